@@ -33,12 +33,12 @@ class Budget:
         """
         if not self.per_day:
             raise MailsiftError("mcp_disabled", "MCP is switched off here (MAILSIFT_MCP_BUDGET is 0).")
-        ruling = await self._limit.take(self._zone, str(holder), units=addresses)
-        if ruling is None or ruling.allowed:
+        decision = await self._limit.take(self._zone, str(holder), units=addresses)
+        if decision is None or decision.allowed:
             return
-        late = f" Go on in {ceil(ruling.retry_after):,} s." if addresses <= self.per_day else ""
+        late = f" Go on in {ceil(decision.retry_after):,} s." if addresses <= self.per_day else ""
         text = (
             f"This key may have {self.per_day:,} addresses checked in a day (MAILSIFT_MCP_BUDGET), and"
-            f" {ruling.remaining:,} are left; {addresses:,} were wanted.{late}"
+            f" {decision.remaining:,} are left; {addresses:,} were wanted.{late}"
         )
         raise MailsiftError("mcp_budget_spent", text)

@@ -294,7 +294,7 @@ class KeyService:
             if row is None or not await keys.revoke(connection, account_id, key_id):
                 raise _not_found()
             await audit.record_change(connection, account_id, "key.revoke", row.hint, name=row.name)
-        await self._limit.mark(mark_of(key_id))
+        await self._limit.mark(revocation_mark(key_id))
 
     async def roll(self, account_id: AccountId, key_id: UUID, *, overlap: float = DAY) -> MintedKey:
         """Make a successor with the same name and scopes; the old key ends in `overlap` seconds.
@@ -327,13 +327,13 @@ class KeyService:
                 old_key_ends=f"in {audit.hours(overlap)}" if overlap else "now",
             )
         if overlap < _REMEMBERED_SECONDS:
-            await self._limit.mark(mark_of(key_id))
+            await self._limit.mark(revocation_mark(key_id))
         return minted
 
-    def remembered(self, secret: str) -> Caller | None:
+    def cached_caller(self, secret: str) -> Caller | None:
         """Return who asks if this process has just found the key good; its mark is still to be looked for."""
-        known = self._known.get(self._name(secret)) if is_key(secret) else None
-        if known is None or known[0] < self._clock() or self._is_over(known[1]):
+        known = self._known.get(self._cache_key(secret)) if is_key(secret) else None
+        if known is None or known[0] < self._clock() or self._is_expired(known[1]):
             return None
         return known[1]
 
@@ -360,7 +360,7 @@ class KeyService:
             name=row.name,
             checks_per_minute=row.checks_per_minute or CHECKS_A_MINUTE,
         )
-        self._remember(self._name(secret), caller)
+        self._remember(self._cache_key(secret), caller)
         self._touch(row.id)
         return caller
 
@@ -384,11 +384,11 @@ class KeyService:
         )
         return MintedKey(secret, await keys.insert(connection, new))
 
-    def _name(self, secret: str) -> bytes:
+    def _cache_key(self, secret: str) -> bytes:
         """Return what a key is remembered by: not itself."""
         return hashed(secret, self._peppers[0])
 
-    def _is_over(self, caller: Caller) -> bool:
+    def _is_expired(self, caller: Caller) -> bool:
         return caller.expires_at is not None and caller.expires_at <= datetime.fromtimestamp(
             self._clock(), UTC
         )
@@ -462,7 +462,7 @@ def _checked_origin(origin: str) -> str:
     return f"{found['scheme']}://{found['host']}{port}"
 
 
-def mark_of(key_id: UUID) -> str:
+def revocation_mark(key_id: UUID) -> str:
     """Return the name of the mark of a revoked key."""
     return f"key:{key_id}"
 

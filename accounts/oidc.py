@@ -116,17 +116,17 @@ def _time(claims: Mapping[str, Any], name: str) -> float | None:
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
-def _ends_later(claims: Mapping[str, Any], _: OidcClient, now: float) -> bool:
+def _is_unexpired(claims: Mapping[str, Any], _: OidcClient, now: float) -> bool:
     ends = _time(claims, "exp")
     return ends is not None and now < ends + _LEEWAY_S
 
 
-def _was_made(claims: Mapping[str, Any], _: OidcClient, now: float) -> bool:
+def _is_issued(claims: Mapping[str, Any], _: OidcClient, now: float) -> bool:
     made = _time(claims, "iat")
     return made is not None and made <= now + _LEEWAY_S
 
 
-def _has_begun(claims: Mapping[str, Any], _: OidcClient, now: float) -> bool:
+def _is_valid_yet(claims: Mapping[str, Any], _: OidcClient, now: float) -> bool:
     if "nbf" not in claims:
         return True
     begins = _time(claims, "nbf")
@@ -136,9 +136,9 @@ def _has_begun(claims: Mapping[str, Any], _: OidcClient, now: float) -> bool:
 _CLAIMS: Final[Mapping[str, Callable[[Mapping[str, Any], OidcClient, float], bool]]] = {
     "iss": lambda claims, client, _: claims.get("iss") == client.issuer,
     "aud": _audience,
-    "exp": _ends_later,
-    "iat": _was_made,
-    "nbf": _has_begun,
+    "exp": _is_unexpired,
+    "iat": _is_issued,
+    "nbf": _is_valid_yet,
     "sub": lambda claims, _client, _now: _is_name(claims.get("sub")),
 }
 """What must hold of each claim."""
@@ -161,7 +161,7 @@ class OidcProvider:
         self._metadata: tuple[float, dict[str, Any]] | None = None
         self._keys: tuple[float, KeySet] | None = None
 
-    async def address(self, attempt: SignInAttempt, redirect_uri: str) -> str:
+    async def authorization_url(self, attempt: SignInAttempt, redirect_uri: str) -> str:
         """Return where a browser is sent to sign in.
 
         Raises:
@@ -178,8 +178,8 @@ class OidcProvider:
             "code_challenge": challenge,
             "code_challenge_method": "S256",
         }
-        place = (await self._discovered())["authorization_endpoint"]
-        return f"{place}{'&' if '?' in place else '?'}{urlencode(query)}"
+        url = (await self._discover())["authorization_endpoint"]
+        return f"{url}{'&' if '?' in url else '?'}{urlencode(query)}"
 
     async def identity(
         self, attempt: SignInAttempt, answer: Mapping[str, str], redirect_uri: str
@@ -195,7 +195,7 @@ class OidcProvider:
             raise DistrustError("iss")
         if "error" in answer or not answer.get("code"):
             raise DistrustError("denied")
-        tokens = await self._tokens(
+        tokens = await self._fetch_tokens(
             grant_type="authorization_code",
             code=answer["code"],
             redirect_uri=redirect_uri,
@@ -204,7 +204,7 @@ class OidcProvider:
         claims = await self._id_claims(tokens, nonce=attempt.nonce)
         return await self._with_user_info(tokens, claims)
 
-    async def again(self, subject: str, kept: Mapping[str, str]) -> Identity:
+    async def refresh_identity(self, subject: str, kept: Mapping[str, str]) -> Identity:
         """Return who somebody is now whom the provider signed in before.
 
         Raises:
@@ -212,7 +212,7 @@ class OidcProvider:
         """
         if "refresh_token" not in kept:
             return await self._with_user_info(kept, {"sub": subject})
-        tokens = dict(kept) | await self._tokens(
+        tokens = dict(kept) | await self._fetch_tokens(
             grant_type="refresh_token", refresh_token=kept["refresh_token"]
         )
         claims: dict[str, Any] = {"sub": subject}
@@ -235,7 +235,9 @@ class OidcProvider:
     async def _with_user_info(self, tokens: Mapping[str, str], claims: Mapping[str, Any]) -> Identity:
         """Add what the provider tells of somebody now to what their ID token says."""
         headers = {"Authorization": f"Bearer {tokens.get('access_token', '')}"}
-        claimed = await self._json("GET", (await self._discovered())["userinfo_endpoint"], headers=headers)
+        claimed = await self._request_json(
+            "GET", (await self._discover())["userinfo_endpoint"], headers=headers
+        )
         if claimed.get("sub") != claims["sub"]:  # section 5.3.2
             raise DistrustError("sub")
         known = {**claims, **claimed}
@@ -252,8 +254,8 @@ class OidcProvider:
             },
         )
 
-    async def _tokens(self, **form: str) -> dict[str, str]:
-        known = await self._discovered()
+    async def _fetch_tokens(self, **form: str) -> dict[str, str]:
+        known = await self._discover()
         methods = known.get("token_endpoint_auth_methods_supported", ["client_secret_basic"])
         client_id, secret = self._client.client_id, self._client.client_secret
         headers = {}
@@ -262,14 +264,14 @@ class OidcProvider:
             headers["Authorization"] = f"Basic {base64.b64encode(pair.encode()).decode()}"
         else:
             form |= {"client_id": client_id, "client_secret": secret}
-        answer = await self._json("POST", known["token_endpoint"], headers=headers, data=form)
+        answer = await self._request_json("POST", known["token_endpoint"], headers=headers, data=form)
         return {name: value for name, value in answer.items() if isinstance(value, str)}
 
-    async def _discovered(self) -> dict[str, Any]:
+    async def _discover(self) -> dict[str, Any]:
         """Return what the provider says of itself (OpenID Connect Discovery 1.0)."""
         now = self._clock()
         if self._metadata is None or self._metadata[0] <= now:
-            found = await self._json("GET", self._client.issuer.rstrip("/") + _WELL_KNOWN)
+            found = await self._request_json("GET", self._client.issuer.rstrip("/") + _WELL_KNOWN)
             if found.get("issuer") != self._client.issuer:
                 raise DistrustError("iss")
             if not all(_is_safe(found.get(name), self._client.issuer) for name in _ENDPOINTS):
@@ -284,17 +286,17 @@ class OidcProvider:
     async def _key_set(self, *, fresh: bool = False) -> KeySet:
         now = self._clock()
         if fresh or self._keys is None or self._keys[0] <= now - _KEYS_S:
-            found = await self._json("GET", (await self._discovered())["jwks_uri"])
+            found = await self._request_json("GET", (await self._discover())["jwks_uri"])
             try:
                 self._keys = (now, KeySet.import_key_set(_public_keys(found)))
             except (JoseError, ValueError, TypeError, KeyError):
                 raise DistrustError("keys") from None
         return self._keys[1]
 
-    async def _json(self, method: str, place: str, **more: Any) -> dict[str, Any]:
+    async def _request_json(self, method: str, url: str, **more: Any) -> dict[str, Any]:
         """Ask; a 4xx is a refusal, everything else that is no answer an outage."""
         try:
-            async with self._http.stream(method, place, timeout=TIMEOUT_S, **more) as answer:
+            async with self._http.stream(method, url, timeout=TIMEOUT_S, **more) as answer:
                 status, body = answer.status_code, await _read(answer)
             found = json.loads(body) if status < 300 else {}
         except (httpx.HTTPError, ValueError, RecursionError):
@@ -326,11 +328,11 @@ def _public_keys(found: dict[str, Any]) -> Any:
     return {"keys": [key for key in keys if key.get("use", "sig") == "sig"]}
 
 
-def _is_safe(place: object, issuer: str) -> bool:
+def _is_safe(url: object, issuer: str) -> bool:
     """Say whether a place may be asked: over TLS, unless the provider itself is on this machine."""
-    if not isinstance(place, str):
+    if not isinstance(url, str):
         return False
-    return place.startswith("https://") or (issuer.startswith("http://") and place.startswith("http://"))
+    return url.startswith("https://") or (issuer.startswith("http://") and url.startswith("http://"))
 
 
 def _names(found: object) -> frozenset[str]:

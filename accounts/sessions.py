@@ -62,9 +62,9 @@ class SignInLimiter:
         # Redis and the database are told of a person only by a hash
         holders = ((_TRIES_OF_A_CLIENT, client), (_TRIES_FOR_A_PERSON, digest(email).hex()))
         for zone, holder in holders:
-            ruling = await self._limit.take(zone, holder)
-            wait = await self._wait_without_redis(zone, holder) if ruling is None else ruling.retry_after
-            if not (ruling.allowed if ruling else not wait):
+            decision = await self._limit.take(zone, holder)
+            wait = await self._wait_without_redis(zone, holder) if decision is None else decision.retry_after
+            if not (decision.allowed if decision else not wait):
                 seconds = max(1, ceil(wait))
                 text = f"Too many tries to sign in. Try again in {_duration_text(seconds)}."
                 raise RateLimitedError("rate_limited", text, retry_after=seconds)
@@ -145,7 +145,7 @@ class Sessions:
         if (await self.factors.view(person_id)).on:
             raise CodeNeededError(self.factors.pending(person_id))
         async with self._database.begin() as connection:
-            return await self._enter(connection, person_id, normalized_email(email))
+            return await self._start_in_first_account(connection, person_id, normalized_email(email))
 
     async def sign_in_with_code(self, pending: str, code: str, *, client: str) -> str:
         """Return the secret of a new session of somebody whose password was right.
@@ -166,9 +166,11 @@ class Sessions:
                 raise MailsiftError("sign_in_again", "Sign in again.")
             self.local.check(person["email"])
             by = "recovery code" if await self.factors.use(connection, person_id, code) else "code"
-            return await self._enter(connection, person_id, person["email"], by=by)
+            return await self._start_in_first_account(connection, person_id, person["email"], by=by)
 
-    async def _enter(self, connection: Connection, person_id: UUID, email: str, **detail: str) -> str:
+    async def _start_in_first_account(
+        self, connection: Connection, person_id: UUID, email: str, **detail: str
+    ) -> str:
         """Begin a session in the person's first account."""
         accounts = await people.accounts_of(connection, person_id)
         if not accounts:

@@ -93,7 +93,7 @@ class SingleSignOn:
         Raises:
             MailsiftError: `sso_unavailable`, `sso_refused`.
         """
-        return await self._provider.address(attempt, redirect_uri)
+        return await self._provider.authorization_url(attempt, redirect_uri)
 
     async def finish(self, attempt: SignInAttempt, answer: Mapping[str, str], redirect_uri: str) -> str:
         """Return the secret of a session of who has come back from the provider.
@@ -116,7 +116,7 @@ class SingleSignOn:
             "no_account", "None of your groups has access to an account here. Ask your operator."
         )
 
-    async def is_still_so(self, session_id: bytes) -> bool:
+    async def is_still_valid(self, session_id: bytes) -> bool:
         """Ask the provider about a session, apply what it says, and tell whether the session goes on.
 
         While the provider does not answer it does, for a while.
@@ -130,7 +130,7 @@ class SingleSignOn:
             return False
         try:
             kept = json.loads(self._vault.open(claimed.person_id, claimed.tokens))
-            identity = await self._provider.again(claimed.subject, kept)
+            identity = await self._provider.refresh_identity(claimed.subject, kept)
         except DistrustError as error:
             _log.info("sso.ended", why=error.why)
             return False

@@ -19,7 +19,7 @@ from mailsift.accounts.keys import Caller, Pepper
 from mailsift.accounts.sessions import RateLimitedError
 from mailsift.pipeline.clock import Clock
 from mailsift.pipeline.errors import MailsiftError
-from mailsift.storage.redis.rate_limit import RateLimit, Ruling, Zone
+from mailsift.storage.redis.rate_limit import RateLimit, RateLimitDecision, Zone
 
 LIFETIME: Final = 600
 """Seconds a page may check addresses before it fetches another token."""
@@ -71,7 +71,7 @@ class WidgetGate:
             MailsiftError: `origin_refused`, `rate_limited`, `redis_unavailable`.
         """
         check_origin(visit)
-        await self._take(_LOADS, self._visitor(visit))
+        await self._spend(_LOADS, self._visitor(visit))
         ends = int(self._clock()) + LIFETIME
         head = self._token(_NONCE_BYTES) + ends.to_bytes(_TIME_BYTES, "big")
         return base64.urlsafe_b64encode(head + self._signature(self._secrets[0], head, visit)).decode()
@@ -87,10 +87,10 @@ class WidgetGate:
         nonce = self._nonce(visit, token)
         if not 1 <= number <= MOST_CHECKS:
             raise _token_refused()
-        await self._take(_CHECKS, self._visitor(visit))
+        await self._spend(_CHECKS, self._visitor(visit))
         all_visitors = Zone("widget_key", quota=visit.caller.checks_per_minute, window=60)
-        await self._take(all_visitors, str(visit.caller.key_id))
-        if not (await self._ruling(_ONCE, f"{nonce.hex()}:{number}")).allowed:
+        await self._spend(all_visitors, str(visit.caller.key_id))
+        if not (await self._decide(_ONCE, f"{nonce.hex()}:{number}")).allowed:
             raise _token_refused()
 
     def _nonce(self, visit: FormVisit, token: str) -> bytes:
@@ -116,20 +116,20 @@ class WidgetGate:
         name = visit.caller.key_id.bytes + _network(visit.address)
         return hmac.digest(self._secrets[0], name, hashlib.sha256)[:16].hex()
 
-    async def _take(self, zone: Zone, holder: str) -> None:
-        ruling = await self._ruling(zone, holder)
-        if not ruling.allowed:
-            seconds = max(1, round(ruling.retry_after + 0.5))
+    async def _spend(self, zone: Zone, holder: str) -> None:
+        decision = await self._decide(zone, holder)
+        if not decision.allowed:
+            seconds = max(1, round(decision.retry_after + 0.5))
             raise RateLimitedError(
                 "rate_limited", "Too many checks from this visitor. Try again later.", retry_after=seconds
             )
 
-    async def _ruling(self, zone: Zone, holder: str) -> Ruling:
+    async def _decide(self, zone: Zone, holder: str) -> RateLimitDecision:
         """Ask the limiter; where nobody counts nobody comes in: the form goes on without."""
-        ruling = await self._limit.take(zone, holder)
-        if ruling is None:
+        decision = await self._limit.take(zone, holder)
+        if decision is None:
             raise MailsiftError("redis_unavailable", "Redis isn’t responding.", retryable=True)
-        return ruling
+        return decision
 
 
 def check_origin(visit: FormVisit) -> None:

@@ -102,7 +102,9 @@ class Deliverer:
             await self._database.run(lambda connection: postpone(connection, claimed, until=again, now=now))
         else:
             attempted = FinishedAttempt(claimed, started, outcome)
-            await self._database.run(lambda connection: settle(connection, attempted, now, self._random))
+            await self._database.run(
+                lambda connection: record_attempt(connection, attempted, now, self._random)
+            )
         count_attempt(outcome)
         trace.get_current_span().set_attributes(
             {"mailsift.status": outcome.status_code, "mailsift.error": outcome.error.value}
@@ -133,7 +135,7 @@ class Deliverer:
             return await deliveries.purge_attempts(connection, before=before, limit=_PURGED)
 
 
-async def settle(
+async def record_attempt(
     connection: Connection, attempted: FinishedAttempt, now: float, random: random_module.Random
 ) -> None:
     """Write down an attempt; nothing is written when the lease was lost or the endpoint deleted meanwhile."""
@@ -145,7 +147,7 @@ async def settle(
     state, again = step.state, step.at
     if state is DeliveryState.PENDING and not endpoint["enabled"]:
         state, again = DeliveryState.SKIPPED, None
-    written = await deliveries.settle(
+    written = await deliveries.record_attempt(
         connection,
         claimed,
         _attempt_row(attempted),

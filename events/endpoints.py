@@ -326,7 +326,7 @@ class WebhookService:
             row = await _owned_delivery(connection, account_id, delivery_id)
             if not row["enabled"]:
                 raise _disabled()
-            if not await deliveries.again(connection, delivery_id, now=utc_datetime(self._clock())):
+            if not await deliveries.redeliver(connection, delivery_id, now=utc_datetime(self._clock())):
                 raise MailsiftError(
                     "delivery_conflict", "This delivery was a test or is being sent right now."
                 )
@@ -348,7 +348,7 @@ class WebhookService:
             row = await _owned_endpoint(connection, account_id, endpoint_id)
             if not row["enabled"]:
                 raise _disabled()
-            count = await deliveries.failed_again(
+            count = await deliveries.redeliver_failed(
                 connection, endpoint_id, since=since, now=utc_datetime(self._clock())
             )
             await _record_missed(connection, row, since, count)
@@ -369,7 +369,7 @@ class WebhookService:
             row = await _owned_endpoint(connection, account_id, endpoint_id, lock=True)
             if not row["enabled"]:
                 raise _disabled()
-            count = await deliveries.failed_again(connection, endpoint_id, since=since, now=now)
+            count = await deliveries.redeliver_failed(connection, endpoint_id, since=since, now=now)
             count += await deliveries.add_missed(connection, endpoint_id, since=since, now=now)
             await _record_missed(connection, row, since, count)
         await self._wake(min(count, 1))

@@ -77,12 +77,12 @@ class Notifier(OutboxMailer[ClaimedNotice]):
     @override
     def compose(self, claimed: ClaimedNotice, *, now: float) -> EmailMessage | None:
         """Write it to the owners, if there are any and it is news to them."""
-        if not claimed.owners or not _is_still_so(claimed):
+        if not claimed.owners or not _is_still_valid(claimed):
             return None
         return compose_notice(claimed, self._route, now)
 
 
-def _is_still_so(claimed: ClaimedNotice) -> bool:
+def _is_still_valid(claimed: ClaimedNotice) -> bool:
     """Say whether the notice is news: nobody wants to hear of a webhook that is well again, or gone."""
     if claimed.enabled is None:
         return False

@@ -92,7 +92,7 @@ class OutboxMailer(ABC, Generic[_Claimed]):
                 claimed = await self.claim(connection, now=now, again=now + timedelta(seconds=MAIL_LEASE_S))
             if claimed is None:
                 return count
-            await self._settle(claimed, *await self._try(claimed))
+            await self._record_try(claimed, *await self._try(claimed))
         return _BATCH
 
     async def _try(self, claimed: _Claimed) -> tuple[MailState, datetime | None]:
@@ -109,9 +109,9 @@ class OutboxMailer(ABC, Generic[_Claimed]):
             return (MailState.PENDING, utc_datetime(again)) if again else (MailState.GIVEN_UP, None)
         return MailState.SENT, None
 
-    async def _settle(self, claimed: _Claimed, state: MailState, again: datetime | None) -> None:
+    async def _record_try(self, claimed: _Claimed, state: MailState, again: datetime | None) -> None:
         async with self._database.begin() as connection:
-            await outbox.settle(connection, self.table, claimed, state=state.value, again=again)
+            await outbox.record_try(connection, self.table, claimed, state=state.value, again=again)
         _log.info(f"{self.table}.settled", mail=str(claimed.id), kind=claimed.kind, state=state.value)
 
 

@@ -1,4 +1,4 @@
-"""What is deleted is gone: rows, blobs, and what a worker that has not heard of it still writes."""
+"""What is deleted is gone: rows, blobs, and what a worker that does not know of it still writes."""
 
 from __future__ import annotations
 

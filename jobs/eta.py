@@ -15,7 +15,7 @@ from typing import Final
 
 TRIAGE_LINE: Final = "triage"
 MIXED_LINE: Final = "mixed"
-"""Keys of the lines that are no provider's: addresses nobody has looked at, and those at many small hosts."""
+"""Keys of the lines that are no provider's: addresses still to be triaged, and those at many small hosts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,9 +25,9 @@ class SourceRate:
     Attributes:
         rate: recipients a second, as edited and as learned.
         opens_s: seconds until it may be asked at all; infinite while an operator holds it without an end.
-        burst: recipients that may go at once, beyond the rate, because nobody asked for a while.
+        burst: recipients that may go at once, beyond the rate, because none were asked for a while.
         held: an operator holds it.
-        lost_s: seconds lost for every recipient, because nobody is there at the moment the rate allows more.
+        lost_s: seconds lost for every recipient, because no worker is ready when the rate allows more.
     """
 
     rate: float
@@ -51,7 +51,7 @@ class Batch:
 
 
 @dataclass(frozen=True, slots=True)
-class InLine:
+class QueuedAhead:
     """Another job's addresses for the same provider; `first`: a small job's, which never wait behind ours."""
 
     addresses: float
@@ -72,7 +72,7 @@ class ProviderBacklog:
     key: str
     sources: Sequence[SourceRate]
     mine: Sequence[Batch] = ()
-    others: Sequence[InLine] = ()
+    others: Sequence[QueuedAhead] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,12 +81,12 @@ class JobLoad:
 
     Attributes:
         providers: what waits for each, and those that what nobody has looked at may fall to.
-        triage: addresses nobody has looked at yet.
+        triage: addresses still to be triaged.
         triage_rate: how many of them a second are looked at.
         arriving: how many of them will fall to a provider, by key; the rest need none.
         mixed: what waits for many small providers.
         mixed_rate: how many of these a second get their verdict.
-        working: somebody is there to work.
+        working: a worker is there.
     """
 
     providers: Sequence[ProviderBacklog] = ()
@@ -106,7 +106,7 @@ class EtaLine:
         key: a provider's throttle key, TRIAGE_LINE or MIXED_LINE.
         addresses: of this job.
         rate: addresses a second there, all sources and jobs together; 0 = held.
-        seconds: until the last of them has its verdict; None = nobody can say.
+        seconds: until the last of them has its verdict; None = unknown.
         jobs: other jobs in line.
         starts_s: seconds until the last of them may be asked, 0 = at once.
     """
@@ -120,20 +120,20 @@ class EtaLine:
 
     @property
     def text(self) -> str:
-        """Say it in words."""
+        """Return the line in words."""
         name = {TRIAGE_LINE: "not looked at yet", MIXED_LINE: "many small providers"}.get(self.key, self.key)
-        said = f"{name}: {self.addresses:,} {'address' if self.addresses == 1 else 'addresses'}"
-        said += ", held by an operator" if not self.rate else f" at {_rate(self.rate)}/s"
+        text = f"{name}: {self.addresses:,} {'address' if self.addresses == 1 else 'addresses'}"
+        text += ", held by an operator" if not self.rate else f" at {_rate(self.rate)}/s"
         if self.jobs:
-            said += f", {self.jobs} other {'job' if self.jobs == 1 else 'jobs'} in line"
+            text += f", {self.jobs} other {'job' if self.jobs == 1 else 'jobs'} in line"
         if self.starts_s >= 1:
-            said += f", the last of them not before {math.ceil(self.starts_s / 60)} min"
-        return said
+            text += f", the last of them not before {math.ceil(self.starts_s / 60)} min"
+        return text
 
 
 @dataclass(frozen=True, slots=True)
 class TimeLeft:
-    """When a job ends: in so many seconds (None = nobody can say), and what decides, the slowest first."""
+    """When a job ends: in so many seconds (None = unknown), and what decides, the slowest first."""
 
     seconds: float | None
     lines: tuple[EtaLine, ...] = ()
@@ -165,7 +165,7 @@ def time_left(load: JobLoad) -> TimeLeft:
     return TimeLeft(waiting[0].seconds if load.working else None, tuple(waiting))
 
 
-def in_line(mine: float, others: Sequence[InLine]) -> float:
+def addresses_ahead(mine: float, others: Sequence[QueuedAhead]) -> float:
     """Return how many addresses of other jobs are asked before the last of so many of ours.
 
     Jobs take turns at a provider: of one that has more than we have only as many go before our last.
@@ -177,7 +177,7 @@ def _provider_line(queue: ProviderBacklog, arriving: float, arriving_s: float) -
     """Return a provider's line; what arrives from triage does so until `arriving_s`."""
     batches = [*queue.mine, *([Batch(arriving)] if arriving else [])]
     mine = sum(batch.addresses for batch in batches)
-    end = _drain(queue.sources, batches, in_line(mine, queue.others))
+    end = _drain(queue.sources, batches, addresses_ahead(mine, queue.others))
     seconds = max(end, arriving_s if arriving else 0.0)
     return EtaLine(
         queue.key,
@@ -194,12 +194,12 @@ def _drain(sources: Sequence[SourceRate], batches: Sequence[Batch], ahead: float
     credit: float = sum(source.burst for source in sources if math.isfinite(source.opens_s))
     at = 0.0
     for batch in [Batch(ahead), *sorted(batches, key=lambda one: one.ready_s)]:
-        at = _asked(sources, max(at, batch.ready_s), max(0.0, batch.addresses - credit))
+        at = _time_asked(sources, max(at, batch.ready_s), max(0.0, batch.addresses - credit))
         credit = max(0.0, credit - batch.addresses)
     return at
 
 
-def _asked(sources: Sequence[SourceRate], start: float, recipients: float) -> float:
+def _time_asked(sources: Sequence[SourceRate], start: float, recipients: float) -> float:
     """Return when sources that begin at `start`, or when they may be asked, have asked so many."""
     at, rate = start, 0.0
     for source in sorted(sources, key=lambda one: one.opens_s):

@@ -10,13 +10,13 @@ from dataclasses import dataclass, replace
 from typing import Final
 from uuid import UUID
 
-from mailsift.jobs.eta import Batch, InLine, JobLoad, ProviderBacklog, TimeLeft, time_left
+from mailsift.jobs.eta import Batch, JobLoad, ProviderBacklog, QueuedAhead, TimeLeft, time_left
 from mailsift.jobs.rates import ProviderRates
 from mailsift.pipeline.clock import Clock
 from mailsift.pipeline.facts import Mode
 from mailsift.pipeline.providers import Providers
 from mailsift.storage.database import Connection, Database, Row
-from mailsift.storage.redis.connection import Client, Lifeline
+from mailsift.storage.redis.connection import Client, RedisCircuitBreaker
 from mailsift.storage.redis.throttle_view import ThrottleInspector
 from mailsift.storage.sql import ledger, sources, stats, throttle_edits
 from mailsift.storage.sql.chunks import SHARED_KEYS, TRIAGE_KEY
@@ -49,7 +49,7 @@ class Forecasts:
         database: where the jobs are.
         redis: where the throttle is; without it nothing is known to have been learned.
         providers: the table with the overrides file.
-        sources: the identities of our own, for as long as no worker has told its.
+        sources: our own identities, until a worker has reported its.
         clock: seconds since the epoch.
     """
 
@@ -67,7 +67,7 @@ class Forecasts:
         self._providers = providers
         self._sources = sources
         self._clock = clock
-        self._lifeline = Lifeline("The forecast")
+        self._breaker = RedisCircuitBreaker("The forecast")
         self._picture: QueuePicture | None = None
 
     async def picture(self) -> QueuePicture:
@@ -87,7 +87,7 @@ class Forecasts:
             return {row["id"]: await _of_job(connection, row, picture) for row in active}
 
     async def of_all(self) -> TimeLeft:
-        """Return when everything that waits now is done, whoever's it is; lists that nobody read included."""
+        """Return when everything that waits now is done, of all accounts; lists not read yet included."""
         picture = await self._read_picture(time.monotonic())
         size = Counter[UUID]()
         for row in picture.queues.rows:
@@ -110,7 +110,7 @@ class Forecasts:
             live = sources.identities(await sources.live(connection)) or self._sources
         keys = sorted({row.throttle_key for row in queues.rows} - set(SHARED_KEYS))
         places = [(key, source) for key in keys for source in live]
-        learned = await self._lifeline.call(self._throttle.read, places) if places else ()
+        learned = await self._breaker.call(self._throttle.read, places) if places else ()
         rates = ProviderRates(self._providers, live, edits, learned or (), now=self._clock(), steps=steps)
         return QueuePicture(queues, rates, now)
 
@@ -210,11 +210,11 @@ def _measured(known: dict[str, ProgressRow], keys: Sequence[str]) -> float:
     return sum(row.recent for row in found) / max(1.0, *(row.recent_s for row in found), 1.0)
 
 
-def _others(rows: Iterable[QueueRow], mine: Sequence[QueueRow], key: str) -> list[InLine]:
+def _others(rows: Iterable[QueueRow], mine: Sequence[QueueRow], key: str) -> list[QueuedAhead]:
     """Return the other jobs in line at a provider; a small job has none but small ones before it."""
     job_id, small = mine[0].job_id, mine[0].small
     waiting = Counter[tuple[UUID, bool]]()
     for row in rows:
         if row.job_id != job_id and row.throttle_key == key and (row.small or not small):
             waiting[row.job_id, row.small] += row.addresses
-    return [InLine(addresses, first and not small) for (_, first), addresses in waiting.items()]
+    return [QueuedAhead(addresses, first and not small) for (_, first), addresses in waiting.items()]

@@ -60,7 +60,7 @@ class Holdings:
         self._eraser = eraser
         self._clock = clock
 
-    async def look(self, account_id: AccountId) -> KeptData:
+    async def kept_data(self, account_id: AccountId) -> KeptData:
         """Return what is kept of the account and its test account."""
         soon = utc_datetime(self._clock()) + ENDS_SOON
         async with self._database.begin() as connection:

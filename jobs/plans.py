@@ -1,4 +1,4 @@
-"""What a list will take before it is started: time, probes by provider, and what nobody can tell yet."""
+"""What a list will take before it is started: time, probes by provider, and what is unknown."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from mailsift.jobs.eta import (
     MIXED_LINE,
     TRIAGE_LINE,
     Batch,
-    InLine,
     JobLoad,
     ProviderBacklog,
+    QueuedAhead,
     TimeLeft,
     time_left,
 )
@@ -40,7 +40,7 @@ from mailsift.storage.states import UNREAD
 MOST_DOMAINS: Final = 5_000
 """Domains of a list that are looked up in the cache: the largest."""
 UNKNOWN_LINE: Final = ""
-"""The key of addresses whose mail servers nobody knows yet."""
+"""The key of addresses whose mail servers are not known yet."""
 _COUNTS_AT_ONCE: Final = 2
 _COUNT_SECONDS: Final = 60.0
 _OWN_QUEUE: Final = 50  # as mailsift.jobs.engine.chunk.ChunkSizes.own_chunk: fewer go with the small ones
@@ -78,7 +78,7 @@ class ListPlan:
 
     @property
     def unknown(self) -> int:
-        """How many addresses nobody can say anything about before DNS is asked."""
+        """How many addresses are unknown until DNS is asked."""
         return self.probes.get(UNKNOWN_LINE, 0)
 
 
@@ -218,7 +218,7 @@ def load_of_list(addresses: int, probes: Mapping[str, int], picture: QueuePictur
                 key,
                 picture.rates.at_sources(key, rested=not waiting[key]),
                 [Batch(probes[key])],
-                [InLine(count, first) for (_, first), count in waiting[key].items()],
+                [QueuedAhead(count, first) for (_, first), count in waiting[key].items()],
             )
             for key in providers
         ],

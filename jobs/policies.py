@@ -28,7 +28,7 @@ class AccountPolicy:
 
     @classmethod
     def read(cls, stored: Mapping[str, Any]) -> AccountPolicy:
-        """Return what was stored; what it does not say is the default."""
+        """Return what was stored, with defaults for what is missing."""
         return cls(TierPolicy.read(stored.get("tiers", {})), OutcomePolicy.read(stored.get("outcomes", {})))
 
 
@@ -44,7 +44,7 @@ class PolicyService:
         self._database = database
 
     async def get(self, account_id: UUID) -> AccountPolicy:
-        """Return the account's policy, the default where it has said nothing."""
+        """Return the account's policy, the default where it has set none."""
         async with self._database.begin() as connection:
             return await policy_of(connection, account_id)
 

@@ -46,7 +46,7 @@ class ProviderRates:
         self._now = now
 
     def is_asked(self, provider: str) -> bool:
-        """Say whether mailboxes there are asked for: whose answers tell nothing is not."""
+        """Return whether mailboxes there are asked for: not at uninformative providers."""
         return self._providers.row(provider).informative
 
     def at_sources(self, provider: str, *, rested: bool = False) -> tuple[SourceRate, ...]:

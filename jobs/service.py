@@ -618,9 +618,9 @@ class JobService:
             return await self._select_complete(row, wanted)
 
     async def _select_complete(self, row: Row, wanted: RowFilter) -> Selection:
-        places = None if wanted.by_status_alone else await self.browser.places(row, wanted)
+        row_numbers = None if wanted.by_status_alone else await self.browser.row_numbers(row, wanted)
         results = await self._blobs.fetch(JobBlobs(row["id"]).results)
-        return Selection(results, wanted.statuses, places, load_options(row["options"]).tiers)
+        return Selection(results, wanted.statuses, row_numbers, load_options(row["options"]).tiers)
 
 
 async def read_pieces(source: Path) -> AsyncIterator[bytes]:

@@ -1,4 +1,4 @@
-"""A job as its callers see it: what was asked for, how it stands, and what it waits for."""
+"""A job as its callers see it: what was asked for, its state, and what it waits for."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ class JobSnapshot:
 
     @property
     def eta_seconds(self) -> float | None:
-        """Seconds until the end (mailsift.jobs.eta); None: nobody can say."""
+        """Seconds until the end (mailsift.jobs.eta); None: unknown."""
         view = self.view
         if view.finished_at is not None or view.state is JobState.FINALIZING:
             return 0.0
@@ -169,7 +169,7 @@ class JobSnapshot:
 
     @property
     def eta_reason(self) -> str:
-        """What decides about the end, in words; "" when nothing waits or nobody can say."""
+        """What decides about the end, in words; "" when nothing waits or it is unknown."""
         return self.view.time_left.reason if self.view.time_left else ""
 
     def _rate(self) -> float:
@@ -207,7 +207,7 @@ def _step_waits(row: Row) -> Iterator[Waiting]:
 
 
 OUTAGES: Final = {WaitReason.RESOLVER: "no_trusted_resolver", WaitReason.OUR_NETWORK: "no_way_out"}
-"""Warnings of jobs that wait for what nobody can say the end of, by why their addresses wait."""
+"""Warnings of jobs whose wait has no known end, by why their addresses wait."""
 
 
 def view_of(row: Row, waiting: Sequence[Waiting] = (), *, time_left: TimeLeft | None = None) -> JobView:

@@ -1,4 +1,4 @@
-"""What the engine needs from outside beside what it imports: somebody to wake the workers."""
+"""What the engine needs from outside beside what it imports: something that wakes the workers."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ if TYPE_CHECKING:
     from mailsift.pipeline.lists import Lists
     from mailsift.pipeline.opt_outs import OptOuts
     from mailsift.pipeline.ports import FactCache, Throttle
-    from mailsift.pipeline.probe.path import PathWatch
+    from mailsift.pipeline.probe.interception import InterceptionDetector
     from mailsift.pipeline.probe.port25 import Port25Probe, Port25Status
     from mailsift.pipeline.probe.prober import Prober
     from mailsift.pipeline.providers import Providers
@@ -467,7 +467,7 @@ class Container:
         )
         sessions.local = LocalSignIn(self._break_glass)
         sso = self._single_sign_on(sessions) if self.settings.oidc_issuer else None
-        sessions.recheck = sso.is_still_so if sso else None
+        sessions.recheck = sso.is_still_valid if sso else None
         return People(
             sessions=sessions,
             links=Links(database=database, passwords=passwords, sessions=sessions, clock=clock, token=token),
@@ -611,9 +611,9 @@ class Container:
                 "ledger": self._purge_ledger,
                 "listing": self._listing_watch.sweep,
                 "attempts": self.deliverer.purge,
-                "health": self._health.look_again,
+                "health": self._health.recheck,
             },
-            health=self._health.seen,
+            health=self._health.current,
         )
 
     @cached_property
@@ -685,7 +685,7 @@ class Container:
 
     async def resolver_is_trusted(self) -> bool:
         """Look at the canaries; returns whether there is a resolver that can be believed."""
-        return await self._domains.look_at_canaries()
+        return await self._domains.check_canaries()
 
     async def throttle(self, *, edited: bool) -> Throttle:
         """Return the throttle; an edited one obeys what operators changed, which it reads in the database.
@@ -696,11 +696,11 @@ class Container:
         from mailsift.storage.redis.throttle import RedisThrottle, ThrottleConfig
         from mailsift.storage.repeating import repeating
         from mailsift.storage.sql.ledger import LedgerBook, kept_written
-        from mailsift.storage.sql.throttle_edits import EditBook, kept_fresh
+        from mailsift.storage.sql.throttle_edits import EditBook, keep_refreshed
 
         settings, edits, ledger = self.settings, EditBook(), LedgerBook(self.providers.knows)
         if edited:
-            await self._closing.enter_async_context(kept_fresh(self.database, edits))
+            await self._closing.enter_async_context(keep_refreshed(self.database, edits))
             await self._closing.enter_async_context(kept_written(self.database, ledger))
         config = ThrottleConfig(
             lease_seconds=settings.lease_seconds,
@@ -714,7 +714,7 @@ class Container:
         await self._closing.enter_async_context(repeating(throttle.renew, every=settings.heartbeat_seconds))
         return throttle
 
-    def _port25_probe(self, throttle: Throttle, path: PathWatch) -> Port25Probe:
+    def _port25_probe(self, throttle: Throttle, interception: InterceptionDetector) -> Port25Probe:
         from mailsift.pipeline.probe.port25 import Port25Probe
 
         settings = self.settings
@@ -725,7 +725,7 @@ class Container:
             names=settings.preflight_domains,
             sources=read_sources(settings),
             port=settings.smtp_port,
-            path=path,
+            interception=interception,
         )
 
     def _prober(self, throttle: Throttle) -> Prober:
@@ -757,7 +757,9 @@ class Container:
         throttle = await self.throttle(edited=edited)
         prober = self._prober(throttle)
         opt_outs = await self._opt_outs(learning=edited)
-        port25 = Port25Status(self._port25_probe(throttle, prober.path).probe, monotonic=time.monotonic)
+        port25 = Port25Status(
+            self._port25_probe(throttle, prober.interception).probe, monotonic=time.monotonic
+        )
         self._port25 = port25
 
         def make() -> Validator:
@@ -778,11 +780,11 @@ class Container:
     async def _opt_outs(self, *, learning: bool) -> OptOuts:
         """Return the domains that do not want to be asked: those of the file, and what operators add."""
         from mailsift.pipeline.opt_outs import OptOuts, read_opt_outs
-        from mailsift.storage.sql.opt_outs import kept_known
+        from mailsift.storage.sql.opt_outs import keep_refreshed_opt_outs
 
         known = OptOuts(read_opt_outs(self.settings.opt_outs) if self.settings.opt_outs else ())
         if learning:
-            await self._closing.enter_async_context(kept_known(self.database, known))
+            await self._closing.enter_async_context(keep_refreshed_opt_outs(self.database, known))
         return known
 
     @property
@@ -796,9 +798,9 @@ class Container:
 
     async def port25_probe(self) -> Port25Probe:
         """Return what finds out whether mail servers can be reached."""
-        from mailsift.pipeline.probe.path import PathWatch
+        from mailsift.pipeline.probe.interception import InterceptionDetector
 
-        return self._port25_probe(await self.throttle(edited=False), PathWatch(self.providers))
+        return self._port25_probe(await self.throttle(edited=False), InterceptionDetector(self.providers))
 
     async def validator(self) -> Validator:
         """Return the whole pipeline, with its resolver, throttle and fact cache."""

@@ -141,17 +141,17 @@ class InstallationGauges(Collector):
         return (*of_database, *of_redis, READABLE, ALARMS)
 
 
-def _set_all(seen: Installation) -> None:
-    READABLE.labels("database").set(seen.stats is not None)
-    READABLE.labels("redis").set(seen.broker is not None)
-    ringing = {alarm.code for alarm in alarms(seen)}
+def _set_all(installation: Installation) -> None:
+    READABLE.labels("database").set(installation.stats is not None)
+    READABLE.labels("redis").set(installation.broker is not None)
+    ringing = {alarm.code for alarm in alarms(installation)}
     for rule in RULES:
         if rule.check:
             ALARMS.labels(rule.code, rule.level.value).set(rule.code in ringing)
-    if seen.stats is not None:
-        _set_database(seen.stats)
-    if seen.broker is not None:
-        _set_redis(seen.broker, seen.throttles or ())
+    if installation.stats is not None:
+        _set_database(installation.stats)
+    if installation.broker is not None:
+        _set_redis(installation.broker, installation.throttles or ())
 
 
 def _set_redis(broker: BrokerCounts, learned: Iterable[LearnedRate]) -> None:

@@ -1,4 +1,4 @@
-"""How far ahead polars reads, and how it gives memory back; it has to be said before polars is loaded."""
+"""How far ahead polars reads, and how it gives memory back; to be set before polars is loaded."""
 
 from __future__ import annotations
 

@@ -40,5 +40,5 @@ class SharedClock:
         return self._system() if self._ahead is None else self._ahead + self._monotonic()
 
     def learn(self, now: float) -> None:
-        """Take the time from who tells it to all."""
+        """Take the function that returns the time everybody goes by."""
         self._ahead = now - self._monotonic()

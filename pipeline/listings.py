@@ -17,7 +17,7 @@ _LISTED, _NOT_LISTED = ip_address("127.0.0.2"), ip_address("127.0.0.1")
 _LISTED_V6, _NOT_LISTED_V6 = ip_address("::ffff:7f00:2"), ip_address("::ffff:7f00:1")
 _ANSWERS: Final = ip_network("127.0.0.0/8")
 _ERRORS: Final = ip_network("127.255.255.0/24")  # "you may not ask", as several operators say it
-_AT_HOME: Final = tuple(
+_PRIVATE: Final = tuple(
     map(ip_network, ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "fc00::/7"))
 )
 
@@ -36,8 +36,8 @@ def may_be_listed(identity: str) -> bool:
         address = ip_address(identity)
     except ValueError:
         return False
-    at_home = any(address in network for network in _AT_HOME if network.version == address.version)
-    return not (address.is_loopback or address.is_link_local or address.is_unspecified or at_home)
+    private = any(address in network for network in _PRIVATE if network.version == address.version)
+    return not (address.is_loopback or address.is_link_local or address.is_unspecified or private)
 
 
 def listing_name(address: IPv4Address | IPv6Address, zone: str) -> str:
@@ -52,13 +52,13 @@ def read_listing(answer: DnsAnswer) -> ListingState:
         return ListingState.CLEAR
     if answer.outcome is not DnsOutcome.FOUND:
         return ListingState.UNKNOWN
-    found = [ip_address(one) for one in answer.addresses]
-    if any(one not in _ANSWERS or one in _ERRORS or one == _NOT_LISTED for one in found):
+    found = [ip_address(address) for address in answer.addresses]
+    if any(address not in _ANSWERS or address in _ERRORS or address == _NOT_LISTED for address in found):
         return ListingState.UNKNOWN
     return ListingState.LISTED
 
 
-async def look(identity: str, zone: str, ask: Lookup) -> ListingState:
+async def check_listing(identity: str, zone: str, ask: Lookup) -> ListingState:
     """Ask a zone about a source, and its test entries before and after.
 
     A zone that does not list what every zone lists, or lists what none does, is gone, sold or does not talk

@@ -64,8 +64,8 @@ _PLUS = re.compile(r"\+.*\Z")
 _LEFTOVERS = r"^['`*]|^(?:e-?mail|mail|smtp)=|^www\.|%(?:20|22|27|2b|3c|3e|40)"
 """Marks that spreadsheets put before a text, and writers before a point, names of attributes, and signs as
 URLs have them: a local part may have them, nobody's does."""
-_LEFT_OVER = re.compile(_LEFTOVERS)
-_TYPED = re.compile(r"@([^@]{1,64})\Z")
+_LEFTOVER_PATTERN = re.compile(_LEFTOVERS)
+_TYPED_DOMAIN = re.compile(r"@([^@]{1,64})\Z")
 
 
 class DomainKnowledge(NamedTuple):
@@ -111,7 +111,7 @@ class Lists:
         self._free = changes.free.apply(frozenset(whitelist))
         self._aliases = changes.alias.apply(ALIASES - changes.disposable.add)
         self._disposable = changes.disposable.apply(frozenset(blocklist))
-        self._look_up_again = lru_cache(maxsize=4_096)(self._look_up)
+        self._describe_domain_cached = lru_cache(maxsize=4_096)(self._describe_domain)
 
     @classmethod
     def load(cls, overrides: Path | None = None) -> Lists:
@@ -153,18 +153,21 @@ class Lists:
         good = pl.col("domain") != ""
         alike = pl.col("domain_looks_alike") | pl.col("local_looks_alike").fill_null(value=False)
         return (
-            frame.join(self._domains_of(frame, routed), on="typed", how="left", maintain_order="left")
+            frame.join(self._describe_domains(frame, routed), on="typed", how="left", maintain_order="left")
             .with_columns(*(pl.col(name) & good for name in ("free", "disposable", "unknown_suffix")))
-            .join(self._odd_ones(frame), on="address", how="left", maintain_order="left")
+            .join(self._describe_unusual(frame), on="address", how="left", maintain_order="left")
             .with_columns(pl.col("meant").fill_null(""), alike.alias("look_alike"))
             .drop("typed", "domain_looks_alike", "local_looks_alike")
         )
 
-    def _domains_of(self, frame: pl.DataFrame, routed: Collection[str]) -> pl.DataFrame:
+    def _describe_domains(self, frame: pl.DataFrame, routed: Collection[str]) -> pl.DataFrame:
         """Return what is known of each distinct typed domain."""
         import polars as pl  # noqa: PLC0415 - see describe
 
-        rows = [(typed, *self._look_up(typed, routed=typed in routed)) for typed in frame["typed"].unique()]
+        rows = [
+            (typed, *self._describe_domain(typed, routed=typed in routed))
+            for typed in frame["typed"].unique()
+        ]
         schema = {
             "typed": pl.String,
             "free": pl.Boolean,
@@ -175,14 +178,16 @@ class Lists:
         }
         return pl.DataFrame(rows, schema=schema, orient="row")
 
-    def _odd_ones(self, frame: pl.DataFrame) -> pl.DataFrame:
+    def _describe_unusual(self, frame: pl.DataFrame) -> pl.DataFrame:
         """Return what was meant by addresses that break the syntax or have a local part that is not plain."""
         import polars as pl  # noqa: PLC0415 - see describe
 
         plain = pl.col("local").str.contains(r"^[\x00-\x7f]*$") & ~pl.col("local").str.contains(_LEFTOVERS)
         odd = (pl.col("rule") != "") | ~plain
         distinct = frame.filter(odd).select("address", "local", "domain", "rule").unique()
-        described = [(row[0], *self._oddity(ParsedAddress(*row))) for row in distinct.iter_rows()]
+        described = [
+            (row[0], *self._describe_local_part(ParsedAddress(*row))) for row in distinct.iter_rows()
+        ]
         schema = {"address": pl.String, "local_looks_alike": pl.Boolean, "meant": pl.String}
         return pl.DataFrame(described, schema=schema, orient="row")
 
@@ -190,47 +195,48 @@ class Lists:
         """Do what `describe` does for one address."""
         typed, good = parsed.domain, bool(parsed.domain)
         if parsed.rule.startswith("domain_"):
-            found = _TYPED.search(parsed.address)
+            found = _TYPED_DOMAIN.search(parsed.address)
             typed = found[1].lower() if found else ""
-        known = self._look_up_again(typed)
+        known = self._describe_domain_cached(typed)
         if not good:
             known = known._replace(free=False, disposable=False, unknown_suffix=False)
-        plain = good and parsed.local.isascii() and not _LEFT_OVER.search(parsed.local)
-        alike, meant = (False, "") if plain else self._oddity(parsed)
+        plain = good and parsed.local.isascii() and not _LEFTOVER_PATTERN.search(parsed.local)
+        alike, meant = (False, "") if plain else self._describe_local_part(parsed)
         role = _PLUS.sub("", parsed.local) in self._roles
         return AddressKnowledge(role, known, alike or known.look_alike, meant)
 
-    def _oddity(self, parsed: ParsedAddress) -> tuple[bool, str]:
+    def _describe_local_part(self, parsed: ParsedAddress) -> tuple[bool, str]:
         """Return whether the local part looks like another one, and the addresses that were meant."""
         if parsed.rule:
-            return False, " or ".join(self.meant(parsed.address))
+            return False, " or ".join(self.repair_candidates(parsed.address))
         plain = read_as_plain(parsed.local) if mixes_scripts(parsed.local) else ""
-        local = plain or self._meant_local(parsed)
+        local = plain or self._repaired_local(parsed)
         if local == parsed.local:
             return False, ""
-        known = self._look_up_again(parsed.domain)
-        sure = known.look_alike or known.unknown_suffix  # else only DNS can tell whether a suggestion annoys
-        domain = (known.suggested_domain if sure else "") or parsed.domain
+        known = self._describe_domain_cached(parsed.domain)
+        # Else only DNS can tell whether a suggestion annoys.
+        is_sure = known.look_alike or known.unknown_suffix
+        domain = (known.suggested_domain if is_sure else "") or parsed.domain
         return bool(plain), f"{local}@{domain}"
 
-    def _meant_local(self, parsed: ParsedAddress) -> str:
+    def _repaired_local(self, parsed: ParsedAddress) -> str:
         """Return the local part without what a label, wide letters, ornaments and escapes have left in it."""
-        offers = self.meant(parsed.address)
-        return offers[0].rpartition("@")[0] if len(offers) == 1 else parsed.local
+        candidates = self.repair_candidates(parsed.address)
+        return candidates[0].rpartition("@")[0] if len(candidates) == 1 else parsed.local
 
-    def meant(self, text: str) -> tuple[str, ...]:
+    def repair_candidates(self, text: str) -> tuple[str, ...]:
         """Return the addresses that a text which is none probably means (syntax.repair)."""
-        from mailsift.pipeline.syntax.repair import meant_addresses  # noqa: PLC0415 - many patterns to compile
+        from mailsift.pipeline.syntax.repair import repair_candidates  # noqa: PLC0415 - many patterns to compile
 
-        return meant_addresses(text, domain_of=self._meant_domain)
+        return repair_candidates(text, domain_of=self._repaired_domain)
 
     def repaired(self, cell: str) -> str:
         """Return the address a cell that is none clearly means; "" where it is one, or may mean others."""
         parsed = parse_cell(cell)
-        offers = self.meant(parsed.address) if parsed.rule else ()
-        return offers[0] if len(offers) == 1 else ""
+        candidates = self.repair_candidates(parsed.address) if parsed.rule else ()
+        return candidates[0] if len(candidates) == 1 else ""
 
-    def _meant_domain(self, typed: str) -> str:
+    def _repaired_domain(self, typed: str) -> str:
         suggested = self.suggested(typed)
         if suggested:
             return suggested
@@ -242,8 +248,8 @@ class Lists:
         The longest entry of either list decides. Parents count down to the registrable domain; a listed
         public suffix says nothing about the domains other people registered below it.
         """
-        listed = _first_in(domain, self._disposable)
-        if not listed or len(_first_in(domain, self._aliases)) >= len(listed):
+        listed = _longest_match(domain, self._disposable)
+        if not listed or len(_longest_match(domain, self._aliases)) >= len(listed):
             return False
         return listed == domain or public_suffixes().privatesuffix(listed) is not None
 
@@ -253,8 +259,8 @@ class Lists:
             return ""
         return suggest(domain, takes_no_mail=takes_no_mail)
 
-    def _look_up(self, domain: str, *, routed: bool = False) -> DomainKnowledge:
-        looks_like = self._looks_like(domain)
+    def _describe_domain(self, domain: str, *, routed: bool = False) -> DomainKnowledge:
+        looks_like = self._impersonated_domain(domain)
         annoys = routed and domain not in TYPO_TRAPS
         return DomainKnowledge(
             domain in self._free,
@@ -264,15 +270,15 @@ class Lists:
             bool(looks_like),
         )
 
-    def _looks_like(self, domain: str) -> str:
+    def _impersonated_domain(self, domain: str) -> str:
         """Return the domain that an international one is made to look like, "" for an honest one."""
-        shown = unicode_domain(domain)
-        if shown.isascii():
+        unicode_name = unicode_domain(domain)
+        if unicode_name.isascii():
             return ""
-        plain = read_as_plain(shown)
+        plain = read_as_plain(unicode_name)
         if plain and not suffix_exists(plain):
             plain = suggest(plain)  # a letter that stands where another one is typed
-        known = plain in self._free or any(map(mixes_scripts, shown.split(".")))
+        known = plain in self._free or any(map(mixes_scripts, unicode_name.split(".")))
         return plain if plain and known else ""
 
 
@@ -285,7 +291,7 @@ def _typed_domain() -> pl.Expr:
     return pl.when(broken).then(typed).otherwise("domain")
 
 
-def _first_in(domain: str, entries: Collection[str]) -> str:
+def _longest_match(domain: str, entries: Collection[str]) -> str:
     return next((name for name in _with_parents(domain) if name in entries), "")
 
 

@@ -106,9 +106,9 @@ def provider_label(key: str) -> str:
     return key if key in _PROVIDER_KEYS else OTHER
 
 
-def count_replies(heard: Iterable[tuple[str, Answer]]) -> None:
+def count_replies(answers: Iterable[tuple[str, Answer]]) -> None:
     """Count what was heard: throttle key and class of every mailbox that was asked about."""
-    for (provider, answer), times in Tally(heard).items():
+    for (provider, answer), times in Tally(answers).items():
         SMTP_REPLIES.labels(provider_label(provider), answer).inc(times)
 
 
@@ -128,5 +128,5 @@ def count_sessions(reports: Iterable[Report]) -> None:
     for report in reports:
         label = provider_label(report.ask.provider)
         SESSIONS.labels(label, report.outcome).inc()
-        for kind, count in report.heard.counts.items():
+        for kind, count in report.ledger.counts.items():
             LEDGER.labels(label, kind).inc(count)

@@ -8,7 +8,7 @@ from enum import StrEnum
 from math import inf
 from typing import Final, NamedTuple, Protocol
 
-from mailsift.pipeline.standing import NOTHING_HEARD, Heard
+from mailsift.pipeline.standing import NO_COUNTS, LedgerCounts
 from mailsift.pipeline.stop import NOBODY_ASKED, AskedCounts, ListTally
 
 
@@ -102,7 +102,7 @@ class Ask:
         tally: counts what the list asks there; None: nothing stops it.
         domains: some of those that wait for the provider, to tell a company from a hoster; () where
             too few addresses wait for care.
-        seconds: for so long the session may run, while we do; 0 = not known.
+        seconds: how long the session may run, unless we are held up; 0 = not known.
     """
 
     provider: str
@@ -128,8 +128,8 @@ class Grant:
         refill_s: seconds in which the rate allows a full session again; 0 = as the provider's row says.
         stopped: denied because too many of the list's recipients are unknown there.
         allowance: what the session may send at a time; None: all of it.
-        seconds: from asking for the grant on, by any clock: where unknown recipients count, the session's
-            room is given away then, and it may ask for nobody any more.
+        seconds: since the grant was asked for, by any clock: where unknown recipients count, the session's
+            share is released then, and it may ask for no more recipients.
     """
 
     recipients: int
@@ -151,7 +151,7 @@ class Report:
         ask, lease: as granted.
         outcome: how it went.
         unused: granted RCPT commands that were never sent.
-        heard: what the session's replies amount to.
+        ledger: what the session's replies amount to.
         asked: what they say of the list.
     """
 
@@ -159,7 +159,7 @@ class Report:
     lease: str
     outcome: SessionOutcome
     unused: int = 0
-    heard: Heard = NOTHING_HEARD
+    ledger: LedgerCounts = NO_COUNTS
     asked: AskedCounts = NOBODY_ASKED
 
 

@@ -48,22 +48,22 @@ def refusal_kind(rule: str) -> LedgerKind:
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class LedgerCounts:
     """What a session, or many, amount to by kind; kinds that did not occur may be missing."""
 
     counts: Mapping[LedgerKind, int] = field(default_factory=dict)
 
-    def __add__(self, other: Heard) -> Heard:
+    def __add__(self, other: LedgerCounts) -> LedgerCounts:
         """Return both together."""
         kinds = dict.fromkeys((*self.counts, *other.counts))
-        return Heard({kind: self.of(kind) + other.of(kind) for kind in kinds})
+        return LedgerCounts({kind: self.of(kind) + other.of(kind) for kind in kinds})
 
     def of(self, *kinds: LedgerKind) -> int:
         """Return how often these kinds occurred."""
         return sum(self.counts.get(kind, 0) for kind in kinds)
 
 
-NOTHING_HEARD: Final = Heard()
+NO_COUNTS: Final = LedgerCounts()
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ LOWEST_STEP: Final = -3
 HIGHEST_STEP: Final = 10
 
 
-def after(standing: Standing | None, heard: Heard, now: float) -> Standing:
+def update_standing(standing: Standing | None, counts: LedgerCounts, now: float) -> Standing:
     """Return what a name is worth after something was heard.
 
     It doubles its pace after GROW_PROBES clean recipients (twice as many for every step) and GROW_SECONDS,
@@ -109,41 +109,41 @@ def after(standing: Standing | None, heard: Heard, now: float) -> Standing:
 
     Args:
         standing: what it was; None: nobody there knew us.
-        heard: what happened since.
+        counts: what happened since.
         now: seconds since the epoch.
     """
     if standing is None:
         standing = Standing(stepped_at=now, asked_at=now)
-    known = rested(standing, now)
-    known = replace(
-        known,
-        clean=known.clean + heard.of(LedgerKind.PROBES),
-        refused=known.refused + heard.of(LedgerKind.RATE, LedgerKind.REPUTATION),
+    current = decay_after_silence(standing, now)
+    current = replace(
+        current,
+        clean=current.clean + counts.of(LedgerKind.PROBES),
+        refused=current.refused + counts.of(LedgerKind.RATE, LedgerKind.REPUTATION),
         asked_at=now,
     )
-    if known.refused >= FEWEST_REFUSED and known.refused >= MOST_REFUSED * known.clean:
-        return _stepped(known, max(LOWEST_STEP, known.step - 1), now)
-    mending = known.step < 0
-    enough = MEND_PROBES if mending else GROW_PROBES * 2**known.step
-    patience = MEND_SECONDS if mending else GROW_SECONDS
-    if known.clean >= enough and now - known.stepped_at >= patience:
-        return _stepped(known, min(HIGHEST_STEP, known.step + 1), now)
-    return known
+    if current.refused >= FEWEST_REFUSED and current.refused >= MOST_REFUSED * current.clean:
+        return _at_step(current, max(LOWEST_STEP, current.step - 1), now)
+    is_mending = current.step < 0
+    probes_needed = MEND_PROBES if is_mending else GROW_PROBES * 2**current.step
+    seconds_needed = MEND_SECONDS if is_mending else GROW_SECONDS
+    if current.clean >= probes_needed and now - current.stepped_at >= seconds_needed:
+        return _at_step(current, min(HIGHEST_STEP, current.step + 1), now)
+    return current
 
 
-def rested(standing: Standing, now: float) -> Standing:
+def decay_after_silence(standing: Standing, now: float) -> Standing:
     """Return what is left of a name after silence."""
     silences = int(max(0.0, now - standing.asked_at) // SILENCE_SECONDS)
     if not silences or standing.step <= 0:
         return standing
-    return _stepped(standing, max(0, standing.step - silences), now)
+    return _at_step(standing, max(0, standing.step - silences), now)
 
 
-def _stepped(standing: Standing, step: int, now: float) -> Standing:
+def _at_step(standing: Standing, step: int, now: float) -> Standing:
     return replace(standing, step=step, clean=0, refused=0, stepped_at=now)
 
 
-def paced(row: Provider, step: int) -> Provider:
+def provider_at_step(row: Provider, step: int) -> Provider:
     """Return the provider's row at the pace that was earned there, at most its ceiling.
 
     A row without a ceiling is asked at its rate, whatever was earned.
@@ -151,8 +151,8 @@ def paced(row: Provider, step: int) -> Provider:
     if not row.ceiling or not step:
         return row
     rate = max(row.rate, min(row.ceiling, row.rate * 2.0**step)) if step > 0 else row.rate * 2.0**step
-    burst = max(1, int(row.burst * min(rate / row.rate, _MOST_BURST)))
+    burst = max(1, int(row.burst * min(rate / row.rate, _MAX_BURST_FACTOR)))
     return replace(row, rate=rate, burst=burst)
 
 
-_MOST_BURST: Final = 4.0
+_MAX_BURST_FACTOR: Final = 4.0

@@ -53,17 +53,17 @@ class StopRule:
     policy: StopPolicy = StopPolicy.LATER
     again: float = 15.0
 
-    def stops(self, seen: AskedCounts) -> bool:
+    def stops(self, counts: AskedCounts) -> bool:
         """Tell whether the list is to be left alone there."""
-        return self.share > 0 and seen.asked >= self.least and seen.missing >= self.share * seen.asked
+        return self.share > 0 and counts.asked >= self.least and counts.missing >= self.share * counts.asked
 
-    def waits(self, seen: AskedCounts, under_way: int) -> bool:
+    def waits(self, counts: AskedCounts, in_flight: int) -> bool:
         """Tell whether another session has to wait for those under way.
 
         All their recipients may be unknown: so a list never asks for more than one session beyond its stop.
         """
-        worst = AskedCounts(seen.asked + under_way, seen.missing + under_way)
-        return under_way > 0 and self.stops(worst)
+        worst = AskedCounts(counts.asked + in_flight, counts.missing + in_flight)
+        return in_flight > 0 and self.stops(worst)
 
 
 NO_STOP: Final = StopRule(share=0.0)
@@ -115,27 +115,27 @@ class ListStop:
     rule: StopRule = NO_STOP
     before: Mapping[ThrottleKey, AskedBefore] = field(default_factory=dict)
 
-    def tally(self, place: ThrottleKey) -> ListTally | None:
+    def tally(self, key: ThrottleKey) -> ListTally | None:
         """Return what is to be counted there; None for a list that never stops."""
         if not self.rule.share:
             return None
-        known = self.before.get(place, _NEVER_ASKED)
+        known = self.before.get(key, _NEVER_ASKED)
         return ListTally(f"{self.list_id}:{known.stops}", self.rule, known.counts)
 
-    def stops(self, place: ThrottleKey) -> int:
+    def stops(self, key: ThrottleKey) -> int:
         """Return how often the list had stopped there."""
-        return self.before.get(place, _NEVER_ASKED).stops
+        return self.before.get(key, _NEVER_ASKED).stops
 
     def providers(self) -> frozenset[str]:
         """Return where it has ever stopped."""
-        return frozenset(place.provider for place, known in self.before.items() if known.stops)
+        return frozenset(key.provider for key, known in self.before.items() if known.stops)
 
     def rests(self) -> dict[str, float]:
         """Return the providers that it leaves alone now, and for how many more seconds."""
         rests: dict[str, float] = {}
-        for place, known in self.before.items():
+        for key, known in self.before.items():
             if known.seconds > 0:
-                rests[place.provider] = max(known.seconds, rests.get(place.provider, 0.0))
+                rests[key.provider] = max(known.seconds, rests.get(key.provider, 0.0))
         return rests
 
 
@@ -145,11 +145,11 @@ _DEFINITE: Final = frozenset({Answer.ACCEPTED, Answer.NOT_FOUND, Answer.DISABLED
 _MISSING: Final = frozenset({Answer.NOT_FOUND, Answer.DISABLED})
 
 
-def asked_of(answers: Iterable[tuple[ThrottleKey, Answer]]) -> dict[ThrottleKey, AskedCounts]:
+def count_asked(answers: Iterable[tuple[ThrottleKey, Answer]]) -> dict[ThrottleKey, AskedCounts]:
     """Count what was heard about real recipients; what was not definite tells nothing of the list."""
     counted: dict[ThrottleKey, AskedCounts] = {}
-    for place, answer in answers:
+    for key, answer in answers:
         if answer in _DEFINITE:
-            before = counted.get(place, AskedCounts(0, 0))
-            counted[place] = AskedCounts(before.asked + 1, before.missing + (answer in _MISSING))
+            before = counted.get(key, AskedCounts(0, 0))
+            counted[key] = AskedCounts(before.asked + 1, before.missing + (answer in _MISSING))
     return counted

@@ -256,7 +256,7 @@ TYPO_TRAPS = frozenset(_TRAPS.split())
 """Slips that somebody registered and that take mail: here DNS is no reason to keep a suggestion back."""
 
 # Slips no rule below finds: heard and not mistyped.
-_HEARD = {
+_MISHEARD = {
     **dict.fromkeys(("gemail", "gimail", "gmeil", "gmale", "gmaile", "gmails"), "gmail"),
     **dict.fromkeys(("yahho", "yahooh", "yahoomail"), "yahoo"),
     **dict.fromkeys(("outluk", "outlouk", "autlook", "autluk"), "outlook"),
@@ -265,18 +265,18 @@ _HEARD = {
 }
 
 # Suffixes that exist (RFC 1591 country codes) and are slips all the same.
-_SUFFIX_SLIPS: Final[Mapping[str, tuple[str, ...]]] = {"com": ("co", "cm", "om"), "net": ("ne", "et")}
+_SUFFIX_TYPOS: Final[Mapping[str, tuple[str, ...]]] = {"com": ("co", "cm", "om"), "net": ("ne", "et")}
 
 _RESERVED: Final = frozenset({"test", "example"})
 """Top-level names for tests and documents (RFC 2606): nobody's slip."""
 
-_IN_FRONT: Final = frozenset({"www", "mail", "email", "e-mail", "webmail"})
+_COMMON_PREFIXES: Final = frozenset({"www", "mail", "email", "e-mail", "webmail"})
 """What people put before a mail domain."""
 
-_ROWS = ("1234567890-", "qwertyuiop", "asdfghjkl", "zxcvbnm")
-_NEIGHBOURS: Final = frozenset(
+_KEYBOARD_ROWS = ("1234567890-", "qwertyuiop", "asdfghjkl", "zxcvbnm")
+_NEIGHBOUR_KEYS: Final = frozenset(
     pair
-    for upper, lower in (*pairwise(_ROWS), *zip(_ROWS, _ROWS, strict=True))
+    for upper, lower in (*pairwise(_KEYBOARD_ROWS), *zip(_KEYBOARD_ROWS, _KEYBOARD_ROWS, strict=True))
     for place, key in enumerate(upper)
     for near in lower[max(0, place - 1) : place + 2]
     for pair in ((key, near), (near, key))
@@ -284,17 +284,17 @@ _NEIGHBOURS: Final = frozenset(
 )
 """Pairs of keys that touch, on the keyboards of most countries."""
 
-_ANY, _NEAR, _SWAPPED, _MISSING, _DOUBLED = 1.0, 0.7, 0.8, 0.9, 0.5
-_MOST: Final = 2.5  # what slips inside a name may cost at most
-_SURE: Final = 1.4  # what a slip inside a name may cost where the typed domain may be somebody's
-_SURE_LONG: Final = 1.8  # the same, in a name of eight letters and more
-_FAMOUS: Final = 12
+_ANY_EDIT, _NEIGHBOUR_KEY, _TRANSPOSITION, _DELETION, _DOUBLED_LETTER = 1.0, 0.7, 0.8, 0.9, 0.5
+_MAX_COST: Final = 2.5  # what slips inside a name may cost at most
+_SURE_COST: Final = 1.4  # what a slip inside a name may cost where the typed domain may be somebody's
+_SURE_COST_LONG: Final = 1.8  # the same, in a name of eight letters and more
+_FAMOUS_NAMES: Final = 12
 """So many names of the table are so common that a wrong first letter is a slip and no name of its own."""
 _LONG: Final = 8
 _MIDDLE: Final = 6
 _SHORT: Final = 4
 _LONGEST_LABEL: Final = 14
-_MOST_SLIPS: Final = 2
+_MAX_EDITS: Final = 2
 
 
 _Words: TypeAlias = Mapping[int, Mapping[str, int]]
@@ -348,8 +348,13 @@ def suggest(domain: str, *, takes_no_mail: bool = False) -> str:
     bold = takes_no_mail or not suffix_exists(clean)
     before, _, top = clean.rpartition(".")  # what nobody has to know: the name of a page, .com twice
     once = before if top.isalpha() and before.endswith(f".{top}") else clean
-    slip = once if (once != clean or domain.startswith("www.")) and suffix_exists(once) else ""
-    return _unwrapped(clean) or _nearest(clean, bold=bold) or slip or (_leading_domain(clean) if bold else "")
+    without_repeat = once if (once != clean or domain.startswith("www.")) and suffix_exists(once) else ""
+    return (
+        _embedded_domain(clean)
+        or _nearest(clean, bold=bold)
+        or without_repeat
+        or (_leading_domain(clean) if bold else "")
+    )
 
 
 def suffix_exists(domain: str) -> bool:
@@ -373,8 +378,8 @@ def _known_domains() -> _KnownDomains:
         joined,
         _by_length(table),
         _by_length(text for text in joined if len(text) > _MIDDLE),
-        _names_by(lambda name: name[0]),
-        _names_by(lambda name: name[1:]),
+        _index_names(lambda name: name[0]),
+        _index_names(lambda name: name[1:]),
     )
 
 
@@ -382,7 +387,7 @@ _WORLD: Final = frozenset({"com", "net", "org"})
 """Suffixes for everybody: under them a word beside a known one is somebody else's."""
 
 
-def _names_by(part: Callable[[str], str]) -> Mapping[tuple[str, str], frozenset[str]]:
+def _index_names(part: Callable[[str], str]) -> Mapping[tuple[str, str], frozenset[str]]:
     """Index by the suffixes that may be typed for a name's and a part of it: short names only at home."""
     found: dict[tuple[str, str], frozenset[str]] = {}
     typed = [(name, list(_spellings(tuple(suffixes.split())))) for name, suffixes in _COINED.items()]
@@ -418,17 +423,17 @@ def _candidates(text: str, words: _Words) -> list[str]:
     size, letters = len(text), _letters(text)
     return [
         word
-        for length in range(size - _MOST_SLIPS, size + _MOST_SLIPS + 1)
+        for length in range(size - _MAX_EDITS, size + _MAX_EDITS + 1)
         for word, others in words.get(length, _NO_WORDS).items()
-        if (letters ^ others).bit_count() <= 2 * _MOST_SLIPS
+        if (letters ^ others).bit_count() <= 2 * _MAX_EDITS
     ]
 
 
-def _unwrapped(clean: str) -> str:
+def _embedded_domain(clean: str) -> str:
     """Return the known domain in a text that says nothing else: a dot too many, its suffix again."""
     known = _known_domains()
     label, _, rest = clean.partition(".")
-    if again := _repeated(clean):
+    if again := _repeated_domain(clean):
         return again
     whole = known.joined.get(clean.translate(_WITHOUT_SIGNS), "")
     if whole and (clean.count(".") < whole.count(".") or whole.partition(".")[0] in _COINED):
@@ -440,7 +445,7 @@ def _unwrapped(clean: str) -> str:
     return next(filter(None, (_single_known_domain(name, clean) for name in names)), "")
 
 
-def _repeated(clean: str) -> str:
+def _repeated_domain(clean: str) -> str:
     """Return the known domain that a text is with itself, its name or the end of its suffix again."""
     labels = clean.split(".")
     if len(set(labels)) == len(labels):
@@ -458,7 +463,7 @@ def _single_known_domain(name: str, clean: str) -> str:
         domain = f"{name}.{suffix}"
         before, found, after = clean.rpartition(domain)
         front = before.strip(".")
-        harmless = front in _IN_FRONT | {"", name, suffix, domain} or front.isdecimal()
+        harmless = front in _COMMON_PREFIXES | {"", name, suffix, domain} or front.isdecimal()
         if found and harmless and after.strip(".") in {"", suffix, name}:
             return domain
     return ""
@@ -478,11 +483,13 @@ def _nearest(clean: str, *, bold: bool) -> str:
         return ""
     if not dot:
         return _nearest_without_dots(label)
-    if not (words := known.letters if bold else _by_length(_may_be(label, rest))):
+    if not (words := known.letters if bold else _by_length(_plausible_names(label, rest))):
         return ""
-    heard = _HEARD.get(label)
+    misheard = _MISHEARD.get(label)
     names = (
-        [name for name in _candidates(heard, words) if name == heard] if heard else _candidates(label, words)
+        [name for name in _candidates(misheard, words) if name == misheard]
+        if misheard
+        else _candidates(label, words)
     )
     found = [
         (cost + suffix_cost, known.ranks[name], f"{name}.{suffix}")
@@ -490,7 +497,10 @@ def _nearest(clean: str, *, bold: bool) -> str:
         if (cost := _name_cost(label, name, bold=bold)) is not None
         for suffix_cost, suffix in _suffix_costs(rest, known.suffixes[name], bold=bold, sure=not cost)
         if name in _COINED
-        or (cost + suffix_cost <= (_SURE if suffix_exists(clean) else _SURE_LONG) and (bold or rest != "co"))
+        or (
+            cost + suffix_cost <= (_SURE_COST if suffix_exists(clean) else _SURE_COST_LONG)
+            and (bold or rest != "co")
+        )
     ]
     return min(found, default=(0, 0, ""))[2]
 
@@ -499,14 +509,14 @@ def _nearest_without_dots(text: str) -> str:
     """Return the known domain that a text without a dot is one slip away from, or the one of a bare name."""
     known = _known_domains()
     near = _candidates(text, known.joined_letters)
-    costs = [(_slip_cost(text, one, most=_ANY), known.joined[one]) for one in near]
-    cost, domain = min(costs, default=(_MOST_SLIPS, ""))
-    if cost <= _ANY:
+    costs = [(_edit_cost(text, name, max_cost=_ANY_EDIT), known.joined[name]) for name in near]
+    cost, domain = min(costs, default=(_MAX_EDITS, ""))
+    if cost <= _ANY_EDIT:
         return domain
     return f"{text}.{known.suffixes[text][0]}" if text in _COINED else ""
 
 
-def _may_be(label: str, rest: str) -> frozenset[str]:
+def _plausible_names(label: str, rest: str) -> frozenset[str]:
     """Return the names worth measuring a typed domain against that may be somebody's."""
     known = _known_domains()
     none: frozenset[str] = frozenset()
@@ -518,18 +528,18 @@ def _may_be(label: str, rest: str) -> frozenset[str]:
 def _spellings(suffixes: tuple[str, ...]) -> Iterator[str]:
     for suffix in suffixes:
         yield suffix
-        yield from _SUFFIX_SLIPS.get(suffix, ())
+        yield from _SUFFIX_TYPOS.get(suffix, ())
 
 
 def _name_cost(typed: str, name: str, *, bold: bool) -> float | None:
     """Return what it costs to read a typed label as a name, None where that is too much."""
-    if typed == name or _HEARD.get(typed) == name:
+    if typed == name or _MISHEARD.get(typed) == name:
         return 0.0
-    cost = _slip_cost(typed, name, most=_MOST)
+    cost = _edit_cost(typed, name, max_cost=_MAX_COST)
     if name not in _COINED:
-        return cost if cost <= _MISSING and (bold or _is_finger_slip(typed, name)) else None
+        return cost if cost <= _DELETION and (bold or _is_typing_error(typed, name)) else None
     if bold:
-        return cost if cost <= (2.0 if len(name) < _MIDDLE else _MOST) else None
+        return cost if cost <= (2.0 if len(name) < _MIDDLE else _MAX_COST) else None
     return cost if _is_sure(typed, name, cost) else None
 
 
@@ -537,7 +547,7 @@ _VOWELS: Final = frozenset("aeiouy")
 _DOUBLES = re.compile(r"(.)\1+")
 
 
-def _is_finger_slip(typed: str, name: str) -> bool:
+def _is_typing_error(typed: str, name: str) -> bool:
     """Whether a name was meant under its country's suffix: letters doubled or swapped make no other."""
     if len(name) > _MIDDLE:
         return typed[0] == name[0]
@@ -549,9 +559,9 @@ def _is_finger_slip(typed: str, name: str) -> bool:
 def _is_another_name(typed: str, name: str) -> bool:
     """Whether a letter differs that neither finger nor ear takes for the other: laporte is no laposte."""
     wrong = [pair for pair in zip(typed, name, strict=False) if pair[0] != pair[1]]
-    if len(typed) != len(name) or len(wrong) != 1 or _known_domains().ranks[name] < _FAMOUS:
+    if len(typed) != len(name) or len(wrong) != 1 or _known_domains().ranks[name] < _FAMOUS_NAMES:
         return False
-    return wrong[0] not in _NEIGHBOURS and not _VOWELS.issuperset(wrong[0])
+    return wrong[0] not in _NEIGHBOUR_KEYS and not _VOWELS.issuperset(wrong[0])
 
 
 def _is_sure(typed: str, name: str, cost: float) -> bool:
@@ -561,35 +571,37 @@ def _is_sure(typed: str, name: str, cost: float) -> bool:
     """
     if typed[:1] == name[0]:
         # One wrong letter is enough for any coined name; two only if each is of the kind that fingers make.
-        return cost <= (_SURE_LONG if len(name) >= _LONG else _SURE) and not _is_another_name(typed, name)
-    if _known_domains().ranks[name] >= _FAMOUS:
+        return cost <= (_SURE_COST_LONG if len(name) >= _LONG else _SURE_COST) and not _is_another_name(
+            typed, name
+        )
+    if _known_domains().ranks[name] >= _FAMOUS_NAMES:
         return False
     if typed[:2] == name[1::-1] and typed[2:] == name[2:]:
         return True
-    if typed[1:] == name and (typed[0], name[0]) in _NEIGHBOURS:
+    if typed[1:] == name and (typed[0], name[0]) in _NEIGHBOUR_KEYS:
         return True
     if len(name) < _MIDDLE:
         return name == "yahoo" and (typed == name[1:] or (typed[1:] == name[1:] and typed[0] in "tuz"))
-    return typed == name[1:] or ((typed[:1], name[0]) in _NEIGHBOURS and typed[1:] == name[1:])
+    return typed == name[1:] or ((typed[:1], name[0]) in _NEIGHBOUR_KEYS and typed[1:] == name[1:])
 
 
 def _suffix_costs(
     typed: str, suffixes: tuple[str, ...], *, bold: bool, sure: bool
 ) -> Iterator[tuple[float, str]]:
     """Return the suffixes a typed one may stand for, each with its cost; `sure`: the name is right."""
-    for place, suffix in enumerate(suffixes):
-        late = place / 1_000
+    for rank, suffix in enumerate(suffixes):
+        rank_cost = rank / 1_000
         if typed == suffix:
             yield 0.0, suffix
-        elif typed in _SUFFIX_SLIPS.get(suffix, ()):
-            yield 0.3 + late, suffix
+        elif typed in _SUFFIX_TYPOS.get(suffix, ()):
+            yield 0.3 + rank_cost, suffix
         elif sure and _is_same_country(typed, suffix):
-            yield _SWAPPED + late, suffix
+            yield _TRANSPOSITION + rank_cost, suffix
         elif bold and not suffix_exists(f"x.{typed}"):
-            cost = _DOUBLED if typed == suffix[::-1] else _slip_cost(typed, suffix)
+            cost = _DOUBLED_LETTER if typed == suffix[::-1] else _edit_cost(typed, suffix)
             if cost <= max(1.0, 0.65 * len(suffix)) or (sure and len(suffixes) == 1):
-                yield cost + late, suffix
-        elif bold and place == 0:
+                yield cost + rank_cost, suffix
+        elif bold and rank == 0:
             yield 1.5, suffix  # a suffix that exists, under which the name takes no mail
 
 
@@ -597,54 +609,66 @@ def _is_same_country(typed: str, suffix: str) -> bool:
     """Return whether a suffix of two labels was meant by one with a slip in its first: "cm.br"."""
     inner, dot, country = suffix.partition(".")
     label, _, typed_country = typed.partition(".")
-    return bool(dot) and typed_country == country and _slip_cost(label, inner) <= _ANY
+    return bool(dot) and typed_country == country and _edit_cost(label, inner) <= _ANY_EDIT
 
 
 @cache
-def _pair_cost(one: str, other: str) -> float:
+def _substitution_cost(one: str, other: str) -> float:
     if one == other:
         return 0.0
     return (
-        _NEAR if (one, other) in _NEIGHBOURS or {one, other} in ({"0", "o"}, {"1", "l"}, {"1", "i"}) else _ANY
+        _NEIGHBOUR_KEY
+        if (one, other) in _NEIGHBOUR_KEYS or {one, other} in ({"0", "o"}, {"1", "l"}, {"1", "i"})
+        else _ANY_EDIT
     )
 
 
-def _slip_cost(typed: str, meant: str, *, most: float = math.inf) -> float:
-    """Return the weighted distance of two words (optimal string alignment); infinity for more than `most`.
+def _edit_cost(typed: str, target: str, *, max_cost: float = math.inf) -> float:
+    """Return the weighted distance of two words (optimal string alignment), infinity beyond `max_cost`.
 
     A key beside the right one, a letter twice or two letters swapped cost less than any other slip.
     """
-    before: list[float] = []
-    row = [float(place) * _MISSING for place in range(len(meant) + 1)]
-    for at, key in enumerate(typed, start=1):
-        extra = _extra_cost(typed, at)
-        following = [row[0] + extra]
-        for to, wanted in enumerate(meant, start=1):
-            missing = _DOUBLED if to > 1 and wanted == meant[to - 2] else _MISSING
-            cost = min(row[to - 1] + _pair_cost(key, wanted), row[to] + extra, following[to - 1] + missing)
-            if at > 1 and to > 1 and key == meant[to - 2] and typed[at - 2] == wanted and key != wanted:
-                cost = min(cost, before[to - 2] + _SWAPPED)
+    previous: list[float] = []
+    current = [float(column) * _DELETION for column in range(len(target) + 1)]
+    for row_number, key in enumerate(typed, start=1):
+        insertion = _insertion_cost(typed, row_number)
+        following = [current[0] + insertion]
+        for column, wanted in enumerate(target, start=1):
+            deletion = _DOUBLED_LETTER if column > 1 and wanted == target[column - 2] else _DELETION
+            cost = min(
+                current[column - 1] + _substitution_cost(key, wanted),
+                current[column] + insertion,
+                following[column - 1] + deletion,
+            )
+            if (
+                row_number > 1
+                and column > 1
+                and key == target[column - 2]
+                and typed[row_number - 2] == wanted
+                and key != wanted
+            ):
+                cost = min(cost, previous[column - 2] + _TRANSPOSITION)
             following.append(cost)
-        before, row = row, following
-        if min(row) > most and min(before) > most:  # whatever follows builds on one of these
+        previous, current = current, following
+        if min(current) > max_cost and min(previous) > max_cost:  # whatever follows builds on one of these
             return math.inf
-    return row[-1]
+    return current[-1]
 
 
-def _extra_cost(typed: str, at: int) -> float:
+def _insertion_cost(typed: str, at: int) -> float:
     """Return what a letter too many costs: little when it is the one beside it, or a key beside that one."""
     key, others = typed[at - 1], typed[max(0, at - 2) : at - 1] + typed[at : at + 1]
     if key in others or key == "-":
-        return _DOUBLED
-    near = key.isdecimal() or any((key, other) in _NEIGHBOURS for other in others)
-    return _NEAR if near else _ANY
+        return _DOUBLED_LETTER
+    near = key.isdecimal() or any((key, other) in _NEIGHBOUR_KEYS for other in others)
+    return _NEIGHBOUR_KEY if near else _ANY_EDIT
 
 
 MEANT: Final = r"^Did you mean (\S+@\S+)\?"
 """How a suggestion begins that names an address."""
 
 
-def meant_address(verdict: Mapping[str, Any]) -> str:
+def suggested_address(verdict: Mapping[str, Any]) -> str:
     """Return the address that was probably meant, "" where the suggestion names none."""
     found = re.match(MEANT, verdict["suggestion"])
     return found[1] if found else ""

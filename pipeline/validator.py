@@ -32,7 +32,7 @@ from mailsift.pipeline.opt_outs import NOBODY, OptOuts
 from mailsift.pipeline.probe.collector import NETWORK_SECONDS
 from mailsift.pipeline.probe.prober import ProbeResult
 from mailsift.pipeline.probe.queue import ProbeTarget
-from mailsift.pipeline.probe.reading import OwnRule
+from mailsift.pipeline.probe.reading import ProberRule
 from mailsift.pipeline.providers import Providers
 from mailsift.pipeline.stop import NEVER_STOPS, AskedCounts, ListStop, StopPolicy, ThrottleKey
 
@@ -91,7 +91,7 @@ class ValidationRequest:
 WAIT_COLUMNS = Schema({"throttle_key": "String", "reason": "String", "delay": "Float64"})
 """What a waiting address carries beside frames.WAITING: its throttle key, why it waits and how long."""
 
-_DNS_AGAIN_SECONDS = {WaitReason.SLOW: 4.5, WaitReason.RESOLVER: 15.0, WaitReason.DEFERRED: 6.0}
+_DNS_RETRY_SECONDS = {WaitReason.SLOW: 4.5, WaitReason.RESOLVER: 15.0, WaitReason.DEFERRED: 6.0}
 """From its answer. A failure is forgotten before the deferred come back (pipeline.dns.domains.DnsConfig)."""
 _DENIED = frozenset(
     {DomainState.NOT_FOUND, DomainState.NO_MAIL_SERVER, DomainState.NULL_MX, DomainState.UNROUTABLE}
@@ -152,8 +152,8 @@ class MailboxWitness(Protocol):
         owner: str = "",
         closed: Collection[str] = (),
         stop: ListStop = NEVER_STOPS,
-        found: dict[str, MailboxFact] | None = None,
-        look: Callable[[], Awaitable[object]] | None = None,
+        mailboxes_found: dict[str, MailboxFact] | None = None,
+        recheck_port25: Callable[[], Awaitable[object]] | None = None,
     ) -> ProbeResult:
         """Return facts about mailboxes."""
         ...
@@ -226,11 +226,11 @@ class Validator:
         request.domains_found.update(domains)
         frame = self._described(frame, domains, request.unwanted)
         probed, deferred = await self._mailbox_facts(frame, domains, request)
-        probed = replace(probed, mailboxes={**probed.mailboxes, **_sent_to(frame, request.sent)})
+        probed = replace(probed, mailboxes={**probed.mailboxes, **_outcome_facts(frame, request.sent)})
         frame = _with_mailboxes(frame, probed, request.sent)
         findings = Findings(request.mode, domains, probed.mailboxes, probed.catch_alls, self._policy)
-        believed = request.mode is Mode.FAST or self._domains.has_trusted_resolver
-        reason = WaitReason.SLOW if believed else WaitReason.RESOLVER
+        is_trusted = request.mode is Mode.FAST or self._domains.has_trusted_resolver
+        reason = WaitReason.SLOW if is_trusted else WaitReason.RESOLVER
         since_s = self._monotonic() - answered_at
         waits = deferred | _slow_domains(frame, request.mode, reason, since_s)
         waits |= _silent_domains(frame, request, since_s)
@@ -253,7 +253,7 @@ class Validator:
         """Judge the frame by what is known, without asking anybody; DNS counts as unavailable otherwise."""
         unknown = {name: DomainFact(name, DomainState.UNAVAILABLE) for name in _distinct_domains(frame)}
         facts = {**unknown, **(domains_found or {})}
-        probed = ProbeResult(_sent_to(frame, sent or {}))
+        probed = ProbeResult(_outcome_facts(frame, sent or {}))
         frame = _with_mailboxes(self._described(frame, facts, unwanted or {}), probed, sent or {})
         findings = Findings(mode, facts, probed.mailboxes, {}, self._policy)
         return _judge(frame, {}, findings, ValidationRequest(mode), ProbeResult())
@@ -278,32 +278,34 @@ class Validator:
 
     def _with_domains(self, frame: pl.DataFrame, facts: Mapping[str, DomainFact]) -> pl.DataFrame:
         """Add domain_state, throttle_key, unverifiable and edge, and what was meant where DNS denies it."""
-        known = pl.DataFrame(
+        by_domain = pl.DataFrame(
             {
                 "domain": list(facts),
                 "domain_state": [fact.state.value for fact in facts.values()],
                 "throttle_key": [fact.provider for fact in facts.values()],
-                "denied_slip": [self._slip_of(name, fact) for name, fact in facts.items()],
+                "denied_suggestion": [
+                    self._suggestion_where_denied(name, fact) for name, fact in facts.items()
+                ],
             },
-            schema=dict.fromkeys(("domain", "domain_state", "throttle_key", "denied_slip"), pl.String),
+            schema=dict.fromkeys(("domain", "domain_state", "throttle_key", "denied_suggestion"), pl.String),
         )
-        rows = [self._providers.row(key) for key in known["throttle_key"].unique() if key]
-        silent = [row.key for row in rows if not row.informative]
+        rows = [self._providers.row(key) for key in by_domain["throttle_key"].unique() if key]
+        uninformative = [row.key for row in rows if not row.informative]
         edges = [row.key for row in rows if row.edge]
-        joined = frame.join(known, on="domain", how="left", maintain_order="left").with_columns(
+        joined = frame.join(by_domain, on="domain", how="left", maintain_order="left").with_columns(
             pl.col("domain_state").fill_null(DomainState.NOT_ASKED.value),
             pl.col("throttle_key").fill_null(""),
         )
         return joined.with_columns(
-            pl.col("throttle_key").is_in(silent).alias("unverifiable"),
+            pl.col("throttle_key").is_in(uninformative).alias("unverifiable"),
             pl.col("throttle_key").is_in(edges).alias("edge"),
             pl.when(pl.col("suggested_domain") == "")
-            .then(pl.col("denied_slip").fill_null(""))
+            .then(pl.col("denied_suggestion").fill_null(""))
             .otherwise("suggested_domain")
             .alias("suggested_domain"),
-        ).drop("denied_slip")
+        ).drop("denied_suggestion")
 
-    def _slip_of(self, domain: str, fact: DomainFact) -> str:
+    def _suggestion_where_denied(self, domain: str, fact: DomainFact) -> str:
         """Return the domain that was meant by one that DNS denies, where a guess can annoy nobody."""
         denied = fact.state in _DENIED
         return self._lists.suggested(domain, takes_no_mail=True) if denied else ""
@@ -360,8 +362,8 @@ class Validator:
             owner=request.owner,
             closed=request.closed,
             stop=request.stop,
-            found=request.mailboxes_found,
-            look=self._port25.is_still_open,
+            mailboxes_found=request.mailboxes_found,
+            recheck_port25=self._port25.is_still_open,
         )
         waits = {} if request.final else await self._waits_after_silence(askable, probed) | probed.waits
         return probed, _deferred(askable, waits, request)
@@ -370,13 +372,13 @@ class Validator:
         """Return what those wait for to whom nobody answered: for our network, or for a second try."""
         if any(wait.reason is WaitReason.OUR_NETWORK for wait in probed.waits.values()):
             await self._port25.is_still_open()  # somebody answers in the name of others: alarm, ask nobody
-        silent = {who: fact for who, fact in probed.mailboxes.items() if _is_silence(fact)}
+        silent = {address: fact for address, fact in probed.mailboxes.items() if _is_silence(fact)}
         if not silent:
             return {}
         if not await self._port25.is_still_open() and self._port25.has_been_open:
             return dict.fromkeys(silent, Wait(WaitReason.OUR_NETWORK, NETWORK_SECONDS))
         first_try = set(askable.filter(pl.col("tries") == 0)["address"])
-        return {who: Wait(WaitReason.DEFERRED, 0.0) for who in silent if who in first_try}
+        return {address: Wait(WaitReason.DEFERRED, 0.0) for address in silent if address in first_try}
 
 
 def _with_history(frame: pl.DataFrame) -> pl.DataFrame:
@@ -388,8 +390,8 @@ def _with_history(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def _with_unwanted(frame: pl.DataFrame, unwanted: Mapping[str, str]) -> pl.DataFrame:
-    why = pl.col("address").replace_strict(unwanted, default="", return_dtype=pl.String)
-    return frame.with_columns((why if unwanted else pl.lit("")).alias("unwanted"))
+    reason = pl.col("address").replace_strict(unwanted, default="", return_dtype=pl.String)
+    return frame.with_columns((reason if unwanted else pl.lit("")).alias("unwanted"))
 
 
 def _distinct_domains(frame: pl.DataFrame) -> list[str]:
@@ -410,7 +412,7 @@ def _slow_domains(frame: pl.DataFrame, mode: Mode, reason: WaitReason, since_s: 
     if mode is Mode.FAST:
         return {}
     unanswered = (pl.col("rule") == "") & (pl.col("domain_state") == DomainState.NOT_ASKED.value)
-    wait = ("", reason.value, _dns_again(reason, since_s))
+    wait = ("", reason.value, _dns_retry_s(reason, since_s))
     return dict.fromkeys(frame.filter(unanswered)["address"], wait)
 
 
@@ -419,13 +421,13 @@ def _silent_domains(frame: pl.DataFrame, request: ValidationRequest, since_s: fl
     if request.mode is not Mode.DEEP or request.is_last_try(0):
         return {}
     first_try = (pl.col("domain_state") == DomainState.UNAVAILABLE.value) & (pl.col("tries") == 0)
-    wait = ("", WaitReason.DEFERRED.value, _dns_again(WaitReason.DEFERRED, since_s))
+    wait = ("", WaitReason.DEFERRED.value, _dns_retry_s(WaitReason.DEFERRED, since_s))
     return dict.fromkeys(frame.filter(first_try)["address"], wait)
 
 
-def _dns_again(reason: WaitReason, since_s: float) -> float:
+def _dns_retry_s(reason: WaitReason, since_s: float) -> float:
     """Return the seconds until DNS is asked again, of which mail servers have taken some already."""
-    return max(0.0, _DNS_AGAIN_SECONDS[reason] - since_s)
+    return max(0.0, _DNS_RETRY_SECONDS[reason] - since_s)
 
 
 def _deferred(askable: pl.DataFrame, waits: Mapping[str, Wait], request: ValidationRequest) -> _Deferred:
@@ -445,7 +447,7 @@ COUNT_AS_TRY = frozenset({WaitReason.GREYLISTED, WaitReason.DEFERRED, WaitReason
 
 def _is_silence(fact: MailboxFact) -> bool:
     """Tell whether no server could be connected to, which may be for want of a network of our own."""
-    return fact.answer is Answer.UNREACHABLE and fact.rule == OwnRule.UNREACHED
+    return fact.answer is Answer.UNREACHABLE and fact.rule == ProberRule.UNREACHED
 
 
 def delay_of(wait: Wait, tries: int, delays: Sequence[float]) -> float | None:
@@ -462,7 +464,7 @@ def delay_of(wait: Wait, tries: int, delays: Sequence[float]) -> float | None:
 _NOT_ASKED = MailboxFact(answer=Answer.NOT_ASKED)
 
 
-def _sent_to(frame: pl.DataFrame, sent: Mapping[str, MailboxFact]) -> dict[str, MailboxFact]:
+def _outcome_facts(frame: pl.DataFrame, sent: Mapping[str, MailboxFact]) -> dict[str, MailboxFact]:
     """Return what was shown about the addresses of this frame."""
     return {address: sent[address] for address in frame["address"] if address in sent} if sent else {}
 
@@ -509,15 +511,15 @@ def _judge(
         orient="row",
     )
     waiting = frame.drop("throttle_key").join(waits, on="address", how="inner", maintain_order="left")
-    tried = pl.col("reason").is_in([reason.value for reason in COUNT_AS_TRY])
+    counts_as_try = pl.col("reason").is_in([reason.value for reason in COUNT_AS_TRY])
     waiting = waiting.with_columns(
-        (pl.col("tries") + tried.cast(pl.UInt8)).alias("tries"),
+        (pl.col("tries") + counts_as_try.cast(pl.UInt8)).alias("tries"),
         pl.when(pl.col("reason") == WaitReason.GREYLISTED.value)
         .then(pl.col("address").replace_strict(probed.asked_from, default="", return_dtype=pl.String))
         .otherwise("known_by")
         .alias("known_by"),
     )
-    done = frame.join(waits, on="address", how="anti") if deferred else frame
-    finished = judge_frame(done, findings, evidence=request.evidence)
+    ready = frame.join(waits, on="address", how="anti") if deferred else frame
+    finished = judge_frame(ready, findings, evidence=request.evidence)
     columns = ["n", "rows", "address", "local", "domain", "rule", "tries", "known_by", *WAIT_COLUMNS]
     return ValidationResult(finished, waiting.select(columns), rests=probed.rests, asked=probed.asked)

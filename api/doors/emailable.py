@@ -38,7 +38,7 @@ from mailsift.api.doors.lists import (
 )
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.facts import Mode
-from mailsift.pipeline.suggest import meant_address
+from mailsift.pipeline.suggest import suggested_address
 from mailsift.pipeline.verdict import Result
 from mailsift.storage.states import ENDED
 
@@ -60,7 +60,7 @@ def shape(text: str, verdict: Mapping[str, Any], seconds: float = 0.0) -> dict[s
     user, domain = split_address(text)
     return {
         "accept_all": verdict["catch_all"],
-        "did_you_mean": meant_address(verdict) or None,
+        "did_you_mean": suggested_address(verdict) or None,
         "disposable": verdict["is_disposable"],
         "domain": domain,
         "duration": seconds,

@@ -28,7 +28,7 @@ from mailsift.api.doors.lists import Tally, as_csv, find_job, job_options, mean_
 from mailsift.api.http.responses import iso_utc
 from mailsift.jobs.views import JobView
 from mailsift.pipeline.errors import MailsiftError
-from mailsift.pipeline.suggest import meant_address
+from mailsift.pipeline.suggest import suggested_address
 from mailsift.storage.sql.jobs import number_of
 from mailsift.storage.states import JobPhase, JobState, phase_of
 
@@ -61,7 +61,7 @@ def shape(text: str, verdict: Mapping[str, Any]) -> dict[str, Any]:
         "free": verdict["is_free"],
         "disposable": verdict["is_disposable"],
         "accept_all": verdict["catch_all"],
-        "did_you_mean": meant_address(verdict) or None,
+        "did_you_mean": suggested_address(verdict) or None,
         "sendex": verdict["score"] / 100,
         "email": text.lower(),
         "user": user,

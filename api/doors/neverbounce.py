@@ -48,7 +48,7 @@ from mailsift.jobs.drafts import Draft
 from mailsift.jobs.views import JobId, JobView
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.providers import public_suffixes
-from mailsift.pipeline.suggest import meant_address
+from mailsift.pipeline.suggest import suggested_address
 from mailsift.pipeline.verdict import Result
 from mailsift.storage.sql.jobs import number_of
 from mailsift.storage.states import ENDED, JobPhase, JobState, phase_of
@@ -108,7 +108,7 @@ def flags_of(verdict: Mapping[str, Any]) -> list[str]:
         "free_email_host": verdict["is_free"],
         "role_account": verdict["is_role_based"],
         "disposable_email": verdict["is_disposable"],
-        "spelling_mistake": bool(meant_address(verdict)),
+        "spelling_mistake": bool(suggested_address(verdict)),
         "bad_dns": result in {Result.DOMAIN_NOT_FOUND, Result.NO_MAIL_SERVER, Result.UNROUTABLE},
         "temporary_dns_error": result == Result.DNS_UNAVAILABLE,
         "connect_fails": result == Result.UNREACHABLE,
@@ -141,7 +141,7 @@ def shape(verdict: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "result": result,
         "flags": flags_of(verdict),
-        "suggested_correction": meant_address(verdict),
+        "suggested_correction": suggested_address(verdict),
     }
 
 

@@ -35,7 +35,7 @@ from mailsift.api.doors.lists import (
 )
 from mailsift.api.http.responses import iso_utc
 from mailsift.pipeline.errors import MailsiftError
-from mailsift.pipeline.suggest import meant_address
+from mailsift.pipeline.suggest import suggested_address
 from mailsift.pipeline.verdict import Result
 from mailsift.storage.sql.jobs import number_of
 from mailsift.storage.states import ENDED, JobState
@@ -80,7 +80,7 @@ def shape(text: str, verdict: Mapping[str, Any]) -> dict[str, Any]:
             "domain": domain,
             "is_valid_syntax": good,
             "username": user,
-            "suggestion": meant_address(verdict) or None,
+            "suggestion": suggested_address(verdict) or None,
         },
     }
 

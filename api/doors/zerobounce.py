@@ -33,7 +33,7 @@ from mailsift.api.doors.lists import as_csv, file_pieces, first_of_each, get_job
 from mailsift.jobs.columns import JUDGED_ADDRESS, VERDICT_PREFIX
 from mailsift.jobs.views import JobView
 from mailsift.pipeline.errors import MailsiftError
-from mailsift.pipeline.suggest import MEANT, meant_address
+from mailsift.pipeline.suggest import MEANT, suggested_address
 from mailsift.storage.states import JobPhase, JobState, phase_of
 
 CODES: Final = code_table(Door.ZEROBOUNCE)
@@ -63,7 +63,7 @@ def shape(text: str, verdict: Mapping[str, Any], at: float) -> dict[str, Any]:
         "status": status,
         "sub_status": sub_status,
         "free_email": verdict["is_free"],
-        "did_you_mean": meant_address(verdict) or None,
+        "did_you_mean": suggested_address(verdict) or None,
         "account": account,
         "domain": domain,
         "domain_age_days": None,

@@ -9,12 +9,12 @@ from fastapi import Depends, Request
 from fastapi.security import HTTPBearer
 
 from mailsift.accounts.doors import NAMES, Door
-from mailsift.accounts.keys import Caller, KeyService, Scope, mark_of
+from mailsift.accounts.keys import Caller, KeyService, Scope, revocation_mark
 from mailsift.api.http.errors import RefusedError
 from mailsift.api.http.inputs import check_query
 from mailsift.events.audit import act_as, key_actor
 from mailsift.pipeline.errors import MailsiftError
-from mailsift.storage.redis.rate_limit import RateLimit, Ruling, Zone
+from mailsift.storage.redis.rate_limit import RateLimit, RateLimitDecision, Zone
 
 TEST_HEADER: Final = {"Mailsift-Mode": "test"}
 """In every answer to a test key."""
@@ -80,19 +80,19 @@ class Authenticator:
         return caller
 
     async def _identified(self, request: Request, secret: str, door: Door | None) -> Caller:
-        caller = self._keys.remembered(secret)
-        ruling = await self._count(caller) if caller else None
-        if caller is None or ruling is None or ruling.marked or not _opens(caller, door):
+        caller = self._keys.cached_caller(secret)
+        decision = await self._count(caller) if caller else None
+        if caller is None or decision is None or decision.marked or not _opens(caller, door):
             # without Redis a revoked key's mark cannot be seen, so the database is asked every time
             caller = await self._keys.find(secret)
             if caller is None or not _opens(caller, door):
                 raise await self._refusal(request, secret, door)
-            ruling = await self._count(caller)
+            decision = await self._count(caller)
         request.scope["caller"] = caller
         act_as(key_actor(caller.key_id, caller.name))
         request.state.limit_headers = dict(TEST_HEADER) if caller.test else {}
-        if ruling is not None:
-            self._apply_limit(request, ruling)
+        if decision is not None:
+            self._apply_limit(request, decision)
         return caller
 
     async def charge(self, request: Request, caller: Caller, units: int) -> None:
@@ -101,19 +101,21 @@ class Authenticator:
         Raises:
             MailsiftError: `rate_limited`.
         """
-        ruling = await self._limit.take(self._requests, str(caller.account_id), units=units)
-        if ruling is not None:
-            self._apply_limit(request, ruling)
+        decision = await self._limit.take(self._requests, str(caller.account_id), units=units)
+        if decision is not None:
+            self._apply_limit(request, decision)
 
-    async def _count(self, caller: Caller) -> Ruling | None:
-        return await self._limit.take(self._requests, str(caller.account_id), mark=mark_of(caller.key_id))
+    async def _count(self, caller: Caller) -> RateLimitDecision | None:
+        return await self._limit.take(
+            self._requests, str(caller.account_id), mark=revocation_mark(caller.key_id)
+        )
 
-    def _apply_limit(self, request: Request, ruling: Ruling) -> None:
+    def _apply_limit(self, request: Request, decision: RateLimitDecision) -> None:
         """Leave the quota for the headers of the answer (draft-ietf-httpapi-ratelimit-headers)."""
-        headers = limit_headers(self._requests, ruling)
+        headers = limit_headers(self._requests, decision)
         request.state.limit_headers |= headers
-        if not ruling.allowed:
-            raise quota_error(ruling, headers)
+        if not decision.allowed:
+            raise quota_error(decision, headers)
 
     def _secret(self, request: Request) -> str:
         """Return the key a request carries, "" when it carries none."""
@@ -127,9 +129,9 @@ class Authenticator:
     async def _refusal(self, request: Request, secret: str, door: Door | None) -> RefusedError:
         """Refuse; the same for keys malformed, unknown, revoked and expired."""
         peer = request.client.host if request.client else ""
-        ruling = await self._limit.take(_FAILURES, peer)
-        if ruling is not None and not ruling.allowed:
-            return quota_error(ruling, limit_headers(_FAILURES, ruling))
+        decision = await self._limit.take(_FAILURES, peer)
+        if decision is not None and not decision.allowed:
+            return quota_error(decision, limit_headers(_FAILURES, decision))
         which = f"one made for clients of {NAMES[door]}." if door else "Authorization: Bearer svc_key_..."
         text = f"A valid API key is needed: {which}"
         # who brought no key is told no error (RFC 6750, section 3.1)
@@ -142,26 +144,26 @@ def _opens(caller: Caller, door: Door | None) -> bool:
     return caller.door is door and not caller.is_public
 
 
-def limit_headers(zone: Zone, ruling: Ruling) -> dict[str, str]:
+def limit_headers(zone: Zone, decision: RateLimitDecision) -> dict[str, str]:
     """Return the headers that tell of a quota: `t` is until it is whole, of a spent one until some is back.
 
     So `Retry-After` is never earlier than `t` (draft-ietf-httpapi-ratelimit-headers, section 4).
     """
-    seconds = ceil(ruling.reset) if ruling.allowed else _retry_after_s(ruling)
+    seconds = ceil(decision.reset) if decision.allowed else _retry_after_s(decision)
     return {
         "RateLimit-Policy": f'"{zone.name}";q={zone.quota};w={zone.window}',
-        "RateLimit": f'"{zone.name}";r={ruling.remaining};t={seconds}',
+        "RateLimit": f'"{zone.name}";r={decision.remaining};t={seconds}',
     }
 
 
-def _retry_after_s(ruling: Ruling) -> int:
+def _retry_after_s(decision: RateLimitDecision) -> int:
     """Return the whole seconds after which somebody refused may ask again."""
-    return max(1, ceil(ruling.retry_after))
+    return max(1, ceil(decision.retry_after))
 
 
-def quota_error(ruling: Ruling, headers: dict[str, str]) -> RefusedError:
+def quota_error(decision: RateLimitDecision, headers: dict[str, str]) -> RefusedError:
     """Return the error of a spent quota."""
-    wait = {"Retry-After": str(_retry_after_s(ruling))}
+    wait = {"Retry-After": str(_retry_after_s(decision))}
     return RefusedError(
         "rate_limited", "Too many requests. Retry-After says when to try again.", {**headers, **wait}
     )

@@ -80,7 +80,7 @@ async def download(
             found.results,
             format=options.format,
             statuses=found.statuses or None,
-            places=found.places,
+            row_numbers=found.row_numbers,
             columns=chosen,
             policy=found.policy,
         )

@@ -124,7 +124,7 @@ class AnswerStore:
             taken = await idempotency.begin(connection, wanted, token, lease=_LEASE_S)
             known = None if taken else await idempotency.known(connection, wanted)
         if not taken:
-            return self._again(wanted, known)
+            return self._replay(wanted, known)
         try:
             async with repeating(lambda: self._renew(wanted, token), every=_LEASE_S / 3):
                 with before_commit(lambda connection: idempotency.mark(connection, wanted, token)):
@@ -141,7 +141,7 @@ class AnswerStore:
             await idempotency.finish(connection, wanted, token, sealed, _job_in(kept.body) or job_id)
         return response
 
-    def _again(self, wanted: idempotency.Request, known: idempotency.KnownRequest | None) -> Response:
+    def _replay(self, wanted: idempotency.Request, known: idempotency.KnownRequest | None) -> Response:
         if known is not None and known.fingerprint != wanted.fingerprint:
             text = "This Idempotency-Key was used with another request."
             raise MailsiftError("idempotency_key_reused", text)
@@ -200,7 +200,7 @@ class OnceRoute(StrictRoute):
             wanted = idempotency.Request(caller.account_id, key, _fingerprint(request, body))
             store: AnswerStore = request.app.state.parts.answers
             return await store.once(
-                wanted, _job_of(request), lambda: _answered(handler, _again(request, body))
+                wanted, _job_of(request), lambda: _answered(handler, _with_body(request, body))
             )
 
         return handle
@@ -247,7 +247,7 @@ def _job_of(request: Request) -> UUID | None:
     return job_id if isinstance(job_id, UUID) else None
 
 
-def _again(request: Request, body: bytes) -> Request:
+def _with_body(request: Request, body: bytes) -> Request:
     """Return the request with its body to be read once more."""
 
     async def receive() -> Message:

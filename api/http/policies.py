@@ -23,17 +23,17 @@ class TierPolicyBody(BaseModel):
 
     model_config = ConfigDict(extra="forbid", from_attributes=True)
 
-    complained: NeverSend = Field(default=Tier.REMOVE, description="its reader called a message spam")
+    complained: NeverSend = Field(default=Tier.REMOVE, description="the recipient called a message spam")
     unsubscribed: NeverSend = Tier.REMOVE
     suppressed: NeverSend = Field(default=Tier.REMOVE, description="on the account's suppression list")
     disposable: Tier = Tier.REMOVE
     mailbox_full: Tier = Tier.REVIEW
     catch_all: Tier = Tier.REVIEW
-    unverifiable: Tier = Field(default=Tier.REVIEW, description="the provider answers everybody alike")
-    unknown: Tier = Field(default=Tier.REVIEW, description="nobody could say, this time")
-    passed: Tier = Field(
-        default=Tier.SEND, description="good as far as the mode looked, which asks no mailbox"
+    unverifiable: Tier = Field(
+        default=Tier.REVIEW, description="the provider answers the same for every mailbox"
     )
+    unknown: Tier = Field(default=Tier.REVIEW, description="could not be decided this time")
+    passed: Tier = Field(default=Tier.SEND, description="good as far as the mode checks; it asks no mailbox")
     suggestion: Tier = Field(default=Tier.REVIEW, description="another address was probably meant")
     role: Tier = Field(default=Tier.SEND, description="info@, sales@")
     free: Tier = Field(default=Tier.SEND, description="at a provider of free mailboxes")

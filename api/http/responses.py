@@ -28,7 +28,7 @@ class Envelope(BaseModel, Generic[T]):
     success: Literal[True]
     test: Literal[True] = Field(
         default=True,
-        description="only in answers to a key of test mode",
+        description="only in answers to a test-mode key",
         json_schema_extra=_without_default,
     )
 

@@ -33,8 +33,8 @@ JSON_BYTES: Final = 16 * 1024**2
 JSON_EMAILS: Final = 100_000
 YEAR: Final = 366 * 86_400.0
 MAX_AGE: Final = (
-    "seconds a mail server's answer may be old to be used again, a day when left out; where it is given, an"
-    " outcome that is older counts no more either"
+    "maximum age in seconds of a mail server's answer that is reused, a day if left out; if given, older"
+    " outcomes no longer count either"
 )
 _PIECE: Final = 1 << 20
 _FORM: Final = "multipart/form-data"
@@ -88,7 +88,7 @@ class ListOptions(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     mode: Mode = Field(
-        default=Mode.DEEP, description="fast: syntax and lists; medium: and DNS; deep: and SMTP"
+        default=Mode.DEEP, description="fast: syntax and lists; medium: also DNS; deep: also SMTP"
     )
     column: ShortText = Field(default="", description="address column: its name or number; found when empty")
     name: ShortText = Field(default="", description="what people call the list")
@@ -101,17 +101,21 @@ class ListOptions(BaseModel):
         default=0.0, ge=0, le=YEAR, description="seconds; then what waits is risky; 0 = none"
     )
     retention: Amount = Field(
-        default=0.0, ge=0, le=10 * YEAR, description="seconds until all is deleted; 0 = as the account"
+        default=0.0,
+        ge=0,
+        le=10 * YEAR,
+        description="seconds until everything is deleted; 0 = as the account says",
     )
     evidence: Switch = Field(default=False, description="write the facts behind every verdict")
     repair: Switch = Field(
-        default=False, description="validate the address that a cell clearly means which is none"
+        default=False,
+        description="if a cell is not an address but clearly means one, validate that one",
     )
     policy: Policy = Field(
-        default=None, description="what makes a tier of a verdict; left out: as the account says"
+        default=None, description="the rules that turn verdicts into tiers; left out: the account's"
     )
     preview: Count = Field(
-        default=0, ge=0, le=100_000, description="only a sample of so many addresses; 0 = all"
+        default=0, ge=0, le=100_000, description="only a sample of this many addresses; 0 = all"
     )
 
     def options(self) -> JobOptions:

@@ -36,7 +36,7 @@ _LOOK_SECONDS: Final = 0.25
 _ROWS: Final = 50
 
 _Mode = Annotated[
-    Mode, Field(description="fast: syntax and lists; medium: and DNS; deep: and the mail server")
+    Mode, Field(description="fast: syntax and lists; medium: also DNS; deep: also the mail server")
 ]
 
 
@@ -189,15 +189,15 @@ async def _job_with_rows(call: ToolCall, view: JobView, wanted: _Job) -> dict[st
 
 TOOLS: Final[Mapping[str, ToolRow]] = {
     "check": ToolRow(
-        "Say whether mail to one address will arrive: a verdict (valid, risky, invalid), a score from 0 to"
-        " 100, and the reason. Risky means that nobody could know.",
+        "Check whether mail to one address will arrive: a verdict (valid, risky, invalid), a score from 0 to"
+        " 100, and the reason. Risky means that it could not be found out.",
         _One,
         Scope.VALIDATE,
         lambda _: 1,
         _check,
     ),
     "check_list": ToolRow(
-        f"Check up to {MOST:,} addresses as a job. Answers with its rows when it is done within some seconds;"
+        f"Check up to {MOST:,} addresses as a job. Answers with its rows if it is done within some seconds;"
         " ask `job` with its job_id otherwise, after `eta_seconds`.",
         _List,
         Scope.JOBS_WRITE,
@@ -212,7 +212,7 @@ TOOLS: Final[Mapping[str, ToolRow]] = {
         _job,
     ),
     "explain": ToolRow(
-        "Check one address and lay open why: what its result means, every fact that was found about the"
+        "Check one address and explain the verdict: what its result means, every fact found about the"
         " address, its domain and its mailbox, and what the score is made of.",
         _One,
         Scope.VALIDATE,

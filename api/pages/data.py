@@ -82,7 +82,7 @@ async def _data(
         request,
         "account_data.html",
         status=422 if error else 200,
-        kept=await parts_of(request).holdings.look(visitor.account_id),
+        kept=await parts_of(request).holdings.kept_data(visitor.account_id),
         erasable=_ERASABLE,
         ticked=ticked or [],
         error=error,

@@ -157,7 +157,7 @@ def sections(verdict: Mapping[str, Any], evidence: Mapping[str, Any], judged: st
         said = "" if sent else _mailbox_said(mailbox)
         found.append(Section("Mailbox", said, tuple(facts_of(mailbox)), mailbox["text"]))
     if probe := evidence["catch_all"]:
-        said = f"A mailbox that cannot exist was asked for, too: {_CATCH_ALL[probe['catch_all']]}."
+        said = f"A mailbox that cannot exist was asked about, too: {_CATCH_ALL[probe['catch_all']]}."
         found.append(Section("Random mailbox", said, tuple(_probe(probe)), probe["text"]))
     return found
 
@@ -169,7 +169,7 @@ def _chance_section(chance: Chance | None) -> list[Section]:
     said = (
         f"Of messages to addresses like this {percent(chance.value)} arrive (95 % interval {low} to {high})."
     )
-    return [Section("Chance of delivery", said, (("Rests on outcomes", number(chance.n)),))]
+    return [Section("Chance of delivery", said, (("Based on outcomes", number(chance.n)),))]
 
 
 def _domain_said(fact: Mapping[str, Any] | None, mode: str) -> str:
@@ -253,7 +253,7 @@ def _outcome(fact: Mapping[str, Any]) -> Iterator[Fact]:
         yield "Code", " ".join(filter(None, (str(fact["smtp_code"]), fact["enhanced"])))
     if reason := REASONS.get(fact["rule"]):
         yield "Read by rule", f"{fact['rule']}: {reason}"
-    yield "Told by", fact["host"]
+    yield "Reported by", fact["host"]
     yield from _age_facts(fact["asked_at"], fact["expires_at"], verb="Happened")
     if policy := fact.get("policy"):  # of a job of a former release: not there
         what, days = ("a delivery", "delivered_days") if arrived else ("a bounce", "bounced_days")

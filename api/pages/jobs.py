@@ -225,32 +225,32 @@ def day_of(given: str, zone: str, *, later: int = 0) -> datetime | None:
 
 
 @router.get("/jobs")
-async def jobs(request: Request, visitor: Reader, sought: Annotated[JobListQuery, Query()]) -> HTMLResponse:
+async def jobs(request: Request, visitor: Reader, query: Annotated[JobListQuery, Query()]) -> HTMLResponse:
     """List the jobs."""
-    listed = await _list_context(request, visitor, sought)
+    listed = await _list_context(request, visitor, query)
     return render(request, "jobs.html", **listed, **await first_steps_context(request, visitor))
 
 
 @router.get("/jobs/rows")
-async def rows(request: Request, visitor: Reader, sought: Annotated[JobListQuery, Query()]) -> HTMLResponse:
+async def rows(request: Request, visitor: Reader, query: Annotated[JobListQuery, Query()]) -> HTMLResponse:
     """Return the table alone, for a page that keeps it up to date."""
-    return render(request, "jobs_rows.html", **await _list_context(request, visitor, sought))
+    return render(request, "jobs_rows.html", **await _list_context(request, visitor, query))
 
 
-async def _list_context(request: Request, visitor: Visitor, sought: JobListQuery) -> dict[str, Any]:
-    state = sought.state if sought.state in FILTERS else ""
+async def _list_context(request: Request, visitor: Visitor, query: JobListQuery) -> dict[str, Any]:
+    state = query.state if query.state in FILTERS else ""
     owner = await _account_listed(request, visitor, state)
-    name, days = sought.q.strip().replace("\0", ""), sought.days(zone_of(request))
+    name, days = query.q.strip().replace("\0", ""), query.days(zone_of(request))
     page = await parts_of(request).jobs.page(
         owner,
         limit=_A_PAGE,
-        cursor=sought.cursor,
+        cursor=query.cursor,
         states=FILTERS[state][1],
         name=name,
         days=days,
     )
     first, end = days
-    dates = {"since": sought.since if first else "", "until": sought.until if end else ""}
+    dates = {"since": query.since if first else "", "until": query.until if end else ""}
     asked = {"state": state, "q": name, **dates}
     listed = [job_on_page(view, request) for view in page.jobs]
     return {
@@ -260,10 +260,10 @@ async def _list_context(request: Request, visitor: Visitor, sought: JobListQuery
         ],
         **asked,
         "narrowed": any(asked.values()),
-        "again": _address("/jobs/rows", **asked, cursor=sought.cursor),
+        "again": _address("/jobs/rows", **asked, cursor=query.cursor),
         "lively": any(not job.ended for job in listed),
         "next_href": _address(**asked, cursor=page.next_cursor) if page.next_cursor else "",
-        "first_href": _address(**asked) if sought.cursor else "",
+        "first_href": _address(**asked) if query.cursor else "",
     }
 
 

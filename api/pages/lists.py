@@ -76,13 +76,13 @@ async def _from_form(request: Request, visitor: Visitor) -> Draft:
 @router.get("/lists/{draft_id:uuid}")
 async def inspect(request: Request, visitor: Reader, draft_id: UUID) -> HTMLResponse:
     """Show what is in a list, and ask what to do with it."""
-    return await _looked_at(request, visitor, draft_id)
+    return await _list_page(request, visitor, draft_id)
 
 
-async def _looked_at(
-    request: Request, visitor: Visitor, draft_id: UUID, *, column: str = "", doubt: str = ""
+async def _list_page(
+    request: Request, visitor: Visitor, draft_id: UUID, *, column: str = "", column_warning: str = ""
 ) -> HTMLResponse:
-    """Return the page of a list; with a `doubt` about a column, the page that asks whether it is meant."""
+    """Return the page of a list; with a `column_warning`, the page that asks whether it is meant."""
     drafts = parts_of(request).drafts
     draft = await drafts.get(visitor.account_id, draft_id)
     try:
@@ -95,7 +95,7 @@ async def _looked_at(
     return render(
         request,
         "list.html",
-        status=422 if doubt else 200,
+        status=422 if column_warning else 200,
         draft=draft,
         inspection=found,
         error=None,
@@ -112,7 +112,7 @@ async def _looked_at(
         columns=_columns(found),
         column=column,
         guess=found.guess if _is_sure(found) else None,
-        doubt=doubt,
+        column_warning=column_warning,
         modes=MODES,
         sample=min(_SAMPLE, max(1, found.rows // 2)),
         most=_MOST,
@@ -150,9 +150,11 @@ async def start(request: Request, visitor: Member, draft_id: UUID) -> Response:
     form, parts = await read_form(request), parts_of(request)
     draft, options = await _find_draft(parts, visitor, draft_id), _options(form)
     if draft is not None and form.get("sure") != "on":
-        doubt = await _column_warning(parts, visitor, draft_id, options.column)
-        if doubt:
-            return await _looked_at(request, visitor, draft_id, column=options.column, doubt=doubt)
+        column_warning = await _column_warning(parts, visitor, draft_id, options.column)
+        if column_warning:
+            return await _list_page(
+                request, visitor, draft_id, column=options.column, column_warning=column_warning
+            )
     job_id = await parts.drafts.start(visitor.account_id, draft_id, options)
     return see(f"/jobs/{job_id}")
 

@@ -185,14 +185,14 @@ async def edit(request: Request, visitor: Member, schedule_id: UUID) -> Response
 
 @router.post("/{schedule_id:uuid}/pause")
 async def pause(request: Request, visitor: Member, schedule_id: UUID) -> Response:
-    """Run nothing until it is resumed."""
+    """Pause a schedule: nothing runs until it is resumed."""
     change = parts_of(request).schedules.pause
     return await _apply_changes(request, visitor, schedule_id, change, "Schedule paused.")
 
 
 @router.post("/{schedule_id:uuid}/resume")
 async def resume(request: Request, visitor: Member, schedule_id: UUID) -> Response:
-    """Go on with the next slot."""
+    """Resume a schedule, from its next slot on."""
     change = parts_of(request).schedules.resume
     return await _apply_changes(request, visitor, schedule_id, change, "Schedule resumed.")
 

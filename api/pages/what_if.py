@@ -94,7 +94,7 @@ async def keep(request: Request, visitor: JobMember, job_id: JobId) -> Response:
     if not isinstance(written, str) or len(written) > _LONGEST:
         raise MailsiftError("bad_option", "This policy isn’t valid.")
     parts, address = parts_of(request), f"/jobs/{job_id}"
-    done = "The job has this policy now; its downloads follow."
+    done = "The job now uses this policy, and so do its downloads."
     return await attempt(address, _keep_policy(parts, visitor.account_id, job_id, written), done)
 
 

@@ -27,17 +27,18 @@ MODES: Final[Mapping[Mode, tuple[str, str]]] = {
 
 WARNINGS: Final[Mapping[str, str]] = {
     "probe_unavailable": "This machine cannot reach mail servers on port 25, so no mailbox was looked up.",
-    "no_trusted_resolver": "No resolver can be trusted now, so addresses wait until one tells the truth."
+    "no_trusted_resolver": "No DNS resolver can be trusted right now, so addresses wait until one can."
     " Nothing is lost.",
-    "no_way_out": "This machine reaches nobody now, so addresses wait for its network. Nothing is lost.",
+    "no_way_out": "This machine can’t reach any mail server right now, so addresses wait for its network."
+    " Nothing is lost.",
 }
 
 REASON_OF: Final[Mapping[str, str]] = {
     **{row.result.value: row.reason for row in ROWS},
     # where several rows of the table lead to one result
     Result.PASSED: "Every check of this mode passed; the mailbox was not looked up.",
-    Result.UNVERIFIABLE: "The mail server's answers do not tell whether the mailbox exists.",
-    Result.DEFERRED: "The mail server said later until the retries ran out.",
+    Result.UNVERIFIABLE: "The mail server's answers do not show whether the mailbox exists.",
+    Result.DEFERRED: "The mail server kept saying “later” until the retries ran out.",
 }
 """One sentence a result code."""
 
@@ -90,7 +91,7 @@ ANSWERS: Final[Mapping[str, str]] = {
     Answer.TEMPORARY: "temporary failure",
     Answer.REFUSED_US: "refuses us, not the mailbox",
     Answer.UNCLEAR: "a refusal that does not say why",
-    Answer.DOUBTED: "a refusal among too many, not believed",
+    Answer.DOUBTED: "one refusal of suspiciously many, not believed",
     Answer.UNREACHABLE: "no server answered in time",
     Answer.NOT_ASKABLE: "cannot be asked for this address",
     Answer.OPTED_OUT: "the domain does not want to be asked",
@@ -111,7 +112,7 @@ DOMAIN_STATES: Final[Mapping[str, str]] = {
 _WAITS: Final[Mapping[str, str]] = {
     WaitReason.THROTTLED: "wait for the provider rate limit",
     WaitReason.GREYLISTED: "wait for greylisting",
-    WaitReason.DEFERRED: "wait because the server said later",
+    WaitReason.DEFERRED: "wait because the server said “later”",
     WaitReason.BLOCKED: "wait because the provider refuses us for now",
     WaitReason.TOO_MANY_MISSING: "wait because too many of the list do not exist at their provider",
     WaitReason.OUR_NETWORK: "wait for our network",
@@ -233,7 +234,7 @@ DISABLED_REASONS: Final[Mapping[str, str]] = {
     DisabledReason.NO: "",
     DisabledReason.BY_OWNER: "It was disabled here.",
     DisabledReason.BY_RECEIVER: "The receiver asked for it in an answer (webhook-delivery: disable).",
-    DisabledReason.GONE: "The receiver answered 410: it says it is gone for good.",
+    DisabledReason.GONE: "The receiver answered 410: it is gone for good.",
     DisabledReason.FAILING: "It failed for five days, with ten deliveries given up.",
 }
 """Why a webhook is disabled."""

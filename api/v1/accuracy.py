@@ -49,23 +49,23 @@ class AccuracyShareResponse(ViewModel):
 class AccuracyRowResponse(ViewModel):
     """How the verdicts of one group held; null where nothing was counted."""
 
-    group: dict[GroupBy, str] = Field(description="the group's values, by what was asked for")
+    group: dict[GroupBy, str] = Field(description="the group's values, by what the report is broken down by")
     judged: int = Field(description="verdicts on addresses of lists")
     known: int = Field(
-        description="messages to addresses whose verdict an outcome had decided: counted nowhere else"
+        description="messages to addresses whose verdict an outcome had decided; counted only here"
     )
-    coverage: AccuracyShareResponse | None = Field(description="verdicts that say yes or no")
+    coverage: AccuracyShareResponse | None = Field(description="verdicts that are definite: valid or invalid")
     stability: AccuracyShareResponse | None = Field(
-        description="of verdicts given again within a week, the same"
+        description="share of verdicts given again within a week that stayed the same"
     )
     delivered: AccuracyShareResponse | None = Field(
-        description="of messages to these addresses, those that arrived"
+        description="share of messages to these addresses that arrived"
     )
     false_valid: AccuracyShareResponse | None = Field(
-        description="of messages to addresses called valid, those whose mailbox is not there"
+        description="share of messages to addresses called valid whose mailbox does not exist"
     )
     false_invalid: AccuracyShareResponse | None = Field(
-        description="of messages to addresses called invalid, those that arrived"
+        description="share of messages to addresses called invalid that arrived"
     )
 
 
@@ -115,7 +115,7 @@ async def get_accuracy(
     until: Annotated[Day | None, Query(description="last day (UTC); else today")] = None,
     format: AccuracyFormat = AccuracyFormat.JSON,  # noqa: A002 - the word for it
 ) -> Response:
-    """Say how often the verdicts of these days were right; an outcome counts for the day of the verdict."""
+    """Show how often the verdicts of these days were right; an outcome counts for the day of the verdict."""
     parts = parts_of(request)
     last = until or datetime.fromtimestamp(parts.clock(), UTC).date()
     first = since or last - timedelta(days=min(_USUAL_DAYS - 1, last.toordinal() - 1))

@@ -44,26 +44,26 @@ _PREFER: Final = {
 }
 
 
-_MODE: Any = Field(default=Mode.DEEP, description="fast: syntax and lists; medium: and DNS; deep: and SMTP")
+_MODE: Any = Field(default=Mode.DEEP, description="fast: syntax and lists; medium: also DNS; deep: also SMTP")
 _DEADLINE: Any = Field(
     default=10_000,
     ge=100,
     le=LONGEST_MS,
-    description="when time runs out the verdict is risky, not an error",
+    description="if time runs out, the verdict is risky, not an error",
 )
 _MAX_AGE: Any = Field(default=None, ge=0, le=YEAR, description=MAX_AGE)
 _REPAIR: Any = Field(
     default=False,
-    description="where the text is no address but means one (`Jane <jane@example.com>`), validate that one;"
-    " `suggestion` says which",
+    description="if the text is not an address but clearly means one (`Jane <jane@example.com>`), validate"
+    " that one; `suggestion` says which",
 )
 
 
 _PROBABILITY: Any = Field(default=False, description=ASKED)
 _TIER: Any = Field(
     default=False,
-    description="add `tier` (send, review or remove, by the account's policy) and `tier_reason`, as rows of"
-    " lists have them: who complained, unsubscribed or is suppressed is never `send`",
+    description="add `tier` (send, review or remove, by the account's policy) and `tier_reason`, as in the"
+    " results of lists: an address that complained, unsubscribed or is suppressed is never `send`",
 )
 
 
@@ -87,7 +87,7 @@ _RESULTS: Final = "\n".join(
 
 
 class FullVerdict(BaseModel):
-    """The 13 fields; none is ever null. `probability` and `tier` put more beside them."""
+    """The 13 fields; none is ever null. `probability` and `tier` add more."""
 
     catch_all: bool
     is_disposable: bool
@@ -232,7 +232,7 @@ async def validate_batch(
 ) -> JSONResponse:
     """Validate up to 100 addresses in one answer, in their order, before one deadline.
 
-    An address that stands there twice is asked about once. Each one counts as a request.
+    An address given twice is asked about once. Each one counts as a request.
     """
     parts, emails = parts_of(request), wanted.emails
     if len(emails) > 1:

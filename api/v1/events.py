@@ -60,7 +60,7 @@ class EventsQuery(BaseModel):
 async def list_events(
     request: Request, caller: Reader, asked: Annotated[EventsQuery, Query()]
 ) -> JSONResponse:
-    """List the account's events, oldest first, whether a webhook was told of them or not."""
+    """List the account's events, oldest first, whether or not a webhook received them."""
     wanted = EventFilter(asked.type, asked.since, asked.job_id, _place_of(asked.cursor))
     limit = asked.limit
     found = await parts_of(request).webhooks.events(caller.account_id, wanted, limit=limit + 1)
@@ -77,7 +77,7 @@ async def list_events(
     responses=error_responses("event_not_found"),
 )
 async def get_event(request: Request, caller: Reader, event_id: UUID) -> JSONResponse:
-    """Look at an event by its id, which is the `webhook-id` of its deliveries."""
+    """Return an event by its id, which is the `webhook-id` of its deliveries."""
     return answer(_event(await parts_of(request).webhooks.event(caller.account_id, event_id)))
 
 

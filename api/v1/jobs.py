@@ -104,7 +104,7 @@ class JobResponse(ViewModel):
     mode: Mode
     priority: Priority
     metadata: dict[str, str]
-    preview: int = Field(description="addresses asked for as a sample; 0 for a whole list")
+    preview: int = Field(description="addresses in the sample; 0 for a whole list")
     list_rows: int
     list_addresses: int
     total_emails: int = Field(validation_alias=_view_path("total"))
@@ -115,17 +115,17 @@ class JobResponse(ViewModel):
     invalid: int
     risky: int
     tiers: TiersResponse
-    policy: TierPolicyBody = Field(description="what makes a tier of a verdict")
+    policy: TierPolicyBody = Field(description="the rules that turn verdicts into tiers")
     percent: float
     rate: float = Field(description="rows a second since the start")
-    eta_seconds: float | None = Field(description="seconds until the end; null when nothing can be said")
-    eta_reason: str = Field(description="what decides about the end, in words; empty when nothing waits")
+    eta_seconds: float | None = Field(description="seconds until the end; null when unknown")
+    eta_reason: str = Field(description="what decides when it ends, in words; empty when nothing waits")
     waiting: list[WaitingResponse]
     created_at: UtcTime
     started_at: UtcTime | None
     finished_at: UtcTime | None
     expires_at: UtcTime | None
-    warning: str = Field(description="what the reader of the results should know, empty when nothing")
+    warning: str = Field(description="what readers of the results should know; empty when nothing")
     error_code: str
     error: str = Field(validation_alias=_view_path("error_detail"))
 
@@ -207,7 +207,7 @@ class PlanLineResponse(ViewModel):
 class PlanResponse(BaseModel):
     """What a list takes from now on."""
 
-    seconds: float | None = Field(description="until its end; null when nothing can be said")
+    seconds: float | None = Field(description="until its end; null when unknown")
     reason: str = Field(description="what decides, in words; empty when nothing waits")
     addresses: int = Field(description="distinct ones without a verdict")
     unknown: int = Field(description="addresses whose mail servers are not known yet")
@@ -273,7 +273,7 @@ async def create_job(
     caller: Writer,
     idempotency_key: IdempotencyKey = "",
 ) -> JSONResponse:
-    """Take a list and start its job. The same Idempotency-Key with the same list gives the same job."""
+    """Submit a list and start its job. The same Idempotency-Key with the same list gives the same job."""
     parts, once = parts_of(request), read_key(idempotency_key)
     async with upload_of(request) as upload:
         submitted = await _submit(parts, caller, upload, once)
@@ -324,7 +324,7 @@ async def get_job(
     job_id: JobId,
     wait: Annotated[float, Query(ge=0, le=60, description="seconds to wait for the job's end")] = 0.0,
 ) -> JSONResponse:
-    """Look at a job; with `wait` the answer comes when the job ends, or after so many seconds."""
+    """Return a job; with `wait` the answer comes when the job ends, or after that many seconds."""
     parts = parts_of(request)
     view = await _watched(parts, caller, job_id, wait)
     return answer(job_response(view, parts.clock()))
@@ -390,7 +390,7 @@ async def _progress(parts: ApiParts, caller: Caller, view: JobView) -> AsyncIter
     responses=error_responses("job_not_found", "job_state_conflict"),
 )
 async def pause_job(request: Request, caller: Writer, job_id: JobId) -> JSONResponse:
-    """Stop working on a job; what is being worked on is finished."""
+    """Stop working on a job; chunks already being worked on are finished."""
     parts = parts_of(request)
     await parts.jobs.pause(caller.account_id, job_id)
     return await _respond(parts, caller, job_id, "The job is paused.")
@@ -403,7 +403,7 @@ async def pause_job(request: Request, caller: Writer, job_id: JobId) -> JSONResp
     responses=error_responses("job_not_found", "job_state_conflict"),
 )
 async def resume_job(request: Request, caller: Writer, job_id: JobId) -> JSONResponse:
-    """Go on with a paused job."""
+    """Continue a paused job."""
     parts = parts_of(request)
     await parts.jobs.resume(caller.account_id, job_id)
     return await _respond(parts, caller, job_id, "The job goes on.")
@@ -465,7 +465,7 @@ async def get_plan(
     job_id: JobId,
     mode: Annotated[Mode, Query(description="of a list that was uploaded and not started")] = Mode.DEEP,
 ) -> JSONResponse:
-    """Say how long a list takes from now on, whom it will ask, and what it waits for. Starts nothing."""
+    """Show how long a list still takes, whom it will ask, and what it waits for. Starts nothing."""
     found = await parts_of(request).plans.plan(caller.account_id, job_id, mode)
     return answer(plan_response(found))
 
@@ -491,7 +491,7 @@ def plan_response(plan: ListPlan) -> PlanResponse:
     responses=error_responses("job_not_found", "not_a_preview", "source_gone"),
 )
 async def promote_job(request: Request, caller: Writer, job_id: JobId) -> JSONResponse:
-    """Make a job of the whole list; what the preview has just asked is not asked again."""
+    """Start a job over the whole list; what the preview has just asked is not asked again."""
     parts = parts_of(request)
     return await _respond_new(parts, caller, await parts.jobs.promote(caller.account_id, job_id))
 
@@ -528,7 +528,7 @@ class ReplayRequest(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     policy: TierPolicyBody
-    keep: bool = Field(default=False, description="let the job be read by it from now on; exports follow")
+    keep: bool = Field(default=False, description="use it for the job from now on; exports follow")
 
 
 class ReplayedResponse(ViewModel):
@@ -538,7 +538,7 @@ class ReplayedResponse(ViewModel):
     result: str
     before: Tier
     after: Tier
-    reason: str = Field(description="what decides by the other policy, empty to send")
+    reason: str = Field(description="what decides under the other policy, empty to send")
     rows: int
 
 
@@ -558,7 +558,7 @@ class ReplayResponse(ViewModel):
     responses=error_responses("job_not_found", "job_state_conflict", "no_results_yet"),
 )
 async def replay_job(request: Request, caller: Writer, job_id: JobId, wanted: ReplayRequest) -> JSONResponse:
-    """Say what another policy would make of the verdicts; nobody is asked, only `keep` changes the job."""
+    """Show what another policy would make of the verdicts; asks nobody. Only `keep` changes the job."""
     jobs, policy = parts_of(request).jobs, wanted.policy.policy()
     found = await jobs.replay(caller.account_id, job_id, policy, keep=wanted.keep)
     return answer(ReplayResponse.model_validate(found), _KEPT if wanted.keep else "OK")
@@ -570,7 +570,7 @@ class ResultRowResponse(ChanceFields, FullVerdict):
     row: int = Field(description="its number in the list, from 1")
     email: str = Field(description="the cell with the address, as it came")
     address: str = Field(description="the canonical address that was judged; empty for a cell that is none")
-    cells: dict[str, str] = Field(description="the `columns` that were asked for, as text")
+    cells: dict[str, str] = Field(description="the requested `columns`, as text")
     tier: Tier = Field(description="what to do with it, by the job's policy")
     tier_reason: str = Field(description="the member of the policy that decided, `invalid`, or empty to send")
 
@@ -599,7 +599,7 @@ class ResultsQuery(BaseModel):
 
     format: ResultFormat = Field(
         default=ResultFormat.CSV,
-        description="`json` comes by pages; the others are files, of which CSV and XLSX are safe to open",
+        description="`json` comes in pages; the others are files; CSV and XLSX are safe to open",
     )
     status: list[Status] = Field(default=[], description="only rows with one of these")
     result: list[Result] = Field(default=[], description="only rows with one of these")
@@ -615,14 +615,14 @@ class ResultsQuery(BaseModel):
     columns: list[ShortText] = Field(
         default=[],
         max_length=250,
-        description="of a file only these, in this order; beside a row of JSON these of the list",
+        description="for a file: only these, in this order; for JSON: also these columns of the list",
     )
     probability: bool = Field(
         default=False,
         description=ASKED,
     )
     sort: SortBy = Field(default=SortBy.ROW, description="of JSON; `-` is downwards")
-    limit: int = Field(default=100, ge=1, le=1_000, description="rows of a page of JSON")
+    limit: int = Field(default=100, ge=1, le=1_000, description="rows per JSON page")
     cursor: str = Field(default="", max_length=1_000, description="next_cursor of the page before")
 
     def rows(self) -> RowFilter:
@@ -668,7 +668,7 @@ async def get_results(
     job_id: JobId,
     asked: Annotated[ResultsQuery, Query()],
 ) -> Response:
-    """Fetch the results, also while the job runs: as a file, or as JSON by pages."""
+    """Fetch the results, also while the job runs: as a file, or as JSON in pages."""
     if asked.format is ResultFormat.JSON:
         return await _json_page(request, caller, job_id, asked)
     strange = [name for name in _OF_PAGES if name in asked.model_fields_set]

@@ -56,7 +56,7 @@ class TakenResponse(ViewModel):
     """What became of the reports."""
 
     taken: int = Field(description="outcomes that are new")
-    repeated: int = Field(description="outcomes that were known already")
+    repeated: int = Field(description="outcomes that were already known")
     malformed: int = Field(description="rows and messages that could not be read, or name no address")
 
 
@@ -92,7 +92,7 @@ class ReceiverResponse(ViewModel):
     name: str
     topic: str
     created_at: UtcTime
-    heard_at: UtcTime | None = Field(description="when something was last believed")
+    heard_at: UtcTime | None = Field(description="when something was last accepted")
     taken: int
     refused: int = Field(description="requests that were not from the sender")
     malformed: int
@@ -102,7 +102,7 @@ class NewReceiverResponse(ReceiverResponse):
     """A new receiver."""
 
     path: str = Field(description="where the sender posts, below this service's URL")
-    password: str = Field(description="to be sent by those that sign nothing, shown this once; else empty")
+    password: str = Field(description="for senders that do not sign; shown only this once; else empty")
 
 
 class ReceiversResponse(BaseModel):
@@ -151,7 +151,7 @@ FILE_BODY: Final[dict[str, Any]] = {
     openapi_extra=FILE_BODY,
 )
 async def create_outcomes(request: Request, caller: Writer) -> JSONResponse:
-    """Take a file of outcomes: CSV, JSON, JSON lines or Parquet with their columns recognised, or bounces."""
+    """Import a file of outcomes: CSV, JSON, JSON lines or Parquet (columns are recognised), or bounces."""
     async with file_of(request) as path:
         taken = await parts_of(request).outcomes.read(caller.account_id, path)
     return answer(TakenResponse.model_validate(taken), "The outcomes were taken.")
@@ -189,7 +189,7 @@ async def file_of(request: Request) -> AsyncIterator[Path]:
     },
 )
 async def export_outcomes(request: Request, caller: Reader) -> StreamingResponse:
-    """Fetch every outcome of the account with its address, as CSV that `POST /v1/outcomes` takes again."""
+    """Fetch every outcome of the account with its address, as CSV that `POST /v1/outcomes` accepts."""
     pieces = parts_of(request).outcomes.written(caller.account_id)
     headers = {"Content-Disposition": 'attachment; filename="outcomes.csv"'}
     return StreamingResponse(pieces, media_type="text/csv; charset=utf-8", headers=headers)
@@ -203,7 +203,7 @@ async def export_outcomes(request: Request, caller: Reader) -> StreamingResponse
     responses=error_responses("receiver_key_invalid", "receiver_limit"),
 )
 async def create_receiver(request: Request, wanted: ReceiverRequest, caller: Writer) -> JSONResponse:
-    """Make an address for a mail sender's webhooks; what is posted there counts only when it is signed."""
+    """Create an address for a mail sender's webhooks; what is posted there counts only if it is signed."""
     row, password = await parts_of(request).receivers.create(
         caller.account_id, wanted.sender, name=wanted.name, key=wanted.key, topic=wanted.topic
     )
@@ -219,7 +219,7 @@ async def create_receiver(request: Request, wanted: ReceiverRequest, caller: Wri
 async def rotate_receiver(
     request: Request, wanted: RotationRequest, caller: Writer, receiver_id: UUID
 ) -> JSONResponse:
-    """Give a receiver another key, topic or password; its address stays, and what was believed ends now."""
+    """Give a receiver another key, topic or password, which replaces the old one now; its address stays."""
     row, password = await parts_of(request).receivers.rotate(
         caller.account_id, receiver_id, key=wanted.key, topic=wanted.topic
     )

@@ -24,7 +24,7 @@ router = APIRouter(
     responses=error_responses(),
 )
 async def get_policy(request: Request, caller: Reader) -> JSONResponse:
-    """Look at what makes a tier of a verdict, and for how long what happened is believed."""
+    """Return the rules that turn verdicts into tiers, and for how long outcomes are believed."""
     found = await parts_of(request).policies.get(caller.account_id)
     return answer(AccountPolicyBody.model_validate(found))
 
@@ -36,6 +36,6 @@ async def get_policy(request: Request, caller: Reader) -> JSONResponse:
     responses=error_responses(),
 )
 async def put_policy(request: Request, wanted: AccountPolicyBody, caller: Writer) -> JSONResponse:
-    """Set the account's policy; jobs that begin from now on are read by its tiers."""
+    """Set the account's policy; jobs that begin from now on use its tiers."""
     await parts_of(request).policies.put(caller.account_id, wanted.policy())
     return answer(wanted, "The policy is set.")

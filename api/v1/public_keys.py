@@ -53,7 +53,7 @@ class PublicKeyResponse(ViewModel):
 
     public_key_id: UUID = Field(validation_alias="id")
     name: str
-    hint: str = Field(description="what may be told of the key: how it begins and ends")
+    hint: str = Field(description="what may be shown of the key: how it begins and ends")
     origins: list[str]
     checks_per_minute: int | None
     test: bool = Field(description="it checks in test mode")
@@ -108,7 +108,7 @@ class PublicKeyUpdateRequest(BaseModel):
     responses=error_responses("bad_origin", "public_key_limit"),
 )
 async def create_public_key(request: Request, wanted: PublicKeyRequest, caller: Writer) -> JSONResponse:
-    """Make a key that stands in pages of these origins and opens the checks of the widget, nothing else."""
+    """Create a key for pages of these origins; it opens the checks of the widget and nothing else."""
     minted = await parts_of(request).keys.create_public(
         caller, name=wanted.name, origins=wanted.origins, checks_per_minute=wanted.checks_per_minute
     )
@@ -126,7 +126,7 @@ async def create_public_key(request: Request, wanted: PublicKeyRequest, caller: 
 async def list_public_keys(
     request: Request, caller: Writer, limit: Limit = 100, cursor: Cursor = ""
 ) -> JSONResponse:
-    """List the public keys that still open, oldest first."""
+    """List the public keys that are still valid, oldest first."""
     rows = await parts_of(request).keys.public_keys(caller.account_id)
     page, following = page_of(after_cursor(rows, cursor, _id_of), limit, _id_of)
     found = {
@@ -144,7 +144,7 @@ async def list_public_keys(
     responses=error_responses("key_not_found"),
 )
 async def get_public_key(request: Request, caller: Writer, public_key_id: UUID) -> JSONResponse:
-    """Look at a public key."""
+    """Return a public key."""
     row = await parts_of(request).keys.public_key(caller.account_id, public_key_id)
     return answer(PublicKeyResponse.model_validate(_fields_of(row)))
 
@@ -158,7 +158,7 @@ async def get_public_key(request: Request, caller: Writer, public_key_id: UUID) 
 async def update_public_key(
     request: Request, wanted: PublicKeyUpdateRequest, caller: Writer, public_key_id: UUID
 ) -> JSONResponse:
-    """Change where a public key may stand, how often it may be used, or its name; pages need no new key."""
+    """Change a public key's origins, limit or name; pages need no new key."""
     row = await parts_of(request).keys.change_public(caller.account_id, public_key_id, wanted.changed)
     return answer(PublicKeyResponse.model_validate(_fields_of(row)), "The public key is changed.")
 
@@ -170,7 +170,7 @@ async def update_public_key(
     responses=error_responses("key_not_found"),
 )
 async def revoke_public_key(request: Request, caller: Writer, public_key_id: UUID) -> JSONResponse:
-    """End a public key now; forms that have it go on without checks."""
+    """Revoke a public key now; forms that use it continue without checks."""
     await parts_of(request).keys.revoke_public(caller.account_id, public_key_id)
     return answer(None, "The public key is revoked.")
 

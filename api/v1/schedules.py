@@ -33,12 +33,12 @@ _DAY: Final = 86_400
 
 Jitter = Annotated[
     int,
-    Field(ge=0, le=_DAY, description="every run starts up to so many seconds after its slot"),
+    Field(ge=0, le=_DAY, description="every run starts up to this many seconds after its slot"),
     WHOLE,
 ]
-Ends = Annotated[AwareDatetime | None, Field(description="no later slot is run; null = for ever")]
+Ends = Annotated[AwareDatetime | None, Field(description="no later slot is run; null = never ends")]
 Failures = Annotated[
-    int, Field(ge=0, le=1_000, description="failed runs in a row that pause it; 0 = never"), WHOLE
+    int, Field(ge=0, le=1_000, description="this many failed runs in a row pause it; 0 = never"), WHOLE
 ]
 
 
@@ -53,7 +53,7 @@ class ScheduleResponse(ViewModel):
     model_config = ConfigDict(alias_generator=AliasGenerator(validation_alias=_view_or_spec_path))
 
     schedule_id: UUID = Field(validation_alias="id")
-    id: UUID = Field(description="the old name of schedule_id; gone with the next release", deprecated=True)
+    id: UUID = Field(description="the old name of schedule_id; removed in the next release", deprecated=True)
     job_id: UUID | None = Field(
         validation_alias="source_job_id",
         description="whose list it is; null when that job was deleted, or the list is fetched from a place",
@@ -69,12 +69,14 @@ class ScheduleResponse(ViewModel):
     pause_after_failures: int
     repair: bool = Field(
         validation_alias=AliasPath("spec", "options", "repair"),
-        description="whether the address is validated that a cell clearly means which is none",
+        description="whether cells that are not an address but clearly mean one are validated as that one",
     )
     enabled: bool
     next_runs: list[UtcTime] = Field(description="when the next five start; none while it is paused")
-    last_run_at: UtcTime | None = Field(description="the slot that was run last")
-    last_error: str = Field(description="why the last slot was not run or it paused itself, else empty")
+    last_run_at: UtcTime | None = Field(description="the last slot that was run")
+    last_error: str = Field(
+        description="why the last slot was not run or the schedule paused itself, else empty"
+    )
     failures: int = Field(description="failed runs in a row")
     created_at: UtcTime
 
@@ -109,7 +111,7 @@ class ScheduleRequest(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    job_id: UUID | None = Field(default=None, description="the job whose list it is, in place of a source")
+    job_id: UUID | None = Field(default=None, description="the job whose list is used, instead of a source")
     source: PlaceText = Field(
         default="",
         description="where the list is fetched from for every run: https://, s3://, gs://, az:// or "
@@ -117,7 +119,7 @@ class ScheduleRequest(BaseModel):
     )
     sink: PlaceText = Field(
         default="",
-        description="where the results of every run are put; left out: where the job has put them",
+        description="where the results of every run are put; left out: where the job put them",
     )
     cron: ShortText = Field(examples=["0 6 * * 1"], description="minute, hour, day, month, weekday")
     zone: ShortText = Field(default="", description="IANA name of a time zone; left out: the account's")
@@ -146,7 +148,8 @@ class ScheduleUpdateRequest(BaseModel):
     ends_at: Ends = None
     pause_after_failures: Failures | None = None
     repair: bool | None = Field(
-        default=None, description="validate the address that a cell clearly means which is none"
+        default=None,
+        description="if a cell is not an address but clearly means one, validate that one",
     )
 
     def changed(self, spec: ScheduleSpec) -> ScheduleSpec:
@@ -174,7 +177,7 @@ class ScheduleUpdateRequest(BaseModel):
     ),
 )
 async def create_schedule(request: Request, wanted: ScheduleRequest, caller: Writer) -> JSONResponse:
-    """Run a list again by the clock: that of a job, or one that is fetched from a place for every run."""
+    """Run a list on a schedule: that of a job, or one that is fetched from a place for every run."""
     same = wanted.model_dump(exclude={"job_id", "source", "sink", "options"})
     spec = ScheduleSpec(**same, options=wanted.options.options() if wanted.options else None)
     job_id = JobId(wanted.job_id) if wanted.job_id else None
@@ -211,7 +214,7 @@ def _id_of(view: ScheduleView) -> UUID:
     responses=error_responses("schedule_not_found"),
 )
 async def get_schedule(request: Request, caller: Reader, schedule_id: UUID) -> JSONResponse:
-    """Look at a schedule and its next five runs."""
+    """Return a schedule and its next five runs."""
     return answer(
         ScheduleResponse.model_validate(await parts_of(request).schedules.get(caller.account_id, schedule_id))
     )
@@ -250,7 +253,7 @@ async def delete_schedule(request: Request, caller: Writer, schedule_id: UUID) -
     responses=error_responses("schedule_not_found"),
 )
 async def pause_schedule(request: Request, caller: Writer, schedule_id: UUID) -> JSONResponse:
-    """Run nothing until it is resumed."""
+    """Pause a schedule: nothing runs until it is resumed."""
     view = await parts_of(request).schedules.pause(caller.account_id, schedule_id)
     return answer(ScheduleResponse.model_validate(view), "The schedule is paused.")
 
@@ -262,7 +265,7 @@ async def pause_schedule(request: Request, caller: Writer, schedule_id: UUID) ->
     responses=error_responses("schedule_not_found", "schedule_ended"),
 )
 async def resume_schedule(request: Request, caller: Writer, schedule_id: UUID) -> JSONResponse:
-    """Go on with the next slot."""
+    """Resume a schedule, from its next slot on."""
     view = await parts_of(request).schedules.resume(caller.account_id, schedule_id)
     return answer(ScheduleResponse.model_validate(view), "The schedule goes on.")
 
@@ -275,7 +278,7 @@ async def resume_schedule(request: Request, caller: Writer, schedule_id: UUID) -
     responses=error_responses("schedule_not_found", "schedule_source_gone", "nothing_to_retry"),
 )
 async def run_schedule(request: Request, caller: Writer, schedule_id: UUID) -> JSONResponse:
-    """Make a run at once, beside those of the clock."""
+    """Start a run now, in addition to the scheduled ones."""
     job_id = await parts_of(request).schedules.run_now(caller.account_id, schedule_id)
     return answer(NewRunResponse(job_id=job_id), "A run is made.", status=202)
 

@@ -110,7 +110,7 @@ def _response(one: Suppression) -> SuppressionResponse:
     responses=error_responses(),
 )
 async def create_suppressions(request: Request, wanted: SuppressionsRequest, caller: Writer) -> JSONResponse:
-    """Put addresses on the list; those that are there stay as they are."""
+    """Add addresses to the list; those already on it stay as they are."""
     found = [Suppression(email, wanted.reason, "api") for email in wanted.emails]
     taken = await parts_of(request).suppressions.add(caller.account_id, found)
     return answer(TakenResponse.model_validate(taken), "The addresses are on the list.")
@@ -123,7 +123,7 @@ async def create_suppressions(request: Request, wanted: SuppressionsRequest, cal
     responses=error_responses(),
 )
 async def remove_suppressions(request: Request, wanted: RemovalRequest, caller: Writer) -> JSONResponse:
-    """Take addresses off the list."""
+    """Remove addresses from the list."""
     removed = await parts_of(request).suppressions.remove(caller.account_id, wanted.emails)
     return answer(RemovedResponse(removed=removed), "The addresses are off the list.")
 
@@ -138,7 +138,7 @@ async def remove_suppressions(request: Request, wanted: RemovalRequest, caller: 
     openapi_extra=FILE_BODY,
 )
 async def import_suppressions(request: Request, caller: Writer) -> JSONResponse:
-    """Take a file: ours, Amazon SES's or SendGrid's, CSV or JSON; its columns are recognised."""
+    """Import a file: ours, Amazon SES's or SendGrid's, CSV or JSON; its columns are recognised."""
     async with file_of(request) as path:
         taken = await parts_of(request).suppressions.read(caller.account_id, path)
     return answer(TakenResponse.model_validate(taken), "The addresses are on the list.")
@@ -163,7 +163,7 @@ async def export_suppressions(
     request: Request,
     caller: Reader,
     format: Annotated[  # noqa: A002 - the word for it
-        SuppressionFormat, Query(description="ours, or for Amazon SES's bulk import, or as SendGrid takes it")
+        SuppressionFormat, Query(description="ours, or as Amazon SES's bulk import or SendGrid takes it")
     ] = SuppressionFormat.CSV,
 ) -> StreamingResponse:
     """Fetch the whole list."""

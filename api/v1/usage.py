@@ -40,7 +40,7 @@ class AmountsResponse(ViewModel):
     """What was used."""
 
     rows: int = Field(description="rows of lists, and addresses sent alone or in a batch, with a verdict")
-    addresses: int = Field(description="distinct ones among them, within a list or a batch")
+    addresses: int = Field(description="distinct addresses among them, within a list or a batch")
     probes: int = Field(description="mailboxes about which a mail server was asked and answered")
 
 
@@ -72,7 +72,7 @@ async def get_usage(
     since: Annotated[Day | None, Query(description="first day (UTC); else 29 days before `until`")] = None,
     until: Annotated[Day | None, Query(description="last day (UTC); else today")] = None,
 ) -> JSONResponse:
-    """Say what the account used by day (UTC) and mode; single addresses are counted within seconds."""
+    """Show what the account used by day (UTC) and mode; single addresses are counted within seconds."""
     parts = parts_of(request)
     last = until or datetime.fromtimestamp(parts.clock(), UTC).date()
     first = since or last - timedelta(days=min(_USUAL_DAYS - 1, last.toordinal() - 1))

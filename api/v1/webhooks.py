@@ -73,7 +73,7 @@ Rate = Annotated[StrictFloat, Field(ge=MIN_RATE, le=MAX_RATE, allow_inf_nan=Fals
 _RATE = f"attempts a second at most, in the long run; null = {DEFAULT_RATE:g}"
 Types = Annotated[
     list[EventType],
-    Field(max_length=20, description="events; none = all but `audit.recorded`, which has to be named"),
+    Field(max_length=20, description="events; none = all but `audit.recorded`, which must be named"),
 ]
 
 
@@ -81,7 +81,7 @@ class WebhookResponse(ViewModel):
     """A registered webhook."""
 
     webhook_id: UUID = Field(validation_alias="id")
-    id: UUID = Field(description="the old name of webhook_id; gone with the next release", deprecated=True)
+    id: UUID = Field(description="the old name of webhook_id; removed in the next release", deprecated=True)
     url: str
     types: list[str]
     rate_per_second: float | None
@@ -131,9 +131,9 @@ class DeliveryResponse(ViewModel):
     delivery_id: UUID = Field(validation_alias="id")
     event_id: UUID
     webhook_id: UUID = Field(validation_alias="endpoint_id")
-    id: UUID = Field(description="the old name of delivery_id; gone with the next release", deprecated=True)
+    id: UUID = Field(description="the old name of delivery_id; removed in the next release", deprecated=True)
     endpoint_id: UUID = Field(
-        description="the old name of webhook_id; gone with the next release", deprecated=True
+        description="the old name of webhook_id; removed in the next release", deprecated=True
     )
     type: str
     state: str
@@ -207,7 +207,7 @@ class RotateRequest(BaseModel):
 
     overlap: Whole = Field(default=86_400, ge=0, le=7 * 86_400, description="seconds")
     force: StrictBool = Field(
-        default=False, description="also while a secret before signs too, which ends it now"
+        default=False, description="also while an earlier secret still signs; that one ends now"
     )
 
 
@@ -297,7 +297,7 @@ async def test_webhook(request: Request, wanted: TestRequest, caller: Writer) ->
     responses=error_responses("delivery_not_found"),
 )
 async def get_delivery(request: Request, caller: Reader, delivery_id: UUID) -> JSONResponse:
-    """Look at a delivery and its attempts."""
+    """Return a delivery and its attempts."""
     service = parts_of(request).webhooks
     view = await service.delivery(caller.account_id, delivery_id)
     log = await service.attempts(caller.account_id, delivery_id)
@@ -325,7 +325,7 @@ async def redeliver(request: Request, caller: Writer, delivery_id: UUID) -> JSON
     responses=error_responses("webhook_not_found"),
 )
 async def get_webhook(request: Request, caller: Reader, webhook_id: UUID) -> JSONResponse:
-    """Look at a webhook."""
+    """Return a webhook."""
     return answer(
         WebhookResponse.model_validate(await parts_of(request).webhooks.get(caller.account_id, webhook_id))
     )
@@ -340,7 +340,7 @@ async def get_webhook(request: Request, caller: Reader, webhook_id: UUID) -> JSO
 async def update_webhook(
     request: Request, wanted: WebhookUpdateRequest, caller: Writer, webhook_id: UUID
 ) -> JSONResponse:
-    """Change a webhook; disabling skips what waits, enabling forgets past failures."""
+    """Change a webhook; disabling skips waiting deliveries, enabling forgets past failures."""
     view = await parts_of(request).webhooks.update(
         caller.account_id,
         webhook_id,
@@ -373,7 +373,7 @@ async def delete_webhook(request: Request, caller: Writer, webhook_id: UUID) -> 
 async def rotate_webhook_secret(
     request: Request, wanted: RotateRequest, caller: Writer, webhook_id: UUID
 ) -> JSONResponse:
-    """Give the webhook a new secret; for the time of the overlap the one before signs too."""
+    """Give the webhook a new secret; during the overlap the previous one signs too."""
     service = parts_of(request).webhooks
     made = await service.rotate(caller.account_id, webhook_id, overlap_s=wanted.overlap, force=wanted.force)
     return answer(SecretResponse.model_validate(made), "The secret is rotated.")
@@ -393,7 +393,7 @@ async def list_deliveries(
     cursor: Cursor = "",
     before: Annotated[
         UUID | None,
-        Query(description="the old name of cursor; gone with the next release", deprecated=True),
+        Query(description="the old name of cursor; removed in the next release", deprecated=True),
     ] = None,
 ) -> JSONResponse:
     """List the webhook's deliveries, newest first."""
@@ -433,7 +433,7 @@ async def _last_seen(service: WebhookService, caller: Caller, cursor: str) -> De
 async def redeliver_failed(
     request: Request, wanted: RedeliverRequest, caller: Writer, webhook_id: UUID
 ) -> JSONResponse:
-    """Send again what was given up or skipped since a moment."""
+    """Send again what was given up or skipped since a given time."""
     service = parts_of(request).webhooks
     count = await service.redeliver_failed(caller.account_id, webhook_id, since=wanted.since)
     return answer(CountResponse(count=count), "They are sent again.", status=202)
@@ -452,7 +452,7 @@ async def recover_webhook(
     webhook_id: UUID,
     since: Annotated[Since, Query(description="ISO 8601 with a time zone; `Z` needs no escaping")],
 ) -> JSONResponse:
-    """Send everything the webhook missed since a moment.
+    """Send everything the webhook missed since a given time.
 
     That is what was given up or skipped, and what happened while it was disabled or not registered yet. Its
     events come with the `webhook-id` they always had.

@@ -19,7 +19,7 @@ from mailsift.api.parts import parts_of
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.facts import Mode
 from mailsift.pipeline.single import SingleOptions
-from mailsift.pipeline.suggest import meant_address
+from mailsift.pipeline.suggest import suggested_address
 from mailsift.pipeline.verdict import Result
 
 router = APIRouter(include_in_schema=False, route_class=StrictRoute)
@@ -101,7 +101,7 @@ async def widget_check(request: Request, wanted: Check) -> JSONResponse:
 
 def _public(verdict: dict[str, Any]) -> dict[str, Any]:
     """Return what a stranger may know of a verdict."""
-    meant = meant_address(verdict)
+    meant = suggested_address(verdict)
     why = _WHY.get(verdict["result"], "")
     return {"ok": not why, "suggestion": meant, "why": "typo" if meant else why}
 

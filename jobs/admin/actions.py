@@ -110,7 +110,7 @@ class Actions:
                 raise MailsiftError(
                     "webhook_disabled", "This endpoint is disabled, so nothing is sent to it."
                 )
-            count = await deliveries.failed_again(
+            count = await deliveries.redeliver_failed(
                 connection, endpoint_id, since=now - timedelta(hours=hours), now=now
             )
             await audit.record(

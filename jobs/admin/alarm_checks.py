@@ -44,18 +44,18 @@ _BIG: Final = frozenset(row.key for row in PROVIDERS)
 
 def of_database(check: Callable[[Snapshot], Iterator[str]]) -> Callable[[Installation], Iterator[str]]:
     """Return the check for an installation whose database may be away: then nothing is known of the rest."""
-    return lambda seen: check(seen.stats) if seen.stats is not None else iter(())
+    return lambda installation: check(installation.stats) if installation.stats is not None else iter(())
 
 
-def database_is_gone(seen: Installation) -> Iterator[str]:
+def database_is_gone(installation: Installation) -> Iterator[str]:
     """PostgreSQL does not answer."""
-    if seen.stats is None:
+    if installation.stats is None:
         yield "PostgreSQL does not answer: nothing is taken in and no verdict is stored."
 
 
-def redis_is_gone(seen: Installation) -> Iterator[str]:
+def redis_is_gone(installation: Installation) -> Iterator[str]:
     """Redis isn’t responding."""
-    if seen.throttles is None or seen.broker is None:
+    if installation.throttles is None or installation.broker is None:
         yield "Redis does not answer: nobody is woken, and every process keeps to its share of the limits."
 
 
@@ -118,62 +118,62 @@ def counters_lie(stats: Snapshot) -> Iterator[str]:
         yield f"The counter of open chunks is wrong in {len(wrong)} running jobs."
 
 
-def port25_is(standing: str, seen: Installation) -> Iterator[str]:
+def port25_is(state: str, installation: Installation) -> Iterator[str]:
     """Say where port 25 is so; what waits is mended as soon as no process finds it so any more."""
-    looked = [worker for worker in seen.live if worker.health.port25]
-    found = [worker for worker in looked if worker.health.port25 == standing]
+    checked = [worker for worker in installation.live if worker.health.port25]
+    found = [worker for worker in checked if worker.health.port25 == state]
     if found:
-        where = _hosts(found, looked)
-        yield f"Mail servers cannot be reached from {where}: their port 25 is {_PORT25[standing]}."
+        where = _hosts(found, checked)
+        yield f"Mail servers cannot be reached from {where}: their port 25 is {_PORT25[state]}."
 
 
 _PORT25: Final = {"closed": "closed, and was never open", "away": "closed, and was open before"}
 
 
-def our_network_is_away(seen: Installation) -> Iterator[str]:
+def our_network_is_away(installation: Installation) -> Iterator[str]:
     """Port 25 was open and is not; of workers that cannot tell, whose addresses wait for it."""
-    yield from port25_is("away", seen)
-    waiting = seen.stats.waits.get(WaitReason.OUR_NETWORK) if seen.stats else 0
-    if waiting and not any(worker.health.port25 for worker in seen.live):
+    yield from port25_is("away", installation)
+    waiting = installation.stats.waits.get(WaitReason.OUR_NETWORK) if installation.stats else 0
+    if waiting and not any(worker.health.port25 for worker in installation.live):
         yield f"Mail servers cannot be reached from here: {waiting:,} addresses wait."
 
 
-def resolvers_lie(seen: Installation) -> Iterator[str]:
+def resolvers_lie(installation: Installation) -> Iterator[str]:
     """A machine has no resolver it believes; of workers that cannot tell, whose addresses wait for one."""
-    looked = [worker for worker in seen.live if worker.health.resolvers]
-    if alone := [one for one in looked if one.health.distrusted >= one.health.resolvers]:
-        yield f"No resolver of {_hosts(alone, looked)} can be trusted: addresses wait and are asked again."
-    waiting = seen.stats.waits.get(WaitReason.RESOLVER) if seen.stats else 0
-    if waiting and not looked:
+    checked = [worker for worker in installation.live if worker.health.resolvers]
+    if alone := [one for one in checked if one.health.distrusted >= one.health.resolvers]:
+        yield f"No resolver of {_hosts(alone, checked)} can be trusted: addresses wait and are asked again."
+    waiting = installation.stats.waits.get(WaitReason.RESOLVER) if installation.stats else 0
+    if waiting and not checked:
         yield f"No resolver can be trusted: {waiting:,} addresses wait. What it said is asked again."
 
 
-def a_resolver_lies(seen: Installation) -> Iterator[str]:
+def a_resolver_lies(installation: Installation) -> Iterator[str]:
     """Some resolvers are not believed, and others are."""
-    looked = [worker.health for worker in seen.live]
-    worst = max(looked, key=lambda one: one.distrusted, default=None)
+    checked = [worker.health for worker in installation.live]
+    worst = max(checked, key=lambda one: one.distrusted, default=None)
     if worst and 0 < worst.distrusted < worst.resolvers:
         yield f"{worst.distrusted} of {worst.resolvers} resolvers cannot be trusted; the others are asked."
 
 
-def providers_refuse_us(seen: Installation) -> Iterator[str]:
+def providers_refuse_us(installation: Installation) -> Iterator[str]:
     """Large providers refuse us."""
-    for one in seen.throttles or ():
+    for one in installation.throttles or ():
         if one.refuses and one.closed_s > 0 and one.provider in _BIG:
             yield f"{one.provider} refuses us{_from(one.source)}: left alone for {_seconds(one.closed_s)}."
 
 
-def providers_slow_us(seen: Installation) -> Iterator[str]:
+def providers_slow_us(installation: Installation) -> Iterator[str]:
     """Large providers said that we are too fast."""
-    for one in seen.throttles or ():
+    for one in installation.throttles or ():
         if not one.refuses and one.closed_s > 0 and one.provider in _BIG:
             left = _seconds(one.closed_s)
             yield f"{one.provider} said we are too fast{_from(one.source)}: left alone for {left}."
 
 
-def sources_are_refused(seen: Installation) -> Iterator[str]:
+def sources_are_refused(installation: Installation) -> Iterator[str]:
     """Several providers refuse one source at a time: it is the source."""
-    refused = Counter(one.source for one in seen.throttles or () if one.refuses and one.closed_s > 0)
+    refused = Counter(one.source for one in installation.throttles or () if one.refuses and one.closed_s > 0)
     for source, providers in sorted(refused.items()):
         if providers >= REFUSING_PROVIDERS:
             yield f"{providers} providers refuse us{_from(source)}: it is listed, or its name is wrong."
@@ -185,34 +185,34 @@ def sources_are_held(stats: Snapshot) -> Iterator[str]:
         yield f"Nobody is asked{_from(source) or ' from the default source'}: held{note and f' ({note})'}."
 
 
-def disks_are_full(seen: Installation) -> Iterator[str]:
+def disks_are_full(installation: Installation) -> Iterator[str]:
     """There is no room."""
-    for one in _worst_disk(seen):
+    for one in _worst_disk(installation):
         if one[0] < FULL_BYTES or one[0] < one[1] * FULL_SHARE:
             yield f"A disk is full: {_size(one[0])} of {_size(one[1])} are free where MAILSIFT_HOME is."
 
 
-def disks_are_low(seen: Installation) -> Iterator[str]:
+def disks_are_low(installation: Installation) -> Iterator[str]:
     """There is hardly room, and there is some."""
-    full = any(disks_are_full(seen))
-    if not full and any(map(is_low, seen.healths)):
-        free, size = _worst_disk(seen)[0]
+    full = any(disks_are_full(installation))
+    if not full and any(map(is_low, installation.healths)):
+        free, size = _worst_disk(installation)[0]
         yield f"A disk is nearly full: {_size(free)} of {_size(size)} are free where MAILSIFT_HOME is."
 
 
-def is_low(seen: ProcessHealth) -> bool:
+def is_low(process: ProcessHealth) -> bool:
     """Say whether a process has hardly room for its files."""
-    return seen.disk_size > 0 and seen.disk_free < min(seen.disk_size * LOW_SHARE, LOW_BYTES)
+    return process.disk_size > 0 and process.disk_free < min(process.disk_size * LOW_SHARE, LOW_BYTES)
 
 
-def _worst_disk(seen: Installation) -> list[tuple[int, int]]:
+def _worst_disk(installation: Installation) -> list[tuple[int, int]]:
     """Return free bytes and size of the disk with the least room, if anybody knows of one."""
-    return sorted((one.disk_free, one.disk_size) for one in seen.healths if one.disk_size)[:1]
+    return sorted((one.disk_free, one.disk_size) for one in installation.healths if one.disk_size)[:1]
 
 
-def store_is_away(seen: Installation) -> Iterator[str]:
+def store_is_away(installation: Installation) -> Iterator[str]:
     """The store of lists and results fails."""
-    if codes := {one.store for one in seen.healths if one.store}:
+    if codes := {one.store for one in installation.healths if one.store}:
         what = "has no room" if codes == {"storage_full"} else "fails"
         yield f"The store of lists and results {what}: jobs wait for it, and uploads are refused."
 
@@ -253,10 +253,10 @@ def schedules_are_late(stats: Snapshot) -> Iterator[str]:
         yield f"{_count(len(late), 'schedule')} late, by up to {_seconds(max(late))}."
 
 
-def versions_differ(seen: Installation) -> Iterator[str]:
+def versions_differ(installation: Installation) -> Iterator[str]:
     """Say so once an upgrade stands still: while it goes on there is always a process that is young."""
-    found = {worker.version for worker in seen.live} | ({seen.version} - {""})
-    youngest = min((worker.up_s for worker in seen.live), default=0.0)
+    found = {worker.version for worker in installation.live} | ({installation.version} - {""})
+    youngest = min((worker.up_s for worker in installation.live), default=0.0)
     if len(found) > 1 and youngest > UPGRADE_SECONDS:
         yield f"Different releases run side by side: {', '.join(sorted(found))}."
 
@@ -285,17 +285,17 @@ def loops_are_late(stats: Snapshot) -> Iterator[str]:
         yield f"An event loop came {worst:.1f} s late: something computes where it should wait."
 
 
-def messages_are_stranded(seen: Installation) -> Iterator[str]:
+def messages_are_stranded(installation: Installation) -> Iterator[str]:
     """Wake-ups lie in the broker."""
-    broker = seen.broker
+    broker = installation.broker
     if broker is not None and broker.unacked and broker.oldest_unacked_s > UNACKED_SECONDS:
         yield f"{broker.unacked} wake-ups were never acknowledged. Harmless: the sweep wakes the workers."
 
 
-def broker_is_spoilt(seen: Installation) -> Iterator[str]:
+def broker_is_spoilt(installation: Installation) -> Iterator[str]:
     """Somebody wrote over the broker's keys, and no worker is there to mend them."""
-    if seen.broker is not None and seen.broker.spoilt:
-        yield f"{_count(seen.broker.spoilt, 'key')} of the broker overwritten: nobody is woken."
+    if installation.broker is not None and installation.broker.spoilt:
+        yield f"{_count(installation.broker.spoilt, 'key')} of the broker overwritten: nobody is woken."
 
 
 def _is_unclaimed(stats: Snapshot) -> bool:
@@ -307,9 +307,9 @@ def _is_idle(worker: Worker) -> bool:
     return worker.up_s > READY_SECONDS and (worker.claim_age is None or worker.claim_age > READY_SECONDS)
 
 
-def _hosts(some: Sequence[Worker], looked: Sequence[Worker]) -> str:
+def _hosts(some: Sequence[Worker], checked: Sequence[Worker]) -> str:
     """Name the machine, or say how many of all it is."""
-    bad, known = {worker.host for worker in some}, {worker.host for worker in looked}
+    bad, known = {worker.host for worker in some}, {worker.host for worker in checked}
     if len(bad) == 1:
         return next(iter(bad))
     return "every machine" if bad == known else f"{len(bad)} of {len(known)} machines"

@@ -16,7 +16,7 @@ def prometheus_rules(rules: Iterable[AlarmRule]) -> str:
     """Return the rule file of Prometheus."""
     lines = [
         f"# {_MADE_BY}; change it there. {RUNBOOK} says what to do for each.",
-        "# critical wakes somebody, warning can wait until the morning.",
+        "# critical: act now, even at night; warning: can wait until the morning.",
         "groups:",
         "  - name: mailsift",
         "    rules:",
@@ -40,15 +40,15 @@ def runbook(rules: Iterable[AlarmRule]) -> str:
         f"<!-- {_MADE_BY}; change it there. -->",
         "",
         "What every alarm means and what to do. `/ops`, `mailsift ops top`, the metric `mailsift_alarm` and",
-        "`deploy/prometheus/alerts.yml` come from the same table. Nothing below loses a verdict: what stands",
-        "still goes on later.",
+        "`deploy/prometheus/alerts.yml` come from the same table. No verdict is lost by any of them: work",
+        "that has stopped resumes later.",
         "",
     ]
-    for level, said in (
-        (Level.CRITICAL, "Critical: wakes somebody"),
+    for level, heading in (
+        (Level.CRITICAL, "Critical: act now, even at night"),
         (Level.WARNING, "Warning: can wait until the morning"),
     ):
-        lines += [f"## {said}", ""]
+        lines += [f"## {heading}", ""]
         for rule in every:
             if rule.level is level:
                 lines += _section(rule)

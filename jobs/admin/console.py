@@ -34,7 +34,7 @@ from mailsift.pipeline.providers import Providers
 from mailsift.pipeline.syntax.address import parse_address
 from mailsift.storage.database import Connection, Database, Row, unavailable
 from mailsift.storage.redis.broker import BrokerCounts
-from mailsift.storage.redis.connection import Client, Lifeline
+from mailsift.storage.redis.connection import Client, RedisCircuitBreaker
 from mailsift.storage.redis.facts import FactInspector, KnownDomain
 from mailsift.storage.redis.throttle_view import LearnedRate, ThrottleInspector
 from mailsift.storage.sql import (
@@ -112,7 +112,7 @@ class Console:
         self._fleet = fleet
         self._throttles = ThrottleInspector(redis)
         self._facts = FactInspector(redis)
-        self._lifeline = Lifeline("The operator console")
+        self._breaker = RedisCircuitBreaker("The operator console")
 
     async def overview(self, *, today: datetime | None = None) -> Overview:
         """Return whether it flows, and if not why not.
@@ -219,7 +219,7 @@ class Console:
         }
         places = [(edit.provider, edit.source) for edit in edits]
         places += [(key, source) for key in waiting for source in identities]
-        learned = await self._lifeline.call(self._throttles.read, places)
+        learned = await self._breaker.call(self._throttles.read, places)
         if learned is None:
             return None
         return throttle_rows(learned, edits, waiting, self._fleet.providers, steps)
@@ -245,7 +245,7 @@ class Console:
             edits = await throttle_edits.edits(connection)
             steps = await ledger.steps(connection)
             backlogs = await stats.backlogs(connection, limit=_SOME)
-        found = await self._lifeline.call(self._throttles.read, [(key, source)])
+        found = await self._breaker.call(self._throttles.read, [(key, source)])
         places = {(one.provider, one.source): one for one in found or ()}
         learned = places.get((key, source), LearnedRate(key, source))
         waiting = {row.throttle_key: row.remaining for row in backlogs}
@@ -265,7 +265,7 @@ class Console:
             MailsiftError: `bad_domain`.
         """
         domain = domain_of(name)
-        return await self._lifeline.call(self._facts.read, domain)
+        return await self._breaker.call(self._facts.read, domain)
 
     async def deliveries(self) -> tuple[Outbox, Sequence[EndpointRow]]:
         """Return how the deliveries of all accounts stand, and which endpoints need a look."""
@@ -291,7 +291,7 @@ class Console:
             )
 
     async def _learned_rates(self) -> Sequence[LearnedRate] | None:
-        return await self._lifeline.call(self._throttles.read)
+        return await self._breaker.call(self._throttles.read)
 
     async def _rates(self, connection: Connection, learned: Sequence[LearnedRate] | None) -> ProviderRates:
         edits = await throttle_edits.edits(connection)

@@ -14,7 +14,14 @@ from mailsift.jobs.service import JobEvent
 from mailsift.jobs.views import JobView
 from mailsift.pipeline.ports import Ask
 from mailsift.pipeline.providers import Provider, Providers
-from mailsift.pipeline.standing import NOTHING_HEARD, REFUSALS, Heard, LedgerKind, Standing, paced
+from mailsift.pipeline.standing import (
+    NO_COUNTS,
+    REFUSALS,
+    LedgerCounts,
+    LedgerKind,
+    Standing,
+    provider_at_step,
+)
 from mailsift.storage.redis.broker import BrokerCounts
 from mailsift.storage.redis.throttle_view import LearnedRate
 from mailsift.storage.sql import leases
@@ -190,43 +197,43 @@ class LedgerRow:
 
     Attributes:
         provider, source: the place; the provider `other` is all that are in no table.
-        heard: what was counted.
+        counts: what was counted.
         standing: None: the pace is not earned there.
         rate: recipients a second the name is worth; None where no name counts.
     """
 
     provider: str
     source: str
-    heard: Heard
+    counts: LedgerCounts
     standing: Standing | None = None
     rate: float | None = None
 
     @property
     def unknown_share(self) -> float:
         """Which share of the real recipients nobody knew."""
-        real = self.heard.of(LedgerKind.PROBES) - self.heard.of(LedgerKind.RANDOM)
-        return self.heard.of(LedgerKind.UNKNOWN) / real if real > 0 else 0.0
+        real = self.counts.of(LedgerKind.PROBES) - self.counts.of(LedgerKind.RANDOM)
+        return self.counts.of(LedgerKind.UNKNOWN) / real if real > 0 else 0.0
 
     @property
     def refusals(self) -> dict[LedgerKind, int]:
         """Sessions in which we were refused, by what it was about."""
-        return {kind: self.heard.of(kind) for kind in REFUSALS if self.heard.of(kind)}
+        return {kind: self.counts.of(kind) for kind in REFUSALS if self.counts.of(kind)}
 
 
 def ledger_rows(
     lines: Sequence[LedgerLine], standings: Mapping[tuple[str, str], Standing], providers: Providers
 ) -> list[LedgerRow]:
     """Put the ledger of some time together by provider and source, the busiest first."""
-    heard: dict[tuple[str, str], Heard] = {}
+    totals: dict[tuple[str, str], LedgerCounts] = {}
     for line in lines:
-        place = line.provider, line.source
-        heard[place] = heard.get(place, NOTHING_HEARD) + line.heard
+        key = line.provider, line.source
+        totals[key] = totals.get(key, NO_COUNTS) + line.counts
     rows = []
-    for place, counts in heard.items():
-        standing = standings.get(place)
-        rate = paced(providers.row(place[0]), standing.step).rate if standing else None
-        rows.append(LedgerRow(*place, counts, standing, rate))
-    return sorted(rows, key=lambda row: (-row.heard.of(LedgerKind.PROBES), row.provider, row.source))
+    for key, counts in totals.items():
+        standing = standings.get(key)
+        rate = provider_at_step(providers.row(key[0]), standing.step).rate if standing else None
+        rows.append(LedgerRow(*key, counts, standing, rate))
+    return sorted(rows, key=lambda row: (-row.counts.of(LedgerKind.PROBES), row.provider, row.source))
 
 
 def rated_backlog(row: KeyBacklog, rates: ProviderRates) -> RatedBacklog:

@@ -15,7 +15,7 @@ from mailsift.pipeline.errors import MailsiftError, error_fields
 from mailsift.storage.database import Database, DatabaseError
 from mailsift.storage.redis import broker
 from mailsift.storage.redis.broker import BrokerCounts
-from mailsift.storage.redis.connection import Client, Lifeline
+from mailsift.storage.redis.connection import Client, RedisCircuitBreaker
 from mailsift.storage.redis.throttle_view import LearnedRate, ThrottleInspector
 from mailsift.storage.sql import stats
 from mailsift.storage.sql.stats import Snapshot
@@ -41,7 +41,7 @@ class InstallationReader:
         self._queue = queue
         self._health = health
         self._throttle = ThrottleInspector(redis)
-        self._lifeline = Lifeline("The operator console")
+        self._breaker = RedisCircuitBreaker("The operator console")
         self._version = version("mailsift")
 
     async def read(self, *, today: datetime | None = None) -> Installation:
@@ -51,19 +51,19 @@ class InstallationReader:
             today: when the day began whose verdicts are counted; None = in UTC.
         """
         snapshot, (throttles, broker), _ = await asyncio.gather(
-            self._snapshot(today), self._read_redis(), self._health.look_again()
+            self._snapshot(today), self._read_redis(), self._health.recheck()
         )
         return Installation(
             stats=snapshot,
             throttles=throttles,
             broker=broker,
-            own=self._health.seen(),
+            own=self._health.current(),
             version=self._version,
         )
 
     async def broker(self) -> BrokerCounts | None:
         """Return what lies in the broker; None while it is gone."""
-        return await self._lifeline.call(broker.counts, self._redis, self._queue)
+        return await self._breaker.call(broker.counts, self._redis, self._queue)
 
     async def _snapshot(self, today: datetime | None) -> Snapshot | None:
         try:
@@ -75,4 +75,4 @@ class InstallationReader:
             return None
 
     async def _read_redis(self) -> tuple[list[LearnedRate] | None, BrokerCounts | None]:
-        return await self._lifeline.call(self._throttle.read), await self.broker()
+        return await self._breaker.call(self._throttle.read), await self.broker()

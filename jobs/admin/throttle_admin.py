@@ -78,7 +78,7 @@ class ThrottleAdmin:
             MailsiftError: `bad_provider`, `unknown_source`, `bad_limit`.
         """
         if not 0 <= seconds <= _LONGEST_HOLD:
-            raise MailsiftError("bad_limit", "A hold can last at most 30 days, or until somebody lets go.")
+            raise MailsiftError("bad_limit", "A hold can last at most 30 days, or until somebody ends it.")
         edit = await self._edit(actor, provider, source, note)
         async with self._database.begin() as connection:
             await throttle_edits.hold(connection, edit, seconds=seconds)

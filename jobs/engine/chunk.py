@@ -11,7 +11,7 @@ from typing import Final
 
 import polars as pl
 
-from mailsift.jobs.engine.commit import Closed, close_chunk
+from mailsift.jobs.engine.commit import ChunkDone, close_chunk
 from mailsift.jobs.engine.small_list import SmallList
 from mailsift.jobs.metrics import FAILING_CHUNKS, count_verdicts, count_waiting
 from mailsift.jobs.outcomes.service import OutcomeService
@@ -120,7 +120,7 @@ class WorkPlan:
     stop: StopRule = NO_STOP
 
     def request(self, chunk: ClaimedChunk, options: JobOptions) -> ValidationRequest:
-        """Return what the pipeline is told of a chunk's addresses."""
+        """Return the pipeline's request for a chunk's addresses."""
         return ValidationRequest(
             mode=options.mode,
             evidence=options.evidence,
@@ -168,12 +168,14 @@ class ChunkWorker:
         self._terms = terms
         self._outcomes = outcomes
 
-    async def work(self, chunk: ClaimedChunk, watch: Stopwatch, in_hand: SmallList | None = None) -> Closed:
+    async def work(
+        self, chunk: ClaimedChunk, watch: Stopwatch, in_hand: SmallList | None = None
+    ) -> ChunkDone:
         """Validate the chunk and commit what came of it.
 
         Args:
             chunk: as claimed.
-            watch: is told where the time went.
+            watch: measures where the time goes.
             in_hand: the list, where the chunk holds all of it and this worker has just read it.
 
         Returns:
@@ -194,7 +196,7 @@ class ChunkWorker:
             FAILING_CHUNKS.labels("split").inc()
             return await self._commit(chunk, halves(chunk, self._plan.max_attempts))
         with watch.phase("sift"):
-            stop = await self._stop(chunk)
+            stop = await self._stop_state(chunk)
             result = await self._validate(chunk, frame, stop)
         with watch.phase("store"):
             segment_key = await self._store_segment(chunk, result.finished)
@@ -202,12 +204,12 @@ class ChunkWorker:
             groups = group_deferred(result.waiting, cut, sources=chunk.live_sources)
             deferred = await self._store_deferred(chunk, groups)
         with watch.phase("commit"):
-            closed = await self._commit(chunk, deferred, result, segment_key, stop)
+            done = await self._commit(chunk, deferred, result, segment_key, stop)
         if not chunk.test:
             count_verdicts(result.finished)
             count_waiting(result.waiting)
         judged = None if in_hand is None else in_hand.judged(result.finished)
-        return replace(closed, in_hand=judged)
+        return replace(done, in_hand=judged)
 
     async def _read(self, chunk: ClaimedChunk) -> pl.DataFrame:
         source = await self._blobs.fetch(chunk.source_key)
@@ -225,8 +227,8 @@ class ChunkWorker:
         )
         return await validator.validate(frame, request)
 
-    async def _stop(self, chunk: ClaimedChunk) -> ListStop:
-        """Return where the job is to be stopped, and what the database knows of that."""
+    async def _stop_state(self, chunk: ClaimedChunk) -> ListStop:
+        """Return the job's stop rule, and the counts it needs from the database."""
         rule = self._plan.stop
         if load_options(chunk.options).mode is not Mode.DEEP or not rule.share:
             return NEVER_STOPS
@@ -264,7 +266,7 @@ class ChunkWorker:
         result: ValidationResult | None = None,
         segment_key: str | None = None,
         stop: ListStop = NEVER_STOPS,
-    ) -> Closed:
+    ) -> ChunkDone:
         counts, warning = VerdictCounts(), ""
         if result is not None:
             counts = counts_of(result.finished, load_options(chunk.options).tiers)

@@ -42,7 +42,7 @@ class Engine:
     """Lives as long as its process; `drain` is called by every wake-up, what is in flight lives on.
 
     Args:
-        is_unhurried: tells by throttle key whether only sessions limit us at the provider.
+        is_unhurried: whether only sessions limit us at the provider of a throttle key.
 
     Attributes:
         due_at: when, by the monotonic clock, the next chunk is due that waited when the last `drain` ended.
@@ -79,7 +79,7 @@ class Engine:
             health=maintenance.health,
             sources=config.sources,
         )
-        self._beating: asyncio.Task[None] | None = None
+        self._heartbeat_task: asyncio.Task[None] | None = None
         self._swept_at = float("-inf")
         self._closing = False
         self.due_at = float("inf")
@@ -92,7 +92,7 @@ class Engine:
             Whether there may be more.
         """
         self.due_at = float("inf")
-        await self._start_beating()
+        await self._start_heartbeat()
         started = idle_since = time.monotonic()
         while not self._closing and time.monotonic() - started < self._config.run_s:
             await self._sweep_when_due()
@@ -100,10 +100,10 @@ class Engine:
                 await self._maintenance.start()
             while await self._claim_one():
                 idle_since = time.monotonic()
-            if under_way := self._maintenance.in_flight.union(self._in_flight.values()):
+            if running := self._maintenance.in_flight.union(self._in_flight.values()):
                 idle_since = time.monotonic()
                 await asyncio.wait(
-                    under_way,
+                    running,
                     timeout=self._config.poll_s,
                     return_when=asyncio.FIRST_COMPLETED,
                 )
@@ -129,9 +129,9 @@ class Engine:
         """Stop claiming, give what is in flight a moment, and give back the work that is left."""
         self.stop()
         await asyncio.gather(self._close_work(grace_s), self._maintenance.aclose(grace_s))
-        if self._beating is not None:
-            self._beating.cancel()
-            await asyncio.gather(self._beating, return_exceptions=True)
+        if self._heartbeat_task is not None:
+            self._heartbeat_task.cancel()
+            await asyncio.gather(self._heartbeat_task, return_exceptions=True)
             await self._heartbeat.stop(self._database)
 
     async def _close_work(self, grace_s: float) -> None:
@@ -156,9 +156,9 @@ class Engine:
         watch = Stopwatch()
         claimed = await self._claimer.claim(self._held.values(), watch)
         if isinstance(claimed, ClaimedStep):
-            self._start(claimed.token, claimed, self._do_step(claimed))
+            self._start(claimed.token, claimed, self._run_step(claimed))
         elif claimed is not None:
-            self._start(claimed.lease_token, claimed, self._do_chunk(claimed, watch))
+            self._start(claimed.lease_token, claimed, self._run_chunk(claimed, watch))
         return claimed is not None
 
     def _forget(self, token: UUID) -> None:
@@ -173,19 +173,19 @@ class Engine:
         set_in_flight_gauges(self._held.values())
         self._in_flight[token] = task = asyncio.create_task(work, context=context_of(held))
         task.add_done_callback(lambda _: self._forget(token))
-        self._heartbeat.claimed()
+        self._heartbeat.note_claim()
 
-    async def _go_on(self, held: ClaimedChunk | ClaimedStep, in_hand: SmallList | None) -> None:
-        """Do what was leased with the end of what was done before: a small list stays in one hand."""
+    async def _continue_with(self, held: ClaimedChunk | ClaimedStep, in_hand: SmallList | None) -> None:
+        """Run what was leased with the commit of the work before: a small list stays in this process."""
         if isinstance(held, ClaimedStep):
             self._held[held.token] = held
-            work = self._do_step(held, in_hand)
+            work = self._run_step(held, in_hand)
         else:
             self._held[held.lease_token] = held
-            work = self._do_chunk(held, Stopwatch(), in_hand)
-        await asyncio.create_task(work, context=context_of(held))  # its lines in the log name what it is
+            work = self._run_chunk(held, Stopwatch(), in_hand)
+        await asyncio.create_task(work, context=context_of(held))  # its log lines carry its ids
 
-    async def _do_step(self, step: ClaimedStep, in_hand: SmallList | None = None) -> None:
+    async def _run_step(self, step: ClaimedStep, in_hand: SmallList | None = None) -> None:
         try:
             with attempt_at_step(step):
                 done = await self._steps.work(step, in_hand)
@@ -201,14 +201,14 @@ class Engine:
             _log.info("job.step.done", step=step.state)
             await self._waker.wake(min(done.opened, self._config.slots))
             if done.chunk is not None:
-                await self._go_on(done.chunk, done.in_hand)
+                await self._continue_with(done.chunk, done.in_hand)
 
-    async def _do_chunk(
+    async def _run_chunk(
         self, chunk: ClaimedChunk, watch: Stopwatch, in_hand: SmallList | None = None
     ) -> None:
         try:
             with attempt_at_chunk(chunk, watch):
-                closed = await self._chunks.work(chunk, watch, in_hand)
+                done = await self._chunks.work(chunk, watch, in_hand)
         except LeaseLostError:
             _log.info("chunk.lease_lost")
         except Exception as error:  # noqa: BLE001 - whatever it was, nothing is lost: the chunk goes back
@@ -216,23 +216,23 @@ class Engine:
             await self._release(chunk, error)
         else:
             _log.info("chunk.done", lane=chunk.throttle_key, addresses=chunk.addresses, **watch.fields())
-            if closed.finish is not None:
-                await self._go_on(closed.finish, closed.in_hand)
-            elif closed.last:
+            if done.finish is not None:
+                await self._continue_with(done.finish, done.in_hand)
+            elif done.last:
                 await self._waker.wake(1)
             elif chunk.throttle_key == TRIAGE_KEY and chunk.live_sources > 1:
                 await self._waker.wake(chunk.live_sources - 1)  # what it left for providers is for all
 
-    async def _release(self, chunk: ClaimedChunk, why: Exception) -> None:
+    async def _release(self, chunk: ClaimedChunk, cause: Exception) -> None:
         try:
             async with self._database.begin() as connection:
                 await chunks.release(
                     connection,
                     chunk,
                     delay=float(min(60, 2**chunk.attempt)),
-                    waits_for=WAITS_FOR_STORAGE if is_storage(why) else "error",
-                    tried=not is_infrastructure(why),
-                    error=error_fields(why)["error"],
+                    waits_for=WAITS_FOR_STORAGE if is_storage(cause) else "error",
+                    tried=not is_infrastructure(cause),
+                    error=error_fields(cause)["error"],
                 )
         except Exception as error:  # noqa: BLE001 - then its lease runs out and a sweep frees it
             _log.warning("chunk.release_error", **error_fields(error))
@@ -249,19 +249,19 @@ class Engine:
         except Exception as error:  # noqa: BLE001 - then its lease runs out and another claims it
             _log.warning("job.step.release_error", **error_fields(error))
 
-    async def _start_beating(self) -> None:
-        """Begin to beat; nothing is claimed before the first beat, which may forbid it."""
-        if self._beating is None:
-            self._beating = asyncio.create_task(self._keep_beating())
-            await self._beat()
+    async def _start_heartbeat(self) -> None:
+        """Start the heartbeat; nothing is claimed before the first one, which may forbid it."""
+        if self._heartbeat_task is None:
+            self._heartbeat_task = asyncio.create_task(self._heartbeat_loop())
+            await self._send_heartbeat()
 
-    async def _keep_beating(self) -> None:
+    async def _heartbeat_loop(self) -> None:
         while True:
-            await self._heartbeat.rest()
-            await self._beat()
+            await self._heartbeat.wait_until_due()
+            await self._send_heartbeat()
 
-    async def _beat(self) -> None:
-        """Tell of this process and renew its leases; work whose lease is lost is stopped."""
+    async def _send_heartbeat(self) -> None:
+        """Report this process and renew its leases; work whose lease is lost is cancelled."""
         before = set(self._in_flight)
         lost: set[UUID] = set()
         try:
@@ -272,7 +272,7 @@ class Engine:
             _log.warning("heartbeat.error", **error_fields(error))
             return
         self._set_gauges()
-        await _stop([self._in_flight[token] for token in lost.intersection(self._in_flight)])
+        await _cancel_stragglers([self._in_flight[token] for token in lost.intersection(self._in_flight)])
 
     def _set_gauges(self) -> None:
         """Show how much this process takes at a time: nothing when it is drained."""
@@ -288,16 +288,16 @@ class Engine:
         if not self.is_draining:
             await self._maintenance.sweep()
         freed = await free_expired_leases(self._database)
-        self._heartbeat.swept()
+        self._heartbeat.note_sweep()
         if freed:
             await self._waker.wake(min(freed, self._config.slots))
 
 
-async def _stop(tasks: Collection[asyncio.Task[None]]) -> None:
-    """Stop these, but those that end by themselves: what has just committed has given its lease back."""
+async def _cancel_stragglers(tasks: Collection[asyncio.Task[None]]) -> None:
+    """Cancel those that do not end by themselves: what has just committed has given its lease back."""
     if tasks:
-        _, going_on = await asyncio.wait(tasks, timeout=_COMMITTED_S)
-        for task in going_on:
+        _, stragglers = await asyncio.wait(tasks, timeout=_COMMITTED_S)
+        for task in stragglers:
             task.cancel()
 
 

@@ -23,11 +23,11 @@ class EngineConfig:
         owner: names this process in its leases; unique.
         worker_id: names the worker whose pool this process is in; "" = it is on its own.
         slots: chunks and steps in flight at once; one more is kept for small jobs.
-        triage_slots: how many of them may be chunks of big jobs that nobody has looked at yet: those are
+        triage_slots: how many of them may be chunks of big jobs that are still to be triaged: those are
             large, and cost computing rather than waiting.
         sources: the identities the process asks mail servers from.
         job_cap: chunks of one job that may be leased at once, everywhere.
-        lease_s, heartbeat_s: how long a lease lasts, and how often it is renewed and operators are heard.
+        lease_s, heartbeat_s: how long a lease lasts, and how often it is renewed and orders are read.
         sweep_s: how often what the dead left behind is mended.
         run_s: how long one wake-up keeps claiming.
         linger_s: how long an idle process keeps looking before it goes back to sleep.
@@ -54,7 +54,7 @@ class EngineConfig:
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class ClaimCapacity:
     """What the free slots of a process may take.
 
     Attributes:
@@ -62,7 +62,7 @@ class Room:
         reading: whether that may be an intake.
         chunks: whether a chunk.
         small_steps, small_chunks: only those of small jobs.
-        triage: whether a big job's chunk that nobody has looked at yet.
+        triage: whether a big job's chunk that is still to be triaged.
         out_of_turn: whether a step of an account that is ahead of others, when nothing else can be claimed.
     """
 
@@ -75,7 +75,7 @@ class Room:
     out_of_turn: bool
 
 
-def room_for(held: Collection[ClaimedChunk | ClaimedStep], config: EngineConfig) -> Room:
+def claim_capacity(held: Collection[ClaimedChunk | ClaimedStep], config: EngineConfig) -> ClaimCapacity:
     """Decide what may be claimed beside what is held.
 
     Steps never fill every slot, and reading no more than its half; beside big work small lists are read one
@@ -90,7 +90,7 @@ def room_for(held: Collection[ClaimedChunk | ClaimedStep], config: EngineConfig)
     triages = sum(chunk.throttle_key == TRIAGE_KEY and not chunk.small for chunk in worked)
     is_free = len(held) <= config.slots
     is_full_of_big = len(big) >= config.slots
-    return Room(
+    return ClaimCapacity(
         steps=is_free and len(steps) < config.slots,
         reading=len(reading) < config.reading_slots and not (big and reads_small),
         chunks=is_free,
@@ -101,11 +101,13 @@ def room_for(held: Collection[ClaimedChunk | ClaimedStep], config: EngineConfig)
     )
 
 
-_AT_A_TIME: Final = 2
+_CHUNKS_A_PROVIDER: Final = 2
 """Chunks of an unhurried provider that a process works on at once."""
 
 
-def shared_by(held: Collection[ClaimedChunk | ClaimedStep], is_unhurried: Callable[[str], bool]) -> list[str]:
+def keys_with_spare_sessions(
+    held: Collection[ClaimedChunk | ClaimedStep], is_unhurried: Callable[[str], bool]
+) -> list[str]:
     """Return the throttle keys of which a process may take one more chunk beside those it holds.
 
     Where only sessions limit us, those that the end of a chunk leaves free, and the time its commit takes,
@@ -115,7 +117,7 @@ def shared_by(held: Collection[ClaimedChunk | ClaimedStep], is_unhurried: Callab
     return [
         key
         for key, count in keys.items()
-        if key not in SHARED_KEYS and count < _AT_A_TIME and is_unhurried(key)
+        if key not in SHARED_KEYS and count < _CHUNKS_A_PROVIDER and is_unhurried(key)
     ]
 
 
@@ -125,7 +127,7 @@ class Claimer:
     Args:
         database: the truth.
         config: how the process works.
-        is_unhurried: tells by throttle key whether only sessions limit us there.
+        is_unhurried: whether only sessions limit us at the provider of a throttle key.
     """
 
     def __init__(self, database: Database, config: EngineConfig, is_unhurried: Callable[[str], bool]) -> None:
@@ -136,52 +138,52 @@ class Claimer:
     async def claim(
         self, held: Collection[ClaimedChunk | ClaimedStep], watch: Stopwatch
     ) -> ClaimedChunk | ClaimedStep | None:
-        """Lease what is next, if a slot is free for it; the watch is told how long a chunk's claim took.
+        """Lease what is next, if a slot is free for it; the watch measures a chunk's claim.
 
         Whose account is furthest behind comes first, be it a step or a chunk. A step that has to let others
         go first is taken all the same when there is nothing to claim for them, unless this process is busy
-        computing for a big job: then whoever is ahead would go further ahead at its cost.
+        computing for a big job: then an account that is ahead would get further ahead at its cost.
         """
-        room = room_for(held, self._config)
-        found = await self._step(room, in_turn=True)
+        capacity = claim_capacity(held, self._config)
+        found = await self._step(capacity, in_turn=True)
         if found.step is not None:
             return found.step
-        if room.chunks:
+        if capacity.chunks:
             with watch.phase("claim"):
-                chunk = await self._chunk(room, shared_by(held, self._is_unhurried))
+                chunk = await self._chunk(capacity, keys_with_spare_sessions(held, self._is_unhurried))
             if chunk is not None:
                 return chunk
-        if not found.is_due or not room.out_of_turn:
+        if not found.is_due or not capacity.out_of_turn:
             return None
-        return (await self._step(room, in_turn=False)).step
+        return (await self._step(capacity, in_turn=False)).step
 
     async def next_ready(self) -> float:
         """Return in how many seconds there may be something to claim that is not there now."""
         async with self._database.begin() as connection:
             return await chunks.next_ready(connection, self._config.sources)
 
-    async def _step(self, room: Room, *, in_turn: bool) -> StepClaim:
-        if not room.steps:
+    async def _step(self, capacity: ClaimCapacity, *, in_turn: bool) -> StepClaim:
+        if not capacity.steps:
             return StepClaim(None, is_due=False)
         async with self._database.begin() as connection:
             return await jobs.claim_step(
                 connection,
                 owner=self._config.owner,
                 lease=self._config.lease_s,
-                small_only=room.small_steps,
-                reading=room.reading,
+                small_only=capacity.small_steps,
+                reading=capacity.reading,
                 in_turn=in_turn,
             )
 
-    async def _chunk(self, room: Room, shared: Collection[str]) -> ClaimedChunk | None:
+    async def _chunk(self, capacity: ClaimCapacity, shared: Collection[str]) -> ClaimedChunk | None:
         return await self._database.run(
             lambda connection: chunks.claim(
                 connection,
                 owner=self._config.owner,
                 lease=self._config.lease_s,
                 job_cap=self._config.job_cap,
-                small_only=room.small_chunks,
-                triage=room.triage,
+                small_only=capacity.small_chunks,
+                triage=capacity.triage,
                 sources=self._config.sources,
                 shared=shared,
             )

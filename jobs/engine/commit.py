@@ -25,11 +25,11 @@ _log = structlog.get_logger()
 
 
 class LeaseLostError(Exception):
-    """Somebody else holds the work now, or its job has ended: what was done is thrown away."""
+    """Another process holds the work now, or its job has ended: what was done is thrown away."""
 
 
 @dataclass(frozen=True, slots=True)
-class Closed:
+class ChunkDone:
     """What a closed chunk leaves to be done.
 
     Attributes:
@@ -55,7 +55,7 @@ async def close_chunk(  # noqa: PLR0913 - what one commit writes
     terms: LeaseTerms | None = None,
     asked: Mapping[ThrottleKey, AskedCounts] | None = None,
     stop: ListStop = NEVER_STOPS,
-) -> Closed:
+) -> ChunkDone:
     """Close a chunk: count its rows, point to its segment, insert what comes back later.
 
     Args:
@@ -68,7 +68,7 @@ async def close_chunk(  # noqa: PLR0913 - what one commit writes
         rests: seconds until asking a provider from a source makes sense again, by throttle key and identity.
         terms: on which the caller takes the finish of a small job at once, under the lease's token; None: it
             does not.
-        asked: what was heard about real recipients, by provider and source.
+        asked: what servers answered about real recipients, by provider and source.
         stop: when the job leaves a provider alone, and what it had asked when the chunk was claimed.
 
     Returns:
@@ -77,15 +77,15 @@ async def close_chunk(  # noqa: PLR0913 - what one commit writes
     Raises:
         LeaseLostError: the lease is gone; the transaction must be rolled back.
     """
-    counted = await jobs.count(connection, chunk.job_id, counts, added=len(deferred), warning=warning)
-    if counted is None or not await chunks.close(connection, chunk, segment_key):
+    progress = await jobs.count(connection, chunk.job_id, counts, added=len(deferred), warning=warning)
+    if progress is None or not await chunks.close(connection, chunk, segment_key):
         raise LeaseLostError
-    first_free, still_open = counted
-    opens = await _rest(connection, rests or {}, deferred)
-    due = [_due(new, opens) for new in deferred]
+    first_free, still_open = progress
+    opens = await _hold_sources(connection, rests or {}, deferred)
+    due = [_with_earliest_start(new, opens) for new in deferred]
     await chunks.insert(connection, chunk.job_id, first_free, due)
-    for new in _longest(deferred):
-        delay = opens.get(new.throttle_key, new.delay) if new.waits_for in _OURS else new.delay
+    for new in _longest_waits(deferred):
+        delay = opens.get(new.throttle_key, new.delay) if new.waits_for in _BOUND_TO_SOURCE else new.delay
         if delay > 0:
             await chunks.hold(
                 connection,
@@ -95,27 +95,27 @@ async def close_chunk(  # noqa: PLR0913 - what one commit writes
                 waits_for=new.waits_for,
             )
     if asked or deferred:
-        await _stop(connection, chunk.job_id, asked or {}, stop)
-    closed = await _close_job(connection, chunk, terms, still_open=still_open)
+        await _apply_stop_rule(connection, chunk.job_id, asked or {}, stop)
+    done = await _close_job(connection, chunk, terms, still_open=still_open)
     await jobs.record_use(connection, chunk.job_id, counts)
-    return closed
+    return done
 
 
 async def _close_job(
     connection: Connection, chunk: ClaimedChunk, terms: LeaseTerms | None, *, still_open: int
-) -> Closed:
+) -> ChunkDone:
     """Let the job be finished when no chunk is open, a small one by the caller."""
     if still_open or not await jobs.close(connection, chunk.job_id):
-        return Closed(last=False)
+        return ChunkDone(last=False)
     if terms is None or not chunk.small:
-        return Closed(last=True)
+        return ChunkDone(last=True)
     finish = await jobs.lease_finish(
         connection, chunk.job_id, owner=terms.owner, lease=terms.lease_s, token=chunk.lease_token
     )
-    return Closed(last=True, finish=finish)
+    return ChunkDone(last=True, finish=finish)
 
 
-async def _stop(
+async def _apply_stop_rule(
     connection: Connection, job_id: UUID, asked: Mapping[ThrottleKey, AskedCounts], stop: ListStop
 ) -> None:
     """Let the job leave providers alone where too few of its addresses are known, in all its chunks."""
@@ -136,24 +136,24 @@ async def _stop(
         )
 
 
-_OURS: Final = frozenset({WaitReason.THROTTLED.value, WaitReason.BLOCKED.value})
-"""What is the matter between a provider and one source of ours: another one may go on."""
+_BOUND_TO_SOURCE: Final = frozenset({WaitReason.THROTTLED.value, WaitReason.BLOCKED.value})
+"""Waits between a provider and one source of ours: another source may go on."""
 
 
-async def _rest(
+async def _hold_sources(
     connection: Connection, rests: Mapping[tuple[str, str], float], deferred: Sequence[NewChunk]
 ) -> dict[str, float]:
-    """Let sources rest at the providers that have chunks of their own.
+    """Hold sources at the providers that have chunks of their own.
 
     Returns:
         In how many seconds the first source of the fleet may ask these, by throttle key.
     """
-    lanes = {new.throttle_key for new in deferred if new.waits_for in _OURS} - set(SHARED_KEYS)
+    lanes = {new.throttle_key for new in deferred if new.waits_for in _BOUND_TO_SOURCE} - set(SHARED_KEYS)
     await sources.rest(connection, {place: s for place, s in rests.items() if place[0] in lanes})
     return await sources.opens(connection, lanes)
 
 
-def _due(new: NewChunk, opens: Mapping[str, float]) -> NewChunk:
+def _with_earliest_start(new: NewChunk, opens: Mapping[str, float]) -> NewChunk:
     """Let a chunk that was throttled wait only until some source may ask for it."""
     if new.waits_for != WaitReason.THROTTLED or new.throttle_key not in opens:
         return new
@@ -161,10 +161,10 @@ def _due(new: NewChunk, opens: Mapping[str, float]) -> NewChunk:
     return replace(new, delay=delay, waits_for=new.waits_for if delay > 0 else "")
 
 
-def _longest(deferred: Sequence[NewChunk]) -> Iterable[NewChunk]:
+def _longest_waits(deferred: Sequence[NewChunk]) -> Iterable[NewChunk]:
     """Return one chunk for each provider and reason for which others wait as well: that which waits longest.
 
-    Nobody waits for those who are greylisted: for everybody else that time has yet to begin.
+    Greylisted addresses hold up no others: for those the wait has yet to begin.
     """
     found = {(new.throttle_key, new.waits_for): new for new in sorted(deferred, key=lambda new: new.delay)}
     return [
@@ -251,7 +251,7 @@ _MAIL_OF: Final = {
     JobTransition.COMPLETE: JobMailKind.ENDED,
     JobTransition.FAIL: JobMailKind.FAILED,
 }
-"""What members hear of an end; who cancels a job knows."""
+"""The mail members get about an end; whoever cancels a job knows already."""
 
 
 async def end_job(
@@ -262,7 +262,7 @@ async def end_job(
     token: UUID | None = None,
     error: tuple[str, str] = ("", ""),
 ) -> bool:
-    """Move a job to its terminal state and remember the one event that tells of it.
+    """Move a job to its terminal state and store the one event that reports it.
 
     Args:
         connection: an open transaction.
@@ -308,7 +308,7 @@ async def end_job(
 
 
 async def _count_run(connection: Connection, schedule_id: UUID | None, transition: JobTransition) -> None:
-    """Let a schedule know how its run ended; one that was cancelled tells nothing."""
+    """Count how a schedule's run ended; a cancelled one does not count."""
     if schedule_id is not None and transition is not JobTransition.CANCEL:
         paused = await schedules.count_end(connection, schedule_id, failed=transition is JobTransition.FAIL)
         if paused:

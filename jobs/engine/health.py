@@ -12,7 +12,7 @@ from mailsift.storage.sql.workers import ProcessHealth
 
 
 class HealthWatch:
-    """Says how things stand, and looks again at what is in trouble: nobody else may, while all wait for it.
+    """Reports the state of what the process depends on, and checks again what is in trouble.
 
     Args:
         folder: where the process keeps its files.
@@ -34,12 +34,12 @@ class HealthWatch:
         self._port25 = port25
         self._resolvers = resolvers
 
-    def seen(self) -> ProcessHealth:
-        """Return how things stand."""
+    def current(self) -> ProcessHealth:
+        """Return the state of all of it."""
         known, distrusted = self._resolvers()
-        free, size = _room(self._folder)
+        free, size = _disk_space(self._folder)
         return ProcessHealth(
-            port25=self._port25.standing if self._port25 else "",
+            port25=self._port25.state if self._port25 else "",
             resolvers=known,
             distrusted=distrusted,
             disk_free=free,
@@ -47,15 +47,15 @@ class HealthWatch:
             store=self._blobs.trouble,
         )
 
-    async def look_again(self) -> None:
-        """Look whether what was in trouble is mended."""
-        await self._blobs.look_again()
+    async def recheck(self) -> None:
+        """Check whether what was in trouble is mended."""
+        await self._blobs.recheck()
         if self._port25 is not None:
-            await self._port25.look_again()
+            await self._port25.recheck()
 
 
-def _room(folder: Path) -> tuple[int, int]:
-    """Return the free bytes and the size of the disk a folder is on; zeros where nobody can say."""
+def _disk_space(folder: Path) -> tuple[int, int]:
+    """Return the free bytes and the size of the disk a folder is on; zeros where that is not known."""
     try:
         found = shutil.disk_usage(folder)
     except OSError:

@@ -1,4 +1,4 @@
-"""A worker process reports itself with every heartbeat and hears whether it may claim."""
+"""A worker process reports itself with every heartbeat and learns whether it may claim."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ _STATM: Final = Path("/proc/self/statm")
 
 
 class Heartbeat:
-    """The heartbeat of one process; `draining` is what operators said at the last heartbeat.
+    """The heartbeat of one process; `draining` is what operators ordered, as of the last heartbeat.
 
     Args:
         owner: names the process in its leases.
         worker_id: names the worker whose pool it is in; "" = it is on its own.
         slots: chunks and steps it takes at a time; a sweeper takes none.
         every: seconds between heartbeats.
-        health: says what the process sees of network, disk and store.
+        health: returns the state of network, disk and store.
         sources: the identities it asks mail servers from.
     """
 
@@ -64,16 +64,16 @@ class Heartbeat:
         self.lag_s = 0.0
         self.draining = False
 
-    def claimed(self) -> None:
-        """Remember that something was claimed just now."""
+    def note_claim(self) -> None:
+        """Record that something was claimed just now."""
         self._claimed_at = time.monotonic()
 
-    def swept(self) -> None:
-        """Remember that the dead's leases were looked for just now."""
+    def note_sweep(self) -> None:
+        """Record that expired leases were looked for just now."""
         self._swept_at = time.monotonic()
         SWEPT.set(system_clock())
 
-    async def rest(self) -> None:
+    async def wait_until_due(self) -> None:
         """Sleep until the next heartbeat is due and measure how late the loop comes."""
         worst, until = 0.0, time.monotonic() + self._every
         while (left := until - time.monotonic()) > 0:
@@ -83,7 +83,7 @@ class Heartbeat:
         self.lag_s = worst
 
     async def send(self, connection: Connection, *, in_hand: int) -> None:
-        """Tell of this process and hear whether it may claim; now and then forget those long gone."""
+        """Report this process and learn whether it may claim; now and then delete those long gone."""
         report = ProcessReport(
             owner=self._owner,
             worker_id=self._worker_id,
@@ -109,10 +109,10 @@ class Heartbeat:
             await sources.purge(connection)
 
     async def stop(self, database: Database) -> None:
-        """Say that this process ends; a database that is away will find it gone."""
+        """Report that this process ends; a database that is away will find it gone."""
         try:
             async with database.begin() as connection:
-                await workers.say_goodbye(connection, self._owner)
+                await workers.report_exit(connection, self._owner)
         except Exception as error:  # noqa: BLE001 - then it is shown as gone
             _log.warning("goodbye.error", **error_fields(error))
 
@@ -123,7 +123,7 @@ def process_name() -> str:
 
 
 def resident_bytes() -> int:
-    """Return the memory this process holds; where no /proc tells it, the most it has ever held."""
+    """Return the memory this process holds; without /proc, the most it has ever held."""
     try:
         pages = int(_STATM.read_text(encoding="ascii").split()[1])
     except (OSError, IndexError, ValueError):

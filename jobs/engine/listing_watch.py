@@ -1,4 +1,4 @@
-"""Looks for our sources in block lists: at start and hourly; who is listed rests until it is not any more."""
+"""Looks our sources up in block lists: at start and hourly; a listed one is held until it is off the list."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Final
 
 import structlog
 
-from mailsift.pipeline.listings import ListingState, Lookup, look, may_be_listed
+from mailsift.pipeline.listings import ListingState, Lookup, check_listing, may_be_listed
 from mailsift.storage.database import Database
 from mailsift.storage.sql import listings
 
-LOOK_SECONDS: Final = 3_600.0
-_JUST_NOW: Final = 300.0  # another process looked, or nothing could be learned: look again then
+CHECK_SECONDS: Final = 3_600.0
+_RECHECK_SECONDS: Final = 300.0  # until the next check, where another process made one or nothing was learned
 
 _log = structlog.get_logger()
 
@@ -49,33 +49,33 @@ class ListingWatch:
         self._trusted = trusted
         self._wake = wake
         self._steady = steady
-        self._next_look = float("-inf")
+        self._next_check = float("-inf")
 
     async def sweep(self) -> None:
-        """Look when it is time; a look that fails is made up for by the next sweep."""
-        if not self._zones or not self._sources or self._steady() < self._next_look:
+        """Check when it is time; a check that fails is made up for by the next sweep."""
+        if not self._zones or not self._sources or self._steady() < self._next_check:
             return
         if not await self._trusted():
             return
-        seen = []
+        states = []
         for source in self._sources:
-            seen += [await self._look(source, zone) for zone in self._zones]
-            await self._settle(source)
-        again = _JUST_NOW if ListingState.UNKNOWN in seen else LOOK_SECONDS
-        self._next_look = self._steady() + again
+            states += [await self._check(source, zone) for zone in self._zones]
+            await self._hold_while_listed(source)
+        pause = _RECHECK_SECONDS if ListingState.UNKNOWN in states else CHECK_SECONDS
+        self._next_check = self._steady() + pause
 
-    async def _look(self, source: str, zone: str) -> ListingState:
-        """Look, unless another process just did: then nothing is known here yet."""
+    async def _check(self, source: str, zone: str) -> ListingState:
+        """Check, unless another process just did: then nothing is known here yet."""
         async with self._database.begin() as connection:
-            due = await listings.is_due(connection, source, zone, seconds=_JUST_NOW)
+            due = await listings.is_due(connection, source, zone, seconds=_RECHECK_SECONDS)
         if not due:
             return ListingState.UNKNOWN
-        seen = await look(source, zone, self._ask)
+        state = await check_listing(source, zone, self._ask)
         async with self._database.begin() as connection:
-            await listings.learn(connection, source, zone, seen)
-        return seen
+            await listings.learn(connection, source, zone, state)
+        return state
 
-    async def _settle(self, source: str) -> None:
+    async def _hold_while_listed(self, source: str) -> None:
         async with self._database.begin() as connection:
             done = await listings.hold_while_listed(connection, source, self._zones)
         if done:

@@ -27,7 +27,7 @@ from mailsift.storage.sql.stats import claimable
 from mailsift.storage.sql.workers import ProcessHealth
 
 KEPT_SECONDS = 86_400.0
-"""How long a file that nobody touches stays; whatever is being worked on is touched."""
+"""How long an untouched file stays; files in use are touched."""
 MOST_WAKE_UPS = 32
 """Wake-ups that lie ready at most: a worker's processes wake one another once a few of them are up."""
 _TIDY_SECONDS = 3_600.0
@@ -46,7 +46,7 @@ class Maintenance:
         periodic: tasks that every sweep starts, each once at a time, by name (jobs.metrics.UPKEEP_TASKS).
 
     Attributes:
-        health: says what the process sees of network, disk and store.
+        health: returns the state of network, disk and store.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class Maintenance:
         self._deliverer = deliverer
         self._periodic = periodic
         self._sending: dict[UUID, asyncio.Task[None]] = {}
-        self._doing: dict[str, asyncio.Task[None]] = {}
+        self._running: dict[str, asyncio.Task[None]] = {}
 
     @property
     def in_flight(self) -> set[asyncio.Task[None]]:
@@ -68,11 +68,11 @@ class Maintenance:
         return set(self._sending.values())
 
     async def start(self) -> bool:
-        """Claim what is due and begin to send it; says whether there was anything."""
+        """Claim what is due and begin to send it; returns whether there was anything."""
         free = _SENDING_SLOTS - len(self._sending)
         claimed = await self._deliverer.claim(free) if free > 0 else []
         for one in claimed:
-            task = asyncio.create_task(_watched(self._send(one), "webhook"))
+            task = asyncio.create_task(_log_failure(self._send(one), "webhook"))
             self._sending[one.lease_token] = task
             task.add_done_callback(partial(self._forget, one.lease_token))
             IN_FLIGHT.labels("delivery").set(len(self._sending))
@@ -93,12 +93,12 @@ class Maintenance:
             LEASES_EXPIRED.labels("delivery").inc(freed)
             _log.warning("sweep.deliveries_freed", deliveries=freed)
         for name, task in self._periodic.items():
-            if name not in self._doing or self._doing[name].done():
-                self._doing[name] = asyncio.create_task(_watched(task(), name))
+            if name not in self._running or self._running[name].done():
+                self._running[name] = asyncio.create_task(_log_failure(task(), name))
 
     async def aclose(self, grace_s: float) -> None:
         """Give what is under way a moment, and give back the deliveries that are left."""
-        tasks = self.in_flight.union(self._doing.values())
+        tasks = self.in_flight.union(self._running.values())
         if tasks:
             await asyncio.wait(tasks, timeout=grace_s)
         left = list(self._sending)
@@ -112,7 +112,7 @@ class Maintenance:
 class Tidier:
     """Deletes old files of one machine; every process with files of its own has one.
 
-    What dead processes left goes at the first look, what is old from the second on: the age of a file says
+    What dead processes left goes at the first turn, what is old from the second on: the age of a file means
     something only where the clock went as fast as time did in between.
 
     Args:
@@ -151,7 +151,7 @@ class Sweeper:
         database: where the leases are.
         maintenance: webhooks, schedules and retention.
         top_up: sees to it that so many wake-ups lie ready; never raises.
-        heartbeat: tells operators that it is up, and what they say to it.
+        heartbeat: reports the process to operators, and reads their orders.
         sweep_s: seconds between two turns.
     """
 
@@ -172,7 +172,7 @@ class Sweeper:
         self._swept_at = float("-inf")
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Look again and again until told to stop; what cannot be done now is done at the next look."""
+        """Run turn after turn until `stop` is set; what fails is done at the next turn."""
         stopped = asyncio.create_task(stop.wait())
         try:
             while not stop.is_set():
@@ -198,7 +198,7 @@ class Sweeper:
             await self._maintenance.start()
 
     async def _sweep(self) -> None:
-        self._heartbeat.swept()
+        self._heartbeat.note_sweep()
         if not self._heartbeat.draining:
             await self._maintenance.sweep()
         await free_expired_leases(self._database)
@@ -218,8 +218,8 @@ async def free_expired_leases(database: Database) -> int:
     return freed
 
 
-async def _watched(work: Awaitable[object], task: str) -> None:
-    """Wait for the work; whatever goes wrong, its lease runs out and it is done again."""
+async def _log_failure(work: Awaitable[object], task: str) -> None:
+    """Await the work and log its failure: its lease runs out and it is done again."""
     try:
         await work
     except Exception as error:  # noqa: BLE001 - see above

@@ -32,13 +32,13 @@ _MOST_TIMES: Final = 3
 
 async def sound_segments(blobs: Blobs, keys: Sequence[str]) -> dict[str, Path]:
     """Return local copies of the segments that are there and undamaged, by their keys, in their order."""
-    room = asyncio.Semaphore(16)
+    slots = asyncio.Semaphore(16)
 
-    async def one(key: str) -> Path | None:
-        async with room:
+    async def fetch(key: str) -> Path | None:
+        async with slots:
             return await blobs.fetch_sound(key)
 
-    found = await asyncio.gather(*map(one, keys))
+    found = await asyncio.gather(*map(fetch, keys))
     return {key: path for key, path in zip(keys, found, strict=True) if path is not None}
 
 
@@ -101,20 +101,20 @@ def _without_verdict(
     try:
         known = pl.scan_parquet(addresses, glob=False)
         rows = known.select("n", "rows").collect(engine="streaming").sort("n")["rows"]  # n: dense from 0
-        told = pl.repeat(value=False, n=len(rows), dtype=pl.Boolean, eager=True)
+        has_verdict = pl.repeat(value=False, n=len(rows), dtype=pl.Boolean, eager=True)
         counts: Counter[str] = Counter()
         for segment in segments:
             read = scan_segments([segment], {name: SEGMENT[name] for name in ("n", *TIER_FIELDS)})
             found = read.filter(pl.col("n") < len(rows)).collect(engine="streaming")
-            told = told.scatter(found["n"], values=True)
+            has_verdict = has_verdict.scatter(found["n"], values=True)
             carried = found.with_columns(rows.gather(found["n"]).alias("rows"))
             counts.update(asdict(counts_of(carried, policy)))
         more = {name: dtype for name, dtype in WAITING.items() if name not in ADDRESSES}
         nothing = [pl.lit("" if dtype == pl.String else 0, dtype).alias(name) for name, dtype in more.items()]
-        untold = pl.col("n").map_batches(
-            lambda numbers: ~told.gather(numbers), return_dtype=pl.Boolean, is_elementwise=True
+        without_verdict = pl.col("n").map_batches(
+            lambda numbers: ~has_verdict.gather(numbers), return_dtype=pl.Boolean, is_elementwise=True
         )
-        known.filter(untold).with_columns(nothing).select(*WAITING).sink_parquet(
+        known.filter(without_verdict).with_columns(nothing).select(*WAITING).sink_parquet(
             out, row_group_size=size, compression_level=1, statistics=False, engine="streaming"
         )
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:

@@ -100,14 +100,14 @@ class StepWorker:
         self._terms = terms
         self._reader = StandingReader()
         self._look_up = look_up
-        self._looking: set[asyncio.Task[None]] = set()
+        self._lookups: set[asyncio.Task[None]] = set()
 
     async def aclose(self) -> None:
         """End the process that reads small lists, and what is looked up meanwhile."""
         await self._reader.aclose()
-        for task in self._looking:
+        for task in self._lookups:
             task.cancel()
-        await asyncio.gather(*self._looking, return_exceptions=True)
+        await asyncio.gather(*self._lookups, return_exceptions=True)
 
     async def work(self, step: ClaimedStep, in_hand: SmallList | None = None) -> StepDone:
         """Do the step; a list that cannot be taken in fails its job with a stable code.
@@ -120,7 +120,7 @@ class StepWorker:
             What is to be done next.
 
         Raises:
-            LeaseLostError: somebody else does the step now, or the job has been cancelled.
+            LeaseLostError: another process has the step now, or the job has been cancelled.
         """
         if step.attempt > _MAX_ATTEMPTS:
             await self._fail(
@@ -140,7 +140,7 @@ class StepWorker:
     async def _take_in(self, step: ClaimedStep) -> StepDone:
         options = load_options(step.options)
         size = self._chunk_size(step)
-        source = await self._list_of(step, options)
+        source = await self._fetch_list(step, options)
         small = await asyncio.to_thread(os.path.getsize, source) <= SMALL_BYTES
         if not small:
             await self._reader.rest()
@@ -149,7 +149,7 @@ class StepWorker:
         looks_ahead = options.mode is not Mode.FAST and not (small or step.test or options.preview)
         with tempfile.TemporaryDirectory(dir=self._scratch, prefix="intake-") as scratch:
             if looks_ahead:
-                self._start_looking(Path(scratch))
+                self._start_lookups(Path(scratch))
             taken = await take_in(
                 source,
                 Path(scratch),
@@ -197,14 +197,14 @@ class StepWorker:
         )
         return StepDone(opened=len(new) - (first is not None), chunk=first, in_hand=in_hand)
 
-    def _start_looking(self, folder: Path) -> None:
+    def _start_lookups(self, folder: Path) -> None:
         """Look up the domains that are written into this folder, until it is gone."""
-        looking = asyncio.create_task(look_ahead(folder, self._look_up))
-        self._looking.add(looking)
-        looking.add_done_callback(self._looking.discard)
+        lookup = asyncio.create_task(look_ahead(folder, self._look_up))
+        self._lookups.add(lookup)
+        lookup.add_done_callback(self._lookups.discard)
 
-    async def _list_of(self, step: ClaimedStep, options: JobOptions) -> Path:
-        """Return the job's list, fetched from its place when nobody has done that."""
+    async def _fetch_list(self, step: ClaimedStep, options: JobOptions) -> Path:
+        """Return the job's list, fetched from its place unless that was done before."""
         key, account = JobBlobs(step.job_id).source, AccountId(step.account_id)
         source = self._places.unseal(account, options.places).source
         if source is not None and not await self._blobs.exists(key):
@@ -219,7 +219,7 @@ class StepWorker:
         """Write the results; where verdicts are lost or damaged, have them found again instead."""
         if in_hand is not None and in_hand.verdicts is not None:
             await write_results(self._blobs, step, in_hand, self._scratch)
-            await self._put_away(step)
+            await self._write_to_sink(step)
             await self._complete(step)  # who asks what it amounts to has that counted from its segment
             return StepDone()
         async with self._database.begin() as connection:
@@ -236,15 +236,15 @@ class StepWorker:
             if not redone:
                 raise
             return StepDone(opened=redone)
-        await self._put_away(step)
-        await self._count_up(step, list(sound.values()))
+        await self._write_to_sink(step)
+        await self._store_breakdown(step, list(sound.values()))
         await self._complete(step)
         await self._blobs.delete_prefix(JobBlobs(step.job_id).segments)
         await self._blobs.delete_prefix(f"{JobBlobs(step.job_id).prefix}/residual")
         return StepDone()
 
-    async def _put_away(self, step: ClaimedStep) -> None:
-        """Put the results where the customer wants them; done again, it comes to the same."""
+    async def _write_to_sink(self, step: ClaimedStep) -> None:
+        """Write the results to the customer's place; idempotent."""
         account = AccountId(step.account_id)
         options = load_options(step.options)
         sink = self._places.unseal(account, options.places).sink
@@ -255,7 +255,7 @@ class StepWorker:
                 account, sink, results, job=job_id, scratch=self._scratch, policy=options.tiers
             )
 
-    async def _count_up(self, step: ClaimedStep, segments: Sequence[Path]) -> None:
+    async def _store_breakdown(self, step: ClaimedStep, segments: Sequence[Path]) -> None:
         """Count up what the verdicts amount to, which takes its time in a long list."""
         try:
             await breakdown_of_segments(self._blobs, JobId(step.job_id), segments)

@@ -14,9 +14,9 @@ from typing import Final
 
 import polars as pl
 
-_MOST: Final = 50_000
+_MAX_DOMAINS: Final = 50_000
 """Domains of a list: by the time so many are known it has been read."""
-_TOGETHER: Final = 1_000
+_BATCH: Final = 1_000
 _PAUSE_S: Final = 0.1
 
 
@@ -24,7 +24,7 @@ class DomainsAhead:
     """Writes down the domains of a list while it is read.
 
     Args:
-        folder: for the files; whoever looks them up takes its end for the end of the list.
+        folder: for the files; its removal marks the end of the list.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -32,12 +32,12 @@ class DomainsAhead:
         self._files = count()
         self._known: set[str] = set()
 
-    def take(self, parsed: pl.DataFrame) -> None:
+    def add(self, parsed: pl.DataFrame) -> None:
         """Write down what is new in parsed cells (frames.PARSED)."""
-        if len(self._known) >= _MOST:
+        if len(self._known) >= _MAX_DOMAINS:
             return
         domains = parsed.filter(pl.col("rule") == "")["domain"].unique(maintain_order=True)
-        new = [domain for domain in domains if domain not in self._known][: _MOST - len(self._known)]
+        new = [domain for domain in domains if domain not in self._known][: _MAX_DOMAINS - len(self._known)]
         self._known.update(new)
         unfinished = self._folder / "domains"
         unfinished.write_text("\n".join(new), encoding="ascii")
@@ -60,8 +60,8 @@ async def look_ahead(folder: Path, look_up: Callable[[Sequence[str]], Awaitable[
             domains = (await asyncio.to_thread(path.read_text, encoding="ascii")).split()
         except FileNotFoundError:  # with its folder
             return
-        for start in range(0, len(domains), _TOGETHER):
-            await look_up(domains[start : start + _TOGETHER])
+        for start in range(0, len(domains), _BATCH):
+            await look_up(domains[start : start + _BATCH])
             if not await asyncio.to_thread(folder.exists):
                 return
 

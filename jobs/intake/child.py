@@ -25,14 +25,14 @@ _GRACE_S = 5
 
 
 def main() -> None:
-    """Do what is asked inside its limits, say what came of it or which rule the file broke, and end."""
+    """Serve requests within their limits; answer with what was found or the rule the file broke."""
     gc.disable()  # this process ends too soon, or waits too often, for rubbish to be sought while it reads
     for number, line in enumerate(iter(sys.stdin.readline, "")):
         sys.stdout.write(json.dumps(_answer(json.loads(line))) + "\n")
         sys.stdout.flush()
         signal.alarm(0)
         if number:
-            gc.collect()  # what the list has left, while nobody waits
+            gc.collect()  # what the list has left, while no request waits
         gc.freeze()  # what is loaded by now stays, and need not be looked at again
     os._exit(0)  # to take every module apart would take half as long as to load them
 
@@ -40,7 +40,7 @@ def main() -> None:
 def _answer(request: Mapping[str, Any]) -> dict[str, Any]:
     sizes = BatchSizes(**request["limits"].pop("batches"))
     limits = IntakeLimits(**request["limits"], batches=sizes)
-    _bound(limits)
+    _set_limits(limits)
     try:
         return _WORK[request["work"]](request, limits)
     except BaseException as error:  # noqa: BLE001 - a panic in Rust, too
@@ -90,7 +90,7 @@ _WORK: Final[Mapping[str, Callable[[Mapping[str, Any], IntakeLimits], dict[str, 
 }
 
 
-def _bound(limits: IntakeLimits) -> None:
+def _set_limits(limits: IntakeLimits) -> None:
     """Bound memory and, for this request, time; should its parent die, this process ends by itself.
 
     What it writes is for this user alone, whoever has started it.

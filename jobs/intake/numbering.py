@@ -17,25 +17,25 @@ _SMALL = 4  # a part that is a smaller one of what may be sorted together
 _REPEATED = 2  # a batch in which a cell repeats another one so often, on average, has few entries
 
 
-class Spool:
+class SpillBuffer:
     """Keeps frames until they are asked for: in memory, or as files in a folder, which it leaves empty.
 
     Args:
         folder: an existing one; None = all stay in memory.
-        room: rows that stay in memory all the same.
+        memory_rows: how many stay in memory all the same.
     """
 
-    def __init__(self, folder: Path | None, *, room: int = 0) -> None:
+    def __init__(self, folder: Path | None, *, memory_rows: int = 0) -> None:
         self.folder = folder
-        self._room = room
+        self._memory_rows = memory_rows
         self._files = count()
 
     def keep(self, frame: pl.DataFrame) -> pl.DataFrame | Path:
         """Keep a frame; returns what to ask for it by."""
         if self.folder is None:
             return frame
-        if frame.height <= self._room:
-            self._room -= frame.height
+        if frame.height <= self._memory_rows:
+            self._memory_rows -= frame.height
             return frame
         path = self.folder / f"spool-{next(self._files)}"
         frame.write_ipc(path)
@@ -43,12 +43,12 @@ class Spool:
 
     @staticmethod
     def scan(kept: list[pl.DataFrame | Path]) -> pl.LazyFrame:
-        """Read frames one after another; files stay until the spool is cleared."""
+        """Read frames one after another; files stay until the buffer is cleared."""
         return pl.concat(
             [pl.scan_ipc(one, glob=False) if isinstance(one, Path) else one.lazy() for one in kept]
         )
 
-    def take(self, kept: list[pl.DataFrame | Path]) -> Iterator[pl.DataFrame]:
+    def pop(self, kept: list[pl.DataFrame | Path]) -> Iterator[pl.DataFrame]:
         """Yield frames and forget them; the list is empty afterwards."""
         kept.reverse()
         while kept:
@@ -57,7 +57,7 @@ class Spool:
                 yield pl.read_ipc(one)
                 one.unlink()
             else:
-                self._room += one.height
+                self._memory_rows += one.height
                 yield one
 
     def clear(self) -> None:
@@ -73,24 +73,24 @@ class AddressBook:
     equal ones meet in a part; a part that one domain makes too large is parted again, by address.
 
     Args:
-        spool: keeps the entries.
-        together: how many are sorted together.
+        buffer: keeps the entries.
+        max_rows: how many are sorted together.
     """
 
-    def __init__(self, spool: Spool, *, together: int) -> None:
-        self._together = together
-        self._spool = spool
-        self._parts: list[list[pl.DataFrame | Path]] = [[] for _ in range(_PARTS if spool.folder else 1)]
+    def __init__(self, buffer: SpillBuffer, *, max_rows: int) -> None:
+        self._max_rows = max_rows
+        self._buffer = buffer
+        self._parts: list[list[pl.DataFrame | Path]] = [[] for _ in range(_PARTS if buffer.folder else 1)]
         self._sizes = [0] * len(self._parts)
         self._entries = 0
 
-    def take(self, parsed: pl.DataFrame) -> pl.Series:
+    def add(self, parsed: pl.DataFrame) -> pl.Series:
         """Take parsed cells (frames.PARSED); returns the entry of each."""
         places, entries = _entries_of(parsed)
         entries = entries.with_columns(_range(entries.height).alias("entry") + self._entries)
         part = pl.col("domain").hash() % len(self._parts)
-        for number, some in _parted(entries, part) if len(self._parts) > 1 else [(0, entries)]:
-            self._parts[number].append(self._spool.keep(some))
+        for number, some in _partition(entries, part) if len(self._parts) > 1 else [(0, entries)]:
+            self._parts[number].append(self._buffer.keep(some))
             self._sizes[number] += some.height
         first, self._entries = self._entries, self._entries + entries.height
         return places + first
@@ -99,59 +99,59 @@ class AddressBook:
         """Number the addresses; the book is empty afterwards.
 
         Returns:
-            The number of each entry, and the addresses (frames.ADDRESSES) in their order, as the spool keeps
+            The number of each entry, and the addresses (frames.ADDRESSES) in their order, as the buffer keeps
             them. Those of a domain follow one another, in the list's order unless they are too many for that.
             A list that is kept in memory is sorted by domain throughout.
         """
         numbers = pl.zeros(self._entries, dtype=pl.UInt32, eager=True)
         first, kept = 0, []
-        for part in self._gathered():
+        for part in self._groups():
             places, firsts, rows = _distinct(part["address"], part["rows"])
             order = self._order(part["domain"].gather(firsts))
-            mine = _range(len(order)) + first
-            numbers = numbers.scatter(part["entry"], _placed(order, mine).gather(places))
+            own_numbers = _range(len(order)) + first
+            numbers = numbers.scatter(part["entry"], _scatter(order, own_numbers).gather(places))
             addresses = part.select(list(PARSED))[firsts.gather(order)].with_columns(
-                mine.alias("n"), rows.gather(order).alias("rows")
+                own_numbers.alias("n"), rows.gather(order).alias("rows")
             )
-            kept.append(self._spool.keep(addresses.select(list(ADDRESSES))))
+            kept.append(self._buffer.keep(addresses.select(list(ADDRESSES))))
             first += len(order)
         return numbers, kept
 
     def _order(self, domains: pl.Series) -> pl.Series:
         """Return the order in which addresses with these domains are numbered."""
-        order, again = _runs(domains)
-        return order if self._spool.folder else order.gather(_alphabetical(domains.gather(order), again))
+        order, is_repeat = _runs(domains)
+        return order if self._buffer.folder else order.gather(_alphabetical(domains.gather(order), is_repeat))
 
-    def _gathered(self) -> Iterator[pl.DataFrame]:
+    def _groups(self) -> Iterator[pl.DataFrame]:
         """Yield the entries; equal addresses are in one frame, in the list's order.
 
         Small parts come together, for each frame costs something by itself.
         """
         frames: list[pl.DataFrame] = []
         for kept, size in zip(self._parts, self._sizes, strict=True):
-            for some in self._smaller(kept, size):
-                if frames and sum(frame.height for frame in frames) >= self._together // _SMALL:
+            for some in self._split_large(kept, size):
+                if frames and sum(frame.height for frame in frames) >= self._max_rows // _SMALL:
                     yield pl.concat(frames, rechunk=True)  # fast to gather from
                     frames = []
-                frames += self._spool.take(some)
+                frames += self._buffer.pop(some)
         if frames:
             yield pl.concat(frames, rechunk=True)
 
-    def _smaller(self, kept: list[pl.DataFrame | Path], size: int) -> list[list[pl.DataFrame | Path]]:
+    def _split_large(self, kept: list[pl.DataFrame | Path], size: int) -> list[list[pl.DataFrame | Path]]:
         """Part what is too much to be sorted together by domain again, and a domain that is by address."""
-        if self._spool.folder is None or size <= self._together:
+        if self._buffer.folder is None or size <= self._max_rows:
             return [kept]
-        counts = Spool.scan(kept).group_by("domain").len().filter(pl.col("len") > self._together)
+        counts = SpillBuffer.scan(kept).group_by("domain").len().filter(pl.col("len") > self._max_rows)
         large = counts.collect(engine="streaming")["domain"].to_list()
-        parts = -(-size // self._together)
+        parts = -(-size // self._max_rows)
         domain = pl.col("domain")
         place = domain.replace_strict({name: place for place, name in enumerate(large)}, default=None)
         of_large = place * parts + pl.col("address").hash() % parts
         part = pl.when(place.is_null()).then(len(large) * parts + domain.hash(1) % parts).otherwise(of_large)
         smaller: list[list[pl.DataFrame | Path]] = [[] for _ in range((len(large) + 1) * parts)]
-        for frame in self._spool.take(kept):
-            for number, some in _parted(frame, part if large else domain.hash(1) % parts):
-                smaller[number].append(self._spool.keep(some))
+        for frame in self._buffer.pop(kept):
+            for number, some in _partition(frame, part if large else domain.hash(1) % parts):
+                smaller[number].append(self._buffer.keep(some))
         return smaller
 
 
@@ -163,14 +163,14 @@ def number_addresses(raw: pl.Series) -> tuple[pl.Series, pl.DataFrame]:
         within a domain they keep the list's order.
     """
     sizes = BatchSizes()
-    spool = Spool(None)
-    book = AddressBook(spool, together=sizes.addresses)
-    entries = [book.take(parse_column(cells.to_series())) for cells in raw.to_frame().iter_slices(sizes.rows)]
+    buffer = SpillBuffer(None)
+    book = AddressBook(buffer, max_rows=sizes.addresses)
+    entries = [book.add(parse_column(cells.to_series())) for cells in raw.to_frame().iter_slices(sizes.rows)]
     numbers, kept = book.number()
-    return numbers.gather(pl.concat(entries)), pl.concat(spool.take(kept))
+    return numbers.gather(pl.concat(entries)), pl.concat(buffer.pop(kept))
 
 
-def _parted(frame: pl.DataFrame, part: pl.Expr) -> Iterator[tuple[int, pl.DataFrame]]:
+def _partition(frame: pl.DataFrame, part: pl.Expr) -> Iterator[tuple[int, pl.DataFrame]]:
     """Part the rows by a number; each part keeps their order."""
     numbered = frame.with_columns(part.cast(pl.UInt32).alias("part"))
     found = numbered.partition_by("part", include_key=False, maintain_order=True, as_dict=True)
@@ -198,11 +198,11 @@ def _distinct(texts: pl.Series, rows: pl.Series) -> tuple[pl.Series, pl.Series, 
         are equal to it.
     """
     here = _range(len(texts))
-    order, again = _runs(texts)
-    repeats = order.filter(again)
+    order, is_repeat = _runs(texts)
+    repeats = order.filter(is_repeat)
     if repeats.is_empty():
         return here, here, rows
-    leads = order.filter(~again).gather(_numbered(again).filter(again))
+    leads = order.filter(~is_repeat).gather(_run_numbers(is_repeat).filter(is_repeat))
     is_first = pl.repeat(value=True, n=len(texts), eager=True).scatter(repeats, values=False)
     places = (is_first.cum_sum() - 1).cast(pl.UInt32)
     firsts = is_first.arg_true()
@@ -222,32 +222,32 @@ def _runs(texts: pl.Series) -> tuple[pl.Series, pl.Series]:
     for seed in count():
         hashes = texts.hash(seed).alias("hash")
         order = hashes.to_frame().select(pl.arg_sort_by("hash", maintain_order=True)).to_series()
-        again = _as_before(hashes.gather(order))
-        alike = texts.gather(order).gather(again.arg_true())
-        before = texts.gather(order.shift(1).filter(again))
+        is_repeat = _equals_previous(hashes.gather(order))
+        alike = texts.gather(order).gather(is_repeat.arg_true())
+        before = texts.gather(order.shift(1).filter(is_repeat))
         if (alike == before).all():
-            return order, again
+            return order, is_repeat
     raise AssertionError  # count() never ends
 
 
-def _as_before(values: pl.Series) -> pl.Series:
+def _equals_previous(values: pl.Series) -> pl.Series:
     """Say which values are the one before them."""
     return (values == values.shift(1)).fill_null(value=False)
 
 
-def _numbered(again: pl.Series) -> pl.Series:
+def _run_numbers(is_repeat: pl.Series) -> pl.Series:
     """Number the runs; returns for each value the number of its run."""
-    return ((~again).cum_sum() - 1).cast(pl.UInt32)
+    return ((~is_repeat).cum_sum() - 1).cast(pl.UInt32)
 
 
-def _alphabetical(texts: pl.Series, again: pl.Series) -> pl.Series:
+def _alphabetical(texts: pl.Series, is_repeat: pl.Series) -> pl.Series:
     """Return the alphabetical order of texts that come in runs, by sorting only the distinct ones."""
-    order = texts.filter(~again).arg_sort()
-    ranks = _placed(order, _range(len(order))).gather(_numbered(again)).alias("rank")
+    order = texts.filter(~is_repeat).arg_sort()
+    ranks = _scatter(order, _range(len(order))).gather(_run_numbers(is_repeat)).alias("rank")
     return ranks.to_frame().select(pl.arg_sort_by("rank", maintain_order=True)).to_series()
 
 
-def _placed(places: pl.Series, values: pl.Series) -> pl.Series:
+def _scatter(places: pl.Series, values: pl.Series) -> pl.Series:
     """Return a series with each value at its place, the later value where places repeat."""
     blank = pl.zeros(len(places), dtype=pl.UInt32, eager=True)
     return blank.scatter(places, values)

@@ -24,7 +24,7 @@ _RAISED_BY_THE_FILE = frozenset(
     {signal.SIGABRT, signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE, signal.SIGALRM}
 )
 """Signals a reading process ends itself with: out of memory, a defect of a reader, its time is up."""
-_UNHEARD = frozenset({signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
+_BLOCKED_SIGNALS = frozenset({signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
 """What asks a process to stop is not for the one that reads. From its first moment: an interpreter that is
 interrupted while it starts ends as it does over a defect. And blocked: polars hears an ignored SIGINT and
 takes the file for ended where it was interrupted."""
@@ -43,7 +43,7 @@ _ORDINARY_ERRORS = frozenset(
         "bad_encoding",
     }
 )
-"""What customers' mistakes are called; whatever else was found, a fresh process is the better one."""
+"""Errors that are customers' mistakes; after any other a fresh process is safer."""
 _ORDINARY_ROWS = 50_000  # a small file may unpack to a big one
 
 
@@ -95,8 +95,8 @@ async def ask_child(work: str, request: Mapping[str, Any], limits: IntakeLimits)
     child = _start_child(limits)
     begun = threading.Event()
     try:
-        asked = _dump_request(work, request, limits)
-        answer = await asyncio.to_thread(_ask, child, asked, limits.seconds, begun)
+        request_line = _dump_request(work, request, limits)
+        answer = await asyncio.to_thread(_ask, child, request_line, limits.seconds, begun)
     finally:
         child.kill()  # when this task is cancelled; otherwise the child has ended
         await asyncio.to_thread(child.wait)
@@ -110,7 +110,8 @@ def _start_child(limits: IntakeLimits) -> subprocess.Popen[bytes]:
 
     A plain Popen, because asyncio's child watchers depend on the loop and its thread.
     """
-    heard = signal.pthread_sigmask(signal.SIG_BLOCK, _UNHEARD)  # this thread's; a child inherits it
+    # Of this thread; a child inherits it.
+    previous_mask = signal.pthread_sigmask(signal.SIG_BLOCK, _BLOCKED_SIGNALS)
     try:
         return subprocess.Popen(  # noqa: S603 - ours; forks in milliseconds
             _COMMAND,
@@ -121,7 +122,7 @@ def _start_child(limits: IntakeLimits) -> subprocess.Popen[bytes]:
             start_new_session=True,  # what the terminal or a supervisor tells our group is not for it
         )
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, heard)
+        signal.pthread_sigmask(signal.SIG_SETMASK, previous_mask)
 
 
 def _dump_request(work: str, request: Mapping[str, Any], limits: IntakeLimits) -> bytes:
@@ -141,7 +142,7 @@ def _ask(child: subprocess.Popen[bytes], request: bytes, seconds: float, begun: 
 
 
 def _environment(limits: IntakeLimits) -> Mapping[str, str]:
-    """Return all the child may know of the world; settings and their secrets stay with the parent."""
+    """Return the child's environment; settings and their secrets stay with the parent."""
     return {
         "PYTHONPATH": str(_IMPORT_ROOT),
         "PYTHONUTF8": "1",
@@ -154,7 +155,7 @@ def _environment(limits: IntakeLimits) -> Mapping[str, str]:
 
 
 def _parse_answer(returncode: int, answer: bytes) -> dict[str, Any]:
-    """Turn the child's last words into an answer or the error it found.
+    """Turn the child's output into an answer or the error it found.
 
     Only what the file itself did to the child would come again. Any other signal comes from outside
     (a shutdown, Ctrl-C, no memory left elsewhere) and says nothing about the file.
@@ -183,13 +184,13 @@ class StandingReader:
 
     Args:
         lists: how many one process reads.
-        patience: seconds it may take over a list.
+        timeout_s: seconds it may take over a list.
     """
 
-    def __init__(self, *, lists: int = 500, patience: float = 10.0) -> None:
+    def __init__(self, *, lists: int = 500, timeout_s: float = 10.0) -> None:
         self._lists = lists
-        self._patience = patience
-        self._turn = asyncio.Lock()
+        self._timeout_s = timeout_s
+        self._lock = asyncio.Lock()
         self._child: subprocess.Popen[bytes] | None = None
         self._read = 0
 
@@ -201,12 +202,12 @@ class StandingReader:
     @property
     def is_reading(self) -> bool:
         """Whether its process is at work."""
-        return self._turn.locked()
+        return self._lock.locked()
 
     async def ask(self, work: str, request: Mapping[str, Any], limits: IntakeLimits) -> dict[str, Any]:
         """Do as `ask_child` does; `limits` must be the same at every call."""
-        async with self._turn:
-            found = await self._ask_standing(_dump_request(work, request, limits), limits)
+        async with self._lock:
+            found = await self._ask_reader(_dump_request(work, request, limits), limits)
         if found is None or found.get("code") == "intake_crashed":
             _clear(Path(request["workdir"]))
             return await ask_child(work, request, limits)
@@ -225,13 +226,13 @@ class StandingReader:
             with suppress(BrokenPipeError):  # what it was asked when it died is still in the pipe
                 await asyncio.to_thread(child.__exit__, None, None, None)  # closes its pipes and waits
 
-    async def _ask_standing(self, asked: bytes, limits: IntakeLimits) -> dict[str, Any] | None:
+    async def _ask_reader(self, request_line: bytes, limits: IntakeLimits) -> dict[str, Any] | None:
         """Return the answer; None when there is none, and whenever the process is replaced over it."""
         if self._child is None:
             self._child = _start_child(replace(limits, threads=1))  # more would but wake each other
         found = None
         try:
-            found = await _converse(self._child, asked, min(self._patience, limits.seconds))
+            found = await _exchange(self._child, request_line, min(self._timeout_s, limits.seconds))
             self._read += 1
         finally:
             if found is None or not _is_ordinary(found) or self._read >= self._lists:
@@ -239,30 +240,32 @@ class StandingReader:
         return found
 
 
-async def _converse(child: subprocess.Popen[bytes], asked: bytes, patience: float) -> dict[str, Any] | None:
-    """Ask a process that stays; None when it dies or keeps silent."""
+async def _exchange(
+    child: subprocess.Popen[bytes], request_line: bytes, timeout_s: float
+) -> dict[str, Any] | None:
+    """Send a request to a process that stays; None when it dies or does not answer."""
     if child.stdin is None or child.stdout is None:
         raise AssertionError("started with pipes")
-    loop, heard, pipe = asyncio.get_running_loop(), bytearray(), child.stdout.fileno()
-    over = loop.create_future()
+    loop, answer, pipe = asyncio.get_running_loop(), bytearray(), child.stdout.fileno()
+    done = loop.create_future()
 
-    def hear() -> None:
+    def read_answer() -> None:
         piece = os.read(pipe, 65_536)
-        heard.extend(piece)
-        if (not piece or piece.endswith(b"\n")) and not over.done():
-            over.set_result(None)
+        answer.extend(piece)
+        if (not piece or piece.endswith(b"\n")) and not done.done():
+            done.set_result(None)
 
-    loop.add_reader(pipe, hear)
+    loop.add_reader(pipe, read_answer)
     try:
-        child.stdin.write(asked)  # shorter than what a pipe holds, and it is empty
+        child.stdin.write(request_line)  # shorter than what a pipe holds, and it is empty
         child.stdin.flush()
-        async with asyncio.timeout(patience):
-            await over
+        async with asyncio.timeout(timeout_s):
+            await done
     except OSError:  # it has died, or the time is over
         return None
     finally:
         loop.remove_reader(pipe)
-    found: dict[str, Any] | None = json.loads(heard) if heard.endswith(b"\n") else None
+    found: dict[str, Any] | None = json.loads(answer) if answer.endswith(b"\n") else None
     return found
 
 

@@ -17,7 +17,7 @@ from mailsift.jobs.disk import check_room
 from mailsift.jobs.intake.ahead import DomainsAhead
 from mailsift.jobs.intake.harvest import find_harvest, refusal
 from mailsift.jobs.intake.models import ChunkSlice, Intake, IntakeLimits, IntakeOptions
-from mailsift.jobs.intake.numbering import AddressBook, Spool
+from mailsift.jobs.intake.numbering import AddressBook, SpillBuffer
 from mailsift.jobs.intake.read_json import read_json
 from mailsift.jobs.intake.read_text import read_text
 from mailsift.jobs.intake.read_xlsx import read_xlsx
@@ -50,7 +50,7 @@ from mailsift.pipeline.zones import DEFAULT, is_zone
 _Type: TypeAlias = pl.DataType | DataTypeClass
 
 _ROW_GROUP = 32_768
-_MANY = 10  # addresses of a chunk at a domain: fewer make no difference to the time left
+_MIN_FREE_MAIL = 10  # addresses of a chunk at a domain: fewer make no difference to the time left
 _SAMPLES = 20
 _COMPRESSION: Final = "lz4"  # half as dear as zstd to write, and to read; half as large again
 _FIRST_ROWS = 5  # of an inspection
@@ -64,7 +64,7 @@ def read_list(source: Path, workdir: Path, *, options: IntakeOptions, limits: In
     """Do what `take_in` promises, in this process."""
     check_size(source, limits)
     table = open_table(source, workdir, limits)
-    with _blaming(table, workdir):
+    with _as_file_faults(table, workdir):
         intake = _split(table, workdir, options=options, limits=limits)
         if (
             options.refuse_harvested
@@ -76,10 +76,10 @@ def read_list(source: Path, workdir: Path, *, options: IntakeOptions, limits: In
 
 
 @contextmanager
-def _blaming(table: SourceTable, workdir: Path) -> Iterator[None]:
+def _as_file_faults(table: SourceTable, workdir: Path) -> Iterator[None]:
     """Take what goes wrong in polars for the file's fault, unless the disk is full.
 
-    What it says may quote the file; of a full disk it may say no more than that writing failed.
+    Its messages may quote the file; on a full disk they may say no more than that writing failed.
     """
     try:
         yield
@@ -118,7 +118,7 @@ def open_table(source: Path, workdir: Path, limits: IntakeLimits) -> SourceTable
 
 
 def _read_parquet(path: Path, limits: IntakeLimits) -> SourceTable:
-    """Read a Parquet file; columns keep their types, and moments in a zone nobody knows are told in UTC.
+    """Read a Parquet file; columns keep their types, and times in an unknown zone become UTC.
 
     Raises:
         MailsiftError: `bad_parquet` among those of `take_in`.
@@ -133,12 +133,14 @@ def _read_parquet(path: Path, limits: IntakeLimits) -> SourceTable:
     if len(schema) > limits.columns:
         raise too_many_columns(limits.columns)
     for place, dtype in enumerate(schema.dtypes(), start=1):
-        if _cannot_travel(dtype):
+        if _is_not_portable(dtype):
             text = f"Column {place} is of a type that no other format can carry."
             raise MailsiftError("bad_parquet", text)
-    told = pl.Schema([(name, _with_known_zones(dtype)) for name, dtype in schema.items()])
+    known = pl.Schema([(name, _with_known_zones(dtype)) for name, dtype in schema.items()])
     ids = {name: column_id(index) for index, name in enumerate(schema)}
-    return SourceTable((frame if told == schema else frame.cast(told)).rename(ids), tuple(schema), "parquet")
+    return SourceTable(
+        (frame if known == schema else frame.cast(known)).rename(ids), tuple(schema), "parquet"
+    )
 
 
 def _with_known_zones(dtype: _Type) -> _Type:
@@ -156,12 +158,12 @@ def _with_known_zones(dtype: _Type) -> _Type:
             return dtype
 
 
-def _cannot_travel(dtype: _Type, *, inside: bool = False) -> bool:
+def _is_not_portable(dtype: _Type, *, inside: bool = False) -> bool:
     """Say whether a type is opaque, or has bytes inside other values, which JSON text cannot show."""
     if isinstance(dtype, pl.List | pl.Array):
-        return _cannot_travel(dtype.inner, inside=True)
+        return _is_not_portable(dtype.inner, inside=True)
     if isinstance(dtype, pl.Struct):
-        return any(_cannot_travel(inner, inside=True) for inner in dtype.to_schema().values())
+        return any(_is_not_portable(inner, inside=True) for inner in dtype.to_schema().values())
     return dtype in {pl.Object, pl.Unknown} or (inside and dtype == pl.Binary)
 
 
@@ -180,11 +182,11 @@ def _split(table: SourceTable, workdir: Path, *, options: IntakeOptions, limits:
     first, second = next(batches, None), next(batches, None)
     if first is None or not first.height:
         raise _no_rows()
-    spool = Spool(workdir if second is not None else None, room=limits.batches.kept)
+    buffer = SpillBuffer(workdir if second is not None else None, memory_rows=limits.batches.kept)
     ahead = DomainsAhead(workdir) if options.look_ahead else None
-    column = _AddressColumn(AddressBook(spool, together=limits.batches.addresses), spool, options, ahead)
+    column = _AddressColumn(AddressBook(buffer, max_rows=limits.batches.addresses), buffer, options, ahead)
     for batch in chain((first,), () if second is None else (second,), batches):
-        column.take(batch["cell"])
+        column.add(batch["cell"])
         if column.rows > limits.rows:
             raise too_many_rows(limits.rows)
     numbers, addresses = column.book.number()
@@ -200,7 +202,7 @@ def _split(table: SourceTable, workdir: Path, *, options: IntakeOptions, limits:
         metadata=names_metadata(choice.names),
         engine="streaming",
     )
-    spool.clear()
+    buffer.clear()
     name, rows = choice.names[choice.index], column.rows
     return Intake(rows, distinct, rows - distinct, name, table.format, table.encoding, chunks)
 
@@ -214,34 +216,34 @@ class _AddressColumn:
     """
 
     def __init__(
-        self, book: AddressBook, spool: Spool, options: IntakeOptions, ahead: DomainsAhead | None
+        self, book: AddressBook, buffer: SpillBuffer, options: IntakeOptions, ahead: DomainsAhead | None
     ) -> None:
         self._ahead = ahead
         self.rows = 0
         self.book = book
-        self._spool = spool
-        self._meant = _repairs(options) if options.repair else None
+        self._buffer = buffer
+        self._repair_of = _repairs(options) if options.repair else None
         self._judged: list[pl.DataFrame | Path] = []
 
-    def take(self, cells: pl.Series) -> None:
+    def add(self, cells: pl.Series) -> None:
         """Take some rows more."""
         ours = []
-        if self._meant is not None:
-            repaired = _repaired(cells, self._meant)
+        if self._repair_of is not None:
+            repaired = _repaired(cells, self._repair_of)
             cells = cells.zip_with(repaired == "", repaired)
             ours.append((repaired != "").alias(REPAIRED))
         parsed = parse_column(cells)
         if self._ahead is not None:
-            self._ahead.take(parsed)
+            self._ahead.add(parsed)
         judged = pl.when(pl.col("rule") == "").then("address").otherwise(pl.lit("")).alias(ADDRESS)
-        entries = self.book.take(parsed).alias("entry")
-        self._judged.append(self._spool.keep(pl.DataFrame([entries, *parsed.select(judged), *ours])))
+        entries = self.book.add(parsed).alias("entry")
+        self._judged.append(self._buffer.keep(pl.DataFrame([entries, *parsed.select(judged), *ours])))
         self.rows += len(cells)
 
     def judged(self, numbers: pl.Series) -> pl.LazyFrame:
         """Return for each row the number of its address, the address, and whether its cell was repaired."""
         number = pl.col("entry").map_batches(numbers.gather, return_dtype=pl.UInt32, is_elementwise=True)
-        return Spool.scan(self._judged).select(number.alias(ADDRESS_N), pl.exclude("entry"))
+        return SpillBuffer.scan(self._judged).select(number.alias(ADDRESS_N), pl.exclude("entry"))
 
 
 def first_rows(table: SourceTable) -> pl.DataFrame:
@@ -260,7 +262,7 @@ def _write_addresses(
     kept: list[pl.DataFrame | Path], count: int, workdir: Path, options: IntakeOptions
 ) -> tuple[ChunkSlice, ...]:
     """Write so many addresses, a row group for each chunk without its sample, and return the chunks."""
-    addresses, size = Spool.scan(kept), options.chunk_addresses
+    addresses, size = SpillBuffer.scan(kept), options.chunk_addresses
     addresses.sink_parquet(
         workdir / "addresses.parquet",
         row_group_size=size,
@@ -268,7 +270,7 @@ def _write_addresses(
         statistics=False,
         engine="streaming",
     )
-    every, sample = _samples(-(-count // size), size) if options.forecast else (1, 0)
+    every, sample = _sample_plan(-(-count // size), size) if options.forecast else (1, 0)
     place, within = pl.col("n") // size, pl.col("n") % size
     chunk = place.alias("place"), ((place % every != 0) | (within >= sample)).alias("rest")
     free_mail = _free_mail(addresses.group_by(*chunk, "domain").len()) if options.forecast else {}
@@ -279,7 +281,7 @@ def _write_addresses(
     )
 
 
-def _samples(chunks: int, size: int) -> tuple[int, int]:
+def _sample_plan(chunks: int, size: int) -> tuple[int, int]:
     """Return from every how manieth of so many chunks of a size a sample is taken, and how large it is.
 
     A list is looked at in the order of its domains, and the time left is told by what was looked at: samples
@@ -292,7 +294,7 @@ def _samples(chunks: int, size: int) -> tuple[int, int]:
 def _free_mail(domains: pl.LazyFrame) -> Mapping[tuple[int, bool], Mapping[str, int]]:
     """Return for each chunk how many of its addresses are at free-mail domains, by provider."""
     found: Mapping[tuple[int, bool], dict[str, int]] = defaultdict(dict)
-    many = domains.filter(pl.col("len") >= _MANY).collect(engine="streaming")
+    many = domains.filter(pl.col("len") >= _MIN_FREE_MAIL).collect(engine="streaming")
     for place, rest, domain, addresses in many.iter_rows():
         if provider := provider_by_name(domain):
             counted = found[place, rest]
@@ -301,21 +303,21 @@ def _free_mail(domains: pl.LazyFrame) -> Mapping[tuple[int, bool], Mapping[str, 
 
 
 def _repairs(options: IntakeOptions) -> Callable[[str], str]:
-    """Return what says which address a cell clearly means."""
+    """Return the function that finds the address a cell clearly means."""
     from mailsift.pipeline.lists import Lists  # noqa: PLC0415 - nobody else here needs them, and they take time
 
     return Lists.load(Path(options.overrides) if options.overrides else None).repaired
 
 
-def _repaired(texts: pl.Series, meant: Callable[[str], str]) -> pl.Series:
+def _repaired(texts: pl.Series, repair_of: Callable[[str], str]) -> pl.Series:
     """Return the addresses that cells clearly mean which are none, "" for all other cells.
 
     Each distinct cell that is no plain address is looked at, some 50 µs each.
     """
     cells = texts.fill_null("").alias("cell").to_frame()
-    odd = cells.filter(~is_plain(pl.col("cell").str.strip_chars(UNSEEN)))["cell"].unique()
+    unusual = cells.filter(~is_plain(pl.col("cell").str.strip_chars(UNSEEN)))["cell"].unique()
     table = pl.DataFrame(
-        [(cell, meant(cell)) for cell in odd],
+        [(cell, repair_of(cell)) for cell in unusual],
         schema={"cell": pl.String, "meant": pl.String},
         orient="row",
     )
@@ -355,7 +357,7 @@ def inspect_list(source: Path, workdir: Path, limits: IntakeLimits) -> dict[str,
     """
     check_size(source, limits)
     table = open_table(source, workdir, limits)
-    with _blaming(table, workdir):
+    with _as_file_faults(table, workdir):
         sample = first_rows(table)
         rows = int(table.frame.select(pl.len()).collect(engine="streaming").item())
     choice, guess = _choice(sample, table.names)
@@ -377,19 +379,19 @@ def inspect_list(source: Path, workdir: Path, limits: IntakeLimits) -> dict[str,
         "columns": [
             {"name": name[:_NAME], "key": key, "share": share}
             for name, key, share in zip(
-                choice.names, _keys(sample, table.names, choice), address_shares(texts), strict=True
+                choice.names, _column_keys(sample, table.names, choice), address_shares(texts), strict=True
             )
         ],
         "guess": guess,
-        "odd": [] if guess is None else _odd_cells(texts.to_series(guess)),
+        "odd": [] if guess is None else _unusual_cells(texts.to_series(guess)),
         "first": [list(row) for row in cells.iter_rows()],
     }
 
 
-def _odd_cells(texts: pl.Series) -> list[str]:
+def _unusual_cells(texts: pl.Series) -> list[str]:
     """Return the first filled cells that are more, or less, than a plain address."""
-    odd = texts.filter(texts.str.contains(r"\S") & ~texts.str.contains(_PLAIN_ADDRESS))
-    return odd.str.slice(0, _CELL).unique(maintain_order=True).head(_ODD_CELLS).to_list()
+    unusual = texts.filter(texts.str.contains(r"\S") & ~texts.str.contains(_PLAIN_ADDRESS))
+    return unusual.str.slice(0, _CELL).unique(maintain_order=True).head(_ODD_CELLS).to_list()
 
 
 def _choice(sample: pl.DataFrame, names: Sequence[str] | None) -> tuple[Choice, int | None]:
@@ -403,7 +405,7 @@ def _choice(sample: pl.DataFrame, names: Sequence[str] | None) -> tuple[Choice, 
     return choice, choice.index
 
 
-def _keys(sample: pl.DataFrame, names: Sequence[str] | None, choice: Choice) -> Iterator[str]:
+def _column_keys(sample: pl.DataFrame, names: Sequence[str] | None, choice: Choice) -> Iterator[str]:
     """Yield for each column what to ask intake for to get it, "" where nothing would.
 
     Intake takes a name or a number, and a name wins: a column's number may be the name of another one.
@@ -412,12 +414,12 @@ def _keys(sample: pl.DataFrame, names: Sequence[str] | None, choice: Choice) -> 
     for index, name in enumerate(choice.names):
         cell = "" if names is not None else (first.item(0, index) or "").strip()
         tried = (
-            text for text in (name, cell, str(index + 1)) if text and _leads_to(first, names, text, index)
+            text for text in (name, cell, str(index + 1)) if text and _selects(first, names, text, index)
         )
         yield next(tried, "")
 
 
-def _leads_to(first: pl.DataFrame, names: Sequence[str] | None, key: str, index: int) -> bool:
+def _selects(first: pl.DataFrame, names: Sequence[str] | None, key: str, index: int) -> bool:
     try:
         return choose_column(first, names, key).index == index
     except MailsiftError:

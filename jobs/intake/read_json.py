@@ -204,15 +204,15 @@ class _Batches:
 
     Args:
         folder: for the files.
-        together: rows that may be in memory.
+        max_rows: rows that may be in memory.
 
     Attributes:
         rows: how many there have been.
     """
 
-    def __init__(self, folder: Path, together: int) -> None:
+    def __init__(self, folder: Path, max_rows: int) -> None:
         self.rows = 0
-        self._folder, self._together = folder, together
+        self._folder, self._max_rows = folder, max_rows
         self._last: list[pl.DataFrame] = []  # of one schema
         self._files: list[pl.LazyFrame] = []
         self._types: defaultdict[str, set[pl.DataType]] = defaultdict(set)
@@ -221,9 +221,9 @@ class _Batches:
     def keep(self, batch: pl.DataFrame) -> None:
         """Take a batch more; it has the columns of those before it, and new ones behind them."""
         if self._last and (
-            self._last[0].schema != batch.schema or sum(map(len, self._last)) >= self._together
+            self._last[0].schema != batch.schema or sum(map(len, self._last)) >= self._max_rows
         ):
-            self._put_down()
+            self._spill()
         self._last.append(batch)
         self.rows += batch.height
         for column in batch:
@@ -248,7 +248,7 @@ class _Batches:
             how="diagonal",
         )
 
-    def _put_down(self) -> None:
+    def _spill(self) -> None:
         path = self._folder / f"json-{len(self._files)}"
         pl.concat(self._last).write_ipc(path)
         self._files.append(pl.scan_ipc(path, glob=False))

@@ -48,7 +48,7 @@ def read_text(path: Path, encoding: str, workdir: Path, limits: IntakeLimits) ->
     with path.open(encoding="utf-8", newline="") as file:
         head = file.read(HEAD_BYTES)
     if hint := _EXCEL_HINT.match(head):
-        path, head = _without(path, len(hint[0]), workdir), head[len(hint[0]) :]
+        path, head = _without_prefix(path, len(hint[0]), workdir), head[len(hint[0]) :]
     if len(head) == HEAD_BYTES:  # the last record may be cut off
         head = head[: max(head.rfind("\n"), head.rfind("\r")) + 1]
     dialect = dialect_of(head)
@@ -89,7 +89,7 @@ def _as_utf8(path: Path, encoding: str, workdir: Path, limits: IntakeLimits) -> 
     return target, TextScan(target, limits), encoding
 
 
-def _without(path: Path, start: int, workdir: Path) -> Path:
+def _without_prefix(path: Path, start: int, workdir: Path) -> Path:
     """Return a copy of the file without its first bytes."""
     target = workdir / "without.txt"
     with path.open("rb") as file, target.open("wb") as out:
@@ -107,19 +107,19 @@ def _frame(path: Path, scan: TextScan, dialect: Dialect, workdir: Path, limits: 
             return _rewritten(path, dialect, workdir, limits)
         # One address a line, and `"john doe"@example.com` is one: only a pair around all is a CSV quote.
         whole = pl.col("line").str.extract(_QUOTED_LINE).str.replace_all('""', '"', literal=True)
-        return _lines(_squeezed(path, scan, workdir)).select(
+        return _lines(_without_blank_lines(path, scan, workdir)).select(
             whole.fill_null(pl.col("line")).alias(column_id(0))
         )
-    columns = dialect.columns if scan.quotes else _widest(path, dialect)
+    columns = dialect.columns if scan.quotes else _max_columns(path, dialect)
     if columns > limits.columns:
         raise too_many_columns(limits.columns)
-    return _scan(_squeezed(path, scan, workdir), dialect.delimiter, columns, quotes=scan.quotes)
+    return _scan(_without_blank_lines(path, scan, workdir), dialect.delimiter, columns, quotes=scan.quotes)
 
 
 def _scan(path: Path, delimiter: str, columns: int, *, quotes: bool) -> pl.LazyFrame:
     """Let polars read a file known to be well formed and not wider than `columns`; short rows are padded."""
     return pl.scan_csv(
-        _marked(path),
+        _with_second_mark(path),
         glob=False,  # a name with * is a name
         has_header=False,
         separator=delimiter or _NO_DELIMITER,
@@ -130,7 +130,7 @@ def _scan(path: Path, delimiter: str, columns: int, *, quotes: bool) -> pl.LazyF
     )
 
 
-def _marked(path: Path) -> Path:
+def _with_second_mark(path: Path) -> Path:
     """Return a file that begins as this one does once polars has taken away a byte order mark.
 
     The customer's own mark is gone by now (`transcode`): one that is left belongs to the first cell.
@@ -150,7 +150,7 @@ def _lines(path: Path) -> pl.LazyFrame:
     return _scan(path, "", 1, quotes=False).rename({column_id(0): "line"})
 
 
-def _widest(path: Path, dialect: Dialect) -> int:
+def _max_columns(path: Path, dialect: Dialect) -> int:
     """Count the cells of the widest line of a file without quotes."""
     if not dialect.delimiter:
         return 1
@@ -174,7 +174,7 @@ def _has_open_line(path: Path) -> bool:
     return bool(_lines(path).select(odd.any()).collect(engine="streaming").item())
 
 
-def _squeezed(path: Path, scan: TextScan, workdir: Path) -> Path:
+def _without_blank_lines(path: Path, scan: TextScan, workdir: Path) -> Path:
     """Return a copy without blank lines, if there are any; only for files whose every line is a record."""
     if not scan.blanks:
         return path

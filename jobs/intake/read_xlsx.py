@@ -90,7 +90,7 @@ def _first_sheet(parts: _Parts, limits: IntakeLimits) -> pl.DataFrame:
 
 
 class _Parts:
-    """The parts of a package, by names that tell neither case nor slashes apart."""
+    """The parts of a package, by names that ignore case and slashes."""
 
     def __init__(self, archive: zipfile.ZipFile) -> None:
         self._archive = archive

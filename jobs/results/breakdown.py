@@ -84,8 +84,8 @@ class Breakdown:
         reasons = tuple(
             ResultCounts(one["result"], Status(one["status"]), one["rows"]) for one in found["reasons"]
         )
-        mixes = {name: tuple(GroupCounts(**one) for one in found[name]) for name in ("domains", "providers")}
-        return cls(**{**known, **mixes, "reasons": reasons})
+        groups = {name: tuple(GroupCounts(**one) for one in found[name]) for name in ("domains", "providers")}
+        return cls(**{**known, **groups, "reasons": reasons})
 
 
 def count_up(
@@ -104,40 +104,40 @@ def count_up(
     Returns:
         The breakdown, and the table of all domains (DOMAINS).
     """
-    names, numbered = _numbered(addresses, window)
-    counted = _counted(numbered, so_far)
+    names, numbered = _number_domains(addresses, window)
+    counted = _count_by_verdict(numbered, so_far)
     domains = _by_domain(counted, names, so_far)
-    providers = _mixes(domains.filter(pl.col("provider") != ""), "provider")
-    named = _mixes(domains.filter(pl.col("domain") != ""), "domain")
+    providers = _sum_by(domains.filter(pl.col("provider") != ""), "provider")
+    named = _sum_by(domains.filter(pl.col("domain") != ""), "domain")
     breakdown = Breakdown(
         rows=int(counted["rows"].sum()),
         reasons=_reasons(counted, so_far.verdicts),
-        domains=_mixes_of(named.head(top)),
-        providers=_mixes_of(providers.head(top)),
+        domains=_group_counts(named.head(top)),
+        providers=_group_counts(providers.head(top)),
         domain_count=named.height,
         provider_count=providers.height,
     )
     return breakdown, domains
 
 
-def _numbered(addresses: Path, size: int) -> tuple[pl.Series, pl.DataFrame]:
+def _number_domains(addresses: Path, size: int) -> tuple[pl.Series, pl.DataFrame]:
     """Return the names of the domains, and for each address the number of its domain and its rows."""
     names, pieces, last, count = [], [], None, 0
     scan, total = pl.scan_parquet(addresses, glob=False).select("domain", "rows"), height(addresses)
     for start in range(0, total, size):
         window = scan.slice(start, size).collect()
         runs = window["domain"].rle().struct.field("value")
-        again = int(runs[0] == last)  # the window has cut this domain in two
-        number = (pl.col("domain").rle_id() + (count - again)).cast(pl.UInt32)
+        continued = int(runs[0] == last)  # the window has cut this domain in two
+        number = (pl.col("domain").rle_id() + (count - continued)).cast(pl.UInt32)
         pieces.append(window.select(number.alias("number"), "rows"))
-        names.append(runs.slice(again))
-        last, count = runs[-1], count + len(runs) - again
+        names.append(runs.slice(continued))
+        last, count = runs[-1], count + len(runs) - continued
     if not pieces:
         return pl.Series(dtype=pl.String), pl.DataFrame(schema={"number": pl.UInt32, "rows": pl.UInt32})
     return pl.concat(names), pl.concat(pieces)
 
 
-def _counted(numbered: pl.DataFrame, so_far: PartialVerdicts) -> pl.DataFrame:
+def _count_by_verdict(numbered: pl.DataFrame, so_far: PartialVerdicts) -> pl.DataFrame:
     """Count rows by domain and verdict; addresses without a verdict count as such, with no rows."""
     rows = pl.when(pl.col("verdict").is_null()).then(0).otherwise(pl.col("rows"))
     return (
@@ -163,14 +163,14 @@ def _by_domain(counted: pl.DataFrame, names: pl.Series, so_far: PartialVerdicts)
     return named.select(pl.col(name).cast(kind) for name, kind in DOMAINS.items())
 
 
-def _mixes(domains: pl.DataFrame, name: str) -> pl.DataFrame:
+def _sum_by(domains: pl.DataFrame, name: str) -> pl.DataFrame:
     counts = ("rows", *(status.value for status in Status))
     summed = domains.group_by(name).agg(pl.col(counts).sum()).rename({name: "name"})
     return summed.filter(pl.col("rows") > 0).sort(["rows", "name"], descending=[True, False])
 
 
-def _mixes_of(mixes: pl.DataFrame) -> tuple[GroupCounts, ...]:
-    return tuple(GroupCounts(**row) for row in mixes.iter_rows(named=True))
+def _group_counts(groups: pl.DataFrame) -> tuple[GroupCounts, ...]:
+    return tuple(GroupCounts(**row) for row in groups.iter_rows(named=True))
 
 
 def _reasons(counted: pl.DataFrame, words: TextNumbers) -> tuple[ResultCounts, ...]:
@@ -183,25 +183,25 @@ def _reasons(counted: pl.DataFrame, words: TextNumbers) -> tuple[ResultCounts, .
     return tuple(sorted(reasons, key=lambda reason: (-reason.rows, reason.result)))
 
 
-async def keep_breakdown(blobs: Blobs, job_id: JobId, addresses: Path, so_far: PartialVerdicts) -> Breakdown:
+async def store_breakdown(blobs: Blobs, job_id: JobId, addresses: Path, so_far: PartialVerdicts) -> Breakdown:
     """Count up a job that has all its verdicts and store what comes of it beside its results."""
     keys = JobBlobs(job_id)
-    breakdown, domains = await asyncio.to_thread(_counted_up, addresses, so_far)
+    breakdown, domains = await asyncio.to_thread(_count_and_encode, addresses, so_far)
     await blobs.put_all({keys.domains: domains, keys.breakdown: breakdown.to_json()})
     return breakdown
 
 
-def _counted_up(addresses: Path, so_far: PartialVerdicts) -> tuple[Breakdown, bytes]:
+def _count_and_encode(addresses: Path, so_far: PartialVerdicts) -> tuple[Breakdown, bytes]:
     breakdown, domains = count_up(addresses, so_far)
     return breakdown, _parquet(domains)
 
 
 async def breakdown_of_segments(blobs: Blobs, job_id: JobId, segments: Sequence[Path]) -> Breakdown:
-    """Do `keep_breakdown` for a job whose segments are still there."""
+    """Do `store_breakdown` for a job whose segments are still there."""
     addresses = await blobs.fetch(JobBlobs(job_id).addresses)
     so_far = PartialVerdicts(await asyncio.to_thread(height, addresses))
-    await asyncio.to_thread(so_far.take, segments)
-    return await keep_breakdown(blobs, job_id, addresses, so_far)
+    await asyncio.to_thread(so_far.add_segments, segments)
+    return await store_breakdown(blobs, job_id, addresses, so_far)
 
 
 async def breakdown_of_complete(blobs: Blobs, job_id: JobId) -> Breakdown:
@@ -239,7 +239,7 @@ async def _breakdown_of_results(blobs: Blobs, job_id: JobId) -> Breakdown:
     addresses, rows, results = [await blobs.fetch(key) for key in (keys.addresses, keys.rows, keys.results)]
     size = await asyncio.to_thread(height, addresses)
     so_far = await asyncio.to_thread(PartialVerdicts.of_results, size, rows, results)
-    return await keep_breakdown(blobs, job_id, addresses, so_far)
+    return await store_breakdown(blobs, job_id, addresses, so_far)
 
 
 def _parquet(frame: pl.DataFrame) -> bytes:

@@ -14,7 +14,7 @@ import polars as pl
 
 from mailsift.jobs.results.breakdown import Breakdown, breakdown_of_complete, count_up, domains_of
 from mailsift.jobs.results.pages import (
-    Files,
+    ResultFiles,
     ResultsPage,
     RowFilter,
     SortBy,
@@ -37,8 +37,8 @@ from mailsift.storage.states import JobState
 
 T = TypeVar("T")
 
-_AT_ONCE = 2  # threads that read for somebody; bounds the memory of the process
-_REMEMBERED = 8  # jobs without final results whose verdicts are kept in memory
+_THREADS = 2  # threads that read for somebody; bounds the memory of the process
+_KEPT_JOBS = 8  # jobs without final results whose verdicts are kept in memory
 _FRESH_SECONDS = 5.0
 _PAUSE_FACTOR = 20.0  # a breakdown that took long is counted again the later
 
@@ -48,9 +48,9 @@ class _Running:
     """What is remembered of a job without final results."""
 
     so_far: PartialVerdicts
-    taken: dict[str, Path] = field(default_factory=dict)
+    segments: dict[str, Path] = field(default_factory=dict)
     breakdown: Breakdown | None = None
-    again_at: float = 0.0
+    recount_at: float = 0.0
 
 
 class Browser:
@@ -63,14 +63,14 @@ class Browser:
         self._blobs = blobs
         self._monotonic = monotonic
         self._running: OrderedDict[JobId, _Running] = OrderedDict()
-        self._slots = asyncio.Semaphore(_AT_ONCE)
-        self._taking = asyncio.Lock()
+        self._slots = asyncio.Semaphore(_THREADS)
+        self._loading = asyncio.Lock()
 
     async def page(  # noqa: PLR0913 - what a page can be asked for
         self,
         account_id: AccountId,
         job_id: JobId,
-        wanted: RowFilter,
+        row_filter: RowFilter,
         *,
         after: int = -1,
         limit: int = 50,
@@ -85,15 +85,15 @@ class Browser:
         return await self._ask(
             account_id,
             job_id,
-            wanted,
-            lambda files: read_page(files, wanted, after=after, limit=limit, sort=sort, columns=columns),
+            row_filter,
+            lambda files: read_page(files, row_filter, after=after, limit=limit, sort=sort, columns=columns),
         )
 
     async def whole_page(  # noqa: PLR0913 - what a page of an API can be asked for
         self,
         account_id: AccountId,
         job_id: JobId,
-        wanted: RowFilter,
+        row_filter: RowFilter,
         *,
         after: int,
         limit: int,
@@ -108,16 +108,16 @@ class Browser:
         return await self._ask(
             account_id,
             job_id,
-            wanted,
+            row_filter,
             lambda files: read_whole_page(
-                files, wanted, after=after, limit=limit, sort=sort, columns=columns
+                files, row_filter, after=after, limit=limit, sort=sort, columns=columns
             ),
         )
 
-    async def places(self, row: Row, wanted: RowFilter) -> pl.Series:
+    async def row_numbers(self, row: Row, row_filter: RowFilter) -> pl.Series:
         """Return the numbers of the matching rows of a complete job, given as its row of the database."""
-        files = await self._files(row, wanted)
-        return await self._thread(lambda: matching_rows(files, wanted))
+        files = await self._files(row, row_filter)
+        return await self._thread(lambda: matching_rows(files, row_filter))
 
     async def row(self, account_id: AccountId, job_id: JobId, row: int) -> WholeRow:
         """Return all of one row, counted from 0.
@@ -144,23 +144,23 @@ class Browser:
             return await breakdown_of_complete(self._blobs, job_id)
         running = await self._so_far(row)
         breakdown = running.breakdown
-        if breakdown is None or self._monotonic() >= running.again_at:
+        if breakdown is None or self._monotonic() >= running.recount_at:
             started = self._monotonic()
             addresses = await self._blobs.fetch(JobBlobs(job_id).addresses)
             breakdown = (await self._thread(lambda: count_up(addresses, running.so_far)))[0]
             now = self._monotonic()
-            running.again_at = now + max(_FRESH_SECONDS, _PAUSE_FACTOR * (now - started))
+            running.recount_at = now + max(_FRESH_SECONDS, _PAUSE_FACTOR * (now - started))
             running.breakdown = breakdown
         return breakdown
 
     async def _ask(
-        self, account_id: AccountId, job_id: JobId, wanted: RowFilter, read: Callable[[Files], T]
+        self, account_id: AccountId, job_id: JobId, row_filter: RowFilter, read: Callable[[ResultFiles], T]
     ) -> T:
-        async def reading(row: Row) -> T:
-            files = await self._files(row, wanted)
+        async def read_files(row: Row) -> T:
+            files = await self._files(row, row_filter)
             return await self._thread(lambda: read(files))
 
-        return await self._read_job(account_id, job_id, reading)
+        return await self._read_job(account_id, job_id, read_files)
 
     async def _read_job(self, account_id: AccountId, job_id: JobId, read: Callable[[Row], Awaitable[T]]) -> T:
         """Look at a job, and once more when it completes meanwhile: its segments are gone then."""
@@ -177,25 +177,25 @@ class Browser:
         async with self._database.begin() as connection:
             return await owned(connection, account_id, job_id)
 
-    async def _files(self, row: Row, wanted: RowFilter) -> Files:
+    async def _files(self, row: Row, row_filter: RowFilter) -> ResultFiles:
         keys = JobBlobs(row["id"])
         policy = load_options(row["options"]).tiers
         running = None if row["state"] == JobState.COMPLETED else await self._so_far(row)
         rows, addresses = [await self._blobs.fetch(key) for key in (keys.rows, keys.addresses)]
         column = await self._thread(lambda: column_of(rows, row["address_column"]))
         if running is not None:
-            return Files(
+            return ResultFiles(
                 rows,
                 addresses,
                 column,
                 policy=policy,
-                segments=tuple(running.taken.values()),
+                segments=tuple(running.segments.values()),
                 so_far=running.so_far,
             )
         self._running.pop(row["id"], None)
         results = await self._blobs.fetch(keys.results)
-        domains = await domains_of(self._blobs, row["id"]) if wanted.provider else None
-        return Files(rows, addresses, column, results=results, domains=domains, policy=policy)
+        domains = await domains_of(self._blobs, row["id"]) if row_filter.provider else None
+        return ResultFiles(rows, addresses, column, results=results, domains=domains, policy=policy)
 
     async def _so_far(self, row: Row) -> _Running:
         """Bring up to date what is remembered of a job: segments never change, new ones are added."""
@@ -203,18 +203,18 @@ class Browser:
             keys = await chunks.segments(connection, row["id"])
         if not keys:
             raise MailsiftError("no_results_yet", "This job has no verdicts yet.", retryable=True)
-        async with self._taking:
+        async with self._loading:
             policy = load_options(row["options"]).tiers
             if row["id"] not in self._running or self._running[row["id"]].so_far.policy != policy:
-                fresh_one = await self._thread(lambda: PartialVerdicts(row["addresses"], policy))
-                self._running[row["id"]] = _Running(fresh_one)
+                empty = await self._thread(lambda: PartialVerdicts(row["addresses"], policy))
+                self._running[row["id"]] = _Running(empty)
             running = self._running[row["id"]]
             self._running.move_to_end(row["id"])
-            while len(self._running) > _REMEMBERED:
+            while len(self._running) > _KEPT_JOBS:
                 self._running.popitem(last=False)
-            fresh = {key: await self._blobs.fetch(key) for key in keys if key not in running.taken}
-            await self._thread(lambda: running.so_far.take(list(fresh.values())))
-            running.taken.update(fresh)
+            fresh = {key: await self._blobs.fetch(key) for key in keys if key not in running.segments}
+            await self._thread(lambda: running.so_far.add_segments(list(fresh.values())))
+            running.segments.update(fresh)
             return running
 
     async def _thread(self, work: Callable[[], T]) -> T:

@@ -64,7 +64,7 @@ def export(  # noqa: PLR0913 - what a file of results may be
     *,
     format: ExportFormat,  # noqa: A002 - the word for it
     statuses: Collection[Status] | None = None,
-    places: pl.Series | None = None,
+    row_numbers: pl.Series | None = None,
     columns: Sequence[str] | None = None,
     policy: TierPolicy | None = None,
 ) -> int:
@@ -82,7 +82,7 @@ def export(  # noqa: PLR0913 - what a file of results may be
         out: the file to write; an open one is left open.
         format: what to write.
         statuses: keep only rows with one of these; None keeps all.
-        places: keep only the rows of the file at these places, from 0; None keeps all.
+        row_numbers: keep only the rows of the file with these numbers, from 0; None keeps all.
         columns: keep only these, in this order, as choose_columns gives them; None keeps all.
         policy: what the columns `mailsift_tier` and `mailsift_tier_reason` are read by; None leaves them out.
 
@@ -95,9 +95,9 @@ def export(  # noqa: PLR0913 - what a file of results may be
     frame = tiered(results, policy)
     if statuses is not None:
         frame = frame.filter(pl.col(f"{VERDICT_PREFIX}status").is_in([status.value for status in statuses]))
-    if places is not None:
+    if row_numbers is not None:
         frame = frame.with_row_index(_PLACE)
-        frame = frame.filter(pl.col(_PLACE).is_in(places.implode())).drop(_PLACE)
+        frame = frame.filter(pl.col(_PLACE).is_in(row_numbers.implode())).drop(_PLACE)
     rows = int(frame.select(pl.len()).collect(engine="streaming").item())
     if format is ExportFormat.XLSX and rows >= MOST_ROWS:
         text = f"A sheet holds {MOST_ROWS - 1:,} rows below its header; these are {rows:,}. CSV has no limit."

@@ -66,7 +66,7 @@ def join_results(
 def join_small(rows: bytes, verdicts: pl.DataFrame, *, evidence: bool = False) -> bytes:
     """Do `join_results` for a small list whose verdicts (frames.SEGMENT) are at hand, one an address."""
     source = _address_last(pl.read_parquet(io.BytesIO(rows)).lazy())
-    judged = _verdicts_at_hand(verdicts, _fields(evidence=evidence))
+    judged = _index_few(verdicts, _fields(evidence=evidence))
     judged.check_complete()
     out = io.BytesIO()
     _join_rows(source, judged).collect().write_parquet(
@@ -134,7 +134,7 @@ def _read_verdicts(source: pl.LazyFrame, segments: Iterable[pl.LazyFrame], field
     return _Verdicts(pl.concat(kinds, rechunk=True), places)  # gathering from many pieces is slow
 
 
-def _verdicts_at_hand(verdicts: pl.DataFrame, fields: list[str]) -> _Verdicts:
+def _index_few(verdicts: pl.DataFrame, fields: list[str]) -> _Verdicts:
     """Return the verdicts as they are: of a few it costs more to find out which are alike."""
     places = pl.zeros(verdicts.height, dtype=pl.UInt32, eager=True)
     places = places.scatter(verdicts["n"], range(1, verdicts.height + 1))

@@ -43,13 +43,13 @@ from mailsift.pipeline.single import with_repair
 from mailsift.pipeline.syntax.address import parse_address
 from mailsift.pipeline.verdict import Status
 
-_AT_FIRST = 2  # of the customer's columns, where none was asked for
-_SHOWN = ("status", "result", "score", "reason", "suggestion", "smtp_code")
+_DEFAULT_COLUMNS = 2  # of the customer's columns, where none was asked for
+_VERDICT_FIELDS = ("status", "result", "score", "reason", "suggestion", "smtp_code")
 _STATUS, _RESULT = f"{VERDICT_PREFIX}status", f"{VERDICT_PREFIX}result"
 
 
 @dataclass(frozen=True, slots=True)
-class Files:
+class ResultFiles:
     """Where a job's rows and verdicts lie on this disk.
 
     Attributes:
@@ -206,8 +206,8 @@ def column_of(rows: Path, name: str) -> int:
 
 
 def read_page(
-    files: Files,
-    wanted: RowFilter,
+    files: ResultFiles,
+    row_filter: RowFilter,
     *,
     after: int,
     limit: int,
@@ -218,15 +218,15 @@ def read_page(
 
     Args:
         files: where everything is.
-        wanted: which rows.
+        row_filter: which rows.
         after: a row; in an order other than the list's one that is no match is the start.
         limit: how many.
         sort: the order.
         columns: names of the customer's columns, unknown ones are left out; None: the first few.
     """
     ids = _own_columns(files)
-    shown = [name for name in columns if name in ids] if columns is not None else list(ids)[:_AT_FIRST]
-    found = matching_rows(files, wanted)
+    shown = [name for name in columns if name in ids] if columns is not None else list(ids)[:_DEFAULT_COLUMNS]
+    found = matching_rows(files, row_filter)
     window = _window(files, found, sort, after=after, limit=limit)
     rows = {row.row: row for row in _read(files, sorted(window.rows), [ids[name] for name in shown])}
     return ResultsPage(
@@ -240,7 +240,7 @@ def read_page(
     )
 
 
-def _own_columns(files: Files) -> dict[str, str]:
+def _own_columns(files: ResultFiles) -> dict[str, str]:
     """Return our ids of the customer's columns beside the address, the first of equal names."""
     ids: dict[str, str] = {}
     for id_, name in read_names(files.rows).items():
@@ -263,7 +263,7 @@ class _Window(NamedTuple):
     previous: int | None
 
 
-def _window(files: Files, found: pl.Series, sort: SortBy, *, after: int, limit: int) -> _Window:
+def _window(files: ResultFiles, found: pl.Series, sort: SortBy, *, after: int, limit: int) -> _Window:
     """Return what follows a row in an order; a row that is no match is the start of all but the list's own.
 
     Nothing is sorted but what is returned: a million texts take a third of a second.
@@ -274,7 +274,7 @@ def _window(files: Files, found: pl.Series, sort: SortBy, *, after: int, limit: 
         return _Window(first, found.slice(first, limit).to_list(), before[0] if first else None)
     frame = pl.DataFrame({"row": found, "key": _sort_keys(files, found, sort.value.removeprefix("-"))})
     down = sort.value.startswith("-")
-    place = _place(found, after)
+    place = _position(found, after)
     if place is None:
         return _Window(0, _in_order(frame, limit, down=down).to_list(), None)
     key, at = frame["key"], frame["key"][place]
@@ -298,20 +298,26 @@ def _in_order(frame: pl.DataFrame, count: int, *, down: bool) -> pl.Series:
     return pl.concat([inside, equal.head(left)] if count > 0 else [equal.tail(left), inside])
 
 
-def _place(found: pl.Series, row: int) -> int | None:
+def _position(found: pl.Series, row: int) -> int | None:
     """Return where a row stands among numbers that ascend, None when it is none of them."""
     place = int(found.search_sorted(row)) if row != BEGINNING else len(found)
     return place if place < len(found) and found[place] == row else None
 
 
 def read_whole_page(
-    files: Files, wanted: RowFilter, *, after: int, limit: int, sort: SortBy, columns: Sequence[str] = ()
+    files: ResultFiles,
+    row_filter: RowFilter,
+    *,
+    after: int,
+    limit: int,
+    sort: SortBy,
+    columns: Sequence[str] = (),
 ) -> WholePage | None:
     """Return whole rows, at most `limit`, in an order of choice; `cells` has these of the customer's columns.
 
     Args:
         files: where everything is.
-        wanted: which rows.
+        row_filter: which rows.
         after: the last row of the page before, BEGINNING at first; with None it is no row of these.
         limit: how many.
         sort: the order.
@@ -320,8 +326,8 @@ def read_whole_page(
     Raises:
         MailsiftError: `unknown_column`.
     """
-    found = matching_rows(files, wanted)
-    if after != BEGINNING and _place(found, after) is None:
+    found = matching_rows(files, row_filter)
+    if after != BEGINNING and _position(found, after) is None:
         return None
     window = _window(files, found, sort, after=after, limit=limit)
     rows = {row.row: row for row in _read_whole(files, sorted(window.rows), _ids_of(files.rows, columns))}
@@ -340,7 +346,7 @@ def _ids_of(rows: Path, columns: Sequence[str]) -> dict[str, str]:
     return {ids[name]: name for name in columns}
 
 
-def _sort_keys(files: Files, numbers: pl.Series, name: str) -> pl.Series:
+def _sort_keys(files: ResultFiles, numbers: pl.Series, name: str) -> pl.Series:
     """Return for each row what it is sorted by."""
     path, cell = files.results or files.rows, column_id(files.column)
     if name == "email" or files.results is not None:
@@ -354,7 +360,7 @@ def _sort_keys(files: Files, numbers: pl.Series, name: str) -> pl.Series:
     return addresses.join(verdicts, on="n", how="left", maintain_order="left")[name]
 
 
-def read_row(files: Files, row: int) -> WholeRow | None:
+def read_row(files: ResultFiles, row: int) -> WholeRow | None:
     """Return one row, None when there is none of this number or it has no verdict yet."""
     cells = pl.scan_parquet(files.results or files.rows, glob=False).slice(row, 1).collect()
     if not cells.height:
@@ -383,35 +389,35 @@ def read_row(files: Files, row: int) -> WholeRow | None:
     )
 
 
-def matching_rows(files: Files, wanted: RowFilter) -> pl.Series:
+def matching_rows(files: ResultFiles, row_filter: RowFilter) -> pl.Series:
     """Return the numbers of all rows that match, ascending."""
-    members = _members(files, wanted)
+    matching = _matching_addresses(files, row_filter)
     size = height(files.results or files.rows)
-    if members is None and wanted == RowFilter():
+    if matching is None and row_filter == RowFilter():
         return pl.int_range(size, dtype=pl.UInt32, eager=True)
-    masks = [_mask(files, wanted, members, start) for start in range(0, size, files.window)]
+    masks = [_mask(files, row_filter, matching, start) for start in range(0, size, files.window)]
     return pl.concat(masks).arg_true() if masks else pl.Series(dtype=pl.UInt32)
 
 
-def _members(files: Files, wanted: RowFilter) -> pl.Series | None:
+def _matching_addresses(files: ResultFiles, row_filter: RowFilter) -> pl.Series | None:
     """Say for each address number whether it may match; None when the address number decides nothing."""
     masks = []
     if files.so_far is not None:
-        masks.append(files.so_far.with_verdict(wanted.statuses, wanted.results, wanted.tiers))
-    if wanted.domain:
-        masks.append(pl.concat([*_domain_masks(files, wanted.domain)]))
-    if wanted.provider:
-        masks.append(_provider_mask(files, wanted.provider))
+        masks.append(files.so_far.with_verdict(row_filter.statuses, row_filter.results, row_filter.tiers))
+    if row_filter.domain:
+        masks.append(pl.concat([*_domain_masks(files, row_filter.domain)]))
+    if row_filter.provider:
+        masks.append(_provider_mask(files, row_filter.provider))
     return reduce(and_, masks) if masks else None
 
 
-def _domain_masks(files: Files, domain: str) -> Iterator[pl.Series]:
+def _domain_masks(files: ResultFiles, domain: str) -> Iterator[pl.Series]:
     scan = pl.scan_parquet(files.addresses, glob=False).select(pl.col("domain") == domain)
     for start in range(0, max(1, height(files.addresses)), files.window):
         yield scan.slice(start, files.window).collect().to_series()
 
 
-def _provider_mask(files: Files, provider: str) -> pl.Series:
+def _provider_mask(files: ResultFiles, provider: str) -> pl.Series:
     if files.so_far is not None:
         return files.so_far.at_provider(provider)
     if files.domains is None:
@@ -420,7 +426,7 @@ def _provider_mask(files: Files, provider: str) -> pl.Series:
     return pl.scan_parquet(files.domains, glob=False).select(theirs).collect().to_series()
 
 
-def _mask(files: Files, wanted: RowFilter, members: pl.Series | None, start: int) -> pl.Series:
+def _mask(files: ResultFiles, row_filter: RowFilter, matching: pl.Series | None, start: int) -> pl.Series:
     """Say for each row of a window whether it matches."""
 
     def window(path: Path, expression: pl.Expr) -> pl.Series:
@@ -428,46 +434,46 @@ def _mask(files: Files, wanted: RowFilter, members: pl.Series | None, start: int
         return scan.select(expression).collect().to_series()
 
     masks = []
-    if members is not None:
+    if matching is not None:
         numbers = window(files.rows, pl.col(ADDRESS_N))
-        masks.append(members.gather(numbers))
-    conditions = [*_cell_conditions(wanted, files.column)]
+        masks.append(matching.gather(numbers))
+    conditions = [*_cell_conditions(row_filter, files.column)]
     if files.results is not None:
-        conditions += _verdict_conditions(wanted, files.policy)
+        conditions += _verdict_conditions(row_filter, files.policy)
     if conditions:
         masks.append(window(files.results or files.rows, pl.all_horizontal(conditions)))
-    if wanted.repaired:
+    if row_filter.repaired:
         masks.append(window(files.rows, _was_repaired(files)))
     return reduce(and_, masks)
 
 
-def _cell_conditions(wanted: RowFilter, column: int) -> Iterator[pl.Expr]:
-    if wanted.text:
-        begin = r"^\s*" if wanted.at_start else ""
+def _cell_conditions(row_filter: RowFilter, column: int) -> Iterator[pl.Expr]:
+    if row_filter.text:
+        begin = r"^\s*" if row_filter.at_start else ""
         cell = pl.col(column_id(column)).cast(pl.String).fill_null("")
-        yield cell.str.contains(f"(?i){begin}{re.escape(wanted.text)}")
+        yield cell.str.contains(f"(?i){begin}{re.escape(row_filter.text)}")
 
 
-def _verdict_conditions(wanted: RowFilter, policy: TierPolicy) -> Iterator[pl.Expr]:
-    if wanted.statuses:
-        yield pl.col(_STATUS).is_in([status.value for status in wanted.statuses])
-    if wanted.results:
-        yield pl.col(_RESULT).is_in(sorted(wanted.results))
-    if wanted.tiers:
-        yield tier_expression(policy, VERDICT_PREFIX).is_in(sorted(wanted.tiers))
+def _verdict_conditions(row_filter: RowFilter, policy: TierPolicy) -> Iterator[pl.Expr]:
+    if row_filter.statuses:
+        yield pl.col(_STATUS).is_in([status.value for status in row_filter.statuses])
+    if row_filter.results:
+        yield pl.col(_RESULT).is_in(sorted(row_filter.results))
+    if row_filter.tiers:
+        yield tier_expression(policy, VERDICT_PREFIX).is_in(sorted(row_filter.tiers))
 
 
-def _read(files: Files, numbers: list[int], columns: Sequence[str]) -> Iterator[ResultRow]:
+def _read(files: ResultFiles, numbers: list[int], columns: Sequence[str]) -> Iterator[ResultRow]:
     """Read rows by their numbers, which ascend, with these of the customer's columns."""
     cell = column_id(files.column)
-    for row, values in _read_fields(files, numbers, [cell, *columns], _SHOWN):
-        verdict = {name: values[name] for name in _SHOWN} | {"status": Status(values["status"])}
+    for row, values in _read_fields(files, numbers, [cell, *columns], _VERDICT_FIELDS):
+        verdict = {name: values[name] for name in _VERDICT_FIELDS} | {"status": Status(values["status"])}
         cells = tuple(values[id_] for id_ in columns)
         shown = {"address": values[cell], "judged": values["judged"], "cells": cells}
         yield ResultRow(row=row, **shown, **verdict, **_tier(values, files.policy))
 
 
-def _read_whole(files: Files, numbers: list[int], columns: dict[str, str]) -> Iterator[WholeRow]:
+def _read_whole(files: ResultFiles, numbers: list[int], columns: dict[str, str]) -> Iterator[WholeRow]:
     """Read rows by their numbers, which ascend, with all 13 fields and these columns."""
     cell = column_id(files.column)
     for row, values in _read_fields(files, numbers, dict.fromkeys((cell, *columns)), tuple(VERDICTS)):
@@ -482,41 +488,43 @@ def _tier(values: Mapping[str, Any], policy: TierPolicy) -> dict[str, Any]:
 
 
 def _read_fields(
-    files: Files, numbers: list[int], cells: Iterable[str], fields: tuple[str, ...]
+    files: ResultFiles, numbers: list[int], cells: Iterable[str], fields: tuple[str, ...]
 ) -> Iterator[tuple[int, dict[str, Any]]]:
     """Read of each row these cells as text, `judged`, these fields of its verdict and TIER_FIELDS."""
     fields = tuple(dict.fromkeys((*fields, *TIER_FIELDS)))
-    wanted: list[str | pl.Expr] = [*cells, _judged_column(files), _repaired(files)]
+    columns: list[str | pl.Expr] = [*cells, _judged_column(files), _repaired(files)]
     if files.results is None:
-        frame = _cells(files, files.rows, numbers, [*wanted, ADDRESS_N])
+        frame = _cells(files, files.rows, numbers, [*columns, ADDRESS_N])
         verdicts = verdicts_of(files.segments, frame[ADDRESS_N].to_list(), fields)
         frame = frame.join(verdicts, left_on=ADDRESS_N, right_on="n", how="left", maintain_order="left")
     else:
         ours = [pl.col(VERDICT_PREFIX + name).alias(name) for name in fields]
-        frame = _cells(files, files.results, numbers, [*wanted, *ours])
+        frame = _cells(files, files.results, numbers, [*columns, *ours])
     frame = frame.with_columns(cell_text(cell, frame.schema[cell]) for cell in cells)
     for row, values in zip(numbers, frame.iter_rows(named=True), strict=True):
         yield row, with_repair(values, values["judged"] if values[REPAIRED] else "")
 
 
-def _judged_column(files: Files) -> pl.Expr:
+def _judged_column(files: ResultFiles) -> pl.Expr:
     """Return the column with the judged addresses, blanks for a list of an older release."""
     path, name = (files.results, JUDGED_ADDRESS) if files.results else (files.rows, ADDRESS)
     return (pl.col(name) if name in pl.read_parquet_schema(path) else pl.lit("")).alias("judged")
 
 
-def _repaired(files: Files) -> pl.Expr:
+def _repaired(files: ResultFiles) -> pl.Expr:
     """Say which rows were repaired and do not say so yet: the joined results do."""
     return (_was_repaired(files) if files.results is None else pl.lit(value=False)).alias(REPAIRED)
 
 
-def _was_repaired(files: Files) -> pl.Expr:
+def _was_repaired(files: ResultFiles) -> pl.Expr:
     """Say which rows of a list were repaired, as long as its schema is its own."""
     kept = REPAIRED in pl.read_parquet_schema(files.rows)
     return pl.col(REPAIRED) if kept else pl.repeat(value=False, n=pl.len())
 
 
-def _cells(files: Files, path: Path, numbers: list[int], columns: Sequence[str | pl.Expr]) -> pl.DataFrame:
+def _cells(
+    files: ResultFiles, path: Path, numbers: list[int], columns: Sequence[str | pl.Expr]
+) -> pl.DataFrame:
     scan = with_unwanted(pl.scan_parquet(path, glob=False)).select(columns)
     if not numbers:
         return scan.head(0).collect()

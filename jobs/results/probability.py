@@ -13,7 +13,7 @@ from mailsift.pipeline.outcomes.chances import Cell, Chances
 
 COLUMNS: Final = tuple(f"{VERDICT_PREFIX}{name}" for name in ("p", "p_low", "p_high"))
 """The chance, 0 to 1, and its 95 % interval; empty where too few outcomes are known."""
-_SEEN: Final = ("status", "result", "score")
+_VERDICT_KEY: Final = ("status", "result", "score")
 
 
 def add_chances(results: Path, providers: Mapping[str, str], chances: Chances, out: Path) -> None:
@@ -32,7 +32,7 @@ def add_chances(results: Path, providers: Mapping[str, str], chances: Chances, o
     def attach(rows: pl.DataFrame) -> pl.DataFrame:
         domain = rows[JUDGED_ADDRESS].str.split("@").list.last() if has_address else pl.Series([""])
         provider = domain.replace_strict(providers, default="", return_dtype=pl.String).alias("provider")
-        seen = rows.select(pl.col(VERDICT_PREFIX + name).alias(name) for name in _SEEN)
+        seen = rows.select(pl.col(VERDICT_PREFIX + name).alias(name) for name in _VERDICT_KEY)
         cells = seen.with_columns(provider)
         kinds = cells.unique()
         found = [
@@ -40,8 +40,8 @@ def add_chances(results: Path, providers: Mapping[str, str], chances: Chances, o
             for one in kinds.iter_rows(named=True)
         ]
         values = [(one.value, one.low, one.high) if one else (None, None, None) for one in found]
-        said = pl.DataFrame(values, schema=dict.fromkeys(COLUMNS, pl.Float64), orient="row")
-        known = pl.concat([kinds, said], how="horizontal")
+        columns = pl.DataFrame(values, schema=dict.fromkeys(COLUMNS, pl.Float64), orient="row")
+        known = pl.concat([kinds, columns], how="horizontal")
         joined = cells.join(known, on=kinds.columns, how="left", maintain_order="left")
         return rows.with_columns(joined[name] for name in COLUMNS)
 

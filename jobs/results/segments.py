@@ -57,15 +57,15 @@ class PartialVerdicts:
         self.verdict = pl.repeat(None, addresses, dtype=pl.UInt32, eager=True)
         self.provider = pl.repeat(None, addresses, dtype=pl.UInt32, eager=True)
 
-    def take(self, segments: Sequence[Path]) -> None:
-        """Note what these segments say (frames.SEGMENT); those of older releases have no provider."""
+    def add_segments(self, segments: Sequence[Path]) -> None:
+        """Add the verdicts of these segments (frames.SEGMENT); those of older releases have no provider."""
         for batch in _batches(segments, _READ):
-            self.note(batch)
+            self.add(batch)
 
     @classmethod
     def of_results(cls, addresses: int, rows: Path, results: Path) -> PartialVerdicts:
         """Return what the results of a complete job say (jobs.finish); they do not name providers."""
-        made = cls(addresses)
+        partial = cls(addresses)
         numbers = pl.scan_parquet(rows, glob=False).select(pl.col(ADDRESS_N).alias("n"))
         verdicts = with_unwanted(pl.scan_parquet(results, glob=False)).select(
             *(pl.col(VERDICT_PREFIX + name).alias(name) for name in TIER_FIELDS),
@@ -73,11 +73,11 @@ class PartialVerdicts:
         )
         for start in range(0, height(rows), _WINDOW):
             window = [scan.slice(start, _WINDOW).collect() for scan in (numbers, verdicts)]
-            made.note(pl.concat(window, how="horizontal"))
-        return made
+            partial.add(pl.concat(window, how="horizontal"))
+        return partial
 
-    def note(self, batch: pl.DataFrame) -> None:
-        """Note what these verdicts say (at least `n`, `provider` and TIER_FIELDS of frames.SEGMENT)."""
+    def add(self, batch: pl.DataFrame) -> None:
+        """Add these verdicts (at least `n`, `provider` and TIER_FIELDS of frames.SEGMENT)."""
         verdict = batch.select(
             pl.concat_str("status", "result", tier_expression(self.policy), separator=" ")
         ).to_series()

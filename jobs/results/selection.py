@@ -9,7 +9,7 @@ from pathlib import Path
 import polars as pl
 
 from mailsift.jobs.results.join import join_results
-from mailsift.jobs.results.pages import Files, RowFilter, column_of, matching_rows
+from mailsift.jobs.results.pages import ResultFiles, RowFilter, column_of, matching_rows
 from mailsift.jobs.results.segments import PartialVerdicts
 from mailsift.jobs.views import load_options
 from mailsift.pipeline.judge.tiers import TierPolicy
@@ -24,24 +24,24 @@ class Selection:
     Attributes:
         results: the file; it lives as long as whoever gave it says.
         statuses: only rows with one of these; all, when empty.
-        places: only the rows at these places, from 0; all, when None.
+        row_numbers: only the rows with these numbers, from 0; all, when None.
         policy: what their tiers are read by.
     """
 
     results: Path
     statuses: frozenset[Status]
-    places: pl.Series | None = None
+    row_numbers: pl.Series | None = None
     policy: TierPolicy = field(default_factory=TierPolicy)
 
 
 def select_so_far(
-    row: Row, wanted: RowFilter, files: tuple[Path, Path], segments: Sequence[Path], out: Path
+    row: Row, row_filter: RowFilter, files: tuple[Path, Path], segments: Sequence[Path], out: Path
 ) -> Selection:
     """Join the rows that have a verdict so far, and find those that are wanted. Blocks.
 
     Args:
         row: of the job.
-        wanted: which rows.
+        row_filter: which rows.
         files: its rows and its addresses, as intake wrote them.
         segments: its verdicts so far.
         out: the file to write.
@@ -49,12 +49,12 @@ def select_so_far(
     rows, addresses = files
     options = load_options(row["options"])
     join_results(rows, segments, out, evidence=options.evidence, partial=True)
-    if wanted.by_status_alone:
-        return Selection(out, wanted.statuses, policy=options.tiers)
+    if row_filter.by_status_alone:
+        return Selection(out, row_filter.statuses, policy=options.tiers)
     so_far = PartialVerdicts(row["addresses"], options.tiers)
-    so_far.take(segments)
+    so_far.add_segments(segments)
     column = column_of(rows, row["address_column"])
-    known = Files(rows, addresses, column, segments=tuple(segments), so_far=so_far)
+    known = ResultFiles(rows, addresses, column, segments=tuple(segments), so_far=so_far)
     there = matching_rows(known, RowFilter())
-    places = there.search_sorted(matching_rows(known, wanted))
-    return Selection(out, wanted.statuses, places, options.tiers)
+    row_numbers = there.search_sorted(matching_rows(known, row_filter))
+    return Selection(out, row_filter.statuses, row_numbers, options.tiers)

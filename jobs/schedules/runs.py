@@ -123,7 +123,7 @@ class ScheduleRuns:
 
     async def _skip(self, row: Row, times: Timetable, plan: DueRun, code: str) -> None:
         async with self._database.begin() as connection:
-            await schedules.settle(
+            await schedules.record_slot(
                 connection,
                 row,
                 following=plan.next,
@@ -135,14 +135,14 @@ class ScheduleRuns:
 
     async def _commit(self, row: Row, new: NewJob, times: Timetable, plan: DueRun) -> int:
         async def transaction(connection: Connection) -> None:
-            settled = await schedules.settle(
+            recorded = await schedules.record_slot(
                 connection,
                 row,
                 following=plan.next,
                 last_run_at=plan.slot,
                 pause=times.is_over(plan.next),
             )
-            if not settled:
+            if not recorded:
                 raise _LeaseLostError
             await insert_stored(connection, new)
             await schedules.attach(connection, new.id, row["id"], plan.slot)

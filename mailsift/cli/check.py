@@ -38,7 +38,7 @@ _SHOWN_EVERY = 0.5
 COLOURS = {"valid": "green", "risky": "yellow", "invalid": "red"}
 
 Addresses = Annotated[
-    list[str], typer.Argument(help="Addresses to check; - reads them from stdin, one a line.")
+    list[str], typer.Argument(help="Addresses to check; - reads them from stdin, one per line.")
 ]
 
 
@@ -46,7 +46,7 @@ def check(  # noqa: PLR0913 - options of a command line
     addresses: Addresses,
     *,
     mode: ModeOption = Mode.DEEP,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object per line.")] = False,
     evidence: Annotated[bool, typer.Option("--evidence", help="Show the facts behind the verdict.")] = False,
     max_age: Annotated[
         float,

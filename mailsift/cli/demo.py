@@ -34,7 +34,7 @@ _DELAYS = (2.0, 4.0, 8.0)
 def demo(
     *,
     rows: Annotated[int, typer.Option(min=1, help="Rows of the generated list.")] = 20_000,
-    seed: Annotated[int, typer.Option(help="Another seed, another list.")] = 1,
+    seed: Annotated[int, typer.Option(help="A different seed makes a different list.")] = 1,
     folder: Annotated[Path, typer.Option(help="Where the list, the result and the data go.")] = Path("demo"),
 ) -> None:
     """Validate a generated list in deep mode on the sandbox and compare every verdict with the truth.

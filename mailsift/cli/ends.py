@@ -31,7 +31,7 @@ _PIECE: Final = 1 << 20
 class ResultSink(Protocol):
     """Where results go that is no file."""
 
-    async def take(self, found: Selection, account: AccountId, job: JobId) -> None:
+    async def write(self, found: Selection, account: AccountId, job: JobId) -> None:
         """Put results there, whole or not at all."""
         ...
 
@@ -43,7 +43,7 @@ class PipeSink(ResultSink):
     format: ExportFormat
 
     @override
-    async def take(self, found: Selection, account: AccountId, job: JobId) -> None:
+    async def write(self, found: Selection, account: AccountId, job: JobId) -> None:
         with tempfile.TemporaryFile() as out:  # no half a list for who reads from us, when that fails
             await asyncio.to_thread(export, found.results, out, format=self.format, policy=found.policy)
             out.seek(0)
@@ -64,7 +64,7 @@ class PlaceSink(ResultSink):
     scratch: Path
 
     @override
-    async def take(self, found: Selection, account: AccountId, job: JobId) -> None:
+    async def write(self, found: Selection, account: AccountId, job: JobId) -> None:
         await self.places.write(
             account, self.place, found.results, job=job, scratch=self.scratch, policy=found.policy
         )

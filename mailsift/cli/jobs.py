@@ -133,7 +133,7 @@ def show(job: JobArgument, *, as_json: JsonOption = False) -> None:
 
 @jobs_app.command("pause")
 def pause(job: JobArgument) -> None:
-    """Stop working on a job; `resume` goes on."""
+    """Stop working on a job; `resume` continues it."""
 
     async def act(service: JobService, account: AccountId) -> None:
         await service.pause(account, await find(service, account, job))
@@ -168,7 +168,7 @@ def results(job: JobArgument, *, output: OutputOption) -> None:
 
 @jobs_app.command("resume")
 def resume(job: JobArgument, *, output: OutputOption, as_json: JsonOption = False) -> None:
-    """Go on with a job that was paused or interrupted, and write its results."""
+    """Continue a job that was paused or interrupted, and write its results."""
 
     async def act(settings: Settings, worker: LocalWorker) -> None:
         async with open_service(settings) as service:

@@ -139,7 +139,8 @@ def roll(
     *,
     account: AccountOption,
     hours: Annotated[
-        float, typer.Option(min=0, max=LONGEST_OVERLAP / 3600, help="Hours the old key lives on.")
+        float,
+        typer.Option(min=0, max=LONGEST_OVERLAP / 3600, help="Hours for which the old key keeps working."),
     ] = 24.0,
     as_json: JsonOption = False,
 ) -> None:

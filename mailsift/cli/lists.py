@@ -188,7 +188,7 @@ async def write(
         if isinstance(out, Path):
             _write_file(found, out)
         else:
-            await out.take(found, account, job_id)  # noqa: ASYNC240 - no path
+            await out.write(found, account, job_id)  # noqa: ASYNC240 - no path
         return rows_by_result(found.results)
 
 
@@ -217,4 +217,4 @@ async def _pause(service: JobService, account: AccountId, job_id: JobId) -> None
 def _say_how_to_go_on(job_id: JobId, out: Path | ResultSink) -> None:
     file = out if isinstance(out, Path) else Path("results.csv")
     again = shlex.join(["mailsift", "jobs", "resume", str(job_id), "--output", str(file)])
-    console.print(f"\nStopped; nothing is lost. Go on with: {again}", **PLAIN)
+    console.print(f"\nStopped; nothing is lost. Continue with: {again}", **PLAIN)

@@ -26,7 +26,7 @@ _LOOK_SECONDS = 1.0
 def worker(
     *,
     processes: Annotated[
-        int | None, typer.Option("--processes", "-p", min=1, help="Worker processes. [default: one a core]")
+        int | None, typer.Option("--processes", "-p", min=1, help="Worker processes. [default: one per core]")
     ] = None,
     with_parent: Annotated[
         int, typer.Option("--with-parent", hidden=True, help="Stop when this process is gone.")
@@ -81,7 +81,8 @@ def _server_settings() -> Settings:
 def migrate_command(
     *,
     wait: Annotated[
-        bool, typer.Option("--wait", help="Change nothing; wait until another process has done it.")
+        bool,
+        typer.Option("--wait", help="Change nothing; wait until another process has migrated the database."),
     ] = False,
 ) -> None:
     """Bring the database to the schema of this release; the previous release still works with it."""

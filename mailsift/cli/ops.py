@@ -208,7 +208,7 @@ def ledger(
     days: Annotated[int, typer.Option(min=1, max=90, help="How many days.")] = 1,
     as_json: JsonOption = False,
 ) -> None:
-    """Show what each source asked of each provider, how that was taken, and the pace it has earned."""
+    """Show what each source asked each provider, how the provider took it, and the rate it has earned."""
     found = _with_operations(lambda operations: operations.console.ledger(hours=24 * days))
     if as_json:
         _print_json(*map(ops_output.ledger_shape, found))
@@ -272,18 +272,18 @@ async def _overview(operations: Operations) -> Overview | None:
 
 
 async def _top_shape(operations: Operations) -> dict[str, Any]:
-    if (seen := await _overview(operations)) is not None:
-        return ops_output.overview_shape(seen)
+    if (overview := await _overview(operations)) is not None:
+        return ops_output.overview_shape(overview)
     return {"alarms": ops_output.alarm_shapes(await operations.console.alarms())}
 
 
 async def _top(operations: Operations) -> RenderableType:
-    seen, now = await _overview(operations), system_clock()
-    if seen is None:
+    overview, now = await _overview(operations), system_clock()
+    if overview is None:
         return ops_output.alarm_list(await operations.console.alarms())
     page = await operations.console.jobs(read_filter({"state": "open"}, now=now), limit=_SHOWN_JOBS)
     sources = await operations.console.sources()
-    return ops_output.top_picture(seen, page.jobs, seen.stats.workers, sources, now=now)
+    return ops_output.top_picture(overview, page.jobs, overview.stats.workers, sources, now=now)
 
 
 async def _drain(operations: Operations, names: list[str], *, drain: bool) -> int:

@@ -42,7 +42,7 @@ _Column = tuple[str, Literal["left", "right"]]
 
 
 def top_picture(
-    seen: Overview,
+    overview: Overview,
     jobs: Sequence[AccountJob],
     workers: Sequence[Worker],
     sources: Sequence[SourceRow],
@@ -50,7 +50,7 @@ def top_picture(
     now: float,
 ) -> RenderableType:
     """Return everything one looks at first; `now` is in seconds since the epoch."""
-    parts: list[RenderableType] = [alarm_list(seen.alarms), Text(), _figures_table(seen)]
+    parts: list[RenderableType] = [alarm_list(overview.alarms), Text(), _figures_table(overview)]
     parts += [Text(), job_table(jobs, now=now), Text(), worker_table(workers[:_MOST_WORKERS])]
     if len(workers) > _MOST_WORKERS:
         parts.append(Text(f"and {len(workers) - _MOST_WORKERS} more: mailsift ops workers", style="dim"))
@@ -166,7 +166,7 @@ def ledger_table(rows: Iterable[LedgerRow]) -> Table:
         table.add_row(
             Text(row.provider),
             Text(row.source or "default"),
-            *(f"{count:,}" if (count := row.heard.of(kind)) else "" for kind in LedgerKind),
+            *(f"{count:,}" if (count := row.counts.of(kind)) else "" for kind in LedgerKind),
             f"{row.unknown_share:.0%}",
             f"{row.standing.step:+}" if row.standing else "",
             "" if row.rate is None else f"{row.rate:g}",
@@ -191,18 +191,18 @@ def spark(minutes: Sequence[Minute]) -> str:
     return "".join(_BARS[max(1, round(one.addresses / most * 8))] for one in minutes)
 
 
-def _figures_table(seen: Overview) -> Table:
-    stats = seen.stats
+def _figures_table(overview: Overview) -> Table:
+    stats = overview.stats
     table = Table(box=None, show_header=False, pad_edge=False, expand=False)
     table.add_column(style="dim", no_wrap=True, min_width=13)
     table.add_column(overflow="fold")
-    empty = "unknown" if seen.left.seconds is None else span(seen.left.seconds)
-    if seen.left.reason:
-        empty = f"{empty}   {seen.left.reason}"
+    empty = "unknown" if overview.left.seconds is None else span(overview.left.seconds)
+    if overview.left.reason:
+        empty = f"{empty}   {overview.left.reason}"
     valid, invalid, risky = stats.today
     broker = "Redis does not answer"
-    if seen.broker is not None:
-        broker = f"{seen.broker.queued} queued, {seen.broker.unacked} not acknowledged"
+    if overview.broker is not None:
+        broker = f"{overview.broker.queued} queued, {overview.broker.unacked} not acknowledged"
     for name, text in (
         ("throughput", f"{stats.rate:,.1f} addresses/s   {spark(stats.minutes[-_BAR_MINUTES:])}"),
         ("backlog", _backlog(stats)),
@@ -244,14 +244,14 @@ def _table(columns: Iterable[_Column]) -> Table:
     return table
 
 
-def overview_shape(seen: Overview) -> dict[str, Any]:
+def overview_shape(overview: Overview) -> dict[str, Any]:
     """Return the overview; ages and spans in seconds."""
-    stats, broker = seen.stats, seen.broker
+    stats, broker = overview.stats, overview.broker
     valid, invalid, risky = stats.today
     return {
         "rate": round(stats.rate, 2),
-        "empty_s": None if seen.left.seconds is None else round(seen.left.seconds),
-        "empty_reason": seen.left.reason,
+        "empty_s": None if overview.left.seconds is None else round(overview.left.seconds),
+        "empty_reason": overview.left.reason,
         "backlog": {
             "ready": stats.addresses("ready"),
             "waiting": stats.addresses("waiting"),
@@ -273,7 +273,7 @@ def overview_shape(seen: Overview) -> dict[str, Any]:
             "oldest_due_s": round(stats.outbox.oldest_due_s, 1),
         },
         "troubled_chunks": stats.troubled,
-        "alarms": alarm_shapes(seen.alarms),
+        "alarms": alarm_shapes(overview.alarms),
     }
 
 
@@ -282,12 +282,12 @@ def alarm_shapes(alarms: Iterable[Alarm]) -> list[dict[str, str]]:
     return [{"code": alarm.code, "level": alarm.level.value, "text": alarm.text} for alarm in alarms]
 
 
-def job_shape(seen: AccountJob) -> dict[str, Any]:
+def job_shape(job: AccountJob) -> dict[str, Any]:
     """Return a job."""
-    view = seen.view
+    view = job.view
     return {
         "id": str(view.id),
-        "account": seen.account,
+        "account": job.account,
         "name": view.name,
         "state": view.state.value,
         "priority": view.options.priority.value,
@@ -354,7 +354,7 @@ def ledger_shape(row: LedgerRow) -> dict[str, Any]:
     return {
         "provider": row.provider,
         "source": row.source,
-        **{kind.value: row.heard.of(kind) for kind in LedgerKind},
+        **{kind.value: row.counts.of(kind) for kind in LedgerKind},
         "unknown_share": round(row.unknown_share, 4),
         "step": row.standing.step if row.standing else None,
         "pace": row.rate,

@@ -13,9 +13,7 @@ ModeOption = Annotated[
     typer.Option(
         "--mode",
         "-m",
-        help="fast: syntax and lists, no network. medium: and DNS. deep: and ask the mail server.",
+        help="fast: syntax and lists, no network. medium: also DNS. deep: also the mail server.",
     ),
 ]
-OwnerOption = Annotated[
-    str, typer.Option("--account", "-a", help="Whose: the name of an account that exists.")
-]
+OwnerOption = Annotated[str, typer.Option("--account", "-a", help="The name of an existing account.")]

@@ -50,16 +50,14 @@ def create(  # noqa: PLR0913 - options of a command
         str,
         typer.Argument(
             metavar="JOB|PLACE",
-            help="A job, whose list it is, or a place to fetch the list from for every run: https://, s3://, "
-            "gs://, az://, postgresql://host/database?query=...",
+            help="A job, whose list is used, or a place to fetch the list from for every run: https://, "
+            "s3://, gs://, az://, postgresql://host/database?query=...",
         ),
     ],
     *,
     cron: Annotated[str, typer.Option(help="Minute, hour, day, month, weekday: '0 6 * * 1'.")],
-    zone: Annotated[
-        str, typer.Option(help="Time zone of the line, as IANA calls it; left out: the account's.")
-    ] = "",
-    name: Annotated[str, typer.Option(help="What to call it. [default: as the list]")] = "",
+    zone: Annotated[str, typer.Option(help="IANA time zone of the cron line. [default: the account's]")] = "",
+    name: Annotated[str, typer.Option(help="What to call it. [default: the list's name]")] = "",
     recheck: Annotated[
         Recheck,
         typer.Option(help="all addresses; stale: whose answer is older than a day; risky: of the last run."),

@@ -72,7 +72,7 @@ def add(
 
 @suppressions_app.command("remove")
 def remove(emails: EmailsArgument, account: OwnerOption) -> None:
-    """Take addresses off the list."""
+    """Remove addresses from the list."""
     removed = _with_service(account, lambda service, account_id: service.remove(account_id, emails))
     console.print(f"{removed:,} removed.")
 

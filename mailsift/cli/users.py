@@ -52,7 +52,7 @@ def create(
     ],
     role: Annotated[Role, typer.Option(help="What they may do there.")] = Role.OWNER,
     operator: Annotated[
-        bool, typer.Option("--operator", help="They may see and steer the whole installation.")
+        bool, typer.Option("--operator", help="They may see and control the whole installation.")
     ] = False,
     password_stdin: Annotated[
         bool, typer.Option("--password-stdin", help="Read their password from stdin; else print a link.")

@@ -1,4 +1,4 @@
-"""Canaries: a resolver is believed while it knows what everybody knows, and denies what nobody has."""
+"""Canaries: a resolver is trusted while it finds well-known domains and denies names that do not exist."""
 
 from __future__ import annotations
 
@@ -18,41 +18,40 @@ from mailsift.pipeline.guard import AddressGuard
 from mailsift.pipeline.metrics import RESOLVERS
 from mailsift.pipeline.providers import public_suffixes
 
-LOOK_AGAIN_S: Final = 5.0
-"""Seconds between two looks at a resolver that is not trusted."""
+RECHECK_S: Final = 5.0
+"""Seconds between two checks of a resolver that is not trusted."""
 
-_AT_FIRST: Final = 2  # good looks in a row before a resolver is believed
-_AFTER_A_LIE: Final = 3
-_SUFFIXES: Final = 3  # under which random names are tried
-_CONTRADICTIONS: Final = 3  # denials others did not confirm, between two looks, that are too many
-_AGAIN: Final = (
-    2  # looks that must show the same canary broken, and no other, before it is the canary's fault
-)
+_PASSES_AT_FIRST: Final = 2  # looks without a fault in a row before a resolver is believed
+_PASSES_AFTER_FAULTS: Final = 3
+_MAX_SUFFIXES: Final = 3  # under which random names are tried
+_MAX_CONTRADICTIONS: Final = 3  # denials others did not confirm, between two looks, that are too many
+_REPEATS_BEFORE_BROKEN: Final = 2
+"""Looks that must show the same canary broken, and no other, before it is the canary's fault."""
 
-_RESERVES: Final = (
+_RESERVE_CANARIES: Final = (
     "hotmail.com", "googlemail.com", "live.com", "msn.com", "aol.com", "ymail.com", "me.com", "gmx.de",
 )  # fmt: skip
-"""Domains everybody knows as well. They are asked about when a canary seems broken: who knows them all and
-denies that one is right, who denies one here and one there picks."""
+"""More well-known domains, asked about when a canary seems broken: a resolver that finds all of these and
+denies that one is right, one that denies one here and one there chooses what to deny."""
 
 _MIN_RESERVES: Final = 3  # that must be known
-_WITNESSES: Final = 3  # domains that took mail, asked about again before denials count
+_WITNESSES_ASKED: Final = 3  # domains that took mail, asked about again before denials count
 _MIN_WITNESSES: Final = 2  # one alone may be gone
 _WITNESS_SECONDS: Final = 900.0
-_REMEMBERED: Final = 32
+_MAX_REMEMBERED: Final = 32
 
 _log = structlog.get_logger()
 
 
 @dataclass(slots=True)
-class _Standing:
-    """How a resolver stands: good looks in a row, how many it needs, and denials that were not confirmed.
+class _ResolverState:
+    """What is known of a resolver: checks passed in a row, how many it needs, its unconfirmed denials.
 
-    Also the canary domains it has denied look after look while it knew the others, and those it knew last.
+    Also the canary domains it denied check after check while it found the others, and those it found last.
     """
 
-    good: int = 0
-    needed: int = _AT_FIRST
+    passes: int = 0
+    passes_needed: int = _PASSES_AT_FIRST
     contradictions: int = 0
     reported: bool = False
     broken: frozenset[str] = frozenset()
@@ -75,11 +74,11 @@ class ResolverTrust:
         self._examiner = Examiner(client, guard)
         self._domains = tuple(domains)
         suffixes = dict.fromkeys(public_suffixes().publicsuffix(name) or "" for name in domains)
-        self._suffixes = tuple(suffixes)[:_SUFFIXES]
-        self._witnesses: deque[tuple[float, str]] = deque(maxlen=_REMEMBERED)
-        self._standings: defaultdict[str, _Standing] = defaultdict(_Standing)
+        self._suffixes = tuple(suffixes)[:_MAX_SUFFIXES]
+        self._witnesses: deque[tuple[float, str]] = deque(maxlen=_MAX_REMEMBERED)
+        self._states: defaultdict[str, _ResolverState] = defaultdict(_ResolverState)
         self._first_checks: set[asyncio.Task[None]] | None = None
-        self._watching: asyncio.Task[None] | None = None
+        self._recheck_task: asyncio.Task[None] | None = None
         self._closed = False
         for server in client.nameservers:
             server.trusted = not domains
@@ -91,20 +90,20 @@ class ResolverTrust:
         return bool(self._domains)
 
     @property
-    def holds(self) -> bool:
+    def has_trusted_resolver(self) -> bool:
         """Whether there is a resolver that can be trusted."""
         return not self._closed and any(server.trusted for server in self._client.nameservers)
 
     @property
-    def denials_count(self) -> bool:
-        """Whether what is denied may make something invalid: nobody trusted denies what everybody knows."""
-        return all(server.denials_count for server in self._client.nameservers if server.trusted)
+    def denials_believed(self) -> bool:
+        """Whether denials may make an address invalid: no trusted resolver denies a well-known domain."""
+        return all(server.denials_believed for server in self._client.nameservers if server.trusted)
 
     @property
     def distrusted(self) -> int:
         """How many resolvers were looked at and are not believed."""
         servers = self._client.nameservers
-        return sum(self._standings[one.label].reported and not one.trusted for one in servers)
+        return sum(self._states[one.label].reported and not one.trusted for one in servers)
 
     async def ready(self) -> bool:
         """Wait until a resolver can be trusted, or all have been looked at; returns which it is."""
@@ -113,124 +112,132 @@ class ResolverTrust:
         if self._first_checks is None:
             servers = self._client.nameservers
             self._first_checks = {asyncio.create_task(self._check_first(server)) for server in servers}
-        while not self.holds and (open_checks := [task for task in self._first_checks if not task.done()]):
+        while not self.has_trusted_resolver and (
+            open_checks := [task for task in self._first_checks if not task.done()]
+        ):
             await asyncio.wait(open_checks, return_when=asyncio.FIRST_COMPLETED)
-        return self.holds
+        return self.has_trusted_resolver
 
-    def saw_mail(self, domain: str) -> None:
-        """Remember a domain that takes mail: it is a witness against whoever denies it later."""
+    def record_mail_domain(self, domain: str) -> None:
+        """Record a domain that takes mail: it is a witness against a resolver that denies it later."""
         self._witnesses.append((asyncio.get_running_loop().time(), domain))
 
     async def confirm(self, *, denials: bool, failures: bool) -> bool:
-        """Look again at the resolvers that have answered since their last look.
+        """Check again the resolvers that have answered since their last check.
 
         Args:
-            denials: they have denied something, so that they are asked about what they knew, too.
-            failures: they have not answered something, so that the silent ones are looked at as well: is it
-                the domain, or they?
+            denials: they have denied something, so that they are asked about domains they found, too.
+            failures: they have left something unanswered, so that the silent ones are checked as well: is it
+                the domain, or the resolver?
 
         Returns:
-            Whether all of them can still be trusted: if not, nothing that was said since may be believed.
+            Whether all of them can still be trusted: if not, no answer since then may be believed.
         """
         if not self._domains:
             return True
         servers = self._client.nameservers
         used = [server for server in servers if server.answered or (failures and server.trusted)]
         trusted = await asyncio.gather(*(self._check(server, witnesses=denials) for server in used))
-        return self.holds and all(trusted)
+        return self.has_trusted_resolver and all(trusted)
 
-    def contradicted(self, label: str) -> None:
+    def record_contradiction(self, label: str) -> None:
         """Take note that a resolver denied something which a second question did not confirm."""
-        self._standings[label].contradictions += 1
+        self._states[label].contradictions += 1
 
     def close(self) -> None:
-        """Trust nobody any more; looks that have begun end with the client."""
+        """Trust no resolver any more; checks that have begun end with the client."""
         self._closed = True
-        if self._watching is not None:
-            self._watching.cancel()
+        if self._recheck_task is not None:
+            self._recheck_task.cancel()
 
     async def aclose(self) -> None:
         """Wait for the last look; the client has to be closed before."""
         self.close()
-        tasks = [*(self._first_checks or ()), *([self._watching] if self._watching else [])]
+        tasks = [*(self._first_checks or ()), *([self._recheck_task] if self._recheck_task else [])]
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _check_first(self, server: Nameserver) -> None:
-        standing = self._standings[server.label]
+        state = self._states[server.label]
         await self._check(server)
-        while standing.good and not server.trusted:
+        while state.passes and not server.trusted:
             await self._check(server)
 
     async def _check(self, server: Nameserver, *, witnesses: bool = True) -> bool:
         """Look at a resolver and decide; returns whether it can be trusted."""
         server.answered = False
-        standing = self._standings[server.label]
-        seen = await self._examine_until_sure(server, standing)
+        state = self._states[server.label]
+        examination = await self._examine_until_sure(server, state)
         if witnesses and await self._denies_witnesses(server):
-            seen.faults.append("it denies what it has known")
-        if standing.contradictions >= _CONTRADICTIONS:
-            seen.faults.append("its denials are not confirmed")
-        standing.contradictions = 0
+            examination.faults.append("it denies what it has known")
+        if state.contradictions >= _MAX_CONTRADICTIONS:
+            examination.faults.append("its denials are not confirmed")
+        state.contradictions = 0
         if self._closed:
             return False
-        server.has_ipv6 = seen.has_ipv6
+        server.has_ipv6 = examination.has_ipv6
         server.answered = False
-        standing.known = frozenset(seen.known)
-        if seen.faults or len(seen.known) * 2 < len(self._domains) or not seen.denied:
-            self._distrust(server, standing, seen)
+        state.known = frozenset(examination.known)
+        if examination.faults or len(examination.known) * 2 < len(self._domains) or not examination.denied:
+            self._distrust(server, state, examination)
         else:
-            self._trust(server, standing)
+            self._trust(server, state)
         return server.trusted
 
-    def _trust(self, server: Nameserver, standing: _Standing) -> None:
-        standing.good += 1
-        if standing.good < standing.needed or server.trusted:
+    def _trust(self, server: Nameserver, state: _ResolverState) -> None:
+        state.passes += 1
+        if state.passes < state.passes_needed or server.trusted:
             return
         server.trusted = True
         _set_gauges(self._client.nameservers)
-        if standing.reported:
-            standing.reported = False
+        if state.reported:
+            state.reported = False
             _log.warning("dns.resolver_trusted_again", resolver=server.label)
 
-    def _distrust(self, server: Nameserver, standing: _Standing, seen: Examination) -> None:
-        standing.good = 0
-        standing.needed = _AFTER_A_LIE if seen.faults else _AT_FIRST
+    def _distrust(self, server: Nameserver, state: _ResolverState, examination: Examination) -> None:
+        state.passes = 0
+        state.passes_needed = _PASSES_AFTER_FAULTS if examination.faults else _PASSES_AT_FIRST
         server.trusted = False
         self._client.forget(server)
         _set_gauges(self._client.nameservers)
-        if not standing.reported:
-            standing.reported = True
-            why = "; ".join(seen.faults[:3]) or "it does not answer"
+        if not state.reported:
+            state.reported = True
+            why = "; ".join(examination.faults[:3]) or "it does not answer"
             _log.error("dns.resolver_distrusted", resolver=server.label, why=why, then="it is not asked")
-        if self._watching is None or self._watching.done():
-            self._watching = asyncio.create_task(self._watch())
+        if self._recheck_task is None or self._recheck_task.done():
+            self._recheck_task = asyncio.create_task(self._recheck_distrusted())
 
-    async def _watch(self) -> None:
+    async def _recheck_distrusted(self) -> None:
         """Look at distrusted resolvers until there is none, and at those a new network brings."""
         while not all(server.trusted for server in self._client.nameservers):
-            await asyncio.sleep(LOOK_AGAIN_S)
+            await asyncio.sleep(RECHECK_S)
             for server in self._client.refresh():
                 server.trusted = False
             distrusted = [server for server in self._client.nameservers if not server.trusted]
             await asyncio.gather(*(self._check(server) for server in distrusted))
 
-    async def _examine_until_sure(self, server: Nameserver, standing: _Standing) -> Examination:
+    async def _examine_until_sure(self, server: Nameserver, state: _ResolverState) -> Examination:
         """Look, and look again where few canaries seem broken: is it always they, or the resolver?"""
-        seen = await self._examine(server)
-        broken = frozenset(seen.broken)
-        if not broken <= standing.broken:
-            again = _AGAIN if not seen.faults and self._may_be_broken(broken) else 0
-            looks = [seen, *[await self._examine(server) for _ in range(again)]]
-            if not again or any(broken != frozenset(one.broken) or one.faults for one in looks):
-                seen.faults += [fault for one in looks for fault in (*one.broken.values(), *one.faults)]
-                return seen
-            seen = looks[-1]
-            _log.warning("dns.canary_broken", resolver=server.label, why="; ".join(seen.broken.values()))
-        seen.faults += [seen.broken[domain] for domain in broken if self._others_know(server, domain)]
-        settled = broken == standing.broken and server.denials_count
-        standing.broken = broken
-        server.denials_count = not broken or settled or await self._knows_reserves(server)
-        return seen
+        examination = await self._examine(server)
+        broken = frozenset(examination.broken)
+        if not broken <= state.broken:
+            repeats = _REPEATS_BEFORE_BROKEN if not examination.faults and self._may_be_broken(broken) else 0
+            examinations = [examination, *[await self._examine(server) for _ in range(repeats)]]
+            if not repeats or any(broken != frozenset(one.broken) or one.faults for one in examinations):
+                examination.faults += [
+                    fault for one in examinations for fault in (*one.broken.values(), *one.faults)
+                ]
+                return examination
+            examination = examinations[-1]
+            _log.warning(
+                "dns.canary_broken", resolver=server.label, why="; ".join(examination.broken.values())
+            )
+        examination.faults += [
+            examination.broken[domain] for domain in broken if self._others_know(server, domain)
+        ]
+        is_known_broken = broken == state.broken and server.denials_believed
+        state.broken = broken
+        server.denials_believed = not broken or is_known_broken or await self._knows_reserves(server)
+        return examination
 
     async def _examine(self, server: Nameserver) -> Examination:
         return await self._examiner.examine(server, self._domains, self._suffixes)
@@ -242,21 +249,21 @@ class ResolverTrust:
     def _others_know(self, server: Nameserver, domain: str) -> bool:
         """Tell whether another resolver that can be trusted knows a domain: then it is not at fault."""
         others = (one for one in self._client.nameservers if one is not server and one.trusted)
-        return any(domain in self._standings[one.label].known for one in others)
+        return any(domain in self._states[one.label].known for one in others)
 
     async def _knows_reserves(self, server: Nameserver) -> bool:
-        """Tell whether a resolver that denies a canary knows what else everybody knows."""
-        seen = await self._examiner.examine(server, _RESERVES)
-        return len(seen.known) >= _MIN_RESERVES and not seen.broken
+        """Tell whether a resolver that denies a canary finds the other well-known domains."""
+        examination = await self._examiner.examine(server, _RESERVE_CANARIES)
+        return len(examination.known) >= _MIN_RESERVES and not examination.broken
 
     async def _denies_witnesses(self, server: Nameserver) -> bool:
         """Tell whether a resolver denies all of some domains that took mail not long ago."""
         since = asyncio.get_running_loop().time() - _WITNESS_SECONDS
-        young = list({domain for seen_at, domain in self._witnesses if seen_at > since})
-        if len(young) < _MIN_WITNESSES:
+        recent = list({domain for seen_at, domain in self._witnesses if seen_at > since})
+        if len(recent) < _MIN_WITNESSES:
             return False
-        asked = random.sample(young, min(len(young), _WITNESSES))
-        return await self._examiner.lost(server, asked) == len(asked)
+        asked = random.sample(recent, min(len(recent), _WITNESSES_ASKED))
+        return await self._examiner.count_denied(server, asked) == len(asked)
 
 
 def _set_gauges(servers: Sequence[Nameserver]) -> None:

@@ -14,8 +14,8 @@ from functools import partial
 from typing import Final
 
 from mailsift.pipeline.dns import message
-from mailsift.pipeline.dns.fallback import UNHEARD, AiodnsFallback
-from mailsift.pipeline.dns.nameserver import Nameserver, Noise, Query, UdpSocket, parse_nameservers
+from mailsift.pipeline.dns.fallback import NO_ANSWER_DETAILS, AiodnsFallback
+from mailsift.pipeline.dns.nameserver import EntropyPool, Nameserver, Query, UdpSocket, parse_nameservers
 from mailsift.pipeline.dns.rules import DENIALS, DnsAnswer, DnsOutcome, RecordType, is_null_mx
 from mailsift.pipeline.dns.tcp import TcpClient
 from mailsift.pipeline.fair_clock import FairClock
@@ -60,14 +60,14 @@ class DnsClient:
         self._tries = tries
         self.refresh()
         self._concurrency = concurrency
-        self._noise = Noise()
+        self._entropy = EntropyPool()
         self._waiting: deque[Query] = deque()
         self._urgent: deque[Query] = deque()  # is not held back by what is in flight
-        self._flying: dict[Query, None] = {}
+        self._in_flight: dict[Query, None] = {}
         self._first_tries: deque[tuple[Query, int, float]] = deque()
         self._later_tries: deque[tuple[Query, int, float]] = deque()
-        self._turn: asyncio.Handle | None = None
-        self._tick: asyncio.TimerHandle | None = None
+        self._send_handle: asyncio.Handle | None = None
+        self._tick_timer: asyncio.TimerHandle | None = None
         self._closed = False
 
     def ask(
@@ -86,7 +86,7 @@ class DnsClient:
             self._waiting.append(query)
         else:  # finish what has been begun first
             self._waiting.appendleft(query)
-        self._take_turn_soon()
+        self._schedule_send()
 
     @property
     def is_backed_up(self) -> bool:
@@ -98,7 +98,7 @@ class DnsClient:
     ) -> None:
         """Ask one resolver, trusted or not, before all that waits; otherwise like `ask`."""
         self._urgent.append(Query(name, record_type, done, only=server))
-        self._take_turn_soon()
+        self._schedule_send()
 
     def ask_again(
         self, before: DnsAnswer, name: str, record_type: RecordType, done: Callable[[DnsAnswer], None]
@@ -109,7 +109,7 @@ class DnsClient:
         chosen = next(iter(others or trusted), None)
         query = Query(name, record_type, done, only=chosen, confirms=not others)
         self._urgent.append(query)
-        self._take_turn_soon()
+        self._schedule_send()
 
     def refresh(self) -> Sequence[Nameserver]:
         """Read the system's resolvers again, which change with the network; returns those that are new.
@@ -125,7 +125,7 @@ class DnsClient:
         known.update((server.label, server) for server in fresh)
         self.nameservers = [known.pop(label) for label, *_ in parsed]
         for gone in known.values():  # what was asked there is asked again elsewhere
-            for used in gone.take_all():
+            for used in gone.pop_all_sockets():
                 self._release(used)
         for server in fresh:
             self._tcp.setdefault(server.label, TcpClient(server.address))
@@ -142,50 +142,50 @@ class DnsClient:
         if self._closed:
             return
         self._closed = True
-        for handle in (self._turn, self._tick):
+        for handle in (self._send_handle, self._tick_timer):
             if handle is not None:
                 handle.cancel()
         self._fail_all()
         for server in self.nameservers:
-            for used in server.take_all():
+            for used in server.pop_all_sockets():
                 self._release(used)
         await asyncio.gather(*[tcp.aclose() for tcp in self._tcp.values()])
         await asyncio.gather(*[fallback.aclose() for fallback in self._fallbacks.values()])
 
     def _fail_all(self) -> None:
         """Let everything that is open fail, and what is asked meanwhile."""
-        while self._flying or self._waiting or self._urgent:
+        while self._in_flight or self._waiting or self._urgent:
             for queue in (self._waiting, self._urgent):
-                self._flying.update(dict.fromkeys(queue))
+                self._in_flight.update(dict.fromkeys(queue))
                 queue.clear()
-            for query in tuple(self._flying):
+            for query in tuple(self._in_flight):
                 self._finish(query, _CLOSED)
 
-    def _take_turn_soon(self) -> None:
-        if self._turn is None:
-            self._turn = self._loop.call_soon(self._take_turn)
+    def _schedule_send(self) -> None:
+        if self._send_handle is None:
+            self._send_handle = self._loop.call_soon(self._send_waiting)
 
-    def _take_turn(self) -> None:
+    def _send_waiting(self) -> None:
         """Send what may be sent."""
-        self._turn = None
-        if self._tick is None and not self._closed:
-            self._tick = self._loop.call_later(self.clock.expect(), self._pass_time)
+        self._send_handle = None
+        if self._tick_timer is None and not self._closed:
+            self._tick_timer = self._loop.call_later(self.clock.expect(), self._on_tick)
         now = self.clock.now()
         while self._urgent:
             self._begin(self._urgent.popleft(), now)
-        waiting, flying = self._waiting, self._flying
-        while waiting and len(flying) < self._concurrency:
+        waiting, in_flight = self._waiting, self._in_flight
+        while waiting and len(in_flight) < self._concurrency:
             self._begin(waiting.popleft(), now)
 
     def _begin(self, query: Query, now: float) -> None:
-        self._flying[query] = None
+        self._in_flight[query] = None
         query.ends_at = now + self._timeout * self._tries
         try:
             question = message.encode_question(query.name.lower(), query.record_type)
         except ValueError:
             self._finish(query, _IMPOSSIBLE)
             return
-        query.question = message.mix_case(question, self._noise.take(len(question)))
+        query.question = message.mix_case(question, self._entropy.read(len(question)))
         if self._closed:
             self._finish(query, _CLOSED)
         else:
@@ -199,7 +199,7 @@ class DnsClient:
             return
         query.tries += 1
         query.server, query.sent_at = server, now
-        if query.confirms or query.doubtful or _UDP_TRIES < query.tries == self._tries:
+        if query.confirms or query.is_mismatched or _UDP_TRIES < query.tries == self._tries:
             self._send_tcp(query)
             return
         try:
@@ -207,7 +207,7 @@ class DnsClient:
         except BlockingIOError:  # a full buffer loses datagrams as networks do
             pass
         except OSError:
-            self._meet_failure(query, "no resolver answers", now)
+            self._on_failure(query, "no resolver answers", now)
             return
         if query.tries == 1:
             self._first_tries.append((query, 1, now + server.first_wait(self._timeout)))
@@ -215,36 +215,36 @@ class DnsClient:
             self._later_tries.append((query, query.tries, now + self._timeout))
 
     def _send_udp(self, query: Query, server: Nameserver, now: float) -> None:
-        through = server.pick_socket(self._noise, now, self._watch)
-        number = through.free_number(self._noise)
+        udp = server.pick_socket(self._entropy, now, self._watch)
+        number = udp.free_number(self._entropy)
         code = number[0] << 8 | number[1]
-        through.pending[code] = query
-        through.asked += 1
-        query.ways.append((through, code))
+        udp.pending[code] = query
+        udp.asked += 1
+        query.sent_on.append((udp, code))
         question = query.question if server.keeps_case is not False else query.question.lower()
         edns = server.edns is not False and (server.edns or query.tries == 1)
-        through.socket.send(message.pack_query(number, question, edns=edns))
+        udp.socket.send(message.pack_query(number, question, edns=edns))
 
     def _send_tcp(self, query: Query) -> None:
         """Ask over TCP: a second question on a connection of our own, what is odd through aiodns."""
         query.withdraw()
         if query.server is None:
             return
-        label, done = query.server.label, partial(self._take_tcp_answer, query)
+        label, done = query.server.label, partial(self._on_tcp_answer, query)
         self._later_tries.append((query, query.tries, query.ends_at))
         if query.confirms:
             self._tcp[label].ask(query.question, query.record_type, done)
         else:
             self._fallbacks[label].ask(query.name, query.record_type, done)
 
-    def _take_tcp_answer(self, query: Query, answer: DnsAnswer) -> None:
+    def _on_tcp_answer(self, query: Query, answer: DnsAnswer) -> None:
         """Take an answer that came over TCP.
 
         What aiodns did not hear is asked on our own connection, and what it denies: it keeps the SOA back,
         without which a denial counts for nothing.
         """
-        unsure = answer.detail in UNHEARD or (answer.outcome in DENIALS and answer.zone is None)
-        if unsure and not query.confirms and query in self._flying and not self._closed:
+        unsure = answer.detail in NO_ANSWER_DETAILS or (answer.outcome in DENIALS and answer.zone is None)
+        if unsure and not query.confirms and query in self._in_flight and not self._closed:
             query.confirms = True
             self._send_tcp(query)
         else:
@@ -253,7 +253,7 @@ class DnsClient:
     def _pick(self, query: Query) -> Nameserver | None:
         """Return the best resolver for a first try, the next one for each later try."""
         first = self.nameservers[0]
-        if first.trusted and first.strikes == 0 and not query.tries:
+        if first.trusted and first.unanswered == 0 and not query.tries:
             return first
         ranking = self._ranking()
         return ranking[query.tries % len(ranking)] if ranking else None
@@ -266,29 +266,29 @@ class DnsClient:
             trusted.sort(key=lambda server: server.is_down(now))
         return trusted
 
-    def _watch(self, through: UdpSocket) -> None:
-        self._loop.add_reader(through.socket.fileno(), self._read, through)
+    def _watch(self, udp: UdpSocket) -> None:
+        self._loop.add_reader(udp.socket.fileno(), self._read, udp)
 
-    def _release(self, through: UdpSocket) -> None:
-        self._loop.remove_reader(through.socket.fileno())
-        through.socket.close()
+    def _release(self, udp: UdpSocket) -> None:
+        self._loop.remove_reader(udp.socket.fileno())
+        udp.socket.close()
 
-    def _read(self, through: UdpSocket) -> None:
+    def _read(self, udp: UdpSocket) -> None:
         """Read replies, then send what may be sent now."""
-        receive, now = through.socket.recv, self.clock.now()
+        receive, now = udp.socket.recv, self.clock.now()
         for _ in range(_BURST):
             try:
                 reply = receive(message.UDP_ROOM)
             except BlockingIOError:
                 break
             except OSError:  # nobody listens there (ICMP)
-                self._meet_refusal(through, now)
+                self._on_port_unreachable(udp, now)
                 break
-            query = through.pending.get(int.from_bytes(reply[:2], "big"))
+            query = udp.pending.get(int.from_bytes(reply[:2], "big"))
             if query is not None:
-                self._take_reply(query, reply, now)
+                self._match_reply(query, reply, now)
 
-    def _take_reply(self, query: Query, reply: bytes, now: float) -> None:
+    def _match_reply(self, query: Query, reply: bytes, now: float) -> None:
         """Take a reply whose id is right, if it is a reply and its question is right as well."""
         server, question = query.server, query.question
         if server is None:
@@ -298,23 +298,23 @@ class DnsClient:
         if is_reply and repeated == question:
             if server.keeps_case is None:
                 server.count_case(same=True)
-            self._take(query, server, reply, now)
+            self._read_reply(query, server, reply, now)
         elif is_reply and server.keeps_case is False and repeated.lower() == question.lower():
-            self._take(query, server, reply, now)
-        elif len(reply) == _HEADER and message.dislikes_edns(reply):  # cannot even repeat the question
-            self._meet_dislike(query, server, now)
+            self._read_reply(query, server, reply, now)
+        elif len(reply) == _HEADER and message.refuses_edns(reply):  # cannot even repeat the question
+            self._on_edns_refused(query, server, now)
         else:  # forged, mangled, or spelt its own way: the true one comes now, or TCP knows
-            query.doubtful = True
-            query.respelt = query.respelt or (is_reply and repeated.lower() == question.lower())
+            query.is_mismatched = True
+            query.case_changed = query.case_changed or (is_reply and repeated.lower() == question.lower())
 
-    def _take(self, query: Query, server: Nameserver, reply: bytes, now: float) -> None:
+    def _read_reply(self, query: Query, server: Nameserver, reply: bytes, now: float) -> None:
         """Read a reply to the very question."""
         server.count_reply(now - query.sent_at)
         if message.is_truncated(reply):
             self._send_tcp(query)
             return
-        if server.edns is None and query.tries == 1 and message.dislikes_edns(reply):
-            self._meet_dislike(query, server, now)
+        if server.edns is None and query.tries == 1 and message.refuses_edns(reply):
+            self._on_edns_refused(query, server, now)
             return
         try:
             answer = message.read_reply(reply, query.question, query.record_type)
@@ -324,24 +324,24 @@ class DnsClient:
         if server.edns is None:
             server.count_edns(understood=reply[10:12] != b"\0\0", plain=query.tries > 1)
         if answer.outcome is DnsOutcome.FAILED and not answer.name:
-            self._meet_failure(query, answer.detail, now)
+            self._on_failure(query, answer.detail, now)
         else:
             self._finish(query, answer)
 
-    def _meet_dislike(self, query: Query, server: Nameserver, now: float) -> None:
+    def _on_edns_refused(self, query: Query, server: Nameserver, now: float) -> None:
         """Ask without EDNS (RFC 6891 section 7)."""
         if server.edns is None:
             server.edns = False
-        self._meet_failure(query, "FORMERR", now)
+        self._on_failure(query, "FORMERR", now)
 
-    def _meet_refusal(self, through: UdpSocket, now: float) -> None:
+    def _on_port_unreachable(self, udp: UdpSocket, now: float) -> None:
         """Let what was asked through a socket be asked elsewhere: nobody listens at its end."""
-        for query in list(through.pending.values()):
+        for query in list(udp.pending.values()):
             if query.server is not None:
-                query.server.count_silence(now)
-            self._meet_failure(query, "no resolver answers", now)
+                query.server.count_unanswered(now)
+            self._on_failure(query, "no resolver answers", now)
 
-    def _meet_failure(self, query: Query, detail: str, now: float) -> None:
+    def _on_failure(self, query: Query, detail: str, now: float) -> None:
         """Try again at once, as long as tries and time are left."""
         query.withdraw()
         query.failure = detail
@@ -352,46 +352,46 @@ class DnsClient:
 
     def _finish(self, query: Query, answer: DnsAnswer) -> None:
         """Hand the answer over; what comes of other tries is not wanted any more."""
-        if query not in self._flying:
+        if query not in self._in_flight:
             return
-        del self._flying[query]
+        del self._in_flight[query]
         query.withdraw()
         if query.server is not None and (answer.outcome is not DnsOutcome.FOUND or is_null_mx(answer)):
             answer = answer._replace(server=query.server.label)
         query.done(answer)
         if self._waiting:
-            self._take_turn_soon()
+            self._schedule_send()
 
-    def _pass_time(self) -> None:
+    def _on_tick(self) -> None:
         """Repeat what is late, give up what is too late, and renew sockets."""
-        self._tick = None
+        self._tick_timer = None
         wait = self.clock.expect()
         now = self.clock.now()
         for tries in (self._first_tries, self._later_tries):
-            self._repeat(tries, now)
+            self._resend_due(tries, now)
         for server in self.nameservers:
-            for idle in server.take_idle():
+            for idle in server.pop_idle_sockets():
                 self._release(idle)
-        if self._flying or self._waiting:
-            self._tick = self._loop.call_later(wait, self._pass_time)
+        if self._in_flight or self._waiting:
+            self._tick_timer = self._loop.call_later(wait, self._on_tick)
         else:
             self.clock.rest()
 
-    def _repeat(self, tries: deque[tuple[Query, int, float]], now: float) -> None:
+    def _resend_due(self, tries: deque[tuple[Query, int, float]], now: float) -> None:
         while tries:
             query, number, due = tries[0]
-            if query.tries == number and query in self._flying:
+            if query.tries == number and query in self._in_flight:
                 if min(due, query.ends_at) > now:
                     return
                 tries.popleft()
-                self._meet_silence(query, now)
+                self._on_timeout(query, now)
             else:
                 tries.popleft()
 
-    def _meet_silence(self, query: Query, now: float) -> None:
-        if query.server is not None and not query.doubtful:
-            query.server.count_silence(now)
-        if query.server is not None and query.respelt:
+    def _on_timeout(self, query: Query, now: float) -> None:
+        if query.server is not None and not query.is_mismatched:
+            query.server.count_unanswered(now)
+        if query.server is not None and query.case_changed:
             query.server.count_case(same=False)
         if now >= query.ends_at:
             self._finish(query, DnsAnswer(DnsOutcome.FAILED, detail=query.failure or "timeout"))

@@ -29,42 +29,42 @@ class DenialChecker:
     Args:
         client: asks.
         guard: decides which addresses are public.
-        contradicted: is told "host:port" of a resolver whose denial another question did not confirm.
+        on_contradiction: called with "host:port" of a resolver whose denial another question did not confirm.
     """
 
     def __init__(
-        self, client: DnsClient, *, guard: AddressGuard, contradicted: Callable[[str], None]
+        self, client: DnsClient, *, guard: AddressGuard, on_contradiction: Callable[[str], None]
     ) -> None:
         self._client = client
         self._guard = guard
-        self._contradicted = contradicted
+        self._on_contradiction = on_contradiction
 
     def ask(self, name: str, record_type: RecordType, done: Done) -> None:
         """Ask for a name's records; as DnsClient.ask."""
-        self._client.ask(name, record_type, partial(self._take_answer, name, record_type, done))
+        self._client.ask(name, record_type, partial(self._on_answer, name, record_type, done))
 
-    def _take_answer(self, name: str, record_type: RecordType, done: Done, answer: DnsAnswer) -> None:
+    def _on_answer(self, name: str, record_type: RecordType, done: Done, answer: DnsAnswer) -> None:
         """Let through what is no denial, ask again about what is one."""
-        if answer.outcome not in DENIALS and not self._leads_nowhere(answer):
+        if answer.outcome not in DENIALS and not self._is_unusable(answer):
             done(answer)
         elif answer.outcome in DENIALS and not has_zone(answer):
             done(DnsAnswer(DnsOutcome.FAILED, detail=_NO_ZONE))
         elif record_type is RecordType.AAAA and not self._has_ipv6(answer):
             done(DnsAnswer(DnsOutcome.FAILED, detail=_NO_IPV6))
         else:
-            again = (
+            second_type = (
                 self._other_type(record_type, answer) if answer.outcome is DnsOutcome.NO_NAME else record_type
             )
-            self._client.ask_again(answer, name, again, partial(self._compare, answer, done))
+            self._client.ask_again(answer, name, second_type, partial(self._compare, answer, done))
 
     def _compare(self, first: DnsAnswer, done: Done, second: DnsAnswer) -> None:
-        if agree(first, second) or (self._leads_nowhere(first) and self._leads_nowhere(second)):
+        if agree(first, second) or (self._is_unusable(first) and self._is_unusable(second)):
             done(first)
             return
         if second.outcome is DnsOutcome.FAILED:
             done(DnsAnswer(DnsOutcome.FAILED, detail=second.detail))
             return
-        self._contradicted(first.server)
+        self._on_contradiction(first.server)
         done(DnsAnswer(DnsOutcome.FAILED, detail=_CONTRADICTED))
 
     def _other_type(self, record_type: RecordType, answer: DnsAnswer) -> RecordType:
@@ -73,7 +73,7 @@ class DenialChecker:
             return RecordType.AAAA if self._has_ipv6(answer) else RecordType.MX
         return RecordType.A
 
-    def _leads_nowhere(self, answer: DnsAnswer) -> bool:
+    def _is_unusable(self, answer: DnsAnswer) -> bool:
         if answer.exchangers:
             return not usable_exchangers(answer.exchangers)
         return bool(answer.addresses) and not any(map(self._guard.allows, answer.addresses))

@@ -18,14 +18,14 @@ from mailsift.pipeline.dns.host_cache import HostCache
 from mailsift.pipeline.dns.rules import (
     DnsAnswer,
     DnsOutcome,
-    DomainRuling,
+    DomainResolution,
     Exchangers,
     HostAddresses,
     RecordType,
-    rule_on_hosts,
-    rule_on_implicit,
-    rule_on_mx,
-    rule_out,
+    interpret_exchangers,
+    interpret_implicit_mx,
+    interpret_mx,
+    interpret_name,
 )
 from mailsift.pipeline.dns.wildcards import SuffixWildcards, is_wildcard
 from mailsift.pipeline.dns.zone_limiter import ZoneLimiter
@@ -46,8 +46,8 @@ _OUTCOMES = {
 _REMEMBER_SECONDS = 0.25  # how often facts are remembered while others of the same lookup are still open
 _PUBLISH_SECONDS = 0.05  # at least, between two looks at the canaries before facts are handed out
 _PUBLISH_BUSY_SECONDS = 0.25  # the same, while questions wait for their turn: facts come in crowds then
-_BORROW_SECONDS = 1.9  # without news, after which whoever looks them up is taken for dead
-_BORROW_PAUSES = (0.0, 0.05, 0.1, 0.2, 0.4, 0.6, 0.6)  # seconds between looks for what others look up
+_OTHERS_SECONDS = 1.9  # without news, after which the process that looks them up is taken for dead
+_OTHERS_PAUSES = (0.0, 0.05, 0.1, 0.2, 0.4, 0.6, 0.6)  # seconds between looks for what others look up
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +112,7 @@ class _Batch:
             await asyncio.wait([self._done], timeout=seconds)
         return not self.open
 
-    def take(self, wanted: set[str]) -> list[DomainFact]:
+    def pop_known(self, wanted: set[str]) -> list[DomainFact]:
         """Return the facts that are there of the wanted ones, which are wanted no longer."""
         there = [self.facts[domain] for domain in self.facts if domain in wanted]
         wanted.difference_update(self.facts)
@@ -120,7 +120,7 @@ class _Batch:
 
 
 @dataclass(slots=True, eq=False)
-class _Walk:
+class _PendingHosts:
     """One domain on its way from the MX answer to the addresses of its exchangers."""
 
     domain: str
@@ -171,20 +171,22 @@ class DomainFacts:
             concurrency=config.concurrency,
         )
         self._trust = ResolverTrust(self._client, config.canaries, guard=guard)
-        self._checker = DenialChecker(self._client, guard=guard, contradicted=self._trust.contradicted)
+        self._checker = DenialChecker(
+            self._client, guard=guard, on_contradiction=self._trust.record_contradiction
+        )
         self._hosts = HostCache(
             checker=self._checker, guard=guard, clock=clock, lifetime=config.lifetime, size=config.hosts
         )
-        self._wildcards = SuffixWildcards(self._client, nobody=secrets.token_hex(10), clock=clock)
-        self._asked: dict[str, list[_Batch]] = {}
-        self._late: set[asyncio.Task[None]] = set()
-        self._held: list[tuple[str, DomainRuling]] = []
+        self._wildcards = SuffixWildcards(self._client, absent_label=secrets.token_hex(10), clock=clock)
+        self._waiting: dict[str, list[_Batch]] = {}
+        self._late_tasks: set[asyncio.Task[None]] = set()
+        self._unpublished: list[tuple[str, DomainResolution]] = []
         self._publisher: asyncio.Task[None] | None = None
         self._zones = ZoneLimiter(
             checker=self._checker, limit=config.names_a_zone, start=self._ask, fail=self._fail
         )
 
-    async def look_at_canaries(self) -> bool:
+    async def check_canaries(self) -> bool:
         """Wait for the first look at the resolvers; returns whether one can be trusted."""
         return await self._trust.ready()
 
@@ -194,9 +196,9 @@ class DomainFacts:
         return len(self._client.nameservers), self._trust.distrusted
 
     @property
-    def under_way(self) -> int:
+    def in_flight(self) -> int:
         """How much is kept of lookups: domains asked about, their zones, facts to publish; 0 at rest."""
-        return len(self._asked) + len(self._zones) + len(self._held)
+        return len(self._waiting) + len(self._zones) + len(self._unpublished)
 
     async def addresses_of(self, name: str) -> DnsAnswer:
         """Ask for the IPv4 addresses of a name, and of nothing that is remembered here."""
@@ -209,7 +211,7 @@ class DomainFacts:
     @property
     def has_trusted_resolver(self) -> bool:
         """Whether there is a resolver whose canaries hold."""
-        return self._trust.holds
+        return self._trust.has_trusted_resolver
 
     async def lookup(
         self, domains: Sequence[str], *, patience_s: float | None = None, final: bool = True
@@ -228,13 +230,13 @@ class DomainFacts:
         wanted = tuple(dict.fromkeys(domains))
         known = await self._cache.get_or_claim(FactKind.DOMAIN, wanted)
         facts = self._decode(known.found)
-        elsewhere = [domain for domain in known.elsewhere if domain not in self._asked]
+        elsewhere = [domain for domain in known.elsewhere if domain not in self._waiting]
         others = facts.keys() | set(elsewhere)
         missing = [domain for domain in wanted if domain not in others]
         if missing:
             facts.update(await self._resolve(missing, patience_s))
         if elsewhere:
-            facts.update(await self._borrow(elsewhere, patience_s))
+            facts.update(await self._await_others(elsewhere, patience_s))
         if not final:
             facts = {domain: fact for domain, fact in facts.items() if fact.detail != NO_TRUSTED_RESOLVER}
         return {domain: facts[domain] for domain in wanted if domain in facts}
@@ -246,7 +248,7 @@ class DomainFacts:
         await self._trust.aclose()
         if self._publisher is not None:
             await self._publisher
-        await asyncio.gather(*self._late, return_exceptions=True)
+        await asyncio.gather(*self._late_tasks, return_exceptions=True)
 
     def _decode(self, found: Mapping[str, bytes]) -> dict[str, DomainFact]:
         """Return the facts that still hold."""
@@ -254,12 +256,12 @@ class DomainFacts:
         facts = ((domain, decode_domain(domain, data)) for domain, data in found.items())
         return {domain: fact for domain, fact in facts if fact is not None and fact.expires_at > now}
 
-    async def _borrow(self, domains: Sequence[str], patience_s: float | None) -> dict[str, DomainFact]:
+    async def _await_others(self, domains: Sequence[str], patience_s: float | None) -> dict[str, DomainFact]:
         """Wait for what others are looking up; look up here what does not come in time."""
         facts: dict[str, DomainFact] = {}
         left, quiet_s = list(domains), 0.0
-        for pause in chain(_BORROW_PAUSES, repeat(_BORROW_PAUSES[-1])):
-            if quiet_s >= _BORROW_SECONDS:
+        for pause in chain(_OTHERS_PAUSES, repeat(_OTHERS_PAUSES[-1])):
+            if quiet_s >= _OTHERS_SECONDS:
                 break
             await asyncio.sleep(pause)
             found = self._decode(await self._cache.get(FactKind.DOMAIN, left))
@@ -271,22 +273,22 @@ class DomainFacts:
         return facts | await self._resolve(left, patience_s)
 
     async def _resolve(self, missing: Sequence[str], patience_s: float | None) -> dict[str, DomainFact]:
-        """Ask DNS for what nobody asks for yet, wait for all of it and remember what was asked for here."""
+        """Ask DNS for what is not asked for yet, wait for all of it and remember what was asked for here."""
         if not await self._trust.ready():
             return {domain: self._fact(domain, _UNTRUSTED) for domain in missing}
         batch = _Batch(missing)
-        fresh = [domain for domain in missing if domain not in self._asked]
+        fresh = [domain for domain in missing if domain not in self._waiting]
         for domain in missing:
-            self._asked.setdefault(domain, []).append(batch)
+            self._waiting.setdefault(domain, []).append(batch)
         for domain in fresh:
-            self._begin(domain)
+            self._start(domain)
         unstored = set(fresh)
         await self._collect(batch, unstored, patience_s)
         in_time = dict(batch.facts)
         if unstored:
             task = asyncio.create_task(self._collect(batch, unstored, None))
-            self._late.add(task)
-            task.add_done_callback(self._late.discard)
+            self._late_tasks.add(task)
+            task.add_done_callback(self._late_tasks.discard)
         return in_time
 
     async def _collect(self, batch: _Batch, unstored: set[str], quiet_s: float | None) -> None:
@@ -298,14 +300,14 @@ class DomainFacts:
         """
         patience = float("inf") if quiet_s is None else quiet_s
         clock = self._client.clock
-        news, heard_at, complete = (0, 0), clock.now(), False
-        while not complete and (left := heard_at + patience - clock.now()) > 0:
+        news, news_at, complete = (0, 0), clock.now(), False
+        while not complete and (left := news_at + patience - clock.now()) > 0:
             complete = await batch.wait(min(_REMEMBER_SECONDS, left))
             known = news
             news = (len(batch.facts), self._zones.answered_before(batch.open))
             if news != known or self._client.is_backed_up:
-                heard_at = clock.now()
-            await self._remember(batch.take(unstored))
+                news_at = clock.now()
+            await self._remember(batch.pop_known(unstored))
 
     async def _remember(self, facts: Sequence[DomainFact]) -> None:
         facts = [fact for fact in facts if fact.expires_at > fact.learned_at]
@@ -318,129 +320,135 @@ class DomainFacts:
                 ],
             )
 
-    def _begin(self, domain: str) -> None:
-        ruling = rule_out(domain)
-        if ruling is None:
+    def _start(self, domain: str) -> None:
+        resolution = interpret_name(domain)
+        if resolution is None:
             self._zones.enter(domain)
         else:
-            self._settle(domain, ruling)
+            self._complete(domain, resolution)
 
     def _ask(self, domain: str) -> None:
-        self._checker.ask(domain, RecordType.MX, partial(self._take_mx, domain))
+        self._checker.ask(domain, RecordType.MX, partial(self._on_mx, domain))
 
-    def _take_mx(self, domain: str, answer: DnsAnswer) -> None:
-        chosen = rule_on_mx(answer)
-        if isinstance(chosen, DomainRuling):
-            self._settle(domain, chosen)
+    def _on_mx(self, domain: str, answer: DnsAnswer) -> None:
+        chosen = interpret_mx(answer)
+        if isinstance(chosen, DomainResolution):
+            self._complete(domain, chosen)
         elif not chosen:
-            self._hosts.find(domain, self._take_own_addresses)
+            self._hosts.find(domain, self._on_own_addresses)
         else:
-            walk = _Walk(domain, chosen, answer.ttl)
+            pending = _PendingHosts(domain, chosen, answer.ttl)
             if self._trust.is_active:
-                self._wildcards.find(domain, RecordType.MX, partial(self._take_suffix, walk))
+                self._wildcards.find(domain, RecordType.MX, partial(self._on_suffix_wildcard, pending))
             else:
-                walk.wildcard = frozenset()
+                pending.wildcard = frozenset()
             for _, host in chosen:
-                self._hosts.find(host, partial(self._take_host, walk))
+                self._hosts.find(host, partial(self._on_host, pending))
 
-    def _take_own_addresses(self, domain: str, addresses: HostAddresses) -> None:
-        """Settle a domain without MX; where it has an address, see first whether any name there has it."""
+    def _on_own_addresses(self, domain: str, addresses: HostAddresses) -> None:
+        """Complete a domain without MX; where it has an address, see first whether any name there has it."""
         if addresses.public:
             kind = RecordType.AAAA if ":" in addresses.public[0] else RecordType.A
-            self._wildcards.find(domain, kind, partial(self._take_wildcard, domain, addresses))
+            self._wildcards.find(domain, kind, partial(self._on_wildcard, domain, addresses))
         else:
-            self._settle(domain, rule_on_implicit(domain, addresses))
+            self._complete(domain, interpret_implicit_mx(domain, addresses))
 
-    def _take_wildcard(self, domain: str, own: HostAddresses, wildcard: frozenset[str]) -> None:
-        self._settle(domain, rule_on_implicit(domain, own, wildcard))
+    def _on_wildcard(self, domain: str, own: HostAddresses, wildcard: frozenset[str]) -> None:
+        self._complete(domain, interpret_implicit_mx(domain, own, wildcard))
 
-    def _take_suffix(self, walk: _Walk, wildcard: frozenset[str]) -> None:
-        walk.wildcard = wildcard
-        self._settle_walk(walk)
+    def _on_suffix_wildcard(self, pending: _PendingHosts, wildcard: frozenset[str]) -> None:
+        pending.wildcard = wildcard
+        self._complete_if_ready(pending)
 
-    def _take_host(self, walk: _Walk, host: str, addresses: HostAddresses) -> None:
-        walk.found[host] = addresses
-        self._settle_walk(walk)
+    def _on_host(self, pending: _PendingHosts, host: str, addresses: HostAddresses) -> None:
+        pending.found[host] = addresses
+        self._complete_if_ready(pending)
 
-    def _settle_walk(self, walk: _Walk) -> None:
-        if len(walk.found) < len(walk.chosen) or walk.wildcard is None:
+    def _complete_if_ready(self, pending: _PendingHosts) -> None:
+        if len(pending.found) < len(pending.chosen) or pending.wildcard is None:
             return
-        if is_wildcard(walk.domain, walk.wildcard, walk.found):
-            self._settle(walk.domain, _WILDCARD)
+        if is_wildcard(pending.domain, pending.wildcard, pending.found):
+            self._complete(pending.domain, _WILDCARD)
         else:
-            self._settle(walk.domain, rule_on_hosts(walk.chosen, walk.ttl, walk.found))
+            self._complete(pending.domain, interpret_exchangers(pending.chosen, pending.ttl, pending.found))
 
     def _fail(self, domain: str, answer: DnsAnswer) -> None:
-        self._settle(domain, DomainRuling(DomainState.NOT_FOUND, detail=answer.detail))
+        self._complete(domain, DomainResolution(DomainState.NOT_FOUND, detail=answer.detail))
 
-    def _settle(self, domain: str, ruling: DomainRuling) -> None:
-        """Hand the ruling out at once, or after one more look at the canaries where there are any."""
-        self._zones.leave(domain, exists=ruling.state not in _MAY_NOT_EXIST)
-        if domain in self._config.canaries and ruling.state is not DomainState.ROUTED:
-            ruling = DomainRuling(DomainState.UNAVAILABLE, detail="everybody knows that it takes mail")
+    def _complete(self, domain: str, resolution: DomainResolution) -> None:
+        """Publish the resolution at once, or after one more check of the canaries where there are any."""
+        self._zones.leave(domain, exists=resolution.state not in _MAY_NOT_EXIST)
+        if domain in self._config.canaries and resolution.state is not DomainState.ROUTED:
+            resolution = DomainResolution(
+                DomainState.UNAVAILABLE, detail="everybody knows that it takes mail"
+            )
         if not self._trust.is_active:
-            self._publish(domain, ruling)
+            self._publish(domain, resolution)
             return
-        self._held.append((domain, ruling))
+        self._unpublished.append((domain, resolution))
         if self._publisher is None:
-            self._publisher = asyncio.create_task(self._publish_held())
+            self._publisher = asyncio.create_task(self._publish_confirmed())
 
-    async def _publish_held(self) -> None:
+    async def _publish_confirmed(self) -> None:
         """Hand out what has been learned, as soon as the canaries have held since it was learned."""
-        while self._held:
-            held, self._held = self._held, []
-            states = {ruling.state for _, ruling in held}
+        while self._unpublished:
+            unpublished, self._unpublished = self._unpublished, []
+            states = {resolution.state for _, resolution in unpublished}
             failures = DomainState.UNAVAILABLE in states
             if await self._trust.confirm(denials=bool(states & _OUTCOMES.keys()), failures=failures):
-                for domain, ruling in held:
-                    self._publish(domain, self._counted(ruling))
+                for domain, resolution in unpublished:
+                    self._publish(domain, self._without_doubtful_denial(resolution))
                 await asyncio.sleep(_PUBLISH_BUSY_SECONDS if self._client.is_backed_up else _PUBLISH_SECONDS)
             else:
-                self._forget(held)
+                self._forget(unpublished)
         self._publisher = None
 
-    def _forget(self, held: Sequence[tuple[str, DomainRuling]]) -> None:
+    def _forget(self, unpublished: Sequence[tuple[str, DomainResolution]]) -> None:
         """Drop what a resolver said that cannot be trusted; ask another one where there is one."""
         self._hosts.clear()
         self._wildcards.clear()
-        for domain, _ in held:
-            if self._trust.holds:
-                self._begin(domain)
+        for domain, _ in unpublished:
+            if self._trust.has_trusted_resolver:
+                self._start(domain)
             else:
                 self._publish(domain, _UNTRUSTED)
 
-    def _counted(self, ruling: DomainRuling) -> DomainRuling:
-        """Return a ruling as far as it counts: not where it makes invalid what a doubtful resolver denied."""
-        invalid = ruling.state in _OUTCOMES and ruling.state is not DomainState.UNAVAILABLE
-        return _DOUBTFUL if invalid and not self._trust.denials_count else ruling
+    def _without_doubtful_denial(self, resolution: DomainResolution) -> DomainResolution:
+        """Return the resolution, but not one that makes invalid what a doubtful resolver denied."""
+        invalid = resolution.state in _OUTCOMES and resolution.state is not DomainState.UNAVAILABLE
+        return _DOUBTFUL if invalid and not self._trust.denials_believed else resolution
 
-    def _publish(self, domain: str, ruling: DomainRuling) -> None:
-        """Turn the ruling into a fact and hand it to everybody who waits for it."""
-        fact = self._fact(domain, ruling)
-        if ruling.state is DomainState.ROUTED and not ruling.implicit:
-            self._trust.saw_mail(domain)
-        for batch in self._asked.pop(domain, ()):
+    def _publish(self, domain: str, resolution: DomainResolution) -> None:
+        """Turn the resolution into a fact and hand it to every lookup that waits for it."""
+        fact = self._fact(domain, resolution)
+        if resolution.state is DomainState.ROUTED and not resolution.implicit:
+            self._trust.record_mail_domain(domain)
+        for batch in self._waiting.pop(domain, ()):
             batch.add(fact)
 
-    def _fact(self, domain: str, ruling: DomainRuling) -> DomainFact:
+    def _fact(self, domain: str, resolution: DomainResolution) -> DomainFact:
         now = self._clock()
-        outcome = _OUTCOMES.get(ruling.state, DnsOutcome.FOUND)
-        lifetime = 0.0 if ruling.detail == NO_TRUSTED_RESOLVER else self._config.lifetime(outcome, ruling.ttl)
+        outcome = _OUTCOMES.get(resolution.state, DnsOutcome.FOUND)
+        lifetime = (
+            0.0
+            if resolution.detail == NO_TRUSTED_RESOLVER
+            else self._config.lifetime(outcome, resolution.ttl)
+        )
         return DomainFact(
             domain,
-            ruling.state,
-            ruling.hosts,
-            self._key_of(tuple([host.name for host in ruling.hosts])) if ruling.hosts else "",
-            ruling.implicit,
-            ruling.detail,
+            resolution.state,
+            resolution.hosts,
+            self._key_of(tuple([host.name for host in resolution.hosts])) if resolution.hosts else "",
+            resolution.implicit,
+            resolution.detail,
             learned_at=now,
             expires_at=now + lifetime,
         )
 
 
-_WILDCARD = DomainRuling(DomainState.UNAVAILABLE, detail="its mail server is what any name there gets")
-_DOUBTFUL = DomainRuling(
+_WILDCARD = DomainResolution(DomainState.UNAVAILABLE, detail="its mail server is what any name there gets")
+_DOUBTFUL = DomainResolution(
     DomainState.UNAVAILABLE, detail="denied by a resolver that denies what everybody knows"
 )
-_UNTRUSTED = DomainRuling(DomainState.UNAVAILABLE, detail=NO_TRUSTED_RESOLVER)
+_UNTRUSTED = DomainResolution(DomainState.UNAVAILABLE, detail=NO_TRUSTED_RESOLVER)
 _MAY_NOT_EXIST = frozenset({DomainState.NOT_FOUND, DomainState.UNAVAILABLE})

@@ -1,4 +1,4 @@
-"""One look at a resolver: what it says about names everybody knows, and about names nobody has."""
+"""One check of a resolver: its answers about well-known names, and about names that do not exist."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from mailsift.pipeline.dns.rules import (
 from mailsift.pipeline.guard import AddressGuard
 from mailsift.pipeline.providers import public_suffixes
 
-_KINDS: Final = (RecordType.A, RecordType.MX, RecordType.AAAA)  # that names nobody has are asked for
+_RANDOM_TYPES: Final = (RecordType.A, RecordType.MX, RecordType.AAAA)  # asked for of random names
 
 
 @dataclass(slots=True)
@@ -31,8 +31,8 @@ class Examination:
     """What one round of canaries showed.
 
     Attributes:
-        faults: what the resolver said that cannot be, in words.
-        broken: what it said about a single canary domain that should not be, in words by domain.
+        faults: answers that cannot be true, in words.
+        broken: answers about a single canary domain that should not be, in words by domain.
         known: canary domains whose mail servers it knows.
         denied: random names it denies.
         has_ipv6: some mail server of a canary has an IPv6 address.
@@ -46,7 +46,7 @@ class Examination:
 
 
 class Examiner:
-    """Asks resolvers, trusted or not, what they have to say about domains.
+    """Asks resolvers, trusted or not, about domains.
 
     Args:
         client: asks.
@@ -60,40 +60,48 @@ class Examiner:
     async def examine(
         self, server: Nameserver, domains: Sequence[str], suffixes: Iterable[str] = ()
     ) -> Examination:
-        """Ask about domains everybody knows and random names, all side by side, then for their servers.
+        """Ask about well-known domains and random names, all side by side, then for their servers.
 
         Args:
             server: whom to ask.
             domains: that take mail.
             suffixes: under which random names are tried.
         """
-        names = [(f"{secrets.token_hex(10)}.{suffix}", kind) for suffix in suffixes for kind in _KINDS]
+        names = [
+            (f"{secrets.token_hex(10)}.{suffix}", record_type)
+            for suffix in suffixes
+            for record_type in _RANDOM_TYPES
+        ]
         questions = [(domain, RecordType.MX) for domain in domains] + names
         answers = await self._ask_all(server, questions)
-        seen = Examination()
-        for (name, kind), answer in zip(names, answers[len(domains) :], strict=True):
-            _judge_random(name, kind, answer, seen)
+        examination = Examination()
+        for (name, record_type), answer in zip(names, answers[len(domains) :], strict=True):
+            _check_random(name, record_type, answer, examination)
         hosts = {}
         for domain, answer in zip(domains, answers[: len(domains)], strict=True):
-            if host := _judge_exchangers(domain, answer, seen):
+            if host := _check_exchangers(domain, answer, examination):
                 hosts[domain] = host
-        await self._examine_hosts(server, hosts, seen)
-        return seen
+        await self._examine_hosts(server, hosts, examination)
+        return examination
 
-    async def _examine_hosts(self, server: Nameserver, hosts: Mapping[str, str], seen: Examination) -> None:
+    async def _examine_hosts(
+        self, server: Nameserver, hosts: Mapping[str, str], examination: Examination
+    ) -> None:
         """Ask for the addresses of the canaries' mail servers, by canary."""
         kinds = (RecordType.A, RecordType.AAAA)
-        a = await self._ask_all(server, [(host, kind) for kind in kinds for host in hosts.values()])
+        answers = await self._ask_all(
+            server, [(host, record_type) for record_type in kinds for host in hosts.values()]
+        )
         addresses: Counter[str] = Counter()
-        for (domain, host), answer in zip(hosts.items(), a[: len(hosts)], strict=True):
-            _judge_addresses(domain, host, answer, self._guard, seen)
+        for (domain, host), answer in zip(hosts.items(), answers[: len(hosts)], strict=True):
+            _check_addresses(domain, host, answer, self._guard, examination)
             addresses.update(set(answer.addresses))
         owners = {public_suffixes().privatesuffix(host) for host in hosts.values()}
-        if len(owners) > 1 and any(times == len(hosts) for times in addresses.values()):
-            seen.faults.append("one address for everybody")
-        seen.has_ipv6 = any(answer.addresses for answer in a[len(hosts) :])
+        if len(owners) > 1 and any(count == len(hosts) for count in addresses.values()):
+            examination.faults.append("one address for everybody")
+        examination.has_ipv6 = any(answer.addresses for answer in answers[len(hosts) :])
 
-    async def lost(self, server: Nameserver, domains: Sequence[str]) -> int:
+    async def count_denied(self, server: Nameserver, domains: Sequence[str]) -> int:
         """Return how many of some domains that took mail the resolver denies a mail server now."""
         answers = await self._ask_all(server, [(domain, RecordType.MX) for domain in domains])
         return sum(1 for answer in answers if answer.outcome in DENIALS or is_null_mx(answer))
@@ -103,46 +111,46 @@ class Examiner:
     ) -> list[DnsAnswer]:
         loop = asyncio.get_running_loop()
         answers: list[asyncio.Future[DnsAnswer]] = []
-        for name, kind in questions:
+        for name, record_type in questions:
             answer: asyncio.Future[DnsAnswer] = loop.create_future()
-            self._client.ask_server(server, name, kind, _setter(answer))
+            self._client.ask_server(server, name, record_type, _resolve_future(answer))
             answers.append(answer)
         return list(await asyncio.gather(*answers))
 
 
-def _setter(answer: asyncio.Future[DnsAnswer]) -> Callable[[DnsAnswer], None]:
-    def arrived(found: DnsAnswer) -> None:
-        if not answer.done():  # nobody waits any more
+def _resolve_future(answer: asyncio.Future[DnsAnswer]) -> Callable[[DnsAnswer], None]:
+    def set_answer(found: DnsAnswer) -> None:
+        if not answer.done():  # no longer awaited
             answer.set_result(found)
 
-    return arrived
+    return set_answer
 
 
-def _judge_random(name: str, kind: RecordType, answer: DnsAnswer, seen: Examination) -> None:
-    """A name nobody has must be denied, by the zone above it; some resolvers have no IPv6 for anybody."""
+def _check_random(name: str, record_type: RecordType, answer: DnsAnswer, examination: Examination) -> None:
+    """A name that does not exist must be denied, by the zone above it; some resolvers have no IPv6 at all."""
     if answer.outcome is DnsOutcome.NO_NAME and has_zone(answer):
-        seen.denied += 1
+        examination.denied += 1
     elif answer.outcome is DnsOutcome.FOUND or (
-        answer.outcome is not DnsOutcome.FAILED and kind is not RecordType.AAAA
+        answer.outcome is not DnsOutcome.FAILED and record_type is not RecordType.AAAA
     ):
-        seen.faults.append(f"{name} should not exist")
+        examination.faults.append(f"{name} should not exist")
 
 
-def _judge_exchangers(domain: str, answer: DnsAnswer, seen: Examination) -> str:
-    """A domain everybody knows must have mail servers; returns the first one."""
+def _check_exchangers(domain: str, answer: DnsAnswer, examination: Examination) -> str:
+    """A well-known domain must have mail servers; returns the first one."""
     hosts = usable_exchangers(answer.exchangers)
     if hosts:
         return hosts[0][1]
     if answer.outcome is not DnsOutcome.FAILED or is_null_mx(answer):
-        seen.broken[domain] = f"{domain} should take mail"
+        examination.broken[domain] = f"{domain} should take mail"
     return ""
 
 
-def _judge_addresses(
-    domain: str, host: str, answer: DnsAnswer, guard: AddressGuard, seen: Examination
+def _check_addresses(
+    domain: str, host: str, answer: DnsAnswer, guard: AddressGuard, examination: Examination
 ) -> None:
-    """A mail server everybody knows must have a public address."""
+    """A well-known mail server must have a public address."""
     if answer.addresses and all(guard.allows(address) for address in answer.addresses):
-        seen.known.add(domain)
+        examination.known.add(domain)
     elif answer.outcome is not DnsOutcome.FAILED:
-        seen.broken[domain] = f"{host} should have a public address"
+        examination.broken[domain] = f"{host} should have a public address"

@@ -28,7 +28,7 @@ _ERRORS: Final = {
     aiodns.error.ARES_ECONNREFUSED: DnsAnswer(DnsOutcome.FAILED, detail="no resolver answers"),
     aiodns.error.ARES_EBADRESP: DnsAnswer(DnsOutcome.FAILED, detail="malformed answer"),
 }
-UNHEARD: Final = frozenset({"timeout", "no resolver answers", "malformed answer", "resolver error"})
+NO_ANSWER_DETAILS: Final = frozenset({"timeout", "no resolver answers", "malformed answer", "resolver error"})
 """Details of failures that are no answer of the resolver's."""
 
 _OTHER_ERROR: Final = DnsAnswer(DnsOutcome.FAILED, detail="resolver error")

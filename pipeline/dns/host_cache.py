@@ -8,13 +8,13 @@ from functools import partial
 
 from mailsift.pipeline.clock import Clock
 from mailsift.pipeline.dns.denials import DenialChecker
-from mailsift.pipeline.dns.rules import DnsAnswer, DnsOutcome, HostAddresses, RecordType, rule_on_addresses
+from mailsift.pipeline.dns.rules import DnsAnswer, DnsOutcome, HostAddresses, RecordType, interpret_addresses
 from mailsift.pipeline.guard import AddressGuard
 
 Lifetime = Callable[[DnsOutcome, float], float]
 """Tells how many seconds an answer may be reused, from its outcome and the TTL it came with."""
 
-Found = Callable[[str, HostAddresses], None]
+HostCallback = Callable[[str, HostAddresses], None]
 """Is told a host's name and its addresses."""
 
 
@@ -44,34 +44,34 @@ class HostCache:
         self._lifetime = lifetime
         self._size = size
         self._known: OrderedDict[str, tuple[float, HostAddresses]] = OrderedDict()
-        self._asked: dict[str, list[Found]] = {}
+        self._callbacks: dict[str, list[HostCallback]] = {}
 
-    def find(self, host: str, found: Found) -> None:
-        """Call `found` with the host's addresses: at once when remembered, else when DNS has answered."""
+    def find(self, host: str, callback: HostCallback) -> None:
+        """Call `callback` with the host's addresses: at once when remembered, else when DNS has answered."""
         known = self._known.get(host)
         if known is not None and known[0] > self._clock():
             self._known.move_to_end(host)
-            found(host, known[1])
-        elif host in self._asked:
-            self._asked[host].append(found)
+            callback(host, known[1])
+        elif host in self._callbacks:
+            self._callbacks[host].append(callback)
         else:
-            self._asked[host] = [found]
-            self._checker.ask(host, RecordType.A, partial(self._rule, host, None))
+            self._callbacks[host] = [callback]
+            self._checker.ask(host, RecordType.A, partial(self._on_answer, host, None))
 
     def clear(self) -> None:
         """Forget all addresses; who waits for some goes on waiting."""
         self._known.clear()
 
-    def _rule(self, host: str, before: DnsAnswer | None, answer: DnsAnswer) -> None:
+    def _on_answer(self, host: str, before: DnsAnswer | None, answer: DnsAnswer) -> None:
         """Settle the host by its A answer, or ask for AAAA and settle by both."""
         a, aaaa = (answer, None) if before is None else (before, answer)
-        addresses = rule_on_addresses(a, aaaa, self._guard)
+        addresses = interpret_addresses(a, aaaa, self._guard)
         if addresses is None:
-            self._checker.ask(host, RecordType.AAAA, partial(self._rule, host, a))
+            self._checker.ask(host, RecordType.AAAA, partial(self._on_answer, host, a))
             return
         expires_at = self._clock() + self._lifetime(addresses.outcome, addresses.ttl)
         self._known[host] = (expires_at, addresses)
         if len(self._known) > self._size:
             self._known.popitem(last=False)
-        for found in self._asked.pop(host):
-            found(host, addresses)
+        for callback in self._callbacks.pop(host):
+            callback(host, addresses)

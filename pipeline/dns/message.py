@@ -74,14 +74,14 @@ def encode_question(name: str, record_type: RecordType) -> bytes:
         raise ValueError("a label is too long") from None
 
 
-def mix_case(question: bytes, noise: bytes) -> bytes:
-    """Return the question with the case of its letters as the noise says: bits a forger has to guess as well.
+def mix_case(question: bytes, entropy: bytes) -> bytes:
+    """Return the question with its letters in random case: bits a forger has to guess as well.
 
     Args:
         question: from `encode_question`.
-        noise: random octets, as many as the question has.
+        entropy: random octets, as many as the question has.
     """
-    flips = int.from_bytes(question.translate(_CASE_BITS), "big") & int.from_bytes(noise, "big")
+    flips = int.from_bytes(question.translate(_CASE_BITS), "big") & int.from_bytes(entropy, "big")
     return (int.from_bytes(question, "big") ^ flips).to_bytes(len(question), "big")
 
 
@@ -97,7 +97,7 @@ def is_truncated(reply: bytes) -> bool:
     return bool(reply[2] & 0x02)
 
 
-def dislikes_edns(reply: bytes) -> bool:
+def refuses_edns(reply: bytes) -> bool:
     """Tell whether a server did not understand the question, perhaps for its EDNS (RFC 6891 section 7)."""
     return reply[3] & 0x0F in {1, 4}
 
@@ -117,14 +117,14 @@ def read_reply(reply: bytes, question: bytes, record_type: RecordType) -> DnsAns
     if rcode not in {0, _NXDOMAIN}:
         return DnsAnswer(DnsOutcome.FAILED, detail=_RCODES.get(rcode, f"RCODE {rcode}"))
     answers = reply[6] << 8 | reply[7]
-    at = HEADER + len(question)
+    offset = HEADER + len(question)
     if answers and not rcode:
-        plain = _read_plain(reply, at, answers, record_type)
+        plain = _read_plain(reply, offset, answers, record_type)
         if plain is not None:
             return plain
     name, _ = read_name(question, 0)
-    records, at = _read_records(reply, at, answers)
-    zone = _read_zone(reply, at, reply[8] << 8 | reply[9])
+    records, offset = _read_records(reply, offset, answers)
+    zone = _read_zone(reply, offset, reply[8] << 8 | reply[9])
     return answer_from(name, record_type, records, exists=rcode == 0, zone=zone)
 
 
@@ -163,69 +163,69 @@ def _found(record_type: RecordType, values: Iterable[Any], ttl: float) -> DnsAns
     return DnsAnswer(DnsOutcome.FOUND, (), tuple(values), ttl)
 
 
-def _read_plain(reply: bytes, at: int, count: int, record_type: RecordType) -> DnsAnswer | None:
+def _read_plain(reply: bytes, offset: int, count: int, record_type: RecordType) -> DnsAnswer | None:
     """Read an answer section whose records all belong to the asked name and type; None for any other."""
     code, ttls, values = _TYPE_CODES[record_type], [], []
     read = _READERS[code]
     for _ in range(count):
-        owner, kind, record_class, seconds, size = _PLAIN_RECORD.unpack_from(reply, at)
+        owner, kind, record_class, seconds, size = _PLAIN_RECORD.unpack_from(reply, offset)
         if owner != _OWNER_ASKED or kind != code or record_class != _IN_CODE:
             return None
-        at += _PLAIN_RECORD.size
-        values.append(read(reply, at, size))
+        offset += _PLAIN_RECORD.size
+        values.append(read(reply, offset, size))
         ttls.append(seconds)
-        at += size
-    if at > len(reply):
+        offset += size
+    if offset > len(reply):
         raise ValueError("a record runs over the end")
     return _found(record_type, values, min(ttls))
 
 
-def _read_records(reply: bytes, at: int, count: int) -> tuple[list[ResourceRecord], int]:
+def _read_records(reply: bytes, offset: int, count: int) -> tuple[list[ResourceRecord], int]:
     """Read a section; returns what it says in class IN that anybody asks for, and where it ends."""
     records = []
     for _ in range(count):
-        owner, at = read_name(reply, at)
-        kind, record_class, seconds, size = _RECORD.unpack_from(reply, at)
-        at += _RECORD.size
+        owner, offset = read_name(reply, offset)
+        kind, record_class, seconds, size = _RECORD.unpack_from(reply, offset)
+        offset += _RECORD.size
         if record_class == _IN_CODE and kind in _READERS:
-            records.append(ResourceRecord(owner, kind, seconds, _READERS[kind](reply, at, size)))
-        at += size
-        if at > len(reply):
+            records.append(ResourceRecord(owner, kind, seconds, _READERS[kind](reply, offset, size)))
+        offset += size
+        if offset > len(reply):
             raise ValueError("a record runs over the end")
-    return records, at
+    return records, offset
 
 
-def _read_zone(reply: bytes, at: int, count: int) -> str | None:
+def _read_zone(reply: bytes, offset: int, count: int) -> str | None:
     """Return the owner of the SOA that comes with a denial (RFC 2308 section 2), in lower case."""
     for _ in range(count):
-        owner, at = read_name(reply, at)
-        kind, record_class, _, size = _RECORD.unpack_from(reply, at)
+        owner, offset = read_name(reply, offset)
+        kind, record_class, _, size = _RECORD.unpack_from(reply, offset)
         if kind == _SOA and record_class == _IN_CODE:
             return owner
-        at += _RECORD.size + size
+        offset += _RECORD.size + size
     return None
 
 
-def _read_mx(reply: bytes, at: int, _size: int) -> Value:
-    return reply[at] << 8 | reply[at + 1], read_name(reply, at + 2)[0]
+def _read_mx(reply: bytes, offset: int, _size: int) -> Value:
+    return reply[offset] << 8 | reply[offset + 1], read_name(reply, offset + 2)[0]
 
 
-def _read_a(reply: bytes, at: int, size: int) -> Value:
-    return socket.inet_ntoa(reply[at : at + size])
+def _read_a(reply: bytes, offset: int, size: int) -> Value:
+    return socket.inet_ntoa(reply[offset : offset + size])
 
 
-def _read_aaaa(reply: bytes, at: int, size: int) -> Value:
-    return socket.inet_ntop(socket.AF_INET6, reply[at : at + size])
+def _read_aaaa(reply: bytes, offset: int, size: int) -> Value:
+    return socket.inet_ntop(socket.AF_INET6, reply[offset : offset + size])
 
 
-def _read_alias(reply: bytes, at: int, _size: int) -> Value:
-    return read_name(reply, at)[0]
+def _read_alias(reply: bytes, offset: int, _size: int) -> Value:
+    return read_name(reply, offset)[0]
 
 
 _READERS: Final = {1: _read_a, 15: _read_mx, 28: _read_aaaa, _CNAME: _read_alias}
 
 
-def read_name(message: bytes, at: int) -> tuple[str, int]:
+def read_name(message: bytes, offset: int) -> tuple[str, int]:
     """Return the name that begins at an offset, in lower case without the final dot, and the offset after it.
 
     A dot inside a label comes as a backslash and a dot, which makes it no host name; octets beyond ASCII come
@@ -235,18 +235,18 @@ def read_name(message: bytes, at: int) -> tuple[str, int]:
         ValueError: compression that does not lead backwards.
         IndexError: the name runs over the end.
     """
-    labels, end, lowest = [], 0, at
-    while size := message[at]:
+    labels, end, lowest = [], 0, offset
+    while size := message[offset]:
         if size < 64:
-            labels.append(message[at + 1 : at + 1 + size])
-            at += 1 + size
+            labels.append(message[offset + 1 : offset + 1 + size])
+            offset += 1 + size
             continue
-        target = (size & 0x3F) << 8 | message[at + 1]
+        target = (size & 0x3F) << 8 | message[offset + 1]
         if size < 0xC0 or target >= lowest:
             raise ValueError("bad compression")
-        end = end or at + 2
-        at = lowest = target
+        end = end or offset + 2
+        offset = lowest = target
     name = b".".join(labels)
     if name.count(b".") >= max(len(labels), 1):
         name = b".".join([label.replace(b".", b"\\.") for label in labels])
-    return name.lower().decode("latin-1"), end or at + 1
+    return name.lower().decode("latin-1"), end or offset + 1

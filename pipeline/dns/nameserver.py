@@ -33,14 +33,14 @@ _ONLY_PLAIN: Final = 3  # questions that were answered without EDNS only, before
 _OTHER_CASE: Final = 3  # replies that spell the name their own way before we stop to mix case
 
 
-class Noise:
-    """Unpredictable octets, fetched in pieces that are worth a system call."""
+class EntropyPool:
+    """Random octets, fetched in pieces that are worth a system call."""
 
     def __init__(self) -> None:
         self._pool = b""
         self._at = 0
 
-    def take(self, count: int) -> bytes:
+    def read(self, count: int) -> bytes:
         """Return so many octets; none is used twice."""
         at, end = self._at, self._at + count
         if end > len(self._pool):
@@ -61,10 +61,10 @@ class Query:
         server: the resolver it was sent to last.
         tries: how often it has been sent.
         sent_at, ends_at: when it was sent last, and when it fails for good.
-        ways: sockets and message ids it may be answered on.
+        sent_on: sockets and message ids it may be answered on.
         failure: the last refusal it met, "" when there was only silence.
-        doubtful: something came back with its id that is no reply to it.
-        respelt: ... but would be one if the case of letters did not matter.
+        is_mismatched: something came back with its id that is no reply to it.
+        case_changed: ... but would be one if the case of letters did not matter.
     """
 
     # Most never change; as attributes of the class they cost a question nothing.
@@ -74,8 +74,8 @@ class Query:
     sent_at: float = 0.0
     ends_at: float = 0.0
     failure: str = ""
-    doubtful: bool = False
-    respelt: bool = False
+    is_mismatched: bool = False
+    case_changed: bool = False
 
     def __init__(
         self,
@@ -91,13 +91,13 @@ class Query:
         self.done = done
         self.only = only
         self.confirms = confirms
-        self.ways: list[tuple[UdpSocket, int]] = []
+        self.sent_on: list[tuple[UdpSocket, int]] = []
 
     def withdraw(self) -> None:
         """Forget where it may be answered."""
-        for through, number in self.ways:
-            through.pending.pop(number, None)
-        self.ways.clear()
+        for udp, number in self.sent_on:
+            udp.pending.pop(number, None)
+        self.sent_on.clear()
 
 
 class UdpSocket:
@@ -107,7 +107,7 @@ class UdpSocket:
         pending: what has been asked through it, by message id.
     """
 
-    def __init__(self, family: int, address: tuple[str, int], born: float) -> None:
+    def __init__(self, family: int, address: tuple[str, int], opened_at: float) -> None:
         """Open it.
 
         Raises:
@@ -115,7 +115,7 @@ class UdpSocket:
         """
         self.pending: dict[int, Query] = {}
         self.asked = 0
-        self.born = born
+        self.opened_at = opened_at
         self.socket = socket.socket(family, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
         try:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BUFFER)
@@ -124,14 +124,14 @@ class UdpSocket:
             self.socket.close()
             raise
 
-    def is_worn(self, now: float) -> bool:
+    def is_expired(self, now: float) -> bool:
         """Tell whether its source port has been in use for long enough."""
-        return self.asked >= QUESTIONS_A_SOCKET or now - self.born >= _SECONDS_A_SOCKET
+        return self.asked >= QUESTIONS_A_SOCKET or now - self.opened_at >= _SECONDS_A_SOCKET
 
-    def free_number(self, noise: Noise) -> bytes:
+    def free_number(self, entropy: EntropyPool) -> bytes:
         """Return an unpredictable message id that is not in use here."""
         while True:
-            number = noise.take(2)
+            number = entropy.read(2)
             if (number[0] << 8 | number[1]) not in self.pending:
                 return number
 
@@ -143,28 +143,28 @@ class Nameserver:
     Attributes:
         label: "host:port" or "[v6]:port".
         address: what sockets connect to.
-        trusted: its canaries hold, or it has none; nobody else asks it while they do not.
-        denials_count: what it denies may make something invalid, as far as we know.
+        trusted: its canaries hold, or it has none; otherwise only checks ask it.
+        denials_believed: what it denies may make something invalid, as far as we know.
         answered: it has answered something since its canaries were looked at.
-        strikes: questions in a row without a reply.
+        unanswered: questions in a row without a reply.
         has_ipv6: it gives IPv6 addresses to those who have them, as far as we know.
-        edns: it has answered a question with EDNS; None = nobody knows, False = it wants none.
-        keeps_case: it repeats the question as it was spelt; None = nobody knows yet.
+        edns: it has answered a question with EDNS; None = not known, False = it wants none.
+        keeps_case: it repeats the question as it was spelt; None = not known yet.
     """
 
     label: str
     family: int
     address: tuple[str, int]
     trusted: bool = True
-    denials_count: bool = True
+    denials_believed: bool = True
     answered: bool = False
     has_ipv6: bool = True
     edns: bool | None = None
     keeps_case: bool | None = None
     _sockets: list[UdpSocket] = field(default_factory=list)
-    worn: list[UdpSocket] = field(default_factory=list)
+    retired: list[UdpSocket] = field(default_factory=list)
     _round_trip: float = 0.0
-    strikes: int = 0
+    unanswered: int = 0
     _down_s: float = _DOWN_S
     _down_until: float = 0.0
     _other_case: int = 0
@@ -178,20 +178,20 @@ class Nameserver:
 
     def is_down(self, now: float) -> bool:
         """Tell whether it has been silent so often that others are better asked first."""
-        return self.strikes >= _DOWN_AFTER and now < self._down_until
+        return self.unanswered >= _DOWN_AFTER and now < self._down_until
 
     def count_reply(self, seconds: float) -> None:
         """Take note of a reply, and of how long it took."""
         self.answered = True
         known = self._round_trip or seconds
         self._round_trip = known + (seconds - known) * _SMOOTHING
-        if self.strikes:
-            self.strikes, self._down_s = 0, _DOWN_S
+        if self.unanswered:
+            self.unanswered, self._down_s = 0, _DOWN_S
 
-    def count_silence(self, now: float) -> None:
+    def count_unanswered(self, now: float) -> None:
         """Take note that a question got no reply in time. After a rest one more is enough to rest again."""
-        self.strikes += 1
-        if self.strikes >= _DOWN_AFTER and now >= self._down_until:
+        self.unanswered += 1
+        if self.unanswered >= _DOWN_AFTER and now >= self._down_until:
             self._down_until = now + self._down_s
             self._down_s = min(2 * self._down_s, _DOWN_MAX_S)
 
@@ -212,19 +212,19 @@ class Nameserver:
         if self._other_case >= _OTHER_CASE and self.keeps_case is None:
             self.keeps_case = False
 
-    def pick_socket(self, noise: Noise, now: float, watch: Callable[[UdpSocket], None]) -> UdpSocket:
+    def pick_socket(self, entropy: EntropyPool, now: float, watch: Callable[[UdpSocket], None]) -> UdpSocket:
         """Return one of its sockets at random; `watch` is told about new ones.
 
         Raises:
             OSError: there is none and none can be opened.
         """
-        at = noise.take(1)[0] % _SOCKETS
+        at = entropy.read(1)[0] % _SOCKETS
         if at >= len(self._sockets):
             return self._open(now, watch)
         chosen = self._sockets[at]
-        if not chosen.is_worn(now):
+        if not chosen.is_expired(now):
             return chosen
-        self.worn.append(self._sockets.pop(at))
+        self.retired.append(self._sockets.pop(at))
         return self._open(now, watch)
 
     def _open(self, now: float, watch: Callable[[UdpSocket], None]) -> UdpSocket:
@@ -233,17 +233,17 @@ class Nameserver:
         watch(fresh)
         return fresh
 
-    def take_idle(self) -> list[UdpSocket]:
+    def pop_idle_sockets(self) -> list[UdpSocket]:
         """Return the worn sockets nothing is expected from any more; they are the caller's to close."""
-        idle = [worn for worn in self.worn if not worn.pending]
-        self.worn = [worn for worn in self.worn if worn.pending]
+        idle = [retired for retired in self.retired if not retired.pending]
+        self.retired = [retired for retired in self.retired if retired.pending]
         return idle
 
-    def take_all(self) -> Iterator[UdpSocket]:
+    def pop_all_sockets(self) -> Iterator[UdpSocket]:
         """Return every socket; they are the caller's to close."""
         yield from self._sockets
-        yield from self.worn
-        self._sockets, self.worn = [], []
+        yield from self.retired
+        self._sockets, self.retired = [], []
 
 
 def parse_nameservers(servers: Sequence[str]) -> list[tuple[str, int, tuple[str, int]]]:

@@ -79,7 +79,7 @@ class HostAddresses(NamedTuple):
     detail: str = ""
 
 
-class DomainRuling(NamedTuple):
+class DomainResolution(NamedTuple):
     """What DNS says about a domain, before it becomes a fact with a time.
 
     Attributes:
@@ -112,7 +112,7 @@ def is_host_name(name: str) -> bool:
     return len(name) <= 253 and _HOST_NAME.fullmatch(name) is not None
 
 
-def rule_out(domain: str) -> DomainRuling | None:
+def interpret_name(domain: str) -> DomainResolution | None:
     """Judge a domain by its spelling alone; None when DNS has to be asked.
 
     A name beyond the limits of RFC 1035 section 2.3.4 cannot exist. Any other oddity (control bytes, say) is
@@ -121,27 +121,27 @@ def rule_out(domain: str) -> DomainRuling | None:
     if is_host_name(domain):
         return None
     if _WITHIN_DNS_LIMITS.fullmatch(domain):
-        return DomainRuling(DomainState.UNAVAILABLE, detail="not a host name")
-    return DomainRuling(DomainState.NOT_FOUND, detail="not a possible domain name")
+        return DomainResolution(DomainState.UNAVAILABLE, detail="not a host name")
+    return DomainResolution(DomainState.NOT_FOUND, detail="not a possible domain name")
 
 
-def rule_on_mx(answer: DnsAnswer) -> DomainRuling | Exchangers:
-    """Judge the answer to the MX question: a ruling, or the exchangers whose addresses decide.
+def interpret_mx(answer: DnsAnswer) -> DomainResolution | Exchangers:
+    """Judge the answer to the MX question: a resolution, or the exchangers whose addresses decide.
 
     No exchangers at all means that the domain's own addresses decide.
     """
     if answer.outcome is DnsOutcome.FAILED:
-        return DomainRuling(DomainState.UNAVAILABLE, detail=answer.detail)
+        return DomainResolution(DomainState.UNAVAILABLE, detail=answer.detail)
     if answer.outcome is DnsOutcome.NO_NAME:
-        return DomainRuling(DomainState.NOT_FOUND, detail=answer.detail)
+        return DomainResolution(DomainState.NOT_FOUND, detail=answer.detail)
     if answer.outcome is DnsOutcome.NO_DATA:
         return ()
     chosen = usable_exchangers(answer.exchangers)
     if chosen:
         return chosen
     if any(name for _, name in answer.exchangers):
-        return DomainRuling(DomainState.UNROUTABLE, ttl=answer.ttl, detail="MX is not a host name")
-    return DomainRuling(DomainState.NULL_MX, ttl=answer.ttl, detail="MX 0 .")
+        return DomainResolution(DomainState.UNROUTABLE, ttl=answer.ttl, detail="MX is not a host name")
+    return DomainResolution(DomainState.NULL_MX, ttl=answer.ttl, detail="MX 0 .")
 
 
 @lru_cache(maxsize=8192)
@@ -167,31 +167,35 @@ def _exchanger(name: str) -> str:
     return host if is_host_name(host) and not _NUMERIC.fullmatch(host.rpartition(".")[2]) else ""
 
 
-def rule_on_implicit(domain: str, found: HostAddresses, wildcard: Collection[str] = ()) -> DomainRuling:
+def interpret_implicit_mx(
+    domain: str, found: HostAddresses, wildcard: Collection[str] = ()
+) -> DomainResolution:
     """Judge a domain without MX by its own addresses (RFC 5321 section 5.1).
 
     Args:
         domain: its name.
         found: its addresses.
-        wildcard: the addresses of a name nobody has under the same suffix, where there are any: they are no
-            route, as the suffix gives them to everybody.
+        wildcard: the addresses of a name that does not exist under the same suffix, where there are any: they
+            are no route, as the suffix gives them to every name.
     """
     if wildcard and found.public and set(found.public) <= set(wildcard):
-        return DomainRuling(DomainState.UNAVAILABLE, detail="its address is what any name there gets")
+        return DomainResolution(DomainState.UNAVAILABLE, detail="its address is what any name there gets")
     if found.public:
-        return DomainRuling(
+        return DomainResolution(
             DomainState.ROUTED, (MxHost(domain, 0, found.public),), implicit=True, ttl=found.ttl
         )
     if found.outcome is DnsOutcome.FOUND:
-        return DomainRuling(
+        return DomainResolution(
             DomainState.UNROUTABLE, ttl=found.ttl, detail="no MX and only non-public addresses"
         )
     if found.outcome is DnsOutcome.FAILED:
-        return DomainRuling(DomainState.UNAVAILABLE, detail=found.detail)
-    return DomainRuling(DomainState.NO_MAIL_SERVER, detail="no MX and no address")
+        return DomainResolution(DomainState.UNAVAILABLE, detail=found.detail)
+    return DomainResolution(DomainState.NO_MAIL_SERVER, detail="no MX and no address")
 
 
-def rule_on_hosts(chosen: Exchangers, ttl: float, found: Mapping[str, HostAddresses]) -> DomainRuling:
+def interpret_exchangers(
+    chosen: Exchangers, ttl: float, found: Mapping[str, HostAddresses]
+) -> DomainResolution:
     """Judge the addresses of a domain's exchangers.
 
     One public address is enough for a route. Without any, a host whose own lookup failed leaves the domain
@@ -199,7 +203,7 @@ def rule_on_hosts(chosen: Exchangers, ttl: float, found: Mapping[str, HostAddres
     there is no mail server.
 
     Args:
-        chosen: as `rule_on_mx` returned it, at least one.
+        chosen: as `interpret_mx` returned it, at least one.
         ttl: seconds the MX answer may be reused.
         found: the addresses by name, one entry for each chosen name.
     """
@@ -209,12 +213,12 @@ def rule_on_hosts(chosen: Exchangers, ttl: float, found: Mapping[str, HostAddres
     if hosts:
         # A route with a hole is worth asking about again soon.
         shortest = 0.0 if failed else min([ttl, *(a.ttl for a in answers if a.outcome is DnsOutcome.FOUND)])
-        return DomainRuling(DomainState.ROUTED, hosts, ttl=shortest)
+        return DomainResolution(DomainState.ROUTED, hosts, ttl=shortest)
     if failed:
-        return DomainRuling(DomainState.UNAVAILABLE, detail=f"address of the MX: {failed.detail}")
+        return DomainResolution(DomainState.UNAVAILABLE, detail=f"address of the MX: {failed.detail}")
     if any(answer.outcome is DnsOutcome.FOUND for answer in answers):
-        return DomainRuling(DomainState.UNROUTABLE, ttl=ttl, detail="MX only at non-public addresses")
-    return DomainRuling(DomainState.NO_MAIL_SERVER, detail="no MX host has an address")
+        return DomainResolution(DomainState.UNROUTABLE, ttl=ttl, detail="MX only at non-public addresses")
+    return DomainResolution(DomainState.NO_MAIL_SERVER, detail="no MX host has an address")
 
 
 @lru_cache(maxsize=8192)
@@ -224,7 +228,7 @@ def _route(chosen: Exchangers, addresses: tuple[tuple[str, ...], ...]) -> tuple[
     return tuple([MxHost(name, rank, public) for (rank, name), public in pairs if public])
 
 
-def rule_on_addresses(a: DnsAnswer, aaaa: DnsAnswer | None, guard: AddressGuard) -> HostAddresses | None:
+def interpret_addresses(a: DnsAnswer, aaaa: DnsAnswer | None, guard: AddressGuard) -> HostAddresses | None:
     """Judge a host's addresses; None when the AAAA question has to be asked as well.
 
     IPv4 alone is enough when one of its addresses is public: that saves every second question, and a mail

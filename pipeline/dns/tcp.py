@@ -16,18 +16,18 @@ from mailsift.pipeline.dns.rules import DnsAnswer, DnsOutcome, RecordType
 _QUESTIONS: Final = 10_000
 """After so many questions a connection is left for a new one."""
 
-_LOST: Final = DnsAnswer(DnsOutcome.FAILED, detail="no resolver answers over TCP")
-_MANGLED: Final = DnsAnswer(DnsOutcome.FAILED, detail="malformed answer")
+_CONNECTION_LOST: Final = DnsAnswer(DnsOutcome.FAILED, detail="no resolver answers over TCP")
+_MALFORMED_ANSWER: Final = DnsAnswer(DnsOutcome.FAILED, detail="malformed answer")
 
 
 @dataclass(slots=True)
-class _Asked:
+class _PendingQuestion:
     """A question on a connection; `again` when the connection before it was lost."""
 
     question: bytes
     record_type: RecordType
     done: Callable[[DnsAnswer], None]
-    again: bool = False
+    is_retry: bool = False
 
 
 class TcpClient:
@@ -48,7 +48,7 @@ class TcpClient:
 
     def ask(self, question: bytes, record_type: RecordType, done: Callable[[DnsAnswer], None]) -> None:
         """Ask a question (`message.encode_question`); `done` gets the answer, or a failure."""
-        self._send(_Asked(question, record_type, done))
+        self._send(_PendingQuestion(question, record_type, done))
 
     async def aclose(self) -> None:
         """Close the connection; what is open fails."""
@@ -59,17 +59,17 @@ class TcpClient:
         if self._connection is not None:
             self._connection.close()
 
-    def _send(self, asked: _Asked) -> None:
+    def _send(self, pending: _PendingQuestion) -> None:
         if self._closed:
-            self._loop.call_soon(asked.done, _LOST)
+            self._loop.call_soon(pending.done, _CONNECTION_LOST)
             return
         connection = self._connection
         if connection is None or connection.is_over or connection.sent >= _QUESTIONS:
-            connection = self._connection = _Connection(self._lose)
+            connection = self._connection = _Connection(self._retry_lost)
             task = self._loop.create_task(self._open(connection))
             self._opening.add(task)
             task.add_done_callback(self._opening.discard)
-        connection.send(asked)
+        connection.send(pending)
 
     async def _open(self, connection: _Connection) -> None:
         try:
@@ -77,38 +77,38 @@ class TcpClient:
         except OSError:
             connection.connection_lost(None)
 
-    def _lose(self, left: list[_Asked]) -> None:
+    def _retry_lost(self, unanswered: list[_PendingQuestion]) -> None:
         """Ask on a new connection what a lost one has not answered: a server may close one that was idle."""
-        for asked in left:
-            if asked.again or self._closed:
-                asked.done(_LOST)
+        for pending in unanswered:
+            if pending.is_retry or self._closed:
+                pending.done(_CONNECTION_LOST)
             else:
-                asked.again = True
-                self._send(asked)
+                pending.is_retry = True
+                self._send(pending)
 
 
 class _Connection(asyncio.Protocol):
     """One connection: questions out in one write a turn, replies in any order."""
 
-    def __init__(self, lose: Callable[[list[_Asked]], None]) -> None:
+    def __init__(self, on_lost: Callable[[list[_PendingQuestion]], None]) -> None:
         self.sent = 0
         self.is_over = False
-        self._lose = lose
-        self._pending: dict[int, _Asked] = {}
+        self._on_lost = on_lost
+        self._pending: dict[int, _PendingQuestion] = {}
         self._outbox: list[bytes] = []
         self._buffer = b""
         self._transport: asyncio.Transport | None = None
-        self._flushing: asyncio.Handle | None = None
+        self._flush_handle: asyncio.Handle | None = None
 
-    def send(self, asked: _Asked) -> None:
+    def send(self, pending: _PendingQuestion) -> None:
         """Send a question now, or when the connection is there."""
         number = self.sent  # fewer than there are ids
         self.sent += 1
-        self._pending[number] = asked
-        packet = message.pack_query(number.to_bytes(2, "big"), asked.question, edns=False)
+        self._pending[number] = pending
+        packet = message.pack_query(number.to_bytes(2, "big"), pending.question, edns=False)
         self._outbox.append(len(packet).to_bytes(2, "big") + packet)
-        if self._transport is not None and self._flushing is None:
-            self._flushing = asyncio.get_running_loop().call_soon(self._flush)
+        if self._transport is not None and self._flush_handle is None:
+            self._flush_handle = asyncio.get_running_loop().call_soon(self._flush)
 
     def close(self) -> None:
         """Close it, if it is open."""
@@ -127,31 +127,31 @@ class _Connection(asyncio.Protocol):
             end := 2 + int.from_bytes(self._buffer[:2], "big")
         ):
             reply, self._buffer = self._buffer[2:end], self._buffer[end:]
-            self._take_reply(reply)
+            self._match_reply(reply)
 
     @override
     def connection_lost(self, exc: Exception | None) -> None:
         self.is_over = True
-        left = list(self._pending.values())
+        unanswered = list(self._pending.values())
         self._pending.clear()
-        self._lose(left)
+        self._on_lost(unanswered)
 
     def _flush(self) -> None:
-        self._flushing = None
+        self._flush_handle = None
         if self._transport is not None:
             self._transport.write(b"".join(self._outbox))
             self._outbox.clear()
 
-    def _take_reply(self, reply: bytes) -> None:
-        asked = self._pending.pop(int.from_bytes(reply[:2], "big"), None)
-        if asked is None:
+    def _match_reply(self, reply: bytes) -> None:
+        pending = self._pending.pop(int.from_bytes(reply[:2], "big"), None)
+        if pending is None:
             return
-        end = message.HEADER + len(asked.question)
-        if reply[message.HEADER : end].lower() != asked.question.lower():
-            asked.done(_MANGLED)
+        end = message.HEADER + len(pending.question)
+        if reply[message.HEADER : end].lower() != pending.question.lower():
+            pending.done(_MALFORMED_ANSWER)
             return
         try:
-            answer = message.read_reply(reply, asked.question, asked.record_type)
+            answer = message.read_reply(reply, pending.question, pending.record_type)
         except MALFORMED:
-            answer = _MANGLED
-        asked.done(answer)
+            answer = _MALFORMED_ANSWER
+        pending.done(answer)

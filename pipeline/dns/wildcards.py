@@ -11,65 +11,65 @@ from mailsift.pipeline.dns.client import DnsClient
 from mailsift.pipeline.dns.rules import DnsAnswer, RecordType
 from mailsift.pipeline.providers import public_suffixes
 
-_SECONDS: Final = 300.0  # that nobody gets anything is believed
-_WILDCARD_SECONDS: Final = 30.0  # and that somebody does, which may be a resolver's passing fault
-_OWN: Final = "@"  # stands for the name itself in the names of its servers
+_SECONDS: Final = 300.0  # to believe that such a name gets nothing
+_WILDCARD_SECONDS: Final = 30.0  # and that it gets something, which may be a resolver's passing fault
+_OWN_NAME: Final = "@"  # stands for the name itself in the names of its servers
 
-Found = Callable[[frozenset[str]], None]
-"""Is told the names of the servers, or the addresses, that a name nobody has gets."""
+WildcardCallback = Callable[[frozenset[str]], None]
+"""Called with the names of the servers, or the addresses, that a name which does not exist gets."""
 
 
 class SuffixWildcards:
-    """Asks for a name nobody has under the suffix of a domain, once in five minutes and type.
+    """Asks for a name that does not exist under the suffix of a domain, once in five minutes and type.
 
     Args:
         client: asks.
-        nobody: a label nobody has.
+        absent_label: a label that does not exist.
         clock: epoch seconds.
     """
 
-    def __init__(self, client: DnsClient, *, nobody: str, clock: Clock) -> None:
+    def __init__(self, client: DnsClient, *, absent_label: str, clock: Clock) -> None:
         self._client = client
-        self._nobody = nobody
+        self._absent_label = absent_label
         self._clock = clock
         self._known: dict[tuple[str, RecordType], tuple[float, frozenset[str]]] = {}
-        self._asked: dict[tuple[str, RecordType], list[Found]] = {}
+        self._callbacks: dict[tuple[str, RecordType], list[WildcardCallback]] = {}
 
-    def find(self, domain: str, record_type: RecordType, found: Found) -> None:
-        """Tell `found` what any name beside the domain gets: nothing, nearly always, and where DNS fails."""
+    def find(self, domain: str, record_type: RecordType, callback: WildcardCallback) -> None:
+        """Pass `callback` what any name beside the domain gets: nothing as a rule, and where DNS fails."""
         suffix = public_suffixes().publicsuffix(domain) or ""
         key = suffix, record_type
         known = self._known.get(key)
         if known is not None and known[0] > self._clock():
-            found(known[1])
-        elif key in self._asked:
-            self._asked[key].append(found)
+            callback(known[1])
+        elif key in self._callbacks:
+            self._callbacks[key].append(callback)
         else:
-            self._asked[key] = [found]
-            name = f"{self._nobody}.{suffix}".rstrip(".")
-            self._client.ask(name, record_type, partial(self._take_answer, key, name), soon=True)
+            self._callbacks[key] = [callback]
+            name = f"{self._absent_label}.{suffix}".rstrip(".")
+            self._client.ask(name, record_type, partial(self._on_answer, key, name), soon=True)
 
     def clear(self) -> None:
-        """Forget what was heard; who waits goes on waiting."""
+        """Forget all answers; who waits goes on waiting."""
         self._known.clear()
 
-    def _take_answer(self, key: tuple[str, RecordType], name: str, answer: DnsAnswer) -> None:
-        hosts = relative(name, (host for _, host in answer.exchangers))
+    def _on_answer(self, key: tuple[str, RecordType], name: str, answer: DnsAnswer) -> None:
+        hosts = relative_names(name, (host for _, host in answer.exchangers))
         wildcard = hosts | frozenset(answer.addresses)
         seconds = _WILDCARD_SECONDS if wildcard else _SECONDS
         self._known[key] = self._clock() + seconds, wildcard
-        for found in self._asked.pop(key):
-            found(wildcard)
+        for callback in self._callbacks.pop(key):
+            callback(wildcard)
 
 
 def is_wildcard(domain: str, wildcard: Collection[str], hosts: Iterable[str]) -> bool:
     """Tell whether a domain's servers, by name, are those that any name beside it gets."""
-    return bool(wildcard) and relative(domain, hosts) <= set(wildcard)
+    return bool(wildcard) and relative_names(domain, hosts) <= set(wildcard)
 
 
-def relative(domain: str, hosts: Iterable[str]) -> frozenset[str]:
+def relative_names(domain: str, hosts: Iterable[str]) -> frozenset[str]:
     """Return the names of servers, with what a domain of its own would have in place of its name."""
     return frozenset(
-        host.lower().removesuffix(domain) + _OWN if host.lower().endswith(domain) else host.lower()
+        host.lower().removesuffix(domain) + _OWN_NAME if host.lower().endswith(domain) else host.lower()
         for host in hosts
     )

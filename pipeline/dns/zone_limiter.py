@@ -22,7 +22,7 @@ class _Zone:
     waiting: deque[str] = field(default_factory=deque)
     asked: bool = False  # the registrable domain itself has been asked for
     denied: DnsAnswer | None = None  # ... and does not exist
-    inhabited: bool = False  # a name below it exists, so that it cannot be gone
+    has_names: bool = False  # a name below it exists, so that it cannot be gone
 
 
 class ZoneLimiter:
@@ -52,8 +52,8 @@ class ZoneLimiter:
         self._start = start
         self._fail = fail
         self._zones: dict[str, _Zone] = {}
-        self._inside: dict[str, _Zone] = {}
-        self._outside: dict[str, _Zone] = {}
+        self._in_flight: dict[str, _Zone] = {}
+        self._waiting: dict[str, _Zone] = {}
 
     def __len__(self) -> int:
         return len(self._zones)
@@ -66,53 +66,53 @@ class ZoneLimiter:
             return
         zone = self._zones.setdefault(above, _Zone(above))
         if zone.running < self._limit and zone.denied is None:
-            self._run(zone, domain)
+            self._start_name(zone, domain)
             return
         zone.waiting.append(domain)
-        self._outside[domain] = zone
+        self._waiting[domain] = zone
         if not zone.asked:
             zone.asked = True
-            self._checker.ask(zone.name, RecordType.MX, partial(self._take_answer, zone))
+            self._checker.ask(zone.name, RecordType.MX, partial(self._on_answer, zone))
 
     def leave(self, domain: str, *, exists: bool) -> None:
         """Take note that a name has been answered, and whether it exists."""
-        zone = self._inside.pop(domain, None)
+        zone = self._in_flight.pop(domain, None)
         if zone is None:
             return
         zone.running -= 1
         zone.answered += 1
         if exists:
-            zone.inhabited, zone.denied = True, None
-        self._go_on(zone)
+            zone.has_names, zone.denied = True, None
+        self._start_waiting(zone)
 
     def answered_before(self, domains: Iterable[str]) -> int:
         """Return how many names have been answered where some of these still wait for their turn.
 
         As long as that changes, their turn comes nearer.
         """
-        zones = {self._outside[domain] for domain in domains if domain in self._outside}
+        zones = {self._waiting[domain] for domain in domains if domain in self._waiting}
         return sum(zone.answered for zone in zones)
 
-    def _run(self, zone: _Zone, domain: str) -> None:
-        self._outside.pop(domain, None)
+    def _start_name(self, zone: _Zone, domain: str) -> None:
+        self._waiting.pop(domain, None)
         zone.running += 1
-        self._inside[domain] = zone
+        self._in_flight[domain] = zone
         self._start(domain)
 
-    def _take_answer(self, zone: _Zone, answer: DnsAnswer) -> None:
-        if answer.outcome is DnsOutcome.NO_NAME and not zone.inhabited:
+    def _on_answer(self, zone: _Zone, answer: DnsAnswer) -> None:
+        if answer.outcome is DnsOutcome.NO_NAME and not zone.has_names:
             zone.denied = answer
-            self._go_on(zone)
+            self._start_waiting(zone)
 
-    def _go_on(self, zone: _Zone) -> None:
+    def _start_waiting(self, zone: _Zone) -> None:
         """Start what may be started, or fail it all."""
         if zone.denied is None:
             while zone.waiting and zone.running < self._limit:
-                self._run(zone, zone.waiting.popleft())
+                self._start_name(zone, zone.waiting.popleft())
         elif not zone.running:
             while zone.waiting:
                 domain = zone.waiting.popleft()
-                del self._outside[domain]
+                del self._waiting[domain]
                 self._fail(domain, zone.denied)
         if not zone.running and not zone.waiting:
             self._zones.pop(zone.name, None)

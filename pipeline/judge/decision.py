@@ -12,7 +12,7 @@ BANDS = {Status.VALID: (60, 100), Status.RISKY: (20, 59), Status.INVALID: (0, 19
 """Lowest and highest score of each status."""
 
 _ROLE = -5
-_LIKELY_SLIP = -10
+_LIKELY_TYPO = -10
 _LOOK_ALIKE = -10
 _DEFAULT_POLICY = VerdictPolicy()
 
@@ -58,7 +58,7 @@ def _adjustments(evidence: Evidence) -> Iterator[tuple[str, int]]:
     if evidence.look_alike:
         yield "look_alike", _LOOK_ALIKE
     elif evidence.suggested_domain:
-        yield "likely_slip", _LIKELY_SLIP
+        yield "likely_slip", _LIKELY_TYPO
 
 
 def _suggestion(evidence: Evidence, row: VerdictRow) -> str:

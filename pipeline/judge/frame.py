@@ -30,7 +30,7 @@ class Findings:
     policy: VerdictPolicy = field(default_factory=VerdictPolicy)
 
 
-_EVIDENCE = (
+_EVIDENCE_COLUMNS = (
     "rule",
     "role",
     "free",
@@ -61,15 +61,15 @@ def judge_frame(frame: pl.DataFrame, findings: Findings, *, evidence: bool) -> p
     Returns:
         `n`, `rows`, the 13 fields, `evidence`, `provider` and `unwanted`, in the frame's order.
     """
-    distinct = frame.select(_EVIDENCE).unique()
+    distinct = frame.select(_EVIDENCE_COLUMNS).unique()
     verdicts = pl.DataFrame(
         [astuple(judge(_evidence(findings.mode, row), findings.policy)) for row in distinct.iter_rows()],
-        schema={f"v_{name}": kind for name, kind in VERDICTS.items()},
+        schema={f"v_{name}": dtype for name, dtype in VERDICTS.items()},
         orient="row",
     )
     judged = frame.join(
         pl.concat([distinct, verdicts], how="horizontal"),
-        on=_EVIDENCE,
+        on=_EVIDENCE_COLUMNS,
         how="left",
         maintain_order="left",
     )
@@ -85,8 +85,8 @@ def judge_frame(frame: pl.DataFrame, findings: Findings, *, evidence: bool) -> p
 
 
 def _evidence(mode: Mode, row: tuple[Any, ...]) -> Evidence:
-    rule, role, free, disposable, suggested, unknown_suffix, look_alike, *probed = row
-    state, unverifiable, edge, catch_all, answer, code, blanket, sent, unwanted = probed
+    rule, role, free, disposable, suggested, unknown_suffix, look_alike, *probe_columns = row
+    state, unverifiable, edge, catch_all, answer, code, blanket, sent, unwanted = probe_columns
     return Evidence(
         mode=mode,
         syntax_rule=rule,
@@ -121,21 +121,21 @@ def _suggestion() -> pl.Expr:
 
 
 def _provider(findings: Findings) -> pl.Expr:
-    known = {domain: fact.provider for domain, fact in findings.domains.items() if fact.provider}
-    return pl.col("domain").replace_strict(known, default="", return_dtype=pl.String).alias("provider")
+    providers = {domain: fact.provider for domain, fact in findings.domains.items() if fact.provider}
+    return pl.col("domain").replace_strict(providers, default="", return_dtype=pl.String).alias("provider")
 
 
 def _facts_as_json(judged: pl.DataFrame, findings: Findings) -> pl.Series:
     """Return one JSON object a row: the facts, and the parts that make the score."""
-    rows = judged.select("address", "domain", *_EVIDENCE).iter_rows()
+    rows = judged.select("address", "domain", *_EVIDENCE_COLUMNS).iter_rows()
     return pl.Series(
         "evidence",
-        [_one_as_json(address, domain, row, findings) for address, domain, *row in rows],
+        [_row_facts_json(address, domain, row, findings) for address, domain, *row in rows],
         pl.String,
     )
 
 
-def _one_as_json(address: str, domain: str, row: list[Any], findings: Findings) -> str:
+def _row_facts_json(address: str, domain: str, row: list[Any], findings: Findings) -> str:
     evidence = _evidence(findings.mode, tuple(row))
     facts = {
         "mode": findings.mode.value,

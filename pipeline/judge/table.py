@@ -49,7 +49,7 @@ def _syntax_is_broken(evidence: Evidence, _: VerdictPolicy) -> bool:
 
 
 def _domain_is(state: DomainState) -> Condition:
-    """Hold when DNS said this."""
+    """Hold when DNS gave the domain this state."""
     return lambda evidence, _: evidence.domain is state
 
 
@@ -58,7 +58,7 @@ def _domain_has_no_answer(evidence: Evidence, _: VerdictPolicy) -> bool:
 
 
 def _mode_is(mode: Mode) -> Condition:
-    """Hold when nobody asked to look further than this."""
+    """Hold when this is the mode."""
     return lambda evidence, _: evidence.mode is mode
 
 
@@ -70,11 +70,11 @@ def _disposable_and_unwanted(evidence: Evidence, policy: VerdictPolicy) -> bool:
     return evidence.disposable and policy.disposable_invalid
 
 
-def _nobody_looked_up_an_odd_suffix(evidence: Evidence, _: VerdictPolicy) -> bool:
+def _unknown_suffix_without_dns(evidence: Evidence, _: VerdictPolicy) -> bool:
     return evidence.unknown_suffix and evidence.mode is Mode.FAST  # in the other modes DNS says what exists
 
 
-def _answers_mean_nothing(evidence: Evidence, _: VerdictPolicy) -> bool:
+def _provider_is_unverifiable(evidence: Evidence, _: VerdictPolicy) -> bool:
     return evidence.unverifiable
 
 
@@ -98,7 +98,7 @@ def _refuses_everybody(evidence: Evidence, _: VerdictPolicy) -> bool:
     return evidence.blanket and evidence.answer in {Answer.NOT_FOUND, Answer.DISABLED, Answer.FULL}
 
 
-def _came_back(answer: Answer) -> Condition:
+def _bounced_with(answer: Answer) -> Condition:
     """Hold when a message that was really sent came back with this about the mailbox."""
     return lambda evidence, _: evidence.sent and evidence.answer is answer
 
@@ -107,12 +107,12 @@ def _was_delivered(evidence: Evidence, _: VerdictPolicy) -> bool:
     return evidence.sent and evidence.answer is Answer.ACCEPTED
 
 
-def _is_left_alone(evidence: Evidence, _: VerdictPolicy) -> bool:
+def _is_suppressed_and_unasked(evidence: Evidence, _: VerdictPolicy) -> bool:
     return bool(evidence.unwanted) and evidence.answer is Answer.NOT_ASKED
 
 
 def _about_this_mailbox(answer: Answer) -> Condition:
-    """Hold when the answer is not given to everybody, by a provider whose answers mean something."""
+    """Hold when not every recipient gets the answer, at a provider whose answers mean something."""
     return lambda evidence, _: (
         evidence.answer is answer and not evidence.blanket and not evidence.unverifiable
     )
@@ -147,9 +147,9 @@ ROWS = (
          "The domain declares that it takes no mail.", _SPELLING),
     _Row("unroutable",            _R.UNROUTABLE,         _INVALID, 3,  _domain_is(DomainState.UNROUTABLE),
          "The domain's mail servers have no public address.", _SPELLING),
-    _Row("came_back_not_found",   _R.MAILBOX_NOT_FOUND,  _INVALID, 5,  _came_back(Answer.NOT_FOUND),
+    _Row("came_back_not_found",   _R.MAILBOX_NOT_FOUND,  _INVALID, 5,  _bounced_with(Answer.NOT_FOUND),
          "A message that was sent to this mailbox came back: it does not exist.", _REMOVE),
-    _Row("came_back_disabled",    _R.MAILBOX_DISABLED,   _INVALID, 10, _came_back(Answer.DISABLED),
+    _Row("came_back_disabled",    _R.MAILBOX_DISABLED,   _INVALID, 10, _bounced_with(Answer.DISABLED),
          "A message that was sent to this mailbox came back: it is closed.", _REMOVE),
     _Row("mailbox_not_found",     _R.MAILBOX_NOT_FOUND,  _INVALID, 5,  _about_this_mailbox(Answer.NOT_FOUND),
          "The mail server says that the mailbox does not exist.", _REMOVE),
@@ -164,7 +164,7 @@ ROWS = (
     _Row("delivered",             _R.DELIVERABLE,        _VALID,   95, _was_delivered,
          "A message that was sent to this mailbox arrived.", _NONE),
 
-    _Row("unknown_suffix",        _R.UNKNOWN_SUFFIX,     _RISKY,   25, _nobody_looked_up_an_odd_suffix,
+    _Row("unknown_suffix",        _R.UNKNOWN_SUFFIX,     _RISKY,   25, _unknown_suffix_without_dns,
          "As far as is known there is no such top-level domain; DNS was not asked.", _SPELLING),
     _Row("passed_fast",           _R.PASSED,             _VALID,   60, _mode_is(Mode.FAST),
          "The syntax is good; neither the domain nor the mailbox was looked up.", _NONE),
@@ -172,7 +172,7 @@ ROWS = (
          "DNS gave no answer about the domain.", _LATER),
     _Row("passed_medium",         _R.PASSED,             _VALID,   75, _mode_is(Mode.MEDIUM),
          "The syntax is good and the domain has a mail server; the mailbox was not looked up.", _NONE),
-    _Row("unverifiable_provider", _R.UNVERIFIABLE,       _RISKY,   50, _answers_mean_nothing,
+    _Row("unverifiable_provider", _R.UNVERIFIABLE,       _RISKY,   50, _provider_is_unverifiable,
          "The provider answers alike whether or not a mailbox exists.", _CONFIRM),
     _Row("mailbox_full",          _R.MAILBOX_FULL,       _RISKY,   58, _about_this_mailbox(Answer.FULL),
          "The mailbox exists but is full.", _LATER),
@@ -197,7 +197,7 @@ ROWS = (
     _Row("doubted",               _R.DEFERRED,           _RISKY,   45, _answer_is(Answer.DOUBTED),
          "The mail server began to refuse almost everybody or contradicts itself, so it was not believed.",
          _LATER),
-    _Row("unwanted",              _R.NOT_ASKED,          _RISKY,   42, _is_left_alone,
+    _Row("unwanted",              _R.NOT_ASKED,          _RISKY,   42, _is_suppressed_and_unasked,
          "The account may not send to this address, so its mail server was not asked.", ""),
     _Row("opted_out",             _R.NOT_ASKED,          _RISKY,   42, _answer_is(Answer.OPTED_OUT),
          "The domain does not want its mail server to be asked about mailboxes.", _CONFIRM),

@@ -80,16 +80,16 @@ class TierPolicy:
         return asdict(self)
 
     @classmethod
-    def parse(cls, given: Mapping[str, Any]) -> TierPolicy:
+    def parse(cls, written: Mapping[str, Any]) -> TierPolicy:
         """Return what somebody has written; what it does not say is the default.
 
         Raises:
             ValueError: a member or value is none.
         """
-        strange = set(given) - {field.name for field in fields(cls)}
-        if strange:
-            raise ValueError(f"there is no `{min(strange)}`")
-        return cls.read(given)
+        unknown_names = set(written) - {field.name for field in fields(cls)}
+        if unknown_names:
+            raise ValueError(f"there is no `{min(unknown_names)}`")
+        return cls.read(written)
 
     @classmethod
     def read(cls, stored: Mapping[str, Any]) -> TierPolicy:
@@ -99,9 +99,9 @@ class TierPolicy:
             ValueError: a value is none.
         """
         names = {field.name for field in fields(cls)}
-        found = {name: value for name, value in stored.items() if name in names}
-        score = int(found.pop("minimum_score", 0))
-        return cls(**{name: Tier(value) for name, value in found.items()}, minimum_score=score)
+        known = {name: value for name, value in stored.items() if name in names}
+        score = int(known.pop("minimum_score", 0))
+        return cls(**{name: Tier(value) for name, value in known.items()}, minimum_score=score)
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +152,7 @@ TIER_FIELDS: Final = (
 )
 """What a tier is read off."""
 
-_MEANT: Final = "Did you mean "
+_SUGGESTION_START: Final = "Did you mean "
 _STRICTEST_FIRST: Final = (_REMOVE, _REVIEW)
 
 
@@ -163,56 +163,60 @@ def reason_of(row: Mapping[str, Any], policy: TierPolicy) -> str:
         row: TIER_FIELDS; `unwanted` may be missing.
         policy: what is wanted.
     """
-    shown = {
+    values = {
         "unwanted": "",
         **row,
-        "meant": _MEANT in row["suggestion"],
+        "meant": _SUGGESTION_START in row["suggestion"],
         "low_score": row["score"] < policy.minimum_score,
     }
-    return next((rule.name for rule, _ in _by_strictness(policy) if shown[rule.field] in rule.values), "")
+    return next(
+        (rule.name for rule, _ in _rules_by_strictness(policy) if values[rule.field] in rule.values), ""
+    )
 
 
 def tier_of(row: Mapping[str, Any], policy: TierPolicy) -> Tier:
     """Return the tier of a result; arguments as for `reason_of`."""
     reason = reason_of(row, policy)
-    return _tier_by(policy, reason) if reason else _SEND
+    return _tier_for_rule(policy, reason) if reason else _SEND
 
 
 def reason_expression(policy: TierPolicy, prefix: str = "") -> pl.Expr:
     """Return `reason_of` for a frame whose columns are TIER_FIELDS behind a prefix."""
-    return _chain([(_holds(rule, policy, prefix), rule.name) for rule, _ in _by_strictness(policy)], "")
+    return _first_match(
+        [(_condition(rule, policy, prefix), rule.name) for rule, _ in _rules_by_strictness(policy)], ""
+    )
 
 
 @lru_cache(maxsize=256)  # to make it takes longer than to read a small list by it
 def tier_expression(policy: TierPolicy, prefix: str = "") -> pl.Expr:
     """Return `tier_of` for a frame whose columns are TIER_FIELDS behind a prefix."""
-    rules = [(_holds(rule, policy, prefix), tier.value) for rule, tier in _by_strictness(policy)]
-    return _chain(rules, _SEND.value)
+    rules = [(_condition(rule, policy, prefix), tier.value) for rule, tier in _rules_by_strictness(policy)]
+    return _first_match(rules, _SEND.value)
 
 
-def _by_strictness(policy: TierPolicy) -> Iterator[tuple[TierRule, Tier]]:
+def _rules_by_strictness(policy: TierPolicy) -> Iterator[tuple[TierRule, Tier]]:
     """Yield the rules that speak against sending, the strictest first."""
     for tier in _STRICTEST_FIRST:
-        yield from ((rule, tier) for rule in RULES if _tier_by(policy, rule.name) is tier)
+        yield from ((rule, tier) for rule in RULES if _tier_for_rule(policy, rule.name) is tier)
 
 
-def _tier_by(policy: TierPolicy, name: str) -> Tier:
+def _tier_for_rule(policy: TierPolicy, name: str) -> Tier:
     tier: Tier = _REMOVE if name == "invalid" else getattr(policy, name)
     return tier
 
 
-def _holds(rule: TierRule, policy: TierPolicy, prefix: str) -> pl.Expr:
+def _condition(rule: TierRule, policy: TierPolicy, prefix: str) -> pl.Expr:
     if rule.field == "meant":
-        return pl.col(f"{prefix}suggestion").str.contains(_MEANT, literal=True)
+        return pl.col(f"{prefix}suggestion").str.contains(_SUGGESTION_START, literal=True)
     if rule.field == "low_score":
         return pl.col(f"{prefix}score") < policy.minimum_score
     column = pl.col(prefix + rule.field)
     return column if rule.values == {_YES} else column.is_in(sorted(map(str, rule.values)))
 
 
-def _chain(rules: Collection[tuple[pl.Expr, str]], otherwise: str) -> pl.Expr:
+def _first_match(rules: Collection[tuple[pl.Expr, str]], otherwise: str) -> pl.Expr:
     """Return the value of the first condition that holds."""
-    made = pl.lit(otherwise)
+    expression = pl.lit(otherwise)
     for condition, value in reversed([*rules]):
-        made = pl.when(condition).then(pl.lit(value)).otherwise(made)
-    return made
+        expression = pl.when(condition).then(pl.lit(value)).otherwise(expression)
+    return expression

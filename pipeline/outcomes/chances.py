@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from mailsift.pipeline.outcomes.shares import wilson
 
 FEWEST: Final = 100
-"""Nothing is said of a result of which fewer outcomes are known."""
+"""A result with fewer known outcomes has no chance."""
 _WEIGHT: Final = 20.0
 """A wider group counts like so many outcomes of the narrower one."""
 _BINS: Final = 10
@@ -65,7 +65,7 @@ class Chances:
     """
 
     def __init__(self, own: Tallies, others: Tallies) -> None:
-        self._own, self._others = _groups(own), _groups(others)
+        self._own, self._others = _sum_by_group(own), _sum_by_group(others)
 
     def of(self, cell: Cell) -> Chance | None:
         """Return the chance of an address; None where fewer than FEWEST outcomes are known of its result."""
@@ -93,7 +93,7 @@ class Chances:
         return Chance(mean, *wilson(mean * strength, strength), n)
 
 
-def _groups(tallies: Tallies) -> defaultdict[tuple[object, ...], SentTally]:
+def _sum_by_group(tallies: Tallies) -> defaultdict[tuple[object, ...], SentTally]:
     found: defaultdict[tuple[object, ...], SentTally] = defaultdict(lambda: SentTally(0, 0))
     for cell, tally in tallies.items():
         names = (cell.result, cell.provider, cell.score)
@@ -117,7 +117,7 @@ class Calibration:
     """How chances held.
 
     Attributes:
-        error: the expected calibration error: how far said and arrived lie apart, weighted by n.
+        error: the expected calibration error: how far `said` and `arrived` lie apart, weighted by n.
         n: outcomes it was measured on, none of which the chances rest on.
         bins: the diagram's points, rising.
     """

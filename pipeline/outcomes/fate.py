@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Final
 
 from mailsift.pipeline.facts import Answer
-from mailsift.pipeline.outcomes.history import ARRIVED, DAY, GONE, told_at
+from mailsift.pipeline.outcomes.history import ARRIVED, DAY, GONE, counts_from
 from mailsift.pipeline.outcomes.outcome import Outcome, OutcomeKind
 
 WINDOW_DAYS: Final = 90
@@ -15,7 +15,7 @@ WINDOW_DAYS: Final = 90
 _LATE_SECONDS: Final = (
     5 * DAY
 )  # a server that took a message may try to pass it on for so long (RFC 5321 4.5.4.1)
-_LATER: Final = frozenset({Answer.TEMPORARY, Answer.GREYLISTED, Answer.RATE_LIMITED})
+_TEMPORARY_ANSWERS: Final = frozenset({Answer.TEMPORARY, Answer.GREYLISTED, Answer.RATE_LIMITED})
 
 
 class Fate(StrEnum):
@@ -37,25 +37,31 @@ def fates(judged_at: Sequence[float], outcomes: Iterable[Outcome]) -> list[Fate 
         judged_at: epoch seconds of the verdicts, rising.
         outcomes: of the address, in any order.
     """
-    told = [(told_at(one), fate) for one in sorted(outcomes, key=told_at) if (fate := _fate(one))]
-    found: list[Fate | None] = []
-    for place, begin in enumerate(judged_at):
-        end = judged_at[place + 1] if place + 1 < len(judged_at) else float("inf")
+    timed = [
+        (counts_from(entry), fate) for entry in sorted(outcomes, key=counts_from) if (fate := _fate(entry))
+    ]
+    result: list[Fate | None] = []
+    for index, begin in enumerate(judged_at):
+        end = judged_at[index + 1] if index + 1 < len(judged_at) else float("inf")
         end = min(end, begin + WINDOW_DAYS * DAY)
-        first = next((at for at, _ in told if begin <= at < end), None)
+        first = next((at for at, _ in timed if begin <= at < end), None)
         if first is None:
-            found.append(None)
+            result.append(None)
             continue
-        spoken = [one for one in told if first <= one[0] <= first + _LATE_SECONDS]
-        found.append(spoken[-1][1])
-        told = [one for one in told if one[0] > spoken[-1][0]]
-    return found
+        deciding = [entry for entry in timed if first <= entry[0] <= first + _LATE_SECONDS]
+        result.append(deciding[-1][1])
+        timed = [entry for entry in timed if entry[0] > deciding[-1][0]]
+    return result
 
 
 def _fate(outcome: Outcome) -> Fate | None:
     if outcome.kind in ARRIVED:
         return Fate.DELIVERED
-    said = outcome.diagnosis
-    if outcome.kind is not OutcomeKind.BOUNCED or said.answer in _LATER or said.was_never_sent:
+    diagnosis = outcome.diagnosis
+    if (
+        outcome.kind is not OutcomeKind.BOUNCED
+        or diagnosis.answer in _TEMPORARY_ANSWERS
+        or diagnosis.was_never_sent
+    ):
         return None
-    return Fate.GONE if said.answer in GONE else Fate.REFUSED
+    return Fate.GONE if diagnosis.answer in GONE else Fate.REFUSED

@@ -86,20 +86,20 @@ def mailbox_fact(
         within: seconds; what is older shows nothing, whatever the policy says; None = the policy decides.
     """
     youngest = 0.0 if within is None else now - within
-    for outcome in sorted(outcomes, key=told_at, reverse=True):
-        answer = _shown_by(outcome)
+    for outcome in sorted(outcomes, key=counts_from, reverse=True):
+        answer = _answer_of(outcome)
         if answer is None:
             continue
         expires = outcome.happened_at + policy.seconds(outcome)
         if answer is Answer.UNCLEAR or expires <= now or outcome.happened_at <= youngest:
             return None
-        said = outcome.diagnosis
+        diagnosis = outcome.diagnosis
         return SentFact(
             answer=answer,
-            smtp_code=said.smtp_code,
-            enhanced=said.enhanced,
-            text=said.text,
-            rule=said.rule or outcome.kind.value,
+            smtp_code=diagnosis.smtp_code,
+            enhanced=diagnosis.enhanced,
+            text=diagnosis.text,
+            rule=diagnosis.rule or outcome.kind.value,
             host=outcome.origin,
             asked_at=outcome.happened_at,
             expires_at=expires,
@@ -108,7 +108,7 @@ def mailbox_fact(
     return None
 
 
-def told_at(outcome: Outcome) -> float:
+def counts_from(outcome: Outcome) -> float:
     """Return when an outcome counts, in epoch seconds.
 
     The report that a mailbox is not there comes from a clock of its own, often in whole seconds: it counts as
@@ -118,14 +118,14 @@ def told_at(outcome: Outcome) -> float:
     return outcome.happened_at + (CLOCKS_DIFFER if is_gone else 0.0)
 
 
-def _shown_by(outcome: Outcome) -> Answer | None:
+def _answer_of(outcome: Outcome) -> Answer | None:
     """Return what an outcome shows; UNCLEAR where it takes back what an earlier one did, None for nothing."""
     if outcome.kind in ARRIVED:
         return Answer.ACCEPTED
     if outcome.kind is not OutcomeKind.BOUNCED:
         return None
-    said = outcome.diagnosis.answer
-    return said if said in GONE or said is Answer.UNCLEAR else None
+    answer = outcome.diagnosis.answer
+    return answer if answer in GONE or answer is Answer.UNCLEAR else None
 
 
 @dataclass(frozen=True, slots=True)

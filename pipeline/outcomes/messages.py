@@ -45,7 +45,7 @@ _ACTIONS: Final = {
     "delivered": OutcomeKind.DELIVERED,
     "expanded": OutcomeKind.DELIVERED,
 }
-_TELLS_NOTHING: Final = frozenset({"relayed", "deliverable"})
+_NEUTRAL_ACTIONS: Final = frozenset({"relayed", "deliverable"})
 """Actions of a system that will not hear what became of the message (RFC 3464 section 2.3.3), and of Postfix
 that was asked to verify an address and sent none."""
 _STATUS_CLASSES: Final = {
@@ -90,7 +90,7 @@ def read_message(raw: bytes) -> tuple[Outcome, ...]:
         MailsiftError: `malformed_message` for bytes that are no message.
     """
     try:
-        message = _parsed(raw.lstrip(b"\r\n \t"))
+        message = _parse_message(raw.lstrip(b"\r\n \t"))
         parts = _parts(message)
         if not message.keys():
             raise MailsiftError("malformed_message", "This isn’t a mail message: it has no headers.")
@@ -99,7 +99,7 @@ def read_message(raw: bytes) -> tuple[Outcome, ...]:
         raise MailsiftError("malformed_message", "Can’t read the message.") from error  # RFC 5322's parser
 
 
-def _parsed(raw: bytes) -> Message:
+def _parse_message(raw: bytes) -> Message:
     """Parse a message; headers in UTF-8 (RFC 6532) keep their letters."""
     raw = _SPOILT_TYPE.sub(rb"\1; ", raw)
     try:
@@ -133,34 +133,34 @@ def _report(message: Message, parts: list[Message]) -> Iterator[Outcome]:
     feedback = next((part for part in parts if part.get_content_type() == "message/feedback-report"), None)
     if feedback is not None:
         return _complaints(message, feedback, parts)
-    groups = [group for part in parts if _holds_status(part) for group in _field_groups(part)]
+    groups = [group for part in parts if _is_delivery_status(part) for group in _field_groups(part)]
     recipients = [group for group in groups if group["Final-Recipient"] or group["Original-Recipient"]]
-    if recipients and not _are_places(message, recipients):
-        return _statuses(message, recipients, parts)
-    original = _returned(parts)
-    if original is not None and original[_JUNKED_BY]:
+    if recipients and not _are_local_destinations(message, recipients):
+        return _delivery_statuses(message, recipients, parts)
+    original = _returned_headers(parts)
+    if original is not None and original[_JUNK_REPORTER]:
         return _complaints(message, Message(), parts)
-    if original is not None and _reports(original):
+    if original is not None and _is_report(original):
         passed_on = tuple(_report(original, _parts(original)))
         if passed_on or not _is_bounce(message):
             return iter(passed_on)
-    read = next(
+    notification = next(
         (part for part in parts if part.get_content_type() == "message/disposition-notification"), None
     )
-    if read is not None:
-        return _opened(message, read, parts)
+    if notification is not None:
+        return _disposition(message, notification, parts)
     return (
-        _notified(parts)
-        or _passed_on(message, parts)
+        _ses_notification(parts)
+        or _forwarded_bounce(message, parts)
         or _unsubscribed(message)
-        or _answered(message, parts)
-        or _free_text(message, parts)
+        or _reply_request(message, parts)
+        or _unstructured_bounce(message, parts)
     )
 
 
-def _notified(parts: list[Message]) -> Iterator[Outcome] | None:
+def _ses_notification(parts: list[Message]) -> Iterator[Outcome] | None:
     """Return what a notification of Amazon SES tells that Amazon SNS sent by mail; None for other mail."""
-    text = _prose(parts).lstrip().replace("!\n ", "")  # Sendmail breaks long lines so
+    text = _human_text(parts).lstrip().replace("!\n ", "")  # Sendmail breaks long lines so
     if not _NOTIFICATION.match(text):
         return None
     event, _ = json.JSONDecoder().raw_decode(text)  # behind it SNS says how to stop them
@@ -172,7 +172,7 @@ def _notified(parts: list[Message]) -> Iterator[Outcome] | None:
 _NOTIFICATION: Final = re.compile(r'\{\s*"(?:(?:notification|event)?Type)"\s*:')
 
 
-def _reports(message: Message) -> bool:
+def _is_report(message: Message) -> bool:
     """Say whether an attached message is itself a report, which somebody passed on."""
     return message.get_content_type() == "multipart/report" or _is_bounce(message)
 
@@ -193,11 +193,11 @@ def _parts(message: Message) -> list[Message]:
 # Delivery status notifications.
 
 
-def _holds_status(part: Message) -> bool:
+def _is_delivery_status(part: Message) -> bool:
     """Say whether a part holds the fields of RFC 3464, also where it is labelled as a text."""
     if part.get_content_type() in _STATUS_TYPES:
         return True
-    return part.get_content_maintype() == "text" and bool(_STATUS_FIELDS.search(_text(part)))
+    return part.get_content_maintype() == "text" and bool(_STATUS_FIELDS.search(_part_text(part)))
 
 
 _STATUS_FIELDS = re.compile(
@@ -205,7 +205,7 @@ _STATUS_FIELDS = re.compile(
 )
 
 
-def _are_places(message: Message, recipients: Sequence[Message]) -> bool:
+def _are_local_destinations(message: Message, recipients: Sequence[Message]) -> bool:
     """Say whether the fields name files and programs, and Exim's own header the addresses."""
     named = (
         _recipient(group[name]) for group in recipients for name in ("Original-Recipient", "Final-Recipient")
@@ -217,35 +217,37 @@ def _field_groups(part: Message) -> list[Message]:
     """Return the groups of fields of a part (RFC 3464 section 2.1), in whatever encoding it came."""
     payload = part.get_payload()
     if isinstance(payload, list):
-        text = "\n\n".join(_as_text(block) for block in payload if isinstance(block, Message))
-        text = _decoded(text, part)
+        text = "\n\n".join(_block_text(block) for block in payload if isinstance(block, Message))
+        text = _decode_text(text, part)
     else:
-        text = _text(part)
-    groups = re.split(r"\n[ \t]*\n", _plain_lines(text))
+        text = _part_text(part)
+    groups = re.split(r"\n[ \t]*\n", _normalize_line_ends(text))
     return [HeaderParser().parsestr(group.lstrip("\n")) for group in groups if ":" in group]
 
 
-def _as_text(block: Message) -> str:
+def _block_text(block: Message) -> str:
     fields = "\n".join(f"{name}: {value}" for name, value in block.raw_items())
     payload = block.get_payload()
     if isinstance(payload, list):
-        return "\n\n".join([fields, *(_as_text(one) for one in payload if isinstance(one, Message))])
+        return "\n\n".join([fields, *(_block_text(one) for one in payload if isinstance(one, Message))])
     return f"{fields}\n\n{payload or ''}"
 
 
-def _statuses(message: Message, recipients: Sequence[Message], parts: list[Message]) -> Iterator[Outcome]:
-    original = _returned(parts)
-    alone = len(recipients) == 1 and not any(map(_OF_A_LIST.search, _addresses(message, "To")))
+def _delivery_statuses(
+    message: Message, recipients: Sequence[Message], parts: list[Message]
+) -> Iterator[Outcome]:
+    original = _returned_headers(parts)
+    alone = len(recipients) == 1 and not any(map(_LIST_BOUNCE_ADDRESS.search, _addresses(message, "To")))
     for group in recipients:
         status = str(group["Status"] or "").strip()
         action = str(group["Action"] or "").split("(")[0].strip().lower()
         kind = _ACTIONS.get(action) or _STATUS_CLASSES.get(status[:1])
-        address = _sent_to(group, original, alone=alone)
-        if kind and address and action not in _TELLS_NOTHING:
+        address = _original_recipient(group, original, alone=alone)
+        if kind and address and action not in _NEUTRAL_ACTIONS:
             yield Outcome(
                 address=address,
                 kind=kind,
-                happened_at=_date(group["Last-Attempt-Date"], message["Date"], message["Received"]),
+                happened_at=_parse_date(group["Last-Attempt-Date"], message["Date"], message["Received"]),
                 diagnosis=_diagnosis(group, kind, status, address, parts),
                 origin="dsn",
                 message_id=_message_id(original),
@@ -259,15 +261,15 @@ def _diagnosis(
     if kind is OutcomeKind.DELIVERED:
         return ACCEPTED
     permanent = kind is OutcomeKind.BOUNCED
-    words = " ".join(_header(group["Diagnostic-Code"]).split())
-    found = diagnose(words, status=status, permanent=permanent)
-    if found.answer is Answer.UNCLEAR and not found.smtp_code:
-        told = diagnose(_words_about(address, _prose(parts)), permanent=permanent)
-        return told if told.answer is not Answer.UNCLEAR else found
-    return found
+    words = " ".join(_decode_header(group["Diagnostic-Code"]).split())
+    from_field = diagnose(words, status=status, permanent=permanent)
+    if from_field.answer is Answer.UNCLEAR and not from_field.smtp_code:
+        from_text = diagnose(_text_about(address, _human_text(parts)), permanent=permanent)
+        return from_text if from_text.answer is not Answer.UNCLEAR else from_field
+    return from_field
 
 
-def _sent_to(group: Message, original: Message | None, *, alone: bool) -> str:
+def _original_recipient(group: Message, original: Message | None, *, alone: bool) -> str:
     """Return the address the message was sent to: what failed may be where it was forwarded to.
 
     Where no Original-Recipient says so, the message's own To does, if the report is about one recipient
@@ -278,28 +280,28 @@ def _sent_to(group: Message, original: Message | None, *, alone: bool) -> str:
     if first or not final or original is None or not alone:
         return first or final
     named = _addresses(original, "To")
-    known = {*_shared(original), final.casefold()}
+    known = {*_sender_or_list_addresses(original), final.casefold()}
     return named[0] if len(named) == 1 and named[0].casefold() not in known else final
 
 
-_OF_A_LIST = re.compile(r"^owner-|-(?:bounces?|owner|admin|errors|request)@", re.IGNORECASE)
+_LIST_BOUNCE_ADDRESS = re.compile(r"^owner-|-(?:bounces?|owner|admin|errors|request)@", re.IGNORECASE)
 """To whom a list has its bounces come: it sent to people whom the To of the message does not name."""
 
 
-def _shared(original: Message) -> set[str]:
+def _sender_or_list_addresses(original: Message) -> set[str]:
     """Return the addresses of a message that are its sender's or a mailing list's, in lower case."""
     names = ("From", "Sender", "Reply-To", "Return-Path", "List-Post", "X-BeenThere")
     return {address.casefold() for address in _addresses(original, *names)}
 
 
 def _addresses(message: Message, *names: str) -> list[str]:
-    values = (_header(value) for name in names for value in message.get_all(name, []))
+    values = (_decode_header(value) for name in names for value in message.get_all(name, []))
     return [address for value in values for address in _ADDRESS.findall(value)]
 
 
 def _recipient(field: str | None) -> str:
     """Return the address of a field such as "rfc822; <jane@example.com>" (RFC 3464 section 2.3, RFC 6533)."""
-    kind, _, rest = _header(field).partition(";")
+    kind, _, rest = _decode_header(field).partition(";")
     if not rest:
         kind, rest = "rfc822", kind
     if kind.strip().lower() not in {"rfc822", "utf-8", "smtp", "internet", "unknown"}:
@@ -315,51 +317,53 @@ _QUOTED_ADDRESS = re.compile(r'"[^"\r\n]{1,64}"@[\w.-]{1,255}')
 
 # Complaints.
 
-_JUNKED_BY: Final = "X-HmXmrOriginalRecipient"
+_JUNK_REPORTER: Final = "X-HmXmrOriginalRecipient"
 """Header by which Outlook.com names who called the message junk; it writes no feedback report."""
 
 
 def _complaints(message: Message, feedback: Message, parts: list[Message]) -> Iterator[Outcome]:
     fields = next(iter(_field_groups(feedback)), Message())
-    kind = _FEEDBACK.get(_header(fields["Feedback-Type"]).strip().lower())
-    original = _returned(parts)
+    kind = _FEEDBACK.get(_decode_header(fields["Feedback-Type"]).strip().lower())
+    original = _returned_headers(parts)
     if kind is None:
         return
-    for address in _complained_about(message, fields, original):
-        happened = _date(fields["Arrival-Date"], fields["Received-Date"], message["Date"])
+    for address in _complaint_recipients(message, fields, original):
+        happened = _parse_date(fields["Arrival-Date"], fields["Received-Date"], message["Date"])
         yield Outcome(address, kind, happened, ACCEPTED, "arf", _message_id(original))
 
 
-def _complained_about(message: Message, fields: Message, original: Message | None) -> list[str]:
+def _complaint_recipients(message: Message, fields: Message, original: Message | None) -> list[str]:
     """Return whom the message had been sent to; a report may have it taken out of some of its fields."""
-    values = (value for name in _WHO_COMPLAINED for value in fields.get_all(name, []))
-    named = [one for one in map(_recipient, values) if not _TAKEN_OUT.match(one)]
+    values = (value for name in _COMPLAINANT_FIELDS for value in fields.get_all(name, []))
+    named = [address for address in map(_recipient, values) if not _REDACTED_ADDRESS.match(address)]
     if not any(named):
         known = _addresses(original, "To") if original is not None else []
         senders = [fields["Original-Mail-From"], original["Return-Path"] if original is not None else ""]
-        named = _made_for(map(_header, senders), known) or _returned_to(message, known)
+        named = _decode_verp(map(_decode_header, senders), known) or _verp_recipient(message, known)
     if not any(named) and original is not None:
         ours = _addresses(original, "From", "Sender", "Reply-To")
-        lists = (_addresses(original, name) for name in (_JUNKED_BY, "Delivered-To", "To"))
-        others = ([one for one in values if one not in ours] for values in lists)
-        named = next(filter(None, others), []) or _only_stranger(original)
+        lists = (_addresses(original, name) for name in (_JUNK_REPORTER, "Delivered-To", "To"))
+        others = ([address for address in values if address not in ours] for values in lists)
+        named = next(filter(None, others), []) or _single_outside_address(original)
     return list(dict.fromkeys(filter(None, named)))
 
 
-_WHO_COMPLAINED: Final = ("Original-Rcpt-To", "Removal-Recipient")
-_TAKEN_OUT: Final = re.compile(
+_COMPLAINANT_FIELDS: Final = ("Original-Rcpt-To", "Removal-Recipient")
+_REDACTED_ADDRESS: Final = re.compile(
     r"(?:redacted|removed|withheld|anonym\w*|undisclosed|x{3,}|\*+)@", re.IGNORECASE
 )
 
 
-def _only_stranger(original: Message) -> list[str]:
+def _single_outside_address(original: Message) -> list[str]:
     """Return the one address of another domain than ours in what a newsletter adds, its links perhaps."""
-    ours = {one.rpartition("@")[2].lower() for one in _addresses(original, "From", "Sender", "Return-Path")}
+    own_domains = {
+        one.rpartition("@")[2].lower() for one in _addresses(original, "From", "Sender", "Return-Path")
+    }
     added = [name for name in original if name.lower().startswith("x-") or name.lower() == "list-unsubscribe"]
-    values = (unquote(_header(value)) for name in added for value in original.get_all(name, []))
+    values = (unquote(_decode_header(value)) for name in added for value in original.get_all(name, []))
     found = {one for value in values for one in re.split(r"[?&=:;,\s<>]", value) if _ADDRESS.fullmatch(one)}
-    strangers = [one for one in found if one.rpartition("@")[2].lower() not in ours]
-    return strangers if len(strangers) == 1 else []
+    outside = [one for one in found if one.rpartition("@")[2].lower() not in own_domains]
+    return outside if len(outside) == 1 else []
 
 
 # What people write.
@@ -371,24 +375,26 @@ _FORWARDED_HEAD: Final = re.compile(
 )
 
 
-def _passed_on(message: Message, parts: list[Message]) -> Iterator[Outcome] | None:
+def _forwarded_bounce(message: Message, parts: list[Message]) -> Iterator[Outcome] | None:
     """Return what a bounce reports that somebody forwarded as text; None for any other mail."""
-    if not _is_by_a_person(message) or _speaks_of_failure(message, _prose(parts)):
+    if not _is_by_a_person(message) or _reports_failure(message, _human_text(parts)):
         return None
-    text = _plain_lines("\n".join(_text(part) for part in parts if part.get_content_type() == "text/plain"))
+    text = _normalize_line_ends(
+        "\n".join(_part_text(part) for part in parts if part.get_content_type() == "text/plain")
+    )
     head = _FORWARDED_HEAD.search(text)
     if head is None:
         return None
     inner = HeaderParser().parsestr(re.sub(r"^[> ]+", "", text[head.start() :], flags=re.MULTILINE))
-    return None if _is_a_strangers(inner, message) else _free_text(inner, [inner])
+    return None if _is_for_outsider(inner, message) else _unstructured_bounce(inner, [inner])
 
 
-def _is_a_strangers(bounce: Message, message: Message) -> bool:
+def _is_for_outsider(bounce: Message, message: Message) -> bool:
     """Say whether a bounce was for who forwards it and is none of us: it is about a message of his own."""
-    his = set(_addresses(message, "From"))
-    ours = {one.rpartition("@")[2] for one in _addresses(message, *_CAME_TO)}
-    return bool(his & set(_addresses(bounce, "To"))) and not any(
-        one.rpartition("@")[2] in ours for one in his
+    forwarder = set(_addresses(message, "From"))
+    own_domains = {one.rpartition("@")[2] for one in _addresses(message, *_RECIPIENT_HEADERS)}
+    return bool(forwarder & set(_addresses(bounce, "To"))) and not any(
+        one.rpartition("@")[2] in own_domains for one in forwarder
     )
 
 
@@ -404,7 +410,7 @@ _ANGRY: Final = re.compile(
     r"|questo è spam|mai (?:stato )?iscritt\w+|dit is spam|nooit (?:\w+ )?aangemeld)",
     re.IGNORECASE,
 )
-_WANTS_OUT: Final = re.compile(
+_WANTS_NO_MAIL: Final = re.compile(
     r"\b(?:(?:remove|delete|take|drop|unsubscribe) (?:me|my (?:e-?mail |name|address)\w*)\b"
     r"|(?:no|not) (?:longer )?(?:want|wish|like) (?:to (?:get|receive|be))\b.{0,40}?(?:mail|newsletter|list)"
     r"|(?:nehmen|nimm|streichen|löschen|entfernen|tragen) (?:sie )?(?:mich|meine)\b"
@@ -417,8 +423,8 @@ _WANTS_OUT: Final = re.compile(
     r"|(?:fjern|slett|meld) (?:meg|mig|min)\b|(?:wypisa\w+|usun\w+) mnie\b|удалите меня|отпишите меня)",
     re.IGNORECASE,
 )
-_ANSWER: Final = re.compile(r"\s*(?:re|aw|antw|sv|vs|odp|ynt|rif|res?p?|ответ)\s*:", re.IGNORECASE)
-_DESK: Final = re.compile(r"^(?:abuse|fbl|feedback|complaints?|spam|postmaster)\b", re.IGNORECASE)
+_REPLY_SUBJECT: Final = re.compile(r"\s*(?:re|aw|antw|sv|vs|odp|ynt|rif|res?p?|ответ)\s*:", re.IGNORECASE)
+_ABUSE_DESK: Final = re.compile(r"^(?:abuse|fbl|feedback|complaints?|spam|postmaster)\b", re.IGNORECASE)
 _CALLED_SPAM: Final = re.compile(
     r"\b(?:spam|abuse|complaints?|junk|unsolicited|beschwerde|plainte)\b", re.IGNORECASE
 )
@@ -427,48 +433,51 @@ _QUOTED: Final = re.compile(
 )
 
 
-def _answered(message: Message, parts: list[Message]) -> Iterator[Outcome] | None:
+def _reply_request(message: Message, parts: list[Message]) -> Iterator[Outcome] | None:
     """Return who calls a message of ours spam or wants no more of them; None for any other mail."""
-    prose = _prose(parts)
-    if any(map(_DESK.search, _addresses(message, "From"))) and _CALLED_SPAM.search(
-        _header(message["Subject"])
+    prose = _human_text(parts)
+    if any(map(_ABUSE_DESK.search, _addresses(message, "From"))) and _CALLED_SPAM.search(
+        _decode_header(message["Subject"])
     ):
-        return _told_by_a_desk(message, f"{_header(message['Subject'])}\n{prose}")
-    answers = message["In-Reply-To"] or _ANSWER.match(_header(message["Subject"]))
+        return _abuse_desk_complaint(message, f"{_decode_header(message['Subject'])}\n{prose}")
+    answers = message["In-Reply-To"] or _REPLY_SUBJECT.match(_decode_header(message["Subject"]))
     if not answers or not _is_by_a_person(message):
         return None
     quoted = _QUOTED.search(prose)
     written = prose[: quoted.start() if quoted else None].strip()
-    said = " ".join(written.split())
-    for asked, kind in ((_ANGRY, OutcomeKind.COMPLAINED), (_WANTS_OUT, OutcomeKind.UNSUBSCRIBED)):
-        if asked.search(said):
-            return _asked_by(message, kind, [], "reply")
-    if _ONE_WORD.fullmatch(first := written.partition("\n\n")[0]) and _UNSUBSCRIBE.fullmatch(first):
-        return _asked_by(message, OutcomeKind.UNSUBSCRIBED, [], "reply")
+    own_text = " ".join(written.split())
+    for pattern, kind in ((_ANGRY, OutcomeKind.COMPLAINED), (_WANTS_NO_MAIL, OutcomeKind.UNSUBSCRIBED)):
+        if pattern.search(own_text):
+            return _recipient_request(message, kind, [], "reply")
+    first = written.partition("\n\n")[0]
+    if _ONE_WORD.fullmatch(first) and _UNSUBSCRIBE.fullmatch(first):
+        return _recipient_request(message, OutcomeKind.UNSUBSCRIBED, [], "reply")
     return None
 
 
 _ONE_WORD: Final = re.compile(r"\s*(?:please\s+)?\w+(?:\s+please)?\W*", re.IGNORECASE)
 
 
-def _told_by_a_desk(message: Message, text: str) -> Iterator[Outcome] | None:
+def _abuse_desk_complaint(message: Message, text: str) -> Iterator[Outcome] | None:
     """Return the one recipient that a provider's abuse desk names, in words instead of a report."""
     ours = {*_addresses(message, "From", "To", "Cc", "Reply-To")}
     customers = [one for one in dict.fromkeys(_ADDRESS.findall(text)) if one not in ours]
-    return _asked_by(message, OutcomeKind.COMPLAINED, customers[:1], "reply") if customers else None
+    return _recipient_request(message, OutcomeKind.COMPLAINED, customers[:1], "reply") if customers else None
 
 
-def _opened(message: Message, read: Message, parts: list[Message]) -> Iterator[Outcome]:
+def _disposition(message: Message, notification: Message, parts: list[Message]) -> Iterator[Outcome]:
     """Yield the recipient whose mail program tells what became of a message in his mailbox (RFC 8098)."""
-    fields = next(iter(_field_groups(read)), Message())
+    fields = next(iter(_field_groups(notification)), Message())
     address = _recipient(fields["Original-Recipient"]) or _recipient(fields["Final-Recipient"])
     kind, diagnosis = OutcomeKind.DELIVERED, ACCEPTED
-    if "deleted" in _header(fields["Disposition"]).lower() and _REFUSED.search(prose := _prose(parts)):
-        kind, told = OutcomeKind.BOUNCED, diagnose(prose, permanent=True)
-        diagnosis = told if told.answer is Answer.FULL else diagnose("", permanent=True)
+    if "deleted" in _decode_header(fields["Disposition"]).lower() and _REFUSED.search(
+        prose := _human_text(parts)
+    ):
+        kind, refusal = OutcomeKind.BOUNCED, diagnose(prose, permanent=True)
+        diagnosis = refusal if refusal.answer is Answer.FULL else diagnose("", permanent=True)
     if address:
-        message_id = _header(fields["Original-Message-ID"]).strip(" <>")[:255]
-        yield Outcome(address, kind, _date(message["Date"]), diagnosis, "mdn", message_id)
+        message_id = _decode_header(fields["Original-Message-ID"]).strip(" <>")[:255]
+        yield Outcome(address, kind, _parse_date(message["Date"]), diagnosis, "mdn", message_id)
 
 
 _REFUSED = re.compile(r"\b(?:rejected|refused)\b", re.IGNORECASE)
@@ -477,15 +486,17 @@ exists, whatever else its owner has them say."""
 
 
 def _is_by_a_person(message: Message) -> bool:
-    automatic = _header(message["Auto-Submitted"]).strip().lower() not in {"", "no"}  # RFC 3834
+    automatic = _decode_header(message["Auto-Submitted"]).strip().lower() not in {"", "no"}  # RFC 3834
     return not automatic and not message["X-Autoreply"] and not _is_bounce(message)
 
 
-def _asked_by(message: Message, kind: OutcomeKind, named: list[str], origin: str) -> Iterator[Outcome]:
+def _recipient_request(
+    message: Message, kind: OutcomeKind, named: list[str], origin: str
+) -> Iterator[Outcome]:
     """Yield what the recipient of a message of ours asks for: whom it was made for, is named, or writes."""
-    writers = _addresses(message, "From")
-    for one in [*_returned_to(message, writers), *named, *writers][:1]:
-        yield Outcome(one, kind, _date(message["Date"]), ACCEPTED, origin)
+    senders = _addresses(message, "From")
+    for address in [*_verp_recipient(message, senders), *named, *senders][:1]:
+        yield Outcome(address, kind, _parse_date(message["Date"]), ACCEPTED, origin)
 
 
 # Mail to the address of a List-Unsubscribe.
@@ -504,14 +515,14 @@ _TO_LEAVE = re.compile(r"^(?:list-?)?(?:unsubscribe|unsub|leave|opt-?out)(?:[-+.
 
 def _unsubscribed(message: Message) -> Iterator[Outcome] | None:
     """Return who wants no more mail, where a person or his mail program says so; None for any other mail."""
-    subject = _header(message["Subject"])
+    subject = _decode_header(message["Subject"])
     if not _is_by_a_person(message):
         return None
-    asked = _UNSUBSCRIBE.fullmatch(subject)
-    if not asked and (subject.strip() or not any(map(_TO_LEAVE.search, _addresses(message, "To")))):
+    match = _UNSUBSCRIBE.fullmatch(subject)
+    if not match and (subject.strip() or not any(map(_TO_LEAVE.search, _addresses(message, "To")))):
         return None
-    named = [asked["address"]] if asked and asked["address"] else []
-    return _asked_by(message, OutcomeKind.UNSUBSCRIBED, named, "unsubscribe")
+    named = [match["address"]] if match and match["address"] else []
+    return _recipient_request(message, OutcomeKind.UNSUBSCRIBED, named, "unsubscribe")
 
 
 # What servers write that know no report format.
@@ -581,56 +592,63 @@ _COPY = re.compile(
 )
 
 
-def _free_text(message: Message, parts: list[Message]) -> Iterator[Outcome]:
+def _unstructured_bounce(message: Message, parts: list[Message]) -> Iterator[Outcome]:
     """Read a bounce in prose (qmail, Exim, older Sendmail and others)."""
-    failed_for = " ".join(_header(value) for value in message.get_all("X-Failed-Recipients", []))
-    named = _ADDRESS.findall(_ROUTED.sub(r"\1@\2", failed_for))
-    prose = _prose(parts)
-    if not named and not _is_bounce(message) and not _speaks_of_failure(message, prose):
+    failed_for = " ".join(_decode_header(value) for value in message.get_all("X-Failed-Recipients", []))
+    named = _ADDRESS.findall(_RELAYED_ADDRESS.sub(r"\1@\2", failed_for))
+    prose = _human_text(parts)
+    if not named and not _is_bounce(message) and not _reports_failure(message, prose):
         return
     still_trying = _STILL_TRYING.search(prose)
     waits = still_trying and not _GIVEN_UP.search(prose)
     kind = OutcomeKind.DEFERRED if waits else OutcomeKind.BOUNCED
-    original = _returned(parts)
-    found = named or _blamed(message, prose) or _written_to(original, prose)
-    blamed = list(dict.fromkeys(found))[:_MOST_RECIPIENTS]
-    said = {address: _said_of(address, prose, kind, alone=len(blamed) == 1) for address in blamed}
-    failed = _FAILED.search(prose) or _FAILED.search(_header(message["Subject"]))
-    if not (named or still_trying or failed or any(one.answer in _OF_THE_MAILBOX for one in said.values())):
+    original = _returned_headers(parts)
+    found = named or _failed_addresses(message, prose) or _recipients_named_by_local_part(original, prose)
+    failed_addresses = list(dict.fromkeys(found))[:_MOST_RECIPIENTS]
+    diagnoses = {
+        address: _diagnosis_in_text(address, prose, kind, alone=len(failed_addresses) == 1)
+        for address in failed_addresses
+    }
+    failed = _FAILED.search(prose) or _FAILED.search(_decode_header(message["Subject"]))
+    if not (
+        named or still_trying or failed or any(one.answer in _MAILBOX_ANSWERS for one in diagnoses.values())
+    ):
         return
-    for address, diagnosis in said.items():
+    for address, diagnosis in diagnoses.items():
         sent_to = _forwarded_from(address, prose) or (
-            _returned_to(message, [address]) if len(blamed) == 1 else []
+            _verp_recipient(message, [address]) if len(failed_addresses) == 1 else []
         )
         mailed = sent_to[0] if sent_to else address
-        yield Outcome(mailed, kind, _date(message["Date"]), diagnosis, "bounce", _message_id(original))
+        yield Outcome(mailed, kind, _parse_date(message["Date"]), diagnosis, "bounce", _message_id(original))
 
 
-def _said_of(address: str, prose: str, kind: OutcomeKind, *, alone: bool) -> Diagnosis:
+def _diagnosis_in_text(address: str, prose: str, kind: OutcomeKind, *, alone: bool) -> Diagnosis:
     """Read what a text says of an address; where it is the only one, perhaps before it."""
     permanent = kind is OutcomeKind.BOUNCED
-    diagnosis = diagnose(_words_about(address, prose), permanent=permanent)
+    diagnosis = diagnose(_text_about(address, prose), permanent=permanent)
     if diagnosis.answer is Answer.UNCLEAR and not diagnosis.smtp_code and alone:
-        told = diagnose(prose, permanent=permanent)
-        return told if told.answer in _OF_THE_MAILBOX else diagnosis
+        whole = diagnose(prose, permanent=permanent)
+        return whole if whole.answer in _MAILBOX_ANSWERS else diagnosis
     return diagnosis
 
 
-_ROUTED = re.compile(
+_RELAYED_ADDRESS = re.compile(
     rf"([^{_NEVER_IN_ADDRESS}%]{{1,64}})%((?:[\w-]{{1,63}}\.){{1,8}}[a-z]{{2,63}})@[\w.-]{{1,255}}",
     re.IGNORECASE,
 )
 """An address behind a relay: jane%example.com@relay.example.net (RFC 1123 section 5.2.16)."""
 
 
-def _speaks_of_failure(message: Message, prose: str) -> bool:
+def _reports_failure(message: Message, prose: str) -> bool:
     """Say whether a message of nobody known as a mail server tells of a failure by its subject, and why."""
     if message["List-Unsubscribe"] or message["List-Id"]:
         return False
-    subject = _header(message["Subject"])
-    tells = _FAILED.search(subject) and not re.match(r"\s*(?:re|aw|fwd?|wg|sv|tr) ?:", subject, re.IGNORECASE)
+    subject = _decode_header(message["Subject"])
+    is_failure = _FAILED.search(subject) and not re.match(
+        r"\s*(?:re|aw|fwd?|wg|sv|tr) ?:", subject, re.IGNORECASE
+    )
     named = _FAILED_FOR.search(prose[:_FIRST_TEXT])
-    return bool(tells) and (named is not None or diagnose(prose).answer is not Answer.UNCLEAR)
+    return bool(is_failure) and (named is not None or diagnose(prose).answer is not Answer.UNCLEAR)
 
 
 _FAILED_FOR = re.compile(rf"(?:{_FAILED.pattern})[\s\S]{{0,100}}?{_ADDRESS.pattern}", re.IGNORECASE)
@@ -646,51 +664,55 @@ def _forwarded_from(address: str, prose: str) -> list[str]:
     return [found["address"]] if found else []
 
 
-_OF_THE_MAILBOX: Final = frozenset({Answer.NOT_FOUND, Answer.DISABLED, Answer.FULL})
+_MAILBOX_ANSWERS: Final = frozenset({Answer.NOT_FOUND, Answer.DISABLED, Answer.FULL})
 
 
 def _is_bounce(message: Message) -> bool:
-    subject = _header(message["Subject"])
+    subject = _decode_header(message["Subject"])
     automatic = (
         message["X-Autoreply"] or message["X-Autorespond"] or message["X-Auto-Response-Suppress"] == "OOF"
     )
     if automatic or _ABSENCE.search(subject):
         return False
-    if _DAEMON.search(_header(message["From"])) or message.get_param("report-type") == "delivery-status":
+    if (
+        _DAEMON.search(_decode_header(message["From"]))
+        or message.get_param("report-type") == "delivery-status"
+    ):
         return True
-    answers = _header(message["Auto-Submitted"]).strip().lower().startswith("auto-replied")  # RFC 3834
+    answers = _decode_header(message["Auto-Submitted"]).strip().lower().startswith("auto-replied")  # RFC 3834
     return not answers and str(message["Return-Path"] or "").strip() == "<>"
 
 
-def _blamed(message: Message, prose: str) -> list[str]:
+def _failed_addresses(message: Message, prose: str) -> list[str]:
     """Return the addresses that a text calls undeliverable: those that stand first in a line, else any."""
     ours = {
-        address.casefold() for _, address in getaddresses([_header(message[name]) for name in ("From", "To")])
+        address.casefold()
+        for _, address in getaddresses([_decode_header(message[name]) for name in ("From", "To")])
     }
     listed = _LISTED.search(prose)
-    behind = prose[listed.end() :] if listed else ""
-    if behind and not _ADDRESS.search(behind) and (named := _local_parts(message, behind)):
+    listing = prose[listed.end() :] if listed else ""
+    if listing and not _ADDRESS.search(listing) and (named := _local_parts(message, listing)):
         return named
-    behind = _X400.sub("", behind if _ADDRESS.search(behind) else prose)
-    lines = [found["address"] for found in _LINE_ADDRESS.finditer(behind)]
-    anywhere = [found for found in _ADDRESS.findall(_SENDER.sub("", behind)) if not _DAEMON.search(found)]
-    strangers = [address for address in anywhere if address.casefold() not in ours]
+    listing = _X400.sub("", listing if _ADDRESS.search(listing) else prose)
+    lines = [found["address"] for found in _LINE_ADDRESS.finditer(listing)]
+    anywhere = [found for found in _ADDRESS.findall(_SENDER.sub("", listing)) if not _DAEMON.search(found)]
+    others = [address for address in anywhere if address.casefold() not in ours]
     return (
         [address for address in lines if address.casefold().strip(".") not in ours]
-        or _said_to_fail(strangers, behind)
-        or strangers[:1]
-        or _returned_to(message, anywhere)
+        or _addresses_said_to_fail(others, listing)
+        or others[:1]
+        or _verp_recipient(message, anywhere)
     )
 
 
-def _said_to_fail(addresses: Sequence[str], prose: str) -> list[str]:
+def _addresses_said_to_fail(addresses: Sequence[str], prose: str) -> list[str]:
     """Return the first address of which a sentence tells a failure, or that its mailbox is none."""
     sentences = _SENTENCE.split(prose[:_FIRST_TEXT])
     return [
         address
         for address in addresses[:_FEW]
-        for one in [one for one in sentences if address in one][:_FEW]
-        if _FAILED.search(one) or diagnose(one).answer in _OF_THE_MAILBOX
+        for sentence in [sentence for sentence in sentences if address in sentence][:_FEW]
+        if _FAILED.search(sentence) or diagnose(sentence).answer in _MAILBOX_ANSWERS
     ][:1]
 
 
@@ -714,68 +736,72 @@ _SENDER = re.compile(
 
 def _local_parts(message: Message, listed: str) -> list[str]:
     """Return the recipients of a list that has each in a line, by the local part at the reporter's domain."""
-    domain = next((one.partition("@")[2] for one in _addresses(message, "From")), "")
-    return [f"{one}@{domain}" for one in _NAME_ALONE.findall(listed)] if domain else []
+    domain = next((name.partition("@")[2] for name in _addresses(message, "From")), "")
+    return [f"{name}@{domain}" for name in _NAME_ALONE.findall(listed)] if domain else []
 
 
 _NAME_ALONE = re.compile(r"^[ \t]+([\w.+-]{1,64})[ \t]*$", re.MULTILINE)
 
 
-def _written_to(original: Message | None, prose: str) -> list[str]:
+def _recipients_named_by_local_part(original: Message | None, prose: str) -> list[str]:
     """Return the recipient of the returned message that a text without addresses calls by the local part."""
     if original is None:
         return []
-    shared = _shared(original)
-    written_to = [one for one in _addresses(original, "To", "Cc") if one.casefold() not in shared]
-    said = [
-        one for one in written_to if re.search(rf"\b{re.escape(one.split('@')[0])}\b", prose, re.IGNORECASE)
+    shared = _sender_or_list_addresses(original)
+    recipients = [address for address in _addresses(original, "To", "Cc") if address.casefold() not in shared]
+    mentioned = [
+        address
+        for address in recipients
+        if re.search(rf"\b{re.escape(address.split('@')[0])}\b", prose, re.IGNORECASE)
     ]
-    return said or (written_to if len(written_to) == 1 else [])
+    return mentioned or (recipients if len(recipients) == 1 else [])
 
 
-def _returned_to(message: Message, named: Sequence[str]) -> list[str]:
+def _verp_recipient(message: Message, named: Sequence[str]) -> list[str]:
     """Return the recipient that the address a report came to was made for: jane=example.com (VERP)."""
-    return _made_for((_header(value) for name in _CAME_TO for value in message.get_all(name, [])), named)
+    return _decode_verp(
+        (_decode_header(value) for name in _RECIPIENT_HEADERS for value in message.get_all(name, [])), named
+    )
 
 
-def _made_for(senders: Iterable[str], named: Sequence[str]) -> list[str]:
+def _decode_verp(senders: Iterable[str], named: Sequence[str]) -> list[str]:
     """Return the recipient in the first of these addresses that was made for one.
 
     What stands before the local part, a number or the list's name, is told from it by the addresses that the
     report names, a number by itself.
     """
-    made = next(filter(None, map(_VERP.search, senders)), None)
-    if made is None:
+    match = next(filter(None, map(_VERP.search, senders)), None)
+    if match is None:
         return []
-    longest = f"{made['local']}@{made['domain']}"
-    known = [one for one in named if re.search(rf"(?:^|[-+_.]){re.escape(one)}$", longest, re.IGNORECASE)]
-    return known[:1] or [_NUMBERED.sub("", longest)]
+    whole = f"{match['local']}@{match['domain']}"
+    known = [one for one in named if re.search(rf"(?:^|[-+_.]){re.escape(one)}$", whole, re.IGNORECASE)]
+    return known[:1] or [_NUMBERED.sub("", whole)]
 
 
 _NUMBERED = re.compile(r"^(?:\d+[-+_])+(?=[^@])")
 
 
-_CAME_TO: Final = ("Delivered-To", "X-Original-To", "Envelope-To", "To")
+_RECIPIENT_HEADERS: Final = ("Delivered-To", "X-Original-To", "Envelope-To", "To")
 _VERP = re.compile(
     r"(?:-return-(?:\d+|(?:warn|probe)-\d+\.[a-z]+)-|[+-](?!.*-return-))(?P<local>[^\s@<>+=]{1,64})=(?P<domain>(?:[\w-]{1,63}\.)+[a-z]{2,63})@",
     re.IGNORECASE,
 )
 
 
-_NOT_BLAMED: Final = (
+_NOT_A_FAILED_RECIPIENT: Final = (
     r"[\w '/-]{0,30}\b(?:from|sender|sent by|reply|cc|bcc|contact|help|support|abuse|questions?|owner"
     r"|administrator|von|absender|de|expéditeur|remitente|mittente|original message|subject"
     r"|betreff|objet|asunto)\b"
 )
 _LINE_ADDRESS = re.compile(
-    rf"^[ \t*>-]{{0,8}}(?:(?!{_NOT_BLAMED})[a-z][\w '/-]{{1,30}}\s*:\s*|\[smtp:)?"
+    rf"^[ \t*>-]{{0,8}}(?:(?!{_NOT_A_FAILED_RECIPIENT})[a-z][\w '/-]{{1,30}}\s*:\s*|\[smtp:)?"
     rf"[<\"]?(?P<address>{_ADDRESS.pattern})[>\"]?"
     r"(?=[ \t]*(?:$|[:;,(\[\]]|\.(?!\w)|-{1,3}[ \t]|on \w{2,4}[.,] ))",
     re.MULTILINE | re.IGNORECASE,
 )
 
 
-_CODED = re.compile(
+_REPLY_WITH_CODE = re.compile(
     r"(?<![\d.])[45]\d\d[\s\-](?:.|\n){0,1500}?"
     r"(?=\n.{0,60}(?:-->|<--|>>>|<<<)|\n[ \t]*(?:---|$|giving up on|(?:delivery )?last attempt)"
     r"|\]\s*\n|(?<!:)\n[ \t]*(?-i:[A-Z])[\w -]{2,30}: |\Z)",
@@ -784,31 +810,31 @@ _CODED = re.compile(
 """A reply with its code, up to what the reporter adds: the next line of a transcript, another paragraph."""
 
 
-def _words_about(address: str, prose: str) -> str:
+def _text_about(address: str, prose: str) -> str:
     """Return what a text says behind an address, up to the next one it blames, or all it says."""
     listed = _LISTED.search(prose[:_FIRST_TEXT])
-    named_at = re.compile(re.escape(address), re.IGNORECASE)
-    found = (listed and named_at.search(prose, listed.end())) or named_at.search(prose)
-    place = found.start() if found else -1
-    behind = prose[place + len(address) :] if place >= 0 else prose
+    occurrence = re.compile(re.escape(address), re.IGNORECASE)
+    found = (listed and occurrence.search(prose, listed.end())) or occurrence.search(prose)
+    position = found.start() if found else -1
+    behind = prose[position + len(address) :] if position >= 0 else prose
     named = ((found["address"].casefold(), found.start()) for found in _LINE_ADDRESS.finditer(behind))
     after = next((start for one, start in named if one != address.casefold()), None)
-    coded = _CODED.search(behind[:after])
+    coded = _REPLY_WITH_CODE.search(behind[:after])
     if coded:
         return " ".join(coded[0].split())[:1_500]
     block, words = behind[:after].strip(" \n\t:>"), ""
-    for told in (block.partition("\n\n")[0], block):
-        words = _spoken(told)
-        if place < 0 or _FAILED.search(words) or diagnose(words).answer is not Answer.UNCLEAR:
+    for part in (block.partition("\n\n")[0], block):
+        words = _one_line(part)
+        if position < 0 or _FAILED.search(words) or diagnose(words).answer is not Answer.UNCLEAR:
             return words
     is_of_one = after is not None and len(re.findall(r"\w+", block)) > 1  # the next one has words of its own
     if is_of_one:
         return words
-    before = _CODED.search(prose[: max(place, 0)])
-    return _spoken(before[0] if before else prose)
+    before = _REPLY_WITH_CODE.search(prose[: max(position, 0)])
+    return _one_line(before[0] if before else prose)
 
 
-def _spoken(text: str) -> str:
+def _one_line(text: str) -> str:
     """Return a text in one line, without fields that name an address, a host or a file: "Sender: <a@b>"."""
     return " ".join(_FIELD.sub("", text).split())[:1_500]
 
@@ -819,15 +845,16 @@ _FIELD = re.compile(r"^[ \t]*[A-Z][\w -]{2,30}:[ \t]+<[^<>\n]{0,320}>[ \t]*$", r
 # Parts, headers and texts.
 
 
-def _prose(parts: list[Message]) -> str:
+def _human_text(parts: list[Message]) -> str:
     """Return what a report says to people, without the message it returns."""
-    texts = [_text(part) for part in parts if part.get_content_type() == "text/plain"]
+    texts = [_part_text(part) for part in parts if part.get_content_type() == "text/plain"]
     if not any(text.strip() for text in texts):
-        pages = [_text(part) for part in parts if part.get_content_type() == "text/html"]
+        pages = [_part_text(part) for part in parts if part.get_content_type() == "text/html"]
         texts = [
-            html.unescape(_TAG.sub(lambda tag: _between(tag[0]), _LAYOUT.sub(" ", page))) for page in pages
+            html.unescape(_TAG.sub(lambda tag: _tag_as_text(tag[0]), _TAG_LINE_BREAK.sub(" ", page)))
+            for page in pages
         ]
-    prose = _plain_lines("\n".join(texts))[:_MOST_TEXT]
+    prose = _normalize_line_ends("\n".join(texts))[:_MOST_TEXT]
     prose = _MESSAGE_ID.sub("", prose)
     prose = _UNDERSCORED.sub(lambda reply: reply[0].replace("_", " "), prose)
     copy = _COPY.search(prose)
@@ -836,7 +863,7 @@ def _prose(parts: list[Message]) -> str:
 
 _UNDERSCORED = re.compile(r"\b[245]\d\d_[\w.]+")  # "550_5.1.1_unknown_user"
 _MESSAGE_ID = re.compile(r"^[> \t]*(?:\w+ )?message[- ]id\s*:.*$", re.IGNORECASE | re.MULTILINE)
-_LAYOUT = re.compile(r"(?<=>)[ \t]*\r?\n|\r?\n(?=[ \t]*<)")
+_TAG_LINE_BREAK = re.compile(r"(?<=>)[ \t]*\r?\n|\r?\n(?=[ \t]*<)")
 """The end of a line beside a tag: no paragraph, the tags say where one ends."""
 _TAG = re.compile(
     r"<!--.*?-->|<!doctype[^<>]{0,500}>|<(?:style|script)\b.*?</(?:style|script)>|</?[a-zA-Z][^<>]{0,2000}>",
@@ -844,18 +871,18 @@ _TAG = re.compile(
 )
 
 
-def _between(tag: str) -> str:
+def _tag_as_text(tag: str) -> str:
     return "\n" if re.match(r"</?(?:p|br|div|tr|td|li|h\d|table)\b", tag, re.IGNORECASE) else ""
 
 
-def _text(part: Message) -> str:
+def _part_text(part: Message) -> str:
     payload = part.get_payload()
     if isinstance(payload, list):
         return ""
-    return _decoded(str(payload), part)
+    return _decode_text(str(payload), part)
 
 
-def _decoded(text: str, part: Message) -> str:
+def _decode_text(text: str, part: Message) -> str:
     encoding = str(part["Content-Transfer-Encoding"] or "").strip().lower()
     if not text.isascii() and encoding not in {"base64", "quoted-printable"}:
         return text[:_MOST_TEXT].encode("utf-8", "replace").decode()  # the parser has read its bytes
@@ -873,27 +900,27 @@ def _decoded(text: str, part: Message) -> str:
         return data[:_MOST_TEXT].decode("utf-8", "replace")
 
 
-def _returned(parts: list[Message]) -> Message | None:
+def _returned_headers(parts: list[Message]) -> Message | None:
     """Return the headers of the message a report is about, where it brought them."""
     for part in parts:
         if part.get_content_type() in _RETURNED_TYPES:
             payload = part.get_payload()
             if isinstance(payload, list):
                 return payload[0] if payload and isinstance(payload[0], Message) else None
-            return HeaderParser().parsestr(_plain_lines(_text(part)).lstrip("\n"))
+            return HeaderParser().parsestr(_normalize_line_ends(_part_text(part)).lstrip("\n"))
     for part in parts:  # in prose, behind a line
-        copy = _COPY.search(_plain_lines(_text(part)))
+        copy = _COPY.search(_normalize_line_ends(_part_text(part)))
         if copy:
-            rest = _plain_lines(_text(part))[copy.start() :].partition("\n")[2].strip("\n-=")
+            rest = _normalize_line_ends(_part_text(part))[copy.start() :].partition("\n")[2].strip("\n-=")
             return HeaderParser().parsestr(textwrap.dedent(rest).lstrip("\n-= \t"))
     return None
 
 
-def _plain_lines(text: str) -> str:
+def _normalize_line_ends(text: str) -> str:
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
-def _header(value: object) -> str:
+def _decode_header(value: object) -> str:
     """Return a header's text; its encoded words (RFC 2047) read, or as they stand where that fails."""
     text = str(value or "")
     try:
@@ -906,7 +933,7 @@ def _message_id(original: Message | None) -> str:
     return str(original["Message-ID"] or "").strip(" <>\r\n\t")[:255] if original else ""
 
 
-def _date(*values: object) -> float:
+def _parse_date(*values: object) -> float:
     """Return the first date that can be read, in epoch seconds (UTC where it names no zone); else 0."""
     for value in values:
         parsed = parsedate_tz(str(value or "").rpartition(";")[2])

@@ -154,14 +154,14 @@ def diagnose(text: str, *, status: str = "", permanent: bool = True, beside: str
     code = _code(words, enhanced, permanent=permanent)
     reading = classify(SmtpReply(Stage.RCPT, code, enhanced, words))
     answer = reading.answer
-    named = _CODE.search(words)
+    named_code = _CODE.search(words)
     around = f"{words}\n{beside[:2_000]}"
-    lost = _DOMAIN_TROUBLE.search(around) or (not named and _NO_ROUTE.search(words))
-    if _OWN_LIST.search(around) or lost or answer is Answer.ACCEPTED:
+    is_domain_trouble = _DOMAIN_TROUBLE.search(around) or (not named_code and _NO_ROUTE.search(words))
+    if _OWN_LIST.search(around) or is_domain_trouble or answer is Answer.ACCEPTED:
         answer = Answer.UNCLEAR
     elif answer in {Answer.NOT_FOUND, Answer.DISABLED} and _GAVE_UP_WAITING.search(words):
         answer = Answer.TEMPORARY
-    return Diagnosis(answer, reading.rule, int(named[1]) if named else 0, enhanced, redact(words))
+    return Diagnosis(answer, reading.rule, int(named_code[1]) if named_code else 0, enhanced, redact(words))
 
 
 def _code(words: str, enhanced: str, *, permanent: bool) -> int:

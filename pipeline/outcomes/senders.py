@@ -62,13 +62,13 @@ def read_webhook(sender: SenderKind, body: bytes) -> tuple[Read, ...]:
     """
     try:
         posted = json.loads(body)
-        events = posted if isinstance(posted, list) else _unfolded(posted)
+        events = posted if isinstance(posted, list) else _events_in(posted)
     except _MALFORMED as error:
-        raise _no_webhook(sender) from error
-    read = [read_event(sender, event) for event in events[:_MOST_EVENTS]]
-    if read and all(outcomes == _UNREADABLE for outcomes in read):
-        raise _no_webhook(sender)
-    return tuple(chain.from_iterable(read))
+        raise _not_a_webhook(sender) from error
+    results = [read_event(sender, event) for event in events[:_MOST_EVENTS]]
+    if results and all(outcomes == _UNREADABLE for outcomes in results):
+        raise _not_a_webhook(sender)
+    return tuple(chain.from_iterable(results))
 
 
 def sender_of(record: Json) -> SenderKind | None:
@@ -91,35 +91,35 @@ _MALFORMED: Final = (ValueError, TypeError, KeyError, AttributeError, RecursionE
 _UNREADABLE: Final[tuple[Read, ...]] = (None,)
 
 
-def _no_webhook(sender: SenderKind) -> MailsiftError:
+def _not_a_webhook(sender: SenderKind) -> MailsiftError:
     return MailsiftError("malformed_outcome", f"This isn’t a {sender.value} webhook.")
 
 
 def read_event(sender: SenderKind, event: Any) -> tuple[Read, ...]:
     """Return the outcomes that one event of a sender tells of; () for others, (None,) for a damaged one."""
     try:
-        return tuple(_READERS[sender](_object(event)))
+        return tuple(_READERS[sender](_as_object(event)))
     except _MALFORMED:
         return _UNREADABLE
 
 
-def _unfolded(posted: Any) -> list[Any]:
+def _events_in(posted: Any) -> list[Any]:
     """Return the events of a body: most post one, some put them in an envelope."""
     for name in ("events", "results", "items", "Messages"):
-        held = posted.get(name)
-        if isinstance(held, list):
-            return held
+        events = posted.get(name)
+        if isinstance(events, list):
+            return events
     data = posted.get("data")
     return data["results"] if isinstance(data, dict) and isinstance(data.get("results"), list) else [posted]
 
 
-def _object(value: Any) -> Json:
+def _as_object(value: Any) -> Json:
     if not isinstance(value, dict):
         raise TypeError(value.__class__.__name__)
     return value
 
 
-def _at(record: Json, path: str) -> Any:
+def _value_at(record: Json, path: str) -> Any:
     """Return what stands at a path such as "mail.messageId"; None where there is nothing."""
     value: Any = record
     for name in path.split("."):
@@ -129,13 +129,13 @@ def _at(record: Json, path: str) -> Any:
 
 def _text(record: Json, *paths: str) -> str:
     """Return the first text (or number) that stands at one of the paths."""
-    values = (_at(record, path) for path in paths)
+    values = (_value_at(record, path) for path in paths)
     return next(
         (str(value) for value in values if isinstance(value, str | int | float) and str(value).strip()), ""
     )
 
 
-_FOR_GOOD: Final = 500  # replies with such codes (RFC 5321 section 4.2.1)
+_PERMANENT_CODE: Final = 500  # replies with such codes (RFC 5321 section 4.2.1)
 
 
 def _outcome(  # noqa: PLR0913 - the fields of what is made
@@ -148,16 +148,16 @@ def _outcome(  # noqa: PLR0913 - the fields of what is made
     status: str = "",
     message_id: str = "",
 ) -> Iterator[Read]:
-    shown = parseaddr(address)[1] if "<" in address else address.strip()
-    if "@" not in shown:
+    plain = parseaddr(address)[1] if "<" in address else address.strip()
+    if "@" not in plain:
         yield None
         return
     kind = asked_before(words) or kind
     failed = kind in {OutcomeKind.BOUNCED, OutcomeKind.DEFERRED}
     diagnosis = diagnose(words, status=status, permanent=kind is OutcomeKind.BOUNCED) if failed else ACCEPTED
-    if diagnosis.smtp_code >= _FOR_GOOD and diagnosis.answer in GONE:
+    if diagnosis.smtp_code >= _PERMANENT_CODE and diagnosis.answer in GONE:
         kind = OutcomeKind.BOUNCED  # a "soft" bounce by its sender: what the server said counts
-    yield Outcome(shown, kind, epoch(when), diagnosis, sender.value, message_id.strip("<> ")[:255])
+    yield Outcome(plain, kind, epoch(when), diagnosis, sender.value, message_id.strip("<> ")[:255])
 
 
 # Amazon SES, by event publishing and by identity notifications (its developer guide, "Event publishing").
@@ -166,32 +166,32 @@ def _outcome(  # noqa: PLR0913 - the fields of what is made
 def _ses(event: Json) -> Iterator[Read]:
     name = _text(event, "eventType", "notificationType").lower().replace(" ", "")
     if name in _SES_EVENTS:
-        yield from _ses_answers(event, *_SES_EVENTS[name])
+        yield from _ses_recipients(event, *_SES_EVENTS[name])
     elif name in _SES_DROPPED:
         words = f"dropped: {_text(event, _SES_DROPPED[name])}"
         yield from _ses_all(event, OutcomeKind.BOUNCED, _text(event, "mail.timestamp"), words=words)
-    elif name == "subscription" and _at(event, "subscription.newTopicPreferences.unsubscribeAll"):
+    elif name == "subscription" and _value_at(event, "subscription.newTopicPreferences.unsubscribeAll"):
         yield from _ses_all(event, OutcomeKind.UNSUBSCRIBED, _text(event, "subscription.timestamp"))
     elif (
-        name in _SES_LOOKED_AT and len(_at(event, "mail.destination") or ()) == 1
+        name in _SES_LOOKED_AT and len(_value_at(event, "mail.destination") or ()) == 1
     ):  # else nobody knows by whom
         yield from _ses_all(event, OutcomeKind.DELIVERED, _text(event, f"{name}.timestamp"))
 
 
-def _ses_answers(event: Json, kind: OutcomeKind, part: str, recipients: str) -> Iterator[Read]:
-    told = _object(event[part])
-    if told.get("complaintFeedbackType") == "not-spam":
+def _ses_recipients(event: Json, kind: OutcomeKind, part: str, recipients: str) -> Iterator[Read]:
+    details = _as_object(event[part])
+    if details.get("complaintFeedbackType") == "not-spam":
         return
-    if part == "bounce" and told.get("bounceType") == "Transient":
-        kind = OutcomeKind.BOUNCED if _gave_up(told) else OutcomeKind.DEFERRED
-    for recipient in told[recipients]:
+    if part == "bounce" and details.get("bounceType") == "Transient":
+        kind = OutcomeKind.BOUNCED if _is_permanent(details) else OutcomeKind.DEFERRED
+    for recipient in details[recipients]:
         fields = recipient if isinstance(recipient, dict) else {"emailAddress": recipient}
         yield from _outcome(
             SenderKind.SES,
             kind,
             _text(fields, "emailAddress"),
-            _text(told, "timestamp", "arrivalDate") or _text(event, "mail.timestamp"),
-            words=_text(fields, "diagnosticCode") or _text(told, "bounceSubType", "delayType"),
+            _text(details, "timestamp", "arrivalDate") or _text(event, "mail.timestamp"),
+            words=_text(fields, "diagnosticCode") or _text(details, "bounceSubType", "delayType"),
             status=_text(fields, "status"),
             message_id=_text(event, "mail.messageId"),
         )
@@ -200,7 +200,7 @@ def _ses_answers(event: Json, kind: OutcomeKind, part: str, recipients: str) -> 
 def _ses_all(event: Json, kind: OutcomeKind, when: str, *, words: str = "") -> Iterator[Read]:
     """Yield the same for everybody the message was for."""
     message_id = _text(event, "mail.messageId")
-    for address in _at(event, "mail.destination") or ():
+    for address in _value_at(event, "mail.destination") or ():
         yield from _outcome(SenderKind.SES, kind, address, when, words=words, message_id=message_id)
 
 
@@ -217,9 +217,9 @@ _SES_DROPPED: Final = {"reject": "reject.reason", "renderingfailure": "failure.e
 """Events of messages that SES has not sent, and where they say why."""
 
 
-def _gave_up(bounce: Json) -> bool:
+def _is_permanent(bounce: Json) -> bool:
     """Say whether SES gave a message up; a soft bounce that it calls transient is not tried again by SES."""
-    actions = {str(_at(one, "action")).lower() for one in bounce.get("bouncedRecipients", ()) if one}
+    actions = {str(_value_at(one, "action")).lower() for one in bounce.get("bouncedRecipients", ()) if one}
     return "failed" in actions
 
 
@@ -412,17 +412,17 @@ _SPARKPOST_ANSWERS: Final = frozenset({"60", "80", "100"})
 
 def _sparkpost(event: Json) -> Iterator[Read]:
     envelope = event.get("msys", event)
-    told = next(iter(envelope.values()), {}) if "msys" in event else envelope
-    name, words = _text(told, "type"), _text(told, "raw_reason", "reason")
+    details = next(iter(envelope.values()), {}) if "msys" in event else envelope
+    name, words = _text(details, "type"), _text(details, "raw_reason", "reason")
     kind = _SPARKPOST.get(name)
-    if kind and _text(told, "bounce_class") not in _SPARKPOST_ANSWERS:
+    if kind and _text(details, "bounce_class") not in _SPARKPOST_ANSWERS:
         yield from _outcome(
             SenderKind.SPARKPOST,
             kind,
-            _text(told, "raw_rcpt_to", "rcpt_to"),
-            _text(told, "timestamp"),
+            _text(details, "raw_rcpt_to", "rcpt_to"),
+            _text(details, "timestamp"),
             words=f"dropped: {words}" if name == "generation_failure" else words,
-            message_id=_text(told, "message_id"),
+            message_id=_text(details, "message_id"),
         )
 
 
@@ -466,10 +466,10 @@ def _sentences(record: Json) -> Iterator[str]:
 
 def _meta(value: Any) -> Json:
     """Return listmonk's `meta`, an object or the JSON text of one, or a plain reason."""
-    held = json.loads(value) if isinstance(value, str) and value.lstrip().startswith("{") else value
-    if isinstance(held, dict):
-        return held
-    return {"reason": held} if isinstance(held, str) else {}
+    parsed = json.loads(value) if isinstance(value, str) and value.lstrip().startswith("{") else value
+    if isinstance(parsed, dict):
+        return parsed
+    return {"reason": parsed} if isinstance(parsed, str) else {}
 
 
 _READERS: Final[dict[SenderKind, Callable[[Json], Iterator[Read]]]] = {

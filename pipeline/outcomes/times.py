@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Final
 from unicodedata import combining, normalize
 
 _EARLIEST: Final = 946_684_800.0
-"""The year 2000: nobody tells of messages that were sent before."""
+"""The year 2000: reports of messages sent before are no reports."""
 _LATEST: Final = 4_102_444_800.0  # the year 2100
 _SCALES: Final = (1.0, 1e3, 1e6, 1e9)
 """Seconds, and what is counted in thousandths, millionths and billionths of one."""
@@ -77,9 +77,9 @@ def epoch(value: object, *, day_first: bool | None = None) -> float:
     """
     text = str(value if value is not None else "").strip()
     try:
-        found = _of_number(float(text), text)
+        found = _from_number(float(text), text)
     except (ValueError, OverflowError):
-        found = _of_text(text, day_first)
+        found = _from_text(text, day_first)
     return found if _EARLIEST <= found < _LATEST else 0.0
 
 
@@ -87,15 +87,15 @@ def day_first_in(cells: Iterable[str]) -> bool | None:
     """Say whether days stand before months in a column of dates; None where it does not show."""
     for cell in cells:
         if found := _SLASHED.match(cell):
-            first, mark, second = int(found[1]), found[2], int(found[3])
-            if mark == "." or first > _MONTHS_OF_A_YEAR:
+            first, separator, second = int(found[1]), found[2], int(found[3])
+            if separator == "." or first > _MONTHS_OF_A_YEAR:
                 return True
             if second > _MONTHS_OF_A_YEAR:
                 return False
     return None
 
 
-def _of_number(number: float, text: str) -> float:
+def _from_number(number: float, text: str) -> float:
     if pattern := _DIGITS.get(len(text)):
         try:
             return datetime.strptime(text, pattern).replace(tzinfo=UTC).timestamp()
@@ -107,9 +107,9 @@ def _of_number(number: float, text: str) -> float:
 
 
 @lru_cache(maxsize=4_096)  # senders' exports name minutes or days
-def _of_text(text: str, day_first: bool | None) -> float:
+def _from_text(text: str, day_first: bool | None) -> float:
     try:
-        return _seconds(datetime.fromisoformat(text.removesuffix(" UTC")))
+        return _epoch_seconds(datetime.fromisoformat(text.removesuffix(" UTC")))
     except (ValueError, OverflowError):
         pass
     if len(text) > _LONGEST or not re.search(r"\d", text):
@@ -118,10 +118,10 @@ def _of_text(text: str, day_first: bool | None) -> float:
     plain = _BESIDE.sub(" ", plain)
     known = day_first_in([plain]) if day_first is None else day_first
     orders = (True, False) if known is None else (known,)
-    return min(filter(None, (_as_people_write(plain, order) for order in orders)), default=0.0)
+    return min(filter(None, (_parse_written(plain, order) for order in orders)), default=0.0)
 
 
-def _as_people_write(text: str, day_first: bool) -> float:
+def _parse_written(text: str, day_first: bool) -> float:
     """Return the time of a text that names day, month and year; else 0.0."""
     year_first = bool(re.match(r"\d{4}", text))
     order = {"dayfirst": day_first and not year_first, "yearfirst": year_first}
@@ -129,7 +129,7 @@ def _as_people_write(text: str, day_first: bool) -> float:
         one, other = (
             _parser().parse(text, default, **order, tzinfos=_zone) for default in _WHERE_A_PART_IS_MISSING
         )
-        return _seconds(one) if one == other else 0.0
+        return _epoch_seconds(one) if one == other else 0.0
     except (ValueError, OverflowError):
         return 0.0
 
@@ -139,8 +139,8 @@ def _zone(name: str | None, offset: int | None) -> timezone:
     return timezone(timedelta(seconds=seconds))
 
 
-def _seconds(moment: datetime) -> float:
-    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+def _epoch_seconds(time: datetime) -> float:
+    return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
 
 
 @cache

@@ -1,4 +1,4 @@
-"""Notices when a provider begins to refuse almost everybody: that is about us, not about the mailboxes."""
+"""Detects when a provider begins to refuse almost everybody: that is about us, not about the mailboxes."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from mailsift.pipeline.facts import Answer, MailboxFact
 
 REFUSALS: Final = frozenset({Answer.NOT_FOUND, Answer.DISABLED, Answer.UNCLEAR})
 COUNTED: Final = REFUSALS | {Answer.ACCEPTED, Answer.FULL}
-_KEPT_GAUGES: Final = 2_048
-_KEPT_DOMAINS: Final = 2_000
-_KEPT_ANSWERS: Final = 2_000
+_MAX_GAUGES: Final = 2_048
+_MAX_DOMAINS: Final = 2_000
+_MAX_ANSWERS: Final = 2_000
 RECENT: Final = 50  # answers that are looked at together
 BASELINE: Final = 200  # answers before them without which nothing is compared
 JUMP: Final = 0.9  # refused share of the recent answers from which on they are doubted
 NORMAL: Final = 0.5  # refused share of the baseline, at most; and of the recent answers for the doubt to end
-NEWCOMER: Final = 5  # refusals that count of a domain that has accepted nobody; a dead company is no news
+NEWCOMER: Final = 5  # refusals that count at a domain that has accepted nobody; a dead company is no news
 
 _log = structlog.get_logger()
 
@@ -47,22 +47,22 @@ class RefusalGauge:
         self._refused = 0
         self._answers_before = self._refused_before = 0
         self._accepting: set[str] = set()
-        self._strangers: dict[str, int] = {}
-        self._doubted_from = self._doubted_until = 0  # from <= number < until; until 0 = it goes on
+        self._refusals_by_domain: dict[str, int] = {}
+        self._doubted_from = self._doubted_until = 0  # from <= number < until; until 0 = still doubted
 
     def count(self, domain: str, *, refused: bool) -> RefusalJump | None:
         """Take one answer about a mailbox; returns what the doubt rests on when it begins here."""
         self.answers += 1
-        if refused and not self._is_news(domain):
+        if refused and not self._counts(domain):
             return None
         if not refused:
-            if len(self._accepting) >= _KEPT_DOMAINS:
+            if len(self._accepting) >= _MAX_DOMAINS:
                 self._accepting.clear()
             self._accepting.add(domain)
         self._recent.append((self.answers, refused))
         self._refused += refused
         if len(self._recent) > RECENT:
-            self._grow_older()
+            self._move_to_baseline()
         if not self._doubting:
             return self._begin_doubt()
         self._end_doubt()
@@ -76,23 +76,23 @@ class RefusalGauge:
     def _doubting(self) -> bool:
         return self._doubted_from > self._doubted_until
 
-    def _is_news(self, domain: str) -> bool:
+    def _counts(self, domain: str) -> bool:
         if domain in self._accepting:
             return True
-        if len(self._strangers) >= _KEPT_DOMAINS:
-            self._strangers.clear()
-        self._strangers[domain] = times = self._strangers.get(domain, 0) + 1
+        if len(self._refusals_by_domain) >= _MAX_DOMAINS:
+            self._refusals_by_domain.clear()
+        self._refusals_by_domain[domain] = times = self._refusals_by_domain.get(domain, 0) + 1
         return times <= NEWCOMER
 
-    def _grow_older(self) -> None:
-        """Move the oldest recent answer into the past; while there is doubt the past stands still."""
+    def _move_to_baseline(self) -> None:
+        """Move the oldest recent answer into the past; while there is doubt the past is frozen."""
         _, refused = self._recent.popleft()
         self._refused -= refused
         if self._doubting:
             return
         self._answers_before += 1
         self._refused_before += refused
-        if self._answers_before > _KEPT_ANSWERS:  # what was long ago counts less and less
+        if self._answers_before > _MAX_ANSWERS:  # what was long ago counts less and less
             self._answers_before //= 2
             self._refused_before //= 2
 
@@ -129,14 +129,14 @@ class Breaker:
         gauge = self._gauges.get(key)
         if gauge is None:
             gauge = self._gauges[key] = RefusalGauge()
-            if len(self._gauges) > _KEPT_GAUGES:
+            if len(self._gauges) > _MAX_GAUGES:
                 self._gauges.popitem(last=False)
         self._gauges.move_to_end(key)
         return gauge
 
 
 class RefusalWatch:
-    """Counts the answers of one call to the prober, and says which of its refusals are doubted in the end."""
+    """Counts the answers of one call to the prober, and names the refusals that are doubted in the end."""
 
     def __init__(self, breaker: Breaker, list_id: str) -> None:
         self._breaker = breaker
@@ -144,7 +144,7 @@ class RefusalWatch:
         self._refused: dict[str, tuple[RefusalGauge, int]] = {}
 
     def count(self, provider: str, address: str, fact: MailboxFact) -> None:
-        """Count an answer; what the random recipient got as well (blanket) says nothing either way."""
+        """Count an answer; one that the random recipient got as well (blanket) counts neither way."""
         if fact.blanket or fact.answer not in COUNTED:
             return
         refused = fact.answer in REFUSALS

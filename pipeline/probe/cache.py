@@ -34,8 +34,8 @@ def mailbox_key(address: str, owner: str) -> str:
 
     Args:
         address: the canonical address.
-        owner: who may use the fact again: nobody learns from an answer that somebody else has asked before.
-            When the owner's random id is forgotten, nobody can find out any more whose mailbox it was.
+        owner: the account that may reuse the fact: no account learns what another one has asked.
+            Once the owner's random id is deleted, the mailbox can no longer be traced to an account.
     """
     key = blake2b(owner.encode(), digest_size=32).digest()
     return blake2b(address.encode(), digest_size=20, key=key).hexdigest()
@@ -48,29 +48,29 @@ def pack_mailbox(fact: MailboxFact) -> bytes:
 
 def unpack_mailbox(value: bytes) -> MailboxFact | None:
     """Return the remembered fact, marked as cached; None for bytes that are none."""
-    words = _unpack(value, _MAILBOX_FIELDS)
-    if words is None:
+    values = _unpack(value, _MAILBOX_FIELDS)
+    if values is None:
         return None
     try:
-        return MailboxFact(**words | {"answer": Answer(words["answer"]), "cached": True})
+        return MailboxFact(**values | {"answer": Answer(values["answer"]), "cached": True})
     except ValueError:
         return None
 
 
 def pack_catch_all(fact: CatchAllFact, random: str) -> bytes:
     """Return the bytes to remember, and the random recipient, to be asked again."""
-    words = dict(zip(_CATCH_ALL_FIELDS, _catch_all_values(fact), strict=True))
-    return _encode(words | {"probe": random}).encode()
+    values = dict(zip(_CATCH_ALL_FIELDS, _catch_all_values(fact), strict=True))
+    return _encode(values | {"probe": random}).encode()
 
 
 def unpack_catch_all(value: bytes) -> tuple[CatchAllFact, str] | None:
     """Return the remembered fact and random recipient; None for bytes that are none."""
-    words = _unpack(value, (*_CATCH_ALL_FIELDS, "probe"))
-    if words is None:
+    values = _unpack(value, (*_CATCH_ALL_FIELDS, "probe"))
+    if values is None:
         return None
-    random = words.pop("probe")
+    random_recipient = values.pop("probe")
     try:
-        return CatchAllFact(**words | {"catch_all": Known(words["catch_all"])}), random
+        return CatchAllFact(**values | {"catch_all": Known(values["catch_all"])}), random_recipient
     except ValueError:
         return None
 
@@ -78,10 +78,10 @@ def unpack_catch_all(value: bytes) -> tuple[CatchAllFact, str] | None:
 def _unpack(value: bytes, names: tuple[str, ...]) -> dict[str, Any] | None:
     """Read bytes another version may have written: anything but the expected fields is not known."""
     try:
-        words = json.loads(value)
+        values = json.loads(value)
     except ValueError:
         return None
-    return words if isinstance(words, dict) and set(words) == set(names) else None
+    return values if isinstance(values, dict) and set(values) == set(names) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,27 +108,27 @@ class ProbeCache:
         self._clock = clock
 
     async def recall(
-        self, asked: Mapping[str, ProbeTarget], state: CatchAllState, *, max_age: float, owner: str
+        self, targets: Mapping[str, ProbeTarget], state: CatchAllState, *, max_age: float, owner: str
     ) -> Recalled:
         """Fetch what is known: the domains go into the state, the rest into the result.
 
         Args:
-            asked: targets by address.
+            targets: targets by address.
             state: gets the domains that need no random recipient, and the random recipients to ask for again.
             max_age: seconds within which a definite answer, or what is known of random recipients, is used
                 again; 0 = never.
             owner: whose mailbox facts.
         """
-        if not asked:
+        if not targets:
             return Recalled()
-        domains = list(dict.fromkeys(target.domain for target in asked.values()))
+        domains = list(dict.fromkeys(target.domain for target in targets.values()))
         await self._recall_domains(domains, state, max_age)
-        known = await self._recall_mailboxes(asked, owner)
-        youngest = self._clock() - max_age
+        known = await self._recall_mailboxes(targets, owner)
+        oldest_usable = self._clock() - max_age
         mailboxes = {
             address: fact
             for address, fact in known.items()
-            if fact.asked_at > youngest and _is_lasting(fact, state.known.get(asked[address].domain))
+            if fact.asked_at > oldest_usable and _is_lasting(fact, state.known.get(targets[address].domain))
         }
         accepted = [address for address, fact in known.items() if fact.answer is Answer.ACCEPTED]
         return Recalled(mailboxes if max_age > 0 else {}, dict(state.known), accepted)
@@ -136,7 +136,7 @@ class ProbeCache:
     async def remember(
         self,
         mailboxes: Mapping[str, MailboxFact],
-        asked: Mapping[str, ProbeTarget],
+        targets: Mapping[str, ProbeTarget],
         state: CatchAllState,
         recalled: Recalled,
         *,
@@ -151,7 +151,7 @@ class ProbeCache:
         entries = [
             CacheEntry(mailbox_key(address, owner), pack_mailbox(fact), self._config.mailbox_seconds)
             for address, fact in mailboxes.items()
-            if not fact.cached and _is_lasting(fact, state.known.get(asked[address].domain))
+            if not fact.cached and _is_lasting(fact, state.known.get(targets[address].domain))
         ]
         if domains:
             await self._cache.put(FactKind.CATCH_ALL, domains)
@@ -171,8 +171,10 @@ class ProbeCache:
             if wire.is_safe(random) and fact.learned_at + _RANDOM_SECONDS > now:
                 state.randoms[domain] = random
 
-    async def _recall_mailboxes(self, asked: Mapping[str, ProbeTarget], owner: str) -> dict[str, MailboxFact]:
-        addresses = {mailbox_key(address, owner): address for address in asked}
+    async def _recall_mailboxes(
+        self, targets: Mapping[str, ProbeTarget], owner: str
+    ) -> dict[str, MailboxFact]:
+        addresses = {mailbox_key(address, owner): address for address in targets}
         facts: dict[str, MailboxFact] = {}
         for key, value in (await self._cache.get(FactKind.MAILBOX, list(addresses))).items():
             fact, address = unpack_mailbox(value), addresses[key]

@@ -12,7 +12,7 @@ from mailsift.pipeline.clock import Clock
 from mailsift.pipeline.facts import Answer, Known, MailboxFact, Wait, WaitReason
 from mailsift.pipeline.ports import SessionOutcome
 from mailsift.pipeline.probe.breaker import REFUSALS, RefusalWatch
-from mailsift.pipeline.probe.path import Greeting, PathWatch, greeting_name
+from mailsift.pipeline.probe.interception import Greeting, InterceptionDetector, greeting_name
 from mailsift.pipeline.probe.queue import (
     MIN_REFUSED,
     CatchAllState,
@@ -24,17 +24,17 @@ from mailsift.pipeline.probe.queue import (
 from mailsift.pipeline.probe.reading import (
     MAKES_INVALID,
     NOT_WORTH_ASKING,
-    OFTEN_FOR_ALL,
+    OFTEN_SERVER_WIDE,
     ClassifiedReply,
     FinishedSession,
-    OwnRule,
+    ProberRule,
     ReplyReader,
-    asked_in,
-    blanket_of,
+    asked_counts,
+    blanket_refusal,
     catch_all_of,
     fact_of,
     fact_without_reply,
-    heard_in,
+    ledger_counts,
     outcome_of,
     read_session,
     refused_since_acceptance,
@@ -44,7 +44,7 @@ from mailsift.pipeline.replies.table import Stage
 from mailsift.pipeline.smtp.config import ProbeConfig
 from mailsift.pipeline.smtp.connection import Ending
 from mailsift.pipeline.smtp.session import DomainRecipients, SessionLog, TimedReply, wants_one_domain
-from mailsift.pipeline.standing import NOTHING_HEARD, Heard
+from mailsift.pipeline.standing import NO_COUNTS, LedgerCounts
 from mailsift.pipeline.stop import NOBODY_ASKED, AskedCounts
 
 WAITS: Final = {
@@ -60,21 +60,21 @@ NETWORK_SECONDS: Final = 15.0
 MAX_DROPS: Final = 3
 """Sessions with a single recipient that may end without an answer before a route is left alone for now."""
 
-STILL_THERE: Final = frozenset({Answer.ACCEPTED, Answer.FULL, Answer.RATE_LIMITED})
-"""The answers with which a witness confirms the refusals before it: who says "slow down" denies nobody."""
+WITNESS_CONFIRMS: Final = frozenset({Answer.ACCEPTED, Answer.FULL, Answer.RATE_LIMITED})
+"""The answers by which a witness confirms the refusals before it: "slow down" denies no mailbox."""
 
 _BEFORE_MAIL: Final = frozenset({Stage.CONNECT, Stage.BANNER, Stage.EHLO})
 
 
-class SessionEnd(NamedTuple):
-    """What a session was: for the throttle how it went, for the ledger what was heard, and of the list."""
+class SessionSummary(NamedTuple):
+    """What a session came to: its outcome for the throttle, its counts for the ledger and for the list."""
 
     outcome: SessionOutcome
-    heard: Heard
+    ledger: LedgerCounts
     asked: AskedCounts = NOBODY_ASKED
 
 
-NOT_HELD: Final = SessionEnd(SessionOutcome.FAILED, NOTHING_HEARD)
+DISCARDED_SESSION: Final = SessionSummary(SessionOutcome.FAILED, NO_COUNTS)
 """The end of a session that was cut off, or was held with a machine on the way."""
 
 
@@ -86,11 +86,11 @@ class NextStep(StrEnum):
     FEWER_RECIPIENTS = "fewer_recipients"  # slow, but it answers: smaller sessions
     LEARN_LIMIT = "learn_limit"  # it named what it takes in one session
     ASK_SINGLY = "ask_singly"  # its answers could not be believed: one mailbox a session
-    LEAVE_ALONE = "leave_alone"  # it refuses somebody it had accepted: everybody left waits
+    LEAVE_ALONE = "leave_alone"  # it refuses a recipient it had accepted: all that are left wait
     RECONNECT = "reconnect"  # the mailbox waits, the rest gets other sessions
     NEXT_SERVER = "next_server"
-    CLOSE = "close"  # everybody left gets this session's fact
-    GIVE_UP = "give_up"  # too slow: everybody left is unreachable, or waits for a more patient try
+    CLOSE = "close"  # all that are left get this session's fact
+    GIVE_UP = "give_up"  # too slow: all that are left are unreachable, or wait for a more patient try
 
 
 def next_step(session: FinishedSession, *, session_s: float, patient: bool) -> NextStep:
@@ -102,7 +102,7 @@ def next_step(session: FinishedSession, *, session_s: float, patient: bool) -> N
         patient: sessions get all the time they want.
     """
     if session.answered_nothing:
-        return _after_no_answer(session, session_s)
+        return _next_step_unanswered(session, session_s)
     match session.log.ending:
         case Ending.DROPPED | Ending.UNTIED if not session.plan.singly:
             return NextStep.ASK_SINGLY
@@ -111,24 +111,24 @@ def next_step(session: FinishedSession, *, session_s: float, patient: bool) -> N
             return NextStep.RECONNECT if goes_on else NextStep.CLOSE
         case Ending.SLOW:
             return NextStep.FEWER_RECIPIENTS if patient and session.log.answered else NextStep.GIVE_UP
-        case _ if session.repeated is not None and session.repeated.reading.answer in REFUSALS:
+        case _ if session.witness_reply is not None and session.witness_reply.reading.answer in REFUSALS:
             return NextStep.LEAVE_ALONE
         case _:
             return NextStep.CONTINUE if session.limit is None else NextStep.LEARN_LIMIT
 
 
-def _after_no_answer(session: FinishedSession, session_s: float) -> NextStep:
+def _next_step_unanswered(session: FinishedSession, session_s: float) -> NextStep:
     route, refusal = session.plan.route, session.refusal
     if route.running and session.log.stage in _BEFORE_MAIL:
-        full = route.proven if refusal is None else refusal.reply.code < 500
-        if full:
+        at_limit = route.has_answered if refusal is None else refusal.reply.code < 500
+        if at_limit:
             return NextStep.FEWER_SESSIONS
     if refusal is not None and not _is_worth_another_server(refusal.reply):
         return NextStep.CLOSE
     if not any(peer is not session.plan.peer for peer in route.peers):
         return NextStep.CLOSE
-    lost = session.elapsed if route.peers[0] is session.plan.peer else 0.0
-    return NextStep.GIVE_UP if route.seconds_lost + lost >= session_s else NextStep.NEXT_SERVER
+    seconds_lost = session.elapsed if route.peers[0] is session.plan.peer else 0.0
+    return NextStep.GIVE_UP if route.seconds_lost + seconds_lost >= session_s else NextStep.NEXT_SERVER
 
 
 def _is_worth_another_server(refusal: SmtpReply) -> bool:
@@ -145,20 +145,21 @@ class ProbeContext:
         clock: the time for facts.
         reader: classifies replies.
         tls: context for STARTTLS, None to stay in the clear.
-        path: whether it is the servers themselves who answer.
+        interception: whether it is the servers themselves who answer.
         learned: limits the providers have shown.
-        busy: open sessions of all calls together.
-        runs: what to call, for every call under way, with the places at which another one has ended sessions.
+        open_sessions: open sessions of all calls together.
+        reopen_callbacks: one for each call under way: gets the throttle keys at which another call has
+            ended sessions.
     """
 
     config: ProbeConfig
     clock: Clock
     reader: ReplyReader
     tls: ssl.SSLContext | None
-    path: PathWatch
+    interception: InterceptionDetector
     learned: LearnedLimits = field(default_factory=LearnedLimits)
-    busy: int = 0
-    runs: set[Callable[[Collection[tuple[str, str]]], None]] = field(default_factory=set)
+    open_sessions: int = 0
+    reopen_callbacks: set[Callable[[Collection[tuple[str, str]]], None]] = field(default_factory=set)
 
 
 @dataclass(slots=True)
@@ -168,10 +169,10 @@ class ResultCollector:
     Attributes:
         context: what all calls share.
         queue, catch_alls: what is still to be asked.
-        watch: counts every answer, and says which refusals are doubted.
+        watch: counts every answer, and names the refusals that are doubted.
         session_s: seconds a session was given.
         mailboxes, waits: what has been found out so far, by address.
-        shown: gets every fact, too, for somebody who watches.
+        mailboxes_found: gets every fact as well, to show progress.
         rests: seconds until asking a provider from a source makes sense again, by key and identity.
     """
 
@@ -181,21 +182,25 @@ class ResultCollector:
     watch: RefusalWatch
     session_s: float
     mailboxes: dict[str, MailboxFact] = field(default_factory=dict)
-    shown: dict[str, MailboxFact] = field(default_factory=dict)
+    mailboxes_found: dict[str, MailboxFact] = field(default_factory=dict)
     waits: dict[str, Wait] = field(default_factory=dict)
     rests: dict[tuple[str, str], float] = field(default_factory=dict)
-    _greeted: dict[tuple[str, str], set[str]] = field(default_factory=dict)  # domains by source and name
-    _speakers: dict[tuple[str, str], dict[str, str]] = field(default_factory=dict)  # addresses by provider
+    _domains_by_name: dict[tuple[str, str], set[str]] = field(
+        default_factory=dict
+    )  # domains by source and name
+    _addresses_by_name: dict[tuple[str, str], dict[str, str]] = field(
+        default_factory=dict
+    )  # addresses by provider
     _undecided: dict[str, Wait] = field(default_factory=dict)  # domains whose random recipient has to wait
 
-    def record_session(self, plan: SessionPlan, log: SessionLog, *, elapsed: float) -> SessionEnd:
+    def record_session(self, plan: SessionPlan, log: SessionLog, *, elapsed: float) -> SessionSummary:
         """Record what a session found out and put the rest where it belongs."""
-        is_foreign = self._is_foreign(plan, log)
+        is_intercepted = self._is_intercepted(plan, log)
         session = read_session(plan, log, self.context.reader, elapsed=elapsed)
-        plan.route.proven = plan.route.proven or log.answered > 0
+        plan.route.has_answered = plan.route.has_answered or log.answered > 0
         left = {group.domain: self._record_domain(session, group) for group in plan.groups}
         self._record_witness(session)
-        step = next_step(session, session_s=self.session_s, patient=self._patient)
+        step = next_step(session, session_s=self.session_s, patient=self._is_patient)
         if step is NextStep.RECONNECT:
             self._record_interrupted(session, left)
         elif step is NextStep.ASK_SINGLY:
@@ -204,26 +209,30 @@ class ResultCollector:
             plan.route.untied = 0
         elif session.answered_nothing and step is not NextStep.FEWER_SESSIONS:
             self._leave_server(session)
-        self.put_back(plan.route, left, singly=plan.singly or step is NextStep.ASK_SINGLY)
-        self._take_step(step, session)
+        self.requeue(plan.route, left, singly=plan.singly or step is NextStep.ASK_SINGLY)
+        self._apply_step(step, session)
         outcome = SessionOutcome.CLEAN if step is NextStep.FEWER_SESSIONS else outcome_of(session)
-        return NOT_HELD if is_foreign else SessionEnd(outcome, heard_in(session), asked_in(session))
+        return (
+            DISCARDED_SESSION
+            if is_intercepted
+            else SessionSummary(outcome, ledger_counts(session), asked_counts(session))
+        )
 
     def close(self, route: RouteQueue, fact: MailboxFact, wait: Wait | None) -> None:
         """Give everything in the route, and all that comes back to it, the same fact."""
         route.closed = fact, wait
         self._record_all(route.drain(), fact, wait)
 
-    def admit(self, route: RouteQueue, domain: str, address: str) -> None:
+    def enqueue(self, route: RouteQueue, domain: str, address: str) -> None:
         """Queue an address; where nothing may be dialled it gets its fact at once."""
         if not route.peers and route.closed is None:
             fact = fact_without_reply(
-                Answer.UNREACHABLE, OwnRule.NOT_ALLOWED, Stage.CONNECT, now=self.context.clock()
+                Answer.UNREACHABLE, ProberRule.NOT_ALLOWED, Stage.CONNECT, now=self.context.clock()
             )
             self.close(route, fact, None)
-        self.put_back(route, {domain: [address]})
+        self.requeue(route, {domain: [address]})
 
-    def put_back(self, route: RouteQueue, left: Mapping[str, Sequence[str]], *, singly: bool = False) -> None:
+    def requeue(self, route: RouteQueue, left: Mapping[str, Sequence[str]], *, singly: bool = False) -> None:
         """Queue addresses by domain; those of a closed route get its fact."""
         for domain, addresses in left.items():
             if route.closed is None:
@@ -237,7 +246,9 @@ class ResultCollector:
 
     def record_blocked(self, addresses: Iterable[str], delay: float) -> None:
         """Hand addresses back unasked whose provider refuses us; that is what they end with, too."""
-        fact = fact_without_reply(Answer.REFUSED_US, OwnRule.BLOCKED, Stage.CONNECT, now=self.context.clock())
+        fact = fact_without_reply(
+            Answer.REFUSED_US, ProberRule.BLOCKED, Stage.CONNECT, now=self.context.clock()
+        )
         self._record_all(addresses, fact, Wait(WaitReason.BLOCKED, delay))
 
     def record_stopped(self, addresses: Iterable[str], delay: float) -> None:
@@ -245,59 +256,67 @@ class ResultCollector:
         fact = MailboxFact(answer=Answer.TOO_MANY_MISSING)
         self._record_all(addresses, fact, Wait(WaitReason.TOO_MANY_MISSING, delay))
 
-    def retract_doubted(self) -> None:
+    def retract_doubted_refusals(self) -> None:
         """Take back the refusals that are not to be believed: the addresses come back later."""
         for address in self.watch.doubted():
-            self._doubt(address, OwnRule.DOUBTED)
+            self._retract_refusal(address, ProberRule.DOUBTED)
 
-    def _is_foreign(self, plan: SessionPlan, log: SessionLog) -> bool:
-        """Remember by which name the domains were answered, and tell whether that is a machine on the way."""
-        source, name, path = plan.route.source.identity, greeting_name(log.banner), self.context.path
+    def _is_intercepted(self, plan: SessionPlan, log: SessionLog) -> bool:
+        """Record the host name that answered for the domains; returns whether it is a machine on the way."""
+        source, name, detector = (
+            plan.route.source.identity,
+            greeting_name(log.banner),
+            self.context.interception,
+        )
         key = plan.route.provider.row.key
-        path.saw(source, key, Greeting(plan.peer.address, name))
-        self._speakers.setdefault((source, name), {})[key] = plan.peer.address
-        self._greeted.setdefault((source, name), set()).update(group.domain for group in plan.groups)
-        return path.is_foreign(source, name)
+        detector.record_greeting(source, key, Greeting(plan.peer.address, name))
+        self._addresses_by_name.setdefault((source, name), {})[key] = plan.peer.address
+        self._domains_by_name.setdefault((source, name), set()).update(group.domain for group in plan.groups)
+        return detector.is_intercepted(source, name)
 
-    def suspects(self, now: float) -> list[tuple[str, str]]:
+    def suspect_names(self, now: float) -> list[tuple[str, str]]:
         """Return the sources and names for which the way should be looked at before they are believed."""
-        is_suspect = self.context.path.is_suspect
-        return [way for way, addresses in self._speakers.items() if is_suspect(*way, addresses, now)]
+        is_suspect = self.context.interception.is_suspect
+        return [key for key, addresses in self._addresses_by_name.items() if is_suspect(*key, addresses, now)]
 
-    def retract_foreign(self) -> None:
-        """Take back all that a machine on the way said in the name of mail servers: nobody has been asked."""
-        heard = [self._greeted[way] for way in self._greeted if self.context.path.is_foreign(*way)]
-        domains: set[str] = set().union(*heard)
+    def retract_intercepted(self) -> None:
+        """Discard every answer a machine on the way gave in place of mail servers: those were never asked."""
+        intercepted = [
+            self._domains_by_name[key]
+            for key in self._domains_by_name
+            if self.context.interception.is_intercepted(*key)
+        ]
+        domains: set[str] = set().union(*intercepted)
         for domain in domains:
             self.catch_alls.known.pop(domain, None)
-        for address in [who for who in self.mailboxes if who.rpartition("@")[2] in domains]:
+        for address in [address for address in self.mailboxes if address.rpartition("@")[2] in domains]:
             fact = fact_without_reply(
-                Answer.DOUBTED, OwnRule.FOREIGN, Stage.CONNECT, now=self.context.clock()
+                Answer.DOUBTED, ProberRule.FOREIGN, Stage.CONNECT, now=self.context.clock()
             )
             self._record(address, fact, Wait(WaitReason.OUR_NETWORK, NETWORK_SECONDS))
 
-    def _take_step(self, step: NextStep, session: FinishedSession) -> None:
+    def _apply_step(self, step: NextStep, session: FinishedSession) -> None:
         route = session.plan.route
         match step:
             case NextStep.CONTINUE | NextStep.RECONNECT | NextStep.ASK_SINGLY | NextStep.NEXT_SERVER:
                 pass
             case NextStep.FEWER_SESSIONS:
-                route.most_sessions = min(route.most_sessions, route.running)
+                route.max_sessions = min(route.max_sessions, route.running)
             case NextStep.FEWER_RECIPIENTS:
-                route.most_recipients = max(1, session.log.answered // 2)
+                route.max_recipients = max(1, session.log.answered // 2)
             case NextStep.LEARN_LIMIT:
                 self._learn_limit(session)
             case NextStep.CLOSE:
                 self._close_after(session)
             case NextStep.LEAVE_ALONE:
-                fact = self._fact_without_reply(Answer.DOUBTED, OwnRule.CONTRADICTED, session)
+                fact = self._fact_without_reply(Answer.DOUBTED, ProberRule.CONTRADICTED, session)
                 self.close(route, fact, Wait(WaitReason.DEFERRED, 0.0))
             case NextStep.GIVE_UP:
                 self._give_up(session)
 
     def _record_domain(self, session: FinishedSession, group: DomainRecipients) -> list[str]:
         """Record the answers about one domain; return the addresses that have none."""
-        random = session.replies.get(group.random) or self._confirmation(session, group)
+        random = session.replies.get(group.random) or self._late_acceptance(session, group)
         if random is not None:
             self._record_catch_all(group, random)
         addresses: Iterable[str] = group.addresses
@@ -311,14 +330,14 @@ class ResultCollector:
             if fact is None:
                 unanswered.append(address)
             else:
-                self._record(address, fact, self._wait(group.domain, fact))
+                self._record(address, fact, self._wait_for(group.domain, fact))
                 self.watch.count(session.plan.throttle_key, address, fact)
         return unanswered
 
     def is_worth_asking(self, random: str, reply: SmtpReply) -> bool:
         """Tell whether real recipients are worth asking after this reply to the random one."""
         answer = self.context.reader.read(reply, random).reading.answer
-        if answer not in OFTEN_FOR_ALL:
+        if answer not in OFTEN_SERVER_WIDE:
             return answer not in NOT_WORTH_ASKING
         is_last_try = random.rpartition("@")[2] in self.catch_alls.last_tries
         return is_last_try or self.context.reader.is_unknown_for_now(random, reply)
@@ -329,46 +348,52 @@ class ResultCollector:
         refused = refused_since_acceptance(answers, reader)
         if random.issuperset(refused) or plan.route.refused + len(refused) < MIN_REFUSED:
             return ""
-        if any(reader.is_slow_down(who, said.reply) for who, said in answers.items()):
-            return ""  # whoever comes next would be told the same
-        accepted = [who for who, said in answers.items() if reader.is_acceptance(who, said.reply)]
+        if any(reader.is_slow_down(address, reply.reply) for address, reply in answers.items()):
+            return ""  # the next recipient would get the same reply
+        accepted = [
+            address for address, reply in answers.items() if reader.is_acceptance(address, reply.reply)
+        ]
         return accepted[-1] if accepted else plan.route.witness
 
     def _record_witness(self, session: FinishedSession) -> None:
-        """Take back what a refused witness contradicts, and remember somebody who was accepted."""
+        """Take back what a refused witness contradicts; keep an accepted recipient as the next witness."""
         route, log = session.plan.route, session.log
-        accepted = [who for who, said in session.replies.items() if said.reading.answer is Answer.ACCEPTED]
-        confirmed = session.repeated is not None and session.repeated.reading.answer in STILL_THERE
+        accepted = [
+            address for address, reply in session.replies.items() if reply.reading.answer is Answer.ACCEPTED
+        ]
+        confirmed = (
+            session.witness_reply is not None and session.witness_reply.reading.answer in WITNESS_CONFIRMS
+        )
         if accepted:
             route.witness = accepted[-1]
         if confirmed or (accepted and not route.running):
-            route.unproven.clear()
-        route.refused += sum(1 for said in session.replies.values() if said.reading.answer in MAKES_INVALID)
+            route.unconfirmed_refusals.clear()
+        route.refused += sum(1 for reply in session.replies.values() if reply.reading.answer in MAKES_INVALID)
         if not confirmed:
-            route.unproven += session.unproven
-        if session.repeated is not None and not confirmed:
-            self._contradict(session)
+            route.unconfirmed_refusals += session.unconfirmed_refusals
+        if session.witness_reply is not None and not confirmed:
+            self._retract_unconfirmed(session)
             self.waits.setdefault(log.witness, Wait(WaitReason.DEFERRED, 0.0))  # known next time by its fact
 
-    def _contradict(self, session: FinishedSession) -> None:
-        """Take back what nobody but a witness that is not accepted any more could have proven."""
+    def _retract_unconfirmed(self, session: FinishedSession) -> None:
+        """Take back what only a witness that is no longer accepted could have proven."""
         route = session.plan.route
-        for address in route.unproven:
-            self._doubt(address, OwnRule.CONTRADICTED)
+        for address in route.unconfirmed_refusals:
+            self._retract_refusal(address, ProberRule.CONTRADICTED)
         for group in session.plan.groups:
-            if group.random in route.unproven:
+            if group.random in route.unconfirmed_refusals:
                 self.catch_alls.known.pop(group.domain, None)
-        route.unproven.clear()
+        route.unconfirmed_refusals.clear()
 
-    def _doubt(self, address: str, rule: OwnRule) -> None:
+    def _retract_refusal(self, address: str, rule: ProberRule) -> None:
         """Take a refusal back: the address comes back later."""
         fact = self.mailboxes.get(address)
         if fact is not None:
             fact = replace(fact, answer=Answer.DOUBTED, rule=rule, expires_at=fact.asked_at)
             self._record(address, fact, Wait(WaitReason.DEFERRED, 0.0))
 
-    def _confirmation(self, session: FinishedSession, group: DomainRecipients) -> ClassifiedReply | None:
-        """Return the reply that shows that a domain accepts everybody by now, None where it does not."""
+    def _late_acceptance(self, session: FinishedSession, group: DomainRecipients) -> ClassifiedReply | None:
+        """Return the reply that shows that a domain is a catch-all by now, None where none does."""
         random = session.replies.get(group.confirm)
         if group.confirm:
             self.catch_alls.unconfirmed.add(group.domain)  # so has the next session
@@ -380,35 +405,35 @@ class ResultCollector:
         reply = session.replies.get(address)
         if reply is None or (everybody is not None and everybody.answer is Answer.NOT_ASKED):
             if everybody is None and address in session.log.not_askable:
-                return self._fact_without_reply(Answer.NOT_ASKABLE, OwnRule.NO_SMTPUTF8, session)
+                return self._fact_without_reply(Answer.NOT_ASKABLE, ProberRule.NO_SMTPUTF8, session)
             return everybody
-        fact = self._fact(session, reply, session.log.answers[address].took_ms)
+        fact = self._reply_fact(session, reply, session.log.answers[address].took_ms)
         known = self.catch_alls.known.get(group.domain)
         if known is None or not known.blanket:
             return fact
-        return replace(fact, blanket=blanket_of(reply, address) == known.blanket)
+        return replace(fact, blanket=blanket_refusal(reply, address) == known.blanket)
 
     def _fact_for_everybody(
         self, session: FinishedSession, random: ClassifiedReply, address: str
     ) -> MailboxFact:
         """Return what real recipients get whom the random one has made superfluous to ask."""
         if random.reading.answer is not Answer.ACCEPTED:
-            return self._fact(session, random, session.log.answers[address].took_ms)
+            return self._reply_fact(session, random, session.log.answers[address].took_ms)
         return fact_without_reply(
-            Answer.NOT_ASKED, OwnRule.CATCH_ALL, Stage.RCPT, now=self.context.clock(), plan=session.plan
+            Answer.NOT_ASKED, ProberRule.CATCH_ALL, Stage.RCPT, now=self.context.clock(), plan=session.plan
         )
 
     def _record_catch_all(self, group: DomainRecipients, random: ClassifiedReply) -> None:
-        """Record what the answer to the random recipient says about its domain."""
+        """Record what the random recipient's answer shows about its domain."""
         lifetime, answer = self.context.config.catch_all_seconds, random.reading.answer
         fact = catch_all_of(group, random, now=self.context.clock(), lifetime=lifetime)
         self.catch_alls.known[group.domain] = fact
         if fact.catch_all is Known.NO:
-            self.catch_alls.unconfirmed.add(group.domain)  # later sessions may be told something else
+            self.catch_alls.unconfirmed.add(group.domain)  # later sessions may get another answer
         if answer in WAITS and not self.context.reader.is_unknown_for_now(group.random, random.reply):
             self._undecided[group.domain] = Wait(WAITS[answer], random.reading.retry_after)
 
-    def _wait(self, domain: str, fact: MailboxFact) -> Wait | None:
+    def _wait_for(self, domain: str, fact: MailboxFact) -> Wait | None:
         """Return what the address has to wait for; an acceptance counts only when the random one is known."""
         if fact.answer in WAITS:
             return Wait(WAITS[fact.answer], fact.retry_after)
@@ -419,18 +444,18 @@ class ResultCollector:
         session.plan.route.drops += 1
         for addresses in left.values():
             while addresses:
-                self._record(addresses.pop(), self._interrupted(session), Wait(WaitReason.DEFERRED, 0.0))
+                self._record(addresses.pop(), self._interrupted_fact(session), Wait(WaitReason.DEFERRED, 0.0))
 
-    def _interrupted(self, session: FinishedSession) -> MailboxFact:
+    def _interrupted_fact(self, session: FinishedSession) -> MailboxFact:
         """Return what a mailbox gets whose session broke off, or could not be believed."""
         if session.log.ending is Ending.UNTIED:
-            return self._fact_without_reply(Answer.DOUBTED, OwnRule.UNTIED, session)
-        return self._fact(session, self._hang_up(session))
+            return self._fact_without_reply(Answer.DOUBTED, ProberRule.UNTIED, session)
+        return self._reply_fact(session, self._hang_up_reply(session))
 
     def _leave_server(self, session: FinishedSession) -> None:
-        """Remember the refusal, and ask this server no more unless all of them would say the same."""
+        """Record the refusal, and drop this server unless all of them would refuse alike."""
         route, refusal = session.plan.route, session.refusal
-        route.refusal = self._refusal(session) or route.refusal
+        route.refusal = self._session_refusal_fact(session) or route.refusal
         if refusal is not None and not _is_worth_another_server(refusal.reply):
             return
         if route.peers and route.peers[0] is session.plan.peer:
@@ -441,50 +466,50 @@ class ResultCollector:
         """Close the route: no recipient of it would fare better than this session."""
         route = session.plan.route
         if session.answered_nothing:
-            unreached = self._fact_without_reply(Answer.UNREACHABLE, OwnRule.UNREACHED, session)
+            unreached = self._fact_without_reply(Answer.UNREACHABLE, ProberRule.UNREACHED, session)
             fact = route.refusal or unreached
-            self.close(route, fact, self._wait("", fact))
+            self.close(route, fact, self._wait_for("", fact))
             return
         broken = session.log.ending in (Ending.DROPPED, Ending.UNTIED)
         limit = None if broken else session.limit
-        fact = self._fact(session, limit) if limit else self._interrupted(session)
+        fact = self._reply_fact(session, limit) if limit else self._interrupted_fact(session)
         self.close(route, fact, Wait(WaitReason.DEFERRED, fact.retry_after))
 
     def _give_up(self, session: FinishedSession) -> None:
-        fact = self._fact_without_reply(Answer.UNREACHABLE, OwnRule.TOO_SLOW, session)
-        self.close(session.plan.route, fact, None if self._patient else Wait(WaitReason.SLOW, 0.0))
+        fact = self._fact_without_reply(Answer.UNREACHABLE, ProberRule.TOO_SLOW, session)
+        self.close(session.plan.route, fact, None if self._is_patient else Wait(WaitReason.SLOW, 0.0))
 
     def _learn_limit(self, session: FinishedSession) -> None:
         """Learn how much the server takes in one session; one that takes nothing is left alone for now."""
         provider, limit = session.plan.throttle_key, session.limit
         several = len(session.plan.groups) > 1 and not self.context.learned.one_domain(provider)
         if limit is not None and several and wants_one_domain(limit.reply):
-            self.context.learned.saw_one_domain(provider)
+            self.context.learned.learn_one_domain(provider)
         elif session.taken:
-            self.context.learned.saw_recipients(provider, session.taken)
+            self.context.learned.learn_max_recipients(provider, session.taken)
         else:
             self._close_after(session)
 
-    def _refusal(self, session: FinishedSession) -> MailboxFact | None:
-        """Return the fact of a whole session that was refused; hanging up before a banner says nothing."""
+    def _session_refusal_fact(self, session: FinishedSession) -> MailboxFact | None:
+        """Return the fact of a whole session that was refused; hanging up before the banner shows nothing."""
         if session.log.ending is Ending.DROPPED and session.log.stage is not Stage.BANNER:
-            return self._fact(session, self._hang_up(session))
-        return None if session.refusal is None else self._fact(session, session.refusal)
+            return self._reply_fact(session, self._hang_up_reply(session))
+        return None if session.refusal is None else self._reply_fact(session, session.refusal)
 
-    def _hang_up(self, session: FinishedSession) -> ClassifiedReply:
+    def _hang_up_reply(self, session: FinishedSession) -> ClassifiedReply:
         return self.context.reader.read(SmtpReply(session.log.stage, 0))
 
-    def _fact(self, session: FinishedSession, reply: ClassifiedReply, took_ms: int = 0) -> MailboxFact:
+    def _reply_fact(self, session: FinishedSession, reply: ClassifiedReply, took_ms: int = 0) -> MailboxFact:
         now, lifetime = self.context.clock(), self.context.config.mailbox_seconds
         return fact_of(session.plan, reply, now=now, lifetime=lifetime, took_ms=took_ms)
 
-    def _fact_without_reply(self, answer: Answer, rule: OwnRule, session: FinishedSession) -> MailboxFact:
+    def _fact_without_reply(self, answer: Answer, rule: ProberRule, session: FinishedSession) -> MailboxFact:
         return fact_without_reply(
             answer, rule, session.log.stage, now=self.context.clock(), plan=session.plan
         )
 
     def _record(self, address: str, fact: MailboxFact, wait: Wait | None) -> None:
-        self.mailboxes[address] = self.shown[address] = fact
+        self.mailboxes[address] = self.mailboxes_found[address] = fact
         if wait is not None:
             self.waits[address] = wait
 
@@ -493,5 +518,5 @@ class ResultCollector:
             self._record(address, fact, wait)
 
     @property
-    def _patient(self) -> bool:
+    def _is_patient(self) -> bool:
         return self.session_s >= self.context.config.session_seconds

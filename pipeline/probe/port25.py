@@ -13,7 +13,7 @@ from mailsift.pipeline.dns.domains import DomainFacts
 from mailsift.pipeline.facts import Known
 from mailsift.pipeline.guard import AddressGuard
 from mailsift.pipeline.ports import Ask, Report, SessionOutcome, Throttle
-from mailsift.pipeline.probe.path import Greeting, PathWatch, greeting_name
+from mailsift.pipeline.probe.interception import Greeting, InterceptionDetector, greeting_name
 from mailsift.pipeline.probe.queue import peers_of
 from mailsift.pipeline.smtp.config import Source
 from mailsift.pipeline.smtp.connection import SessionError, dial
@@ -23,10 +23,10 @@ KEPT_SECONDS: Final = 300.0
 UNKNOWN_SECONDS: Final = 30.0
 FRESH_SECONDS: Final = 10.0
 CLOSED_SECONDS: Final = 10.0
-"""Between two looks at a way out that is closed: who mends it wants to see it."""
+"""Between two checks of a closed port: whoever opens it wants to see that soon."""
 _DNS_SECONDS: Final = 2.0
 _CONNECT_SECONDS: Final = 5.0
-_GREETING_SECONDS: Final = 2.0  # who greets later says nothing about the way
+_GREETING_SECONDS: Final = 2.0  # a later greeting shows nothing about the way
 _HEAD_START: Final = 0.25  # seconds before the next server is dialled as well
 _SERVERS_A_DOMAIN: Final = 3
 
@@ -48,45 +48,45 @@ class Port25Status:
         self._probe = probe
         self._monotonic = monotonic
         self._lock = asyncio.Lock()
-        self._look_again_at = float("-inf")
-        self._looked_at = float("-inf")
+        self._next_probe_at = float("-inf")
+        self._probed_at = float("-inf")
         self._open = True
         self.has_been_open = False
 
     async def is_open(self) -> bool:
         """Tell whether asking mail servers makes sense; they count as reachable until proven otherwise."""
         async with self._lock:
-            if self._monotonic() >= self._look_again_at:
-                self._learn(await self._probe())
+            if self._monotonic() >= self._next_probe_at:
+                self._record_finding(await self._probe())
         return self._open
 
     async def is_still_open(self) -> bool:
         """Tell the same where many servers have just been silent: what is remembered is too old."""
         async with self._lock:
-            if self._monotonic() >= self._looked_at + FRESH_SECONDS:
-                self._learn(await self._probe())
+            if self._monotonic() >= self._probed_at + FRESH_SECONDS:
+                self._record_finding(await self._probe())
         return self._open
 
     @property
-    def standing(self) -> str:
-        """What was found last: `open`, `closed`, `away` (closed, and open before), "" = nobody has looked."""
+    def state(self) -> str:
+        """What was found last: `open`, `closed`, `away` (closed, and open before), "" = not checked yet."""
         if self._open:
             return "open" if self.has_been_open else ""
         return "away" if self.has_been_open else "closed"
 
-    async def look_again(self) -> None:
-        """Look whether a closed way out is open again, unless somebody has just looked."""
+    async def recheck(self) -> None:
+        """Check whether a closed port is open again, unless it was just checked."""
         async with self._lock:
-            if not self._open and self._monotonic() >= self._looked_at + CLOSED_SECONDS:
-                self._learn(await self._probe())
+            if not self._open and self._monotonic() >= self._probed_at + CLOSED_SECONDS:
+                self._record_finding(await self._probe())
 
-    def _learn(self, found: Known) -> None:
-        self._looked_at = self._monotonic()
+    def _record_finding(self, found: Known) -> None:
+        self._probed_at = self._monotonic()
         self.has_been_open = self.has_been_open or found is Known.YES
-        kept = UNKNOWN_SECONDS if found is Known.UNKNOWN else KEPT_SECONDS
-        self._look_again_at = self._monotonic() + kept
+        lifetime = UNKNOWN_SECONDS if found is Known.UNKNOWN else KEPT_SECONDS
+        self._next_probe_at = self._monotonic() + lifetime
         if found is Known.NO and self._open:
-            _log.error("port_25.closed", then="deep answers are probe_unavailable", again_s=kept)
+            _log.error("port_25.closed", then="deep answers are probe_unavailable", again_s=lifetime)
         elif found is Known.YES and not self._open:
             _log.warning("port_25.open")
         if found is not Known.UNKNOWN:
@@ -94,7 +94,7 @@ class Port25Status:
 
 
 @dataclass(frozen=True, slots=True)
-class _Way:
+class _Candidate:
     """A server that is known to be there, by one of our addresses."""
 
     ask: Ask
@@ -110,7 +110,7 @@ class Port25Probe:
         names: domains of different large providers, so that none of them alone decides.
         sources: our own addresses; one that gets out is enough.
         port: where mail servers listen.
-        path: told how the servers greet; where one machine answers for all of them, none can be reached.
+        interception: gets their greetings; where one machine answers for all of them, none can be reached.
     """
 
     domains: DomainFacts
@@ -119,50 +119,54 @@ class Port25Probe:
     names: Sequence[str]
     sources: Sequence[Source]
     port: int
-    path: PathWatch
+    interception: InterceptionDetector
 
     async def probe(self) -> Known:
         """Return YES as soon as one server accepts, NO when some were dialled and none did.
 
-        UNKNOWN when there was nobody to dial: DNS is in trouble, or the throttle says not now.
+        UNKNOWN when no server could be dialled: DNS is in trouble, or the throttle does not allow it now.
         """
         facts = await self.domains.lookup(self.names, patience_s=_DNS_SECONDS)
-        ways = [
-            _Way(Ask(fact.provider, source.identity, peer.address, 1), source)
+        candidates = [
+            _Candidate(Ask(fact.provider, source.identity, peer.address, 1), source)
             for fact in facts.values()
             for source in self.sources
             for peer in peers_of(fact, source, self.guard.allows)[:_SERVERS_A_DOMAIN]
         ]
-        found = await self._first(iter(ways))
-        return Known.NO if found is Known.YES and await self._is_intercepted(ways) else found
+        found = await self._dial_in_turn(iter(candidates))
+        return Known.NO if found is Known.YES and await self._is_intercepted(candidates) else found
 
-    async def _is_intercepted(self, ways: Sequence[_Way]) -> bool:
-        """Hear how a server of each well-known provider greets; tell whether no source has a clear way."""
+    async def _is_intercepted(self, candidates: Sequence[_Candidate]) -> bool:
+        """Read the greeting of a server of each known provider; returns whether no source has a clear way."""
         first = {
-            (way.source.identity, way.ask.provider): way
-            for way in reversed(ways)
-            if self.path.is_telling(way.ask.provider)
+            (candidate.source.identity, candidate.ask.provider): candidate
+            for candidate in reversed(candidates)
+            if self.interception.is_well_known(candidate.ask.provider)
         }
-        heard = zip(first, await asyncio.gather(*map(self._greeting, first.values())), strict=True)
-        greetings: dict[str, dict[str, Greeting]] = {way.source.identity: {} for way in ways}
+        heard = zip(first, await asyncio.gather(*map(self._greeting_name, first.values())), strict=True)
+        greetings: dict[str, dict[str, Greeting]] = {
+            candidate.source.identity: {} for candidate in candidates
+        }
         for (source, provider), name in heard:
             if name:
                 greeting = Greeting(first[source, provider].ask.address, name)
                 greetings[source][provider] = greeting
-                self.path.saw(source, provider, greeting)
-        is_intercepted = all(self.path.shared(said) for said in greetings.values())
-        if is_intercepted:
+                self.interception.record_greeting(source, provider, greeting)
+        is_everywhere = all(self.interception.shared_names(names_heard) for names_heard in greetings.values())
+        if is_everywhere:
             _log.error("port_25.intercepted", then="nothing that is said there is believed")
-        return is_intercepted
+        return is_everywhere
 
-    async def _greeting(self, way: _Way) -> str:
-        """Return the name a server greets by, "" when it says nothing in time or may not be asked now."""
+    async def _greeting_name(self, candidate: _Candidate) -> str:
+        """Return the name in a server's greeting, "" when none comes in time or the throttle forbids it."""
         name = ""
-        (grant,) = await self.throttle.grant([way.ask])
+        (grant,) = await self.throttle.grant([candidate.ask])
         if not grant.recipients:
             return name
         try:
-            connection = await dial(way.ask.address, self.port, way.source, within=_GREETING_SECONDS)
+            connection = await dial(
+                candidate.ask.address, self.port, candidate.source, within=_GREETING_SECONDS
+            )
             try:
                 banner = await connection.reply(_GREETING_SECONDS)
                 name = greeting_name(f"{banner.code} {banner.text}")
@@ -173,19 +177,19 @@ class Port25Probe:
             return name
         finally:
             await self.throttle.report(
-                [Report(way.ask, grant.lease, SessionOutcome.FAILED, grant.recipients)]
+                [Report(candidate.ask, grant.lease, SessionOutcome.FAILED, grant.recipients)]
             )
         return name
 
-    async def _first(self, ways: Iterator[_Way]) -> Known:
+    async def _dial_in_turn(self, candidates: Iterator[_Candidate]) -> Known:
         """Dial one after the other with a small head start each, until one accepts."""
         found: set[Known] = set()
         dials: set[asyncio.Task[Known]] = set()
         try:
             while Known.YES not in found:
-                way = next(ways, None)
-                if way is not None:
-                    dials.add(asyncio.create_task(self._try(way)))
+                candidate = next(candidates, None)
+                if candidate is not None:
+                    dials.add(asyncio.create_task(self._can_connect(candidate)))
                 if not dials:
                     break
                 done, dials = await asyncio.wait(
@@ -198,12 +202,14 @@ class Port25Probe:
             await asyncio.gather(*dials, return_exceptions=True)
         return Known.YES if Known.YES in found else Known.NO if Known.NO in found else Known.UNKNOWN
 
-    async def _try(self, way: _Way) -> Known:
-        (grant,) = await self.throttle.grant([way.ask])
+    async def _can_connect(self, candidate: _Candidate) -> Known:
+        (grant,) = await self.throttle.grant([candidate.ask])
         if not grant.recipients:
             return Known.UNKNOWN
         try:
-            connection = await dial(way.ask.address, self.port, way.source, within=_CONNECT_SECONDS)
+            connection = await dial(
+                candidate.ask.address, self.port, candidate.source, within=_CONNECT_SECONDS
+            )
         except SessionError:
             return Known.NO
         else:
@@ -211,5 +217,5 @@ class Port25Probe:
             return Known.YES
         finally:  # FAILED: a connection without a word teaches the throttle nothing
             await self.throttle.report(
-                [Report(way.ask, grant.lease, SessionOutcome.FAILED, grant.recipients)]
+                [Report(candidate.ask, grant.lease, SessionOutcome.FAILED, grant.recipients)]
             )

@@ -18,8 +18,8 @@ from mailsift.pipeline.metrics import count_grants, count_replies, count_session
 from mailsift.pipeline.ports import Ask, FactCache, Grant, Report, SessionOutcome, Throttle
 from mailsift.pipeline.probe.breaker import Breaker, RefusalWatch
 from mailsift.pipeline.probe.cache import ProbeCache
-from mailsift.pipeline.probe.collector import NOT_HELD, ProbeContext, ResultCollector
-from mailsift.pipeline.probe.path import PathWatch
+from mailsift.pipeline.probe.collector import DISCARDED_SESSION, ProbeContext, ResultCollector
+from mailsift.pipeline.probe.interception import InterceptionDetector
 from mailsift.pipeline.probe.queue import (
     CatchAllState,
     ProbeQueue,
@@ -28,7 +28,7 @@ from mailsift.pipeline.probe.queue import (
     RouteQueue,
     SessionPlan,
 )
-from mailsift.pipeline.probe.reading import OwnRule, ReplyReader, fact_without_reply
+from mailsift.pipeline.probe.reading import ProberRule, ReplyReader, fact_without_reply
 from mailsift.pipeline.providers import Provider, Providers
 from mailsift.pipeline.replies.table import Stage
 from mailsift.pipeline.smtp import wire
@@ -41,7 +41,7 @@ from mailsift.pipeline.smtp.config import (
     pick_source,
 )
 from mailsift.pipeline.smtp.session import ProbeSession
-from mailsift.pipeline.stop import NEVER_STOPS, AskedCounts, ListStop, ThrottleKey, asked_of
+from mailsift.pipeline.stop import NEVER_STOPS, AskedCounts, ListStop, ThrottleKey, count_asked
 
 _MAX_ASKS: Final = 200
 """Sessions asked for in one call to the throttle."""
@@ -56,7 +56,7 @@ WAITS_WITHOUT_PROGRESS: Final = 5.0
 class ProbeResult:
     """What a call to the prober found out.
 
-    An address that waits may have a fact beside it: what to judge from when nobody will come back.
+    An address that waits may have a fact beside it: what to judge from when it is not tried again.
 
     Attributes:
         mailboxes: facts by address.
@@ -64,7 +64,7 @@ class ProbeResult:
         waits: addresses that are not finished.
         asked_from: identities of the sources the addresses fell to.
         rests: seconds until asking a provider from a source makes sense again, by throttle key and identity.
-        asked: what was heard now about real recipients, by provider and identity.
+        asked: what this call was answered about real recipients, by provider and identity.
     """
 
     mailboxes: dict[str, MailboxFact] = field(default_factory=dict)
@@ -76,7 +76,7 @@ class ProbeResult:
 
 
 class Prober:
-    """Finds out what mail servers say about mailboxes.
+    """Asks mail servers about mailboxes.
 
     Args:
         config: how to ask.
@@ -88,7 +88,7 @@ class Prober:
         token: returns unguessable text, e.g. `secrets.token_hex`; random recipients are made of it.
 
     Attributes:
-        path: whether it is the servers themselves who answer; a look at port 25 shares it.
+        interception: whether the servers themselves answer; shared with the port 25 check.
 
     Raises:
         MailsiftError: `unsafe_command` or `bad_source` when the configuration cannot be put on the wire.
@@ -120,9 +120,13 @@ class Prober:
         for name in {source.helo_name for source in self._sources}:
             wire.hello("EHLO", name)
         wire.mail_from(config.mail_from)
-        self.path = PathWatch(providers)
+        self.interception = InterceptionDetector(providers)
         self._context = ProbeContext(
-            config, clock, ReplyReader(sorted(filter(None, own))), _tls_context(config.starttls), self.path
+            config,
+            clock,
+            ReplyReader(sorted(filter(None, own))),
+            _tls_context(config.starttls),
+            self.interception,
         )
         self._breaker = Breaker()
 
@@ -138,8 +142,8 @@ class Prober:
         owner: str = "",
         closed: Collection[str] = (),
         stop: ListStop = NEVER_STOPS,
-        found: dict[str, MailboxFact] | None = None,
-        look: Callable[[], Awaitable[object]] | None = None,
+        mailboxes_found: dict[str, MailboxFact] | None = None,
+        recheck_port25: Callable[[], Awaitable[object]] | None = None,
     ) -> ProbeResult:
         """Ask about mailboxes; providers whose answers mean nothing are not asked and get no fact.
 
@@ -150,110 +154,128 @@ class Prober:
                 no answer in that time is unreachable, with less it waits for a more patient try.
             max_age: seconds within which a definite answer, or what is known of random recipients, is used
                 again; 0 = always ask.
-            ends_at: time of the event loop at which every session is over, with what it has heard.
+            ends_at: time of the event loop at which every session ends, with the replies it has.
             list_id: names the list the targets are of: a jump in refusals is a matter within one list.
             owner: who asks; answers about mailboxes are used again for the same owner only.
             closed: identities of sources that are not to be asked from while there are others.
             stop: when the list is left alone at a provider, and where it is now.
-            found: gets the facts session by session; some of them may be taken back at the end.
-            look: has the greetings of well-known servers heard anew, where several others greet alike.
+            mailboxes_found: gets the facts session by session; some of them may be taken back at the end.
+            recheck_port25: collects the greetings of well-known servers again; called where several others
+                greet alike.
 
         Returns:
             A fact, a wait or both for every other target, and the catch-all facts of their domains.
         """
         rows = {key: self._providers.row(key) for key in {target.fact.provider for target in targets}}
-        asked = {target.address: target for target in targets if rows[target.fact.provider].informative}
+        targets_by_address = {
+            target.address: target for target in targets if rows[target.fact.provider].informative
+        }
         collector = self._collector(session_s, list_id)
-        if found is not None:
-            collector.shown = found
-        collector.catch_alls.last_tries |= {target.domain for target in asked.values() if target.last_try}
-        recalled = await self._cache.recall(asked, collector.catch_alls, max_age=max_age, owner=owner)
-        asked_from = self._sources_for(asked, closed)
+        if mailboxes_found is not None:
+            collector.mailboxes_found = mailboxes_found
+        collector.catch_alls.last_tries |= {
+            target.domain for target in targets_by_address.values() if target.last_try
+        }
+        recalled = await self._cache.recall(
+            targets_by_address, collector.catch_alls, max_age=max_age, owner=owner
+        )
+        asked_from = self._sources_of(targets_by_address, closed)
         rests = stop.rests()
-        for target in asked.values():
+        for target in targets_by_address.values():
             if target.address in recalled.mailboxes:
                 continue
             if target.fact.provider in rests:
                 collector.record_stopped([target.address], rests[target.fact.provider])
             else:
-                self._admit(target, asked_from[target.address], rows[target.fact.provider], collector)
+                self._enqueue(target, asked_from[target.address], rows[target.fact.provider], collector)
         for address in recalled.accepted:
-            target = asked[address]
+            target = targets_by_address[address]
             row = rows[target.fact.provider]
             self._route(target, asked_from[address], row, collector).witness = address
         with FairDeadline(budget_s) as deadline:
             await ProbeRun(collector, self._throttle, deadline, ends_at=ends_at, stop=stop).run()
-        collector.retract_doubted()
-        await self._examine_the_way(collector, look)
-        count_replies((asked[who].fact.provider, fact.answer) for who, fact in collector.mailboxes.items())
+        collector.retract_doubted_refusals()
+        await self._retract_intercepted(collector, recheck_port25)
+        count_replies(
+            (targets_by_address[address].fact.provider, fact.answer)
+            for address, fact in collector.mailboxes.items()
+        )
         mailboxes, catch_alls = collector.mailboxes | recalled.mailboxes, collector.catch_alls.known
-        _keep_refusals_where_somebody_was_accepted(mailboxes, catch_alls, asked)
-        await self._cache.remember(mailboxes, asked, collector.catch_alls, recalled, owner=owner)
+        _keep_refusals_where_somebody_was_accepted(mailboxes, catch_alls, targets_by_address)
+        await self._cache.remember(mailboxes, targets_by_address, collector.catch_alls, recalled, owner=owner)
         identities = {address: source.identity for address, source in asked_from.items()}
-        heard = asked_of(
-            (ThrottleKey(asked[who].fact.provider, identities[who]), fact.answer)
-            for who, fact in collector.mailboxes.items()
+        asked = count_asked(
+            (ThrottleKey(targets_by_address[address].fact.provider, identities[address]), fact.answer)
+            for address, fact in collector.mailboxes.items()
             if fact.smtp_code
         )
-        return ProbeResult(mailboxes, catch_alls, collector.waits, identities, collector.rests, heard)
+        return ProbeResult(mailboxes, catch_alls, collector.waits, identities, collector.rests, asked)
 
-    async def _examine_the_way(
-        self, collector: ResultCollector, look: Callable[[], Awaitable[object]] | None
+    async def _retract_intercepted(
+        self, collector: ResultCollector, recheck_port25: Callable[[], Awaitable[object]] | None
     ) -> None:
-        """Take back what was not said by the servers that were asked."""
+        """Take back answers that did not come from the servers that were asked."""
         now = asyncio.get_running_loop().time()
-        suspects = collector.suspects(now)
-        if suspects and look is not None:
-            await look()
-            for source, name in suspects:
-                if not self.path.is_foreign(source, name):
-                    self.path.clear(source, name, now)
-        collector.retract_foreign()
+        suspect_names = collector.suspect_names(now)
+        if suspect_names and recheck_port25 is not None:
+            await recheck_port25()
+            for source, name in suspect_names:
+                if not self.interception.is_intercepted(source, name):
+                    self.interception.record_clear(source, name, now)
+        collector.retract_intercepted()
 
-    def _sources_for(self, asked: Mapping[str, ProbeTarget], closed: Collection[str]) -> dict[str, Source]:
+    def _sources_of(self, targets: Mapping[str, ProbeTarget], closed: Collection[str]) -> dict[str, Source]:
         """Return the source for every target; who is known by a source goes back to it even if it rests."""
-        everywhere: dict[str, tuple[Sequence[Source], Sequence[Source]]] = {}
-        found = {}
-        for address, target in asked.items():
+        by_provider: dict[str, tuple[Sequence[Source], Sequence[Source]]] = {}
+        sources = {}
+        for address, target in targets.items():
             key = target.fact.provider
-            if key not in everywhere:
-                held = {one.identity for one in self._sources if self._throttle.is_held(key, one.identity)}
-                free = open_sources(self._sources, held)
-                everywhere[key] = free, open_sources(free, closed)
-            free, rested = everywhere[key]
-            known = target.known_by
-            found[address] = pick_source(free if known else rested, key, address, known_by=known)
-        return found
+            if key not in by_provider:
+                held = {
+                    source.identity
+                    for source in self._sources
+                    if self._throttle.is_held(key, source.identity)
+                }
+                not_held = open_sources(self._sources, held)
+                by_provider[key] = not_held, open_sources(not_held, closed)
+            not_held, preferred = by_provider[key]
+            known_by = target.known_by
+            sources[address] = pick_source(
+                not_held if known_by else preferred, key, address, known_by=known_by
+            )
+        return sources
 
     def _collector(self, session_s: float, list_id: str) -> ResultCollector:
         catch_alls, watch = CatchAllState(self._token), RefusalWatch(self._breaker, list_id)
         queue = ProbeQueue(catch_alls, self._context.learned)
         return ResultCollector(self._context, queue, catch_alls, watch, session_s)
 
-    def _admit(self, target: ProbeTarget, source: Source, row: Provider, collector: ResultCollector) -> None:
+    def _enqueue(
+        self, target: ProbeTarget, source: Source, row: Provider, collector: ResultCollector
+    ) -> None:
         """Queue a target, or record why it need not be asked."""
         known = collector.catch_alls.known.get(target.domain)
         if not wire.is_safe(target.address):
-            collector.mailboxes[target.address] = self._unasked(Answer.NOT_ASKABLE, OwnRule.UNSAFE)
+            collector.mailboxes[target.address] = self._unasked_fact(Answer.NOT_ASKABLE, ProberRule.UNSAFE)
         elif known is not None and known.catch_all is Known.YES:
-            collector.mailboxes[target.address] = self._unasked(Answer.NOT_ASKED, OwnRule.CATCH_ALL)
+            collector.mailboxes[target.address] = self._unasked_fact(Answer.NOT_ASKED, ProberRule.CATCH_ALL)
         else:
             route = self._route(target, source, row, collector)
-            collector.admit(route, target.domain, target.address)
+            collector.enqueue(route, target.domain, target.address)
 
     def _route(
         self, target: ProbeTarget, source: Source, row: Provider, collector: ResultCollector
     ) -> RouteQueue:
         return collector.queue.route(target, source, row, self._guard.allows)
 
-    def _unasked(self, answer: Answer, rule: OwnRule) -> MailboxFact:
+    def _unasked_fact(self, answer: Answer, rule: ProberRule) -> MailboxFact:
         return fact_without_reply(answer, rule, Stage.RCPT, now=self._clock())
 
 
 def _keep_refusals_where_somebody_was_accepted(
     mailboxes: dict[str, MailboxFact], catch_alls: dict[str, CatchAllFact], asked: Mapping[str, ProbeTarget]
 ) -> None:
-    """Where somebody was accepted, refusals are no blanket refusals: they stand."""
+    """Where a recipient was accepted, refusals are no blanket refusals: they count."""
     for domain in {asked[a].domain for a, fact in mailboxes.items() if fact.answer is Answer.ACCEPTED}:
         if domain in catch_alls and catch_alls[domain].blanket:
             catch_alls[domain] = replace(catch_alls[domain], blanket="")
@@ -263,7 +285,7 @@ def _keep_refusals_where_somebody_was_accepted(
 
 
 def _tls_context(policy: StartTls) -> ssl.SSLContext | None:
-    """Return a context that encrypts without asking who the server is: we tell it nothing that is secret."""
+    """Return a TLS context that does not verify the server: what we send is no secret."""
     if policy is StartTls.NEVER:
         return None
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -276,7 +298,7 @@ class ProbeRun:
     """Works through a queue until it is empty or the time is over.
 
     Args:
-        collector: records the results; its queue says what to ask.
+        collector: records the results; its queue holds what to ask.
         throttle: grants the sessions.
         deadline: after it no session is opened; open ones may finish.
         ends_at: loop time at which open ones end, too.
@@ -308,21 +330,21 @@ class ProbeRun:
 
     async def run(self) -> None:
         """Hold all sessions; every address ends with a fact, a wait or both."""
-        self._context.runs.add(self._reopen)
+        self._context.reopen_callbacks.add(self._reopen)
         try:
             while self._failure is None:
                 if self._seconds_left() <= 0:
                     self._collector.defer(self._queue.drain(), WaitReason.BUDGET, 0.0)
-                room = max(0, self._context.config.max_sessions - self._context.busy)
-                plans = self._queue.next_sessions(min(room, _MAX_ASKS), self._loop.time())
+                free_sessions = max(0, self._context.config.max_sessions - self._context.open_sessions)
+                plans = self._queue.next_sessions(min(free_sessions, _MAX_ASKS), self._loop.time())
                 if plans:
                     await self._ask_throttle(plans)
-                elif self._sessions or self._queue.has_waiting(room):
-                    await self._wait(room)
+                elif self._sessions or self._queue.has_waiting(free_sessions):
+                    await self._wait(free_sessions)
                 else:
                     break
         finally:
-            self._context.runs.discard(self._reopen)
+            self._context.reopen_callbacks.discard(self._reopen)
             await self._close()
         if self._failure is not None:
             raise self._failure
@@ -343,7 +365,7 @@ class ProbeRun:
             if grant.recipients and plan.is_current:
                 self._start(plan, ask, grant, asked_at + grant.seconds)
             else:
-                self._put_off(plan, ask, grant)
+                self._requeue_session(plan, ask, grant)
 
     def _ask_of(self, plan: SessionPlan, now: float) -> Ask:
         ask = plan.ask
@@ -355,12 +377,12 @@ class ProbeRun:
         return min(self._collector.session_s, max(0.0, self._ends_at - now))
 
     def _start(self, plan: SessionPlan, ask: Ask, grant: Grant, until: float) -> None:
-        provider, room = plan.route.provider, grant.recipients
+        provider, recipients = plan.route.provider, grant.recipients
         provider.denied_since = None
         if provider.row.harvest:
-            room = max(1, room - plan.may_need_witness)
-        self._collector.put_back(plan.route, self._queue.trim(plan, room), singly=plan.singly)
-        self._context.busy += 1
+            recipients = max(1, recipients - plan.may_need_witness)
+        self._collector.requeue(plan.route, self._queue.trim(plan, recipients), singly=plan.singly)
+        self._context.open_sessions += 1
         session = self._loop.create_task(self._hold_session(plan, ask, grant, until))
         self._sessions.add(session)
         session.add_done_callback(self._session_ended)
@@ -372,14 +394,14 @@ class ProbeRun:
             row = provider.row
             self._rest_or_defer(provider, grant.refill_s or row.recipients / row.rate)
 
-    def _put_off(self, plan: SessionPlan, ask: Ask, grant: Grant) -> None:
+    def _requeue_session(self, plan: SessionPlan, ask: Ask, grant: Grant) -> None:
         """Put a session's addresses back: it was denied, or its server has turned out bad in the meantime."""
         self._queue.finish(plan)
-        self._collector.put_back(plan.route, self._queue.trim(plan, 0), singly=plan.singly)
+        self._collector.requeue(plan.route, self._queue.trim(plan, 0), singly=plan.singly)
         if grant.recipients:
             self._reports.append(Report(ask, grant.lease, SessionOutcome.CLEAN, grant.recipients))
         elif grant.blocked:
-            self._rest(plan.route.provider, grant.retry_after)
+            self._record_rest(plan.route.provider, grant.retry_after)
             self._collector.record_blocked(self._queue.drain(plan.route.provider), grant.retry_after)
         elif grant.stopped:
             self._collector.record_stopped(self._queue.drain(plan.route.provider), grant.retry_after)
@@ -397,17 +419,17 @@ class ProbeRun:
             provider.resting_until = max(provider.resting_until, now + delay)
         else:
             provider.denied_since = None
-            self._rest(provider, delay)
+            self._record_rest(provider, delay)
             self._collector.defer(self._queue.drain(provider), WaitReason.THROTTLED, delay)
 
-    def _rest(self, provider: ProviderQueue, delay: float) -> None:
+    def _record_rest(self, provider: ProviderQueue, delay: float) -> None:
         """Remember that asking the provider from this source is no use for so long."""
         self._collector.rests[provider.row.key, provider.source] = delay
 
     async def _hold_session(self, plan: SessionPlan, ask: Ask, grant: Grant, until: float) -> None:
-        """Hold one session that asks for nobody after a time; whatever happens, its lease is given back."""
+        """Hold one session, which asks nobody after `until`; its lease is returned in any case."""
         context, route, started = self._context, plan.route, self._loop.time()
-        end, granted = NOT_HELD, min(ask.recipients, grant.recipients)
+        end, granted = DISCARDED_SESSION, min(ask.recipients, grant.recipients)
         session = ProbeSession(
             context.config,
             plan.peer,
@@ -427,9 +449,9 @@ class ProbeRun:
             self._queue.finish(plan)
             end = self._collector.record_session(plan, log, elapsed=self._loop.time() - started)
         finally:
-            context.busy -= 1
+            context.open_sessions -= 1
             unused = max(0, granted - session.log.sent)
-            self._reports.append(Report(ask, grant.lease, end.outcome, unused, end.heard, end.asked))
+            self._reports.append(Report(ask, grant.lease, end.outcome, unused, end.ledger, end.asked))
 
     def _session_ended(self, session: asyncio.Task[None]) -> None:
         self._sessions.discard(session)
@@ -437,9 +459,9 @@ class ProbeRun:
             self._failure = session.exception()
         self._session_over.set()
 
-    async def _wait(self, room: int) -> None:
+    async def _wait(self, free_sessions: int) -> None:
         """Wait for a session to end or for a provider to open, and let a few more sessions end meanwhile."""
-        until = self._queue.next_opening() - self._loop.time() if room else _SHORT_REST
+        until = self._queue.next_ready_at() - self._loop.time() if free_sessions else _SHORT_REST
         with suppress(TimeoutError):
             async with asyncio.timeout(min(max(until, 0.001), _LONG_REST)):
                 await self._session_over.wait()
@@ -455,13 +477,13 @@ class ProbeRun:
         if reports:
             count_sessions(reports)
             await self._throttle.report(reports)
-            places = {(report.ask.provider, report.ask.source) for report in reports}
-            for reopen in self._context.runs - {self._reopen}:
-                reopen(places)
+            keys = {(report.ask.provider, report.ask.source) for report in reports}
+            for reopen in self._context.reopen_callbacks - {self._reopen}:
+                reopen(keys)
 
-    def _reopen(self, places: Collection[tuple[str, str]]) -> None:
+    def _reopen(self, keys: Collection[tuple[str, str]]) -> None:
         """Ask at once where a session had to wait for one of another call: it has ended."""
-        if self._queue.reopen(places):
+        if self._queue.reopen(keys):
             self._session_over.set()
 
     async def _close(self) -> None:

@@ -35,8 +35,8 @@ class ProbeTarget:
 
     Attributes:
         address, local, domain: canonical.
-        fact: what DNS said; its state is ROUTED.
-        last_try: nobody will come back for it.
+        fact: the domain's DNS fact; its state is ROUTED.
+        last_try: it is not tried again later.
         known_by: the identity of the source a greylisting server knows us by, "" when none does.
     """
 
@@ -59,7 +59,7 @@ def peers_of(fact: DomainFact, source: Source, allows: Callable[[str], bool]) ->
 
 
 def random_local(token: str) -> str:
-    """Return a local part nobody has, 12 to 20 of [a-z0-9] from a letter on, made of an unguessable token."""
+    """Return a local part that does not exist, 12 to 20 of [a-z0-9] from a letter on, from a secret token."""
     digest = blake2b(token.encode(), digest_size=32).digest()
     letters = "abcdefghijklmnopqrstuvwxyz"
     rest = (letters + "0123456789")[:36]
@@ -77,7 +77,7 @@ class CatchAllState:
         being_asked: domains whose random recipient is being asked right now.
         randoms: the random recipient of a domain; a later try asks for the same, or greylisting never ends.
         unconfirmed: domains known from an earlier call to refuse random recipients.
-        last_tries: domains with mailboxes nobody will come back for.
+        last_tries: domains with mailboxes that are not tried again later.
     """
 
     token: Callable[[], str]
@@ -92,7 +92,7 @@ class CatchAllState:
         return "" if domain in self.known else self._random(domain)
 
     def confirming_recipient(self, domain: str) -> str:
-        """Return the random recipient to ask for when everybody else was accepted, "" when that is known."""
+        """Return the random recipient to ask for when all others were accepted, "" when that is known."""
         if domain not in self.unconfirmed:
             return ""
         self.unconfirmed.discard(domain)
@@ -119,11 +119,11 @@ class LearnedLimits:
         """Tell whether every domain needs a transaction of its own."""
         return provider in self._one_domain
 
-    def saw_recipients(self, provider: str, taken: int) -> None:
+    def learn_max_recipients(self, provider: str, taken: int) -> None:
         """Remember that a session was full after so many recipients."""
         self._recipients[provider] = min(taken, self._recipients.get(provider, taken))
 
-    def saw_one_domain(self, provider: str) -> None:
+    def learn_one_domain(self, provider: str) -> None:
         """Remember that recipients of several domains do not go together."""
         self._one_domain.add(provider)
 
@@ -142,14 +142,14 @@ class RouteQueue:
         drops: sessions with a single recipient that got no answer of their own.
         untied: sessions in a row whose replies could not be tied to their commands.
         refused: how many were refused so far, random recipients among them.
-        unproven: who was refused since the servers last accepted anybody.
-        witness: somebody the servers have accepted, "" when they have accepted nobody yet.
+        unconfirmed_refusals: who was refused since the servers last accepted anybody.
+        witness: a recipient the servers have accepted, "" when there is none yet.
         running: sessions under way.
-        most_sessions, most_recipients: what the servers turned out to take.
+        max_sessions, max_recipients: what the servers turned out to take.
         refusal: the latest refusal of a whole session.
-        closed: what everybody gets since the route was given up.
-        listed: has a place among its provider's routes.
-        proven: a server of this route has answered.
+        closed: the fact for every recipient since the route was given up.
+        in_rotation: has a place among its provider's routes.
+        has_answered: a server of this route has answered.
     """
 
     def __init__(self, provider: ProviderQueue, source: Source, peers: Sequence[Peer]) -> None:
@@ -160,15 +160,15 @@ class RouteQueue:
         self.drops = 0
         self.untied = 0
         self.refused = 0
-        self.unproven: list[str] = []
+        self.unconfirmed_refusals: list[str] = []
         self.witness = ""
         self.running = 0
-        self.most_sessions = sys.maxsize
-        self.most_recipients = sys.maxsize
+        self.max_sessions = sys.maxsize
+        self.max_recipients = sys.maxsize
         self.refusal: MailboxFact | None = None
         self.closed: tuple[MailboxFact, Wait | None] | None = None
-        self.listed = False
-        self.proven = False
+        self.in_rotation = False
+        self.has_answered = False
         self._together: _ByDomain = {}
         self._singly: _ByDomain = {}
 
@@ -177,7 +177,7 @@ class RouteQueue:
         queue = self._singly if singly or self.untied >= MAX_UNTIED else self._together
         queue.setdefault(domain, deque()).extend(addresses)
 
-    def take(self, room: int, catch_alls: CatchAllState) -> tuple[list[DomainRecipients], bool]:
+    def dequeue(self, max_recipients: int, catch_alls: CatchAllState) -> tuple[list[DomainRecipients], bool]:
         """Take what one session of so many recipients can ask, and whether it is asked singly.
 
         A domain whose random recipient is being asked in another session waits for its answer.
@@ -185,23 +185,25 @@ class RouteQueue:
         if self.untied >= MAX_UNTIED:
             for domain in list(self._together):
                 self.add(domain, self._together.pop(domain))
-        groups = self._take(self._together, room, catch_alls)
-        return (groups, False) if groups else (self._take(self._singly, 1, catch_alls), True)
+        groups = self._dequeue_from(self._together, max_recipients, catch_alls)
+        return (groups, False) if groups else (self._dequeue_from(self._singly, 1, catch_alls), True)
 
-    def _take(self, queue: _ByDomain, room: int, catch_alls: CatchAllState) -> list[DomainRecipients]:
+    def _dequeue_from(
+        self, queue: _ByDomain, recipients_left: int, catch_alls: CatchAllState
+    ) -> list[DomainRecipients]:
         groups: list[DomainRecipients] = []
         for domain, addresses in queue.items():
-            if room < 1:
+            if recipients_left < 1:
                 break
             if domain in catch_alls.being_asked:
                 continue
             random = catch_alls.random_recipient(domain)
-            confirm = catch_alls.confirming_recipient(domain) if room > 1 else ""
-            count = min(len(addresses), room - bool(random or confirm))
+            confirm = catch_alls.confirming_recipient(domain) if recipients_left > 1 else ""
+            count = min(len(addresses), recipients_left - bool(random or confirm))
             asked = tuple(addresses.popleft() for _ in range(count))
             group = DomainRecipients(domain, random, asked, confirm)
             groups.append(group)
-            room -= group.size
+            recipients_left -= group.size
             if random:
                 catch_alls.being_asked.add(domain)
         for group in groups:
@@ -242,7 +244,7 @@ class ProviderQueue:
         busy: the denial was for want of a session: when one of ours ends, asking is of use again.
         denied_since: loop time of the first denial since the last grant; None when there was none.
         queued: has a place in the ProbeQueue.
-        many_waited: so many addresses have waited here at a time that a server nobody knows needs care.
+        is_crowded: so many addresses have waited here at a time that an unknown server needs care.
     """
 
     def __init__(self, row: Provider, source: str) -> None:
@@ -253,26 +255,26 @@ class ProviderQueue:
         self.busy = False
         self.denied_since: float | None = None
         self.queued = False
-        self.many_waited = False
+        self.is_crowded = False
         self._routes: deque[RouteQueue] = deque()
 
-    def enter(self, route: RouteQueue) -> None:
+    def add_route(self, route: RouteQueue) -> None:
         """Let the route have its turns."""
-        if not route.listed:
-            route.listed = True
+        if not route.in_rotation:
+            route.in_rotation = True
             self._routes.append(route)
-        if not self.many_waited:
-            self.many_waited = sum(map(len, self._routes)) >= MANY_ADDRESSES
+        if not self.is_crowded:
+            self.is_crowded = sum(map(len, self._routes)) >= MANY_ADDRESSES
 
     def waiting_domains(self) -> Iterator[str]:
-        """Yield some domains that wait here, as many as tell a hoster."""
+        """Yield some domains that wait here, as many as it takes to recognise a hoster."""
         return islice((name for route in self._routes for name in route.domains()), MANY_DOMAINS)
 
-    def turns(self) -> Iterator[RouteQueue]:
+    def take_turns(self) -> Iterator[RouteQueue]:
         """Yield every route that has addresses once; who had its turn goes to the end."""
         for _ in range(len(self._routes)):
             route = self._routes.popleft()
-            route.listed = bool(route)
+            route.in_rotation = bool(route)
             if route:
                 self._routes.append(route)
                 yield route
@@ -310,7 +312,7 @@ class SessionPlan:
 
     @property
     def may_need_witness(self) -> bool:
-        """Whether so many may be refused, with somebody accepted, that a witness is to be asked."""
+        """Whether so many may be refused, after one was accepted, that a witness is to be asked."""
         others = self.size if self.route.witness else self.size - 1
         return self.route.refused + others >= MIN_REFUSED
 
@@ -322,7 +324,7 @@ class SessionPlan:
         least = 1 + self.may_need_witness
         provider = self.route.provider
         domains = (*(group.domain for group in self.groups), *provider.waiting_domains())
-        watched = provider.row.careful and provider.many_waited
+        watched = provider.row.careful and provider.is_crowded
         return Ask(
             self.throttle_key,
             self.route.source.identity,
@@ -344,7 +346,7 @@ class ProbeQueue:
     def __init__(self, catch_alls: CatchAllState, learned: LearnedLimits) -> None:
         self._catch_alls = catch_alls
         self._learned = learned
-        self._line: deque[ProviderQueue] = deque()
+        self._turns: deque[ProviderQueue] = deque()
         self._providers: dict[tuple[str, str], ProviderQueue] = {}
         self._routes: dict[tuple[str, tuple[str, ...]], RouteQueue] = {}
         self._by_domain: dict[str, dict[RouteQueue, None]] = {}
@@ -356,8 +358,8 @@ class ProbeQueue:
         hosts = tuple(host.name for host in target.fact.hosts[:MAX_HOSTS])
         route = self._routes.get((source.label, hosts))
         if route is None:
-            place = row.key, source.identity
-            provider = self._providers.setdefault(place, ProviderQueue(row, source.identity))
+            key = row.key, source.identity
+            provider = self._providers.setdefault(key, ProviderQueue(row, source.identity))
             route = RouteQueue(provider, source, peers_of(target.fact, source, allows))
             self._routes[source.label, hosts] = route
         return route
@@ -367,23 +369,23 @@ class ProbeQueue:
         if addresses:
             self._by_domain.setdefault(domain, {})[route] = None
             route.add(domain, addresses, singly=singly)
-            route.provider.enter(route)
-            self._wake(route.provider)
+            route.provider.add_route(route)
+            self._line_up(route.provider)
 
-    def next_sessions(self, room: int, now: float) -> list[SessionPlan]:
+    def next_sessions(self, max_sessions: int, now: float) -> list[SessionPlan]:
         """Return the sessions to open now, at most `room`; they count as running from here on."""
         plans: list[SessionPlan] = []
         resting: list[ProviderQueue] = []
-        while self._line and len(plans) < room:
-            provider = self._line.popleft()
-            plan = self._next(provider) if provider.resting_until <= now else None
+        while self._turns and len(plans) < max_sessions:
+            provider = self._turns.popleft()
+            plan = self._next_session(provider) if provider.resting_until <= now else None
             provider.queued = plan is not None or provider.resting_until > now
             if plan is not None:
                 plans.append(plan)
-                self._line.append(provider)
+                self._turns.append(provider)
             elif provider.queued:
                 resting.append(provider)
-        self._line.extend(resting)
+        self._turns.extend(resting)
         return plans
 
     def finish(self, plan: SessionPlan) -> None:
@@ -393,12 +395,12 @@ class ProbeQueue:
         provider.running -= 1
         if provider.busy:
             provider.busy, provider.resting_until = False, 0.0
-        self._wake(provider)
+        self._line_up(provider)
         for group in plan.groups:
             if group.random:
                 self._catch_alls.being_asked.discard(group.domain)
                 for route in self._by_domain[group.domain]:
-                    self._wake(route.provider)
+                    self._line_up(route.provider)
 
     def trim(self, plan: SessionPlan, granted: int) -> dict[str, tuple[str, ...]]:
         """Cut a session down to the granted recipients; at 0 it does not take place.
@@ -423,25 +425,25 @@ class ProbeQueue:
         plan.groups = kept
         return left
 
-    def has_waiting(self, room: int) -> bool:
+    def has_waiting(self, max_sessions: int) -> bool:
         """Tell whether a session may be wanted later although none is now and none is open."""
-        return any(self._routes.values()) if room == 0 else bool(self._line)
+        return any(self._routes.values()) if max_sessions == 0 else bool(self._turns)
 
-    def reopen(self, places: Collection[tuple[str, str]]) -> bool:
-        """Let providers be asked for again where a session has ended elsewhere; tell whether there were any.
+    def reopen(self, keys: Collection[tuple[str, str]]) -> bool:
+        """Ask again for providers where a session has ended elsewhere; returns whether there were any.
 
         Args:
-            places: throttle key and identity of the source.
+            keys: throttle key and identity of the source.
         """
-        waiting = [self._providers[place] for place in places if place in self._providers]
+        waiting = [self._providers[key] for key in keys if key in self._providers]
         reopened = [provider for provider in waiting if provider.busy]
         for provider in reopened:
             provider.busy, provider.resting_until = False, 0.0
         return bool(reopened)
 
-    def next_opening(self) -> float:
+    def next_ready_at(self) -> float:
         """Return the loop time from which the throttle can be asked again; infinity when nothing rests."""
-        return min((provider.resting_until for provider in self._line), default=float("inf"))
+        return min((provider.resting_until for provider in self._turns), default=float("inf"))
 
     def drop_domain(self, domain: str) -> list[str]:
         """Take a domain's addresses out of every route."""
@@ -453,20 +455,20 @@ class ProbeQueue:
             if provider is None or route.provider is provider:
                 yield from route.drain()
 
-    def _wake(self, provider: ProviderQueue) -> None:
+    def _line_up(self, provider: ProviderQueue) -> None:
         if not provider.queued:
             provider.queued = True
-            self._line.append(provider)
+            self._turns.append(provider)
 
-    def _next(self, provider: ProviderQueue) -> SessionPlan | None:
+    def _next_session(self, provider: ProviderQueue) -> SessionPlan | None:
         row = provider.row
         if provider.running >= row.sessions:
             return None
-        room = self._learned.recipients(row.key, row.recipients)
-        for route in provider.turns():
-            if route.running >= route.most_sessions:
+        max_recipients = self._learned.recipients(row.key, row.recipients)
+        for route in provider.take_turns():
+            if route.running >= route.max_sessions:
                 continue
-            groups, singly = route.take(min(room, route.most_recipients), self._catch_alls)
+            groups, singly = route.dequeue(min(max_recipients, route.max_recipients), self._catch_alls)
             if groups:
                 route.running += 1
                 provider.running += 1

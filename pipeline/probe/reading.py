@@ -1,4 +1,4 @@
-"""From replies to facts: what a finished session says about mailboxes, domains and our own rate; pure."""
+"""From replies to facts: what a finished session shows about mailboxes, domains and our own rate; pure."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from mailsift.pipeline.replies.redaction import redact
 from mailsift.pipeline.replies.table import Stage
 from mailsift.pipeline.smtp.connection import Ending
 from mailsift.pipeline.smtp.session import DomainRecipients, SessionLog, TimedReply, is_session_limit
-from mailsift.pipeline.standing import Heard, LedgerKind, refusal_kind
-from mailsift.pipeline.stop import NOBODY_ASKED, AskedCounts, ThrottleKey, asked_of
+from mailsift.pipeline.standing import LedgerCounts, LedgerKind, refusal_kind
+from mailsift.pipeline.stop import NOBODY_ASKED, AskedCounts, ThrottleKey, count_asked
 
-_SOMEBODY: Final = "somebody@recipient.invalid"
+_MASKED_ADDRESS: Final = "somebody@recipient.invalid"
 """Stands in for the asked address, so that the same refusal of two mailboxes is read once and is equal."""
 
 CATCH_ALL: Final = {Answer.ACCEPTED: Known.YES, Answer.NOT_FOUND: Known.NO}
-"""What the answer to the random recipient says about the domain; anything else is unknown."""
+"""What the random recipient's answer shows about the domain; any other is unknown."""
 
 NOT_WORTH_ASKING: Final = frozenset(
     {Answer.ACCEPTED, Answer.REFUSED_US, Answer.RATE_LIMITED, Answer.TEMPORARY}
@@ -42,16 +42,16 @@ MAKES_INVALID: Final = frozenset({Answer.NOT_FOUND, Answer.DISABLED})
 
 _ABOUT_US: Final = frozenset({Answer.REFUSED_US, Answer.RATE_LIMITED})
 
-OFTEN_FOR_ALL: Final = frozenset({Answer.RATE_LIMITED, Answer.TEMPORARY})
+OFTEN_SERVER_WIDE: Final = frozenset({Answer.RATE_LIMITED, Answer.TEMPORARY})
 
 _BLANKET_ANSWERS: Final = frozenset({Answer.UNCLEAR, Answer.DISABLED, Answer.FULL})
-_BLANKET_CODES: Final = ("5.4.1", "5.7.")  # Exchange Online's "Access denied" for everybody, and policy
+_BLANKET_CODES: Final = ("5.4.1", "5.7.")  # Exchange Online's "Access denied" for every recipient, and policy
 
 
-class OwnRule(StrEnum):
-    """The rules (MailboxFact.rule) of facts that no reply stands behind, or another one than it seems."""
+class ProberRule(StrEnum):
+    """The rules (MailboxFact.rule) of facts that rest on no reply, or on another one than it seems."""
 
-    CATCH_ALL = "catch-all"  # the domain accepts everybody: nobody else is asked
+    CATCH_ALL = "catch-all"  # the domain accepts any recipient: no other is asked
     NO_SMTPUTF8 = "no-smtputf8"  # the server does not take this address
     UNSAFE = "unsafe-in-smtp"  # the address cannot be written in a command
     NOT_ALLOWED = "no-allowed-address"  # the guard lets none of the servers be dialled
@@ -59,7 +59,7 @@ class OwnRule(StrEnum):
     TOO_SLOW = "session-deadline"
     BLOCKED = "provider-refuses-us"  # the throttle leaves the provider alone for a while
     DOUBTED = "refusals-jumped"  # the breaker took the refusal back
-    CONTRADICTED = "witness-refused"  # somebody who had been accepted is refused after it, too
+    CONTRADICTED = "witness-refused"  # a recipient accepted before is refused after it, too
     UNTIED = "replies-not-tied"  # which reply was the one about the mailbox is not certain
     FOREIGN = "not-the-server"  # a machine on the way answered in its name
 
@@ -88,10 +88,17 @@ class ReplyReader:
 
     def __init__(self, own: Sequence[str]) -> None:
         self._classify = lru_cache(maxsize=4096)(partial(_classified, own=tuple(own)))
+        self._read_once = lru_cache(maxsize=1024)(self._read)
 
     def read(self, reply: SmtpReply, address: str = "") -> ClassifiedReply:
-        """Return the meaning of a reply to a question about the address ("" before RCPT)."""
-        text = _without_ids(_without(reply.text, address))
+        """Return the meaning of a reply to a question about the address ("" before RCPT).
+
+        To be asked again about a reply costs little: a session's end looks at each several times.
+        """
+        return self._read_once(reply, address)
+
+    def _read(self, reply: SmtpReply, address: str) -> ClassifiedReply:
+        text = _mask_ids(_mask_address(reply.text, address))
         return self._classify(reply if text is reply.text else replace(reply, text=text))
 
     def is_acceptance(self, address: str, reply: SmtpReply) -> bool:
@@ -113,7 +120,7 @@ def _classified(reply: SmtpReply, *, own: Sequence[str]) -> ClassifiedReply:
     return ClassifiedReply(reply, classify(reply, own=own), redact(reply.text, own=own))
 
 
-def _without(text: str, address: str) -> str:
+def _mask_address(text: str, address: str) -> str:
     """Replace the address where the text quotes it, in whatever case."""
     if not address:
         return text
@@ -123,7 +130,7 @@ def _without(text: str, address: str) -> str:
     pieces = []
     start = 0
     while (at := lower.find(wanted, start)) >= 0:
-        pieces += [text[start:at], _SOMEBODY]
+        pieces += [text[start:at], _MASKED_ADDRESS]
         start = at + len(wanted)
     return "".join([*pieces, text[start:]])
 
@@ -134,7 +141,7 @@ _FEWEST_DIGITS: Final = 4
 _ID_CHARACTERS: Final = re.compile(r"[A-Za-z0-9]+(?:[.-][A-Za-z0-9]+)*")
 
 
-def _without_ids(text: str) -> str:
+def _mask_ids(text: str) -> str:
     """Replace what names a session, a new one in every reply, so that replies which differ in it are one.
 
     Only what `redact` hides for an id as well, and never a host name, an IP address or a part of a URL.
@@ -156,7 +163,7 @@ def _is_id(word: str) -> bool:
     return not (is_name or is_number) and _ID_CHARACTERS.fullmatch(word) is not None
 
 
-def blanket_of(classified: ClassifiedReply, address: str) -> str:
+def blanket_refusal(classified: ClassifiedReply, address: str) -> str:
     """Return the refusal in a form that is equal for all who get it, "" when it speaks of this one mailbox.
 
     "User unknown" in so many words is never a blanket refusal, or nobody could ever be missing at a domain
@@ -171,11 +178,11 @@ def blanket_of(classified: ClassifiedReply, address: str) -> str:
     if reply.code < 500 or not vague:
         return ""
     local = address.rpartition("@")[0].lower()
-    words = (_neutral(word, local) for word in reply.text.lower().split())
+    words = (_mask_word(word, local) for word in reply.text.lower().split())
     return " ".join([str(reply.code), reply.enhanced, *words])
 
 
-def _neutral(word: str, local: str) -> str:
+def _mask_word(word: str, local: str) -> str:
     """Blank out what differs from reply to reply: the mailbox's name, session ids, times."""
     return "#" if word.strip(punctuation) == local or any(map(str.isdigit, word)) else word
 
@@ -191,8 +198,8 @@ class FinishedSession:
         farewell: the 421 that ended it after that.
         limit: the first reply about the session's size.
         elapsed: seconds it took.
-        unproven: the mailboxes refused since the last acceptance.
-        repeated: what the witness was answered.
+        unconfirmed_refusals: the mailboxes refused since the last acceptance.
+        witness_reply: what the witness was answered.
     """
 
     plan: SessionPlan
@@ -202,8 +209,8 @@ class FinishedSession:
     farewell: ClassifiedReply | None
     limit: ClassifiedReply | None
     elapsed: float
-    unproven: Sequence[str] = ()
-    repeated: ClassifiedReply | None = None
+    unconfirmed_refusals: Sequence[str] = ()
+    witness_reply: ClassifiedReply | None = None
 
     @property
     def answered_nothing(self) -> bool:
@@ -222,20 +229,26 @@ def read_session(
     plan: SessionPlan, log: SessionLog, reader: ReplyReader, *, elapsed: float
 ) -> FinishedSession:
     """Read the replies of a finished session."""
-    limits = {who: answer.reply for who, answer in log.answers.items() if is_session_limit(answer.reply)}
+    limits = {
+        address: answer.reply for address, answer in log.answers.items() if is_session_limit(answer.reply)
+    }
     limit = next(iter(limits.values()), log.refusal if log.ending is Ending.LIMIT else None)
     refusal = log.refusal if log.ending is Ending.REFUSED else None
     farewell = log.refusal if log.ending is Ending.DROPPED else None
     return FinishedSession(
         plan,
         log,
-        {who: reader.read(answer.reply, who) for who, answer in log.answers.items() if who not in limits},
+        {
+            address: reader.read(answer.reply, address)
+            for address, answer in log.answers.items()
+            if address not in limits
+        },
         reader.read(refusal) if refusal else None,
         reader.read(farewell) if farewell else None,
         reader.read(limit) if limit else None,
         elapsed,
         refused_since_acceptance(log.answers, reader),
-        reader.read(log.repeated, log.witness) if log.repeated else None,
+        reader.read(log.witness_reply, log.witness) if log.witness_reply else None,
     )
 
 
@@ -243,10 +256,10 @@ def refused_since_acceptance(answers: Mapping[str, TimedReply], reader: ReplyRea
     """Return who was refused after the last acceptance, in the order asked, random recipients among them."""
     refused: list[str] = []
     for address, answer in answers.items():
-        said = reader.read(answer.reply, address).reading.answer
-        if said is Answer.ACCEPTED:
+        meaning = reader.read(answer.reply, address).reading.answer
+        if meaning is Answer.ACCEPTED:
             refused.clear()
-        elif said in MAKES_INVALID:
+        elif meaning in MAKES_INVALID:
             refused.append(address)
     return refused
 
@@ -254,7 +267,7 @@ def refused_since_acceptance(answers: Mapping[str, TimedReply], reader: ReplyRea
 def outcome_of(session: FinishedSession) -> SessionOutcome:
     """Return what the throttle should learn."""
     answers = [reply.reading.answer for reply in session.replies.values()]
-    answers += [last.reading.answer for last in (session.refusal, session.farewell) if last]
+    answers += [reply.reading.answer for reply in (session.refusal, session.farewell) if reply]
     if Answer.RATE_LIMITED in answers or (session.limit and not session.taken):
         return SessionOutcome.RATE
     if answers and all(answer is Answer.REFUSED_US for answer in answers):
@@ -263,31 +276,38 @@ def outcome_of(session: FinishedSession) -> SessionOutcome:
     return SessionOutcome.FAILED if failed else SessionOutcome.CLEAN
 
 
-def heard_in(session: FinishedSession) -> Heard:
+def ledger_counts(session: FinishedSession) -> LedgerCounts:
     """Return what the ledger counts of a session."""
-    said = {address: reply.reading for address, reply in session.replies.items()}
+    readings = {address: reply.reading for address, reply in session.replies.items()}
     randoms = {name for group in session.plan.groups for name in (group.random, group.confirm) if name}
-    refusals = [*said.values(), *(last.reading for last in (session.refusal, session.farewell) if last)]
-    about = {refusal_kind(one.rule) for one in refusals if one.answer in _ABOUT_US}
+    refusals = [
+        *readings.values(),
+        *(reply.reading for reply in (session.refusal, session.farewell) if reply),
+    ]
+    refusal_kinds = {refusal_kind(reading.rule) for reading in refusals if reading.answer in _ABOUT_US}
     if session.limit and not session.taken:
-        about.add(LedgerKind.RATE)
+        refusal_kinds.add(LedgerKind.RATE)
     counts = {
-        LedgerKind.PROBES: len(said),
-        LedgerKind.RANDOM: len(randoms.intersection(said)),
+        LedgerKind.PROBES: len(readings),
+        LedgerKind.RANDOM: len(randoms.intersection(readings)),
         LedgerKind.UNKNOWN: sum(
-            1 for address, one in said.items() if one.answer in MAKES_INVALID and address not in randoms
+            1
+            for address, reading in readings.items()
+            if reading.answer in MAKES_INVALID and address not in randoms
         ),
-        **dict.fromkeys(about, 1),
+        **dict.fromkeys(refusal_kinds, 1),
     }
-    return Heard({kind: count for kind, count in counts.items() if count})
+    return LedgerCounts({kind: count for kind, count in counts.items() if count})
 
 
-def asked_in(session: FinishedSession) -> AskedCounts:
-    """Return what a session says of the list its real recipients are from."""
+def asked_counts(session: FinishedSession) -> AskedCounts:
+    """Return what a session shows of the list its real recipients are from."""
     randoms = {name for group in session.plan.groups for name in (group.random, group.confirm)}
-    place = ThrottleKey(session.plan.throttle_key, session.plan.route.source.identity)
-    real = ((place, one.reading.answer) for who, one in session.replies.items() if who not in randoms)
-    return asked_of(real).get(place, NOBODY_ASKED)
+    key = ThrottleKey(session.plan.throttle_key, session.plan.route.source.identity)
+    answers = (
+        (key, reply.reading.answer) for address, reply in session.replies.items() if address not in randoms
+    )
+    return count_asked(answers).get(key, NOBODY_ASKED)
 
 
 def fact_of(
@@ -313,9 +333,9 @@ def fact_of(
 
 
 def fact_without_reply(
-    answer: Answer, rule: OwnRule, stage: Stage, *, now: float, plan: SessionPlan | None = None
+    answer: Answer, rule: ProberRule, stage: Stage, *, now: float, plan: SessionPlan | None = None
 ) -> MailboxFact:
-    """Return a fact that no reply stands behind."""
+    """Return a fact that rests on no reply."""
     return MailboxFact(
         answer=answer,
         rule=rule,
@@ -331,14 +351,14 @@ def fact_without_reply(
 def catch_all_of(
     group: DomainRecipients, random: ClassifiedReply, *, now: float, lifetime: float
 ) -> CatchAllFact:
-    """Return what the answer to the random recipient says about its domain; lifetime in seconds."""
+    """Return what the random recipient's answer shows about its domain; lifetime in seconds."""
     known = CATCH_ALL.get(random.reading.answer, Known.UNKNOWN)
     return CatchAllFact(
         group.domain,
         known,
         smtp_code=random.reply.code,
         text=random.text,
-        blanket=blanket_of(random, group.random),
+        blanket=blanket_refusal(random, group.random),
         learned_at=now,
         expires_at=now if known is Known.UNKNOWN else now + lifetime,
     )

@@ -17,7 +17,7 @@ from mailsift.pipeline.replies.vocabulary import LISTED
 
 _MAX_TEXT = 2_000
 _MAX_WAIT = 86_400.0
-_REMEMBERED = 2_048
+_CACHE_SIZE = 2_048
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,10 +83,10 @@ def _matchers(stage: Stage) -> tuple[_Matcher, ...]:
 
 
 @cache
-def _rule_of_code(stage: Stage, code: int) -> ReplyRule | None:
+def _rule_by_code(stage: Stage, code: int) -> ReplyRule | None:
     """Return the rule that a code decides whatever is said beside it: that need not be read then."""
-    first = next((one.rule for one in _matchers(stage) if str(code).startswith(one.codes)), None)
-    if first is None or first.answer in _LATER or first.id == _UNCLEAR:
+    first = next((matcher.rule for matcher in _matchers(stage) if str(code).startswith(matcher.codes)), None)
+    if first is None or first.answer in _TEMPORARY_ANSWERS or first.id == _UNCLEAR:
         return None
     return None if first.enhanced or first.text or first.means or first.unless else first
 
@@ -107,7 +107,7 @@ _DELAY = re.compile(
 )
 _CLOCK_DELAY = re.compile(r"(?<![\d:])(\d{1,2}):([0-5]\d):([0-5]\d)(?![\d:])")
 _UNIT_SECONDS = {"s": 1, "m": 60, "h": 3600}
-_LATER = frozenset({Answer.GREYLISTED, Answer.RATE_LIMITED, Answer.TEMPORARY})
+_TEMPORARY_ANSWERS = frozenset({Answer.GREYLISTED, Answer.RATE_LIMITED, Answer.TEMPORARY})
 
 
 def classify(reply: SmtpReply, *, own: Sequence[str] = ()) -> ReplyReading:
@@ -120,26 +120,28 @@ def classify(reply: SmtpReply, *, own: Sequence[str] = ()) -> ReplyReading:
         reply: as received; its text may be hostile and of any length.
         own: our IP addresses, HELO name and sender; a refusal that names one of them is about us.
     """
-    reply = _said_behind(reply)
-    decided = _rule_of_code(reply.stage, reply.code)
-    if decided is not None:
-        return ReplyReading(decided.answer, decided.id, 0.0)
+    reply = _unwrap_verification(reply)
+    by_code = _rule_by_code(reply.stage, reply.code)
+    if by_code is not None:
+        return ReplyReading(by_code.answer, by_code.id, 0.0)
     text = simplify(reply.text, own=own)
     enhanced = _ENHANCED.search(f"{reply.enhanced} {reply.text[:_MAX_TEXT]}")
-    said = (reply.stage, str(reply.code), enhanced[1] if enhanced else "")
-    rule = _decide(*said, text)
+    key = (reply.stage, str(reply.code), enhanced[1] if enhanced else "")
+    rule = _matching_rule(*key, text)
     if (
         rule.id == _UNCLEAR
-        and (plainer := _in_plain_words(simplify(_words_apart(reply.text), own=own))) != text
+        and (corrected := _correct_spelling(simplify(_split_identifiers(reply.text), own=own))) != text
     ):
-        rule = _decide(*said, plainer)
-    return ReplyReading(rule.answer, rule.id, _delay(text) if rule.answer in _LATER else 0.0)
+        rule = _matching_rule(*key, corrected)
+    return ReplyReading(
+        rule.answer, rule.id, _retry_after(text) if rule.answer in _TEMPORARY_ANSWERS else 0.0
+    )
 
 
 _IDENTIFIER = re.compile(r"(?<=[a-z])(?=[A-Z][a-z])|(?<=[A-Za-z]{2})[-_](?=[A-Za-z]{2})")
 
 
-def _words_apart(text: str) -> str:
+def _split_identifiers(text: str) -> str:
     """Return a text with the words of identifiers apart: "UserUnknown", "no-such-user"."""
     return _IDENTIFIER.sub(" ", text[:_MAX_TEXT])
 
@@ -150,19 +152,19 @@ unknown unknowns invalid exist exists existing existent existed found registered
 unavailable disabled inactive suspended deactivated sender senders server servers service blocked
 domain denied
 """
-_WRITTEN_RIGHT = _KEY_WORDS.split()
-_SHORTEST_SLIP = 5
-_WORD = re.compile(rf"[a-z]{{{_SHORTEST_SLIP},16}}")
+_CORRECT_WORDS = _KEY_WORDS.split()
+_SHORTEST_CORRECTED = 5
+_WORD = re.compile(rf"[a-z]{{{_SHORTEST_CORRECTED},16}}")
 
 
-def _in_plain_words(text: str) -> str:
+def _correct_spelling(text: str) -> str:
     """Return a simplified text with its key words spelled right: "adress unknow" as "address unknown"."""
-    return _WORD.sub(lambda found: _spelled_right(found[0]), text)
+    return _WORD.sub(lambda found: _correct_word(found[0]), text)
 
 
 @lru_cache(maxsize=1_024)
-def _spelled_right(word: str) -> str:
-    return next(iter(get_close_matches(word, _WRITTEN_RIGHT, 1, 0.88)), word)
+def _correct_word(word: str) -> str:
+    return next(iter(get_close_matches(word, _CORRECT_WORDS, 1, 0.88)), word)
 
 
 _VERIFIED = re.compile(
@@ -174,7 +176,7 @@ _QUOTED = re.compile(
 _IN_REPLY = re.compile(r"\(in reply to (?P<command>[^()]{1,60})\)\s*\Z", re.IGNORECASE)
 
 
-def _said_behind(reply: SmtpReply) -> SmtpReply:
+def _unwrap_verification(reply: SmtpReply) -> SmtpReply:
     """Return what the server behind said where the reply is about a verification by Postfix.
 
     After "undeliverable address:" or "unverified address:" (reject_unverified_recipient) only the inner
@@ -189,9 +191,9 @@ def _said_behind(reply: SmtpReply) -> SmtpReply:
     if not quoted:
         return SmtpReply(reply.stage, reply.code, "", found["reason"])
     command = _IN_REPLY.search(quoted["text"])
-    asked = command is None or command["command"].upper().startswith("RCPT")
+    is_rcpt = command is None or command["command"].upper().startswith("RCPT")
     code = min(reply.code, int(quoted["code"])) if reply.code >= 400 else reply.code
-    return SmtpReply(Stage.RCPT if asked else Stage.MAIL, code, "", _IN_REPLY.sub("", quoted["text"]))
+    return SmtpReply(Stage.RCPT if is_rcpt else Stage.MAIL, code, "", _IN_REPLY.sub("", quoted["text"]))
 
 
 def simplify(text: str, *, own: Sequence[str] = ()) -> str:
@@ -201,10 +203,10 @@ def simplify(text: str, *, own: Sequence[str] = ()) -> str:
     between words, without enhanced codes; email addresses and our own names are replaced by the placeholders
     of mailsift.pipeline.replies.table, links by what their page is about. At most 2,000 characters are read.
     """
-    plain = _folded(_CONTROL.sub(" ", text[:_MAX_TEXT]))
+    plain = _fold(_CONTROL.sub(" ", text[:_MAX_TEXT]))
     plain = _TRAILER.sub(" ", plain)
     if "/" in plain or "www." in plain:
-        plain = _URL.sub(_link, plain)
+        plain = _URL.sub(_link_placeholder, plain)
     for sender in (name for name in own if "@" in name):  # before it is an address like any other
         plain = _name_pattern(sender).sub(OURSELVES, plain)
     if "@" in plain:
@@ -212,12 +214,12 @@ def simplify(text: str, *, own: Sequence[str] = ()) -> str:
     for name in own:
         plain = _name_pattern(name).sub(OURSELVES, plain) if name else plain
     plain = _ENHANCED.sub(" ", plain)
-    plain = _NUMBERED.sub(_A_NUMBER, plain)
-    plain = _CONTRACTED.sub(_spelled_out, " ".join(plain.translate(_DROPPED).split()))
-    return _without_manners(_LOCAL_PART.sub("local part", plain))
+    plain = _ID.sub(_ID_PLACEHOLDER, plain)
+    plain = _CONTRACTION.sub(_expand_contraction, " ".join(plain.translate(_CHARACTER_MAP).split()))
+    return _strip_courtesies(_LOCAL_PART.sub("local part", plain))
 
 
-def _folded(text: str) -> str:
+def _fold(text: str) -> str:
     """Return a text in lower case, without accents and with elided articles apart."""
     folded = fold(text)[:_MAX_TEXT]
     return _ELISION.sub(r"\1 ", folded) if "'" in folded or "’" in folded else folded
@@ -226,8 +228,8 @@ def _folded(text: str) -> str:
 _TRAILER = re.compile(r"\[[^\[\]]{0,120}\bip: ?[0-9a-f.:]{3,45} ?\]")
 """An id and our address for the people who run the server, at the end of every refusal."""
 
-_NUMBERED = re.compile(r"\b(?=[a-z]*\d)(?=\d*[a-z])[a-z\d]{7,}\b")
-_A_NUMBER = "id0000000"
+_ID = re.compile(r"\b(?=[a-z]*\d)(?=\d*[a-z])[a-z\d]{7,}\b")
+_ID_PLACEHOLDER = "id0000000"
 """Stands for what numbers a message, a session or a machine: the same refusal is read once."""
 
 _URL = re.compile(
@@ -240,7 +242,7 @@ _LINK_SUBJECTS = (
 )
 
 
-def _link(found: re.Match[str]) -> str:
+def _link_placeholder(found: re.Match[str]) -> str:
     """Return what stands for a link: it may hold our address, an address or the name of a block list.
 
     All of them help people and none says why the mail was refused, so only the subject of the page counts.
@@ -249,10 +251,12 @@ def _link(found: re.Match[str]) -> str:
     return f" a-{subject}-link " if subject else " a-link "
 
 
-_CONTRACTED = re.compile(r"\b(?:(is|are|was|were|do|does|did|has|have|had|could|would|should|ca)nt|cannot)\b")
+_CONTRACTION = re.compile(
+    r"\b(?:(is|are|was|were|do|does|did|has|have|had|could|would|should|ca)nt|cannot)\b"
+)
 
 
-def _spelled_out(found: re.Match[str]) -> str:
+def _expand_contraction(found: re.Match[str]) -> str:
     verb = found[1] or "ca"
     return "can not" if verb == "ca" else f"{verb} not"
 
@@ -272,7 +276,7 @@ _IF_YOU = re.compile(
     r"(?![^.;!?]*(?:block|listed|listing|spam|sender|\bips?\b|server|abuse|relay|author))[^.;!?]*[.;!?]?"
 )
 """What would be so under a condition is no reason, once a sentence has gone before it."""
-_PARTED = re.compile(r"\b(any|every|no|some) body\b")
+_SPLIT_PRONOUN = re.compile(r"\b(any|every|no|some) body\b")
 
 _SALUTATION = re.compile(
     r"^(?:dear|hello|liebe[rs]?|geehrte[rs]?|sehr geehrte[rs]?|chere?|estimad[oa]|prezad[oa]|car[oa]|gentile"
@@ -295,14 +299,14 @@ _ASKED_TO_STOP = re.compile(
     r"[.,;!?]+ (?:(?:so|and|please|kindly|pls) )*(?:stop|cease|quit) (?:sending|mailing|writing|e-?mailing)"
     r"(?: (?:us|me|him|her|them|to|it|this|that|here|the-address|e?-?mails?|messages?|letters))*\W*$"
 )
-_HIS = re.compile(
+_POSSESSIVE = re.compile(
     r"\b((?:usuari[oa]|utilizador|destinatari[oa]|utente|titulare?|cliente)\b[^.;!?]{0,60}?) "
     r"(?:sus?|su[ao]|seus?) (?=cuenta|conta|buzon|caixa|casella|indirizzo|direccion|endereco)"
 )
 """Whose account it is has just been said: "o utilizador existe mas a sua conta"."""
 
 
-_OTHERS_TASK = re.compile(
+_TASK_FOR_OTHERS = re.compile(
     r"[,;:.]? ?\b(?:its |the |his |her )?(?:owner|holder|user|customer|student|sender)s?"
     r" (?:must|has to|have to|needs? to|should) (?:first )?(?:re-?)?"
     r"(?:(?:log|sign) ?(?:in|on)|activate|renew|contact|call|phone|ring|telephone)\b[^.;!?]*"
@@ -344,16 +348,16 @@ _ABANDONED = re.compile(
 """What became of our message, or of the sending, is nothing that happened to the mailbox."""
 
 
-def _without_manners(text: str) -> str:
+def _strip_courtesies(text: str) -> str:
     """Return a simplified text without what is polite and says no reason."""
     text = _ABANDONED.sub("", text)
     text = _RETURNED.sub("", _REJECTED.sub("", text))
-    text = _OTHERS_TASK.sub("", _IF_YOU.sub("", _LOOKED_UP.sub("", _PARTED.sub(r"\1body", text))))
-    text = _ADVICE.sub("", _HIS.sub(r"\1 ", text.replace("that login", "that user")))
+    text = _TASK_FOR_OTHERS.sub("", _IF_YOU.sub("", _LOOKED_UP.sub("", _SPLIT_PRONOUN.sub(r"\1body", text))))
+    text = _ADVICE.sub("", _POSSESSIVE.sub(r"\1 ", text.replace("that login", "that user")))
     return _ASKED_TO_STOP.sub("", _SALUTATION.sub("", text).strip())
 
 
-_DROPPED = {
+_CHARACTER_MAP = {
     **dict.fromkeys(map(ord, "'’‘`")),
     ord("_"): " ",
     **{ord(letter): plain for letter, plain in (("ł", "l"), ("ø", "o"), ("æ", "ae"), ("ı", "i"), ("đ", "d"))},
@@ -365,12 +369,12 @@ def _name_pattern(name: str) -> re.Pattern[str]:
     return re.compile(rf"(?<![\w.-]){re.escape(name.casefold())}(?![\w-])(?!\.\w)")
 
 
-@lru_cache(maxsize=_REMEMBERED)
-def _decide(stage: Stage, code: str, enhanced: str, text: str) -> ReplyRule:
+@lru_cache(maxsize=_CACHE_SIZE)
+def _matching_rule(stage: Stage, code: str, enhanced: str, text: str) -> ReplyRule:
     return next(matcher.rule for matcher in _matchers(stage) if matcher.applies(code, enhanced, text))
 
 
-def _delay(text: str) -> float:
+def _retry_after(text: str) -> float:
     """Return the seconds a simplified text asks to wait, at most a day; 0 when it names none."""
     if clock := _CLOCK_DELAY.search(text):
         hours, minutes, seconds = (int(part) for part in clock.groups())

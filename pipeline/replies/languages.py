@@ -679,7 +679,7 @@ _HOLDING = (
 )
 """Nouns for what one has at a mail server."""
 
-_YOUR = "(?:" + "|".join(said.your for said in LANGUAGES) + ")"
+_YOUR = "(?:" + "|".join(language.your for language in LANGUAGES) + ")"
 
 YOUR_HOST = rf"{_YOUR} {MACHINE}"
 """Speaks of our host, in any of the languages."""

@@ -28,9 +28,9 @@ class Meaning(StrEnum):
     """The mailbox takes no mail any more, or not at present."""
     FULL = "full"
     """The mailbox has no room left."""
-    STRANGER = "stranger"
+    UNKNOWN_CLIENT = "stranger"
     """The server does not know us yet and wants to see us again."""
-    HURRY = "hurry"
+    RATE_LIMIT = "hurry"
     """We, or all together, send or connect too much."""
 
 
@@ -39,43 +39,43 @@ _MARK: Final = re.compile(rf"theaddress|{_HOST_NAME}|[^\W_]+")
 _SENTENCES: Final = re.compile(r"[.;!?\n](?=\s|$)|[。；！？]|(?<=\w) - |\s/\s")
 
 
-def _tables() -> tuple[dict[str, Word], dict[str, Word]]:
-    whole: dict[str, Word] = {}
-    begun: dict[str, Word] = {}
+def _word_tables() -> tuple[dict[str, Word], dict[str, Word]]:
+    exact: dict[str, Word] = {}
+    prefixes: dict[str, Word] = {}
     for meaning, words in WORDS.items():
         for word in fold(words).split():
-            table, key = (begun, word[:-1]) if word.endswith("*") else (whole, word)
+            table, key = (prefixes, word[:-1]) if word.endswith("*") else (exact, word)
             table[key] = table.get(key, Word.NOTHING) | meaning
-    return whole, begun
+    return exact, prefixes
 
 
 @lru_cache(maxsize=1)
 def _lexicon() -> tuple[dict[str, Word], dict[str, Word], dict[Word, re.Pattern[str]]]:
     phrases = {
-        said: re.compile(rf"\b(?:{'|'.join(map(str.strip, ways.strip().splitlines()))})")
-        for said, ways in PHRASES.items()
+        meaning: re.compile(rf"\b(?:{'|'.join(map(str.strip, patterns.strip().splitlines()))})")
+        for meaning, patterns in PHRASES.items()
     }
-    return (*_tables(), phrases)
+    return (*_word_tables(), phrases)
 
 
 _SHORTEST_STEM = 3
 
 
-def _stands_for(word: str) -> Word:
-    whole, begun, _ = _lexicon()
-    said = Word.ELSE if "." in word else whole.get(word, Word.NOTHING)
+def _word_meaning(word: str) -> Word:
+    exact, prefixes, _ = _lexicon()
+    meaning = Word.ELSE if "." in word else exact.get(word, Word.NOTHING)
     stems = (word[:end] for end in range(_SHORTEST_STEM, len(word) + 1))
-    return reduce(or_, (begun[stem] for stem in stems if stem in begun), said)
+    return reduce(or_, (prefixes[stem] for stem in stems if stem in prefixes), meaning)
 
 
-def _single_words(sentence: str) -> list[Word]:
+def _word_meanings(sentence: str) -> list[Word]:
     """Return what the words of a sentence stand for; "recipient domain" speaks of the domain."""
-    words = [_stands_for(word) for word in _MARK.findall(sentence)]
+    words = [_word_meaning(word) for word in _MARK.findall(sentence)]
     for number, word in enumerate(words):
         if Word.ELSE in word and any(Word.AT in near for near in words[max(0, number - 2) : number]):
             words[number] = Word.NOTHING
-    for number, (one, following) in enumerate(pairwise(words)):
-        if Word.BOX in one and Word.ELSE in following and not following & (Word.BOX | Word.THERE):
+    for number, (word, following) in enumerate(pairwise(words)):
+        if Word.BOX in word and Word.ELSE in following and not following & (Word.BOX | Word.THERE):
             words[number] = Word.NOTHING
     return words
 
@@ -86,29 +86,33 @@ _PREDICATES: Final = (
     (Meaning.ABSENT, Word.LEFT, Word.NOTHING, Word.PERSON),
     (Meaning.CLOSED, Word.CLOSED, Word.ACTIVE, Word.BOX),
 )
-_REACH = 3
+_MAX_DISTANCE = 3
 """So many words may stand between "not" and what it denies, or between a thing and whose it is."""
 
 
-def _is_said(words: list[Word], plain: Word, denied: Word, subject: Word) -> bool:
+def _is_asserted(words: list[Word], asserting: Word, denied: Word, subject: Word) -> bool:
     """Return whether a sentence says so of the subject in one word, or denies the contrary of it.
 
     The last word of a sentence denies whatever is said in it: "existiert auf unserem Server leider nicht".
     """
     for number, word in enumerate(words):
-        near = words[max(0, number - _REACH) : number] + words[number + 1 : number + _REACH] + words[-1:]
-        said = plain & word or (denied & word and any(Word.NOT in other for other in near))
-        if said and _is_of(words, number, subject):
+        near = (
+            words[max(0, number - _MAX_DISTANCE) : number]
+            + words[number + 1 : number + _MAX_DISTANCE]
+            + words[-1:]
+        )
+        asserted = asserting & word or (denied & word and any(Word.NOT in other for other in near))
+        if asserted and _is_about(words, number, subject):
             return True
     return False
 
 
-def _is_of(words: Sequence[Word], said: int, subject: Word) -> bool:
+def _is_about(words: Sequence[Word], position: int, subject: Word) -> bool:
     """Return whether what is said there is said of the subject, and nothing else stands nearer or before."""
     nouns = [
-        (abs(number - said), not word & Word.ELSE, number)
+        (abs(number - position), not word & Word.ELSE, number)
         for number, word in enumerate(words)
-        if number != said and word & (subject | Word.ELSE)
+        if number != position and word & (subject | Word.ELSE)
     ]
     if not nouns:
         return False
@@ -116,35 +120,35 @@ def _is_of(words: Sequence[Word], said: int, subject: Word) -> bool:
     return is_subject and not any(Word.ELSE in word for word in words[:number])
 
 
-def _is_full(said: Word) -> bool:
-    if Word.ELSE in said:
+def _is_full(words: Word) -> bool:
+    if Word.ELSE in words:
         return False
-    if Word.FULL in said:
-        return bool(said & (Word.BOX | Word.ROOM))
-    used_up = said & (Word.SPENT | Word.NOT) and Word.ROOM in said
-    return bool(used_up and Word.BOX in said and Word.TRAFFIC not in said)
+    if Word.FULL in words:
+        return bool(words & (Word.BOX | Word.ROOM))
+    used_up = words & (Word.SPENT | Word.NOT) and Word.ROOM in words
+    return bool(used_up and Word.BOX in words and Word.TRAFFIC not in words)
 
 
 def _meanings(sentence: str) -> Iterator[Meaning]:
-    words, together = _single_words(sentence), _phrase_words(sentence)
-    said = reduce(or_, words, together)
-    if _is_full(said):
+    words, phrases_found = _word_meanings(sentence), _phrase_meaning(sentence)
+    all_words = reduce(or_, words, phrases_found)
+    if _is_full(all_words):
         yield Meaning.FULL
-    for meaning, plain, denied, subject in _PREDICATES:
-        if meaning is Meaning.ABSENT and Word.NOBODY in together and Word.ELSE not in said:
+    for meaning, asserting, denied, subject in _PREDICATES:
+        if meaning is Meaning.ABSENT and Word.NOBODY in phrases_found and Word.ELSE not in all_words:
             yield meaning
-        in_a_phrase = plain & together and subject & said and Word.ELSE not in said
-        if in_a_phrase or _is_said(words, plain, denied, subject):
+        in_a_phrase = asserting & phrases_found and subject & all_words and Word.ELSE not in all_words
+        if in_a_phrase or _is_asserted(words, asserting, denied, subject):
             yield meaning
-    if Word.STRANGE in together or (Word.STRANGE in said and Word.AGAIN in said):
-        yield Meaning.STRANGER
-    if Word.MUCH in said and Word.TRAFFIC in said:
-        yield Meaning.HURRY
+    if Word.STRANGE in phrases_found or (Word.STRANGE in all_words and Word.AGAIN in all_words):
+        yield Meaning.UNKNOWN_CLIENT
+    if Word.MUCH in all_words and Word.TRAFFIC in all_words:
+        yield Meaning.RATE_LIMIT
 
 
-def _phrase_words(sentence: str) -> Word:
+def _phrase_meaning(sentence: str) -> Word:
     """Return what several words stand for together."""
-    found = (said for said, ways in _lexicon()[2].items() if ways.search(sentence))
+    found = (meaning for meaning, patterns in _lexicon()[2].items() if patterns.search(sentence))
     return reduce(or_, found, Word.NOTHING)
 
 
@@ -189,15 +193,15 @@ def meanings(text: str) -> frozenset[Meaning]:
     text = _FROM_OURS.sub("", _YOU_USED.sub("", _OUR_MESSAGE.sub("", text)))
     sentences = [sentence for sentence in _SENTENCES.split(text) if not _is_signature(sentence)]
     found = frozenset(meaning for sentence in sentences for meaning in _meanings(sentence))
-    spoken = reduce(or_, map(_said_anywhere, sentences), Word.NOTHING)
-    return found - _ABOUT_THE_BOX if Word.MINE in spoken else found
+    all_words = reduce(or_, map(_all_word_meanings, sentences), Word.NOTHING)
+    return found - _ABOUT_THE_BOX if Word.MINE in all_words else found
 
 
 def _is_signature(sentence: str) -> bool:
     """Say whether a sentence is but "your" and a name that means nothing to us: "Ihre Stadtwerke Ulm"."""
-    first, *names = _single_words(sentence) or [Word.NOTHING]
+    first, *names = _word_meanings(sentence) or [Word.NOTHING]
     return Word.MINE in first and 0 < len(names) <= _LONGEST_NAME and not any(names)
 
 
-def _said_anywhere(text: str) -> Word:
-    return reduce(or_, map(_stands_for, _MARK.findall(text)), _phrase_words(text))
+def _all_word_meanings(text: str) -> Word:
+    return reduce(or_, map(_word_meaning, _MARK.findall(text)), _phrase_meaning(text))

@@ -50,8 +50,8 @@ SENDER = any_of(
     r"call-?back(?! (?:\w+ ){0,4}(?:recipient|rcpt)\b)|\bcall-?outs? from you",
     r"badmailfrom",
     r"\bback-?scatter|\bbatv\b",
-    *(said.sender for said in languages.LANGUAGES),
-    *(languages.fold(said.sender) for said in languages.UNSPACED),
+    *(language.sender for language in languages.LANGUAGES),
+    *(languages.fold(language.sender) for language in languages.UNSPACED),
 )
 """Speaks of the sender: a refusal of our MAIL FROM, whatever else it says."""
 
@@ -136,7 +136,7 @@ AUTHENTICATION = any_of(
     r"rcpthosts",
     r"\bspoof",
     r"\bverschlu(?:e)?ssel|\bchiffre[rmez]|\bcifra[dt][oa]\b|\bszyfrowan|\bшифрован",
-    *(said.identity for said in languages.LANGUAGES),
+    *(language.identity for language in languages.LANGUAGES),
 )
 """Asks for proof of who we are, for encryption, or refuses to relay for us."""
 
@@ -150,13 +150,13 @@ CONTENT = any_of(
     r"\bmail content\b|\bmessage filtered\b|\bcontent (?:denied|rejected)",
     r"\b(?:dt|mi|hl|sn):[a-z]{3}\b",
     r"\battack\b|\bharvest|\bprobing\b",
-    *(said.content for said in languages.LANGUAGES),
+    *(language.content for language in languages.LANGUAGES),
 )
 """Judges what is sent, or how."""
 
 RULE = any_of(
     r"(?<![/-])polic(?:y|ies)(?! ?-?(?:holders?|numbers?)\b)",
-    *(said.rule for said in languages.LANGUAGES),
+    *(language.rule for language in languages.LANGUAGES),
     r"\baccess(?: \w+)? denied\b|\bconnection denied\b|\bpermission denied\b",
     r"(?<!mailbox name )\bnot (?:\w+ )?(?:allowed|permitted|authori[sz]ed)\b",
     r"\bunauthori[sz]ed\b",
@@ -437,7 +437,7 @@ SOMETHING_ELSE_DENIED = (
 )
 """What may be the subject of such a sentence instead."""
 
-UNKNOWN_AT_ONCE = (
+UNKNOWN_AT_START = (
     r"^(?:the-address ?)?[: .]*(?:recipient address rejected ?: )?"
     r"(?:mailbox|user|recipient|account|address) (?:unknown|not found|does not exist)[.!] "
 )
@@ -481,7 +481,7 @@ CLOSED_BOX = (
     rf"|dormant|frozen|retired|cancel+ed|parked|abandoned) {BOX}\b"
 )
 CLOSED = any_of(BOX_CLOSED, CLOSED_BOX)
-CLOSED_SOMEHOW = rf"\b{BOX}\b[^.,:;!?]{{0,40}}? {_CLOSED}\b(?! (?:to (?!receive|accept|get)|by another\b))"
+CLOSED_LOOSELY = rf"\b{BOX}\b[^.,:;!?]{{0,40}}? {_CLOSED}\b(?! (?:to (?!receive|accept|get)|by another\b))"
 """One clause says of the mailbox that it is closed."""
 
 _ONE_OF = r"(?=[^.;!?]{0,150}?%s)"
@@ -519,7 +519,7 @@ FULL = any_of(
     r"\ballotted (?:storage|space)\b|\bused up (?:\w+ ){0,4}(?:storage|space)\b",
     r"\b(?:mailbox|account|user) storage (?:\w+ ){0,2}(?:exceeded|full|reached)\b",
 )
-FULL_SOMEHOW = (
+FULL_LOOSELY = (
     r"(?:^|[.;!?] ?)"
     + _ONE_OF % rf"\b(?:{BOX}|mbox|mail ?dir|mail ?file|mail ?store)\b"
     + _ONE_OF % r"\b(?:space|storage|room|capacity|quota|size|disk|inodes?)\b"
@@ -529,7 +529,7 @@ FULL_SOMEHOW = (
 )
 """One sentence has the mailbox, its space, and that it is used up."""
 
-NOT_FULL_SOMEHOW = (
+NOT_FULL_LOOSELY = (
     rf"\b(?:unknown|no such) {BOX}\b|\bdatabase\b|\bnot found\b|"
     r"\b(?:messages?|mails?) (?:size|(?:is |was )?too|exceed\w*)\b|\btoo (?:large|big|long|many)\b"
     r"|\bsystem\b|\bserver\b|\btransaction\b|\battachments?\b"
@@ -723,18 +723,18 @@ _ELSE = (
     r"|empf(?:ae|a)nger-?doma?a?i?ne?|name ?server|domen\w*|doman\w*|alan adi|sunucu\w*|serwer\w*"
     r"|домен\w*|хост\w*|сервер)"
 )
-_ABSENT_ABROAD = any_of(*(said.absent for said in languages.LANGUAGES))
+_ABSENT_LOCALIZED = any_of(*(language.absent for language in languages.LANGUAGES))
 
 _SUBJECT = r"(?:^|[.;:!] ?)(?:(?:el|la|le|l|der|die|das|il|lo|o|a|de|het) )?"
 
-NOT_THE_BOX_ABROAD = any_of(
+NOT_THE_BOX_LOCALIZED = any_of(
     r"\b(?:vous (?:n )?etes|usted(?:es)? (?:no )?(?:es|son|esta)|voce (?:nao )?e|sie sind|du bist"
     r"|lei (?:non )?e"
     r"|u bent|jij bent|вы (?:не|ещё не|должны)|ви не|siz|du ar|du er)\b",
     rf"{_SUBJECT}(?:{_ELSE}|{languages.MACHINE}) (?:de|des|du|del|della|dell|do|da|van|von|odbiorcy|prijemce"
     r"|получателя|адресата)\b",
     rf"{_SUBJECT}(?:{_ELSE}|{languages.MACHINE}) (?:destinatai?r[eoi]\w*|distante?|remot[oa])\b",
-    rf"\b{_ELSE}(?: (?!de|des|du|del|do|da)\S+)?,? {_ABSENT_ABROAD}\b",
+    rf"\b{_ELSE}(?: (?!de|des|du|del|do|da)\S+)?,? {_ABSENT_LOCALIZED}\b",
     r"\bhost ?name|\brechnername|\bnom d hote|\bnombre del? (?:host|equipo|servidor)",
     r"\bnome (?:\w+ )?host|\bdns\b",
     languages.YOURS,
@@ -754,74 +754,85 @@ _STORAGE_USED_UP = (
 )
 
 
-def _box(said: languages.ReplyLanguage) -> str:
-    return any_of(said.box, languages.BORROWED)
+def _box(language: languages.ReplyLanguage) -> str:
+    return any_of(language.box, languages.BORROWED)
 
 
-def _closed(said: languages.ReplyLanguage) -> str:
+def _closed(language: languages.ReplyLanguage) -> str:
     return any_of(
-        rf"\b{_box(said)}{_STATE}{{0,4}} {said.closed}\b",
-        rf"\b(?!{languages.ADDRESS}){_box(said)}{_STATE}{{0,4}} {said.blocked}\b(?! {_BECAUSE}\b)",
+        rf"\b{_box(language)}{_STATE}{{0,4}} {language.closed}\b",
+        rf"\b(?!{languages.ADDRESS}){_box(language)}{_STATE}{{0,4}} {language.blocked}\b(?! {_BECAUSE}\b)",
     )
 
 
-def absent_in(said: languages.ReplyLanguage) -> str:
+def absent_in(language: languages.ReplyLanguage) -> str:
     """Return what says in this language that a mailbox does not exist."""
-    return rf"\b{_box(said)}\b{_SAID}{said.absent}\b|\b{said.no} {_box(said)}\b"
+    return rf"\b{_box(language)}\b{_SAID}{language.absent}\b|\b{language.no} {_box(language)}\b"
 
 
 _BETWEEN = r"(?: ?[(（]? ?the-address ?[)）]?)?[^,.;。、，；]{0,14}?"
 """What may stand between a noun and what is said of it, in a language without blanks."""
 
 
-def absent_unspaced(said: languages.UnspacedLanguage) -> str:
+def absent_unspaced(language: languages.UnspacedLanguage) -> str:
     """Return what says in a language without blanks that a mailbox does not exist."""
-    return languages.fold(rf"{said.box}{_BETWEEN}{said.absent}|{said.no} ?{said.box}|^{said.no}$")
-
-
-def closed_unspaced(said: languages.UnspacedLanguage) -> str:
-    """Return what says in a language without blanks that a mailbox is closed."""
-    return languages.fold(rf"{said.box}{_BETWEEN}{said.closed}|{said.closed}[^,.。、]{{0,4}}?{said.box}")
-
-
-def full_unspaced(said: languages.UnspacedLanguage) -> str:
-    """Return what says in a language without blanks that a mailbox is full."""
     return languages.fold(
-        rf"(?:{said.box}|{said.space}){_BETWEEN}{said.full}|{said.full}.{{0,6}}?{said.space}"
+        rf"{language.box}{_BETWEEN}{language.absent}|{language.no} ?{language.box}|^{language.no}$"
     )
 
 
-def other_unspaced(said: languages.UnspacedLanguage) -> str:
+def closed_unspaced(language: languages.UnspacedLanguage) -> str:
+    """Return what says in a language without blanks that a mailbox is closed."""
+    return languages.fold(
+        rf"{language.box}{_BETWEEN}{language.closed}|{language.closed}[^,.。、]{{0,4}}?{language.box}"
+    )
+
+
+def full_unspaced(language: languages.UnspacedLanguage) -> str:
+    """Return what says in a language without blanks that a mailbox is full."""
+    return languages.fold(
+        rf"(?:{language.box}|{language.space}){_BETWEEN}{language.full}|{language.full}.{{0,6}}?{language.space}"
+    )
+
+
+def other_unspaced(language: languages.UnspacedLanguage) -> str:
     """Return what speaks in a language without blanks of anything but the mailbox."""
-    return languages.fold(rf"{said.sender}|{said.other}")
+    return languages.fold(rf"{language.sender}|{language.other}")
 
 
-FULL_ABROAD = any_of(
-    *(rf"\b{_box(said)}\b[^.;:!?]{{0,40}}? {said.full}\b" for said in languages.LANGUAGES), _STORAGE_USED_UP
+FULL_LOCALIZED = any_of(
+    *(rf"\b{_box(language)}\b[^.;:!?]{{0,40}}? {language.full}\b" for language in languages.LANGUAGES),
+    _STORAGE_USED_UP,
 )
-CLOSED_ABROAD = any_of(*map(_closed, languages.LANGUAGES))
-_NOT_ACTIVE_ABROAD = (
+CLOSED_LOCALIZED = any_of(*map(_closed, languages.LANGUAGES))
+_NOT_ACTIVE_LOCALIZED = (
     r"\b(?:nicht|kein\w*|pas|plus|no|non|nao|niet|nie|inte|ej|ikke|ei|ni|nije|nu|nem|не|δεν"
     r"|tidak) (?:\S+ ){0,2}?"
     r"(?:aktiv\w*|aktywn\w*|activ\w*|actief|attiv\w*|актив\w*|aktif|ενεργ\w*)"
 )
-CLOSED_SOMEHOW_ABROAD = any_of(
-    *(rf"\b{_box(said)}\b{_SAID}(?:{said.closed}|{_NOT_ACTIVE_ABROAD})\b" for said in languages.LANGUAGES)
+CLOSED_LOOSELY_LOCALIZED = any_of(
+    *(
+        rf"\b{_box(language)}\b{_SAID}(?:{language.closed}|{_NOT_ACTIVE_LOCALIZED})\b"
+        for language in languages.LANGUAGES
+    )
 )
 """The same sentence says of the mailbox that it is closed."""
 
-BLOCKED_SOMEHOW_ABROAD = any_of(
-    *(rf"\b{_box(said)}\b{_SAID}(?:{said.closed}|{said.blocked})\b" for said in languages.LANGUAGES)
+BLOCKED_LOOSELY_LOCALIZED = any_of(
+    *(
+        rf"\b{_box(language)}\b{_SAID}(?:{language.closed}|{language.blocked})\b"
+        for language in languages.LANGUAGES
+    )
 )
 """The same sentence says of the mailbox that it is closed, or blocked: beside a code that says so too."""
 
-_NEGATION_ABROAD = (
+_NEGATION_LOCALIZED = (
     r"\b(?:nicht|kein\w*|nie|pas|plus|aucune?|no|non|nao|nessun\w*|ningun\w*|nenhum\w*|niet|geen|brak|neni"
     r"|inte|ej|ikke|ingen|ingenting|ei|yok\w*|degil\w*|не|нет|нема|немає|ні|nincs|nem|nu"
     r"|personne|niciun\w*|nicio"
     r"|δεν|ne|nema|ni|nije|nav|nera|tidak|tak|khong)\b"
 )
-_THERE_ABROAD = (
+_THERE_LOCALIZED = (
     r"\b(?:in gebruik|in uso|en uso|em uso|in benutzung|n y a|gibt es|hay|faz(?:em)? parte"
     r"|cadastro|anagrafica|verzeichnis|annuaire|exist\w*|gefuhrt|gefuehrt|vergeben|zugewiesen"
     r"|zugeordnet|angelegt|eingerichtet|hinterlegt|bekannt"
@@ -834,20 +845,23 @@ _THERE_ABROAD = (
     r"|kayitli|mevcut|tanimli|найден\w*|наиден\w*|существу\w*|зарегистр\w*|числит\w*|значит\w*|закреплен\w*"
     r"|letezik|talalhato|regisztral\w*|exista|gasit\w*|inregistrat\w*)\b"
 )
-_DELETED_ABROAD = (
+_DELETED_LOCALIZED = (
     r"(?:gel(?:o|oe)scht|entfernt|supprime\w*|efface\w*|eliminad\w|borrad\w|excluid\w|apagad\w|removid\w"
     r"|cancellat\w|eliminat\w|rimoss\w|verwijderd|usunie\w+|skasowan\w+|smazan\w*|zmazan\w*|slettet|raderat\w*"
     r"|borttag\w*|удал[её]н\w*|видален\w*|изтрит\w*|silin\w+|torol\w+|sters\w*|διαγραφ\w+|obrisan\w*|izbrisan\w*"
     r"|dihapus|bi xoa)"
 )
-DELETED_ABROAD = any_of(*(rf"\b{said.box}\b{_SAID}{_DELETED_ABROAD}\b" for said in languages.LANGUAGES))
+DELETED_LOCALIZED = any_of(
+    *(rf"\b{language.box}\b{_SAID}{_DELETED_LOCALIZED}\b" for language in languages.LANGUAGES)
+)
 """The same sentence says of the mailbox that it was deleted."""
 
-DENIED_ABROAD = (
+DENIED_LOCALIZED = (
     r"(?:^|[.;!?] ?)"
-    + _ONE_OF % any_of(*(rf"\b{said.box}\b" for said in languages.LANGUAGES), rf"\b{languages.BORROWED}\b")
-    + _ONE_OF % _NEGATION_ABROAD
-    + _ONE_OF % _THERE_ABROAD
+    + _ONE_OF
+    % any_of(*(rf"\b{language.box}\b" for language in languages.LANGUAGES), rf"\b{languages.BORROWED}\b")
+    + _ONE_OF % _NEGATION_LOCALIZED
+    + _ONE_OF % _THERE_LOCALIZED
 )
 """One sentence of another language has the mailbox, a negation and a word of being there."""
 
@@ -865,7 +879,7 @@ _EXCEEDED = (
     r"|превыш\w+|исчерпан\w*|u(?:be|ebe)rschreitet|uberschritten|erschopft|overschreden|overskrid\w+"
     r"|overskred\w+|superat[oa]|esaurit[oa])"
 )
-QUOTA_ABROAD = rf"\b{_QUOTA}\b.{{0,40}}\b{_EXCEEDED}\b|\b{_EXCEEDED}\b.{{0,40}}\b{_QUOTA}\b"
+QUOTA_LOCALIZED = rf"\b{_QUOTA}\b.{{0,40}}\b{_EXCEEDED}\b|\b{_EXCEEDED}\b.{{0,40}}\b{_QUOTA}\b"
 
 NETWORK_TROUBLE = any_of(
     r"\bloops? back\b|\bmail loop|\btoo many hops\b",

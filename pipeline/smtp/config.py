@@ -95,25 +95,25 @@ def parse_source(text: str, *, helo_name: str, identities: Identities | None = N
     Raises:
         MailsiftError: `bad_source`.
     """
-    where, _, own_name = text.strip().partition(" as ")
+    endpoint, _, own_name = text.strip().partition(" as ")
     name = own_name.strip() or helo_name
-    label, bind, proxy = _way(where)
+    label, bind, proxy = _parse_endpoint(endpoint)
     return Source(label, bind, proxy, name, (identities or Identities()).of(label))
 
 
-def _way(where: str) -> tuple[str, str, str]:
+def _parse_endpoint(endpoint: str) -> tuple[str, str, str]:
     """Return label, address to bind to and proxy."""
-    if not where:
+    if not endpoint:
         return "", "", ""
-    if "://" not in where:
-        return _ip(where), _ip(where), ""
-    parts = urlsplit(where)
+    if "://" not in endpoint:
+        return _parse_ip(endpoint), _parse_ip(endpoint), ""
+    parts = urlsplit(endpoint)
     if parts.scheme != "socks5" or not parts.hostname or not parts.port:
         raise MailsiftError("bad_source", "a proxy is written socks5://[user:password@]host:port")
-    return f"socks5://{parts.hostname}:{parts.port}", "", where
+    return f"socks5://{parts.hostname}:{parts.port}", "", endpoint
 
 
-def _ip(text: str) -> str:
+def _parse_ip(text: str) -> str:
     try:
         return str(ip_address(text))
     except ValueError:

@@ -17,7 +17,7 @@ from mailsift.pipeline.smtp.config import Source
 from mailsift.pipeline.smtp.wire import ReplyParser, WireReply
 
 _MAX_UNREAD: Final = 1024
-"""Replies nobody has asked for yet; more is a flood."""
+"""Unrequested replies that are kept; more is a flood."""
 
 _LONGEST_HANDSHAKE: Final = 300.0
 """Seconds by the plain clock; the fair one ends a handshake long before that."""
@@ -52,11 +52,11 @@ class SmtpConnection(asyncio.Protocol):
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self._reader = ReplyParser()
+        self._parser = ReplyParser()
         self._transport: asyncio.Transport | None = None
         self._waiter: asyncio.Future[None] | None = None
-        self._fault: SessionError | None = None
-        self._babbled = False
+        self._error: SessionError | None = None
+        self._spoke_no_smtp = False
 
     @override
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -66,13 +66,13 @@ class SmtpConnection(asyncio.Protocol):
     @override
     def data_received(self, data: bytes) -> None:
         try:
-            self._reader.feed(data)
+            self._parser.feed(data)
         except MailsiftError:
-            self._babbled = True
-        if self._babbled or len(self._reader.replies) > _MAX_UNREAD:
+            self._spoke_no_smtp = True
+        if self._spoke_no_smtp or len(self._parser.replies) > _MAX_UNREAD:
             self._fail(Ending.DROPPED)
             self.close()
-        if self._reader.replies:
+        if self._parser.replies:
             self._wake()
 
     @override
@@ -81,8 +81,8 @@ class SmtpConnection(asyncio.Protocol):
 
     @property
     def is_quiet(self) -> bool:
-        """Whether the server has said nothing but the replies that were taken."""
-        return self._reader.is_idle and not self._babbled
+        """Whether the server has sent nothing but the replies that were read."""
+        return self._parser.is_idle and not self._spoke_no_smtp
 
     def send(self, data: bytes) -> None:
         """Queue bytes for the server; a lost connection shows at the next reply."""
@@ -98,12 +98,12 @@ class SmtpConnection(asyncio.Protocol):
         Raises:
             SessionError: DROPPED, or SLOW when the time is over.
         """
-        replies = self._reader.replies
+        replies = self._parser.replies
         if not replies:
-            await self._arrival(within)
+            await self._wait_for_reply(within)
         return replies.popleft()
 
-    async def secure(self, context: ssl.SSLContext, within: float) -> None:
+    async def start_tls(self, context: ssl.SSLContext, within: float) -> None:
         """Encrypt the connection (RFC 3207).
 
         Raises:
@@ -112,14 +112,14 @@ class SmtpConnection(asyncio.Protocol):
         """
         if not self.is_quiet:
             raise SessionError(Ending.UNTIED)
-        self._reader = ReplyParser()
-        plain = self._transport
-        if plain is None or self._fault is not None:
+        self._parser = ReplyParser()
+        transport = self._transport
+        if transport is None or self._error is not None:
             raise SessionError(Ending.DROPPED)
         try:
             async with FairTimeout(within):
                 self._transport = await self._loop.start_tls(
-                    plain,
+                    transport,
                     self,
                     context,
                     ssl_handshake_timeout=_LONGEST_HANDSHAKE,
@@ -133,9 +133,9 @@ class SmtpConnection(asyncio.Protocol):
         if self._transport is not None:
             self._transport.abort()
 
-    async def _arrival(self, within: float) -> None:
-        if self._fault is not None:
-            raise self._fault
+    async def _wait_for_reply(self, within: float) -> None:
+        if self._error is not None:
+            raise self._error
         self._waiter = self._loop.create_future()
         try:
             async with FairTimeout(within):
@@ -146,18 +146,18 @@ class SmtpConnection(asyncio.Protocol):
             self._waiter = None
 
     def _fail(self, ending: Ending) -> None:
-        if self._fault is None:
-            self._fault = SessionError(ending)
+        if self._error is None:
+            self._error = SessionError(ending)
         self._wake()
 
     def _wake(self) -> None:
         waiter = self._waiter
         if waiter is None or waiter.done():
             return
-        if self._reader.replies:
+        if self._parser.replies:
             waiter.set_result(None)
-        elif self._fault is not None:
-            waiter.set_exception(self._fault)
+        elif self._error is not None:
+            waiter.set_exception(self._error)
 
 
 async def dial(address: str, port: int, source: Source, *, within: float) -> SmtpConnection:
@@ -177,10 +177,10 @@ async def dial(address: str, port: int, source: Source, *, within: float) -> Smt
         async with FairTimeout(within):
             if source.proxy:
                 sock = await Proxy.from_url(source.proxy).connect(dest_host=address, dest_port=port)
-                _, link = await loop.create_connection(SmtpConnection, sock=sock)
+                _, connection = await loop.create_connection(SmtpConnection, sock=sock)
             else:
                 local = (source.bind, 0) if source.bind else None
-                _, link = await loop.create_connection(SmtpConnection, address, port, local_addr=local)
+                _, connection = await loop.create_connection(SmtpConnection, address, port, local_addr=local)
     except (OSError, ProxyError):  # a passed deadline is an OSError too
         raise SessionError(Ending.UNREACHED) from None
-    return link
+    return connection

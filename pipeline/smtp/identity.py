@@ -33,24 +33,24 @@ class Identities:
     """
 
     def __init__(self, entries: Sequence[str] = (), *, default: str = SHARED_IDENTITY) -> None:
-        self._known = dict(_entry(one) for one in entries)
+        self._by_label = dict(_parse_entry(entry) for entry in entries)
         self._default = default
 
     def of(self, label: str) -> str:
         """Return the identity of a source by its label, "" for the default route."""
-        known: Mapping[str, str] = self._known
-        named = known.get(label or _DEFAULT_ROUTE) or known.get(_WHOLE_MACHINE)
+        by_label: Mapping[str, str] = self._by_label
+        named = by_label.get(label or _DEFAULT_ROUTE) or by_label.get(_WHOLE_MACHINE)
         return named or label or self._default
 
 
-def _entry(text: str) -> tuple[str, str]:
-    place, mark, identity = text.rpartition("=")
+def _parse_entry(text: str) -> tuple[str, str]:
+    label, separator, identity = text.rpartition("=")
     name = _canonical(identity.strip())
-    if not name or len(name) > _LONGEST or not name.isprintable() or " " in name or (mark and not place):
+    if not name or len(name) > _LONGEST or not name.isprintable() or " " in name or (separator and not label):
         raise MailsiftError(
             "bad_source", "a source's identity is written address=identity, default=identity or identity"
         )
-    return _canonical(place.strip()), name
+    return _canonical(label.strip()), name
 
 
 def _canonical(text: str) -> str:
@@ -63,9 +63,9 @@ def _canonical(text: str) -> str:
 def default_identity() -> str:
     """Return the local address of the default route if it is public, else SHARED_IDENTITY. Sends nothing."""
     for destination, family in _ROUTES:
-        with suppress(OSError), socket.socket(family, socket.SOCK_DGRAM) as end:
-            end.connect((destination, 9))  # of a datagram socket: only chooses the route
-            own = ip_address(end.getsockname()[0])
+        with suppress(OSError), socket.socket(family, socket.SOCK_DGRAM) as probe_socket:
+            probe_socket.connect((destination, 9))  # of a datagram socket: only chooses the route
+            own = ip_address(probe_socket.getsockname()[0])
             if own.is_global:
                 return str(own)
     return SHARED_IDENTITY

@@ -29,7 +29,7 @@ MAX_BESIDE_RANDOM: Final = 3
 """Up to so many real recipients go out beside their domain's random one; more wait for its answer first."""
 
 _ACCEPTED: Final = frozenset({250, 251})
-_TURNED: Final = 4  # refused before, and accepted at the end, that look like a defence which takes anybody
+_MIN_TURNED: Final = 4  # refused before, and accepted at the end, that look like a server taking anybody
 _QUIT_WAIT: Final = 1.75
 _QUIT_PATIENCE: Final = 3.0
 """The reply to QUIT is waited for these seconds, or so many times the slowest reply of the session.
@@ -54,7 +54,7 @@ _GOODBYE: Final = 221
 _NO_GOODBYE: Final = frozenset({0, 421})
 """Instead of 221 to QUIT: hung up or silent, and shutting down."""
 
-_CAREFUL_SECONDS: Final = 25.0
+_ALLOWANCE_SECONDS: Final = 25.0
 """For so long what was known when a session began counts; who asks it slowly asks the rest in another one."""
 
 _ADDRESS: Final = re.compile(r"[^\s<>()\[\],;:\"']+@[\w.-]*\w")
@@ -123,8 +123,8 @@ class SessionLog:
         refusal: the reply that ended it: before the first RCPT, about the session's size, or a 421.
         ending: why it ended.
         answered: RCPT commands that something came back for, whether or not it could be believed.
-        witness, repeated: the mailbox that was asked again at the end, and what came this time.
-        banner: code and text of what the server said first, "" when it said nothing.
+        witness, witness_reply: the mailbox that was asked again at the end, and what came this time.
+        banner: code and text of the server's greeting, "" when none came.
     """
 
     answers: dict[str, TimedReply] = field(default_factory=dict)
@@ -135,7 +135,7 @@ class SessionLog:
     ending: Ending = Ending.DONE
     answered: int = 0
     witness: str = ""
-    repeated: SmtpReply | None = None
+    witness_reply: SmtpReply | None = None
     banner: str = ""
 
 
@@ -143,11 +143,11 @@ PickWitness = Callable[[Mapping[str, TimedReply]], str]
 
 
 @dataclass(frozen=True, slots=True)
-class _Step:
+class _Command:
     stage: Stage
-    command: bytes
+    line: bytes
     address: str = ""
-    again: bool = False  # of the witness
+    is_witness: bool = False
     only_if_accepted: bool = False  # anything else is no news
 
 
@@ -161,11 +161,11 @@ class ProbeSession:
         tls: context for STARTTLS, None to stay in the clear.
         is_worth_asking: decides by the reply to the random recipient whether the real ones are asked.
         singly: the session has one recipient, and is held with a silence before every command.
-        pick_witness: names the mailbox to ask again at the end, "" for none, by what everybody was answered;
+        pick_witness: names the mailbox to ask again at the end, "" for none, by the answers to all others;
             None where there will be none.
         allowance: how many recipients may be sent at a time; None: all. The rest is left unasked.
-        has_witness: somebody was accepted in an earlier session whom `pick_witness` may name.
-        until: time of the event loop from which on nobody is asked for any more, whatever held us up.
+        has_witness: a recipient was accepted in an earlier session, which `pick_witness` may name.
+        until: time of the event loop from which on no recipient is asked for any more, whatever held us up.
     """
 
     def __init__(  # noqa: PLR0913 - whom to ask, from where, and what decides on the way
@@ -192,18 +192,18 @@ class ProbeSession:
         self._pick_witness = pick_witness
         self._loop = asyncio.get_running_loop()
         self._connection: SmtpConnection | None = None
-        self._offers: frozenset[str] = frozenset()
+        self._extensions: frozenset[str] = frozenset()
         self._pipelining = False
         self._quit_sent = False
         self._sent_at = 0.0
-        self._due = 0  # commands without a reply
-        self._slowest = 0.0
+        self._outstanding = 0  # commands without a reply
+        self._slowest_reply = 0.0
         self._asked: frozenset[str] = frozenset()
         self._randoms: frozenset[str] = frozenset()
         self._allowance = allowance
         self._has_witness = has_witness
         self._until = until
-        self._careful_until = self._loop.time() + _CAREFUL_SECONDS
+        self._allowance_until = self._loop.time() + _ALLOWANCE_SECONDS
 
     async def run(self, transactions: Sequence[Sequence[DomainRecipients]], *, within: float) -> SessionLog:
         """Hold the conversation and return its log; trouble with the server is in the log, not raised.
@@ -224,20 +224,20 @@ class ProbeSession:
         try:
             self.log.ending = await self._converse(transactions, within)
             if not await self._is_tied():
-                self._drop_answers()
+                self._discard_answers()
         finally:
             if self._connection is not None:
                 self._connection.close()
         return self.log
 
-    def _drop_answers(self) -> None:
+    def _discard_answers(self) -> None:
         """Believe none of the answers; a session that seemed to end well did not."""
         if self.log.answers and self.log.ending in {Ending.DONE, Ending.REFUSED}:
             self.log.ending = Ending.UNTIED
         self.log.answers.clear()
 
     async def _is_tied(self) -> bool:
-        """Say goodbye, and tell whether every reply was certainly the one to its command."""
+        """Send QUIT; returns whether every reply was certainly the one to its command."""
         if self.log.ending is Ending.UNTIED:
             return False
         code = await self._quit() if self.log.ending in _STILL_LISTENS else 0
@@ -247,17 +247,17 @@ class ProbeSession:
     async def _converse(self, transactions: Sequence[Sequence[DomainRecipients]], within: float) -> Ending:
         try:
             async with FairTimeout(within):
-                await self._open()
-                await self._ask(transactions)
+                await self._connect_and_encrypt()
+                await self._send_recipients(transactions)
         except TimeoutError:
             return Ending.SLOW
         except SessionError as end:
             return end.ending
         return Ending.DONE
 
-    async def _open(self) -> None:
-        await self._greet()
-        if self._tls is None or "STARTTLS" not in self._offers:
+    async def _connect_and_encrypt(self) -> None:
+        await self._connect()
+        if self._tls is None or "STARTTLS" not in self._extensions:
             return
         try:
             await self._encrypt(self._tls)
@@ -267,174 +267,183 @@ class ProbeSession:
             self._tls = (
                 None  # a server that cannot shake hands still takes mail in the clear: a new connection
             )
-            await self._greet()
+            await self._connect()
 
-    async def _greet(self) -> None:
+    async def _connect(self) -> None:
         if self._connection is not None:
             self._connection.close()
-        self._due = 1  # the banner
+        self._outstanding = 1  # the banner
         self.log.stage, config = Stage.CONNECT, self._config
         self._connection = await dial(
             self._peer.address, config.port, self._source, within=config.connect_timeout
         )
         banner = await self._read_reply(Stage.BANNER)
         self.log.banner = f"{banner.code} {banner.text}"
-        self._require(banner, Stage.BANNER)
-        await self._introduce()
+        self._require_success(banner, Stage.BANNER)
+        await self._say_hello()
 
-    async def _introduce(self) -> None:
+    async def _say_hello(self) -> None:
         await self._send(wire.hello("EHLO", self._source.helo_name))
         reply = await self._read_reply(Stage.EHLO)
-        self._offers = frozenset(line.split(" ")[0].upper() for line in reply.lines[1:])
+        self._extensions = frozenset(line.split(" ")[0].upper() for line in reply.lines[1:])
         if reply.code in _HELO_ONLY:
-            self._offers = frozenset()
+            self._extensions = frozenset()
             await self._send(wire.hello("HELO", self._source.helo_name))
             reply = await self._read_reply(Stage.EHLO)
-        self._require(reply, Stage.EHLO)
-        self._pipelining = "PIPELINING" in self._offers and not self._singly
+        self._require_success(reply, Stage.EHLO)
+        self._pipelining = "PIPELINING" in self._extensions and not self._singly
 
     async def _encrypt(self, context: ssl.SSLContext) -> None:
         await self._send(wire.STARTTLS)
         reply = await self._read_reply(Stage.STARTTLS)
         if reply.code != 220 or self._connection is None:
             return
-        await self._connection.secure(context, self._config.reply_timeout)
-        await self._introduce()  # what was offered before the handshake does not count, RFC 3207 section 4.2
+        await self._connection.start_tls(context, self._config.reply_timeout)
+        await self._say_hello()  # what was offered before the handshake does not count, RFC 3207 section 4.2
 
-    async def _ask(self, transactions: Sequence[Sequence[DomainRecipients]]) -> None:
+    async def _send_recipients(self, transactions: Sequence[Sequence[DomainRecipients]]) -> None:
         """Ask what waits for no answer, then what does: two pipelined groups (RFC 2920 section 3.1)."""
-        parts = [found for found in map(self._now_and_later, transactions) if found[0]]
-        steps: list[_Step] = []
+        parts = [part for part in map(self._split_by_random, transactions) if part[0]]
+        commands: list[_Command] = []
         for first, later in parts:
             recipients = (*first, *(address for _, asked in later for address in asked))
-            steps += [*self._begin(recipients, again=bool(steps)), *map(_rcpt, first)]
+            commands += [*self._mail_commands(recipients, reset=bool(commands)), *map(_rcpt, first)]
         groups = [group for groups in transactions for group in groups]
-        ends = self._pick_witness is None and not any(group.confirm for group in groups)
-        await self._exchange(steps, final=ends and not any(later for _, later in parts))
-        steps = []  # the last transaction is still open
-        for place, (_, later) in enumerate(reversed(parts)):
-            wanted = [address for random, asked in later if self._admits(random) for address in asked]
-            if wanted:
-                steps += [*(self._begin(wanted, again=True) if place else ()), *map(_rcpt, wanted)]
-        await self._exchange(steps, final=ends)
-        await self._ask_at_the_end(groups)
+        final = self._pick_witness is None and not any(group.confirm for group in groups)
+        await self._exchange(commands, final=final and not any(later for _, later in parts))
+        commands = []  # the last transaction is still open
+        for index, (_, later) in enumerate(reversed(parts)):
+            allowed = [address for random, asked in later if self._random_allows(random) for address in asked]
+            if allowed:
+                commands += [
+                    *(self._mail_commands(allowed, reset=True) if index else ()),
+                    *map(_rcpt, allowed),
+                ]
+        await self._exchange(commands, final=final)
+        await self._send_last_recipients(groups)
 
-    async def _ask_at_the_end(self, groups: Sequence[DomainRecipients]) -> None:
-        """Ask a random recipient where all were accepted, and somebody again who had been accepted.
+    async def _send_last_recipients(self, groups: Sequence[DomainRecipients]) -> None:
+        """Ask a random recipient where all were accepted, and again a recipient who had been accepted.
 
         Is the domain still no catch-all, and does the server still know its own after so many others? One
         that was refused is asked again where nobody was refused any more after many had been.
         """
-        turned = [group for group in groups if self._may_have_turned(group)]
+        turned = [group for group in groups if self._may_accept_all_now(group)]
         confirmed = [group for group in groups if group in turned or self._accepted_all(group)]
-        last = [_rcpt(group.confirm) for group in confirmed if group.confirm]
-        last += [replace(_rcpt(group.random), only_if_accepted=True) for group in turned if group.random]
+        recipients = [_rcpt(group.confirm) for group in confirmed if group.confirm]
+        recipients += [
+            replace(_rcpt(group.random), only_if_accepted=True) for group in turned if group.random
+        ]
         witness = self._pick_witness(self.log.answers) if self._pick_witness else ""
         if witness:
             self.log.witness = witness
-            last.append(_Step(Stage.RCPT, wire.rcpt_to(witness), witness, again=True))
-        steps = [step for rcpt in last for step in (*self._begin([rcpt.address], again=True), rcpt)]
-        await self._exchange(steps, final=True, at_the_end=True)
+            recipients.append(_Command(Stage.RCPT, wire.rcpt_to(witness), witness, is_witness=True))
+        commands = [
+            command
+            for recipient in recipients
+            for command in (*self._mail_commands([recipient.address], reset=True), recipient)
+        ]
+        await self._exchange(commands, final=True, at_the_end=True)
 
     def _accepted_all(self, group: DomainRecipients) -> bool:
         answers = [self.log.answers.get(address) for address in group.addresses]
         return bool(answers) and all(answer and answer.reply.code in _ACCEPTED for answer in answers)
 
-    def _may_have_turned(self, group: DomainRecipients) -> bool:
+    def _may_accept_all_now(self, group: DomainRecipients) -> bool:
         """Tell whether the last ones were all accepted after many had been refused."""
         answers = [self.log.answers.get(address) for address in group.addresses]
         codes = [answer.reply.code for answer in answers if answer is not None]
         accepted = [code in _ACCEPTED for code in codes]
         refused = sum(1 for code in codes if code >= 500)
-        return refused >= _TURNED and all(accepted[-_TURNED:])
+        return refused >= _MIN_TURNED and all(accepted[-_MIN_TURNED:])
 
-    def _begin(self, recipients: Sequence[str], *, again: bool) -> list[_Step]:
+    def _mail_commands(self, recipients: Sequence[str], *, reset: bool) -> list[_Command]:
         """Return the commands before the recipients of a transaction."""
         mail = wire.mail_from(self._config.mail_from, utf8=not all(map(str.isascii, recipients)))
-        return [_Step(Stage.MAIL, command) for command in ((wire.RSET, mail) if again else (mail,))]
+        return [_Command(Stage.MAIL, line) for line in ((wire.RSET, mail) if reset else (mail,))]
 
-    def _now_and_later(
+    def _split_by_random(
         self, groups: Sequence[DomainRecipients]
     ) -> tuple[list[str], list[tuple[str, list[str]]]]:
         """Return what to ask at once, and what only after its random recipient has been answered."""
         first: list[str] = []
         later: list[tuple[str, list[str]]] = []
         for group in groups:
-            asked = self._askable(group.addresses)
-            if group.random and (asked or not group.addresses):
+            askable = self._askable(group.addresses)
+            if group.random and (askable or not group.addresses):
                 first.append(group.random)
-            if group.random and (len(asked) > MAX_BESIDE_RANDOM or not self._pipelining):
-                later.append((group.random, asked))
+            if group.random and (len(askable) > MAX_BESIDE_RANDOM or not self._pipelining):
+                later.append((group.random, askable))
             else:
-                first += asked
+                first += askable
         return first, later
 
     def _askable(self, addresses: Sequence[str]) -> list[str]:
-        if "SMTPUTF8" in self._offers:
+        if "SMTPUTF8" in self._extensions:
             return list(addresses)
         self.log.not_askable += [address for address in addresses if not address.isascii()]
         return [address for address in addresses if address.isascii()]
 
-    def _admits(self, random: str) -> bool:
+    def _random_allows(self, random: str) -> bool:
         answer = self.log.answers.get(random)
         return answer is not None and self._is_worth_asking(random, answer.reply)
 
-    async def _exchange(self, steps: Sequence[_Step], *, final: bool, at_the_end: bool = False) -> None:
+    async def _exchange(self, commands: Sequence[_Command], *, final: bool, at_the_end: bool = False) -> None:
         """Send commands and record their replies, as many at a time as are allowed; the rest is not sent.
 
         One recipient is kept back for a witness.
         """
-        while self._allowance is not None and steps:
-            now = _prefix(steps, self._room(self._allowance, at_the_end=at_the_end))
-            if not any(step.address for step in now):
+        while self._allowance is not None and commands:
+            batch = _prefix(commands, self._may_send(self._allowance, at_the_end=at_the_end))
+            if not any(command.address for command in batch):
                 return
-            await self._exchange_all(now, final=final and len(now) == len(steps))
-            steps = steps[len(now) :]
-        await self._exchange_all(steps, final=final)
+            await self._exchange_all(batch, final=final and len(batch) == len(commands))
+            commands = commands[len(batch) :]
+        await self._exchange_all(commands, final=final)
 
-    def _room(self, allowance: Allowance, *, at_the_end: bool) -> int:
+    def _may_send(self, allowance: Allowance, *, at_the_end: bool) -> int:
         """Return how many recipients may be sent now; the first one of a session always."""
         if not self.log.sent:
             return max(1, *allowance)
-        if self._loop.time() >= self._careful_until:
+        if self._loop.time() >= self._allowance_until:
             return 0
         accepted = any(answer.reply.code in _ACCEPTED for answer in self.log.answers.values())
-        keeps_one = self._pick_witness is not None and (self._has_witness or accepted) and not at_the_end
-        return max(allowance) - keeps_one
+        reserved = self._pick_witness is not None and (self._has_witness or accepted) and not at_the_end
+        return max(allowance) - reserved
 
-    async def _exchange_all(self, steps: Sequence[_Step], *, final: bool) -> None:
+    async def _exchange_all(self, commands: Sequence[_Command], *, final: bool) -> None:
         """Do so at once; RFC 2920 lets QUIT end the last pipelined group."""
-        if not steps:
+        if not commands:
             return
         if not self._pipelining:
-            for step in steps:
-                await self._send(step.command, recipients=bool(step.address))
-                self._record(step, await self._read_reply(step.stage))
+            for command in commands:
+                await self._send(command.line, recipients=bool(command.address))
+                self._record(command, await self._read_reply(command.stage))
             return
         self._quit_sent = final
-        commands = b"".join(step.command for step in steps) + (wire.QUIT if final else b"")
-        recipients = sum(1 for step in steps if step.address)
-        await self._send(commands, commands=len(steps) + final, recipients=recipients)
-        for step in steps:
-            self._record(step, await self._read_reply(step.stage))
+        lines = b"".join(command.line for command in commands) + (wire.QUIT if final else b"")
+        recipients = sum(1 for command in commands if command.address)
+        await self._send(lines, commands=len(commands) + final, recipients=recipients)
+        for command in commands:
+            self._record(command, await self._read_reply(command.stage))
 
-    def _record(self, step: _Step, answer: wire.WireReply) -> None:
-        if not step.address:
-            self._require(answer, step.stage)
+    def _record(self, command: _Command, answer: wire.WireReply) -> None:
+        if not command.address:
+            self._require_success(answer, command.stage)
             return
-        if self._names_another(step.address, answer.text):
+        if self._quotes_another(command.address, answer.text):
             raise SessionError(Ending.UNTIED)
         reply = SmtpReply(Stage.RCPT, answer.code, answer.enhanced, answer.text)
-        self._count(step.address, answer.code)
-        if step.only_if_accepted and answer.code not in _ACCEPTED:
+        self._update_allowance(command.address, answer.code)
+        if command.only_if_accepted and answer.code not in _ACCEPTED:
             return
-        if step.again:
-            self.log.repeated = reply
+        if command.is_witness:
+            self.log.witness_reply = reply
             return
         limit = answer.code >= 400 and is_session_limit(reply)
         if answer.code != 421 or not limit:
             took_ms = int((self._loop.time() - self._sent_at) * 1000)
-            self.log.answers[step.address] = TimedReply(reply, took_ms)
+            self.log.answers[command.address] = TimedReply(reply, took_ms)
             self.log.answered += 1
         if limit and (answer.code == 421 or not self._pipelining):
             self.log.refusal = reply
@@ -443,19 +452,19 @@ class ProbeSession:
             self.log.refusal = reply
             raise SessionError(Ending.DROPPED)
 
-    def _count(self, address: str, code: int) -> None:
+    def _update_allowance(self, address: str, code: int) -> None:
         """Remember what may be sent now, where unknown recipients are counted; a random one always is."""
         if self._allowance is not None:
             is_unknown = code >= 500 or address in self._randoms
-            self._allowance = _after(self._allowance, is_unknown=is_unknown)
+            self._allowance = _next_allowance(self._allowance, is_unknown=is_unknown)
 
-    def _names_another(self, address: str, text: str) -> bool:
+    def _quotes_another(self, address: str, text: str) -> bool:
         """Tell whether a reply quotes another recipient of the session instead of its own."""
         if "@" not in text or address.lower() in text.lower():
             return False
         return not self._asked.isdisjoint(found.lower() for found in _ADDRESS.findall(text))
 
-    def _require(self, reply: wire.WireReply, stage: Stage) -> None:
+    def _require_success(self, reply: wire.WireReply, stage: Stage) -> None:
         if not 200 <= reply.code <= 299:
             self.log.refusal = SmtpReply(stage, reply.code, reply.enhanced, reply.text)
             raise SessionError(Ending.REFUSED)
@@ -469,7 +478,7 @@ class ProbeSession:
             if recipients and self._loop.time() >= self._until:  # held up, or a process that got no turn
                 raise SessionError(Ending.SLOW)
             self._connection.send(data)
-        self._due += commands
+        self._outstanding += commands
         self.log.sent += recipients
         self._sent_at = self._loop.time()
 
@@ -485,48 +494,49 @@ class ProbeSession:
             raise SessionError(Ending.UNREACHED)
         asked_at = self._loop.time()
         reply = await self._connection.reply(within)
-        self._slowest = max(self._slowest, self._loop.time() - asked_at)
-        self._due -= 1
+        self._slowest_reply = max(self._slowest_reply, self._loop.time() - asked_at)
+        self._outstanding -= 1
         return reply
 
     async def _quit(self) -> int:
         """Say QUIT and let the server hang up first, so that it never counts us twice; not for long.
 
         Returns:
-            The code of the reply to QUIT, 0 when there was none, -1 when something came before QUIT was said.
+            The code of the reply to QUIT, 0 when there was none, -1 when a reply came before QUIT was sent.
         """
-        patience = max(_QUIT_WAIT, _QUIT_PATIENCE * self._slowest)
+        timeout = max(_QUIT_WAIT, _QUIT_PATIENCE * self._slowest_reply)
         try:
             if not self._quit_sent:
                 await self._send(wire.QUIT)
-            async with FairTimeout(min(patience, max(_QUIT_WAIT, self._config.reply_timeout))):
-                while self._due > 1:  # a refusal ended the session with other commands still on the way
-                    await self._next_reply(patience)
-                return (await self._next_reply(patience)).code
+            async with FairTimeout(min(timeout, max(_QUIT_WAIT, self._config.reply_timeout))):
+                # More than one: a refusal ended the session with other commands still on the way.
+                while self._outstanding > 1:
+                    await self._next_reply(timeout)
+                return (await self._next_reply(timeout)).code
         except TimeoutError:
             return 0
         except SessionError as end:
             return -1 if end.ending is Ending.UNTIED else 0
 
 
-def _after(allowance: Allowance, *, is_unknown: bool) -> Allowance:
+def _next_allowance(allowance: Allowance, *, is_unknown: bool) -> Allowance:
     """Return what is allowed once one more is known or unknown."""
     unknown, surplus = allowance
     return Allowance(unknown - 1, surplus - 1) if is_unknown else Allowance(unknown, surplus + 1)
 
 
-def _prefix(steps: Sequence[_Step], recipients: int) -> Sequence[_Step]:
+def _prefix(commands: Sequence[_Command], recipients: int) -> Sequence[_Command]:
     """Return the first steps, up to the last one before there are more than so many recipients."""
-    for place, step in enumerate(steps):
-        if step.address:
+    for index, command in enumerate(commands):
+        if command.address:
             recipients -= 1
         if recipients < 0:
-            return steps[:place]
-    return steps
+            return commands[:index]
+    return commands
 
 
-def _rcpt(address: str) -> _Step:
-    return _Step(Stage.RCPT, wire.rcpt_to(address), address)
+def _rcpt(address: str) -> _Command:
+    return _Command(Stage.RCPT, wire.rcpt_to(address), address)
 
 
 def wants_one_domain(reply: SmtpReply) -> bool:

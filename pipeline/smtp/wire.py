@@ -58,7 +58,7 @@ def mail_from(sender: str, *, utf8: bool = False) -> bytes:
     Raises:
         MailsiftError: `unsafe_command` when the sender does not fit the grammar.
     """
-    path = _checked(sender) if sender else ""
+    path = _checked_address(sender) if sender else ""
     return _command("MAIL", f"FROM:<{path}> SMTPUTF8" if utf8 else f"FROM:<{path}>")
 
 
@@ -68,7 +68,7 @@ def rcpt_to(address: str) -> bytes:
     Raises:
         MailsiftError: `unsafe_command` when the address does not fit the grammar.
     """
-    return _command("RCPT", f"TO:<{_checked(address)}>")
+    return _command("RCPT", f"TO:<{_checked_address(address)}>")
 
 
 def is_safe(address: str) -> bool:
@@ -76,14 +76,14 @@ def is_safe(address: str) -> bool:
     return len(address) <= _MAX_ADDRESS and _ADDRESS.fullmatch(address) is not None
 
 
-def _checked(address: str) -> str:
+def _checked_address(address: str) -> str:
     if not is_safe(address):
         raise _unsafe("address")
     return address
 
 
-def _command(verb: str, words: str) -> bytes:
-    line = f"{verb} {words}\r\n".encode()
+def _command(verb: str, arguments: str) -> bytes:
+    line = f"{verb} {arguments}\r\n".encode()
     if line.count(b"\r") + line.count(b"\n") + line.count(b"\0") != 2:  # the grammar has already seen to it
         raise _unsafe(verb)
     return line
@@ -121,14 +121,14 @@ class ReplyParser:
 
     def __init__(self) -> None:
         self.replies: deque[WireReply] = deque()
-        self._tail = b""
+        self._unfinished = b""
         self._texts: list[bytes] = []
         self._size = 0
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing has come that nobody has taken, not even a part of a reply."""
-        return not (self.replies or self._tail or self._texts)
+        """Whether everything that came has been read, parts of a reply included."""
+        return not (self.replies or self._unfinished or self._texts)
 
     def feed(self, data: bytes) -> None:
         """Take the next bytes in.
@@ -137,32 +137,32 @@ class ReplyParser:
             MailsiftError: `bad_reply` when they are no SMTP reply or exceed a limit; replies finished before
                 stay readable.
         """
-        *lines, self._tail = (self._tail + data).split(b"\n")
+        *lines, self._unfinished = (self._unfinished + data).split(b"\n")
         for line in lines:
-            self._take(line[:-1] if line.endswith(b"\r") else line)
-        if len(self._tail) > MAX_LINE:
-            raise _bad("a reply line is too long")
+            self._parse_line(line[:-1] if line.endswith(b"\r") else line)
+        if len(self._unfinished) > MAX_LINE:
+            raise _bad_reply("a reply line is too long")
 
-    def _take(self, line: bytes) -> None:
-        code, mark = line[:3], line[3:4]
+    def _parse_line(self, line: bytes) -> None:
+        code, separator = line[:3], line[3:4]
         self._size += len(line)
         if len(line) > MAX_LINE or self._size > MAX_REPLY or len(self._texts) >= MAX_LINES:
-            raise _bad("a reply is too long")
+            raise _bad_reply("a reply is too long")
         if (
             len(code) != 3
             or not code.isdigit()
             or not b"200" <= code <= b"599"
-            or mark not in (b" ", b"-", b"")
+            or separator not in (b" ", b"-", b"")
         ):
-            raise _bad("the server does not speak SMTP")
+            raise _bad_reply("the server does not speak SMTP")
         self._texts.append(line[4:])
-        if mark != b"-":
-            self.replies.append(_reply(int(code), self._texts))
+        if separator != b"-":
+            self.replies.append(_parse_reply(int(code), self._texts))
             self._texts = []
             self._size = 0
 
 
-def _reply(code: int, raw: list[bytes]) -> WireReply:
+def _parse_reply(code: int, raw: list[bytes]) -> WireReply:
     enhanced = ""
     lines = []
     for line in raw:
@@ -173,10 +173,10 @@ def _reply(code: int, raw: list[bytes]) -> WireReply:
             text = text[match.end() :]
         lines.append(text)
     if not enhanced and code >= 400:
-        inside = _ENHANCED_INSIDE.search(" ".join(lines))
-        enhanced = inside[1] if inside else ""
+        found = _ENHANCED_INSIDE.search(" ".join(lines))
+        enhanced = found[1] if found else ""
     return WireReply(code, enhanced, tuple(lines))
 
 
-def _bad(message: str) -> MailsiftError:
+def _bad_reply(message: str) -> MailsiftError:
     return MailsiftError("bad_reply", message, retryable=True)

@@ -199,7 +199,7 @@ def parse_cell(cell: str) -> ParsedAddress:
     if plain is not None:
         return plain
     text = tidy(cell)
-    return _parse_odd(text) if text == cell else parse_address(text)
+    return _parse_unusual(text) if text == cell else parse_address(text)
 
 
 def tidy(cell: str) -> str:
@@ -224,10 +224,10 @@ def parse_address(text: str) -> ParsedAddress:
     case in local parts, none in practice does, and without it every list has duplicates. It is in NFC
     (RFC 6532 section 3.1) and its domain is ASCII (IDNA 2008). Canonical forms are their own canonical form.
     """
-    return parse_plain(text) or _parse_odd(text)
+    return parse_plain(text) or _parse_unusual(text)
 
 
-def _parse_odd(text: str) -> ParsedAddress:
+def _parse_unusual(text: str) -> ParsedAddress:
     """Do what parse_address does for a text that is no plain address."""
     return _parse_international(text) or parse_exact(text)
 

@@ -117,7 +117,7 @@ _MOST_LABELS = 3
 _SHORTEST_NAME = 3
 
 
-def meant_addresses(cell: str, *, domain_of: Callable[[str], str]) -> tuple[str, ...]:
+def repair_candidates(cell: str, *, domain_of: Callable[[str], str]) -> tuple[str, ...]:
     """Return the addresses a cell probably means, in its order; () when it is anybody's guess.
 
     Their domains are in canonical form, their local parts as they were typed.
@@ -150,7 +150,7 @@ def _plain_signs(cell: str) -> str:
         text = _QUOTED_PRINTABLE.sub(lambda octet: chr(int(octet[1], 16)), text)
     text = _AGAINST_ROBOTS.sub("", _BACKSLASHED.sub(r"\1", text))
     if not text.isascii():
-        text = _read_again(text) if _MISREAD.search(text) else text
+        text = _redecode(text) if _MISREAD.search(text) else text
         text = _DASHES.sub(" ", _HYPHENS.sub("-", text))
         text = _UNSEEN_INSIDE.sub("", unicodedata.normalize("NFKC", text)).replace("。", ".")
         text = re.sub(r"(?<=\w)[’´](?=\w)", "'", text)
@@ -165,7 +165,7 @@ def _plain_signs(cell: str) -> str:
     return re.sub(r"@(?:\s*@)+", "@", _QUERY.sub(r"\1", text))
 
 
-def _read_again(text: str) -> str:
+def _redecode(text: str) -> str:
     """Return a text as UTF-8 that was taken for Windows-1252; as it is where it is none."""
     try:
         return text.encode("cp1252").decode()

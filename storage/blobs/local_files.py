@@ -137,7 +137,7 @@ def move_in(path: Path, target: Path) -> bool:
         path.replace(target)
     except OSError:
         return False
-    settle(target)
+    sync_to_disk(target)
     return True
 
 
@@ -153,7 +153,7 @@ def link_in(path: Path, target: Path) -> bool:
         second_name.unlink(missing_ok=True)
 
 
-def settle(*paths: Path) -> None:
+def sync_to_disk(*paths: Path) -> None:
     """Force new files and their names to disk: the database will point to them, after a power cut too."""
     for place in dict.fromkeys([*paths, *(path.parent for path in paths)]):
         handle = os.open(place, os.O_RDONLY)

@@ -29,7 +29,7 @@ from mailsift.storage.blobs.local_files import (
     move_in,
     prune,
     publish,
-    settle,
+    sync_to_disk,
     touch,
 )
 
@@ -200,7 +200,7 @@ class Blobs:
         self.trouble = ""
         self._looked_at = float("-inf")
 
-    async def look_again(self) -> None:
+    async def recheck(self) -> None:
         """See whether the store is there, at most once in ten seconds, and takes a blob where it failed."""
         with suppress(MailsiftError, OSError):
             if not self.trouble:
@@ -408,7 +408,7 @@ class Blobs:
         with self._store_errors():
             for key, data in blobs.items():
                 obstore.put(self._store, key, data, max_concurrency=_PARTS_AT_ONCE)
-        settle(*(root / key for key in blobs))
+        sync_to_disk(*(root / key for key in blobs))
 
     @contextmanager
     def _store_errors(self) -> Iterator[None]:

@@ -99,7 +99,7 @@ def _is_outage(error: RedisError) -> bool:
     return isinstance(error, _OUTAGES) or str(error).partition(" ")[0] in _OUTAGE_CODES
 
 
-class Lifeline:
+class RedisCircuitBreaker:
     """Calls Redis, and while it does not answer spares its callers the waiting.
 
     After a failure only one call in a few seconds goes to Redis, to see whether it is back.

@@ -12,7 +12,7 @@ from mailsift.pipeline.dns.codec import decode_domain
 from mailsift.pipeline.facts import CatchAllFact, DomainFact
 from mailsift.pipeline.ports import CacheEntry, Claimed, FactCache, FactKind
 from mailsift.pipeline.probe.cache import unpack_catch_all
-from mailsift.storage.redis.connection import PREFIX, Lifeline
+from mailsift.storage.redis.connection import PREFIX, RedisCircuitBreaker
 
 KEYS_A_COMMAND = 500  # a command keeps the server busy for as long as it runs
 
@@ -46,25 +46,25 @@ _CLAIM_SECONDS = 10
 class RedisFactCache(FactCache):
     """Facts shared by all processes, and claims to look them up. Without Redis it is an empty cache."""
 
-    def __init__(self, redis: Redis, *, lifeline: Lifeline | None = None) -> None:
+    def __init__(self, redis: Redis, *, breaker: RedisCircuitBreaker | None = None) -> None:
         """Take a client (the caller closes it)."""
         self._redis = redis
         self._remember = redis.register_script(_REMEMBER)
         self._claim = redis.register_script(_GET_OR_CLAIM)
-        self._lifeline = lifeline or Lifeline("The fact cache")
+        self._breaker = breaker or RedisCircuitBreaker("The fact cache")
 
     @override
     async def get(self, kind: FactKind, keys: Sequence[str]) -> Mapping[str, bytes]:
         if not keys:
             return {}
-        found = await self._lifeline.call(self._read, [fact_key(kind, key) for key in keys])
+        found = await self._breaker.call(self._read, [fact_key(kind, key) for key in keys])
         return _facts(keys, found or [])
 
     @override
     async def get_or_claim(self, kind: FactKind, keys: Sequence[str]) -> Claimed:
         if not keys:
             return Claimed({})
-        found = await self._lifeline.call(self._read_or_claim, [fact_key(kind, key) for key in keys])
+        found = await self._breaker.call(self._read_or_claim, [fact_key(kind, key) for key in keys])
         if found is None:
             return Claimed({})
         elsewhere = frozenset([key for key, value in zip(keys, found, strict=True) if value is None])
@@ -74,7 +74,7 @@ class RedisFactCache(FactCache):
     async def put(self, kind: FactKind, entries: Sequence[CacheEntry]) -> None:
         fresh = [entry for entry in entries if entry.ttl > 0]
         if fresh:
-            await self._lifeline.call(self._write, kind, fresh)
+            await self._breaker.call(self._write, kind, fresh)
 
     async def _read(self, keys: Sequence[str]) -> list[bytes | None]:
         async with self._redis.pipeline(transaction=False) as pipe:

@@ -20,22 +20,22 @@ _SERVERS: Final = {4: 32, 6: 64}
 _KEPT_SERVERS: Final = 10_000
 
 
-class Counted(NamedTuple):
+class SessionCounts(NamedTuple):
     """What a session that is over counts for."""
 
     known: int
     unknown: int
 
 
-def counted(report: Report, granted: int) -> Counted:
+def count_session(report: Report, granted: int) -> SessionCounts:
     """Return what a session with so many granted recipients counts for; who got no answer is unknown."""
-    heard, sent = report.heard, granted - report.unused
-    unanswered = max(0, sent - heard.of(LedgerKind.PROBES))
-    unknown = heard.of(LedgerKind.UNKNOWN, LedgerKind.RANDOM) + unanswered
-    return Counted(max(0, sent - unknown), unknown)
+    counts, sent = report.ledger, granted - report.unused
+    unanswered = max(0, sent - counts.of(LedgerKind.PROBES))
+    unknown = counts.of(LedgerKind.UNKNOWN, LedgerKind.RANDOM) + unanswered
+    return SessionCounts(max(0, sent - unknown), unknown)
 
 
-def places_of(ask: Ask, *, known: bool) -> tuple[str, str]:
+def gateway_keys(ask: Ask, *, known: bool) -> tuple[str, str]:
     """Name whom a gateway's count may be of, at a source: the provider, and where its address is.
 
     A gateway with a name of its own in every customer's domain is one gateway still, so for one that is known
@@ -45,7 +45,7 @@ def places_of(ask: Ask, *, known: bool) -> tuple[str, str]:
     return f"{ask.provider}:{ask.source}", f"{network}:{ask.source}"
 
 
-def servers_of(ask: Ask) -> tuple[str, str]:
+def server_keys(ask: Ask) -> tuple[str, str]:
     """Name who may serve many domains: the provider, and the server."""
     return ask.provider, _network(ask, _SERVERS)
 
@@ -65,7 +65,7 @@ class _GatewaySession:
 
 
 @dataclass(slots=True)
-class AskingRoom:
+class Headroom:
     """How many recipients fit, in how many seconds more will, or whether a session must end first.
 
     allowance: what makes that number up.
@@ -85,20 +85,20 @@ class HarvestGuard:
     asked for. So a session is only as large as it may be if every single one of its recipients is unknown.
     """
 
-    _places: dict[str, dict[str, _GatewaySession]] = field(default_factory=dict)
+    _sessions_by_key: dict[str, dict[str, _GatewaySession]] = field(default_factory=dict)
     _domains: dict[str, set[str]] = field(default_factory=dict)
 
     def is_hoster(self, ask: Ask) -> bool:
         """Tell whether so many domains have been waiting for the server that it is no company's own."""
         if len(self._domains) > _KEPT_SERVERS:
             self._domains.clear()
-        known = [self._domains.setdefault(server, set()) for server in servers_of(ask)]
+        known = [self._domains.setdefault(server, set()) for server in server_keys(ask)]
         for domains in known:
             if len(domains) < MANY_DOMAINS:
                 domains.update(ask.domains)
         return any(len(domains) >= MANY_DOMAINS for domains in known)
 
-    def room(self, ask: Ask, *, most: int, now: float, known: bool = True) -> AskingRoom:
+    def headroom(self, ask: Ask, *, most: int, now: float, known: bool = True) -> Headroom:
         """Return how many recipients may be asked for now.
 
         Args:
@@ -107,9 +107,9 @@ class HarvestGuard:
             now: seconds of a clock that never jumps.
             known: it is known to block.
         """
-        rooms = [self._room(place, most, now) for place in places_of(ask, known=known)]
-        least = min(rooms, key=lambda room: room.recipients)
-        both = [one.allowance for one in rooms if one.allowance is not None]
+        headrooms = [self._headroom_at(key, most, now) for key in gateway_keys(ask, known=known)]
+        least = min(headrooms, key=lambda headroom: headroom.recipients)
+        both = [one.allowance for one in headrooms if one.allowance is not None]
         least.allowance = Allowance(min(one.unknown for one in both), min(one.surplus for one in both))
         return least
 
@@ -118,27 +118,31 @@ class HarvestGuard:
     ) -> None:
         """Count a session that begins and asks until then: each of its recipients may be unknown."""
         session = _GatewaySession(now, until + UNKNOWN_SECONDS, 0, recipients)
-        for place in places_of(ask, known=known):
-            self._places.setdefault(place, {})[lease] = replace(session)
+        for key in gateway_keys(ask, known=known):
+            self._sessions_by_key.setdefault(key, {})[lease] = replace(session)
 
     def end(self, report: Report, now: float) -> None:
         """Count what became of it, where it was counted when it began."""
-        places = dict.fromkeys((*places_of(report.ask, known=True), *places_of(report.ask, known=False)))
-        for sessions in (self._places.get(place, {}) for place in places):
+        keys = dict.fromkeys((*gateway_keys(report.ask, known=True), *gateway_keys(report.ask, known=False)))
+        for sessions in (self._sessions_by_key.get(key, {}) for key in keys):
             if session := sessions.pop(report.lease, None):
-                known, unknown = counted(report, session.unknown)
+                known, unknown = count_session(report, session.unknown)
                 if known + unknown:
                     until = now + UNKNOWN_SECONDS
                     sessions[report.lease] = _GatewaySession(session.begun, until, known, unknown)
 
-    def _room(self, place: str, most: int, now: float) -> AskingRoom:
-        sessions = {name: one for name, one in self._places.pop(place, {}).items() if one.until > now}
+    def _headroom_at(self, key: str, most: int, now: float) -> Headroom:
+        sessions = {
+            name: session
+            for name, session in self._sessions_by_key.pop(key, {}).items()
+            if session.until > now
+        }
         if not sessions:
-            return AskingRoom(most - 1, allowance=Allowance(most - 1, -1))
-        self._places[place] = sessions
-        known = sum(one.known for one in sessions.values() if one.begun + KNOWN_SECONDS > now)
-        unknown = sum(one.unknown for one in sessions.values())
-        ends = [one.until for one in sessions.values()]
+            return Headroom(most - 1, allowance=Allowance(most - 1, -1))
+        self._sessions_by_key[key] = sessions
+        known = sum(session.known for session in sessions.values() if session.begun + KNOWN_SECONDS > now)
+        unknown = sum(session.unknown for session in sessions.values())
+        ends = [session.until for session in sessions.values()]
         allowance = Allowance(most - 1 - unknown, known - unknown - 1)
         running = max(ends) - UNKNOWN_SECONDS > now
-        return AskingRoom(max(0, *allowance), min(ends) - now, running=running, allowance=allowance)
+        return Headroom(max(0, *allowance), min(ends) - now, running=running, allowance=allowance)

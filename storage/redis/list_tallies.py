@@ -21,7 +21,7 @@ class MayAsk(Enum):
     STOPS = auto()
 
 
-def place_of(ask: Ask) -> str:
+def tally_key(ask: Ask) -> str:
     """Name what is counted: a stretch of a list, at a provider, from a source."""
     return f"{ask.tally.name if ask.tally else ''}:{ask.provider}:{ask.source}"
 
@@ -29,7 +29,7 @@ def place_of(ask: Ask) -> str:
 @dataclass(slots=True)
 class _Tally:
     counts: AskedCounts = NOBODY_ASKED
-    under_way: dict[str, int] = field(default_factory=dict)
+    in_flight: dict[str, int] = field(default_factory=dict)
     until: float = 0.0
 
 
@@ -43,30 +43,30 @@ class ListTallies:
         """Decide; `now` is of a clock that never jumps."""
         if ask.tally is None:
             return MayAsk.YES
-        known = self._at(ask, ask.tally, now)
-        if ask.tally.rule.stops(known.counts):
+        state = self._state_of(ask, ask.tally, now)
+        if ask.tally.rule.stops(state.counts):
             return MayAsk.STOPS
-        waits = ask.tally.rule.waits(known.counts, sum(known.under_way.values()))
+        waits = ask.tally.rule.waits(state.counts, sum(state.in_flight.values()))
         return MayAsk.WAITS if waits else MayAsk.YES
 
     def begin(self, ask: Ask, lease: str, recipients: int, now: float) -> None:
         """Count a session that begins."""
         if ask.tally is not None:
-            self._at(ask, ask.tally, now).under_way[lease] = recipients
+            self._state_of(ask, ask.tally, now).in_flight[lease] = recipients
 
     def end(self, report: Report, now: float) -> None:
         """Count what became of it."""
         if report.ask.tally is not None:
-            known = self._at(report.ask, report.ask.tally, now)
-            known.under_way.pop(report.lease, None)
+            state = self._state_of(report.ask, report.ask.tally, now)
+            state.in_flight.pop(report.lease, None)
             asked, missing = report.asked
-            known.counts = AskedCounts(known.counts.asked + asked, known.counts.missing + missing)
-            known.until = now + KEPT_SECONDS
+            state.counts = AskedCounts(state.counts.asked + asked, state.counts.missing + missing)
+            state.until = now + KEPT_SECONDS
 
-    def _at(self, ask: Ask, tally: ListTally, now: float) -> _Tally:
-        known = self._tallies.get(place_of(ask))
-        if known is None or known.until <= now:
+    def _state_of(self, ask: Ask, tally: ListTally, now: float) -> _Tally:
+        state = self._tallies.get(tally_key(ask))
+        if state is None or state.until <= now:
             self._tallies = {name: one for name, one in self._tallies.items() if one.until > now}
-            known = self._tallies[place_of(ask)] = _Tally(until=now + KEPT_SECONDS)
-        known.counts = max(known.counts, tally.before, key=lambda counts: counts.asked)
-        return known
+            state = self._tallies[tally_key(ask)] = _Tally(until=now + KEPT_SECONDS)
+        state.counts = max(state.counts, tally.before, key=lambda counts: counts.asked)
+        return state

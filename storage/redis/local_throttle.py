@@ -16,7 +16,7 @@ from typing_extensions import override
 
 from mailsift.pipeline.ports import Ask, Grant, Report, SessionOutcome, Throttle
 from mailsift.pipeline.providers import Provider
-from mailsift.storage.redis.harvest_guard import UNKNOWN_SECONDS, AskingRoom, HarvestGuard
+from mailsift.storage.redis.harvest_guard import UNKNOWN_SECONDS, HarvestGuard, Headroom
 from mailsift.storage.redis.list_tallies import ListTallies, MayAsk
 from mailsift.storage.sql.ledger import LedgerBook
 from mailsift.storage.sql.throttle_edits import HELD_SECONDS, EditBook
@@ -31,7 +31,7 @@ HOLD_SECONDS = 900.0  # it is left alone after that
 JITTER = 0.1  # share of a penalty that is left to chance, so processes do not come back together
 SLOWEST_RATE = 1 / 60  # recipients a second that any number of rate replies leaves
 LEARNED_SECONDS = 86_400.0  # a slower rate is remembered after the last lesson
-KEPT_GATES = 10_000
+KEPT_STATES = 10_000
 HELD = Grant(0, retry_after=HELD_SECONDS)
 """The answer while an operator holds a provider: its addresses wait, and nobody has refused us."""
 
@@ -123,7 +123,7 @@ def destination(ask: Ask) -> str:
 
 
 @dataclass(slots=True)
-class _Gate:
+class _LimitState:
     """One limit in use: GCRA for the rate, leases with an end for the sessions."""
 
     paid_until: float = 0.0
@@ -163,7 +163,7 @@ class _Gate:
     def take(self, limit: Limit, count: int, now: float) -> None:
         self.paid_until = max(self.paid_until, now) + count / limit.rate
 
-    def strike(self, now: float, chance: float) -> None:
+    def penalize(self, now: float, chance: float) -> None:
         self.strikes += 1
         penalty = PENALTY_SECONDS * 2.0 ** min(self.strikes - 1, 10) * (1 + JITTER * chance)
         self.blocked_until = now + min(LONGEST_PENALTY, penalty)
@@ -198,9 +198,9 @@ class LocalThrottle(Throttle):
         self._clock = clock
         self._random = random
         self._numbers = itertools.count(1)
-        self._providers: dict[tuple[str, str], _Gate] = {}
-        self._addresses: dict[str, _Gate] = {}
-        self._paces: dict[tuple[str, str], _Gate] = {}
+        self._providers: dict[tuple[str, str], _LimitState] = {}
+        self._addresses: dict[str, _LimitState] = {}
+        self._rate_states: dict[tuple[str, str], _LimitState] = {}
         self._stands_in = stands_in
         self._harvest = HarvestGuard()
         self._lists = ListTallies()
@@ -210,7 +210,7 @@ class LocalThrottle(Throttle):
         now = self._clock()
         _forget_idle(self._providers, now)
         _forget_idle(self._addresses, now)
-        _forget_idle(self._paces, now)
+        _forget_idle(self._rate_states, now)
         return [HELD if self._config.edits.holds(ask) else self._answer(ask, now) for ask in asks]
 
     @override
@@ -224,19 +224,19 @@ class LocalThrottle(Throttle):
         for report in reports:
             self._harvest.end(report, now)
             self._lists.end(report, now)
-            gate = self._providers.get((report.ask.provider, report.ask.source))
+            state = self._providers.get((report.ask.provider, report.ask.source))
             address = self._addresses.get(destination(report.ask))
-            for known in (gate, address):
-                if known is not None:
-                    known.leases.pop(report.lease, None)
-            if gate is None or now < gate.blocked_until:
+            for limited in (state, address):
+                if limited is not None:
+                    limited.leases.pop(report.lease, None)
+            if state is None or now < state.blocked_until:
                 continue  # sessions of the same time as the rate reply tell nothing new
             if report.outcome is SessionOutcome.RATE:
-                gate.strike(now, self._random.random())
+                state.penalize(now, self._random.random())
             elif report.outcome is SessionOutcome.CLEAN:
-                gate.strikes = gate.blocks = 0
-            elif report.outcome is SessionOutcome.BLOCKED and gate.block(now):
-                tell_of_hold(report.ask)
+                state.strikes = state.blocks = 0
+            elif report.outcome is SessionOutcome.BLOCKED and state.block(now):
+                log_hold(report.ask)
 
     @override
     def is_held(self, provider: str, source: str) -> bool:
@@ -244,70 +244,72 @@ class LocalThrottle(Throttle):
 
     def _answer(self, ask: Ask, now: float) -> Grant:
         limits = limits_of(ask, self._row(ask.provider), self._config)
-        provider = self._providers.setdefault((ask.provider, ask.source), _Gate())
-        address = self._addresses.setdefault(destination(ask), _Gate())
+        provider = self._providers.setdefault((ask.provider, ask.source), _LimitState())
+        address = self._addresses.setdefault(destination(ask), _LimitState())
         if provider.blocked_until > now:
             return Grant(0, retry_after=provider.blocked_until - now, blocked=provider.held)
         may = self._lists.may_ask(ask, now)
         if ask.tally is not None and may is MayAsk.STOPS:
             return Grant(0, retry_after=ask.tally.rule.again, stopped=True)
-        pace = self._paces.setdefault((destination(ask), ask.source), _Gate())
-        mine, theirs = (one.share(self._config.processes) for one in (limits.provider, limits.address))
-        if may is MayAsk.WAITS or provider.full(mine, now) or address.full(theirs, now):
+        rate_state = self._rate_states.setdefault((destination(ask), ask.source), _LimitState())
+        own_limit, address_limit = (
+            one.share(self._config.processes) for one in (limits.provider, limits.address)
+        )
+        if may is MayAsk.WAITS or provider.full(own_limit, now) or address.full(address_limit, now):
             return Grant(0, retry_after=self._config.busy_seconds, busy=True)
-        limits = self._with_care(ask, limits, provider)
-        room = self._harvest_room(ask, limits, now)
-        if room.recipients < min(ask.least, limits.recipients):
-            wait = self._config.busy_seconds if room.running else room.opens_in
-            return Grant(0, retry_after=wait, busy=room.running)
-        fits = min(limits.recipients, limits.recipients if limits.careful else room.recipients)
-        paces = ((provider, mine), (pace, theirs))
-        count = min(fits, *(gate.available(limit, now) for gate, limit in paces))
+        limits = self._without_needless_care(ask, limits, provider)
+        headroom = self._harvest_headroom(ask, limits, now)
+        if headroom.recipients < min(ask.least, limits.recipients):
+            wait = self._config.busy_seconds if headroom.running else headroom.opens_in
+            return Grant(0, retry_after=wait, busy=headroom.running)
+        wanted = min(limits.recipients, limits.recipients if limits.careful else headroom.recipients)
+        limited = ((provider, own_limit), (rate_state, address_limit))
+        count = min(wanted, *(state.available(limit, now) for state, limit in limited))
         if count < 1:
-            return Grant(0, retry_after=max(gate.wait(limit, fits, now) for gate, limit in paces))
-        for gate, limit in paces:
-            gate.take(limit, count, now)
-        lease = self._open(ask, limits, count, now)
-        allowance = room.allowance if limits.careful and room.recipients < limits.recipients else None
-        busy = count == fits < limits.recipients
+            return Grant(0, retry_after=max(state.wait(limit, wanted, now) for state, limit in limited))
+        for state, limit in limited:
+            state.take(limit, count, now)
+        lease = self._begin_session(ask, limits, count, now)
+        allowance = headroom.allowance if limits.careful and headroom.recipients < limits.recipients else None
+        busy = count == wanted < limits.recipients
         seconds = self._config.booked_seconds(ask) if limits.harvest or limits.careful else inf
         return Grant(count, lease, refill_s=limits.refill_s, busy=busy, allowance=allowance, seconds=seconds)
 
-    def _with_care(self, ask: Ask, limits: Limits, gate: _Gate) -> Limits:
+    def _without_needless_care(self, ask: Ask, limits: Limits, state: _LimitState) -> Limits:
         """Return the limits without care where few addresses wait or a hoster does, who never refused us."""
         needless = not ask.domains or self._harvest.is_hoster(ask)
-        if limits.careful and needless and not (gate.strikes or gate.blocks):
+        if limits.careful and needless and not (state.strikes or state.blocks):
             return replace(limits, careful=0)
         return limits
 
-    def _open(self, ask: Ask, limits: Limits, count: int, now: float) -> str:
+    def _begin_session(self, ask: Ask, limits: Limits, count: int, now: float) -> str:
         """Count a session that begins; returns its lease."""
         lease = f"{LEASE_PREFIX}{next(self._numbers)}"
         if limits.harvest or limits.careful:
             until = now + self._config.booked_seconds(ask)
             self._harvest.begin(ask, lease, count, now, until=until, known=limits.harvest > 0)
         self._lists.begin(ask, lease, count, now)
-        for gate in (self._providers[ask.provider, ask.source], self._addresses[destination(ask)]):
-            gate.leases[lease] = now + self._config.session_seconds
+        for state in (self._providers[ask.provider, ask.source], self._addresses[destination(ask)]):
+            state.leases[lease] = now + self._config.session_seconds
         return lease
 
-    def _harvest_room(self, ask: Ask, limits: Limits, now: float) -> AskingRoom:
+    def _harvest_headroom(self, ask: Ask, limits: Limits, now: float) -> Headroom:
         if limits.careful:
             most = 1 + max(1, (limits.careful - 1) // self._config.processes)
-            return self._harvest.room(ask, most=most, now=now, known=False)
+            return self._harvest.headroom(ask, most=most, now=now, known=False)
         if not limits.harvest:
-            return AskingRoom(limits.recipients)
+            return Headroom(limits.recipients)
         if self._stands_in:
-            return AskingRoom(0, opens_in=UNKNOWN_SECONDS)
-        return self._harvest.room(ask, most=limits.harvest, now=now)
+            return Headroom(0, opens_in=UNKNOWN_SECONDS)
+        return self._harvest.headroom(ask, most=limits.harvest, now=now)
 
 
-def tell_of_hold(ask: Ask) -> None:
+def log_hold(ask: Ask) -> None:
     """Tell the operator that a provider refuses us and is left alone for a while."""
     _log.warning("provider.refuses_us", provider=ask.provider, source=ask.source, held_s=HOLD_SECONDS)
 
 
-def _forget_idle(gates: dict[K, _Gate], now: float) -> None:
-    if len(gates) > KEPT_GATES:
-        for key in [key for key, gate in gates.items() if gate.idle(now)]:
-            del gates[key]
+def _forget_idle(states: dict[K, _LimitState], now: float) -> None:
+    if len(states) > KEPT_STATES:
+        for key in [key for key, state in states.items() if state.idle(now)]:
+            del states[key]

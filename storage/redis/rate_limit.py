@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from redis.asyncio import Redis
 
-from mailsift.storage.redis.connection import PREFIX, Lifeline
+from mailsift.storage.redis.connection import PREFIX, RedisCircuitBreaker
 from mailsift.storage.shared_calls import SharedCalls
 
 _TOGETHER = 200
@@ -28,7 +28,7 @@ class Zone:
 
 
 @dataclass(frozen=True, slots=True)
-class Ruling:
+class RateLimitDecision:
     """What the limiter says.
 
     Attributes:
@@ -66,10 +66,12 @@ class RateLimit:
         self._script = redis.register_script(
             files("mailsift.storage").joinpath("lua", "limit.lua").read_text(encoding="utf-8")
         )
-        self._lifeline = Lifeline("The rate limit")
-        self._calls = SharedCalls(self._rulings, most=_TOGETHER)
+        self._breaker = RedisCircuitBreaker("The rate limit")
+        self._calls = SharedCalls(self._decisions, most=_TOGETHER)
 
-    async def take(self, zone: Zone, holder: str, *, units: int = 1, mark: str = "") -> Ruling | None:
+    async def take(
+        self, zone: Zone, holder: str, *, units: int = 1, mark: str = ""
+    ) -> RateLimitDecision | None:
         """Take units from the holder's quota and look for a mark.
 
         Returns:
@@ -79,24 +81,24 @@ class RateLimit:
         window = zone.window * 1000
         return await self._calls.ask(_Ask(keys, (window / zone.quota, window, units)))
 
-    async def _rulings(self, batch: Sequence[_Ask]) -> Sequence[Ruling | None]:
+    async def _decisions(self, batch: Sequence[_Ask]) -> Sequence[RateLimitDecision | None]:
         places: dict[str, int] = {}
         asks = [
             [places.setdefault(key, len(places) + 1) if key else 0 for key in ask.keys] + list(ask.terms)
             for ask in batch
         ]
         request = json.dumps(asks)  # one argument, and every key once: each costs time
-        answers = await self._lifeline.call(self._script, keys=list(places), args=[request])
+        answers = await self._breaker.call(self._script, keys=list(places), args=[request])
         if answers is None:
             return [None] * len(batch)
         return [
-            Ruling(bool(allowed), max(0, remaining), reset / 1000, wait / 1000, bool(marked))
+            RateLimitDecision(bool(allowed), max(0, remaining), reset / 1000, wait / 1000, bool(marked))
             for allowed, remaining, reset, wait, marked in answers
         ]
 
     async def mark(self, name: str) -> bool:
         """Set a mark for some minutes; False when Redis is gone."""
-        done = await self._lifeline.call(self._redis.set, _mark_key(name), "1", ex=_MARK_SECONDS)
+        done = await self._breaker.call(self._redis.set, _mark_key(name), "1", ex=_MARK_SECONDS)
         return bool(done)
 
 

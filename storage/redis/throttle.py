@@ -16,15 +16,15 @@ from typing_extensions import override
 from mailsift.pipeline.clock import Clock
 from mailsift.pipeline.ports import MANY_DOMAINS, Allowance, Ask, Grant, Report, Throttle
 from mailsift.pipeline.providers import Provider
-from mailsift.storage.redis.connection import PREFIX, Lifeline
+from mailsift.storage.redis.connection import PREFIX, RedisCircuitBreaker
 from mailsift.storage.redis.harvest_guard import (
     KNOWN_SECONDS,
     UNKNOWN_SECONDS,
-    counted,
-    places_of,
-    servers_of,
+    count_session,
+    gateway_keys,
+    server_keys,
 )
-from mailsift.storage.redis.list_tallies import KEPT_SECONDS, place_of
+from mailsift.storage.redis.list_tallies import KEPT_SECONDS, tally_key
 from mailsift.storage.redis.local_throttle import (
     HELD,
     HOLD_SECONDS,
@@ -40,7 +40,7 @@ from mailsift.storage.redis.local_throttle import (
     ThrottleConfig,
     destination,
     limits_of,
-    tell_of_hold,
+    log_hold,
 )
 
 __all__ = ["RedisThrottle", "ThrottleConfig"]
@@ -105,7 +105,7 @@ class RedisThrottle(Throttle):
         row: Callable[[str], Provider],
         config: ThrottleConfig | None = None,
         clock: Clock | None = None,
-        lifeline: Lifeline | None = None,
+        breaker: RedisCircuitBreaker | None = None,
         random: Random | None = None,
     ) -> None:
         """Take a client (the caller closes it) and the provider table's look-up, `Providers.row`.
@@ -116,7 +116,7 @@ class RedisThrottle(Throttle):
         self._config = config or ThrottleConfig()
         self._clock = clock
         self._monotonic = clock or time.monotonic
-        self._lifeline = lifeline or Lifeline("The throttle")
+        self._breaker = breaker or RedisCircuitBreaker("The throttle")
         self._random = random or Random(secrets.randbits(64))
         self._local = LocalThrottle(
             row, self._config, clock=self._monotonic, random=self._random, stands_in=True
@@ -139,15 +139,15 @@ class RedisThrottle(Throttle):
         keys = [SINCE_KEY]
         for ask in asks:
             keys.extend((*_provider_keys(ask), *_address_keys(ask), *self._asked_keys(ask), _tally_key(ask)))
-            keys.extend(f"{DOMAINS_KEY}{server}" for server in servers_of(ask))
+            keys.extend(f"{DOMAINS_KEY}{server}" for server in server_keys(ask))
         config = self._config
         head = (self._now(), config.lease_seconds, config.busy_seconds, SLOWEST_RATE, name)
         args: list[str | float] = [*head, config.session_seconds, UNKNOWN_SECONDS, KNOWN_SECONDS]
         args.extend((KEPT_SECONDS, MANY_DOMAINS))
         for number, (ask, one) in enumerate(zip(asks, limits, strict=True)):
-            args.extend((*_terms(one, number), one.harvest, ask.least, *_stop_terms(ask)))
+            args.extend((*_limit_arguments(one, number), one.harvest, ask.least, *_stop_arguments(ask)))
             args.extend((one.careful, config.booked_seconds(ask), " ".join(ask.domains)))
-        answers = await self._lifeline.call(self._grant, keys=keys, args=args)
+        answers = await self._breaker.call(self._grant, keys=keys, args=args)
         if answers is None:
             return await self._local.grant(asks)
         terms = list(zip(*(answers[place::6] for place in range(6)), strict=True))
@@ -188,10 +188,10 @@ class RedisThrottle(Throttle):
         head = (self._now(), LEARNED_SECONDS, SLOWEST_RATE, PENALTY_SECONDS, LONGEST_PENALTY)
         args: list[str | float] = [*head, MOST_BLOCKS, HOLD_SECONDS, KEPT_MIXES, MIX_SECONDS, UNKNOWN_SECONDS]
         args.append(KEPT_SECONDS)
-        args.extend(value for report in reports for value in self._lesson(report))
-        holds = await self._lifeline.call(self._report, keys=keys, args=args)
+        args.extend(value for report in reports for value in self._outcome_arguments(report))
+        holds = await self._breaker.call(self._report, keys=keys, args=args)
         for place in holds or ():
-            tell_of_hold(reports[place].ask)
+            log_hold(reports[place].ask)
         mine = reports if holds is None else [one for one in reports if one.lease.startswith(LEASE_PREFIX)]
         self._local.learn(mine)
 
@@ -212,31 +212,37 @@ class RedisThrottle(Throttle):
                 )
                 counts_for = max(0.0, one.asks_until - now) + UNKNOWN_SECONDS
                 args.extend((lease, one.recipients if one.is_counted else 0, counts_for))
-            await self._lifeline.call(self._renew, keys=keys, args=args)
+            await self._breaker.call(self._renew, keys=keys, args=args)
 
     def _asked_keys(self, ask: Ask) -> Iterator[str]:
         """Yield the keys of what was asked where unknown recipients count."""
         row = self._config.edits.row(self._row(ask.provider), ask)
-        return (f"{ASKED_KEY}{place}" for place in places_of(ask, known=row.harvest > 0))
+        return (f"{ASKED_KEY}{place}" for place in gateway_keys(ask, known=row.harvest > 0))
 
     def _now(self) -> str:
         return "" if self._clock is None else f"{self._clock():.6f}"
 
-    def _lesson(self, report: Report) -> Iterator[str | float]:
+    def _outcome_arguments(self, report: Report) -> Iterator[str | float]:
         ask = report.ask
         row = self._config.edits.row(self._row(ask.provider), ask)
-        yield from (report.lease, report.outcome, row.rate, 1 + JITTER * self._random.random(), who(ask))
+        yield from (
+            report.lease,
+            report.outcome,
+            row.rate,
+            1 + JITTER * self._random.random(),
+            provider_source(ask),
+        )
         session = self._running.pop(report.lease, None)
-        yield from counted(report, session.recipients) if session and session.is_counted else ("", "")
+        yield from count_session(report, session.recipients) if session and session.is_counted else ("", "")
         yield from (*report.asked, *ask.tally.before) if ask.tally else ("", "", "", "")
 
 
-def who(ask: Ask) -> str:
+def provider_source(ask: Ask) -> str:
     """Name provider x source in keys."""
     return f"{ask.provider}:{ask.source}"
 
 
-def _terms(limits: Limits, number: int) -> Iterator[float]:
+def _limit_arguments(limits: Limits, number: int) -> Iterator[float]:
     mine, theirs = limits.provider, limits.address
     yield from (limits.recipients, mine.sessions, mine.rate, mine.burst)
     yield from (number, theirs.sessions, theirs.rate, theirs.burst)
@@ -248,15 +254,15 @@ def _script(name: str) -> str:
 
 def _provider_keys(ask: Ask) -> tuple[str, str]:
     """Return the keys of state and sessions of provider x source."""
-    return f"{STATE_KEY}{who(ask)}", f"{SESSIONS_KEY}{who(ask)}"
+    return f"{STATE_KEY}{provider_source(ask)}", f"{SESSIONS_KEY}{provider_source(ask)}"
 
 
 def _tally_key(ask: Ask) -> str:
     """Return the key of what a list asks there; where it is not counted one that is never touched."""
-    return f"{LIST_KEY}{place_of(ask)}"
+    return f"{LIST_KEY}{tally_key(ask)}"
 
 
-def _stop_terms(ask: Ask) -> tuple[float, ...]:
+def _stop_arguments(ask: Ask) -> tuple[float, ...]:
     if ask.tally is None:
         return (0, 0, 0, 0, 0)
     rule = ask.tally.rule

@@ -112,7 +112,7 @@ _CLAIM = text("""
     ORDER BY taken.created_at, taken.id
 """)
 
-_SETTLE = text("""
+_RECORD_ATTEMPT = text("""
     UPDATE delivery SET state = :state, next_attempt_at = :next_attempt_at, finished_at = :finished_at,
         attempts = attempts + 1, round = round + 1, lease_token = NULL, lease_until = NULL
     WHERE id = :id AND state = 'delivering' AND lease_token = :token
@@ -179,7 +179,7 @@ async def claim(
     return [ClaimedDelivery(**row) for row in found.mappings()]
 
 
-async def settle(
+async def record_attempt(
     connection: Connection,
     claimed: ClaimedDelivery,
     made: NewAttempt,
@@ -195,7 +195,7 @@ async def settle(
         "next_attempt_at": next_attempt_at,
         "finished_at": made.at if next_attempt_at is None else None,
     }
-    if (await connection.execute(_SETTLE, values)).rowcount != 1:
+    if (await connection.execute(_RECORD_ATTEMPT, values)).rowcount != 1:
         return False
     await add_attempt(connection, made)
     return True
@@ -265,7 +265,7 @@ async def of_endpoint(
     return (await connection.execute(statement)).mappings().all()
 
 
-async def again(connection: Connection, delivery_id: UUID, *, now: datetime) -> bool:
+async def redeliver(connection: Connection, delivery_id: UUID, *, now: datetime) -> bool:
     """Make a delivery due now, from the first of its attempts on; False while one is being made."""
     statement = update(delivery).where(
         delivery.c.id == delivery_id, delivery.c.state != "delivering", delivery.c.trigger != "test"
@@ -273,7 +273,9 @@ async def again(connection: Connection, delivery_id: UUID, *, now: datetime) -> 
     return (await connection.execute(statement.values(next_attempt_at=now, **_AGAIN))).rowcount == 1
 
 
-async def failed_again(connection: Connection, endpoint_id: UUID, *, since: datetime, now: datetime) -> int:
+async def redeliver_failed(
+    connection: Connection, endpoint_id: UUID, *, since: datetime, now: datetime
+) -> int:
     """Make due what was given up or skipped of the events since then; returns how many."""
     statement = update(delivery).where(
         delivery.c.endpoint_id == endpoint_id,

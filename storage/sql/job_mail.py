@@ -10,7 +10,7 @@ from uuid import UUID
 from sqlalchemy import text
 
 from mailsift.storage.database import Connection, statement
-from mailsift.storage.sql.outbox import ClaimedMail, MailTable, taken_from
+from mailsift.storage.sql.outbox import ClaimedMail, MailTable, claim_cte
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ _REMEMBER_EXPIRING = statement("""
 """)
 
 _CLAIM = statement(f"""
-    {taken_from(MailTable.JOB_MAIL)}
+    {claim_cte(MailTable.JOB_MAIL)}
     SELECT taken.id, taken.kind, taken.tries, person.email, job.id AS job_id,
            coalesce(nullif(job.name, ''), job.source_name) AS name, account.name AS account,
            job.total, job.processed, job.valid, job.risky, job.invalid, job.error_detail AS error,

@@ -13,7 +13,14 @@ from sqlalchemy import text
 
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.ports import Report
-from mailsift.pipeline.standing import NOTHING_HEARD, Heard, LedgerKind, Standing, after, rested
+from mailsift.pipeline.standing import (
+    NO_COUNTS,
+    LedgerCounts,
+    LedgerKind,
+    Standing,
+    decay_after_silence,
+    update_standing,
+)
 from mailsift.storage.database import Connection, Database, DatabaseError, Row
 from mailsift.storage.repeating import repeating
 
@@ -37,35 +44,35 @@ class LedgerBook:
 
     def __init__(self, knows: Callable[[str], bool] = lambda _: False) -> None:
         self._knows = knows
-        self._heard: dict[Place, Heard] = {}
+        self._counts: dict[Place, LedgerCounts] = {}
 
     def count(self, reports: Iterable[Report]) -> None:
         """Add what these sessions amount to."""
         for report in reports:
-            if report.heard.counts:
+            if report.ledger.counts:
                 provider = report.ask.provider if self._knows(report.ask.provider) else OTHERS
-                self._add((provider, report.ask.source), report.heard)
+                self._add((provider, report.ask.source), report.ledger)
 
-    def take(self) -> dict[Place, Heard]:
+    def drain(self) -> dict[Place, LedgerCounts]:
         """Return what was counted since the last time, and begin anew."""
-        taken, self._heard = self._heard, {}
-        return taken
+        drained, self._counts = self._counts, {}
+        return drained
 
     async def flush(self, database: Database) -> None:
         """Write down what was counted; it never raises, and what could not be written comes the next time."""
-        taken = self.take()
-        if not taken:
+        drained = self.drain()
+        if not drained:
             return
         try:
             async with database.begin() as connection:
-                await write(connection, taken)
+                await write(connection, drained)
         except (MailsiftError, DatabaseError, OSError) as error:
             log.warning("The ledger cannot be written: %s", type(error).__name__)
-            for place, heard in taken.items():
-                self._add(place, heard)
+            for key, counts in drained.items():
+                self._add(key, counts)
 
-    def _add(self, place: Place, heard: Heard) -> None:
-        self._heard[place] = self._heard.get(place, NOTHING_HEARD) + heard
+    def _add(self, key: Place, counts: LedgerCounts) -> None:
+        self._counts[key] = self._counts.get(key, NO_COUNTS) + counts
 
 
 @asynccontextmanager
@@ -85,7 +92,7 @@ class LedgerLine:
     hour: datetime
     provider: str
     source: str
-    heard: Heard
+    counts: LedgerCounts
 
 
 # Two flushes write in the same order, or they deadlock.
@@ -120,28 +127,30 @@ _LINES = text("""
 _PURGE = text("DELETE FROM source_ledger WHERE hour < clock_timestamp() - make_interval(days => :days)")
 
 
-async def write(connection: Connection, heard: Mapping[Place, Heard]) -> None:
+async def write(connection: Connection, counts: Mapping[Place, LedgerCounts]) -> None:
     """Add to this hour's ledger, and let each name be worth what it now is."""
-    for place in sorted(heard):
-        values = {"provider": place[0], "source": place[1]}
-        for kind in sorted(heard[place].counts):
-            await connection.execute(_ADD, values | {"kind": kind.value, "count": heard[place].of(kind)})
-        if place[0] != OTHERS:
+    for key in sorted(counts):
+        values = {"provider": key[0], "source": key[1]}
+        for kind in sorted(counts[key].counts):
+            await connection.execute(_ADD, values | {"kind": kind.value, "count": counts[key].of(kind)})
+        if key[0] != OTHERS:
             await connection.execute(_MEET, values)
             row = (await connection.execute(_LOCK, values)).mappings().one()
-            standing = after(_standing(row), heard[place], row["now"])
+            standing = update_standing(_standing(row), counts[key], row["now"])
             await connection.execute(_SET, values | _values(standing))
 
 
 async def standings(connection: Connection) -> dict[Place, Standing]:
     """Return what each source's name is worth at each provider now."""
     found = (await connection.execute(_ALL)).mappings()
-    return {(row["provider"], row["source"]): rested(_standing(row), row["now"]) for row in found}
+    return {
+        (row["provider"], row["source"]): decay_after_silence(_standing(row), row["now"]) for row in found
+    }
 
 
 async def steps(connection: Connection) -> dict[Place, int]:
     """Return by how many doublings the pace of a source at a provider is off the table's, where it is."""
-    return {place: one.step for place, one in (await standings(connection)).items() if one.step}
+    return {key: one.step for key, one in (await standings(connection)).items() if one.step}
 
 
 async def lines(connection: Connection, *, hours: int, by: str = "hour") -> Sequence[LedgerLine]:
@@ -153,7 +162,7 @@ async def lines(connection: Connection, *, hours: int, by: str = "hour") -> Sequ
         counts = counted.setdefault((row["hour"], row["provider"], row["source"]), {})
         if row["kind"] in known:  # a later release may know more of them
             counts[LedgerKind(row["kind"])] = row["count"]
-    return [LedgerLine(*key, Heard(counts)) for key, counts in counted.items()]
+    return [LedgerLine(*key, LedgerCounts(counts)) for key, counts in counted.items()]
 
 
 async def purge(connection: Connection) -> None:

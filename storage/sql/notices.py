@@ -10,7 +10,7 @@ from sqlalchemy import text
 from sqlalchemy.dialects.postgresql import insert as insert_into
 
 from mailsift.storage.database import Connection
-from mailsift.storage.sql.outbox import ClaimedMail, MailTable, taken_from
+from mailsift.storage.sql.outbox import ClaimedMail, MailTable, claim_cte
 from mailsift.storage.sql.tables import notice
 
 
@@ -57,7 +57,7 @@ async def insert(connection: Connection, new: NewNotice) -> bool:
 
 
 _CLAIM = text(f"""
-    {taken_from(MailTable.NOTICES)}
+    {claim_cte(MailTable.NOTICES)}
     SELECT taken.id, account.name AS account, account.zone, taken.kind, taken.subject_id, taken.since,
            taken.reason, taken.created_at, taken.tries, e.url, e.enabled,
            e.failing_since IS NOT NULL AS failing,

@@ -55,16 +55,16 @@ async def remove(connection: Connection, domain: str) -> bool:
 
 
 @asynccontextmanager
-async def kept_known(database: Database, book: OptOuts) -> AsyncIterator[None]:
+async def keep_refreshed_opt_outs(database: Database, book: OptOuts) -> AsyncIterator[None]:
     """Keep the book as the database has it; while that is away, what is known holds on."""
 
-    async def again() -> None:
+    async def refresh() -> None:
         try:
             async with database.begin() as connection:
                 book.learn(one.domain for one in await known(connection))
         except (MailsiftError, DatabaseError) as error:
             log.debug("The opt-outs cannot be read: %s", type(error).__name__)
 
-    await again()
-    async with repeating(again, every=REFRESH_SECONDS):
+    await refresh()
+    async with repeating(refresh, every=REFRESH_SECONDS):
         yield

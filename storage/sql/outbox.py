@@ -29,7 +29,7 @@ class ClaimedMail:
     tries: int
 
 
-def taken_from(table: MailTable) -> str:
+def claim_cte(table: MailTable) -> str:
     """Return the head of the statement that claims: `WITH taken AS (…)`, the mail that is due first.
 
     A try is counted when it begins, and the next one is set then: whoever dies leaves nothing to clean up.
@@ -45,7 +45,7 @@ def taken_from(table: MailTable) -> str:
     """  # noqa: S608 - names of this module
 
 
-_SETTLE: Final = {
+_RECORD_TRY: Final = {
     table: text(f"""
         UPDATE {table} SET state = :state, next_try_at = coalesce(CAST(:again AS timestamptz), next_try_at)
         WHERE id = :id AND state = 'pending' AND tries = :tries
@@ -54,9 +54,9 @@ _SETTLE: Final = {
 }
 
 
-async def settle(
+async def record_try(
     connection: Connection, table: MailTable, claimed: ClaimedMail, *, state: str, again: datetime | None
 ) -> None:
     """Write down what became of a mail, unless somebody else has tried it meanwhile."""
     values = {"id": claimed.id, "tries": claimed.tries, "state": state, "again": again}
-    await connection.execute(_SETTLE[table], values)
+    await connection.execute(_RECORD_TRY[table], values)

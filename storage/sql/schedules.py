@@ -62,7 +62,7 @@ _CLAIM = text("""
     RETURNING *
 """)
 
-_SETTLE = text("""
+_RECORD_SLOT = text("""
     UPDATE schedule SET next_run_at = :next_run_at, starts_at = :starts_at,
         last_run_at = coalesce(:last_run_at, last_run_at),
         last_error = :last_error, enabled = enabled AND NOT :pause,
@@ -118,7 +118,7 @@ async def claim(connection: Connection, *, now: datetime, until: datetime) -> Ro
     return (await connection.execute(_CLAIM, {"now": now, "until": until})).mappings().one_or_none()
 
 
-async def settle(
+async def record_slot(
     connection: Connection,
     claimed: Row,
     *,
@@ -137,7 +137,7 @@ async def settle(
         "last_error": last_error,
         "pause": pause,
     }
-    return (await connection.execute(_SETTLE, values)).rowcount == 1
+    return (await connection.execute(_RECORD_SLOT, values)).rowcount == 1
 
 
 async def attach(

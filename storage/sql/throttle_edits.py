@@ -15,7 +15,7 @@ from sqlalchemy import text
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.ports import Ask
 from mailsift.pipeline.providers import Provider
-from mailsift.pipeline.standing import paced
+from mailsift.pipeline.standing import provider_at_step
 from mailsift.storage.database import Connection, Database, DatabaseError
 from mailsift.storage.repeating import repeating
 from mailsift.storage.sql import ledger, sources
@@ -97,7 +97,7 @@ class EditBook:
         for edit in self._edits_for(ask.provider, ask.source):
             rate, sessions = edit.rate or rate, edit.sessions or sessions
         if rate is None and self._steps:
-            row = paced(row, self._steps.get((row.key, ask.source), 0))
+            row = provider_at_step(row, self._steps.get((row.key, ask.source), 0))
         if rate is None and sessions is None:
             return row
         return bounded(row, rate=rate, sessions=sessions)
@@ -200,18 +200,18 @@ async def let_go(connection: Connection, *, provider: str, source: str, edited_b
 
 
 @asynccontextmanager
-async def kept_fresh(database: Database, book: EditBook) -> AsyncIterator[None]:
+async def keep_refreshed(database: Database, book: EditBook) -> AsyncIterator[None]:
     """Keep the book as the database has it, until the block ends.
 
     While the database does not answer, what is known holds on.
     """
     known = await _refresh(database, book, known=True)
 
-    async def again() -> None:
+    async def refresh() -> None:
         nonlocal known
         known = await _refresh(database, book, known=known)
 
-    async with repeating(again, every=REFRESH_SECONDS):
+    async with repeating(refresh, every=REFRESH_SECONDS):
         yield
 
 

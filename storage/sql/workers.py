@@ -138,7 +138,7 @@ _BEAT = text("""
     RETURNING drain_since IS NOT NULL
 """)
 
-_GOODBYE = text("""
+_REPORT_EXIT = text("""
     UPDATE worker SET stopped_at = clock_timestamp(), beat_at = clock_timestamp(), in_hand = 0
     WHERE owner = :owner
 """)
@@ -177,9 +177,9 @@ async def report(connection: Connection, process: ProcessReport) -> bool:
     return bool((await connection.execute(_BEAT, values)).scalar_one())
 
 
-async def say_goodbye(connection: Connection, owner: str) -> None:
-    """Write down that a process ends, so that nobody misses it."""
-    await connection.execute(_GOODBYE, {"owner": owner})
+async def report_exit(connection: Connection, owner: str) -> None:
+    """Record that a process ends, so that it is not reported as gone."""
+    await connection.execute(_REPORT_EXIT, {"owner": owner})
 
 
 _CLAIMING = text("""

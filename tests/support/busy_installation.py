@@ -11,7 +11,7 @@ from sqlalchemy import text
 from mailsift.container import open_database
 from mailsift.pipeline.ports import Ask, Report, SessionOutcome
 from mailsift.pipeline.providers import Providers
-from mailsift.pipeline.standing import Heard, LedgerKind
+from mailsift.pipeline.standing import LedgerCounts, LedgerKind
 from mailsift.settings import Settings
 from mailsift.storage.redis.connection import BROKER_PREFIX
 from mailsift.storage.redis.throttle import RedisThrottle
@@ -175,12 +175,12 @@ async def strand_messages(settings: Settings, *, queued: int, unacked: int) -> N
 
 async def write_ledger(settings: Settings) -> None:
     """Let a source have asked Google and a host of its own."""
-    heard = Heard(
+    counts = LedgerCounts(
         {LedgerKind.PROBES: 110, LedgerKind.RANDOM: 10, LedgerKind.UNKNOWN: 30, LedgerKind.REPUTATION: 1}
     )
     database = open_database(settings)
     try:
         async with database.begin() as connection:
-            await ledger.write(connection, {("google", "192.0.2.1"): heard, (ledger.OTHERS, ""): heard})
+            await ledger.write(connection, {("google", "192.0.2.1"): counts, (ledger.OTHERS, ""): counts})
     finally:
         await database.aclose()

@@ -54,7 +54,7 @@ SUBJECTS: Final[dict[str, tuple[str, ...]]] = {
     ),
     "jobs/results/export.py": ("tests/unit/jobs/test_export.py", "tests/fuzz/test_foreign_texts.py"),
     "storage/redis/connection.py": (
-        "tests/integration/storage/test_lifeline.py",
+        "tests/integration/storage/test_circuit_breaker.py",
         "tests/integration/storage/test_throttle_redis_gone.py",
     ),
     "storage/lua/grant.lua": (
@@ -99,9 +99,12 @@ SUBJECTS: Final[dict[str, tuple[str, ...]]] = {
 
 HARMLESS: Final[dict[str, tuple[tuple[str, str], ...]]] = {
     "pipeline/probe/breaker.py": (
-        ("len(self._strangers) >= _KEPT", "(len(self._strangers) > _KEPT_DOMAINS)"),  # one more
-        ("len(self._accepting) >= _KEPT", "(len(self._accepting) > _KEPT_DOMAINS)"),  # same
-        ("_answers_before > _KEPT", "(self._answers_before >= _KEPT_ANSWERS)"),  # one earlier
+        (
+            "len(self._refusals_by_domain) >= _MAX",
+            "(len(self._refusals_by_domain) > _MAX_DOMAINS)",
+        ),  # one more
+        ("len(self._accepting) >= _MAX", "(len(self._accepting) > _MAX_DOMAINS)"),  # same
+        ("_answers_before > _MAX", "(self._answers_before >= _MAX_ANSWERS)"),  # one earlier
         ("self._doubted_until = 0", "1"),  # no doubt begins as early
         ("0 < self._doubted_from", "1"),  # same
     ),
@@ -168,7 +171,7 @@ HARMLESS: Final[dict[str, tuple[tuple[str, str], ...]]] = {
         ("reply.code < 400 and", "(reply.code <= 400)"),
         ("if code >= 500", "(code > 500)"),  # nor 500 to RCPT
         ("self._pipelining = False", "True"),  # before it is known
-        ("self._due = 0", "1"),  # same
+        ("self._outstanding = 0", "1"),  # same
         ("return -1 if", "2"),  # no code of a reply
     ),
 }

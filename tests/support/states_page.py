@@ -14,18 +14,18 @@ PAGE: Final = Path(__file__).parents[2] / "docs/states.md"
 _TEXT = """\
 # States
 
-Made from `storage/states.py` by `python -m tests.support.states_page`; a test holds the two together.
-Every change of state is one SQL statement that names the states it may happen in, so of two processes
-that want different things one finds that nothing was changed. What ends is never changed again.
+Made from `storage/states.py` by `python -m tests.support.states_page`; a test keeps the two in step.
+Every change of state is one SQL statement that names the states it may happen in, so if two processes
+want different things, one finds that nothing was changed. An ended job or chunk never changes again.
 
 ## A job
 
 {job}
 `uploading` and `intake` belong to the intake, `finalizing` to the finish: each is leased by one worker
-at a time (`job.step_token`) and leased again when its worker dies; after three deaths the job fails.
-When the blob store, the database or the disk is away the step is given back until a time
+at a time (`job.step_token`) and leased again if its worker dies; after three deaths the job fails.
+If the blob store, the database or the disk is away, the step is given back until a later time
 (`job.step_until`): that costs the job nothing, and its owner sees that it waits for storage. Chunks are
-claimed while the job is `queued` or `running` and may be committed while it is `paused`, too.
+claimed while the job is `queued` or `running`, and may also be committed while it is `paused`.
 
 {job_rows}
 ## A chunk

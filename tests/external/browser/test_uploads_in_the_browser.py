@@ -154,7 +154,7 @@ async def test_an_upload_can_be_cancelled(visits: Visits, tmp_path: Path) -> Non
         await expect(page.get_by_text("The upload is cancelled")).to_be_visible(timeout=WITHIN)
         assert not await page.evaluate(_ASKS_BEFORE_LEAVING)
         await page.reload()
-        await expect(page.get_by_text("Not uploaded to the end")).to_have_count(0)
+        await expect(page.get_by_text("Upload not finished")).to_have_count(0)
         await page.close()
     _forgive_the_break(visits)
 

@@ -13,7 +13,7 @@ from mailsift.container import OtherParts, open_container
 from mailsift.pipeline.clock import system_clock
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.settings import Settings
-from mailsift.storage.redis.rate_limit import Ruling, Zone
+from mailsift.storage.redis.rate_limit import RateLimitDecision, Zone
 from tests.integration.api.conftest import NO_NETWORK, running
 from tests.integration.api.pages.queries import sql
 from tests.support.installation import settings_for
@@ -98,9 +98,9 @@ async def test_a_remembered_key_ends_with_its_lifetime(settings: Settings) -> No
         short = await container.keys.create(await container.jobs.account("alice"), lifetime=10)
         caller = await container.keys.find(short.secret)
         now += 9
-        assert container.keys.remembered(short.secret) == caller
+        assert container.keys.cached_caller(short.secret) == caller
         now += 2
-        assert container.keys.remembered(short.secret) is None
+        assert container.keys.cached_caller(short.secret) is None
 
 
 async def test_keys_that_nobody_has_are_tried_so_often_from_one_address_and_no_more(
@@ -111,7 +111,7 @@ async def test_keys_that_nobody_has_are_tried_so_often_from_one_address_and_no_m
         answer = await nobody.get(JOBS)
         assert answer.status_code == 401
         for _ in range(50):  # a try comes back every fifth of a second
-            while (ruling := await container.rate_limit.take(failures, "127.0.0.1")) and ruling.allowed:
+            while (decision := await container.rate_limit.take(failures, "127.0.0.1")) and decision.allowed:
                 pass
             if (answer := await nobody.get(JOBS)).status_code != 401:
                 break
@@ -123,8 +123,8 @@ async def test_keys_that_nobody_has_are_tried_so_often_from_one_address_and_no_m
 
 @pytest.mark.parametrize(("wait", "told"), [(0.01, 1), (1.0, 1), (1.01, 2), (59.5, 60)])
 def test_a_spent_quota_says_when_some_of_it_is_back_in_whole_seconds(wait: float, told: int) -> None:
-    ruling = Ruling(allowed=False, remaining=0, reset=60.0, retry_after=wait)
-    refused = quota_error(ruling, limit_headers(Zone("requests", quota=9, window=60), ruling))
+    decision = RateLimitDecision(allowed=False, remaining=0, reset=60.0, retry_after=wait)
+    refused = quota_error(decision, limit_headers(Zone("requests", quota=9, window=60), decision))
     assert refused.headers == {
         "RateLimit-Policy": '"requests";q=9;w=60',
         "RateLimit": f'"requests";r=0;t={told}',

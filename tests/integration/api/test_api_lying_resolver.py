@@ -73,7 +73,7 @@ def wrong(told: dict[str, str]) -> dict[str, str]:
 async def test_api_and_job_say_nothing_false_and_are_right_once_the_resolver_is(
     settings: Settings, liar: Liar, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(canaries, "LOOK_AGAIN_S", 0.1)  # three good looks would fit into a minute
+    monkeypatch.setattr(canaries, "RECHECK_S", 0.1)  # three good looks would fit into a minute
     planter = Planter(settings, tmp_path)
     async with (
         running(settings) as api,

@@ -13,7 +13,7 @@ from mailsift.container import open_service
 from mailsift.jobs.engine import claim
 from mailsift.jobs.engine.attempt import attempt_at_step
 from mailsift.jobs.engine.chunk import ChunkWorker
-from mailsift.jobs.engine.commit import Closed, LeaseLostError
+from mailsift.jobs.engine.commit import ChunkDone, LeaseLostError
 from mailsift.jobs.metrics import (
     ADDRESSES,
     ATTEMPTS,
@@ -148,7 +148,7 @@ async def test_work_that_has_just_committed_has_lost_no_lease(
         monkeypatch.setattr(claim, "set_process_gauges", lambda **_: seen_gone.set() if gone else None)
         return gone
 
-    async def back_late(*arguments: Any) -> Closed:
+    async def back_late(*arguments: Any) -> ChunkDone:
         closed = await work(*arguments)
         await seen_gone.wait()
         return closed

@@ -49,5 +49,5 @@ async def test_a_list_of_nothing_but_different_domains(
     account, job = await planter.plant(given, chunk=1_500, small=False, options=options)
     async with engine_on(settings) as engine:
         view = await work_until_ended(engine, service, account, job)
-        assert [facts.under_way for facts in asked] == [0]
+        assert [facts.in_flight for facts in asked] == [0]
     assert (view.state, view.valid, view.processed) == (JobState.COMPLETED, 6_000, 6_000)

@@ -48,7 +48,7 @@ async def test_what_vanishes_in_the_middle_costs_time_and_no_verdict(
     middlebox: Middlebox | None,
     dns: bool,
 ) -> None:
-    monkeypatch.setattr(canaries, "LOOK_AGAIN_S", 0.1)
+    monkeypatch.setattr(canaries, "RECHECK_S", 0.1)
     monkeypatch.setattr(port25, "KEPT_SECONDS", 0.0)
     monkeypatch.setattr(port25, "FRESH_SECONDS", 0.0)
     async with Sandbox(SandboxConfig(domains=30, mix=WorldMix.CALM)) as sandbox:

@@ -180,7 +180,7 @@ async def test_a_worker_that_died_counts_no_more(fleet: Fleet) -> None:
     await fleet.register(B, owner="stopped")
     await fleet.register("203.0.113.9", owner="drained")
     async with fleet.database.begin() as connection:
-        await workers.say_goodbye(connection, "stopped")
+        await workers.report_exit(connection, "stopped")
         await workers.drain(connection, drain=True, owners=["drained"])
     assert await fleet.live() == (A, C)
     await fleet.sql("UPDATE worker SET beat_at = beat_at - interval '40 s' WHERE owner = 'dead'")

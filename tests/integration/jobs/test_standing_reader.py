@@ -115,7 +115,7 @@ async def test_a_list_whose_process_dies_meanwhile_is_read_all_the_same(
 
 
 async def test_a_list_it_is_slow_over_is_judged_alone(tmp_path: Path) -> None:
-    reader = StandingReader(patience=1.5)
+    reader = StandingReader(timeout_s=1.5)
     lists = Lists(reader, tmp_path)
     while (process := standing(reader)) is None:  # an interpreter may need longer to start
         assert isinstance(await lists.read(), Intake)

@@ -77,7 +77,7 @@ async def test_who_needs_a_worker_of_his_own(
         await workers.report(connection, report)
     assert await starts_one(settings) is expected
     async with database.begin() as connection:
-        await workers.say_goodbye(connection, report.owner)
+        await workers.report_exit(connection, report.owner)
     assert await starts_one(settings)
 
 

@@ -176,7 +176,7 @@ async def test_a_resolver_that_begins_to_lie_takes_back_what_it_said_since_its_c
 
 
 async def test_a_resolver_that_is_right_again_is_believed_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(canaries, "LOOK_AGAIN_S", 0.02)  # twelve looks would fit into a minute
+    monkeypatch.setattr(canaries, "RECHECK_S", 0.02)  # twelve looks would fit into a minute
     lying = [True]
 
     def lie(_name: str, _kind: str, truth: Says, _n: int) -> Says:

@@ -82,7 +82,7 @@ def pipeline(
         names=("gmail.com", "outlook.com", "gmx.net"),
         sources=[parse_source("", helo_name="probe.test")],
         port=port or sandbox.smtp_port,
-        path=prober.path,
+        interception=prober.interception,
     )
     return Validator(
         lists=Lists.load(),
@@ -193,7 +193,7 @@ def _loopback(state: str) -> None:
 
 @pytest.mark.needs("root", "ip")
 def test_without_a_route_everybody_waits_and_then_all_is_true(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(canaries, "LOOK_AGAIN_S", 0.05)
+    monkeypatch.setattr(canaries, "RECHECK_S", 0.05)
 
     def alone() -> None:
         if ctypes.CDLL(None, use_errno=True).unshare(_NEW_NETWORK):

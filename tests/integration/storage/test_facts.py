@@ -10,7 +10,7 @@ import pytest
 from redis.asyncio import Redis
 
 from mailsift.pipeline.ports import CacheEntry, FactKind
-from mailsift.storage.redis.connection import Lifeline, connect
+from mailsift.storage.redis.connection import RedisCircuitBreaker, connect
 from mailsift.storage.redis.facts import RedisFactCache
 from tests.support.servers import RedisServer
 
@@ -77,7 +77,7 @@ async def test_without_redis_it_is_an_empty_cache_until_redis_is_back(
 ) -> None:
     now = 0.0
     async with connect(redis_server.url) as redis:
-        cache = RedisFactCache(redis, lifeline=Lifeline("The fact cache", monotonic=lambda: now))
+        cache = RedisFactCache(redis, breaker=RedisCircuitBreaker("The fact cache", monotonic=lambda: now))
         entry = CacheEntry("secret.example", b"x", 60)
         await cache.put(FactKind.DOMAIN, [entry])
         redis_server.kill()

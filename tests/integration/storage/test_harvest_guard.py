@@ -11,7 +11,7 @@ import pytest
 
 from mailsift.pipeline.ports import Allowance, Ask, Grant, Report, SessionOutcome, Throttle
 from mailsift.pipeline.providers import Provider
-from mailsift.pipeline.standing import Heard, LedgerKind
+from mailsift.pipeline.standing import LedgerCounts, LedgerKind
 from mailsift.storage.redis.connection import connect
 from mailsift.storage.redis.harvest_guard import UNKNOWN_SECONDS
 from mailsift.storage.redis.local_throttle import LocalThrottle
@@ -57,24 +57,24 @@ class OpenSession:
     ask: Ask
     grant: Grant
     ends: float
-    heard: list[bool] = field(default_factory=list)
+    replies: list[bool] = field(default_factory=list)
 
     def may_send(self) -> int:
         """How many recipients the session may send now (mailsift.pipeline.smtp.session)."""
-        left = self.grant.recipients - len(self.heard)
+        left = self.grant.recipients - len(self.replies)
         if self.grant.allowance is None:
             return left
-        unknown = sum(self.heard)
-        known = len(self.heard) - unknown
+        unknown = sum(self.replies)
+        known = len(self.replies) - unknown
         return min(
             left, max(self.grant.allowance.unknown - unknown, self.grant.allowance.surplus + known - unknown)
         )
 
     async def report(self) -> None:
-        counts = {LedgerKind.PROBES: len(self.heard), LedgerKind.UNKNOWN: sum(self.heard)}
-        unused = self.grant.recipients - len(self.heard)
+        counts = {LedgerKind.PROBES: len(self.replies), LedgerKind.UNKNOWN: sum(self.replies)}
+        unused = self.grant.recipients - len(self.replies)
         await self.worker.report(
-            [Report(self.ask, self.grant.lease, SessionOutcome.CLEAN, unused, Heard(counts))]
+            [Report(self.ask, self.grant.lease, SessionOutcome.CLEAN, unused, LedgerCounts(counts))]
         )
 
 
@@ -114,7 +114,7 @@ async def besiege(
             assert grant.retry_after > 0
         for session in list(running):
             while (sent := session.may_send()) > 0 and random.random() < 0.7:
-                session.heard += [gateway.rcpt() for _ in range(sent)]
+                session.replies += [gateway.rcpt() for _ in range(sent)]
             if time.now >= session.ends or session.may_send() <= 0:
                 running.remove(session)
                 await session.report()
@@ -227,12 +227,12 @@ async def test_known_recipients_make_room_and_a_session_that_asked_nothing_takes
         for _ in range(5):
             grant = await one(throttle, ask())
             granted.append(grant.recipients)
-            heard = Heard({LedgerKind.PROBES: grant.recipients})
-            await throttle.report([Report(ask(), grant.lease, SessionOutcome.CLEAN, 0, heard)])
+            counts = LedgerCounts({LedgerKind.PROBES: grant.recipients})
+            await throttle.report([Report(ask(), grant.lease, SessionOutcome.CLEAN, 0, counts)])
         assert granted == [4, 4, 7, 14, 15]  # one fewer than are known, and what a session may hold
         half = await one(throttle, ask(wanted=2))
-        heard = Heard({LedgerKind.PROBES: 2, LedgerKind.UNKNOWN: 1})
-        await throttle.report([Report(ask(), half.lease, SessionOutcome.CLEAN, 0, heard)])
+        counts = LedgerCounts({LedgerKind.PROBES: 2, LedgerKind.UNKNOWN: 1})
+        await throttle.report([Report(ask(), half.lease, SessionOutcome.CLEAN, 0, counts)])
         time.now += UNKNOWN_SECONDS - 1  # the known ones are forgotten before
         assert (await one(throttle, ask())).recipients == MOST - 2
         time.now += 1
@@ -257,8 +257,8 @@ async def test_what_was_asked_is_kept_for_as_long_as_it_counts_and_no_longer(red
         last = await one(throttle, ask())
         assert last.recipients == 2
         await redis.delete(*await redis.keys("ms:throttle:asked:*"))
-        heard = Heard({LedgerKind.PROBES: 1})
-        await throttle.report([Report(ask(), last.lease, SessionOutcome.CLEAN, 1, heard)])
+        counts = LedgerCounts({LedgerKind.PROBES: 1})
+        await throttle.report([Report(ask(), last.lease, SessionOutcome.CLEAN, 1, counts)])
         kept = [await redis.pttl(key) / 1000 for key in await redis.keys("ms:throttle:asked:*")]
         assert kept == [pytest.approx(UNKNOWN_SECONDS, abs=30)] * 2
         time.now += 1

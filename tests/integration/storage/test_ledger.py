@@ -8,20 +8,20 @@ from sqlalchemy import text
 
 from mailsift.pipeline.ports import Ask, Report, SessionOutcome
 from mailsift.pipeline.providers import Providers
-from mailsift.pipeline.standing import GROW_PROBES, Heard, LedgerKind
+from mailsift.pipeline.standing import GROW_PROBES, LedgerCounts, LedgerKind
 from mailsift.storage.database import Database
 from mailsift.storage.sql import ledger
 from mailsift.storage.sql.ledger import LedgerBook
-from mailsift.storage.sql.throttle_edits import EditBook, kept_fresh
+from mailsift.storage.sql.throttle_edits import EditBook, keep_refreshed
 
 PROVIDERS = Providers()
 GOOGLE = Ask("google", "192.0.2.1", "203.0.113.1", 10)
 OWN_HOST = Ask("customer.example", "192.0.2.1", "203.0.113.2", 10)
 
 
-def report(ask: Ask, **counts: int) -> Report:
-    heard = Heard({LedgerKind(kind): count for kind, count in counts.items()})
-    return Report(ask, "", SessionOutcome.CLEAN, heard=heard)
+def report(ask: Ask, **kinds: int) -> Report:
+    counts = LedgerCounts({LedgerKind(kind): count for kind, count in kinds.items()})
+    return Report(ask, "", SessionOutcome.CLEAN, ledger=counts)
 
 
 async def test_what_many_processes_count_adds_up_and_names_no_customer(database_url: str) -> None:
@@ -36,7 +36,7 @@ async def test_what_many_processes_count_adds_up_and_names_no_customer(database_
         async with database.begin() as connection:
             lines = await ledger.lines(connection, hours=1, by="day")
             standings = await ledger.standings(connection)
-        by_provider = {line.provider: line.heard for line in lines}
+        by_provider = {line.provider: line.counts for line in lines}
         assert set(by_provider) == {"google", "other"}
         assert by_provider["google"].counts == {
             LedgerKind.PROBES: 120,
@@ -58,7 +58,7 @@ async def test_what_could_not_be_written_comes_with_the_next_flush(database_url:
         await book.flush(database)
         async with database.begin() as connection:
             [line] = await ledger.lines(connection, hours=1)
-        assert line.heard.of(LedgerKind.PROBES) == 10
+        assert line.counts.of(LedgerKind.PROBES) == 10
     finally:
         await away.aclose()
         await database.aclose()
@@ -77,7 +77,7 @@ async def test_an_earned_pace_reaches_the_throttle_and_hours_are_forgotten(datab
         book.count([report(GOOGLE, probes=GROW_PROBES)])
         await book.flush(database)
         edits = EditBook()
-        async with kept_fresh(database, edits):
+        async with keep_refreshed(database, edits):
             assert edits.row(PROVIDERS.row("google"), GOOGLE).rate == 4.0
             assert edits.row(PROVIDERS.row("outlook"), GOOGLE).rate == 1.0
         async with database.begin() as connection:

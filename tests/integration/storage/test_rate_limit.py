@@ -32,7 +32,7 @@ async def test_at_once_exactly_the_quota_is_allowed_in_few_calls(redis: Redis) -
     assert await limit.take(ZONE, "warm") is not None
     before = await _calls(redis)
     rulings = await asyncio.gather(*(one.take(ZONE, "alice") for _ in range(150) for one in (limit, other)))
-    assert sum(ruling is not None and ruling.allowed for ruling in rulings) == 100
+    assert sum(decision is not None and decision.allowed for decision in rulings) == 100
     assert None not in rulings
     assert await _calls(redis) - before < 10
 

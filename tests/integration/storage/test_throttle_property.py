@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from mailsift.pipeline.ports import Ask, Report, SessionOutcome, Throttle
 from mailsift.pipeline.providers import Provider
-from mailsift.pipeline.standing import paced
+from mailsift.pipeline.standing import provider_at_step
 from mailsift.storage.redis.connection import connect
 from mailsift.storage.redis.local_throttle import LocalThrottle
 from mailsift.storage.redis.throttle import RedisThrottle, ThrottleConfig
@@ -200,7 +200,7 @@ def test_workers_that_know_of_different_paces_stay_under_the_fastest(
         provider, granted = f"paced{next(numbers)}", []
         async with AsyncExitStack() as closing:
             clients = [await closing.enter_async_context(connect(redis_url)) for _ in range(4)]
-            rows = [paced(base, step) for step in range(4)]
+            rows = [provider_at_step(base, step) for step in range(4)]
             fleet = [
                 RedisThrottle(one, row=lambda _, row=row: row, config=CONFIG, clock=clock)  # type: ignore[misc]  # mypy sees no type in a default
                 for one, row in zip(clients, rows, strict=True)

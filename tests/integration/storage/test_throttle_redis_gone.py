@@ -14,7 +14,7 @@ from redis.asyncio import Redis
 
 from mailsift.pipeline.ports import Ask, Grant, Report, SessionOutcome
 from mailsift.pipeline.providers import Provider
-from mailsift.storage.redis.connection import Lifeline, connect
+from mailsift.storage.redis.connection import RedisCircuitBreaker, connect
 from mailsift.storage.redis.throttle import RedisThrottle, ThrottleConfig
 from tests.support.servers import RedisServer
 from tests.support.throttling import Time
@@ -40,7 +40,10 @@ async def redis(redis_server: RedisServer, request: pytest.FixtureRequest) -> As
 @pytest.fixture
 def throttle(redis: Redis, moved: Time) -> RedisThrottle:
     return RedisThrottle(
-        redis, row=lambda _: LIMIT, config=CONFIG, lifeline=Lifeline("The throttle", monotonic=moved)
+        redis,
+        row=lambda _: LIMIT,
+        config=CONFIG,
+        breaker=RedisCircuitBreaker("The throttle", monotonic=moved),
     )
 
 

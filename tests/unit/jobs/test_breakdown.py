@@ -55,8 +55,8 @@ def segment(folder: Path, *numbers: int, without: str = "") -> Path:
 
 def known(folder: Path) -> PartialVerdicts:
     so_far = PartialVerdicts(len(LIST))
-    so_far.take([segment(folder, 4, 1), segment(folder, 0, 3)])
-    so_far.take([segment(folder, 2)])
+    so_far.add_segments([segment(folder, 4, 1), segment(folder, 0, 3)])
+    so_far.add_segments([segment(folder, 2)])
     return so_far
 
 
@@ -93,7 +93,7 @@ def test_rows_are_counted_by_reason_domain_and_provider(tmp_path: Path, window: 
 
 def test_segments_of_a_release_without_providers_are_read(tmp_path: Path) -> None:
     so_far = PartialVerdicts(len(LIST))
-    so_far.take([segment(tmp_path, 1, without="provider"), segment(tmp_path, 3)])
+    so_far.add_segments([segment(tmp_path, 1, without="provider"), segment(tmp_path, 3)])
     told, _ = count_up(addresses_file(tmp_path), so_far)
     assert (told.rows, [mix.name for mix in told.providers]) == (8, ["mx.test"])
 

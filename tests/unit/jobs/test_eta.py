@@ -10,11 +10,11 @@ from mailsift.jobs.eta import (
     MIXED_LINE,
     TRIAGE_LINE,
     Batch,
-    InLine,
     JobLoad,
     ProviderBacklog,
+    QueuedAhead,
     SourceRate,
-    in_line,
+    addresses_ahead,
     time_left,
 )
 
@@ -23,7 +23,7 @@ HELD = SourceRate(2.0, math.inf, held=True)
 
 
 def queue(
-    addresses: float, *sources: SourceRate, key: str = "google", others: tuple[InLine, ...] = ()
+    addresses: float, *sources: SourceRate, key: str = "google", others: tuple[QueuedAhead, ...] = ()
 ) -> ProviderBacklog:
     return ProviderBacklog(key, sources or TWO_A_SECOND, (Batch(addresses),), others)
 
@@ -59,16 +59,16 @@ def test_a_source_that_opens_later_helps_from_then_on() -> None:
 
 
 def test_two_jobs_in_line_take_turns() -> None:
-    assert in_line(100, [InLine(1_000)]) == 100
-    assert in_line(100, [InLine(30)]) == 30
-    assert seconds(queue(100, others=(InLine(1_000),))) == 100.0
-    left = time_left(JobLoad((queue(100, others=(InLine(30),)),)))
+    assert addresses_ahead(100, [QueuedAhead(1_000)]) == 100
+    assert addresses_ahead(100, [QueuedAhead(30)]) == 30
+    assert seconds(queue(100, others=(QueuedAhead(1_000),))) == 100.0
+    left = time_left(JobLoad((queue(100, others=(QueuedAhead(30),)),)))
     assert left.seconds == 65.0
     assert left.reason == "google: 100 addresses at 2/s, 1 other job in line"
 
 
 def test_a_small_job_never_waits_behind_ours() -> None:
-    assert in_line(100, [InLine(1_000, first=True)]) == 1_000
+    assert addresses_ahead(100, [QueuedAhead(1_000, first=True)]) == 1_000
 
 
 def test_a_held_provider_has_no_end_and_says_why() -> None:
@@ -115,7 +115,7 @@ def test_many_small_providers_go_at_the_measured_rate() -> None:
 
 def test_a_burst_that_nobody_used_is_for_nothing() -> None:
     assert seconds(queue(100, SourceRate(2.0, burst=50))) == 25.0
-    assert seconds(queue(100, SourceRate(2.0, burst=50), others=(InLine(60),))) == 55.0
+    assert seconds(queue(100, SourceRate(2.0, burst=50), others=(QueuedAhead(60),))) == 55.0
 
 
 def test_what_every_turn_loses_counts() -> None:

@@ -10,7 +10,7 @@ from mailsift.jobs.engine.heartbeat import Heartbeat, process_name, resident_byt
 
 async def test_a_loop_that_is_kept_busy_is_seen_to_be_late() -> None:
     heartbeat = Heartbeat(owner="me", slots=1, every=0.6)
-    resting = asyncio.create_task(heartbeat.rest())
+    resting = asyncio.create_task(heartbeat.wait_until_due())
     await asyncio.sleep(0.05)
     time.sleep(0.5)  # noqa: ASYNC251 - what must not happen on a loop
     await resting

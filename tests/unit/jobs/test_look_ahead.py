@@ -29,10 +29,10 @@ async def test_each_new_domain_is_looked_up_once_and_the_end_of_the_folder_ends_
 
     looking = asyncio.create_task(look_ahead(folder, look_up))
     ahead = DomainsAhead(folder)
-    ahead.take(
+    ahead.add(
         parsed("ann@one.example", "bob@Two.example", "cy@one.example", "no address", "", "@three.example")
     )
-    ahead.take(parsed("dan@two.example", "x@münchen.example", "eve@four.example"))
+    ahead.add(parsed("dan@two.example", "x@münchen.example", "eve@four.example"))
     await asyncio.wait_for(both.wait(), 10)
     for path in folder.iterdir():
         path.unlink()
@@ -44,6 +44,6 @@ async def test_each_new_domain_is_looked_up_once_and_the_end_of_the_folder_ends_
 def test_a_batch_without_a_new_domain_leaves_a_file_that_says_so(tmp_path: Path) -> None:
     ahead = DomainsAhead(tmp_path)
     for cell in ("no address", "ann@one.example", "bob@one.example"):
-        ahead.take(parsed(cell))
+        ahead.add(parsed(cell))
     files = {path.name: path.read_text() for path in tmp_path.iterdir()}
     assert files == {"domains-0": "", "domains-1": "one.example", "domains-2": ""}

@@ -17,7 +17,7 @@ from mailsift.jobs.results.export import ExportFormat, export
 from mailsift.jobs.results.join import join_results
 from mailsift.jobs.results.pages import (
     BEGINNING,
-    Files,
+    ResultFiles,
     RowFilter,
     SortBy,
     WholeRow,
@@ -86,32 +86,32 @@ def segment(folder: Path, *numbers: int) -> Path:
     return path
 
 
-def running(folder: Path) -> Files:
+def running(folder: Path) -> ResultFiles:
     segments = [segment(folder, *JUDGED[:1]), segment(folder, *JUDGED[1:])]
     so_far = PartialVerdicts(len(KNOWN))
-    so_far.take(segments)
-    return Files(rows_file(folder), addresses_file(folder), 1, segments=segments, so_far=so_far)
+    so_far.add_segments(segments)
+    return ResultFiles(rows_file(folder), addresses_file(folder), 1, segments=segments, so_far=so_far)
 
 
-def complete(folder: Path) -> Files:
+def complete(folder: Path) -> ResultFiles:
     segments = [segment(folder, 3, 1), segment(folder, 0, 2, 4)]
     rows, addresses, results = rows_file(folder), addresses_file(folder), folder / "results.parquet"
     join_results(rows, segments, results, evidence=True)
     so_far = PartialVerdicts(len(KNOWN))
-    so_far.take(segments)
+    so_far.add_segments(segments)
     domains = folder / "domains.parquet"
     count_up(addresses, so_far)[1].write_parquet(domains)
-    return Files(rows, addresses, 1, results=results, domains=domains)
+    return ResultFiles(rows, addresses, 1, results=results, domains=domains)
 
 
 @pytest.fixture(params=["running", "complete"], scope="module")
-def files(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Files:
+def files(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> ResultFiles:
     folder = tmp_path_factory.mktemp("files")
     whole = running(folder) if request.param == "running" else complete(folder)
     return replace(whole, window=5, gap=2)
 
 
-def matching(files: Files, wanted: RowFilter) -> list[int]:
+def matching(files: ResultFiles, wanted: RowFilter) -> list[int]:
     """Find the rows the slow way."""
     judged = JUDGED if files.results is None else range(len(KNOWN))
     found = []
@@ -145,7 +145,7 @@ WANTED = [
 """None, each alone, every pair, and all together."""
 
 
-def test_every_filter_finds_what_a_slow_look_at_each_row_finds(files: Files) -> None:
+def test_every_filter_finds_what_a_slow_look_at_each_row_finds(files: ResultFiles) -> None:
     for wanted in WANTED:
         page = read_page(files, wanted, after=-1, limit=100)
         assert [row.row for row in page.rows] == matching(files, wanted), wanted
@@ -158,7 +158,7 @@ def test_every_filter_finds_what_a_slow_look_at_each_row_finds(files: Files) -> 
 
 
 @pytest.mark.parametrize("limit", [1, 2, 5, 50])
-def test_pages_forward_and_backward_show_every_row_once(files: Files, limit: int) -> None:
+def test_pages_forward_and_backward_show_every_row_once(files: ResultFiles, limit: int) -> None:
     wanted = RowFilter(statuses=frozenset({Status.VALID, Status.RISKY}))
     expected = matching(files, wanted)
     pages = [read_page(files, wanted, after=-1, limit=limit)]
@@ -173,7 +173,7 @@ def test_pages_forward_and_backward_show_every_row_once(files: Files, limit: int
     assert pages[0].previous is None
 
 
-def test_a_page_may_begin_anywhere(files: Files) -> None:
+def test_a_page_may_begin_anywhere(files: ResultFiles) -> None:
     page = read_page(files, RowFilter(), after=6, limit=2)
     expected = matching(files, RowFilter())
     assert [row.row for row in page.rows] == [row for row in expected if row > 6][:2]
@@ -183,7 +183,9 @@ def test_a_page_may_begin_anywhere(files: Files) -> None:
 
 
 @pytest.mark.parametrize("sort", list(SortBy))
-def test_pages_in_another_order_lead_forward_and_back_with_their_columns(files: Files, sort: SortBy) -> None:
+def test_pages_in_another_order_lead_forward_and_back_with_their_columns(
+    files: ResultFiles, sort: SortBy
+) -> None:
     whole = read_page(files, RowFilter(), after=BEGINNING, limit=100, sort=sort, columns=None)
     assert (whole.names, whole.columns) == (("<b>",), ("<b>",))
     assert {len(row.cells) for row in whole.rows} == {1}
@@ -201,7 +203,7 @@ def test_pages_in_another_order_lead_forward_and_back_with_their_columns(files: 
         assert page.previous == (order[begin - 3] if begin > 2 else BEGINNING)
 
 
-def test_a_whole_row_has_every_cell_as_text_and_its_evidence(files: Files) -> None:
+def test_a_whole_row_has_every_cell_as_text_and_its_evidence(files: ResultFiles) -> None:
     row = read_row(files, 1)
     assert isinstance(row, WholeRow)
     assert row.cells == (("<b>", '{"k":1}'), ("email", "ann@a.test"), ("<b>", ""))
@@ -215,7 +217,7 @@ def test_a_whole_row_has_every_cell_as_text_and_its_evidence(files: Files) -> No
 
 @pytest.mark.parametrize("build", [running, complete])
 def test_a_repaired_row_says_so_while_the_job_runs_and_after(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, build: Callable[[Path], Files]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, build: Callable[[Path], ResultFiles]
 ) -> None:
     path = rows_file(tmp_path)
     marked = pl.read_parquet(path).with_columns(pl.Series("repaired", ROWS) == 0)
@@ -236,7 +238,7 @@ def test_results_of_an_older_release_do_not_say_what_was_judged(tmp_path: Path) 
     names = {"mailsift.names": pl.read_parquet_metadata(kept.results)["mailsift.names"]}
     older = tmp_path / "older.parquet"
     pl.read_parquet(kept.results).drop("mailsift_address").write_parquet(older, metadata=names)
-    files = Files(kept.rows, kept.addresses, kept.column, results=older)
+    files = ResultFiles(kept.rows, kept.addresses, kept.column, results=older)
     row = read_row(files, 1)
     assert row is not None
     assert (row.address, row.judged, row.verdict["score"]) == ("ann@a.test", "", 0)
@@ -245,7 +247,7 @@ def test_results_of_an_older_release_do_not_say_what_was_judged(tmp_path: Path) 
 
 def test_without_a_table_of_domains_no_row_has_a_provider(tmp_path: Path) -> None:
     kept = complete(tmp_path)
-    files = Files(kept.rows, kept.addresses, kept.column, results=kept.results)
+    files = ResultFiles(kept.rows, kept.addresses, kept.column, results=kept.results)
     assert read_page(files, RowFilter(provider="google"), after=-1, limit=9).matches == 0
 
 
@@ -255,7 +257,7 @@ def sort_key(row: WholeRow, sort: SortBy) -> Any:
 
 
 @pytest.mark.parametrize("sort", list(SortBy))
-def test_whole_pages_are_in_order_and_hold_every_match_once(files: Files, sort: SortBy) -> None:
+def test_whole_pages_are_in_order_and_hold_every_match_once(files: ResultFiles, sort: SortBy) -> None:
     wanted = RowFilter(statuses=frozenset({Status.VALID, Status.RISKY}))
     found: list[WholeRow] = []
     after: int | None = BEGINNING
@@ -277,7 +279,7 @@ def test_whole_pages_are_in_order_and_hold_every_match_once(files: Files, sort: 
             assert sort_key(one, sort) != sort_key(other, sort) or one.row < other.row
 
 
-def test_a_row_that_does_not_match_begins_no_page(files: Files) -> None:
+def test_a_row_that_does_not_match_begins_no_page(files: ResultFiles) -> None:
     wanted = RowFilter(statuses=frozenset({Status.VALID}))
     (row, *_) = set(range(len(ROWS))) - set(matching(files, wanted))
     assert read_whole_page(files, wanted, after=row, limit=2, sort=SortBy.ROW) is None
@@ -295,7 +297,9 @@ def test_a_row_that_does_not_match_begins_no_page(files: Files) -> None:
         RowFilter(provider="nobody"),
     ],
 )
-def test_a_file_holds_the_rows_that_a_page_shows(files: Files, tmp_path: Path, wanted: RowFilter) -> None:
+def test_a_file_holds_the_rows_that_a_page_shows(
+    files: ResultFiles, tmp_path: Path, wanted: RowFilter
+) -> None:
     if files.results is not None:
         found = Selection(files.results, frozenset(), matching_rows(files, wanted))
     else:
@@ -305,7 +309,7 @@ def test_a_file_holds_the_rows_that_a_page_shows(files: Files, tmp_path: Path, w
     cells = [KNOWN[ROWS[number]][0] for number in matching(files, wanted)]
     for kind in ExportFormat:
         out = tmp_path / f"file.{kind.value}"
-        assert export(found.results, out, format=kind, places=found.places) == len(cells)
+        assert export(found.results, out, format=kind, row_numbers=found.row_numbers) == len(cells)
         if kind is ExportFormat.PARQUET:
             assert pl.read_parquet(out)["email"].to_list() == cells
         if kind is ExportFormat.JSONL and cells:

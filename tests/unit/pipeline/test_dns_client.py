@@ -260,7 +260,7 @@ async def test_source_ports_are_many_and_are_renewed(monkeypatch: pytest.MonkeyP
             await ask(client, f"d{i}.test")
         assert len(stub.peers) >= 15
         async with asyncio.timeout(5):
-            while client.nameservers[0].worn:  # what is worn is closed, while there is something to do
+            while client.nameservers[0].retired:  # what is worn is closed, while there is something to do
                 await ask(client, "last.test")
 
 

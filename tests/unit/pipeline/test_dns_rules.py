@@ -9,15 +9,15 @@ import pytest
 from mailsift.pipeline.dns.rules import (
     DnsAnswer,
     DnsOutcome,
-    DomainRuling,
+    DomainResolution,
     HostAddresses,
+    interpret_addresses,
+    interpret_exchangers,
+    interpret_implicit_mx,
+    interpret_mx,
+    interpret_name,
     is_host_name,
     is_null_mx,
-    rule_on_addresses,
-    rule_on_hosts,
-    rule_on_implicit,
-    rule_on_mx,
-    rule_out,
 )
 from mailsift.pipeline.facts import DomainState, MxHost
 from mailsift.pipeline.guard import AddressGuard
@@ -62,11 +62,11 @@ def a(*addresses: str, ttl: float = 60) -> DnsAnswer:
     ],
 )
 def test_an_mx_answer_that_decides_alone(answer: DnsAnswer, state: DomainState) -> None:
-    ruling = rule_on_mx(answer)
-    assert isinstance(ruling, DomainRuling)
-    assert ruling.state is state
-    assert ruling.detail
-    assert not ruling.hosts
+    resolution = interpret_mx(answer)
+    assert isinstance(resolution, DomainResolution)
+    assert resolution.state is state
+    assert resolution.detail
+    assert not resolution.hosts
 
 
 def test_only_exchangers_that_are_all_the_root_decline_mail() -> None:
@@ -77,23 +77,23 @@ def test_only_exchangers_that_are_all_the_root_decline_mail() -> None:
 
 
 def test_no_mx_leaves_the_decision_to_the_domains_own_address() -> None:
-    assert rule_on_mx(NO_DATA) == ()
+    assert interpret_mx(NO_DATA) == ()
 
 
 def test_exchangers_are_tried_by_preference_and_ties_keep_the_servers_order() -> None:
     answer = mx((20, "c.test"), (10, "b.test"), (20, "a.test"), (5, "z.test"))
-    assert rule_on_mx(answer) == ((5, "z.test"), (10, "b.test"), (20, "c.test"), (20, "a.test"))
+    assert interpret_mx(answer) == ((5, "z.test"), (10, "b.test"), (20, "c.test"), (20, "a.test"))
 
 
 def test_bad_names_the_root_and_repetitions_are_dropped_beside_good_ones() -> None:
     answer = mx((0, ""), (1, "10.0.0.1"), (2, "MX.test"), (3, "mx.test"), (4, "a b.test"), (5, "_mx-1.test"))
-    assert rule_on_mx(answer) == ((2, "mx.test"), (5, "_mx-1.test"))
+    assert interpret_mx(answer) == ((2, "mx.test"), (5, "_mx-1.test"))
 
 
 def test_of_a_thousand_exchangers_the_ten_best_are_used() -> None:
     records = [(i, f"mx{i}.test") for i in range(1000)]
     random.Random(7).shuffle(records)
-    assert rule_on_mx(mx(*records)) == tuple((i, f"mx{i}.test") for i in range(10))
+    assert interpret_mx(mx(*records)) == tuple((i, f"mx{i}.test") for i in range(10))
 
 
 CHOSEN = ((10, "a.test"), (20, "b.test"))
@@ -118,23 +118,23 @@ def test_the_addresses_of_the_exchangers_decide(
     first: HostAddresses, second: HostAddresses, state: DomainState
 ) -> None:
     for pair in ((first, second), (second, first)):
-        ruling = rule_on_hosts(CHOSEN, 600, dict(zip(("a.test", "b.test"), pair, strict=True)))
-        assert ruling.state is state
-        assert bool(ruling.hosts) == (state is DomainState.ROUTED)
+        resolution = interpret_exchangers(CHOSEN, 600, dict(zip(("a.test", "b.test"), pair, strict=True)))
+        assert resolution.state is state
+        assert bool(resolution.hosts) == (state is DomainState.ROUTED)
 
 
 def test_a_route_holds_the_reachable_hosts_by_preference_and_the_shortest_ttl() -> None:
     long = HostAddresses(DnsOutcome.FOUND, ("1.1.1.1", "2606:4700::1"), ttl=9000)
-    ruling = rule_on_hosts(CHOSEN, 600, {"a.test": PUBLIC, "b.test": long})
-    assert ruling.hosts == (
+    resolution = interpret_exchangers(CHOSEN, 600, {"a.test": PUBLIC, "b.test": long})
+    assert resolution.hosts == (
         MxHost("a.test", 10, ("8.8.8.8",)),
         MxHost("b.test", 20, ("1.1.1.1", "2606:4700::1")),
     )
-    assert ruling.ttl == 500
+    assert resolution.ttl == 500
 
 
 def test_a_route_with_a_hole_is_believed_as_briefly_as_possible() -> None:
-    assert rule_on_hosts(CHOSEN, 600, {"a.test": PUBLIC, "b.test": BROKEN}).ttl == 0
+    assert interpret_exchangers(CHOSEN, 600, {"a.test": PUBLIC, "b.test": BROKEN}).ttl == 0
 
 
 @pytest.mark.parametrize(
@@ -147,10 +147,10 @@ def test_a_route_with_a_hole_is_believed_as_briefly_as_possible() -> None:
     ],
 )
 def test_the_domains_own_address_is_the_route_without_mx(found: HostAddresses, state: DomainState) -> None:
-    ruling = rule_on_implicit("a.test", found)
-    assert ruling.state is state
-    assert ruling.implicit == (state is DomainState.ROUTED)
-    assert ruling.hosts == ((MxHost("a.test", 0, ("8.8.8.8",)),) if ruling.implicit else ())
+    resolution = interpret_implicit_mx("a.test", found)
+    assert resolution.state is state
+    assert resolution.implicit == (state is DomainState.ROUTED)
+    assert resolution.hosts == ((MxHost("a.test", 0, ("8.8.8.8",)),) if resolution.implicit else ())
 
 
 def test_an_address_that_every_name_there_gets_is_no_route() -> None:
@@ -162,7 +162,7 @@ def test_an_address_that_every_name_there_gets_is_no_route() -> None:
         (PUBLIC, ABSENT, DomainState.ROUTED),
         (ABSENT, PUBLIC, DomainState.NO_MAIL_SERVER),
     ):
-        assert rule_on_implicit("a.test", found, wildcard.public).state is state
+        assert interpret_implicit_mx("a.test", found, wildcard.public).state is state
 
 
 @pytest.mark.parametrize(
@@ -192,8 +192,8 @@ def test_ipv4_alone_is_enough_and_ipv6_is_asked_when_it_is_not(
     ipv4: DnsAnswer, ipv6: DnsAnswer | None, outcome: DnsOutcome, public: tuple[str, ...]
 ) -> None:
     if ipv6 is not None:
-        assert rule_on_addresses(ipv4, None, GUARD) is None
-    addresses = rule_on_addresses(ipv4, ipv6, GUARD)
+        assert interpret_addresses(ipv4, None, GUARD) is None
+    addresses = interpret_addresses(ipv4, ipv6, GUARD)
     assert addresses is not None
     assert (addresses.outcome, addresses.public) == (outcome, public)
 
@@ -217,9 +217,9 @@ def test_ipv4_alone_is_enough_and_ipv6_is_asked_when_it_is_not(
 def test_a_name_that_cannot_be_asked_for_is_not_found_only_when_it_cannot_exist(
     domain: str, state: DomainState
 ) -> None:
-    ruling = rule_out(domain)
-    assert ruling is not None
-    assert ruling.state is state
+    resolution = interpret_name(domain)
+    assert resolution is not None
+    assert resolution.state is state
 
 
 @pytest.mark.parametrize(
@@ -227,7 +227,7 @@ def test_a_name_that_cannot_be_asked_for_is_not_found_only_when_it_cannot_exist(
 )
 def test_host_names_are_left_to_dns(domain: str) -> None:
     assert is_host_name(domain)
-    assert rule_out(domain) is None
+    assert interpret_name(domain) is None
 
 
 def test_a_host_name_has_253_letters_at_most() -> None:

@@ -184,7 +184,7 @@ async def test_no_more_than_the_limit_of_names_below_one_domain_is_in_flight() -
     flood = [f"{i:x}.victim.test" for i in range(80)]
     async with serving({}, slowly) as stub, domain_facts(stub, config=DnsConfig(names_a_zone=5)) as facts:
         found = await facts.lookup(flood)
-        assert facts.under_way == 0  # nothing is kept about a flood that is over
+        assert facts.in_flight == 0  # nothing is kept about a flood that is over
     assert {fact.state for fact in found.values()} == {DomainState.NOT_FOUND}
     assert stub.peak <= 5 + 1  # and the domain itself
     assert len(stub.asked) == 2 * 80 + 1  # for each name MX, and A to confirm

@@ -9,7 +9,7 @@ from ipaddress import ip_address
 import pytest
 
 from mailsift.pipeline.dns.rules import DnsAnswer, DnsOutcome
-from mailsift.pipeline.listings import ListingState, listing_name, look, may_be_listed, read_listing
+from mailsift.pipeline.listings import ListingState, check_listing, listing_name, may_be_listed, read_listing
 
 ZONE = "bl.example"
 US = "203.0.113.7"
@@ -47,14 +47,14 @@ def zone(entries: Mapping[str, str], *, otherwise: DnsAnswer = NOT_THERE) -> obj
 def test_what_a_zone_is_believed(
     entries: Mapping[str, str], otherwise: DnsAnswer, seen: ListingState
 ) -> None:
-    assert asyncio.run(look(US, ZONE, zone(entries, otherwise=otherwise))) is seen  # type: ignore[arg-type]
+    assert asyncio.run(check_listing(US, ZONE, zone(entries, otherwise=otherwise))) is seen  # type: ignore[arg-type]
 
 
 def test_addresses_are_asked_for_in_reverse() -> None:
     assert listing_name(ip_address(US), ZONE) == "7.113.0.203.bl.example"
     assert listing_name(ip_address("2001:db8::1"), ZONE) == "1" + ".0" * 23 + ".8.b.d.0.1.0.0.2.bl.example"
     entries = {V6_TEST: "127.0.0.2", "1" + ".0" * 23 + ".8.b.d.0.1.0.0.2": "127.0.0.3"}
-    assert asyncio.run(look("2001:db8::1", ZONE, zone(entries))) is ListingState.LISTED  # type: ignore[arg-type]
+    assert asyncio.run(check_listing("2001:db8::1", ZONE, zone(entries))) is ListingState.LISTED  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from structlog.testing import capture_logs
 from mailsift.pipeline.dns.domains import DnsConfig
 from mailsift.pipeline.facts import Known
 from mailsift.pipeline.guard import AddressGuard
-from mailsift.pipeline.probe.path import PathWatch
+from mailsift.pipeline.probe.interception import InterceptionDetector
 from mailsift.pipeline.probe.port25 import Port25Probe, Port25Status
 from mailsift.pipeline.providers import Providers
 from mailsift.pipeline.smtp.config import parse_source
@@ -133,7 +133,7 @@ async def scene(
             names=names,
             sources=[parse_source("", helo_name="probe.test")],
             port=port,
-            path=PathWatch(Providers()),
+            interception=InterceptionDetector(Providers()),
         )
         yield Scene(port25_probe, doors, [mailer])
         assert not doors.open

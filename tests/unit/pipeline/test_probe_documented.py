@@ -23,7 +23,7 @@ from mailsift.pipeline.probe.collector import (
     ResultCollector,
     next_step,
 )
-from mailsift.pipeline.probe.path import PathWatch
+from mailsift.pipeline.probe.interception import InterceptionDetector
 from mailsift.pipeline.probe.queue import (
     CatchAllState,
     LearnedLimits,
@@ -33,7 +33,7 @@ from mailsift.pipeline.probe.queue import (
     RouteQueue,
     SessionPlan,
 )
-from mailsift.pipeline.probe.reading import CATCH_ALL, NOT_WORTH_ASKING, OwnRule, ReplyReader, read_session
+from mailsift.pipeline.probe.reading import CATCH_ALL, NOT_WORTH_ASKING, ProberRule, ReplyReader, read_session
 from mailsift.pipeline.providers import Provider, Providers
 from mailsift.pipeline.replies.classifier import SmtpReply
 from mailsift.pipeline.replies.table import Stage
@@ -100,7 +100,7 @@ def test_what_follows_a_session_is_what_the_table_says(
     route = RouteQueue(ProviderQueue(Provider("p"), ""), source, [here] if alone else [here, other])
     route.drops = MAX_DROPS - 1 if "for the third time" in condition else 0
     route.seconds_lost = SESSION_S if condition == "the servers have used up the time" else 0.0
-    route.running, route.proven = (1, True) if "other sessions of ours" in condition else (0, False)
+    route.running, route.has_answered = (1, True) if "other sessions of ours" in condition else (0, False)
     final = condition == "the refusal holds for all its servers"
     refusal = SmtpReply(Stage.EHLO, 550, "", "No") if final else SmtpReply(Stage.EHLO, 421, "", "Busy")
     answers = {"ann@a.test": TimedReply(SmtpReply(Stage.RCPT, 250, "2.1.5", "Ok"), 1)}
@@ -113,7 +113,7 @@ def test_what_follows_a_session_is_what_the_table_says(
         refusal=refusal if ending == Ending.REFUSED else None,
         ending=Ending(ending),
         answered=len(answers) if answered == "yes" else 0,
-        repeated=SmtpReply(Stage.RCPT, 550, "5.1.1", "User unknown") if "witness" in condition else None,
+        witness_reply=SmtpReply(Stage.RCPT, 550, "5.1.1", "User unknown") if "witness" in condition else None,
     )
     singly = condition.startswith("it was asked singly")
     plan = SessionPlan(route, here, [DomainRecipients("a.test", "", ("ann@a.test", "bob@a.test"))], singly)
@@ -124,7 +124,11 @@ def test_what_follows_a_session_is_what_the_table_says(
 
 def test_a_route_that_a_refusal_closed_keeps_it_when_its_other_sessions_end() -> None:
     context = ProbeContext(
-        ProbeConfig(helo_name="probe.test"), lambda: 0.0, ReplyReader([]), None, PathWatch(Providers())
+        ProbeConfig(helo_name="probe.test"),
+        lambda: 0.0,
+        ReplyReader([]),
+        None,
+        InterceptionDetector(Providers()),
     )
     catch_alls = CatchAllState(lambda: "token")
     queue = ProbeQueue(catch_alls, LearnedLimits())
@@ -186,7 +190,7 @@ def test_what_every_answer_leads_to() -> None:
 
 
 def test_the_facts_without_a_reply_and_the_outcomes() -> None:
-    assert [rule for rule, *_ in table("rule")] == list(OwnRule)
+    assert [rule for rule, *_ in table("rule")] == list(ProberRule)
     assert {Answer(answer) for _, answer, _ in table("rule")} <= NO_REPLY | {Answer.REFUSED_US}
     assert [outcome for outcome, *_ in table("outcome")] == list(SessionOutcome)
 

@@ -27,7 +27,7 @@ from mailsift.pipeline.probe.queue import (
     peers_of,
     random_local,
 )
-from mailsift.pipeline.probe.reading import ReplyReader, blanket_of
+from mailsift.pipeline.probe.reading import ReplyReader, blanket_refusal
 from mailsift.pipeline.providers import Provider
 from mailsift.pipeline.replies.classifier import SmtpReply
 from mailsift.pipeline.replies.table import Stage
@@ -240,7 +240,7 @@ def test_replies_about_the_size_of_a_session_are_told_from_others(reply: SmtpRep
 def test_a_blanket_refusal_reads_the_same_for_everybody(reply: SmtpReply, blanket: bool) -> None:
     reader = ReplyReader(["192.0.2.1"])
     texts = {
-        blanket_of(reader.read(rcpt(reply.code, reply.enhanced, text), who), who)
+        blanket_refusal(reader.read(rcpt(reply.code, reply.enhanced, text), who), who)
         for who in ("Ann@a.test", "random4711@a.test")
         for text in [f"{reply.text} [id{len(who)}]".replace("{address}", who.upper())]
     }

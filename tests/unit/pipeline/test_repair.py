@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from mailsift.pipeline.lists import Lists
 from mailsift.pipeline.syntax.address import parse_cell
-from mailsift.pipeline.syntax.repair import MOST_OFFERS, meant_addresses
+from mailsift.pipeline.syntax.repair import MOST_OFFERS, repair_candidates
 
 LISTS = Lists.load()
 
@@ -26,7 +26,7 @@ def _cases(name: str) -> list[tuple[str, tuple[str, ...]]]:
 def _offered(cell: str) -> tuple[str, ...]:
     """What a cell is taken for, or what is offered in its place; in lower case."""
     parsed = parse_cell(cell)
-    offers = LISTS.meant(parsed.address) if parsed.rule else (parsed.address,)
+    offers = LISTS.repair_candidates(parsed.address) if parsed.rule else (parsed.address,)
     return tuple(offer.lower() for offer in offers)
 
 
@@ -61,7 +61,7 @@ _PIECES = st.sampled_from(
 
 @given(st.one_of(st.text(max_size=60), st.lists(_PIECES, max_size=14).map("".join)))
 def test_whatever_is_offered_is_an_address(cell: str) -> None:
-    offers = LISTS.meant(cell)
+    offers = LISTS.repair_candidates(cell)
     assert len(offers) <= MOST_OFFERS
     assert [offer for offer in offers if parse_cell(offer).rule] == []
 
@@ -71,6 +71,6 @@ def test_whatever_is_offered_is_an_address(cell: str) -> None:
 )
 def test_a_hostile_cell_costs_little(hostile: str) -> None:
     started = time.process_time()
-    meant_addresses(hostile * (100_000 // len(hostile)), domain_of=str)
-    meant_addresses(hostile * (1_000 // len(hostile)), domain_of=str)
+    repair_candidates(hostile * (100_000 // len(hostile)), domain_of=str)
+    repair_candidates(hostile * (1_000 // len(hostile)), domain_of=str)
     assert time.process_time() - started < 0.5

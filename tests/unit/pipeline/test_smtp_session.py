@@ -142,7 +142,7 @@ async def test_a_recipient_is_kept_back_for_the_witness_and_domains_beyond_the_a
         "ann@1.test",
         "random@2.test",
     ]
-    assert log.repeated is not None
+    assert log.witness_reply is not None
 
 
 async def test_a_witness_is_asked_once_more_at_the_end_and_its_first_answer_stands() -> None:
@@ -156,8 +156,8 @@ async def test_a_witness_is_asked_once_more_at_the_end_and_its_first_answer_stan
     async with mailing(mailer) as port:
         log = await talk(port, DomainRecipients("a.test", "", (ANN, BOB)), pick_witness=lambda _: ANN)
     assert codes(log) == {ANN: 250, BOB: 250}
-    assert log.repeated is not None
-    assert (log.witness, log.repeated.code) == (ANN, 550)
+    assert log.witness_reply is not None
+    assert (log.witness, log.witness_reply.code) == (ANN, 550)
     assert mailer.verbs == [["EHLO", "MAIL", "RCPT", "RCPT", "RSET", "MAIL", "RCPT", "QUIT"]]
 
 

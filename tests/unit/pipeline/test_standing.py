@@ -17,30 +17,30 @@ from mailsift.pipeline.standing import (
     MEND_SECONDS,
     REFUSAL_KINDS,
     SILENCE_SECONDS,
-    Heard,
+    LedgerCounts,
     LedgerKind,
     Standing,
-    after,
-    paced,
-    rested,
+    decay_after_silence,
+    provider_at_step,
+    update_standing,
 )
 
 NOW = 1_800_000_000.0
 GOOGLE = Providers().row("google")
 
 
-def clean(count: int) -> Heard:
-    return Heard({LedgerKind.PROBES: count})
+def clean(count: int) -> LedgerCounts:
+    return LedgerCounts({LedgerKind.PROBES: count})
 
 
-def refused(count: int, kind: LedgerKind = LedgerKind.REPUTATION, *, among: int = 0) -> Heard:
-    return Heard({kind: count, LedgerKind.PROBES: among})
+def refused(count: int, kind: LedgerKind = LedgerKind.REPUTATION, *, among: int = 0) -> LedgerCounts:
+    return LedgerCounts({kind: count, LedgerKind.PROBES: among})
 
 
 def test_a_newcomer_begins_at_the_table() -> None:
-    new = after(None, clean(10), NOW)
+    new = update_standing(None, clean(10), NOW)
     assert (new.step, new.clean) == (0, 10)
-    assert paced(GOOGLE, new.step) is GOOGLE
+    assert provider_at_step(GOOGLE, new.step) is GOOGLE
 
 
 @pytest.mark.parametrize(
@@ -52,32 +52,32 @@ def test_a_newcomer_begins_at_the_table() -> None:
     ],
 )
 def test_it_doubles_after_recipients_and_days(probes: int, seconds: float, step: int) -> None:
-    assert after(Standing(stepped_at=NOW, asked_at=NOW), clean(probes), NOW + seconds).step == step
+    assert update_standing(Standing(stepped_at=NOW, asked_at=NOW), clean(probes), NOW + seconds).step == step
 
 
 def test_each_step_takes_twice_as_many() -> None:
     known = Standing(step=2, stepped_at=NOW, asked_at=NOW)
-    assert after(known, clean(4 * GROW_PROBES - 1), NOW + GROW_SECONDS).step == 2
-    assert after(known, clean(4 * GROW_PROBES), NOW + GROW_SECONDS).step == 3
+    assert update_standing(known, clean(4 * GROW_PROBES - 1), NOW + GROW_SECONDS).step == 2
+    assert update_standing(known, clean(4 * GROW_PROBES), NOW + GROW_SECONDS).step == 3
 
 
 def test_a_name_is_never_worth_more_than_the_ceiling() -> None:
     for row in PROVIDERS:
         for step in range(LOWEST_STEP, HIGHEST_STEP + 1):
-            assert paced(row, step).rate <= max(row.rate, row.ceiling)
-            assert paced(row, step).burst >= 1
-    assert paced(GOOGLE, HIGHEST_STEP).rate == GOOGLE.ceiling == 16.0
+            assert provider_at_step(row, step).rate <= max(row.rate, row.ceiling)
+            assert provider_at_step(row, step).burst >= 1
+    assert provider_at_step(GOOGLE, HIGHEST_STEP).rate == GOOGLE.ceiling == 16.0
 
 
 @pytest.mark.parametrize("kind", [LedgerKind.RATE, LedgerKind.REPUTATION])
 def test_refusals_of_us_halve_the_pace_and_begin_anew(kind: LedgerKind) -> None:
     known = Standing(step=2, clean=10, stepped_at=NOW, asked_at=NOW)
-    found = after(known, refused(FEWEST_REFUSED, kind), NOW + 1)
+    found = update_standing(known, refused(FEWEST_REFUSED, kind), NOW + 1)
     assert (found.step, found.clean, found.refused) == (1, 0, 0)
 
 
 @pytest.mark.parametrize(
-    "heard",
+    "counts",
     [
         refused(FEWEST_REFUSED - 1),
         refused(FEWEST_REFUSED, among=1_000),
@@ -85,31 +85,31 @@ def test_refusals_of_us_halve_the_pace_and_begin_anew(kind: LedgerKind) -> None:
         refused(100, LedgerKind.IDENTITY),
     ],
 )
-def test_few_refusals_and_those_for_other_reasons_change_nothing(heard: Heard) -> None:
-    assert after(Standing(step=2, stepped_at=NOW, asked_at=NOW), heard, NOW + 1).step == 2
+def test_few_refusals_and_those_for_other_reasons_change_nothing(counts: LedgerCounts) -> None:
+    assert update_standing(Standing(step=2, stepped_at=NOW, asked_at=NOW), counts, NOW + 1).step == 2
 
 
 def test_it_is_halved_three_times_at_most_and_mends_sooner_than_it_was_earned() -> None:
     known: Standing | None = None
     for _ in range(10):
-        known = after(known, refused(FEWEST_REFUSED), NOW)
+        known = update_standing(known, refused(FEWEST_REFUSED), NOW)
     assert known is not None
     assert known.step == LOWEST_STEP
-    assert paced(GOOGLE, LOWEST_STEP).rate == GOOGLE.rate / 8
-    assert after(known, clean(MEND_PROBES), NOW + MEND_SECONDS).step == LOWEST_STEP + 1
+    assert provider_at_step(GOOGLE, LOWEST_STEP).rate == GOOGLE.rate / 8
+    assert update_standing(known, clean(MEND_PROBES), NOW + MEND_SECONDS).step == LOWEST_STEP + 1
 
 
 @pytest.mark.parametrize(
     ("silent", "step"), [(SILENCE_SECONDS - 1, 3), (SILENCE_SECONDS, 2), (10 * SILENCE_SECONDS, 0)]
 )
 def test_silence_takes_steps_away_down_to_the_table(silent: float, step: int) -> None:
-    assert rested(Standing(step=3, stepped_at=NOW, asked_at=NOW), NOW + silent).step == step
-    assert rested(Standing(step=-2, stepped_at=NOW, asked_at=NOW), NOW + silent).step == -2
+    assert decay_after_silence(Standing(step=3, stepped_at=NOW, asked_at=NOW), NOW + silent).step == step
+    assert decay_after_silence(Standing(step=-2, stepped_at=NOW, asked_at=NOW), NOW + silent).step == -2
 
 
 def test_a_row_without_a_ceiling_is_asked_at_its_rate() -> None:
     row = Provider("own-host.test")
-    assert paced(row, 5) is row
+    assert provider_at_step(row, 5) is row
     assert Providers.load(ramp=False).row("google").ceiling == 0.0
 
 

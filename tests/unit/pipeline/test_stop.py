@@ -6,7 +6,7 @@ import pytest
 
 from mailsift.pipeline.facts import Answer
 from mailsift.pipeline.opt_outs import OptOuts
-from mailsift.pipeline.stop import NO_STOP, AskedCounts, StopRule, ThrottleKey, asked_of
+from mailsift.pipeline.stop import NO_STOP, AskedCounts, StopRule, ThrottleKey, count_asked
 
 HERE = ThrottleKey("google", "192.0.2.1")
 
@@ -28,8 +28,8 @@ def test_it_stops_at_the_share_of_enough(seen: AskedCounts, stops: bool) -> None
 def test_only_what_was_definite_counts() -> None:
     answers = [Answer.ACCEPTED, Answer.NOT_FOUND, Answer.DISABLED, Answer.FULL]
     vague = set(Answer).difference(answers)
-    assert asked_of((HERE, answer) for answer in [*answers, *vague]) == {HERE: AskedCounts(4, 2)}
-    assert asked_of((HERE, answer) for answer in vague) == {}
+    assert count_asked((HERE, answer) for answer in [*answers, *vague]) == {HERE: AskedCounts(4, 2)}
+    assert count_asked((HERE, answer) for answer in vague) == {}
 
 
 @pytest.mark.parametrize(

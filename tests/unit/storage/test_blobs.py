@@ -338,10 +338,10 @@ async def test_a_store_that_goes_is_noticed_before_anybody_needs_it(tmp_path: Pa
     await blobs.put_bytes("a", b"1")
     (tmp_path / "blobs").rename(tmp_path / "away")
     assert blobs.trouble == ""
-    await blobs.look_again()
+    await blobs.recheck()
     assert blobs.trouble == "blob_store_failed"
     (tmp_path / "away").rename(tmp_path / "blobs")
-    await blobs.look_again()
+    await blobs.recheck()
     assert blobs.trouble == ""
 
 

@@ -44,7 +44,7 @@ async def test_a_list_is_looked_at_before_it_starts(api: Api, settings: Settings
         assert "Spring" in page
         assert "4 of 4" in words(page)
         same = await uploaded(client)
-        assert "You validated this very file" in (await client.get(same)).text
+        assert "You validated this same file" in (await client.get(same)).text
         await post(client, f"{same}/discard", page="/")
         assert "Uploaded, not started" not in (await client.get("/")).text
         assert (await client.get(href)).status_code == 404

@@ -76,7 +76,7 @@ async def test_every_page_says_what_to_do_while_there_is_nothing(operator: httpx
         answer = await operator.get(path)
         assert answer.status_code == 200, path
     told = {
-        "/ops/workers": "No worker has been heard of",
+        "/ops/workers": "No worker has reported in",
         "/ops/leases": "Nothing is being worked on",
         "/ops/throttles": "No provider has been asked yet",
         "/ops/ledger": "Nothing has been asked",

@@ -92,7 +92,7 @@ async def test_a_receiver_of_who_signs_needs_a_key(api: Api) -> None:
         assert "@" not in address
         here = "/outcomes/receivers/" + address.rpartition("/")[2]
         changed = await post(client, f"{here}/rotate", key="arn:aws:sns:eu-west-1:1:other")
-        assert "believes this topic" in words(changed.text)
+        assert "trusts this topic" in words(changed.text)
         assert "arn:aws:sns:eu-west-1:1:other" in changed.text
         assert (await post(client, f"{here}/rotate", key="no")).headers["location"] == here
 

@@ -96,7 +96,7 @@ def test_every_stage_is_told_with_its_facts() -> None:
         "The syntax is good.",
         "a.test takes mail.",
         "mx.a.test: accepts the mailbox.",
-        "A mailbox that cannot exist was asked for, too: refused: the domain tells mailboxes apart.",
+        "A mailbox that cannot exist was asked about, too: refused: the domain tells mailboxes apart.",
     ]
     parts = points(evidence)
     assert parts[1] == ScorePart("A role address such as info@ or sales@", -5)
@@ -121,7 +121,7 @@ def test_what_became_of_a_message_is_told_as_that(answer: Answer, told: str) -> 
     verdict, evidence = explained(findings(mailbox=fact), answer=answer.value, sent=True)
     found = facts(verdict, evidence)["Mailbox"]
     assert found["A message you sent"].startswith(told)
-    assert (found["Told by"], "2001-09-09" in found["Happened"]) == ("sendgrid", True)
+    assert (found["Reported by"], "2001-09-09" in found["Happened"]) == ("sendgrid", True)
     days = "90 days" if answer is Answer.ACCEPTED else "7 days"
     assert found["By your policy"].endswith(f" for {days}")
     assert "message that was sent" in points(evidence)[0].why

@@ -57,7 +57,7 @@ def test_waiting_is_one_sentence_a_reason() -> None:
     )
     assert told == [
         "312 addresses wait for greylisting at 2 providers, until 12:03:00 UTC",
-        "1 address waits because the server said later at slow.test, until 12:03:00 UTC",
+        "1 address waits because the server said “later” at slow.test, until 12:03:00 UTC",
         "2,001 addresses wait for slow servers, from 12:04:00 to 12:08:00 UTC",
     ]
     assert waits([]) == []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mailsift.pipeline.probe.path import Greeting, PathWatch, greeting_name
+from mailsift.pipeline.probe.interception import Greeting, InterceptionDetector, greeting_name
 from mailsift.pipeline.providers import Providers
 
 CASES = {
@@ -20,29 +20,29 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize(("heard", "foreign"), CASES.values(), ids=CASES)
-def test_a_name(heard: dict[str, str], *, foreign: bool) -> None:
-    path = PathWatch(Providers())
+@pytest.mark.parametrize(("heard", "intercepted"), CASES.values(), ids=CASES)
+def test_a_name(heard: dict[str, str], *, intercepted: bool) -> None:
+    detector = InterceptionDetector(Providers())
     for n, (provider, name) in enumerate(heard.items()):
-        path.saw("", provider, Greeting(f"192.0.2.{n}", name))
-    assert path.is_foreign("", next(iter(heard.values()))) is foreign
-    assert not path.is_foreign("another source", "fw.corp.test")
+        detector.record_greeting("", provider, Greeting(f"192.0.2.{n}", name))
+    assert detector.is_intercepted("", next(iter(heard.values()))) is intercepted
+    assert not detector.is_intercepted("another source", "fw.corp.test")
 
 
 def test_one_machine_that_is_everybody_in_a_test_network_is_believed() -> None:
-    path = PathWatch(Providers())
+    detector = InterceptionDetector(Providers())
     for provider in ("google", "gmx"):
-        path.saw("", provider, Greeting("127.0.0.1", "stub.test"))
-    assert not path.is_foreign("", "stub.test")
+        detector.record_greeting("", provider, Greeting("127.0.0.1", "stub.test"))
+    assert not detector.is_intercepted("", "stub.test")
 
 
 def test_a_hosters_name_is_looked_at_once_in_five_minutes() -> None:
-    path, hoster = PathWatch(Providers()), {"one.test": "192.0.2.1", "two.test": "192.0.2.2"}
-    assert path.is_suspect("", "mx.hoster.test", hoster, 0.0)
-    path.clear("", "mx.hoster.test", 0.0)
-    assert not path.is_suspect("", "mx.hoster.test", hoster, 299.0)
-    assert path.is_suspect("", "mx.hoster.test", hoster, 300.0)
-    assert not path.is_suspect("", "mx.one.test", {"one.test": "192.0.2.1"}, 0.0)
+    detector, hoster = InterceptionDetector(Providers()), {"one.test": "192.0.2.1", "two.test": "192.0.2.2"}
+    assert detector.is_suspect("", "mx.hoster.test", hoster, 0.0)
+    detector.record_clear("", "mx.hoster.test", 0.0)
+    assert not detector.is_suspect("", "mx.hoster.test", hoster, 299.0)
+    assert detector.is_suspect("", "mx.hoster.test", hoster, 300.0)
+    assert not detector.is_suspect("", "mx.one.test", {"one.test": "192.0.2.1"}, 0.0)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
-from mailsift.storage.redis.connection import ClientError, Lifeline, connect
+from mailsift.storage.redis.connection import ClientError, RedisCircuitBreaker, connect
 from tests.support.servers import RedisServer
 
 
@@ -23,11 +23,11 @@ async def redis(redis_server: RedisServer) -> AsyncIterator[Redis]:
     "script", ["error('x')", "this is no Lua", "return redis.call('LPUSH', KEYS[1], 'x')", "return nil + 1"]
 )
 async def test_a_script_that_is_wrong_is_no_outage(redis: Redis, script: str) -> None:
-    lifeline = Lifeline("A test")
+    breaker = RedisCircuitBreaker("A test")
     await redis.set("ms:test", "no list")
     with pytest.raises(ClientError):
-        await lifeline.call(lambda: redis.register_script(script)(keys=["ms:test"]))
-    assert await lifeline.call(redis.ping)
+        await breaker.call(lambda: redis.register_script(script)(keys=["ms:test"]))
+    assert await breaker.call(redis.ping)
 
 
 @pytest.mark.parametrize("setting", [("maxmemory", "1"), ("min-replicas-to-write", "1")])
@@ -36,12 +36,12 @@ async def test_a_server_that_cannot_write_is_an_outage_for_scripts_too(
 ) -> None:
     await redis.config_set(*setting)
     script = redis.register_script("return redis.call('SET', KEYS[1], 'x')")
-    assert await Lifeline("A test").call(lambda: script(keys=["ms:test"])) is None
+    assert await RedisCircuitBreaker("A test").call(lambda: script(keys=["ms:test"])) is None
 
 
 async def test_a_server_that_is_gone_is_an_outage(redis: Redis, redis_server: RedisServer) -> None:
     redis_server.kill()
-    assert await Lifeline("A test").call(redis.ping) is None
+    assert await RedisCircuitBreaker("A test").call(redis.ping) is None
 
 
 @pytest.mark.parametrize("text", ["MISCONF Errors writing to disk", "BUSY a script is running"])
@@ -49,4 +49,4 @@ async def test_a_refusal_without_a_class_of_its_own_is_an_outage(text: str) -> N
     async def refused() -> bool:
         raise ResponseError(text)
 
-    assert await Lifeline("A test").call(refused) is None
+    assert await RedisCircuitBreaker("A test").call(refused) is None

@@ -16,8 +16,8 @@ _UNRELATED_IF_NAMELESS: Final = 3
 
 _HOST_NAME: Final = re.compile(r"[a-z0-9-]+(?:\.[a-z0-9-]+)*\.[a-z][a-z0-9-]+")
 
-_CLEAR_SECONDS: Final = 300.0
-"""So long nobody looks again at the way because of a name that turned out to be a hoster's."""
+_CLEARED_SECONDS: Final = 300.0
+"""For so long the way is not checked again because of a name that turned out to be a hoster's."""
 
 
 class Greeting(NamedTuple):
@@ -40,7 +40,7 @@ def greeting_name(banner: str) -> str:
     return word if code == "220" or _HOST_NAME.fullmatch(word) else ""
 
 
-class PathWatch:
+class InterceptionDetector:
     """What servers of well-known providers called themselves, by the source they were asked from.
 
     Unrelated providers share no machine: where they greet by one name from different addresses, it was
@@ -53,36 +53,40 @@ class PathWatch:
 
     def __init__(self, providers: Providers) -> None:
         self._providers = providers
-        self._heard: defaultdict[str, dict[str, Greeting]] = defaultdict(dict)
-        self._cleared: dict[tuple[str, str], float] = {}
-        self._shared: dict[str, set[str]] = {}  # by source, as long as nothing else is heard there
-        self._family = lru_cache(maxsize=4096)(self._find_family)
+        self._greetings: defaultdict[str, dict[str, Greeting]] = defaultdict(dict)
+        self._cleared_at: dict[tuple[str, str], float] = {}
+        self._shared_names: dict[str, set[str]] = {}  # by source, as long as no other name greets there
+        self._operator = lru_cache(maxsize=4096)(self._find_operator)
 
-    def is_telling(self, provider: str) -> bool:
+    def is_well_known(self, provider: str) -> bool:
         """Tell whether it is well known who the provider is."""
         return self._providers.knows(provider)
 
-    def saw(self, source: str, provider: str, greeting: Greeting) -> None:
-        """Remember a greeting; that of a provider outside the table says nothing."""
-        if not greeting.name or not self.is_telling(provider):
+    def record_greeting(self, source: str, provider: str, greeting: Greeting) -> None:
+        """Record a greeting; those of providers outside the table do not count."""
+        if not greeting.name or not self.is_well_known(provider):
             return
-        heard = self._heard[source]
-        if heard.get(provider) != greeting:
-            heard[provider] = greeting
-            self._shared.pop(source, None)
+        greetings = self._greetings[source]
+        if greetings.get(provider) != greeting:
+            greetings[provider] = greeting
+            self._shared_names.pop(source, None)
 
-    def is_foreign(self, source: str, name: str) -> bool:
+    def is_intercepted(self, source: str, name: str) -> bool:
         """Tell whether a server that greets so is a machine on the way."""
-        if source not in self._shared:
-            self._shared[source] = self.shared(self._heard.get(source, {}))
-        return bool(name) and name in self._shared[source]
+        if source not in self._shared_names:
+            self._shared_names[source] = self.shared_names(self._greetings.get(source, {}))
+        return bool(name) and name in self._shared_names[source]
 
-    def shared(self, heard: Mapping[str, Greeting]) -> set[str]:
+    def shared_names(self, greetings: Mapping[str, Greeting]) -> set[str]:
         """Return the names by which unrelated providers greeted from different addresses."""
-        speakers: defaultdict[str, dict[str, str]] = defaultdict(dict)
-        for provider, greeting in heard.items():
-            speakers[greeting.name].setdefault(self._family(provider), greeting.address)
-        return {name for name, by in speakers.items() if len(set(by.values())) >= _needed(name)}
+        addresses: defaultdict[str, dict[str, str]] = defaultdict(dict)
+        for provider, greeting in greetings.items():
+            addresses[greeting.name].setdefault(self._operator(provider), greeting.address)
+        return {
+            name
+            for name, by_operator in addresses.items()
+            if len(set(by_operator.values())) >= _providers_needed(name)
+        }
 
     def is_suspect(self, source: str, name: str, addresses: Mapping[str, str], now: float) -> bool:
         """Tell whether the way should be looked at: several servers greeted so, and no look has cleared it.
@@ -93,20 +97,20 @@ class PathWatch:
             addresses: the last address that was dialled, by provider.
             now: seconds of a clock that never jumps.
         """
-        cleared = self._cleared.get((source, name), float("-inf"))
-        return bool(name) and len(set(addresses.values())) > 1 and now >= cleared + _CLEAR_SECONDS
+        cleared_at = self._cleared_at.get((source, name), float("-inf"))
+        return bool(name) and len(set(addresses.values())) > 1 and now >= cleared_at + _CLEARED_SECONDS
 
-    def clear(self, source: str, name: str, now: float) -> None:
-        """Remember that a look at the way did not find that name for unrelated providers."""
-        self._cleared = {way: at for way, at in self._cleared.items() if now < at + _CLEAR_SECONDS}
-        self._cleared[source, name] = now
+    def record_clear(self, source: str, name: str, now: float) -> None:
+        """Record that a check of the way did not find this name at unrelated providers."""
+        self._cleared_at = {key: at for key, at in self._cleared_at.items() if now < at + _CLEARED_SECONDS}
+        self._cleared_at[source, name] = now
 
-    def _find_family(self, provider: str) -> str:
+    def _find_operator(self, provider: str) -> str:
         """Return what providers have in common that may share machines: Microsoft's two do."""
         suffixes = self._providers.row(provider).suffixes
         return self._providers.operator_of(suffixes[0]) if suffixes else provider
 
 
-def _needed(name: str) -> int:
+def _providers_needed(name: str) -> int:
     is_name = _HOST_NAME.fullmatch(name) or not name.strip("*")  # a firewall masks banners with asterisks
     return _UNRELATED if is_name else _UNRELATED_IF_NAMELESS
