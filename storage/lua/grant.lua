@@ -5,6 +5,7 @@
 --   state     hash  of provider x source:
 --               paid_until     GCRA's theoretical arrival time: recipients are sold until then
 --               paid_rate      recipients a second that this was reckoned with
+--               paid_burst     the largest burst at which any of these were sold
 --               share          learned part of the base rate, 0 < share < 1; absent = 1
 --               strikes        rate replies in a row; absent = 0; while there are any, one session at a time
 --               blocks         sessions in a row in which the provider refused us; absent = 0
@@ -154,7 +155,7 @@ local function answer(ask)
   local wanted = arg[1]
 
   local known = redis.call('HMGET', state, 'paid_until', 'share', 'strikes', 'blocked_until', 'held', 'blocks',
-    'paid_rate')
+    'paid_rate', 'paid_burst')
   local held = known[5] and 1 or 0
   local blocked_until = tonumber(known[4] or 0)
   if blocked_until > now then
@@ -206,18 +207,22 @@ local function answer(ask)
   local rate = math.max(arg[3] * share, math.min(arg[3], slowest))
   local burst = math.max(1, math.floor(arg[4] * share + 1e-6))
   local paid_until = tonumber(known[1] or 0)
+  local sold = math.max(arg[4], paid_until > now and tonumber(known[8] or 0) or 0)
   local function owe(time)
-    redis.call('HSET', state, 'paid_until', stamp(time), 'paid_rate', string.format('%.17g', rate))
+    redis.call('HSET', state, 'paid_until', stamp(time), 'paid_rate', string.format('%.17g', rate),
+      'paid_burst', sold)
     if not known[2] and not known[3] and not known[6] then
       redis.call('PEXPIRE', state, pause(time))
     end
   end
   if paid_until > now then
     -- What is owed is recipients: workers may know of different rates for some seconds after one was changed or
-    -- earned, and what was sold at one is neither forgiven nor dearer at another. Nobody owes more than a burst.
+    -- earned, and what was sold at one is neither forgiven nor dearer at another. Nobody owes more than the
+    -- largest burst that any of them knew of, less where we were called too fast.
     -- It is written down at the new rate at once, or it would go on being paid off at the old one.
     local reckoned = tonumber(known[7] or rate)
-    paid_until = now + math.min((paid_until - now) * reckoned, burst) / rate
+    local most = math.max(1, math.floor(sold * share + 1e-6))
+    paid_until = now + math.min((paid_until - now) * reckoned, most) / rate
     if reckoned ~= rate then
       owe(paid_until)
     end

@@ -200,6 +200,7 @@ def test_workers_that_know_of_different_paces_stay_under_the_fastest(
         provider, granted = f"paced{next(numbers)}", []
         async with AsyncExitStack() as closing:
             clients = [await closing.enter_async_context(connect(redis_url)) for _ in range(4)]
+            await clients[0].flushdb()
             rows = [provider_at_step(base, step) for step in range(4)]
             fleet = [
                 RedisThrottle(one, row=lambda _, row=row: row, config=CONFIG, clock=clock)  # type: ignore[misc]  # mypy sees no type in a default
