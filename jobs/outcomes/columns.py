@@ -416,7 +416,7 @@ def _read_row(columns: _Columns, row: Row) -> Read:
     if is_dropped(word):
         words = f"dropped: {words}"
     if kind is OutcomeKind.BOUNCED:
-        kind = next(filter(None, map(asked_before, (words, *told))), kind)
+        kind = next(filter(None, map(asked_before, (words, *told[:_MOST_REASONS]))), kind)
     failed = kind in {OutcomeKind.BOUNCED, OutcomeKind.DEFERRED}
     permanent = kind is OutcomeKind.BOUNCED
     beside = " ".join(cell for cell in told if cell != words)
@@ -427,6 +427,8 @@ def _read_row(columns: _Columns, row: Row) -> Read:
     return Outcome(address, kind, at, diagnosis, "file", cell_at(row, columns.message_id)[:255])
 
 
+_MOST_REASONS: Final = 10
+"""Columns of words in which an earlier wish is looked for: a hostile table has hundreds."""
 _BY_A_LIST: Final = re.compile(r"(?:pre-?)?blocked", re.IGNORECASE)
 """Of a message that a server refused, or a list of the sender's: without an answer nobody knows."""
 _LETTERS: Final = {"d": "delivered", "b": "bounced", "rb": "bounced", "t": "deferred", "f": "complaint"}

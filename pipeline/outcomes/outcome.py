@@ -128,7 +128,7 @@ def asked_before(words: str) -> OutcomeKind | None:
     Args:
         words: its reason, after "dropped: " where the sender's word says that it kept the message back.
     """
-    return next((asked for asked, told in _ASKED_BEFORE.items() if told.search(words)), None)
+    return next((asked for asked, told in _ASKED_BEFORE.items() if told.search(words[:2_000])), None)
 
 
 def diagnose(text: str, *, status: str = "", permanent: bool = True, beside: str = "") -> Diagnosis:
