@@ -76,6 +76,13 @@ _SAYS_WHAT: Final = re.compile(r"event|activity|metric", re.IGNORECASE)
 _IS_NO_KIND: Final = re.compile(
     r"note|tag|subject|title|name$|campaign|list$|segment|template", re.IGNORECASE
 )
+_FROM: Final = re.compile(r"(?:sender|from|mailfrom|envelopefrom|returnpath)(?:e?mail)?(?:address)?")
+"""Who writes: to us, who wants no more; else it is the sender, of whose mailbox a bounce says nothing."""
+_WISHES: Final = frozenset({OutcomeKind.COMPLAINED, OutcomeKind.UNSUBSCRIBED})
+_EVENT_NAME: Final = re.compile(r"(?:event|activity|metric)[ _.-]?(?:type[ _.-]?)?name$", re.IGNORECASE)
+_COMPLAINER: Final = re.compile(r"original(?:recipients?|rcpt)(?:to)?(?:address)?")
+"""Who a complaint is by, where it came in as a message to somebody of ours."""
+_ANOTHER_ADDRESS: Final = re.compile(r"e?mail(?:address)?")
 _TO: Final = re.compile(
     r"(?:(?:final|original)?(?:recipients?|rcpt)(?:to)?|to|(?:mail)?destination)(?:e?mail)?(?:address(?:es)?)?"
 )
@@ -102,6 +109,7 @@ class _Tell:
     place: int
     kind: OutcomeKind
     textual: bool
+    of_list: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +127,10 @@ class _Columns:
     of_bounces: bool = False
     usual: OutcomeKind | None = None
     tells: tuple[_Tell, ...] = ()
+    complainer: int | None = None
+    others: tuple[int, ...] = ()
+    letters: bool = False
+    of_senders: bool = False
 
 
 def read_rows(rows: Iterator[Row]) -> Iterator[Read]:
@@ -133,9 +145,27 @@ def read_rows(rows: Iterator[Row]) -> Iterator[Read]:
     Raises:
         MailsiftError: see `reader_of`.
     """
+    rows = _apart_by_recipient(rows)
     first = list(islice(rows, SAMPLE))
     read, header = reader_of(None, first)
     return map(read, chain(first[1:] if header else first, rows))
+
+
+_MOST_RECIPIENTS: Final = 1_000
+
+
+def _apart_by_recipient(rows: Iterator[Row]) -> Iterator[Row]:
+    """Yield a row for each recipient in a message trace of Exchange Online: "a@b.example##Receive, Fail"."""
+    names = next(rows, ())
+    place = next((place for place, name in enumerate(names) if letters(name) == "recipientstatus"), None)
+    if place is None:
+        yield from chain([names] if names else [], rows)
+        return
+    yield (*names[:place], "recipient", "status", *names[place + 1 :])
+    for row in rows:
+        for told in re.split(r";(?=[^;#]*@)", cell_at(row, place))[:_MOST_RECIPIENTS]:
+            address, _, steps = told.partition("##")
+            yield (*row[:place], address, re.split(r"[;,]\s*", steps)[-1], *row[place + 1 :])
 
 
 def reader_of(names: Row | None, sample: Sequence[Row]) -> tuple[Callable[[Row], Read], bool]:
@@ -200,7 +230,8 @@ def _recognise(names: Row | None, sample: Sequence[Row]) -> tuple[_Columns, bool
     choice = address_column(frame, shown, _recipients(shown or sample[0], sample))
     full = list(names) if names is not None else list(choice.names)
     cells = [list(column) for column in (frame.slice(1) if choice.header else frame)]
-    kind = _kind_column(full, cells)
+    coded_by_letter = _letters_column(full, cells)
+    kind = _kind_column(full, cells) if coded_by_letter is None else coded_by_letter
     status = next(iter(_named(full, "status")), None)
     if status is None:
         coded = (place for place, column in enumerate(cells) if share(column, _STATUS.fullmatch) >= 0.8)
@@ -211,6 +242,7 @@ def _recognise(names: Row | None, sample: Sequence[Row]) -> tuple[_Columns, bool
     if kind is None and not words and not tells:
         text = "No column says what happened: delivered, bounced, deferred, complained or unsubscribed."
         raise MailsiftError("no_outcome_column", text)
+    named_like = [letters(_last(name)) for name in full]
     states = cells[kind] if kind is not None else []
     of_people = any(map(is_of_people, states)) or (kind is None and bool(tells) and not words)
     times = _times(full, cells, taken, of_people=of_people)
@@ -224,10 +256,36 @@ def _recognise(names: Row | None, sample: Sequence[Row]) -> tuple[_Columns, bool
         message_id=next((place for place in _named(full, "message_id") if place not in taken), None),
         day_first=day_first_in(cell for place in times for cell in cells[place]),
         sent_is_delivered=_says_sent_for_delivered(states),
-        of_bounces=kind is not None and kind_in_name(full[kind]) == (OutcomeKind.BOUNCED, True),
+        of_bounces=kind is not None
+        and kind_in_name(full[kind]) == (OutcomeKind.BOUNCED, True)
+        and not _OF_A_LIST.search(full[kind]),
         usual=None if kind is not None or tells else _usual(cells, words, status),
         tells=tells,
+        complainer=next(
+            (place for place, name in enumerate(named_like) if _COMPLAINER.fullmatch(name)), None
+        ),
+        others=tuple(
+            place
+            for place, name in enumerate(named_like)
+            if place != choice.index and (_TO.fullmatch(name) or _ANOTHER_ADDRESS.fullmatch(name))
+        ),
+        letters=coded_by_letter is not None,
+        of_senders=bool(_FROM.fullmatch(named_like[choice.index])),
     ), choice.header
+
+
+_OF_ACCOUNTING: Final = re.compile(r"dsn|timelogged|bouncecat$|feedbacktype")
+
+
+def _letters_column(full: Sequence[str], cells: Sequence[Sequence[str]]) -> int | None:
+    """Return the column of an accounting file that says by letters what its records are."""
+    if not any(_OF_ACCOUNTING.match(letters(name)) for name in full):
+        return None
+    for place, name in enumerate(full):
+        found = {cell.strip() for cell in cells[place]} - {""}
+        if letters(name) == "type" and found & _LETTERS.keys() and found <= _RECORDS:
+            return place
+    return None
 
 
 def _usual(cells: Sequence[Sequence[str]], words: Sequence[int], status: int | None) -> OutcomeKind | None:
@@ -278,7 +336,8 @@ def _kind_column(full: Sequence[str], cells: Sequence[Sequence[str]]) -> int | N
         filled = [cell for cell in column if cell.strip()]
         known = sum(map(is_kind, filled))
         sure = place in named and bool(_SAYS_WHAT.search(full[place]))
-        believed = sure or (share(filled, is_state) >= 0.5 and not _IS_NO_KIND.search(full[place]))
+        of_another = _IS_NO_KIND.search(full[place]) and not _EVENT_NAME.search(full[place])
+        believed = sure or (share(filled, is_state) >= 0.5 and not of_another)
         of_some = place not in named or kind_in_name(full[place])
         if known and believed and not (of_some and len(filled) * 2 <= len(column)):
             counted[place] = known
@@ -296,7 +355,15 @@ def _words_columns(
 
 def _tells(full: Sequence[str], taken: set[int | None]) -> tuple[_Tell, ...]:
     found = ((place, kind_in_name(name) or kind_in_name(_last(name))) for place, name in enumerate(full))
-    return tuple(_Tell(place, *told) for place, told in found if told and place not in taken)
+    return tuple(
+        _Tell(place, *told, of_list=bool(_OF_A_LIST.search(full[place])))
+        for place, told in found
+        if told and place not in taken
+    )
+
+
+_OF_A_LIST: Final = re.compile(r"(?:black|block)[ _-]?list|suppress", re.IGNORECASE)
+"""Names of columns that say why nothing is sent any more, which need be no bounce."""
 
 
 def _times(
@@ -336,9 +403,11 @@ def _read_row(columns: _Columns, row: Row) -> Read:
     words = next(filter(is_reply, told), told[0] if told else "")
     status, word = cell_at(row, columns.status), cell_at(row, columns.kind)
     signs = list(_signs(row, columns))
+    if columns.letters:
+        word = _LETTERS.get(word, word)
     kind = _kind_of_row(word, signs, columns, words, status)
-    address = address_at(row, columns.address)
-    if kind is None or "@" not in address:
+    address = _address_in(row, columns, kind)
+    if kind is None or "@" not in address or (columns.of_senders and kind not in _WISHES):
         return None
     own = [sign for sign in signs if sign.kind is kind]
     words = words or next((sign.words for sign in own if " " in sign.words), "")  # one word is a category
@@ -346,14 +415,37 @@ def _read_row(columns: _Columns, row: Row) -> Read:
     at = at or epoch(cell_at(row, columns.when), day_first=columns.day_first)
     if is_dropped(word):
         words = f"dropped: {words}"
-        kind = asked_before(words) or kind
+    if kind is OutcomeKind.BOUNCED:
+        kind = next(filter(None, map(asked_before, (words, *told[:_MOST_REASONS]))), kind)
     failed = kind in {OutcomeKind.BOUNCED, OutcomeKind.DEFERRED}
     permanent = kind is OutcomeKind.BOUNCED
     beside = " ".join(cell for cell in told if cell != words)
     diagnosis = diagnose(words, status=status, permanent=permanent, beside=beside) if failed else ACCEPTED
-    if failed and not kind_of(word) and _may_have_arrived_since(signs):
+    unasked = _BY_A_LIST.fullmatch(word) and not is_reply(words) and not diagnosis.was_never_sent
+    if failed and (unasked or (not kind_of(word) and _may_have_arrived_since(signs))):
         diagnosis = NOTHING_SAID
     return Outcome(address, kind, at, diagnosis, "file", cell_at(row, columns.message_id)[:255])
+
+
+_MOST_REASONS: Final = 10
+"""Columns of words in which an earlier wish is looked for: a hostile table has hundreds."""
+_BY_A_LIST: Final = re.compile(r"(?:pre-?)?blocked", re.IGNORECASE)
+"""Of a message that a server refused, or a list of the sender's: without an answer nobody knows."""
+_LETTERS: Final = {"d": "delivered", "b": "bounced", "rb": "bounced", "t": "deferred", "f": "complaint"}
+"""What records of an accounting file are called: delivery, bounce (here, elsewhere), attempt, feedback."""
+_RECORDS: Final = frozenset({*_LETTERS, "r", "rs", "rr", "tq", "p"})
+
+
+def _address_in(row: Row, columns: _Columns, kind: OutcomeKind | None) -> str:
+    """Return whom a row is about: who complained, and not who was told of it.
+
+    A wish is heard even where the column of recipients is empty and another one has the address.
+    """
+    by_others = kind is OutcomeKind.COMPLAINED and columns.complainer is not None
+    places = (columns.complainer or 0, columns.address) if by_others else (columns.address,)
+    others = columns.others if kind in _WISHES else ()
+    found = (address_at(row, place) for place in (*places, *others))
+    return next((address for address in found if "@" in address), "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -373,7 +465,10 @@ def _signs(row: Row, columns: _Columns) -> Iterator[_Sign]:
         if at := epoch(cell, day_first=columns.day_first):
             yield _Sign(tell.kind, at)
         elif tell.textual:
-            yield _Sign(kind_of(cell) or tell.kind, words=cell)
+            kind = kind_of(cell)
+            of_bounces = tell.kind is OutcomeKind.BOUNCED and not tell.of_list
+            is_why = of_bounces and _is_why_it_bounced(kind, cell)
+            yield _Sign(tell.kind if is_why else kind or tell.kind, words=cell)
         elif _YES.fullmatch(cell) or _COUNT.fullmatch(cell):
             yield _Sign(tell.kind)
 
@@ -388,8 +483,8 @@ def _kind_of_row(
     word: str, signs: Sequence[_Sign], columns: _Columns, words: str, status: str
 ) -> OutcomeKind | None:
     found = kind_of(word)
-    if found is OutcomeKind.COMPLAINED and columns.of_bounces and "compl" not in word.lower():
-        return OutcomeKind.BOUNCED  # of a bounce "spam" is why
+    if columns.of_bounces and _is_why_it_bounced(found, word):
+        return OutcomeKind.BOUNCED
     if found:
         return found
     said = _kind_by(words, status)
@@ -398,6 +493,11 @@ def _kind_of_row(
     if signs:
         return _weighed(signs)
     return None if columns.kind is not None else said or (columns.usual if words or status else None)
+
+
+def _is_why_it_bounced(kind: OutcomeKind | None, cell: str) -> bool:
+    """Say whether a word for a complaint is a reason here: of a bounce "spam" is why."""
+    return kind is OutcomeKind.COMPLAINED and "compl" not in cell.lower()
 
 
 def _weighed(signs: Sequence[_Sign]) -> OutcomeKind:

@@ -176,15 +176,33 @@ def _rows(path: Path, head: bytes) -> tuple[tuple[str, ...] | None, Iterator[Row
 
 
 def _encoding(path: Path, head: bytes) -> str:
-    """Name a text's encoding; what is no UTF-8 was written by a spreadsheet of the West (Windows-1252)."""
+    """Name a text's encoding; no UTF-8 was written by a spreadsheet: Windows-1252, or Shift JIS of Japan."""
     guess = encoding_of(head)
     with path.open(encoding=guess, newline="") as file:
         try:
             while file.read(_BLOCK):
                 pass
         except UnicodeDecodeError:
-            return "cp1252" if guess.startswith("utf-8") else guess
+            if not guess.startswith("utf-8"):
+                return guess
+            return "cp932" if _is_japanese(path) else "cp1252"
     return guess
+
+
+def _is_japanese(path: Path) -> bool:
+    """Say whether a text is Shift JIS with kana in it, which letters of the West hardly ever look like."""
+    kana = 0
+    with path.open(encoding="cp932", newline="") as file:
+        try:
+            while block := file.read(_BLOCK):
+                kana += len(_KANA.findall(block))
+        except UnicodeDecodeError:
+            return False
+    return kana >= _SOME_KANA
+
+
+_KANA: Final = re.compile("[ぁ-ゖァ-ヺ]")
+_SOME_KANA: Final = 3
 
 
 _BLOCK: Final = 1 << 16
@@ -320,7 +338,7 @@ def _read_record(record: _Record, names: Row, read: Callable[[Row], Read]) -> Se
     if sender and (told := read_event(sender, record)):
         return told
     one = read(_row_of(_flat(record), names))
-    # What a webhook leaves out ("opened") shows that the mailbox is there; what else it does, shows nothing.
+    # What its reader leaves out shows nothing, unless it came to a mailbox and was looked at there.
     return [one] if sender is None or (one and one.kind is OutcomeKind.DELIVERED) else []
 
 

@@ -10,22 +10,23 @@ from unicodedata import combining, normalize
 from mailsift.pipeline.outcomes.outcome import OutcomeKind
 
 KINDS: Final = {
-    OutcomeKind.DELIVERED: "delivered delivery delivers ok success successful"
+    OutcomeKind.DELIVERED: "delivered delivery delivers deliver ok success successful"
     " opened open opens firstopening opening openings clicked click clicks clickthrough read replied viewed"
     " zugestellt geoffnet angeklickt geklickt livre remis delivre ouvert clique entregado abierto entregue"
     " aberto clicado consegnato recapitato aperto cliccato bezorgd afgeleverd geopend geklikt dostarczono",
     OutcomeKind.BOUNCED: "bounced bounce bounces hardbounce hardbounced hard permanent permanentbounce"
     " failed failure fail dropped drop blocked block rejected reject invalid invalidemail undelivered"
     " undeliverable outofband permfail hardfail nonexistent expired expiration returned nondelivery ndr"
-    " cleaned bounceback suppressed"
+    " cleaned bounceback suppressed error errored giveup gaveup"
     " unzustellbar rucklaufer abgewiesen abgelehnt fehlgeschlagen rejete refuse echec echoue rebond rebonds"
-    " rebote rebotado rechazado"
+    " rebote rebotado rechazado gebounced gebounct"
     " fallido devolvido rejeitado respinto rimbalzato fallito geweigerd mislukt odrzucono",
     OutcomeKind.DEFERRED: "deferred defer delay delayed deliverydelay softbounce softbounced soft temporary"
-    " transient temporaryfailure temporaryfail tempfail softfail retrying greylisted failedattempt"
+    " transient temporaryfailure temporaryfail tempfail softfail retrying retry greylisted failedattempt"
     " verzogert differe retarde aplazado diferido adiado differito uitgesteld",
     OutcomeKind.COMPLAINED: "complained complaint complaints spam spamreport spamcomplaint abuse"
-    " reportedspam feedback junk spammed beschwerde plainte queja reclamacao reclamo klacht",
+    " reportedspam feedback junk spammed scomp fbl beschwerde plainte queja reclamacao reclamo klacht"
+    " spambeschwerde spammeldung spamklacht spammelding",
     OutcomeKind.UNSUBSCRIBED: "unsubscribed unsubscribe unsubscribes unsub optout optedout groupunsubscribe"
     " listunsubscribe linkunsubscribe"
     " abgemeldet abbestellt desabonne desinscrit descadastrado disiscritto uitgeschreven afgemeld"
@@ -36,7 +37,24 @@ KINDS: Final = {
 
 _KIND_OF: Final = {word: kind for kind, words in KINDS.items() for word in words.split()}
 
+_NOT: Final = r"not|non?|nicht|niet|nao|ne|pas|nie|ikke|inte"
 _PHRASES: Final = (
+    (re.compile(r"\bno longer (?:wants?|subscri\w+)\b"), OutcomeKind.UNSUBSCRIBED),
+    (
+        re.compile(
+            rf"\b(?:{_NOT}|was ?n.t|could ?n.t)(?: (?:be|been|ete|fue|foi|stato))? (?:deliver|zugestellt"
+            r"|livre|remis|delivre|distribue|entreg|consegn|recapit|bezorgd|afgeleverd|dostarcz)"
+        ),
+        OutcomeKind.BOUNCED,
+    ),
+    (
+        re.compile(
+            rf"\b(?:{_NOT}|never|jamais|nunca|mai|nooit) (?:yet )?(?:\w+ )?(?:open|clicked|read\b|viewed"
+            r"|geoffnet|geklickt|angeklickt|ouvert|clique|abiert|abert|clicad|apert|cliccat|geopend|geklikt"
+            r"|bounc|subscri|complain)"
+        ),
+        None,
+    ),
     (re.compile(r"\b(?:re-?subscri\w+|not[ -]spam|non[ -]?spam|(?:filter|quarantin)\w+)\b"), None),
     (
         re.compile(
@@ -57,7 +75,7 @@ _PHRASES: Final = (
         ),
         OutcomeKind.BOUNCED,
     ),
-    (re.compile(r"\b(?:delivered|opened|clicked|received e-?mail)\b"), OutcomeKind.DELIVERED),
+    (re.compile(r"\b(?:delivered|opened|clicked|received e-?mail|loaded by proxy)\b"), OutcomeKind.DELIVERED),
 )
 """What a phrase of a few words means ("Unsubscribed by user"), the first row that is in it."""
 
@@ -86,12 +104,14 @@ _NAME_WORDS: Final = {
 """Words in the name of a column that say no more about what happened; and that its cells are words, too."""
 _NAME_WORD: Final = {word: use for use, words in _NAME_WORDS.items() for word in words.split()}
 _CELL_ONLY: Final = re.compile(
-    r"ok|success(?:ful)?|hard|soft|permanent|temporary|transient|feedback|returned|junk"
+    r"ok|success(?:ful)?|hard|soft|permanent|temporary|transient|feedback|returned|junk|deliver|retry"
+    r"|error(?:ed)?|giveup|gaveup"
 )
 _JOINED: Final = (
     (
         re.compile(
             r"bounced?(?:category|reason|class|type|description|detail)|clean(?:ed)?(?:reason|time|at|campaign)"
+            r"|(?:black|block|suppress(?:ion)?)(?:list)?(?:ed)?reason"
         ),
         OutcomeKind.BOUNCED,
     ),
@@ -116,13 +136,35 @@ def kind_of(word: str) -> OutcomeKind | None:
 def _kind_of(word: str) -> OutcomeKind | None:
     plain = _apart(word if " " in word else word.rpartition(".")[2])  # users.messages.email.Bounce
     known = _KIND_OF.get(re.sub(r"[^a-z]", "", plain))
-    if known or not 1 < len(plain.split()) <= _LONGEST_PHRASE or re.search(r"\d", plain):
-        return known
+    if known or not 1 < len(re.split(r"[\s-]+", plain)) <= _LONGEST_PHRASE or re.search(r"\d", plain):
+        return known or _kind_in_japanese(word)
     said = next((row for row in _PHRASES if row[0].search(plain)), None)
     if said or len(plain.split()) > _LONGEST_NAME:
         return said[1] if said else None
     kinds = {_KIND_OF[word] for word in plain.split() if word in _KIND_OF}
     return kinds.pop() if len(kinds) == 1 else None
+
+
+_JAPANESE: Final = (
+    (re.compile(r"迷惑|スパム|苦情|通報"), OutcomeKind.COMPLAINED),
+    (
+        re.compile(r"(?:配信|購読|受信)(?:を)?(?:停止|解除)|退会|登録解除|オプトアウト"),
+        OutcomeKind.UNSUBSCRIBED,
+    ),
+    (re.compile(r"一時|遅延|再送|保留|ソフトバウンス"), OutcomeKind.DEFERRED),
+    (re.compile(r"未(?:開封|クリック|配信|送信)"), None),
+    (re.compile(r"不達|未達|失敗|エラー|バウンス|不能|不可|拒否"), OutcomeKind.BOUNCED),
+    (re.compile(r"開封|クリック|到達|(?:配信|送達)成功|送達(?:完了|済)"), OutcomeKind.DELIVERED),
+)
+"""The same in a script that sets no spaces, the first row that is in a word."""
+_LONGEST_JAPANESE: Final = 12
+
+
+def _kind_in_japanese(word: str) -> OutcomeKind | None:
+    plain = normalize("NFKC", word)
+    if len(plain) > _LONGEST_JAPANESE or plain.isascii():
+        return None
+    return next((kind for pattern, kind in _JAPANESE if pattern.search(plain)), None)
 
 
 def kind_in_name(name: str) -> tuple[OutcomeKind, bool] | None:
@@ -163,7 +205,7 @@ def is_handed_over(cell: str) -> bool:
 
 def is_dropped(cell: str) -> bool:
     """Say whether a cell says that the sender kept a message back itself."""
-    return bool(re.search(r"\b(?:drop(?:ped)?|suppressed)\b", _apart(cell)))
+    return bool(re.search(r"\b(?:drop(?:ped)?|suppressed|pre-? ?blocked)\b", _apart(cell)))
 
 
 def letters(name: str) -> str:

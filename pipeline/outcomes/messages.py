@@ -444,11 +444,18 @@ def _reply_request(message: Message, parts: list[Message]) -> Iterator[Outcome] 
     if not answers or not _is_by_a_person(message):
         return None
     quoted = _QUOTED.search(prose)
-    own_text = " ".join(prose[: quoted.start() if quoted else None].split())
+    written = prose[: quoted.start() if quoted else None].strip()
+    own_text = " ".join(written.split())
     for pattern, kind in ((_ANGRY, OutcomeKind.COMPLAINED), (_WANTS_NO_MAIL, OutcomeKind.UNSUBSCRIBED)):
         if pattern.search(own_text):
             return _recipient_request(message, kind, [], "reply")
+    first = written.partition("\n\n")[0]
+    if _ONE_WORD.fullmatch(first) and _UNSUBSCRIBE.fullmatch(first):
+        return _recipient_request(message, OutcomeKind.UNSUBSCRIBED, [], "reply")
     return None
+
+
+_ONE_WORD: Final = re.compile(r"\s*(?:please\s+)?\w+(?:\s+please)?\W*", re.IGNORECASE)
 
 
 def _abuse_desk_complaint(message: Message, text: str) -> Iterator[Outcome] | None:
@@ -499,7 +506,7 @@ _UNSUBSCRIBE: Final = re.compile(
     r"|abmeld\w*|abbestell\w*|austragen|désinscri\w+|désabonn\w+|desinscri\w+|desabonn\w+|baja|darme de baja"
     r"|cancelar (?:la )?suscripción|disiscri\w+|cancellami|afmeld\w*|uitschrijven|descadastrar"
     r"|cancelar inscrição|avregistrera|avmeld\w*|wypis\w*|odhlásit|отписаться|отписка|退订|配信停止|수신거부)"
-    rf"(?: me| us)?(?:\W+(?P<address>{_ADDRESS.pattern}))?(?:\W+[\w=+/.-]{{6,200}})?\W*",
+    rf"(?: me| us| please)?(?:\W+(?P<address>{_ADDRESS.pattern}))?(?:\W+[\w=+/.-]{{6,200}})?\W*",
     re.IGNORECASE,
 )
 """A subject that says so and nothing else but for whom, or a token of the sender's."""

@@ -77,6 +77,8 @@ ACCEPTED = Diagnosis(Answer.ACCEPTED)
 """Of a message that was delivered, complained about or unsubscribed from: the mailbox is there."""
 
 _TYPE = re.compile(r"\A\s*[A-Za-z][\w-]{0,30}\s*;\s*")  # RFC 3464 section 2.1.2: "smtp; 550 …"
+_LAST_ERROR = re.compile(r"\{LED=([^{}]+)")
+"""What a message trace of Microsoft 365 has of a server's answer, among fields of its own."""
 _CODE = re.compile(r"(?<![\d.\w])(?:SMTP;?\s?)?([245]\d\d)(?=[\s\-;:,.)]|\Z)(?!\.\d)", re.IGNORECASE)
 _ENHANCED = re.compile(r"(?<![\w.])([245]\.\d{1,3}\.\d{1,3})(?![\w.]*\d)")
 _OWN_LIST = re.compile(
@@ -108,12 +110,13 @@ _NO_ROUTE = re.compile(r"unrout(?:e)?able address", re.IGNORECASE)
 _ASKED_BEFORE = {
     OutcomeKind.COMPLAINED: re.compile(
         r"suppress-complaint|^dropped: .*(?:spam report|complain)|(?:previously|has|who) complained"
-        r"|suppressed .{0,60}complain",
+        r"|suppress\w{0,9} .{0,60}complain",
         re.IGNORECASE,
     ),
     OutcomeKind.UNSUBSCRIBED: re.compile(
         r"suppress-unsubscribe|^dropped: .*(?:unsubscri|opt(?:ed)?[ -]?out)"
-        r"|(?:previously|has|who) unsubscribed|suppressed .{0,60}unsubscri",
+        r"|(?:previously|has|who) unsubscribed|suppress\w{0,9} .{0,60}unsubscri"
+        r"|(?:to|is an) unsubscribed address",
         re.IGNORECASE,
     ),
 }
@@ -125,7 +128,7 @@ def asked_before(words: str) -> OutcomeKind | None:
     Args:
         words: its reason, after "dropped: " where the sender's word says that it kept the message back.
     """
-    return next((asked for asked, told in _ASKED_BEFORE.items() if told.search(words)), None)
+    return next((asked for asked, told in _ASKED_BEFORE.items() if told.search(words[:2_000])), None)
 
 
 def diagnose(text: str, *, status: str = "", permanent: bool = True, beside: str = "") -> Diagnosis:
@@ -142,7 +145,8 @@ def diagnose(text: str, *, status: str = "", permanent: bool = True, beside: str
     """
     from mailsift.pipeline.replies.classifier import SmtpReply, classify  # noqa: PLC0415 - many patterns
 
-    words = _TYPE.sub("", text[:2_000])
+    traced = _LAST_ERROR.search(text[:2_000])
+    words = _TYPE.sub("", traced[1] if traced else text[:2_000])
     if not words.strip() and not status:
         return NOTHING_SAID
     found = _ENHANCED.search(words) or _ENHANCED.search(status)

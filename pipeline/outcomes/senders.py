@@ -1,4 +1,8 @@
-"""Reads what mail senders' webhooks post: the diagnostic is read, their category is not believed."""
+"""Reads what mail senders' webhooks post: the diagnostic is read, their category is not believed.
+
+Who opened a message or followed a link in it has it in a mailbox: it has been delivered. That holds for a
+program that does so as well (a provider's image proxy, a scanner of links): it looks at mail that was taken.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +49,7 @@ SENDER_NAMES: Final = {
 
 
 def read_webhook(sender: SenderKind, body: bytes) -> tuple[Read, ...]:
-    """Return the outcomes a webhook's body tells of; () for other events (opened, clicked, sent).
+    """Return the outcomes a webhook's body tells of; () for other events (sent, resubscribed).
 
     What cannot be read among others, or names no address, is None: they count all the same.
 
@@ -168,6 +172,10 @@ def _ses(event: Json) -> Iterator[Read]:
         yield from _ses_all(event, OutcomeKind.BOUNCED, _text(event, "mail.timestamp"), words=words)
     elif name == "subscription" and _value_at(event, "subscription.newTopicPreferences.unsubscribeAll"):
         yield from _ses_all(event, OutcomeKind.UNSUBSCRIBED, _text(event, "subscription.timestamp"))
+    elif (
+        name in _SES_LOOKED_AT and len(_value_at(event, "mail.destination") or ()) == 1
+    ):  # else nobody knows by whom
+        yield from _ses_all(event, OutcomeKind.DELIVERED, _text(event, f"{name}.timestamp"))
 
 
 def _ses_recipients(event: Json, kind: OutcomeKind, part: str, recipients: str) -> Iterator[Read]:
@@ -203,6 +211,8 @@ _SES_EVENTS: Final = {
     "deliverydelay": (OutcomeKind.DEFERRED, "deliveryDelay", "delayedRecipients"),
 }
 
+_SES_LOOKED_AT: Final = frozenset({"open", "click"})
+
 _SES_DROPPED: Final = {"reject": "reject.reason", "renderingfailure": "failure.errorMessage"}
 """Events of messages that SES has not sent, and where they say why."""
 
@@ -217,6 +227,8 @@ def _is_permanent(bounce: Json) -> bool:
 
 _SENDGRID: Final = {
     "delivered": OutcomeKind.DELIVERED,
+    "open": OutcomeKind.DELIVERED,
+    "click": OutcomeKind.DELIVERED,
     "deferred": OutcomeKind.DEFERRED,
     "bounce": OutcomeKind.BOUNCED,
     "blocked": OutcomeKind.BOUNCED,
@@ -282,7 +294,15 @@ def _postmark_kind(event: Json) -> OutcomeKind | None:
         if kind in _POSTMARK_NO_BOUNCE:
             return None
         return OutcomeKind.DEFERRED if kind in _POSTMARK_SOFT else OutcomeKind.BOUNCED
-    return {"Delivery": OutcomeKind.DELIVERED, "SpamComplaint": OutcomeKind.COMPLAINED}.get(record)
+    return _POSTMARK_RECORDS.get(record)
+
+
+_POSTMARK_RECORDS: Final = {
+    "Delivery": OutcomeKind.DELIVERED,
+    "Open": OutcomeKind.DELIVERED,
+    "Click": OutcomeKind.DELIVERED,
+    "SpamComplaint": OutcomeKind.COMPLAINED,
+}
 
 
 # Mailgun ("Event structure").
@@ -314,6 +334,8 @@ def _mailgun(event: Json) -> Iterator[Read]:
 
 _MAILGUN: Final = {
     "delivered": OutcomeKind.DELIVERED,
+    "opened": OutcomeKind.DELIVERED,
+    "clicked": OutcomeKind.DELIVERED,
     "failed": OutcomeKind.BOUNCED,
     "permanent_fail": OutcomeKind.BOUNCED,
     "temporary_fail": OutcomeKind.DEFERRED,
@@ -329,6 +351,11 @@ _MAILGUN: Final = {
 
 _BREVO: Final = {
     "delivered": OutcomeKind.DELIVERED,
+    "opened": OutcomeKind.DELIVERED,
+    "unique_opened": OutcomeKind.DELIVERED,
+    "proxy_open": OutcomeKind.DELIVERED,
+    "unique_proxy_open": OutcomeKind.DELIVERED,
+    "click": OutcomeKind.DELIVERED,
     "hard_bounce": OutcomeKind.BOUNCED,
     "soft_bounce": OutcomeKind.DEFERRED,
     "deferred": OutcomeKind.DEFERRED,
@@ -363,6 +390,12 @@ def _brevo(event: Json) -> Iterator[Read]:
 
 _SPARKPOST: Final = {
     "delivery": OutcomeKind.DELIVERED,
+    "open": OutcomeKind.DELIVERED,
+    "initial_open": OutcomeKind.DELIVERED,
+    "click": OutcomeKind.DELIVERED,
+    "amp_open": OutcomeKind.DELIVERED,
+    "amp_initial_open": OutcomeKind.DELIVERED,
+    "amp_click": OutcomeKind.DELIVERED,
     "bounce": OutcomeKind.BOUNCED,
     "out_of_band": OutcomeKind.BOUNCED,
     "policy_rejection": OutcomeKind.BOUNCED,

@@ -53,7 +53,7 @@ async def addresses(mailsift: AsyncMailsift) -> dict[str, Any]:
     many, suggested, full = await asyncio.gather(
         mailsift.check_many(some),
         mailsift.check("jane@gmial.com", mode="fast"),
-        mailsift.check("jane@mailbox-full.example.com"),
+        mailsift.check("jane@mailbox-full.example.com", max_age=0),
     )
     return {"suggestion": suggested.suggestion, "one": full.result, "many": [one.result for one in many]}
 

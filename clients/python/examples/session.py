@@ -56,10 +56,11 @@ def main(url: str, key: str) -> dict[str, Any]:
 
 def addresses(mailsift: Mailsift) -> dict[str, Any]:
     """Check one address, another, and some."""
-    many = mailsift.check_many(["jane@example.com", "joe@mailbox-not-found.example.com", "jane@example.com"])
+    emails = ["jane@example.com", "joe@mailbox-not-found.example.com", "jane@example.com"]
+    many = mailsift.check_many(emails, max_age=3_600)
     return {
         "suggestion": mailsift.check("jane@gmial.com", mode="fast").suggestion,
-        "one": mailsift.check("jane@mailbox-full.example.com").result,
+        "one": mailsift.check("jane@mailbox-full.example.com", max_age=0).result,
         "many": [one.result for one in many],
     }
 

@@ -92,10 +92,31 @@ class AsyncMailsift:
         await self.api.get_async_httpx_client().aclose()
 
     async def check(
-        self, email: str, *, mode: Mode = "deep", deadline_ms: int = 10_000, repair: bool = False
+        self,
+        email: str,
+        *,
+        mode: Mode = "deep",
+        deadline_ms: int = 10_000,
+        repair: bool = False,
+        max_age: float | None = None,
     ) -> FullVerdict:
-        """Return the verdict on one address."""
-        wanted = SingleRequest(email=email, mode=mode, deadline_ms=deadline_ms, repair=repair)
+        """Return the verdict on one address.
+
+        Args:
+            email: the address.
+            mode: how far to look.
+            deadline_ms: how long to look.
+            repair: judge an address with an obvious slip as it was meant.
+            max_age: seconds; what is known from longer ago is asked again, with 0 all of it. None: an
+                answer is used again for a day, and an outcome for as long as the account's policy says.
+        """
+        wanted = SingleRequest(
+            email=email,
+            mode=mode,
+            deadline_ms=deadline_ms,
+            repair=repair,
+            max_age=UNSET if max_age is None else max_age,
+        )
         answer = await validate_email.asyncio_detailed(client=self.api, body=wanted)
         found = unwrap(answer, EnvelopeUnionFullVerdictMinimalVerdict).data
         if not isinstance(found, FullVerdict):  # without `Prefer` it is one
@@ -103,10 +124,22 @@ class AsyncMailsift:
         return found
 
     async def check_many(
-        self, emails: Sequence[str], *, mode: Mode = "deep", deadline_ms: int = 10_000, repair: bool = False
+        self,
+        emails: Sequence[str],
+        *,
+        mode: Mode = "deep",
+        deadline_ms: int = 10_000,
+        repair: bool = False,
+        max_age: float | None = None,
     ) -> list[BatchVerdict]:
-        """Return the verdicts on up to 100 addresses, in their order."""
-        wanted = BatchRequest(emails=list(emails), mode=mode, deadline_ms=deadline_ms, repair=repair)
+        """Return the verdicts on up to 100 addresses, in their order; see `check` for how to look."""
+        wanted = BatchRequest(
+            emails=list(emails),
+            mode=mode,
+            deadline_ms=deadline_ms,
+            repair=repair,
+            max_age=UNSET if max_age is None else max_age,
+        )
         answer = await validate_batch.asyncio_detailed(client=self.api, body=wanted)
         found = unwrap(answer, EnvelopeBatchResponse)
         return [one for one in found.data.results if isinstance(one, BatchVerdict)]

@@ -20,12 +20,15 @@ async def main(found: dict[str, Any]) -> dict[str, Any]:
     """Go through what the API may answer."""
     waits: list[float] = []
     asked: list[str] = []
+    ages: list[object] = []
     answers = [
         httpx.Response(one["status"], headers=one["headers"], text=one["body"]) for one in found["answers"]
     ]
 
     def answer(request: httpx.Request) -> httpx.Response:
         asked.append(f"{request.method} {request.url.path}")
+        if request.method == "POST":
+            ages.append(json.loads(request.content).get("max_age", "not said"))
         return answers.pop(0)
 
     async def sleep(seconds: float) -> None:
@@ -37,12 +40,13 @@ async def main(found: dict[str, Any]) -> dict[str, Any]:
         client = httpx.AsyncClient(base_url="http://mailsift.test", transport=transport)
         session.api.set_async_httpx_client(client)
         followed = [job.status async for job in session.follow(JOB_ID)]
-        for _ in range(2):
+        for max_age in (None, 0.0):
             try:
-                await session.check("a@example.com")
+                await session.check("a@example.com", max_age=max_age)
             except MailsiftError as error:
                 errors.append((error.status, error.code))
-    return {"followed": followed, "errors": errors, "asked": asked, "waits": len(waits), "webhooks": []}
+    told = {"followed": followed, "errors": errors, "asked": asked, "ages": ages}
+    return told | {"waits": len(waits), "webhooks": []}
 
 
 print(json.dumps(asyncio.run(main(json.loads(sys.stdin.read())))))  # noqa: T201 - a program

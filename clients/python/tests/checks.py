@@ -29,12 +29,15 @@ def main(found: dict[str, Any]) -> dict[str, Any]:
     """Go through what the API may answer."""
     waits: list[float] = []
     asked: list[str] = []
+    ages: list[object] = []
     answers = [
         httpx.Response(one["status"], headers=one["headers"], text=one["body"]) for one in found["answers"]
     ]
 
     def answer(request: httpx.Request) -> httpx.Response:
         asked.append(f"{request.method} {request.url.path}")
+        if request.method == "POST":
+            ages.append(json.loads(request.content).get("max_age", "not said"))
         return answers.pop(0)
 
     session = Mailsift("http://mailsift.test", "svc_test_x", sleep=waits.append)
@@ -42,13 +45,14 @@ def main(found: dict[str, Any]) -> dict[str, Any]:
     session.api.set_httpx_client(httpx.Client(base_url="http://mailsift.test", transport=transport))
     followed = [job.status for job in session.follow(JOB_ID)]
     errors = []
-    for _ in range(2):
+    for max_age in (None, 0.0):
         try:
-            session.check("a@example.com")
+            session.check("a@example.com", max_age=max_age)
         except MailsiftError as error:
             errors.append((error.status, error.code))
     webhooks = [believed(case) for case in found["webhooks"]]
-    return {"followed": followed, "errors": errors, "asked": asked, "waits": len(waits), "webhooks": webhooks}
+    told = {"followed": followed, "errors": errors, "asked": asked, "ages": ages}
+    return told | {"waits": len(waits), "webhooks": webhooks}
 
 
 print(json.dumps(main(json.loads(sys.stdin.read()))))  # noqa: T201 - a program

@@ -27,7 +27,7 @@ async function addresses(mailsift) {
   const many = await mailsift.checkMany(["jane@example.com", "joe@mailbox-not-found.example.com", "jane@example.com"]);
   return {
     suggestion: (await mailsift.check("jane@gmial.com", { mode: "fast" })).suggestion,
-    one: (await mailsift.check("jane@mailbox-full.example.com")).result,
+    one: (await mailsift.check("jane@mailbox-full.example.com", { max_age: 0 })).result,
     many: many.map((verdict) => verdict.result),
   };
 }

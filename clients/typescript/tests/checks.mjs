@@ -5,9 +5,11 @@ import { Mailsift, MailsiftError, verifyWebhook, WebhookError } from "mailsift-c
 
 const found = JSON.parse(readFileSync(0, "utf8"));
 const asked = [];
+const ages = [];
 const answers = found.answers.map(({ body, status, headers }) => new Response(body, { status, headers }));
 const fake = async (request) => {
   asked.push(`${request.method} ${new URL(request.url).pathname}`);
+  if (request.method === "POST") ages.push((await request.clone().json()).max_age ?? "not said");
   return answers.shift();
 };
 let waits = 0;
@@ -21,8 +23,8 @@ const session = new Mailsift("http://mailsift.test", "svc_test_x", { patience: 1
 const followed = [];
 for await (const job of session.follow("7f5c3a52-6f5e-4f44-9f0c-6d3f0f2f9f11")) followed.push(job.status);
 const errors = [];
-for (let n = 0; n < 2; n += 1) {
-  await session.check("a@example.com").catch((error) => {
+for (const options of [{}, { max_age: 0 }]) {
+  await session.check("a@example.com", options).catch((error) => {
     if (!(error instanceof MailsiftError)) throw error;
     errors.push([error.status, error.code]);
   });
@@ -40,4 +42,4 @@ for (const { secret, headers, body, now } of found.webhooks) {
     ),
   );
 }
-console.log(JSON.stringify({ followed, errors, asked, waits, webhooks }));
+console.log(JSON.stringify({ followed, errors, asked, ages, waits, webhooks }));

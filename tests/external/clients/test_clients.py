@@ -126,6 +126,7 @@ CHECKED = {
     "followed": ["running", "completed"],
     "errors": [[503, "database_unavailable"], [429, "rate_limited"]],
     "asked": [*[f"GET /v1/bulk/jobs/{JOB['job_id']}/events"] * 4, *["POST /v1/email/single-validate"] * 2],
+    "ages": ["not said", 0],  # a service that is older than the field would refuse even null
     "waits": 3,  # for a limit, before the stream is taken up again, for a service that is away
     "webhooks": [good for _, good in WEBHOOKS],
 }

@@ -88,6 +88,17 @@ def test_a_list_that_a_spreadsheet_of_the_west_wrote_is_read_with_its_letters(tm
     assert told == [["ann@a.example", "delivered", "accepted"], ["bob@a.example", "bounced", "nothing"]]
 
 
+def test_a_list_that_a_spreadsheet_of_japan_wrote_is_read_with_its_letters(tmp_path: Path) -> None:
+    path = tmp_path / "export.csv"
+    path.write_bytes(
+        "メールアドレス,配信結果\nann@a.example,迷惑メール報告\nbob@a.example,エラー\n".encode("cp932")
+    )
+
+    told = [_told(one) for one in read_outcomes(path) if one]
+
+    assert told == [["ann@a.example", "complained", "accepted"], ["bob@a.example", "bounced", "nothing"]]
+
+
 _GONE = "550 5.1.1 User unknown"
 
 

@@ -277,7 +277,12 @@ WEBHOOKS: list[tuple[SenderKind, Any, list[tuple[OutcomeKind, Answer]]]] = [
             {"email": "x@y.example", "event": "open"},
             {"email": "x@y.example", "event": "spamreport"},
         ],
-        [(_K.BOUNCED, _A.REFUSED_US), (_K.BOUNCED, _A.UNCLEAR), (_K.COMPLAINED, _A.ACCEPTED)],
+        [
+            (_K.BOUNCED, _A.REFUSED_US),
+            (_K.BOUNCED, _A.UNCLEAR),
+            (_K.DELIVERED, _A.ACCEPTED),  # who opened it has it
+            (_K.COMPLAINED, _A.ACCEPTED),
+        ],
     ),
     (
         SenderKind.MAILGUN,
