@@ -24,9 +24,8 @@ if TYPE_CHECKING:
     from mailsift.pipeline.validator import Validator
 
 _RESERVE: Final = 0.25  # seconds kept of a deadline, to judge what was found
-_MAX_AGE: Final = (
-    86_400.0  # seconds a mail server's answer is used again unless the caller says, as for lists
-)
+_MAX_AGE: Final = 86_400.0
+"""Seconds a mail server's answer is used again, unless the caller says; as for lists."""
 _FIELDS: Final = tuple(field.name for field in fields(Verdict))
 
 

@@ -183,9 +183,15 @@ def reader_of(names: Row | None, sample: Sequence[Row]) -> tuple[Callable[[Row],
     """
     if not sample:
         raise MailsiftError("empty_file", "The file has no rows.")
-    width = max(map(len, sample))
-    columns, header = _recognise(names, [(*row, *[""] * (width - len(row))) for row in sample])
+    columns, header = _recognise(names, frame_of(sample))
     return partial(_read_row, columns), header
+
+
+def frame_of(sample: Sequence[Row]) -> pl.DataFrame:
+    """Return rows, of which there are some, as a frame of texts; those that are shorter end in blanks."""
+    width = max(map(len, sample))
+    filled = [(*row, *[""] * (width - len(row))) for row in sample]
+    return pl.DataFrame(filled, schema=[f"c{place}" for place in range(width)], orient="row")
 
 
 def address_column(frame: pl.DataFrame, names: Row | None, wanted: str = "") -> Choice:
@@ -223,11 +229,10 @@ def is_reply(cell: str) -> bool:
     return bool(re.search(r"(?<![\d.])[245]\d\d[ \-]|\b[245]\.\d{1,3}\.\d{1,3}\b", cell))
 
 
-def _recognise(names: Row | None, sample: Sequence[Row]) -> tuple[_Columns, bool]:
+def _recognise(names: Row | None, frame: pl.DataFrame) -> tuple[_Columns, bool]:
     """Find out which column holds what, by name and else by its cells; and whether there is a header."""
-    frame = pl.DataFrame(sample, schema=[f"c{place}" for place in range(len(sample[0]))], orient="row")
     shown = [_last(name) for name in names] if names is not None else None
-    choice = address_column(frame, shown, _recipients(shown or sample[0], sample))
+    choice = address_column(frame, shown, _recipients(shown or frame.row(0), frame))
     full = list(names) if names is not None else list(choice.names)
     cells = [list(column) for column in (frame.slice(1) if choice.header else frame)]
     coded_by_letter = _letters_column(full, cells)
@@ -304,13 +309,13 @@ def _last(name: str) -> str:
     return name.rpartition(".")[2]
 
 
-def _recipients(names: Sequence[str], sample: Sequence[Row]) -> str:
+def _recipients(names: Sequence[str], frame: pl.DataFrame) -> str:
     """Return the name of the column that says to whom, where another one may say from whom."""
     return next(
         (
             name
             for place, name in enumerate(names)
-            if _TO.fullmatch(letters(name)) and any("@" in row[place] for row in sample)
+            if _TO.fullmatch(letters(name)) and any("@" in cell for cell in frame.to_series(place))
         ),
         "",
     )

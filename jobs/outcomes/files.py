@@ -28,6 +28,7 @@ from mailsift.jobs.outcomes.columns import (
     address_at,
     address_column,
     cell_at,
+    frame_of,
     is_reply,
     read_rows,
     reader_of,
@@ -108,9 +109,7 @@ def _of_suppressed(names: tuple[str, ...] | None, rows: Iterator[Row]) -> Iterat
     first = list(islice(rows, SAMPLE))
     if not first:
         raise MailsiftError("empty_file", "The file has no rows.")
-    width = max(map(len, first))
-    sample = [(*row, *[""] * (width - len(row))) for row in first]
-    frame = pl.DataFrame(sample, schema=[f"c{place}" for place in range(width)], orient="row")
+    frame = frame_of(first)
     choice = address_column(frame, names)
     plain = [letters(name) for name in choice.names]
     when = next((plain.index(word) for word in _SINCE.split() if word in plain), None)
@@ -156,6 +155,9 @@ def _of_message(raw: bytes, came: float = 0.0) -> Sequence[Read]:
 
 _Record: TypeAlias = Mapping[str, Any]
 _T = TypeVar("_T")
+_BLOCK: Final = 1 << 16
+_KANA: Final = re.compile("[ぁ-ゖァ-ヺ]")
+_SOME_KANA: Final = 3
 _DEEPEST: Final = 5
 """Objects in objects that are looked into."""
 _MOST_FIELDS: Final = 1_000
@@ -199,13 +201,6 @@ def _is_japanese(path: Path) -> bool:
         except UnicodeDecodeError:
             return False
     return kana >= _SOME_KANA
-
-
-_KANA: Final = re.compile("[ぁ-ゖァ-ヺ]")
-_SOME_KANA: Final = 3
-
-
-_BLOCK: Final = 1 << 16
 
 
 def _parquet(path: Path) -> pl.DataFrame:

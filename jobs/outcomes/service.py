@@ -128,6 +128,13 @@ class OutcomeService:
         async with self._database.begin() as connection:
             if not await outcomes.accounts_with_any(connection, [account_id]):
                 return Remembered()
+        return await self._remembered(account_id, addresses, max_age)
+
+    async def _remembered(
+        self, account_id: UUID, addresses: Iterable[str], max_age: float | None
+    ) -> Remembered:
+        """Do what `remembered` does for an account that has outcomes, or addresses it may not send to."""
+        async with self._database.begin() as connection:
             policy = (await policy_of(connection, account_id)).outcomes
             hider = await self._hider(connection, account_id)
             by_digest = {hider.digest(address): address for address in addresses}
@@ -165,7 +172,7 @@ class OutcomeService:
         for (account_id, max_age), theirs in wanted.items():
             if account_id in found:
                 with _unknown_in_outages():
-                    known[account_id, max_age] = await self.remembered(account_id, theirs, max_age)
+                    known[account_id, max_age] = await self._remembered(account_id, theirs, max_age)
         return [known.get((account_id, max_age), Remembered()) for account_id, max_age, _ in asked]
 
     async def written(self, account_id: UUID) -> AsyncIterator[bytes]:
