@@ -60,15 +60,15 @@ def unpack_mailbox(value: bytes) -> MailboxFact | None:
 def pack_catch_all(fact: CatchAllFact, random: str) -> bytes:
     """Return the bytes to remember, and the random recipient, to be asked again."""
     values = dict(zip(_CATCH_ALL_FIELDS, _catch_all_values(fact), strict=True))
-    return _encode(values | {"probe": random}).encode()
+    return _encode(values | {"random": random}).encode()
 
 
 def unpack_catch_all(value: bytes) -> tuple[CatchAllFact, str] | None:
     """Return the remembered fact and random recipient; None for bytes that are none."""
-    values = _unpack(value, (*_CATCH_ALL_FIELDS, "probe"))
+    values = _unpack(value, (*_CATCH_ALL_FIELDS, "random"))
     if values is None:
         return None
-    random_recipient = values.pop("probe")
+    random_recipient = values.pop("random")
     try:
         return CatchAllFact(**values | {"catch_all": Known(values["catch_all"])}), random_recipient
     except ValueError:

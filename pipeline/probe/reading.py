@@ -178,13 +178,22 @@ def blanket_refusal(classified: ClassifiedReply, address: str) -> str:
     if reply.code < 500 or not vague:
         return ""
     local = address.rpartition("@")[0].lower()
-    words = (_mask_word(word, local) for word in reply.text.lower().split())
+    words = (_mask_word(word, local) for word in reply.text.split())
     return " ".join([str(reply.code), reply.enhanced, *words])
 
 
+_MAY_DIFFER: Final = re.compile(
+    rf"\d|{_ID}"
+    r"|[a-z][A-Z]|[A-Z]{2}[a-z]|(?i:[b-df-hj-np-tv-z]{6})"  # ids may be of letters alone: "zGpKhQEcs"
+    r"|\w[.@=_#~+/]+\w"  # a host's name, a link, "id=qwhxv"
+    r"|^[\[(<{].*[\])>}]\W*$"
+)
+
+
 def _mask_word(word: str, local: str) -> str:
-    """Blank out what differs from reply to reply: the mailbox's name, session ids, times."""
-    return "#" if word.strip(punctuation) == local or any(map(str.isdigit, word)) else word
+    """Blank out what differs from reply to reply: the mailbox's name, session ids, times, the host's name."""
+    lower = word.lower()
+    return "#" if _MAY_DIFFER.search(word) or lower.strip(punctuation) == local else lower
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import random
 import re
 from collections import Counter
+from collections.abc import Callable
+from string import ascii_letters, ascii_lowercase, digits
 
 import pytest
 from hypothesis import given
@@ -246,6 +249,31 @@ def test_a_blanket_refusal_reads_the_same_for_everybody(reply: SmtpReply, blanke
     }
     assert len(texts) == 1
     assert bool(texts.pop()) is blanket
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda rng: f"{rng.getrandbits(56):014X}",
+        lambda rng: f"{rng.getrandbits(64):016x}",
+        lambda rng: "".join(rng.choices(ascii_letters + digits, k=14)),
+        lambda rng: "".join(rng.choices("BCDFGHJKLMNPQRSTVWXYZbcdfghjklmnpqrstvwxyz", k=12)),
+        lambda rng: f"x{rng.randrange(10**6)}-{rng.getrandbits(40):x}.{rng.randrange(99)}",
+        lambda rng: f"{rng.choice(('alpha', 'beta', 'gamma'))}.mx.example.net",
+        lambda rng: f"id={''.join(rng.choices(ascii_lowercase, k=9))}",
+    ],
+)
+@pytest.mark.parametrize("frame", ["[{}]", "[{} sea.example.net]", "{}", "({});"])
+def test_what_numbers_a_reply_makes_it_no_other_refusal(
+    draw: Callable[[random.Random], str], frame: str
+) -> None:
+    rng = random.Random(frame)
+    reader = ReplyReader([])
+    texts = {
+        blanket_refusal(reader.read(rcpt(550, "5.4.1", f"Access denied {frame.format(draw(rng))}"), who), who)
+        for who in (f"u{number}@a.test" for number in range(300))
+    }
+    assert len(texts) == 1
 
 
 def test_the_asked_address_does_not_sway_what_a_reply_means() -> None:
