@@ -58,7 +58,9 @@ def _one_line(text: str) -> str:
     """Return printable words with single spaces; a word cut at the length limit is left out."""
     head = text if len(text) <= _MAX_TEXT else text[:_MAX_TEXT].rpartition(" ")[0]
     plain = _ESCAPE.sub("", head)
-    return " ".join("".join(char if char.isprintable() else " " for char in plain).split())
+    if not plain.isprintable():
+        plain = "".join(char if char.isprintable() else " " for char in plain)
+    return " ".join(plain.split())
 
 
 def _placeholder(match: re.Match[str]) -> str:
