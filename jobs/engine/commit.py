@@ -77,7 +77,15 @@ async def close_chunk(  # noqa: PLR0913 - what one commit writes
     Raises:
         LeaseLostError: the lease is gone; the transaction must be rolled back.
     """
-    progress = await jobs.count(connection, chunk.job_id, counts, added=len(deferred), warning=warning)
+    progress = await jobs.count(
+        connection,
+        chunk.job_id,
+        counts,
+        n=chunk.n,
+        token=chunk.lease_token,
+        added=len(deferred),
+        warning=warning,
+    )
     if progress is None or not await chunks.close(connection, chunk, segment_key):
         raise LeaseLostError
     first_free, still_open = progress

@@ -245,6 +245,7 @@ _COUNT_CHUNK = statement("""
         review = review + :review, remove = remove + :remove, chunks = chunks + :added,
         chunks_open = chunks_open - 1 + :added, warning = coalesce(nullif(:warning, ''), warning)
     WHERE id = :job_id AND state IN {worked}
+        AND EXISTS (SELECT FROM chunk WHERE job_id = :job_id AND n = :n AND lease_token = :token)
     RETURNING chunks - :added AS first_free, chunks_open
 """)
 
@@ -442,19 +443,39 @@ async def catch_up(connection: Connection, job_id: UUID) -> None:
     await connection.execute(_CATCH_UP, {"job_id": job_id})
 
 
-async def count(
-    connection: Connection, job_id: UUID, counts: VerdictCounts, *, added: int, warning: str = ""
+async def count(  # noqa: PLR0913 - whose rows, and what else changes with them
+    connection: Connection,
+    job_id: UUID,
+    counts: VerdictCounts,
+    *,
+    n: int,
+    token: UUID,
+    added: int,
+    warning: str = "",
 ) -> tuple[int, int] | None:
-    """Add a closed chunk's rows to the job; `warning` stays unless "".
+    """Add the rows of a chunk that is about to be closed to the job; `warning` stays unless "".
 
-    The job has `added` deferred chunks more.
+    The job has `added` deferred chunks more. Rows that another worker may have counted are not counted: there
+    could be more than the list has, which the database refuses.
+
+    Args:
+        connection: an open transaction.
+        job_id: the job.
+        counts: the chunk's rows that have a verdict.
+        n: the chunk.
+        token: its lease.
+        added: deferred chunks.
+        warning: code of what the customer should know, or "".
 
     Returns:
-        The number of the first deferred chunk and how many chunks are open; None when the job has ended.
+        The number of the first deferred chunk and how many chunks are open; None when the job has ended or
+        the lease is lost.
     """
     values = {
         **asdict(counts),
         "job_id": job_id,
+        "n": n,
+        "token": token,
         "processed": counts.processed,
         "added": added,
         "warning": warning,

@@ -207,6 +207,26 @@ async def test_a_commit_after_the_lease_was_lost_changes_nothing(database_url: s
         assert (row["processed"], row["valid"], row["state"]) == (10, 10, "finalizing")
 
 
+async def test_rows_of_a_lost_lease_are_not_counted_beside_those_of_who_has_it_now(database_url: str) -> None:
+    async with opened(database_url) as database:
+        job = await add_job(database, slices=some(1))
+        late = await claim(database, lease=0)
+        assert late is not None
+        async with database.begin() as connection:
+            assert await leases.free_expired(connection) == 1
+        again = await claim(database)
+        assert again is not None
+        with pytest.raises(LeaseLostError):
+            await close(database, late)
+        assert not await close(database, again, some(1, addresses=2))  # so the job goes on
+        with pytest.raises(LeaseLostError):
+            await close(database, late)
+        async with database.begin() as connection:
+            row = await jobs.get(connection, job)
+        assert row is not None
+        assert (row["processed"], row["chunks_open"]) == (8, 1)
+
+
 async def test_deferred_chunks_keep_the_job_open_until_the_last_is_done(database_url: str) -> None:
     async with opened(database_url) as database:
         job = await add_job(database, slices=some(1))

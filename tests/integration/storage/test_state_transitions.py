@@ -168,8 +168,10 @@ async def test_a_chunk_is_only_claimed_and_counted_while_its_job_may_have_open_o
     connection: Connection, state: JobState
 ) -> None:
     job_id = await add_job(connection, state, total=1)
-    counted = await jobs.count(connection, job_id, jobs.VerdictCounts(), added=1)
+    await put_chunk(connection, job_id, ChunkState.LEASED)
+    counted = await jobs.count(connection, job_id, jobs.VerdictCounts(), n=0, token=TOKEN, added=1)
     assert (counted is not None) == (state in JobTransition.CLOSE.sources)
+    await put_chunk(connection, job_id, ChunkState.READY)
     claimed = await claim_chunk(connection, job_id)
     assert (claimed is not None) == (state in JobTransition.START.sources)
 
