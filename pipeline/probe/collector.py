@@ -34,6 +34,7 @@ from mailsift.pipeline.probe.reading import (
     catch_all_of,
     fact_of,
     fact_without_reply,
+    is_same_refusal,
     ledger_counts,
     outcome_of,
     read_session,
@@ -411,7 +412,7 @@ class ResultCollector:
         known = self.catch_alls.known.get(group.domain)
         if known is None or not known.blanket:
             return fact
-        return replace(fact, blanket=blanket_refusal(reply, address) == known.blanket)
+        return replace(fact, blanket=is_same_refusal(blanket_refusal(reply, address), known.blanket))
 
     def _fact_for_everybody(
         self, session: FinishedSession, random: ClassifiedReply, address: str

@@ -144,6 +144,25 @@ async def test_the_same_refusal_for_everybody_is_a_blanket_refusal(count: int) -
     assert not bench.cache.values[FactKind.MAILBOX]
 
 
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        "550 5.2.1 This mail account is disabled",
+        "550 5.2.1 user:{local} is disabled",
+        "550 5.2.1 {local}'s mail account is disabled",
+        "550 5.4.1 {local} Recipient address rejected: Access denied",
+    ],
+)
+async def test_a_blanket_refusal_is_known_again_whatever_the_mailbox_is_called(refusal: str) -> None:
+    people = ("mail", "account", "_ann", "ann-b", "access", "user", "s", "is")
+    mailer = Mailer(rcpt=lambda address: refusal.replace("{local}", address.partition("@")[0]))
+    async with mailing(mailer) as port:
+        probed = await Bench(port).probe(targets(FACT, *people))
+    assert {address: fact.blanket for address, fact in probed.mailboxes.items()} == {
+        f"{name}@a.test": True for name in people
+    }
+
+
 async def test_a_blanket_refusal_stands_once_somebody_was_accepted() -> None:
     mailer = Mailer(rcpt=lambda address: "250 ok" if address.startswith("ann@") else stamped(address))
     async with mailing(mailer) as port:
