@@ -220,6 +220,8 @@ def test_who_waits_for_a_session_of_another_call_asks_again_when_it_ends_who_wai
         (rcpt(451, "4.3.0", "Multiple destination domains per transaction is unsupported."), True),
         (rcpt(450, "", "Maximum number of recipients reached"), True),
         (rcpt(452, "4.2.2", "Mailbox full"), False),
+        (rcpt(452, "4.2.2", "User has too many messages on the server"), False),
+        (rcpt(452, "", "<ann@a.test>: mailbox has too many messages"), False),
         (rcpt(421, "4.7.0", "Try again later"), False),
         (rcpt(421, "4.7.0", "Too many connections from your address"), False),
         (rcpt(550, "5.5.3", "Too many recipients"), False),
