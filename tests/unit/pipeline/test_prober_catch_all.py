@@ -10,7 +10,17 @@ import pytest
 from mailsift.pipeline.facts import Answer, Known, MailboxFact, Wait, WaitReason
 from mailsift.pipeline.ports import FactKind
 from mailsift.pipeline.probe.prober import ProbeResult
-from tests.unit.pipeline.smtp_stub import NOT_FOUND, Bench, Mailer, Script, knows, mailing, routed, targets
+from tests.unit.pipeline.smtp_stub import (
+    NOT_FOUND,
+    Bench,
+    Mailer,
+    Script,
+    knows,
+    mailing,
+    providers,
+    routed,
+    targets,
+)
 
 FACT = routed("a.test")
 MANY = tuple(f"user{n}" for n in range(10))
@@ -335,3 +345,20 @@ async def test_who_accepts_many_after_refusing_many_is_asked_once_more_and_belie
     assert probed.catch_alls["a.test"].catch_all is Known.NO
     assert [probed.mailboxes[f"{who}@a.test"].answer for who in there] == [Answer.ACCEPTED] * 10
     assert len(list(filter(is_random, mailer.recipients))) == 2
+
+
+async def test_a_blanket_refusal_stays_one_where_everybody_is_accepted_later() -> None:
+    heard = 0
+
+    def say(address: str) -> str:
+        nonlocal heard
+        heard += 1
+        return stamped(address) if heard <= 30 else "250 ok"
+
+    async with mailing(Mailer(rcpt=say)) as port:
+        bench = Bench(port, providers=providers(recipients=10, sessions=1))
+        probed = await bench.probe(targets(FACT, *(f"user{n}" for n in range(60))))
+    assert probed.catch_alls["a.test"].catch_all is Known.YES
+    refused = [fact for fact in probed.mailboxes.values() if fact.answer is Answer.NOT_FOUND]
+    assert refused
+    assert all(fact.blanket for fact in refused)

@@ -90,3 +90,14 @@ async def test_a_witness_that_cannot_be_asked_now_makes_nobody_invalid() -> None
         probed = await Bench(port).probe(targets(FACT, "real0", *GONE))
     assert found(probed, Answer.ACCEPTED) == {"real0"}
     assert found(probed, Answer.DOUBTED) == set(GONE)
+
+
+async def test_a_blanket_refusal_of_a_witness_too_is_taken_back_with_all_others() -> None:
+    mailer = Mailer(rcpt=knows("real0"))
+    async with mailing(mailer) as port:
+        bench = Bench(port)
+        await bench.probe(targets(FACT, "real0"))
+        mailer.rcpt = lambda _: "550 5.4.1 Recipient address rejected: Access denied."
+        probed = await bench.probe(targets(FACT, "real0", *GONE))
+    assert found(probed, Answer.DOUBTED) == {"real0", *GONE}
+    assert "a.test" not in probed.catch_alls
