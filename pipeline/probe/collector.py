@@ -371,7 +371,10 @@ class ResultCollector:
             route.unconfirmed_refusals.clear()
         route.refused += sum(1 for reply in session.replies.values() if reply.reading.answer in MAKES_INVALID)
         if not confirmed:
-            route.unconfirmed_refusals += session.unconfirmed_refusals
+            asked_again = {group.confirm for group in session.plan.groups}  # what they got first stands
+            route.unconfirmed_refusals += [
+                address for address in session.unconfirmed_refusals if address not in asked_again
+            ]
         if session.witness_reply is not None and not confirmed:
             self._retract_unconfirmed(session)
             self.waits.setdefault(log.witness, Wait(WaitReason.DEFERRED, 0.0))  # known next time by its fact
@@ -381,9 +384,11 @@ class ResultCollector:
         route = session.plan.route
         for address in route.unconfirmed_refusals:
             self._retract_refusal(address, ProberRule.CONTRADICTED)
-        for group in session.plan.groups:
-            if group.random in route.unconfirmed_refusals:
-                self.catch_alls.known.pop(group.domain, None)
+            domain = address.rpartition("@")[2]
+            if address == self.catch_alls.randoms.get(domain):
+                self.catch_alls.known.pop(domain, None)
+                self.catch_alls.unconfirmed.discard(domain)
+                self._undecided[domain] = Wait(WaitReason.DEFERRED, 0.0)
         route.unconfirmed_refusals.clear()
 
     def _retract_refusal(self, address: str, rule: ProberRule) -> None:
@@ -409,10 +414,14 @@ class ResultCollector:
                 return self._fact_without_reply(Answer.NOT_ASKABLE, ProberRule.NO_SMTPUTF8, session)
             return everybody
         fact = self._reply_fact(session, reply, session.log.answers[address].took_ms)
-        known = self.catch_alls.known.get(group.domain)
-        if known is None or not known.blanket:
-            return fact
-        return replace(fact, blanket=is_same_refusal(blanket_refusal(reply, address), known.blanket))
+        return replace(fact, blanket=True) if self._may_be_for_all(group.domain, address, reply) else fact
+
+    def _may_be_for_all(self, domain: str, address: str, reply: ClassifiedReply) -> bool:
+        """Tell whether a refusal is the random recipient's, or vague where that one's answer is not known."""
+        known = self.catch_alls.known.get(domain)
+        if known is None or domain in self._undecided:
+            return reply.reading.answer in MAKES_INVALID and bool(blanket_refusal(reply, address))
+        return bool(known.blanket) and is_same_refusal(blanket_refusal(reply, address), known.blanket)
 
     def _fact_for_everybody(
         self, session: FinishedSession, random: ClassifiedReply, address: str
@@ -433,12 +442,17 @@ class ResultCollector:
             self.catch_alls.unconfirmed.add(group.domain)  # later sessions may get another answer
         if answer in WAITS and not self.context.reader.is_unknown_for_now(group.random, random.reply):
             self._undecided[group.domain] = Wait(WAITS[answer], random.reading.retry_after)
+        else:
+            self._undecided.pop(group.domain, None)
 
     def _wait_for(self, domain: str, fact: MailboxFact) -> Wait | None:
-        """Return what the address has to wait for; an acceptance counts only when the random one is known."""
+        """Return what the address has to wait for.
+
+        An acceptance, and a refusal that may be everybody's, count only when the random one is known.
+        """
         if fact.answer in WAITS:
             return Wait(WAITS[fact.answer], fact.retry_after)
-        return self._undecided.get(domain) if fact.answer is Answer.ACCEPTED else None
+        return self._undecided.get(domain) if fact.answer is Answer.ACCEPTED or fact.blanket else None
 
     def _record_interrupted(self, session: FinishedSession, left: Mapping[str, list[str]]) -> None:
         """Defer the address without an answer: it may be what the server hangs up at."""

@@ -184,7 +184,7 @@ def blanket_refusal(classified: ClassifiedReply, address: str) -> str:
 def is_same_refusal(one: str, other: str) -> bool:
     """Tell whether two refusals in the form of `blanket_refusal` are one.
 
-    What was blanked out in one of them stands for any word: a mailbox may be called like a word of the refusal
+    What was blanked out in one of them stands for any word: a mailbox may be called like a word of a refusal
     ("mail", "account"), and an id may look like one.
     """
     words, others = one.split(" "), other.split(" ")

@@ -347,6 +347,25 @@ async def test_who_accepts_many_after_refusing_many_is_asked_once_more_and_belie
     assert len(list(filter(is_random, mailer.recipients))) == 2
 
 
+@pytest.mark.parametrize("refusal", [stamped("x"), "550 5.2.1 This account is disabled"])
+@pytest.mark.parametrize("reply", ["451 4.3.0 Temporary lookup failure", "450 4.2.0 Greylisted"])
+async def test_a_refusal_that_may_be_everybodys_waits_while_the_random_recipient_is_put_off(
+    reply: str, refusal: str
+) -> None:
+    vague = to_random(reply, otherwise=refusal)
+    mailer = Mailer(rcpt=vague)
+    last_try = [replace(target, last_try=True) for target in targets(FACT, "ann", *MANY)]
+    async with mailing(mailer) as port:
+        bench = Bench(port)
+        first = await bench.probe(targets(FACT, "ann"))
+        last = await bench.probe(last_try)
+        mailer.rcpt = lambda address: "250 ok" if address.startswith("ann@") else vague(address)
+        accepted = await bench.probe(last_try)
+    assert list(first.waits) == ["ann@a.test"]
+    assert all(fact.blanket for fact in (*first.mailboxes.values(), *last.mailboxes.values()))
+    assert not any(fact.blanket for fact in accepted.mailboxes.values())
+
+
 async def test_a_blanket_refusal_stays_one_where_everybody_is_accepted_later() -> None:
     heard = 0
 
