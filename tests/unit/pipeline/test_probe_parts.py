@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.facts import Answer, CatchAllFact, Known, MailboxFact
 from mailsift.pipeline.probe.cache import (
+    RememberedCatchAll,
     mailbox_key,
     pack_catch_all,
     pack_mailbox,
@@ -294,8 +295,9 @@ def test_facts_survive_the_cache_and_rubbish_does_not() -> None:
     assert again.cached
     assert pack_mailbox(again).replace(b"true", b"false") == pack_mailbox(fact)
     unknown, known = CatchAllFact("a.test", Known.UNKNOWN, 451), CatchAllFact("a.test", Known.NO, 550)
-    assert unpack_catch_all(pack_catch_all(unknown, "x@a.test")) == (unknown, "x@a.test")
-    assert unpack_catch_all(pack_catch_all(known, "x@a.test")) == (known, "x@a.test")
+    for catch_all in (unknown, known):
+        remembered = RememberedCatchAll(catch_all, "x@a.test", "stub")
+        assert unpack_catch_all(pack_catch_all(remembered)) == remembered
     for rubbish in (b"", b"\xff", b"[]", b"{}", b"null", pack_mailbox(fact).replace(b"full", b"fool")):
         assert unpack_mailbox(rubbish) is None
         assert unpack_catch_all(rubbish) is None

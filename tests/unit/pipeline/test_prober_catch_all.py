@@ -215,6 +215,20 @@ async def test_definite_answers_are_used_again_while_young_enough() -> None:
     assert cached.catch_alls["a.test"].catch_all is Known.NO
 
 
+async def test_what_another_provider_said_of_a_domain_that_has_moved_is_asked_anew() -> None:
+    moved = routed("a.test", ("mx.new.test", ("127.0.0.1",)), provider="new")
+    mailer = Mailer(rcpt=knows("ann"))
+    async with mailing(mailer) as port:
+        bench = Bench(port)
+        await bench.probe(targets(FACT, "ann", "bob"))
+        mailer.rcpt = stamped
+        denied = await bench.probe(targets(moved, "ann", "bob", "eve"), max_age=86_400)
+        mailer.rcpt = knows("bob")
+        back = await bench.probe(targets(moved, "bob"), max_age=86_400)
+    assert {fact.blanket for fact in denied.mailboxes.values()} == {True}
+    assert answers(back) == {Answer.ACCEPTED}
+
+
 async def test_no_address_is_readable_in_the_cache_keys() -> None:
     async with mailing(Mailer(rcpt=knows("ann"))) as port:
         bench = Bench(port)
