@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, fields
 from hashlib import blake2b
 from operator import attrgetter
@@ -64,30 +64,37 @@ class RememberedCatchAll(NamedTuple):
         fact: what it showed.
         random: the recipient, to be asked again.
         provider: whose servers were asked: those of another one may do otherwise.
+        preferences: of the servers that were asked.
     """
 
     fact: CatchAllFact
     random: str
     provider: str
+    preferences: Collection[int]
 
 
 def pack_catch_all(known: RememberedCatchAll) -> bytes:
     """Return the bytes to remember."""
     values = dict(zip(_CATCH_ALL_FIELDS, _catch_all_values(known.fact), strict=True))
-    return _encode(values | {"random": known.random, "provider": known.provider}).encode()
+    beside = {
+        "random": known.random,
+        "provider": known.provider,
+        "preferences": sorted(known.preferences),
+    }
+    return _encode(values | beside).encode()
 
 
 def unpack_catch_all(value: bytes) -> RememberedCatchAll | None:
     """Return what is remembered; None for bytes that are nothing of the kind."""
-    values = _unpack(value, (*_CATCH_ALL_FIELDS, "random", "provider"))
+    values = _unpack(value, (*_CATCH_ALL_FIELDS, "random", "provider", "preferences"))
     if values is None:
         return None
-    random, provider = values.pop("random"), values.pop("provider")
+    beside = [values.pop(name) for name in ("random", "provider", "preferences")]
     try:
         fact = CatchAllFact(**values | {"catch_all": Known(values["catch_all"])})
     except ValueError:
         return None
-    return RememberedCatchAll(fact, random, provider)
+    return RememberedCatchAll(fact, *beside)
 
 
 def _unpack(value: bytes, names: tuple[str, ...]) -> dict[str, Any] | None:
@@ -160,7 +167,11 @@ class ProbeCache:
         """Put what is new into the cache: domain facts for all, mailbox facts for their owner."""
         providers = {target.domain: target.fact.provider for target in targets.values()}
         domains = [
-            self._catch_all_entry(RememberedCatchAll(fact, state.randoms.get(domain, ""), providers[domain]))
+            self._catch_all_entry(
+                RememberedCatchAll(
+                    fact, state.randoms.get(domain, ""), providers[domain], state.known_at[domain]
+                )
+            )
             for domain, fact in state.known.items()
             if recalled.catch_alls.get(domain) is not fact
         ]
@@ -182,9 +193,10 @@ class ProbeCache:
             known = unpack_catch_all(value)
             if known is None or known.fact.domain != domain or known.provider != providers[domain]:
                 continue
-            fact, random, _ = known
+            fact, random = known.fact, known.random
             if fact.catch_all is not Known.UNKNOWN and min(fact.expires_at, fact.learned_at + max_age) > now:
                 state.known[domain] = fact
+                state.known_at[domain] = set(known.preferences)
                 if fact.catch_all is Known.NO:
                     state.unconfirmed.add(domain)
             if wire.is_safe(random) and fact.learned_at + _RANDOM_SECONDS > now:

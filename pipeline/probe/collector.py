@@ -289,7 +289,7 @@ class ResultCollector:
         ]
         domains: set[str] = set().union(*intercepted)
         for domain in domains:
-            self.catch_alls.known.pop(domain, None)
+            self.catch_alls.forget(domain)
         for address in [address for address in self.mailboxes if address.rpartition("@")[2] in domains]:
             fact = fact_without_reply(
                 Answer.DOUBTED, ProberRule.FOREIGN, Stage.CONNECT, now=self.context.clock()
@@ -319,7 +319,7 @@ class ResultCollector:
         """Record the answers about one domain; return the addresses that have none."""
         random = session.replies.get(group.random) or self._late_acceptance(session, group)
         if random is not None:
-            self._record_catch_all(group, random)
+            self._record_catch_all(session, group, random)
         addresses: Iterable[str] = group.addresses
         everybody: MailboxFact | None = None
         if random is not None and not self.is_worth_asking(group.random, random.reply):
@@ -377,7 +377,8 @@ class ResultCollector:
             ]
         if session.witness_reply is not None and not confirmed:
             self._retract_unconfirmed(session)
-            self.waits.setdefault(log.witness, Wait(WaitReason.DEFERRED, 0.0))  # known next time by its fact
+            if log.witness not in self.catch_alls.randoms.values():
+                self.waits.setdefault(log.witness, Wait(WaitReason.DEFERRED, 0.0))  # so its fact is at hand
 
     def _retract_unconfirmed(self, session: FinishedSession) -> None:
         """Take back what only a witness that is no longer accepted could have proven."""
@@ -386,8 +387,7 @@ class ResultCollector:
             self._retract_refusal(address, ProberRule.CONTRADICTED)
             domain = address.rpartition("@")[2]
             if address == self.catch_alls.randoms.get(domain):
-                self.catch_alls.known.pop(domain, None)
-                self.catch_alls.unconfirmed.discard(domain)
+                self.catch_alls.forget(domain)
                 self._undecided[domain] = Wait(WaitReason.DEFERRED, 0.0)
         route.unconfirmed_refusals.clear()
 
@@ -433,11 +433,13 @@ class ResultCollector:
             Answer.NOT_ASKED, ProberRule.CATCH_ALL, Stage.RCPT, now=self.context.clock(), plan=session.plan
         )
 
-    def _record_catch_all(self, group: DomainRecipients, random: ClassifiedReply) -> None:
+    def _record_catch_all(
+        self, session: FinishedSession, group: DomainRecipients, random: ClassifiedReply
+    ) -> None:
         """Record what the random recipient's answer shows about its domain."""
         lifetime, answer = self.context.config.catch_all_seconds, random.reading.answer
         fact = catch_all_of(group, random, now=self.context.clock(), lifetime=lifetime)
-        self.catch_alls.known[group.domain] = fact
+        self.catch_alls.learn(fact, session.plan.peer.preference)
         if fact.catch_all is Known.NO:
             self.catch_alls.unconfirmed.add(group.domain)  # later sessions may get another answer
         if answer in WAITS and not self.context.reader.is_unknown_for_now(group.random, random.reply):

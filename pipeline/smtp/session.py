@@ -75,10 +75,11 @@ _ONE_DOMAIN: Final = re.compile(r"\bmultiple (?:\w+ )?domains\b", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """Where to dial: the exchanger's name and one of its addresses."""
+    """Where to dial: the exchanger's name, one of its addresses, and its preference."""
 
     host: str
     address: str
+    preference: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -175,7 +175,7 @@ def test_everybody_is_planned_once_in_sessions_that_fit(
             for group in plan.groups:
                 asked += group.addresses
                 random_recipients += [group.random] if group.random else []
-                catch_alls.known[group.domain] = CatchAllFact(group.domain, Known.NO)
+                catch_alls.learn(CatchAllFact(group.domain, Known.NO), plan.peer.preference)
             queue.finish(plan)
     assert sorted(asked) == sorted(everybody)
     assert len(random_recipients) == len(set(random_recipients)) == len({domain for domain, _ in domains})
@@ -296,7 +296,7 @@ def test_facts_survive_the_cache_and_rubbish_does_not() -> None:
     assert pack_mailbox(again).replace(b"true", b"false") == pack_mailbox(fact)
     unknown, known = CatchAllFact("a.test", Known.UNKNOWN, 451), CatchAllFact("a.test", Known.NO, 550)
     for catch_all in (unknown, known):
-        remembered = RememberedCatchAll(catch_all, "x@a.test", "stub")
+        remembered = RememberedCatchAll(catch_all, "x@a.test", "stub", [10])
         assert unpack_catch_all(pack_catch_all(remembered)) == remembered
     for rubbish in (b"", b"\xff", b"[]", b"{}", b"null", pack_mailbox(fact).replace(b"full", b"fool")):
         assert unpack_mailbox(rubbish) is None

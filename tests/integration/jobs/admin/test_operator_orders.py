@@ -111,7 +111,7 @@ async def test_a_domain_is_looked_up_and_forgotten(settings: Settings, ops: Oper
     dns = DomainFact("example.com", DomainState.ROUTED, (MxHost("mx.example.com", 10, ("192.0.2.1",)),), "mx")
     catch_all = CatchAllFact("example.com", Known.NO, 550, "no such user")
     await cache.put(FactKind.DOMAIN, [CacheEntry("example.com", encode_domain(dns), 100)])
-    packed = pack_catch_all(RememberedCatchAll(catch_all, "", ""))
+    packed = pack_catch_all(RememberedCatchAll(catch_all, "", "", ()))
     await cache.put(FactKind.CATCH_ALL, [CacheEntry("example.com", packed, 500)])
     await redis.aclose()
     found = await ops.console.facts("anna@Example.COM")
