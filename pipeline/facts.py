@@ -118,7 +118,8 @@ class MailboxFact:
         stage: where the reply came: connect, banner, ehlo, starttls, mail, rcpt.
         rule: id of the row in the reply table that decided.
         host, address, source: MX name, the IP that was dialled, our own address ("" = the default route).
-        blanket: the random recipient got the very same refusal, so it says nothing about this mailbox.
+        blanket: the random recipient got the very same refusal, or may get it, so it says nothing about this
+            mailbox.
         retry_after: seconds the server asked to wait, 0 when it did not say.
         took_ms: from sending RCPT to its reply.
         asked_at, expires_at: epoch seconds.

@@ -15,6 +15,7 @@ COUNTED: Final = REFUSALS | {Answer.ACCEPTED, Answer.FULL}
 _MAX_GAUGES: Final = 2_048
 _MAX_DOMAINS: Final = 2_000
 _MAX_ANSWERS: Final = 2_000
+_MAX_DOUBTS: Final = 100  # more than a call lives to see
 RECENT: Final = 50  # answers that are looked at together
 BASELINE: Final = 200  # answers before them without which nothing is compared
 JUMP: Final = 0.9  # refused share of the recent answers from which on they are doubted
@@ -48,7 +49,8 @@ class RefusalGauge:
         self._answers_before = self._refused_before = 0
         self._accepting: set[str] = set()
         self._refusals_by_domain: dict[str, int] = {}
-        self._doubted_from = self._doubted_until = 0  # from <= number < until; until 0 = still doubted
+        self._doubted_from = 0  # the first number that is doubted; 0 = nobody is now
+        self._past_doubts: deque[range] = deque(maxlen=_MAX_DOUBTS)
 
     def count(self, domain: str, *, refused: bool) -> RefusalJump | None:
         """Take one answer about a mailbox; returns what the doubt rests on when it begins here."""
@@ -70,11 +72,12 @@ class RefusalGauge:
 
     def doubts(self, number: int) -> bool:
         """Tell whether the refusal with this number is not to be believed."""
-        return 0 < self._doubted_from <= number and (self._doubting or number < self._doubted_until)
+        is_doubted_now = self._doubting and number >= self._doubted_from
+        return is_doubted_now or any(number in doubt for doubt in self._past_doubts)
 
     @property
     def _doubting(self) -> bool:
-        return self._doubted_from > self._doubted_until
+        return self._doubted_from > 0
 
     def _counts(self, domain: str) -> bool:
         if domain in self._accepting:
@@ -104,12 +107,12 @@ class RefusalGauge:
         if self._refused < JUMP * size:
             return None
         self._doubted_from = self._recent[0][0]
-        self._doubted_until = 0
         return RefusalJump(size, self._refused, self._answers_before, self._refused_before)
 
     def _end_doubt(self) -> None:
         if self._refused <= NORMAL * len(self._recent):
-            self._doubted_until = self.answers + 1
+            self._past_doubts.append(range(self._doubted_from, self.answers + 1))
+            self._doubted_from = 0
             self._recent.clear()
             self._refused = 0
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, fields
 from hashlib import blake2b
 from operator import attrgetter
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from mailsift.pipeline.clock import Clock
 from mailsift.pipeline.facts import Answer, CatchAllFact, Known, MailboxFact
@@ -57,22 +57,44 @@ def unpack_mailbox(value: bytes) -> MailboxFact | None:
         return None
 
 
-def pack_catch_all(fact: CatchAllFact, random: str) -> bytes:
-    """Return the bytes to remember, and the random recipient, to be asked again."""
-    values = dict(zip(_CATCH_ALL_FIELDS, _catch_all_values(fact), strict=True))
-    return _encode(values | {"random": random}).encode()
+class RememberedCatchAll(NamedTuple):
+    """What is remembered of a domain's random recipient.
+
+    Attributes:
+        fact: what it showed.
+        random: the recipient, to be asked again.
+        provider: whose servers were asked: those of another one may do otherwise.
+        preferences: of the servers that were asked.
+    """
+
+    fact: CatchAllFact
+    random: str
+    provider: str
+    preferences: Collection[int]
 
 
-def unpack_catch_all(value: bytes) -> tuple[CatchAllFact, str] | None:
-    """Return the remembered fact and random recipient; None for bytes that are none."""
-    values = _unpack(value, (*_CATCH_ALL_FIELDS, "random"))
+def pack_catch_all(known: RememberedCatchAll) -> bytes:
+    """Return the bytes to remember."""
+    values = dict(zip(_CATCH_ALL_FIELDS, _catch_all_values(known.fact), strict=True))
+    beside = {
+        "random": known.random,
+        "provider": known.provider,
+        "preferences": sorted(known.preferences),
+    }
+    return _encode(values | beside).encode()
+
+
+def unpack_catch_all(value: bytes) -> RememberedCatchAll | None:
+    """Return what is remembered; None for bytes that are nothing of the kind."""
+    values = _unpack(value, (*_CATCH_ALL_FIELDS, "random", "provider", "preferences"))
     if values is None:
         return None
-    random_recipient = values.pop("random")
+    beside = [values.pop(name) for name in ("random", "provider", "preferences")]
     try:
-        return CatchAllFact(**values | {"catch_all": Known(values["catch_all"])}), random_recipient
+        fact = CatchAllFact(**values | {"catch_all": Known(values["catch_all"])})
     except ValueError:
         return None
+    return RememberedCatchAll(fact, *beside)
 
 
 def _unpack(value: bytes, names: tuple[str, ...]) -> dict[str, Any] | None:
@@ -121,8 +143,8 @@ class ProbeCache:
         """
         if not targets:
             return Recalled()
-        domains = list(dict.fromkeys(target.domain for target in targets.values()))
-        await self._recall_domains(domains, state, max_age)
+        providers = {target.domain: target.fact.provider for target in targets.values()}
+        await self._recall_domains(providers, state, max_age)
         known = await self._recall_mailboxes(targets, owner)
         oldest_usable = self._clock() - max_age
         mailboxes = {
@@ -143,8 +165,13 @@ class ProbeCache:
         owner: str,
     ) -> None:
         """Put what is new into the cache: domain facts for all, mailbox facts for their owner."""
+        providers = {target.domain: target.fact.provider for target in targets.values()}
         domains = [
-            self._catch_all_entry(fact, state.randoms.get(domain, ""))
+            self._catch_all_entry(
+                RememberedCatchAll(
+                    fact, state.randoms.get(domain, ""), providers[domain], state.known_at[domain]
+                )
+            )
             for domain, fact in state.known.items()
             if recalled.catch_alls.get(domain) is not fact
         ]
@@ -158,14 +185,18 @@ class ProbeCache:
         if entries:
             await self._cache.put(FactKind.MAILBOX, entries)
 
-    async def _recall_domains(self, domains: list[str], state: CatchAllState, max_age: float) -> None:
+    async def _recall_domains(
+        self, providers: Mapping[str, str], state: CatchAllState, max_age: float
+    ) -> None:
         now = self._clock()
-        for domain, value in (await self._cache.get(FactKind.CATCH_ALL, domains)).items():
-            fact, random = unpack_catch_all(value) or (None, "")
-            if fact is None or fact.domain != domain:
+        for domain, value in (await self._cache.get(FactKind.CATCH_ALL, list(providers))).items():
+            known = unpack_catch_all(value)
+            if known is None or known.fact.domain != domain or known.provider != providers[domain]:
                 continue
+            fact, random = known.fact, known.random
             if fact.catch_all is not Known.UNKNOWN and min(fact.expires_at, fact.learned_at + max_age) > now:
                 state.known[domain] = fact
+                state.known_at[domain] = set(known.preferences)
                 if fact.catch_all is Known.NO:
                     state.unconfirmed.add(domain)
             if wire.is_safe(random) and fact.learned_at + _RANDOM_SECONDS > now:
@@ -178,13 +209,14 @@ class ProbeCache:
         facts: dict[str, MailboxFact] = {}
         for key, value in (await self._cache.get(FactKind.MAILBOX, list(addresses))).items():
             fact, address = unpack_mailbox(value), addresses[key]
-            if fact is not None:
+            if fact is not None and fact.host in {host.name for host in targets[address].fact.hosts}:
                 facts[address] = fact
         return facts
 
-    def _catch_all_entry(self, fact: CatchAllFact, random: str) -> CacheEntry:
+    def _catch_all_entry(self, known: RememberedCatchAll) -> CacheEntry:
+        fact = known.fact
         lifetime = _RANDOM_SECONDS if fact.catch_all is Known.UNKNOWN else fact.expires_at - self._clock()
-        return CacheEntry(fact.domain, pack_catch_all(fact, random), lifetime)
+        return CacheEntry(fact.domain, pack_catch_all(known), lifetime)
 
 
 def _is_lasting(fact: MailboxFact, known: CatchAllFact | None) -> bool:

@@ -34,6 +34,7 @@ from mailsift.pipeline.probe.reading import (
     catch_all_of,
     fact_of,
     fact_without_reply,
+    is_same_refusal,
     ledger_counts,
     outcome_of,
     read_session,
@@ -288,7 +289,7 @@ class ResultCollector:
         ]
         domains: set[str] = set().union(*intercepted)
         for domain in domains:
-            self.catch_alls.known.pop(domain, None)
+            self.catch_alls.forget(domain)
         for address in [address for address in self.mailboxes if address.rpartition("@")[2] in domains]:
             fact = fact_without_reply(
                 Answer.DOUBTED, ProberRule.FOREIGN, Stage.CONNECT, now=self.context.clock()
@@ -318,7 +319,7 @@ class ResultCollector:
         """Record the answers about one domain; return the addresses that have none."""
         random = session.replies.get(group.random) or self._late_acceptance(session, group)
         if random is not None:
-            self._record_catch_all(group, random)
+            self._record_catch_all(session, group, random)
         addresses: Iterable[str] = group.addresses
         everybody: MailboxFact | None = None
         if random is not None and not self.is_worth_asking(group.random, random.reply):
@@ -370,19 +371,24 @@ class ResultCollector:
             route.unconfirmed_refusals.clear()
         route.refused += sum(1 for reply in session.replies.values() if reply.reading.answer in MAKES_INVALID)
         if not confirmed:
-            route.unconfirmed_refusals += session.unconfirmed_refusals
+            asked_again = {group.confirm for group in session.plan.groups}  # what they got first stands
+            route.unconfirmed_refusals += [
+                address for address in session.unconfirmed_refusals if address not in asked_again
+            ]
         if session.witness_reply is not None and not confirmed:
             self._retract_unconfirmed(session)
-            self.waits.setdefault(log.witness, Wait(WaitReason.DEFERRED, 0.0))  # known next time by its fact
+            if log.witness not in self.catch_alls.randoms.values():
+                self.waits.setdefault(log.witness, Wait(WaitReason.DEFERRED, 0.0))  # so its fact is at hand
 
     def _retract_unconfirmed(self, session: FinishedSession) -> None:
         """Take back what only a witness that is no longer accepted could have proven."""
         route = session.plan.route
         for address in route.unconfirmed_refusals:
             self._retract_refusal(address, ProberRule.CONTRADICTED)
-        for group in session.plan.groups:
-            if group.random in route.unconfirmed_refusals:
-                self.catch_alls.known.pop(group.domain, None)
+            domain = address.rpartition("@")[2]
+            if address == self.catch_alls.randoms.get(domain):
+                self.catch_alls.forget(domain)
+                self._undecided[domain] = Wait(WaitReason.DEFERRED, 0.0)
         route.unconfirmed_refusals.clear()
 
     def _retract_refusal(self, address: str, rule: ProberRule) -> None:
@@ -408,10 +414,14 @@ class ResultCollector:
                 return self._fact_without_reply(Answer.NOT_ASKABLE, ProberRule.NO_SMTPUTF8, session)
             return everybody
         fact = self._reply_fact(session, reply, session.log.answers[address].took_ms)
-        known = self.catch_alls.known.get(group.domain)
-        if known is None or not known.blanket:
-            return fact
-        return replace(fact, blanket=blanket_refusal(reply, address) == known.blanket)
+        return replace(fact, blanket=True) if self._may_be_for_all(group.domain, address, reply) else fact
+
+    def _may_be_for_all(self, domain: str, address: str, reply: ClassifiedReply) -> bool:
+        """Tell whether a refusal is the random recipient's, or vague where that one's answer is not known."""
+        known = self.catch_alls.known.get(domain)
+        if known is None or domain in self._undecided:
+            return reply.reading.answer in MAKES_INVALID and bool(blanket_refusal(reply, address))
+        return bool(known.blanket) and is_same_refusal(blanket_refusal(reply, address), known.blanket)
 
     def _fact_for_everybody(
         self, session: FinishedSession, random: ClassifiedReply, address: str
@@ -423,21 +433,28 @@ class ResultCollector:
             Answer.NOT_ASKED, ProberRule.CATCH_ALL, Stage.RCPT, now=self.context.clock(), plan=session.plan
         )
 
-    def _record_catch_all(self, group: DomainRecipients, random: ClassifiedReply) -> None:
+    def _record_catch_all(
+        self, session: FinishedSession, group: DomainRecipients, random: ClassifiedReply
+    ) -> None:
         """Record what the random recipient's answer shows about its domain."""
         lifetime, answer = self.context.config.catch_all_seconds, random.reading.answer
         fact = catch_all_of(group, random, now=self.context.clock(), lifetime=lifetime)
-        self.catch_alls.known[group.domain] = fact
+        self.catch_alls.learn(fact, session.plan.peer.preference)
         if fact.catch_all is Known.NO:
             self.catch_alls.unconfirmed.add(group.domain)  # later sessions may get another answer
         if answer in WAITS and not self.context.reader.is_unknown_for_now(group.random, random.reply):
             self._undecided[group.domain] = Wait(WAITS[answer], random.reading.retry_after)
+        else:
+            self._undecided.pop(group.domain, None)
 
     def _wait_for(self, domain: str, fact: MailboxFact) -> Wait | None:
-        """Return what the address has to wait for; an acceptance counts only when the random one is known."""
+        """Return what the address has to wait for.
+
+        An acceptance, and a refusal that may be everybody's, count only when the random one is known.
+        """
         if fact.answer in WAITS:
             return Wait(WAITS[fact.answer], fact.retry_after)
-        return self._undecided.get(domain) if fact.answer is Answer.ACCEPTED else None
+        return self._undecided.get(domain) if fact.answer is Answer.ACCEPTED or fact.blanket else None
 
     def _record_interrupted(self, session: FinishedSession, left: Mapping[str, list[str]]) -> None:
         """Defer the address without an answer: it may be what the server hangs up at."""

@@ -275,12 +275,15 @@ class Prober:
 def _keep_refusals_where_somebody_was_accepted(
     mailboxes: dict[str, MailboxFact], catch_alls: dict[str, CatchAllFact], asked: Mapping[str, ProbeTarget]
 ) -> None:
-    """Where a recipient was accepted, refusals are no blanket refusals: they count."""
-    for domain in {asked[a].domain for a, fact in mailboxes.items() if fact.answer is Answer.ACCEPTED}:
+    """Where a recipient was accepted, and not everybody is, refusals are no blanket refusals: they count."""
+    anybody = {domain for domain, known in catch_alls.items() if known.catch_all is Known.YES}
+    accepted = (address for address, fact in mailboxes.items() if fact.answer is Answer.ACCEPTED)
+    accepting = {asked[address].domain for address in accepted} - anybody
+    for domain in accepting:
         if domain in catch_alls and catch_alls[domain].blanket:
             catch_alls[domain] = replace(catch_alls[domain], blanket="")
     for address, fact in mailboxes.items():
-        if fact.blanket and not catch_alls[asked[address].domain].blanket:
+        if fact.blanket and asked[address].domain in accepting:
             mailboxes[address] = replace(fact, blanket=False)
 
 

@@ -10,7 +10,7 @@ from hashlib import blake2b
 from itertools import islice
 from typing import Final
 
-from mailsift.pipeline.facts import CatchAllFact, DomainFact, MailboxFact, Wait
+from mailsift.pipeline.facts import CatchAllFact, DomainFact, Known, MailboxFact, Wait
 from mailsift.pipeline.ports import MANY_ADDRESSES, MANY_DOMAINS, Ask
 from mailsift.pipeline.providers import Provider
 from mailsift.pipeline.smtp.config import Source
@@ -51,7 +51,7 @@ class ProbeTarget:
 def peers_of(fact: DomainFact, source: Source, allows: Callable[[str], bool]) -> list[Peer]:
     """Return where to dial, best first: addresses that are allowed and of the source's family."""
     return [
-        Peer(host.name, address)
+        Peer(host.name, address, host.preference)
         for host in fact.hosts[:MAX_HOSTS]
         for address in host.addresses[:MAX_ADDRESSES]
         if allows(address) and source.reaches(address)
@@ -73,7 +73,8 @@ class CatchAllState:
 
     Attributes:
         token: makes unguessable text.
-        known: domains that need no random recipient (any more).
+        known: what random recipients have shown of domains.
+        known_at: the preferences of the servers that have shown it: a backup may take anybody.
         being_asked: domains whose random recipient is being asked right now.
         randoms: the random recipient of a domain; a later try asks for the same, or greylisting never ends.
         unconfirmed: domains known from an earlier call to refuse random recipients.
@@ -82,14 +83,28 @@ class CatchAllState:
 
     token: Callable[[], str]
     known: dict[str, CatchAllFact] = field(default_factory=dict)
+    known_at: dict[str, set[int]] = field(default_factory=dict)
     being_asked: set[str] = field(default_factory=set)
     randoms: dict[str, str] = field(default_factory=dict)
     unconfirmed: set[str] = field(default_factory=set)
     last_tries: set[str] = field(default_factory=set)
 
-    def random_recipient(self, domain: str) -> str:
-        """Return the random recipient to ask for, "" when none is needed."""
-        return "" if domain in self.known else self._random(domain)
+    def learn(self, fact: CatchAllFact, preference: int) -> None:
+        """Remember what a server of this preference showed of a domain."""
+        self.known[fact.domain] = fact
+        self.known_at.setdefault(fact.domain, set()).add(preference)
+
+    def forget(self, domain: str) -> None:
+        """Drop what is known of a domain."""
+        self.known.pop(domain, None)
+        self.known_at.pop(domain, None)
+        self.unconfirmed.discard(domain)
+
+    def random_recipient(self, domain: str, preference: int) -> str:
+        """Return the random recipient to ask a server of this preference for, "" when none is needed."""
+        fact = self.known.get(domain)
+        is_catch_all = fact is not None and fact.catch_all is Known.YES
+        return "" if is_catch_all or preference in self.known_at.get(domain, ()) else self._random(domain)
 
     def confirming_recipient(self, domain: str) -> str:
         """Return the random recipient to ask for when all others were accepted, "" when that is known."""
@@ -197,8 +212,8 @@ class RouteQueue:
                 break
             if domain in catch_alls.being_asked:
                 continue
-            random = catch_alls.random_recipient(domain)
-            confirm = catch_alls.confirming_recipient(domain) if recipients_left > 1 else ""
+            random = catch_alls.random_recipient(domain, self.peers[0].preference)
+            confirm = catch_alls.confirming_recipient(domain) if recipients_left > 1 and not random else ""
             count = min(len(addresses), recipients_left - bool(random or confirm))
             asked = tuple(addresses.popleft() for _ in range(count))
             group = DomainRecipients(domain, random, asked, confirm)

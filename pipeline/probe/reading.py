@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import lru_cache, partial
-from string import punctuation
 from typing import Final
 
 from mailsift.pipeline.facts import Answer, CatchAllFact, Known, MailboxFact
@@ -164,7 +163,7 @@ def _is_id(word: str) -> bool:
 
 
 def blanket_refusal(classified: ClassifiedReply, address: str) -> str:
-    """Return the refusal in a form that is equal for all who get it, "" when it speaks of this one mailbox.
+    """Return the refusal in a form for `is_same_refusal`, "" when it speaks of this one mailbox.
 
     "User unknown" in so many words is never a blanket refusal, or nobody could ever be missing at a domain
     where only missing mailboxes are asked for.
@@ -177,11 +176,24 @@ def blanket_refusal(classified: ClassifiedReply, address: str) -> str:
     )
     if reply.code < 500 or not vague:
         return ""
-    local = address.rpartition("@")[0].lower()
-    words = (_mask_word(word, local) for word in reply.text.split())
+    mailbox = re.compile(rf"(?<!\w){re.escape(address.rpartition('@')[0].lower())}(?!\w)")
+    words = (_mask_word(word, mailbox) for word in reply.text.split())
     return " ".join([str(reply.code), reply.enhanced, *words])
 
 
+def is_same_refusal(one: str, other: str) -> bool:
+    """Tell whether two refusals in the form of `blanket_refusal` are one.
+
+    What was blanked out in one of them stands for any word: a mailbox may be called like a word of a refusal
+    ("mail", "account"), and an id may look like one.
+    """
+    words, others = one.split(" "), other.split(" ")
+    return len(words) == len(others) and all(
+        word == beside or _ANY_WORD in (word, beside) for word, beside in zip(words, others, strict=True)
+    )
+
+
+_ANY_WORD: Final = "#"
 _MAY_DIFFER: Final = re.compile(
     rf"\d|{_ID}"
     r"|[a-z][A-Z]|[A-Z]{2}[a-z]|(?i:[b-df-hj-np-tv-z]{6})"  # ids may be of letters alone: "zGpKhQEcs"
@@ -190,10 +202,10 @@ _MAY_DIFFER: Final = re.compile(
 )
 
 
-def _mask_word(word: str, local: str) -> str:
+def _mask_word(word: str, mailbox: re.Pattern[str]) -> str:
     """Blank out what differs from reply to reply: the mailbox's name, session ids, times, the host's name."""
     lower = word.lower()
-    return "#" if _MAY_DIFFER.search(word) or lower.strip(punctuation) == local else lower
+    return _ANY_WORD if _MAY_DIFFER.search(word) or mailbox.search(lower) else lower
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,9 +17,10 @@ from dataclasses import dataclass, field, replace
 from math import inf
 from typing import Final
 
+from mailsift.pipeline.facts import Answer
 from mailsift.pipeline.fair_clock import FairTimeout
 from mailsift.pipeline.ports import Allowance
-from mailsift.pipeline.replies.classifier import SmtpReply
+from mailsift.pipeline.replies.classifier import SmtpReply, classify
 from mailsift.pipeline.replies.table import Stage
 from mailsift.pipeline.smtp import wire
 from mailsift.pipeline.smtp.config import ProbeConfig, Source
@@ -74,10 +75,11 @@ _ONE_DOMAIN: Final = re.compile(r"\bmultiple (?:\w+ )?domains\b", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """Where to dial: the exchanger's name and one of its addresses."""
+    """Where to dial: the exchanger's name, one of its addresses, and its preference."""
 
     host: str
     address: str
+    preference: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -547,8 +549,11 @@ def wants_one_domain(reply: SmtpReply) -> bool:
 def is_session_limit(reply: SmtpReply) -> bool:
     """Tell whether the reply to RCPT is about this session's size, not about the recipient.
 
-    RFC 5321 section 4.5.3.1.10 and RFC 3463 (x.5.3) for the number of recipients.
+    RFC 5321 section 4.5.3.1.10 and RFC 3463 (x.5.3) for the number of recipients. "Too many messages" may be
+    those in the mailbox.
     """
     if not 400 <= reply.code <= 499:
         return False
-    return reply.enhanced == "4.5.3" or _LIMIT.search(reply.text) is not None or wants_one_domain(reply)
+    if reply.enhanced == "4.5.3" or wants_one_domain(reply):
+        return True
+    return _LIMIT.search(reply.text) is not None and classify(reply).answer is not Answer.FULL

@@ -150,7 +150,7 @@ class FactInspector:
             domain,
             decode_domain(domain, dns) if dns else None,
             max(0, dns_left) / 1000,
-            known[0] if known else None,
+            known.fact if known else None,
             max(0, catch_all_left) / 1000,
         )
 

@@ -105,8 +105,8 @@ HARMLESS: Final[dict[str, tuple[tuple[str, str], ...]]] = {
         ),  # one more
         ("len(self._accepting) >= _MAX", "(len(self._accepting) > _MAX_DOMAINS)"),  # same
         ("_answers_before > _MAX", "(self._answers_before >= _MAX_ANSWERS)"),  # one earlier
-        ("self._doubted_until = 0", "1"),  # no doubt begins as early
-        ("0 < self._doubted_from", "1"),  # same
+        ("self._doubted_from > 0", "(self._doubted_from > 1)"),  # no doubt begins as early
+        ("_MAX_DOUBTS: Final", "101"),  # one more
     ),
     "jobs/results/export.py": (
         ("is_elementwise=True", "False"),  # all at once, or piece by piece

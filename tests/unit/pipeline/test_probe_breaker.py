@@ -75,6 +75,13 @@ def test_the_doubt_ends_when_the_provider_is_itself_again() -> None:
     assert doubted(GOOD + bad + after + GOOD + "-" * 60)[-1] == len(GOOD + bad + after + GOOD) + 60
 
 
+def test_a_second_doubt_makes_nobody_of_the_first_one_believed() -> None:
+    jumped = GOOD + "-" * 80
+    again = jumped + GOOD + "-" * 80
+    assert {number for number in doubted(again) if number <= len(jumped)} == set(doubted(jumped))
+    assert set(range(len(jumped + GOOD) + 1, len(again) + 1)) <= set(doubted(again))
+
+
 def test_half_refused_is_a_good_past_and_the_oldest_of_the_recent_is_doubted_too() -> None:
     assert doubted("-+" * 150 + "-" * 60) == [291, 293, 295, 297, 299, *range(301, 361)]
 

@@ -139,7 +139,7 @@ def test_a_route_that_a_refusal_closed_keeps_it_when_its_other_sessions_end() ->
         Provider("p", recipients=1),
         lambda _: True,
     )
-    catch_alls.known["a.test"] = CatchAllFact("a.test", Known.NO)
+    catch_alls.learn(CatchAllFact("a.test", Known.NO), preference=10)
     queue.put(route, "a.test", ["ann@a.test", "bob@a.test"])
     first, second = queue.next_sessions(2, 0.0)
     blocked = SmtpReply(Stage.EHLO, 554, "5.7.1", "Your address is on a block list")
@@ -160,7 +160,7 @@ def test_the_throttle_hears_of_domains_once_many_addresses_have_waited(
 ) -> None:
     catch_alls = CatchAllState(lambda: "token")
     queue = ProbeQueue(catch_alls, LearnedLimits())
-    catch_alls.known["a.test"] = CatchAllFact("a.test", Known.NO)
+    catch_alls.learn(CatchAllFact("a.test", Known.NO), preference=10)
     route = queue.route(
         ProbeTarget("", "", "", routed("a.test")),
         parse_source("", helo_name="probe.test"),

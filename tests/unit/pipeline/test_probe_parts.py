@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.facts import Answer, CatchAllFact, Known, MailboxFact
 from mailsift.pipeline.probe.cache import (
+    RememberedCatchAll,
     mailbox_key,
     pack_catch_all,
     pack_mailbox,
@@ -174,7 +175,7 @@ def test_everybody_is_planned_once_in_sessions_that_fit(
             for group in plan.groups:
                 asked += group.addresses
                 random_recipients += [group.random] if group.random else []
-                catch_alls.known[group.domain] = CatchAllFact(group.domain, Known.NO)
+                catch_alls.learn(CatchAllFact(group.domain, Known.NO), plan.peer.preference)
             queue.finish(plan)
     assert sorted(asked) == sorted(everybody)
     assert len(random_recipients) == len(set(random_recipients)) == len({domain for domain, _ in domains})
@@ -220,6 +221,8 @@ def test_who_waits_for_a_session_of_another_call_asks_again_when_it_ends_who_wai
         (rcpt(451, "4.3.0", "Multiple destination domains per transaction is unsupported."), True),
         (rcpt(450, "", "Maximum number of recipients reached"), True),
         (rcpt(452, "4.2.2", "Mailbox full"), False),
+        (rcpt(452, "4.2.2", "User has too many messages on the server"), False),
+        (rcpt(452, "", "<ann@a.test>: mailbox has too many messages"), False),
         (rcpt(421, "4.7.0", "Try again later"), False),
         (rcpt(421, "4.7.0", "Too many connections from your address"), False),
         (rcpt(550, "5.5.3", "Too many recipients"), False),
@@ -292,8 +295,9 @@ def test_facts_survive_the_cache_and_rubbish_does_not() -> None:
     assert again.cached
     assert pack_mailbox(again).replace(b"true", b"false") == pack_mailbox(fact)
     unknown, known = CatchAllFact("a.test", Known.UNKNOWN, 451), CatchAllFact("a.test", Known.NO, 550)
-    assert unpack_catch_all(pack_catch_all(unknown, "x@a.test")) == (unknown, "x@a.test")
-    assert unpack_catch_all(pack_catch_all(known, "x@a.test")) == (known, "x@a.test")
+    for catch_all in (unknown, known):
+        remembered = RememberedCatchAll(catch_all, "x@a.test", "stub", [10])
+        assert unpack_catch_all(pack_catch_all(remembered)) == remembered
     for rubbish in (b"", b"\xff", b"[]", b"{}", b"null", pack_mailbox(fact).replace(b"full", b"fool")):
         assert unpack_mailbox(rubbish) is None
         assert unpack_catch_all(rubbish) is None

@@ -96,6 +96,22 @@ async def test_the_next_mx_is_asked_when_the_first_cannot_be(first: Mailer | Non
     assert first is None or len(first.seen) == 1
 
 
+async def test_a_backup_that_takes_anybody_makes_nobody_deliverable_by_what_the_first_server_refused() -> (
+    None
+):
+    def refuse(_address: str) -> str:
+        first.banner = "421 4.3.2 busy"  # from the next session on
+        return NOT_FOUND
+
+    first, backup = Mailer(rcpt=refuse), Mailer(rcpt=lambda _: "250 ok")
+    fact = routed("a.test", ("mx1.test", ("127.0.0.2",)), ("mx2.test", ("127.0.0.3",)))
+    async with mailing(first, host="127.0.0.2") as port, mailing(backup, host="127.0.0.3", port=port):
+        bench = Bench(port, providers=providers(recipients=1, sessions=1))
+        probed = await bench.probe(targets(fact, "ann", "bob"))
+    assert probed.catch_alls["a.test"].catch_all is Known.YES
+    assert set(answers(probed).values()) == {Answer.NOT_ASKED}
+
+
 async def test_a_permanent_refusal_is_not_shopped_around() -> None:
     first, second = Mailer(banner="554 no, blocked using spamhaus"), Mailer()
     fact = routed("a.test", ("mx1.test", ("127.0.0.2",)), ("mx2.test", ("127.0.0.3",)))

@@ -10,7 +10,17 @@ import pytest
 from mailsift.pipeline.facts import Answer, Known, MailboxFact, Wait, WaitReason
 from mailsift.pipeline.ports import FactKind
 from mailsift.pipeline.probe.prober import ProbeResult
-from tests.unit.pipeline.smtp_stub import NOT_FOUND, Bench, Mailer, Script, knows, mailing, routed, targets
+from tests.unit.pipeline.smtp_stub import (
+    NOT_FOUND,
+    Bench,
+    Mailer,
+    Script,
+    knows,
+    mailing,
+    providers,
+    routed,
+    targets,
+)
 
 FACT = routed("a.test")
 MANY = tuple(f"user{n}" for n in range(10))
@@ -144,6 +154,25 @@ async def test_the_same_refusal_for_everybody_is_a_blanket_refusal(count: int) -
     assert not bench.cache.values[FactKind.MAILBOX]
 
 
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        "550 5.2.1 This mail account is disabled",
+        "550 5.2.1 user:{local} is disabled",
+        "550 5.2.1 {local}'s mail account is disabled",
+        "550 5.4.1 {local} Recipient address rejected: Access denied",
+    ],
+)
+async def test_a_blanket_refusal_is_known_again_whatever_the_mailbox_is_called(refusal: str) -> None:
+    people = ("mail", "account", "_ann", "ann-b", "access", "user", "s", "is")
+    mailer = Mailer(rcpt=lambda address: refusal.replace("{local}", address.partition("@")[0]))
+    async with mailing(mailer) as port:
+        probed = await Bench(port).probe(targets(FACT, *people))
+    assert {address: fact.blanket for address, fact in probed.mailboxes.items()} == {
+        f"{name}@a.test": True for name in people
+    }
+
+
 async def test_a_blanket_refusal_stands_once_somebody_was_accepted() -> None:
     mailer = Mailer(rcpt=lambda address: "250 ok" if address.startswith("ann@") else stamped(address))
     async with mailing(mailer) as port:
@@ -184,6 +213,20 @@ async def test_definite_answers_are_used_again_while_young_enough() -> None:
     assert list(map(same, cached.mailboxes.values())) == list(map(same, first.mailboxes.values()))
     assert cached.mailboxes["ann@a.test"].asked_at == 1_000_000
     assert cached.catch_alls["a.test"].catch_all is Known.NO
+
+
+async def test_what_another_provider_said_of_a_domain_that_has_moved_is_asked_anew() -> None:
+    moved = routed("a.test", ("mx.new.test", ("127.0.0.1",)), provider="new")
+    mailer = Mailer(rcpt=knows("ann"))
+    async with mailing(mailer) as port:
+        bench = Bench(port)
+        await bench.probe(targets(FACT, "ann", "bob"))
+        mailer.rcpt = stamped
+        denied = await bench.probe(targets(moved, "ann", "bob", "eve"), max_age=86_400)
+        mailer.rcpt = knows("bob")
+        back = await bench.probe(targets(moved, "bob"), max_age=86_400)
+    assert {fact.blanket for fact in denied.mailboxes.values()} == {True}
+    assert answers(back) == {Answer.ACCEPTED}
 
 
 async def test_no_address_is_readable_in_the_cache_keys() -> None:
@@ -316,3 +359,39 @@ async def test_who_accepts_many_after_refusing_many_is_asked_once_more_and_belie
     assert probed.catch_alls["a.test"].catch_all is Known.NO
     assert [probed.mailboxes[f"{who}@a.test"].answer for who in there] == [Answer.ACCEPTED] * 10
     assert len(list(filter(is_random, mailer.recipients))) == 2
+
+
+@pytest.mark.parametrize("refusal", [stamped("x"), "550 5.2.1 This account is disabled"])
+@pytest.mark.parametrize("reply", ["451 4.3.0 Temporary lookup failure", "450 4.2.0 Greylisted"])
+async def test_a_refusal_that_may_be_everybodys_waits_while_the_random_recipient_is_put_off(
+    reply: str, refusal: str
+) -> None:
+    vague = to_random(reply, otherwise=refusal)
+    mailer = Mailer(rcpt=vague)
+    last_try = [replace(target, last_try=True) for target in targets(FACT, "ann", *MANY)]
+    async with mailing(mailer) as port:
+        bench = Bench(port)
+        first = await bench.probe(targets(FACT, "ann"))
+        last = await bench.probe(last_try)
+        mailer.rcpt = lambda address: "250 ok" if address.startswith("ann@") else vague(address)
+        accepted = await bench.probe(last_try)
+    assert list(first.waits) == ["ann@a.test"]
+    assert all(fact.blanket for fact in (*first.mailboxes.values(), *last.mailboxes.values()))
+    assert not any(fact.blanket for fact in accepted.mailboxes.values())
+
+
+async def test_a_blanket_refusal_stays_one_where_everybody_is_accepted_later() -> None:
+    heard = 0
+
+    def say(address: str) -> str:
+        nonlocal heard
+        heard += 1
+        return stamped(address) if heard <= 30 else "250 ok"
+
+    async with mailing(Mailer(rcpt=say)) as port:
+        bench = Bench(port, providers=providers(recipients=10, sessions=1))
+        probed = await bench.probe(targets(FACT, *(f"user{n}" for n in range(60))))
+    assert probed.catch_alls["a.test"].catch_all is Known.YES
+    refused = [fact for fact in probed.mailboxes.values() if fact.answer is Answer.NOT_FOUND]
+    assert refused
+    assert all(fact.blanket for fact in refused)

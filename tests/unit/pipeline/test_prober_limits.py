@@ -73,6 +73,22 @@ async def test_a_thousand_addresses_cost_few_throttle_calls() -> None:
     assert len(bench.throttle.grants) + len(bench.throttle.reports) < 100
 
 
+async def test_a_mailbox_with_too_many_messages_is_full_and_nobody_else_is() -> None:
+    full = "452 4.2.2 User has too many messages on the server"
+    for offers in ((), ("PIPELINING",)):
+        mailer = Mailer(rcpt=lambda who: full if who.startswith("full@") else "250 ok", offers=offers)
+        async with mailing(mailer) as port:
+            bench = Bench(port)
+            mailer.rcpt, says = knows(), mailer.rcpt
+            await bench.probe(targets(FACT, "nobody"))  # so that no random recipient goes before
+            mailer.rcpt = says
+            mailer.seen.clear()
+            probed = await bench.probe(targets(FACT, "full", *USERS[:3]), max_age=60)
+        assert answers(probed) == {"full": Answer.FULL} | dict.fromkeys(USERS[:3], Answer.ACCEPTED)
+        assert not probed.waits
+        assert mailer.recipients.count("full@a.test") == 1
+
+
 async def test_a_session_limit_is_learned_and_the_rest_gets_new_sessions() -> None:
     for too_many in ("452 4.5.3 Error: too many recipients", "421 4.7.0 Error: too many recipients"):
         mailer = Mailer(rcpt=knows(*USERS), most_recipients=10, too_many=too_many)

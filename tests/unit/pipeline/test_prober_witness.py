@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mailsift.pipeline.facts import Answer, Known, WaitReason
+from mailsift.pipeline.ports import FactKind
 from mailsift.pipeline.probe.prober import ProbeResult
 from tests.unit.pipeline.smtp_stub import (
     NOT_FOUND,
@@ -90,3 +91,30 @@ async def test_a_witness_that_cannot_be_asked_now_makes_nobody_invalid() -> None
         probed = await Bench(port).probe(targets(FACT, "real0", *GONE))
     assert found(probed, Answer.ACCEPTED) == {"real0"}
     assert found(probed, Answer.DOUBTED) == set(GONE)
+
+
+async def test_a_blanket_refusal_of_a_witness_too_is_taken_back_with_all_others() -> None:
+    mailer = Mailer(rcpt=knows("real0"))
+    async with mailing(mailer) as port:
+        bench = Bench(port)
+        await bench.probe(targets(FACT, "real0"))
+        mailer.rcpt = lambda _: "550 5.4.1 Recipient address rejected: Access denied."
+        probed = await bench.probe(targets(FACT, "real0", *GONE))
+    assert found(probed, Answer.DOUBTED) == {"real0", *GONE}
+    assert "a.test" not in probed.catch_alls
+
+
+async def test_a_refused_witness_takes_back_the_random_recipients_of_earlier_sessions_too() -> None:
+    host = ("mx.stub.test", ("127.0.0.1",))
+    facts = [routed(f"{name}.test", host) for name in ("first", "second", "third")]
+    mailer = Mailer(rcpt=knows("real0"))
+    async with mailing(mailer) as port:
+        bench = Bench(port, providers=providers(2, 1))
+        await bench.probe(targets(facts[2], "real0"))
+        bench.cache.values[FactKind.CATCH_ALL].clear()
+        mailer.rcpt = knows()
+        asked = [*targets(facts[0], "gone"), *targets(facts[1], "gone"), *targets(facts[2], "real0")]
+        probed = await bench.probe(asked)
+    assert {fact.answer for fact in probed.mailboxes.values()} == {Answer.DOUBTED}
+    assert not probed.catch_alls
+    assert not bench.cache.values[FactKind.CATCH_ALL]

@@ -13,7 +13,7 @@ from mailsift.accounts.people import Role
 from mailsift.container import open_redis
 from mailsift.pipeline.facts import CatchAllFact, Known
 from mailsift.pipeline.ports import CacheEntry, FactKind, SessionOutcome
-from mailsift.pipeline.probe.cache import pack_catch_all
+from mailsift.pipeline.probe.cache import RememberedCatchAll, pack_catch_all
 from mailsift.storage.redis.facts import RedisFactCache
 from tests.integration.api.conftest import Api
 from tests.integration.api.pages.queries import actions, some_job, words
@@ -148,7 +148,7 @@ async def test_a_provider_is_edited_held_let_go_of_and_reset(api: Api, operator:
 async def test_facts_are_shown_and_forgotten(api: Api, operator: httpx.AsyncClient) -> None:
     redis = open_redis(api.settings)
     fact = CatchAllFact("example.com", Known.NO, 550, HOSTILE, learned_at=1_800_000_000.0)
-    entry = CacheEntry("example.com", pack_catch_all(fact, ""), 500)
+    entry = CacheEntry("example.com", pack_catch_all(RememberedCatchAll(fact, "", "", ())), 500)
     await RedisFactCache(redis).put(FactKind.CATCH_ALL, [entry])
     await redis.aclose()
     page = (await operator.get("/ops/facts?domain=anna@EXAMPLE.com")).text

@@ -14,7 +14,7 @@ from mailsift.pipeline.dns.codec import encode_domain
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.facts import CatchAllFact, DomainFact, DomainState, Known, MxHost
 from mailsift.pipeline.ports import CacheEntry, FactKind
-from mailsift.pipeline.probe.cache import pack_catch_all
+from mailsift.pipeline.probe.cache import RememberedCatchAll, pack_catch_all
 from mailsift.settings import Settings
 from mailsift.storage.redis.facts import RedisFactCache
 from mailsift.storage.sql.job_search import JobFilter
@@ -111,7 +111,8 @@ async def test_a_domain_is_looked_up_and_forgotten(settings: Settings, ops: Oper
     dns = DomainFact("example.com", DomainState.ROUTED, (MxHost("mx.example.com", 10, ("192.0.2.1",)),), "mx")
     catch_all = CatchAllFact("example.com", Known.NO, 550, "no such user")
     await cache.put(FactKind.DOMAIN, [CacheEntry("example.com", encode_domain(dns), 100)])
-    await cache.put(FactKind.CATCH_ALL, [CacheEntry("example.com", pack_catch_all(catch_all, ""), 500)])
+    packed = pack_catch_all(RememberedCatchAll(catch_all, "", "", ()))
+    await cache.put(FactKind.CATCH_ALL, [CacheEntry("example.com", packed, 500)])
     await redis.aclose()
     found = await ops.console.facts("anna@Example.COM")
     assert found is not None
