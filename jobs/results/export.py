@@ -93,11 +93,11 @@ def export(  # noqa: PLR0913 - what a file of results may be
         MailsiftError: `too_many_rows_for_xlsx`.
     """
     frame = tiered(results, policy)
-    if statuses is not None:
-        frame = frame.filter(pl.col(f"{VERDICT_PREFIX}status").is_in([status.value for status in statuses]))
-    if row_numbers is not None:
+    if row_numbers is not None:  # before any other row goes: they number the rows of the file
         frame = frame.with_row_index(_PLACE)
         frame = frame.filter(pl.col(_PLACE).is_in(row_numbers.implode())).drop(_PLACE)
+    if statuses is not None:
+        frame = frame.filter(pl.col(f"{VERDICT_PREFIX}status").is_in([status.value for status in statuses]))
     rows = int(frame.select(pl.len()).collect(engine="streaming").item())
     if format is ExportFormat.XLSX and rows >= MOST_ROWS:
         text = f"A sheet holds {MOST_ROWS - 1:,} rows below its header; these are {rows:,}. CSV has no limit."
