@@ -25,6 +25,10 @@ VERDICT_PREFIX = "mailsift_"
 JUDGED_ADDRESS = VERDICT_PREFIX + ADDRESS
 """The same in the results."""
 
+SPAN_TEXT, CLOCK_TEXT = "iso", "%H:%M:%S%.f"
+"""How durations and times of day are written: polars refuses to cast the first, and drops fractions of the
+second."""
+
 _NAMES = "mailsift.names"
 _PLACE = "mailsift.address_column"
 
@@ -94,6 +98,8 @@ def cell_text(name: str, dtype: pl.DataType) -> pl.Expr:
         json_text = pl.struct(column.alias("v")).struct.json_encode()
         bare = json_text.str.strip_prefix('{"v":').str.strip_suffix("}")
         text = pl.when(column.is_not_null()).then(bare)
+    elif dtype in (pl.Duration, pl.Time):
+        text = column.dt.to_string(SPAN_TEXT if dtype == pl.Duration else CLOCK_TEXT)
     else:
         text = column.cast(pl.String, strict=False)
     return text.fill_null("").alias(name)

@@ -12,7 +12,7 @@ from typing import IO
 
 import polars as pl
 
-from mailsift.jobs.columns import VERDICT_PREFIX, distinct_names, read_names
+from mailsift.jobs.columns import CLOCK_TEXT, SPAN_TEXT, VERDICT_PREFIX, distinct_names, read_names
 from mailsift.jobs.results.sheet import MOST_ROWS, write_sheet
 from mailsift.jobs.results.tiers import tiered
 from mailsift.pipeline.errors import MailsiftError
@@ -162,7 +162,9 @@ def _plain_values(name: str, dtype: pl.DataType, *, sheet: bool = False) -> pl.E
     if dtype == pl.Binary:
         return column.bin.encode("base64")
     if dtype == pl.Duration:
-        return column.dt.to_string("iso")
+        return column.dt.to_string(SPAN_TEXT)
+    if sheet and dtype == pl.Time:
+        return column.dt.to_string(CLOCK_TEXT)
     if isinstance(dtype, pl.Categorical | pl.Enum) or (sheet and (dtype.is_temporal() or dtype.is_decimal())):
         return column.cast(pl.String)
     return column
