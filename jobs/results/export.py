@@ -140,7 +140,7 @@ def _write_csv(frame: pl.LazyFrame, names: Mapping[str, str], out: IO[bytes]) ->
 
 def _write_jsonl(frame: pl.LazyFrame, names: Mapping[str, str], out: IO[bytes]) -> None:
     schema = frame.collect_schema()
-    base64 = [_plain_values(name, dtype) for name, dtype in schema.items() if dtype == pl.Binary]
+    base64 = [plain_values(name, dtype) for name, dtype in schema.items() if dtype == pl.Binary]
     _renamed(frame.with_columns(base64), names).sink_ndjson(out, engine="streaming")
 
 
@@ -152,8 +152,14 @@ def _write_xlsx(frame: pl.LazyFrame, names: Mapping[str, str], out: IO[bytes]) -
     write_sheet(_cells(frame, sheet=True), _safe_header(frame.collect_schema(), names), out)
 
 
-def _plain_values(name: str, dtype: pl.DataType, *, sheet: bool = False) -> pl.Expr:
-    """Turn values that neither CSV nor a sheet can hold into text: JSON for nested ones, base64 for bytes."""
+def plain_values(name: str, dtype: pl.DataType, *, sheet: bool = False) -> pl.Expr:
+    """Turn values that neither CSV nor a sheet can hold into text: JSON for nested ones, base64 for bytes.
+
+    Args:
+        name: of the column.
+        dtype: its type.
+        sheet: also what CSV has a form for, but a sheet has none: dates, times and decimals.
+    """
     column = pl.col(name)
     if dtype.is_nested():
         text = pl.struct(column.alias("v")).struct.json_encode()
@@ -173,7 +179,7 @@ def _plain_values(name: str, dtype: pl.DataType, *, sheet: bool = False) -> pl.E
 def _cells(frame: pl.LazyFrame, *, sheet: bool) -> pl.LazyFrame:
     """Make every value fit for CSV or a sheet; no text is left that a spreadsheet takes for a formula."""
     plain = frame.select(
-        _plain_values(name, dtype, sheet=sheet) for name, dtype in frame.collect_schema().items()
+        plain_values(name, dtype, sheet=sheet) for name, dtype in frame.collect_schema().items()
     )
     texts = [name for name, dtype in plain.collect_schema().items() if dtype == pl.String]
     defuse = _defused_in_sheet if sheet else _defused_in_csv
