@@ -22,7 +22,7 @@ from mailsift.pipeline.clock import Clock
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.storage.blobs.store import DRAFTS, Blobs, DraftBlobs, drafts_of, read_marker
 from mailsift.storage.database import Connection, Database
-from mailsift.storage.sql import jobs
+from mailsift.storage.sql import jobs, leftovers
 
 KEPT = timedelta(days=1)
 """How long a list waits to be started."""
@@ -159,7 +159,7 @@ class Drafts:
         """
         draft = await self._read(DraftBlobs(account_id, draft_id).marker)
         if draft is None or self._is_old(draft):
-            raise MailsiftError("draft_not_found", "There is no such list, or it has already been started.")
+            raise _not_there()
         return draft
 
     async def get(self, account_id: AccountId, draft_id: UUID) -> Draft:
@@ -212,6 +212,9 @@ class Drafts:
         new = new_job(draft.id, account_id, options, stored)
 
         async def transaction(connection: Connection) -> None:
+            await leftovers.expect(connection, new.id, seconds=KEPT.total_seconds())
+            if not await leftovers.claim(connection, new.id):  # somebody discards it
+                raise _not_there()
             if await jobs.insert_once(connection, new):
                 await record_start(connection, new)
 
@@ -296,3 +299,7 @@ class Drafts:
 
     def _now(self) -> datetime:
         return datetime.fromtimestamp(self._clock(), UTC)
+
+
+def _not_there() -> MailsiftError:
+    return MailsiftError("draft_not_found", "There is no such list, or it has already been started.")

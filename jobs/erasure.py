@@ -23,9 +23,15 @@ _log = structlog.get_logger()
 
 
 async def erase_draft(database: Database, blobs: Blobs, keys: DraftBlobs) -> None:
-    """Delete an uploaded list; of one that has been started the marker alone, which a crash has left."""
+    """Delete an uploaded list; of one that has been started the marker alone, which a crash has left.
+
+    Who starts it at this moment is either seen, or finds that it is gone.
+    """
     async with database.begin() as connection:
+        await leftovers.leave(connection, [keys.draft], seconds=_LATE_S)  # it may be looked at right now
         is_started = await jobs.get(connection, keys.draft) is not None
+        if is_started:
+            await leftovers.forget(connection, keys.draft)
     if not is_started:
         await blobs.delete_prefix(JobBlobs(keys.draft).prefix)
     await blobs.delete(keys.marker)  # last: who dies before leaves a trace
