@@ -25,7 +25,12 @@ VERDICT_PREFIX = "mailsift_"
 JUDGED_ADDRESS = VERDICT_PREFIX + ADDRESS
 """The same in the results."""
 
+SPAN_TEXT, CLOCK_TEXT = "iso", "%H:%M:%S%.f"
+"""How durations and times of day are written: polars refuses to cast the first, and drops fractions of the
+second."""
+
 _NAMES = "mailsift.names"
+_PLACE = "mailsift.address_column"
 
 
 def column_id(index: int) -> str:
@@ -33,9 +38,32 @@ def column_id(index: int) -> str:
     return f"c{index}"
 
 
-def names_metadata(names: Sequence[str]) -> dict[str, str]:
-    """Return the Parquet metadata that carries the customer's column names."""
-    return {_NAMES: json.dumps(list(names))}
+def names_metadata(names: Sequence[str], *, address_place: int | None = None) -> dict[str, str]:
+    """Return the Parquet metadata that carries the customer's column names, and which one has the addresses.
+
+    Args:
+        names: of the columns, in the file's order.
+        address_place: of the address column, from 0; None where nobody will ask.
+    """
+    place = {} if address_place is None else {_PLACE: str(address_place)}
+    return {_NAMES: json.dumps(list(names)), **place}
+
+
+def kept_metadata(path: Path | IO[bytes]) -> dict[str, str]:
+    """Return what `names_metadata` has written into a file, for one that is made of it."""
+    return {name: text for name, text in pl.read_parquet_metadata(path).items() if name in {_NAMES, _PLACE}}
+
+
+def read_address_place(path: Path, name: str) -> int:
+    """Return the place of the address column, from 0.
+
+    Args:
+        path: of a file with the customer's columns.
+        name: what the column is called; names may repeat, and of equal ones the first is meant in files of
+            older releases, which tell no more.
+    """
+    metadata = kept_metadata(path)
+    return int(metadata[_PLACE]) if _PLACE in metadata else list(json.loads(metadata[_NAMES])).index(name)
 
 
 def read_names(path: Path | IO[bytes]) -> dict[str, str]:
@@ -70,6 +98,8 @@ def cell_text(name: str, dtype: pl.DataType) -> pl.Expr:
         json_text = pl.struct(column.alias("v")).struct.json_encode()
         bare = json_text.str.strip_prefix('{"v":').str.strip_suffix("}")
         text = pl.when(column.is_not_null()).then(bare)
+    elif dtype in (pl.Duration, pl.Time):
+        text = column.dt.to_string(SPAN_TEXT if dtype == pl.Duration else CLOCK_TEXT)
     else:
         text = column.cast(pl.String, strict=False)
     return text.fill_null("").alias(name)

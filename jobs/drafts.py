@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
 
+from mailsift.jobs.erasure import erase_draft
 from mailsift.jobs.intake.models import IntakeLimits
 from mailsift.jobs.intake.process import ask_child
 from mailsift.jobs.submissions import StoredList, new_job, record_start, store_list
@@ -19,9 +20,9 @@ from mailsift.jobs.views import AccountId, JobId, JobOptions, JobView, view_of
 from mailsift.jobs.waker import Waker
 from mailsift.pipeline.clock import Clock
 from mailsift.pipeline.errors import MailsiftError
-from mailsift.storage.blobs.store import DRAFTS, Blobs, DraftBlobs, JobBlobs, drafts_of, read_marker
+from mailsift.storage.blobs.store import DRAFTS, Blobs, DraftBlobs, drafts_of, read_marker
 from mailsift.storage.database import Connection, Database
-from mailsift.storage.sql import jobs
+from mailsift.storage.sql import jobs, leftovers
 
 KEPT = timedelta(days=1)
 """How long a list waits to be started."""
@@ -114,7 +115,7 @@ class Drafts:
         try:
             return await self.fill(account_id, draft, pieces)
         except BaseException:
-            await self._blobs.delete(DraftBlobs(account_id, draft.id).marker)
+            await erase_draft(self._database, self._blobs, DraftBlobs(account_id, draft.id))
             raise
 
     async def open(self, account_id: AccountId, source_name: str, *, expected: int = 0) -> Draft:
@@ -158,7 +159,7 @@ class Drafts:
         """
         draft = await self._read(DraftBlobs(account_id, draft_id).marker)
         if draft is None or self._is_old(draft):
-            raise MailsiftError("draft_not_found", "There is no such list, or it has already been started.")
+            raise _not_there()
         return draft
 
     async def get(self, account_id: AccountId, draft_id: UUID) -> Draft:
@@ -211,6 +212,9 @@ class Drafts:
         new = new_job(draft.id, account_id, options, stored)
 
         async def transaction(connection: Connection) -> None:
+            await leftovers.expect(connection, new.id, seconds=KEPT.total_seconds())
+            if not await leftovers.claim(connection, new.id):  # somebody discards it
+                raise _not_there()
             if await jobs.insert_once(connection, new):
                 await record_start(connection, new)
 
@@ -226,7 +230,7 @@ class Drafts:
             MailsiftError: `draft_not_found`.
         """
         await self.find(account_id, draft_id)
-        await self._erase(DraftBlobs(account_id, draft_id))
+        await erase_draft(self._database, self._blobs, DraftBlobs(account_id, draft_id))
 
     async def sweep(self) -> int:
         """Delete what nobody started for a day, every ten minutes; any number of callers is harmless.
@@ -241,14 +245,9 @@ class Drafts:
         for key in await self._blobs.list(DRAFTS):
             draft = await self._read(key)
             if draft is not None and self._now() - draft.created_at > _SWEPT_AFTER:
-                await self._erase(read_marker(key))
+                await erase_draft(self._database, self._blobs, read_marker(key))
                 swept += 1
         return swept
-
-    async def _erase(self, keys: DraftBlobs) -> None:
-        if not await self._is_started(keys.account, keys.draft):
-            await self._blobs.delete_prefix(JobBlobs(keys.draft).prefix)
-        await self._blobs.delete(keys.marker)  # last: who dies before leaves a trace
 
     async def _is_started(self, account_id: UUID, draft_id: UUID) -> bool:
         async with self._database.begin() as connection:
@@ -300,3 +299,7 @@ class Drafts:
 
     def _now(self) -> datetime:
         return datetime.fromtimestamp(self._clock(), UTC)
+
+
+def _not_there() -> MailsiftError:
+    return MailsiftError("draft_not_found", "There is no such list, or it has already been started.")

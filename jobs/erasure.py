@@ -10,7 +10,7 @@ import structlog
 from mailsift.jobs.views import AccountId
 from mailsift.pipeline.errors import MailsiftError, error_fields
 from mailsift.pipeline.outcomes.history import KEPT_DAYS
-from mailsift.storage.blobs.store import Blobs, JobBlobs, drafts_of, read_marker
+from mailsift.storage.blobs.store import Blobs, DraftBlobs, JobBlobs, drafts_of, read_marker
 from mailsift.storage.database import Connection, Database
 from mailsift.storage.sql import accounts, accuracy, idempotency, jobs, leftovers, outcomes, receivers
 
@@ -20,6 +20,21 @@ _LATE_S = 600.0
 """Nobody writes for a deleted job any more after so long: longer than a lease and a store's patience."""
 
 _log = structlog.get_logger()
+
+
+async def erase_draft(database: Database, blobs: Blobs, keys: DraftBlobs) -> None:
+    """Delete an uploaded list; of one that has been started the marker alone, which a crash has left.
+
+    Who starts it at this moment is either seen, or finds that it is gone.
+    """
+    async with database.begin() as connection:
+        await leftovers.leave(connection, [keys.draft], seconds=_LATE_S)  # it may be looked at right now
+        is_started = await jobs.get(connection, keys.draft) is not None
+        if is_started:
+            await leftovers.forget(connection, keys.draft)
+    if not is_started:
+        await blobs.delete_prefix(JobBlobs(keys.draft).prefix)
+    await blobs.delete(keys.marker)  # last: who dies before leaves a trace
 
 
 class Eraser:
@@ -103,8 +118,7 @@ class Eraser:
 
     async def _delete_drafts(self, markers: Sequence[str]) -> None:
         for marker in markers:
-            await self._blobs.delete_prefix(JobBlobs(read_marker(marker).draft).prefix)
-            await self._blobs.delete(marker)
+            await erase_draft(self._database, self._blobs, read_marker(marker))
 
     async def _sweep_up(self, job_ids: Sequence[UUID]) -> None:
         """Delete the blobs now; whatever cannot be is noted, and goes with a later sweep."""

@@ -29,6 +29,7 @@ from mailsift.jobs.columns import (
     cell_text,
     column_id,
     names_metadata,
+    read_address_place,
     read_names,
 )
 from mailsift.jobs.results.export import ExportFormat, export
@@ -220,15 +221,16 @@ def _read(
     texts = [cell_text(id_, schema[id_]) for id_ in names]
     ours = [name for name in schema if name not in names]
     page = frame.select(*texts, *ours).slice(first, most).collect()
-    return [_row(values, names, column) for values in page.iter_rows(named=True)], total
+    address = column_id(read_address_place(results, column))
+    return [_row(values, names, address) for values in page.iter_rows(named=True)], total
 
 
-def _row(values: Mapping[str, Any], names: dict[str, str], column: str) -> JudgedRow:
+def _row(values: Mapping[str, Any], names: dict[str, str], address: str) -> JudgedRow:
     cells = {name: values[id_] for id_, name in reversed(names.items())}  # of equal names the first is meant
     verdict = {
         name.removeprefix(VERDICT_PREFIX): value for name, value in values.items() if name not in names
     }
-    return JudgedRow(cells.get(column, verdict.get("address", "")), cells, verdict)
+    return JudgedRow(values[address], cells, verdict)
 
 
 def first_of_each() -> pl.Expr:

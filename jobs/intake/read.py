@@ -199,7 +199,7 @@ def _split(table: SourceTable, workdir: Path, *, options: IntakeOptions, limits:
         row_group_size=_ROW_GROUP,
         compression=_COMPRESSION,
         statistics=False,
-        metadata=names_metadata(choice.names),
+        metadata=names_metadata(choice.names, address_place=choice.index),
         engine="streaming",
     )
     buffer.clear()

@@ -17,7 +17,7 @@ from mailsift.events.signing import Vault
 from mailsift.jobs.columns import JUDGED_ADDRESS, VERDICT_PREFIX, distinct_names, read_names
 from mailsift.jobs.places.connections import Connections
 from mailsift.jobs.places.place import Place, parse_sink, parse_source
-from mailsift.jobs.results.export import export, format_of
+from mailsift.jobs.results.export import export, format_of, plain_values
 from mailsift.jobs.results.tiers import tiered
 from mailsift.jobs.views import AccountId, JobId
 from mailsift.pipeline.errors import MailsiftError
@@ -213,8 +213,14 @@ def _rows(results: Path) -> Iterator[tuple[Any, ...]]:
     Slice by slice: `collect_batches` takes a file for ended when it is interrupted, and a slice raises.
     """
     rows = tiered(results, None)
-    ours = [name for name in rows.collect_schema() if name.startswith(VERDICT_PREFIX)]
-    theirs = pl.exclude(ours).cast(pl.String, strict=False).str.replace_all("\0", "", literal=True)
+    schema = rows.collect_schema()
+    ours = [name for name in schema if name.startswith(VERDICT_PREFIX)]
+    theirs = [_text(name, dtype) for name, dtype in schema.items() if name not in ours]
     height = rows.select(pl.len()).collect().item()
     for start in range(0, height, _ROWS_AT_ONCE):
-        yield from rows.select(theirs, *ours).slice(start, _ROWS_AT_ONCE).collect().iter_rows()
+        yield from rows.select(*theirs, *ours).slice(start, _ROWS_AT_ONCE).collect().iter_rows()
+
+
+def _text(name: str, dtype: pl.DataType) -> pl.Expr:
+    texts = plain_values(name, dtype, sheet=True).cast(pl.String, strict=False)
+    return texts.str.replace_all("\0", "", literal=True)

@@ -12,6 +12,7 @@ from typing import TypeVar
 
 import polars as pl
 
+from mailsift.jobs.columns import read_address_place
 from mailsift.jobs.results.breakdown import Breakdown, breakdown_of_complete, count_up, domains_of
 from mailsift.jobs.results.pages import (
     ResultFiles,
@@ -20,7 +21,6 @@ from mailsift.jobs.results.pages import (
     SortBy,
     WholePage,
     WholeRow,
-    column_of,
     matching_rows,
     read_page,
     read_row,
@@ -182,7 +182,7 @@ class Browser:
         policy = load_options(row["options"]).tiers
         running = None if row["state"] == JobState.COMPLETED else await self._so_far(row)
         rows, addresses = [await self._blobs.fetch(key) for key in (keys.rows, keys.addresses)]
-        column = await self._thread(lambda: column_of(rows, row["address_column"]))
+        column = await self._thread(lambda: read_address_place(rows, row["address_column"]))
         if running is not None:
             return ResultFiles(
                 rows,

@@ -8,7 +8,7 @@ from typing import Any
 
 import polars as pl
 
-from mailsift.jobs.columns import VERDICT_PREFIX, read_names
+from mailsift.jobs.columns import VERDICT_PREFIX, column_id, read_address_place
 from mailsift.pipeline.errors import MailsiftError
 
 _FIELDS = ("status", "result", "score")
@@ -76,7 +76,7 @@ def _change_of(row: dict[str, Any]) -> dict[str, Any]:
 
 def _read(results: Path, column: str) -> pl.DataFrame:
     """Return the distinct addresses of a run, as the list writes them, with their verdicts."""
-    id_ = next(id_ for id_, name in read_names(results).items() if name == column)
+    id_ = column_id(read_address_place(results, column))
     fields = [pl.col(VERDICT_PREFIX + name).alias(name) for name in _FIELDS]
     address = pl.col(id_).cast(pl.String).str.strip_chars().str.to_lowercase().fill_null("").alias("email")
     frame = pl.scan_parquet(results, glob=False).select(address, *fields)

@@ -12,7 +12,7 @@ from typing import IO
 
 import polars as pl
 
-from mailsift.jobs.columns import VERDICT_PREFIX, distinct_names, read_names
+from mailsift.jobs.columns import CLOCK_TEXT, SPAN_TEXT, VERDICT_PREFIX, distinct_names, read_names
 from mailsift.jobs.results.sheet import MOST_ROWS, write_sheet
 from mailsift.jobs.results.tiers import tiered
 from mailsift.pipeline.errors import MailsiftError
@@ -93,11 +93,11 @@ def export(  # noqa: PLR0913 - what a file of results may be
         MailsiftError: `too_many_rows_for_xlsx`.
     """
     frame = tiered(results, policy)
-    if statuses is not None:
-        frame = frame.filter(pl.col(f"{VERDICT_PREFIX}status").is_in([status.value for status in statuses]))
-    if row_numbers is not None:
+    if row_numbers is not None:  # before any other row goes: they number the rows of the file
         frame = frame.with_row_index(_PLACE)
         frame = frame.filter(pl.col(_PLACE).is_in(row_numbers.implode())).drop(_PLACE)
+    if statuses is not None:
+        frame = frame.filter(pl.col(f"{VERDICT_PREFIX}status").is_in([status.value for status in statuses]))
     rows = int(frame.select(pl.len()).collect(engine="streaming").item())
     if format is ExportFormat.XLSX and rows >= MOST_ROWS:
         text = f"A sheet holds {MOST_ROWS - 1:,} rows below its header; these are {rows:,}. CSV has no limit."
@@ -140,7 +140,7 @@ def _write_csv(frame: pl.LazyFrame, names: Mapping[str, str], out: IO[bytes]) ->
 
 def _write_jsonl(frame: pl.LazyFrame, names: Mapping[str, str], out: IO[bytes]) -> None:
     schema = frame.collect_schema()
-    base64 = [_plain_values(name, dtype) for name, dtype in schema.items() if dtype == pl.Binary]
+    base64 = [plain_values(name, dtype) for name, dtype in schema.items() if dtype == pl.Binary]
     _renamed(frame.with_columns(base64), names).sink_ndjson(out, engine="streaming")
 
 
@@ -152,8 +152,14 @@ def _write_xlsx(frame: pl.LazyFrame, names: Mapping[str, str], out: IO[bytes]) -
     write_sheet(_cells(frame, sheet=True), _safe_header(frame.collect_schema(), names), out)
 
 
-def _plain_values(name: str, dtype: pl.DataType, *, sheet: bool = False) -> pl.Expr:
-    """Turn values that neither CSV nor a sheet can hold into text: JSON for nested ones, base64 for bytes."""
+def plain_values(name: str, dtype: pl.DataType, *, sheet: bool = False) -> pl.Expr:
+    """Turn values that neither CSV nor a sheet can hold into text: JSON for nested ones, base64 for bytes.
+
+    Args:
+        name: of the column.
+        dtype: its type.
+        sheet: also what CSV has a form for, but a sheet has none: dates, times and decimals.
+    """
     column = pl.col(name)
     if dtype.is_nested():
         text = pl.struct(column.alias("v")).struct.json_encode()
@@ -162,7 +168,9 @@ def _plain_values(name: str, dtype: pl.DataType, *, sheet: bool = False) -> pl.E
     if dtype == pl.Binary:
         return column.bin.encode("base64")
     if dtype == pl.Duration:
-        return column.dt.to_string("iso")
+        return column.dt.to_string(SPAN_TEXT)
+    if sheet and dtype == pl.Time:
+        return column.dt.to_string(CLOCK_TEXT)
     if isinstance(dtype, pl.Categorical | pl.Enum) or (sheet and (dtype.is_temporal() or dtype.is_decimal())):
         return column.cast(pl.String)
     return column
@@ -171,7 +179,7 @@ def _plain_values(name: str, dtype: pl.DataType, *, sheet: bool = False) -> pl.E
 def _cells(frame: pl.LazyFrame, *, sheet: bool) -> pl.LazyFrame:
     """Make every value fit for CSV or a sheet; no text is left that a spreadsheet takes for a formula."""
     plain = frame.select(
-        _plain_values(name, dtype, sheet=sheet) for name, dtype in frame.collect_schema().items()
+        plain_values(name, dtype, sheet=sheet) for name, dtype in frame.collect_schema().items()
     )
     texts = [name for name, dtype in plain.collect_schema().items() if dtype == pl.String]
     defuse = _defused_in_sheet if sheet else _defused_in_csv

@@ -15,8 +15,7 @@ from mailsift.jobs.columns import (
     JUDGED_ADDRESS,
     REPAIRED,
     VERDICT_PREFIX,
-    names_metadata,
-    read_names,
+    kept_metadata,
 )
 from mailsift.jobs.results.segments import scan_segments
 from mailsift.pipeline.errors import MailsiftError
@@ -58,7 +57,7 @@ def join_results(
         row_group_size=_ROW_GROUP,
         compression_level=1,
         statistics=False,
-        metadata=names_metadata(list(read_names(rows).values())),
+        metadata=kept_metadata(rows),
         engine="streaming",
     )
 
@@ -73,7 +72,7 @@ def join_small(rows: bytes, verdicts: pl.DataFrame, *, evidence: bool = False) -
         out,
         compression_level=1,
         statistics=False,
-        metadata=names_metadata(list(read_names(io.BytesIO(rows)).values())),
+        metadata=kept_metadata(io.BytesIO(rows)),
     )
     return out.getvalue()
 

@@ -200,11 +200,6 @@ def canonical_domain(domain: str) -> str:
     return parse_address(f"x@{typed}").domain or typed if typed else ""
 
 
-def column_of(rows: Path, name: str) -> int:
-    """Return the place of the column with this name; of equal names the first is meant."""
-    return list(read_names(rows).values()).index(name)
-
-
 def read_page(
     files: ResultFiles,
     row_filter: RowFilter,

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import polars as pl
 
-from mailsift.jobs.columns import ADDRESS_N, names_metadata, read_names
+from mailsift.jobs.columns import ADDRESS_N, kept_metadata
 from mailsift.jobs.intake.models import ChunkSlice, Intake
 from mailsift.jobs.views import JobView
 
@@ -61,7 +61,7 @@ def sample(folder: Path, taken: Intake, *, size: int, chunk: int) -> Intake:
         .with_columns(pl.col("place").alias(ADDRESS_N))
         .drop("place")
     )
-    _replace(rows, source, names_metadata(list(read_names(source).values())), 65_536)
+    _replace(rows, source, kept_metadata(source), 65_536)
     count = int(addresses["rows"].sum())
     slices = addresses.select("n", "rows").iter_slices(chunk)
     return replace(

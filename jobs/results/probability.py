@@ -8,7 +8,7 @@ from typing import Final
 
 import polars as pl
 
-from mailsift.jobs.columns import JUDGED_ADDRESS, VERDICT_PREFIX, names_metadata, read_names
+from mailsift.jobs.columns import JUDGED_ADDRESS, VERDICT_PREFIX, kept_metadata
 from mailsift.pipeline.outcomes.chances import Cell, Chances
 
 COLUMNS: Final = tuple(f"{VERDICT_PREFIX}{name}" for name in ("p", "p_low", "p_high"))
@@ -51,6 +51,6 @@ def add_chances(results: Path, providers: Mapping[str, str], chances: Chances, o
         out,
         compression_level=1,
         statistics=False,
-        metadata=names_metadata(list(read_names(results).values())),
+        metadata=kept_metadata(results),
         engine="streaming",
     )

@@ -6,7 +6,13 @@ from pathlib import Path
 
 import polars as pl
 
-from mailsift.jobs.columns import VERDICT_PREFIX, distinct_names, read_names
+from mailsift.jobs.columns import (
+    VERDICT_PREFIX,
+    column_id,
+    distinct_names,
+    read_address_place,
+    read_names,
+)
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.verdict import Result, Status
 
@@ -29,7 +35,7 @@ def rows_to_retry(results: Path, out: Path, column: str) -> str:
     Args:
         results: the job's results (mailsift.jobs.results.join).
         out: the file to write.
-        column: name of the address column in the list; the first one of that name.
+        column: name of the address column in the list.
 
     Returns:
         The name of the address column in `out`, where every name is distinct.
@@ -57,4 +63,4 @@ def _write_rows(results: Path, out: Path, column: str, keep: pl.Expr) -> str:
     if rows.is_empty():
         raise MailsiftError("nothing_to_retry", "No row in this job is worth checking again.")
     rows.write_parquet(out)
-    return next(fresh[key] for key, name in names.items() if name == column)
+    return fresh[column_id(read_address_place(results, column))]

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import polars as pl
 
+from mailsift.jobs.columns import read_address_place
 from mailsift.jobs.results.join import join_results
-from mailsift.jobs.results.pages import ResultFiles, RowFilter, column_of, matching_rows
+from mailsift.jobs.results.pages import ResultFiles, RowFilter, matching_rows
 from mailsift.jobs.results.segments import PartialVerdicts
 from mailsift.jobs.views import load_options
 from mailsift.pipeline.judge.tiers import TierPolicy
@@ -53,7 +54,7 @@ def select_so_far(
         return Selection(out, row_filter.statuses, policy=options.tiers)
     so_far = PartialVerdicts(row["addresses"], options.tiers)
     so_far.add_segments(segments)
-    column = column_of(rows, row["address_column"])
+    column = read_address_place(rows, row["address_column"])
     known = ResultFiles(rows, addresses, column, segments=tuple(segments), so_far=so_far)
     there = matching_rows(known, RowFilter())
     row_numbers = there.search_sorted(matching_rows(known, row_filter))

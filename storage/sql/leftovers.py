@@ -25,6 +25,7 @@ leftover = Table(
 _EXPECT = text("""
     INSERT INTO leftover (job_id, due_at)
     VALUES (:job_id, clock_timestamp() + make_interval(secs => :seconds))
+    ON CONFLICT (job_id) DO NOTHING
 """)
 
 _CLAIM = text("DELETE FROM leftover WHERE job_id = :job_id AND NOT sealed")
@@ -51,7 +52,10 @@ _FORGET = text("DELETE FROM leftover WHERE job_id = :job_id AND sealed")
 
 
 async def expect(connection: Connection, job_id: UUID, *, seconds: float) -> None:
-    """Note that blobs of a job are about to be stored whose job must follow within so many seconds."""
+    """Note that blobs of a job are about to be stored whose job must follow within so many seconds.
+
+    Where they are being deleted, it waits until that is noted; then `claim` says that it is too late.
+    """
     await connection.execute(_EXPECT, {"job_id": job_id, "seconds": seconds})
 
 

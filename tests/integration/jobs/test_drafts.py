@@ -7,19 +7,22 @@ import gzip
 from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 
 from mailsift.container import OtherParts, open_container
 from mailsift.jobs.drafts import Draft, Drafts, Inspection
+from mailsift.jobs.holdings import Erasable
 from mailsift.jobs.service import JobService
 from mailsift.jobs.views import AccountId, JobId, JobOptions
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.facts import Mode
 from mailsift.settings import Settings
+from mailsift.storage.blobs.store import DRAFTS, Blobs
 from mailsift.storage.states import JobState
 from tests.support.installation import settings_for
-from tests.support.ready_jobs import engine_on, work_until_ended
+from tests.support.ready_jobs import Planter, engine_on, work_until_ended
 
 CSV = b"id,who,email\n1,Ann,ann@example.com\n2,Bob,BOB@example.com\n3,Bob,bob@example.com\n4,Cy,no at\n"
 FAST = JobOptions(mode=Mode.FAST)
@@ -199,6 +202,75 @@ async def test_a_list_nobody_starts_is_forgotten_but_never_a_job(
         kept_jobs = sorted(path.parent.name for path in (settings.home / "blobs" / "jobs").glob("*/source"))
         assert kept_jobs == sorted([str(started.id), str(young.id)])
         assert not marker.exists()
+
+
+async def test_who_erases_his_lists_leaves_those_that_run_although_a_crash_has_left_their_marker(
+    settings: Settings, service: JobService
+) -> None:
+    async with open_container(settings) as container:
+        drafts = container.drafts
+        account, started = await taken(drafts, service)
+        marker = settings.home / "blobs" / "drafts" / str(account) / f"{started.id}.json"
+        kept = marker.read_bytes()
+        await drafts.start(account, started.id, FAST)
+        await drafts.receive(account, pieces(CSV), "waits.csv")
+        marker.write_bytes(kept)
+        await container.holdings.erase(account, [Erasable.LISTS], person_id=uuid4(), actor="alice")
+    assert files(settings) == ["source"]
+
+
+async def test_a_list_whose_upload_is_given_up_while_it_is_written_down_leaves_nothing(
+    settings: Settings, drafts: Drafts, service: JobService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put, marks = Blobs.put_bytes, 0
+
+    async def given_up(self: Blobs, key: str, data: bytes) -> None:
+        nonlocal marks
+        marks += key.startswith(DRAFTS)
+        if marks > 1:
+            raise asyncio.CancelledError
+        await put(self, key, data)
+
+    monkeypatch.setattr(Blobs, "put_bytes", given_up)
+    account = await service.account("alice")
+    with pytest.raises(asyncio.CancelledError):
+        await drafts.receive(account, pieces(CSV), "list.csv")
+    assert files(settings) == []
+
+
+async def test_a_list_that_is_discarded_while_it_is_looked_at_leaves_nothing(
+    settings: Settings, service: JobService, planter: Planter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with open_container(settings) as container:
+        drafts = container.drafts
+        account, draft = await taken(drafts, service)
+        put = Blobs.put_bytes
+
+        async def put_late(self: Blobs, key: str, data: bytes) -> None:
+            await drafts.discard(account, draft.id)
+            await put(self, key, data)
+
+        monkeypatch.setattr(Blobs, "put_bytes", put_late)
+        await drafts.inspect(account, draft.id)
+        await planter.sql("UPDATE leftover SET due_at = clock_timestamp()")
+        await container.eraser.sweep()
+    assert files(settings) == []
+
+
+async def test_who_starts_a_list_while_it_is_discarded_hears_that_it_is_gone(
+    drafts: Drafts, service: JobService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    account, draft = await taken(drafts, service)
+    heard, delete_prefix = [], Blobs.delete_prefix
+
+    async def start_meanwhile(self: Blobs, prefix: str) -> None:
+        heard.append(await code_of(drafts.start(account, draft.id, FAST)))
+        await delete_prefix(self, prefix)
+
+    monkeypatch.setattr(Blobs, "delete_prefix", start_meanwhile)
+    await drafts.discard(account, draft.id)
+    assert heard == ["draft_not_found"]
+    assert (await service.page(account, limit=20)).jobs == []
 
 
 async def test_an_account_has_so_many_lists_waiting_and_no_more(drafts: Drafts, service: JobService) -> None:

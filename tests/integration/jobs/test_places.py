@@ -6,6 +6,7 @@ import asyncio
 import io
 import threading
 from collections.abc import AsyncIterator, Iterator
+from datetime import time, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -363,3 +364,19 @@ async def test_the_results_of_a_list_that_is_sent_are_put_where_they_are_wanted(
     async with engine_on(settings) as engine:
         await work_until_ended(engine, service, account, made.job_id)
     assert len(await planter.sql("SELECT FROM checked")) == 3
+
+
+async def test_a_table_takes_a_list_with_columns_of_every_type(
+    settings: Settings, service: JobService, planter: Planter, tmp_path: Path
+) -> None:
+    account = await service.account("alice")
+    clock = {"span": [timedelta(hours=1)], "at": [time(1, 2, 3, 4)]}
+    typed = {"tags": [["a", "b"]], "key": [{"n": 1}], "raw": [b"\xff"], **clock}
+    pl.DataFrame({"email": ["a@example.com"], **typed}).write_parquet(tmp_path / "typed.parquet")
+    pieces = one_piece((tmp_path / "typed.parquet").read_bytes())
+    made = await service.receive(account, pieces, FAST, sink="postgresql://crm/sales?table=typed")
+    async with engine_on(settings) as engine:
+        view = await work_until_ended(engine, service, account, made.job_id)
+    assert view.state is JobState.COMPLETED, view
+    (row,) = await planter.sql("SELECT * FROM typed")
+    assert [row[name] for name in typed] == ['["a","b"]', '{"n":1}', "/w==", "PT1H", "01:02:03.000004"]

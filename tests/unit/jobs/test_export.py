@@ -12,7 +12,9 @@ import openpyxl
 import polars as pl
 import pytest
 
-from mailsift.jobs.columns import names_metadata
+from mailsift.jobs.columns import cell_text, names_metadata
+from mailsift.jobs.intake.models import IntakeLimits
+from mailsift.jobs.intake.read import inspect_list
 from mailsift.jobs.results.export import ExportFormat, choose_columns, export, format_of
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.frames import VERDICTS
@@ -161,6 +163,7 @@ TYPED: dict[str, tuple[pl.Series, str, Any, Any]] = {
         "2024-02-29 01:00:00",
     ),
     "time": (pl.Series([time(1, 2)]), "01:02:00.000000000", "01:02:00", "01:02:00"),
+    "moment": (pl.Series([time(1, 2, 3, 4)]), "01:02:03.000004000", "01:02:03.000004", "01:02:03.000004"),
     "span": (pl.Series([timedelta(seconds=-3)]), "'-PT3S", "'-PT3S", "-PT3S"),
     "decimal": (pl.Series([Decimal("-1.10")]), "-1.10", "'-1.10", "-1.10"),
     "bytes": (pl.Series([b"\xff\x00"]), "/wA=", "/wA=", "/wA="),
@@ -198,6 +201,19 @@ def test_only_rows_of_the_wanted_statuses_are_written_to_a_path_too(
     }
     assert readers[kind](out)["n"].to_list() == [1, 2, 5, 6]
     assert count == 4
+
+
+@pytest.mark.parametrize("name", TYPED)
+def test_every_type_a_list_can_have_is_shown_on_a_page(tmp_path: Path, name: str) -> None:
+    series, _, in_xlsx, _ = TYPED[name]
+    frame = pl.DataFrame({"x": series})
+    shown = frame.select(cell_text("x", series.dtype))["x"].item()
+    assert isinstance(shown, str)
+    if series.dtype in {pl.Time, pl.Duration}:
+        assert shown == in_xlsx.removeprefix("'")
+    listed = tmp_path / "list.parquet"
+    pl.DataFrame({"email": ["ann@example.com"], "x": series}).write_parquet(listed)
+    assert inspect_list(listed, tmp_path, IntakeLimits())["first"] == [["ann@example.com", shown]]
 
 
 @pytest.mark.parametrize("kind", ExportFormat)

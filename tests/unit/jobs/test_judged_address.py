@@ -14,10 +14,15 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from mailsift.jobs.columns import read_address_place
 from mailsift.jobs.intake.models import IntakeLimits, IntakeOptions
 from mailsift.jobs.intake.read import read_list
+from mailsift.jobs.results.diff import compare
 from mailsift.jobs.results.export import ExportFormat, export
 from mailsift.jobs.results.join import join_results
+from mailsift.jobs.results.pages import ResultFiles, RowFilter, read_page
+from mailsift.jobs.results.retry import rows_to_retry
+from mailsift.jobs.results.selection import select_so_far
 from mailsift.pipeline.frames import SEGMENT
 from mailsift.pipeline.lists import Lists
 from mailsift.pipeline.syntax.address import parse_cell
@@ -131,3 +136,36 @@ def test_a_list_that_an_older_release_took_in_comes_to_its_end_without_it(tmp_pa
     for kind in ExportFormat:
         found = pl.DataFrame(exported(tmp_path / "results.parquet", kind))
         assert found.columns[:2] == ["email", "mailsift_catch_all"]
+
+
+TWINS = b"Email,Email\n%s,jane@example.com\n%s,joe@example.com\n"
+
+
+@pytest.mark.parametrize(
+    ("twins", "wanted"), [(TWINS % (b"", b""), ""), (TWINS % (b"a@example.org", b"b@example.org"), "2")]
+)
+def test_of_two_columns_of_one_name_that_is_shown_compared_and_retried_which_was_judged(
+    twins: bytes, wanted: str, tmp_path: Path
+) -> None:
+    (tmp_path / "list.csv").write_bytes(twins)
+    options = IntakeOptions(column=wanted)
+    taken = read_list(tmp_path / "list.csv", tmp_path, options=options, limits=IntakeLimits())
+    rows, addresses = tmp_path / "rows.parquet", tmp_path / "addresses.parquet"
+    segment = segment_of(addresses, tmp_path / "segment.parquet")
+    deferred = [pl.lit("risky").alias("status"), pl.lit("deferred").alias("result")]
+    pl.read_parquet(segment).with_columns(deferred).write_parquet(segment)
+    of_job: Any = {"addresses": 2, "options": {"mode": "deep"}, "address_column": taken.column}
+    known = RowFilter(text="joe")
+    found = select_so_far(of_job, known, (rows, addresses), [segment], tmp_path / "results.parquet")
+    assert found.row_numbers is not None
+    assert found.row_numbers.to_list() == [1]
+
+    place = read_address_place(found.results, taken.column)
+    page = read_page(ResultFiles(rows, addresses, place, found.results), known, after=-1, limit=9)
+    assert [row.address for row in page.rows] == ["joe@example.com"]
+
+    assert compare(found.results, found.results, (taken.column, taken.column), limit=9).compared == 2
+
+    column = rows_to_retry(found.results, tmp_path / "again.parquet", taken.column)
+    again = pl.read_parquet(tmp_path / "again.parquet")
+    assert again[column].to_list() == ["jane@example.com", "joe@example.com"]

@@ -301,7 +301,7 @@ def test_a_file_holds_the_rows_that_a_page_shows(
     files: ResultFiles, tmp_path: Path, wanted: RowFilter
 ) -> None:
     if files.results is not None:
-        found = Selection(files.results, frozenset(), matching_rows(files, wanted))
+        found = Selection(files.results, wanted.statuses, matching_rows(files, wanted))
     else:
         row: Any = {"addresses": len(KNOWN), "options": {"mode": "deep"}, "address_column": "email"}
         out = tmp_path / "partial.parquet"
@@ -309,7 +309,8 @@ def test_a_file_holds_the_rows_that_a_page_shows(
     cells = [KNOWN[ROWS[number]][0] for number in matching(files, wanted)]
     for kind in ExportFormat:
         out = tmp_path / f"file.{kind.value}"
-        assert export(found.results, out, format=kind, row_numbers=found.row_numbers) == len(cells)
+        chosen = {"statuses": found.statuses or None, "row_numbers": found.row_numbers}
+        assert export(found.results, out, format=kind, **chosen) == len(cells)
         if kind is ExportFormat.PARQUET:
             assert pl.read_parquet(out)["email"].to_list() == cells
         if kind is ExportFormat.JSONL and cells:
