@@ -357,6 +357,16 @@ def _told(kind: OutcomeKind, days: float, answer: Answer = Answer.ACCEPTED) -> O
         ([_told(_K.BOUNCED, 1, _A.FULL), _told(_K.DELIVERED, 2)], _A.ACCEPTED),
         ([_told(_K.BOUNCED, 1, _A.REFUSED_US)], None),
         ([_told(_K.DELIVERED, 2), _told(_K.BOUNCED, 1, _A.UNCLEAR)], None),
+        # its sender keeps back what comes after a bounce: that takes nothing of the bounce back
+        ([_told(_K.BOUNCED, 9, _A.NOT_FOUND), _told(_K.BOUNCED, 1, _A.UNCLEAR)], _A.NOT_FOUND),
+        (
+            [
+                _told(_K.BOUNCED, 9, _A.NOT_FOUND),
+                _told(_K.DELIVERED, 5),
+                _told(_K.BOUNCED, 1, _A.UNCLEAR),
+            ],
+            None,
+        ),
         ([_told(_K.COMPLAINED, 3)], _A.ACCEPTED),
     ],
 )
