@@ -28,6 +28,10 @@ from mailsift.pipeline.outcomes.times import epoch
 CERTIFICATES: Final = re.compile(r"sns\.[a-z0-9-]{3,30}\.amazonaws\.com(?:\.cn)?")
 """The hosts of SNS: certificates and confirmations are fetched from nobody else."""
 
+_CERTIFICATE_FILE: Final = re.compile(r"/SimpleNotificationService-[0-9A-Za-z]{1,64}\.pem")
+"""The file of a certificate there. What else these hosts answer is what some customer of Amazon's had them keep
+(`GetEndpointAttributes` gives his own text back), and may be a certificate of his own making."""
+
 _TOLERANCE: Final = 600.0
 """Seconds a signed time may differ from ours."""
 _LATEST_RETRY: Final = 86_400.0
@@ -193,7 +197,7 @@ async def _sns(posted: ReceivedPost, trust: SenderTrust) -> VerifiedPost:
     _fresh(epoch(message["Timestamp"]), trust, _LATEST_RETRY)
     names = _SIGNED_FIELDS[message["Type"]]
     signed = "".join(f"{name}\n{message[name]}\n" for name in names if name in message)
-    certificate = load_pem_x509_certificate(await trust.fetch(_at_sns(message["SigningCertURL"])))
+    certificate = load_pem_x509_certificate(await trust.fetch(_certificate_at(message["SigningCertURL"])))
     key = certificate.public_key()
     if not isinstance(key, rsa.RSAPublicKey):
         raise TypeError("not an RSA key")
@@ -205,6 +209,13 @@ async def _sns(posted: ReceivedPost, trust: SenderTrust) -> VerifiedPost:
     if message["Type"] == "SubscriptionConfirmation":
         return VerifiedPost(b"", confirm=_at_sns(message["SubscribeURL"]))
     return VerifiedPost(message["Message"].encode() if message["Type"] == "Notification" else b"")
+
+
+def _certificate_at(url: str) -> str:
+    parts = urlsplit(_at_sns(url))
+    if not _CERTIFICATE_FILE.fullmatch(parts.path) or parts.query:
+        raise ValueError("not a certificate of SNS")
+    return url
 
 
 def _at_sns(url: str) -> str:

@@ -76,6 +76,21 @@ async def test_certificates_of_others_are_not_fetched(url: str) -> None:
         await asked(signed(Type="SubscriptionConfirmation", Token="t", SubscribeURL=url))
 
 
+@pytest.mark.parametrize(
+    "rest",
+    [
+        "/?Action=GetEndpointAttributes&EndpointArn=arn&X-Amz-Signature=00",  # answers with a caller's own text
+        "/?Action=GetEndpointAttributes&x=/SimpleNotificationService-abc.pem",
+        "/SimpleNotificationService-abc.pem?Action=GetEndpointAttributes",
+        "/x/SimpleNotificationService-abc.pem",
+        "/c.pem",
+    ],
+)
+async def test_what_anybody_may_have_the_hosts_of_sns_answer_is_no_certificate(rest: str) -> None:
+    with pytest.raises(MailsiftError, match="receiver_refused"):
+        await asked(signed(SigningCertURL=f"https://sns.eu-west-1.amazonaws.com{rest}"))
+
+
 @pytest.mark.parametrize("hours", [-25, 25])
 async def test_an_old_message_is_a_replay(hours: int) -> None:
     stamp = (NOW + timedelta(hours=hours)).isoformat()
