@@ -122,6 +122,20 @@ CASES = [
         [("jürgen@shop.example", _K.BOUNCED, _A.NOT_FOUND)],
     ),
     Case(
+        "a tag that begins like an encoded character is none (RFC 3461 section 4)",
+        _dsn(
+            "Original-Recipient: rfc822;jane+2024@shop.example\n"
+            "Final-Recipient: rfc822; jane+2024@shop.example\nAction: failed\nStatus: 5.1.1\n"
+            "Diagnostic-Code: smtp; 550 5.1.1 unknown user\n\n"
+            "Final-Recipient: rfc822; jane+2B40@shop.example\nAction: failed\nStatus: 5.1.1\n"
+            "Diagnostic-Code: smtp; 550 5.1.1 unknown user\n"
+        ),
+        [
+            ("jane+2024@shop.example", _K.BOUNCED, _A.NOT_FOUND),
+            ("jane+40@shop.example", _K.BOUNCED, _A.NOT_FOUND),
+        ],
+    ),
+    Case(
         "no diagnostic: the text for people",
         _dsn(
             "Final-Recipient: rfc822; jane@shop.example\nAction: failed\nStatus: 5.0.0\n",
