@@ -76,9 +76,9 @@ def mailbox_fact(
 
     The newest that decides does. A message that arrived (and one that was complained about or unsubscribed
     from did) shows that the mailbox is there, unless a later one was given up without a reason that speaks of
-    something else; a bounce shows that it is gone only where the server's words say so, and goes on showing it
-    when the sender keeps the next messages back itself. What is put off shows nothing: of mail that fails at
-    first a third arrives later.
+    something else; a bounce shows that it is gone only where the server's words say so, and goes on showing
+    it when the sender keeps the next messages back itself. What is put off shows nothing: of mail that fails
+    at first a third arrives later.
 
     Args:
         outcomes: of one address, in any order.

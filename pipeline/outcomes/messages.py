@@ -312,8 +312,8 @@ def _recipient(field: str | None) -> str:
 
 
 _XTEXT = re.compile(r"\\x\{(10[0-9A-Fa-f]{4}|[0-9A-Fa-f]{2,5})\}|\+(2B|3D)(?=[^\s]*@)")
-"""What RFC 6533 section 3 and xtext write for a character; of those that xtext may not hold as they are (RFC 3461
-section 4) an address has "+" and "=" alone: any other "+20" is a tag of its own ("jane+2024@example.com")."""
+"""What RFC 6533 section 3 and xtext write for a character. Of those that xtext may not hold as they are (RFC
+3461 section 4) an address has "+" and "=" alone: any other "+20" is a tag ("jane+2024@example.com")."""
 _QUOTED_ADDRESS = re.compile(r'"[^"\r\n]{1,64}"@[\w.-]{1,255}')
 
 

@@ -79,7 +79,7 @@ async def test_certificates_of_others_are_not_fetched(url: str) -> None:
 @pytest.mark.parametrize(
     "rest",
     [
-        "/?Action=GetEndpointAttributes&EndpointArn=arn&X-Amz-Signature=00",  # answers with a caller's own text
+        "/?Action=GetEndpointAttributes&EndpointArn=arn&X-Amz-Signature=00",  # a caller's own text
         "/?Action=GetEndpointAttributes&x=/SimpleNotificationService-abc.pem",
         "/SimpleNotificationService-abc.pem?Action=GetEndpointAttributes",
         "/x/SimpleNotificationService-abc.pem",
