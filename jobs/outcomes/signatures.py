@@ -29,8 +29,8 @@ CERTIFICATES: Final = re.compile(r"sns\.[a-z0-9-]{3,30}\.amazonaws\.com(?:\.cn)?
 """The hosts of SNS: certificates and confirmations are fetched from nobody else."""
 
 _CERTIFICATE_FILE: Final = re.compile(r"/SimpleNotificationService-[0-9A-Za-z]{1,64}\.pem")
-"""The file of a certificate there. What else these hosts answer may be what a customer of Amazon's had them keep
-(`GetEndpointAttributes` gives his own text back): a certificate of his own making."""
+"""The file of a certificate there. What else these hosts answer may be what a customer of Amazon had them
+keep (`GetEndpointAttributes` gives his own text back): a certificate of his own making."""
 
 _TOLERANCE: Final = 600.0
 """Seconds a signed time may differ from ours."""
