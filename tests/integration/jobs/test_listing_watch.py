@@ -26,12 +26,12 @@ class World:
         self.now = 0.0
         self.trusted = True
         self.woken = 0
-        self.watch = self.watcher()
+        self.watch = self.watcher("bl.example")
 
-    def watcher(self) -> ListingWatch:
+    def watcher(self, *zones: str) -> ListingWatch:
         return ListingWatch(
             database=self.database,
-            zones=["bl.example"],
+            zones=zones,
             sources=[US, OTHER, ""],
             ask=self.ask,
             trusted=self.is_trusted,
@@ -108,6 +108,15 @@ async def test_a_hold_that_is_over_keeps_no_listed_source_from_resting(world: Wo
     assert await world.an_hour_later() == {}
 
 
+async def test_a_source_is_let_go_of_where_no_list_is_looked_into_any_more(world: World) -> None:
+    world.entries["7.113.0.203.bl.example"] = "127.0.0.4"
+    await world.watch.sweep()
+    assert await world.held() == {US: "listed in bl.example"}
+    world.trusted = False  # nobody needs to be asked
+    await world.watcher().sweep()
+    assert (await world.held(), world.woken) == ({}, 1)
+
+
 async def test_another_process_looked_just_now_and_an_untrusted_resolver_says_nothing(world: World) -> None:
     world.trusted = False
     world.entries["7.113.0.203.bl.example"] = "127.0.0.4"
@@ -117,5 +126,5 @@ async def test_another_process_looked_just_now_and_an_untrusted_resolver_says_no
     await world.watch.sweep()  # it is still due
     assert await world.held() == {US: "listed in bl.example"}
     del world.entries["7.113.0.203.bl.example"]
-    await world.watcher().sweep()
+    await world.watcher("bl.example").sweep()
     assert await world.held() == {US: "listed in bl.example"}
