@@ -185,6 +185,10 @@ _SIGNED_FIELDS: Final = {
 }
 
 
+_TOPIC_IS_KNOWN: Final = "Successfully validated SNS topic"
+"""So SES begins the text that it publishes once, when it is given a topic."""
+
+
 async def _sns(posted: ReceivedPost, trust: SenderTrust) -> VerifiedPost:
     from cryptography.exceptions import InvalidSignature
     from cryptography.hazmat.primitives import hashes
@@ -208,7 +212,8 @@ async def _sns(posted: ReceivedPost, trust: SenderTrust) -> VerifiedPost:
         raise refused() from None
     if message["Type"] == "SubscriptionConfirmation":
         return VerifiedPost(b"", confirm=_at_sns(message["SubscribeURL"]))
-    return VerifiedPost(message["Message"].encode() if message["Type"] == "Notification" else b"")
+    tells = message["Type"] == "Notification" and not message["Message"].startswith(_TOPIC_IS_KNOWN)
+    return VerifiedPost(message["Message"].encode() if tells else b"")
 
 
 def _certificate_at(url: str) -> str:

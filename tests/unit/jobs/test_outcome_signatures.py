@@ -32,6 +32,11 @@ async def test_a_notification_of_the_topic_is_believed(version: str) -> None:
     assert fetched == [CERTIFICATE]
 
 
+async def test_what_ses_says_when_it_is_told_of_a_topic_is_no_event() -> None:
+    said = "Successfully validated SNS topic for Amazon SES event publishing."
+    assert (await asked(signed(Message=said)))[0] == VerifiedPost(b"")
+
+
 async def test_a_subscription_is_confirmed_for_the_topic_alone() -> None:
     parts = {"Type": "SubscriptionConfirmation", "Token": "t", "SubscribeURL": CONFIRM}
     assert (await asked(signed(**parts)))[0] == VerifiedPost(b"", confirm=CONFIRM)
