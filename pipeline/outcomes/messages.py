@@ -15,6 +15,7 @@ import re
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from email import message_from_bytes, message_from_string
+from email.errors import MessageError
 from email.header import decode_header, make_header
 from email.message import Message
 from email.parser import HeaderParser
@@ -927,7 +928,7 @@ def _decode_header(value: object) -> str:
     text = str(value or "")
     try:
         return str(make_header(decode_header(text))) if "=?" in text else text
-    except (LookupError, ValueError):
+    except (LookupError, ValueError, MessageError):
         return text
 
 

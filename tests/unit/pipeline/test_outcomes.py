@@ -225,6 +225,13 @@ def test_a_report_names_its_time_and_its_message() -> None:
     assert "@shop" not in told.diagnosis.text
 
 
+@pytest.mark.parametrize("word", ["=?utf-8?b?a?=", "=?utf-8?b?w7x?= =?x-none?q?=FC?=", "=?utf-8?q?=?="])
+def test_a_header_whose_encoded_words_are_broken_stands_as_it_is(word: str) -> None:
+    message = _plain("<jane@shop.example>: 550 5.1.1 User unknown").replace("failure notice", word)
+    (told,) = read_message(message.encode())
+    assert (told.address, told.diagnosis.answer) == ("jane@shop.example", _A.NOT_FOUND)
+
+
 @pytest.mark.parametrize("raw", [b"", b"no headers at all", b"\xff\xfe\x00", b"\n\n\n"])
 def test_what_is_no_message_is_said_to_be_none(raw: bytes) -> None:
     with pytest.raises(MailsiftError, match="malformed_message"):
