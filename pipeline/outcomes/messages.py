@@ -25,7 +25,14 @@ from urllib.parse import unquote
 
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.facts import Answer
-from mailsift.pipeline.outcomes.outcome import ACCEPTED, Diagnosis, Outcome, OutcomeKind, diagnose
+from mailsift.pipeline.outcomes.outcome import (
+    ACCEPTED,
+    Diagnosis,
+    Outcome,
+    OutcomeKind,
+    diagnose,
+    whole_characters,
+)
 from mailsift.pipeline.outcomes.senders import SenderKind, read_webhook
 
 _MOST_TEXT = 200_000
@@ -307,7 +314,7 @@ def _recipient(field: str | None) -> str:
         kind, rest = "rfc822", kind
     if kind.strip().lower() not in {"rfc822", "utf-8", "smtp", "internet", "unknown"}:
         return ""
-    text = _XTEXT.sub(lambda found: chr(int(found[1] or found[2], 16)), rest)
+    text = whole_characters(_XTEXT.sub(lambda found: chr(int(found[1] or found[2], 16)), rest))
     found = _ADDRESS.search(text) or _QUOTED_ADDRESS.search(text)
     return found[0] if found else ""
 

@@ -349,6 +349,15 @@ def test_an_event_that_cannot_be_read_takes_no_other_with_it_and_counts(bad: obj
         read_webhook(SenderKind.SENDGRID, json.dumps([bad, bad]).encode())
 
 
+def test_half_a_character_of_json_is_no_reason_to_store_nothing() -> None:
+    event = {"event": "bounce", "email": "a\ud83d@y.example", "reason": "550 user\ud83d", "smtp-id": "\udca9"}
+    (told,) = filter(None, read_webhook(SenderKind.SENDGRID, json.dumps([event]).encode()))
+    assert (told.address, told.message_id) == ("a\ufffd@y.example", "\ufffd")
+    report = _dsn("Final-Recipient: utf-8; a\\x{D83D}@y.example\nAction: failed\n", to="undisclosed")
+    (named,) = read_message(report.encode())
+    assert named.address == "a\ufffd@y.example"
+
+
 @pytest.mark.parametrize("body", [b"", b"[", b"7", b'"x"', b"[[]]", b'{"event": {}}', b"null"])
 @pytest.mark.parametrize("sender", SenderKind)
 def test_a_broken_webhook_is_an_error_with_a_code_or_tells_nothing(sender: SenderKind, body: bytes) -> None:
