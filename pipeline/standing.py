@@ -132,9 +132,9 @@ def update_standing(standing: Standing | None, counts: LedgerCounts, now: float)
 
 
 def decay_after_silence(standing: Standing, now: float) -> Standing:
-    """Return what is left of a name after silence."""
+    """Return what is left of a name after silence; what was heard before counts towards no step any more."""
     silences = int(max(0.0, now - standing.asked_at) // SILENCE_SECONDS)
-    if not silences or standing.step <= 0:
+    if not silences or standing.step < 0:
         return standing
     return _at_step(standing, max(0, standing.step - silences), now)
 

@@ -37,7 +37,7 @@ from mailsift.jobs.outcomes.columns import (
 from mailsift.jobs.outcomes.words import is_kind, kind_of, letters
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.outcomes.messages import read_message
-from mailsift.pipeline.outcomes.outcome import OutcomeKind, Read
+from mailsift.pipeline.outcomes.outcome import OutcomeKind, Read, whole_characters
 from mailsift.pipeline.outcomes.senders import read_event, sender_of
 from mailsift.pipeline.outcomes.times import day_first_in, epoch
 
@@ -358,13 +358,14 @@ def _flat(record: _Record) -> dict[str, str]:
         for path, held in level:
             for name, value in held.items():
                 one = value[0] if isinstance(value, list) and len(value) == 1 else value
+                place = path + whole_characters(name)
                 if isinstance(one, dict):
-                    inner.append((f"{path}{name}.", one))
+                    inner.append((f"{place}.", one))
                 elif one is not None and not isinstance(one, list):
-                    flat[f"{path}{name}"] = _cell(one)
+                    flat[place] = _cell(one)
         level = inner
     return flat
 
 
 def _cell(value: object) -> str:
-    return "" if value is None else str(value)[:_LONGEST_CELL]
+    return "" if value is None else whole_characters(str(value)[:_LONGEST_CELL])

@@ -203,12 +203,16 @@ class OutcomeService:
         good = [one for one in read if canonical[one.address]]
         if not good:
             return ImportCounts(malformed=len(found))
-        async with self._database.begin() as connection:
+
+        async def transaction(connection: Connection) -> int:
             hider = await self._hider(connection, account_id)
             rows = {row.report: row for row in self._rows(good, canonical, hider)}
             added = await outcomes.add(connection, account_id, list(rows.values()))
             if added:
                 await accuracy.note_news(connection, account_id)
+            return added
+
+        added = await self._database.run(transaction)
         return ImportCounts(added, len(good) - added, len(found) - len(good))
 
     def _rows(

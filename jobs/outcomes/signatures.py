@@ -28,6 +28,10 @@ from mailsift.pipeline.outcomes.times import epoch
 CERTIFICATES: Final = re.compile(r"sns\.[a-z0-9-]{3,30}\.amazonaws\.com(?:\.cn)?")
 """The hosts of SNS: certificates and confirmations are fetched from nobody else."""
 
+_CERTIFICATE_FILE: Final = re.compile(r"/SimpleNotificationService-[0-9A-Za-z]{1,64}\.pem")
+"""The file of a certificate there. What else these hosts answer may be what a customer of Amazon had them
+keep (`GetEndpointAttributes` gives his own text back): a certificate of his own making."""
+
 _TOLERANCE: Final = 600.0
 """Seconds a signed time may differ from ours."""
 _LATEST_RETRY: Final = 86_400.0
@@ -181,6 +185,10 @@ _SIGNED_FIELDS: Final = {
 }
 
 
+_TOPIC_IS_KNOWN: Final = "Successfully validated SNS topic"
+"""So SES begins the text that it publishes once, when it is given a topic."""
+
+
 async def _sns(posted: ReceivedPost, trust: SenderTrust) -> VerifiedPost:
     from cryptography.exceptions import InvalidSignature
     from cryptography.hazmat.primitives import hashes
@@ -193,7 +201,7 @@ async def _sns(posted: ReceivedPost, trust: SenderTrust) -> VerifiedPost:
     _fresh(epoch(message["Timestamp"]), trust, _LATEST_RETRY)
     names = _SIGNED_FIELDS[message["Type"]]
     signed = "".join(f"{name}\n{message[name]}\n" for name in names if name in message)
-    certificate = load_pem_x509_certificate(await trust.fetch(_at_sns(message["SigningCertURL"])))
+    certificate = load_pem_x509_certificate(await trust.fetch(_certificate_at(message["SigningCertURL"])))
     key = certificate.public_key()
     if not isinstance(key, rsa.RSAPublicKey):
         raise TypeError("not an RSA key")
@@ -204,7 +212,15 @@ async def _sns(posted: ReceivedPost, trust: SenderTrust) -> VerifiedPost:
         raise refused() from None
     if message["Type"] == "SubscriptionConfirmation":
         return VerifiedPost(b"", confirm=_at_sns(message["SubscribeURL"]))
-    return VerifiedPost(message["Message"].encode() if message["Type"] == "Notification" else b"")
+    tells = message["Type"] == "Notification" and not message["Message"].startswith(_TOPIC_IS_KNOWN)
+    return VerifiedPost(message["Message"].encode() if tells else b"")
+
+
+def _certificate_at(url: str) -> str:
+    parts = urlsplit(_at_sns(url))
+    if not _CERTIFICATE_FILE.fullmatch(parts.path) or parts.query:
+        raise ValueError("not a certificate of SNS")
+    return url
 
 
 def _at_sns(url: str) -> str:

@@ -128,10 +128,13 @@ class SuppressionService:
         malformed = sum(1 for one in found if not canonical_of(one.email))
         if not good:
             return ImportCounts(malformed=malformed)
-        async with self._database.begin() as connection:
+
+        async def transaction(connection: Connection) -> int:
             hider = await self._hider(connection, account_id)
             rows = [self._row(address, one, hider) for address, one in good.items()]
-            added = await suppressions.add(connection, account_id, rows)
+            return await suppressions.add(connection, account_id, rows)
+
+        added = await self._database.run(transaction)
         return ImportCounts(added, len(found) - malformed - added, malformed)
 
     async def remove(self, account_id: UUID, emails: Iterable[str]) -> int:

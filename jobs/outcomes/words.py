@@ -38,20 +38,38 @@ KINDS: Final = {
 _KIND_OF: Final = {word: kind for kind, words in KINDS.items() for word in words.split()}
 
 _NOT: Final = r"not|non?|nicht|niet|nao|ne|pas|nie|ikke|inte"
+_ARRIV: Final = (
+    r"(?:deliver|zugestellt|livre|remis|delivre|distribue|entreg|consegn|recapit|bezorgd|afgeleverd|dostarcz)"
+)
 _PHRASES: Final = (
     (re.compile(r"\bno longer (?:wants?|subscri\w+)\b"), OutcomeKind.UNSUBSCRIBED),
     (
         re.compile(
-            rf"\b(?:{_NOT}|was ?n.t|could ?n.t)(?: (?:be|been|ete|fue|foi|stato))? (?:deliver|zugestellt"
-            r"|livre|remis|delivre|distribue|entreg|consegn|recapit|bezorgd|afgeleverd|dostarcz)"
+            rf"\b(?:not yet|noch nicht|nog niet|pas encore|todavia no|aun no|non ancora|ainda nao|annu inte"
+            rf"|endnu ikke|jeszcze nie)\b.*\b{_ARRIV}"
+        ),
+        OutcomeKind.DEFERRED,
+    ),
+    (
+        re.compile(
+            rf"\b(?:{_NOT}|never|nie(?:mals)?|jamais|nunca|mai|nooit|(?:could|was|were|did) ?n.?t"
+            r"|can(?: ?no|.)?t|unable to|fail(?:ed|s) to)(?:[ -](?:be|been|ete|fue|foi|stato))?"
+            rf"[ -](?:{_ARRIV}|success|ok\b)|\bunsuccess"
         ),
         OutcomeKind.BOUNCED,
     ),
     (
         re.compile(
+            r"\b(?:(?:queued|scheduled|ready|waiting|pending|submitted|sent|out) (?:for|to be)|to be|being"
+            rf"|awaiting|pending|in|partly|partial\w*|teilweise|partiell\w*) {_ARRIV}"
+        ),
+        None,
+    ),
+    (
+        re.compile(
             rf"\b(?:{_NOT}|never|jamais|nunca|mai|nooit) (?:yet )?(?:\w+ )?(?:open|clicked|read\b|viewed"
             r"|geoffnet|geklickt|angeklickt|ouvert|clique|abiert|abert|clicad|apert|cliccat|geopend|geklikt"
-            r"|bounc|subscri|complain)"
+            r"|bounc|(?:un-?)?subscri|opt(?:ed)?[ -]?out|complain)"
         ),
         None,
     ),
@@ -78,6 +96,12 @@ _PHRASES: Final = (
     (re.compile(r"\b(?:delivered|opened|clicked|received e-?mail|loaded by proxy)\b"), OutcomeKind.DELIVERED),
 )
 """What a phrase of a few words means ("Unsubscribed by user"), the first row that is in it."""
+
+_ATTEMPTED: Final = frozenset({"delivery", "deliver", "delivers", "ok", "success", "successful"})
+_SAYS_NO_MORE: Final = re.compile(
+    r"e?mails?|messages?|confirm\w*|complet\w*|done|smtp|remote|local|final|event|was|is|has|been"
+)
+"""Words for an arrival, or for a try at it ("delivery problem"), and those that leave them what they are."""
 
 _LONGEST_PHRASE: Final = 6
 _LONGEST_WORDS: Final = 100
@@ -141,7 +165,11 @@ def _kind_of(word: str) -> OutcomeKind | None:
     said = next((row for row in _PHRASES if row[0].search(plain)), None)
     if said or len(plain.split()) > _LONGEST_NAME:
         return said[1] if said else None
-    kinds = {_KIND_OF[word] for word in plain.split() if word in _KIND_OF}
+    words = plain.split()
+    known = {word for word in words if word in _KIND_OF}
+    if known <= _ATTEMPTED and not all(word in known or _SAYS_NO_MORE.fullmatch(word) for word in words):
+        return None
+    kinds = {_KIND_OF[word] for word in known}
     return kinds.pop() if len(kinds) == 1 else None
 
 

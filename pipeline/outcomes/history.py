@@ -76,8 +76,9 @@ def mailbox_fact(
 
     The newest that decides does. A message that arrived (and one that was complained about or unsubscribed
     from did) shows that the mailbox is there, unless a later one was given up without a reason that speaks of
-    something else; a bounce shows that it is gone only where the server's words say so. What is put off shows
-    nothing: of mail that fails at first a third arrives later.
+    something else; a bounce shows that it is gone only where the server's words say so, and goes on showing
+    it when the sender keeps the next messages back itself. What is put off shows nothing: of mail that fails
+    at first a third arrives later.
 
     Args:
         outcomes: of one address, in any order.
@@ -86,12 +87,15 @@ def mailbox_fact(
         within: seconds; what is older shows nothing, whatever the policy says; None = the policy decides.
     """
     youngest = 0.0 if within is None else now - within
+    taken_back = False
     for outcome in sorted(outcomes, key=counts_from, reverse=True):
         answer = _answer_of(outcome)
-        if answer is None:
+        taken_back |= answer is Answer.UNCLEAR
+        if answer is None or answer is Answer.UNCLEAR:
             continue
         expires = outcome.happened_at + policy.seconds(outcome)
-        if answer is Answer.UNCLEAR or expires <= now or outcome.happened_at <= youngest:
+        is_doubtful = taken_back and answer is Answer.ACCEPTED
+        if is_doubtful or expires <= now or outcome.happened_at <= youngest:
             return None
         diagnosis = outcome.diagnosis
         return SentFact(
@@ -119,7 +123,7 @@ def counts_from(outcome: Outcome) -> float:
 
 
 def _answer_of(outcome: Outcome) -> Answer | None:
-    """Return what an outcome shows; UNCLEAR where it takes back what an earlier one did, None for nothing."""
+    """Return what an outcome shows; UNCLEAR where it takes an earlier arrival back, None for nothing."""
     if outcome.kind in ARRIVED:
         return Answer.ACCEPTED
     if outcome.kind is not OutcomeKind.BOUNCED:

@@ -15,6 +15,7 @@ import re
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from email import message_from_bytes, message_from_string
+from email.errors import MessageError
 from email.header import decode_header, make_header
 from email.message import Message
 from email.parser import HeaderParser
@@ -24,7 +25,14 @@ from urllib.parse import unquote
 
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.facts import Answer
-from mailsift.pipeline.outcomes.outcome import ACCEPTED, Diagnosis, Outcome, OutcomeKind, diagnose
+from mailsift.pipeline.outcomes.outcome import (
+    ACCEPTED,
+    Diagnosis,
+    Outcome,
+    OutcomeKind,
+    diagnose,
+    whole_characters,
+)
 from mailsift.pipeline.outcomes.senders import SenderKind, read_webhook
 
 _MOST_TEXT = 200_000
@@ -306,12 +314,14 @@ def _recipient(field: str | None) -> str:
         kind, rest = "rfc822", kind
     if kind.strip().lower() not in {"rfc822", "utf-8", "smtp", "internet", "unknown"}:
         return ""
-    text = _XTEXT.sub(lambda found: chr(int(found[1] or found[2], 16)), rest)
+    text = whole_characters(_XTEXT.sub(lambda found: chr(int(found[1] or found[2], 16)), rest))
     found = _ADDRESS.search(text) or _QUOTED_ADDRESS.search(text)
     return found[0] if found else ""
 
 
-_XTEXT = re.compile(r"\\x\{(10[0-9A-Fa-f]{4}|[0-9A-Fa-f]{2,5})\}|\+([0-9A-F]{2})(?=[^\s]*@)")
+_XTEXT = re.compile(r"\\x\{(10[0-9A-Fa-f]{4}|[0-9A-Fa-f]{2,5})\}|\+(2B|3D)(?=[^\s]*@)")
+"""What RFC 6533 section 3 and xtext write for a character. Of those that xtext may not hold as they are (RFC
+3461 section 4) an address has "+" and "=" alone: any other "+20" is a tag ("jane+2024@example.com")."""
 _QUOTED_ADDRESS = re.compile(r'"[^"\r\n]{1,64}"@[\w.-]{1,255}')
 
 
@@ -925,7 +935,7 @@ def _decode_header(value: object) -> str:
     text = str(value or "")
     try:
         return str(make_header(decode_header(text))) if "=?" in text else text
-    except (LookupError, ValueError):
+    except (LookupError, ValueError, MessageError):
         return text
 
 

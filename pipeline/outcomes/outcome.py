@@ -122,6 +122,14 @@ _ASKED_BEFORE = {
 }
 
 
+def whole_characters(text: str) -> str:
+    """Return a text that UTF-8 can hold: JSON may have halves of characters (RFC 8259 section 8.2)."""
+    return text if text.isascii() else _HALF.sub("\ufffd", text)
+
+
+_HALF = re.compile("[\ud800-\udfff]")
+
+
 def asked_before(words: str) -> OutcomeKind | None:
     """Say why a sender kept a message back itself, if its recipient has said before that he wants none.
 

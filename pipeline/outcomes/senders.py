@@ -16,7 +16,15 @@ from typing import Any, Final, TypeAlias
 
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.outcomes.history import GONE
-from mailsift.pipeline.outcomes.outcome import ACCEPTED, Outcome, OutcomeKind, Read, asked_before, diagnose
+from mailsift.pipeline.outcomes.outcome import (
+    ACCEPTED,
+    Outcome,
+    OutcomeKind,
+    Read,
+    asked_before,
+    diagnose,
+    whole_characters,
+)
 from mailsift.pipeline.outcomes.times import epoch
 
 Json: TypeAlias = Mapping[str, Any]
@@ -130,9 +138,8 @@ def _value_at(record: Json, path: str) -> Any:
 def _text(record: Json, *paths: str) -> str:
     """Return the first text (or number) that stands at one of the paths."""
     values = (_value_at(record, path) for path in paths)
-    return next(
-        (str(value) for value in values if isinstance(value, str | int | float) and str(value).strip()), ""
-    )
+    found = (str(value) for value in values if isinstance(value, str | int | float) and str(value).strip())
+    return whole_characters(next(found, ""))
 
 
 _PERMANENT_CODE: Final = 500  # replies with such codes (RFC 5321 section 4.2.1)
@@ -148,6 +155,7 @@ def _outcome(  # noqa: PLR0913 - the fields of what is made
     status: str = "",
     message_id: str = "",
 ) -> Iterator[Read]:
+    address = whole_characters(address)
     plain = parseaddr(address)[1] if "<" in address else address.strip()
     if "@" not in plain:
         yield None

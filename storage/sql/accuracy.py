@@ -202,6 +202,7 @@ _OTHERS = text("""
       AND (s.result, s.provider) IN (
         SELECT o.result, o.provider FROM accuracy o JOIN account b ON b.id = o.account_id
         WHERE o.account_id <> :account_id AND b.test_of IS NULL AND o.what = ANY(:fates)
+          AND NOT o.known AND NOT o.held_out
         GROUP BY o.result, o.provider HAVING count(DISTINCT o.account_id) >= 2)
     GROUP BY s.status, s.result, s.provider, s.score, s.what
 """)

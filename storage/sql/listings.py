@@ -30,7 +30,10 @@ _ZONES = text(
     "SELECT zone FROM source_listing WHERE source = :source AND listed_since IS NOT NULL"
     " AND zone = ANY(:zones) ORDER BY zone"
 )
-_HOLDER = text("SELECT edited_by FROM throttle_edit WHERE provider = '*' AND source = :source AND held")
+_HOLDER = text("""
+    SELECT edited_by FROM throttle_edit WHERE provider = '*' AND source = :source
+        AND held AND (held_until IS NULL OR held_until > clock_timestamp())
+""")
 
 
 async def is_due(connection: Connection, source: str, zone: str, *, seconds: float) -> bool:

@@ -22,7 +22,7 @@ from mailsift.storage.sql import ledger, sources
 
 ANY_SOURCE: Final = "*"
 ANY_PROVIDER: Final = "*"
-"""The provider of a hold that is a source's: nobody at all is asked from there."""
+"""The provider of a hold that is a source's: nobody at all is asked from there, or from anywhere."""
 MOST_RAISE: Final = 2.0
 """An edit may at most double what the provider table (with the overrides file) allows: politeness is not
 given up with a click. Whoever needs more says so in the overrides file."""
@@ -36,7 +36,7 @@ log = logging.getLogger(__name__)
 class ThrottleEdit:
     """A change of a provider's limits at one source, or at every one (ANY_SOURCE).
 
-    A hold may be of every provider (ANY_PROVIDER) at one source.
+    A hold may be of every provider (ANY_PROVIDER), at one source or at all.
 
     Attributes:
         rate, sessions: instead of the row's; None = the row's.
@@ -105,7 +105,8 @@ class EditBook:
     def _edits_for(self, provider: str, source: str) -> list[ThrottleEdit]:
         if not self._edits:
             return []
-        places = ((ANY_PROVIDER, source), (provider, ANY_SOURCE), (provider, source))
+        everybody = (ANY_PROVIDER, ANY_SOURCE)
+        places = (everybody, (ANY_PROVIDER, source), (provider, ANY_SOURCE), (provider, source))
         return [edit for place in places if (edit := self._edits.get(place)) is not None]
 
 

@@ -12,6 +12,7 @@ from mailsift.jobs.outcomes.accuracy import AccuracyRow, GroupBy
 from mailsift.jobs.outcomes.measure import Measurer
 from mailsift.jobs.views import AccountId, JobId
 from mailsift.pipeline.clock import system_clock
+from mailsift.pipeline.outcomes.chances import Cell
 from mailsift.pipeline.outcomes.outcome import ACCEPTED, Outcome, OutcomeKind, diagnose
 from mailsift.settings import Settings
 from tests.support.ready_jobs import Planter, engine_on, work_until_ended
@@ -157,3 +158,25 @@ async def test_accounts_do_not_see_each_other_and_operators_see_sums(
     await container.eraser.account(bob)
     left = await planter.sql("SELECT count(*) AS n FROM measured_verdict WHERE account_id = :id", id=bob)
     assert left[0]["n"] == 0
+
+
+async def test_of_one_other_account_alone_nothing_is_given_away(
+    container: Container, planter: Planter
+) -> None:
+    ann, bob, cy = [await container.jobs.account(name) for name in ("ann", "bob", "cy")]
+    cell = Cell("valid", "deliverable", "google", 95)
+
+    async def knows(account: AccountId, n: int, *, known: bool = False, held_out: bool = False) -> None:
+        sql = """INSERT INTO accuracy (account_id, day, mode, provider, status, result, score, what, known,
+            held_out, n) VALUES (:id, CURRENT_DATE, 'deep', 'google', 'valid', 'deliverable', 95, 'delivered',
+            :known, :held_out, :n)"""
+        await planter.sql(sql, id=account, known=known, held_out=held_out, n=n)
+
+    await knows(bob, 5_000)
+    await knows(cy, 1, known=True)  # neither this one nor one that is kept for measuring counts
+    await knows(cy, 1, held_out=True)
+    assert (await container.accuracy.chances(ann)).of(cell) is None
+    await knows(cy, 1)
+    chance = (await container.accuracy.chances(ann)).of(cell)
+    assert chance is not None
+    assert chance.n == 5_001

@@ -26,12 +26,12 @@ class World:
         self.now = 0.0
         self.trusted = True
         self.woken = 0
-        self.watch = self.watcher()
+        self.watch = self.watcher("bl.example")
 
-    def watcher(self) -> ListingWatch:
+    def watcher(self, *zones: str) -> ListingWatch:
         return ListingWatch(
             database=self.database,
-            zones=["bl.example"],
+            zones=zones,
             sources=[US, OTHER, ""],
             ask=self.ask,
             trusted=self.is_trusted,
@@ -95,6 +95,28 @@ async def test_what_an_operator_holds_is_not_let_go_of(world: World) -> None:
     assert await world.an_hour_later() == {US: "mine"}
 
 
+async def test_a_hold_that_is_over_keeps_no_listed_source_from_resting(world: World) -> None:
+    world.entries["7.113.0.203.bl.example"] = "127.0.0.4"
+    async with world.database.begin() as connection:
+        edit = ThrottleEdit(ANY_PROVIDER, US, note="mine", edited_by="ada@acme.example")
+        await throttle_edits.hold(connection, edit, seconds=3_600)
+    assert await world.an_hour_later() == {US: "mine"}
+    async with world.database.begin() as connection:
+        await connection.execute(text("UPDATE throttle_edit SET held_until = clock_timestamp()"))
+    assert await world.an_hour_later() == {US: "listed in bl.example"}
+    world.entries.pop("7.113.0.203.bl.example")
+    assert await world.an_hour_later() == {}
+
+
+async def test_a_source_is_let_go_of_where_no_list_is_looked_into_any_more(world: World) -> None:
+    world.entries["7.113.0.203.bl.example"] = "127.0.0.4"
+    await world.watch.sweep()
+    assert await world.held() == {US: "listed in bl.example"}
+    world.trusted = False  # nobody needs to be asked
+    await world.watcher().sweep()
+    assert (await world.held(), world.woken) == ({}, 1)
+
+
 async def test_another_process_looked_just_now_and_an_untrusted_resolver_says_nothing(world: World) -> None:
     world.trusted = False
     world.entries["7.113.0.203.bl.example"] = "127.0.0.4"
@@ -104,5 +126,5 @@ async def test_another_process_looked_just_now_and_an_untrusted_resolver_says_no
     await world.watch.sweep()  # it is still due
     assert await world.held() == {US: "listed in bl.example"}
     del world.entries["7.113.0.203.bl.example"]
-    await world.watcher().sweep()
+    await world.watcher("bl.example").sweep()
     assert await world.held() == {US: "listed in bl.example"}

@@ -11,7 +11,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from mailsift.jobs.outcomes.files import read_outcomes
+from mailsift.jobs.outcomes.files import read_outcomes, read_suppressed
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.facts import Answer
 from mailsift.pipeline.outcomes.messages import read_message
@@ -242,3 +242,11 @@ def test_a_line_of_json_ends_where_the_line_does(tmp_path: Path) -> None:
 
     assert [one.address for one in told if one] == [row["email"] for row in rows]
     assert None not in told
+
+
+def test_a_text_that_somebody_cut_in_the_middle_of_a_character_ends_no_file(tmp_path: Path) -> None:
+    path = tmp_path / "events"
+    cut = {"email": "anna@firm.example", "event": "delivered", "subject": "Sale \ud83d", "id\udca9": 1}
+    path.write_text(f"{json.dumps(cut)}\n{json.dumps(cut | {'email': 'bert@firm.example'})}\n")
+    assert [one and one.address for one in read_outcomes(path)] == ["anna@firm.example", "bert@firm.example"]
+    assert len(list(read_suppressed(path))) == 2

@@ -32,6 +32,11 @@ async def test_a_notification_of_the_topic_is_believed(version: str) -> None:
     assert fetched == [CERTIFICATE]
 
 
+async def test_what_ses_says_when_it_is_told_of_a_topic_is_no_event() -> None:
+    said = "Successfully validated SNS topic for Amazon SES event publishing."
+    assert (await asked(signed(Message=said)))[0] == VerifiedPost(b"")
+
+
 async def test_a_subscription_is_confirmed_for_the_topic_alone() -> None:
     parts = {"Type": "SubscriptionConfirmation", "Token": "t", "SubscribeURL": CONFIRM}
     assert (await asked(signed(**parts)))[0] == VerifiedPost(b"", confirm=CONFIRM)
@@ -74,6 +79,21 @@ async def test_certificates_of_others_are_not_fetched(url: str) -> None:
         await asked(signed(SigningCertURL=url))
     with pytest.raises(MailsiftError, match="receiver_refused"):
         await asked(signed(Type="SubscriptionConfirmation", Token="t", SubscribeURL=url))
+
+
+@pytest.mark.parametrize(
+    "rest",
+    [
+        "/?Action=GetEndpointAttributes&EndpointArn=arn&X-Amz-Signature=00",  # a caller's own text
+        "/?Action=GetEndpointAttributes&x=/SimpleNotificationService-abc.pem",
+        "/SimpleNotificationService-abc.pem?Action=GetEndpointAttributes",
+        "/x/SimpleNotificationService-abc.pem",
+        "/c.pem",
+    ],
+)
+async def test_what_anybody_may_have_the_hosts_of_sns_answer_is_no_certificate(rest: str) -> None:
+    with pytest.raises(MailsiftError, match="receiver_refused"):
+        await asked(signed(SigningCertURL=f"https://sns.eu-west-1.amazonaws.com{rest}"))
 
 
 @pytest.mark.parametrize("hours", [-25, 25])

@@ -122,6 +122,20 @@ CASES = [
         [("jürgen@shop.example", _K.BOUNCED, _A.NOT_FOUND)],
     ),
     Case(
+        "a tag that begins like an encoded character is none (RFC 3461 section 4)",
+        _dsn(
+            "Original-Recipient: rfc822;jane+2024@shop.example\n"
+            "Final-Recipient: rfc822; jane+2024@shop.example\nAction: failed\nStatus: 5.1.1\n"
+            "Diagnostic-Code: smtp; 550 5.1.1 unknown user\n\n"
+            "Final-Recipient: rfc822; jane+2B40@shop.example\nAction: failed\nStatus: 5.1.1\n"
+            "Diagnostic-Code: smtp; 550 5.1.1 unknown user\n"
+        ),
+        [
+            ("jane+2024@shop.example", _K.BOUNCED, _A.NOT_FOUND),
+            ("jane+40@shop.example", _K.BOUNCED, _A.NOT_FOUND),
+        ],
+    ),
+    Case(
         "no diagnostic: the text for people",
         _dsn(
             "Final-Recipient: rfc822; jane@shop.example\nAction: failed\nStatus: 5.0.0\n",
@@ -209,6 +223,13 @@ def test_a_report_names_its_time_and_its_message() -> None:
     (told,) = read_message(CASES[0].message.encode())
     assert (told.happened_at, told.message_id, told.origin) == (1_793_700_001.0, "m1@sender.example", "dsn")
     assert "@shop" not in told.diagnosis.text
+
+
+@pytest.mark.parametrize("word", ["=?utf-8?b?a?=", "=?utf-8?b?w7x?= =?x-none?q?=FC?=", "=?utf-8?q?=?="])
+def test_a_header_whose_encoded_words_are_broken_stands_as_it_is(word: str) -> None:
+    message = _plain("<jane@shop.example>: 550 5.1.1 User unknown").replace("failure notice", word)
+    (told,) = read_message(message.encode())
+    assert (told.address, told.diagnosis.answer) == ("jane@shop.example", _A.NOT_FOUND)
 
 
 @pytest.mark.parametrize("raw", [b"", b"no headers at all", b"\xff\xfe\x00", b"\n\n\n"])
@@ -328,6 +349,15 @@ def test_an_event_that_cannot_be_read_takes_no_other_with_it_and_counts(bad: obj
         read_webhook(SenderKind.SENDGRID, json.dumps([bad, bad]).encode())
 
 
+def test_half_a_character_of_json_is_no_reason_to_store_nothing() -> None:
+    event = {"event": "bounce", "email": "a\ud83d@y.example", "reason": "550 user\ud83d", "smtp-id": "\udca9"}
+    (told,) = filter(None, read_webhook(SenderKind.SENDGRID, json.dumps([event]).encode()))
+    assert (told.address, told.message_id) == ("a\ufffd@y.example", "\ufffd")
+    report = _dsn("Final-Recipient: utf-8; a\\x{D83D}@y.example\nAction: failed\n", to="undisclosed")
+    (named,) = read_message(report.encode())
+    assert named.address == "a\ufffd@y.example"
+
+
 @pytest.mark.parametrize("body", [b"", b"[", b"7", b'"x"', b"[[]]", b'{"event": {}}', b"null"])
 @pytest.mark.parametrize("sender", SenderKind)
 def test_a_broken_webhook_is_an_error_with_a_code_or_tells_nothing(sender: SenderKind, body: bytes) -> None:
@@ -357,6 +387,16 @@ def _told(kind: OutcomeKind, days: float, answer: Answer = Answer.ACCEPTED) -> O
         ([_told(_K.BOUNCED, 1, _A.FULL), _told(_K.DELIVERED, 2)], _A.ACCEPTED),
         ([_told(_K.BOUNCED, 1, _A.REFUSED_US)], None),
         ([_told(_K.DELIVERED, 2), _told(_K.BOUNCED, 1, _A.UNCLEAR)], None),
+        # its sender keeps back what comes after a bounce: that takes nothing of the bounce back
+        ([_told(_K.BOUNCED, 9, _A.NOT_FOUND), _told(_K.BOUNCED, 1, _A.UNCLEAR)], _A.NOT_FOUND),
+        (
+            [
+                _told(_K.BOUNCED, 9, _A.NOT_FOUND),
+                _told(_K.DELIVERED, 5),
+                _told(_K.BOUNCED, 1, _A.UNCLEAR),
+            ],
+            None,
+        ),
         ([_told(_K.COMPLAINED, 3)], _A.ACCEPTED),
     ],
 )

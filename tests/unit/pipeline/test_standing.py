@@ -107,6 +107,15 @@ def test_silence_takes_steps_away_down_to_the_table(silent: float, step: int) ->
     assert decay_after_silence(Standing(step=-2, stepped_at=NOW, asked_at=NOW), NOW + silent).step == -2
 
 
+def test_after_silence_nothing_counts_towards_the_next_doubling() -> None:
+    nearly = Standing(clean=GROW_PROBES - 1, refused=FEWEST_REFUSED - 1, stepped_at=NOW, asked_at=NOW)
+    begins = NOW + SILENCE_SECONDS
+    again = update_standing(nearly, clean(1), begins)
+    assert (again.step, again.clean, again.refused) == (0, 1, 0)
+    assert update_standing(again, clean(GROW_PROBES), begins + GROW_SECONDS - 1).step == 0
+    assert update_standing(again, clean(GROW_PROBES), begins + GROW_SECONDS).step == 1
+
+
 def test_a_row_without_a_ceiling_is_asked_at_its_rate() -> None:
     row = Provider("own-host.test")
     assert provider_at_step(row, 5) is row

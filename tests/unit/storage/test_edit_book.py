@@ -6,7 +6,7 @@ import pytest
 
 from mailsift.pipeline.ports import Ask
 from mailsift.pipeline.providers import Provider
-from mailsift.storage.sql.throttle_edits import ANY_SOURCE, EditBook, ThrottleEdit, bounded
+from mailsift.storage.sql.throttle_edits import ANY_PROVIDER, ANY_SOURCE, EditBook, ThrottleEdit, bounded
 
 ROW = Provider("google", sessions=5, rate=2.0)
 
@@ -57,6 +57,16 @@ def test_every_source_is_reached_at_once_and_a_named_one_counts_more() -> None:
     assert book.row(ROW, ask("192.0.2.2")).rate == 0.5
     named = book.row(ROW, ask("192.0.2.1"))
     assert (named.rate, named.sessions) == (1.5, 2)
+
+
+@pytest.mark.parametrize(("source", "held"), [("192.0.2.1", [True, False]), (ANY_SOURCE, [True, True])])
+def test_a_hold_of_every_provider_is_one_of_a_source_or_of_all_there_are(
+    source: str, held: list[bool]
+) -> None:
+    book = EditBook([ThrottleEdit(ANY_PROVIDER, source, held=True)])
+    asks = [ask("192.0.2.1"), ask("192.0.2.2", provider="yahoo")]
+    assert [book.holds(one) for one in asks] == held
+    assert [book.hold_seconds(one, 0.0) > 0 for one in asks] == held
 
 
 def test_two_edits_of_one_provider_do_not_add_up_to_more_than_twice() -> None:

@@ -1,0 +1,40 @@
+"""What senders call what happened: a word for an arrival beside another one may be none."""
+
+from __future__ import annotations
+
+import pytest
+
+from mailsift.jobs.outcomes.words import kind_of
+from mailsift.pipeline.outcomes.outcome import OutcomeKind
+
+_K = OutcomeKind
+
+
+@pytest.mark.parametrize(
+    ("words", "kind"),
+    [
+        ("Never delivered", _K.BOUNCED),
+        ("not-delivered", _K.BOUNCED),
+        ("Unable to deliver", _K.BOUNCED),
+        ("Can't deliver", _K.BOUNCED),
+        ("delivery unsuccessful", _K.BOUNCED),
+        ("Not successful", _K.BOUNCED),
+        ("Not yet delivered", _K.DEFERRED),
+        ("Noch nicht zugestellt", _K.DEFERRED),
+        ("delivery_attempt", None),
+        ("Delivery problem", None),
+        ("Delivery pending", None),
+        ("Queued for delivery", None),
+        ("teilweise zugestellt", None),
+        ("Not unsubscribed", None),
+        ("never opted out", None),
+        ("Email delivered", _K.DELIVERED),
+        ("delivery complete", _K.DELIVERED),
+        ("Successful delivery", _K.DELIVERED),
+        ("Delivered late", _K.DELIVERED),
+        ("proxy open", _K.DELIVERED),
+        ("Unsubscribed by user", _K.UNSUBSCRIBED),
+    ],
+)
+def test_a_phrase_means_what_it_says_as_a_whole(words: str, kind: OutcomeKind | None) -> None:
+    assert kind_of(words) is kind
