@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Coroutine, Iterable, Sequence
+from datetime import UTC, datetime
 from difflib import get_close_matches
 from typing import Annotated, Any, Final
 
@@ -12,7 +13,7 @@ from fastapi import Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
 from fastapi.routing import APIRoute
-from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, StringConstraints
+from pydantic import AfterValidator, AwareDatetime, BaseModel, BeforeValidator, Field, StringConstraints
 from typing_extensions import override
 
 from mailsift.pipeline.syntax.address import LONGEST
@@ -171,6 +172,13 @@ def _no_boolean(value: Any) -> Any:
     return value
 
 
+def _in_utc(at: datetime) -> datetime:
+    try:
+        return at.astimezone(UTC)
+    except OverflowError:
+        raise ValueError("lies outside the years 1 to 9999") from None
+
+
 def _boolean_word(value: Any) -> Any:
     if not isinstance(value, bool) and str(value).lower() not in {"true", "false"}:
         raise ValueError("is neither true nor false")
@@ -194,3 +202,6 @@ Amount = Annotated[float, AMOUNT]
 
 Switch = Annotated[bool, BeforeValidator(_boolean_word)]
 """True or false, also as a word in a URL or a form."""
+
+Moment = Annotated[AwareDatetime, AfterValidator(_in_utc)]
+"""A moment, which came with its zone, in UTC."""
