@@ -14,6 +14,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
 from fastapi.routing import APIRoute
 from pydantic import AfterValidator, AwareDatetime, BaseModel, BeforeValidator, Field, StringConstraints
+from starlette.convertors import IntegerConvertor, register_url_convertor
 from typing_extensions import override
 
 from mailsift.pipeline.syntax.address import LONGEST
@@ -65,6 +66,15 @@ class StrictRoute(APIRoute):
             return await handler(_StrictRequest(request.scope, request.receive))
 
         return handle
+
+
+class _PathNumber(IntegerConvertor):
+    """A whole number in a path, `{name:int}`; nothing has more digits, and Python reads no thousands."""
+
+    regex = "[0-9]{1,18}"
+
+
+register_url_convertor("int", _PathNumber())
 
 
 def check_query(request: Request) -> None:
