@@ -218,7 +218,7 @@ class Links:
         Who is known already gives the password they have, who is new chooses one.
 
         Raises:
-            MailsiftError: `link_gone`, `password_weak`, `wrong_credentials`, `rate_limited`.
+            MailsiftError: `link_gone`, `password_weak`, `wrong_credentials`, `rate_limited`, `sign_in_first`.
         """
         view = await self.find(secret)
         self._sessions.local.check(view.email)
@@ -347,6 +347,8 @@ class Links:
             return await people.add_person(
                 connection, email=email, password=hashed, operator=link["operator"]
             )
+        if hashed:  # they chose another password meanwhile, which nobody has typed here
+            raise MailsiftError("sign_in_first", "Sign in first, then open this again.")
         if link["operator"]:
             await people.change_person(connection, known["id"], operator=True)
         found: UUID = known["id"]

@@ -19,7 +19,7 @@ from mailsift.api.mcp.tools import BODY_BYTES as MCP_BYTES
 from mailsift.api.pages import ops
 from mailsift.api.pages.page import error_page, load_theme
 from mailsift.api.parts import ApiParts
-from mailsift.api.v1 import outcomes
+from mailsift.api.v1 import outcomes, suppressions
 from mailsift.pipeline.errors import MailsiftError
 
 _ABOUT: Final = (
@@ -55,6 +55,8 @@ def create_app(parts: ApiParts) -> FastAPI:
     large["POST", "/v1/outcomes"] = outcomes.MOST_BYTES
     for place in ("/v1/suppressions/import", "/outcomes", "/suppressions/import"):
         large["POST", place] = outcomes.MOST_BYTES
+    for place in ("/v1/suppressions", "/v1/suppressions/remove"):
+        large["POST", place] = suppressions.MOST_BYTES
     large["POST", "/receivers/"] = outcomes.WEBHOOK_BYTES
     app.add_middleware(CompressionMiddleware)
     app.add_middleware(RequestMiddleware, large=large, is_door=doors.is_door)  # around the one before

@@ -218,7 +218,7 @@ def retry_after_s(header: str, now: float) -> float | None:
         return float(text[:9])
     try:
         asked = parsedate_to_datetime(text)
-    except ValueError:
+    except (ValueError, OverflowError):  # it says a year or an offset that no computer counts to
         return None
     if asked.tzinfo is None:
         asked = asked.replace(tzinfo=UTC)

@@ -259,7 +259,9 @@ class WebhookSender:
                 httpx.AsyncClient(
                     transport=GuardedTransport(self._backend, self._ssl), trust_env=False
                 ) as client,
-                client.stream("GET", target.url, headers={"user-agent": _USER_AGENT}) as answer,
+                client.stream(
+                    "GET", target.url, headers={**_named(target), "user-agent": _USER_AGENT}
+                ) as answer,
             ):
                 body = await self._read(answer, limit)
         except (_SendError, httpx.HTTPError, TimeoutError, OSError) as error:
@@ -282,7 +284,12 @@ class WebhookSender:
         try:
             async with (
                 httpx.AsyncClient(transport=transport, trust_env=False, timeout=_READ_SECONDS) as client,
-                client.stream("GET", target.url, headers=_READING, extensions=_path_target(target)) as found,
+                client.stream(
+                    "GET",
+                    target.url,
+                    headers={**_named(target), **_READING},
+                    extensions=_path_target(target),
+                ) as found,
             ):
                 _refuse(found.status_code)
                 async for piece in found.aiter_raw():
@@ -313,6 +320,7 @@ class WebhookSender:
     def _request(self, target: WebhookUrl, headers: Mapping[str, str], body: bytes) -> httpx.Request:
         """Build the request with these headers, Host and Content-Length and no others."""
         fixed = {
+            **_named(target),
             "content-type": "application/json",
             "user-agent": _USER_AGENT,
             "accept-encoding": "identity",
@@ -339,6 +347,11 @@ class WebhookSender:
         except (TimeoutError, httpx.TransportError):
             pass
         return bytes(read)
+
+
+def _named(target: WebhookUrl) -> dict[str, str]:
+    """Return the Host header; the library would decode the name, and breaks over those IDNA knows no more."""
+    return {"host": target.authority}
 
 
 def _path_target(target: WebhookUrl) -> dict[str, bytes]:

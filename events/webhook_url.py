@@ -48,11 +48,15 @@ class WebhookUrl:
     path: str
 
     @property
+    def authority(self) -> str:
+        """Host and port as URLs and the Host header write them."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return host if self.port == _PORTS[self.scheme] else f"{host}:{self.port}"
+
+    @property
     def url(self) -> str:
         """The one spelling of this target."""
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        port = "" if self.port == _PORTS[self.scheme] else f":{self.port}"
-        return f"{self.scheme}://{host}{port}{self.path}"
+        return f"{self.scheme}://{self.authority}{self.path}"
 
 
 def parse_webhook_url(url: str, *, guard: AddressGuard, allow_http: bool = False) -> WebhookUrl:

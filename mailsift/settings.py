@@ -223,6 +223,7 @@ class Settings(BaseSettings):
     max_age: float = Field(
         default=86_400.0,
         ge=0,
+        allow_inf_nan=False,
         description="seconds for which a job may reuse a mailbox verdict; 0: always ask",
     )
     outcome_days: int = Field(

@@ -28,9 +28,17 @@ def zone_names() -> tuple[str, ...]:
     return (DEFAULT, *places)
 
 
+def in_zone(at: datetime, zone: str) -> datetime:
+    """Return a moment as clocks there show it; in UTC what lies there in a year that is none (1 to 9999)."""
+    try:
+        return at.astimezone(zone_named(zone))
+    except OverflowError:
+        return at.astimezone(UTC)
+
+
 def local_text(at: datetime, zone: str = DEFAULT) -> str:
     """Write a moment as 21 Nov 2026, 05:31 CET."""
-    there = at.astimezone(zone_named(zone))
+    there = in_zone(at, zone)
     return f"{there.day} {there:%b %Y, %H:%M} {abbreviation(there)}"
 
 

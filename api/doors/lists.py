@@ -155,9 +155,9 @@ async def get_job(call: VendorCall, text: object) -> JobView:
 
 
 def text_in(params: Params, name: str) -> str:
-    """Return a parameter as text, "" where there is none."""
+    """Return a parameter as text, without what none can hold; "" where there is none."""
     value = params.get(name)
-    return "" if value is None else str(value)
+    return "" if value is None else BROKEN.sub("", str(value))
 
 
 def _not_found() -> MailsiftError:

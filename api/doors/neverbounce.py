@@ -43,6 +43,7 @@ from mailsift.api.doors.lists import (
     tally,
     text_in,
 )
+from mailsift.api.http.uploads import printable_name
 from mailsift.jobs.columns import JUDGED_ADDRESS, VERDICT_PREFIX
 from mailsift.jobs.drafts import Draft
 from mailsift.jobs.views import JobId, JobView
@@ -210,7 +211,7 @@ async def create(request: Request) -> Response:
     if params.get("input_location", "supplied") != "supplied":
         raise MailsiftError("bad_request", "Send the list itself; remote URLs aren’t fetched.")
     lines = as_lines(supplied_rows(params.get("input"), "input", most=_MOST))
-    name = text_in(params, "filename") or "list"
+    name = printable_name(text_in(params, "filename")) or "list"
     if switch_in(params, "auto_start"):
         job_id = await submit(call, one_piece(lines), job_options(Door.NEVERBOUNCE, name))
     else:

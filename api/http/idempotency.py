@@ -178,7 +178,7 @@ def _job_in(body: str) -> UUID | None:
 
 
 class OnceRoute(StrictRoute):
-    """A route whose JSON is read strictly and whose POST obeys an Idempotency-Key."""
+    """A route whose JSON is read strictly, of who may send it, and whose POST obeys an Idempotency-Key."""
 
     def answering(self) -> Handler:
         """Return what answers a request, whether it comes for the first time or not."""
@@ -187,14 +187,13 @@ class OnceRoute(StrictRoute):
     @override
     def get_route_handler(self) -> Handler:
         handler = _marking(self.answering())
-        if "POST" not in (self.methods or ()) or takes_key_itself(self):
-            return handler
+        once = "POST" in (self.methods or ()) and not takes_key_itself(self)
         scopes = [one.call for one in self.dependant.dependencies if isinstance(one.call, RequireScope)]
 
         async def handle(request: Request) -> Response:
-            if not request.headers.get(KEY_HEADER):
+            caller = await scopes[0].authenticate(request)  # FastAPI would read the body first
+            if not once or not request.headers.get(KEY_HEADER):
                 return await handler(request)
-            caller = await scopes[0].authenticate(request)
             key = read_key(request.headers[KEY_HEADER])
             body = await request.body()
             wanted = idempotency.Request(caller.account_id, key, _fingerprint(request, body))

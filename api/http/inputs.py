@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Coroutine, Iterable, Sequence
+from datetime import UTC, datetime
 from difflib import get_close_matches
 from typing import Annotated, Any, Final
 
@@ -12,7 +13,8 @@ from fastapi import Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
 from fastapi.routing import APIRoute
-from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, StringConstraints
+from pydantic import AfterValidator, AwareDatetime, BaseModel, BeforeValidator, Field, StringConstraints
+from starlette.convertors import IntegerConvertor, register_url_convertor
 from typing_extensions import override
 
 from mailsift.pipeline.syntax.address import LONGEST
@@ -64,6 +66,15 @@ class StrictRoute(APIRoute):
             return await handler(_StrictRequest(request.scope, request.receive))
 
         return handle
+
+
+class _PathNumber(IntegerConvertor):
+    """A whole number in a path, `{name:int}`; nothing has more digits, and Python reads no thousands."""
+
+    regex = "[0-9]{1,18}"
+
+
+register_url_convertor("int", _PathNumber())
 
 
 def check_query(request: Request) -> None:
@@ -171,6 +182,13 @@ def _no_boolean(value: Any) -> Any:
     return value
 
 
+def _in_utc(at: datetime) -> datetime:
+    try:
+        return at.astimezone(UTC)
+    except OverflowError:
+        raise ValueError("lies outside the years 1 to 9999") from None
+
+
 def _boolean_word(value: Any) -> Any:
     if not isinstance(value, bool) and str(value).lower() not in {"true", "false"}:
         raise ValueError("is neither true nor false")
@@ -194,3 +212,6 @@ Amount = Annotated[float, AMOUNT]
 
 Switch = Annotated[bool, BeforeValidator(_boolean_word)]
 """True or false, also as a word in a URL or a form."""
+
+Moment = Annotated[AwareDatetime, AfterValidator(_in_utc)]
+"""A moment, which came with its zone, in UTC."""

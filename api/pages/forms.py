@@ -73,8 +73,15 @@ def check_origin(request: Request) -> None:
     if request.headers.get("sec-fetch-site", "same-origin") not in {"same-origin", "none"}:
         raise _form_refused(request)
     origin = request.headers.get("origin")
-    if origin is not None and urlsplit(origin).netloc.lower() not in our_hosts(request):
+    if origin is not None and _host_in(origin) not in our_hosts(request):
         raise _form_refused(request)
+
+
+def _host_in(origin: str) -> str:
+    try:
+        return urlsplit(origin).netloc.lower()
+    except ValueError:
+        return ""
 
 
 def text(form: FormData, name: str, *, most: int = 200) -> str:

@@ -21,7 +21,7 @@ from mailsift.jobs.schedules.models import Overlap, Recheck, ScheduleSpec, Sched
 from mailsift.jobs.schedules.timetable import CatchUp, check_cron, in_words
 from mailsift.jobs.views import AccountId, JobId, JobOptions
 from mailsift.pipeline.errors import MailsiftError
-from mailsift.pipeline.zones import local_text, zone_named, zone_names
+from mailsift.pipeline.zones import in_zone, local_text, zone_named, zone_names
 
 router = APIRouter(prefix="/schedules", include_in_schema=False)
 
@@ -354,7 +354,7 @@ def filled_from(spec: ScheduleSpec) -> ScheduleForm:
         catch_up=spec.catch_up.value,
         jitter=str(spec.jitter_seconds),
         failures=str(spec.pause_after_failures),
-        ends=spec.ends_at.astimezone(zone_named(spec.zone)).date().isoformat() if spec.ends_at else "",
+        ends=in_zone(spec.ends_at, spec.zone).date().isoformat() if spec.ends_at else "",
         repair=bool(spec.options and spec.options.repair),
     )
     known = spec.cron in RHYTHMS
@@ -381,4 +381,8 @@ def _end_of(day: str, zone: str) -> datetime | None:
         start = datetime.combine(datetime.strptime(day, "%Y-%m-%d").date(), time(), zone_named(zone))  # noqa: DTZ007 - only its date
     except ValueError:
         raise MailsiftError("bad_option", "The last day must be a date.") from None
-    return (start + timedelta(days=1)).astimezone(UTC) - timedelta(seconds=1)
+    try:
+        return (start + timedelta(days=1)).astimezone(UTC) - timedelta(seconds=1)
+    except OverflowError:
+        text = "The last day is too far away. Leave it empty for a schedule that never ends."
+        raise MailsiftError("bad_option", text) from None

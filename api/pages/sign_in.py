@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 router = APIRouter(include_in_schema=False)
 
 _SSO_SECONDS: Final = 600
+_LONGEST_GOAL: Final = 600
 _HALF_SECONDS: Final = 300
 _SSO_COOKIE: Final = re.compile(r"([0-9a-f]{64})\.([A-Za-z0-9_-]*={0,2})")
 _PAGE_OF: Final = {
@@ -92,7 +93,8 @@ async def begin_single_sign_on(request: Request, next: str = "") -> Response:  #
     except MailsiftError as error:
         return _form_again(error, _login(request, next, error=error))
     response = RedirectResponse(place, 303)
-    value = f"{secret.hex()}.{base64.urlsafe_b64encode(inside(next).encode()).decode()}"
+    goal = inside(next) if len(next) <= _LONGEST_GOAL else HOME  # a longer cookie would not come back
+    value = f"{secret.hex()}.{base64.urlsafe_b64encode(goal.encode()).decode()}"
     cookies.put(response, cookies.SSO, value, seconds=_SSO_SECONDS)
     return response
 

@@ -101,7 +101,7 @@ async def keep(request: Request, visitor: JobMember, job_id: JobId) -> Response:
 async def _keep_policy(parts: ApiParts, account_id: Any, job_id: JobId, written: str) -> None:
     try:
         policy = TierPolicy.parse(json.loads(written))
-    except (ValueError, TypeError, AttributeError):
+    except (ValueError, TypeError, AttributeError, RecursionError, OverflowError):
         raise MailsiftError("policy_invalid", "This policy isn’t valid.") from None
     await parts.jobs.replay(account_id, job_id, policy, keep=True)
 

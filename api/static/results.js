@@ -185,6 +185,9 @@
     };
     source.addEventListener("progress", take);
     source.addEventListener("end", take);
+    source.addEventListener("error", () => { // an answer that is an error ends it for good
+      if (source.readyState === EventSource.CLOSED) setTimeout(() => { if (root.isConnected) follow(root); }, 5000);
+    });
     window.addEventListener("pagehide", () => source.close());
   }
   async function again(words) {

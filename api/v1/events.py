@@ -83,7 +83,7 @@ async def get_event(request: Request, caller: Reader, event_id: UUID) -> JSONRes
 
 def _event(row: EventRow) -> dict[str, Any]:
     body: dict[str, Any] = json.loads(row.body)
-    return body | {"simulated": row.job_id is None}
+    return body | {"simulated": row.job_id is None and row.type != EventType.AUDIT}
 
 
 def _cursor(last: EventRow) -> str:

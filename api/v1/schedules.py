@@ -8,10 +8,10 @@ from uuid import UUID
 
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse
-from pydantic import AliasChoices, AliasGenerator, AliasPath, AwareDatetime, BaseModel, ConfigDict, Field
+from pydantic import AliasChoices, AliasGenerator, AliasPath, BaseModel, ConfigDict, Field
 
 from mailsift.api.http.idempotency import OnceRoute
-from mailsift.api.http.inputs import WHOLE, ShortText
+from mailsift.api.http.inputs import WHOLE, Moment, ShortText
 from mailsift.api.http.openapi import error_responses, operation_id
 from mailsift.api.http.paging import Cursor, Limit, PageResponse, after_cursor, id_of_cursor, page_of
 from mailsift.api.http.responses import Envelope, UtcTime, ViewModel, answer
@@ -36,7 +36,7 @@ Jitter = Annotated[
     Field(ge=0, le=_DAY, description="every run starts up to this many seconds after its slot"),
     WHOLE,
 ]
-Ends = Annotated[AwareDatetime | None, Field(description="no later slot is run; null = never ends")]
+Ends = Annotated[Moment | None, Field(description="no later slot is run; null = never ends")]
 Failures = Annotated[
     int, Field(ge=0, le=1_000, description="this many failed runs in a row pause it; 0 = never"), WHOLE
 ]

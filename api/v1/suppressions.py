@@ -27,6 +27,8 @@ router = APIRouter(
 )
 
 _MOST: Final = 10_000
+MOST_BYTES: Final = 4 * 1024**2
+"""What so many addresses have as JSON: one has at most 254 octets (RFC 5321, section 4.5.3.1.3)."""
 FILE_TYPES: Final = {
     SuppressionFormat.CSV: ("text/csv; charset=utf-8", "csv"),
     SuppressionFormat.SES: ("application/x-ndjson", "json"),

@@ -9,7 +9,6 @@ from uuid import UUID
 from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import JSONResponse
 from pydantic import (
-    AwareDatetime,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -21,7 +20,7 @@ from pydantic import (
 from mailsift.accounts.keys import Caller, Scope
 from mailsift.api.http.auth import RequireScope
 from mailsift.api.http.idempotency import OnceRoute
-from mailsift.api.http.inputs import Url, Whole
+from mailsift.api.http.inputs import Moment, Url, Whole
 from mailsift.api.http.openapi import error_responses, operation_id
 from mailsift.api.http.paging import (
     Cursor,
@@ -218,7 +217,7 @@ def _date_text_only(value: object) -> object:
     return value
 
 
-Since = Annotated[AwareDatetime, BeforeValidator(_date_text_only)]
+Since = Annotated[Moment, BeforeValidator(_date_text_only)]
 
 
 class RedeliverRequest(BaseModel):

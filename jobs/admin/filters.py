@@ -40,12 +40,16 @@ def read_filter(words: Mapping[str, str], *, now: float) -> JobFilter:
     after, before = _ages(words.get("age", "").strip(), datetime.fromtimestamp(now, UTC))
     return JobFilter(
         states=() if state == BROKEN else _states(state),
-        account=words.get("account", "").strip()[:200],
-        text=words.get("text", "").strip()[:200],
+        account=_searched(words, "account"),
+        text=_searched(words, "text"),
         after=after,
         before=before,
         broken_but=LIST_FAULTS if state == BROKEN else None,
     )
+
+
+def _searched(words: Mapping[str, str], name: str) -> str:
+    return words.get(name, "").replace("\0", "").strip()[:200]
 
 
 def _states(word: str) -> tuple[str, ...]:

@@ -100,7 +100,7 @@ async def believe(sender: SenderKind, posted: ReceivedPost, trust: SenderTrust) 
         if sender is SenderKind.MAILGUN:
             return _mailgun(posted, trust)
         return _password(posted, trust)
-    except (binascii.Error, ValueError, TypeError, KeyError, AttributeError) as error:
+    except (binascii.Error, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise refused() from error
 
 

@@ -20,6 +20,7 @@ from mailsift.cli.progress import PLAIN, console, shortened
 from mailsift.container import Container, open_container
 from mailsift.events.audit import COMMAND_LINE, act_as
 from mailsift.jobs.views import AccountId
+from mailsift.pipeline.errors import MailsiftError
 from mailsift.runtime.installation import installation
 from mailsift.settings import Settings
 from mailsift.storage.sql.keys import KeyRow
@@ -28,6 +29,7 @@ T = TypeVar("T")
 
 _WIDE: Final = 140
 """Columns of a terminal from which on everything fits."""
+_MOST_DAYS: Final = 36_525
 _COLUMNS: Final = ("id", "key", "name", "scopes", "created", "last used", "ends")
 _WIDE_ONLY: Final = {"scopes", "created", "last used"}
 
@@ -41,6 +43,9 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 def _with_keys(account: str, work: Callable[[Container, AccountId], Awaitable[T]]) -> T:
+    if not account.strip():  # a variable of a script that is not set
+        raise MailsiftError("account_name_invalid", "The account needs a name.")
+
     async def run(settings: Settings) -> T:
         act_as(COMMAND_LINE)
         async with open_container(settings) as container:
@@ -58,7 +63,7 @@ def create(  # noqa: PLR0913 - options of a command
     scopes: Annotated[
         list[Scope] | None, typer.Option("--scopes", help="What it may do; may be repeated. [default: all]")
     ] = None,
-    days: Annotated[float, typer.Option(min=0, help="Days until it ends; 0: never.")] = 0.0,
+    days: Annotated[float, typer.Option(min=0, max=_MOST_DAYS, help="Days until it ends; 0: never.")] = 0.0,
     test: Annotated[
         bool, typer.Option("--test", help="A test-mode key: no mail server is asked, nothing is counted.")
     ] = False,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 import uvloop
@@ -16,6 +16,9 @@ from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.facts import Mode
 from mailsift.runtime.local_worker import early_worker
 from mailsift.settings import Settings
+
+_YEAR_S: Final = 366 * 86_400.0
+"""What these times may be over HTTP, too."""
 
 
 def run(  # noqa: PLR0913 - one argument an option
@@ -56,6 +59,7 @@ def run(  # noqa: PLR0913 - one argument an option
         typer.Option(
             "--max-age",
             min=0,
+            max=_YEAR_S,
             metavar="SECONDS",
             help="Reuse mailbox verdicts and outcomes younger than this; 0: always ask."
             " [default: MAILSIFT_MAX_AGE, and outcomes as the account's policy says]",
@@ -66,6 +70,7 @@ def run(  # noqa: PLR0913 - one argument an option
         typer.Option(
             "--deadline",
             min=0,
+            max=_YEAR_S,
             metavar="SECONDS",
             help='Then judge what is known; servers that still say "later" mean deferred; 0: no end.',
         ),

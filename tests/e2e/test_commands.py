@@ -173,6 +173,7 @@ def test_check_shows_hostile_text_as_text(settings: Settings, keyboard: Keyboard
         (("jobs", "results", "x", "--output", "out"), "unknown_export_format"),
         (("jobs", "resume", "x", "--output", "missing/out.csv"), "output_not_writable"),
         (("jobs", "retry", "x", "--output", "folder.csv"), "output_not_writable"),
+        (("keys", "create", "--account", ""), "account_name_invalid"),
     ],
 )
 def test_what_cannot_work_is_refused_before_anything_starts(
@@ -187,6 +188,19 @@ def test_what_cannot_work_is_refused_before_anything_starts(
     assert typed.err.count("\n") == 1
     assert not (tmp_path / "home").exists()
     assert Path("list.csv").read_text() == "a@example.com\n"
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["run list.csv --max-age inf", "run list.csv --deadline inf", "keys create --account acme --days inf"],
+)
+def test_a_time_without_end_is_no_time(
+    words: str, settings: Settings, keyboard: Keyboard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("list.csv").write_text("a@example.com\n")
+    typed = keyboard.type(settings, *words.split())
+    assert (typed.status, "Invalid value" in typed.err) == (2, True)
 
 
 @pytest.mark.parametrize("words", ["run list.csv", "worker", "check a@example.com"])

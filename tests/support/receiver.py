@@ -53,7 +53,7 @@ class Receiver:
         head = (await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
         pairs = (line.split(": ", 1) for line in head[1:] if line)
         headers = {name.lower(): value for name, value in pairs}
-        body = await reader.readexactly(int(headers["content-length"]))
+        body = await reader.readexactly(int(headers.get("content-length", "0")))
         self.requests.append(Request(head[0], headers, body))
         if isinstance(self.answer, bytes):
             writer.write(self.answer)

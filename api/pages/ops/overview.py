@@ -155,7 +155,7 @@ async def schedules(request: Request, _: Operator) -> Response:
 @router.get("/audit")
 async def audit(request: Request, _: Operator, before: str = "", text: str = "") -> Response:
     """List what was done."""
-    last, words = number_from(before) if before else None, text.strip()[:200]
+    last, words = number_from(before) if before else None, text.replace("\0", "").strip()[:200]
     console = parts_of(request).operations.console
     lines = await console.audit(limit=_AUDIT_LINES + 1, before=last, words=words)
     first = f"/ops/audit?{urlencode({'text': words})}" if words else "/ops/audit"

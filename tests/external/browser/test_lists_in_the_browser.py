@@ -12,16 +12,19 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.async_api import Page, expect
+from playwright.async_api import Page, Route, expect
 
 from mailsift.accounts.people import Role
 from mailsift.sandbox.client import SandboxProcess
 from mailsift.sandbox.listing import write_list
 from mailsift.sandbox.world import SandboxWorld, WorldMix
 from mailsift.settings import Settings
+from tests.external.browser.chromium import Browser, Watch, sign_in
 from tests.external.browser.conftest import Visits
 from tests.external.browser.walk import DROP
+from tests.integration.api.conftest import Api
 from tests.support.installation import settings_for
+from tests.support.sessions import PASSWORD, person
 
 HOSTILE = "<img src=x onerror=alert(1)>"
 ROWS = 600
@@ -196,6 +199,25 @@ async def test_a_column_with_much_else_is_confirmed_before_it_starts(visits: Vis
 
 
 @pytest.mark.usefixtures("worker")
+async def test_a_job_is_followed_on_after_an_answer_that_was_an_error(api: Api, browser: Browser) -> None:
+    email = await person(api)
+    page = await Watch().open(browser, api.url)  # what it says of the failed request is wanted here
+    await sign_in(page, email, PASSWORD)
+    asked: list[str] = []
+
+    async def fail_once(route: Route) -> None:
+        asked.append(route.request.url)
+        await (route.fulfill(status=503) if len(asked) == 1 else route.continue_())
+
+    await page.route("**/live", fail_once)
+    async with api.client(await api.key("alice")) as program:
+        job = (await program.post("/v1/bulk/jobs", json={"emails": ["a@example.com"]})).json()["data"]
+        await page.goto(f"/jobs/{job['job_id']}")
+        await program.post(f"/v1/bulk/jobs/{job['job_id']}/cancel")
+    await expect(page.locator("h1 .badge", has_text="Cancelled")).to_be_visible(timeout=WITHIN)
+    await page.context.close()
+
+
 async def test_everything_works_without_scripts(visits: Visits) -> None:
     page = await visits.as_role(Role.MEMBER)
     state = await page.context.storage_state()

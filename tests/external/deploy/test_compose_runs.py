@@ -142,9 +142,10 @@ async def test_a_body_that_is_too_large_is_refused_on_the_way(
 async def test_a_key_over_plain_http_is_refused_whatever_it_is(front: Front, key: str, token: str) -> None:
     said = key if token == "the key" else "svc_key_rubbish"
     async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{front.http}", headers={"Host": NAME}) as plain:
-        refused = await plain.get("/v1/bulk/jobs", headers={"Authorization": f"Bearer {said}"})
+        for path in ("/v1/bulk/jobs", "/mcp", "/receivers/7f5c3a52-6f5e-4f44-9f0c-6d3f0f2f9f11"):
+            refused = await plain.post(path, headers={"Authorization": f"Bearer {said}"})
+            assert (refused.status_code, "location" in refused.headers) == (403, False), path
         page = await plain.get("/login?next=/jobs")
-    assert (refused.status_code, "location" in refused.headers) == (403, False)
     assert (page.status_code, page.headers["location"]) == (308, f"https://{NAME}/login?next=/jobs")
 
 

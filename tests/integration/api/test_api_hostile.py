@@ -158,15 +158,16 @@ async def test_bodies_end_at_their_limit_declared_or_not(client: httpx.AsyncClie
 
 
 async def test_nothing_there_and_methods_that_are_not(client: httpx.AsyncClient, api: Api) -> None:
+    nobody = "00000000-0000-4000-8000-000000000000"
     _checked(await client.get("/v1/nothing"), 404, "not_found")
     _checked(await client.get(f"{JOBS}/no-uuid"), 404, "not_found")
     refused = await client.put(SINGLE)
     _checked(refused, 405, "method_not_allowed")
     assert refused.headers["allow"] == "POST"
     assert (await client.put(JOBS)).headers["allow"] == "GET, HEAD, POST"
+    _checked(await client.get(f"/jobs/{nobody}/rows/{'9' * 5_000}"), 404, "not_found")
     assert (await client.delete(f"{HOOKS}/test")).headers["allow"] == "POST"
     assert (await client.post("/docs")).headers["allow"] == "GET, HEAD"
-    nobody = "00000000-0000-4000-8000-000000000000"
     assert (await client.put(f"{HOOKS}/{nobody}")).headers["allow"] == "DELETE, GET, HEAD, PATCH"
     problem = await client.get("/v1/nothing", headers={"accept": "application/problem+json"})
     assert problem.headers["content-type"] == "application/problem+json"
@@ -177,6 +178,13 @@ async def test_nothing_there_and_methods_that_are_not(client: httpx.AsyncClient,
         page = await stranger.get("/docs")
         assert "single-validate" in page.text
         assert "<script" not in page.text
+
+
+async def test_nothing_is_read_of_who_has_no_key(api: Api) -> None:
+    async with httpx.AsyncClient(base_url=api.url) as stranger:
+        for path in (SINGLE, HOOKS, SCHEDULES, JOBS, "/v1/suppressions", "/v1/public-keys"):
+            answer = await stranger.post(path, content=DEEP, headers=JSON)
+            _checked(answer, 401, "unauthorized")
 
 
 async def test_keys_open_exactly_what_they_should(api: Api, client: httpx.AsyncClient) -> None:

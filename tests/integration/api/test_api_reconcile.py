@@ -137,3 +137,17 @@ async def test_events_are_listed_as_they_were_sent_and_lists_count_as_use(
     for asked in ({"since": "2999-01-01"}, {"since": "2001-01-01"}):
         answer = await client.get("/v1/usage", params=asked)
         assert (answer.status_code, answer.json()["code"]) == (422, "usage_range_invalid")
+
+
+async def test_what_was_changed_in_the_account_is_no_simulation(client: httpx.AsyncClient) -> None:
+    hook = {"url": "http://127.0.0.1:9/hook", "types": ["audit.recorded"]}
+    first = (await client.post("/v1/webhooks", json=hook)).json()["data"]
+    await client.post("/v1/webhooks", json=hook)
+    wanted = {"webhook_id": first["webhook_id"], "test_type": "test_webhook"}
+    await client.post("/v1/webhooks/test", json=wanted)
+    since = {"since": "2026-01-01T02:00:00+05:00"}
+    await client.post(f"/v1/webhooks/{first['webhook_id']}/redeliver", json=since)
+    found = (await client.get(EVENTS)).json()["data"]["events"]
+    assert "since: 2025-12-31 21:00 UTC" in found[-1]["data"]["sentence"]
+    told = {(event["type"], event["simulated"]) for event in found}
+    assert told == {("audit.recorded", False), ("webhook.test", True)}

@@ -57,6 +57,7 @@ async def test_a_schedule_that_cannot_be_is_refused(client: httpx.AsyncClient) -
         ("jitter_seconds", "60", "invalid_request"),
         ("ends_at", "2020-01-01T00:00:00Z", "schedule_ended"),
         ("ends_at", "2090-01-01T00:00:00", "invalid_request"),  # no zone
+        ("ends_at", "9999-12-31T23:59:59-12:00", "invalid_request"),  # in UTC a year that is none
         ("pause_after_failures", 1_001, "invalid_request"),
         ("cron", "0 0 31 2 *", "schedule_cron_invalid"),
         ("zone", "Mars/Olympus", "schedule_zone_invalid"),

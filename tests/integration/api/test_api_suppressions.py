@@ -132,3 +132,11 @@ async def test_nobody_is_asked_about_whom_nobody_may_send_to(client: httpx.Async
     assert (row["email"], row["mailsift_tier_reason"]) == ("ann@example.com", "suppressed")
     assert json.loads(row["mailsift_evidence"])["unwanted"] == "suppressed"
     assert row["mailsift_status"] == "valid"  # the verdict says what is known, and not what is wanted
+
+
+async def test_as_many_addresses_are_taken_at_once_as_are_allowed(client: httpx.AsyncClient) -> None:
+    many = [f"{'a-rather-long-name.' * 3}{number}@a-company.example.com" for number in range(10_000)]
+    added = await client.post(LIST, json={"emails": many})
+    assert (added.status_code, added.json()["data"]["taken"]) == (200, 10_000)
+    removed = await client.post(f"{LIST}/remove", json={"emails": many})
+    assert removed.json()["data"] == {"removed": 10_000}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -257,3 +258,14 @@ class TestOpen:
             bad: list[dict[str, Any]] = [{}, {"input": []}, {"input": [7]}]
             for body in (*bad, {"input": ["a@b.test"], "webhook": {"x": 1}}):
                 assert (await client.post("/v1/bulk", json=body)).status_code == 400
+
+    async def test_a_file_name_cut_within_a_letter_breaks_no_answer(self, api: Api) -> None:
+        key = await door_key(api, Door.NEVERBOUNCE)
+        cut = {"key": key, "input": ["a@b.test"], "filename": "caf\ud83d\x00.csv"}
+        async with httpx.AsyncClient(base_url=api.url) as client:
+            made = await client.post("/v4/jobs/create", content=json.dumps(cut))
+            asked = {"key": key, "job_id": made.json()["job_id"]}
+            assert (await client.post("/v4/jobs/status", json=asked)).json()["filename"] == "caf.csv"
+            found = await client.post("/v4/jobs/search", content=json.dumps({**cut, "input": None}))
+            assert found.json()["query"]["filename"] == "caf.csv"
+            assert [one["filename"] for one in found.json()["results"]] == ["caf.csv"]

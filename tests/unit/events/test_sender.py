@@ -278,6 +278,25 @@ async def test_the_checked_address_is_dialled_and_the_name_is_what_the_receiver_
     assert receiver.requests[0].headers["host"] == f"hook.example.com:{receiver.port}"
 
 
+@pytest.mark.parametrize("name", ["xn--ls8h.la", "xn--a.example.com", "a_b.example.com"])
+async def test_a_name_is_asked_for_as_it_is_written_whether_idna_knows_it_or_not(name: str) -> None:
+    async def here(_name: str) -> Sequence[str]:
+        return ("127.0.0.1",)
+
+    ours = WebhookSender(
+        guard=AddressGuard(allow_non_public=True),
+        resolve=here,
+        config=SendConfig(allow_http=True),
+        ssl_context=NOBODY_TRUSTED,
+    )
+    async with receiving(status(200, body=b"a@b.com")) as receiver:
+        url = f"http://{name}:{receiver.port}/"
+        assert (await ours.post(url, {}, BODY)).error is ErrorClass.NONE
+        assert await ours.fetch(url) == b"a@b.com"
+        assert [piece async for piece in ours.read(url)] == [b"a@b.com"]
+    assert {one.headers["host"] for one in receiver.requests} == {f"{name}:{receiver.port}"}
+
+
 async def test_a_url_that_was_stored_is_checked_again() -> None:
     async with receiving() as receiver:
         strict = WebhookSender(guard=AddressGuard(), resolve=nobody)

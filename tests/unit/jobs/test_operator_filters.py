@@ -18,6 +18,7 @@ MOMENT = datetime.fromtimestamp(NOW, UTC)
 def test_nothing_said_means_every_job() -> None:
     assert read_filter({}, now=NOW) == JobFilter()
     assert read_filter({"state": " ", "account": "", "text": "", "age": ""}, now=NOW) == JobFilter()
+    assert read_filter({"account": "\0", "text": "a\0b"}, now=NOW) == JobFilter(text="ab")
 
 
 def test_states_come_alone_or_as_a_group() -> None:

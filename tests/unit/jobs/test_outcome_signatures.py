@@ -103,7 +103,7 @@ async def test_an_old_message_is_a_replay(hours: int) -> None:
         await asked(signed(Timestamp=stamp))
 
 
-@pytest.mark.parametrize("body", [b"", b"[]", b"7", b"{}", b'{"TopicArn": 5}', b"\xff"])
+@pytest.mark.parametrize("body", [b"", b"[]", b"7", b"{}", b'{"TopicArn": 5}', b"\xff", b"[" * 20_000])
 @pytest.mark.parametrize("sender", SenderKind)
 async def test_rubbish_is_refused_without_asking_anybody(sender: SenderKind, body: bytes) -> None:
     async def fetch(url: str) -> bytes:

@@ -76,6 +76,7 @@ def test_blobs_lie_below_home_unless_told_otherwise(monkeypatch: pytest.MonkeyPa
         ("MAILSIFT_WORKER_PROCESSES", "0"),
         ("MAILSIFT_PREFLIGHT_DOMAINS", ","),
         ("MAILSIFT_MAX_AGE", "-1"),
+        ("MAILSIFT_MAX_AGE", "inf"),
         ("MAILSIFT_DISPOSABLE_INVALID", "hunter2"),
         ("MAILSIFT_REDIS_URL", "hunter2"),
         ("MAILSIFT_DATABASE_URL", "mysql://user:hunter2@host/db"),

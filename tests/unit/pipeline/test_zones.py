@@ -27,6 +27,12 @@ def test_a_moment_is_told_as_clocks_there_show_it(zone: str, told: str) -> None:
     assert local_text(NOON, zone) == told
 
 
+def test_a_moment_at_the_end_of_all_years_is_told_in_utc_where_it_lies_in_the_next() -> None:
+    last = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)
+    assert local_text(last, "Asia/Tokyo") == "31 Dec 9999, 23:59 UTC"
+    assert local_text(last, "America/New_York") == "31 Dec 9999, 18:59 EST"
+
+
 @pytest.mark.parametrize(
     ("zone", "at", "began"),
     [

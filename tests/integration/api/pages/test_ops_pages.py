@@ -44,6 +44,7 @@ PAGES = (
     "/ops/schedules",
     "/ops/audit",
     "/ops/audit?text=cli",
+    "/ops/audit?text=%00",
     "/ops/runbook",
     "/ops?span=week",
 )

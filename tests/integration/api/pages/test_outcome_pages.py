@@ -32,6 +32,8 @@ async def test_a_dropped_file_is_counted_and_fills_the_list(api: Api) -> None:
         pasted = "finn@example.com, gus@example.com\nno"
         added = await post(client, "/suppressions", emails=pasted, reason="manual")
         assert added.headers["location"] == "/suppressions"
+        odd = await post(client, "/suppressions", emails="hal@example.com", reason="hearsay")
+        assert (odd.status_code, "Choose one of the options" in odd.text) == (422, True)
         page = words((await client.get("/suppressions")).text)
         assert "5 addresses" in page
         assert "bob@example.com Complained file" in page

@@ -136,6 +136,7 @@ async def test_what_comes_from_another_site_is_refused_though_it_has_the_token(a
             ("Origin", "https://evil.example"),
             ("Origin", "null"),
             ("Origin", "http://127.0.0.1:1"),
+            ("Origin", "http://[::1"),
             ("Sec-Fetch-Site", "cross-site"),
             ("Sec-Fetch-Site", "same-site"),
         ):

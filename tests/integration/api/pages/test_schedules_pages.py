@@ -73,6 +73,7 @@ MISTAKES: list[tuple[dict[str, str], str]] = [
     ({"zone": "Mars/Olympus"}, "must be an IANA name"),
     ({"ends": "2020-01-01"}, "No runs are left"),
     ({"ends": "tomorrow"}, "must be a date"),
+    ({"ends": "9999-12-31"}, "never ends"),
 ]
 
 
@@ -83,6 +84,17 @@ async def test_a_mistake_is_told_and_the_form_keeps_what_was_typed(api: Api, job
             assert answer.status_code == 422, fields
             assert told in html.unescape(answer.text), fields
             assert 'value="kept"' in answer.text, fields
+
+
+async def test_a_schedule_whose_end_stands_for_never_is_shown_and_changed_in_every_zone(
+    api: Api, job: str
+) -> None:
+    forever = {"job_id": job, "cron": "0 6 * * 1", "ends_at": "9999-12-31T23:59:59Z", "zone": "Asia/Tokyo"}
+    async with api.client(await api.key("alice")) as program, signed_in(api) as owner:
+        schedule = (await program.post("/v1/bulk/schedules", json=forever)).json()["data"]["schedule_id"]
+        page = await owner.get(f"/schedules/{schedule}")
+        assert (page.status_code, "31 Dec 9999, 23:59 UTC" in page.text) == (200, True)
+        assert (await owner.get(f"/schedules/{schedule}/edit")).status_code == 200
 
 
 async def test_the_preview_says_what_the_form_would_do(api: Api) -> None:

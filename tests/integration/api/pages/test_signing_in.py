@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import re
+import secrets
 from datetime import timedelta
 
 import httpx
 import pytest
 
+from mailsift.accounts import passwords
+from mailsift.accounts.links import Links
 from mailsift.accounts.people import Role
+from mailsift.container import open_container
+from mailsift.pipeline.clock import system_clock
+from mailsift.pipeline.errors import MailsiftError
 from tests.integration.api.conftest import NO_NETWORK, Api, running
 from tests.integration.api.pages.queries import sql
 from tests.support.installation import settings_for
@@ -230,3 +236,27 @@ async def test_the_first_page_after_signing_in_is_the_one_that_was_asked_for(api
         ] == "/keys?x=1"
         evil = await client.get("/login?next=//evil.example")
         assert evil.headers["location"] == "/"
+
+
+async def test_an_invitation_opens_nothing_for_who_was_new_when_it_was_looked_at(api: Api) -> None:
+    """Somebody becomes known, by another invitation and another password, while this one is taken."""
+    async with open_container(api.settings) as container:
+        links, email = container.people.links, "new@people.test"
+        mine = await links.invite_from_terminal("alice", email, Role.VIEWER)
+        theirs = await links.invite_from_terminal("bob", email, Role.OWNER)
+
+        class Meanwhile(passwords.Passwords):
+            async def hash(self, password: str) -> str:
+                await links.accept(theirs, password=PASSWORD, client="")
+                return await super().hash(password)
+
+        slow = Links(
+            database=container.database,
+            passwords=Meanwhile(secrets.token_bytes),
+            sessions=container.people.sessions,
+            clock=system_clock,
+            token=secrets.token_bytes,
+        )
+        with pytest.raises(MailsiftError, match="sign_in_first"):
+            await slow.accept(mine, password="another password", client="")
+        assert (await links.find(mine)).known

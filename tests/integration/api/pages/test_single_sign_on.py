@@ -12,7 +12,7 @@ import time
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Final
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, quote, urlsplit
 
 import httpx
 import pytest
@@ -130,6 +130,16 @@ async def test_a_member_of_a_group_gets_in_and_a_removed_one_is_out_with_the_nex
         assert (await client.get("/account/you")).status_code == 303
         await _somebody(provider, "jane", groups=["mail-admins"])
         assert (await client.get("/account/you")).status_code == 303  # what has ended stays so
+
+
+async def test_who_wants_to_a_page_with_a_long_address_gets_in_all_the_same(api: Api, provider: str) -> None:
+    await _somebody(provider, "joan", groups=["mail-staff"])
+    async with browser(api) as client:
+        columns = "&".join(f"column=a+column+with+a+long+name+{number}" for number in range(25))
+        goal = f"/jobs/7f5c3a52-6f5e-4f44-9f0c-6d3f0f2f9f11/results?{columns}"
+        back = await _way_back(client, "joan", f"/login/sso?next={quote(goal)}")
+        answer = await client.get(back)
+        assert (answer.status_code, answer.headers.get("location")) == (303, "/")
 
 
 async def test_who_the_provider_forgets_is_out(api: Api, provider: str) -> None:

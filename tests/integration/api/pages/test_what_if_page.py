@@ -29,6 +29,9 @@ async def test_a_policy_is_compared_and_kept(api: Api) -> None:
         policy = written[1].replace("&#34;", '"')
         for wrong in ({"passed": "burn"}, {"minimum_score": "x"}, {"moon": "review"}):
             assert "This policy isn’t valid" in (await client.get(f"{job}/what-if", params=wrong)).text
+        for odd in ("[" * 4_000, '{"minimum_score": 1e999}'):
+            await post(client, f"{job}/what-if", policy=odd)
+            assert "This policy isn’t valid" in (await client.get(job)).text
         kept = await post(client, f"{job}/what-if", policy=policy)
         assert kept.headers["location"] == job
         again = await client.get(f"{job}/what-if", params={"passed": "review"})
