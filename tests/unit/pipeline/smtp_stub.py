@@ -14,9 +14,18 @@ from typing import Any
 
 from typing_extensions import override
 
-from mailsift.pipeline.facts import DomainFact, DomainState, MxHost
+from mailsift.pipeline.facts import Answer, DomainFact, DomainState, MxHost
 from mailsift.pipeline.guard import AddressGuard
-from mailsift.pipeline.ports import Ask, CacheEntry, FactCache, FactKind, Grant, Report, Throttle
+from mailsift.pipeline.ports import (
+    Ask,
+    CacheEntry,
+    FactCache,
+    FactKind,
+    Grant,
+    Report,
+    SessionOutcome,
+    Throttle,
+)
 from mailsift.pipeline.probe.prober import Prober, ProbeResult
 from mailsift.pipeline.probe.queue import ProbeTarget
 from mailsift.pipeline.providers import Provider, Providers
@@ -330,3 +339,14 @@ class Bench:
         assert {target.address for target in asked} >= set(probed.mailboxes) | set(probed.waits)
         assert not self.throttle.open
         return probed
+
+
+USERS = tuple(f"user{n}" for n in range(100))
+
+
+def answers(probed: ProbeResult) -> dict[str, Answer]:
+    return {address.partition("@")[0]: fact.answer for address, fact in probed.mailboxes.items()}
+
+
+def outcomes(bench: Bench) -> list[SessionOutcome]:
+    return [report.outcome for reports in bench.throttle.reports for report in reports]
