@@ -137,7 +137,7 @@ def _is_sure(found: Inspection) -> bool:
 
 def _repairs(request: Request, found: Inspection) -> list[tuple[str, str]]:
     """Return some cells that would be repaired, each with the address it would be validated as."""
-    judged = parts_of(request).single.judged
+    judged = parts_of(request).single.judged_address
     meant = ((cell, judged(cell, repair=True)) for cell in found.odd if not judged(cell, repair=False))
     return [(cell, address) for cell, address in meant if address][:_EXAMPLES]
 

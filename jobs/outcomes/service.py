@@ -27,8 +27,8 @@ from mailsift.pipeline.clock import Clock
 from mailsift.pipeline.errors import MailsiftError, error_fields
 from mailsift.pipeline.facts import Answer
 from mailsift.pipeline.judge.tiers import unwanted_by
-from mailsift.pipeline.outcomes.history import Remembered, mailbox_fact
-from mailsift.pipeline.outcomes.outcome import Diagnosis, Outcome, OutcomeKind, Read
+from mailsift.pipeline.outcomes.history import OutcomeFacts, mailbox_fact
+from mailsift.pipeline.outcomes.outcome import Diagnosis, Outcome, OutcomeKind, ParsedOutcome
 from mailsift.pipeline.syntax.address import parse_cell
 from mailsift.storage.database import Connection, Database, DatabaseError
 from mailsift.storage.shared_calls import SharedCalls
@@ -91,7 +91,7 @@ class OutcomeService:
         self._token = token
         self._lookups = SharedCalls(self._look_up, most=_AT_ONCE)
 
-    async def record(self, account_id: UUID, found: Sequence[Read]) -> ImportCounts:
+    async def record(self, account_id: UUID, found: Sequence[ParsedOutcome]) -> ImportCounts:
         """Store what happened; the same report a second time changes nothing.
 
         Args:
@@ -116,7 +116,7 @@ class OutcomeService:
 
     async def remembered(
         self, account_id: UUID, addresses: Iterable[str], max_age: float | None = None
-    ) -> Remembered:
+    ) -> OutcomeFacts:
         """Return what the account's own messages showed of addresses, by the account's policy.
 
         Args:
@@ -127,12 +127,12 @@ class OutcomeService:
         """
         async with self._database.begin() as connection:
             if not await outcomes.accounts_with_any(connection, [account_id]):
-                return Remembered()
+                return OutcomeFacts()
         return await self._remembered(account_id, addresses, max_age)
 
     async def _remembered(
         self, account_id: UUID, addresses: Iterable[str], max_age: float | None
-    ) -> Remembered:
+    ) -> OutcomeFacts:
         """Do what `remembered` does for an account that has outcomes, or addresses it may not send to."""
         async with self._database.begin() as connection:
             policy = (await policy_of(connection, account_id)).outcomes
@@ -147,19 +147,19 @@ class OutcomeService:
         shown = {
             address: mailbox_fact(found, policy, now, within=max_age) for address, found in histories.items()
         }
-        return Remembered(
+        return OutcomeFacts(
             sent={address: fact for address, fact in shown.items() if fact is not None},
             unwanted={by_digest[digest]: unwanted_by(reason) for digest, reason in suppressed},
         )
 
     async def remembered_or_nothing(
         self, owner: str, addresses: Sequence[str], max_age: float | None
-    ) -> Remembered:
+    ) -> OutcomeFacts:
         """Do what `remembered` does for somebody who waits: while the database is away nothing is known."""
         known = await self._lookups.ask((UUID(owner), max_age, addresses))
         return known.only(addresses)
 
-    async def _look_up(self, asked: Sequence[_Question]) -> Sequence[Remembered]:
+    async def _look_up(self, asked: Sequence[_Question]) -> Sequence[OutcomeFacts]:
         """Return for each of these questions what is known of what its account asks about."""
         wanted: defaultdict[tuple[UUID, float | None], set[str]] = defaultdict(set)
         for account_id, max_age, addresses in asked:
@@ -168,12 +168,12 @@ class OutcomeService:
         with _unknown_in_outages():
             async with self._database.begin() as connection:
                 found = await outcomes.accounts_with_any(connection, {account_id for account_id, _ in wanted})
-        known: dict[tuple[UUID, float | None], Remembered] = {}
+        known: dict[tuple[UUID, float | None], OutcomeFacts] = {}
         for (account_id, max_age), theirs in wanted.items():
             if account_id in found:
                 with _unknown_in_outages():
                     known[account_id, max_age] = await self._remembered(account_id, theirs, max_age)
-        return [known.get((account_id, max_age), Remembered()) for account_id, max_age, _ in asked]
+        return [known.get((account_id, max_age), OutcomeFacts()) for account_id, max_age, _ in asked]
 
     async def written(self, account_id: UUID) -> AsyncIterator[bytes]:
         """Yield all outcomes of the account as CSV, with their addresses.
@@ -197,7 +197,7 @@ class OutcomeService:
         async with self._database.begin() as connection:
             return (await self._hider(connection, account_id)).digest
 
-    async def _record(self, account_id: UUID, found: Sequence[Read]) -> ImportCounts:
+    async def _record(self, account_id: UUID, found: Sequence[ParsedOutcome]) -> ImportCounts:
         read = [one for one in found if one is not None]
         canonical = {address: canonical_of(address) for address in {one.address for one in read}}
         good = [one for one in read if canonical[one.address]]

@@ -16,7 +16,14 @@ from typing import Any, Final, TypeAlias
 
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.outcomes.history import GONE
-from mailsift.pipeline.outcomes.outcome import ACCEPTED, Outcome, OutcomeKind, Read, asked_before, diagnose
+from mailsift.pipeline.outcomes.outcome import (
+    ACCEPTED,
+    Outcome,
+    OutcomeKind,
+    ParsedOutcome,
+    diagnose,
+    suppression_cause,
+)
 from mailsift.pipeline.outcomes.times import epoch
 
 Json: TypeAlias = Mapping[str, Any]
@@ -48,7 +55,7 @@ SENDER_NAMES: Final = {
 """What they call themselves."""
 
 
-def read_webhook(sender: SenderKind, body: bytes) -> tuple[Read, ...]:
+def read_webhook(sender: SenderKind, body: bytes) -> tuple[ParsedOutcome, ...]:
     """Return the outcomes a webhook's body tells of; () for other events (sent, resubscribed).
 
     What cannot be read among others, or names no address, is None: they count all the same.
@@ -88,14 +95,14 @@ _MARKS: Final = (
 """The fields that an event of a sender has, any set of them."""
 
 _MALFORMED: Final = (ValueError, TypeError, KeyError, AttributeError, RecursionError)
-_UNREADABLE: Final[tuple[Read, ...]] = (None,)
+_UNREADABLE: Final[tuple[ParsedOutcome, ...]] = (None,)
 
 
 def _not_a_webhook(sender: SenderKind) -> MailsiftError:
     return MailsiftError("malformed_outcome", f"This isn’t a {sender.value} webhook.")
 
 
-def read_event(sender: SenderKind, event: Any) -> tuple[Read, ...]:
+def read_event(sender: SenderKind, event: Any) -> tuple[ParsedOutcome, ...]:
     """Return the outcomes that one event of a sender tells of; () for others, (None,) for a damaged one."""
     try:
         return tuple(_READERS[sender](_as_object(event)))
@@ -147,12 +154,12 @@ def _outcome(  # noqa: PLR0913 - the fields of what is made
     words: str = "",
     status: str = "",
     message_id: str = "",
-) -> Iterator[Read]:
+) -> Iterator[ParsedOutcome]:
     plain = parseaddr(address)[1] if "<" in address else address.strip()
     if "@" not in plain:
         yield None
         return
-    kind = asked_before(words) or kind
+    kind = suppression_cause(words) or kind
     failed = kind in {OutcomeKind.BOUNCED, OutcomeKind.DEFERRED}
     diagnosis = diagnose(words, status=status, permanent=kind is OutcomeKind.BOUNCED) if failed else ACCEPTED
     if diagnosis.smtp_code >= _PERMANENT_CODE and diagnosis.answer in GONE:
@@ -163,7 +170,7 @@ def _outcome(  # noqa: PLR0913 - the fields of what is made
 # Amazon SES, by event publishing and by identity notifications (its developer guide, "Event publishing").
 
 
-def _ses(event: Json) -> Iterator[Read]:
+def _ses(event: Json) -> Iterator[ParsedOutcome]:
     name = _text(event, "eventType", "notificationType").lower().replace(" ", "")
     if name in _SES_EVENTS:
         yield from _ses_recipients(event, *_SES_EVENTS[name])
@@ -178,7 +185,7 @@ def _ses(event: Json) -> Iterator[Read]:
         yield from _ses_all(event, OutcomeKind.DELIVERED, _text(event, f"{name}.timestamp"))
 
 
-def _ses_recipients(event: Json, kind: OutcomeKind, part: str, recipients: str) -> Iterator[Read]:
+def _ses_recipients(event: Json, kind: OutcomeKind, part: str, recipients: str) -> Iterator[ParsedOutcome]:
     details = _as_object(event[part])
     if details.get("complaintFeedbackType") == "not-spam":
         return
@@ -197,7 +204,7 @@ def _ses_recipients(event: Json, kind: OutcomeKind, part: str, recipients: str) 
         )
 
 
-def _ses_all(event: Json, kind: OutcomeKind, when: str, *, words: str = "") -> Iterator[Read]:
+def _ses_all(event: Json, kind: OutcomeKind, when: str, *, words: str = "") -> Iterator[ParsedOutcome]:
     """Yield the same for everybody the message was for."""
     message_id = _text(event, "mail.messageId")
     for address in _value_at(event, "mail.destination") or ():
@@ -239,7 +246,7 @@ _SENDGRID: Final = {
 }
 
 
-def _sendgrid(event: Json) -> Iterator[Read]:
+def _sendgrid(event: Json) -> Iterator[ParsedOutcome]:
     name = _text(event, "event").lower()
     kind = _SENDGRID.get(name)
     words = _text(event, "reason", "response")
@@ -269,7 +276,7 @@ _POSTMARK_SUPPRESSED: Final = {
 }
 
 
-def _postmark(event: Json) -> Iterator[Read]:
+def _postmark(event: Json) -> Iterator[ParsedOutcome]:
     kind, words = _postmark_kind(event), _text(event, "Details", "Description")
     dropped = "SuppressSending" in event or _text(event, "Type") in _POSTMARK_DROPPED
     if kind:
@@ -308,7 +315,7 @@ _POSTMARK_RECORDS: Final = {
 # Mailgun ("Event structure").
 
 
-def _mailgun(event: Json) -> Iterator[Read]:
+def _mailgun(event: Json) -> Iterator[ParsedOutcome]:
     data = event.get("event-data", event)
     name = _text(data, "event").lower()
     kind = _MAILGUN.get(name)
@@ -372,7 +379,7 @@ _BREVO: Final = {
 _BREVO_DROPPED: Final = frozenset({"blocked", "error"})
 
 
-def _brevo(event: Json) -> Iterator[Read]:
+def _brevo(event: Json) -> Iterator[ParsedOutcome]:
     name = re.sub("(?<=hard|soft)bounce", "_bounce", _text(event, "event").lower().replace(" ", "_"))
     kind, words = _BREVO.get(name), _text(event, "reason")
     if kind:
@@ -410,7 +417,7 @@ _SPARKPOST_ANSWERS: Final = frozenset({"60", "80", "100"})
 """Classes of what came back and is no bounce: an absence note, a subscription, a challenge."""
 
 
-def _sparkpost(event: Json) -> Iterator[Read]:
+def _sparkpost(event: Json) -> Iterator[ParsedOutcome]:
     envelope = event.get("msys", event)
     details = next(iter(envelope.values()), {}) if "msys" in event else envelope
     name, words = _text(details, "type"), _text(details, "raw_reason", "reason")
@@ -437,7 +444,7 @@ _LISTMONK: Final = {
 }
 
 
-def _listmonk(event: Json) -> Iterator[Read]:
+def _listmonk(event: Json) -> Iterator[ParsedOutcome]:
     kind = _LISTMONK.get(_text(event, "type").lower())
     if kind:
         meta = _meta(event.get("meta"))
@@ -472,7 +479,7 @@ def _meta(value: Any) -> Json:
     return {"reason": parsed} if isinstance(parsed, str) else {}
 
 
-_READERS: Final[dict[SenderKind, Callable[[Json], Iterator[Read]]]] = {
+_READERS: Final[dict[SenderKind, Callable[[Json], Iterator[ParsedOutcome]]]] = {
     SenderKind.SES: _ses,
     SenderKind.SENDGRID: _sendgrid,
     SenderKind.POSTMARK: _postmark,
