@@ -817,7 +817,7 @@ class Container:
             open_validator=await self._validator_maker(edited=True),
             count_verdict=count_verdict,
             record_usage=record_usage,
-            outcome_facts=self.outcomes.remembered_or_nothing,
+            outcome_facts=self.outcomes.facts_if_available,
         )
 
     @cached_property
@@ -850,7 +850,7 @@ class Container:
             open_validator=self._test_validator,
             count_verdict=lambda _status, _result: None,
             record_usage=record_usage,
-            outcome_facts=self.outcomes.remembered_or_nothing,
+            outcome_facts=self.outcomes.facts_if_available,
         )
 
     async def _usage(self) -> UsageMeter:

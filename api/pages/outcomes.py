@@ -62,7 +62,7 @@ async def take_outcomes(request: Request, visitor: Member) -> Response:
 @router.get("/outcomes/export.csv")
 async def export_outcomes(request: Request, visitor: Reader) -> Response:
     """Return every outcome of the account as CSV."""
-    pieces = parts_of(request).outcomes.written(visitor.account_id)
+    pieces = parts_of(request).outcomes.export(visitor.account_id)
     return _download(pieces, "text/csv; charset=utf-8", "outcomes.csv")
 
 
@@ -74,7 +74,7 @@ async def export_suppressions(
 ) -> Response:
     """Return the whole list: ours, or for Amazon SES or SendGrid."""
     kind, extension = FILE_TYPES[format]
-    pieces = parts_of(request).suppressions.written(visitor.account_id, format)
+    pieces = parts_of(request).suppressions.export(visitor.account_id, format)
     return _download(pieces, kind, f"suppressions.{extension}")
 
 

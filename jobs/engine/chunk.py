@@ -218,7 +218,7 @@ class ChunkWorker:
     async def _validate(self, chunk: ClaimedChunk, frame: pl.DataFrame, stop: ListStop) -> ValidationResult:
         options = load_options(chunk.options)
         validator = self._test_validator if chunk.test else self._validator
-        known = await self._outcomes.remembered(chunk.account_id, frame["address"], options.outcome_age)
+        known = await self._outcomes.facts_of(chunk.account_id, frame["address"], options.outcome_age)
         if chunk.attempt > self._plan.max_attempts:
             FAILING_CHUNKS.labels("given_up").inc()
             return validator.give_up(frame, options.mode, sent=known.sent, unwanted=known.unwanted)
