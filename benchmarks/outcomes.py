@@ -85,7 +85,7 @@ class Loop:
         box.close()
         for file in (events, reports):
             if file.stat().st_size:
-                taken = await self.container.outcomes.read(self.account, file)
+                taken = await self.container.outcomes.import_file(self.account, file)
                 print(f"    {file.name}: {taken.taken:,} outcomes taken, {taken.malformed:,} not readable")
         later = {one for one in campaign.delivered if destiny(self.world, *_parts(one)) is Destiny.RETURNS}
         return campaign, campaign.bounced | later

@@ -806,8 +806,8 @@ class Container:
         """Return the whole pipeline, with its resolver, throttle and fact cache."""
         return (await self._validator_maker(edited=False))()
 
-    async def single(self, used: Callable[[SingleOptions, int, int, int], None]) -> SingleValidator:
-        """Return what judges one address at a time; `used` is told how much."""
+    async def single(self, record_usage: Callable[[SingleOptions, int, int, int], None]) -> SingleValidator:
+        """Return what judges one address at a time; `record_usage` is told how much."""
         from mailsift.jobs.metrics import count_verdict
         from mailsift.pipeline.single import SingleValidator
 
@@ -815,9 +815,9 @@ class Container:
             lists=self.lists,
             policy=self.policy,
             open_validator=await self._validator_maker(edited=True),
-            count=count_verdict,
-            used=used,
-            remembered=self.outcomes.remembered_or_nothing,
+            count_verdict=count_verdict,
+            record_usage=record_usage,
+            outcome_facts=self.outcomes.facts_if_available,
         )
 
     @cached_property
@@ -841,16 +841,16 @@ class Container:
             policy=self.policy,
         )
 
-    def _test_single(self, used: Callable[[SingleOptions, int, int, int], None]) -> SingleValidator:
+    def _test_single(self, record_usage: Callable[[SingleOptions, int, int, int], None]) -> SingleValidator:
         from mailsift.pipeline.single import SingleValidator
 
         return SingleValidator(
             lists=self._test_lists,
             policy=self.policy,
             open_validator=self._test_validator,
-            count=lambda _status, _result: None,
-            used=used,
-            remembered=self.outcomes.remembered_or_nothing,
+            count_verdict=lambda _status, _result: None,
+            record_usage=record_usage,
+            outcome_facts=self.outcomes.facts_if_available,
         )
 
     async def _usage(self) -> UsageMeter:

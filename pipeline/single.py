@@ -16,11 +16,11 @@ from mailsift.pipeline.facts import Mode
 from mailsift.pipeline.judge.decision import judge
 from mailsift.pipeline.judge.table import VerdictPolicy
 from mailsift.pipeline.lists import AddressKnowledge, Lists
-from mailsift.pipeline.syntax.address import parse_cell
+from mailsift.pipeline.syntax.address import canonical_of, parse_cell
 from mailsift.pipeline.verdict import Evidence, Verdict
 
 if TYPE_CHECKING:
-    from mailsift.pipeline.outcomes.history import Remembered
+    from mailsift.pipeline.outcomes.history import OutcomeFacts
     from mailsift.pipeline.validator import Validator
 
 _RESERVE: Final = 0.25  # seconds kept of a deadline, to judge what was found
@@ -59,11 +59,11 @@ class SingleValidator:
     Args:
         lists, policy: all that mode fast needs.
         open_validator: opens the whole pipeline; called when the first address asks for more than the lists.
-        count: told the status and the result of every verdict.
-        used: told after every call how it was to look, and how many addresses were given, how many of them
-            are distinct, and about how many a mail server was asked and answered.
-        remembered: returns what an owner knows of addresses from messages of its own, no older than so many
-            seconds where the caller says so.
+        count_verdict: counts every verdict by its status and result.
+        record_usage: records after every call how it was to look, and how many addresses were given, how many
+            of them are distinct, and about how many a mail server was asked and answered.
+        outcome_facts: returns what an owner knows of addresses from messages of its own, no older than so
+            many seconds where the caller says so.
     """
 
     def __init__(
@@ -72,18 +72,18 @@ class SingleValidator:
         lists: Lists,
         policy: VerdictPolicy,
         open_validator: Callable[[], Validator],
-        count: Callable[[str, str], None],
-        used: Callable[[SingleOptions, int, int, int], None],
-        remembered: Callable[[str, Sequence[str], float | None], Awaitable[Remembered]],
+        count_verdict: Callable[[str, str], None],
+        record_usage: Callable[[SingleOptions, int, int, int], None],
+        outcome_facts: Callable[[str, Sequence[str], float | None], Awaitable[OutcomeFacts]],
     ) -> None:
         self._lists = lists
         self._policy = policy
         self._open = open_validator
         self._opening = asyncio.Lock()
         self._validator: Validator | None = None
-        self._count = count
-        self._used = used
-        self._remembered = remembered
+        self._count_verdict = count_verdict
+        self._record_usage = record_usage
+        self._outcome_facts = outcome_facts
 
     async def validate(self, email: str, options: SingleOptions) -> dict[str, Any]:
         """Return the 13 fields, and with `options.evidence` the facts as JSON in `evidence`.
@@ -94,30 +94,29 @@ class SingleValidator:
 
     async def validate_many(self, emails: Sequence[str], options: SingleOptions) -> list[dict[str, Any]]:
         """Do what `validate` does for some addresses at once, in their order; each is asked about once."""
-        from mailsift.pipeline.outcomes.history import Remembered  # noqa: PLC0415 - a lone check needs no outcomes
+        from mailsift.pipeline.outcomes.history import OutcomeFacts  # noqa: PLC0415 - a lone check needs no outcomes
 
         repaired = {email: self._lists.repaired(email) if options.repair else "" for email in emails}
         meant = {email: other or email for email, other in repaired.items()}
         texts = list(dict.fromkeys(meant.values()))
-        addresses = [parsed.address for text in texts if not (parsed := parse_cell(text)).rule]
-        known = Remembered()
+        addresses = list(filter(None, map(canonical_of, texts)))
+        known = OutcomeFacts()
         if options.outcomes:
-            known = await self._remembered(options.owner, addresses, options.max_age)
+            known = await self._outcome_facts(options.owner, addresses, options.max_age)
         if options.mode is Mode.FAST and not options.evidence and not known.sent:
             fast = {text: validate_fast(text, self._lists, self._policy) for text in texts}
-            found = _Validated(fast, len(texts), 0)
+            found = _BatchVerdicts(fast, len(texts), 0)
         else:
             found = await _validate_texts(texts, options, known, await self._open_once())
-        self._used(options, len(emails), found.distinct, found.probes)
+        self._record_usage(options, len(emails), found.distinct, found.probes)
         verdicts = [found.verdicts[meant[email]] for email in emails]
         for verdict in verdicts:
-            self._count(verdict["status"], verdict["result"])
+            self._count_verdict(verdict["status"], verdict["result"])
         return [with_repair(one, repaired[email]) for one, email in zip(verdicts, emails, strict=True)]
 
-    def judged(self, email: str, *, repair: bool) -> str:
+    def judged_address(self, email: str, *, repair: bool) -> str:
         """Return the canonical address that a verdict on this text is about, "" where it holds none."""
-        parsed = parse_cell((self._lists.repaired(email) if repair else "") or email)
-        return "" if parsed.rule else parsed.address
+        return canonical_of((self._lists.repaired(email) if repair else "") or email)
 
     async def _open_once(self) -> Validator:
         async with self._opening:
@@ -146,16 +145,16 @@ def validate_fast(text: str, lists: Lists, policy: VerdictPolicy) -> dict[str, A
     """
     parsed = parse_cell(text)
     known = lists.describe_one(parsed)
-    verdict = _judged(parsed.rule, known._replace(meant=""), policy)
-    shown = {name: getattr(verdict, name) for name in _FIELDS}
+    verdict = _judge_by_lists(parsed.rule, known._replace(meant=""), policy)
+    fields_of_verdict = {name: getattr(verdict, name) for name in _FIELDS}
     meant = known.meant
     if not meant and known.domain.suggested_domain and parsed.local:
         meant = f"{parsed.local}@{known.domain.suggested_domain}"
-    return shown | {"suggestion": f"Did you mean {meant}?"} if meant else shown
+    return fields_of_verdict | {"suggestion": f"Did you mean {meant}?"} if meant else fields_of_verdict
 
 
 @lru_cache(maxsize=4_096)
-def _judged(rule: str, known: AddressKnowledge, policy: VerdictPolicy) -> Verdict:
+def _judge_by_lists(rule: str, known: AddressKnowledge, policy: VerdictPolicy) -> Verdict:
     """Judge by syntax and lists; what they say is nearly always the same."""
     evidence = Evidence(
         mode=Mode.FAST,
@@ -171,7 +170,7 @@ def _judged(rule: str, known: AddressKnowledge, policy: VerdictPolicy) -> Verdic
 
 
 @dataclass(frozen=True, slots=True)
-class _Validated:
+class _BatchVerdicts:
     """Verdicts by text, how many distinct addresses they are about, and how many mail servers answered."""
 
     verdicts: Mapping[str, dict[str, Any]]
@@ -180,8 +179,8 @@ class _Validated:
 
 
 async def _validate_texts(
-    texts: list[str], options: SingleOptions, known: Remembered, validator: Validator
-) -> _Validated:
+    texts: list[str], options: SingleOptions, known: OutcomeFacts, validator: Validator
+) -> _BatchVerdicts:
     """Take some distinct texts through the pipeline as a small list."""
     import polars as pl  # noqa: PLC0415 - frames are for those who look further than the lists
 
@@ -217,4 +216,4 @@ async def _validate_texts(
     wanted = [*_FIELDS, "evidence"] if options.evidence else list(_FIELDS)
     by_number = {row.pop("n"): row for row in result.finished.select("n", *wanted).iter_rows(named=True)}
     verdicts = {text: by_number[number] for text, number in zip(texts, numbers, strict=True)}
-    return _Validated(verdicts, len(places), result.probes)
+    return _BatchVerdicts(verdicts, len(places), result.probes)

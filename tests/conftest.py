@@ -8,14 +8,18 @@ import os
 import shutil
 import signal
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from mailsift.runtime.embedded import EmbeddedServers
+from mailsift.sandbox.client import SandboxProcess
+from mailsift.settings import Settings
 from tests.support.databases import Databases
 from tests.support.required_programs import (
     pytest_collection_modifyitems,
@@ -26,6 +30,11 @@ from tests.support.required_programs import (
 )
 from tests.support.servers import RedisServer, Urls
 from tests.support.xdist_scheduler import pytest_xdist_make_scheduler
+
+if TYPE_CHECKING:
+    from redis.asyncio import Redis
+
+    from mailsift.storage.database import Connection, Database
 
 __all__ = [
     "pytest_collection_modifyitems",
@@ -102,6 +111,31 @@ def database_url(databases: Databases) -> Iterator[str]:
         yield url
 
 
+@pytest.fixture
+def make_settings(tmp_path: Path, database_url: str, redis_url: str) -> Callable[..., Settings]:
+    """Makes settings of an installation on these servers (`settings_for`)."""
+    from tests.support.installation import settings_for  # noqa: PLC0415 - tests of parts do not pay for it
+
+    return partial(settings_for, tmp_path / "home", database_url=database_url, redis_url=redis_url)
+
+
+@pytest.fixture
+async def database(database_url: str) -> AsyncIterator[Database]:
+    """The product's view of `database_url`."""
+    from mailsift.storage.database import Database  # noqa: PLC0415 - tests of parts do not pay for it
+
+    opened = Database(database_url)
+    yield opened
+    await opened.aclose()
+
+
+@pytest.fixture
+async def connection(database: Database) -> AsyncIterator[Connection]:
+    """An open transaction."""
+    async with database.begin() as opened:
+        yield opened
+
+
 @pytest.fixture(scope="module")
 def shared_servers(servers: EmbeddedServers, databases: Databases) -> Iterator[Callable[[], Urls]]:
     """Gives a migrated database and an empty Redis that tests of one module share, up to three times."""
@@ -121,6 +155,22 @@ def empty_database_url(databases: Databases) -> Iterator[str]:
 def redis_url(servers: EmbeddedServers, numbers: Iterator[int]) -> str:
     """redis-py address of an empty database of the run's Valkey."""
     return _emptied(servers, 1 + next(numbers) % REDIS_DATABASES)
+
+
+@pytest.fixture
+async def redis(redis_url: str) -> AsyncIterator[Redis]:
+    """A client of `redis_url`."""
+    from mailsift.storage.redis.connection import connect  # noqa: PLC0415 - as below
+
+    async with connect(redis_url) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def sandbox() -> Iterator[SandboxProcess]:
+    """A mail internet of a few domains that the tests of one module share."""
+    with SandboxProcess(domains=1) as running:
+        yield running
 
 
 @pytest.fixture

@@ -30,12 +30,12 @@ from mailsift.api.doors.lists import (
     emails_as_lines,
     get_job,
     job_options,
-    one_piece,
     rows_of,
     submit,
     tally,
     text_in,
 )
+from mailsift.api.http.uploads import one_piece
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.facts import Mode
 from mailsift.pipeline.suggest import suggested_address

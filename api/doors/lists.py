@@ -15,7 +15,6 @@ from uuid import UUID
 
 import polars as pl
 from fastapi.responses import Response
-from starlette.datastructures import UploadFile
 
 from mailsift.accounts.doors import Door
 from mailsift.api.doors.codes import Code, CodeTable
@@ -41,7 +40,6 @@ from mailsift.storage.states import JobState
 
 CAME_BY: Final = "door"
 """Member of a job's metadata: the door its list came by."""
-_PIECE: Final = 1 << 20
 _RESULT, _ROLE = f"{VERDICT_PREFIX}result", f"{VERDICT_PREFIX}is_role_based"
 
 
@@ -96,17 +94,6 @@ async def submit(call: VendorCall, pieces: AsyncIterator[bytes], options: JobOpt
         call.caller.account_id, pieces, options, source_name=options.name
     )
     return submitted.job_id
-
-
-async def one_piece(data: bytes) -> AsyncIterator[bytes]:
-    """Give a list that is here already."""
-    yield data
-
-
-async def file_pieces(file: UploadFile) -> AsyncIterator[bytes]:
-    """Give an uploaded file piece by piece."""
-    while data := await file.read(_PIECE):
-        yield data
 
 
 def emails_as_lines(emails: object, name: str, *, most: int) -> bytes:

@@ -36,14 +36,13 @@ from mailsift.api.doors.lists import (
     find_job,
     first_of_each,
     job_options,
-    one_piece,
     rows_of,
     submit,
     supplied_rows,
     tally,
     text_in,
 )
-from mailsift.api.http.uploads import printable_name
+from mailsift.api.http.uploads import one_piece, printable_name
 from mailsift.jobs.columns import JUDGED_ADDRESS, VERDICT_PREFIX
 from mailsift.jobs.drafts import Draft
 from mailsift.jobs.views import JobId, JobView

@@ -28,12 +28,12 @@ from mailsift.api.doors.lists import (
     emails_as_lines,
     find_job,
     job_options,
-    one_piece,
     rows_of,
     submit,
     tally,
 )
 from mailsift.api.http.responses import iso_utc
+from mailsift.api.http.uploads import one_piece
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.suggest import suggested_address
 from mailsift.pipeline.verdict import Result

@@ -29,7 +29,8 @@ from mailsift.api.doors.entry import (
     refuse_callback,
     switch_in,
 )
-from mailsift.api.doors.lists import as_csv, file_pieces, first_of_each, get_job, job_options, submit, text_in
+from mailsift.api.doors.lists import as_csv, first_of_each, get_job, job_options, submit, text_in
+from mailsift.api.http.uploads import file_pieces
 from mailsift.jobs.columns import JUDGED_ADDRESS, VERDICT_PREFIX
 from mailsift.jobs.views import JobView
 from mailsift.pipeline.errors import MailsiftError

@@ -280,9 +280,9 @@ async def _json_list(request: Request) -> Upload:
     given |= found.model_dump(exclude_unset=True, exclude={"emails", "source"})
     options, sink = UploadOptions(**given).options(), given.get("sink", "")
     if isinstance(found, JsonPlaces):
-        return Upload(_one_piece(b""), options, source=found.source, sink=sink)
+        return Upload(one_piece(b""), options, source=found.source, sink=sink)
     lines = await asyncio.to_thread(_lines, found.emails)
-    return Upload(_one_piece(lines), replace(options, column="email"), sink=sink)
+    return Upload(one_piece(lines), replace(options, column="email"), sink=sink)
 
 
 def _json_too_large() -> MailsiftError:
@@ -316,7 +316,7 @@ def _form_list(items: Sequence[tuple[str, str | UploadFile]], request: Request) 
         raise RequestValidationError([missing])
     given = _checked_options({**dict(request.query_params), **fields}, "body")
     name = printable_name(files[0].filename or "")
-    return Upload(_read(files[0]), given.options(), source_name=name, sink=given.sink)
+    return Upload(file_pieces(files[0]), given.options(), source_name=name, sink=given.sink)
 
 
 def _checked_options(values: Mapping[str, Any], where: str) -> UploadOptions:
@@ -331,11 +331,13 @@ def _invalid_request(error: ValidationError, where: str) -> RequestValidationErr
     return RequestValidationError([{**one, "loc": (where, *one["loc"]), "input": None} for one in found])
 
 
-async def _one_piece(data: bytes) -> AsyncIterator[bytes]:
+async def one_piece(data: bytes) -> AsyncIterator[bytes]:
+    """Give a list that is here already."""
     yield data
 
 
-async def _read(file: UploadFile) -> AsyncIterator[bytes]:
+async def file_pieces(file: UploadFile) -> AsyncIterator[bytes]:
+    """Give an uploaded file piece by piece."""
     while data := await file.read(_PIECE):
         yield data
 

@@ -125,7 +125,7 @@ async def _check(call: ToolCall, wanted: _One) -> dict[str, Any]:
 async def _explain(call: ToolCall, wanted: _One) -> dict[str, Any]:
     verdict = await _verdict(call, wanted, evidence=True)
     evidence = json.loads(verdict.pop("evidence", "") or "{}")
-    judged = call.parts.single.judged(wanted.email, repair=False)
+    judged = call.parts.single.judged_address(wanted.email, repair=False)
     return {
         "email": wanted.email,
         **verdict,

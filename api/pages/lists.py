@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator
 from typing import Final
 from urllib.parse import unquote
 from uuid import UUID
@@ -13,7 +12,7 @@ from fastapi.responses import HTMLResponse, JSONResponse, Response
 from starlette.datastructures import FormData, UploadFile
 
 from mailsift.accounts.people import Visitor
-from mailsift.api.http.uploads import printable_name
+from mailsift.api.http.uploads import file_pieces, printable_name
 from mailsift.api.pages.filters import percent
 from mailsift.api.pages.forms import HEADER, check_token, choice, read_form, text
 from mailsift.api.pages.page import render, see
@@ -30,7 +29,6 @@ from mailsift.storage.states import JobState
 
 router = APIRouter(include_in_schema=False)
 
-_PIECE: Final = 1 << 20
 _FORM: Final = "multipart/form-data"
 _NAME: Final = "X-File-Name"
 _SAMPLE: Final = 1_000
@@ -67,7 +65,7 @@ async def _from_form(request: Request, visitor: Visitor) -> Draft:
             raise MailsiftError("bad_option", "Choose a file first.")
         drafts = parts_of(request).drafts
         return await drafts.receive(
-            visitor.account_id, _pieces(file), printable_name(file.filename) or "list"
+            visitor.account_id, file_pieces(file), printable_name(file.filename) or "list"
         )
     finally:
         await request.close()  # what was set aside of the file
@@ -139,7 +137,7 @@ def _is_sure(found: Inspection) -> bool:
 
 def _repairs(request: Request, found: Inspection) -> list[tuple[str, str]]:
     """Return some cells that would be repaired, each with the address it would be validated as."""
-    judged = parts_of(request).single.judged
+    judged = parts_of(request).single.judged_address
     meant = ((cell, judged(cell, repair=True)) for cell in found.odd if not judged(cell, repair=False))
     return [(cell, address) for cell, address in meant if address][:_EXAMPLES]
 
@@ -234,8 +232,3 @@ def _columns(inspection: Inspection) -> list[tuple[str, str, bool]]:
             label = f"{column.name or f'Column {place + 1}'}{share}"
             choices.append(("" if guessed else column.key, label, column.share >= _CERTAIN))
     return choices
-
-
-async def _pieces(file: UploadFile) -> AsyncIterator[bytes]:
-    while data := await file.read(_PIECE):
-        yield data

@@ -56,13 +56,13 @@ async def outcomes(request: Request, visitor: Reader) -> HTMLResponse:
 async def take_outcomes(request: Request, visitor: Member) -> Response:
     """Take a file of outcomes; what comes of it is said on the page."""
     service = parts_of(request).outcomes
-    return await _import_upload(request, visitor.account_id, service.read, "/outcomes", "outcomes")
+    return await _import_upload(request, visitor.account_id, service.import_file, "/outcomes", "outcomes")
 
 
 @router.get("/outcomes/export.csv")
 async def export_outcomes(request: Request, visitor: Reader) -> Response:
     """Return every outcome of the account as CSV."""
-    pieces = parts_of(request).outcomes.written(visitor.account_id)
+    pieces = parts_of(request).outcomes.export(visitor.account_id)
     return _download(pieces, "text/csv; charset=utf-8", "outcomes.csv")
 
 
@@ -74,7 +74,7 @@ async def export_suppressions(
 ) -> Response:
     """Return the whole list: ours, or for Amazon SES or SendGrid."""
     kind, extension = FILE_TYPES[format]
-    pieces = parts_of(request).suppressions.written(visitor.account_id, format)
+    pieces = parts_of(request).suppressions.export(visitor.account_id, format)
     return _download(pieces, kind, f"suppressions.{extension}")
 
 
@@ -130,7 +130,9 @@ async def remove(request: Request, visitor: Member) -> Response:
 async def take_suppressions(request: Request, visitor: Member) -> Response:
     """Put the addresses of a file on the list."""
     service = parts_of(request).suppressions
-    return await _import_upload(request, visitor.account_id, service.read, "/suppressions", "addresses")
+    return await _import_upload(
+        request, visitor.account_id, service.import_file, "/suppressions", "addresses"
+    )
 
 
 async def _import_upload(

@@ -50,7 +50,7 @@ async def validate_one(request: Request, visitor: Member) -> HTMLResponse:
     single = parts_of(request).single
     verdict = await single.validate(email, options)
     evidence = json.loads(verdict.pop("evidence") or "{}")
-    judged, seconds = single.judged(email, repair=repair), time.monotonic() - started
+    judged, seconds = single.judged_address(email, repair=repair), time.monotonic() - started
     chances = await parts_of(request).accuracy.chances(visitor.account_id)
     chance = chances.of(cell_of(verdict, (evidence.get("domain") or {}).get("provider", "")))
     detail = verdict_detail(email, verdict, evidence, judged=judged, seconds=seconds, chance=chance)

@@ -153,7 +153,7 @@ FILE_BODY: Final[dict[str, Any]] = {
 async def create_outcomes(request: Request, caller: Writer) -> JSONResponse:
     """Import a file of outcomes: CSV, JSON, JSON lines or Parquet (columns are recognised), or bounces."""
     async with file_of(request) as path:
-        taken = await parts_of(request).outcomes.read(caller.account_id, path)
+        taken = await parts_of(request).outcomes.import_file(caller.account_id, path)
     return answer(TakenResponse.model_validate(taken), "The outcomes were taken.")
 
 
@@ -190,7 +190,7 @@ async def file_of(request: Request) -> AsyncIterator[Path]:
 )
 async def export_outcomes(request: Request, caller: Reader) -> StreamingResponse:
     """Fetch every outcome of the account with its address, as CSV that `POST /v1/outcomes` accepts."""
-    pieces = parts_of(request).outcomes.written(caller.account_id)
+    pieces = parts_of(request).outcomes.export(caller.account_id)
     headers = {"Content-Disposition": 'attachment; filename="outcomes.csv"'}
     return StreamingResponse(pieces, media_type="text/csv; charset=utf-8", headers=headers)
 

@@ -142,7 +142,7 @@ async def remove_suppressions(request: Request, wanted: RemovalRequest, caller: 
 async def import_suppressions(request: Request, caller: Writer) -> JSONResponse:
     """Import a file: ours, Amazon SES's or SendGrid's, CSV or JSON; its columns are recognised."""
     async with file_of(request) as path:
-        taken = await parts_of(request).suppressions.read(caller.account_id, path)
+        taken = await parts_of(request).suppressions.import_file(caller.account_id, path)
     return answer(TakenResponse.model_validate(taken), "The addresses are on the list.")
 
 
@@ -170,6 +170,6 @@ async def export_suppressions(
 ) -> StreamingResponse:
     """Fetch the whole list."""
     kind, extension = FILE_TYPES[format]
-    pieces = parts_of(request).suppressions.written(caller.account_id, format)
+    pieces = parts_of(request).suppressions.export(caller.account_id, format)
     name = f'attachment; filename="suppressions.{extension}"'
     return StreamingResponse(pieces, media_type=kind, headers={"Content-Disposition": name})

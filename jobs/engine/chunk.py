@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import io
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -15,6 +14,7 @@ from mailsift.jobs.engine.commit import ChunkDone, close_chunk
 from mailsift.jobs.engine.small_list import SmallList
 from mailsift.jobs.metrics import FAILING_CHUNKS, count_verdicts, count_waiting
 from mailsift.jobs.outcomes.service import OutcomeService
+from mailsift.jobs.results.segments import to_parquet
 from mailsift.jobs.tracing import Stopwatch
 from mailsift.jobs.views import JobOptions, load_options
 from mailsift.pipeline.errors import MailsiftError
@@ -218,7 +218,7 @@ class ChunkWorker:
     async def _validate(self, chunk: ClaimedChunk, frame: pl.DataFrame, stop: ListStop) -> ValidationResult:
         options = load_options(chunk.options)
         validator = self._test_validator if chunk.test else self._validator
-        known = await self._outcomes.remembered(chunk.account_id, frame["address"], options.outcome_age)
+        known = await self._outcomes.facts_of(chunk.account_id, frame["address"], options.outcome_age)
         if chunk.attempt > self._plan.max_attempts:
             FAILING_CHUNKS.labels("given_up").inc()
             return validator.give_up(frame, options.mode, sent=known.sent, unwanted=known.unwanted)
@@ -384,10 +384,3 @@ def warning_of(finished: pl.DataFrame) -> str:
     """Return the code of what makes these verdicts poorer than they could be, "" when nothing does."""
     warning = Result.PROBE_UNAVAILABLE.value
     return warning if warning in finished["result"] else ""
-
-
-def to_parquet(frame: pl.DataFrame) -> bytes:
-    """Return a frame as the blobs hold it."""
-    buffer = io.BytesIO()
-    frame.write_parquet(buffer, compression="zstd", compression_level=1, statistics=False)
-    return buffer.getvalue()

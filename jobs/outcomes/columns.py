@@ -28,9 +28,9 @@ from mailsift.pipeline.outcomes.outcome import (
     NOTHING_SAID,
     Outcome,
     OutcomeKind,
-    Read,
-    asked_before,
+    ParsedOutcome,
     diagnose,
+    suppression_cause,
 )
 from mailsift.pipeline.outcomes.times import day_first_in, epoch
 
@@ -133,7 +133,7 @@ class _Columns:
     of_senders: bool = False
 
 
-def read_rows(rows: Iterator[Row]) -> Iterator[Read]:
+def read_rows(rows: Iterator[Row]) -> Iterator[ParsedOutcome]:
     """Read a table of outcomes whose first row may say what the columns are called.
 
     Args:
@@ -168,7 +168,7 @@ def _apart_by_recipient(rows: Iterator[Row]) -> Iterator[Row]:
             yield (*row[:place], address, re.split(r"[;,]\s*", steps)[-1], *row[place + 1 :])
 
 
-def reader_of(names: Row | None, sample: Sequence[Row]) -> tuple[Callable[[Row], Read], bool]:
+def reader_of(names: Row | None, sample: Sequence[Row]) -> tuple[Callable[[Row], ParsedOutcome], bool]:
     """Find out what the columns of a table hold.
 
     Args:
@@ -402,7 +402,7 @@ def _says_sent_for_delivered(column: Iterable[str]) -> bool:
     return OutcomeKind.BOUNCED in kinds and OutcomeKind.DELIVERED not in kinds
 
 
-def _read_row(columns: _Columns, row: Row) -> Read:
+def _read_row(columns: _Columns, row: Row) -> ParsedOutcome:
     cells = (cell_at(row, place) for place in columns.words)
     told = [cell for cell in cells if re.search(r"[^\W\d]", cell)]
     words = next(filter(is_reply, told), told[0] if told else "")
@@ -421,7 +421,7 @@ def _read_row(columns: _Columns, row: Row) -> Read:
     if is_dropped(word):
         words = f"dropped: {words}"
     if kind is OutcomeKind.BOUNCED:
-        kind = next(filter(None, map(asked_before, (words, *told[:_MOST_REASONS]))), kind)
+        kind = next(filter(None, map(suppression_cause, (words, *told[:_MOST_REASONS]))), kind)
     failed = kind in {OutcomeKind.BOUNCED, OutcomeKind.DEFERRED}
     permanent = kind is OutcomeKind.BOUNCED
     beside = " ".join(cell for cell in told if cell != words)

@@ -37,7 +37,7 @@ from mailsift.jobs.outcomes.columns import (
 from mailsift.jobs.outcomes.words import is_kind, kind_of, letters
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.outcomes.messages import read_message
-from mailsift.pipeline.outcomes.outcome import OutcomeKind, Read, whole_characters
+from mailsift.pipeline.outcomes.outcome import OutcomeKind, ParsedOutcome, whole_characters
 from mailsift.pipeline.outcomes.senders import read_event, sender_of
 from mailsift.pipeline.outcomes.times import day_first_in, epoch
 
@@ -49,7 +49,7 @@ _MBOX: Final = re.compile(rb"\AFrom \S+")
 _MESSAGE: Final = re.compile(rb"\A(?:[!-9;-~]{1,78}:[^\r\n]*(?:\r?\n|\r)(?:[ \t][^\r\n]*(?:\r?\n|\r))*){2}")
 
 
-def read_outcomes(path: Path) -> Iterator[Read]:
+def read_outcomes(path: Path) -> Iterator[ParsedOutcome]:
     """Read a file of outcomes.
 
     Args:
@@ -143,7 +143,7 @@ def _messages(path: Path) -> Iterator[tuple[bytes, float]]:
         box.close()
 
 
-def _of_message(raw: bytes, came: float = 0.0) -> Sequence[Read]:
+def _of_message(raw: bytes, came: float = 0.0) -> Sequence[ParsedOutcome]:
     """Return what a message reports; what names no time happened when the message came."""
     try:
         return [replace(one, happened_at=one.happened_at or came) for one in read_message(raw)]
@@ -309,12 +309,12 @@ def _of(record: _Record, kind: type[_T]) -> list[_T]:
     return [held for held in record.values() if isinstance(held, kind)]
 
 
-def _read_records(records: Iterator[_Record]) -> Iterator[Read]:
+def _read_records(records: Iterator[_Record]) -> Iterator[ParsedOutcome]:
     """Read events of senders as they post them to webhooks, and other records as rows of a table."""
     first = list(islice(records, SAMPLE))
     told = [bool((sender := sender_of(record)) and read_event(sender, record)) for record in first]
     names: Row = ()
-    read: Callable[[Row], Read] = _nothing
+    read: Callable[[Row], ParsedOutcome] = _nothing
     try:
         names, rows = _table_of(_flat(record) for record, known in zip(first, told, strict=True) if not known)
         read, _ = reader_of(names, list(rows))
@@ -324,11 +324,13 @@ def _read_records(records: Iterator[_Record]) -> Iterator[Read]:
     return chain.from_iterable(_read_record(record, names, read) for record in chain(first, records))
 
 
-def _nothing(_row: Row) -> Read:
+def _nothing(_row: Row) -> ParsedOutcome:
     return None
 
 
-def _read_record(record: _Record, names: Row, read: Callable[[Row], Read]) -> Sequence[Read]:
+def _read_record(
+    record: _Record, names: Row, read: Callable[[Row], ParsedOutcome]
+) -> Sequence[ParsedOutcome]:
     sender = sender_of(record)
     if sender and (told := read_event(sender, record)):
         return told

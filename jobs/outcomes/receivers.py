@@ -17,9 +17,9 @@ from mailsift.jobs.outcomes.signatures import (
     ReceivedPost,
     SenderTrust,
     VerifiedPost,
-    believe,
     check_public_key,
     refused,
+    verify_post,
 )
 from mailsift.pipeline.clock import Clock
 from mailsift.pipeline.errors import MailsiftError
@@ -87,7 +87,7 @@ class ReceiverService:
         Raises:
             MailsiftError: `receiver_key_invalid`, `receiver_limit`.
         """
-        secret, topic, password = self._believed_by(sender, key, topic)
+        secret, topic, password = self._credentials(sender, key, topic)
         receiver_id = uuid4()
         sealed = self._vault.seal(receiver_id, secret)
         async with self._database.begin() as connection:
@@ -120,13 +120,13 @@ class ReceiverService:
         """
         async with self._database.begin() as connection:
             row = await _owned(connection, account_id, receiver_id)
-            secret, topic, password = self._believed_by(SenderKind(row.sender), key, topic)
+            secret, topic, password = self._credentials(SenderKind(row.sender), key, topic)
             sealed = self._vault.seal(receiver_id, secret)
             changed = await receivers.change(connection, receiver_id, sealed, topic)
             await _record(connection, changed, "receiver.rotate")
         return changed, password
 
-    def _believed_by(self, sender: SenderKind, key: str, topic: str) -> tuple[bytes, str, str]:
+    def _credentials(self, sender: SenderKind, key: str, topic: str) -> tuple[bytes, str, str]:
         """Return the secret, the topic and the password of a receiver, of which most senders need one."""
         if sender is SenderKind.SENDGRID:
             return check_public_key(key), "", ""
@@ -186,14 +186,14 @@ class ReceiverService:
     async def _take(self, row: ReceiverRow, posted: ReceivedPost) -> ImportCounts:
         sender = SenderKind(row.sender)
         trust = SenderTrust(self._vault.open(row.id, row.secret), row.topic, self._certificate, self._clock())
-        believed = await believe(sender, posted, trust)
-        if believed.confirm:
-            await self._fetch(believed.confirm)
+        verified = await verify_post(sender, posted, trust)
+        if verified.confirm:
+            await self._fetch(verified.confirm)
             _log.info("receiver.confirmed", receiver_id=str(row.id))
-        if not believed.events:
+        if not verified.events:
             return ImportCounts()
-        found = read_webhook(sender, believed.events)
-        await self._use(row, believed, posted)
+        found = read_webhook(sender, verified.events)
+        await self._use(row, verified, posted)
         return await self._outcomes.record(row.account_id, found)
 
     async def _certificate(self, url: str) -> bytes:
@@ -206,12 +206,12 @@ class ReceiverService:
             self._certificates[url] = found
         return found
 
-    async def _use(self, row: ReceiverRow, believed: VerifiedPost, posted: ReceivedPost) -> None:
+    async def _use(self, row: ReceiverRow, verified: VerifiedPost, posted: ReceivedPost) -> None:
         """Take what counts once; a sender who has not heard our answer sends the same once more."""
-        if believed.once:
-            tied = hashlib.sha256(believed.once + posted.body).digest()
+        if verified.once:
+            tied = hashlib.sha256(verified.once + posted.body).digest()
             async with self._database.begin() as connection:
-                if not await receivers.use_once(connection, row.id, believed.once, tied):
+                if not await receivers.use_once(connection, row.id, verified.once, tied):
                     raise refused()
 
 

@@ -19,17 +19,17 @@ from uuid import UUID
 import structlog
 
 from mailsift.events.signing import Vault
+from mailsift.jobs.outcomes.address_cipher import DIGEST_BYTES, AddressCipher, cipher_of
 from mailsift.jobs.outcomes.files import read_outcomes
-from mailsift.jobs.outcomes.hider import DIGEST_BYTES, AddressHider, hider_of
 from mailsift.jobs.policies import policy_of
 from mailsift.jobs.results.export import defused
 from mailsift.pipeline.clock import Clock
 from mailsift.pipeline.errors import MailsiftError, error_fields
 from mailsift.pipeline.facts import Answer
 from mailsift.pipeline.judge.tiers import unwanted_by
-from mailsift.pipeline.outcomes.history import Remembered, mailbox_fact
-from mailsift.pipeline.outcomes.outcome import Diagnosis, Outcome, OutcomeKind, Read
-from mailsift.pipeline.syntax.address import parse_cell
+from mailsift.pipeline.outcomes.history import OutcomeFacts, mailbox_fact
+from mailsift.pipeline.outcomes.outcome import Diagnosis, Outcome, OutcomeKind, ParsedOutcome
+from mailsift.pipeline.syntax.address import canonical_of
 from mailsift.storage.database import Connection, Database, DatabaseError
 from mailsift.storage.shared_calls import SharedCalls
 from mailsift.storage.sql import accuracy, outcomes, suppressions
@@ -38,8 +38,8 @@ from mailsift.storage.sql.outcomes import OutcomeRow
 _AT_ONCE: Final = 1_000
 """So few that to hide, store or open them keeps others of this process waiting for a moment only."""
 _log = structlog.get_logger()
-_Question: TypeAlias = tuple[UUID, float | None, Sequence[str]]
-"""An account, how old an outcome may be for it (as for `OutcomeService.remembered`), and addresses."""
+_FactsLookup: TypeAlias = tuple[UUID, float | None, Sequence[str]]
+"""An account, how old an outcome may be for it (as for `OutcomeService.facts_of`), and addresses."""
 _EARLIEST: Final = datetime(2000, 1, 1, tzinfo=UTC).timestamp()
 
 
@@ -91,7 +91,7 @@ class OutcomeService:
         self._token = token
         self._lookups = SharedCalls(self._look_up, most=_AT_ONCE)
 
-    async def record(self, account_id: UUID, found: Sequence[Read]) -> ImportCounts:
+    async def record(self, account_id: UUID, found: Sequence[ParsedOutcome]) -> ImportCounts:
         """Store what happened; the same report a second time changes nothing.
 
         Args:
@@ -103,7 +103,7 @@ class OutcomeService:
             total += await self._record(account_id, found[start : start + _AT_ONCE])
         return total
 
-    async def read(self, account_id: UUID, path: Path) -> ImportCounts:
+    async def import_file(self, account_id: UUID, path: Path) -> ImportCounts:
         """Read a file (mailsift.jobs.outcomes.files) and store what happened.
 
         Raises:
@@ -114,9 +114,9 @@ class OutcomeService:
             total += await self.record(account_id, batch)
         return total
 
-    async def remembered(
+    async def facts_of(
         self, account_id: UUID, addresses: Iterable[str], max_age: float | None = None
-    ) -> Remembered:
+    ) -> OutcomeFacts:
         """Return what the account's own messages showed of addresses, by the account's policy.
 
         Args:
@@ -127,17 +127,17 @@ class OutcomeService:
         """
         async with self._database.begin() as connection:
             if not await outcomes.accounts_with_any(connection, [account_id]):
-                return Remembered()
-        return await self._remembered(account_id, addresses, max_age)
+                return OutcomeFacts()
+        return await self._facts_of(account_id, addresses, max_age)
 
-    async def _remembered(
+    async def _facts_of(
         self, account_id: UUID, addresses: Iterable[str], max_age: float | None
-    ) -> Remembered:
-        """Do what `remembered` does for an account that has outcomes, or addresses it may not send to."""
+    ) -> OutcomeFacts:
+        """Do what `facts_of` does for an account that has outcomes, or addresses it may not send to."""
         async with self._database.begin() as connection:
             policy = (await policy_of(connection, account_id)).outcomes
-            hider = await self._hider(connection, account_id)
-            by_digest = {hider.digest(address): address for address in addresses}
+            cipher = await self._cipher(connection, account_id)
+            by_digest = {cipher.digest(address): address for address in addresses}
             rows = await outcomes.of_addresses(connection, account_id, list(by_digest))
             suppressed = await suppressions.reasons(connection, account_id, list(by_digest))
         histories: defaultdict[str, list[Outcome]] = defaultdict(list)
@@ -147,19 +147,19 @@ class OutcomeService:
         shown = {
             address: mailbox_fact(found, policy, now, within=max_age) for address, found in histories.items()
         }
-        return Remembered(
+        return OutcomeFacts(
             sent={address: fact for address, fact in shown.items() if fact is not None},
             unwanted={by_digest[digest]: unwanted_by(reason) for digest, reason in suppressed},
         )
 
-    async def remembered_or_nothing(
+    async def facts_if_available(
         self, owner: str, addresses: Sequence[str], max_age: float | None
-    ) -> Remembered:
-        """Do what `remembered` does for somebody who waits: while the database is away nothing is known."""
+    ) -> OutcomeFacts:
+        """Do what `facts_of` does for somebody who waits: while the database is away nothing is known."""
         known = await self._lookups.ask((UUID(owner), max_age, addresses))
         return known.only(addresses)
 
-    async def _look_up(self, asked: Sequence[_Question]) -> Sequence[Remembered]:
+    async def _look_up(self, asked: Sequence[_FactsLookup]) -> Sequence[OutcomeFacts]:
         """Return for each of these questions what is known of what its account asks about."""
         wanted: defaultdict[tuple[UUID, float | None], set[str]] = defaultdict(set)
         for account_id, max_age, addresses in asked:
@@ -168,14 +168,14 @@ class OutcomeService:
         with _unknown_in_outages():
             async with self._database.begin() as connection:
                 found = await outcomes.accounts_with_any(connection, {account_id for account_id, _ in wanted})
-        known: dict[tuple[UUID, float | None], Remembered] = {}
+        known: dict[tuple[UUID, float | None], OutcomeFacts] = {}
         for (account_id, max_age), theirs in wanted.items():
             if account_id in found:
                 with _unknown_in_outages():
-                    known[account_id, max_age] = await self._remembered(account_id, theirs, max_age)
-        return [known.get((account_id, max_age), Remembered()) for account_id, max_age, _ in asked]
+                    known[account_id, max_age] = await self._facts_of(account_id, theirs, max_age)
+        return [known.get((account_id, max_age), OutcomeFacts()) for account_id, max_age, _ in asked]
 
-    async def written(self, account_id: UUID) -> AsyncIterator[bytes]:
+    async def export(self, account_id: UUID) -> AsyncIterator[bytes]:
         """Yield all outcomes of the account as CSV, with their addresses.
 
         Raises:
@@ -185,19 +185,19 @@ class OutcomeService:
         after: bytes | None = None
         while True:
             async with self._database.begin() as connection:
-                hider = await self._hider(connection, account_id)
+                cipher = await self._cipher(connection, account_id)
                 rows = await outcomes.page(connection, account_id, limit=_AT_ONCE, after=after)
             if not rows:
                 return
-            yield _csv(rows, hider)
+            yield _csv(rows, cipher)
             after = bytes(rows[-1].report)
 
     async def digester(self, account_id: UUID) -> Callable[[str], bytes]:
         """Return what makes the digest that a canonical address of this account is looked up by."""
         async with self._database.begin() as connection:
-            return (await self._hider(connection, account_id)).digest
+            return (await self._cipher(connection, account_id)).digest
 
-    async def _record(self, account_id: UUID, found: Sequence[Read]) -> ImportCounts:
+    async def _record(self, account_id: UUID, found: Sequence[ParsedOutcome]) -> ImportCounts:
         read = [one for one in found if one is not None]
         canonical = {address: canonical_of(address) for address in {one.address for one in read}}
         good = [one for one in read if canonical[one.address]]
@@ -205,8 +205,8 @@ class OutcomeService:
             return ImportCounts(malformed=len(found))
 
         async def transaction(connection: Connection) -> int:
-            hider = await self._hider(connection, account_id)
-            rows = {row.report: row for row in self._rows(good, canonical, hider)}
+            cipher = await self._cipher(connection, account_id)
+            rows = {row.report: row for row in self._rows(good, canonical, cipher)}
             added = await outcomes.add(connection, account_id, list(rows.values()))
             if added:
                 await accuracy.note_news(connection, account_id)
@@ -216,17 +216,17 @@ class OutcomeService:
         return ImportCounts(added, len(good) - added, len(found) - len(good))
 
     def _rows(
-        self, found: Iterable[Outcome], canonical: Mapping[str, str], hider: AddressHider
+        self, found: Iterable[Outcome], canonical: Mapping[str, str], cipher: AddressCipher
     ) -> Iterable[OutcomeRow]:
         now = self._clock()
         for one in found:
             address = canonical[one.address]
             at = one.happened_at if _EARLIEST < one.happened_at <= now else now
-            said, digest = one.diagnosis, hider.digest(address)
+            said, digest = one.diagnosis, cipher.digest(address)
             yield OutcomeRow(
                 report=_report_digest(one, digest),
                 address=digest,
-                sealed=hider.seal(address),
+                sealed=cipher.seal(address),
                 kind=one.kind.value,
                 answer=said.answer.value,
                 rule=said.rule,
@@ -237,8 +237,8 @@ class OutcomeService:
                 happened_at=datetime.fromtimestamp(at, UTC),
             )
 
-    async def _hider(self, connection: Connection, account_id: UUID) -> AddressHider:
-        return await hider_of(connection, account_id, self._vault, self._token)
+    async def _cipher(self, connection: Connection, account_id: UUID) -> AddressCipher:
+        return await cipher_of(connection, account_id, self._vault, self._token)
 
 
 @contextmanager
@@ -253,11 +253,11 @@ def _unknown_in_outages() -> Iterator[None]:
 _EXPORTED: Final = ("email", "event", "timestamp", "reason", "shows", "origin")
 
 
-def _csv(rows: Iterable[OutcomeRow], hider: AddressHider) -> bytes:
+def _csv(rows: Iterable[OutcomeRow], cipher: AddressCipher) -> bytes:
     out = io.StringIO()
     csv.writer(out, lineterminator="\n").writerows(
         (
-            defused(hider.open(bytes(row.sealed))),
+            defused(cipher.open(bytes(row.sealed))),
             row.kind,
             row.happened_at.isoformat(),
             defused(row.said),  # a stranger's server has chosen the words
@@ -267,12 +267,6 @@ def _csv(rows: Iterable[OutcomeRow], hider: AddressHider) -> bytes:
         for row in rows
     )
     return out.getvalue().encode()
-
-
-def canonical_of(address: str) -> str:
-    """Return what an address is looked up by, "" for what is none."""
-    parsed = parse_cell(address)
-    return "" if parsed.rule else parsed.address
 
 
 def _report_digest(outcome: Outcome, address: bytes) -> bytes:

@@ -86,7 +86,7 @@ class VerifiedPost:
     confirm: str = ""
 
 
-async def believe(sender: SenderKind, posted: ReceivedPost, trust: SenderTrust) -> VerifiedPost:
+async def verify_post(sender: SenderKind, posted: ReceivedPost, trust: SenderTrust) -> VerifiedPost:
     """Check who posts.
 
     Raises:

@@ -17,12 +17,13 @@ from uuid import UUID
 
 from mailsift.events import audit
 from mailsift.events.signing import Vault
+from mailsift.jobs.outcomes.address_cipher import AddressCipher, cipher_of
 from mailsift.jobs.outcomes.files import read_suppressed
-from mailsift.jobs.outcomes.hider import AddressHider, hider_of
-from mailsift.jobs.outcomes.service import ImportCounts, canonical_of
+from mailsift.jobs.outcomes.service import ImportCounts
 from mailsift.jobs.results.export import defused
 from mailsift.pipeline.clock import Clock
 from mailsift.pipeline.errors import MailsiftError
+from mailsift.pipeline.syntax.address import canonical_of
 from mailsift.storage.database import Connection, Database
 from mailsift.storage.sql import suppressions
 from mailsift.storage.sql.suppressions import SuppressionRow
@@ -104,12 +105,12 @@ class SuppressionService:
         if email and not address:
             return SuppressionPage((), "")
         async with self._database.begin() as connection:
-            hider = await self._hider(connection, account_id)
-            only = hider.digest(address) if address else None
+            cipher = await self._cipher(connection, account_id)
+            only = cipher.digest(address) if address else None
             rows = await suppressions.page(
                 connection, account_id, limit=limit + 1, after=after, only=only, reason=reason
             )
-        shown = tuple(_opened(row, hider) for row in rows[:limit])
+        shown = tuple(_opened(row, cipher) for row in rows[:limit])
         return SuppressionPage(shown, rows[limit - 1].address.hex() if len(rows) > limit else "")
 
     async def count(self, account_id: UUID) -> Mapping[str, int]:
@@ -130,8 +131,8 @@ class SuppressionService:
             return ImportCounts(malformed=malformed)
 
         async def transaction(connection: Connection) -> int:
-            hider = await self._hider(connection, account_id)
-            rows = [self._row(address, one, hider) for address, one in good.items()]
+            cipher = await self._cipher(connection, account_id)
+            rows = [self._row(address, one, cipher) for address, one in good.items()]
             return await suppressions.add(connection, account_id, rows)
 
         added = await self._database.run(transaction)
@@ -141,8 +142,8 @@ class SuppressionService:
         """Take addresses off the list; returns how many stood on it."""
         addresses = {canonical_of(email) for email in emails} - {""}
         async with self._database.begin() as connection:
-            hider = await self._hider(connection, account_id)
-            removed = await suppressions.remove(connection, account_id, [*map(hider.digest, addresses)])
+            cipher = await self._cipher(connection, account_id)
+            removed = await suppressions.remove(connection, account_id, [*map(cipher.digest, addresses)])
         await self._record(account_id, "suppression.remove", removed)
         return removed
 
@@ -153,7 +154,7 @@ class SuppressionService:
             async with self._database.begin() as connection:
                 await audit.record_change(connection, account_id, action, subject)
 
-    async def read(self, account_id: UUID, path: Path) -> ImportCounts:
+    async def import_file(self, account_id: UUID, path: Path) -> ImportCounts:
         """Put the addresses of a file on the list (mailsift.jobs.outcomes.files.read_suppressed).
 
         Raises:
@@ -169,7 +170,7 @@ class SuppressionService:
         await self._record(account_id, "suppression.add", total.taken)
         return total
 
-    async def written(self, account_id: UUID, format: SuppressionFormat) -> AsyncIterator[bytes]:  # noqa: A002 - the word for it
+    async def export(self, account_id: UUID, format: SuppressionFormat) -> AsyncIterator[bytes]:  # noqa: A002 - the word for it
         """Yield the whole list as a file.
 
         Raises:
@@ -184,27 +185,27 @@ class SuppressionService:
                 yield write(page.suppressions)
             cursor, more = page.next, bool(page.next)
 
-    def _row(self, address: str, one: Suppression, hider: AddressHider) -> SuppressionRow:
+    def _row(self, address: str, one: Suppression, cipher: AddressCipher) -> SuppressionRow:
         now = self._clock()
         since = one.since if _EARLIEST < one.since <= now else now
         return SuppressionRow(
-            hider.digest(address),
-            hider.seal(address),
+            cipher.digest(address),
+            cipher.seal(address),
             one.reason.value,
             one.origin,
             datetime.fromtimestamp(since, UTC),
         )
 
-    async def _hider(self, connection: Connection, account_id: UUID) -> AddressHider:
-        return await hider_of(connection, account_id, self._vault, self._token)
+    async def _cipher(self, connection: Connection, account_id: UUID) -> AddressCipher:
+        return await cipher_of(connection, account_id, self._vault, self._token)
 
 
 _REASON_OF: Final = {reason.value: reason for reason in SuppressionReason}
 
 
-def _opened(row: SuppressionRow, hider: AddressHider) -> Suppression:
+def _opened(row: SuppressionRow, cipher: AddressCipher) -> Suppression:
     reason = _REASON_OF.get(row.reason, SuppressionReason.MANUAL)
-    return Suppression(hider.open(row.sealed), reason, row.origin, row.since.timestamp())
+    return Suppression(cipher.open(row.sealed), reason, row.origin, row.since.timestamp())
 
 
 def _read_cursor(cursor: str) -> bytes | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import io
 import json
 from collections import Counter
 from collections.abc import Sequence
@@ -13,7 +12,7 @@ from pathlib import Path
 import polars as pl
 
 from mailsift.jobs.columns import VERDICT_PREFIX
-from mailsift.jobs.results.segments import PartialVerdicts, TextNumbers, height
+from mailsift.jobs.results.segments import PartialVerdicts, TextNumbers, height, to_parquet
 from mailsift.jobs.views import JobId
 from mailsift.pipeline.frames import Schema
 from mailsift.pipeline.verdict import Status
@@ -193,7 +192,7 @@ async def store_breakdown(blobs: Blobs, job_id: JobId, addresses: Path, so_far: 
 
 def _count_and_encode(addresses: Path, so_far: PartialVerdicts) -> tuple[Breakdown, bytes]:
     breakdown, domains = count_up(addresses, so_far)
-    return breakdown, _parquet(domains)
+    return breakdown, to_parquet(domains)
 
 
 async def breakdown_of_segments(blobs: Blobs, job_id: JobId, segments: Sequence[Path]) -> Breakdown:
@@ -240,12 +239,6 @@ async def _breakdown_of_results(blobs: Blobs, job_id: JobId) -> Breakdown:
     size = await asyncio.to_thread(height, addresses)
     so_far = await asyncio.to_thread(PartialVerdicts.of_results, size, rows, results)
     return await store_breakdown(blobs, job_id, addresses, so_far)
-
-
-def _parquet(frame: pl.DataFrame) -> bytes:
-    buffer = io.BytesIO()
-    frame.write_parquet(buffer, compression="zstd", compression_level=1, statistics=False)
-    return buffer.getvalue()
 
 
 def rows_by_result(results: Path) -> dict[str, int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -134,3 +135,10 @@ def scan_segments(segments: Sequence[Path], schema: Mapping[str, type[pl.DataTyp
     )
     late = [name for name in ("provider", "unwanted") if name in schema]
     return scan.with_columns(pl.col(late).fill_null("")) if late else scan
+
+
+def to_parquet(frame: pl.DataFrame) -> bytes:
+    """Return a frame as the blobs hold it."""
+    buffer = io.BytesIO()
+    frame.write_parquet(buffer, compression="zstd", compression_level=1, statistics=False)
+    return buffer.getvalue()

@@ -21,7 +21,7 @@ from mailsift.pipeline.facts import Mode
 from mailsift.pipeline.judge.table import VerdictPolicy
 from mailsift.pipeline.lists import Lists
 from mailsift.pipeline.single import validate_fast, with_repair
-from mailsift.pipeline.syntax.address import parse_cell
+from mailsift.pipeline.syntax.address import canonical_of
 from mailsift.pipeline.verdict import Result
 from mailsift.settings import Settings
 
@@ -97,17 +97,11 @@ def check(  # noqa: PLR0913 - options of a command line
         )
         rows = _check_in_pipeline(settings, asked, request)
     results = [
-        {"email": text, JUDGED_ADDRESS: _canonical_of(meant), **with_repair(row, address)}
+        {"email": text, JUDGED_ADDRESS: canonical_of(meant), **with_repair(row, address)}
         for text, meant, row, address in zip(given, asked, rows, repaired, strict=True)
     ]
     show = _print_json if as_json else _print_table
     show(results)
-
-
-def _canonical_of(text: str) -> str:
-    """Return the canonical address that the verdict on a text is about, "" where it holds none."""
-    parsed = parse_cell(text)
-    return "" if parsed.rule else parsed.address
 
 
 def _from_stdin() -> list[str]:

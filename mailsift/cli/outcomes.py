@@ -37,7 +37,7 @@ def import_files(
             account_id = await container.jobs.find_account(account)
             total = ImportCounts()
             for file in files:
-                total += await container.outcomes.read(account_id, file)
+                total += await container.outcomes.import_file(account_id, file)
             return total
 
     with installation(Settings.from_env()) as settings:

@@ -83,7 +83,7 @@ def import_file(
     account: OwnerOption,
 ) -> None:
     """Put the addresses of a file on the list: ours, Amazon SES's or SendGrid's."""
-    _print_counts(_with_service(account, lambda service, account_id: service.read(account_id, file)))
+    _print_counts(_with_service(account, lambda service, account_id: service.import_file(account_id, file)))
 
 
 @suppressions_app.command("export")
@@ -95,7 +95,7 @@ def export_file(
     """Write the list to standard output: our CSV, or for Amazon SES or SendGrid."""
 
     async def act(service: SuppressionService, account_id: UUID) -> None:
-        async for piece in service.written(account_id, format):
+        async for piece in service.export(account_id, format):
             sys.stdout.buffer.write(piece)
 
     _with_service(account, act)

@@ -31,7 +31,7 @@ def judge(evidence: Evidence, policy: VerdictPolicy = _DEFAULT_POLICY) -> Verdic
         reason=syntax_reason(evidence.syntax_rule) if evidence.syntax_rule else row.reason,
         result=row.result,
         suggestion=_suggestion(evidence, row),
-        score=sum(points for _, points in score_parts(evidence, policy)),
+        score=sum(points for _, points in _score_parts(row, evidence)),
         smtp_code=evidence.smtp_code,
         status=row.status,
     )
@@ -44,7 +44,10 @@ def decide(evidence: Evidence, policy: VerdictPolicy = _DEFAULT_POLICY) -> Verdi
 
 def score_parts(evidence: Evidence, policy: VerdictPolicy = _DEFAULT_POLICY) -> tuple[tuple[str, int], ...]:
     """Return the named points whose sum is the score; the last one, if any, keeps the score in its band."""
-    row = decide(evidence, policy)
+    return _score_parts(decide(evidence, policy), evidence)
+
+
+def _score_parts(row: VerdictRow, evidence: Evidence) -> tuple[tuple[str, int], ...]:
     parts = ((row.id, row.score), *_adjustments(evidence))
     total = sum(points for _, points in parts)
     floor, ceiling = BANDS[row.status]

@@ -133,7 +133,7 @@ def _answer_of(outcome: Outcome) -> Answer | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Remembered:
+class OutcomeFacts:
     """What an account knows of addresses from its own messages, by canonical address; of most nothing.
 
     Attributes:
@@ -144,10 +144,10 @@ class Remembered:
     sent: Mapping[str, MailboxFact] = field(default_factory=dict)
     unwanted: Mapping[str, str] = field(default_factory=dict)
 
-    def only(self, addresses: Iterable[str]) -> Remembered:
+    def only(self, addresses: Iterable[str]) -> OutcomeFacts:
         """Return what is known of these addresses."""
         asked = frozenset(addresses)
-        return Remembered(
+        return OutcomeFacts(
             {address: fact for address, fact in self.sent.items() if address in asked},
             {address: reason for address, reason in self.unwanted.items() if address in asked},
         )

@@ -67,7 +67,7 @@ class Outcome:
     message_id: str = ""
 
 
-Read: TypeAlias = Outcome | None
+ParsedOutcome: TypeAlias = Outcome | None
 """What one row, message or event tells; None for one that cannot be read."""
 
 NOTHING_SAID = Diagnosis(Answer.UNCLEAR)
@@ -107,7 +107,7 @@ _NO_ROUTE = re.compile(r"unrout(?:e)?able address", re.IGNORECASE)
 """Exim's words: of a mailbox where it was the server that was asked, else of a domain it found no way to."""
 
 
-_ASKED_BEFORE = {
+_SUPPRESSION_CAUSES = {
     OutcomeKind.COMPLAINED: re.compile(
         r"suppress-complaint|^dropped: .*(?:spam report|complain)|(?:previously|has|who) complained"
         r"|suppress\w{0,9} .{0,60}complain",
@@ -130,13 +130,15 @@ def whole_characters(text: str) -> str:
 _HALF = re.compile("[\ud800-\udfff]")
 
 
-def asked_before(words: str) -> OutcomeKind | None:
+def suppression_cause(words: str) -> OutcomeKind | None:
     """Say why a sender kept a message back itself, if its recipient has said before that he wants none.
 
     Args:
         words: its reason, after "dropped: " where the sender's word says that it kept the message back.
     """
-    return next((asked for asked, told in _ASKED_BEFORE.items() if told.search(words[:2_000])), None)
+    return next(
+        (cause for cause, pattern in _SUPPRESSION_CAUSES.items() if pattern.search(words[:2_000])), None
+    )
 
 
 def diagnose(text: str, *, status: str = "", permanent: bool = True, beside: str = "") -> Diagnosis:

@@ -20,9 +20,9 @@ from mailsift.pipeline.outcomes.outcome import (
     ACCEPTED,
     Outcome,
     OutcomeKind,
-    Read,
-    asked_before,
+    ParsedOutcome,
     diagnose,
+    suppression_cause,
     whole_characters,
 )
 from mailsift.pipeline.outcomes.times import epoch
@@ -56,7 +56,7 @@ SENDER_NAMES: Final = {
 """What they call themselves."""
 
 
-def read_webhook(sender: SenderKind, body: bytes) -> tuple[Read, ...]:
+def read_webhook(sender: SenderKind, body: bytes) -> tuple[ParsedOutcome, ...]:
     """Return the outcomes a webhook's body tells of; () for other events (sent, resubscribed).
 
     What cannot be read among others, or names no address, is None: they count all the same.
@@ -96,14 +96,14 @@ _MARKS: Final = (
 """The fields that an event of a sender has, any set of them."""
 
 _MALFORMED: Final = (ValueError, TypeError, KeyError, AttributeError, RecursionError)
-_UNREADABLE: Final[tuple[Read, ...]] = (None,)
+_UNREADABLE: Final[tuple[ParsedOutcome, ...]] = (None,)
 
 
 def _not_a_webhook(sender: SenderKind) -> MailsiftError:
     return MailsiftError("malformed_outcome", f"This isn’t a {sender.value} webhook.")
 
 
-def read_event(sender: SenderKind, event: Any) -> tuple[Read, ...]:
+def read_event(sender: SenderKind, event: Any) -> tuple[ParsedOutcome, ...]:
     """Return the outcomes that one event of a sender tells of; () for others, (None,) for a damaged one."""
     try:
         return tuple(_READERS[sender](_as_object(event)))
@@ -154,13 +154,13 @@ def _outcome(  # noqa: PLR0913 - the fields of what is made
     words: str = "",
     status: str = "",
     message_id: str = "",
-) -> Iterator[Read]:
+) -> Iterator[ParsedOutcome]:
     address = whole_characters(address)
     plain = parseaddr(address)[1] if "<" in address else address.strip()
     if "@" not in plain:
         yield None
         return
-    kind = asked_before(words) or kind
+    kind = suppression_cause(words) or kind
     failed = kind in {OutcomeKind.BOUNCED, OutcomeKind.DEFERRED}
     diagnosis = diagnose(words, status=status, permanent=kind is OutcomeKind.BOUNCED) if failed else ACCEPTED
     if diagnosis.smtp_code >= _PERMANENT_CODE and diagnosis.answer in GONE:
@@ -171,7 +171,7 @@ def _outcome(  # noqa: PLR0913 - the fields of what is made
 # Amazon SES, by event publishing and by identity notifications (its developer guide, "Event publishing").
 
 
-def _ses(event: Json) -> Iterator[Read]:
+def _ses(event: Json) -> Iterator[ParsedOutcome]:
     name = _text(event, "eventType", "notificationType").lower().replace(" ", "")
     if name in _SES_EVENTS:
         yield from _ses_recipients(event, *_SES_EVENTS[name])
@@ -186,7 +186,7 @@ def _ses(event: Json) -> Iterator[Read]:
         yield from _ses_all(event, OutcomeKind.DELIVERED, _text(event, f"{name}.timestamp"))
 
 
-def _ses_recipients(event: Json, kind: OutcomeKind, part: str, recipients: str) -> Iterator[Read]:
+def _ses_recipients(event: Json, kind: OutcomeKind, part: str, recipients: str) -> Iterator[ParsedOutcome]:
     details = _as_object(event[part])
     if details.get("complaintFeedbackType") == "not-spam":
         return
@@ -205,7 +205,7 @@ def _ses_recipients(event: Json, kind: OutcomeKind, part: str, recipients: str) 
         )
 
 
-def _ses_all(event: Json, kind: OutcomeKind, when: str, *, words: str = "") -> Iterator[Read]:
+def _ses_all(event: Json, kind: OutcomeKind, when: str, *, words: str = "") -> Iterator[ParsedOutcome]:
     """Yield the same for everybody the message was for."""
     message_id = _text(event, "mail.messageId")
     for address in _value_at(event, "mail.destination") or ():
@@ -247,7 +247,7 @@ _SENDGRID: Final = {
 }
 
 
-def _sendgrid(event: Json) -> Iterator[Read]:
+def _sendgrid(event: Json) -> Iterator[ParsedOutcome]:
     name = _text(event, "event").lower()
     kind = _SENDGRID.get(name)
     words = _text(event, "reason", "response")
@@ -277,7 +277,7 @@ _POSTMARK_SUPPRESSED: Final = {
 }
 
 
-def _postmark(event: Json) -> Iterator[Read]:
+def _postmark(event: Json) -> Iterator[ParsedOutcome]:
     kind, words = _postmark_kind(event), _text(event, "Details", "Description")
     dropped = "SuppressSending" in event or _text(event, "Type") in _POSTMARK_DROPPED
     if kind:
@@ -316,7 +316,7 @@ _POSTMARK_RECORDS: Final = {
 # Mailgun ("Event structure").
 
 
-def _mailgun(event: Json) -> Iterator[Read]:
+def _mailgun(event: Json) -> Iterator[ParsedOutcome]:
     data = event.get("event-data", event)
     name = _text(data, "event").lower()
     kind = _MAILGUN.get(name)
@@ -380,7 +380,7 @@ _BREVO: Final = {
 _BREVO_DROPPED: Final = frozenset({"blocked", "error"})
 
 
-def _brevo(event: Json) -> Iterator[Read]:
+def _brevo(event: Json) -> Iterator[ParsedOutcome]:
     name = re.sub("(?<=hard|soft)bounce", "_bounce", _text(event, "event").lower().replace(" ", "_"))
     kind, words = _BREVO.get(name), _text(event, "reason")
     if kind:
@@ -418,7 +418,7 @@ _SPARKPOST_ANSWERS: Final = frozenset({"60", "80", "100"})
 """Classes of what came back and is no bounce: an absence note, a subscription, a challenge."""
 
 
-def _sparkpost(event: Json) -> Iterator[Read]:
+def _sparkpost(event: Json) -> Iterator[ParsedOutcome]:
     envelope = event.get("msys", event)
     details = next(iter(envelope.values()), {}) if "msys" in event else envelope
     name, words = _text(details, "type"), _text(details, "raw_reason", "reason")
@@ -445,7 +445,7 @@ _LISTMONK: Final = {
 }
 
 
-def _listmonk(event: Json) -> Iterator[Read]:
+def _listmonk(event: Json) -> Iterator[ParsedOutcome]:
     kind = _LISTMONK.get(_text(event, "type").lower())
     if kind:
         meta = _meta(event.get("meta"))
@@ -480,7 +480,7 @@ def _meta(value: Any) -> Json:
     return {"reason": parsed} if isinstance(parsed, str) else {}
 
 
-_READERS: Final[dict[SenderKind, Callable[[Json], Iterator[Read]]]] = {
+_READERS: Final[dict[SenderKind, Callable[[Json], Iterator[ParsedOutcome]]]] = {
     SenderKind.SES: _ses,
     SenderKind.SENDGRID: _sendgrid,
     SenderKind.POSTMARK: _postmark,

@@ -202,6 +202,12 @@ def parse_cell(cell: str) -> ParsedAddress:
     return _parse_unusual(text) if text == cell else parse_address(text)
 
 
+def canonical_of(cell: str) -> str:
+    """Return the canonical address of a cell, "" where it holds none."""
+    parsed = parse_cell(cell)
+    return "" if parsed.rule else parsed.address
+
+
 def tidy(cell: str) -> str:
     """Cut unseen characters at the ends, a leading `mailto:` and a pair of angle brackets around all.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import httpx
@@ -12,7 +12,7 @@ import pytest
 from mailsift.container import open_container
 from mailsift.sandbox.client import SandboxProcess
 from mailsift.settings import Settings
-from tests.support.installation import settings_for, until
+from tests.support.installation import until
 from tests.support.leftovers import count_redis, in_files, in_redis, in_tables
 from tests.support.receiver import Receiver, receiving, status
 from tests.support.serving import address, command
@@ -50,16 +50,8 @@ def sandbox() -> Iterator[SandboxProcess]:
 
 
 @pytest.fixture
-def settings(tmp_path: Path, database_url: str, redis_url: str, sandbox: SandboxProcess) -> Settings:
-    return settings_for(
-        tmp_path / "home",
-        database_url=database_url,
-        redis_url=redis_url,
-        sandbox=sandbox.env,
-        api_port=0,
-        webhook_allow_http=True,
-        log_level="debug",
-    )
+def settings(make_settings: Callable[..., Settings], sandbox: SandboxProcess) -> Settings:
+    return make_settings(sandbox=sandbox.env, api_port=0, webhook_allow_http=True, log_level="debug")
 
 
 async def _ended(client: httpx.AsyncClient, job_id: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from mailsift.container import open_container, open_database
 from mailsift.sandbox.client import SandboxProcess
 from mailsift.settings import Settings
 from tests.support.commands import CommandLine
-from tests.support.installation import settings_for, until
+from tests.support.installation import until
 from tests.support.leftovers import count_redis, in_files, in_redis, in_tables
 from tests.support.receiver import Receiver, receiving, status
 from tests.support.serving import address, command
@@ -41,22 +41,9 @@ LIST = "".join(
 BROKEN = f'email,note\n"{MARK}@ordinary.sandbox.test,never closed\n'
 
 
-@pytest.fixture(scope="module")
-def sandbox() -> Iterator[SandboxProcess]:
-    with SandboxProcess(domains=1) as running:
-        yield running
-
-
 @pytest.fixture
-def settings(tmp_path: Path, database_url: str, redis_url: str, sandbox: SandboxProcess) -> Settings:
-    return settings_for(
-        tmp_path / "home",
-        database_url=database_url,
-        redis_url=redis_url,
-        sandbox=sandbox.env,
-        api_port=0,
-        webhook_allow_http=True,
-    )
+def settings(make_settings: Callable[..., Settings], sandbox: SandboxProcess) -> Settings:
+    return make_settings(sandbox=sandbox.env, api_port=0, webhook_allow_http=True)
 
 
 async def _ended(client: httpx.AsyncClient, job_id: str) -> dict[str, Any]:

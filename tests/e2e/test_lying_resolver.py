@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import polars as pl
@@ -15,7 +15,6 @@ from mailsift.sandbox.listing import write_list
 from mailsift.sandbox.world import SandboxWorld, WorldMix
 from mailsift.settings import Settings
 from tests.support.commands import CommandLine
-from tests.support.installation import settings_for
 from tests.support.liar import Liar
 
 SEED, DOMAINS, ROWS = 5, 200, 2_000
@@ -30,9 +29,9 @@ def liar() -> Iterator[Liar]:
 
 
 @pytest.fixture
-def settings(tmp_path: Path, database_url: str, redis_url: str, liar: Liar) -> Settings:
+def settings(make_settings: Callable[..., Settings], liar: Liar) -> Settings:
     sandbox = {"MAILSIFT_DNS_SERVERS": liar.server, "MAILSIFT_ALLOW_NON_PUBLIC": "true"}
-    return settings_for(tmp_path / "home", sandbox=sandbox, database_url=database_url, redis_url=redis_url)
+    return make_settings(sandbox=sandbox)
 
 
 def test_a_job_waits_for_a_resolver_that_can_be_trusted(

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from mailsift.settings import Settings
-from tests.integration.api.conftest import NO_NETWORK
 from tests.support.commands import Keyboard
-from tests.support.installation import settings_for
 
 TOLD = """\
 email,event,reason
@@ -21,8 +20,8 @@ nobody,delivered,
 
 
 @pytest.fixture
-def settings(tmp_path: Path, database_url: str, redis_url: str) -> Settings:
-    return settings_for(tmp_path / "home", database_url=database_url, redis_url=redis_url, sandbox=NO_NETWORK)
+def settings(make_settings: Callable[..., Settings]) -> Settings:
+    return make_settings()
 
 
 def test_a_file_is_told_once_and_to_an_account_that_exists(

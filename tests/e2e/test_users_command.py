@@ -4,30 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import json
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 
 from mailsift.settings import Settings
-from tests.integration.api.conftest import NO_NETWORK, running
+from tests.integration.api.conftest import running
 from tests.support.commands import Keyboard
-from tests.support.installation import settings_for
 from tests.support.sessions import PASSWORD, browser, csrf_of, sign_in
 
 ADA = "ada@example.com"
 
 
 @pytest.fixture
-def settings(tmp_path: Path, database_url: str, redis_url: str) -> Settings:
-    return settings_for(
-        tmp_path / "home",
-        database_url=database_url,
-        redis_url=redis_url,
-        sandbox=NO_NETWORK,
-        api_port=0,
-        dns_servers=("127.0.0.1:9",),
-        public_url="https://mailsift.example.com",
-    )
+def settings(make_settings: Callable[..., Settings]) -> Settings:
+    return make_settings(api_port=0, dns_servers=("127.0.0.1:9",), public_url="https://mailsift.example.com")
 
 
 def enters(settings: Settings, email: str, password: str = PASSWORD) -> int:

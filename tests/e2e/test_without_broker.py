@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
-import pytest
 import redis
 
 from mailsift.container import open_service
@@ -28,12 +26,6 @@ COUNT = {
 }
 EMAILS = [shape.format(n) for shape, count in COUNT.items() for n in range(count)]
 EXPECTED = {Mode.FAST: (60, 5), Mode.MEDIUM: (60, 5), Mode.DEEP: (40, 25)}
-
-
-@pytest.fixture(scope="module")
-def sandbox() -> Iterator[SandboxProcess]:
-    with SandboxProcess(domains=1) as running:
-        yield running
 
 
 async def completed(settings: Settings, folder: Path, mode: Mode) -> JobView:

@@ -11,6 +11,7 @@ from pydantic import SecretStr
 
 from mailsift.jobs.service import JobService
 from mailsift.jobs.views import AccountId, JobId, JobView
+from mailsift.pipeline.errors import MailsiftError
 from mailsift.settings import Settings
 
 OVERRIDES = """\
@@ -18,6 +19,7 @@ OVERRIDES = """\
 rate = 5000
 burst = 500
 """
+NO_NETWORK = {"MAILSIFT_SMTP_PORT": "9"}
 
 
 def settings_for(
@@ -25,7 +27,7 @@ def settings_for(
     *,
     database_url: str | None = None,
     redis_url: str | None = None,
-    sandbox: Mapping[str, str],
+    sandbox: Mapping[str, str] = NO_NETWORK,
     overrides: str = OVERRIDES,
     **more: object,
 ) -> Settings:
@@ -70,3 +72,12 @@ async def until(condition: Callable[[], Awaitable[bool]], *, within: float, ever
     while not await condition():
         assert time.monotonic() < limit, f"nothing happened within {within} s"
         await asyncio.sleep(every)
+
+
+async def code_of(refused: Awaitable[object]) -> str:
+    """Return the code a call is refused with, "" when it is not."""
+    try:
+        await refused
+    except MailsiftError as error:
+        return error.code
+    return ""

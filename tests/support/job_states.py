@@ -7,7 +7,8 @@ from uuid import UUID, uuid4
 from sqlalchemy import func, update
 
 from mailsift.jobs.engine.commit import plan_job
-from mailsift.storage.database import Connection
+from mailsift.storage.database import Connection, Row
+from mailsift.storage.sql import jobs
 from mailsift.storage.sql.chunks import NewChunk
 from mailsift.storage.sql.jobs import JobPlan
 from mailsift.storage.sql.tables import job
@@ -29,3 +30,10 @@ async def plan_now(
     await put_job(connection, job_id, JobState.INTAKE, step_token=token)
     planned = JobPlan(column, total, total, list_rows=0, list_addresses=0, small=small)
     await plan_job(connection, job_id, planned, slices, token=token)
+
+
+async def row_of(connection: Connection, job_id: UUID) -> Row:
+    """Return a job's row."""
+    row = await jobs.get(connection, job_id)
+    assert row is not None
+    return row

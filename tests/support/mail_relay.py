@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from email import message_from_bytes, policy
 from email.message import EmailMessage
 
+from tests.support.connections import talking
+
 
 @dataclass
 class MailRelay:
@@ -87,28 +89,5 @@ async def relaying(
 ) -> AsyncIterator[MailRelay]:
     """Run a relay on a free port of 127.0.0.1; `tls` encrypts from the first byte."""
     relay = MailRelay(starttls=starttls)
-    tasks: set[asyncio.Task[None]] = set()
-
-    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            await relay.serve(reader, writer)
-        except (ConnectionError, ssl.SSLError, asyncio.IncompleteReadError):
-            pass  # they went away
-        finally:
-            writer.close()
-
-    def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.create_task(talk(reader, writer))
-        tasks.add(task)
-        task.add_done_callback(tasks.discard)
-
-    server = await asyncio.start_server(accept, "127.0.0.1", 0, ssl=tls)
-    relay.port = server.sockets[0].getsockname()[1]
-    try:
+    async with talking(relay.serve, tls=tls) as relay.port:
         yield relay
-    finally:
-        server.close()
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        await server.wait_closed()

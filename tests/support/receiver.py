@@ -8,6 +8,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
+from tests.support.connections import talking
+
 Answer = bytes | Callable[[asyncio.StreamWriter], Awaitable[None]]
 
 
@@ -74,20 +76,5 @@ async def receiving(
 ) -> AsyncIterator[Receiver]:
     """Run a receiver on a free port of 127.0.0.1."""
     receiver = Receiver(answer, scheme="https" if tls else "http")
-    tasks: set[asyncio.Task[None]] = set()
-
-    def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.create_task(receiver.serve(reader, writer))
-        tasks.add(task)
-        task.add_done_callback(tasks.discard)
-
-    server = await asyncio.start_server(accept, "127.0.0.1", 0, ssl=tls)
-    receiver.port = server.sockets[0].getsockname()[1]
-    try:
+    async with talking(receiver.serve, tls=tls) as receiver.port:
         yield receiver
-    finally:
-        server.close()
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        await server.wait_closed()

@@ -16,8 +16,7 @@ from mailsift.accounts.people import Role
 from mailsift.settings import Settings
 from tests.external.browser import axe as axe_core
 from tests.external.browser.chromium import WIDE, Browser, Page, Scheme, Watch, chromium, sign_in
-from tests.integration.api.conftest import NO_NETWORK, Api, quick_passwords, running
-from tests.support.installation import settings_for
+from tests.integration.api.conftest import Api, quick_passwords, running
 from tests.support.sessions import PASSWORD, person
 from tests.support.workers import workers
 
@@ -64,17 +63,10 @@ class Visits:
 
 
 @pytest.fixture
-def settings(tmp_path: Path, database_url: str, redis_url: str) -> Settings:
+def settings(make_settings: Callable[..., Settings]) -> Settings:
     """An installation that may send webhooks to this machine, and asks no mail server."""
-    return settings_for(
-        tmp_path / "home",
-        database_url=database_url,
-        redis_url=redis_url,
-        sandbox=NO_NETWORK,
-        api_port=0,
-        dns_servers=("127.0.0.1:9",),
-        allow_non_public=True,
-        webhook_allow_http=True,
+    return make_settings(
+        api_port=0, dns_servers=("127.0.0.1:9",), allow_non_public=True, webhook_allow_http=True
     )
 
 

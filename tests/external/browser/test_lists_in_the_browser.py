@@ -8,7 +8,7 @@ from __future__ import annotations
 import base64
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -23,7 +23,6 @@ from tests.external.browser.chromium import Browser, Watch, sign_in
 from tests.external.browser.conftest import Visits
 from tests.external.browser.walk import DROP
 from tests.integration.api.conftest import Api
-from tests.support.installation import settings_for
 from tests.support.sessions import PASSWORD, person
 
 HOSTILE = "<img src=x onerror=alert(1)>"
@@ -43,10 +42,8 @@ def sandbox() -> Iterator[SandboxProcess]:
 
 
 @pytest.fixture
-def settings(tmp_path: Path, database_url: str, redis_url: str, sandbox: SandboxProcess) -> Settings:
-    return settings_for(
-        tmp_path / "home", database_url=database_url, redis_url=redis_url, sandbox=sandbox.env, api_port=0
-    )
+def settings(make_settings: Callable[..., Settings], sandbox: SandboxProcess) -> Settings:
+    return make_settings(sandbox=sandbox.env, api_port=0)
 
 
 @pytest.fixture

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from pathlib import Path
+from collections.abc import AsyncIterator, Callable
 
 import pytest
 from playwright.async_api import expect
@@ -11,7 +10,6 @@ from playwright.async_api import expect
 from mailsift.accounts.people import Role
 from mailsift.settings import Settings
 from tests.external.browser.conftest import Visits
-from tests.support.installation import settings_for
 from tests.unit.pipeline.dns_stub import Says, serving
 from tests.unit.pipeline.smtp_stub import Mailer, mailing
 
@@ -32,11 +30,8 @@ async def ports() -> AsyncIterator[tuple[int, str]]:
 
 
 @pytest.fixture
-def settings(tmp_path: Path, database_url: str, redis_url: str, ports: tuple[int, str]) -> Settings:
-    return settings_for(
-        tmp_path / "home",
-        database_url=database_url,
-        redis_url=redis_url,
+def settings(make_settings: Callable[..., Settings], ports: tuple[int, str]) -> Settings:
+    return make_settings(
         sandbox={},
         api_port=0,
         smtp_port=ports[0],

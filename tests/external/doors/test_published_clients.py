@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -21,7 +21,6 @@ from mailsift.pipeline.scripted import ADDRESSES
 from mailsift.pipeline.verdict import Result
 from mailsift.settings import Settings
 from tests.integration.api.conftest import running
-from tests.support.installation import settings_for
 from tests.support.other_names import OtherNames, other_names
 from tests.support.required_programs import OTHER_CLIENTS
 from tests.support.workers import workers
@@ -45,16 +44,8 @@ EMAILS = [ADDRESSES[result] for result in ASKED]
 
 
 @pytest.fixture
-def settings(tmp_path: Path, database_url: str, redis_url: str) -> Settings:
-    return settings_for(
-        tmp_path / "home",
-        database_url=database_url,
-        redis_url=redis_url,
-        sandbox={"MAILSIFT_SMTP_PORT": "9"},
-        api_port=0,
-        dns_servers=("127.0.0.1:9",),
-        doors=tuple(Door),
-    )
+def settings(make_settings: Callable[..., Settings]) -> Settings:
+    return make_settings(api_port=0, dns_servers=("127.0.0.1:9",), doors=tuple(Door))
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -18,11 +18,8 @@ from mailsift.container import open_container
 from mailsift.runtime.api_server import serve
 from mailsift.runtime.http_protocol import RequestLimits
 from mailsift.settings import Settings
-from tests.support.installation import settings_for
 from tests.support.serving import NO_TLS
 from tests.support.workers import workers
-
-NO_NETWORK = {"MAILSIFT_SMTP_PORT": "9"}
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -51,15 +48,8 @@ class Api:
 
 
 @pytest.fixture
-def settings(tmp_path: Path, database_url: str, redis_url: str) -> Settings:
-    return settings_for(
-        tmp_path / "home",
-        database_url=database_url,
-        redis_url=redis_url,
-        sandbox=NO_NETWORK,
-        api_port=0,
-        dns_servers=("127.0.0.1:9",),
-    )
+def settings(make_settings: Callable[..., Settings]) -> Settings:
+    return make_settings(api_port=0, dns_servers=("127.0.0.1:9",))
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from mailsift.pipeline.clock import system_clock
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.settings import Settings
 from mailsift.storage.redis.rate_limit import RateLimitDecision, Zone
-from tests.integration.api.conftest import NO_NETWORK, running
+from tests.integration.api.conftest import running
 from tests.integration.api.pages.queries import sql
 from tests.support.installation import settings_for
 from tests.support.servers import RedisServer
@@ -45,7 +45,6 @@ async def test_a_revoked_key_opens_nothing_while_redis_is_away_either(
         tmp_path / "home",
         database_url=database_url,
         redis_url=redis_server.url,
-        sandbox=NO_NETWORK,
         api_port=0,
         dns_servers=("127.0.0.1:9",),
     )

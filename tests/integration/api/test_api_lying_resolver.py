@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import httpx
@@ -18,7 +18,7 @@ from mailsift.sandbox.client import SandboxProcess
 from mailsift.sandbox.world import SandboxWorld, WorldMix
 from mailsift.settings import Settings
 from tests.integration.api.conftest import running
-from tests.support.installation import settings_for, until
+from tests.support.installation import until
 from tests.support.liar import Liar
 from tests.support.ready_jobs import Planter, engine_on, work_until_ended
 from tests.unit.pipeline.dns_lies import LIES
@@ -46,13 +46,9 @@ def liar(sandbox: SandboxProcess, request: pytest.FixtureRequest) -> Iterator[Li
 
 
 @pytest.fixture
-def settings(
-    tmp_path: Path, database_url: str, redis_url: str, sandbox: SandboxProcess, liar: Liar
-) -> Settings:
+def settings(make_settings: Callable[..., Settings], sandbox: SandboxProcess, liar: Liar) -> Settings:
     env = {**sandbox.env, "MAILSIFT_DNS_SERVERS": liar.server}
-    return settings_for(
-        tmp_path / "home", database_url=database_url, redis_url=redis_url, sandbox=env, api_port=0
-    )
+    return make_settings(sandbox=env, api_port=0)
 
 
 async def asked(client: httpx.AsyncClient, addresses: list[str]) -> dict[str, str]:

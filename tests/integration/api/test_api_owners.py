@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import httpx
@@ -12,7 +11,6 @@ import polars as pl
 import pytest
 
 from mailsift.sandbox.client import SandboxProcess
-from tests.support.installation import settings_for
 
 if TYPE_CHECKING:
     from mailsift.settings import Settings
@@ -22,17 +20,9 @@ SINGLE, JOBS = "/v1/email/single-validate", "/v1/bulk/jobs"
 GOOD, BAD = "known1@ordinary.sandbox.test", "nobody1@ordinary.sandbox.test"
 
 
-@pytest.fixture(scope="module")
-def sandbox() -> Iterator[SandboxProcess]:
-    with SandboxProcess(domains=1) as running:
-        yield running
-
-
 @pytest.fixture
-def settings(tmp_path: Path, database_url: str, redis_url: str, sandbox: SandboxProcess) -> Settings:
-    return settings_for(
-        tmp_path / "home", database_url=database_url, redis_url=redis_url, sandbox=sandbox.env, api_port=0
-    )
+def settings(make_settings: Callable[..., Settings], sandbox: SandboxProcess) -> Settings:
+    return make_settings(sandbox=sandbox.env, api_port=0)
 
 
 async def _single(client: httpx.AsyncClient, email: str) -> dict[str, Any]:

@@ -21,10 +21,16 @@ NAME = "hook.example.com"
 
 
 @asynccontextmanager
-async def hooks_resolving_with(url: str, dns: DnsStub) -> AsyncIterator[Webhooks]:
-    """Webhooks whose names are asked of this DNS server; nobody else is asked."""
-    async with open_webhooks(url, dns_servers=(dns.server,)) as hooks:
-        yield hooks
+async def named_receiver(
+    url: str, zone: dict[str, dict[str, Says]]
+) -> AsyncIterator[tuple[Receiver, DnsStub, Webhooks]]:
+    """A receiver, a DNS server with this zone, and webhooks that ask nobody else about names."""
+    async with (
+        receiving() as receiver,
+        serving(zone) as dns,
+        open_webhooks(url, dns_servers=(dns.server,)) as hooks,
+    ):
+        yield receiver, dns, hooks
 
 
 async def registered(hooks: Webhooks, receiver: Receiver) -> EndpointView:
@@ -57,11 +63,7 @@ async def test_a_resolver_that_fails_costs_no_attempt_and_blames_nobody(
     database_url: str, broken: Says
 ) -> None:
     zone = {NAME: {"A": broken, "AAAA": broken}}
-    async with (
-        receiving() as receiver,
-        serving(zone) as dns,
-        hooks_resolving_with(database_url, dns) as hooks,
-    ):
+    async with named_receiver(database_url, zone) as (receiver, dns, hooks):
         endpoint = await registered(hooks, receiver)
         await hooks.happen(10)
         for _ in range(20):  # twice as often as a delivery may be tried; two of ten at a time
@@ -80,11 +82,7 @@ async def test_a_resolver_that_fails_costs_no_attempt_and_blames_nobody(
 
 async def test_what_could_not_be_sent_waits_a_minute_and_its_endpoint_with_it(database_url: str) -> None:
     zone = {NAME: {"A": SERVFAIL, "AAAA": SERVFAIL}}
-    async with (
-        receiving() as receiver,
-        serving(zone) as dns,
-        hooks_resolving_with(database_url, dns) as hooks,
-    ):
+    async with named_receiver(database_url, zone) as (receiver, dns, hooks):
         endpoint = await registered(hooks, receiver)
         await hooks.happen(10)
         assert await hooks.work() == 2
@@ -102,11 +100,7 @@ async def test_what_could_not_be_sent_waits_a_minute_and_its_endpoint_with_it(da
 async def test_a_name_that_does_not_exist_is_the_receivers_fault(
     database_url: str, zone: dict[str, dict[str, Says]]
 ) -> None:
-    async with (
-        receiving() as receiver,
-        serving(zone) as dns,
-        hooks_resolving_with(database_url, dns) as hooks,
-    ):
+    async with named_receiver(database_url, zone) as (receiver, _, hooks):
         endpoint = await registered(hooks, receiver)
         await hooks.happen()
         assert await hooks.work() == 1
@@ -116,11 +110,7 @@ async def test_a_name_that_does_not_exist_is_the_receivers_fault(
 
 async def test_half_an_answer_is_enough_if_it_holds_an_address(database_url: str) -> None:
     zone = {NAME: {"A": Says(["127.0.0.1"]), "AAAA": SERVFAIL}}
-    async with (
-        receiving() as receiver,
-        serving(zone) as dns,
-        hooks_resolving_with(database_url, dns) as hooks,
-    ):
+    async with named_receiver(database_url, zone) as (receiver, _, hooks):
         await registered(hooks, receiver)
         await hooks.happen()
         assert await hooks.work() == 1
@@ -153,11 +143,7 @@ async def test_a_machine_without_descriptors_blames_nobody(database_url: str) ->
 
 async def test_a_test_that_could_not_be_sent_says_so(database_url: str) -> None:
     zone = {NAME: {"A": SERVFAIL, "AAAA": SERVFAIL}}
-    async with (
-        receiving() as receiver,
-        serving(zone) as dns,
-        hooks_resolving_with(database_url, dns) as hooks,
-    ):
+    async with named_receiver(database_url, zone) as (receiver, _, hooks):
         endpoint = await registered(hooks, receiver)
         told = await hooks.service.test(hooks.account, endpoint.id, SimulatedEvent.WEBHOOK)
     assert (told.error, told.status_code) == (ErrorClass.NOT_SENT, 0)
@@ -167,11 +153,7 @@ async def test_what_could_not_be_sent_is_skipped_when_its_endpoint_was_disabled_
     database_url: str,
 ) -> None:
     zone = {NAME: {"A": SERVFAIL, "AAAA": SERVFAIL}}
-    async with (
-        receiving() as receiver,
-        serving(zone) as dns,
-        hooks_resolving_with(database_url, dns) as hooks,
-    ):
+    async with named_receiver(database_url, zone) as (receiver, _, hooks):
         endpoint = await registered(hooks, receiver)
         await hooks.happen()
         (claimed,) = await hooks.deliverer.claim(1)

@@ -5,7 +5,7 @@ A module that needs another sandbox or other settings has its own fixture of tha
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
@@ -14,21 +14,12 @@ from mailsift.container import open_service
 from mailsift.jobs.service import JobService
 from mailsift.sandbox.client import SandboxProcess
 from mailsift.settings import Settings
-from tests.support.installation import settings_for
 from tests.support.ready_jobs import Planter
 
 
-@pytest.fixture(scope="module")
-def sandbox() -> Iterator[SandboxProcess]:
-    with SandboxProcess(domains=1) as running:
-        yield running
-
-
 @pytest.fixture
-def settings(tmp_path: Path, database_url: str, redis_url: str, sandbox: SandboxProcess) -> Settings:
-    return settings_for(
-        tmp_path / "home", database_url=database_url, redis_url=redis_url, sandbox=sandbox.env
-    )
+def settings(make_settings: Callable[..., Settings], sandbox: SandboxProcess) -> Settings:
+    return make_settings(sandbox=sandbox.env)
 
 
 @pytest.fixture

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import gzip
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from pathlib import Path
 from uuid import uuid4
 
 import pytest
@@ -16,12 +15,11 @@ from mailsift.jobs.drafts import Draft, Drafts, Inspection
 from mailsift.jobs.holdings import Erasable
 from mailsift.jobs.service import JobService
 from mailsift.jobs.views import AccountId, JobId, JobOptions
-from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.facts import Mode
 from mailsift.settings import Settings
 from mailsift.storage.blobs.store import DRAFTS, Blobs
 from mailsift.storage.states import JobState
-from tests.support.installation import settings_for
+from tests.support.installation import code_of
 from tests.support.ready_jobs import Planter, engine_on, work_until_ended
 
 CSV = b"id,who,email\n1,Ann,ann@example.com\n2,Bob,BOB@example.com\n3,Bob,bob@example.com\n4,Cy,no at\n"
@@ -40,16 +38,8 @@ class Time:
 
 
 @pytest.fixture
-def settings(tmp_path: Path, database_url: str, redis_url: str) -> Settings:
-    return settings_for(
-        tmp_path / "home",
-        database_url=database_url,
-        redis_url=redis_url,
-        sandbox={"MAILSIFT_SMTP_PORT": "9"},
-        max_rows=1_000,
-        max_bytes=2**20,
-        max_columns=5,
-    )
+def settings(make_settings: Callable[..., Settings]) -> Settings:
+    return make_settings(max_rows=1_000, max_bytes=2**20, max_columns=5)
 
 
 @pytest.fixture
@@ -67,15 +57,6 @@ async def opened(settings: Settings, clock: Time) -> AsyncIterator[Drafts]:
 async def pieces(*data: bytes) -> AsyncIterator[bytes]:
     for piece in data:
         yield piece
-
-
-async def code_of(refused: Awaitable[object]) -> str:
-    """Return the code a call is refused with, "" when it is not."""
-    try:
-        await refused
-    except MailsiftError as error:
-        return error.code
-    return ""
 
 
 def files(settings: Settings) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -32,7 +33,7 @@ from mailsift.settings import Settings
 from mailsift.storage.sql.jobs import ClaimedStep
 from mailsift.storage.states import JobState, JobTransition
 from tests.support.captured_metrics import Counted
-from tests.support.installation import settings_for, until
+from tests.support.installation import until
 from tests.support.ready_jobs import Gate, Planter, Poisoned, caught, engine_on, work_until_ended
 
 PEOPLE = [f"jane{n}@customer{n}.example" for n in range(30)]
@@ -51,14 +52,8 @@ COUNTED = (
 
 
 @pytest.fixture
-def settings(tmp_path: Path, database_url: str, redis_url: str) -> Settings:
-    return settings_for(
-        tmp_path / "home",
-        database_url=database_url,
-        redis_url=redis_url,
-        sandbox={"MAILSIFT_SMTP_PORT": "9"},
-        dns_servers=("127.0.0.1:9",),
-    )
+def settings(make_settings: Callable[..., Settings]) -> Settings:
+    return make_settings(dns_servers=("127.0.0.1:9",))
 
 
 def addresses(counts: Counted) -> float:

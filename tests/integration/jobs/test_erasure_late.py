@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from uuid import uuid4
 
 import pytest
 from sqlalchemy.exc import IntegrityError
 
-from mailsift.container import open_blobs, open_database
+from mailsift.container import open_blobs
 from mailsift.jobs.engine.maintenance import KEPT_SECONDS, Tidier
 from mailsift.jobs.erasure import Eraser
 from mailsift.jobs.service import JobService
@@ -22,7 +22,6 @@ from mailsift.pipeline.errors import MailsiftError
 from mailsift.settings import Settings
 from mailsift.storage.blobs.store import JobBlobs
 from mailsift.storage.database import Database
-from tests.support.installation import settings_for
 from tests.support.ready_jobs import FAST, Gate, Planter, caught, engine_on
 
 ADDRESSES = [f"user{n}@example.com" for n in range(7)]
@@ -30,21 +29,8 @@ DUE = "UPDATE leftover SET due_at = clock_timestamp() - interval '1 second'"
 
 
 @pytest.fixture
-def settings(tmp_path: Path, database_url: str, redis_url: str) -> Settings:
-    return settings_for(
-        tmp_path / "home",
-        database_url=database_url,
-        redis_url=redis_url,
-        sandbox={"MAILSIFT_SMTP_PORT": "9"},
-        dns_servers=("127.0.0.1:9",),
-    )
-
-
-@pytest.fixture
-async def database(settings: Settings) -> AsyncIterator[Database]:
-    opened = open_database(settings)
-    yield opened
-    await opened.aclose()
+def settings(make_settings: Callable[..., Settings]) -> Settings:
+    return make_settings(dns_servers=("127.0.0.1:9",))
 
 
 @pytest.fixture

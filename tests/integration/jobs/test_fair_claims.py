@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from itertools import pairwise
 from uuid import UUID, uuid4
 
@@ -41,13 +40,6 @@ class Process:
     async def fill(self) -> None:
         while await self.claim() is not None:
             pass
-
-
-@pytest.fixture
-async def database(database_url: str) -> AsyncIterator[Database]:
-    opened = Database(database_url)
-    yield opened
-    await opened.aclose()
 
 
 async def send_list(

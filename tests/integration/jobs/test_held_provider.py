@@ -17,7 +17,6 @@ from mailsift.sandbox.client import SandboxProcess
 from mailsift.settings import Settings
 from mailsift.storage.redis.throttle import RedisThrottle
 from mailsift.storage.states import JobState
-from tests.support.installation import settings_for
 from tests.support.ready_jobs import work_until_ended
 
 HELD = "ordinary-host.test"  # the provider of ordinary.sandbox.test
@@ -28,12 +27,6 @@ LIST = "email\nknown1@ordinary.sandbox.test\nnobody1@ordinary.sandbox.test\nknow
 def sandbox() -> Iterator[SandboxProcess]:
     with SandboxProcess(domains=20) as running:
         yield running
-
-
-@pytest.fixture
-def settings(tmp_path: Path, database_url: str, redis_url: str, sandbox: SandboxProcess) -> Settings:
-    addresses = {"database_url": database_url, "redis_url": redis_url}
-    return settings_for(tmp_path / "home", sandbox=sandbox.env, **addresses)
 
 
 async def refuse_five_times(settings: Settings) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -19,15 +19,14 @@ from mailsift.pipeline.errors import MailsiftError
 from mailsift.settings import Settings
 from mailsift.storage.sql.job_search import JobFilter
 from mailsift.storage.states import JobState
-from tests.support.installation import settings_for
 from tests.support.ready_jobs import FAST, Planter, engine_on, work_until_ended
 
 ADDRESSES = [f"user{n}@example.com" for n in range(7)] + ["no address"]
 
 
 @pytest.fixture
-def settings(tmp_path: Path, database_url: str, redis_url: str) -> Settings:
-    return settings_for(tmp_path / "home", database_url=database_url, redis_url=redis_url, sandbox={})
+def settings(make_settings: Callable[..., Settings]) -> Settings:
+    return make_settings(sandbox={})
 
 
 @asynccontextmanager

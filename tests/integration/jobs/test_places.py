@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import threading
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from datetime import time, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -113,7 +113,7 @@ def bucket(endpoint: str) -> S3Store:
 
 
 @pytest.fixture
-def settings(tmp_path: Path, database_url: str, redis_url: str, s3: str) -> Settings:
+def settings(make_settings: Callable[..., Settings], tmp_path: Path, database_url: str, s3: str) -> Settings:
     file = tmp_path / "connections.toml"
     file.write_text(f"""
         [[connection]]
@@ -130,10 +130,7 @@ def settings(tmp_path: Path, database_url: str, redis_url: str, s3: str) -> Sett
         accounts = ["alice"]
         {_credentials(database_url)}
         """)
-    return settings_for(
-        tmp_path / "home",
-        database_url=database_url,
-        redis_url=redis_url,
+    return make_settings(
         sandbox={"MAILSIFT_SMTP_PORT": "9", "MAILSIFT_ALLOW_NON_PUBLIC": "true"},
         connections=file,
         webhook_allow_http=True,

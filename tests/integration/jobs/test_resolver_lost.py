@@ -16,7 +16,6 @@ from mailsift.sandbox.client import SandboxProcess
 from mailsift.sandbox.world import SandboxWorld, WorldMix
 from mailsift.settings import Settings
 from mailsift.storage.states import JobState
-from tests.support.installation import settings_for
 from tests.support.ready_jobs import Planter, engine_on, work_until_ended
 
 DOMAINS = 60
@@ -30,13 +29,6 @@ VALID = sum(WORLD.truth(address).medium.status == "valid" for address in ADDRESS
 def sandbox() -> Iterator[SandboxProcess]:
     with SandboxProcess(domains=DOMAINS, mix=WorldMix.CALM) as running:
         yield running
-
-
-@pytest.fixture
-def settings(tmp_path: Path, database_url: str, redis_url: str, sandbox: SandboxProcess) -> Settings:
-    return settings_for(
-        tmp_path / "home", database_url=database_url, redis_url=redis_url, sandbox=sandbox.env
-    )
 
 
 def asking(settings: Settings, *servers: str) -> Settings:

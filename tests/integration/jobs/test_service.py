@@ -16,12 +16,12 @@ from typing_extensions import override
 from mailsift.container import OtherParts, open_service
 from mailsift.jobs.service import JobService
 from mailsift.jobs.views import AccountId, JobId, JobOptions
-from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.facts import Mode
 from mailsift.sandbox.client import SandboxProcess
 from mailsift.settings import Settings
 from mailsift.storage.blobs.store import Blobs, JobBlobs
 from mailsift.storage.states import ENDED, JobState, JobTransition
+from tests.support.installation import code_of
 from tests.support.ready_jobs import FAST, Gate, Planter, caught, engine_on, work_until_ended
 
 DEEP = JobOptions(mode=Mode.DEEP)
@@ -51,15 +51,6 @@ def sandbox() -> Iterator[SandboxProcess]:
 async def rows(service: JobService, account: AccountId, job_id: JobId) -> list[dict[str, Any]]:
     async with service.results(account, job_id) as path:
         return pl.read_parquet(path).to_dicts()
-
-
-async def code_of(refused: Awaitable[object]) -> str:
-    """Return the code a call is refused with, "" when it is not."""
-    try:
-        await refused
-    except MailsiftError as error:
-        return error.code
-    return ""
 
 
 async def test_a_submitted_list_becomes_a_job_with_counts_of_rows(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import polars as pl
@@ -16,7 +16,6 @@ from mailsift.pipeline.facts import Mode
 from mailsift.sandbox.client import SandboxProcess
 from mailsift.settings import Settings
 from mailsift.storage.states import JobState
-from tests.support.installation import settings_for
 from tests.support.ready_jobs import Planter, engine_on, work_until_ended
 
 DEEP = JobOptions(mode=Mode.DEEP)
@@ -30,14 +29,8 @@ def sandbox() -> Iterator[SandboxProcess]:
 
 
 @pytest.fixture
-def settings(tmp_path: Path, database_url: str, redis_url: str, sandbox: SandboxProcess) -> Settings:
-    return settings_for(
-        tmp_path / "home",
-        database_url=database_url,
-        redis_url=redis_url,
-        sandbox=sandbox.env,
-        greylist_delays=(0.2, 0.2, 0.2),
-    )
+def settings(make_settings: Callable[..., Settings], sandbox: SandboxProcess) -> Settings:
+    return make_settings(sandbox=sandbox.env, greylist_delays=(0.2, 0.2, 0.2))
 
 
 def at(settings: Settings, *addresses: str) -> Settings:

@@ -21,7 +21,6 @@ from mailsift.sandbox.client import SandboxProcess
 from mailsift.settings import Settings
 from mailsift.storage.sql import opt_outs
 from mailsift.storage.states import JobState
-from tests.support.installation import settings_for
 from tests.support.ready_jobs import work_until_ended
 
 AT = "ordinary.sandbox.test"
@@ -33,12 +32,6 @@ GOOD = [f"known{n}@exim.sandbox.test" for n in range(5)]
 def sandbox() -> Iterator[SandboxProcess]:
     with SandboxProcess(domains=20) as running:
         yield running
-
-
-@pytest.fixture
-def settings(tmp_path: Path, database_url: str, redis_url: str, sandbox: SandboxProcess) -> Settings:
-    addresses = {"database_url": database_url, "redis_url": redis_url}
-    return settings_for(tmp_path / "home", sandbox=sandbox.env, **addresses)
 
 
 def parts(policy: StopPolicy) -> OtherParts:

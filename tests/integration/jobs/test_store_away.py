@@ -13,6 +13,7 @@ import pytest
 from mailsift.container import open_service
 from mailsift.jobs.engine import step
 from mailsift.storage.states import JobState
+from tests.support.connections import talking
 from tests.support.installation import settings_for
 from tests.support.machines import BUCKET, s3, s3_environment
 from tests.support.ready_jobs import FAST, Gate, Planter, caught, engine_on, work_until_ended
@@ -48,21 +49,10 @@ class Line:
 @asynccontextmanager
 async def line_to(endpoint: str) -> AsyncIterator[Line]:
     host, _, port = endpoint.removeprefix("http://").partition(":")
-    line, open_ends = Line(host, int(port)), set[asyncio.Task[None]]()
-
-    def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.create_task(line.serve(reader, writer))
-        open_ends.add(task)
-        task.add_done_callback(open_ends.discard)
-
-    server = await asyncio.start_server(accept, "127.0.0.1", 0)
-    line.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-    yield line
-    server.close()
-    for task in open_ends:
-        task.cancel()
-    await asyncio.gather(*open_ends, return_exceptions=True)
-    await server.wait_closed()
+    line = Line(host, int(port))
+    async with talking(line.serve) as at:
+        line.url = f"http://127.0.0.1:{at}"
+        yield line
 
 
 @pytest.fixture

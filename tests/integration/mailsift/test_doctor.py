@@ -2,30 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 
 from mailsift.cli.doctor import DISTRUSTED, NULL_SENDER, Finding, Health, examine, spf_problem
 from mailsift.sandbox.client import SandboxProcess
 from mailsift.settings import Settings
-from tests.support.installation import settings_for
 from tests.support.ports import free_port
 from tests.support.socks_proxy import socks5
 
 
-@pytest.fixture(scope="module")
-def sandbox() -> Iterator[SandboxProcess]:
-    with SandboxProcess(domains=1) as running:
-        yield running
-
-
 @pytest.fixture
-def settings(tmp_path: Path, database_url: str, redis_url: str, sandbox: SandboxProcess) -> Settings:
-    return settings_for(
-        tmp_path / "home", database_url=database_url, redis_url=redis_url, sandbox=sandbox.env
-    )
+def settings(make_settings: Callable[..., Settings], sandbox: SandboxProcess) -> Settings:
+    return make_settings(sandbox=sandbox.env)
 
 
 async def findings(settings: Settings, *sources: str) -> dict[str, Finding]:

@@ -119,7 +119,6 @@ async def test_a_sweeper_shows_when_it_swept(tmp_path: Path, database_url: str, 
         tmp_path / "home",
         database_url=database_url,
         redis_url=redis_url,
-        sandbox={"MAILSIFT_SMTP_PORT": "9"},
         metrics_port=free_port(),
     )
     stop = asyncio.Event()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from itertools import dropwhile
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from mailsift.accounts.keys import Scope
 from mailsift.container import open_container
 from mailsift.settings import Settings
 from tests.support.captured_logs import our_logs
-from tests.support.installation import settings_for, until
+from tests.support.installation import until
 from tests.support.ready_jobs import Planter, Poisoned, engine_on
 from tests.support.receiver import receiving
 from tests.support.serving import address, command
@@ -26,16 +27,9 @@ Line = dict[str, Any]
 
 
 @pytest.fixture
-def settings(tmp_path: Path, database_url: str, redis_url: str) -> Settings:
-    return settings_for(
-        tmp_path / "home",
-        database_url=database_url,
-        redis_url=redis_url,
-        sandbox={"MAILSIFT_SMTP_PORT": "9"},
-        api_port=0,
-        dns_servers=("127.0.0.1:9",),
-        webhook_allow_http=True,
-        allow_non_public=True,
+def settings(make_settings: Callable[..., Settings]) -> Settings:
+    return make_settings(
+        api_port=0, dns_servers=("127.0.0.1:9",), webhook_allow_http=True, allow_non_public=True
     )
 
 

@@ -9,7 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -22,7 +22,7 @@ from mailsift.metrics import MetricsPort
 from mailsift.settings import Settings
 from tests.support.child_processes import environment_for
 from tests.support.exposition import Exposed, scraped
-from tests.support.installation import ended, settings_for, until
+from tests.support.installation import ended, until
 from tests.support.ports import free_port
 from tests.support.ready_jobs import Planter
 from tests.support.workers import ROOT, kill_group
@@ -67,16 +67,8 @@ os.killpg(0, signal.SIGKILL)
 
 
 @pytest.fixture
-def settings(tmp_path: Path, database_url: str, redis_url: str) -> Settings:
-    return settings_for(
-        tmp_path / "home",
-        database_url=database_url,
-        redis_url=redis_url,
-        sandbox={"MAILSIFT_SMTP_PORT": "9"},
-        worker_processes=2,
-        metrics_port=free_port(),
-        dns_servers=("127.0.0.1:9",),
-    )
+def settings(make_settings: Callable[..., Settings]) -> Settings:
+    return make_settings(worker_processes=2, metrics_port=free_port(), dns_servers=("127.0.0.1:9",))
 
 
 @contextmanager

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ import yaml
 from mailsift.runtime.api_server import serve
 from mailsift.settings import Settings
 from tests.support.exposition import ALERTS, expressions, rules
-from tests.support.installation import settings_for, until
+from tests.support.installation import until
 from tests.support.ports import free_port
 from tests.support.workers import workers
 
@@ -25,15 +25,8 @@ VARIABLES = {"$__rate_interval": "10s", "$provider": ".*"}
 
 
 @pytest.fixture
-def settings(tmp_path: Path, database_url: str, redis_url: str) -> Settings:
-    return settings_for(
-        tmp_path / "home",
-        database_url=database_url,
-        redis_url=redis_url,
-        sandbox={"MAILSIFT_SMTP_PORT": "9"},
-        api_port=0,
-        metrics_port=free_port(),
-    )
+def settings(make_settings: Callable[..., Settings]) -> Settings:
+    return make_settings(api_port=0, metrics_port=free_port())
 
 
 @contextmanager

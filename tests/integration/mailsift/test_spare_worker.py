@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import socket
 import sys
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -43,13 +42,6 @@ def settings(tmp_path: Path, database_url: str, monkeypatch: pytest.MonkeyPatch)
     script.chmod(0o700)
     monkeypatch.setattr(sys, "executable", str(script))
     return settings_for(tmp_path / "home", database_url=database_url, sandbox={})
-
-
-@pytest.fixture
-async def database(database_url: str) -> AsyncIterator[Database]:
-    opened = Database(database_url)
-    yield opened
-    await opened.aclose()
 
 
 async def starts_one(settings: Settings) -> bool:

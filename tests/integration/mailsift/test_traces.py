@@ -42,7 +42,6 @@ def settings_of(tmp_path: Path, database_url: str, redis_url: str, endpoint: str
         tmp_path / "home",
         database_url=database_url,
         redis_url=redis_url,
-        sandbox={"MAILSIFT_SMTP_PORT": "9"},
         api_port=0,
         dns_servers=("127.0.0.1:9",),
         webhook_allow_http=True,

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
 
-import pytest
 from redis.asyncio import Redis
 
 from mailsift.pipeline.dns.domains import DnsConfig
@@ -24,13 +22,6 @@ ZONE: Zone = {
 }
 FEW = DnsConfig(concurrency=50)
 """What the stub's socket buffer surely holds while nobody reads it: lost questions are asked again."""
-
-
-@pytest.fixture
-async def redis(redis_url: str) -> AsyncIterator[Redis]:
-    client = connect(redis_url)
-    yield client
-    await client.aclose()
 
 
 def _times_asked(stub: DnsStub) -> set[int]:

@@ -16,7 +16,8 @@ from dataclasses import dataclass, field
 import pytest
 
 from mailsift.pipeline.smtp.session import DomainRecipients, SessionLog
-from tests.unit.pipeline.smtp_talk import raw_server, talk
+from tests.support.connections import talking
+from tests.unit.pipeline.smtp_talk import talk
 
 SESSIONS = 700
 AT_A_TIME = 120
@@ -127,7 +128,7 @@ class Oracle:
 
 
 async def hold(oracle: Oracle, group: DomainRecipients, *, singly: bool) -> SessionLog:
-    async with raw_server(oracle.serve) as port:
+    async with talking(oracle.serve) as port:
         return await talk(port, group, singly=singly, within=3.0, reply_timeout=0.3, settle_seconds=0.02)
 
 

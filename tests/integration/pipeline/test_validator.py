@@ -16,7 +16,7 @@ from mailsift.pipeline.facts import Known, Mode, Wait, WaitReason
 from mailsift.pipeline.frames import ADDRESSES, SEGMENT, VERDICTS, WAITING
 from mailsift.pipeline.judge.table import VerdictPolicy
 from mailsift.pipeline.lists import Lists
-from mailsift.pipeline.outcomes.history import Remembered
+from mailsift.pipeline.outcomes.history import OutcomeFacts
 from mailsift.pipeline.ports import Ask, Grant
 from mailsift.pipeline.probe.port25 import Port25Status
 from mailsift.pipeline.providers import Providers
@@ -306,8 +306,8 @@ async def test_what_is_given_up_asks_nobody_and_is_never_invalid_but_for_its_syn
     assert set(invalid) == {"syntax_error"}
 
 
-async def _nothing_sent(_owner: str, _addresses: Sequence[str], _max_age: float | None) -> Remembered:
-    return Remembered()
+async def _nothing_sent(_owner: str, _addresses: Sequence[str], _max_age: float | None) -> OutcomeFacts:
+    return OutcomeFacts()
 
 
 async def test_at_the_deadline_of_a_single_validation_the_facts_that_are_there_decide() -> None:
@@ -317,9 +317,9 @@ async def test_at_the_deadline_of_a_single_validation_the_facts_that_are_there_d
             lists=Lists.load(),
             policy=VerdictPolicy(),
             open_validator=lambda: seen.validator,
-            count=lambda _status, _result: None,
-            used=lambda _options, _rows, _addresses, _probes: None,
-            remembered=_nothing_sent,
+            count_verdict=lambda _status, _result: None,
+            record_usage=lambda _options, _rows, _addresses, _probes: None,
+            outcome_facts=_nothing_sent,
         )
         options = SingleOptions(Mode.DEEP, deadline=0.6, owner="")
         routed = await single.validate("ann@a.test", options)

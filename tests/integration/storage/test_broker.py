@@ -3,22 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from typing import Any
 
-import pytest
 from redis.asyncio import Redis
 
 from mailsift.jobs.tasks import QUEUE, make_app, send_wake_ups
 from mailsift.storage.redis.broker import counts
-from mailsift.storage.redis.connection import connect
-
-
-@pytest.fixture
-async def redis(redis_url: str) -> AsyncIterator[Redis]:
-    client = connect(redis_url)
-    yield client
-    await client.aclose()
 
 
 async def test_an_empty_broker_holds_nothing(redis: Redis) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -9,13 +10,12 @@ import pytest
 from mailsift.settings import Settings
 from mailsift.storage.database import Database
 from mailsift.storage.sql.stats import claimable
-from tests.support.installation import settings_for
 from tests.support.ready_jobs import Planter
 
 
 @pytest.fixture
-def settings(tmp_path: Path, database_url: str, redis_url: str) -> Settings:
-    return settings_for(tmp_path / "home", database_url=database_url, redis_url=redis_url, sandbox={})
+def settings(make_settings: Callable[..., Settings]) -> Settings:
+    return make_settings(sandbox={})
 
 
 async def test_ready_chunks_and_free_steps_wait_and_nothing_else(

@@ -3,23 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator
 from unittest import TestCase
 
-import pytest
 from redis.asyncio import Redis
 
 from mailsift.pipeline.ports import CacheEntry, FactKind
 from mailsift.storage.redis.connection import RedisCircuitBreaker, connect
 from mailsift.storage.redis.facts import RedisFactCache
 from tests.support.servers import RedisServer
-
-
-@pytest.fixture
-async def redis(redis_url: str) -> AsyncIterator[Redis]:
-    client = connect(redis_url)
-    yield client
-    await client.aclose()
 
 
 async def commands(redis: Redis, name: str) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from dataclasses import asdict
 from datetime import timedelta
 from uuid import UUID, uuid4
@@ -11,23 +10,15 @@ import pytest
 from sqlalchemy import select, text
 
 from mailsift.pipeline.errors import MailsiftError
-from mailsift.storage.database import Connection, Database, Row
+from mailsift.storage.database import Connection, Row
 from mailsift.storage.sql import accounts, jobs
 from mailsift.storage.sql.jobs import NewJob, VerdictCounts
 from mailsift.storage.sql.tables import job
 from mailsift.storage.states import JobState
-from tests.support.job_states import put_job
+from tests.support.job_states import put_job, row_of
 
 _NEVER = text("UPDATE job SET step_until = '2001-01-01Z'")
 _RENEWED = select(job.c.id).where(job.c.step_until > text("'2001-01-01Z'"))
-
-
-@pytest.fixture
-async def connection(database_url: str) -> AsyncIterator[Connection]:
-    database = Database(database_url)
-    async with database.begin() as opened:
-        yield opened
-    await database.aclose()
 
 
 def named(account: UUID, name: str = "list", *, sha256: str = "", parent: UUID | None = None) -> NewJob:
@@ -37,12 +28,6 @@ def named(account: UUID, name: str = "list", *, sha256: str = "", parent: UUID |
 async def put(connection: Connection, new: NewJob) -> Row:
     await jobs.insert(connection, new)
     return await row_of(connection, new.id)
-
-
-async def row_of(connection: Connection, job_id: UUID) -> Row:
-    row = await jobs.get(connection, job_id)
-    assert row is not None
-    return row
 
 
 @pytest.mark.parametrize(

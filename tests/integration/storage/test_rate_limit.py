@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from typing import Any
 
-import pytest
 from redis.asyncio import Redis
 
 from mailsift.storage.redis.connection import connect
@@ -14,12 +12,6 @@ from mailsift.storage.redis.rate_limit import RateLimit, Zone
 from tests.support.servers import RedisServer
 
 ZONE = Zone("requests", quota=100, window=3_600)
-
-
-@pytest.fixture
-async def redis(redis_url: str) -> AsyncIterator[Redis]:
-    async with connect(redis_url) as client:
-        yield client
 
 
 async def _calls(redis: Redis) -> int:

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 from uuid import UUID, uuid4
 
 import pytest
 from sqlalchemy import func, select, update
 
-from mailsift.storage.database import Connection, Database, Row
+from mailsift.storage.database import Connection, Row
 from mailsift.storage.sql import accounts, chunks, jobs, leases
 from mailsift.storage.sql.chunks import ClaimedChunk, NewChunk
 from mailsift.storage.sql.jobs import JobPlan, NewJob, VerdictCounts
 from mailsift.storage.sql.tables import chunk
 from mailsift.storage.states import ChunkState, ChunkTransition, JobState, JobTransition
-from tests.support.job_states import put_job
+from tests.support.job_states import put_job, row_of
 
 TOKEN: Final = UUID(int=7)
 PLAN: Final = JobPlan("email", total=1, addresses=1, list_rows=1, list_addresses=1, small=True)
@@ -76,14 +76,6 @@ CHUNKS: Final[Mapping[ChunkTransition, Change]] = {
 }
 
 
-@pytest.fixture
-async def connection(database_url: str) -> AsyncIterator[Connection]:
-    database = Database(database_url)
-    async with database.begin() as opened:
-        yield opened
-    await database.aclose()
-
-
 async def add_job(connection: Connection, state: JobState, **columns: object) -> UUID:
     """Insert a job in a state, with one chunk that is ready."""
     job_id, account = uuid4(), await accounts.ensure_account(connection, "a")
@@ -99,12 +91,6 @@ async def put_chunk(connection: Connection, job_id: UUID, state: ChunkState) -> 
     values: dict[str, Any] = {"state": state, "lease_token": TOKEN if leased else None}
     over = func.clock_timestamp() - func.make_interval(0, 0, 0, 0, 0, 0, 1) if leased else None
     await connection.execute(update(chunk).where(chunk.c.job_id == job_id).values(lease_until=over, **values))
-
-
-async def row_of(connection: Connection, job_id: UUID) -> Row:
-    row = await jobs.get(connection, job_id)
-    assert row is not None
-    return row
 
 
 async def chunk_of(connection: Connection, job_id: UUID) -> Row:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from random import Random
 
 import pytest
@@ -10,7 +9,6 @@ from redis.asyncio import Redis
 
 from mailsift.pipeline.ports import Grant, Report, SessionOutcome, Throttle
 from mailsift.pipeline.providers import Provider
-from mailsift.storage.redis.connection import connect
 from mailsift.storage.redis.local_throttle import LocalThrottle
 from mailsift.storage.redis.throttle import RedisThrottle
 from tests.support.throttling import CONFIG, Time, ask, end, one, row, session
@@ -19,13 +17,6 @@ from tests.support.throttling import CONFIG, Time, ask, end, one, row, session
 @pytest.fixture
 def time() -> Time:
     return Time()
-
-
-@pytest.fixture
-async def redis(redis_url: str) -> AsyncIterator[Redis]:
-    client = connect(redis_url)
-    yield client
-    await client.aclose()
 
 
 @pytest.fixture

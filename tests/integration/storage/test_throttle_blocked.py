@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from random import Random
 
 import pytest
@@ -10,7 +9,6 @@ from redis.asyncio import Redis
 from structlog.testing import capture_logs
 
 from mailsift.pipeline.ports import SessionOutcome, Throttle
-from mailsift.storage.redis.connection import connect
 from mailsift.storage.redis.local_throttle import LocalThrottle
 from mailsift.storage.redis.throttle import RedisThrottle
 from tests.support.throttling import CONFIG, Time, ask, end, one, row, session
@@ -21,13 +19,6 @@ QUARTER = 900.0
 @pytest.fixture
 def time() -> Time:
     return Time()
-
-
-@pytest.fixture
-async def redis(redis_url: str) -> AsyncIterator[Redis]:
-    client = connect(redis_url)
-    yield client
-    await client.aclose()
 
 
 def shared(redis: Redis, time: Time) -> RedisThrottle:

@@ -2,24 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from random import Random
 
 import pytest
 from redis.asyncio import Redis
 
 from mailsift.pipeline.ports import Ask, Report, SessionOutcome
-from mailsift.storage.redis.connection import connect
 from mailsift.storage.redis.throttle import KEPT_MIXES, MIX_KEY, SEEN_KEY, RedisThrottle
 from mailsift.storage.redis.throttle_view import ThrottleInspector
 from tests.support.throttling import CONFIG, ask, one, row
-
-
-@pytest.fixture
-async def redis(redis_url: str) -> AsyncIterator[Redis]:
-    client = connect(redis_url)
-    yield client
-    await client.aclose()
 
 
 @pytest.fixture

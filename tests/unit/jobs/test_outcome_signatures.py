@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mailsift.jobs.outcomes.signatures import ReceivedPost, SenderTrust, VerifiedPost, believe
+from mailsift.jobs.outcomes.signatures import ReceivedPost, SenderTrust, VerifiedPost, verify_post
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.outcomes.senders import SenderKind
 from tests.support.sns import CERTIFICATE, CONFIRM, EVENT, NOW, TOPIC, signed, signer
@@ -22,7 +22,7 @@ async def asked(message: dict[str, Any], *, topic: str = TOPIC) -> tuple[Verifie
         return signer()[1]
 
     posted = ReceivedPost({}, json.dumps(message).encode())
-    return await believe(SenderKind.SES, posted, SenderTrust(b"", topic, fetch, NOW.timestamp())), fetched
+    return await verify_post(SenderKind.SES, posted, SenderTrust(b"", topic, fetch, NOW.timestamp())), fetched
 
 
 @pytest.mark.parametrize("version", ["1", "2"])
@@ -110,4 +110,6 @@ async def test_rubbish_is_refused_without_asking_anybody(sender: SenderKind, bod
         raise AssertionError(url)
 
     with pytest.raises(MailsiftError, match="receiver_refused"):
-        await believe(sender, ReceivedPost({}, body), SenderTrust(b"secret", TOPIC, fetch, NOW.timestamp()))
+        await verify_post(
+            sender, ReceivedPost({}, body), SenderTrust(b"secret", TOPIC, fetch, NOW.timestamp())
+        )

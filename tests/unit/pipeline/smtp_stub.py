@@ -6,7 +6,7 @@ import asyncio
 import itertools
 import ssl
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from math import inf
@@ -14,13 +14,23 @@ from typing import Any
 
 from typing_extensions import override
 
-from mailsift.pipeline.facts import DomainFact, DomainState, MxHost
+from mailsift.pipeline.facts import Answer, DomainFact, DomainState, MxHost
 from mailsift.pipeline.guard import AddressGuard
-from mailsift.pipeline.ports import Ask, CacheEntry, FactCache, FactKind, Grant, Report, Throttle
+from mailsift.pipeline.ports import (
+    Ask,
+    CacheEntry,
+    FactCache,
+    FactKind,
+    Grant,
+    Report,
+    SessionOutcome,
+    Throttle,
+)
 from mailsift.pipeline.probe.prober import Prober, ProbeResult
 from mailsift.pipeline.probe.queue import ProbeTarget
 from mailsift.pipeline.providers import Provider, Providers
 from mailsift.pipeline.smtp.config import ProbeConfig
+from tests.support.connections import talking
 
 NOT_FOUND = "550 5.1.1 <{address}>: Recipient address rejected: User unknown in virtual mailbox table"
 DROP = "drop"
@@ -182,30 +192,17 @@ class _Connection:
 @asynccontextmanager
 async def mailing(mailer: Mailer, *, host: str = "127.0.0.1", port: int = 0) -> AsyncIterator[int]:
     """Run the server and give its port."""
-    tasks: set[asyncio.Task[None]] = set()
 
-    async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        tasks.add(task)
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         mailer.open += 1
         mailer.peak = max(mailer.peak, mailer.open)
         try:
-            with suppress(OSError, asyncio.CancelledError):  # the client hangs up, or the test is over
-                await _Connection(mailer, reader, writer).serve()
+            await _Connection(mailer, reader, writer).serve()
         finally:
             mailer.open -= 1
-            writer.close()
-            tasks.discard(task)
 
-    server = await asyncio.start_server(connected, host, port)
-    try:
-        yield server.sockets[0].getsockname()[1]
-    finally:
-        server.close()
-        for task in list(tasks):
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+    async with talking(talk, host, port) as found:
+        yield found
 
 
 class OpenDoors(Throttle):
@@ -330,3 +327,14 @@ class Bench:
         assert {target.address for target in asked} >= set(probed.mailboxes) | set(probed.waits)
         assert not self.throttle.open
         return probed
+
+
+USERS = tuple(f"user{n}" for n in range(100))
+
+
+def answers(probed: ProbeResult) -> dict[str, Answer]:
+    return {address.partition("@")[0]: fact.answer for address, fact in probed.mailboxes.items()}
+
+
+def outcomes(bench: Bench) -> list[SessionOutcome]:
+    return [report.outcome for reports in bench.throttle.reports for report in reports]

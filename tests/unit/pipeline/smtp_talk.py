@@ -1,11 +1,8 @@
-"""One session with a server on loopback, and servers that answer whatever a test likes."""
+"""One session with a server on loopback."""
 
 from __future__ import annotations
 
-import asyncio
 import ssl
-from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager
 from typing import Any
 
 from mailsift.pipeline.ports import Allowance
@@ -48,29 +45,3 @@ async def talk(
 
 def codes(log: SessionLog) -> dict[str, int]:
     return {address: heard.reply.code for address, heard in log.answers.items()}
-
-
-@asynccontextmanager
-async def raw_server(
-    serve: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Coroutine[Any, Any, None]],
-) -> AsyncIterator[int]:
-    tasks = set()
-
-    async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        tasks.add(asyncio.current_task())
-        try:
-            await serve(reader, writer)
-        except (OSError, asyncio.CancelledError):  # the client has hung up, or the test is over
-            return
-        finally:
-            writer.close()
-
-    server = await asyncio.start_server(connected, "127.0.0.1", 0)
-    try:
-        yield server.sockets[0].getsockname()[1]
-    finally:
-        server.close()
-        for task in tasks:
-            if task is not None:
-                task.cancel()
-        await asyncio.gather(*filter(None, tasks), return_exceptions=True)

@@ -18,26 +18,20 @@ from tests.unit.pipeline.smtp_stub import (
     DROP,
     NOT_FOUND,
     SILENCE,
+    USERS,
     Bench,
     Mailer,
     OpenDoors,
+    answers,
     knows,
     mailing,
+    outcomes,
     providers,
     routed,
     targets,
 )
 
 FACT = routed("a.test")
-USERS = tuple(f"user{n}" for n in range(100))
-
-
-def answers(probed: ProbeResult) -> dict[str, Answer]:
-    return {address.partition("@")[0]: fact.answer for address, fact in probed.mailboxes.items()}
-
-
-def outcomes(bench: Bench) -> list[SessionOutcome]:
-    return [report.outcome for reports in bench.throttle.reports for report in reports]
 
 
 async def test_a_fact_says_who_was_asked_and_what_was_said() -> None:

@@ -9,30 +9,23 @@ from typing_extensions import override
 
 from mailsift.pipeline.facts import Answer, Wait, WaitReason
 from mailsift.pipeline.ports import Ask, Grant, SessionOutcome
-from mailsift.pipeline.probe.prober import ProbeResult
 from tests.unit.pipeline.smtp_stub import (
     NOT_FOUND,
     SILENCE,
+    USERS,
     Bench,
     Mailer,
     OpenDoors,
+    answers,
     knows,
     mailing,
+    outcomes,
     providers,
     routed,
     targets,
 )
 
 FACT = routed("a.test")
-USERS = tuple(f"user{n}" for n in range(100))
-
-
-def answers(probed: ProbeResult) -> dict[str, Answer]:
-    return {address.partition("@")[0]: fact.answer for address, fact in probed.mailboxes.items()}
-
-
-def outcomes(bench: Bench) -> list[SessionOutcome]:
-    return [report.outcome for reports in bench.throttle.reports for report in reports]
 
 
 async def test_sessions_to_one_provider_stay_within_its_limit_and_in_use() -> None:

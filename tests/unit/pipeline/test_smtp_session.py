@@ -12,8 +12,9 @@ from mailsift.pipeline.replies.table import Stage
 from mailsift.pipeline.smtp.config import ProbeConfig, parse_source
 from mailsift.pipeline.smtp.connection import Ending
 from mailsift.pipeline.smtp.session import DomainRecipients, Peer, ProbeSession, wants_one_domain
+from tests.support.connections import talking
 from tests.unit.pipeline.smtp_stub import DROP, NOT_FOUND, SILENCE, Mailer, knows, mailing
-from tests.unit.pipeline.smtp_talk import codes, raw_server, refused, talk
+from tests.unit.pipeline.smtp_talk import codes, refused, talk
 
 ANN, BOB = "ann@a.test", "bob@a.test"
 PROBE = "random@a.test"
@@ -232,7 +233,7 @@ async def test_a_refusal_of_our_greeting_is_one_of_the_greeting(first: bytes) ->
             said = {b"EHLO": first, b"HELO": b"550 5.7.1 you are listed\r\n"}
             writer.write(said.get(line[:4], b"221 Bye\r\n"))
 
-    async with raw_server(serve) as port:
+    async with talking(serve) as port:
         log = await talk(port, DomainRecipients("a.test", "", (ANN,)))
     assert log.ending is Ending.REFUSED
     assert log.refusal is not None
@@ -311,7 +312,7 @@ async def test_what_was_answered_before_a_refusal_counts_though_more_was_on_the_
             replies = said.get(line[:4], [b"221 bye" if line.startswith(b"QUIT") else b"250 ok"])
             writer.write((replies.pop(0) if len(replies) > 1 else replies[0]) + b"\r\n")
 
-    async with raw_server(serve) as port:
+    async with talking(serve) as port:
         first, second = (DomainRecipients(f"{name}.test", "", (f"x@{name}.test",)) for name in "ab")
         log = await talk(port, first, second, separate=True)
     assert (log.ending, codes(log)) == (Ending.REFUSED, {"x@a.test": 250})
@@ -399,7 +400,7 @@ async def test_one_byte_at_a_time_does_not_hold_a_session_beyond_its_deadline() 
             await writer.drain()
             await asyncio.sleep(0.02)
 
-    async with raw_server(drip) as port:
+    async with talking(drip) as port:
         log = await talk(port, DomainRecipients("a.test", "", (ANN,)), within=0.3)
     assert log.ending is Ending.SLOW
     assert log.stage is Stage.BANNER
@@ -417,7 +418,7 @@ async def test_an_endless_reply_ends_the_session(line: bytes) -> None:
             sent += len(line)
             await writer.drain()
 
-    async with raw_server(flood) as port:
+    async with talking(flood) as port:
         log = await talk(port, DomainRecipients("a.test", "", (ANN,)), within=60)
     assert log.ending not in {Ending.DONE, Ending.SLOW}
     assert not log.answers
@@ -431,7 +432,7 @@ async def test_goodbye_takes_no_long_time_and_who_was_asked_singly_is_believed_w
             if not line.startswith(b"QUIT"):
                 writer.write(b"250 Ok\r\n")
 
-    async with raw_server(serve) as port:
+    async with talking(serve) as port:
         ann, patience = DomainRecipients("a.test", "", (ANN,)), 50.0
         async with asyncio.timeout(30):  # goodbye gets less than a reply
             log, alone = await asyncio.gather(
@@ -459,7 +460,7 @@ async def test_whose_goodbye_is_believed(goodbye: bytes, together: bool, alone: 
         writer.write(goodbye)
         await writer.drain()
 
-    async with raw_server(serve) as port:
+    async with talking(serve) as port:
         for singly, is_believed in ((False, together), (True, alone)):
             log = await talk(port, DomainRecipients("a.test", "", (ANN,)), singly=singly)
             assert codes(log) == ({ANN: 250} if is_believed else {})
@@ -474,7 +475,7 @@ async def test_a_session_that_is_given_up_hangs_up() -> None:
         finally:
             gone.set()
 
-    async with raw_server(mute) as port:
+    async with talking(mute) as port:
         await talk(port, DomainRecipients("a.test", "", (ANN,)), reply_timeout=0.1)
         async with asyncio.timeout(30):
             await gone.wait()
@@ -505,7 +506,7 @@ async def test_a_source_address_is_bound_and_a_wrong_one_fails_cleanly() -> None
         peers.append(writer.get_extra_info("peername")[0])
         writer.write(b"554 no\r\n")
 
-    async with raw_server(serve) as port:
+    async with talking(serve) as port:
         for own in ("127.0.0.9", "192.0.2.77"):
             config = ProbeConfig(helo_name="probe.test", port=port)
             source = parse_source(own, helo_name="probe.test")

@@ -10,8 +10,9 @@ import trustme
 
 from mailsift.pipeline.smtp.connection import Ending
 from mailsift.pipeline.smtp.session import DomainRecipients
+from tests.support.connections import talking
 from tests.unit.pipeline.smtp_stub import Mailer, knows, mailing
-from tests.unit.pipeline.smtp_talk import codes, raw_server, talk
+from tests.unit.pipeline.smtp_talk import codes, talk
 
 ANN = "ann@a.test"
 
@@ -66,7 +67,7 @@ async def test_what_is_smuggled_in_before_the_handshake_ends_the_connection(
         finally:
             gone.set()
 
-    async with raw_server(serve) as port:
+    async with talking(serve) as port:
         log = await talk(port, DomainRecipients("a.test", "", (ANN,)), tls=client_tls)
         async with asyncio.timeout(30):
             await gone.wait()
@@ -94,7 +95,7 @@ async def test_a_server_that_cannot_do_tls_is_asked_in_the_clear(
                 await writer.drain()
                 return
 
-    async with raw_server(serve) as port:
+    async with talking(serve) as port:
         log = await talk(port, DomainRecipients("a.test", "", (ANN,)), tls=client_tls)
     assert codes(log) == {ANN: 250}
     assert verbs.count("STAR") == 1
@@ -114,7 +115,7 @@ async def test_a_server_that_falls_silent_at_starttls_is_not_asked_in_the_clear(
             said = {"EHLO": b"250-stub\r\n250 STARTTLS\r\n", "STAR": b"", "QUIT": b"221 Bye\r\n"}
             writer.write(said.get(verbs[-1], b"250 Ok\r\n"))
 
-    async with raw_server(serve) as port:
+    async with talking(serve) as port:
         log = await talk(port, DomainRecipients("a.test", "", (ANN,)), tls=client_tls, reply_timeout=0.3)
     assert log.ending is Ending.SLOW
     assert not log.answers

@@ -12,7 +12,7 @@ from email_validator import EmailNotValidError, validate_email
 from mailsift.sandbox.listing import DECORATIONS, HEADER, MISTAKES, TRUTH_HEADER, write_list
 from mailsift.sandbox.world import SandboxWorld, WorldMix
 
-ROWS = 12_000
+ROWS = 6_000
 WORLD = SandboxWorld(seed=3, domains=1_500, mix=WorldMix.HOSTILE)
 
 

@@ -16,7 +16,7 @@ from mailsift.accounts.people import Role
 from mailsift.container import open_container
 from mailsift.pipeline.clock import system_clock
 from mailsift.pipeline.errors import MailsiftError
-from tests.integration.api.conftest import NO_NETWORK, Api, running
+from tests.integration.api.conftest import Api, running
 from tests.integration.api.pages.queries import sql
 from tests.support.installation import settings_for
 from tests.support.servers import RedisServer
@@ -136,7 +136,6 @@ async def test_while_redis_is_away_who_knows_the_password_gets_in_and_guessing_s
         tmp_path_factory.mktemp("home"),
         database_url=database_url,
         redis_url=redis_server.url,
-        sandbox=NO_NETWORK,
         api_port=0,
         dns_servers=("127.0.0.1:9",),
     )

@@ -23,6 +23,7 @@ from mailsift.accounts.people import Role
 from mailsift.container import open_container
 from mailsift.settings import Settings
 from tests.integration.api.conftest import Api, running
+from tests.support.connections import talking
 from tests.support.ports import free_port
 from tests.support.serving import NO_TLS
 from tests.support.sessions import browser, cookie, person, sign_in
@@ -155,7 +156,7 @@ async def test_who_the_provider_forgets_is_out(api: Api, provider: str) -> None:
 @asynccontextmanager
 async def _overheard(provider: str) -> AsyncIterator[tuple[str, bytearray]]:
     """Stand before the provider and pass everything on; gives our address, and what it was sent so far."""
-    heard, talks = bytearray(), set[asyncio.Task[None]]()
+    heard = bytearray()
 
     async def copy(source: asyncio.StreamReader, target: asyncio.StreamWriter, *, note: bool) -> None:
         while some := await source.read(65_536):
@@ -172,18 +173,8 @@ async def _overheard(provider: str) -> AsyncIterator[tuple[str, bytearray]]:
             onward.close()
             writer.close()
 
-    def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        talks.add(asyncio.create_task(talk(reader, writer)))
-
-    server = await asyncio.start_server(accept, "localhost", 0)
-    try:
-        yield f"http://localhost:{server.sockets[0].getsockname()[1]}", heard
-    finally:
-        server.close()
-        for one in talks:
-            one.cancel()
-        await asyncio.gather(*talks, return_exceptions=True)
-        await server.wait_closed()
+    async with talking(talk, "localhost") as port:
+        yield f"http://localhost:{port}", heard
 
 
 async def test_the_code_is_redeemed_with_the_verifier_whose_hash_went_ahead(

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator
-from pathlib import Path
+from collections.abc import AsyncIterator, Callable
 
 import pytest
 
@@ -12,7 +11,6 @@ from mailsift.accounts.people import Role
 from mailsift.settings import Settings
 from tests.integration.api.conftest import Api
 from tests.support.hostile_texts import SCRIPT, shown_as_text
-from tests.support.installation import settings_for
 from tests.support.sessions import csrf_of, post, signed_in
 from tests.unit.pipeline.dns_stub import DnsStub, Says, serving
 from tests.unit.pipeline.smtp_stub import Mailer, mailing
@@ -43,13 +41,8 @@ async def dns() -> AsyncIterator[DnsStub]:
 
 
 @pytest.fixture
-def settings(
-    tmp_path: Path, database_url: str, redis_url: str, mailer: tuple[Mailer, int], dns: DnsStub
-) -> Settings:
-    return settings_for(
-        tmp_path / "home",
-        database_url=database_url,
-        redis_url=redis_url,
+def settings(make_settings: Callable[..., Settings], mailer: tuple[Mailer, int], dns: DnsStub) -> Settings:
+    return make_settings(
         sandbox={},
         api_port=0,
         dns_servers=(dns.server,),

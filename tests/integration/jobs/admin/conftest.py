@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
+from collections.abc import AsyncIterator, Callable, Iterator
 
 import pytest
 
@@ -11,7 +10,6 @@ from mailsift.container import open_container
 from mailsift.jobs.admin.service import Operations
 from mailsift.sandbox.client import SandboxProcess
 from mailsift.settings import Settings
-from tests.support.installation import settings_for
 
 
 @pytest.fixture(scope="module")
@@ -21,15 +19,8 @@ def sandbox() -> Iterator[SandboxProcess]:
 
 
 @pytest.fixture
-def settings(tmp_path: Path, database_url: str, redis_url: str, sandbox: SandboxProcess) -> Settings:
-    return settings_for(
-        tmp_path / "home",
-        database_url=database_url,
-        redis_url=redis_url,
-        sandbox=sandbox.env,
-        heartbeat_seconds=0.3,
-        sweep_seconds=0.3,
-    )
+def settings(make_settings: Callable[..., Settings], sandbox: SandboxProcess) -> Settings:
+    return make_settings(sandbox=sandbox.env, heartbeat_seconds=0.3, sweep_seconds=0.3)
 
 
 @pytest.fixture

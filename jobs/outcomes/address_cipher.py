@@ -15,8 +15,8 @@ from mailsift.storage.sql import outcomes
 DIGEST_BYTES: Final = 16
 
 
-class AddressHider:
-    """Hides the addresses of one account.
+class AddressCipher:
+    """Hides the addresses of one account: seals them, and makes the digests they are looked up by.
 
     Args:
         account_id: whose.
@@ -46,9 +46,9 @@ class AddressHider:
         return self._vault.open(self._account_id, sealed).decode()
 
 
-async def hider_of(
+async def cipher_of(
     connection: Connection, account_id: UUID, vault: Vault, token: Callable[[int], bytes]
-) -> AddressHider:
+) -> AddressCipher:
     """Return what hides an account's addresses; its key is made at the first time.
 
     Raises:
@@ -58,4 +58,4 @@ async def hider_of(
     if sealed is None:
         await outcomes.keep_secret(connection, account_id, vault.seal(account_id, token(KEY_BYTES)))
         sealed = await outcomes.secret(connection, account_id) or b""
-    return AddressHider(account_id, vault.open(account_id, sealed), token)
+    return AddressCipher(account_id, vault.open(account_id, sealed), token)
