@@ -375,9 +375,10 @@ class ResultCollector:
             route.unconfirmed_refusals += [
                 address for address in session.unconfirmed_refusals if address not in asked_again
             ]
-        if session.witness_reply is not None and not confirmed:
+        was_refused = route.closed is not None and route.closed[0].rule == ProberRule.CONTRADICTED
+        if not confirmed and (session.witness_reply is not None or was_refused):
             self._retract_unconfirmed(session)
-            if log.witness not in self.catch_alls.randoms.values():
+            if log.witness and log.witness not in self.catch_alls.randoms.values():
                 self.waits.setdefault(log.witness, Wait(WaitReason.DEFERRED, 0.0))  # so its fact is at hand
 
     def _retract_unconfirmed(self, session: FinishedSession) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
@@ -122,7 +123,8 @@ def test_what_follows_a_session_is_what_the_table_says(
     assert next_step(session, session_s=SESSION_S, patient=patient) == step
 
 
-def test_a_route_that_a_refusal_closed_keeps_it_when_its_other_sessions_end() -> None:
+def collect(recipients: int, people: list[str]) -> tuple[ResultCollector, RouteQueue]:
+    """Queue people of a domain that is known to be no catch-all."""
     context = ProbeContext(
         ProbeConfig(helo_name="probe.test"),
         lambda: 0.0,
@@ -136,22 +138,45 @@ def test_a_route_that_a_refusal_closed_keeps_it_when_its_other_sessions_end() ->
     route = queue.route(
         ProbeTarget("", "", "", routed("a.test")),
         parse_source("", helo_name="probe.test"),
-        Provider("p", recipients=1),
+        Provider("p", recipients=recipients),
         lambda _: True,
     )
     catch_alls.learn(CatchAllFact("a.test", Known.NO), preference=10)
-    queue.put(route, "a.test", ["ann@a.test", "bob@a.test"])
-    first, second = queue.next_sessions(2, 0.0)
+    queue.put(route, "a.test", people)
+    return collector, route
+
+
+def test_a_route_that_a_refusal_closed_keeps_it_when_its_other_sessions_end() -> None:
+    collector, route = collect(1, ["ann@a.test", "bob@a.test"])
+    first, second = collector.queue.next_sessions(2, 0.0)
     blocked = SmtpReply(Stage.EHLO, 554, "5.7.1", "Your address is on a block list")
     for plan, log in (
         (first, SessionLog(stage=Stage.EHLO, refusal=blocked, ending=Ending.REFUSED)),
         (second, SessionLog(stage=Stage.CONNECT, ending=Ending.UNREACHED)),
     ):
-        queue.finish(plan)
+        collector.queue.finish(plan)
         collector.record_session(plan, log, elapsed=0.1)
     assert {fact.answer for fact in collector.mailboxes.values()} == {Answer.REFUSED_US}
     assert route.closed is not None
     assert route.closed[0].answer is Answer.REFUSED_US
+
+
+@pytest.mark.parametrize(("again", "answer"), [(550, Answer.DOUBTED), (250, Answer.NOT_FOUND)])
+def test_a_refused_witness_speaks_for_the_sessions_that_end_after_it_too(again: int, answer: Answer) -> None:
+    collector, route = collect(2, ["ann@a.test", "bob@a.test", "joe@a.test", "kim@a.test"])
+    route.witness = "eve@a.test"
+    refused = SmtpReply(Stage.RCPT, 550, "5.1.1", "User unknown")
+    plans = collector.queue.next_sessions(2, 0.0)
+    for plan in plans:
+        log = SessionLog(stage=Stage.RCPT, answered=plan.size)
+        log.answers |= {who: TimedReply(refused, 1) for group in plan.groups for who in group.addresses}
+        if plan is plans[0]:
+            log.witness, log.witness_reply = route.witness, replace(refused, code=again)
+        collector.queue.finish(plan)
+        collector.record_session(plan, log, elapsed=0.1)
+    heard = {who: fact.answer for who, fact in collector.mailboxes.items() if fact.smtp_code}
+    assert len(heard) >= 3
+    assert set(heard.values()) == {answer}
 
 
 @pytest.mark.parametrize(("waiting", "told"), [(MANY_ADDRESSES - 1, ()), (MANY_ADDRESSES, ("a.test",))])
