@@ -14,6 +14,7 @@ import psycopg
 from sqlalchemy import RowMapping, TextClause, event, text
 from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.exc import (
+    DataError,
     DBAPIError,
     InvalidatePoolError,
     OperationalError,
@@ -34,6 +35,8 @@ Row = RowMapping
 """One row by column name."""
 DatabaseError = SQLAlchemyError
 """Whatever goes wrong between us and the database."""
+UnfitValueError = DataError
+"""What a value is that the database cannot hold, today or later: a text with a NUL, a number too large."""
 
 _RETRY_STATES = frozenset({"40P01", "40001"})  # deadlock detected, serialization failure
 _MISSING_STATES = frozenset({"42P01", "42703"})  # undefined table, undefined column

@@ -28,7 +28,7 @@ from mailsift.jobs.tracing import Stopwatch
 from mailsift.jobs.views import WAITS_FOR_STORAGE
 from mailsift.jobs.waker import Waker
 from mailsift.pipeline.errors import MailsiftError, error_fields, outage_of
-from mailsift.storage.database import Connection, Database, DatabaseError
+from mailsift.storage.database import Connection, Database, DatabaseError, UnfitValueError
 from mailsift.storage.sql import chunks, jobs
 from mailsift.storage.sql.chunks import TRIAGE_KEY, ClaimedChunk
 from mailsift.storage.sql.jobs import ClaimedStep
@@ -312,6 +312,8 @@ def is_infrastructure(error: Exception) -> bool:
     """Say whether the database, the blob store or the disk failed: then no address is suspected of it."""
     if isinstance(error, MailsiftError):
         return error.retryable
+    if isinstance(error, UnfitValueError):
+        return False
     return isinstance(error, DatabaseError | OSError) or is_storage(error)
 
 

@@ -106,15 +106,21 @@ def choose_column(sample: pl.DataFrame, names: Sequence[str] | None, wanted: str
         MailsiftError: `column_not_found` or `no_address_column`.
     """
     texts = sample.select(as_text(column) for column in sample)
-    first = list(names) if names is not None else [cell.strip() for cell in texts.row(0)]
+    top = [_without_nuls(name) for name in (texts.row(0) if names is None else names)]
+    first = top if names is not None else [cell.strip() for cell in top]
     index = (
         _asked_for(first, wanted, named=names is not None) if wanted else _found(first, address_shares(texts))
     )
     header = names is None and "@" not in first[index]
     if names is None:
-        exact = texts.row(0) if header else [""] * len(first)
+        exact = top if header else [""] * len(first)
         first = [name or f"column_{place}" for place, name in enumerate(exact, start=1)]
     return Choice(index, tuple(first), header)
+
+
+def _without_nuls(name: str) -> str:
+    """Return a name without NULs: JSON, XLSX and Parquet can have them, text files and databases cannot."""
+    return name.replace("\0", "")
 
 
 def as_text(column: pl.Series) -> pl.Series:

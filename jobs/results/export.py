@@ -135,7 +135,8 @@ def _write_csv(frame: pl.LazyFrame, names: Mapping[str, str], out: IO[bytes]) ->
     titles = (re.sub(_INNER, r"\1'\2", name) for name in _safe_header(schema, names))
     csv.writer(header, lineterminator="\r\n").writerow(titles)  # it quotes what ends its own lines
     out.write(header.getvalue().removesuffix("\r\n").encode() + b"\n")
-    _cells(frame, sheet=False).sink_csv(out, include_header=False, engine="streaming")
+    nothing = '""' if len(schema) == 1 else ""  # a blank line is no row: readers skip it
+    _cells(frame, sheet=False).sink_csv(out, include_header=False, null_value=nothing, engine="streaming")
 
 
 def _write_jsonl(frame: pl.LazyFrame, names: Mapping[str, str], out: IO[bytes]) -> None:

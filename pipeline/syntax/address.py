@@ -213,9 +213,9 @@ def tidy(cell: str) -> str:
 
     Labels and signs in front that only decorate are no part of an address either.
     """
-    if not cell.isascii():
-        cell = _DECORATION.sub("", cell)
     text = cell.strip(UNSEEN)
+    if not text.isascii():
+        text = _DECORATION.sub("", text).strip(UNSEEN)
     if not text.startswith(_CUT):
         return text
     text = _MAILTO.sub("", text).strip(UNSEEN)

@@ -279,6 +279,17 @@ async def submitted(service: JobService, folder: Path, content: str) -> tuple[Ac
     return account, await service.submit(account, source, FAST)
 
 
+async def test_a_list_whose_columns_have_names_with_a_nul_comes_to_its_end(
+    settings: Settings, service: JobService, tmp_path: Path
+) -> None:
+    named = '{"e\\u0000mail": "ann@example.com"}\n'
+    account, job = await submitted(service, tmp_path, named)
+    async with engine_on(settings) as engine:
+        view = await work_until_ended(engine, service, account, job)
+    assert (view.state, view.total) == (JobState.COMPLETED, 1)
+    assert (await service.history(account, job)).column == "email"
+
+
 async def test_a_list_that_cannot_be_taken_in_fails_its_job_with_its_code_and_one_event(
     settings: Settings, planter: Planter, service: JobService, tmp_path: Path
 ) -> None:

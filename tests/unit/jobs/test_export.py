@@ -276,6 +276,16 @@ def test_columns_are_chosen_by_their_names_and_ours_with_or_without_the_prefix(t
         choose_columns(path, ["email", "phone"])
 
 
+@pytest.mark.parametrize("cells", [["x", None, "", "y"], [1, None, 2]])
+def test_a_row_whose_only_column_is_empty_is_no_blank_line_that_readers_skip(
+    tmp_path: Path, cells: list[Any]
+) -> None:
+    path = results(tmp_path, {"x": pl.Series(cells)})
+    rows = [[str(cell)] if cell else [""] for cell in cells]
+    assert read_csv(path, columns=["c0"]) == [["x"], *rows]
+    assert [row[0] for row in read_csv(path)[1:]] == [row[0] for row in rows]
+
+
 def test_chosen_columns_come_alone_in_their_order_under_the_customers_names(tmp_path: Path) -> None:
     path = results(tmp_path, {"email": pl.Series(["x"]), "name": pl.Series(["y"])})
     everything = ["name", "email", *OURS]

@@ -34,6 +34,13 @@ def test_a_column_is_found_by_its_name_whatever_its_spelling(name: str) -> None:
     assert choice == Choice(1, ("id", name), header=True)
 
 
+def test_no_name_of_a_column_has_a_nul_which_neither_a_database_nor_a_text_file_can_hold() -> None:
+    rows = [["id", "a@example.com"], ["\0", "b@example.com"]]
+    assert choose(rows, names=["\0id", "e\0mail"]) == Choice(1, ("id", "email"), header=False)
+    assert choose(rows, "email", names=["\0id", "e\0mail"]).index == 1
+    assert choose([["\0", "Email\0"], *rows[1:]]) == Choice(1, ("column_1", "Email"), header=True)
+
+
 def test_without_a_header_the_column_is_found_by_content_and_names_are_numbers() -> None:
     choice = choose([["1", "a@example.com"], ["2", "bad"], ["3", "c@example.com"]])
     assert choice == Choice(1, ("column_1", "column_2"), header=False)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import errno
 
+import psycopg
 import pytest
 from polars.exceptions import ComputeError
+from sqlalchemy.exc import DataError, OperationalError
 
 from mailsift.jobs.engine.claim import is_infrastructure, is_storage
 from mailsift.pipeline.errors import MailsiftError, is_full, outage_of
@@ -46,3 +48,8 @@ def test_what_our_own_errors_say_counts_and_not_what_led_to_them() -> None:
     assert is_storage(away)
     damaged = caused(MailsiftError("blob_damaged", "x"), FileNotFoundError(errno.ENOENT, "x"))
     assert not is_infrastructure(damaged)
+
+
+def test_what_a_database_cannot_hold_is_no_outage_for_it_is_the_same_the_next_time() -> None:
+    assert not is_infrastructure(DataError("INSERT", {}, psycopg.DataError()))  # a NUL in a text
+    assert is_infrastructure(OperationalError("SELECT", {}, psycopg.OperationalError()))

@@ -84,12 +84,15 @@ def test_a_canonical_address_is_its_own_canonical_form(texts: list[str]) -> None
 _AROUND = st.sampled_from(
     ["", " ", "\u200b", "\u00a0\t", "mailto:", "MAILTO: ", "<", ">", "< mailto:", ".", "\x00"]
 )
-_CELL = st.builds("{}{}{}".format, _AROUND, _ADDRESS, _AROUND)
+_DECORATION = st.sampled_from(["", "", "\N{ENVELOPE} ", "\N{RIGHTWARDS ARROW}\t", "メール： "])
+_CELL = st.builds("{}{}{}{}".format, _AROUND, _DECORATION, _ADDRESS, _AROUND)
 
 
 @examples(50)
 @given(st.lists(st.one_of(st.none(), _ADDRESS, _CELL), max_size=25))
 @example(["x@ΕΛΛΑΣ.gr ", "X@ΕΛΛΑΣ.gr", "x@ΕΛΛΑΣ..gr", "a" * 64 + "@bücher.de", "a" * 65 + "@bücher.de"])
+@example(["\t\N{ENVELOPE} jane@example.com", "\u200b\N{ENVELOPE} <jané@example.com>"])
+@example(["\N{ENVELOPE} ", "メール： "])
 def test_a_column_is_parsed_as_the_exact_parser_does_its_tidied_cells(texts: list[str | None]) -> None:
     expected = [parse_exact(tidy(text or "")) for text in texts]
     assert parse_column(_texts(*texts)).rows() == expected
