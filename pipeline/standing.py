@@ -148,7 +148,7 @@ def _at_step(standing: Standing, step: int, now: float) -> Standing:
 
 
 def highest_step(row: Provider) -> int:
-    """Return the step at which a provider's row is at its ceiling: what is lost from there is felt at once."""
+    """Return the step at which a provider is at its ceiling: what is lost from there is felt at once."""
     if not row.ceiling:
         return HIGHEST_STEP
     return min(HIGHEST_STEP, max(0, math.ceil(math.log2(row.ceiling / row.rate))))
