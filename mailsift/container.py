@@ -698,7 +698,8 @@ class Container:
         from mailsift.storage.sql.ledger import LedgerBook, kept_written
         from mailsift.storage.sql.throttle_edits import EditBook, keep_refreshed
 
-        settings, edits, ledger = self.settings, EditBook(), LedgerBook(self.providers.knows)
+        settings, edits = self.settings, EditBook()
+        ledger = LedgerBook(self.providers.knows, self.providers.row)
         if edited:
             await self._closing.enter_async_context(keep_refreshed(self.database, edits))
             await self._closing.enter_async_context(kept_written(self.database, ledger))

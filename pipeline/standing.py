@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -101,7 +102,9 @@ LOWEST_STEP: Final = -3
 HIGHEST_STEP: Final = 10
 
 
-def update_standing(standing: Standing | None, counts: LedgerCounts, now: float) -> Standing:
+def update_standing(
+    standing: Standing | None, counts: LedgerCounts, now: float, highest: int = HIGHEST_STEP
+) -> Standing:
     """Return what a name is worth after something was heard.
 
     It doubles its pace after GROW_PROBES clean recipients (twice as many for every step) and GROW_SECONDS,
@@ -111,10 +114,11 @@ def update_standing(standing: Standing | None, counts: LedgerCounts, now: float)
         standing: what it was; None: nobody there knew us.
         counts: what happened since.
         now: seconds since the epoch.
+        highest: the step at which the provider's ceiling is reached (`highest_step`): no more can be earned.
     """
     if standing is None:
         standing = Standing(stepped_at=now, asked_at=now)
-    current = decay_after_silence(standing, now)
+    current = decay_after_silence(replace(standing, step=min(standing.step, highest)), now)
     current = replace(
         current,
         clean=current.clean + counts.of(LedgerKind.PROBES),
@@ -127,7 +131,7 @@ def update_standing(standing: Standing | None, counts: LedgerCounts, now: float)
     probes_needed = MEND_PROBES if is_mending else GROW_PROBES * 2**current.step
     seconds_needed = MEND_SECONDS if is_mending else GROW_SECONDS
     if current.clean >= probes_needed and now - current.stepped_at >= seconds_needed:
-        return _at_step(current, min(HIGHEST_STEP, current.step + 1), now)
+        return _at_step(current, min(highest, current.step + 1), now)
     return current
 
 
@@ -141,6 +145,13 @@ def decay_after_silence(standing: Standing, now: float) -> Standing:
 
 def _at_step(standing: Standing, step: int, now: float) -> Standing:
     return replace(standing, step=step, clean=0, refused=0, stepped_at=now)
+
+
+def highest_step(row: Provider) -> int:
+    """Return the step at which a provider is at its ceiling: what is lost from there is felt at once."""
+    if not row.ceiling:
+        return HIGHEST_STEP
+    return min(HIGHEST_STEP, max(0, math.ceil(math.log2(row.ceiling / row.rate))))
 
 
 def provider_at_step(row: Provider, step: int) -> Provider:

@@ -87,6 +87,8 @@ _TO: Final = re.compile(
     r"(?:(?:final|original)?(?:recipients?|rcpt)(?:to)?|to|(?:mail)?destination)(?:e?mail)?(?:address(?:es)?)?"
 )
 _DEFUSED: Final = re.compile(r"'[=+\-]")
+_BEHIND_A_NAME: Final = re.compile(r"[^<>@]*<([^<>@\s]+@[^<>@\s]+)>")
+"""One address behind its owner's name (RFC 5322 section 3.4)."""
 _NO: Final = re.compile(
     r"0|0\.0|false|no?|f|none|null|nan|never|-|n/a|nein|non|unknown|uncategorized|undetermined", re.IGNORECASE
 )
@@ -211,10 +213,12 @@ def cell_at(row: Row, place: int | None) -> str:
 
 
 def address_at(row: Row, place: int) -> str:
-    """Return an address without what an export puts around: brackets, and an apostrophe before a formula."""
+    """Return an address without what stands around: a name, brackets, and an apostrophe before a formula."""
     cell = cell_at(row, place)
     if cell[:1] == "[" and cell[-1:] == "]":
         cell = cell[1:-1].strip("'\" ")
+    if named := _BEHIND_A_NAME.fullmatch(cell):
+        return named[1]
     return cell[1:] if _DEFUSED.match(cell) else cell
 
 

@@ -166,10 +166,10 @@ def _kind_of(word: str) -> OutcomeKind | None:
     if said or len(plain.split()) > _LONGEST_NAME:
         return said[1] if said else None
     words = plain.split()
-    known = {word for word in words if word in _KIND_OF}
-    if known <= _ATTEMPTED and not all(word in known or _SAYS_NO_MORE.fullmatch(word) for word in words):
+    telling = {word for word in words if word in _KIND_OF}
+    if telling <= _ATTEMPTED and not all(word in telling or _SAYS_NO_MORE.fullmatch(word) for word in words):
         return None
-    kinds = {_KIND_OF[word] for word in known}
+    kinds = {_KIND_OF[word] for word in telling}
     return kinds.pop() if len(kinds) == 1 else None
 
 

@@ -13,12 +13,14 @@ from sqlalchemy import text
 
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.ports import Report
+from mailsift.pipeline.providers import Provider
 from mailsift.pipeline.standing import (
     NO_COUNTS,
     LedgerCounts,
     LedgerKind,
     Standing,
     decay_after_silence,
+    highest_step,
     update_standing,
 )
 from mailsift.storage.database import Connection, Database, DatabaseError, Row
@@ -40,10 +42,14 @@ class LedgerBook:
 
     Args:
         knows: tells whether a provider is in the table.
+        row: returns a provider's row.
     """
 
-    def __init__(self, knows: Callable[[str], bool] = lambda _: False) -> None:
+    def __init__(
+        self, knows: Callable[[str], bool] = lambda _: False, row: Callable[[str], Provider] = Provider
+    ) -> None:
         self._knows = knows
+        self._row = row
         self._counts: dict[Place, LedgerCounts] = {}
 
     def count(self, reports: Iterable[Report]) -> None:
@@ -65,7 +71,7 @@ class LedgerBook:
             return
         try:
             async with database.begin() as connection:
-                await write(connection, drained)
+                await write(connection, drained, self._row)
         except (MailsiftError, DatabaseError, OSError) as error:
             log.warning("The ledger cannot be written: %s", type(error).__name__)
             for key, counts in drained.items():
@@ -127,7 +133,9 @@ _LINES = text("""
 _PURGE = text("DELETE FROM source_ledger WHERE hour < clock_timestamp() - make_interval(days => :days)")
 
 
-async def write(connection: Connection, counts: Mapping[Place, LedgerCounts]) -> None:
+async def write(
+    connection: Connection, counts: Mapping[Place, LedgerCounts], row_of: Callable[[str], Provider] = Provider
+) -> None:
     """Add to this hour's ledger, and let each name be worth what it now is."""
     for key in sorted(counts):
         values = {"provider": key[0], "source": key[1]}
@@ -136,7 +144,8 @@ async def write(connection: Connection, counts: Mapping[Place, LedgerCounts]) ->
         if key[0] != OTHERS:
             await connection.execute(_MEET, values)
             row = (await connection.execute(_LOCK, values)).mappings().one()
-            standing = update_standing(_standing(row), counts[key], row["now"])
+            highest = highest_step(row_of(key[0]))
+            standing = update_standing(_standing(row), counts[key], row["now"], highest)
             await connection.execute(_SET, values | _values(standing))
 
 

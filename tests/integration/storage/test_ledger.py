@@ -49,6 +49,23 @@ async def test_what_many_processes_count_adds_up_and_names_no_customer(database_
         await database.aclose()
 
 
+async def test_no_more_is_earned_than_the_providers_ceiling(database_url: str) -> None:
+    database = Database(database_url)
+    try:
+        book = LedgerBook(PROVIDERS.knows, PROVIDERS.row)
+        for _ in range(6):
+            book.count([report(GOOGLE, probes=100 * GROW_PROBES)])
+            await book.flush(database)
+            async with database.begin() as connection:
+                await connection.execute(
+                    text("UPDATE source_standing SET stepped_at = stepped_at - interval '4 days'")
+                )
+        async with database.begin() as connection:
+            assert await ledger.steps(connection) == {("google", "192.0.2.1"): 3}
+    finally:
+        await database.aclose()
+
+
 async def test_what_could_not_be_written_comes_with_the_next_flush(database_url: str) -> None:
     away, database = Database("postgresql://127.0.0.1:1/gone"), Database(database_url)
     try:

@@ -250,3 +250,13 @@ def test_a_text_that_somebody_cut_in_the_middle_of_a_character_ends_no_file(tmp_
     path.write_text(f"{json.dumps(cut)}\n{json.dumps(cut | {'email': 'bert@firm.example'})}\n")
     assert [one and one.address for one in read_outcomes(path)] == ["anna@firm.example", "bert@firm.example"]
     assert len(list(read_suppressed(path))) == 2
+
+
+def test_an_address_behind_a_name_is_the_one_that_is_told_of(tmp_path: Path) -> None:
+    path = tmp_path / "export.csv"
+    path.write_text(
+        "from,to,status\n"
+        "News <news@sender.example>,Anna A <anna@firm.example>,unsubscribed\n"
+        'News <news@sender.example>,"""B, Bert"" <bert@firm.example>",delivered\n'
+    )
+    assert [one and one.address for one in read_outcomes(path)] == ["anna@firm.example", "bert@firm.example"]

@@ -51,6 +51,10 @@ SENDGRID = [
         ),
         ("email,created\nann@a.test,1790000000\n", [("ann@a.test", "", 1790000000.0)]),
         ('["ann@a.test", "bob@a.test"]', [("ann@a.test", "", 0.0), ("bob@a.test", "", 0.0)]),
+        (
+            'email,name\nAnn A <ann@a.test>,Ann\n"""B, Bob"" <bob@a.test>",Bob\nMy list <none>,My list\n',
+            [("ann@a.test", "", 0.0), ("bob@a.test", "", 0.0), ("My list <none>", "", 0.0)],
+        ),
         ("ann@a.test\nbob@a.test\n", [("ann@a.test", "", 0.0), ("bob@a.test", "", 0.0)]),
     ],
 )

@@ -21,6 +21,7 @@ from mailsift.pipeline.standing import (
     LedgerKind,
     Standing,
     decay_after_silence,
+    highest_step,
     provider_at_step,
     update_standing,
 )
@@ -105,6 +106,23 @@ def test_it_is_halved_three_times_at_most_and_mends_sooner_than_it_was_earned() 
 def test_silence_takes_steps_away_down_to_the_table(silent: float, step: int) -> None:
     assert decay_after_silence(Standing(step=3, stepped_at=NOW, asked_at=NOW), NOW + silent).step == step
     assert decay_after_silence(Standing(step=-2, stepped_at=NOW, asked_at=NOW), NOW + silent).step == -2
+
+
+def test_nothing_is_earned_beyond_the_ceiling_so_that_what_is_lost_is_felt_at_once() -> None:
+    row = Providers().row("outlook")
+    highest = highest_step(row)
+    assert provider_at_step(row, highest).rate == row.ceiling > provider_at_step(row, highest - 1).rate
+    known = Standing(stepped_at=NOW, asked_at=NOW)
+    for days in range(100):
+        known = update_standing(known, clean(100 * GROW_PROBES), NOW + days * GROW_SECONDS, highest)
+    assert known.step == highest
+    told_off = update_standing(known, refused(FEWEST_REFUSED), known.asked_at + 1, highest)
+    assert provider_at_step(row, told_off.step).rate == row.ceiling / 2
+    silent = decay_after_silence(known, known.asked_at + SILENCE_SECONDS)
+    assert provider_at_step(row, silent.step).rate == row.ceiling / 2
+    beyond = Standing(step=9, stepped_at=NOW, asked_at=NOW)  # of an earlier release
+    assert update_standing(beyond, refused(FEWEST_REFUSED), NOW + 1, highest).step == highest - 1
+    assert highest_step(Provider("own-host.test")) == HIGHEST_STEP  # its rate does not follow
 
 
 def test_after_silence_nothing_counts_towards_the_next_doubling() -> None:
