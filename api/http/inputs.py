@@ -71,7 +71,7 @@ class StrictRoute(APIRoute):
 class _PathNumber(IntegerConvertor):
     """A whole number in a path, `{name:int}`; nothing has more digits, and Python reads no thousands."""
 
-    regex = "[0-9]{1,18}"
+    regex = "[0-9]{1,40}"
 
 
 register_url_convertor("int", _PathNumber())

@@ -110,9 +110,8 @@ async def add(request: Request, visitor: Member) -> Response:
     pasted = form.get("emails", "")
     if not isinstance(pasted, str) or len(pasted) > _MOST_AT_ONCE:
         raise MailsiftError("bad_option", "That’s too many at once. Upload a file instead.")
-    reason = (
-        SuppressionReason(choice(form, "reason", NAMES)) if "reason" in form else SuppressionReason.MANUAL
-    )
+    known = {one.value: one for one in SuppressionReason}
+    reason = known[choice(form, "reason", known)] if "reason" in form else SuppressionReason.MANUAL
     found = [Suppression(email, reason, "page") for email in pasted.replace(",", " ").split()]
     taken = await parts_of(request).suppressions.add(visitor.account_id, found)
     return see("/suppressions", _import_summary(taken, "addresses"), kind="good" if taken.taken else "bad")

@@ -9,6 +9,7 @@ from datetime import timedelta
 
 import httpx
 import pytest
+from typing_extensions import override
 
 from mailsift.accounts import passwords
 from mailsift.accounts.links import Links
@@ -245,6 +246,7 @@ async def test_an_invitation_opens_nothing_for_who_was_new_when_it_was_looked_at
         theirs = await links.invite_from_terminal("bob", email, Role.OWNER)
 
         class Meanwhile(passwords.Passwords):
+            @override
             async def hash(self, password: str) -> str:
                 await links.accept(theirs, password=PASSWORD, client="")
                 return await super().hash(password)
