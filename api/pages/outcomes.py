@@ -16,7 +16,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, Response, StreamingResponse
 from starlette.datastructures import FormData, UploadFile
 
-from mailsift.api.pages.forms import attempt, choice, read_form, text
+from mailsift.api.pages.forms import attempt, read_form, text
 from mailsift.api.pages.page import HEADERS, render, see
 from mailsift.api.pages.receivers import SENDERS
 from mailsift.api.pages.visitor import Member, Reader
@@ -55,8 +55,8 @@ async def outcomes(request: Request, visitor: Reader) -> HTMLResponse:
 @router.post("/outcomes")
 async def take_outcomes(request: Request, visitor: Member) -> Response:
     """Take a file of outcomes; what comes of it is said on the page."""
-    service = parts_of(request).outcomes
-    return await _import_upload(request, visitor.account_id, service.import_file, "/outcomes", "outcomes")
+    take = parts_of(request).outcomes.import_file
+    return await _import_upload(request, visitor.account_id, take, "/outcomes", "outcomes")
 
 
 @router.get("/outcomes/export.csv")
@@ -110,8 +110,7 @@ async def add(request: Request, visitor: Member) -> Response:
     pasted = form.get("emails", "")
     if not isinstance(pasted, str) or len(pasted) > _MOST_AT_ONCE:
         raise MailsiftError("bad_option", "That’s too many at once. Upload a file instead.")
-    known = {one.value: one for one in SuppressionReason}
-    reason = known[choice(form, "reason", known)] if "reason" in form else SuppressionReason.MANUAL
+    reason = SuppressionReason(text(form, "reason") or SuppressionReason.MANUAL)
     found = [Suppression(email, reason, "page") for email in pasted.replace(",", " ").split()]
     taken = await parts_of(request).suppressions.add(visitor.account_id, found)
     return see("/suppressions", _import_summary(taken, "addresses"), kind="good" if taken.taken else "bad")
@@ -128,10 +127,8 @@ async def remove(request: Request, visitor: Member) -> Response:
 @router.post("/suppressions/import")
 async def take_suppressions(request: Request, visitor: Member) -> Response:
     """Put the addresses of a file on the list."""
-    service = parts_of(request).suppressions
-    return await _import_upload(
-        request, visitor.account_id, service.import_file, "/suppressions", "addresses"
-    )
+    take = parts_of(request).suppressions.import_file
+    return await _import_upload(request, visitor.account_id, take, "/suppressions", "addresses")
 
 
 async def _import_upload(

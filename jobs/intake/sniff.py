@@ -61,7 +61,7 @@ _CONTROL = bytes({*range(0x20), 0x7F} - set(b"\t\n\x0b\x0c\r\x1b"))
 _DELIMITERS = (",", ";", "\t", "|")
 _SAMPLE_RECORDS = 200
 _BLOCK = 1 << 20
-_BOMB_BYTES = 64 * 2**20
+BOMB_BYTES = 64 * 2**20
 _BOMB_RATIO = 50
 _ZIP_ENTRIES = 10_000
 _BLANK_LINE = re.compile(rb"\n\r?\n")
@@ -262,6 +262,6 @@ def _refuse_big(size: int, limits: IntakeLimits) -> None:
 
 
 def _refuse_bomb(packed: int, unpacked: int) -> None:
-    if unpacked > _BOMB_BYTES and unpacked > _BOMB_RATIO * packed:
+    if unpacked > BOMB_BYTES and unpacked > _BOMB_RATIO * packed:
         text = f"The file unpacks to more than {_BOMB_RATIO} times its size."
         raise MailsiftError("compression_bomb", text)

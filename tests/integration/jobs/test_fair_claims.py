@@ -172,36 +172,23 @@ async def test_accounts_have_their_lists_read_in_turn_small_ones_first(database:
     assert [job for job in order if job in late] == [late[1], late[2], late[0]]
 
 
-async def test_who_was_idle_starts_beside_the_others(database: Database) -> None:
+@pytest.mark.parametrize(
+    "ahead", ["first", "second"], ids=["who_was_idle_waits_not", "who_was_alone_pays_not"]
+)
+async def test_who_was_idle_and_who_was_alone_start_side_by_side(database: Database, ahead: str) -> None:
     async with database.begin() as connection:
-        await accounts.ensure_account(connection, "busy")
+        await accounts.ensure_account(connection, ahead)
         await connection.execute(text("UPDATE account SET vtime = 1000000"))
-    busy = [await send_list(database, "busy") for _ in range(20)]
+    first = [await send_list(database, "first") for _ in range(20)]
     for _ in range(20):
-        await send_list(database, "idle")
+        await send_list(database, "second")
     process, order = Process(database), list[UUID]()
     for _ in range(8):
         claimed = await process.claim()
         assert claimed is not None
         order.append(claimed.job_id)
         process.held.clear()
-    assert 3 <= [job in busy for job in order].count(True) <= 5
-
-
-async def test_nobody_pays_for_what_was_done_while_nobody_else_was_there(database: Database) -> None:
-    async with database.begin() as connection:
-        await accounts.ensure_account(connection, "alone")
-        await connection.execute(text("UPDATE account SET vtime = 1000000"))
-    others = [await send_list(database, "others") for _ in range(20)]
-    for _ in range(20):
-        await send_list(database, "alone")
-    process, order = Process(database), list[UUID]()
-    for _ in range(8):
-        claimed = await process.claim()
-        assert claimed is not None
-        order.append(claimed.job_id)
-        process.held.clear()
-    assert 3 <= [job in others for job in order].count(True) <= 5
+    assert 3 <= [job in first for job in order].count(True) <= 5
 
 
 async def test_who_is_ahead_takes_nothing_of_a_process_that_computes_for_who_is_behind(

@@ -17,8 +17,8 @@ import dns.query
 import pytest
 from typer.testing import CliRunner
 
-from mailsift.sandbox.__main__ import sandbox_app
 from mailsift.sandbox.behaviours import BEHAVIOURS
+from mailsift.sandbox.cli import sandbox_app
 from mailsift.sandbox.client import SandboxProcess
 from mailsift.sandbox.world import SandboxWorld
 

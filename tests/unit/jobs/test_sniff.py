@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from mailsift.jobs.intake import sniff
 from mailsift.jobs.intake.models import IntakeLimits
 from mailsift.jobs.intake.sniff import TextScan, check_size, check_workbook, encoding_of, gunzip
 from mailsift.pipeline.errors import MailsiftError
@@ -104,9 +105,14 @@ def test_a_line_may_be_as_long_as_the_limit_and_the_first_that_is_longer_is_name
         scan(tmp_path, b"abc\nd\0", 4)
 
 
-def test_a_bomb_is_what_is_large_and_was_small(tmp_path: Path) -> None:
-    source, most = tmp_path / "list.gz", gzip.compress(bytes(64 * 2**20), 1)
-    for more, is_bomb in ((b"", False), (b"x", True), (NOISE[:900_000], True), (NOISE, False)):
+def test_a_file_is_large_from_64_mebibytes_on() -> None:
+    assert sniff.BOMB_BYTES == 64 * 2**20
+
+
+def test_a_bomb_is_what_is_large_and_was_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sniff, "BOMB_BYTES", 4 * 2**20)
+    source, most = tmp_path / "list.gz", gzip.compress(bytes(4 * 2**20), 1)
+    for more, is_bomb in ((b"", False), (b"x", True), (NOISE[:50_000], True), (NOISE, False)):
         source.write_bytes(most + gzip.compress(more, 1))
         if not is_bomb:
             gunzip(source, tmp_path / "out", IntakeLimits())
@@ -115,10 +121,13 @@ def test_a_bomb_is_what_is_large_and_was_small(tmp_path: Path) -> None:
             gunzip(source, tmp_path / "out", IntakeLimits())
 
 
-def test_a_large_workbook_of_more_than_ten_thousand_parts_is_a_bomb(tmp_path: Path) -> None:
+def test_a_large_workbook_of_more_than_ten_thousand_parts_is_a_bomb(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sniff, "BOMB_BYTES", 4 * 2**20)
     source = tmp_path / "book"
     with zipfile.ZipFile(source, "w") as archive:  # nothing is packed
-        archive.writestr("xl/workbook.xml", bytes(65 * 2**20))
+        archive.writestr("xl/workbook.xml", bytes(5 * 2**20))
         for number in range(9_999):
             archive.writestr(str(number), b"")
     check_workbook(source, IntakeLimits())

@@ -340,7 +340,7 @@ async def test_a_resolver_that_dies_in_the_middle_is_left_and_asked_again_when_i
 
 
 async def test_a_loop_without_a_turn_does_not_make_a_resolver_silent() -> None:
-    """The resolver answers at once, from a thread of its own; our loop is busy for ten times the deadline."""
+    """The resolver answers at once, from a thread of its own; our loop is busy for five deadlines."""
     with ThreadedResolver() as resolver:
         client = DnsClient(servers=[resolver.server], timeout=0.1, tries=2)
         answers = [asyncio.ensure_future(ask(client, f"d{i}.test")) for i in range(50)]
@@ -387,7 +387,7 @@ def hold_the_loop(resolver: ThreadedResolver, *, until_asked: int) -> None:
     """Give the loop no turn for many deadlines, the resolver all the time it needs."""
     while resolver.asked < until_asked:
         time.sleep(0.01)
-    time.sleep(1.0)
+    time.sleep(0.5)
 
 
 class ThreadedResolver:

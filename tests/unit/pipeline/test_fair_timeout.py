@@ -29,7 +29,7 @@ async def test_an_answer_that_arrives_while_the_loop_is_held_is_no_silence() -> 
             reading = asyncio.create_task(connection.reply(within=0.3))
             await asyncio.sleep(0)
             accepted.sendall(b"220 ready\r\n")
-            hold_the_loop(1.0)
+            hold_the_loop(0.5)
             assert (await reading).code == 220
             connection.close()
 
@@ -41,7 +41,7 @@ async def test_a_server_has_its_whole_time_after_the_loop_was_held() -> None:
         with accepted:
             reading = asyncio.create_task(connection.reply(within=0.6))
             await asyncio.sleep(0)
-            hold_the_loop(1.0)
+            hold_the_loop(0.8)
             asyncio.get_running_loop().call_later(0.15, accepted.sendall, b"220 ready\r\n")
             assert (await reading).code == 220
             connection.close()
