@@ -309,7 +309,7 @@ def test_a_file_holds_the_rows_that_a_page_shows(
     cells = [KNOWN[ROWS[number]][0] for number in matching(files, wanted)]
     for kind in ExportFormat:
         out = tmp_path / f"file.{kind.value}"
-        chosen = {"statuses": found.statuses or None, "row_numbers": found.row_numbers}
+        chosen: Any = {"statuses": found.statuses or None, "row_numbers": found.row_numbers}
         assert export(found.results, out, format=kind, **chosen) == len(cells)
         if kind is ExportFormat.PARQUET:
             assert pl.read_parquet(out)["email"].to_list() == cells
