@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any, Final
 from uuid import UUID
@@ -131,7 +130,7 @@ def _metadata(given: str) -> dict[str, str]:
             name: base64.b64decode(value.strip(), validate=True).decode(errors="replace")
             for name, _, value in pairs
         }
-    except binascii.Error:
+    except ValueError:
         raise MailsiftError(
             "bad_option", "The header Upload-Metadata must hold names and Base64 values."
         ) from None

@@ -206,7 +206,7 @@
   // ---- data-swap="url" data-every="2": fetch the fragment again and put it in place ----
   async function swap(element) {
     if (!element.isConnected) return;
-    const again = () => setTimeout(() => swap(element), 1000 * Number(element.dataset.every || 2));
+    const again = (least = 0) => setTimeout(() => swap(element), 1000 * Math.max(least, element.dataset.every || 2));
     if (document.hidden) { again(); return; }
     try {
       const answer = await fetch(element.dataset.swap, {
@@ -229,7 +229,7 @@
         if (fresh && !inUse) { element.replaceWith(fresh); start(fresh); return; }
       }
     } catch { /* the network is away; the next round may find it */ }
-    again();
+    again(2); // what is wanted at once is not asked for at once again and again
   }
 
   // ---- data-preview="url" data-preview-into="id": what its fields would do, told while they are filled in ----

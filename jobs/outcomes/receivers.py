@@ -133,7 +133,7 @@ class ReceiverService:
         if sender is SenderKind.MAILGUN:
             return _needed(key, "Mailgun's webhook signing key is needed.").encode(), "", ""
         if sender is SenderKind.SES:
-            arn = topic if topic.startswith("arn:") else ""
+            arn = topic if topic.startswith("arn:") and topic.isprintable() else ""
             return b"", _needed(arn, "The ARN of the SNS topic is needed."), ""
         password = base64.urlsafe_b64encode(self._token(_PASSWORD_BYTES)).decode()
         return password.encode(), "", password

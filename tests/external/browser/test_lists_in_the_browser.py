@@ -215,6 +215,37 @@ async def test_a_job_is_followed_on_after_an_answer_that_was_an_error(api: Api, 
     await page.context.close()
 
 
+@pytest.mark.usefixtures("worker")
+async def test_what_a_page_asks_for_once_is_not_asked_for_ten_times_a_second_while_it_fails(
+    api: Api, browser: Browser
+) -> None:
+    email = await person(api)
+    page = await Watch().open(browser, api.url)  # what it says of failed requests is wanted here
+    await page.clock.install()
+    await sign_in(page, email, PASSWORD)
+    asked: list[str] = []
+
+    async def fail(route: Route) -> None:
+        asked.append(route.request.url)
+        await route.fulfill(status=503)
+
+    await page.route("**/bounces", fail)
+    async with api.client(await api.key("alice")) as program:
+        sent = {"emails": ["a@example.com"], "mode": "fast"}
+        job = (await program.post("/v1/bulk/jobs", json=sent)).json()["data"]["job_id"]
+        await program.get(f"/v1/bulk/jobs/{job}?wait=60")
+    await page.goto(f"/jobs/{job}")
+    async with page.expect_response("**/bounces"):
+        await page.clock.run_for(500)
+    for _ in range(3):
+        await page.clock.run_for(500)
+        await page.evaluate("fetch('/healthz').then((answer) => answer.text())")
+    assert len(asked) == 1
+    async with page.expect_response("**/bounces"):
+        await page.clock.run_for(1_000)
+    await page.context.close()
+
+
 async def test_everything_works_without_scripts(visits: Visits) -> None:
     page = await visits.as_role(Role.MEMBER)
     state = await page.context.storage_state()

@@ -436,6 +436,7 @@ async def test_receivers_are_an_account_s_own(api: Api, client: httpx.AsyncClien
         ({"sender": "sendgrid", "key": "x"}, "receiver_key_invalid"),
         ({"sender": "mailgun"}, "receiver_key_invalid"),
         ({"sender": "ses", "topic": "not-an-arn"}, "receiver_key_invalid"),
+        ({"sender": "ses", "topic": "arn:\0"}, "receiver_key_invalid"),
         ({"sender": "pigeon"}, "invalid_request"),
     ):
         answer = await client.post(RECEIVERS, json=wanted)

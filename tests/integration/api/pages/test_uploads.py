@@ -100,6 +100,10 @@ async def test_what_is_refused(api: Api) -> None:
         for length, code in (("0", "empty_file"), ("1" + "0" * 12, "file_too_large"), ("x", "bad_option")):
             answer = await client.post("/uploads", headers=await _headers(client, Upload_Length=length))
             assert answer.json()["code"] == code
+        told = await _headers(client, Upload_Length="5")
+        odd = [(name.encode(), value.encode()) for name, value in told.items()]
+        answer = await client.post("/uploads", headers=[*odd, (b"Upload-Metadata", b"filename \xe9")])
+        assert answer.json()["code"] == "bad_option"
         assert await _offset(client, place) == 0
         assert (await client.delete(place, headers=await _headers(client))).status_code == 204
         assert [
