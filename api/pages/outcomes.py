@@ -16,7 +16,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, Response, StreamingResponse
 from starlette.datastructures import FormData, UploadFile
 
-from mailsift.api.pages.forms import attempt, read_form, text
+from mailsift.api.pages.forms import attempt, choice, read_form, text
 from mailsift.api.pages.page import HEADERS, render, see
 from mailsift.api.pages.receivers import SENDERS
 from mailsift.api.pages.visitor import Member, Reader
@@ -110,7 +110,8 @@ async def add(request: Request, visitor: Member) -> Response:
     pasted = form.get("emails", "")
     if not isinstance(pasted, str) or len(pasted) > _MOST_AT_ONCE:
         raise MailsiftError("bad_option", "That’s too many at once. Upload a file instead.")
-    reason = SuppressionReason(text(form, "reason") or SuppressionReason.MANUAL)
+    known = {one.value: one for one in SuppressionReason}
+    reason = known[choice(form, "reason", known)] if "reason" in form else SuppressionReason.MANUAL
     found = [Suppression(email, reason, "page") for email in pasted.replace(",", " ").split()]
     taken = await parts_of(request).suppressions.add(visitor.account_id, found)
     return see("/suppressions", _import_summary(taken, "addresses"), kind="good" if taken.taken else "bad")
