@@ -153,6 +153,7 @@ class Report:
         unused: granted RCPT commands that were never sent.
         ledger: what the session's replies amount to.
         asked: what they say of the list.
+        beyond: RCPT commands that were sent beside the granted ones, a witness for one: they are paid for, too.
     """
 
     ask: Ask
@@ -161,6 +162,7 @@ class Report:
     unused: int = 0
     ledger: LedgerCounts = NO_COUNTS
     asked: AskedCounts = NOBODY_ASKED
+    beyond: int = 0
 
 
 class Throttle(Protocol):

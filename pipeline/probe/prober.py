@@ -453,8 +453,18 @@ class ProbeRun:
             end = self._collector.record_session(plan, log, elapsed=self._loop.time() - started)
         finally:
             context.open_sessions -= 1
-            unused = max(0, granted - session.log.sent)
-            self._reports.append(Report(ask, grant.lease, end.outcome, unused, end.ledger, end.asked))
+            unused = granted - session.log.sent
+            self._reports.append(
+                Report(
+                    ask,
+                    grant.lease,
+                    end.outcome,
+                    max(0, unused),
+                    end.ledger,
+                    end.asked,
+                    beyond=max(0, -unused),
+                )
+            )
 
     def _session_ended(self, session: asyncio.Task[None]) -> None:
         self._sessions.discard(session)

@@ -7,11 +7,11 @@
 --       first penalty in seconds, longest penalty, refused sessions in a row that begin a hold, its seconds,
 --       how many names are counted and for how many seconds, seconds an unknown recipient counts,
 --       seconds a tally is kept;
---       then eleven per report: lease, outcome (clean, rate, blocked; others teach nothing), base rate,
+--       then twelve per report: lease, outcome (clean, rate, blocked; others teach nothing), base rate,
 --       factor >= 1 for the penalty, name of provider x source,
 --       recipients known and unknown there ("" = it does not matter, or nobody can say),
---       what the list asked for in it and what of that is missing ("" = it is not counted), and what the
---       database knew of both before
+--       what the list asked for in it and what of that is missing ("" = it is not counted), what the database
+--       knew of both before, recipients that were asked for beside the granted ones
 -- Returns the places of the reports with which a hold began, from 0 on.
 
 local RECOVERY = 0.05 / 60 -- of the base rate, a second of clean success
@@ -132,9 +132,22 @@ local function tally(key, lease, asked, missing, before, before_missing)
   redis.call('PEXPIRE', key, math.ceil(kept_seconds * 1000))
 end
 
+-- What was asked for beside what was granted is paid for like that.
+local function charge(state, base, recipients)
+  local known = redis.call('HMGET', state, 'paid_until', 'paid_rate', 'share')
+  local rate = tonumber(known[2] or math.max(base * (known[3] or 1), math.min(base, slowest)))
+  local paid_until = math.max(now, tonumber(known[1] or 0)) + recipients / rate
+  redis.call('HSET', state, 'paid_until', string.format('%.6f', paid_until),
+    'paid_rate', string.format('%.17g', rate))
+  local kept_for = math.ceil((paid_until - now) * 1000) + 1000
+  if redis.call('PTTL', state) < kept_for then
+    redis.call('PEXPIRE', state, kept_for)
+  end
+end
+
 local holds = {}
 for report = 0, math.floor(#KEYS / 6) - 1 do
-  local place, first = 2 + report * 6, 11 + report * 11
+  local place, first = 2 + report * 6, 11 + report * 12
   local state, lease, outcome = KEYS[place + 1], ARGV[first + 1], ARGV[first + 2]
   redis.call('ZREM', KEYS[place + 2], lease)
   redis.call('ZREM', KEYS[place + 3], lease)
@@ -147,6 +160,9 @@ for report = 0, math.floor(#KEYS / 6) - 1 do
     tally(KEYS[place + 6], lease, unpack(ARGV, first + 8, first + 11))
   end
   count(KEYS[1], KEYS[2], ARGV[first + 5], outcome)
+  if tonumber(ARGV[first + 12]) > 0 then
+    charge(state, tonumber(ARGV[first + 3]), tonumber(ARGV[first + 12]))
+  end
   if outcome == 'rate' then
     rate_reply(state, tonumber(ARGV[first + 3]), tonumber(ARGV[first + 4]))
   elseif outcome == 'clean' then

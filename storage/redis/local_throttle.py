@@ -229,6 +229,9 @@ class LocalThrottle(Throttle):
             for limited in (state, address):
                 if limited is not None:
                     limited.leases.pop(report.lease, None)
+            if state is not None and report.beyond:
+                limit = limits_of(report.ask, self._row(report.ask.provider), self._config).provider
+                state.take(limit.share(self._config.processes), report.beyond, now)
             if state is None or now < state.blocked_until:
                 continue  # sessions of the same time as the rate reply tell nothing new
             if report.outcome is SessionOutcome.RATE:

@@ -235,6 +235,7 @@ class RedisThrottle(Throttle):
         session = self._running.pop(report.lease, None)
         yield from count_session(report, session.recipients) if session and session.is_counted else ("", "")
         yield from (*report.asked, *ask.tally.before) if ask.tally else ("", "", "", "")
+        yield report.beyond
 
 
 def provider_source(ask: Ask) -> str:

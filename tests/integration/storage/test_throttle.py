@@ -48,6 +48,17 @@ async def test_nothing_left_names_the_time_when_asking_makes_sense(throttle: Thr
     assert (await one(throttle, ask(wanted=3))).recipients == 3
 
 
+async def test_who_is_asked_beside_the_granted_ones_is_paid_for_too(throttle: Throttle, time: Time) -> None:
+    granted = await one(throttle, ask(wanted=8))
+    await throttle.report([Report(ask(wanted=8), granted.lease, SessionOutcome.CLEAN, beyond=1)])
+    assert (await session(throttle, ask(wanted=8))).recipients == 1  # of a burst of 10
+    time.now += 8
+    late = await one(throttle, ask(wanted=8))
+    time.now += 3600  # all has been paid, and may have been forgotten
+    await throttle.report([Report(ask(wanted=8), late.lease, SessionOutcome.CLEAN, beyond=3)])
+    assert [(await session(throttle, ask(wanted=8))).recipients for _ in range(2)] == [7, 0]
+
+
 async def test_permits_come_back_at_the_rate_and_not_beyond_the_burst(throttle: Throttle, time: Time) -> None:
     for _ in range(2):
         await session(throttle, ask(wanted=8))

@@ -11,6 +11,7 @@ from tests.unit.pipeline.smtp_stub import (
     NOT_FOUND,
     Bench,
     Mailer,
+    OpenDoors,
     harvest_defence,
     knows,
     mailing,
@@ -64,10 +65,12 @@ async def test_who_was_accepted_before_is_asked_in_a_later_call_too() -> None:
 async def test_a_witness_that_is_still_known_confirms_the_refusals() -> None:
     mailer = Mailer(rcpt=knows("real0"))
     async with mailing(mailer) as port:
-        probed = await Bench(port).probe(targets(FACT, "real0", *GONE))
+        bench = Bench(port, throttle=OpenDoors(each=len(GONE) + 2))  # all of them, and the random one
+        probed = await bench.probe(targets(FACT, "real0", *GONE))
     assert found(probed, Answer.NOT_FOUND) == set(GONE)
     assert not probed.waits
     assert mailer.recipients.count("real0@a.test") == 2
+    assert [(one.unused, one.beyond) for reports in bench.throttle.reports for one in reports] == [(0, 1)]
     assert probed.catch_alls["a.test"].catch_all is Known.NO
 
 
