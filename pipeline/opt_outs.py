@@ -40,7 +40,7 @@ def read_opt_outs(file: Path) -> list[str]:
         MailsiftError: `bad_opt_outs`.
     """
     try:
-        lines = file.read_text(encoding="utf-8").splitlines()
+        lines = file.read_text(encoding="utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise MailsiftError("bad_opt_outs", f"Can’t read the file ({type(error).__name__}).") from None
     names = [name for line in lines if (name := line.partition("#")[0].strip().rstrip("."))]

@@ -153,7 +153,7 @@ class Report:
         unused: granted RCPT commands that were never sent.
         ledger: what the session's replies amount to.
         asked: what they say of the list.
-        beyond: RCPT commands that were sent beside the granted ones, a witness for one: they are paid for, too.
+        beyond: RCPT commands sent beside the granted ones, a witness for one: they are paid for, too.
     """
 
     ask: Ask

@@ -147,8 +147,7 @@
 
   // ---- a live page says when it is not: no answer for ten seconds greys its figures and says since when ----
   const SILENCE = 10_000, PATIENCE = 8_000;
-  const sources = new Set();
-  let heardAt = Date.now(), ended = false, notice = null;
+  let heardAt = Date.now(), notice = null;
   function heard() {
     heardAt = Date.now();
     if (!notice) return;
@@ -158,8 +157,7 @@
     say("The page is live again.");
   }
   function listen() {
-    if ([...sources].some((source) => source.readyState === EventSource.OPEN)) heard();
-    if (document.hidden || ended || notice || Date.now() - heardAt < SILENCE) return;
+    if (document.hidden || notice || Date.now() - heardAt < SILENCE) return;
     notice = document.createElement("p");
     notice.className = "callout warn stale-notice";
     notice.setAttribute("role", "status");
@@ -172,36 +170,6 @@
   }
   // What was hidden was not asked: it gets the time of one answer before it counts as silent.
   document.addEventListener("visibilitychange", () => { if (!document.hidden && !notice) heardAt = Date.now(); });
-
-  // ---- data-live="url": server-sent events; data-field takes a text, or data-attr an attribute ----
-  function show(root, told) {
-    for (const [id, value] of Object.entries(told)) {
-      for (const element of root.querySelectorAll(`[data-field="${CSS.escape(id)}"]`)) {
-        if (element.dataset.attr) element.setAttribute(element.dataset.attr, String(value));
-        else if (element.textContent !== String(value)) element.textContent = String(value);
-      }
-    }
-  }
-  function live(root) {
-    const source = new EventSource(root.dataset.live);
-    sources.add(source);
-    source.addEventListener("error", () => { // an answer that is an error ends it for good
-      if (source.readyState !== EventSource.CLOSED) return;
-      sources.delete(source);
-      setTimeout(() => { if (root.isConnected) live(root); }, 5000);
-    });
-    const take = (event) => { try { show(root, JSON.parse(event.data)); } catch { /* not for us */ } };
-    source.addEventListener("message", take);
-    source.addEventListener("progress", take);
-    source.addEventListener("end", (event) => {
-      take(event);
-      source.close();
-      sources.delete(source);
-      ended = true;
-      if (root.dataset.reload !== undefined) location.reload();
-    });
-    window.addEventListener("pagehide", () => source.close());
-  }
 
   // ---- data-swap="url" data-every="2": fetch the fragment again and put it in place ----
   async function swap(element) {
@@ -267,7 +235,6 @@
     const all = (query) => [...(root.matches?.(query) ? [root] : []), ...root.querySelectorAll(query)];
     for (const button of all("[data-copy]")) button.hidden = false;
     for (const button of all("[data-without-js]")) button.hidden = true;
-    for (const element of all("[data-live]")) live(element);
     for (const group of all("[data-preview]")) preview(group);
     for (const element of all("[data-swap]")) {
       setTimeout(() => swap(element), 1000 * Number(element.dataset.every || 2));
@@ -276,7 +243,7 @@
   zone(document);
   start(document);
   bringBack();
-  if (document.querySelector("[data-live], [data-swap]")) setInterval(listen, 1000);
+  if (document.querySelector("[data-swap]")) setInterval(listen, 1000);
 
   window.mailsift = { say, token, start, signInAgain };
 })();

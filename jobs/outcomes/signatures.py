@@ -32,8 +32,6 @@ _CERTIFICATE_FILE: Final = re.compile(r"/SimpleNotificationService-[0-9A-Za-z]{1
 """The file of a certificate there. What else these hosts answer may be what a customer of Amazon had them
 keep (`GetEndpointAttributes` gives his own text back): a certificate of his own making."""
 
-_TOLERANCE: Final = 600.0
-"""Seconds a signed time may differ from ours."""
 _LATEST_RETRY: Final = 86_400.0
 """Seconds for which Mailgun and SNS try again, with the same signature."""
 

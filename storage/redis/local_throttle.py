@@ -224,22 +224,25 @@ class LocalThrottle(Throttle):
         for report in reports:
             self._harvest.end(report, now)
             self._lists.end(report, now)
-            state = self._providers.get((report.ask.provider, report.ask.source))
             address = self._addresses.get(destination(report.ask))
-            for limited in (state, address):
-                if limited is not None:
-                    limited.leases.pop(report.lease, None)
-            if state is not None and report.beyond:
-                limit = limits_of(report.ask, self._row(report.ask.provider), self._config).provider
-                state.take(limit.share(self._config.processes), report.beyond, now)
-            if state is None or now < state.blocked_until:
-                continue  # sessions of the same time as the rate reply tell nothing new
-            if report.outcome is SessionOutcome.RATE:
-                state.penalize(now, self._random.random())
-            elif report.outcome is SessionOutcome.CLEAN:
-                state.strikes = state.blocks = 0
-            elif report.outcome is SessionOutcome.BLOCKED and state.block(now):
-                log_hold(report.ask)
+            if address is not None:
+                address.leases.pop(report.lease, None)
+            state = self._providers.get((report.ask.provider, report.ask.source))
+            if state is not None:
+                state.leases.pop(report.lease, None)
+                self._learn_from(report, state, now)
+
+    def _learn_from(self, report: Report, state: _LimitState, now: float) -> None:
+        limit = limits_of(report.ask, self._row(report.ask.provider), self._config).provider
+        state.take(limit.share(self._config.processes), report.beyond, now)
+        if now < state.blocked_until:
+            return  # sessions of the same time as the rate reply tell nothing new
+        if report.outcome is SessionOutcome.RATE:
+            state.penalize(now, self._random.random())
+        elif report.outcome is SessionOutcome.CLEAN:
+            state.strikes = state.blocks = 0
+        elif report.outcome is SessionOutcome.BLOCKED and state.block(now):
+            log_hold(report.ask)
 
     @override
     def is_held(self, provider: str, source: str) -> bool:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.facts import Answer
-from mailsift.pipeline.opt_outs import OptOuts
+from mailsift.pipeline.opt_outs import OptOuts, read_opt_outs
 from mailsift.pipeline.stop import NO_STOP, AskedCounts, StopRule, ThrottleKey, count_asked
 
 HERE = ThrottleKey("google", "192.0.2.1")
@@ -51,3 +54,21 @@ def test_an_opt_out_covers_what_is_below(domain: str, covered: bool) -> None:
     assert asked.covers("www.other.example")
     asked.learn([])
     assert not asked.covers("www.other.example")
+
+
+def test_opt_outs_are_a_domain_a_line_as_editors_write_them(tmp_path: Path) -> None:
+    file = tmp_path / "opt-outs"
+    file.write_bytes(
+        "\ufeffExample.com.  # asked us on 3 May\r\n\r\n# nobody yet\r\nbücher.example\r\n".encode()
+    )
+    assert read_opt_outs(file) == ["example.com", "xn--bcher-kva.example"]
+
+
+@pytest.mark.parametrize("content", [b"example.com\nno domain\n", b"b\xfccher.example\n", None])
+def test_opt_outs_that_cannot_be_read_are_refused(tmp_path: Path, content: bytes | None) -> None:
+    file = tmp_path / "opt-outs"
+    if content is not None:
+        file.write_bytes(content)
+    with pytest.raises(MailsiftError, match=r"line|read") as refused:
+        read_opt_outs(file)
+    assert refused.value.code == "bad_opt_outs"
