@@ -145,6 +145,7 @@ def _means(cell: Any, value: Any) -> bool:
 
 @examples(60)
 @given(st.lists(st.dictionaries(_KEY, _JSON, max_size=4), min_size=1, max_size=5), st.booleans())
+@example([{"\0": None, "": 2}], False)  # noqa: FBT003 - same
 @example([{"": 1}], True)  # noqa: FBT003 - hypothesis takes arguments by place
 @example([{"": 1}, {"c0": 2, "c1": None}], False)  # noqa: FBT003 - same
 def test_json_reads_as_the_json_module_reads_it(
@@ -153,9 +154,10 @@ def test_json_reads_as_the_json_module_reads_it(
     rows = [{EMAIL: "a@example.com", **item} for item in items]
     text = json.dumps(rows) if array else "\n".join(map(json.dumps, rows))
     names, cells = read(folder, text.encode())
-    assert names == list(dict.fromkeys(key for row in rows for key in row))
+    keys = list(dict.fromkeys(key for row in rows for key in row))
+    assert names == [key.replace("\0", "") for key in keys]  # which no text file can hold
     for row, got in zip(rows, cells, strict=True):
-        assert all(_means(cell, row.get(name)) for name, cell in zip(names, got, strict=True))
+        assert all(_means(cell, row.get(key)) for key, cell in zip(keys, got, strict=True))
 
 
 @examples(4)

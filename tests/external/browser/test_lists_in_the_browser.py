@@ -246,6 +246,7 @@ async def test_what_a_page_asks_for_once_is_not_asked_for_ten_times_a_second_whi
     await page.context.close()
 
 
+@pytest.mark.usefixtures("worker")
 async def test_everything_works_without_scripts(visits: Visits) -> None:
     page = await visits.as_role(Role.MEMBER)
     state = await page.context.storage_state()
