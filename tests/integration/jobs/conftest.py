@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from mailsift.container import open_service
+from mailsift.container import Container, open_container, open_service
 from mailsift.jobs.service import JobService
 from mailsift.sandbox.client import SandboxProcess
 from mailsift.settings import Settings
@@ -30,4 +30,10 @@ def planter(settings: Settings, tmp_path: Path) -> Planter:
 @pytest.fixture
 async def service(settings: Settings) -> AsyncIterator[JobService]:
     async with open_service(settings) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def container(settings: Settings) -> AsyncIterator[Container]:
+    async with open_container(settings) as opened:
         yield opened

@@ -2,29 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from datetime import date
 
-import pytest
-
-from mailsift.container import Container, open_container, open_service
+from mailsift.container import Container, open_service
 from mailsift.jobs.outcomes.accuracy import AccuracyRow, GroupBy
 from mailsift.jobs.outcomes.measure import Measurer
 from mailsift.jobs.views import AccountId, JobId
 from mailsift.pipeline.clock import system_clock
 from mailsift.pipeline.outcomes.chances import Cell
 from mailsift.pipeline.outcomes.outcome import ACCEPTED, Outcome, OutcomeKind, diagnose
-from mailsift.settings import Settings
 from tests.support.ready_jobs import Planter, engine_on, work_until_ended
 
 FIRST, LAST = date(2020, 1, 1), date(2100, 1, 1)
 GONE = "550 5.1.1 User unknown"
-
-
-@pytest.fixture
-async def container(settings: Settings) -> AsyncIterator[Container]:
-    async with open_container(settings) as opened:
-        yield opened
 
 
 async def judged(

@@ -58,6 +58,18 @@ async def claim(
         )
 
 
+async def claim_again(database: Database) -> tuple[ClaimedChunk, ClaimedChunk]:
+    """Return a lease that has run out, and the one that somebody else got of the same chunk."""
+    late = await claim(database, lease=0)
+    async with database.begin() as connection:
+        assert await leases.free_expired(connection) == 1
+    again = await claim(database)
+    assert late is not None
+    assert again is not None
+    assert late.n == again.n
+    return late, again
+
+
 async def close(database: Database, chunk: ClaimedChunk, deferred: list[NewChunk] | None = None) -> bool:
     counts = VerdictCounts(valid=chunk.addresses - sum(new.addresses for new in deferred or []))
     closed = await database.run(
@@ -191,12 +203,7 @@ async def test_who_read_a_list_takes_its_first_ready_chunk_that_nobody_looked_at
 async def test_a_commit_after_the_lease_was_lost_changes_nothing(database_url: str) -> None:
     async with opened(database_url) as database:
         job = await add_job(database, slices=some(1))
-        late = await claim(database, lease=0)
-        assert late is not None
-        async with database.begin() as connection:
-            assert await leases.free_expired(connection) == 1
-        again = await claim(database)
-        assert again is not None
+        late, again = await claim_again(database)
         assert again.attempt == 2
         with pytest.raises(LeaseLostError):
             await close(database, late)
@@ -210,12 +217,7 @@ async def test_a_commit_after_the_lease_was_lost_changes_nothing(database_url: s
 async def test_rows_of_a_lost_lease_are_not_counted_beside_those_of_who_has_it_now(database_url: str) -> None:
     async with opened(database_url) as database:
         job = await add_job(database, slices=some(1))
-        late = await claim(database, lease=0)
-        assert late is not None
-        async with database.begin() as connection:
-            assert await leases.free_expired(connection) == 1
-        again = await claim(database)
-        assert again is not None
+        late, again = await claim_again(database)
         with pytest.raises(LeaseLostError):
             await close(database, late)
         assert not await close(database, again, some(1, addresses=2))  # so the job goes on
@@ -527,12 +529,7 @@ async def claim_of(database: Database, job: UUID) -> ClaimedChunk:
 async def test_a_late_worker_gives_back_nobody_elses_chunk(database_url: str) -> None:
     async with opened(database_url) as database:
         await add_job(database, slices=some(1))
-        late = await claim(database, lease=0)
-        assert late is not None
-        async with database.begin() as connection:
-            assert await leases.free_expired(connection) == 1
-        now = await claim(database)
-        assert now is not None
+        late, now = await claim_again(database)
         async with database.begin() as connection:
             await chunks.release(connection, late)
             assert await chunks.renew(connection, [now.lease_token], lease=60) == {now.lease_token}

@@ -3,29 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from uuid import UUID
 
-import pytest
 from sqlalchemy import text
 
-from mailsift.container import Container, open_container
+from mailsift.container import Container
 from mailsift.jobs.outcomes.service import ImportCounts
 from mailsift.jobs.outcomes.suppressions import Suppression, SuppressionReason
 from mailsift.pipeline.clock import system_clock
 from mailsift.pipeline.outcomes.outcome import ACCEPTED, Outcome, OutcomeKind
-from mailsift.settings import Settings
 from mailsift.storage.database import Connection
 from mailsift.storage.sql import outcomes, suppressions
 from tests.support.ready_jobs import Planter
 
 NAMES = ("ann@example.com", "bob@example.com")
-
-
-@pytest.fixture
-async def container(settings: Settings) -> AsyncIterator[Container]:
-    async with open_container(settings) as opened:
-        yield opened
 
 
 async def cross(
