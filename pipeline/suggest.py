@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from itertools import pairwise
 from typing import Any, Final, TypeAlias
 
@@ -330,6 +330,7 @@ class _KnownDomains:
         return suffix in self.suffixes.get(name, ())
 
 
+@lru_cache(maxsize=8_192)  # the domains of a chunk, which are asked for again by its broken addresses
 def suggest(domain: str, *, takes_no_mail: bool = False) -> str:
     """Return the well-known domain that `domain` is probably a slip of, or "".
 
