@@ -44,7 +44,8 @@ SENDER = any_of(
     r"\benvelope\b(?! (?:recipient|to)\b)",
     r"\byour (?:e-?mail |from |return )?address\b",
     r"\bmail from\b|\b(?:send|sent|write|wrote) from\b",
-    r"\b(?:e-?mail|message)s? from\b(?! (?:the|this|his|her|their) (?:server|mailbox|inbox|account)\b)",
+    r"\b(?:(?:e-?)?mail|message|letter|post|anything)s? from\b"
+    r"(?! (?:the|this|his|her|their) (?:server|mailbox|inbox|account)\b)",
     r"\bfrom (?:address|domain)\b|\b(?:mailing|writing|sent|coming) from\b|\bused to send\b",
     r"\boriginat(?:ors?|ing)\b",
     r"call-?back(?! (?:\w+ ){0,4}(?:recipient|rcpt)\b)|\bcall-?outs? from you",
@@ -529,7 +530,11 @@ FULL_LOOSELY = (
 )
 """One sentence has the mailbox, its space, and that it is used up."""
 
+OUR_ALLOWANCE = r"\bout(?:going|bound)\b|\byour (?:\w+ )?(?:account|plan|subscription)\b"
+"""Speaks of what we may send, or of what we have with our own provider: that may be used up or closed, too."""
+
 NOT_FULL_LOOSELY = (
+    rf"{OUR_ALLOWANCE}|"
     rf"\b(?:unknown|no such) {BOX}\b|\bdatabase\b|\bnot found\b|"
     r"\b(?:messages?|mails?) (?:size|(?:is |was )?too|exceed\w*)\b|\btoo (?:large|big|long|many)\b"
     r"|\bsystem\b|\bserver\b|\btransaction\b|\battachments?\b"
@@ -554,7 +559,9 @@ FULL_OF_MESSAGES = any_of(
 )
 """The number of messages in a mailbox is no rate."""
 
-NOT_FULL = r"\binsufficient (?:system|disk)|\bsystem (?:storage|resources)|\bdisk space|\btoo many"
+NOT_FULL = (
+    rf"{OUR_ALLOWANCE}|\binsufficient (?:system|disk)|\bsystem (?:storage|resources)|\bdisk space|\btoo many"
+)
 
 
 # About rates, limits and greylisting.
