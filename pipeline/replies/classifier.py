@@ -13,6 +13,7 @@ from mailsift.pipeline.facts import Answer
 from mailsift.pipeline.replies.languages import fold
 from mailsift.pipeline.replies.meaning import meanings
 from mailsift.pipeline.replies.table import MAILBOX, OURSELVES, RULES, ReplyRule, Stage
+from mailsift.pipeline.replies.things import without_things
 from mailsift.pipeline.replies.vocabulary import LISTED
 
 _MAX_TEXT = 2_000
@@ -371,6 +372,7 @@ def _name_pattern(name: str) -> re.Pattern[str]:
 
 @lru_cache(maxsize=_CACHE_SIZE)
 def _matching_rule(stage: Stage, code: str, enhanced: str, text: str) -> ReplyRule:
+    text = without_things(text)
     return next(matcher.rule for matcher in _matchers(stage) if matcher.applies(code, enhanced, text))
 
 

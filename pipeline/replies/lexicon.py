@@ -313,7 +313,7 @@ WORDS: Final = {
         تجاوز نفدت חריגה חרג
         """,
     Word.ELSE: """
-        domain* host* dns mx server* network* route table backend connection* protocol
+        otherthing domain* host* dns mx server* network* route table backend connection* protocol
         command* helo ehlo syntax message* file* database ip ips relay* record* parameter* service session
         list
         header* option* argument* map ldap* lookup* zone site page link sender* nameserver system*

@@ -37,6 +37,9 @@ DOMAIN_NOT_BOX = (
 )
 """A noun that makes "unknown" or "not found" say something about anything but the mailbox."""
 
+OTHER_THING = "other-thing"
+"""Stands for a thing that a mailbox has (mailsift.pipeline.replies.things)."""
+
 SENDER = any_of(
     r"(?<!\breturn to )\bsenders?\b",
     r"\bsending\b",
@@ -246,7 +249,7 @@ CONDITION = any_of(
 """Tells what would have to be for the mail to be taken, or that nothing is told."""
 
 NOT_ONLY_THE_MAILBOX = any_of(US, OURS, POLICY, IP_LITERAL, OTHER_MATTERS, CONDITION, WARNING_LINK)
-NOT_THE_MAILBOX = any_of(NOT_ONLY_THE_MAILBOX, MACHINE)
+NOT_THE_MAILBOX = any_of(NOT_ONLY_THE_MAILBOX, MACHINE, OTHER_THING)
 """Anything that makes a bare code about the mailbox doubtful."""
 
 NO_POLICY_CODE = r"(?!7\.).*"
@@ -531,7 +534,7 @@ FULL_LOOSELY = (
 """One sentence has the mailbox, its space, and that it is used up."""
 
 OUR_ALLOWANCE = r"\bout(?:going|bound)\b|\byour (?:\w+ )?(?:account|plan|subscription)\b"
-"""Speaks of what we may send, or of what we have with our own provider: that may be used up or closed, too."""
+"""Speaks of what we may send, or have with our own provider: that may be used up or closed, too."""
 
 NOT_FULL_LOOSELY = (
     rf"{OUR_ALLOWANCE}|"

@@ -1,0 +1,117 @@
+"""What a mailbox has and is none: "the recipient's queue does not exist" says nothing of the mailbox.
+
+What a sentence says is said of its subject. Where that is no word for a mailbox or its owner, for mail or for
+room, but a thing that belongs to one, "missing", "closed" and "unknown" are the thing's.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from mailsift.pipeline.replies import languages
+from mailsift.pipeline.replies.vocabulary import BOX, OTHER_THING
+
+_THING: Final = (
+    r"(?:(?:alias|forward\w*|delivery|transport|routing|mail|tls|smtp|ip|api|web|sync|backup|address) )?"
+    r"(?:routes?|routing|paths?|polic(?:y|ies)|rules?|filters?|tickets?|keys?|tokens?|certificates?|tenants?"
+    r"|connectors?|connections?|gateways?|queues?|maps?|files?|transports?|backends?|sessions?|ranges?"
+    r"|regions?|webhooks?|hooks?|forwarding|forwards?|autoresponders?|responders?|vacation|passwords?|logins?"
+    r"|ports?|spools?|links?|trusts?|clusters?|stores?|prox(?:y|ies)|firewalls?|scanners?|plugins?|scripts?"
+    r"|handlers?|process(?:es)?|daemons?|drivers?|mounts?|disks?|volumes?|partitions?|nodes?|shards?"
+    r"|ind(?:ex|ices)|caches?|replicas?|backups?|archives?|calendars?|templates?|channels?|bridges?|tunnels?"
+    r"|agents?|devices?|phones?|hosts?|servers?|sites?|zones?|networks?)"
+)
+"""Things that mailboxes, users and addresses have."""
+
+_WHERE: Final = (
+    r"(?P<where>\b(?:in|from|on|by|at|to|with|through|via|into|within|inside|against|no|invalid|bad)"
+    r" (?:(?:the|our|this|any|an?|my|its|that) )*)?"
+)
+"""Then it is but the place where the mailbox was looked for, or how that was written."""
+
+_ADJECTIVE: Final = (
+    r"(?!(?:is|are|was|has|does|did|do|can|could|not|no|unknown|in|at|on|for|of|or|and|to|by|with|from|the"
+    r"|this|our|invalid|bad|via|through)\b)[a-z-]+"
+)
+
+_SUBJECT: Final = (
+    rf"(?!(?:\w+ ){{0,2}}(?:{BOX}|mails?|e-?mails?|messages?|services?|subscriptions?|licen[cs]es?|plans?"
+    r"|contracts?|access|records?|entr(?:y|ies)|match(?:es)?|results?|names?|ids?|quotas?|limits?|size|space"
+    r"|storage|box(?:es)?|delivery|no|not|domains?) )"
+    r"(?:[a-z-]+ ){0,2}[a-z-]+"
+)
+"""Any noun but those for a mailbox, or for what it stands and falls with."""
+
+_OF_A_BOX: Final = (
+    rf"(?:for|of|behind|between [^.;:!?]{{0,40}} and) (?:(?:this|that|the|your|his|her|our|an?) )*{BOX}s?\b"
+    r"(?: the-address)?"
+)
+_SAID: Final = r"(?= (?:is|was|has|have|does|did|do|no longer|not|can not|could not)\b)"
+
+_ENGLISH: Final = (
+    rf"\b{_THING} {_OF_A_BOX}"
+    rf"|\b(?:{BOX}s?|the-address ?:?) (?:{_ADJECTIVE} )?(?:{_THING} )*{_THING}\b"
+    rf"|(?:^|(?<=[.;:!?] )|\b(?:the|our|your|an?|this) ){_SUBJECT} {_OF_A_BOX}{_SAID}"
+)
+
+_NO_THING: Final = (
+    # not there, not known, wrong
+    r"(?:ungue?ltig|invalid|incorrect|incorret|falsch|kein|aucun|pas\b|nicht|no\b|n[ao]o\b|non?\b|ningun"
+    r"|nenhum|nessun|geen|brak|nie\b|nema|нет|не\b|ing[ae]n\b|ingt|unbekannt|inconnu|desconoc|desconhec"
+    r"|sconosciut|onbekend|nieznan|неизвестн|imposs|unmog|onmog|niemoz|nelze"
+    # its name, its owner, what he has with his provider
+    r"|name|nom|nombre|nome|naam|nazwa|имя|navn|namn|nimi|adi\b|nev\w{0,2}\b|identi|id\b|inhaber|titul"
+    r"|propriet|eigentum|eigenaar|wlasciciel|владел|besit|servi|dienst|abon|vertrag|contra|umow|zugang"
+    r"|zugriff|acce|aces|toegang|dostep|доступ|li[cz]en|teil|part|eintrag|entr|wpis|запис"
+    # mail, and its delivery
+    r"|mail|e-?mail|eposta|courri|corre|post|poczt|почт|nachricht|messag|mensa|wiadomo|сообщен|письм|zustell"
+    r"|liefer|remise|distrib|entreg|conseg|bezorg|dostarcz|достав"
+    # room
+    r"|speicher|espa|spazi|ruimte|miejsc|мест|platz|tarhely|tila\b|alan|kontingent|quota|kvot|kota|kiint|квот"
+    r"|\w*limit|gro(?:ss|tt)|taille|taman|dimens|размер|opslag"
+    # a mailbox, or who has it or writes to it
+    r"|box|inbox|konto|cuenta|conta\b|compte|rachun|ucet|учетн|аккаунт|hesab|tili|fiok|cim|osoit|kutu"
+    r"|postilaatik|sahkopost|скрин|адрес|adres|schrank|skrzyn|ящик|пользоват|получат|uzytkow|odbior|prijem"
+    r"|uzivat|абонент|kayttaj|vastaanott|alici|kullan|felhaszn|absend|expedi|remit|mitten|afzend|nadaw"
+    r"|отправ"
+    # no noun
+    r"|in\b|im\b|dans\b|en\b|em\b|na\b|w\b|v\b|в\b|на\b|у\b|u\b|op\b|auf\b|su\b|per\b|pour\b|para\b|fur\b"
+    r"|for\b|to\b|at\b|there|that|this|it\b|he\b|she\b|die|das|der|le|la|el|il|o\b|a\b|de\b|het|ist|est"
+    r"|es\b|jest|так|эт)"
+)
+"""How words begin that are no thing beside the mailbox: what is said of them is said of it."""
+_LOCALIZED_BOX: Final = "|".join(
+    (*(language.box for language in languages.LANGUAGES), languages.BORROWED, "caixa", "add?ress")
+)
+_NOUN: Final = rf"(?!(?:{_NO_THING}|{_LOCALIZED_BOX}))(?:[^\W\d]|-)+"
+_GENITIVE: Final = (
+    r"(?:des|der|die|das|dieses|dieser|diesem|eines|fur|fuer|zu|zum|zur|von|vom|du|de|la|le|les|l|d|cette|cet"
+    r"|ce|pour|del|della|dell|dello|di|questa|questo|quest|per|il|do|da|deste|desta|este|esta|esto|para|van"
+    r"|deze|dit|het|voor|dla|tej|tego|для|этого|этои|даннои|данного|for|denna|denne|dette|detta|den|till|til)"
+)
+_BOX_IN_GENITIVE: Final = (
+    r"(?:odbiorcy|uzytkownika|(?:tej )?skrzynki|(?:tego )?konta|adresata|prijemce|uzivatele|schranky|uctu"
+    r"|получателя|пользователя|(?:этого )?ящика|адресата|(?:этои )?учетнои записи|абонента)"
+)
+_GENITIVE_BEFORE: Final = (
+    r"(?:(?:bu|taman) )?(?:vastaanottajan|kayttajan|tilin|postilaatikon|alicinin|kullanicinin|hesabin"
+    r"|kutusunun|an? (?:cimzett|felhasznalo|postafiok)(?= \w+[ae] (?<!tele )(?<!v[ae] )))"
+)
+_LOCALIZED: Final = (
+    r"(?:^|(?<=[.;:!?] ))(?:(?:el|la|le|l|der|die|das|il|lo|o|a|de|het) )?"
+    rf"(?:(?:{_NOUN} ){{1,3}}?(?:{_GENITIVE} ){{1,3}}(?:{_LOCALIZED_BOX})"
+    rf"|(?:{_NOUN} ){{1,2}}?{_BOX_IN_GENITIVE}"
+    rf"|{_GENITIVE_BEFORE} {_NOUN})\b(?= \S)"
+)
+
+_THING_OF_A_BOX: Final = re.compile(rf"{_WHERE}(?:{_ENGLISH}|{_LOCALIZED})")
+
+
+def without_things(text: str) -> str:
+    """Return a simplified text (classifier.simplify) with OTHER_THING for what a mailbox has and is none."""
+    return _THING_OF_A_BOX.sub(_other_thing, text)
+
+
+def _other_thing(found: re.Match[str]) -> str:
+    return found[0] if found["where"] else f" {OTHER_THING} "
