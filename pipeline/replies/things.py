@@ -24,9 +24,16 @@ _THING: Final = (
 )
 """Things that mailboxes, users and addresses have."""
 
+_REGISTER: Final = (
+    r"(?:director(?:y|ies)|registr(?:y|ies)|catalogu?es?|databases?|db|tables?|lists?|lookups?|checks?"
+    r"|verifications?|validations?|ldap)"
+)
+"""What a server asks for a mailbox, which may be away itself."""
+_FOUND_NOTHING: Final = r"(?! (?:\w+ )?(?:no|nothing|none|zero|0)\b)"
+
 _WHERE: Final = (
     r"(?P<where>\b(?:in|from|on|by|at|to|with|through|via|into|within|inside|against|no|invalid|bad)"
-    r" (?:(?:the|our|this|any|an?|my|its|that) )*)?"
+    r" (?:(?:the|our|this|any|an?|my|its|that) )*(?:[a-z-]+ ){0,2}?)?"
 )
 """Then it is but the place where the mailbox was looked for, or how that was written."""
 
@@ -52,6 +59,9 @@ _SAID: Final = r"(?= (?:is|was|has|have|does|did|do|no longer|not|can not|could 
 _ENGLISH: Final = (
     rf"\b{_THING} {_OF_A_BOX}"
     rf"|\b(?:{BOX}s?|the-address ?:?) (?:{_ADJECTIVE} )?(?:{_THING} )*{_THING}\b"
+    rf"|\b{BOX}s? (?:{_THING} )?(?:{_REGISTER}|services?)\b{_FOUND_NOTHING}"
+    rf"|\b(?:{_REGISTER}|{_THING}|services?(?= of| with)) (?:for|of|with) (?:\w+ ){{0,3}}?"
+    rf"(?:{BOX}|users|recipients|mailboxes|accounts|addresses)\b"
     rf"|(?:^|(?<=[.;:!?] )|\b(?:the|our|your|an?|this) ){_SUBJECT} {_OF_A_BOX}{_SAID}"
 )
 
@@ -87,12 +97,23 @@ _LOCALIZED_BOX: Final = "|".join(
 _NOUN: Final = rf"(?!(?:{_NO_THING}|{_LOCALIZED_BOX}))(?:[^\W\d]|-)+"
 _GENITIVE: Final = (
     r"(?:des|der|die|das|dieses|dieser|diesem|eines|fur|fuer|zu|zum|zur|von|vom|du|de|la|le|les|l|d|cette|cet"
-    r"|ce|pour|del|della|dell|dello|di|questa|questo|quest|per|il|do|da|deste|desta|este|esta|esto|para|van"
+    r"|ce|pour|dei|degli|dos|del|della|dell|dello|di|questa|questo|quest|per|il|do|da|deste|desta|este|esta|esto|para|van"
     r"|deze|dit|het|voor|dla|tej|tego|для|этого|этои|даннои|данного|for|denna|denne|dette|detta|den|till|til)"
 )
 _BOX_IN_GENITIVE: Final = (
     r"(?:odbiorcy|uzytkownika|(?:tej )?skrzynki|(?:tego )?konta|adresata|prijemce|uzivatele|schranky|uctu"
     r"|получателя|пользователя|(?:этого )?ящика|адресата|(?:этои )?учетнои записи|абонента)"
+)
+_LOCALIZED_REGISTER: Final = (
+    r"(?:\w*(?:verzeichnis|datenbank|adressbuch|tabelle|annuaire|repertoire|registr|directori|diretori|database|elenc"
+    r"|rubric|bestand|adresboek|katalog|rejestr|каталог|справочник|реестр|databaz|adresar|adatbazis|nyilvantart"
+    r"|tietokan|hakemist|veritaban)\w*"
+    r"|base de (?:donnees|datos|dados)"
+    r"|(?:table|tabla|tabela|liste?n?|lista|lijst|baz[ay]|баз[аы]|список|seznam)\b)"
+)
+_BOXES_IN_GENITIVE: Final = (
+    r"(?:odbiorcow|uzytkownikow|kont|skrzynek|uzivatelu|prijemcu|schranek|пользователеи|получателеи|ящиков|адресатов"
+    r"|mottagare|anvandare)"
 )
 _GENITIVE_BEFORE: Final = (
     r"(?:(?:bu|taman) )?(?:vastaanottajan|kayttajan|tilin|postilaatikon|alicinin|kullanicinin|hesabin"
@@ -100,9 +121,11 @@ _GENITIVE_BEFORE: Final = (
 )
 _LOCALIZED: Final = (
     r"(?:^|(?<=[.;:!?] ))(?:(?:el|la|le|l|der|die|das|il|lo|o|a|de|het) )?"
-    rf"(?:(?:{_NOUN} ){{1,3}}?(?:{_GENITIVE} ){{1,3}}(?:{_LOCALIZED_BOX})"
+    rf"(?:(?:{_NOUN} ){{1,3}}?(?:{_GENITIVE} ){{1,3}}(?:{_LOCALIZED_BOX})\w{{0,2}}"
     rf"|(?:{_NOUN} ){{1,2}}?{_BOX_IN_GENITIVE}"
-    rf"|{_GENITIVE_BEFORE} {_NOUN})\b(?= \S)"
+    rf"|{_GENITIVE_BEFORE} {_NOUN}"
+    rf"|{_LOCALIZED_REGISTER}"
+    rf"(?: (?:{_GENITIVE}|av|over|{_BOXES_IN_GENITIVE}|(?:{_LOCALIZED_BOX})\w{{0,3}})\b)*)\b(?= \S)"
 )
 
 _THING_OF_A_BOX: Final = re.compile(rf"{_WHERE}(?:{_ENGLISH}|{_LOCALIZED})")

@@ -105,6 +105,68 @@ def test_a_thing_of_the_mailbox_that_is_missing_or_closed_makes_nobody_invalid(l
     ] == []
 
 
+# registers, and what is said of them
+AWAY = (
+    (
+        "User database,Recipient directory,Our user table,Mailbox registry,Address lookup,Our index of users",
+        "is down,does not exist,is not available,failed,not found,is locked,is disabled,could not be opened",
+    ),
+    (
+        "Das Benutzerverzeichnis,Die Empfängerdatenbank,Die Datenbank der Benutzer,Die Tabelle der Konten",
+        "ist nicht erreichbar,wurde nicht gefunden,existiert nicht,ist gesperrt",
+    ),
+    (
+        "L'annuaire des destinataires,La base de données des utilisateurs,La table des boîtes",
+        "est indisponible,est introuvable,n'existe pas,est fermée",
+    ),
+    (
+        "El directorio de usuarios,La base de datos de usuarios,La tabla de destinatarios",
+        "no está disponible,no se encuentra,no existe,está bloqueada",
+    ),
+    (
+        "Il database degli utenti,L'elenco dei destinatari,La rubrica degli utenti",
+        "non è disponibile,non è stato trovato,non esiste,è bloccato",
+    ),
+    ("O diretório de usuários,A base de dados de usuários", "não foi encontrada,não existe,está bloqueada"),
+    ("De gebruikersdatabase,De lijst van gebruikers", "is niet gevonden,bestaat niet,is geblokkeerd"),
+    ("Baza użytkowników,Katalog odbiorców", "nie została znaleziona,nie istnieje,jest zablokowana"),
+    ("Каталог пользователей,База получателей", "не найден,не существует,отключена"),
+    ("Användardatabasen,Katalogen över mottagare", "hittades inte,finns inte,är spärrad"),
+    ("Databáze uživatelů,Adresář příjemců", "nebyl nalezen,neexistuje"),
+)
+
+
+@pytest.mark.parametrize(("registers", "said"), AWAY)
+def test_a_register_that_is_away_makes_nobody_invalid(registers: str, said: str) -> None:
+    sentences = [" ".join(some) for some in product(registers.split(","), said.split(","))]
+    assert [
+        (code, sentence)
+        for code, sentence in product((*_CODES, "5.3.0"), sentences)
+        if classify(SmtpReply(Stage.RCPT, 550, code, sentence)).answer in _INVALID
+    ] == []
+
+
+@pytest.mark.parametrize("sentence", ["用户数据库不存在", "ユーザーデータベースが存在しません"])
+def test_nor_does_one_in_a_language_without_spaces(sentence: str) -> None:
+    assert classify(SmtpReply(Stage.RCPT, 550, "", sentence)).answer not in _INVALID
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "User unknown in our recipient directory",
+        "mailbox lookup returned nothing for jane",
+        "在用户数据库中找不到该用户",
+        "データベースに該当するユーザーが存在しません",
+        "Der Benutzer wurde im Verzeichnis nicht gefunden",
+        "L'utilisateur est introuvable dans l'annuaire",
+        "Пользователь не найден в базе",
+    ],
+)
+def test_who_is_not_in_the_register_is_not_there(sentence: str) -> None:
+    assert classify(SmtpReply(Stage.RCPT, 550, "", sentence)).answer is Answer.NOT_FOUND
+
+
 @pytest.mark.parametrize(
     "sentence",
     [
