@@ -71,6 +71,7 @@ class ScheduleService:
             before = self._places.unseal(account_id, theirs.places)
             places = JobPlaces(named.source or before.source, named.sink or before.sink)
             name = job["name"] if job else places.source.name if places.source else ""
+            await people.lock_account(connection, account_id)
             if len(await schedules.of_account(connection, account_id)) >= MAX_SCHEDULES:
                 raise MailsiftError(
                     "schedule_limit", f"An account can have at most {MAX_SCHEDULES} schedules."
