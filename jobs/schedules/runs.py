@@ -121,7 +121,7 @@ class ScheduleRuns:
         for job_id in await self._open_runs(row):
             try:
                 await self._jobs.cancel(AccountId(row["account_id"]), JobId(job_id))
-            except MailsiftError as error:  # it is about to end by itself
+            except MailsiftError as error:  # it has ended meanwhile
                 if error.code != "job_state_conflict":
                     raise
 
