@@ -171,6 +171,9 @@ def test_check_shows_hostile_text_as_text(settings: Settings, keyboard: Keyboard
         (("run", "list.csv", "--output", "out.pdf"), "unknown_export_format"),
         (("run", "list.csv", "--output", "missing/out.csv"), "output_not_writable"),
         (("run", "list.csv", "--output", "./list.csv"), "output_is_input"),
+        (("run", "list.csv", "list.csv.mailsift.csv"), "output_is_input"),
+        (("run", "list.csv", "there/list.csv", "--output", "there"), "output_not_writable"),
+        (("run", "list.csv", "there/../list.csv"), "output_not_writable"),
         (("jobs", "results", "x", "--output", "out"), "unknown_export_format"),
         (("jobs", "resume", "x", "--output", "missing/out.csv"), "output_not_writable"),
         (("jobs", "retry", "x", "--output", "folder.csv"), "output_not_writable"),
@@ -182,7 +185,9 @@ def test_what_cannot_work_is_refused_before_anything_starts(
     words: tuple[str, ...], code: str, keyboard: Keyboard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    Path("list.csv").write_text("a@example.com\n")
+    Path("there").mkdir()
+    for name in ("list.csv", "list.csv.mailsift.csv", "there/list.csv"):
+        Path(name).write_text("a@example.com\n")
     Path("folder.csv").mkdir()
     typed = keyboard.type(Settings(home=tmp_path / "home"), *words)
     assert (typed.status, typed.out) == (2, "")
