@@ -390,10 +390,9 @@ def checked_email(text: str) -> str:
     Raises:
         MailsiftError: `email_invalid`.
     """
-    parsed = parse_address(text.strip())
-    if parsed.rule:
+    if parse_address(text.strip()).rule:
         raise MailsiftError("email_invalid", "This is not an email address.")
-    return parsed.address.lower()
+    return normalized_email(text)
 
 
 def checked_name(text: str) -> str:

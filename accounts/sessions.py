@@ -18,6 +18,7 @@ from mailsift.events import audit
 from mailsift.jobs.views import AccountId
 from mailsift.pipeline.clock import Clock
 from mailsift.pipeline.errors import MailsiftError
+from mailsift.pipeline.syntax.address import parse_address
 from mailsift.storage.database import Connection, Database
 from mailsift.storage.redis.rate_limit import RateLimit, Zone
 from mailsift.storage.sql import people, sessions, sign_in_tries
@@ -315,8 +316,10 @@ class Sessions:
 
 
 def normalized_email(email: str) -> str:
-    """Return an address as people are known by: without spaces around it, lower-case."""
-    return email.strip().lower()
+    """Return an address as people are known by: its canonical form, lower-case; of what is none, its text."""
+    given = email.strip()
+    parsed = parse_address(given)
+    return (given if parsed.rule else parsed.address).lower()
 
 
 def digest(secret: str) -> bytes:

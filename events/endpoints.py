@@ -16,7 +16,7 @@ from mailsift.events.signing import SECRET_BYTES, TEST_MODE, Vault, signed_heade
 from mailsift.pipeline.clock import Clock, utc_datetime
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.storage.database import Connection, Database, Row, from_row
-from mailsift.storage.sql import deliveries, endpoints, events
+from mailsift.storage.sql import deliveries, endpoints, events, people
 from mailsift.storage.sql.deliveries import EndpointLimits, NewAttempt
 from mailsift.storage.sql.endpoints import EndpointHealth, NewEndpoint
 from mailsift.storage.sql.events import EventFilter, EventRow
@@ -165,6 +165,7 @@ class WebhookService:
             rate_per_second=_checked_rate(rate_per_second),
         )
         async with self._database.begin() as connection:
+            await people.lock_account(connection, account_id)
             if await endpoints.count(connection, account_id) >= MAX_ENDPOINTS:
                 raise MailsiftError("webhook_limit", f"An account can have at most {MAX_ENDPOINTS} webhooks.")
             await endpoints.insert(connection, new)

@@ -124,13 +124,23 @@ def new_mail(*, subject: str, sender: str, recipients: Sequence[str], name: str,
     """Return a mail without a text; `name` is its own, for the Message-ID.
 
     Raises:
-        ValueError: something cannot stand in a header.
+        ValueError: an address cannot stand in a header.
     """
     message = EmailMessage()
-    message["Subject"] = subject
+    message["Subject"] = _in_one_line(subject)
     message["From"] = sender
     message["To"] = ", ".join(recipients)
     message["Date"] = format_datetime(utc_datetime(now))
     message["Message-ID"] = f"<{name}@{sender.rpartition('@')[2]}>"
     message["Auto-Submitted"] = "auto-generated"  # RFC 3834: nobody's holiday is to answer
     return message
+
+
+def _in_one_line(text: str) -> str:
+    """Return what customers have named as it may stand in a header: one line, and no encoded word (RFC 2047).
+
+    Python before 3.11.10 takes "=?utf-8?q?=0aBcc:...?=" for one, and writes what it decodes to, line ends
+    included (CVE-2024-6923).
+    """
+    letters = (letter if letter.isprintable() else " " for letter in text.replace("=?", "= ?"))
+    return " ".join("".join(letters).split())

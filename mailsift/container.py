@@ -481,8 +481,10 @@ class Container:
     @property
     def _break_glass(self) -> frozenset[str] | None:
         """Who may sign in with a password where single sign-on is the only way; None: everybody."""
+        from mailsift.accounts.sessions import normalized_email
+
         only = self.settings.oidc_only if self.settings.oidc_issuer else ()
-        return frozenset(email.lower() for email in only) or None
+        return frozenset(map(normalized_email, only)) or None
 
     def _single_sign_on(self, sessions: Sessions) -> SingleSignOn:
         import httpx

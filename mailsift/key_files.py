@@ -6,7 +6,6 @@ Those are in files below HOME that are made when they are missing.
 from __future__ import annotations
 
 import base64
-import binascii
 import os
 import secrets
 from collections.abc import Callable, Sequence
@@ -51,16 +50,17 @@ def _read_keys(text: str) -> dict[str, bytes]:
     for piece in text.split(","):
         name, _, encoded = piece.strip().partition(":")
         try:
-            keys[name] = base64.b64decode(encoded, validate=True)
-        except binascii.Error:
+            key = base64.b64decode(encoded, validate=True)
+        except ValueError:
             raise _bad_keys() from None
-        if not name.isascii() or not name or len(keys[name]) != KEY_BYTES:
+        if not name.isascii() or not name or name in keys or len(key) != KEY_BYTES:
             raise _bad_keys()
+        keys[name] = key
     return keys
 
 
 def _bad_keys() -> MailsiftError:
-    text = f"{PREFIX}SECRET_KEYS: expected name:base64 of 32 bytes, name:base64 ..."
+    text = f"{PREFIX}SECRET_KEYS: expected name:base64 of 32 bytes, ... with distinct names."
     return MailsiftError("bad_settings", text)
 
 

@@ -122,7 +122,7 @@ class Settings(BaseSettings):
     redis_url: RedisUrl | None = Field(
         default=None, description="Redis or Valkey, redis://, rediss:// or unix://; unset: the embedded one"
     )
-    blob_url: str | None = Field(
+    blob_url: Annotated[str, Field(pattern=r"^(file|s3|gs|az)://")] | None = Field(
         default=None, description="lists and results, file://, s3://, gs:// or az://; unset: HOME/blobs"
     )
     dns_servers: Endpoints = Field(

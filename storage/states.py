@@ -61,7 +61,7 @@ class JobTransition(Enum):
     COMPLETE = (_J.FINALIZING,), _J.COMPLETED, "its results are written"
     FAIL = (_J.INTAKE, _J.FINALIZING), _J.FAILED, "the list cannot be read, or the results cannot be written"
     CANCEL = (
-        (_J.UPLOADING, _J.INTAKE, _J.QUEUED, _J.RUNNING, _J.PAUSED),
+        (_J.UPLOADING, _J.INTAKE, _J.QUEUED, _J.RUNNING, _J.PAUSED, _J.FINALIZING),
         _J.CANCELLED,
         "somebody cancels it",
     )

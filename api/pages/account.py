@@ -260,6 +260,7 @@ async def confirm_code(request: Request, visitor: Reader) -> Response:
         )
     except MailsiftError as error:
         return await _profile_page(request, visitor, code_error=error)
+    cookies.become(request, cookies.SESSION, secret)  # what the forms of this page belong to
     response = render(request, "you_codes.html", codes=codes)
     cookies.put(response, cookies.SESSION, secret, seconds=int(LIFETIME.total_seconds()))
     return response

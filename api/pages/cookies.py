@@ -43,6 +43,11 @@ def read(request: Request, name: str) -> str:
     return value if value.isascii() and len(value) <= _LONGEST else ""
 
 
+def become(request: Request, name: str, value: str) -> None:
+    """Let `read` return from now on what the browser will send next."""
+    request.cookies[name] = value
+
+
 def csrf_token(secret: str) -> str:
     """Return the token that forms of this session, or of this anonymous browser, carry."""
     return hmac.new(secret.encode(), b"csrf", hashlib.sha256).hexdigest()[:_TOKEN_LETTERS]

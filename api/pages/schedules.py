@@ -173,7 +173,9 @@ async def edit(request: Request, visitor: Member, schedule_id: UUID) -> Response
             visitor.account_id,
             schedule_id,
             lambda before: replace(
-                wanted, options=replace(before.options or JobOptions(), repair=filled.repair)
+                wanted,
+                options=replace(before.options or JobOptions(), repair=filled.repair),
+                ends_at=before.ends_at if filled.ends_as(filled_from(before)) else wanted.ends_at,
             ),
         )
     except MailsiftError as error:
@@ -301,6 +303,10 @@ class ScheduleForm:
     failures: str = "5"
     ends: str = ""
     repair: bool = False
+
+    def ends_as(self, other: ScheduleForm) -> bool:
+        """Say whether both end on the same day: the end need not be that day's, and then stays."""
+        return (self.ends, self.zone) == (other.ends, other.zone)
 
     def spec(self) -> ScheduleSpec:
         """Return what the schedule does.

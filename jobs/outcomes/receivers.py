@@ -26,7 +26,7 @@ from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.outcomes.senders import SENDER_NAMES, SenderKind, read_webhook
 from mailsift.storage.database import Connection, Database
 from mailsift.storage.shared_calls import SharedCalls
-from mailsift.storage.sql import receivers
+from mailsift.storage.sql import people, receivers
 from mailsift.storage.sql.receivers import NewReceiver, ReceiverRow
 
 _MOST = 50
@@ -91,6 +91,7 @@ class ReceiverService:
         receiver_id = uuid4()
         sealed = self._vault.seal(receiver_id, secret)
         async with self._database.begin() as connection:
+            await people.lock_account(connection, account_id)
             if len(await receivers.of_account(connection, account_id)) >= _MOST:
                 raise MailsiftError("receiver_limit", f"An account can have at most {_MOST} receivers.")
             row = await receivers.add(

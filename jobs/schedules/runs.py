@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from uuid import UUID
 
 import structlog
 
@@ -96,7 +98,8 @@ class ScheduleRuns:
         if plan.slot is None:
             await self._skip(row, times, plan, "missed")
             return 0
-        if not await self._may_start(row):
+        replaces = Overlap(row["overlap"]) is Overlap.CANCEL_PREVIOUS
+        if not replaces and await self._open_runs(row):
             await self._skip(row, times, plan, "still_running")
             return 0
         try:
@@ -106,20 +109,21 @@ class ScheduleRuns:
                 raise  # the lease runs out and the slot is tried again
             await self._skip(row, times, plan, error.code)
             return 0
+        if replaces:  # not before there is something to run in their place
+            await self._cancel_runs(row)
         return await self._commit(row, new, times, plan)
 
-    async def _may_start(self, row: Row) -> bool:
+    async def _open_runs(self, row: Row) -> Sequence[UUID]:
         async with self._database.begin() as connection:
-            running = await schedules.open_runs(connection, row["id"])
-        if Overlap(row["overlap"]) is not Overlap.CANCEL_PREVIOUS:
-            return not running
-        for job_id in running:
+            return await schedules.open_runs(connection, row["id"])
+
+    async def _cancel_runs(self, row: Row) -> None:
+        for job_id in await self._open_runs(row):
             try:
                 await self._jobs.cancel(AccountId(row["account_id"]), JobId(job_id))
-            except MailsiftError as error:  # it is about to end by itself
+            except MailsiftError as error:  # it has ended meanwhile
                 if error.code != "job_state_conflict":
                     raise
-        return True
 
     async def _skip(self, row: Row, times: Timetable, plan: DueRun, code: str) -> None:
         async with self._database.begin() as connection:

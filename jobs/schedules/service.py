@@ -19,7 +19,7 @@ from mailsift.pipeline.errors import MailsiftError
 from mailsift.storage.database import Connection, Database, Row
 from mailsift.storage.sql import people, schedules
 from mailsift.storage.sql.jobs import owned
-from mailsift.storage.sql.schedules import NewSchedule, Slot
+from mailsift.storage.sql.schedules import NewSchedule
 
 MAX_SCHEDULES = 100
 
@@ -71,6 +71,7 @@ class ScheduleService:
             before = self._places.unseal(account_id, theirs.places)
             places = JobPlaces(named.source or before.source, named.sink or before.sink)
             name = job["name"] if job else places.source.name if places.source else ""
+            await people.lock_account(connection, account_id)
             if len(await schedules.of_account(connection, account_id)) >= MAX_SCHEDULES:
                 raise MailsiftError(
                     "schedule_limit", f"An account can have at most {MAX_SCHEDULES} schedules."
@@ -85,7 +86,9 @@ class ScheduleService:
                     )
                 ),
                 created_at=now,
-                **_columns(replace(spec, name=spec.name or name), first),
+                next_run_at=first.at,
+                starts_at=first.starts_at,
+                **_columns(replace(spec, name=spec.name or name)),
             )
             await schedules.insert(connection, new)
             return await self._record_change(
@@ -129,17 +132,21 @@ class ScheduleService:
     ) -> ScheduleView:
         """Replace what a schedule does by what `change` makes of it.
 
+        A slot that waits, for its delay or for the run before, goes on waiting unless other slots are wanted.
+
         Raises:
             MailsiftError: `schedule_not_found`, `schedule_cron_invalid`, `schedule_zone_invalid`,
                 `schedule_ended` when no run would be left of a schedule that is not paused.
         """
         async with self._database.begin() as connection:
-            before = await self._view(connection, account_id, schedule_id)
-            spec = change(before.spec)
+            row, now = await _owned(connection, account_id, schedule_id, lock=True), self._now()
+            spec = change(schedule_view(row, now).spec)
             check_cron(spec.cron, spec.zone)
-            times, now = spec.timetable(schedule_id), self._now()
-            upcoming = times.upcoming(now) if before.enabled else times.following(now)
-            values = _columns(spec, upcoming)
+            values = _columns(spec)
+            times, before = spec.timetable(schedule_id), timetable_of(row)
+            if not (times.has_slots_of(before) and times.includes(row["next_run_at"])):
+                upcoming = times.upcoming(now) if row["enabled"] else times.following(now)
+                values |= {"next_run_at": upcoming.at, "starts_at": upcoming.starts_at}
             if spec.options is not None:
                 values["options"] = dump_options(spec.options)
             await schedules.change(connection, schedule_id, **values)
@@ -219,15 +226,20 @@ class ScheduleService:
         return schedule_view(await _owned(connection, account_id, schedule_id), self._now())
 
 
-async def _owned(connection: Connection, account_id: UUID, schedule_id: UUID) -> Row:
-    row = await schedules.get(connection, schedule_id)
+async def _owned(connection: Connection, account_id: UUID, schedule_id: UUID, *, lock: bool = False) -> Row:
+    """Return the schedule's row; `lock` keeps others from changing it until the transaction ends.
+
+    Raises:
+        MailsiftError: `schedule_not_found`.
+    """
+    row = await schedules.get(connection, schedule_id, lock=lock)
     if row is None or row["account_id"] != account_id:
         raise MailsiftError("schedule_not_found", "There is no such schedule.")
     return row
 
 
-def _columns(spec: ScheduleSpec, upcoming: Slot) -> dict[str, Any]:
-    """Return what a schedule's row says of what it does and when it does it next, but for the options."""
+def _columns(spec: ScheduleSpec) -> dict[str, Any]:
+    """Return what a schedule's row says of what it does, but for the options and the slot that is next."""
     return {
         "name": spec.name,
         "cron": spec.cron,
@@ -235,8 +247,6 @@ def _columns(spec: ScheduleSpec, upcoming: Slot) -> dict[str, Any]:
         "recheck": spec.recheck.value,
         "overlap": spec.overlap.value,
         "catch_up": spec.catch_up.value,
-        "next_run_at": upcoming.at,
-        "starts_at": upcoming.starts_at,
         "jitter_seconds": spec.jitter_seconds,
         "ends_at": spec.ends_at,
         "pause_after_failures": spec.pause_after_failures,

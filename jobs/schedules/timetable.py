@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from functools import partial
@@ -89,7 +89,15 @@ class Timetable:
 
     def is_over(self, slot: Slot) -> bool:
         """Say whether a slot lies past the end."""
-        return self.ends_at is not None and slot.at > self.ends_at
+        return not self.includes(slot.at)
+
+    def includes(self, at: datetime) -> bool:
+        """Say whether a moment does not lie past the end."""
+        return self.ends_at is None or at <= self.ends_at
+
+    def has_slots_of(self, other: Timetable) -> bool:
+        """Say whether both have the same slots, wherever they end."""
+        return replace(self, ends_at=None) == replace(other, ends_at=None)
 
     def starts(self, first: datetime, *, now: datetime, count: int) -> tuple[datetime, ...]:
         """Return when the next runs start.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import io
 import os
 import sys
 from collections.abc import Callable, Mapping
@@ -79,7 +80,7 @@ COMMANDS: Final[Mapping[str, CommandRow]] = {
     ),
     "doctor": CommandRow(
         "mailsift.cli.doctor:doctor",
-        "Check the surroundings: port 25, resolver, reverse DNS, database, Redis, blobs.",
+        "Check the surroundings: port 25, resolver, reverse DNS, database, Redis, blobs, keys.",
     ),
     "settings": CommandRow("mailsift.cli.operate:settings_command", "List every setting with its default."),
     "demo": CommandRow(
@@ -91,6 +92,8 @@ COMMANDS: Final[Mapping[str, CommandRow]] = {
         "A mail internet in a box: DNS and SMTP servers on loopback that know the truth.",
     ),
 }
+_NO_TEXT: Final = "surrogates not allowed"
+"""What Python says where bytes of an argument that are no UTF-8 should become text (PEP 383)."""
 _LISTING: Final = "mailsift.listing"
 _NO_PLUGINS: Final = {"PYDANTIC_DISABLE_PLUGINS": "__all__"}
 """Spares pydantic to look for some through all packages that are installed."""
@@ -174,21 +177,33 @@ def main() -> None:
     Whatever it and the processes it starts create is for this user alone.
     """
     os.umask(0o077)
+    _prepare()
+    try:
+        app(obj=_configure_logs)
+    except MailsiftError as error:
+        print(f"mailsift: {error.code}: {error.message}", file=sys.stderr)  # noqa: T201 - the command line speaks
+        sys.exit(EXIT_ERROR)
+    except UnicodeEncodeError as error:
+        if error.reason != _NO_TEXT:
+            raise
+        print("mailsift: bad_text: An argument or what was typed is no UTF-8.", file=sys.stderr)  # noqa: T201 - same
+        sys.exit(EXIT_ERROR)
+    except KeyboardInterrupt:
+        sys.exit(EXIT_INTERRUPTED)
+    finally:
+        gc.freeze()  # or the interpreter looks through everything that is loaded once more before it ends
+
+
+def _prepare() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # where a terminal knows only some letters
     for name, value in {**FREE_AT_ONCE, **LITTLE_AHEAD, **_NO_PLUGINS}.items():
         os.environ.setdefault(name, value)  # noqa: TID251 - for a library
     for library in ("polars", "asyncio"):
         import_lazily(library)
     for module in _SESSIONS:
         leave_out(module)
-    try:
-        app(obj=_configure_logs)
-    except MailsiftError as error:
-        print(f"mailsift: {error.code}: {error.message}", file=sys.stderr)  # noqa: T201 - the command line speaks
-        sys.exit(EXIT_ERROR)
-    except KeyboardInterrupt:
-        sys.exit(EXIT_INTERRUPTED)
-    finally:
-        gc.freeze()  # or the interpreter looks through everything that is loaded once more before it ends
 
 
 def _configure_logs() -> None:

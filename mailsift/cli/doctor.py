@@ -23,6 +23,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from mailsift.container import open_blobs, open_container, read_sources
+from mailsift.key_files import open_vault, read_key_peppers
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.facts import Known
 from mailsift.pipeline.smtp.config import Source
@@ -59,7 +60,7 @@ Check = Callable[[Settings], Awaitable[Finding]]
 
 
 def doctor(*, as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
-    """Check the surroundings: port 25, resolver, reverse DNS, database, Redis, blobs.
+    """Check the surroundings: port 25, resolver, reverse DNS, database, Redis, blobs, keys.
 
     The exit status is 1 when a check failed.
     """
@@ -123,6 +124,12 @@ async def _blobs(settings: Settings) -> Finding:
     await blobs.put_bytes(key, b"ok")
     await blobs.delete(key)
     return Finding("blobs", Health.OK, "The blob store takes and gives back.")
+
+
+async def _keys(settings: Settings) -> Finding:
+    read_key_peppers(settings)
+    open_vault(settings)
+    return Finding("keys", Health.OK, "Secrets can be sealed, API keys told apart.")
 
 
 DISTRUSTED = (
@@ -300,6 +307,7 @@ CHECKS: dict[str, Check] = {
     "database": _database,
     "redis": _redis,
     "blobs": _blobs,
+    "keys": _keys,
     "resolver": _resolver,
     "port 25": _port_25,
     "proxies": _proxies,

@@ -30,6 +30,7 @@ T = TypeVar("T")
 
 _WIDE: Final = 100
 """Columns of a terminal from which on everything fits."""
+_MOST: Final = 1_000_000
 _COLUMNS: Final = ("job", "state", "list", "mode", "rows", "valid", "risky", "invalid", "created")
 _WIDE_ONLY: Final = {"mode", "created"}
 
@@ -63,7 +64,7 @@ async def find(service: JobService, account: AccountId, given: str) -> JobId:
         return JobId(UUID(given))
     except ValueError:
         recent = (await service.page(account, limit=1_000)).jobs
-    found = [view.id for view in recent if str(view.id).startswith(given.lower())]
+    found = [view.id for view in recent if given and str(view.id).startswith(given.lower())]
     if len(found) > 1:
         raise MailsiftError("job_ambiguous", "More than one job id starts with these characters.")
     if not found:
@@ -72,7 +73,9 @@ async def find(service: JobService, account: AccountId, given: str) -> JobId:
 
 
 @jobs_app.command("list")
-def list_jobs(*, limit: Annotated[int, typer.Option(min=1)] = 20, as_json: JsonOption = False) -> None:
+def list_jobs(
+    *, limit: Annotated[int, typer.Option(min=1, max=_MOST)] = 20, as_json: JsonOption = False
+) -> None:
     """List the newest jobs."""
     views = _with_service(lambda service, account: service.page(account, limit=limit)).jobs
     if as_json:

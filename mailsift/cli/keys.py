@@ -16,11 +16,12 @@ from rich.text import Text
 
 from mailsift.accounts.doors import Door
 from mailsift.accounts.keys import DAY, LONGEST_OVERLAP, KeyKind, MintedKey, Scope
+from mailsift.accounts.links import checked_name
+from mailsift.cli.options import OwnerOption
 from mailsift.cli.progress import PLAIN, console, shortened
 from mailsift.container import Container, open_container
 from mailsift.events.audit import COMMAND_LINE, act_as
 from mailsift.jobs.views import AccountId
-from mailsift.pipeline.errors import MailsiftError
 from mailsift.runtime.installation import installation
 from mailsift.settings import Settings
 from mailsift.storage.sql.keys import KeyRow
@@ -35,21 +36,20 @@ _WIDE_ONLY: Final = {"scopes", "created", "last used"}
 
 keys_app = typer.Typer(help="Create, list, roll and revoke API keys.", no_args_is_help=True)
 
-AccountOption = Annotated[
-    str, typer.Option("--account", "-a", help="The key's account; a new name creates an account.")
-]
 KeyArgument = Annotated[UUID, typer.Argument(help="The key's id, as `mailsift keys list` shows it.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
-def _with_keys(account: str, work: Callable[[Container, AccountId], Awaitable[T]]) -> T:
-    if not account.strip():  # a variable of a script that is not set
-        raise MailsiftError("account_name_invalid", "The account needs a name.")
-
+def _with_keys(
+    account: str, work: Callable[[Container, AccountId], Awaitable[T]], *, makes_account: bool = False
+) -> T:
     async def run(settings: Settings) -> T:
         act_as(COMMAND_LINE)
         async with open_container(settings) as container:
-            return await work(container, await container.jobs.account(account))
+            jobs = container.jobs
+            return await work(
+                container, await (jobs.account(account) if makes_account else jobs.find_account(account))
+            )
 
     with installation(Settings.from_env()) as settings:
         return uvloop.run(run(settings))
@@ -58,7 +58,9 @@ def _with_keys(account: str, work: Callable[[Container, AccountId], Awaitable[T]
 @keys_app.command("create")
 def create(  # noqa: PLR0913 - options of a command
     *,
-    account: AccountOption,
+    account: Annotated[
+        str, typer.Option("--account", "-a", help="The key's account; a new name creates an account.")
+    ],
     name: Annotated[str, typer.Option(help="What to call the key.")] = "",
     scopes: Annotated[
         list[Scope] | None, typer.Option("--scopes", help="What it may do; may be repeated. [default: all]")
@@ -81,6 +83,7 @@ def create(  # noqa: PLR0913 - options of a command
     as_json: JsonOption = False,
 ) -> None:
     """Create a key and show it once."""
+    account = checked_name(account)
 
     async def make(container: Container, account_id: AccountId) -> MintedKey:
         return await container.keys.create(
@@ -92,11 +95,11 @@ def create(  # noqa: PLR0913 - options of a command
             origins=origins or (),
         )
 
-    _show_new(_with_keys(account, make), as_json=as_json)
+    _show_new(_with_keys(account, make, makes_account=True), as_json=as_json)
 
 
 @keys_app.command("list")
-def list_keys(*, account: AccountOption, as_json: JsonOption = False) -> None:
+def list_keys(*, account: OwnerOption, as_json: JsonOption = False) -> None:
     """List an account's keys; the keys themselves are not stored."""
     rows = _with_keys(account, lambda container, account_id: container.keys.list(account_id))
     if as_json:
@@ -132,7 +135,7 @@ def _day(at: datetime | None) -> str:
 
 
 @keys_app.command("revoke")
-def revoke(key: KeyArgument, *, account: AccountOption) -> None:
+def revoke(key: KeyArgument, *, account: OwnerOption) -> None:
     """End a key now."""
     _with_keys(account, lambda container, account_id: container.keys.revoke(account_id, key))
     console.print("Revoked.")
@@ -142,7 +145,7 @@ def revoke(key: KeyArgument, *, account: AccountOption) -> None:
 def roll(
     key: KeyArgument,
     *,
-    account: AccountOption,
+    account: OwnerOption,
     hours: Annotated[
         float,
         typer.Option(min=0, max=LONGEST_OVERLAP / 3600, help="Hours for which the old key keeps working."),

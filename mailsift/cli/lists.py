@@ -53,7 +53,7 @@ def policy_of(text: str) -> TierPolicy | None:
     try:
         found = json.loads(text if text.lstrip().startswith("{") else Path(text).read_text(encoding="utf-8"))
         return TierPolicy.parse(found)
-    except (OSError, ValueError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, TypeError, AttributeError, RecursionError) as error:
         raise MailsiftError("policy_invalid", f"Can’t read the policy: {error}.") from error
 
 

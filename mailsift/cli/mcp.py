@@ -36,7 +36,8 @@ async def _serve(settings: Settings, account: str, *, test: bool) -> None:
     except ModuleNotFoundError:
         raise MailsiftError("mcp_missing", "MCP isn’t installed: install mailsift[mcp].") from None
     async with open_container(settings, pool_size=API_POOL) as container:
-        owner = await container.jobs.account(account)
+        jobs = container.jobs
+        owner = await (jobs.account(account) if account == LOCAL_ACCOUNT else jobs.find_account(account))
         if test:
             owner = await container.keys.test_account(owner)
         # there is no key: the account has its budget

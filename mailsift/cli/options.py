@@ -16,4 +16,11 @@ ModeOption = Annotated[
         help="fast: syntax and lists, no network. medium: also DNS. deep: also the mail server.",
     ),
 ]
+
+
+def without_broken_bytes(argument: str) -> str:
+    """Replace the bytes of an argument, or of a file's name, that are no UTF-8."""
+    return argument.encode("utf-8", errors="surrogateescape").decode("utf-8", errors="replace")
+
+
 OwnerOption = Annotated[str, typer.Option("--account", "-a", help="The name of an existing account.")]

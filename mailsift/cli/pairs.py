@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 from typing import Final
 
+from mailsift.cli.options import without_broken_bytes
 from mailsift.jobs.places.place import is_place, parse_sink, parse_source
 from mailsift.jobs.results.export import format_of
 from mailsift.pipeline.errors import MailsiftError
@@ -20,16 +21,42 @@ def pair(sources: list[str], output: str) -> list[tuple[str, str]]:
         MailsiftError: `bad_place`, `unknown_export_format`, `output_not_writable`, `output_is_input`.
     """
     pairs = [(source, output_of(source, output, many=len(sources) > 1)) for source in sources]
-    for source, out in pairs:
+    for _, out in pairs:
         if is_place(out):
             sink = parse_sink(out)
             if not sink.is_database:
                 format_of(Path(sink.name))
         elif out != PIPE:
             check_writable(Path(out))
-            if Path(out).exists() and Path(source).exists() and Path(out).samefile(source):
-                raise MailsiftError("output_is_input", "The result would overwrite the list.")
+    _check_apart(pairs)
     return pairs
+
+
+def _check_apart(pairs: list[tuple[str, str]]) -> None:
+    """Refuse a result in place of a list, its own or another one, and two results in one place.
+
+    Raises:
+        MailsiftError: `output_is_input`, `output_not_writable`.
+    """
+    lists, results = {_identity(source) for source, _ in pairs}, set[object]()
+    for source, out in pairs:
+        if (place := _identity(out)) in lists and out != PIPE:
+            raise MailsiftError("output_is_input", f"The result of {name_of(source)} would overwrite a list.")
+        if place in results:
+            text = f"Two results would be written to {out}: the lists have one name. Give each its --output."
+            raise MailsiftError("output_not_writable", text)
+        results.add(place)
+
+
+def _identity(text: str) -> object:
+    """Return what is the same for two names of one file, or of one place."""
+    if text == PIPE or is_place(text):
+        return text
+    try:
+        found = Path(text).stat()
+    except OSError:  # not there yet
+        return os.path.realpath(text)
+    return found.st_dev, found.st_ino
 
 
 def output_of(source: str, output: str, *, many: bool) -> str:
@@ -67,4 +94,4 @@ def name_of(source: str) -> str:
     """Return what the list of a source is called."""
     if source == PIPE:
         return "stdin"
-    return parse_source(source).name if is_place(source) else Path(source).name
+    return parse_source(source).name if is_place(source) else without_broken_bytes(Path(source).name)

@@ -73,9 +73,9 @@ def listening(settings: Settings) -> Iterator[list[socket.socket]]:
                 free = port or (taken[0].getsockname()[1] if taken else 0)
                 made = socket.create_server((address, free), family=_family(address), backlog=_BACKLOG)
                 taken.append(stack.enter_context(made))
-        except OSError as error:
-            number = error.errno or 0
-            why = os.strerror(number) if number > 0 else error.strerror or str(error)
+        except (OSError, UnicodeError) as error:  # the latter of a name that is none: "a..b"
+            number = getattr(error, "errno", None) or 0
+            why = os.strerror(number) if number > 0 else getattr(error, "strerror", None) or str(error)
             raise MailsiftError("port_in_use", f"Can’t listen on {host}:{port}: {why}.") from None
         yield taken
 

@@ -440,12 +440,20 @@ class Blobs:
 
 
 def _open_store(url: str) -> ObjectStore:
+    """Open what lies at a URL.
+
+    Raises:
+        MailsiftError: `bad_settings`, `blob_store_failed`.
+    """
     try:
         if url.startswith("file:"):
             return from_url(url, mkdir=True, automatic_cleanup=True)
         return from_url(url, retry_config=_RETRIES)
     except OSError as error:  # where a folder should be is none, and none can be made
         raise _store_error(error) from error
+    except (BaseError, ValueError):  # whose words may hold what stands in the URL
+        text = "No blob store can be opened at its URL, or without what else it needs: a bucket, an account."
+        raise MailsiftError("bad_settings", text) from None
 
 
 def _mark(root: Path | None) -> None:

@@ -90,7 +90,7 @@ async def anybody(connection: Connection) -> bool:
 
 
 async def lock_account(connection: Connection, account_id: UUID) -> Row | None:
-    """Return the account, locked: of two changes to its members one waits for the other."""
+    """Return the account, locked: of two changes to what it has, and may have so much of, one waits."""
     statement = select(account).where(account.c.id == account_id).with_for_update(key_share=True)
     return (await connection.execute(statement)).mappings().one_or_none()
 

@@ -86,9 +86,10 @@ async def insert(connection: Connection, new: NewSchedule) -> None:
     await connection.execute(insert_into(schedule).values(asdict(new)))
 
 
-async def get(connection: Connection, schedule_id: UUID) -> Row | None:
-    """Return the schedule's row."""
-    found = await connection.execute(select(schedule).where(schedule.c.id == schedule_id))
+async def get(connection: Connection, schedule_id: UUID, *, lock: bool = False) -> Row | None:
+    """Return the schedule's row; `lock` keeps others from changing it until the transaction ends."""
+    wanted = select(schedule).where(schedule.c.id == schedule_id)
+    found = await connection.execute(wanted.with_for_update() if lock else wanted)
     return found.mappings().one_or_none()
 
 

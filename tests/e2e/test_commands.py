@@ -17,6 +17,7 @@ from pydantic import SecretStr
 
 from mailsift import cli
 from mailsift.cli import app
+from mailsift.cli.pairs import name_of
 from mailsift.pipeline.frames import VERDICTS
 from mailsift.sandbox.client import SandboxProcess
 from mailsift.settings import Settings
@@ -170,17 +171,23 @@ def test_check_shows_hostile_text_as_text(settings: Settings, keyboard: Keyboard
         (("run", "list.csv", "--output", "out.pdf"), "unknown_export_format"),
         (("run", "list.csv", "--output", "missing/out.csv"), "output_not_writable"),
         (("run", "list.csv", "--output", "./list.csv"), "output_is_input"),
+        (("run", "list.csv", "list.csv.mailsift.csv"), "output_is_input"),
+        (("run", "list.csv", "there/list.csv", "--output", "there"), "output_not_writable"),
+        (("run", "list.csv", "there/../list.csv"), "output_not_writable"),
         (("jobs", "results", "x", "--output", "out"), "unknown_export_format"),
         (("jobs", "resume", "x", "--output", "missing/out.csv"), "output_not_writable"),
         (("jobs", "retry", "x", "--output", "folder.csv"), "output_not_writable"),
         (("keys", "create", "--account", ""), "account_name_invalid"),
+        (("keys", "create", "--account", "a" * 81), "account_name_invalid"),
     ],
 )
 def test_what_cannot_work_is_refused_before_anything_starts(
     words: tuple[str, ...], code: str, keyboard: Keyboard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    Path("list.csv").write_text("a@example.com\n")
+    Path("there").mkdir()
+    for name in ("list.csv", "list.csv.mailsift.csv", "there/list.csv"):
+        Path(name).write_text("a@example.com\n")
     Path("folder.csv").mkdir()
     typed = keyboard.type(Settings(home=tmp_path / "home"), *words)
     assert (typed.status, typed.out) == (2, "")
@@ -216,8 +223,53 @@ def test_a_mistake_in_the_overrides_is_told_at_once(
     assert typed.err.startswith("mailsift: bad_overrides: Overrides file: unknown table [nonsense]")
 
 
+def test_an_argument_that_is_no_text_is_refused_in_one_line(settings: Settings, keyboard: Keyboard) -> None:
+    for words in (
+        ("keys", "create", "--account", "acme", "--name", "\udcff"),
+        ("accuracy", "--account", "\udcff"),
+        ("users", "link", "\udcff"),
+        ("ops", "jobs", "--text", "\udcff"),
+    ):
+        typed = keyboard.type(settings, *words)
+        assert (typed.status, typed.out) == (2, "")
+        assert typed.err == "mailsift: bad_text: An argument or what was typed is no UTF-8.\n"
+
+
+def test_a_policy_nested_without_end_is_none(settings: Settings, keyboard: Keyboard, tmp_path: Path) -> None:
+    (tmp_path / "list.csv").write_text("a@example.com\n")
+    typed = keyboard.type(settings, "run", tmp_path / "list.csv", "--policy", '{"a":' + 100_000 * "[")
+    assert (typed.status, typed.err.split(":")[1]) == (2, " policy_invalid")
+
+
+def test_a_terminal_that_knows_only_some_letters_gets_the_others_in_ascii(settings: Settings) -> None:
+    environment = {**os.environ, **settings.environment(), "PYTHONIOENCODING": "latin-1"}  # noqa: TID251 - for a child
+    words = ("check", "--mode", "fast", "--json", "\N{CYRILLIC SMALL LETTER A}@example.com")
+    done = subprocess.run(
+        [sys.executable, "-m", "mailsift", *words], env=environment, capture_output=True, check=True
+    )
+    assert json.loads(done.stdout)["email"] == "\N{CYRILLIC SMALL LETTER A}@example.com"
+
+
+def test_only_a_new_key_makes_an_account(settings: Settings, keyboard: Keyboard) -> None:
+    nobody = "4a8d5a9e-0b8a-4c55-8c5c-1c0b7a3f1d11"
+    for words in (("list",), ("revoke", nobody), ("roll", nobody)):
+        typed = keyboard.type(settings, "keys", *words, "--account", "a typo")
+        assert typed.err.startswith("mailsift: account_not_found: ")
+    assert keyboard.type(settings, "keys", "create", "--account", " a  typo ").status == 0
+    assert len(keyboard.type(settings, "keys", "list", "--json", "--account", "a typo").out.splitlines()) == 1
+
+
+def test_as_many_jobs_as_nobody_has_are_no_number(settings: Settings, keyboard: Keyboard) -> None:
+    typed = keyboard.type(settings, "jobs", "list", "--limit", 30 * "9")
+    assert (typed.status, "Invalid value" in typed.err) == (2, True)
+
+
+def test_a_list_is_called_what_can_be_read_of_its_name() -> None:
+    assert name_of(os.fsdecode(b"/lists/m\xfcller.csv")) == "m\N{REPLACEMENT CHARACTER}ller.csv"
+
+
 def test_a_job_nobody_knows_is_not_found(settings: Settings, keyboard: Keyboard) -> None:
-    for name in ("7", "4a8d5a9e-0b8a-4c55-8c5c-1c0b7a3f1d11"):
+    for name in ("", "7", "4a8d5a9e-0b8a-4c55-8c5c-1c0b7a3f1d11"):
         typed = keyboard.type(settings, "jobs", "show", name)
         assert (typed.status, typed.err) == (2, "mailsift: job_not_found: There is no such job.\n")
 
@@ -241,7 +293,7 @@ def test_doctor_finds_everything_well(settings: Settings, keyboard: Keyboard) ->
     assert typed.status == 0, typed.out
     # the null sender is worth a word, which goes over several lines
     assert [line.split("  ")[0] for line in typed.out.splitlines() if not line.startswith(" ")] == [
-        *("database", "redis", "blobs", "resolver", "port 25", "reverse name", "sender")
+        *("database", "redis", "blobs", "keys", "resolver", "port 25", "reverse name", "sender")
     ]
 
 
@@ -254,8 +306,26 @@ def test_doctor_names_what_does_not_answer(settings: Settings, keyboard: Keyboar
     broken = settings.model_copy(update=gone)
     assert keyboard.type(broken, "doctor").status == 1
     health = _health(keyboard, broken)
-    assert {name for name, state in health.items() if state == "ok"} == {"blobs"}
+    assert {name for name, state in health.items() if state == "ok"} == {"blobs", "keys"}
     assert health["database"] == health["redis"] == health["resolver"] == "failed"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "check"),
+    [
+        ({"blob_url": "az://lists"}, "blobs"),
+        ({"secret_keys": SecretStr("a:short")}, "keys"),
+        ({"secret_keys": SecretStr("a:\N{LATIN SMALL LETTER E WITH ACUTE}")}, "keys"),
+        ({"secret_keys": SecretStr(",".join(2 * ["a:" + 43 * "A" + "="]))}, "keys"),
+        ({"key_peppers": SecretStr("a:short")}, "keys"),
+    ],
+    ids=["no account", "short", "no base64", "twice", "pepper"],
+)
+def test_doctor_names_the_setting_that_opens_nothing(
+    wrong: dict[str, Any], check: str, settings: Settings, keyboard: Keyboard
+) -> None:
+    health = _health(keyboard, settings.model_copy(update=wrong))
+    assert health[check] == "failed"
 
 
 def _health(keyboard: Keyboard, settings: Settings) -> dict[str, str]:

@@ -41,6 +41,12 @@ def test_a_taken_port_is_said_before_anything_is_started(short_tmp: Path, taken:
     assert [path.name for path in settings.home.iterdir()] == ["overrides.toml"]
 
 
+def test_a_host_that_is_no_name_is_said_in_one_line(short_tmp: Path) -> None:
+    typed = CommandLine(settings_for(short_tmp / "no-host", sandbox={})).run("api", "--host", "a..b")
+    assert (typed.status, typed.err.count("\n")) == (2, 1)
+    assert typed.err.startswith("mailsift: port_in_use: Can’t listen on a..b:")
+
+
 @pytest.mark.parametrize("option", ["--dns-port", "--smtp-port", "--control-port"])
 def test_a_sandbox_whose_port_is_taken_says_so(short_tmp: Path, taken: int, option: str) -> None:
     line = CommandLine(settings_for(short_tmp / "sandboxed", sandbox={}))

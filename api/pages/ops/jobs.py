@@ -25,7 +25,7 @@ from mailsift.jobs.intake.models import LIST_FAULTS
 from mailsift.jobs.views import JobId
 from mailsift.storage.sql.job_search import NEWEST, ORDERS
 from mailsift.storage.sql.stats import ChunkSpan
-from mailsift.storage.states import ENDED, JobState
+from mailsift.storage.states import ENDED, JobState, JobTransition
 
 router = APIRouter(prefix="/ops/jobs", include_in_schema=False)
 
@@ -70,7 +70,7 @@ _WORDS: Final = ("state", "account", "text", "age")
 _MIGHT: Final = {
     JobAction.PAUSE: {JobState.QUEUED, JobState.RUNNING},
     JobAction.RESUME: {JobState.PAUSED},
-    JobAction.CANCEL: set(JobState) - ENDED - {JobState.FINALIZING},
+    JobAction.CANCEL: set(JobTransition.CANCEL.sources),
     JobAction.RETRY: set(ENDED),
     JobAction.RESTART: {JobState.FAILED},
     JobAction.RAISE: set(JobState) - ENDED,

@@ -19,10 +19,12 @@ from sqlalchemy.engine import make_url
 from typing_extensions import override
 
 from mailsift.container import open_container, open_database
+from mailsift.jobs.engine.claim import Engine
+from mailsift.jobs.results.pages import RowFilter
 from mailsift.jobs.schedules.models import Recheck, ScheduleSpec
 from mailsift.jobs.service import JobService
 from mailsift.jobs.submissions import Submitted
-from mailsift.jobs.views import AccountId, JobOptions, JobView
+from mailsift.jobs.views import AccountId, JobId, JobOptions, JobView
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.facts import Mode
 from mailsift.sandbox.client import SandboxProcess
@@ -129,6 +131,12 @@ def settings(make_settings: Callable[..., Settings], tmp_path: Path, database_ur
         url = "postgresql://crm/sales"
         accounts = ["alice"]
         {_credentials(database_url)}
+
+        [[connection]]
+        url = "postgresql://crm/away"
+        accounts = ["alice"]
+        host = "127.0.0.1"
+        port = "1"
         """)
     return make_settings(
         sandbox={"MAILSIFT_SMTP_PORT": "9", "MAILSIFT_ALLOW_NON_PUBLIC": "true"},
@@ -361,6 +369,26 @@ async def test_the_results_of_a_list_that_is_sent_are_put_where_they_are_wanted(
     async with engine_on(settings) as engine:
         await work_until_ended(engine, service, account, made.job_id)
     assert len(await planter.sql("SELECT FROM checked")) == 3
+
+
+async def test_a_job_whose_place_for_results_is_away_can_be_cancelled_and_keeps_its_verdicts(
+    settings: Settings, service: JobService
+) -> None:
+    account = await service.account("alice")
+    made = await service.receive(account, one_piece(LIST), FAST, sink="postgresql://crm/away?table=checked")
+    async with engine_on(settings) as engine:
+        await until(lambda: _finalizing(engine, service, account, made.job_id), within=30)
+        await service.cancel(account, made.job_id)
+        await engine.drain()
+    view = await service.get(account, made.job_id)
+    assert (view.state, view.processed, view.error_code) == (JobState.CANCELLED, 3, "cancelled")
+    async with service.selection(account, made.job_id, RowFilter()) as found:
+        assert len(pl.read_parquet(found.results)) == 3
+
+
+async def _finalizing(engine: Engine, service: JobService, account: AccountId, job_id: JobId) -> bool:
+    await engine.drain()
+    return (await service.get(account, job_id)).state is JobState.FINALIZING
 
 
 async def test_a_table_takes_a_list_with_columns_of_every_type(

@@ -8,6 +8,7 @@ from contextlib import AsyncExitStack
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import polars as pl
@@ -110,6 +111,19 @@ async def test_cancel_previous_ends_the_run_before(scheduling: Scheduling) -> No
     assert [run["state"] for run in await scheduling.made(view.id)] == ["cancelled", "uploading"]
 
 
+async def test_cancel_previous_ends_no_run_when_there_is_nothing_to_run_instead(
+    scheduling: Scheduling,
+) -> None:
+    account, source, view = await scheduling.start(replace(HOURLY, overlap=Overlap.CANCEL_PREVIOUS))
+    scheduling.now = NOON
+    await scheduling.runs.run_due()
+    await scheduling.blobs.delete_prefix(JobBlobs(source).prefix)
+    scheduling.now = NOON + timedelta(hours=1)
+    assert await scheduling.runs.run_due() == 0
+    assert (await scheduling.service.get(account, view.id)).last_error == "blob_not_found"
+    assert [run["state"] for run in await scheduling.made(view.id)] == ["uploading"]
+
+
 async def test_all_missed_slots_are_caught_up_one_after_the_other(scheduling: Scheduling) -> None:
     spec = replace(HOURLY, overlap=Overlap.QUEUE, catch_up=CatchUp.ALL)
     _, _, view = await scheduling.start(spec)
@@ -165,6 +179,42 @@ async def test_a_schedule_is_changed_paused_resumed_run_now_and_deleted(scheduli
     await scheduling.service.delete(account, view.id)
     assert list(await scheduling.service.list(account)) == []
     assert (await scheduling.jobs.get(account, job)).id == job
+
+
+@pytest.mark.parametrize(
+    ("change", "hours"),
+    [
+        ({"name": "another"}, [12, 13]),
+        ({"ends_at": NOON + timedelta(hours=9)}, [12, 13]),
+        ({"cron": "30 * * * *"}, [12]),
+    ],
+    ids=["name", "end", "cron"],
+)
+async def test_a_change_does_not_forget_the_slot_that_waits_unless_it_asks_for_others(
+    scheduling: Scheduling, change: dict[str, Any], hours: list[int]
+) -> None:
+    account, _, view = await scheduling.start(replace(HOURLY, overlap=Overlap.QUEUE))
+    scheduling.now = NOON
+    await scheduling.runs.run_due()
+    scheduling.now = NOON + timedelta(hours=1, minutes=10)
+    assert await scheduling.runs.run_due() == 0  # the slot of one o'clock waits for the run of noon
+    await scheduling.service.update(account, view.id, lambda spec: replace(spec, **change))
+    await scheduling.complete((await scheduling.made(view.id))[0]["id"])
+    scheduling.now += timedelta(minutes=10)
+    await scheduling.runs.run_due()
+    assert [run["scheduled_for"].hour for run in await scheduling.made(view.id)] == hours
+
+
+async def test_changes_at_the_same_time_undo_none_of_each_other(scheduling: Scheduling) -> None:
+    account, _, view = await scheduling.start()
+    service = scheduling.service
+    await asyncio.gather(
+        service.update(account, view.id, lambda spec: replace(spec, name="another")),
+        service.update(account, view.id, lambda spec: replace(spec, cron="30 2 * * *")),
+        service.update(account, view.id, lambda spec: replace(spec, pause_after_failures=2)),
+    )
+    spec = (await service.get(account, view.id)).spec
+    assert (spec.name, spec.cron, spec.pause_after_failures) == ("another", "30 2 * * *", 2)
 
 
 async def test_a_schedule_whose_list_is_gone_pauses_itself(scheduling: Scheduling) -> None:

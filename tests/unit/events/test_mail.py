@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ssl
+from email import message_from_bytes, policy
 from email.message import EmailMessage
 
 import pytest
@@ -11,6 +12,7 @@ from pydantic import SecretStr, ValidationError
 from typing_extensions import override
 
 from mailsift.events.mail import Mailer, SmtpRelay, parse_relay
+from mailsift.events.outbox import new_mail
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.settings import Settings
 from tests.support.mail_relay import MailRelay, relaying
@@ -168,3 +170,20 @@ async def test_a_relay_that_is_not_there_or_says_nothing_is_a_failure() -> None:
             await Mailer(gone, helo_name="mailsift.test", timeout_s=0.3).send(message())
     with pytest.raises(MailsiftError, match="mail_failed"):
         await Mailer(gone, helo_name="mailsift.test").send(message())
+
+
+@pytest.mark.parametrize(
+    ("named", "told"),
+    [
+        ("=?utf-8?q?a=0d=0aBcc:_evil@example.com?= b", "= ?utf-8?q?a=0d=0aBcc:_evil@example.com?= b"),
+        ("=?utf-8?q?=0a=0aBody?=", "= ?utf-8?q?=0a=0aBody?="),
+        ("a\r\nBcc: evil@example.com\u2028b\x85c\ud800d", "a Bcc: evil@example.com b c d"),
+        ("Zoë 你好 😀", "Zoë 你好 😀"),
+    ],
+)
+def test_whatever_a_list_is_called_it_is_one_line_of_the_head(named: str, told: str) -> None:
+    mail = new_mail(subject=named, sender="us@x.test", recipients=["you@x.test"], name="1", now=0.0)
+    read = message_from_bytes(mail.as_bytes(), policy=policy.default)
+    assert read["Subject"] == told
+    assert read.keys() == mail.keys()
+    assert read.get_content().strip() == ""

@@ -138,7 +138,7 @@ WANTED = [
         ("", "deferred"),
         ("", "a.test", "none.test"),
         ("", "google", "nobody"),
-        (("", False), ("C.C", False), ("ANN", False), ("ann", True), ("+x", False)),
+        (("", False), ("", True), ("C.C", False), ("ANN", False), ("ann", True), ("+x", False)),
     )
     if sum(map(bool, (statuses, result, domain, provider, text))) in {0, 1, 2, 5}
 ]

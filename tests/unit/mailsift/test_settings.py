@@ -79,6 +79,8 @@ def test_blobs_lie_below_home_unless_told_otherwise(monkeypatch: pytest.MonkeyPa
         ("MAILSIFT_MAX_AGE", "inf"),
         ("MAILSIFT_DISPOSABLE_INVALID", "hunter2"),
         ("MAILSIFT_REDIS_URL", "hunter2"),
+        ("MAILSIFT_BLOB_URL", "hunter2"),
+        ("MAILSIFT_BLOB_URL", "memory:///hunter2"),
         ("MAILSIFT_DATABASE_URL", "mysql://user:hunter2@host/db"),
     ],
 )

@@ -135,6 +135,21 @@ async def test_a_schedule_is_changed_and_keeps_what_the_form_does_not_know(api: 
     assert await sql(api.settings, "SELECT options->>'mode', jitter_seconds FROM schedule") == [("fast", 77)]
 
 
+async def test_an_end_that_a_program_has_set_stays_when_the_form_says_nothing_else(
+    api: Api, job: str
+) -> None:
+    async with signed_in(api) as owner:
+        path = await made(owner, job)
+        await sql(api.settings, "UPDATE schedule SET ends_at = '2031-12-31 05:00+01'")
+        fields = {**GOOD, "name": "Another", "ends": "2031-12-31"}
+        await post(owner, f"{path}/edit", **fields)
+        page = (await owner.get(path)).text
+        assert "Another" in page
+        assert "31 Dec 2031, 05:00 CET" in page
+        await post(owner, f"{path}/edit", **{**fields, "ends": "2031-12-30"})
+        assert "30 Dec 2031, 23:59 CET" in (await owner.get(path)).text
+
+
 async def test_a_schedule_is_paused_resumed_run_and_deleted(api: Api, job: str) -> None:
     async with signed_in(api) as owner:
         path = await made(owner, job)

@@ -69,6 +69,18 @@ async def test_a_code_is_asked_for_and_works_once(api: Api) -> None:
     assert not any(secret in str(stored) or secret.encode().hex() in str(stored) for secret in secrets)
 
 
+async def test_the_page_with_the_recovery_codes_is_one_of_the_session_that_begins_there(api: Api) -> None:
+    email = await person(api)
+    async with browser(api) as client:
+        await sign_in(client, email)
+        page = (await post(client, "/account/you/code", password=PASSWORD)).text
+        (secret,) = re.findall(r"\b((?:[A-Z2-7]{4} ){7}[A-Z2-7]{4})\b", page)[:1]
+        code = _code(pyotp.TOTP(secret.replace(" ", "")))
+        made = await client.post("/account/you/code/confirm", data={"csrf": csrf_of(page), "code": code})
+        left = await client.post("/logout", data={"csrf": csrf_of(made.text)})
+        assert (left.status_code, left.headers["location"]) == (303, "/login")
+
+
 async def test_codes_cannot_be_guessed_at(api: Api) -> None:
     email = await person(api)
     async with browser(api) as client:

@@ -45,6 +45,22 @@ async def test_the_right_password_opens_and_signing_out_closes(api: Api) -> None
         assert answer.status_code == 303, "the session has ended on the server too"
 
 
+@pytest.mark.parametrize(
+    "email",
+    [
+        "Jane@B\N{LATIN CAPITAL LETTER U WITH DIAERESIS}cher.example",
+        "jo\u0308rg@people.test",
+        '"jane"@people.test',
+    ],
+    ids=["domain", "decomposed", "quoted"],
+)
+async def test_an_address_opens_as_it_was_given_when_its_owner_was_made(api: Api, email: str) -> None:
+    await person(api, email=email)
+    async with browser(api) as client:
+        assert (await sign_in(client, email)).status_code == 303
+        assert await is_inside(client)
+
+
 async def test_the_database_holds_only_a_hash_of_a_session(api: Api) -> None:
     async with signed_in(api) as client:
         secret = cookie(client, SESSION)

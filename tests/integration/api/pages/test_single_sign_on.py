@@ -225,6 +225,13 @@ async def test_an_address_belongs_to_the_first_identity_that_proved_it(api: Api,
         assert (await _signed_in(thief, "thief")).status_code == 403
 
 
+async def test_a_provider_means_the_person_however_it_writes_their_address(api: Api, provider: str) -> None:
+    await person(api, Role.OWNER, account="beta", email="jane@xn--bcher-kva.test")
+    await _somebody(provider, "jane", email="Jane@b\N{LATIN SMALL LETTER U WITH DIAERESIS}cher.test")
+    async with browser(api) as client:
+        assert (await _signed_in(client, "jane")).status_code == 303
+
+
 async def test_a_way_back_that_this_browser_did_not_begin_is_refused(api: Api, provider: str) -> None:
     await _somebody(provider, "mallory", groups=["mail-staff"])
     async with browser(api) as mallory, browser(api) as victim:
@@ -244,10 +251,10 @@ async def test_with_single_sign_on_only_a_password_opens_nothing_but_the_break_g
         "oidc_issuer": provider,
         "oidc_client_id": "mailsift",
         "oidc_client_secret": SecretStr("secret of ours"),
-        "oidc_only": ("glass@people.test",),
+        "oidc_only": ("Glass@B\N{LATIN CAPITAL LETTER U WITH DIAERESIS}cher.test",),
     }
     plain = Api("", settings)
-    glass = await person(plain, Role.OWNER, account="acme", email="glass@people.test")
+    glass = await person(plain, Role.OWNER, account="acme", email="glass@xn--bcher-kva.test")
     member = await person(plain, Role.OWNER, account="acme")
     async with running(settings) as before, browser(before) as client:
         assert (await sign_in(client, member)).status_code == 303
