@@ -40,7 +40,7 @@ PAGES = (
         "/schedules",
         "/account",
     ),
-    *("{job}", "{job}/results", "{job}/results?status=invalid", "{job}/results?q=a9", "{job}/rows/999999"),
+    *("{job}", "{job}/results", "{job}/results?status=invalid", "{job}/results?q=a9", "{job}/rows/{last}"),
     *(
         f"{{job}}/results?sort={order}"
         for order in ("email", "-email", "score", "-score", "result", "-result")
@@ -133,12 +133,12 @@ async def populated(served: ServedInstallation) -> str:
     return await person(served, operator=True, account=ACCOUNT)
 
 
-async def measure(served: ServedInstallation, job: str, times: int) -> list[Timed]:
+async def measure(served: ServedInstallation, job: str, rows: int, times: int) -> list[Timed]:
     """Fill the installation and look at every page."""
     email = await populated(served)
     async with browser(served) as client:
         await sign_in(client, email)
-        return [await timed(client, page.format(job=f"/jobs/{job}"), times) for page in PAGES]
+        return [await timed(client, page.format(job=f"/jobs/{job}", last=rows - 1), times) for page in PAGES]
 
 
 def main() -> None:
@@ -151,7 +151,9 @@ def main() -> None:
         settings = settings_of(environment)
         job = asyncio.run(finished_job(settings, Path(folder), chosen.rows))
         with served("mailsift", "api", environment=environment) as server:
-            pages = asyncio.run(measure(ServedInstallation(server.url, settings), str(job), chosen.times))
+            pages = asyncio.run(
+                measure(ServedInstallation(server.url, settings), str(job), chosen.rows, chosen.times)
+            )
     for page in sorted(pages, key=lambda page: page.ms):
         shown = page.path.replace(str(job), "1m-rows")
         print(f"{page.ms:6.1f} ms  worst {max(page.times):6.1f} ms  {page.size / 1000:6.1f} kB  {shown}")
