@@ -230,7 +230,7 @@ POLISH = ReplyLanguage(
     blocked=r"zablokowan\w+",
     full=r"(?:peln\w+|przepelnion\w+|zapelnion\w+)",
     sender=r"\bnadawc\w+|\bwysylajac\w+",
-    your=r"\b(?:twoj\w{0,4}|twoi\w*|wasz\w*)",
+    your=r"\b(?:twoj\w{0,4}|twoi\w*|wasz\w*|panstwa)",
     identity=r"\blogowan\w+|\bzaloguj|\bhasl\w+|\buwierzyteln",
     rule=r"\bpolityk\w+|\bzabronion\w+|\bodmow\w+|\btylko\b|\bniedozwolon\w+|\bdozwolon\w+",
     content=r"\bniechcian\w+|\bpodejrzan\w+",
@@ -674,10 +674,11 @@ MACHINE = (
 """Nouns for what connects to a server."""
 
 _HOLDING = (
-    r"(?:(?:e-?)?(?:mail-?)?adres(?:se)?|\w{0,8}konto|compte|direccion|cuenta|usuario|endereco|conta"
+    r"(?:(?:e[- ]?)?(?:mail[- ]?)?adres(?:se)?|\w{0,8}konto|compte|direccion|cuenta|usuario|endereco|conta"
     r"|utilizador"
     r"|indirizzo|utente|casella|gebruiker|account|mailbox|identifiant"
-    r"|skrzynka|schranka|ucet|hesap|аккаунт|ящик|адрес|adres[a]?)\b"
+    r"|skrzynka|schranka|ucet|hesap|аккаунт|ящик|адрес|adres[a]?|postfach|boite|buzon|caixa|brevlada"
+    r"|postkasse|postbus|postvak|konto|скриньк\w*|(?:postaf|f)iok\w*)\b"
 )
 """Nouns for what one has at a mail server."""
 
@@ -686,5 +687,5 @@ _YOUR = "(?:" + "|".join(language.your for language in LANGUAGES) + ")"
 YOUR_HOST = rf"{_YOUR} {MACHINE}"
 """Speaks of our host, in any of the languages."""
 
-YOURS = rf"{_YOUR} {_HOLDING}"
+YOURS = rf"(?:{_YOUR} {_HOLDING}|\b(?:tilisi|postilaatikkosi|osoitteesi)\b|\bλογαριασμοσ σασ\b)"
 """Speaks of an account or an address of ours: "your account does not exist"."""

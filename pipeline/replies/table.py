@@ -173,7 +173,7 @@ RULES: Final = (
           words.any_of(words.US, words.OURS),
           "RFC 5248 X.7.13 is a user's account that is disabled."),
     _RULE("disabled", Answer.DISABLED, "5", _RCPT, words.NO_POLICY_CODE, words.CLOSED,
-          words.any_of(words.CLOSED_TO_SOME, words.OUR_ALLOWANCE, r"\bbounces? (?:to|for)\b"),
+          words.any_of(words.CLOSED_TO_SOME, words.OUR_ALLOWANCE, words.OUR_BOX, r"\bbounces? (?:to|for)\b"),
           "The reply says that the mailbox is closed."),
     _RULE("disabled-5.7", Answer.DISABLED, "5", _RCPT, "", words.CLOSED,
           words.any_of(words.NOT_ONLY_THE_MAILBOX, words.CLOSED_TO_SOME),

@@ -249,7 +249,7 @@ CONDITION = any_of(
 """Tells what would have to be for the mail to be taken, or that nothing is told."""
 
 NOT_ONLY_THE_MAILBOX = any_of(US, OURS, POLICY, IP_LITERAL, OTHER_MATTERS, CONDITION, WARNING_LINK)
-NOT_THE_MAILBOX = any_of(NOT_ONLY_THE_MAILBOX, MACHINE, OTHER_THING)
+NOT_THE_MAILBOX = any_of(NOT_ONLY_THE_MAILBOX, MACHINE, OTHER_THING, languages.YOURS)
 """Anything that makes a bare code about the mailbox doubtful."""
 
 NO_POLICY_CODE = r"(?!7\.).*"
@@ -535,6 +535,8 @@ FULL_LOOSELY = (
 
 OUR_ALLOWANCE = r"\bout(?:going|bound)\b|\byour (?:\w+ )?(?:account|plan|subscription)\b"
 """Speaks of what we may send, or have with our own provider: that may be used up or closed, too."""
+
+OUR_BOX = r"\byour (?:\w+ )?(?:mailbox|inbox|address)\b"
 
 NOT_FULL_LOOSELY = (
     rf"{OUR_ALLOWANCE}|"

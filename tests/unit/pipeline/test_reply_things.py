@@ -146,6 +146,85 @@ def test_a_register_that_is_away_makes_nobody_invalid(registers: str, said: str)
     ] == []
 
 
+# what is ours, and what is said of it
+OURS = (
+    (
+        "Das Konto des Absenders,Ihr Konto,Ihr Postfach,Die Absenderadresse,Ihre E-Mail-Adresse",
+        "existiert nicht,ist gesperrt,wurde gelöscht,ist unbekannt",
+    ),
+    (
+        "Le compte de l'expéditeur,Votre compte,Votre boîte,L'adresse de l'expéditeur,Votre adresse",
+        "n'existe pas,est bloqué,a été supprimée,est inconnue",
+    ),
+    (
+        "La cuenta del remitente,Su cuenta,Su buzón,La dirección del remitente,Su dirección",
+        "no existe,está bloqueada,fue eliminada,es desconocida",
+    ),
+    (
+        "L'account del mittente,Il vostro account,L'indirizzo del mittente,Il tuo indirizzo",
+        "non esiste,è bloccato,è stato eliminato,è sconosciuto",
+    ),
+    (
+        "A conta do remetente,Sua conta,Sua caixa,O endereço do remetente,Seu endereço",
+        "não existe,está bloqueada,foi excluída,é desconhecida",
+    ),
+    (
+        "Het account van de afzender,Uw account,Uw mailbox,Het adres van de afzender,Uw adres",
+        "bestaat niet,is geblokkeerd,is verwijderd,is onbekend",
+    ),
+    (
+        "Konto nadawcy,Twoje konto,Państwa skrzynka,Adres nadawcy,Twój adres",
+        "nie istnieje,jest zablokowane,zostało usunięte,jest nieznany",
+    ),
+    (
+        "Учетная запись отправителя,Ваш аккаунт,Ваш ящик,Адрес отправителя,Ваш адрес",
+        "не существует,заблокирован,удален,неизвестен",
+    ),
+    (
+        "Účet odesílatele,Váš účet,Vaše schránka,Adresa odesílatele",
+        "neexistuje,je zablokován,byl smazán",
+    ),
+    (
+        "Avsändarens konto,Ditt konto,Din brevlåda,Avsändarens adress",
+        "finns inte,är blockerat,har tagits bort,är okänt",
+    ),
+    (
+        "Lähettäjän tili,Tilisi,Postilaatikkosi,Lähettäjän osoite",
+        "ei ole olemassa,on estetty,on poistettu",
+    ),
+    (
+        "A feladó fiókja,Az Ön fiókja,Az Ön postafiókja,A feladó címe",
+        "nem létezik,le van tiltva,törölve",
+    ),
+    (
+        "Gönderenin hesabı,Hesabınız,Posta kutunuz,Gönderenin adresi",
+        "bulunamadı,devre dışı,silindi",
+    ),
+    (
+        "Ο λογαριασμός του αποστολέα,Ο λογαριασμός σας,Η διεύθυνση του αποστολέα",
+        "δεν υπάρχει,είναι κλειδωμένος",
+    ),
+    (
+        "Обліковий запис відправника,Ваша скринька,Адреса відправника",
+        "не існує,заблоковано,видалено",
+    ),
+    (
+        "Afsenderens konto,Din konto,Afsenderens adresse",
+        "findes ikke,er spærret,er slettet",
+    ),
+)
+
+
+@pytest.mark.parametrize(("ours", "said"), OURS)
+def test_an_account_or_address_of_ours_makes_nobody_invalid(ours: str, said: str) -> None:
+    sentences = [" ".join(some) for some in product(ours.split(","), said.split(","))]
+    assert [
+        (code, sentence)
+        for code, sentence in product(_CODES, sentences)
+        if classify(SmtpReply(Stage.RCPT, 550, code, sentence)).answer in _INVALID
+    ] == []
+
+
 @pytest.mark.parametrize("sentence", ["用户数据库不存在", "ユーザーデータベースが存在しません"])
 def test_nor_does_one_in_a_language_without_spaces(sentence: str) -> None:
     assert classify(SmtpReply(Stage.RCPT, 550, "", sentence)).answer not in _INVALID
