@@ -31,6 +31,7 @@ from mailsift.storage.redis.local_throttle import (
     JITTER,
     LEARNED_SECONDS,
     LEASE_PREFIX,
+    LONGEST_HOLD,
     LONGEST_PENALTY,
     MOST_BLOCKS,
     PENALTY_SECONDS,
@@ -143,7 +144,7 @@ class RedisThrottle(Throttle):
         config = self._config
         head = (self._now(), config.lease_seconds, config.busy_seconds, SLOWEST_RATE, name)
         args: list[str | float] = [*head, config.session_seconds, UNKNOWN_SECONDS, KNOWN_SECONDS]
-        args.extend((KEPT_SECONDS, MANY_DOMAINS))
+        args.extend((KEPT_SECONDS, MANY_DOMAINS, LONGEST_HOLD))
         for number, (ask, one) in enumerate(zip(asks, limits, strict=True)):
             args.extend((*_limit_arguments(one, number), one.harvest, ask.least, *_stop_arguments(ask)))
             args.extend((one.careful, config.booked_seconds(ask), " ".join(ask.domains)))
