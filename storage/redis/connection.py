@@ -18,6 +18,7 @@
 | ms:throttle:mix                          | hash   | outcomes of these, for people         | a day         |
 | ms:limit:<zone>:<holder>                 | string | rate clock of an account's requests   | until full    |
 | ms:mark:<name>                           | string | a revoked API key                     | five minutes  |
+| ms:writable                              | string | that it takes what is written         | a second      |
 
 (+) or for ten seconds a mark that somebody is looking it up
 (*) a day after the last lesson; when nothing is learned, until its rate clock has run out
