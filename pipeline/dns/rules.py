@@ -50,7 +50,8 @@ class DnsAnswer(NamedTuple):
         detail: the answer in words for people, "" when something was found.
         name: of a denial: the name that is denied, at the end of all aliases, in lower case.
         zone: of a denial: the owner of the SOA that came with it, "" for the root; None without one.
-        server: of a denial: the resolver that said so, as "host:port".
+        server: of a denial, and of any answer where there are several: the resolver that said so, as
+            "host:port".
     """
 
     outcome: DnsOutcome

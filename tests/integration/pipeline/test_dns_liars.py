@@ -269,9 +269,23 @@ async def test_beside_an_honest_resolver_a_liar_changes_nothing(kind: str) -> No
                     assert false_states(await facts.lookup([*REAL, *DEAD])) == {}
 
 
-async def test_a_liar_that_knows_the_canaries_is_contradicted_by_another_resolver() -> None:
-    def lie(name: str, _kind: str, truth: Says, _n: int) -> Says:
-        return NXDOMAIN if name in REAL else truth
+@pytest.mark.parametrize(
+    "lies",
+    [
+        {"MX": NXDOMAIN, "A": NXDOMAIN, "AAAA": NXDOMAIN},
+        {"MX": Says(["0 ."])},
+        {"MX": Says(["10 127.0.0.1."])},
+        {"A": Says(["10.0.0.1"]), "AAAA": Says(["fd00::1"])},
+    ],
+    ids=["NXDOMAIN", "null MX", "MX is an address", "inside"],
+)
+async def test_a_liar_that_knows_the_canaries_is_contradicted_by_another_resolver(
+    lies: Mapping[str, Says],
+) -> None:
+    spared = {*CANARIES, *(f"mx.{name}" for name in CANARIES)}
+
+    def lie(name: str, kind: str, truth: Says, _n: int) -> Says:
+        return truth if name in spared or truth.rcode == "NXDOMAIN" else lies.get(kind, truth)
 
     async with (
         serving({}, saying(lie)) as liar,
