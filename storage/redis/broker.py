@@ -10,12 +10,11 @@ from redis import Redis
 from redis.asyncio import Redis as AsyncRedis
 from redis.exceptions import ResponseError
 
-from mailsift.storage.redis.connection import BROKER_PREFIX, PREFIX
+from mailsift.storage.redis.connection import BROKER_PREFIX, WRITABLE_KEY
 
 _PRIORITIES: Final = ("", *(f"\x06\x16{step}" for step in (3, 6, 9)))  # the library keeps one list for each
 _BINDINGS: Final = ("binding", "binding_permanent")
 _SECONDS: Final = 5.0
-_WRITABLE: Final = f"{PREFIX}writable"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +53,7 @@ async def counts(redis: AsyncRedis, queue: str) -> BrokerCounts:
         _ = pipe.time()
         _ = pipe.info("memory")
         _ = pipe.info("server")
-        _ = pipe.set(_WRITABLE, 1, px=1_000)
+        _ = pipe.set(WRITABLE_KEY, 1, px=1_000)
         found = await pipe.execute(raise_on_error=False)
     if errors := [reply for reply in found if isinstance(reply, Exception) and not _is_wrong_type(reply)]:
         raise errors[0]

@@ -58,6 +58,8 @@ ClientError = RedisError
 PREFIX = "ms:"
 BROKER_PREFIX = f"{PREFIX}celery:"
 """Of Celery's own keys."""
+WRITABLE_KEY = f"{PREFIX}writable"
+"""Written by who wants to know whether the server takes anything: it answers when it is full, too."""
 _CONNECTIONS = 16  # of a process, at most
 _PROBE_SECONDS = 3.0  # between two looks whether Redis is back
 log = logging.getLogger(__name__)
