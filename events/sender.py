@@ -49,6 +49,7 @@ class ReceiverResolver:
         answers = await asyncio.gather(self._ask(name, RecordType.A), self._ask(name, RecordType.AAAA))
         found = [address for answer in answers for address in answer.addresses]
         if not found and any(answer.outcome is DnsOutcome.FAILED for answer in answers):
+            self._client.refresh()  # the machine may be told to ask others by now
             raise MailsiftError("resolver_failed", "The DNS resolver isn’t responding.", retryable=True)
         return found
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from publicsuffixlist import PSLFILE, PublicSuffixList
 
@@ -200,6 +200,21 @@ def _is_words(value: object) -> bool:
     return isinstance(value, list) and all(isinstance(word, str) and word for word in value)
 
 
+_LONGEST_KEY: Final = 253  # of a domain, which a provider outside the table is
+_SHARED_KEYS: Final = frozenset({"*", "~"})
+"""What stands where a key does and is no provider's (mailsift.storage.sql.chunks, .throttle_edits)."""
+
+
+def as_key(name: str) -> str:
+    """Return a throttle key as it is written down, "" where the name cannot be one."""
+    key = name.strip().lower().rstrip(".")
+    return key if len(key) <= _LONGEST_KEY and key.isprintable() and not set(key) & set(" :") else ""
+
+
+_KEY = _Check(
+    "a word without blanks and colons",
+    lambda value: value == "" or (isinstance(value, str) and as_key(value) not in {"", *_SHARED_KEYS}),
+)
 _WORD = _Check("a word", lambda value: isinstance(value, str))
 _COUNT = _Check("a whole number from 1 to 100000", lambda value: type(value) is int and 1 <= value <= 100_000)
 _LIMITS = {
@@ -216,7 +231,7 @@ _LIMITS = {
 _NUMBER = _Check("a whole number up to 100000", lambda value: type(value) is int and 0 <= value <= 100_000)
 _FLAG = _Check("true or false", lambda value: isinstance(value, bool))
 _FIELDS = {
-    "key": _WORD,
+    "key": _KEY,
     "suffixes": _Check("a list of words", _is_words),
     "informative": _FLAG,
     "edge": _FLAG,
@@ -303,6 +318,9 @@ def _checked(raw: Mapping[str, Any], *, known: Mapping[str, _Check], where: str)
             raise bad_overrides(f"{where} does not know `{name}`; it knows {', '.join(known)}")
         if not known[name].accepts(value):
             raise bad_overrides(f"{where} `{name}` must be {known[name].wanted}")
+    checked = dict(raw)
     if "suffixes" in raw:
-        return {**raw, "suffixes": tuple(suffix.lower().strip(".") for suffix in raw["suffixes"])}
-    return dict(raw)
+        checked["suffixes"] = tuple(suffix.lower().strip(".") for suffix in raw["suffixes"])
+    if "key" in raw:
+        checked["key"] = as_key(raw["key"])
+    return checked

@@ -54,9 +54,9 @@ def database_is_gone(installation: Installation) -> Iterator[str]:
 
 
 def redis_is_gone(installation: Installation) -> Iterator[str]:
-    """Redis isn’t responding."""
+    """Redis isn’t responding, or takes nothing."""
     if installation.throttles is None or installation.broker is None:
-        yield "Redis does not answer: nobody is woken, and every process keeps to its share of the limits."
+        yield "Redis does not answer or takes nothing: nobody is woken, and processes keep to their shares."
 
 
 def nobody_works(stats: Snapshot) -> Iterator[str]:

@@ -30,7 +30,7 @@ from mailsift.jobs.views import JobId, view_of
 from mailsift.pipeline.clock import Clock
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.ports import Ask
-from mailsift.pipeline.providers import Providers
+from mailsift.pipeline.providers import Providers, as_key
 from mailsift.pipeline.syntax.address import parse_address
 from mailsift.storage.database import Connection, Database, Row, unavailable
 from mailsift.storage.redis.broker import BrokerCounts
@@ -63,7 +63,6 @@ _SOME: Final = 1_000
 _REASONS: Final = 10
 _DELIVERIES: Final = 40
 _FULLEST: Final = 8
-_LONGEST_NAME: Final = 253  # of a domain, which a provider outside the table is
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,8 +305,8 @@ def provider_key(name: str) -> str:
     Raises:
         MailsiftError: `bad_provider`.
     """
-    key = name.strip().lower().rstrip(".")
-    if not key or len(key) > _LONGEST_NAME or not key.isprintable() or set(key) & set(" :"):
+    key = as_key(name)
+    if not key:
         raise MailsiftError(
             "bad_provider", "Name a provider by its key, such as google, or by its host’s domain."
         )

@@ -30,7 +30,7 @@ from mailsift.pipeline.smtp.config import Source
 from mailsift.runtime.installation import installation
 from mailsift.settings import Settings
 from mailsift.storage.database import DatabaseError
-from mailsift.storage.redis.connection import ClientError
+from mailsift.storage.redis.connection import WRITABLE_KEY, ClientError
 from mailsift.storage.schema import current_revision, newest_revision, serves
 
 _SECONDS = 5.0
@@ -111,12 +111,12 @@ async def _database(settings: Settings) -> Finding:
 
 async def _redis(settings: Settings) -> Finding:
     async with open_container(settings) as container:
-        await container.redis.ping()
+        await container.redis.set(WRITABLE_KEY, 1, px=1_000)
         limits = await container.redis.config_get("maxmemory-policy")
     policy = limits.get("maxmemory-policy", "noeviction")
     if policy != "noeviction":
         return Finding("redis", Health.WARNING, f"maxmemory-policy is {policy}; set it to noeviction.")
-    return Finding("redis", Health.OK, "Redis or Valkey answers.")
+    return Finding("redis", Health.OK, "Redis or Valkey takes and gives back.")
 
 
 async def _blobs(settings: Settings) -> Finding:

@@ -356,7 +356,10 @@ class DnsClient:
             return
         del self._in_flight[query]
         query.withdraw()
-        if query.server is not None and (answer.outcome is not DnsOutcome.FOUND or is_null_mx(answer)):
+        # Who said so matters of what is asked again: of denials, and of records that lead nowhere, which is
+        # not known here. With one resolver there is nobody else to ask.
+        several = len(self.nameservers) > 1
+        if query.server and (several or answer.outcome is not DnsOutcome.FOUND or is_null_mx(answer)):
             answer = answer._replace(server=query.server.label)
         query.done(answer)
         if self._waiting:

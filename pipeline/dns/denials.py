@@ -7,7 +7,14 @@ from functools import partial
 from typing import Final
 
 from mailsift.pipeline.dns.client import DnsClient
-from mailsift.pipeline.dns.rules import DENIALS, DnsAnswer, DnsOutcome, RecordType, usable_exchangers
+from mailsift.pipeline.dns.rules import (
+    DENIALS,
+    DnsAnswer,
+    DnsOutcome,
+    RecordType,
+    is_blocked,
+    usable_exchangers,
+)
 from mailsift.pipeline.guard import AddressGuard
 from mailsift.pipeline.providers import top_level_domains
 
@@ -15,13 +22,15 @@ Done = Callable[[DnsAnswer], None]
 
 _NO_ZONE: Final = "denied without the SOA of its zone"
 _NO_IPV6: Final = "the resolver gives nobody an IPv6 address"
+_BLOCKED: Final = "the resolver gives it the address of nothing, as filters do"
 _CONTRADICTED: Final = "denied, but not by everybody"
 
 
 class DenialChecker:
     """Asks like the client, but lets a denial through only when it holds; else it is a failure.
 
-    An answer that leads nowhere is a denial too: no exchanger that could be one, no address that is public.
+    An answer that leads nowhere is a denial too: no exchanger that could be one, no address that is public;
+    but not the address of nothing, which says more of the resolver than of the name.
 
     A name that does not exist does not exist for any type: NXDOMAIN for MX is held against A, and for A
     against AAAA, so that a resolver which denies one type denies nothing.
@@ -47,6 +56,8 @@ class DenialChecker:
         """Let through what is no denial, ask again about what is one."""
         if answer.outcome not in DENIALS and not self._is_unusable(answer):
             done(answer)
+        elif is_blocked(answer):
+            done(DnsAnswer(DnsOutcome.FAILED, detail=_BLOCKED))
         elif answer.outcome in DENIALS and not has_zone(answer):
             done(DnsAnswer(DnsOutcome.FAILED, detail=_NO_ZONE))
         elif record_type is RecordType.AAAA and not self._has_ipv6(answer):
@@ -93,11 +104,12 @@ def agree(first: DnsAnswer, second: DnsAnswer) -> bool:
 def has_zone(denial: DnsAnswer) -> bool:
     """Tell whether a denial comes with the SOA of a zone that could know (RFC 2308 section 2).
 
-    The root knows which top-level domains exist, and nothing about the names below those that do.
+    The root knows which top-level domains exist, and nothing about the names below those that do. A name that
+    has an SOA exists: NXDOMAIN with its own is made up, by a filter as a rule.
     """
     zone, name = denial.zone, denial.name
     if zone is None:
         return False
     if zone:
-        return name == zone or name.endswith(f".{zone}")
+        return name.endswith(f".{zone}") or (name == zone and denial.outcome is DnsOutcome.NO_DATA)
     return "." not in name or name.rpartition(".")[2] not in top_level_domains()

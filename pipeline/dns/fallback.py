@@ -11,6 +11,7 @@ import aiodns
 import pycares
 
 from mailsift.pipeline.dns.message import NO_DATA, NO_NAME, ResourceRecord, answer_from
+from mailsift.pipeline.dns.nameserver import in_words_of_cares
 from mailsift.pipeline.dns.rules import DnsAnswer, DnsOutcome, RecordType
 
 _QUESTIONS: Final = 2_000
@@ -44,7 +45,7 @@ class AiodnsFallback:
 
     def __init__(self, server: str, *, timeout: float) -> None:
         self._loop = asyncio.get_running_loop()
-        self._server = server
+        self._server = in_words_of_cares(server)
         self._timeout = timeout
         self._resolver: aiodns.DNSResolver | None = None
         self._asked = 0

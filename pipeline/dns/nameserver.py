@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
+import re
 import socket
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from ipaddress import ip_address
 from typing import Final
 
-import aiodns
+import pycares
 
 from mailsift.pipeline.dns.rules import DnsAnswer, RecordType
 from mailsift.pipeline.errors import MailsiftError
@@ -260,7 +260,20 @@ def parse_nameservers(servers: Sequence[str]) -> list[tuple[str, int, tuple[str,
 
 def system_servers() -> Sequence[str]:
     """Return the addresses of the resolvers that this machine is told to ask, as of now."""
-    return aiodns.DNSResolver(loop=asyncio.get_running_loop()).nameservers
+    channel = pycares.Channel()
+    try:
+        return [_SCOPE_BEHIND.sub(r"[\1%\3]\2", server) for server in channel.servers]
+    finally:
+        channel.close()
+
+
+def in_words_of_cares(label: str) -> str:
+    """Return the label of a server as c-ares writes it: the zone of a link-local address (RFC 4007) last."""
+    return _SCOPE_INSIDE.sub(r"[\1]\3%\2", label)
+
+
+_SCOPE_BEHIND: Final = re.compile(r"\[(.+)\](:\d+)%(.+)")
+_SCOPE_INSIDE: Final = re.compile(r"\[(.+)%(.+)\](:\d+)")
 
 
 def _parse(server: str) -> tuple[str, int, tuple[str, int]]:

@@ -50,7 +50,8 @@ class DnsAnswer(NamedTuple):
         detail: the answer in words for people, "" when something was found.
         name: of a denial: the name that is denied, at the end of all aliases, in lower case.
         zone: of a denial: the owner of the SOA that came with it, "" for the root; None without one.
-        server: of a denial: the resolver that said so, as "host:port".
+        server: of a denial, and of any answer where there are several: the resolver that said so, as
+            "host:port".
     """
 
     outcome: DnsOutcome
@@ -99,12 +100,18 @@ class DomainResolution(NamedTuple):
 
 _HOST_NAME = re.compile(r"[A-Za-z0-9_-]{1,63}(?:\.[A-Za-z0-9_-]{1,63})*")
 _NUMERIC = re.compile(r"[0-9]+|0x[0-9a-f]*")
+_UNSPECIFIED: Final = frozenset({"0.0.0.0", "::"})  # noqa: S104 - nothing is bound to them
 _WITHIN_DNS_LIMITS = re.compile(r"(?s:(?=.{1,253}\Z)[^.]{1,63}(?:\.[^.]{1,63})*)")
 
 
 def is_null_mx(answer: DnsAnswer) -> bool:
     """Tell whether a domain declares that it takes no mail (RFC 7505)."""
     return bool(answer.exchangers) and not any(name for _, name in answer.exchangers)
+
+
+def is_blocked(answer: DnsAnswer) -> bool:
+    """Tell whether an answer is what resolvers that filter give in place of addresses: 0.0.0.0 or ::."""
+    return bool(answer.addresses) and set(answer.addresses) <= _UNSPECIFIED
 
 
 def is_host_name(name: str) -> bool:
@@ -199,8 +206,8 @@ def interpret_exchangers(
     """Judge the addresses of a domain's exchangers.
 
     One public address is enough for a route. Without any, a host whose own lookup failed leaves the domain
-    unknown; else a host with addresses makes it unroutable; and when DNS denies every exchanger an address,
-    there is no mail server.
+    unknown, and so do exchangers beyond those that are looked up; else a host with addresses makes it
+    unroutable; and when DNS denies every exchanger an address, there is no mail server.
 
     Args:
         chosen: as `interpret_mx` returned it, at least one.
@@ -216,6 +223,8 @@ def interpret_exchangers(
         return DomainResolution(DomainState.ROUTED, hosts, ttl=shortest)
     if failed:
         return DomainResolution(DomainState.UNAVAILABLE, detail=f"address of the MX: {failed.detail}")
+    if len(chosen) == MAX_EXCHANGERS:  # there may be more
+        return DomainResolution(DomainState.UNAVAILABLE, detail="more mail servers than are looked up")
     if any(answer.outcome is DnsOutcome.FOUND for answer in answers):
         return DomainResolution(DomainState.UNROUTABLE, ttl=ttl, detail="MX only at non-public addresses")
     return DomainResolution(DomainState.NO_MAIL_SERVER, detail="no MX host has an address")

@@ -8,11 +8,13 @@ from typing import Final
 
 from mailsift.pipeline.clock import Clock
 from mailsift.pipeline.dns.client import DnsClient
-from mailsift.pipeline.dns.rules import DnsAnswer, RecordType
+from mailsift.pipeline.dns.rules import DENIALS, DnsAnswer, RecordType
 from mailsift.pipeline.providers import public_suffixes
 
 _SECONDS: Final = 300.0  # to believe that such a name gets nothing
-_WILDCARD_SECONDS: Final = 30.0  # and that it gets something, which may be a resolver's passing fault
+_PASSING_SECONDS: Final = (
+    30.0  # and that it gets something, or that nobody knows: a resolver's fault may pass
+)
 _OWN_NAME: Final = "@"  # stands for the name itself in the names of its servers
 
 WildcardCallback = Callable[[frozenset[str]], None]
@@ -56,7 +58,7 @@ class SuffixWildcards:
     def _on_answer(self, key: tuple[str, RecordType], name: str, answer: DnsAnswer) -> None:
         hosts = relative_names(name, (host for _, host in answer.exchangers))
         wildcard = hosts | frozenset(answer.addresses)
-        seconds = _WILDCARD_SECONDS if wildcard else _SECONDS
+        seconds = _SECONDS if answer.outcome in DENIALS else _PASSING_SECONDS
         self._known[key] = self._clock() + seconds, wildcard
         for callback in self._callbacks.pop(key):
             callback(wildcard)

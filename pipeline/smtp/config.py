@@ -7,10 +7,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from hashlib import blake2b
 from ipaddress import ip_address
-from urllib.parse import urlsplit
 
-from mailsift.pipeline.errors import MailsiftError
-from mailsift.pipeline.smtp.identity import Identities, subnet_of
+from mailsift.pipeline.smtp.identity import Identities, source_label, subnet_of
 
 
 class StartTls(StrEnum):
@@ -97,27 +95,9 @@ def parse_source(text: str, *, helo_name: str, identities: Identities | None = N
     """
     endpoint, _, own_name = text.strip().partition(" as ")
     name = own_name.strip() or helo_name
-    label, bind, proxy = _parse_endpoint(endpoint)
+    label = source_label(endpoint)
+    bind, proxy = ("", endpoint) if "://" in endpoint else (label, "")
     return Source(label, bind, proxy, name, (identities or Identities()).of(label))
-
-
-def _parse_endpoint(endpoint: str) -> tuple[str, str, str]:
-    """Return label, address to bind to and proxy."""
-    if not endpoint:
-        return "", "", ""
-    if "://" not in endpoint:
-        return _parse_ip(endpoint), _parse_ip(endpoint), ""
-    parts = urlsplit(endpoint)
-    if parts.scheme != "socks5" or not parts.hostname or not parts.port:
-        raise MailsiftError("bad_source", "a proxy is written socks5://[user:password@]host:port")
-    return f"socks5://{parts.hostname}:{parts.port}", "", endpoint
-
-
-def _parse_ip(text: str) -> str:
-    try:
-        return str(ip_address(text))
-    except ValueError:
-        raise MailsiftError("bad_source", "a source is an IP address or a socks5:// URL") from None
 
 
 def pick_source(sources: Sequence[Source], provider: str, address: str, *, known_by: str = "") -> Source:

@@ -8,6 +8,7 @@ from contextlib import suppress
 from functools import lru_cache
 from ipaddress import ip_address, ip_network
 from typing import Final
+from urllib.parse import urlsplit
 
 from mailsift.pipeline.errors import MailsiftError
 
@@ -50,7 +51,33 @@ def _parse_entry(text: str) -> tuple[str, str]:
         raise MailsiftError(
             "bad_source", "a source's identity is written address=identity, default=identity or identity"
         )
-    return _canonical(label.strip()), name
+    label = label.strip()
+    return label if label in {_WHOLE_MACHINE, _DEFAULT_ROUTE} else source_label(label), name
+
+
+def source_label(endpoint: str) -> str:
+    """Return what a source is called, however it is written: its address, or its proxy without credentials.
+
+    Args:
+        endpoint: an IP address or `socks5://[user:password@]host:port`, "" for the default route.
+
+    Raises:
+        MailsiftError: `bad_source`.
+    """
+    if "://" not in endpoint:
+        return _ip_label(endpoint) if endpoint else ""
+    with suppress(ValueError):  # a port that is none, a bracket too few
+        parts = urlsplit(endpoint)
+        if parts.scheme == "socks5" and parts.hostname and parts.port:
+            return f"socks5://{parts.hostname}:{parts.port}"
+    raise MailsiftError("bad_source", "a proxy is written socks5://[user:password@]host:port")
+
+
+def _ip_label(text: str) -> str:
+    try:
+        return str(ip_address(text))
+    except ValueError:
+        raise MailsiftError("bad_source", "a source is an IP address or a socks5:// URL") from None
 
 
 def _canonical(text: str) -> str:

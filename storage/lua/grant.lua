@@ -22,11 +22,12 @@
 --   domains   set, twice: of the provider, and of the destination: some of the domains they serve, for an hour
 --   tally     hash  of list x provider x source: "asked" and "missing" recipients, and those under way:
 --             lease -> "until|recipients". A list that too few know of there is not asked for any more.
--- All times are seconds since the epoch by this server's clock.
+-- All times are seconds since the epoch by this server's clock. It may be set back, or a server take over whose
+-- clock is behind: what ends later than anything can that begins now is cut to that.
 --
 -- ARGV: now ("" = this server's clock), lease seconds, busy seconds, slowest rate, name of the first lease,
 --       seconds no session outlasts, seconds an unknown recipient counts, seconds a known one does,
---       seconds a tally is kept, domains from which on a server is a hoster's;
+--       seconds a tally is kept, domains from which on a server is a hoster's, seconds of the longest hold;
 --       then eighteen per ask: recipients wanted, sessions, rate, burst, lease number,
 --       the address's sessions, rate, burst,
 --       unknown recipients for which the provider blocks (0 = it does not), fewest recipients of use there,
@@ -47,7 +48,7 @@ if not now then
 end
 local lease_seconds, busy, slowest, name = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5]
 local longest, unknown_seconds, known_seconds = tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8])
-local kept_seconds, many = tonumber(ARGV[9]), tonumber(ARGV[10])
+local kept_seconds, many, longest_hold = tonumber(ARGV[9]), tonumber(ARGV[10]), tonumber(ARGV[11])
 local DAY = 86400000
 
 local function stamp(time)
@@ -68,7 +69,14 @@ end
 
 local function full(key, limit)
   redis.call('ZREMRANGEBYSCORE', key, '-inf', stamp(now))
-  return redis.call('ZCARD', key) >= limit
+  if redis.call('ZCARD', key) < limit then
+    return false
+  end
+  local latest = stamp(now + lease_seconds)
+  for _, lease in ipairs(redis.call('ZRANGEBYSCORE', key, '(' .. latest, '+inf')) do
+    redis.call('ZADD', key, latest, lease)
+  end
+  return true
 end
 
 local function open(key, lease)
@@ -79,7 +87,12 @@ end
 -- Since when this server knows what is asked: one that was emptied must not think that nothing was.
 redis.call('SET', KEYS[1], stamp(now), 'NX', 'PX', DAY)
 redis.call('PEXPIRE', KEYS[1], DAY)
-local ignorant = tonumber(redis.call('GET', KEYS[1])) + unknown_seconds - now
+local since = tonumber(redis.call('GET', KEYS[1]))
+if since > now then
+  since = now
+  redis.call('SET', KEYS[1], stamp(now), 'PX', DAY)
+end
+local ignorant = since + unknown_seconds - now
 
 -- How many recipients may be asked for if every single one may turn out to be unknown, in either of two ways,
 -- seconds until the next one of those that count is forgotten, and whether a session is under way.
@@ -91,6 +104,10 @@ local function room(key, most)
     if tonumber(till) <= now then
       redis.call('HDEL', key, entries[i])
     else
+      if tonumber(till) > now + longest + unknown_seconds then
+        begun, till = '0', stamp(now + unknown_seconds)
+        redis.call('HSET', key, entries[i], table.concat({begun, till, good, bad}, '|'))
+      end
       if tonumber(begun) + known_seconds > now then
         known = known + good
       end
@@ -126,7 +143,7 @@ local function tallied(key, asked, missing)
       counts[entries[i]] = tonumber(entries[i + 1])
     else
       local till, recipients = string.match(entries[i + 1], '^([^|]+)|([^|]+)$')
-      if tonumber(till) > now then
+      if tonumber(till) > now and tonumber(till) <= now + longest + 1e-3 then
         under_way = under_way + recipients
       else
         redis.call('HDEL', key, entries[i])
@@ -147,7 +164,7 @@ end
 local function answer(ask)
   local place = 1 + ask * 9
   local state, sessions, address, pace = KEYS[place + 1], KEYS[place + 2], KEYS[place + 3], KEYS[place + 4]
-  local first = 10 + ask * 18
+  local first = 11 + ask * 18
   local arg = {}
   for i = 1, 17 do
     arg[i] = tonumber(ARGV[first + i])
@@ -158,6 +175,10 @@ local function answer(ask)
     'paid_rate', 'paid_burst')
   local held = known[5] and 1 or 0
   local blocked_until = tonumber(known[4] or 0)
+  if blocked_until > now + longest_hold then
+    blocked_until = now + longest_hold
+    redis.call('HSET', state, 'blocked_until', stamp(blocked_until))
+  end
   if blocked_until > now then
     return 0, blocked_until - now, held
   end
@@ -222,13 +243,19 @@ local function answer(ask)
     -- It is written down at the new rate at once, or it would go on being paid off at the old one.
     local reckoned = tonumber(known[7] or rate)
     local most = math.max(1, math.floor(sold * share + 1e-6))
-    paid_until = now + math.min((paid_until - now) * reckoned, most) / rate
-    if reckoned ~= rate then
+    local owed = (paid_until - now) * reckoned
+    paid_until = now + math.min(owed, most) / rate
+    if reckoned ~= rate or owed > most then
       owe(paid_until)
     end
   end
   local mine = gate(paid_until, rate, burst, wanted)
-  local theirs = gate(tonumber(redis.call('GET', pace) or 0), arg[7], arg[8], wanted)
+  local their_paid_until, latest = tonumber(redis.call('GET', pace) or 0), now + arg[8] / arg[7]
+  if their_paid_until > latest then
+    their_paid_until = latest
+    redis.call('SET', pace, stamp(latest), 'PX', pause(latest))
+  end
+  local theirs = gate(their_paid_until, arg[7], arg[8], wanted)
   local count = math.min(fits, mine.available, theirs.available)
   if count < 1 then
     return 0, math.max(mine.wait, theirs.wait, 0.001), 0

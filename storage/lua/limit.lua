@@ -11,6 +11,7 @@ for n, ask in ipairs(cjson.decode(ARGV[1])) do
   local mark = 0
   if name then mark = redis.call('EXISTS', name) end
   local due = math.max(tonumber(redis.call('GET', clock) or now), now)
+  due = math.min(due, now + burst)  -- the server's clock may have been set back
   local after = due + step * cost
   if after - now > burst then
     local left = math.floor((burst - (due - now)) / step)

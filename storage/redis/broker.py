@@ -10,7 +10,7 @@ from redis import Redis
 from redis.asyncio import Redis as AsyncRedis
 from redis.exceptions import ResponseError
 
-from mailsift.storage.redis.connection import BROKER_PREFIX
+from mailsift.storage.redis.connection import BROKER_PREFIX, WRITABLE_KEY
 
 _PRIORITIES: Final = ("", *(f"\x06\x16{step}" for step in (3, 6, 9)))  # the library keeps one list for each
 _BINDINGS: Final = ("binding", "binding_permanent")
@@ -39,10 +39,11 @@ class BrokerCounts:
 
 
 async def counts(redis: AsyncRedis, queue: str) -> BrokerCounts:
-    """Count the messages of a queue.
+    """Count the messages of a queue, and see whether there could be more of them.
 
     Raises:
-        mailsift.storage.redis.connection.ClientError: Redis isn’t responding.
+        mailsift.storage.redis.connection.ClientError: Redis isn’t responding, or takes nothing: it is full,
+            cannot write its file or is a replica. It can be read all the same.
     """
     async with redis.pipeline(transaction=False) as pipe:
         for priority in _PRIORITIES:
@@ -52,11 +53,12 @@ async def counts(redis: AsyncRedis, queue: str) -> BrokerCounts:
         _ = pipe.time()
         _ = pipe.info("memory")
         _ = pipe.info("server")
+        _ = pipe.set(WRITABLE_KEY, 1, px=1_000)
         found = await pipe.execute(raise_on_error=False)
     if errors := [reply for reply in found if isinstance(reply, Exception) and not _is_wrong_type(reply)]:
         raise errors[0]
     counted: list[Any] = [None if _is_wrong_type(reply) else reply for reply in found]
-    *lengths, unacked, oldest, (seconds, _), memory, server = counted
+    *lengths, unacked, oldest, (seconds, _), memory, server, _ = counted
     return BrokerCounts(
         queued=sum(length or 0 for length in lengths),
         unacked=unacked or 0,

@@ -18,6 +18,7 @@
 | ms:throttle:mix                          | hash   | outcomes of these, for people         | a day         |
 | ms:limit:<zone>:<holder>                 | string | rate clock of an account's requests   | until full    |
 | ms:mark:<name>                           | string | a revoked API key                     | five minutes  |
+| ms:writable                              | string | that it takes what is written         | a second      |
 
 (+) or for ten seconds a mark that somebody is looking it up
 (*) a day after the last lesson; when nothing is learned, until its rate clock has run out
@@ -57,6 +58,8 @@ ClientError = RedisError
 PREFIX = "ms:"
 BROKER_PREFIX = f"{PREFIX}celery:"
 """Of Celery's own keys."""
+WRITABLE_KEY = f"{PREFIX}writable"
+"""Written by who wants to know whether the server takes anything: it answers when it is full, too."""
 _CONNECTIONS = 16  # of a process, at most
 _PROBE_SECONDS = 3.0  # between two looks whether Redis is back
 log = logging.getLogger(__name__)

@@ -142,9 +142,9 @@ class FactInspector:
         """
         async with self._redis.pipeline(transaction=False) as pipe:
             for kind in _KINDS:
-                _ = pipe.get(fact_key(kind, domain))
+                _ = pipe.mget(fact_key(kind, domain))  # unlike GET, without an error for another type
                 _ = pipe.pttl(fact_key(kind, domain))
-            dns, dns_left, catch_all, catch_all_left = await pipe.execute()
+            (dns,), dns_left, (catch_all,), catch_all_left = await pipe.execute()
         known = unpack_catch_all(catch_all) if catch_all else None
         return KnownDomain(
             domain,

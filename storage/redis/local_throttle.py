@@ -29,6 +29,8 @@ LONGEST_PENALTY = 900.0
 MOST_BLOCKS = 5  # sessions in a row in which a provider may refuse us
 HOLD_SECONDS = 900.0  # it is left alone after that
 JITTER = 0.1  # share of a penalty that is left to chance, so processes do not come back together
+LONGEST_HOLD = max(HOLD_SECONDS, LONGEST_PENALTY * (1 + JITTER))
+"""Nothing is closed for longer."""
 SLOWEST_RATE = 1 / 60  # recipients a second that any number of rate replies leaves
 LEARNED_SECONDS = 86_400.0  # a slower rate is remembered after the last lesson
 KEPT_STATES = 10_000

@@ -8,15 +8,17 @@ from collections.abc import Callable, Iterator, Sequence
 from importlib.resources import files
 from math import inf
 from random import Random
-from typing import NamedTuple
+from typing import Any, Final, NamedTuple
 
+import structlog
 from redis.asyncio import Redis
+from redis.commands.core import AsyncScript
 from typing_extensions import override
 
 from mailsift.pipeline.clock import Clock
 from mailsift.pipeline.ports import MANY_DOMAINS, Allowance, Ask, Grant, Report, Throttle
 from mailsift.pipeline.providers import Provider
-from mailsift.storage.redis.connection import PREFIX, RedisCircuitBreaker
+from mailsift.storage.redis.connection import PREFIX, ClientError, RedisCircuitBreaker
 from mailsift.storage.redis.harvest_guard import (
     KNOWN_SECONDS,
     UNKNOWN_SECONDS,
@@ -31,6 +33,7 @@ from mailsift.storage.redis.local_throttle import (
     JITTER,
     LEARNED_SECONDS,
     LEASE_PREFIX,
+    LONGEST_HOLD,
     LONGEST_PENALTY,
     MOST_BLOCKS,
     PENALTY_SECONDS,
@@ -45,6 +48,8 @@ from mailsift.storage.redis.local_throttle import (
 
 __all__ = ["RedisThrottle", "ThrottleConfig"]
 
+_log = structlog.get_logger()
+
 STATE_KEY = f"{PREFIX}throttle:state:"
 SESSIONS_KEY = f"{PREFIX}throttle:sessions:"
 _HELD, _BUSY, _STOPPED = 1, 2, 3  # why lua/grant.lua denies
@@ -54,6 +59,20 @@ DOMAINS_KEY = f"{PREFIX}throttle:domains:"
 SINCE_KEY = f"{PREFIX}throttle:since"
 SEEN_KEY = f"{PREFIX}throttle:seen"
 MIX_KEY = f"{PREFIX}throttle:mix"
+ADDRESS_KEY = f"{PREFIX}throttle:address:"
+PACE_KEY = f"{PREFIX}throttle:pace:"
+_TYPES: Final = {
+    STATE_KEY: b"hash",
+    SESSIONS_KEY: b"zset",
+    ADDRESS_KEY: b"zset",
+    PACE_KEY: b"string",
+    LIST_KEY: b"hash",
+    ASKED_KEY: b"hash",
+    DOMAINS_KEY: b"set",
+    SINCE_KEY: b"string",
+    SEEN_KEY: b"zset",
+    MIX_KEY: b"hash",
+}
 KEPT_MIXES = 200  # providers x sources whose outcomes are counted: those with the most sessions
 MIX_SECONDS = 86_400.0  # then the counts start again
 
@@ -112,6 +131,7 @@ class RedisThrottle(Throttle):
 
         `clock` replaces the server's clock, for tests that move time.
         """
+        self._redis = redis
         self._row = row
         self._config = config or ThrottleConfig()
         self._clock = clock
@@ -143,11 +163,11 @@ class RedisThrottle(Throttle):
         config = self._config
         head = (self._now(), config.lease_seconds, config.busy_seconds, SLOWEST_RATE, name)
         args: list[str | float] = [*head, config.session_seconds, UNKNOWN_SECONDS, KNOWN_SECONDS]
-        args.extend((KEPT_SECONDS, MANY_DOMAINS))
+        args.extend((KEPT_SECONDS, MANY_DOMAINS, LONGEST_HOLD))
         for number, (ask, one) in enumerate(zip(asks, limits, strict=True)):
             args.extend((*_limit_arguments(one, number), one.harvest, ask.least, *_stop_arguments(ask)))
             args.extend((one.careful, config.booked_seconds(ask), " ".join(ask.domains)))
-        answers = await self._breaker.call(self._grant, keys=keys, args=args)
+        answers = await self._run(self._grant, keys, args)
         if answers is None:
             return await self._local.grant(asks)
         terms = list(zip(*(answers[place::6] for place in range(6)), strict=True))
@@ -189,7 +209,7 @@ class RedisThrottle(Throttle):
         args: list[str | float] = [*head, MOST_BLOCKS, HOLD_SECONDS, KEPT_MIXES, MIX_SECONDS, UNKNOWN_SECONDS]
         args.append(KEPT_SECONDS)
         args.extend(value for report in reports for value in self._outcome_arguments(report))
-        holds = await self._breaker.call(self._report, keys=keys, args=args)
+        holds = await self._run(self._report, keys, args)
         for place in holds or ():
             log_hold(reports[place].ask)
         mine = reports if holds is None else [one for one in reports if one.lease.startswith(LEASE_PREFIX)]
@@ -212,7 +232,31 @@ class RedisThrottle(Throttle):
                 )
                 counts_for = max(0.0, one.asks_until - now) + UNKNOWN_SECONDS
                 args.extend((lease, one.recipients if one.is_counted else 0, counts_for))
-            await self._breaker.call(self._renew, keys=keys, args=args)
+            await self._run(self._renew, keys, args)
+
+    async def _run(self, script: AsyncScript, keys: list[str], args: list[str | float]) -> Any:
+        """Run a script; keys that somebody has overwritten with another type are deleted first.
+
+        What they held costs time, never correctness; to stumble over them would stop every list.
+        """
+        try:
+            return await self._breaker.call(script, keys=keys, args=args)
+        except ClientError as error:
+            if not str(error).startswith("WRONGTYPE"):
+                raise
+        await self._breaker.call(self._delete_spoilt, list(dict.fromkeys(keys)))
+        return await self._breaker.call(script, keys=keys, args=args)
+
+    async def _delete_spoilt(self, keys: list[str]) -> bool:
+        async with self._redis.pipeline(transaction=False) as pipe:
+            for key in keys:
+                _ = pipe.type(key)
+            found = dict(zip(keys, await pipe.execute(), strict=True))
+        spoilt = [key for key in keys if found[key] not in {b"none", _type_of(key)}]
+        if spoilt:
+            await self._redis.delete(*spoilt)
+            _log.warning("throttle.keys_spoilt", deleted=len(spoilt))
+        return True
 
     def _asked_keys(self, ask: Ask) -> Iterator[str]:
         """Yield the keys of what was asked where unknown recipients count."""
@@ -236,6 +280,10 @@ class RedisThrottle(Throttle):
         yield from count_session(report, session.recipients) if session and session.is_counted else ("", "")
         yield from (*report.asked, *ask.tally.before) if ask.tally else ("", "", "", "")
         yield report.beyond
+
+
+def _type_of(key: str) -> bytes:
+    return next(kind for prefix, kind in _TYPES.items() if key.startswith(prefix))
 
 
 def provider_source(ask: Ask) -> str:
@@ -273,4 +321,4 @@ def _stop_arguments(ask: Ask) -> tuple[float, ...]:
 def _address_keys(ask: Ask) -> tuple[str, str]:
     """Return the keys of sessions and rate of the destination."""
     where = destination(ask)
-    return f"{PREFIX}throttle:address:{where}", f"{PREFIX}throttle:pace:{where}:{ask.source}"
+    return f"{ADDRESS_KEY}{where}", f"{PACE_KEY}{where}:{ask.source}"

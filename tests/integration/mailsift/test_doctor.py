@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from pydantic import SecretStr
 
 from mailsift.cli.doctor import DISTRUSTED, NULL_SENDER, Finding, Health, examine, spf_problem
 from mailsift.sandbox.client import SandboxProcess
 from mailsift.settings import Settings
+from mailsift.storage.redis.connection import connect
 from tests.support.ports import free_port
+from tests.support.servers import RedisServer
 from tests.support.socks_proxy import socks5
 
 
@@ -72,6 +75,14 @@ async def test_a_resolver_that_does_not_know_what_everybody_knows_is_not_trusted
     assert found["resolver"].health is Health.OK
     found = await findings(settings.model_copy(update={"dns_canaries": ("nobody-knows-me.test",)}))
     assert found["resolver"] == Finding("resolver", Health.FAILED, DISTRUSTED)
+
+
+async def test_a_redis_that_takes_nothing_is_not_well(settings: Settings, redis_server: RedisServer) -> None:
+    own = settings.model_copy(update={"redis_url": SecretStr(redis_server.url)})
+    assert (await findings(own))["redis"].health is Health.OK
+    async with connect(redis_server.url, timeout=20.0) as redis:
+        await redis.config_set("maxmemory", 1)
+    assert (await findings(own))["redis"].health is Health.FAILED
 
 
 async def test_the_sender_is_looked_at_as_mail_servers_do(settings: Settings) -> None:

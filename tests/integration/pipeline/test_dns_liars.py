@@ -37,6 +37,7 @@ from tests.unit.pipeline.dns_lies import (
 )
 from tests.unit.pipeline.dns_stub import (
     NXDOMAIN,
+    SERVFAIL,
     SILENCE,
     DnsStub,
     MemoryCache,
@@ -269,9 +270,23 @@ async def test_beside_an_honest_resolver_a_liar_changes_nothing(kind: str) -> No
                     assert false_states(await facts.lookup([*REAL, *DEAD])) == {}
 
 
-async def test_a_liar_that_knows_the_canaries_is_contradicted_by_another_resolver() -> None:
-    def lie(name: str, _kind: str, truth: Says, _n: int) -> Says:
-        return NXDOMAIN if name in REAL else truth
+@pytest.mark.parametrize(
+    "lies",
+    [
+        {"MX": NXDOMAIN, "A": NXDOMAIN, "AAAA": NXDOMAIN},
+        {"MX": Says(["0 ."])},
+        {"MX": Says(["10 127.0.0.1."])},
+        {"A": Says(["10.0.0.1"]), "AAAA": Says(["fd00::1"])},
+    ],
+    ids=["NXDOMAIN", "null MX", "MX is an address", "inside"],
+)
+async def test_a_liar_that_knows_the_canaries_is_contradicted_by_another_resolver(
+    lies: Mapping[str, Says],
+) -> None:
+    spared = {*CANARIES, *(f"mx.{name}" for name in CANARIES)}
+
+    def lie(name: str, kind: str, truth: Says, _n: int) -> Says:
+        return truth if name in spared or truth.rcode == "NXDOMAIN" else lies.get(kind, truth)
 
     async with (
         serving({}, saying(lie)) as liar,
@@ -292,3 +307,24 @@ async def test_an_address_that_any_name_under_the_suffix_gets_is_no_route() -> N
         found = await facts.lookup(["nobody-has-this.ws", "web.com"])
     assert found["nobody-has-this.ws"].state is DomainState.UNAVAILABLE
     assert found["web.com"].state is DomainState.ROUTED
+
+
+async def test_a_suffix_that_could_not_be_asked_about_is_asked_about_again_soon() -> None:
+    fails, now = [True], [1000.0]
+
+    def wildcard(name: str, kind: str) -> Says:
+        if not name.endswith(".ws"):
+            return honest(name, kind)
+        if fails[0] and not name.startswith("nobody"):
+            return SERVFAIL
+        return Says(["127.0.9.9"]) if kind == "A" else NODATA
+
+    async with (
+        serving({}, wildcard) as stub,
+        domain_facts(stub, config=CONFIG, clock=lambda: now[0]) as facts,
+    ):
+        await facts.lookup(["nobody-knows.ws"])
+        fails[0] = False
+        now[0] += 60
+        found = await facts.lookup(["nobody-has-this.ws"])
+    assert found["nobody-has-this.ws"].state is DomainState.UNAVAILABLE

@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import pytest
 from redis.asyncio import Redis
 
 from mailsift.jobs.tasks import QUEUE, make_app, send_wake_ups
 from mailsift.storage.redis.broker import counts
+from mailsift.storage.redis.connection import RedisCircuitBreaker, connect
+from tests.support.servers import RedisServer
 
 
 async def test_an_empty_broker_holds_nothing(redis: Redis) -> None:
@@ -43,3 +46,17 @@ async def test_every_priority_is_counted(redis: Redis, redis_url: str) -> None:
         app.send_task("mailsift.pull", retry=False, priority=priority)
     assert (await counts(redis, QUEUE)).queued == 3
     app.close()
+
+
+@pytest.mark.parametrize("state", ["full", "replica"])
+async def test_a_server_that_takes_nothing_is_one_that_is_gone(redis_server: RedisServer, state: str) -> None:
+    redis = connect(redis_server.url, timeout=20.0)
+    breaker = RedisCircuitBreaker("The operator console")
+    assert await breaker.call(counts, redis, QUEUE) is not None
+    if state == "full":
+        await redis.config_set("maxmemory-policy", "noeviction")
+        await redis.config_set("maxmemory", 1)
+    else:
+        await redis.replicaof("127.0.0.1", 1)
+    assert await breaker.call(counts, redis, QUEUE) is None
+    await redis.aclose()

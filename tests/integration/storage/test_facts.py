@@ -9,7 +9,7 @@ from redis.asyncio import Redis
 
 from mailsift.pipeline.ports import CacheEntry, FactKind
 from mailsift.storage.redis.connection import RedisCircuitBreaker, connect
-from mailsift.storage.redis.facts import RedisFactCache
+from mailsift.storage.redis.facts import FactInspector, RedisFactCache
 from tests.support.servers import RedisServer
 
 
@@ -61,6 +61,7 @@ async def test_nothing_to_ask_asks_nothing(redis: Redis) -> None:
 async def test_a_key_of_another_type_is_an_unknown_fact(redis: Redis) -> None:
     await redis.hset("ms:fact:domain:a.example", "field", "value")
     assert await RedisFactCache(redis).get(FactKind.DOMAIN, ["a.example"]) == {}
+    assert (await FactInspector(redis).read("a.example")).empty
 
 
 async def test_without_redis_it_is_an_empty_cache_until_redis_is_back(

@@ -100,3 +100,23 @@ async def test_a_lease_that_is_gone_is_not_renewed(redis: Redis, shared: RedisTh
     await shared.renew()
     assert await redis.exists("ms:throttle:sessions:else:") == 0
     assert await redis.zcard("ms:throttle:address:192.0.2.9") == 1
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "state:slow:",
+        "sessions:slow:",
+        "address:192.0.2.1",
+        "pace:192.0.2.1:",
+        "since",
+        "seen",
+        "mix",
+    ],
+)
+async def test_a_key_that_somebody_overwrote_stops_nobody(
+    redis: Redis, shared: RedisThrottle, key: str
+) -> None:
+    await redis.sadd(f"ms:throttle:{key}", "x")
+    assert (await session(shared, ask())).recipients == 1
+    assert (await session(shared, ask())).recipients == 1

@@ -18,6 +18,7 @@ from typing_extensions import override
 from mailsift.events.delivery import LEASE_S
 from mailsift.events.retry import ErrorClass
 from mailsift.events.sender import RESPONSE_BYTES, ReceiverResolver, SendConfig, WebhookSender
+from mailsift.pipeline.dns import nameserver
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.guard import AddressGuard
 from tests.support.receiver import receiving, status
@@ -276,6 +277,20 @@ async def test_the_checked_address_is_dialled_and_the_name_is_what_the_receiver_
         assert (await local.post(url, {}, BODY)).error is ErrorClass.NONE
         await names.aclose()
     assert receiver.requests[0].headers["host"] == f"hook.example.com:{receiver.port}"
+
+
+async def test_when_the_machine_is_told_to_ask_another_resolver_that_one_is_asked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with serving({"hook.example.com": {"A": Says(["8.8.8.8"])}}) as dns:
+        told = ["127.0.0.1:9"]  # nobody is there
+        monkeypatch.setattr(nameserver, "system_servers", lambda: told)
+        names = ReceiverResolver()
+        told[:] = [dns.server]
+        with pytest.raises(MailsiftError, match="resolver_failed"):
+            await names.resolve("hook.example.com")
+        assert await names.resolve("hook.example.com") == ["8.8.8.8"]
+        await names.aclose()
 
 
 @pytest.mark.parametrize("name", ["xn--ls8h.la", "xn--a.example.com", "a_b.example.com"])

@@ -14,6 +14,7 @@ from typing import Self
 
 import dns.message
 import dns.rcode
+import pycares
 import pytest
 import uvloop
 
@@ -368,6 +369,17 @@ async def test_patience_with_domains_does_not_run_while_the_loop_has_no_turn() -
         hold_the_loop(resolver, until_asked=1)
         assert list(await looking) == names
         await facts.aclose()
+
+
+async def test_a_resolver_on_the_link_keeps_its_interface(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pycares.Channel, "servers", ["[fe80::1]:53%lo", "192.0.2.1:53", "[2001:db8::1]:5353"])
+    assert nameserver.system_servers() == ["[fe80::1%lo]:53", "192.0.2.1:53", "[2001:db8::1]:5353"]
+    monkeypatch.undo()
+    fallback = AiodnsFallback("[fe80::1%lo]:53", timeout=0.05)
+    answer: asyncio.Future[DnsAnswer] = asyncio.get_running_loop().create_future()
+    fallback.ask("x.test", RecordType.MX, answer.set_result)
+    assert (await answer).outcome is DnsOutcome.FAILED
+    await fallback.aclose()
 
 
 async def test_the_resolvers_of_another_network_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:

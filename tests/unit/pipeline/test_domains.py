@@ -242,9 +242,10 @@ async def test_a_parent_that_denies_itself_loses_to_children_that_answer() -> No
         (Says(rcode="NXDOMAIN", zone="."), DomainState.UNAVAILABLE),
         (Says(rcode="NXDOMAIN", zone="stranger.com"), DomainState.UNAVAILABLE),
         (Says(rcode="NXDOMAIN", zone="com"), DomainState.NOT_FOUND),
-        (Says(rcode="NXDOMAIN", zone="gone.com"), DomainState.NOT_FOUND),
+        (Says(rcode="NXDOMAIN", zone="gone.com"), DomainState.UNAVAILABLE),
         (Says(zone=None), DomainState.UNAVAILABLE),
         (Says(zone="com"), DomainState.NO_MAIL_SERVER),
+        (Says(zone="gone.com"), DomainState.NO_MAIL_SERVER),
     ],
 )
 async def test_a_denial_counts_with_the_soa_of_a_zone_that_can_know(denial: Says, state: DomainState) -> None:

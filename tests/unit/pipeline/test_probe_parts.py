@@ -80,7 +80,13 @@ def test_an_address_keeps_its_source_and_a_new_source_takes_only_its_share() -> 
 
 
 IDENTITIES = Identities(
-    ["10.0.0.5=198.51.100.7", "socks5://10.0.0.9:1080=203.0.113.4", "default=2001:DB8::1"]
+    [
+        "10.0.0.5=198.51.100.7",
+        "socks5://10.0.0.9:1080=203.0.113.4",
+        "socks5://Proxy.example:1080=203.0.113.5",
+        "socks5://me:secret@[2001:DB8::9]:1080=203.0.113.6",
+        "default=2001:DB8::1",
+    ]
 )
 
 
@@ -90,6 +96,8 @@ IDENTITIES = Identities(
         ("10.0.0.5", "198.51.100.7"),
         ("10.0.0.6 as out.test", "10.0.0.6"),
         ("socks5://me:secret@10.0.0.9:1080", "203.0.113.4"),
+        ("socks5://proxy.EXAMPLE:1080", "203.0.113.5"),
+        ("socks5://[2001:db8::9]:1080", "203.0.113.6"),
         ("", "2001:db8::1"),
     ],
 )
@@ -105,6 +113,8 @@ def test_a_machine_behind_one_egress_says_it_once_and_unnamed_default_routes_sha
     for broken in ("", "10.0.0.5=", "=198.51.100.7", "10.0.0.5=an address"):
         with pytest.raises(MailsiftError, match="identity"):
             Identities([broken])
+    with pytest.raises(MailsiftError, match="bad_source"):
+        Identities(["10.0.0.555=198.51.100.7"])
 
 
 @pytest.mark.parametrize(

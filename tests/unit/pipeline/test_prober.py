@@ -187,6 +187,8 @@ async def test_injected_commands_never_reach_the_wire() -> None:
         ({"sources": ("192.0.2.1 as a b",)}, "unsafe_command"),
         ({"sources": ("example.org",)}, "bad_source"),
         ({"sources": ("http://127.0.0.1:1",)}, "bad_source"),
+        ({"sources": ("socks5://127.0.0.1:99999",)}, "bad_source"),
+        ({"sources": ("socks5://[::1:1080",)}, "bad_source"),
     ],
 )
 async def test_a_configuration_that_cannot_go_on_the_wire_is_refused_at_the_start(

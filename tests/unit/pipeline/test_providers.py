@@ -129,6 +129,11 @@ def test_limits_lift_every_row_and_the_default(tmp_path: Path) -> None:
     [
         ("[[provider]]\nrate = 1.0", "needs a `key`"),
         ("[[provider]]\nkey = ''", "needs a `key`"),
+        ("[[provider]]\nkey = 'acme mail'", "`key` must be"),
+        ("[[provider]]\nkey = 'acme:mail'", "`key` must be"),
+        ("[[provider]]\nkey = '*'", "`key` must be"),
+        ('[[provider]]\nkey = "x\\u0000"', "`key` must be"),
+        ("[[provider]]\nkey = 3", "`key` must be"),
         ("[[provider]]\nkey = 'x'\nspeed = 1", "`speed`"),
         ("[[provider]]\nkey = 'x'\nrate = 0", "`rate` must be"),
         ("[[provider]]\nkey = 'x'\nrate = nan", "`rate` must be"),
@@ -147,6 +152,15 @@ def test_a_mistake_in_a_row_is_named(tmp_path: Path, text: str, words: str) -> N
         _load(tmp_path, text)
     assert caught.value.code == "bad_overrides"
     assert words in caught.value.message
+
+
+def test_a_key_is_written_as_operators_name_it(tmp_path: Path) -> None:
+    mine = _load(
+        tmp_path,
+        "[[provider]]\nkey = ' ACME '\nsuffixes = ['mx.acme.test']\n[[provider]]\nkey='Google'\nrate=9.0",
+    )
+    assert mine.key_of(["mx.acme.test"]) == "acme"
+    assert mine.row("google").rate == 9.0
 
 
 def test_no_number_of_domains_or_host_names_gets_round_the_limits_of_one_registrable_domain(
