@@ -27,8 +27,10 @@ from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.facts import Mode
 from mailsift.sandbox.client import SandboxProcess
 from mailsift.settings import Settings
+from mailsift.storage.foreign.tables import read_query
 from mailsift.storage.states import JobState
 from tests.support import machines
+from tests.support.databases import Databases
 from tests.support.installation import ended, settings_for, until
 from tests.support.ready_jobs import Planter, engine_on, work_until_ended
 from tests.support.store_gate import store_gate
@@ -115,6 +117,7 @@ def bucket(endpoint: str) -> S3Store:
 @pytest.fixture
 def settings(make_settings: Callable[..., Settings], tmp_path: Path, database_url: str, s3: str) -> Settings:
     file = tmp_path / "connections.toml"
+    credentials = "\n".join(f'{name} = "{value}"' for name, value in _credentials(database_url).items())
     file.write_text(f"""
         [[connection]]
         url = "s3://{machines.BUCKET}/lists"
@@ -128,7 +131,7 @@ def settings(make_settings: Callable[..., Settings], tmp_path: Path, database_ur
         [[connection]]
         url = "postgresql://crm/sales"
         accounts = ["alice"]
-        {_credentials(database_url)}
+        {credentials}
         """)
     return make_settings(
         sandbox={"MAILSIFT_SMTP_PORT": "9", "MAILSIFT_ALLOW_NON_PUBLIC": "true"},
@@ -138,12 +141,12 @@ def settings(make_settings: Callable[..., Settings], tmp_path: Path, database_ur
     )
 
 
-def _credentials(database_url: str) -> str:
+def _credentials(database_url: str) -> dict[str, str]:
     """Return how a database that is called postgresql://crm/sales is really reached."""
     url = make_url(database_url)
     found = {"host": url.query.get("host", url.host), "user": url.username, "dbname": url.database}
     values = found | {"port": str(url.port) if url.port else None, "password": url.password}
-    return "\n".join(f'{name} = "{value}"' for name, value in values.items() if value)
+    return {name: str(value) for name, value in values.items() if value}
 
 
 async def done(
@@ -187,6 +190,36 @@ async def test_from_a_query_to_a_table(settings: Settings, service: JobService, 
         view = await done(settings, service, account, f"postgresql://crm/sales?query={hostile}", "")
         assert (view.state, view.error_code) == (JobState.FAILED, "place_refused")
     assert len(await planter.sql("SELECT * FROM guest")) == 3
+
+
+async def test_a_query_gives_every_value_as_the_database_writes_it(
+    settings: Settings, service: JobService, planter: Planter
+) -> None:
+    values = {
+        "DATE 'infinity'": "infinity",
+        "DATE '0044-03-15 BC'": "0044-03-15 BC",
+        "TIME '24:00'": "24:00:00",
+        "INTERVAL '1 month 3 days'": "1 mon 3 days",
+        """'{"a": null}'::jsonb""": '{"a": null}',
+        "ARRAY['x','y']": "{x,y}",
+        "true": "true",
+        "NULL::boolean": "",
+    }
+    account = await service.account("alice")
+    columns = ", ".join(f"{value} AS c{place}" for place, value in enumerate(values))
+    await planter.sql(f"CREATE TABLE odd AS SELECT 'a@example.com'::text AS email, {columns}")
+    source, sink = "postgresql://crm/sales?query=TABLE%20odd", "postgresql://crm/sales?table=oddly"
+    view = await done(settings, service, account, source, sink)
+    assert (view.state, view.error_code) == (JobState.COMPLETED, ""), view
+    (row,) = await planter.sql("SELECT * FROM oddly")
+    assert [row[f"c{place}"] for place in range(len(values))] == [*values.values()]
+
+
+async def test_a_database_without_an_encoding_gives_texts(databases: Databases) -> None:
+    with databases.without_encoding() as url:
+        query = "SELECT 'Zoë@example.com' AS email"
+        read = [piece async for piece in read_query("postgresql://crm/sales", _credentials(url), query)]
+    assert b"".join(read).decode() == "email\r\nZoë@example.com\r\n"
 
 
 async def test_from_the_web_and_nothing_secret_is_written_down(
