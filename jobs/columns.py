@@ -72,21 +72,31 @@ def read_names(path: Path | IO[bytes]) -> dict[str, str]:
     return {column_id(index): name for index, name in enumerate(names)}
 
 
-def distinct_names(names: Sequence[str], taken: Sequence[str]) -> list[str]:
+def distinct_names(names: Sequence[str], taken: Sequence[str], *, longest: int | None = None) -> list[str]:
     """Give every column a name of its own, for formats that need it.
 
     A blank name becomes `column_3` (its place), a repeated one gets the suffix `_2`, `_3` ….
+
+    Args:
+        names: of the columns.
+        taken: names that none of them may have.
+        longest: bytes of UTF-8 that a name may have; it is cut off there, before its suffix. None: any.
     """
     used = set(taken)
     result = []
     for place, name in enumerate(names, start=1):
         base = name or f"column_{place}"
-        free, again = base, 2
+        free, again = _cut(base, "", longest), 2
         while free in used:
-            free, again = f"{base}_{again}", again + 1
+            free, again = _cut(base, f"_{again}", longest), again + 1
         used.add(free)
         result.append(free)
     return result
+
+
+def _cut(base: str, suffix: str, longest: int | None) -> str:
+    room = None if longest is None else longest - len(suffix)
+    return base.encode()[:room].decode(errors="ignore") + suffix
 
 
 def cell_text(name: str, dtype: pl.DataType) -> pl.Expr:

@@ -21,6 +21,12 @@ from mailsift.pipeline.errors import MailsiftError
 JOB_COLUMN: Final = "mailsift_job"
 """The column of a table of results that says which job a row comes from."""
 
+TAKEN_NAMES: Final = frozenset({JOB_COLUMN, "tableoid", "xmin", "cmin", "xmax", "cmax", "ctid"})
+"""Names that a column of a list cannot have in a table: ours, and those of PostgreSQL's own columns."""
+
+LONGEST_NAME: Final = 63
+"""Bytes of a column's name; PostgreSQL cuts off what is longer, and two names may be one then."""
+
 _CONNECT_SECONDS: Final = 10
 _PIECE: Final = 1 << 20
 _ANY_TYPE: Final = 0
@@ -108,7 +114,8 @@ async def write_table(
         url: of the database, without credentials.
         credentials: as for `read_query`.
         table: its name, perhaps behind that of its schema and a full stop.
-        columns: names and SQL types; the first column of the table, JOB_COLUMN, is not among them.
+        columns: names and SQL types; none of TAKEN_NAMES, and no two alike in their first LONGEST_NAME bytes.
+            The first column of the table, JOB_COLUMN, is not among them.
         rows: a value for each column.
         job: rows of the same job that are there already are replaced.
 

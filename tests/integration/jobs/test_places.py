@@ -410,3 +410,18 @@ async def test_a_table_takes_a_list_with_columns_of_every_type(
     assert view.state is JobState.COMPLETED, view
     (row,) = await planter.sql("SELECT * FROM typed")
     assert [row[name] for name in typed] == ['["a","b"]', '{"n":1}', "/w==", "PT1H", "01:02:03.000004"]
+
+
+async def test_a_table_takes_a_list_whatever_its_columns_are_called(
+    settings: Settings, service: JobService, planter: Planter
+) -> None:
+    account = await service.account("alice")
+    names = ["email", "q" * 70, "q" * 80, "q" * 63, "ctid", "xmin", "é" * 40, "mailsift_job"]
+    pieces = one_piece(",".join(names).encode() + b"\na@example.com,1,2,3,4,5,6,7\n")
+    made = await service.receive(account, pieces, FAST, sink="postgresql://crm/sales?table=named")
+    async with engine_on(settings) as engine:
+        view = await work_until_ended(engine, service, account, made.job_id)
+    assert (view.state, view.error_code) == (JobState.COMPLETED, "")
+    (row,) = await planter.sql("SELECT * FROM named")
+    numbered = ["q" * 63, "q" * 61 + "_2", "q" * 61 + "_3", "ctid_2", "xmin_2", "é" * 31, "mailsift_job_2"]
+    assert [row[name] for name in numbered] == list("1234567")
