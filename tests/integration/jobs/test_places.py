@@ -27,6 +27,7 @@ from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.facts import Mode
 from mailsift.sandbox.client import SandboxProcess
 from mailsift.settings import Settings
+from mailsift.storage.foreign.objects import matching_objects
 from mailsift.storage.foreign.tables import read_query
 from mailsift.storage.states import JobState
 from tests.support import machines
@@ -117,21 +118,16 @@ def bucket(endpoint: str) -> S3Store:
 @pytest.fixture
 def settings(make_settings: Callable[..., Settings], tmp_path: Path, database_url: str, s3: str) -> Settings:
     file = tmp_path / "connections.toml"
-    credentials = "\n".join(f'{name} = "{value}"' for name, value in _credentials(database_url).items())
     file.write_text(f"""
         [[connection]]
         url = "s3://{machines.BUCKET}/lists"
         accounts = ["alice"]
-        access_key_id = "nobody"
-        secret_access_key = "{SECRET}"
-        endpoint = "{s3}"
-        region = "us-east-1"
-        allow_http = "true"
+        {_toml(_store_credentials(s3))}
 
         [[connection]]
         url = "postgresql://crm/sales"
         accounts = ["alice"]
-        {credentials}
+        {_toml(_credentials(database_url))}
         """)
     return make_settings(
         sandbox={"MAILSIFT_SMTP_PORT": "9", "MAILSIFT_ALLOW_NON_PUBLIC": "true"},
@@ -139,6 +135,15 @@ def settings(make_settings: Callable[..., Settings], tmp_path: Path, database_ur
         webhook_allow_http=True,
         dns_servers=("127.0.0.1:9",),
     )
+
+
+def _toml(values: dict[str, str]) -> str:
+    return "\n".join(f'{name} = "{value}"' for name, value in values.items())
+
+
+def _store_credentials(endpoint: str) -> dict[str, str]:
+    known = {"endpoint": endpoint, "region": "us-east-1", "allow_http": "true"}
+    return {"access_key_id": "nobody", "secret_access_key": SECRET, **known}
 
 
 def _credentials(database_url: str) -> dict[str, str]:
@@ -243,6 +248,9 @@ async def test_from_the_web_and_nothing_secret_is_written_down(
         ("ftp://example.com/a.csv", "", "bad_place"),
         ("s3://user:word@bucket/a.csv", "", "bad_place"),
         ("s3://bucket/../a.csv", "", "bad_place"),
+        ("s3://bucket", "", "bad_place"),
+        ("s3://bucket/lists//a.csv", "", "bad_place"),
+        ("https://example.com/a.csv", "s3://bucket/lists/", "bad_place"),
         ("postgresql://crm/sales", "", "bad_place"),
         ("postgresql://crm/sales?query=x&sslmode=disable", "", "bad_place"),
         ("https://example.com/a.csv", "https://example.com/b.csv", "bad_place"),
@@ -258,6 +266,28 @@ async def test_a_place_nobody_may_use_is_refused_at_once(
     with pytest.raises(MailsiftError) as refused:
         await service.fetch(await service.account("alice"), source, sink, FAST)
     assert refused.value.code == code
+
+
+@pytest.mark.parametrize("folder", ["%2e%2e", ".%2E", "%2E%2e/%2e%2e"])
+async def test_no_spelling_leads_out_of_the_folder_of_a_connection(
+    settings: Settings, service: JobService, s3: str, folder: str
+) -> None:
+    account = await service.account("alice")
+    await obstore.put_async(bucket(s3), "others.csv", LIST)
+    source = f"s3://{machines.BUCKET}/lists/{folder}/others.csv"
+    view = await done(settings, service, account, source, "")
+    assert (view.state, view.error_code) == (JobState.FAILED, "place_not_found")
+
+
+async def test_an_object_is_called_as_it_is_written(settings: Settings, service: JobService, s3: str) -> None:
+    account, base = await service.account("alice"), f"s3://{machines.BUCKET}/lists"
+    for key in ("lists/50% [é]/a%20b c.csv", "lists/50% [é]/%2e.csv"):
+        await obstore.put_async(bucket(s3), key, LIST)
+        view = await done(settings, service, account, f"s3://{machines.BUCKET}/{key}", f"{base}/%41 1/é.csv")
+        assert (view.state, view.total) == (JobState.COMPLETED, 3)
+    assert (await obstore.head_async(bucket(s3), "lists/%41 1/é.csv"))["size"]
+    found = await matching_objects(f"{base}/50% [é]/*.csv", _store_credentials(s3))
+    assert found == [f"{base}/50% [é]/%2e.csv", f"{base}/50% [é]/a%20b c.csv"]
 
 
 async def test_a_connection_serves_its_accounts_only(service: JobService) -> None:
