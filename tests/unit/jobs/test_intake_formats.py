@@ -150,8 +150,9 @@ def test_a_text_file_is_one_address_a_line(tmp_path: Path) -> None:
     check_addresses(got, list(cells))
 
 
-def test_the_line_that_tells_excel_the_delimiter_is_no_row(tmp_path: Path) -> None:
-    got = read(tmp_path, b"sep=;\r\nEmail;n\r\na@example.com;1\r\n")
+@pytest.mark.parametrize("end", [b"\r\n", b"\n", b"\r"])
+def test_the_line_that_tells_excel_the_delimiter_is_no_row(tmp_path: Path, end: bytes) -> None:
+    got = read(tmp_path, end.join((b"sep=;", b"Email;n", b"a@example.com;1", b"")))
     assert (got.names, got.rows) == (["Email", "n"], [("a@example.com", "1")])
 
 
