@@ -100,10 +100,14 @@ def _cut(base: str, suffix: str, longest: int | None) -> str:
 
 
 def cell_text(name: str, dtype: pl.DataType) -> pl.Expr:
-    """Return a column as text to look at: "" for nothing, JSON for nested values, hexadecimal for bytes."""
+    """Return a column as text to look at, and to find addresses in.
+
+    That is "" for nothing, JSON for nested values, and for bytes UTF-8, hexadecimal where they are none: some
+    programs write texts as bytes (Parquet's BYTE_ARRAY without a logical type).
+    """
     column = pl.col(name)
     if dtype == pl.Binary:
-        text = column.bin.encode("hex")
+        text = column.map_batches(_bytes_text, return_dtype=pl.String, is_elementwise=True)
     elif dtype.is_nested():
         json_text = pl.struct(column.alias("v")).struct.json_encode()
         bare = json_text.str.strip_prefix('{"v":').str.strip_suffix("}")
@@ -113,3 +117,19 @@ def cell_text(name: str, dtype: pl.DataType) -> pl.Expr:
     else:
         text = column.cast(pl.String, strict=False)
     return text.fill_null("").alias(name)
+
+
+def _bytes_text(values: pl.Series) -> pl.Series:
+    try:
+        return values.cast(pl.String)
+    except pl.exceptions.ComputeError:  # one of them is no UTF-8
+        return pl.Series(
+            values.name, [None if one is None else _one_bytes_text(one) for one in values], pl.String
+        )
+
+
+def _one_bytes_text(value: bytes) -> str:
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return value.hex()

@@ -268,3 +268,19 @@ def test_any_csv_reads_as_the_csv_module_reads_it(
     csv.writer(text, quoting=quoting, lineterminator=end).writerows(rows)
     got = read(tmp_path_factory.mktemp("any"), text.getvalue().encode())
     assert got.rows == rows[1:]
+
+
+def test_addresses_of_parquet_may_be_bytes(tmp_path: Path) -> None:
+    cells = [b"A@example.com", "é@bücher.de".encode(), b"\xff@example.com", None]
+    pl.DataFrame({"email": cells}).write_parquet(tmp_path / "bytes")
+    got = read(tmp_path / "read", (tmp_path / "bytes").read_bytes())
+    assert [cell for (cell,) in got.rows] == cells
+    check_addresses(got, ["A@example.com", "é@bücher.de", "ff406578616d706c652e636f6d", ""])
+
+
+def test_a_column_of_lists_that_is_asked_for_holds_no_addresses(tmp_path: Path) -> None:
+    pl.DataFrame({"tags": [["a@example.com"], []], "email": ["b@example.com", ""]}).write_parquet(
+        tmp_path / "lists"
+    )
+    got = read(tmp_path / "read", (tmp_path / "lists").read_bytes(), "tags")
+    check_addresses(got, ['["a@example.com"]', "[]"])
