@@ -14,22 +14,37 @@ PIPE: Final = "-"
 
 
 def pair(sources: list[str], output: str) -> list[tuple[str, str]]:
-    """Return every list with the place its result goes to; what cannot be is told before anything starts.
+    """Return every list, once, with the place its result goes to; tell what cannot be before anything starts.
 
     Raises:
         MailsiftError: `bad_place`, `unknown_export_format`, `output_not_writable`, `output_is_input`.
     """
+    sources = list(dict.fromkeys(sources))
     pairs = [(source, output_of(source, output, many=len(sources) > 1)) for source in sources]
-    for source, out in pairs:
+    _refuse_same([out for _, out in pairs])
+    for _, out in pairs:
         if is_place(out):
             sink = parse_sink(out)
             if not sink.is_database:
                 format_of(Path(sink.name))
         elif out != PIPE:
             check_writable(Path(out))
-            if Path(out).exists() and Path(source).exists() and Path(out).samefile(source):
+            if any(_is_same(out, source) for source in sources):
                 raise MailsiftError("output_is_input", "The result would overwrite the list.")
     return pairs
+
+
+def _refuse_same(outs: list[str]) -> None:
+    """Refuse that results of two lists, which are called alike in two folders, go to one place."""
+    if twice := next((out for place, out in enumerate(outs) if out in outs[:place]), None):
+        text = (
+            f"Two lists would have their results in {Path(twice).name}: the second would overwrite the first."
+        )
+        raise MailsiftError("output_not_writable", text)
+
+
+def _is_same(out: str, source: str) -> bool:
+    return Path(out).exists() and Path(source).exists() and Path(out).samefile(source)
 
 
 def output_of(source: str, output: str, *, many: bool) -> str:
