@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from mailsift.cli.options import ModeOption
+from mailsift.cli.options import ModeOption, without_broken_bytes
 from mailsift.jobs.columns import JUDGED_ADDRESS
 from mailsift.pipeline.facts import Mode
 from mailsift.pipeline.judge.table import VerdictPolicy
@@ -79,7 +79,7 @@ def check(  # noqa: PLR0913 - options of a command line
 
     Nobody comes back later here: a server that says "try again later" gives `deferred`.
     """
-    given = _from_stdin() if addresses == ["-"] else [_without_broken_bytes(address) for address in addresses]
+    given = _from_stdin() if addresses == ["-"] else [without_broken_bytes(address) for address in addresses]
     if not given:
         return
     settings = Settings.from_env()
@@ -107,11 +107,6 @@ def check(  # noqa: PLR0913 - options of a command line
 def _from_stdin() -> list[str]:
     text = sys.stdin.buffer.read().decode("utf-8-sig", errors="replace")
     return [line.rstrip("\n") for line in io.StringIO(text, newline=None) if line.strip()]
-
-
-def _without_broken_bytes(argument: str) -> str:
-    """Replace the bytes of an argument that are no UTF-8."""
-    return argument.encode("utf-8", errors="surrogateescape").decode("utf-8", errors="replace")
 
 
 def _check_fast(settings: Settings, lists: Lists, given: list[str]) -> list[dict[str, Any]]:

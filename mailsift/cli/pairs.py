@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 from typing import Final
 
+from mailsift.cli.options import without_broken_bytes
 from mailsift.jobs.places.place import is_place, parse_sink, parse_source
 from mailsift.jobs.results.export import format_of
 from mailsift.pipeline.errors import MailsiftError
@@ -82,4 +83,4 @@ def name_of(source: str) -> str:
     """Return what the list of a source is called."""
     if source == PIPE:
         return "stdin"
-    return parse_source(source).name if is_place(source) else Path(source).name
+    return without_broken_bytes(parse_source(source).name if is_place(source) else Path(source).name)

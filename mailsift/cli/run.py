@@ -9,7 +9,7 @@ from typing import Annotated, Final
 import typer
 import uvloop
 
-from mailsift.cli.options import ModeOption
+from mailsift.cli.options import ModeOption, without_broken_bytes
 from mailsift.cli.pairs import PIPE, pair
 from mailsift.lazy_import import UNASKED, loading, without
 from mailsift.pipeline.errors import MailsiftError
@@ -115,7 +115,7 @@ def run(  # noqa: PLR0913 - one argument an option
         with lists.working(given, early) as (settings, worker):
             options = JobOptions(
                 mode=mode,
-                column=column,
+                column=without_broken_bytes(column),
                 evidence=evidence,
                 repair=repair,
                 max_age=settings.max_age if max_age is None else max_age,

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mailsift.cli.ends import sources_of
-from mailsift.cli.pairs import pair
+from mailsift.cli.pairs import name_of, pair
 from mailsift.jobs.places.connections import Connections
 from mailsift.jobs.places.service import Places
 from mailsift.pipeline.errors import MailsiftError
@@ -43,6 +43,10 @@ def test_no_result_overwrites_another_list(tmp_path: Path) -> None:
     lists = _lists(tmp_path, "list.csv", "list.csv.mailsift.csv")
     with pytest.raises(MailsiftError, match="output_is_input"):
         pair(lists, "")
+
+
+def test_a_list_is_called_by_what_can_be_written_down_of_its_file_s_name() -> None:
+    assert name_of("lists/li\udcffst.csv") == "li\ufffdst.csv"
 
 
 def _unasked() -> Any:
