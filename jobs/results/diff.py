@@ -81,4 +81,5 @@ def _read(results: Path, column: str) -> pl.DataFrame:
     frame = pl.scan_parquet(results, glob=False)
     cell = cell_text(id_, frame.collect_schema()[id_])
     frame = frame.select(cell.str.strip_chars().str.to_lowercase().alias("email"), *fields)
-    return frame.unique("email", keep="first", maintain_order=True).collect(engine="streaming")
+    addresses = frame.filter(pl.col("email") != "")  # a blank cell is no address that two lists share
+    return addresses.unique("email", keep="first", maintain_order=True).collect(engine="streaming")
