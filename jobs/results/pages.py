@@ -85,7 +85,7 @@ class RowFilter:
         domain: of the address, as the canonical form writes it (ASCII, lower case).
         provider: who runs its mail server.
         text: part of the cell with the address, upper or lower case alike.
-        at_start: the cell starts with `text`.
+        at_start: the cell starts with `text`; narrows nothing where there is none.
         repaired: only rows whose cell was none, and another address was judged in its place.
     """
 
@@ -97,6 +97,10 @@ class RowFilter:
     at_start: bool = False
     tiers: frozenset[Tier] = frozenset()
     repaired: bool = False
+
+    def __post_init__(self) -> None:
+        """Be equal to what means the same."""
+        object.__setattr__(self, "at_start", self.at_start and bool(self.text))
 
     @property
     def by_status_alone(self) -> bool:

@@ -333,3 +333,9 @@ def test_addresses_that_are_bytes_are_shown_found_and_sorted_as_text(tmp_path: P
     assert page.rows[-1].address == "joe@ann.test"
     assert {row.address for row in page.rows} == {"ff", *(KNOWN[n][0] for n in ROWS)}
     assert compare(whole.results, whole.results, ("email", "email"), limit=9).compared == len(set(ROWS)) + 1
+
+
+def test_what_a_cell_starts_with_narrows_nothing_where_no_text_is_asked_for(files: ResultFiles) -> None:
+    everything = matching_rows(files, RowFilter()).to_list()
+    assert matching_rows(files, RowFilter(at_start=True)).to_list() == everything
+    assert RowFilter(statuses=frozenset({Status.VALID}), at_start=True).by_status_alone
