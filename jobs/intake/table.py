@@ -83,6 +83,7 @@ _NAMES = {  # the first that a list has wins
 _ADDRESS_LIKE = r"^\s*[^\s@]\S*@\S+\s*$"
 _ENOUGH = 0.3  # of a column's filled cells look like addresses
 _SHOWN_NAMES, _SHOWN_CHARS = 20, 40
+_MOST_DIGITS = 9  # of a column's number; Python refuses to read thousands
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,8 +147,9 @@ def _asked_for(first: Sequence[str], wanted: str, *, named: bool) -> int:
         places = [place for place, name in enumerate(first) if same(name) == same(wanted)]
         if places:
             return places[0]
-    if wanted.isdecimal() and 1 <= int(wanted) <= len(first):
-        return int(wanted) - 1
+    number = int(wanted) if wanted.isdecimal() and len(wanted) <= _MOST_DIGITS else 0
+    if 1 <= number <= len(first):
+        return number - 1
     text = f"The list has no column of that name or number among its {len(first)}"
     shown = [_printable(name) for name in first[:_SHOWN_NAMES] if "@" not in name]
     # Without a header the first row is data, which no message may show.

@@ -100,7 +100,7 @@ def _parse(url: str) -> Place:
         raise _bad_place("A place has neither a fragment nor dots for folders.")
     if scheme in _DATABASES:
         return _database(url, found)
-    if scheme in STORES and (parts.query or not parts.path.strip("/") or parts.path.endswith("/")):
+    if scheme in STORES and (parts.query or not all(parts.path.split("/")[1:]) or not parts.path):
         raise _bad_place("An object is called scheme://bucket/key.")
     return Place(scheme, url)
 

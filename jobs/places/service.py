@@ -25,7 +25,7 @@ from mailsift.pipeline.frames import VERDICTS
 from mailsift.pipeline.judge.tiers import TierPolicy
 from mailsift.storage.database import Database
 from mailsift.storage.foreign.objects import matching_objects, read_object, write_object
-from mailsift.storage.foreign.tables import JOB_COLUMN, read_query, write_table
+from mailsift.storage.foreign.tables import LONGEST_NAME, TAKEN_NAMES, read_query, write_table
 from mailsift.storage.sql import accounts
 
 _ROWS_AT_ONCE: Final = 50_000
@@ -203,7 +203,7 @@ def _columns(results: Path, names: list[str]) -> list[tuple[str, str]]:
     """Return name and SQL type of every column of a results file; the customer's own are texts."""
     ours = [name for name in tiered(results, None).collect_schema() if name.startswith(VERDICT_PREFIX)]
     kinds = {VERDICT_PREFIX + name: _SQL_TYPES.get(kind.__name__, "text") for name, kind in VERDICTS.items()}
-    theirs = distinct_names(names, [JOB_COLUMN, JUDGED_ADDRESS, *ours])
+    theirs = distinct_names(names, [*TAKEN_NAMES, JUDGED_ADDRESS, *ours], longest=LONGEST_NAME)
     return [(name, "text") for name in theirs] + [(name, kinds.get(name, "text")) for name in ours]
 
 

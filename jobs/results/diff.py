@@ -8,7 +8,7 @@ from typing import Any
 
 import polars as pl
 
-from mailsift.jobs.columns import VERDICT_PREFIX, column_id, read_address_place
+from mailsift.jobs.columns import VERDICT_PREFIX, cell_text, column_id, read_address_place
 from mailsift.pipeline.errors import MailsiftError
 
 _FIELDS = ("status", "result", "score")
@@ -78,6 +78,8 @@ def _read(results: Path, column: str) -> pl.DataFrame:
     """Return the distinct addresses of a run, as the list writes them, with their verdicts."""
     id_ = column_id(read_address_place(results, column))
     fields = [pl.col(VERDICT_PREFIX + name).alias(name) for name in _FIELDS]
-    address = pl.col(id_).cast(pl.String).str.strip_chars().str.to_lowercase().fill_null("").alias("email")
-    frame = pl.scan_parquet(results, glob=False).select(address, *fields)
-    return frame.unique("email", keep="first", maintain_order=True).collect(engine="streaming")
+    frame = pl.scan_parquet(results, glob=False)
+    cell = cell_text(id_, frame.collect_schema()[id_])
+    frame = frame.select(cell.str.strip_chars().str.to_lowercase().alias("email"), *fields)
+    addresses = frame.filter(pl.col("email") != "")  # a blank cell is no address that two lists share
+    return addresses.unique("email", keep="first", maintain_order=True).collect(engine="streaming")

@@ -347,11 +347,11 @@ def _ids_of(rows: Path, columns: Sequence[str]) -> dict[str, str]:
 
 def _sort_keys(files: ResultFiles, numbers: pl.Series, name: str) -> pl.Series:
     """Return for each row what it is sorted by."""
-    path, cell = files.results or files.rows, column_id(files.column)
+    path = files.results or files.rows
     if name == "email" or files.results is not None:
         key = pl.col(VERDICT_PREFIX + name)
         if name == "email":
-            key = cell_text(cell, pl.read_parquet_schema(path)[cell]).str.to_lowercase()
+            key = _address_cell(files).str.to_lowercase()
         keys = pl.scan_parquet(path, glob=False).select(key).collect(engine="streaming").to_series()
         return keys if len(keys) == len(numbers) else keys.gather(numbers)
     addresses = pl.scan_parquet(path, glob=False).select(n=pl.col(ADDRESS_N)).collect()[numbers]
@@ -436,7 +436,7 @@ def _mask(files: ResultFiles, row_filter: RowFilter, matching: pl.Series | None,
     if matching is not None:
         numbers = window(files.rows, pl.col(ADDRESS_N))
         masks.append(matching.gather(numbers))
-    conditions = [*_cell_conditions(row_filter, files.column)]
+    conditions = [*_cell_conditions(row_filter, files)]
     if files.results is not None:
         conditions += _verdict_conditions(row_filter, files.policy)
     if conditions:
@@ -446,11 +446,16 @@ def _mask(files: ResultFiles, row_filter: RowFilter, matching: pl.Series | None,
     return reduce(and_, masks)
 
 
-def _cell_conditions(row_filter: RowFilter, column: int) -> Iterator[pl.Expr]:
+def _cell_conditions(row_filter: RowFilter, files: ResultFiles) -> Iterator[pl.Expr]:
     if row_filter.text:
         begin = r"^\s*" if row_filter.at_start else ""
-        cell = pl.col(column_id(column)).cast(pl.String).fill_null("")
-        yield cell.str.contains(f"(?i){begin}{re.escape(row_filter.text)}")
+        yield _address_cell(files).str.contains(f"(?i){begin}{re.escape(row_filter.text)}")
+
+
+def _address_cell(files: ResultFiles) -> pl.Expr:
+    """Return the cell with the address as text."""
+    cell = column_id(files.column)
+    return cell_text(cell, pl.read_parquet_schema(files.results or files.rows)[cell])
 
 
 def _verdict_conditions(row_filter: RowFilter, policy: TierPolicy) -> Iterator[pl.Expr]:

@@ -101,7 +101,9 @@ async def _matches(text: str, places: Places) -> list[str]:
 
 def _files_like(text: str) -> list[str]:
     """Return the files a pattern matches, or the one that is called so."""
-    return [text] if Path(text).exists() else sorted(glob(text, recursive=True))  # noqa: PTH207 - may begin at /
+    if Path(text).exists():
+        return [text]
+    return sorted(glob(text.replace("[", "[[]"), recursive=True))  # noqa: PTH207 - may begin at /
 
 
 def pieces_of(source: str, account: AccountId, places: Places) -> AsyncIterator[bytes]:

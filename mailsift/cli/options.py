@@ -19,8 +19,5 @@ ModeOption = Annotated[
 
 
 def without_broken_bytes(argument: str) -> str:
-    """Replace the bytes of an argument, or of a file's name, that are no UTF-8."""
+    """Replace the bytes of an argument that are no UTF-8: nothing that stores or shows texts takes them."""
     return argument.encode("utf-8", errors="surrogateescape").decode("utf-8", errors="replace")
-
-
-OwnerOption = Annotated[str, typer.Option("--account", "-a", help="The name of an existing account.")]

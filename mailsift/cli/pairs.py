@@ -15,11 +15,12 @@ PIPE: Final = "-"
 
 
 def pair(sources: list[str], output: str) -> list[tuple[str, str]]:
-    """Return every list with the place its result goes to; what cannot be is told before anything starts.
+    """Return every list, once, with the place its result goes to; tell what cannot be before anything starts.
 
     Raises:
         MailsiftError: `bad_place`, `unknown_export_format`, `output_not_writable`, `output_is_input`.
     """
+    sources = list(dict.fromkeys(sources))
     pairs = [(source, output_of(source, output, many=len(sources) > 1)) for source in sources]
     for _, out in pairs:
         if is_place(out):
@@ -94,4 +95,4 @@ def name_of(source: str) -> str:
     """Return what the list of a source is called."""
     if source == PIPE:
         return "stdin"
-    return parse_source(source).name if is_place(source) else without_broken_bytes(Path(source).name)
+    return without_broken_bytes(parse_source(source).name if is_place(source) else Path(source).name)

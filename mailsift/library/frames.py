@@ -81,7 +81,7 @@ def _texts(values: list[Any]) -> pl.Series:
     """Return texts as a column; what is none is null."""
     try:
         return pl.Series(values, dtype=pl.String)
-    except (TypeError, UnicodeError, pl.exceptions.PolarsError):
+    except (TypeError, ValueError, AttributeError, pl.exceptions.PolarsError):  # what is no text, or no UTF-8
         return pl.Series([_text(value) for value in values], dtype=pl.String)
 
 

@@ -26,7 +26,7 @@ async def read_object(url: str, config: Mapping[str, str]) -> AsyncIterator[byte
     """Yield an object piece by piece.
 
     Args:
-        url: `s3://bucket/key`, `gs://bucket/key`, `az://account/container/key`.
+        url: `s3://bucket/key`, `gs://bucket/key`, `az://account/container/key`; a key has no empty part.
         config: credentials and whatever else the store is to be told; what it lacks the environment has.
 
     Raises:
@@ -56,20 +56,28 @@ async def matching_objects(pattern: str, config: Mapping[str, str]) -> list[str]
     Raises:
         MailsiftError: see `read_object`.
     """
-    parent = pattern[: min(pattern.find(sign) for sign in "*?" if sign in pattern)].rpartition("/")[0]
+    folder = pattern[: min(pattern.find(sign) for sign in "*?" if sign in pattern)].rpartition("/")[0]
+    bucket, prefix = _split(folder)
     with _store_errors():
-        store = _store(parent, config)
-        found = await obstore.list(store).collect_async()
-    # A listing repeats the prefix below the bucket or container.
-    below = parent.split("/", 4 if parent.startswith(_AZURE) else 3)[4 if parent.startswith(_AZURE) else 3 :]
-    names = (meta["path"].removeprefix("".join(below)).lstrip("/") for meta in found)
-    return sorted(url for name in names if fnmatchcase(url := f"{parent}/{name}", pattern))
+        found = await obstore.list(_store(bucket, config), prefix or None).collect_async()
+    wanted = pattern.replace("[", "[[]")
+    return sorted(url for meta in found if fnmatchcase(url := f"{bucket}/{meta['path']}", wanted))
 
 
 def _open(url: str, config: Mapping[str, str]) -> tuple[Any, str]:
-    parent, _, key = url.rpartition("/")
+    bucket, key = _split(url)
     with _store_errors():
-        return _store(parent, config), key
+        return _store(bucket, config), key
+
+
+def _split(url: str) -> tuple[str, str]:
+    """Part a URL into its bucket or container and the object's key, which is what it says letter by letter.
+
+    The library reads a path as browsers do: there `%2e%2e` leads out of a folder that an account may use.
+    """
+    names = url.split("/")
+    depth = 4 if url.startswith(_AZURE) else 3
+    return "/".join(names[:depth]), "/".join(names[depth:])
 
 
 def _store(url: str, config: Mapping[str, str]) -> Any:

@@ -11,21 +11,60 @@ from uuid import UUID
 
 import psycopg
 from psycopg import AsyncConnection, sql
+from psycopg.adapt import AdaptersMap, Buffer, Loader
 from psycopg.conninfo import make_conninfo
+from psycopg.postgres import types
+from typing_extensions import override
 
 from mailsift.pipeline.errors import MailsiftError
 
 JOB_COLUMN: Final = "mailsift_job"
 """The column of a table of results that says which job a row comes from."""
 
+TAKEN_NAMES: Final = frozenset({JOB_COLUMN, "tableoid", "xmin", "cmin", "xmax", "cmax", "ctid"})
+"""Names that a column of a list cannot have in a table: ours, and those of PostgreSQL's own columns."""
+
+LONGEST_NAME: Final = 63
+"""Bytes of a column's name; PostgreSQL cuts off what is longer, and two names may be one then."""
+
 _CONNECT_SECONDS: Final = 10
 _PIECE: Final = 1 << 20
+_ANY_TYPE: Final = 0
+_ENCODING: Final = "UTF8"
 _REFUSED: Final = ("28", "42501", "3D000")
 """SQLSTATEs, or how they begin, of who may not come in, may not do that, or asks for no database there is."""
 
 
+class _TextLoader(Loader):
+    """Reads a value as the text the database writes.
+
+    Python has no infinite days, no months and no 24:00, and shows JSON and arrays in a manner of its own.
+    """
+
+    @override
+    def load(self, data: Buffer) -> str:
+        return bytes(data).decode(errors="replace")  # a database without an encoding may hold any bytes
+
+
+class _BooleanLoader(Loader):
+    """Reads a boolean as every other list writes it."""
+
+    @override
+    def load(self, data: Buffer) -> str:
+        return "true" if data == b"t" else "false"
+
+
+def _text_loaders() -> AdaptersMap:
+    loaders = AdaptersMap(types=types)
+    loaders.register_loader(_ANY_TYPE, _TextLoader)
+    loaders.register_loader("bool", _BooleanLoader)
+    return loaders
+
+
 async def read_query(url: str, credentials: Mapping[str, str], query: str) -> AsyncIterator[bytes]:
     """Yield what a query gives, as CSV with a header, row by row from the server, which may change nothing.
+
+    Values are the texts that the server writes, booleans `true` and `false`.
 
     Args:
         url: of the database, without credentials.
@@ -37,7 +76,8 @@ async def read_query(url: str, credentials: Mapping[str, str], query: str) -> As
             (retryable).
     """
     with _database_errors():
-        async with await _connect(url, credentials) as connection, connection.cursor() as cursor:
+        connecting = _connect(url, credentials, _text_loaders())
+        async with await connecting as connection, connection.cursor() as cursor:
             await connection.set_read_only(True)
             pending = io.StringIO()
             writer = csv.writer(pending)
@@ -74,7 +114,8 @@ async def write_table(
         url: of the database, without credentials.
         credentials: as for `read_query`.
         table: its name, perhaps behind that of its schema and a full stop.
-        columns: names and SQL types; the first column of the table, JOB_COLUMN, is not among them.
+        columns: names and SQL types; none of TAKEN_NAMES, and no two alike in their first LONGEST_NAME bytes.
+            The first column of the table, JOB_COLUMN, is not among them.
         rows: a value for each column.
         job: rows of the same job that are there already are replaced.
 
@@ -98,9 +139,12 @@ async def write_table(
                     await copy.write_row((job, *row))
 
 
-async def _connect(url: str, credentials: Mapping[str, str]) -> AsyncConnection[Any]:
-    info = make_conninfo(url, connect_timeout=_CONNECT_SECONDS, **credentials)
-    return await AsyncConnection.connect(info)
+async def _connect(
+    url: str, credentials: Mapping[str, str], loaders: AdaptersMap | None = None
+) -> AsyncConnection[Any]:
+    said = {**credentials, "client_encoding": _ENCODING}
+    info = make_conninfo(url, connect_timeout=_CONNECT_SECONDS, **said)
+    return await AsyncConnection.connect(info, context=loaders)
 
 
 @contextmanager

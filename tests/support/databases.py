@@ -78,6 +78,13 @@ class Databases:
         yield self._address(name)
         self._drop(name)
 
+    @contextmanager
+    def without_encoding(self) -> Iterator[str]:
+        """Give the address of a new database that takes texts for bytes."""
+        name = self._create("ENCODING 'SQL_ASCII' LOCALE 'C' TEMPLATE template0")
+        yield self._address(name)
+        self._drop(name)
+
     def _make_template(self) -> _Shape:
         from mailsift.storage.schema import migrate  # noqa: PLC0415 - tests without a database do not pay for it
 

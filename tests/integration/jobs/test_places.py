@@ -29,8 +29,11 @@ from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.facts import Mode
 from mailsift.sandbox.client import SandboxProcess
 from mailsift.settings import Settings
+from mailsift.storage.foreign.objects import matching_objects
+from mailsift.storage.foreign.tables import read_query
 from mailsift.storage.states import JobState
 from tests.support import machines
+from tests.support.databases import Databases
 from tests.support.installation import ended, settings_for, until
 from tests.support.ready_jobs import Planter, engine_on, work_until_ended
 from tests.support.store_gate import store_gate
@@ -121,16 +124,12 @@ def settings(make_settings: Callable[..., Settings], tmp_path: Path, database_ur
         [[connection]]
         url = "s3://{machines.BUCKET}/lists"
         accounts = ["alice"]
-        access_key_id = "nobody"
-        secret_access_key = "{SECRET}"
-        endpoint = "{s3}"
-        region = "us-east-1"
-        allow_http = "true"
+        {_toml(_store_credentials(s3))}
 
         [[connection]]
         url = "postgresql://crm/sales"
         accounts = ["alice"]
-        {_credentials(database_url)}
+        {_toml(_credentials(database_url))}
 
         [[connection]]
         url = "postgresql://crm/away"
@@ -146,12 +145,21 @@ def settings(make_settings: Callable[..., Settings], tmp_path: Path, database_ur
     )
 
 
-def _credentials(database_url: str) -> str:
+def _toml(values: dict[str, str]) -> str:
+    return "\n".join(f'{name} = "{value}"' for name, value in values.items())
+
+
+def _store_credentials(endpoint: str) -> dict[str, str]:
+    known = {"endpoint": endpoint, "region": "us-east-1", "allow_http": "true"}
+    return {"access_key_id": "nobody", "secret_access_key": SECRET, **known}
+
+
+def _credentials(database_url: str) -> dict[str, str]:
     """Return how a database that is called postgresql://crm/sales is really reached."""
     url = make_url(database_url)
     found = {"host": url.query.get("host", url.host), "user": url.username, "dbname": url.database}
     values = found | {"port": str(url.port) if url.port else None, "password": url.password}
-    return "\n".join(f'{name} = "{value}"' for name, value in values.items() if value)
+    return {name: str(value) for name, value in values.items() if value}
 
 
 async def done(
@@ -197,6 +205,36 @@ async def test_from_a_query_to_a_table(settings: Settings, service: JobService, 
     assert len(await planter.sql("SELECT * FROM guest")) == 3
 
 
+async def test_a_query_gives_every_value_as_the_database_writes_it(
+    settings: Settings, service: JobService, planter: Planter
+) -> None:
+    values = {
+        "DATE 'infinity'": "infinity",
+        "DATE '0044-03-15 BC'": "0044-03-15 BC",
+        "TIME '24:00'": "24:00:00",
+        "INTERVAL '1 month 3 days'": "1 mon 3 days",
+        """'{"a": null}'::jsonb""": '{"a": null}',
+        "ARRAY['x','y']": "{x,y}",
+        "true": "true",
+        "NULL::boolean": "",
+    }
+    account = await service.account("alice")
+    columns = ", ".join(f"{value} AS c{place}" for place, value in enumerate(values))
+    await planter.sql(f"CREATE TABLE odd AS SELECT 'a@example.com'::text AS email, {columns}")
+    source, sink = "postgresql://crm/sales?query=TABLE%20odd", "postgresql://crm/sales?table=oddly"
+    view = await done(settings, service, account, source, sink)
+    assert (view.state, view.error_code) == (JobState.COMPLETED, ""), view
+    (row,) = await planter.sql("SELECT * FROM oddly")
+    assert [row[f"c{place}"] for place in range(len(values))] == [*values.values()]
+
+
+async def test_a_database_without_an_encoding_gives_texts(databases: Databases) -> None:
+    with databases.without_encoding() as url:
+        query = "SELECT 'Zoë@example.com' AS email"
+        read = [piece async for piece in read_query("postgresql://crm/sales", _credentials(url), query)]
+    assert b"".join(read).decode() == "email\r\nZoë@example.com\r\n"
+
+
 async def test_from_the_web_and_nothing_secret_is_written_down(
     settings: Settings, service: JobService, planter: Planter, web: Web, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -218,6 +256,9 @@ async def test_from_the_web_and_nothing_secret_is_written_down(
         ("ftp://example.com/a.csv", "", "bad_place"),
         ("s3://user:word@bucket/a.csv", "", "bad_place"),
         ("s3://bucket/../a.csv", "", "bad_place"),
+        ("s3://bucket", "", "bad_place"),
+        ("s3://bucket/lists//a.csv", "", "bad_place"),
+        ("https://example.com/a.csv", "s3://bucket/lists/", "bad_place"),
         ("postgresql://crm/sales", "", "bad_place"),
         ("postgresql://crm/sales?query=x&sslmode=disable", "", "bad_place"),
         ("https://example.com/a.csv", "https://example.com/b.csv", "bad_place"),
@@ -233,6 +274,28 @@ async def test_a_place_nobody_may_use_is_refused_at_once(
     with pytest.raises(MailsiftError) as refused:
         await service.fetch(await service.account("alice"), source, sink, FAST)
     assert refused.value.code == code
+
+
+@pytest.mark.parametrize("folder", ["%2e%2e", ".%2E", "%2E%2e/%2e%2e"])
+async def test_no_spelling_leads_out_of_the_folder_of_a_connection(
+    settings: Settings, service: JobService, s3: str, folder: str
+) -> None:
+    account = await service.account("alice")
+    await obstore.put_async(bucket(s3), "others.csv", LIST)
+    source = f"s3://{machines.BUCKET}/lists/{folder}/others.csv"
+    view = await done(settings, service, account, source, "")
+    assert (view.state, view.error_code) == (JobState.FAILED, "place_not_found")
+
+
+async def test_an_object_is_called_as_it_is_written(settings: Settings, service: JobService, s3: str) -> None:
+    account, base = await service.account("alice"), f"s3://{machines.BUCKET}/lists"
+    for key in ("lists/50% [é]/a%20b c.csv", "lists/50% [é]/%2e.csv"):
+        await obstore.put_async(bucket(s3), key, LIST)
+        view = await done(settings, service, account, f"s3://{machines.BUCKET}/{key}", f"{base}/%41 1/é.csv")
+        assert (view.state, view.total) == (JobState.COMPLETED, 3)
+    assert (await obstore.head_async(bucket(s3), "lists/%41 1/é.csv"))["size"]
+    found = await matching_objects(f"{base}/50% [é]/*.csv", _store_credentials(s3))
+    assert found == [f"{base}/50% [é]/%2e.csv", f"{base}/50% [é]/a%20b c.csv"]
 
 
 async def test_a_connection_serves_its_accounts_only(service: JobService) -> None:
@@ -405,3 +468,18 @@ async def test_a_table_takes_a_list_with_columns_of_every_type(
     assert view.state is JobState.COMPLETED, view
     (row,) = await planter.sql("SELECT * FROM typed")
     assert [row[name] for name in typed] == ['["a","b"]', '{"n":1}', "/w==", "PT1H", "01:02:03.000004"]
+
+
+async def test_a_table_takes_a_list_whatever_its_columns_are_called(
+    settings: Settings, service: JobService, planter: Planter
+) -> None:
+    account = await service.account("alice")
+    names = ["email", "q" * 70, "q" * 80, "q" * 63, "ctid", "xmin", "é" * 40, "mailsift_job"]
+    pieces = one_piece(",".join(names).encode() + b"\na@example.com,1,2,3,4,5,6,7\n")
+    made = await service.receive(account, pieces, FAST, sink="postgresql://crm/sales?table=named")
+    async with engine_on(settings) as engine:
+        view = await work_until_ended(engine, service, account, made.job_id)
+    assert (view.state, view.error_code) == (JobState.COMPLETED, "")
+    (row,) = await planter.sql("SELECT * FROM named")
+    numbered = ["q" * 63, "q" * 61 + "_2", "q" * 61 + "_3", "ctid_2", "xmin_2", "é" * 31, "mailsift_job_2"]
+    assert [row[name] for name in numbered] == list("1234567")

@@ -6,7 +6,10 @@ import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import pytest
+
 from mailsift.container import OtherParts, open_container
+from mailsift.pipeline.errors import MailsiftError
 from mailsift.settings import Settings
 
 DAY = 86_400.0
@@ -73,3 +76,50 @@ async def test_a_request_that_ends_late_takes_nothing_away(settings: Settings) -
         (source,) = [path for path in _files(settings) if path.name == "source"]
         assert source.read_bytes() == LIST
         assert [path for path in _files(settings) if path.parent.name == "parts"] == []
+
+
+class _Late:
+    """The last bytes of a list, in a request that ends when it is told to."""
+
+    def __init__(self) -> None:
+        self.asked, self.gate = asyncio.Event(), asyncio.Event()
+
+    async def pieces(self) -> AsyncIterator[bytes]:
+        self.asked.set()
+        yield LIST[400:]
+        await self.gate.wait()
+
+
+async def test_a_list_stays_whole_that_two_requests_have_finished(settings: Settings) -> None:
+    late = _Late()
+    async with open_container(settings) as container, open_container(settings) as second:
+        account = await container.jobs.account("alice")
+        begun = await container.uploads.begin(account, "list.csv", len(LIST))
+        await container.uploads.append(account, begun.id, 0, _pieces(LIST[:100]))
+        (first,) = [path for path in _files(settings) if path.parent.name == "parts"]
+        await container.uploads.append(account, begun.id, 100, _pieces(LIST[100:400]))
+        async with asyncio.TaskGroup() as tasks:
+            other = tasks.create_task(container.uploads.append(account, begun.id, 400, late.pieces()))
+            await late.asked.wait()
+            await second.uploads.append(account, begun.id, 400, _pieces(LIST[400:]))
+            first.parent.mkdir(exist_ok=True)
+            first.write_bytes(LIST[:100])  # as while its parts are being deleted
+            late.gate.set()
+        assert (await other).offset == len(LIST)
+        (source,) = [path for path in _files(settings) if path.suffix != ".json"]
+        assert source.read_bytes() == LIST
+
+
+async def test_a_list_that_was_given_up_does_not_come_back_with_its_last_bytes(settings: Settings) -> None:
+    late = _Late()
+    async with open_container(settings) as container:
+        account = await container.jobs.account("alice")
+        begun = await container.uploads.begin(account, "list.csv", len(LIST))
+        await container.uploads.append(account, begun.id, 0, _pieces(LIST[:400]))
+        ending = asyncio.create_task(container.uploads.append(account, begun.id, 400, late.pieces()))
+        await late.asked.wait()
+        await container.uploads.cancel(account, begun.id)
+        late.gate.set()
+        with pytest.raises(MailsiftError, match="draft_not_found"):
+            await ending
+        assert await container.drafts.waiting(account) == []

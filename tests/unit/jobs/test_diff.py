@@ -48,7 +48,8 @@ def test_moves_and_addresses_of_only_one_run(tmp_path: Path) -> None:
 
 
 def test_lists_without_an_address_in_common_are_not_compared(tmp_path: Path) -> None:
-    one = _results(tmp_path / "a", [("a@x.com", "risky", "deferred", 45)])
-    two = _results(tmp_path / "b", [("b@x.com", "risky", "deferred", 45)])
+    blank = ("  ", "invalid", "syntax_error", 0)
+    one = _results(tmp_path / "a", [("a@x.com", "risky", "deferred", 45), blank])
+    two = _results(tmp_path / "b", [("b@x.com", "risky", "deferred", 45), blank])
     with pytest.raises(MailsiftError, match="not_the_same_list"):
         compare(one, two, ("email", "email"), limit=10)

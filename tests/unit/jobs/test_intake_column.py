@@ -80,9 +80,10 @@ def test_a_column_is_taken_by_its_exact_name_then_its_spelling_then_its_number(
 
 def test_an_unknown_column_is_refused_with_the_names_there_are() -> None:
     long = "n" * 300 + "\x1b"
-    with pytest.raises(MailsiftError, match=r"its 3: id, email, n{40}….$") as caught:
-        choose([["id", "email", long], ["1", "a@example.com", ""]], "nope")
-    assert caught.value.code == "column_not_found"
+    for wanted in ("nope", "4", "0", "9" * 5_000):
+        with pytest.raises(MailsiftError, match=r"its 3: id, email, n{40}….$") as caught:
+            choose([["id", "email", long], ["1", "a@example.com", ""]], wanted)
+        assert caught.value.code == "column_not_found"
 
 
 def test_the_refusal_shows_no_cells_of_a_list_without_header() -> None:

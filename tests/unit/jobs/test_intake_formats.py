@@ -150,8 +150,9 @@ def test_a_text_file_is_one_address_a_line(tmp_path: Path) -> None:
     check_addresses(got, list(cells))
 
 
-def test_the_line_that_tells_excel_the_delimiter_is_no_row(tmp_path: Path) -> None:
-    got = read(tmp_path, b"sep=;\r\nEmail;n\r\na@example.com;1\r\n")
+@pytest.mark.parametrize("end", [b"\r\n", b"\n", b"\r"])
+def test_the_line_that_tells_excel_the_delimiter_is_no_row(tmp_path: Path, end: bytes) -> None:
+    got = read(tmp_path, end.join((b"sep=;", b"Email;n", b"a@example.com;1", b"")))
     assert (got.names, got.rows) == (["Email", "n"], [("a@example.com", "1")])
 
 
@@ -267,3 +268,19 @@ def test_any_csv_reads_as_the_csv_module_reads_it(
     csv.writer(text, quoting=quoting, lineterminator=end).writerows(rows)
     got = read(tmp_path_factory.mktemp("any"), text.getvalue().encode())
     assert got.rows == rows[1:]
+
+
+def test_addresses_of_parquet_may_be_bytes(tmp_path: Path) -> None:
+    cells = [b"A@example.com", "é@bücher.de".encode(), b"\xff@example.com", None]
+    pl.DataFrame({"email": cells}).write_parquet(tmp_path / "bytes")
+    got = read(tmp_path / "read", (tmp_path / "bytes").read_bytes())
+    assert [cell for (cell,) in got.rows] == cells
+    check_addresses(got, ["A@example.com", "é@bücher.de", "ff406578616d706c652e636f6d", ""])
+
+
+def test_a_column_of_lists_that_is_asked_for_holds_no_addresses(tmp_path: Path) -> None:
+    pl.DataFrame({"tags": [["a@example.com"], []], "email": ["b@example.com", ""]}).write_parquet(
+        tmp_path / "lists"
+    )
+    got = read(tmp_path / "read", (tmp_path / "lists").read_bytes(), "tags")
+    check_addresses(got, ['["a@example.com"]', "[]"])

@@ -11,8 +11,9 @@ from typing import Any
 import polars as pl
 import pytest
 
-from mailsift.jobs.columns import ADDRESS, ADDRESS_N, names_metadata
+from mailsift.jobs.columns import ADDRESS, ADDRESS_N, kept_metadata, names_metadata
 from mailsift.jobs.results.breakdown import count_up
+from mailsift.jobs.results.diff import compare
 from mailsift.jobs.results.export import ExportFormat, export
 from mailsift.jobs.results.join import join_results
 from mailsift.jobs.results.pages import (
@@ -315,3 +316,26 @@ def test_a_file_holds_the_rows_that_a_page_shows(
             assert pl.read_parquet(out)["email"].to_list() == cells
         if kind is ExportFormat.JSONL and cells:
             assert pl.read_ndjson(out)["email"].to_list() == cells
+
+
+def test_addresses_that_are_bytes_are_shown_found_and_sorted_as_text(tmp_path: Path) -> None:
+    whole = complete(tmp_path)
+    assert whole.results is not None
+    for path in (whole.rows, whole.results):
+        kept = kept_metadata(path)
+        as_bytes = (
+            pl.when(pl.int_range(pl.len()) == 0).then(pl.lit(b"\xff")).otherwise(pl.col("c1").cast(pl.Binary))
+        )
+        pl.read_parquet(path).with_columns(as_bytes.alias("c1")).write_parquet(path, metadata=kept)
+    page = read_page(whole, RowFilter(text="BOB"), after=BEGINNING, limit=9)
+    assert [row.address for row in page.rows] == ["Bob+x@A.test "] * 2
+    page = read_page(whole, RowFilter(), after=BEGINNING, limit=99, sort=SortBy.EMAIL)
+    assert page.rows[-1].address == "joe@ann.test"
+    assert {row.address for row in page.rows} == {"ff", *(KNOWN[n][0] for n in ROWS)}
+    assert compare(whole.results, whole.results, ("email", "email"), limit=9).compared == len(set(ROWS)) + 1
+
+
+def test_what_a_cell_starts_with_narrows_nothing_where_no_text_is_asked_for(files: ResultFiles) -> None:
+    everything = matching_rows(files, RowFilter()).to_list()
+    assert matching_rows(files, RowFilter(at_start=True)).to_list() == everything
+    assert RowFilter(statuses=frozenset({Status.VALID}), at_start=True).by_status_alone

@@ -6,7 +6,10 @@ import asyncio
 import doctest
 import threading
 from collections.abc import Callable
+from enum import Enum
+from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import polars as pl
 import pytest
@@ -15,8 +18,15 @@ import mailsift
 from mailsift.library import checker
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.frames import VERDICTS
+from mailsift.pipeline.verdict import Status
 
 FIELDS = list(VERDICTS)
+
+
+class Kind(Enum):
+    """No text, though its value is one."""
+
+    ONE = "a@b.co"
 
 
 @pytest.mark.parametrize("module", [mailsift, checker])
@@ -59,6 +69,15 @@ def test_whatever_is_no_text_is_an_empty_one() -> None:
     assert found["status"].to_list() == ["valid", *["invalid"] * 4]
     assert found["address"].to_list() == ["a@example.com", "", "", "", ""]
     assert mailsift.check_many([], mode="fast").shape == (0, 14)
+
+
+@pytest.mark.parametrize(
+    "value", [UUID(int=0), Path("x"), {"a@b.co"}, Status, Kind.ONE, object(), bytearray(b"x")]
+)
+def test_whatever_stands_between_texts_is_an_empty_one(value: object) -> None:
+    for values in ([value, "a@example.com"], ["a@example.com", value]):
+        found = mailsift.check_many(values, mode="fast")
+        assert found["address"].to_list() == ["" if one is value else one for one in values]
 
 
 @pytest.mark.parametrize(

@@ -130,6 +130,9 @@ def test_a_free_domain_is_never_corrected_unless_it_is_a_known_trap(lists: Lists
         ("ann@b\u00fccher.de", False, "", ""),
         ("j\u0430ne@acme.com", True, "", "jane@acme.com"),
         ("j\u0430ne@gmail.con", True, "gmail.com", "jane@gmail.com"),
+        ("j\u0430ne\uff0e@acme.com", True, "", "jane@acme.com"),  # jane.@ would be no address
+        ("`\u0430\u0440\u0440\u04cfe\uff1a@acme.com", False, "", ""),
+        ("j\u0430ne\uff20@acme.com", True, "", "jane@acme.com"),
         ("j\u00f6rg@acme.com", False, "", ""),
         ("'jane@acme.com", False, "", "jane@acme.com"),  # as spreadsheets mark a text
         ("*jane@acme.com", False, "", "jane@acme.com"),  # a point of a list

@@ -1,0 +1,59 @@
+"""Which list's result goes where, and what is refused before anything starts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mailsift.cli.ends import sources_of
+from mailsift.cli.pairs import name_of, pair
+from mailsift.jobs.places.connections import Connections
+from mailsift.jobs.places.service import Places
+from mailsift.pipeline.errors import MailsiftError
+
+
+def _lists(folder: Path, *names: str) -> list[str]:
+    for name in names:
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text("email\n")
+    return [str(folder / name) for name in names]
+
+
+def test_every_list_has_a_result_of_its_own_in_the_folder(tmp_path: Path) -> None:
+    lists = _lists(tmp_path, "jan/a.csv", "jan/b.csv")
+    found = pair([*lists, lists[0]], str(tmp_path))
+    assert found == list(
+        zip(lists, [f"{tmp_path}/a.csv.mailsift.csv", f"{tmp_path}/b.csv.mailsift.csv"], strict=True)
+    )
+
+
+@pytest.mark.parametrize("output", ["", "s3://lake/checked/"])
+def test_lists_that_are_called_alike_do_not_overwrite_each_other_s_results(
+    tmp_path: Path, output: str
+) -> None:
+    lists = _lists(tmp_path, "jan/list.csv", "feb/list.csv")
+    with pytest.raises(MailsiftError, match=r"output_not_writable: Two results .*list\.csv\.mailsift\.csv"):
+        pair(lists, output or str(tmp_path))
+    assert len(pair(lists, "")) == 2  # beside their lists
+
+
+def test_no_result_overwrites_another_list(tmp_path: Path) -> None:
+    lists = _lists(tmp_path, "list.csv", "list.csv.mailsift.csv")
+    with pytest.raises(MailsiftError, match="output_is_input"):
+        pair(lists, "")
+
+
+def test_a_list_is_called_by_what_can_be_written_down_of_its_file_s_name() -> None:
+    assert name_of("lists/li\udcffst.csv") == "li\ufffdst.csv"
+
+
+def _unasked() -> Any:
+    raise AssertionError("nobody is asked about files")
+
+
+async def test_in_a_pattern_only_two_signs_are_no_letters(tmp_path: Path) -> None:
+    places = Places(connections=Connections(), web=_unasked, vault=_unasked, database=_unasked)
+    (name, *_) = _lists(tmp_path, "lists [1] a.csv", "lists 1 b.csv")
+    assert await sources_of([f"{tmp_path}/lists [1]*.csv"], places) == [name]
