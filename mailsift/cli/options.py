@@ -17,6 +17,8 @@ ModeOption = Annotated[
     ),
 ]
 
+OwnerOption = Annotated[str, typer.Option("--account", "-a", help="The name of an existing account.")]
+
 
 def without_broken_bytes(argument: str) -> str:
     """Replace the bytes of an argument that are no UTF-8: nothing that stores or shows texts takes them."""
