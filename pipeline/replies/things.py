@@ -7,6 +7,7 @@ room, but a thing that belongs to one, "missing", "closed" and "unknown" are the
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import Final
 
 from mailsift.pipeline.replies import languages
@@ -95,30 +96,35 @@ _LOCALIZED_BOX: Final = "|".join(
     (*(language.box for language in languages.LANGUAGES), languages.BORROWED, "caixa", "add?ress")
 )
 _NOUN: Final = rf"(?!(?:{_NO_THING}|{_LOCALIZED_BOX}))(?:[^\W\d]|-)+"
+"""Any other noun."""
 _GENITIVE: Final = (
     r"(?:des|der|die|das|dieses|dieser|diesem|eines|fur|fuer|zu|zum|zur|von|vom|du|de|la|le|les|l|d|cette|cet"
-    r"|ce|pour|dei|degli|dos|del|della|dell|dello|di|questa|questo|quest|per|il|do|da|deste|desta|este|esta|esto|para|van"
-    r"|deze|dit|het|voor|dla|tej|tego|для|этого|этои|даннои|данного|for|denna|denne|dette|detta|den|till|til)"
+    r"|ce|pour|dei|degli|dos|del|della|dell|dello|di|questa|questo|quest|per|il|do|da|deste|desta|este|esta"
+    r"|esto|para|van|deze|dit|het|voor|dla|tej|tego|для|этого|этои|даннои|данного|for|denna|denne"
+    r"|dette|detta|den|till|til)"
 )
+"""What stands between a thing and whose it is, articles included."""
 _BOX_IN_GENITIVE: Final = (
     r"(?:odbiorcy|uzytkownika|(?:tej )?skrzynki|(?:tego )?konta|adresata|prijemce|uzivatele|schranky|uctu"
     r"|получателя|пользователя|(?:этого )?ящика|адресата|(?:этои )?учетнои записи|абонента)"
 )
+"""Whose a thing is in languages that need no word between the two."""
 _LOCALIZED_REGISTER: Final = (
-    r"(?:\w*(?:verzeichnis|datenbank|adressbuch|tabelle|annuaire|repertoire|registr|directori|diretori|database|elenc"
-    r"|rubric|bestand|adresboek|katalog|rejestr|каталог|справочник|реестр|databaz|adresar|adatbazis|nyilvantart"
+    r"(?:\w*(?:verzeichnis|datenbank|adressbuch|tabelle|annuaire|repertoire|registr|directori|diretori|database"
+    r"|elenc|rubric|bestand|adresboek|katalog|rejestr|каталог|справочник|реестр|databaz|adresar|adatbazis|nyilvantart"
     r"|tietokan|hakemist|veritaban)\w*"
     r"|base de (?:donnees|datos|dados)"
     r"|(?:table|tabla|tabela|liste?n?|lista|lijst|baz[ay]|баз[аы]|список|seznam)\b)"
 )
 _BOXES_IN_GENITIVE: Final = (
-    r"(?:odbiorcow|uzytkownikow|kont|skrzynek|uzivatelu|prijemcu|schranek|пользователеи|получателеи|ящиков|адресатов"
-    r"|mottagare|anvandare)"
+    r"(?:odbiorcow|uzytkownikow|kont|skrzynek|uzivatelu|prijemcu|schranek|пользователеи|получателеи|ящиков"
+    r"|адресатов|mottagare|anvandare)"
 )
 _GENITIVE_BEFORE: Final = (
     r"(?:(?:bu|taman) )?(?:vastaanottajan|kayttajan|tilin|postilaatikon|alicinin|kullanicinin|hesabin"
     r"|kutusunun|an? (?:cimzett|felhasznalo|postafiok)(?= \w+[ae] (?<!tele )(?<!v[ae] )))"
 )
+"""Whose a thing is in languages in which that comes first."""
 _LOCALIZED: Final = (
     r"(?:^|(?<=[.;:!?] ))(?:(?:el|la|le|l|der|die|das|il|lo|o|a|de|het) )?"
     rf"(?:(?:{_NOUN} ){{1,3}}?(?:{_GENITIVE} ){{1,3}}(?:{_LOCALIZED_BOX})\w{{0,2}}"
@@ -128,12 +134,16 @@ _LOCALIZED: Final = (
     rf"(?: (?:{_GENITIVE}|av|over|{_BOXES_IN_GENITIVE}|(?:{_LOCALIZED_BOX})\w{{0,3}})\b)*)\b(?= \S)"
 )
 
-_THING_OF_A_BOX: Final = re.compile(rf"{_WHERE}(?:{_ENGLISH}|{_LOCALIZED})")
+
+@cache
+def _thing_of_a_box() -> re.Pattern[str]:
+    """Return the pattern: compiled when it is first needed, for that takes as long as a thousand replies."""
+    return re.compile(rf"{_WHERE}(?:{_ENGLISH}|{_LOCALIZED})")
 
 
 def without_things(text: str) -> str:
     """Return a simplified text (classifier.simplify) with OTHER_THING for what a mailbox has and is none."""
-    return _THING_OF_A_BOX.sub(_other_thing, text)
+    return _thing_of_a_box().sub(_other_thing, text)
 
 
 def _other_thing(found: re.Match[str]) -> str:
