@@ -14,6 +14,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 
 import polars as pl
 
+from mailsift.jobs.columns import cell_text
 from mailsift.jobs.intake.sniff import (
     HEAD_BYTES,
     FileContainer,
@@ -221,7 +222,7 @@ def _check_size(rows: int, columns: int) -> None:
 
 def _bounded(name: str, dtype: pl.DataType) -> pl.Expr:
     if isinstance(dtype, pl.String | pl.Binary | pl.Categorical | pl.Enum):
-        return pl.col(name).cast(pl.String, strict=False).str.slice(0, _LONGEST_CELL)
+        return cell_text(name, dtype).str.slice(0, _LONGEST_CELL)
     return pl.col(name)
 
 

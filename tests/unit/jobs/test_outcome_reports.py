@@ -206,6 +206,18 @@ def test_a_bounce_without_a_date_happened_when_it_came_to_its_mailbox(tmp_path: 
     assert datetime.fromtimestamp(bounce.happened_at, UTC) == datetime(2026, 11, 21, 10, tzinfo=UTC)
 
 
+def test_a_parquet_file_with_texts_as_bytes_is_read_although_one_of_them_is_no_text(tmp_path: Path) -> None:
+    path = tmp_path / "bytes.parquet"
+    told = {
+        "email": [b"jane@acme.test", b"j\xff@acme.test"],
+        "event": [b"bounce", b"bounce"],
+        "reason": [b"550 5.1.1 user unknown", b"550 5.1.1 user unknown"],
+        "timestamp": ["2026-11-20T10:00:00Z"] * 2,
+    }
+    pl.DataFrame(told).write_parquet(path)
+    assert [one.address for one in read_outcomes(path) if one] == ["jane@acme.test"]
+
+
 def test_a_parquet_file_of_a_few_bytes_with_millions_of_rows_is_no_file_of_outcomes(tmp_path: Path) -> None:
     path = tmp_path / "bomb.parquet"
     one = pl.DataFrame({"email": ["ann@example.com"], "event": ["bounced"]})
