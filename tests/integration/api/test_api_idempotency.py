@@ -157,10 +157,12 @@ _WAITING = "SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datn
 async def test_a_process_that_is_killed_leaves_one_effect_whenever_it_dies(
     settings: Settings, tmp_path: Path
 ) -> None:
+    # two accounts, for what one of them makes at a time waits for each other
     hook, keys = {"url": "http://127.0.0.1:9/hook"}, [keyed(name) for name in ("before", "after")]
     async with (
         api_process(settings, tmp_path / "first.log") as (api, leader),
         api.client(await api.key("alice")) as client,
+        api.client(await api.key("bob")) as bob,
     ):
         job = (await client.post(JOBS, json={"emails": ["a@example.com"]})).json()["data"]["job_id"]
         asked = ((HOOKS, hook), ("/v1/bulk/schedules", {"job_id": job, "cron": "0 6 * * 1"}))
@@ -168,8 +170,8 @@ async def test_a_process_that_is_killed_leaves_one_effect_whenever_it_dies(
         async with await psycopg.AsyncConnection.connect(address_of(api)) as holder:
             await holder.execute("LOCK TABLE endpoint IN EXCLUSIVE MODE; SELECT pg_advisory_lock(4711)")
             sent = [
-                asyncio.create_task(client.post(path, json=body, headers=key))
-                for (path, body), key in zip(asked, keys, strict=True)
+                asyncio.create_task(who.post(path, json=body, headers=key))
+                for who, (path, body), key in zip((bob, client), asked, keys, strict=True)
             ]
             await until(partial(_waits, api, 2), within=60)
             kill_group(leader)
@@ -180,14 +182,15 @@ async def test_a_process_that_is_killed_leaves_one_effect_whenever_it_dies(
     async with (
         api_process(settings, tmp_path / "second.log") as (api, _),
         api.client(await api.key("alice")) as client,
+        api.client(await api.key("bob")) as bob,
     ):
-        for (path, body), key in zip(asked, keys, strict=True):
-            early = await client.post(path, json=body, headers=key)
+        for who, (path, body), key in zip((bob, client), asked, keys, strict=True):
+            early = await who.post(path, json=body, headers=key)
             assert (early.status_code, early.json()["code"]) == (409, "idempotency_key_in_use")
         await rows(api, "UPDATE idempotency SET lease_until = now() RETURNING 1")
         before, after = [
-            await client.post(path, json=body, headers=key)
-            for (path, body), key in zip(asked, keys, strict=True)
+            await who.post(path, json=body, headers=key)
+            for who, (path, body), key in zip((bob, client), asked, keys, strict=True)
         ]
         assert before.status_code == 201, before.text
         assert (after.status_code, after.json()["code"]) == (409, "idempotency_key_lost")
@@ -195,7 +198,7 @@ async def test_a_process_that_is_killed_leaves_one_effect_whenever_it_dies(
             await container.eraser.sweep()
         again = await client.post(asked[1][0], json=asked[1][1], headers=keys[1])
         assert again.json()["code"] == "idempotency_key_lost"
-        assert len((await client.get(HOOKS)).json()["data"]["webhooks"]) == 1
+        assert len((await bob.get(HOOKS)).json()["data"]["webhooks"]) == 1
         assert len((await client.get(asked[1][0])).json()["data"]["schedules"]) == 1
 
 
