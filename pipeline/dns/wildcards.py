@@ -12,9 +12,8 @@ from mailsift.pipeline.dns.rules import DENIALS, DnsAnswer, RecordType
 from mailsift.pipeline.providers import public_suffixes
 
 _SECONDS: Final = 300.0  # to believe that such a name gets nothing
-_PASSING_SECONDS: Final = (
-    30.0  # and that it gets something, or that nobody knows: a resolver's fault may pass
-)
+_PASSING_SECONDS: Final = 30.0
+"""To believe that it gets something, or that nobody knows: a resolver's fault may pass."""
 _OWN_NAME: Final = "@"  # stands for the name itself in the names of its servers
 
 WildcardCallback = Callable[[frozenset[str]], None]

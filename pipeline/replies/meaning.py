@@ -17,7 +17,6 @@ from typing import Final
 
 from mailsift.pipeline.replies.languages import fold
 from mailsift.pipeline.replies.lexicon import PHRASES, WORDS, Word
-from mailsift.pipeline.replies.vocabulary import OTHER_THING
 
 
 class Meaning(StrEnum):
@@ -189,9 +188,7 @@ def meanings(text: str) -> frozenset[Meaning]:
 
     A text that speaks of us, in whatever sentence, says nothing about the mailbox.
     """
-    text = _A_CUSTOMER.sub(
-        r"\1 abonne", text.replace("the-address", "theaddress").replace(OTHER_THING, "otherthing")
-    )
+    text = _A_CUSTOMER.sub(r"\1 abonne", text.replace("the-address", "theaddress"))
     text = _WHERE_IT_GOES.sub("", text)
     text = _FROM_OURS.sub("", _YOU_USED.sub("", _OUR_MESSAGE.sub("", text)))
     sentences = [sentence for sentence in _SENTENCES.split(text) if not _is_signature(sentence)]

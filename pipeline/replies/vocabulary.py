@@ -37,7 +37,7 @@ DOMAIN_NOT_BOX = (
 )
 """A noun that makes "unknown" or "not found" say something about anything but the mailbox."""
 
-OTHER_THING = "other-thing"
+OTHER_THING = "otherthing"
 """Stands for a thing that a mailbox has (mailsift.pipeline.replies.things)."""
 
 SENDER = any_of(
@@ -537,6 +537,7 @@ OUR_ALLOWANCE = r"\bout(?:going|bound)\b|\byour (?:\w+ )?(?:account|plan|subscri
 """Speaks of what we may send, or have with our own provider: that may be used up or closed, too."""
 
 OUR_BOX = r"\byour (?:\w+ )?(?:mailbox|inbox|address)\b"
+"""Speaks of a mailbox of ours."""
 
 NOT_FULL_LOOSELY = (
     rf"{OUR_ALLOWANCE}|"

@@ -14,16 +14,6 @@ from mailsift.storage.redis.throttle import RedisThrottle
 from tests.support.throttling import CONFIG, Time, ask, end, one, row, session
 
 
-@pytest.fixture
-def time() -> Time:
-    return Time()
-
-
-@pytest.fixture
-def shared(redis: Redis, time: Time) -> RedisThrottle:
-    return RedisThrottle(redis, row=row, config=CONFIG, clock=time, random=Random(1))
-
-
 @pytest.fixture(params=["redis", "alone"])
 def throttle(request: pytest.FixtureRequest, time: Time) -> Throttle:
     """Both must say the same."""

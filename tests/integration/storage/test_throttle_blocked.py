@@ -16,11 +16,6 @@ from tests.support.throttling import CONFIG, Time, ask, end, one, row, session
 QUARTER = 900.0
 
 
-@pytest.fixture
-def time() -> Time:
-    return Time()
-
-
 def shared(redis: Redis, time: Time) -> RedisThrottle:
     return RedisThrottle(redis, row=row, config=CONFIG, clock=time, random=Random(1))
 

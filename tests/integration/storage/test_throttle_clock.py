@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from random import Random
 
-import pytest
 from redis.asyncio import Redis
 
 from mailsift.pipeline.ports import Ask, SessionOutcome
@@ -13,19 +12,9 @@ from mailsift.storage.redis.harvest_guard import UNKNOWN_SECONDS
 from mailsift.storage.redis.local_throttle import HOLD_SECONDS, PENALTY_SECONDS
 from mailsift.storage.redis.rate_limit import RateLimit, Zone
 from mailsift.storage.redis.throttle import RedisThrottle
-from tests.support.throttling import CONFIG, Time, ask, end, one, row, session
+from tests.support.throttling import CONFIG, Time, ask, end, one, session
 
 AN_HOUR = 3_600.0
-
-
-@pytest.fixture
-def time() -> Time:
-    return Time()
-
-
-@pytest.fixture
-def throttle(redis: Redis, time: Time) -> RedisThrottle:
-    return RedisThrottle(redis, row=row, config=CONFIG, clock=time, random=Random(1))
 
 
 async def waited(throttle: RedisThrottle, time: Time, asked: Ask) -> float:
@@ -38,32 +27,30 @@ async def waited(throttle: RedisThrottle, time: Time, asked: Ask) -> float:
     return time.now - began
 
 
-async def test_a_destination_is_asked_again_after_a_burst(throttle: RedisThrottle, time: Time) -> None:
-    await session(throttle, ask("wide", 50))
+async def test_a_destination_is_asked_again_after_a_burst(shared: RedisThrottle, time: Time) -> None:
+    await session(shared, ask("wide", 50))
     time.now -= AN_HOUR
-    assert await waited(throttle, time, ask("wide", 50)) <= 2.0
+    assert await waited(shared, time, ask("wide", 50)) <= 2.0
 
 
-async def test_a_penalty_and_a_hold_are_no_longer_than_the_longest(
-    throttle: RedisThrottle, time: Time
-) -> None:
-    await session(throttle, ask("slow"), SessionOutcome.RATE)
+async def test_a_penalty_and_a_hold_are_no_longer_than_the_longest(shared: RedisThrottle, time: Time) -> None:
+    await session(shared, ask("slow"), SessionOutcome.RATE)
     for _ in range(5):
-        await session(throttle, ask("wide"), SessionOutcome.BLOCKED)
+        await session(shared, ask("wide"), SessionOutcome.BLOCKED)
     time.now -= AN_HOUR
-    assert await waited(throttle, time, ask("wide")) < HOLD_SECONDS * 1.2
-    assert await waited(throttle, time, ask("slow")) < HOLD_SECONDS * 1.2
-    await session(throttle, ask("wide"), SessionOutcome.RATE)
-    assert (await one(throttle, ask("wide"))).retry_after >= PENALTY_SECONDS  # lessons are learned again
+    assert await waited(shared, time, ask("wide")) < HOLD_SECONDS * 1.2
+    assert await waited(shared, time, ask("slow")) < HOLD_SECONDS * 1.2
+    await session(shared, ask("wide"), SessionOutcome.RATE)
+    assert (await one(shared, ask("wide"))).retry_after >= PENALTY_SECONDS  # lessons are learned again
 
 
 async def test_sessions_that_nobody_ends_are_over_when_their_lease_is(
-    throttle: RedisThrottle, time: Time
+    shared: RedisThrottle, time: Time
 ) -> None:
     for _ in range(2):
-        await one(throttle, ask())
+        await one(shared, ask())
     time.now -= AN_HOUR
-    assert await waited(throttle, time, ask()) <= CONFIG.lease_seconds + 10
+    assert await waited(shared, time, ask()) <= CONFIG.lease_seconds + 10
 
 
 def gateway(key: str) -> Provider:

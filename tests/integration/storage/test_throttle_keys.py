@@ -12,11 +12,6 @@ from mailsift.storage.redis.throttle import RedisThrottle
 from tests.support.throttling import CONFIG, Time, ask, end, one, row, session
 
 
-@pytest.fixture
-def shared(redis: Redis) -> RedisThrottle:
-    return RedisThrottle(redis, row=row, config=CONFIG, clock=Time(), random=Random(1))
-
-
 async def ttls(redis: Redis) -> dict[str, int]:
     return {key.decode(): await redis.pttl(key) async for key in redis.scan_iter("*")}
 
