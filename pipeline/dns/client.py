@@ -198,16 +198,16 @@ class DnsClient:
             self._finish(query, _UNTRUSTED)
             return
         query.tries += 1
-        query.server, query.sent_at = server, now
+        query.server = server
         if query.confirms or query.is_mismatched or _UDP_TRIES < query.tries == self._tries:
-            self._send_tcp(query)
+            self._ask_over_tcp(query, server)
             return
         try:
             self._send_udp(query, server, now)
         except BlockingIOError:  # a full buffer loses datagrams as networks do
             pass
         except OSError:
-            self._on_failure(query, "no resolver answers", now)
+            self._on_failure(query, server, "no resolver answers", now)
             return
         if query.tries == 1:
             self._first_tries.append((query, 1, now + server.first_wait(self._timeout)))
@@ -218,37 +218,38 @@ class DnsClient:
         udp = server.pick_socket(self._entropy, now, self._watch)
         number = udp.free_number(self._entropy)
         code = number[0] << 8 | number[1]
-        udp.pending[code] = query
+        udp.pending[code] = query, now
         udp.asked += 1
         query.sent_on.append((udp, code))
         question = query.question if server.keeps_case is not False else query.question.lower()
         edns = server.edns is not False and (server.edns or query.tries == 1)
         udp.socket.send(message.pack_query(number, question, edns=edns))
 
-    def _send_tcp(self, query: Query) -> None:
+    def _ask_over_tcp(self, query: Query, server: Nameserver) -> None:
         """Ask over TCP: a second question on a connection of our own, what is odd through aiodns."""
         query.withdraw()
-        if query.server is None:
-            return
-        label, done = query.server.label, partial(self._on_tcp_answer, query)
-        self._later_tries.append((query, query.tries, query.ends_at))
+        self._later_tries.append((query, query.tries, self.clock.now() + self._timeout))
         if query.confirms:
-            self._tcp[label].ask(query.question, query.record_type, done)
+            self._ask_on_own_connection(query, server)
         else:
-            self._fallbacks[label].ask(query.name, query.record_type, done)
+            done = partial(self._on_aiodns_answer, query, server)
+            self._fallbacks[server.label].ask(query.name, query.record_type, done)
 
-    def _on_tcp_answer(self, query: Query, answer: DnsAnswer) -> None:
-        """Take an answer that came over TCP.
+    def _ask_on_own_connection(self, query: Query, server: Nameserver) -> None:
+        done = partial(self._on_answer, query, server)
+        self._tcp[server.label].ask(query.question, query.record_type, done)
 
-        What aiodns did not hear is asked on our own connection, and what it denies: it keeps the SOA back,
+    def _on_aiodns_answer(self, query: Query, server: Nameserver, answer: DnsAnswer) -> None:
+        """Take an answer of aiodns'.
+
+        What it did not hear is asked on our own connection, and what it denies: it keeps the SOA back,
         without which a denial counts for nothing.
         """
         unsure = answer.detail in NO_ANSWER_DETAILS or (answer.outcome in DENIALS and answer.zone is None)
-        if unsure and not query.confirms and query in self._in_flight and not self._closed:
-            query.confirms = True
-            self._send_tcp(query)
+        if unsure and query in self._in_flight and not self._closed:
+            self._ask_on_own_connection(query, server)
         else:
-            self._finish(query, answer)
+            self._on_answer(query, server, answer)
 
     def _pick(self, query: Query) -> Nameserver | None:
         """Return the best resolver for a first try, the next one for each later try."""
@@ -256,7 +257,8 @@ class DnsClient:
         if first.trusted and first.unanswered == 0 and not query.tries:
             return first
         ranking = self._ranking()
-        return ranking[query.tries % len(ranking)] if ranking else None
+        last = ranking.index(query.server) if query.server in ranking else -1
+        return ranking[(last + 1) % len(ranking)] if ranking else None
 
     def _ranking(self) -> list[Nameserver]:
         """Return the trusted resolvers, those that answer first."""
@@ -284,34 +286,34 @@ class DnsClient:
             except OSError:  # nobody listens there (ICMP)
                 self._on_port_unreachable(udp, now)
                 break
-            query = udp.pending.get(int.from_bytes(reply[:2], "big"))
+            query, sent_at = udp.pending.get(int.from_bytes(reply[:2], "big"), (None, 0.0))
             if query is not None:
-                self._match_reply(query, reply, now)
+                self._match_reply(query, udp.server, reply, now, now - sent_at)
 
-    def _match_reply(self, query: Query, reply: bytes, now: float) -> None:
+    def _match_reply(
+        self, query: Query, server: Nameserver, reply: bytes, now: float, seconds: float
+    ) -> None:
         """Take a reply whose id is right, if it is a reply and its question is right as well."""
-        server, question = query.server, query.question
-        if server is None:
-            return
+        question = query.question
         repeated = reply[_HEADER : _HEADER + len(question)]
         is_reply = len(reply) > _HEADER and reply[2] & 0xF8 == 0x80 and reply[4:6] == b"\0\1"
         if is_reply and repeated == question:
             if server.keeps_case is None:
                 server.count_case(same=True)
-            self._read_reply(query, server, reply, now)
+            self._read_reply(query, server, reply, now, seconds)
         elif is_reply and server.keeps_case is False and repeated.lower() == question.lower():
-            self._read_reply(query, server, reply, now)
+            self._read_reply(query, server, reply, now, seconds)
         elif len(reply) == _HEADER and message.refuses_edns(reply):  # cannot even repeat the question
             self._on_edns_refused(query, server, now)
         else:  # forged, mangled, or spelt its own way: the true one comes now, or TCP knows
             query.is_mismatched = True
             query.case_changed = query.case_changed or (is_reply and repeated.lower() == question.lower())
 
-    def _read_reply(self, query: Query, server: Nameserver, reply: bytes, now: float) -> None:
-        """Read a reply to the very question."""
-        server.count_reply(now - query.sent_at)
+    def _read_reply(self, query: Query, server: Nameserver, reply: bytes, now: float, seconds: float) -> None:
+        """Read a reply to the very question, perhaps a late one of a resolver asked before."""
+        server.count_reply(seconds)
         if message.is_truncated(reply):
-            self._send_tcp(query)
+            self._send_over_tcp(query, server)
             return
         if server.edns is None and query.tries == 1 and message.refuses_edns(reply):
             self._on_edns_refused(query, server, now)
@@ -319,39 +321,49 @@ class DnsClient:
         try:
             answer = message.read_reply(reply, query.question, query.record_type)
         except message.MALFORMED:
-            self._send_tcp(query)
+            self._send_over_tcp(query, server)
             return
         if server.edns is None:
             server.count_edns(understood=reply[10:12] != b"\0\0", plain=query.tries > 1)
-        if answer.outcome is DnsOutcome.FAILED and not answer.name:
-            self._on_failure(query, answer.detail, now)
-        else:
-            self._finish(query, answer)
+        self._on_answer(query, server, answer)
+
+    def _send_over_tcp(self, query: Query, server: Nameserver) -> None:
+        """Fetch over TCP what did not fit, or could not be read; it is a new try, so the old one ends."""
+        query.server, query.tries = server, query.tries + 1
+        self._ask_over_tcp(query, server)
 
     def _on_edns_refused(self, query: Query, server: Nameserver, now: float) -> None:
         """Ask without EDNS (RFC 6891 section 7)."""
         if server.edns is None:
             server.edns = False
-        self._on_failure(query, "FORMERR", now)
+        self._on_failure(query, server, "FORMERR", now)
+
+    def _on_answer(self, query: Query, server: Nameserver, answer: DnsAnswer) -> None:
+        """Hand over what was said of the name, by whichever way; what was said of nothing is tried again."""
+        if answer.outcome is DnsOutcome.FAILED and not answer.name:
+            self._on_failure(query, server, answer.detail, self.clock.now())
+        else:
+            self._finish(query, answer, server)
 
     def _on_port_unreachable(self, udp: UdpSocket, now: float) -> None:
         """Let what was asked through a socket be asked elsewhere: nobody listens at its end."""
-        for query in list(udp.pending.values()):
-            if query.server is not None:
-                query.server.count_unanswered(now)
-            self._on_failure(query, "no resolver answers", now)
+        for query, _ in list(udp.pending.values()):
+            udp.server.count_unanswered(now)
+            self._on_failure(query, udp.server, "no resolver answers", now)
 
-    def _on_failure(self, query: Query, detail: str, now: float) -> None:
-        """Try again at once, as long as tries and time are left."""
-        query.withdraw()
+    def _on_failure(self, query: Query, server: Nameserver, detail: str, now: float) -> None:
+        """Try again at once, as long as tries and time are left, unless another resolver is being asked."""
         query.failure = detail
+        if query.server is not server or query not in self._in_flight:
+            return
+        query.withdraw()
         if query.tries >= self._tries or now >= query.ends_at:
             self._finish(query, DnsAnswer(DnsOutcome.FAILED, detail=detail))
         else:
             self._send(query, now)
 
-    def _finish(self, query: Query, answer: DnsAnswer) -> None:
-        """Hand the answer over; what comes of other tries is not wanted any more."""
+    def _finish(self, query: Query, answer: DnsAnswer, server: Nameserver | None = None) -> None:
+        """Hand over an answer, and who gave it; what comes of other tries is not wanted any more."""
         if query not in self._in_flight:
             return
         del self._in_flight[query]
@@ -359,8 +371,8 @@ class DnsClient:
         # Who said so matters of what is asked again: of denials, and of records that lead nowhere, which is
         # not known here. With one resolver there is nobody else to ask.
         several = len(self.nameservers) > 1
-        if query.server and (several or answer.outcome is not DnsOutcome.FOUND or is_null_mx(answer)):
-            answer = answer._replace(server=query.server.label)
+        if server and (several or answer.outcome is not DnsOutcome.FOUND or is_null_mx(answer)):
+            answer = answer._replace(server=server.label)
         query.done(answer)
         if self._waiting:
             self._schedule_send()
@@ -399,6 +411,6 @@ class DnsClient:
         if now >= query.ends_at:
             self._finish(query, DnsAnswer(DnsOutcome.FAILED, detail=query.failure or "timeout"))
         elif query.tries >= self._tries:  # nothing more is sent, but the last reply may still come
-            self._later_tries.append((query, query.tries, query.ends_at))
+            self._later_tries.append((query, query.tries, now + self._timeout))
         else:
             self._send(query, now)

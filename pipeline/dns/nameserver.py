@@ -60,7 +60,7 @@ class Query:
         question: the question section as it is sent, its letters in mixed case.
         server: the resolver it was sent to last.
         tries: how often it has been sent.
-        sent_at, ends_at: when it was sent last, and when it fails for good.
+        ends_at: when it fails for good.
         sent_on: sockets and message ids it may be answered on.
         failure: the last refusal it met, "" when there was only silence.
         is_mismatched: something came back with its id that is no reply to it.
@@ -71,7 +71,6 @@ class Query:
     question: bytes = b""
     server: Nameserver | None = None
     tries: int = 0
-    sent_at: float = 0.0
     ends_at: float = 0.0
     failure: str = ""
     is_mismatched: bool = False
@@ -104,22 +103,24 @@ class UdpSocket:
     """A connected socket: the kernel drops what comes from anybody else than the resolver.
 
     The kernel picks a random source port. Attributes:
-        pending: what has been asked through it, by message id.
+        server: the resolver at its end.
+        pending: what has been asked through it and when, by message id.
     """
 
-    def __init__(self, family: int, address: tuple[str, int], opened_at: float) -> None:
+    def __init__(self, server: Nameserver, opened_at: float) -> None:
         """Open it.
 
         Raises:
             OSError: no descriptor is left, or there is no route.
         """
-        self.pending: dict[int, Query] = {}
+        self.server = server
+        self.pending: dict[int, tuple[Query, float]] = {}
         self.asked = 0
         self.opened_at = opened_at
-        self.socket = socket.socket(family, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
+        self.socket = socket.socket(server.family, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
         try:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BUFFER)
-            self.socket.connect(address)
+            self.socket.connect(server.address)
         except OSError:
             self.socket.close()
             raise
@@ -228,7 +229,7 @@ class Nameserver:
         return self._open(now, watch)
 
     def _open(self, now: float, watch: Callable[[UdpSocket], None]) -> UdpSocket:
-        fresh: UdpSocket = UdpSocket(self.family, self.address, now)
+        fresh: UdpSocket = UdpSocket(self, now)
         self._sockets.append(fresh)
         watch(fresh)
         return fresh

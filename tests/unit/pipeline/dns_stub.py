@@ -34,7 +34,7 @@ class Says:
         ttl: of the records, in seconds.
         silent: never answer.
         truncated: over UDP, only say that TCP has more.
-        delay: seconds before the answer.
+        delay: seconds before the answer, which a truncated one is not.
         garbage: answer with these bytes behind the id instead.
         zone: owner of the SOA that comes with a denial; "" = the top-level domain of the name, None = none.
         authoritative: claim to be the authority.
@@ -140,7 +140,7 @@ class DnsStub:
         self.open += 1
         self.peak = max(self.peak, self.open)
         says = self._find(name, kind)
-        if says.delay:
+        if says.delay and (tcp or not says.truncated):
             await asyncio.sleep(says.delay)
         self.open -= 1
         if says.silent or (self.drops_edns and query.edns >= 0):
@@ -195,8 +195,9 @@ async def serving(
     lowers: bool = False,
     refuses_edns: bool = False,
     drops_edns: bool = False,
+    has_tcp: bool = True,
 ) -> AsyncIterator[DnsStub]:
-    """Serve a zone on a free loopback port."""
+    """Serve a zone on a free loopback port; without TCP, connections are refused."""
     stub = DnsStub(zone, fallback, host=host, lowers=lowers, refuses_edns=refuses_edns, drops_edns=drops_edns)
 
     talks: dict[asyncio.StreamWriter, asyncio.Task[None]] = {}
@@ -222,6 +223,8 @@ async def serving(
     datagrams, listener = one_port(host)
     stub.port = listener.getsockname()[1]
     tcp = await asyncio.start_server(meet, sock=listener)
+    if not has_tcp:
+        tcp.close()
     udp, _ = await loop.create_datagram_endpoint(lambda: _Udp(stub), sock=datagrams)
     try:
         yield stub

@@ -30,8 +30,8 @@ from tests.unit.pipeline.dns_stub import NXDOMAIN, REFUSED, SERVFAIL, SILENCE, M
 
 
 @asynccontextmanager
-async def client_of(server: str, *, timeout: float = 0.3, tries: int = 2) -> AsyncIterator[DnsClient]:  # noqa: ASYNC109 - the client's setting, not this generator's
-    client = DnsClient(servers=[server], timeout=timeout, tries=tries)
+async def client_of(*servers: str, timeout: float = 0.3, tries: int = 2) -> AsyncIterator[DnsClient]:  # noqa: ASYNC109 - the client's setting, not this generator's
+    client = DnsClient(servers=servers, timeout=timeout, tries=tries)
     try:
         yield client
     finally:
@@ -180,6 +180,45 @@ async def test_a_denial_that_comes_over_tcp_has_its_zone(says: Says, outcome: Dn
     async with serving({}, lambda _n, _k: denies) as stub, client_of(stub.server, timeout=2) as client:
         answer = await ask(client, "x.test")
     assert (answer.outcome, answer.zone) == (outcome, "test")
+
+
+async def test_a_denial_that_is_fetched_over_tcp_twice_has_its_zone() -> None:
+    late = Says(truncated=True, delay=0.5)
+    async with serving({}, lambda _n, _k: late) as stub, client_of(stub.server, tries=9) as client:
+        answer = await ask(client, "x.test")
+    assert stub.asked.total() - stub.over_tcp > 1
+    assert (answer.outcome, answer.zone) == (DnsOutcome.NO_DATA, "test")
+
+
+async def test_while_tcp_has_time_to_answer_nothing_is_asked_again() -> None:
+    usual, late = Says(["10 mx.x.test."]), Says(["10 mx.x.test."], truncated=True, delay=0.5)
+    async with (
+        serving({"late.test": {"MX": late}}, lambda _n, _k: usual) as stub,
+        client_of(stub.server, timeout=9) as client,
+    ):
+        await ask(client, "x.test")  # now it is known to be quick
+        assert (await ask(client, "late.test")).outcome is DnsOutcome.FOUND
+    assert stub.asked["late.test", "MX"] == 2
+
+
+async def test_what_came_late_came_from_whom_it_came() -> None:
+    """Or the resolver that lied would be asked whether it is true."""
+    late = Says(rcode="NXDOMAIN", delay=0.4)
+    async with serving({}, lambda _n, _k: late) as first, serving({}, lambda _n, _k: SILENCE) as second:
+        async with client_of(first.server, second.server, timeout=0.3, tries=9) as client:
+            answer = await ask(client, "x.test")
+        assert second.asked.total() == 1
+        assert (answer.detail, answer.server) == ("NXDOMAIN", first.server)
+
+
+@pytest.mark.parametrize("has_tcp", [True, False])
+async def test_what_one_resolver_cannot_say_over_tcp_another_one_is_asked(has_tcp: bool) -> None:
+    fails = replace(SERVFAIL, truncated=True)
+    zone = {"x.test": {"MX": Says(["10 mx.x.test."])}}
+    async with serving({}, lambda _n, _k: fails, has_tcp=has_tcp) as odd, serving(zone) as sound:
+        async with client_of(odd.server, sound.server, timeout=9, tries=5) as client:
+            assert (await ask(client, "x.test")).outcome is DnsOutcome.FOUND
+        assert bool(odd.over_tcp) is has_tcp
 
 
 async def test_names_are_never_completed_with_search_domains() -> None:
