@@ -237,7 +237,7 @@ class DnsClient:
 
     def _ask_on_own_connection(self, query: Query, server: Nameserver) -> None:
         done = partial(self._on_answer, query, server)
-        self._tcp[server.label].ask(query.question, query.record_type, done)
+        self._tcp[server.label].ask(query.question, query.record_type, done, edns=bool(server.edns))
 
     def _on_aiodns_answer(self, query: Query, server: Nameserver, answer: DnsAnswer) -> None:
         """Take an answer of aiodns'.
@@ -312,19 +312,21 @@ class DnsClient:
     def _read_reply(self, query: Query, server: Nameserver, reply: bytes, now: float, seconds: float) -> None:
         """Read a reply to the very question, perhaps a late one of a resolver asked before."""
         server.count_reply(seconds)
+        if server.edns is None:
+            if query.tries == 1 and message.refuses_edns(reply):
+                self._on_edns_refused(query, server, now)
+                return
+            # What comes behind an answer to a plain question is no EDNS.
+            has_more = reply[10:12] != b"\0\0"
+            server.count_edns(understood=query.tries == 1 and has_more, plain=query.tries > 1)
         if message.is_truncated(reply):
             self._send_over_tcp(query, server)
-            return
-        if server.edns is None and query.tries == 1 and message.refuses_edns(reply):
-            self._on_edns_refused(query, server, now)
             return
         try:
             answer = message.read_reply(reply, query.question, query.record_type)
         except message.MALFORMED:
             self._send_over_tcp(query, server)
             return
-        if server.edns is None:
-            server.count_edns(understood=reply[10:12] != b"\0\0", plain=query.tries > 1)
         self._on_answer(query, server, answer)
 
     def _send_over_tcp(self, query: Query, server: Nameserver) -> None:

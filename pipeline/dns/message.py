@@ -31,12 +31,16 @@ _CASE_BITS: Final = bytes(
 )
 _RECORD: Final = struct.Struct("!HHIH")
 _PLAIN_RECORD: Final = struct.Struct("!HHHIH")
+_OPTION: Final = struct.Struct("!HH")
+_OPT_CODE: Final = 41
 _OWNER_ASKED: Final = 0xC00C  # a pointer to the question's name
 
 _FLAGS: Final = b"\x01\x00"  # a standard query, recursion desired
 _ONE_QUESTION: Final = _FLAGS + struct.pack("!HHHH", 1, 0, 0, 0)
 _ONE_QUESTION_EDNS: Final = _FLAGS + struct.pack("!HHHH", 1, 0, 0, 1)
-_OPT: Final = b"\x00" + struct.pack("!HHIH", 41, 1232, 0, 0)  # 1,232 octets pass every link unfragmented
+_OPT: Final = b"\x00" + struct.pack(
+    "!HHIH", _OPT_CODE, 1232, 0, 0
+)  # 1,232 octets pass every link unfragmented
 
 Value: TypeAlias = "str | tuple[int, str]"
 """What a record says: an address, the target of an alias, or (preference, exchanger)."""
@@ -46,6 +50,16 @@ MALFORMED: Final = (ValueError, IndexError, OSError, struct.error)
 
 NO_DATA: Final = DnsAnswer(DnsOutcome.NO_DATA, detail="NODATA")
 NO_NAME: Final = DnsAnswer(DnsOutcome.NO_NAME, detail="NXDOMAIN")
+DISOWNED: Final = {
+    4: "forged",
+    15: "blocked",
+    16: "censored",
+    17: "filtered",
+    18: "prohibited",
+    19: "stale NXDOMAIN",
+}
+"""Extended errors (RFC 8914) by which a resolver says that an answer is its own, or not of today."""
+_EXTENDED_ERROR: Final = 15
 _RCODES: Final = {1: "FORMERR", 2: "SERVFAIL", 4: "NOTIMP", 5: "REFUSED"}
 _NXDOMAIN: Final = 3
 
@@ -118,6 +132,10 @@ def read_reply(reply: bytes, question: bytes, record_type: RecordType) -> DnsAns
         return DnsAnswer(DnsOutcome.FAILED, detail=_RCODES.get(rcode, f"RCODE {rcode}"))
     answers = reply[6] << 8 | reply[7]
     offset = HEADER + len(question)
+    if reply[10:12] != b"\0\0" and not (reply[-11:-8] == _OPT[:3] and reply.endswith(b"\0\0")):
+        disowned = DISOWNED.get(_read_extended_error(reply, offset))  # the last record may have options
+        if disowned:
+            return DnsAnswer(DnsOutcome.FAILED, detail=f"the resolver's own answer: {disowned}")
     if answers and not rcode:
         plain = _read_plain(reply, offset, answers, record_type)
         if plain is not None:
@@ -204,6 +222,22 @@ def _read_zone(reply: bytes, offset: int, count: int) -> str | None:
             return owner
         offset += _RECORD.size + size
     return None
+
+
+def _read_extended_error(reply: bytes, offset: int) -> int:
+    """Return the first extended error of a reply (RFC 8914 section 2), 0 when there is none."""
+    for _ in range(sum(struct.unpack_from("!HHH", reply, 6))):
+        _, offset = read_name(reply, offset)
+        kind, _, _, size = _RECORD.unpack_from(reply, offset)
+        offset += _RECORD.size
+        at, offset = offset, offset + size
+        while kind == _OPT_CODE and at < offset:
+            option, size = _OPTION.unpack_from(reply, at)
+            at += _OPTION.size
+            if option == _EXTENDED_ERROR:
+                return reply[at] << 8 | reply[at + 1]
+            at += size
+    return 0
 
 
 def _read_mx(reply: bytes, offset: int, _size: int) -> Value:

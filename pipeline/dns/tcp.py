@@ -27,6 +27,7 @@ class _PendingQuestion:
     question: bytes
     record_type: RecordType
     done: Callable[[DnsAnswer], None]
+    edns: bool
     is_retry: bool = False
 
 
@@ -46,9 +47,11 @@ class TcpClient:
         self._opening: set[asyncio.Task[None]] = set()
         self._closed = False
 
-    def ask(self, question: bytes, record_type: RecordType, done: Callable[[DnsAnswer], None]) -> None:
+    def ask(
+        self, question: bytes, record_type: RecordType, done: Callable[[DnsAnswer], None], *, edns: bool
+    ) -> None:
         """Ask a question (`message.encode_question`); `done` gets the answer, or a failure."""
-        self._send(_PendingQuestion(question, record_type, done))
+        self._send(_PendingQuestion(question, record_type, done, edns))
 
     async def aclose(self) -> None:
         """Close the connection; what is open fails."""
@@ -105,7 +108,7 @@ class _Connection(asyncio.Protocol):
         number = self.sent  # fewer than there are ids
         self.sent += 1
         self._pending[number] = pending
-        packet = message.pack_query(number.to_bytes(2, "big"), pending.question, edns=False)
+        packet = message.pack_query(number.to_bytes(2, "big"), pending.question, edns=pending.edns)
         self._outbox.append(len(packet).to_bytes(2, "big") + packet)
         if self._transport is not None and self._flush_handle is None:
             self._flush_handle = asyncio.get_running_loop().call_soon(self._flush)

@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import cast
 
+import dns.edns
 import dns.flags
 import dns.message
 import dns.rcode
@@ -38,6 +39,8 @@ class Says:
         garbage: answer with these bytes behind the id instead.
         zone: owner of the SOA that comes with a denial; "" = the top-level domain of the name, None = none.
         authoritative: claim to be the authority.
+        glue: a whole record behind the answer, "" = none.
+        extended_error: code of RFC 8914 that comes with the answer over EDNS; None = none.
     """
 
     records: Sequence[str] = ()
@@ -49,6 +52,8 @@ class Says:
     garbage: bytes = b""
     zone: str | None = ""
     authoritative: bool = False
+    glue: str = ""
+    extended_error: int | None = None
 
     def to_wire(self, query: dns.message.Message, kind: str, *, tcp: bool = False) -> bytes:
         """Return it as the answer to a question."""
@@ -77,6 +82,11 @@ class Says:
             zone = self.zone or query.question[0].name.to_text(omit_final_dot=True).rpartition(".")[2]
             soa = "ns.stub.test. hostmaster.stub.test. 1 3600 600 86400 60"
             reply.authority.append(dns.rrset.from_text(zone.rstrip(".") + ".", 60, "IN", "SOA", soa))
+        if self.glue:
+            name, ttl, dns_class, rdtype, data = self.glue.split(" ", 4)
+            reply.additional.append(dns.rrset.from_text(name, int(ttl), dns_class, rdtype, data))
+        if self.extended_error is not None and query.edns >= 0:
+            reply.use_edns(options=[dns.edns.EDEOption(dns.edns.EDECode.make(self.extended_error), "as we were told")])
         return reply.to_wire(max_size=65_535)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Final, NamedTuple
 
 from mailsift.pipeline.facts import DomainState
@@ -329,6 +330,16 @@ SET_UPS: tuple[SetUp, ...] = (
         {**mx("mx.@."), "mx.@": {"A": Says(["0.0.0.0"]), "AAAA": Says(["::"])}},
     ),
     SetUp("no records, SOA of the name", {M}, everything(Says(zone="@"))),
+    SetUp("blocked: no such name", {X}, everything(Says(rcode="NXDOMAIN", extended_error=15))),
+    SetUp("filtered: nothing", {X}, everything(Says(extended_error=17))),
+    SetUp("no such name, stale", {X}, everything(Says(rcode="NXDOMAIN", extended_error=19))),
+    SetUp("no such name, synthesized", {N}, everything(Says(rcode="NXDOMAIN", extended_error=29))),
+    SetUp("exchangers, stale", {R}, {"@": {"MX": Says([f"10 {GOOD}"], extended_error=3)}}),
+    SetUp(
+        "censored exchanger: nothing",
+        {X},
+        {**mx("mx.@."), "mx.@": {"A": Says(extended_error=16), "AAAA": Says(extended_error=16)}},
+    ),
     SetUp("referral", {X}, everything(Says(["t.test. 60 IN NS ns.test."], zone=None))),
     SetUp("no such name, but records", {R, X}, {"@": {"MX": Says([f"10 {GOOD}"], rcode="NXDOMAIN")}}),
     # whose records
@@ -360,7 +371,7 @@ def placed(number: int, set_up: SetUp) -> tuple[str, dict[str, dict[str, Says]]]
 
     def says(one: Says) -> Says:
         zone = one.zone and named(one.zone)
-        return Says([named(r) for r in one.records], one.rcode, one.ttl, zone=zone)
+        return replace(one, records=[named(record) for record in one.records], zone=zone)
 
     zone = {
         named(name): {kind: says(one) for kind, one in types.items()} for name, types in set_up.zone.items()

@@ -18,7 +18,7 @@ import pycares
 import pytest
 import uvloop
 
-from mailsift.pipeline.dns import nameserver
+from mailsift.pipeline.dns import message, nameserver
 from mailsift.pipeline.dns.client import DnsClient
 from mailsift.pipeline.dns.domains import DnsConfig, DomainFacts
 from mailsift.pipeline.dns.fallback import AiodnsFallback
@@ -219,6 +219,27 @@ async def test_what_one_resolver_cannot_say_over_tcp_another_one_is_asked(has_tc
         async with client_of(odd.server, sound.server, timeout=9, tries=5) as client:
             assert (await ask(client, "x.test")).outcome is DnsOutcome.FOUND
         assert bool(odd.over_tcp) is has_tcp
+
+
+@pytest.mark.parametrize("disowned", message.DISOWNED)
+@pytest.mark.parametrize("says", [NXDOMAIN, Says(), Says(["10 block-page.test."])])
+async def test_what_a_resolver_says_is_its_own_answer_is_none(says: Says, disowned: int) -> None:
+    disowns = replace(says, extended_error=disowned)
+    async with serving({}, lambda _n, _k: disowns) as stub, client_of(stub.server, timeout=9) as client:
+        answer = await ask(client, "x.test")
+    assert answer.outcome is DnsOutcome.FAILED
+    assert message.DISOWNED[disowned] in answer.detail
+
+
+async def test_a_resolver_that_ignores_edns_is_left_in_peace_though_more_comes_behind_its_answers() -> None:
+    glued = Says(["10 mx.x.test."], glue="mx.x.test. 60 IN A 192.0.2.1")
+    async with (
+        serving({}, lambda _n, _k: glued, drops_edns=True) as stub,
+        client_of(stub.server, tries=5) as client,
+    ):
+        for number in range(5):
+            assert (await ask(client, f"x{number}.test")).outcome is DnsOutcome.FOUND
+        assert client.nameservers[0].edns is False
 
 
 async def test_names_are_never_completed_with_search_domains() -> None:
