@@ -86,7 +86,9 @@ class Says:
             name, ttl, dns_class, rdtype, data = self.glue.split(" ", 4)
             reply.additional.append(dns.rrset.from_text(name, int(ttl), dns_class, rdtype, data))
         if self.extended_error is not None and query.edns >= 0:
-            reply.use_edns(options=[dns.edns.EDEOption(dns.edns.EDECode.make(self.extended_error), "as we were told")])
+            reply.use_edns(
+                options=[dns.edns.EDEOption(dns.edns.EDECode.make(self.extended_error), "as we were told")]
+            )
         return reply.to_wire(max_size=65_535)
 
 
