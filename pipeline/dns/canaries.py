@@ -175,7 +175,6 @@ class ResolverTrust:
         if self._closed:
             return False
         server.has_ipv6 = examination.has_ipv6
-        server.answered = False
         state.known = frozenset(examination.known)
         if examination.faults or len(examination.known) * 2 < len(self._domains) or not examination.denied:
             self._distrust(server, state, examination)

@@ -96,8 +96,8 @@ class DnsClient:
     def ask_server(
         self, server: Nameserver, name: str, record_type: RecordType, done: Callable[[DnsAnswer], None]
     ) -> None:
-        """Ask one resolver, trusted or not, before all that waits; otherwise like `ask`."""
-        self._urgent.append(Query(name, record_type, done, only=server))
+        """Examine one resolver, trusted or not, before all that waits; otherwise like `ask`."""
+        self._urgent.append(Query(name, record_type, done, only=server, examines=True))
         self._schedule_send()
 
     def ask_again(
@@ -370,6 +370,8 @@ class DnsClient:
             return
         del self._in_flight[query]
         query.withdraw()
+        if server and not query.examines:
+            server.answered = True
         # Who said so matters of what is asked again: of denials, and of records that lead nowhere, which is
         # not known here. With one resolver there is nobody else to ask.
         several = len(self.nameservers) > 1

@@ -57,6 +57,7 @@ class Query:
         done: takes the answer, once.
         only: the one resolver to ask; None = whichever behaves best.
         confirms: it is a second question, to be asked over our own TCP connection.
+        examines: it is about the resolver, not about the name.
         question: the question section as it is sent, its letters in mixed case.
         server: the resolver it was sent to last.
         tries: how often it has been sent.
@@ -84,12 +85,14 @@ class Query:
         only: Nameserver | None = None,
         *,
         confirms: bool = False,
+        examines: bool = False,
     ) -> None:
         self.name = name
         self.record_type = record_type
         self.done = done
         self.only = only
         self.confirms = confirms
+        self.examines = examines
         self.sent_on: list[tuple[UdpSocket, int]] = []
 
     def withdraw(self) -> None:
@@ -146,7 +149,7 @@ class Nameserver:
         address: what sockets connect to.
         trusted: its canaries hold, or it has none; otherwise only checks ask it.
         denials_believed: what it denies may make something invalid, as far as we know.
-        answered: it has answered something since its canaries were looked at.
+        answered: something that it said may be believed once its canaries have been looked at again.
         unanswered: questions in a row without a reply.
         has_ipv6: it gives IPv6 addresses to those who have them, as far as we know.
         edns: it has answered a question with EDNS; None = not known, False = it wants none.
@@ -183,7 +186,6 @@ class Nameserver:
 
     def count_reply(self, seconds: float) -> None:
         """Take note of a reply, and of how long it took."""
-        self.answered = True
         known = self._round_trip or seconds
         self._round_trip = known + (seconds - known) * _SMOOTHING
         if self.unanswered:

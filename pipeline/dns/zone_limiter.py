@@ -100,7 +100,8 @@ class ZoneLimiter:
         self._start(domain)
 
     def _on_answer(self, zone: _Zone, answer: DnsAnswer) -> None:
-        if answer.outcome is DnsOutcome.NO_NAME and not zone.has_names:
+        # What an alias leads to may be gone while names below the alias are there.
+        if answer.outcome is DnsOutcome.NO_NAME and answer.name == zone.name and not zone.has_names:
             zone.denied = answer
             self._start_waiting(zone)
 

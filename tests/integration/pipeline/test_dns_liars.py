@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from functools import cache
 
 import polars as pl
@@ -174,6 +175,25 @@ async def test_a_resolver_that_begins_to_lie_takes_back_what_it_said_since_its_c
         found = await facts.lookup(["post.net", "gone.com"])
         assert {fact.state for fact in found.values()} == {DomainState.UNAVAILABLE}
     assert [key for _, key in cache.entries] == ["shop.com"]
+
+
+async def test_what_a_resolver_says_while_its_canaries_are_on_their_way_is_looked_at_again() -> None:
+    """It answers for its canaries, lies before those answers are here, and then about the canaries, too."""
+    begun, lying = [False], [False]
+
+    def lie(name: str, kind: str, truth: Says, _n: int) -> Says:
+        lying[0] = lying[0] or (name == "post.net" and kind == "A")  # asked to confirm that it is gone
+        if lying[0] or name == "post.net":
+            return replace(NXDOMAIN, delay=0.1)
+        return replace(truth, delay=0.2) if begun[0] and name == "mx.gmail.com" else truth
+
+    config = replace(CONFIG, timeout=9)
+    async with serving({}, saying(lie)) as stub, domain_facts(stub, config=config) as facts:
+        assert (await facts.lookup(["web.com"]))["web.com"].state is DomainState.ROUTED
+        begun[0] = True
+        found = await facts.lookup(["shop.com", "post.net"])
+        assert lying[0]
+        assert found["post.net"].state is DomainState.UNAVAILABLE
 
 
 async def test_a_resolver_that_is_right_again_is_believed_again(monkeypatch: pytest.MonkeyPatch) -> None:

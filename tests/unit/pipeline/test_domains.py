@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
@@ -233,6 +234,23 @@ async def test_a_parent_that_denies_itself_loses_to_children_that_answer() -> No
         found = await facts.lookup(names)
     routed = [name for name, fact in found.items() if fact.state is DomainState.ROUTED]
     assert len(routed) == 40
+
+
+async def test_below_an_alias_of_nothing_there_may_be_names() -> None:
+    alias = Says(["parent.co.uk. 60 IN CNAME gone.example."], rcode="NXDOMAIN", zone="example")
+
+    def answer(name: str, kind: str) -> Says:
+        if name == "parent.co.uk":
+            return alias
+        if name == "mx.host.test":
+            return Says(["127.0.0.9"]) if kind == "A" else Says()
+        late = name.startswith("late") and kind == "MX"
+        return Says(["10 mx.host.test."]) if late else replace(NXDOMAIN, delay=0.1)
+
+    names = [*(f"{n}.parent.co.uk" for n in range(5)), *(f"late{n}.parent.co.uk" for n in range(5))]
+    async with serving({}, answer) as stub, domain_facts(stub, config=DnsConfig(names_a_zone=5)) as facts:
+        found = await facts.lookup(names)
+    assert {found[name].state for name in names[5:]} == {DomainState.ROUTED}
 
 
 @pytest.mark.parametrize(
