@@ -159,7 +159,7 @@ class ResolverTrust:
     async def _check_first(self, server: Nameserver) -> None:
         state = self._states[server.label]
         await self._check(server)
-        while state.passes and not server.trusted:
+        while state.passes and not server.trusted and not self._closed:
             await self._check(server)
 
     async def _check(self, server: Nameserver, *, witnesses: bool = True) -> bool:

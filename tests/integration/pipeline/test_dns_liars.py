@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -271,6 +272,22 @@ async def test_a_resolver_that_denies_many_canaries_is_not_believed() -> None:
     zone = TRUTH | {name: {"MX": NXDOMAIN} for name in CANARIES[:2]}
     async with serving(zone) as stub, domain_facts(stub, config=CONFIG) as facts:
         assert await facts.lookup([*REAL, *DEAD], final=False) == {}
+
+
+async def test_closing_ends_while_a_slower_resolver_is_looked_at_for_the_second_time() -> None:
+    looks, second_look = Counter[str](), asyncio.Event()
+
+    def slow(name: str, kind: str, truth: Says, _n: int) -> Says:
+        looks[f"{name} {kind}"] += 1
+        if looks["gmail.com MX"] < 2:
+            return truth
+        second_look.set()
+        return replace(truth, delay=0.2)
+
+    async with asyncio.timeout(20), serving(TRUTH) as quick, serving({}, saying(slow)) as stub:
+        async with domain_facts(quick, beside=[stub], config=CONFIG) as facts:
+            await facts.lookup(["shop.com"])
+            await second_look.wait()
 
 
 async def test_a_silent_resolver_is_no_witness_either() -> None:
