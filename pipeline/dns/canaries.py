@@ -21,6 +21,7 @@ from mailsift.pipeline.providers import public_suffixes
 RECHECK_S: Final = 5.0
 """Seconds between two checks of a resolver that is not trusted."""
 
+_SECONDS_FOR_OTHERS: Final = 2.0  # from the first look on, once one resolver can be trusted
 _PASSES_AT_FIRST: Final = 2  # looks without a fault in a row before a resolver is believed
 _PASSES_AFTER_FAULTS: Final = 3
 _MAX_SUFFIXES: Final = 3  # under which random names are tried
@@ -78,6 +79,7 @@ class ResolverTrust:
         self._witnesses: deque[tuple[float, str]] = deque(maxlen=_MAX_REMEMBERED)
         self._states: defaultdict[str, _ResolverState] = defaultdict(_ResolverState)
         self._first_checks: set[asyncio.Task[None]] | None = None
+        self._waits_until = 0.0
         self._recheck_task: asyncio.Task[None] | None = None
         self._closed = False
         for server in client.nameservers:
@@ -106,16 +108,22 @@ class ResolverTrust:
         return sum(self._states[one.label].reported and not one.trusted for one in servers)
 
     async def ready(self) -> bool:
-        """Wait until a resolver can be trusted, or all have been looked at; returns which it is."""
+        """Wait until a resolver can be trusted, or all have been looked at; returns which it is.
+
+        The others are waited for a little: the first one needs somebody who may contradict it.
+        """
         if not self._domains:
             return True
+        now = asyncio.get_running_loop().time
         if self._first_checks is None:
             servers = self._client.nameservers
             self._first_checks = {asyncio.create_task(self._check_first(server)) for server in servers}
-        while not self.has_trusted_resolver and (
-            open_checks := [task for task in self._first_checks if not task.done()]
-        ):
-            await asyncio.wait(open_checks, return_when=asyncio.FIRST_COMPLETED)
+            self._waits_until = now() + _SECONDS_FOR_OTHERS
+        while open_checks := [task for task in self._first_checks if not task.done()]:
+            left = self._waits_until - now() if self.has_trusted_resolver else None
+            if left is not None and left <= 0:
+                break
+            await asyncio.wait(open_checks, timeout=left, return_when=asyncio.FIRST_COMPLETED)
         return self.has_trusted_resolver
 
     def record_mail_domain(self, domain: str) -> None:

@@ -274,6 +274,20 @@ async def test_a_resolver_that_denies_many_canaries_is_not_believed() -> None:
         assert await facts.lookup([*REAL, *DEAD], final=False) == {}
 
 
+async def test_the_first_lookup_waits_for_a_slower_resolver_that_may_contradict() -> None:
+    def lie(name: str, _kind: str, truth: Says, _n: int) -> Says:
+        return NXDOMAIN if name == "shop.com" else truth
+
+    async with (
+        serving({}, saying(lie)) as quick,
+        serving({}, saying(lambda _n, _k, truth, _i: replace(truth, delay=0.1))) as stub,
+        domain_facts(quick, beside=[stub], config=replace(CONFIG, timeout=9)) as facts,
+    ):
+        found = await facts.lookup(["shop.com", "gone.com"])
+    assert found["shop.com"].state is DomainState.UNAVAILABLE
+    assert found["gone.com"].state is DomainState.NOT_FOUND
+
+
 async def test_closing_ends_while_a_slower_resolver_is_looked_at_for_the_second_time() -> None:
     looks, second_look = Counter[str](), asyncio.Event()
 
