@@ -21,7 +21,9 @@ from mailsift.pipeline.providers import public_suffixes
 RECHECK_S: Final = 5.0
 """Seconds between two checks of a resolver that is not trusted."""
 
-_SECONDS_FOR_OTHERS: Final = 2.0  # from the first look on, once one resolver can be trusted
+SECONDS_FOR_OTHERS: Final = 2.0
+"""Seconds from the first check on for which others are waited for once one resolver can be trusted."""
+
 _PASSES_AT_FIRST: Final = 2  # looks without a fault in a row before a resolver is believed
 _PASSES_AFTER_FAULTS: Final = 3
 _MAX_SUFFIXES: Final = 3  # under which random names are tried
@@ -118,7 +120,7 @@ class ResolverTrust:
         if self._first_checks is None:
             servers = self._client.nameservers
             self._first_checks = {asyncio.create_task(self._check_first(server)) for server in servers}
-            self._waits_until = now() + _SECONDS_FOR_OTHERS
+            self._waits_until = now() + SECONDS_FOR_OTHERS
         while open_checks := [task for task in self._first_checks if not task.done()]:
             left = self._waits_until - now() if self.has_trusted_resolver else None
             if left is not None and left <= 0:

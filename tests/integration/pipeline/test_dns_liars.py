@@ -288,7 +288,10 @@ async def test_the_first_lookup_waits_for_a_slower_resolver_that_may_contradict(
     assert found["gone.com"].state is DomainState.NOT_FOUND
 
 
-async def test_closing_ends_while_a_slower_resolver_is_looked_at_for_the_second_time() -> None:
+async def test_closing_ends_while_a_slower_resolver_is_looked_at_for_the_second_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(canaries, "SECONDS_FOR_OTHERS", 0)
     looks, second_look = Counter[str](), asyncio.Event()
 
     def slow(name: str, kind: str, truth: Says, _n: int) -> Says:
@@ -298,10 +301,14 @@ async def test_closing_ends_while_a_slower_resolver_is_looked_at_for_the_second_
         second_look.set()
         return replace(truth, delay=0.2)
 
-    async with asyncio.timeout(20), serving(TRUTH) as quick, serving({}, saying(slow)) as stub:
-        async with domain_facts(quick, beside=[stub], config=CONFIG) as facts:
-            await facts.lookup(["shop.com"])
-            await second_look.wait()
+    async with (
+        asyncio.timeout(20),
+        serving(TRUTH) as quick,
+        serving({}, saying(slow)) as stub,
+        domain_facts(quick, beside=[stub], config=CONFIG) as facts,
+    ):
+        await facts.lookup(["shop.com"])
+        await second_look.wait()
 
 
 async def test_a_silent_resolver_is_no_witness_either() -> None:
