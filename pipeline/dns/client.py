@@ -145,6 +145,7 @@ class DnsClient:
         for handle in (self._send_handle, self._tick_timer):
             if handle is not None:
                 handle.cancel()
+        self._send_handle = self._tick_timer = None
         self._fail_all()
         for server in self.nameservers:
             for used in server.pop_all_sockets():

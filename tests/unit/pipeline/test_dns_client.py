@@ -285,6 +285,16 @@ async def test_closing_answers_what_is_open_and_what_is_asked_afterwards() -> No
         assert (await ask(client, "x.test")).detail == "resolver closed"
 
 
+async def test_what_is_asked_after_closing_is_answered_though_something_was_about_to_be_sent() -> None:
+    async with serving({}) as stub, asyncio.timeout(20):
+        client = DnsClient(servers=[stub.server])
+        before: list[DnsAnswer] = []
+        client.ask("x.test", RecordType.MX, before.append)
+        await client.aclose()
+        after = await ask(client, "y.test")
+    assert [answer.detail for answer in (*before, after)] == ["resolver closed"] * 2
+
+
 async def test_closing_releases_sockets() -> None:
     def sockets() -> int:
         names = [str(fd.readlink()) for fd in Path("/proc/self/fd").iterdir() if fd.is_symlink()]
