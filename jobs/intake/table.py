@@ -81,6 +81,10 @@ _NAMES = {  # the first that a list has wins
     )
 }
 _ADDRESS_LIKE = r"^\s*[^\s@]\S*@\S+\s*$"
+_FIGURES = r"^[^\p{L}]*\d[^\p{L}]*$"
+"""A number, a date, a telephone number."""
+_YEAR = r"^\s*(?:19|20)\d\d\s*$"
+"""Names of columns that hold figures, often enough."""
 _ENOUGH = 0.3  # of a column's filled cells look like addresses
 _SHOWN_NAMES, _SHOWN_CHARS = 20, 40
 _MOST_DIGITS = 9  # of a column's number; Python refuses to read thousands
@@ -112,11 +116,36 @@ def choose_column(sample: pl.DataFrame, names: Sequence[str] | None, wanted: str
     index = (
         _asked_for(first, wanted, named=names is not None) if wanted else _found(first, address_shares(texts))
     )
-    header = names is None and "@" not in first[index]
+    named = bool(wanted) and _plain(first[index]) == _plain(wanted)
+    header = names is None and "@" not in first[index] and (named or not _is_data(texts, index))
     if names is None:
         exact = top if header else [""] * len(first)
         first = [name or f"column_{place}" for place, name in enumerate(exact, start=1)]
     return Choice(index, tuple(first), header)
+
+
+def _is_data(texts: pl.DataFrame, index: int) -> bool:
+    """Tell whether the first row, without an address, is one like those below: taken for names it is lost.
+
+    It is when it is blank, or has a number or a date where most rows have one, or what stands for the address
+    stands there again, but not when that is a name of such a column or the whole row comes again.
+    """
+    first, below = texts.row(0), texts.slice(1)
+    address = first[index].strip()
+    if _plain(address) in _NAMES:
+        return False
+    said_again = below.filter(pl.nth(index).str.strip_chars() == address) if address else below.clear()
+    if not said_again.is_empty() and first not in said_again.rows():
+        return True
+    if not any(map(str.strip, first)):
+        return True
+    figure = texts.select(pl.all().str.contains(_FIGURES) & ~pl.all().str.contains(_YEAR))
+    filled = below.select(pl.all().str.contains(r"\S").sum()).row(0)
+    alike = below.select(pl.all().str.contains(_FIGURES).sum()).row(0)
+    return any(
+        is_figure and 2 * like > count
+        for is_figure, like, count in zip(figure.row(0), alike, filled, strict=True)
+    )
 
 
 def _without_nuls(name: str) -> str:

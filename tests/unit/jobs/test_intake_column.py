@@ -51,6 +51,37 @@ def test_an_unknown_header_is_a_header_when_its_address_cell_is_no_address() -> 
     assert choice == Choice(0, ("Contact", "column_2"), header=True)
 
 
+@pytest.mark.parametrize(
+    "first",
+    [
+        ["007", "Ann", ""],
+        ["", "2024-01-02", " "],
+        ["+49 (30) 123", "x", "ann.example.com"],
+        ["x", "Ann", "unknown"],
+        ["", " ", ""],
+    ],
+)
+def test_a_first_row_that_is_like_those_below_is_no_header_though_it_has_no_address(first: list[str]) -> None:
+    below = [
+        ["008", "2023-11-30", "a@example.com"],
+        ["010", "1.2.2003", "unknown"],
+        ["9", "", "c@example.com"],
+    ]
+    assert choose([first, *below]) == Choice(2, ("column_1", "column_2", "column_3"), header=False)
+
+
+@pytest.mark.parametrize(
+    "first", [["2023", "2024", "Contact"], ["7", "8", "E-Mail"], ["id", "", ""], ["Nr. 1", "#", "unknown"]]
+)
+def test_names_are_names_though_they_have_figures(first: list[str]) -> None:
+    below = [["1", "20", "a@example.com"], ["2", "", "b@example.com"], first, ["3", "2.5", "c@example.com"]]
+    assert choose([first, *below]).header
+
+
+def test_a_row_whose_name_was_asked_for_is_a_header() -> None:
+    assert choose([["7", "who"], ["8", "a@example.com"], ["9", "who"]], "who").header
+
+
 def test_a_bad_address_in_the_first_row_does_not_make_it_a_header() -> None:
     assert not choose([["john.doe@"], ["a@example.com"], ["b@example.com"]]).header
 
