@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import math
 import os
 import re
@@ -84,6 +85,15 @@ def _default_home() -> Path:
     return Path("/var/lib/mailsift") if os.geteuid() == 0 else platformdirs.user_data_path("mailsift")
 
 
+def _absolute(path: Path) -> Path:
+    """Return a path that means the same to every process; no shell reads the `~` in a service file."""
+    try:
+        return path.expanduser().absolute()
+    except RuntimeError:
+        raise ValueError("nobody knows whose ~ that is") from None
+
+
+LocalPath = Annotated[Path, AfterValidator(_absolute)]
 DatabaseUrl = Annotated[SecretStr, _scheme("postgresql+psycopg", "postgresql", "postgres")]
 RedisUrl = Annotated[SecretStr, _scheme("redis", "rediss", "unix")]
 Strings = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)]
@@ -107,7 +117,7 @@ class Settings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, env_ignore_empty=True, extra="forbid")
 
-    home: Path = Field(
+    home: LocalPath = Field(
         default_factory=_default_home,
         description="where data is kept that has no URL of its own (default: the user's data "
         "directory; for root: /var/lib/mailsift)",
@@ -155,7 +165,9 @@ class Settings(BaseSettings):
     allow_non_public: bool = Field(
         default=False, description="dial loopback and private addresses too; for tests and the sandbox only"
     )
-    overrides: Path | None = Field(default=None, description="file with your own lists and provider rows")
+    overrides: LocalPath | None = Field(
+        default=None, description="file with your own lists and provider rows"
+    )
     ramp: bool = Field(
         default=True,
         description="a source with a clean record earns a faster rate at a provider; false: always "
@@ -378,10 +390,24 @@ class Settings(BaseSettings):
         values = {name: getattr(self, name) for name, _ in _fields(type(self))}
         return {PREFIX + name.upper(): _as_text(value) for name, value in values.items() if value is not None}
 
+    def make_home(self) -> None:
+        """Make HOME, where it is missing.
+
+        Raises:
+            MailsiftError: `bad_settings` when it cannot be made or written.
+        """
+        try:
+            self.home.mkdir(parents=True, exist_ok=True)
+            if not os.access(self.home, os.W_OK):
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        except OSError as error:
+            text = f"{PREFIX}HOME: {self.home} can’t be written ({error.strerror})."
+            raise MailsiftError("bad_settings", text) from error
+
     @property
     def blobs(self) -> str:
         """Where blobs lie: BLOB_URL, else a folder below HOME."""
-        return self.blob_url or (self.home.expanduser().absolute() / "blobs").as_uri()
+        return self.blob_url or (self.home / "blobs").as_uri()
 
 
 def _fields(settings: type[Settings]) -> list[tuple[str, Any]]:

@@ -74,6 +74,7 @@ def sweeper() -> None:
 
 def _server_settings() -> Settings:
     settings = Settings.from_env()
+    settings.make_home()
     configure_server_logs(settings.log_level)
     return settings
 

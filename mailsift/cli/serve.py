@@ -53,6 +53,7 @@ def _settings(host: str | None, port: int | None) -> Settings:
     settings = Settings.from_env().model_copy(
         update={name: value for name, value in given.items() if value is not None}
     )
+    settings.make_home()
     configure_server_logs(settings.log_level)
     return settings
 

@@ -59,7 +59,7 @@ class EmbeddedServers:
 
     def __init__(self, home: Path, *, postgres: bool = True, valkey: bool = True) -> None:
         """Take the home directory and which of the servers the caller needs."""
-        self._home = home.expanduser().absolute()
+        self._home = home
         self._run = self._home / "run"
         self._sockets = _socket_folder(self._run)
         self._postgres = Postgres(self._home, self._sockets)

@@ -51,7 +51,8 @@ class LocalWorker:
         """Start the worker when it does not run.
 
         Raises:
-            MailsiftError: `worker_failed` when it dies again and again as soon as it has started.
+            MailsiftError: `worker_failed` when it dies again and again as soon as it has started, or its log
+                cannot be written.
         """
         if self.process is not None:
             if self.process.poll() is None:
@@ -62,7 +63,10 @@ class LocalWorker:
                 raise MailsiftError("worker_failed", f"The worker keeps dying; {self._log} says why.")
         elif self._spare and self._is_served():
             return
-        self._start()
+        try:
+            self._start()
+        except OSError as error:
+            raise MailsiftError("worker_failed", f"The worker can’t start: {error}.") from error
 
     def _is_served(self) -> bool:
         """Say whether there is a worker, as of a few seconds ago; what died on this machine is none."""

@@ -94,9 +94,11 @@ class ProcessRuntime:
             opening = open_engine(self._settings, worker_id=self._worker_id)
             self._engine = self._loop.run(self._stack.enter_async_context(opening))
             self._loop.run(self._stack.enter_async_context(self._driven()))
-        except BaseException:
-            # The pool would go on without an engine, look alive and do nothing.
-            os.kill(os.getppid(), signal.SIGTERM)
+        except BaseException as error:
+            # The pool would go on without an engine, look alive and do nothing. Told so, it ends in failure.
+            if isinstance(error, Exception):
+                _log.error("worker.not_opened", **error_fields(error))
+            os.kill(os.getppid(), signal.SIGINT)
             raise
         signal.signal(_STOP, lambda *_: self._stop())
 

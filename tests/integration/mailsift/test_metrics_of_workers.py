@@ -183,6 +183,18 @@ async def test_a_worker_says_that_its_port_is_taken_and_ends(settings: Settings,
     )
 
 
+async def test_a_worker_whose_store_cannot_be_opened_says_so_and_ends_in_failure(
+    settings: Settings, tmp_path: Path
+) -> None:
+    (tmp_path / "file").touch()
+    log = tmp_path / "worker.log"
+    with worker(
+        settings.model_copy(update={"blob_url": (tmp_path / "file" / "blobs").as_uri()}), log
+    ) as process:
+        assert await asyncio.to_thread(process.wait, 60) == 1
+    assert '"error": "blob_store_failed"' in log.read_text()
+
+
 def test_all_processes_of_a_worker_are_shown_as_one_and_no_count_dies_with_its_process(
     tmp_path: Path,
 ) -> None:

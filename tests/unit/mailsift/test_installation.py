@@ -58,6 +58,13 @@ def test_a_worker_that_keeps_dying_is_given_up_with_where_it_says_why(
     worker.stop()
 
 
+def test_a_home_that_cannot_be_made_is_told_in_a_line(settings: Settings, tmp_path: Path) -> None:
+    (tmp_path / "new").write_text("no folder")
+    with pytest.raises(MailsiftError, match="home") as failed:
+        LocalWorker(settings).ensure()
+    assert failed.value.code == "worker_failed"
+
+
 def test_a_worker_that_dies_now_and_then_is_replaced_for_ever(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:

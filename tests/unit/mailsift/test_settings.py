@@ -52,6 +52,31 @@ def test_an_empty_variable_means_unset(monkeypatch: pytest.MonkeyPatch) -> None:
     assert settings.smtp_port == 25
 
 
+@pytest.mark.parametrize("name", ["home", "overrides"])
+def test_a_path_means_the_same_to_every_process(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    for given in ("~/mine", "mine"):
+        monkeypatch.setenv(f"MAILSIFT_{name.upper()}", given)
+        settings = Settings.from_env()
+        assert getattr(settings, name) == tmp_path / "mine"
+        assert settings.environment()[f"MAILSIFT_{name.upper()}"] == str(tmp_path / "mine")
+    monkeypatch.setenv(f"MAILSIFT_{name.upper()}", "~nobody-of-that-name/mine")
+    with pytest.raises(MailsiftError, match=f"MAILSIFT_{name.upper()}: nobody knows"):
+        Settings.from_env()
+
+
+def test_a_home_that_cannot_be_made_is_a_mistake(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    Settings(home=tmp_path / "new" / "home").make_home()
+    assert (tmp_path / "new" / "home").is_dir()
+    with pytest.raises(MailsiftError, match=r"MAILSIFT_HOME: .*file/home can.t be written") as caught:
+        Settings(home=tmp_path / "file" / "home").make_home()
+    assert caught.value.code == "bad_settings"
+
+
 def test_blobs_lie_below_home_unless_told_otherwise(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("MAILSIFT_HOME", str(tmp_path / "a home"))
     assert Settings.from_env().blobs == (tmp_path / "a home" / "blobs").as_uri()
