@@ -7,6 +7,7 @@ import math
 import os
 import re
 import socket
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
 
@@ -81,8 +82,11 @@ def _relay(value: SecretStr) -> SecretStr:
 
 
 def _default_home() -> Path:
-    """Return the user's data directory; root's data are a service's, and lie where services keep theirs."""
-    return Path("/var/lib/mailsift") if os.geteuid() == 0 else platformdirs.user_data_path("mailsift")
+    """Return the user's data directory; root, and who has no home, keeps data where services do."""
+    with suppress(RuntimeError):  # a number without a name, as containers are run by
+        if os.geteuid() != 0:
+            return platformdirs.user_data_path("mailsift")
+    return Path("/var/lib/mailsift")
 
 
 def _absolute(path: Path) -> Path:
@@ -120,7 +124,7 @@ class Settings(BaseSettings):
     home: LocalPath = Field(
         default_factory=_default_home,
         description="where data is kept that has no URL of its own (default: the user's data "
-        "directory; for root: /var/lib/mailsift)",
+        "directory; for root and users without a home: /var/lib/mailsift)",
     )
     secrets_dir: Path | None = Field(
         default=None,

@@ -91,12 +91,19 @@ class EmbeddedServers:
         return self._valkey.pid()
 
     def are_used(self) -> bool:
-        """Say whether a command works with them now."""
+        """Say whether a command works with them now.
+
+        Raises:
+            MailsiftError: `embedded_failed` when that cannot be seen: they are somebody else's, perhaps.
+        """
         users = self._run / "users.lock"
-        if not users.exists():
-            return False
-        with _closing(os.open(users, os.O_RDWR)) as descriptor:
-            return not _lock_alone(descriptor)
+        try:
+            if not users.exists():
+                return False
+            with _closing(os.open(users, os.O_RDWR)) as descriptor:
+                return not _lock_alone(descriptor)
+        except OSError as error:
+            raise _cannot_start(error) from error
 
     def start(self) -> None:
         """Join the users of the servers and start what does not run; returns when they answer.
@@ -115,7 +122,7 @@ class EmbeddedServers:
                     self._ensure(daemon)
         except OSError as error:
             self.stop()
-            raise MailsiftError("embedded_failed", f"The embedded servers can’t start: {error}.") from error
+            raise _cannot_start(error) from error
         except BaseException:
             self.stop()
             raise
@@ -245,6 +252,10 @@ def _socket_folder(run: Path) -> Path:
         return run
     digest = hashlib.sha256(plain.encode()).hexdigest()[:12]
     return Path("/tmp") / f"mailsift-{os.geteuid()}-{digest}"  # noqa: S108 - checked by _private_folder
+
+
+def _cannot_start(error: OSError) -> MailsiftError:
+    return MailsiftError("embedded_failed", f"The embedded servers can’t start: {error}.")
 
 
 def _private_folder(folder: Path) -> None:

@@ -116,6 +116,13 @@ def test_the_data_is_readable_for_its_owner_only(home: Path) -> None:
     assert stat.S_IMODE((home / "run").stat().st_mode) == 0o700
 
 
+def test_a_lock_that_cannot_be_opened_is_told_in_a_line(tmp_path: Path) -> None:
+    (tmp_path / "run" / "users.lock").mkdir(parents=True)
+    with pytest.raises(MailsiftError, match=r"can.t start: .*users\.lock") as failed:
+        EmbeddedServers(tmp_path).are_used()
+    assert failed.value.code == "embedded_failed"
+
+
 @pytest.mark.needs("root")
 def test_programs_that_postgres_cannot_reach_are_copied_to_where_it_can(
     short_tmp: Path, monkeypatch: pytest.MonkeyPatch

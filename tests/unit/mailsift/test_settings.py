@@ -190,3 +190,13 @@ def test_data_of_root_lie_in_a_folder_of_their_own(
     monkeypatch.delenv("MAILSIFT_HOME", raising=False)
     monkeypatch.setattr(os, "geteuid", lambda: user)
     assert Settings().home == Path(home)
+
+
+def test_data_of_a_user_who_is_only_a_number_lie_where_services_keep_theirs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in ("MAILSIFT_HOME", "XDG_DATA_HOME", "HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(os, "geteuid", lambda: 1)
+    monkeypatch.setattr(os, "getuid", lambda: 2**31 - 9)  # nobody of that number
+    assert Settings().home == Path("/var/lib/mailsift")
