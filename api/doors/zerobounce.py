@@ -160,9 +160,7 @@ async def get_credits(request: Request) -> Response:
 @_router.post("/v2/sendfile")
 async def send_file(request: Request) -> Response:
     """Take a list and start its job."""
-    async with request.form(max_files=1, max_fields=_FORM_FIELDS, max_part_size=16_384) as form:
-        params = {name: value for name, value in form.items() if isinstance(value, str)}
-        call = await _entry.admit(request, Scope.JOBS_WRITE, {**request.query_params, **params})
+    async with _entry.admit_form(request, Scope.JOBS_WRITE, most_fields=_FORM_FIELDS) as (call, form):
         file = form.get("file")
         if not isinstance(file, UploadFile):
             raise MailsiftError("bad_request", "`file` is missing.")
