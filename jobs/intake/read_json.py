@@ -56,7 +56,7 @@ def read_json(path: Path, encoding: str, workdir: Path, *, array: bool, limits: 
     """
     ids: dict[str, str] = {}  # by the columns' names, which may be any text, "" too
     read = _Batches(workdir, limits.batches.rows)
-    size = limits.batches.json_items
+    size, blank = limits.batches.json_items, 0  # rows before the first that has a column
     try:
         with path.open(encoding=encoding) as file:
             objects = _elements(file, limits) if array else _lines(file, limits)
@@ -64,8 +64,14 @@ def read_json(path: Path, encoding: str, workdir: Path, *, array: bool, limits: 
                 for item in batch:
                     for name in item:
                         ids.setdefault(name, column_id(len(ids)))
-                read.keep(_frame(batch, ids))
-                _check(len(ids), read.rows, limits)
+                if ids:
+                    while blank:
+                        read.keep(_frame([{}] * min(blank, size), ids))
+                        blank -= min(blank, size)
+                    read.keep(_frame(batch, ids))
+                else:
+                    blank += len(batch)
+                _check(len(ids), read.rows + blank, limits)
     except UnicodeEncodeError:
         raise _bad("A string holds half of a surrogate pair.") from None
     except UnicodeError:
