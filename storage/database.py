@@ -11,7 +11,7 @@ from dataclasses import fields
 from typing import Any, Final, TypeVar
 
 import psycopg
-from sqlalchemy import RowMapping, TextClause, event, text
+from sqlalchemy import RowMapping, TextClause, event, make_url, text
 from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.exc import (
     DataError,
@@ -47,6 +47,14 @@ _TRIES = 5
 _ALIVE_SECONDS: Final = 5.0
 """A connection that was used so lately, and on which the server has said nothing since, is asked for no sign
 of life: a server that ends says so, and a question to it costs as much as most statements."""
+_GONE_AFTER: Final = {
+    "connect_timeout": 10,  # seconds, as the keepalives are
+    "keepalives_idle": 30,
+    "keepalives_interval": 10,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 60_000,  # milliseconds
+}
+"""When a machine that vanished without a word (a power cut, a firewall) is given up."""
 _before_commit: ContextVar[Callable[[AsyncConnection], Awaitable[None]] | None] = ContextVar(
     "before_commit", default=None
 )
@@ -104,6 +112,7 @@ class Database:
             max_overflow=0,
             pool_timeout=patience,
             pool_use_lifo=True,
+            connect_args=_connect_args(url),
         )
         _read_times_in_utc(self._engine)
         _check_connections(self._engine)
@@ -158,6 +167,11 @@ class Database:
     async def aclose(self) -> None:
         """Close every connection."""
         await self._engine.dispose()
+
+
+def _connect_args(url: str) -> dict[str, int]:
+    """Return when a server that says nothing counts as gone, where the address does not say so itself."""
+    return {name: value for name, value in _GONE_AFTER.items() if name not in make_url(url).query}
 
 
 def _read_times_in_utc(engine: AsyncEngine) -> None:

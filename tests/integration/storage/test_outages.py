@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import date, timedelta
 
 import pytest
@@ -9,6 +10,7 @@ from sqlalchemy import text
 
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.storage.database import Database
+from tests.support.connections import talking
 
 _FAIL = "DO $$ BEGIN RAISE EXCEPTION 'x' USING ERRCODE = '{state}'; END $$"
 
@@ -77,3 +79,17 @@ async def test_times_are_read_in_utc_whatever_zone_the_server_has(database_url: 
             ).one()
         assert (row.at.utcoffset(), row.day) == (timedelta(0), date(2025, 12, 31))
     await database.aclose()
+
+
+async def test_a_server_that_accepts_and_says_nothing_is_an_outage() -> None:
+    async def say_nothing(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None:
+        while await reader.read(1024):
+            pass
+
+    async with talking(say_nothing) as port:
+        database = Database(f"postgresql://me@127.0.0.1:{port}/mailsift?connect_timeout=2")
+        with pytest.raises(MailsiftError) as caught:
+            async with database.begin():
+                pass
+        assert (caught.value.code, caught.value.retryable) == ("database_unavailable", True)
+        await database.aclose()
