@@ -10,6 +10,7 @@ from fastapi.security import HTTPBearer
 
 from mailsift.accounts.doors import NAMES, Door
 from mailsift.accounts.keys import Caller, KeyService, Scope, revocation_mark
+from mailsift.api.http.clients import client_of
 from mailsift.api.http.errors import RefusedError
 from mailsift.api.http.inputs import check_query
 from mailsift.events.audit import act_as, key_actor
@@ -128,8 +129,7 @@ class Authenticator:
 
     async def _refusal(self, request: Request, secret: str, door: Door | None) -> RefusedError:
         """Refuse; the same for keys malformed, unknown, revoked and expired."""
-        peer = request.client.host if request.client else ""
-        decision = await self._limit.take(_FAILURES, peer)
+        decision = await self._limit.take(_FAILURES, client_of(request))
         if decision is not None and not decision.allowed:
             return quota_error(decision, limit_headers(_FAILURES, decision))
         which = f"one made for clients of {NAMES[door]}." if door else "Authorization: Bearer svc_key_..."

@@ -18,13 +18,14 @@ from pydantic import BaseModel, Field
 from mailsift.accounts.people import Members, Role, Visitor
 from mailsift.accounts.second_factors import Enrolment
 from mailsift.accounts.sessions import LIFETIME
+from mailsift.api.http.clients import client_of
 from mailsift.api.http.downloads import streamed
 from mailsift.api.http.errors import STATUS_OF
 from mailsift.api.pages import cookies
 from mailsift.api.pages.forms import attempt, choice, is_mendable, read_form, secret_text, text
 from mailsift.api.pages.jobs import day_of
 from mailsift.api.pages.page import HEADERS, inside, render, see
-from mailsift.api.pages.sign_in import client_of, let_in
+from mailsift.api.pages.sign_in import let_in
 from mailsift.api.pages.visitor import Owner, Reader
 from mailsift.api.parts import parts_of
 from mailsift.events.audit import AuditLine, actor_words, audit_line

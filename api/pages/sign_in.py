@@ -15,6 +15,7 @@ from mailsift.accounts.links import LinkKind, LinkView
 from mailsift.accounts.second_factors import CodeNeededError
 from mailsift.accounts.sessions import LIFETIME
 from mailsift.accounts.sign_in_attempts import SignInAttempt
+from mailsift.api.http.clients import client_of
 from mailsift.api.http.errors import STATUS_OF, error_headers
 from mailsift.api.pages import cookies
 from mailsift.api.pages.forms import read_form, secret_text, text
@@ -230,11 +231,6 @@ def let_in(secret: str, goal: str, message: str = "") -> Response:
     cookies.put(response, cookies.SESSION, secret, seconds=int(LIFETIME.total_seconds()))
     cookies.drop(response, cookies.FORM)
     return response
-
-
-def client_of(request: Request) -> str:
-    """Return the address of who asks; a proxy's word counts where uvicorn is told to trust it."""
-    return request.client.host if request.client else ""
 
 
 async def _form(request: Request) -> FormData:
