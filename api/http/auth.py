@@ -100,8 +100,12 @@ class Authenticator:
         """Count a request as so many more: it asks about several addresses.
 
         Raises:
-            MailsiftError: `rate_limited`.
+            MailsiftError: `rate_limited`; `invalid_request`, of what is more than anybody may have in a minute
+                and would be too early for ever.
         """
+        if units >= self._requests.quota:
+            text = f"Each address counts as a request, and there are {self._requests.quota:,} a minute here."
+            raise MailsiftError("invalid_request", text)
         decision = await self._limit.take(self._requests, str(caller.account_id), units=units)
         if decision is not None:
             self._apply_limit(request, decision)
