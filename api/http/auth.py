@@ -100,8 +100,7 @@ class Authenticator:
         """Count a request as so many more: it asks about several addresses.
 
         Raises:
-            MailsiftError: `rate_limited`; `invalid_request`, of more than there is in a minute, which would be
-                too early for ever.
+            MailsiftError: `rate_limited`; `invalid_request`, of what will be too early for ever.
         """
         if units >= self._requests.quota:
             text = f"Each address counts as a request, and there are {self._requests.quota:,} a minute here."
