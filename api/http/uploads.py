@@ -22,7 +22,7 @@ from pydantic import (
 )
 from starlette.datastructures import UploadFile
 
-from mailsift.api.http.inputs import Amount, Count, Email, ShortText, Switch, read_json
+from mailsift.api.http.inputs import Amount, Count, Email, ShortText, Switch, read_json, repeated
 from mailsift.api.http.policies import TierPolicyBody
 from mailsift.jobs.views import JobOptions, Priority
 from mailsift.pipeline.errors import MailsiftError
@@ -308,12 +308,14 @@ def _lines(emails: Sequence[str | NamedEmail]) -> bytes:
 
 
 def _form_list(items: Sequence[tuple[str, str | UploadFile]], request: Request) -> Upload:
-    fields = {name: value for name, value in items if isinstance(value, str)}
+    texts = [(name, value) for name, value in items if isinstance(value, str)]
+    if twice := repeated([name for name, _ in texts], "body"):
+        raise RequestValidationError(twice)
     files = [value for name, value in items if isinstance(value, UploadFile) and name == "file"]
     if len(files) != 1:
         missing = {"loc": ("body", "file"), "msg": "Field required", "type": "missing", "input": None}
         raise RequestValidationError([missing])
-    given = _checked_options({**dict(request.query_params), **fields}, "body")
+    given = _checked_options({**dict(request.query_params), **dict(texts)}, "body")
     name = printable_name(files[0].filename or "")
     return Upload(file_pieces(files[0]), given.options(), source_name=name, sink=given.sink)
 
