@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Coroutine, Sequence
 from datetime import UTC, datetime
 from difflib import get_close_matches
-from typing import Annotated, Any, Final, get_origin
+from typing import Annotated, Any, Final, get_args, get_origin
 
 from fastapi import Request
 from fastapi.exceptions import RequestValidationError
@@ -128,7 +128,8 @@ def _names_in(alias: str, annotation: object) -> dict[str, bool]:
 
 
 def _is_list(annotation: object) -> bool:
-    return get_origin(annotation) is list
+    """Say whether this is a list, also one that may be left out (`list[X] | None`)."""
+    return get_origin(annotation) is list or any(map(_is_list, get_args(annotation)))
 
 
 def _unknown(name: str, known: Sequence[str]) -> str:
