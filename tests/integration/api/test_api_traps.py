@@ -67,6 +67,9 @@ async def test_a_parameter_that_stands_twice_is_refused_unless_it_is_a_list(
         assert (answer.status_code, found["code"]) == (422, "invalid_request")
         assert [".".join(one["loc"]) for one in found["errors"]] == [where]
         assert "Stands more than once" in found["message"]
+    events = "/v1/events?type=bulk.validation.completed&type=bulk.validation.failed"
+    for path in ("/v1/accuracy?by=provider&by=result", f"{JOBS}?status=queued&status=queued", events):
+        assert (await client.get(path)).status_code == 200, path
 
 
 async def test_the_message_names_the_first_field_and_its_cause(client: httpx.AsyncClient) -> None:
