@@ -18,7 +18,10 @@ from pydantic import AfterValidator, AwareDatetime, BaseModel, BeforeValidator, 
 from starlette.convertors import IntegerConvertor, register_url_convertor
 from typing_extensions import override
 
+from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.syntax.address import LONGEST
+
+_JSON: Final = "application/json"
 
 
 def read_json(body: bytes) -> Any:
@@ -55,8 +58,19 @@ class _StrictRequest(Request):
         return read_json(await self.body())
 
 
+def check_json_type(request: Request) -> None:
+    """Refuse a body that says it is something else than JSON, or does not say what it is (RFC 9110, 15.5.16).
+
+    Raises:
+        MailsiftError: `unsupported_media_type`.
+    """
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != _JSON and not (kind.startswith("application/") and kind.endswith("+json")):
+        raise MailsiftError("unsupported_media_type", f"The body must be {_JSON}.")
+
+
 class StrictRoute(APIRoute):
-    """A route whose JSON is read strictly."""
+    """A route whose JSON is read strictly, and is nothing else."""
 
     @override
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
@@ -64,6 +78,8 @@ class StrictRoute(APIRoute):
         handler = super().get_route_handler()
 
         async def handle(request: Request) -> Response:
+            if self.body_field is not None:
+                check_json_type(request)
             return await handler(_StrictRequest(request.scope, request.receive))
 
         return handle

@@ -86,6 +86,17 @@ async def test_hostile_json(client: httpx.AsyncClient) -> None:
         _checked(listed, listed.status_code, CODES[listed.status_code])
 
 
+@pytest.mark.parametrize("path", [SINGLE, "/v1/email/batch-validate", HOOKS, SCHEDULES])
+async def test_a_body_that_is_called_something_else_is_no_json(client: httpx.AsyncClient, path: str) -> None:
+    for kind in ("text/plain", "application/x-www-form-urlencoded", "text/json", "application/jsonp", ""):
+        answer = await client.post(path, content=b"{}", headers={"content-type": kind})
+        _checked(answer, 415, "unsupported_media_type")
+    for kind in ("application/json; charset=utf-8", "Application/JSON", "application/vnd.api+json"):
+        answer = await client.post(path, content=b"{}", headers={"content-type": kind})
+        _checked(answer, 422, answer.json()["code"])
+    _checked(await client.post(path), 415, "unsupported_media_type")
+
+
 LISTS = (
     b'{"emails":["' + EVIL + b'\\ud800@x.com"]}',
     b'{"emails":["a@x.com"],"max_age":1e999}',
