@@ -401,7 +401,7 @@ def checked_name(text: str) -> str:
     Raises:
         MailsiftError: `account_name_invalid`.
     """
-    name = " ".join(text.split())
+    name = accounts.normalized_name(text)
     if not 0 < len(name) <= _LONGEST_NAME or not name.isprintable():
         raise MailsiftError(
             "account_name_invalid", f"An account name must have 1 to {_LONGEST_NAME} characters."

@@ -17,7 +17,7 @@ from urllib.parse import quote, urlencode
 import httpx
 from joserfc import jws
 from joserfc.errors import JoseError
-from joserfc.jwk import KeySet
+from joserfc.jwk import Key, KeySet, import_key
 
 from mailsift.accounts.sign_in_attempts import SignInAttempt, base64url
 from mailsift.pipeline.clock import Clock
@@ -25,9 +25,11 @@ from mailsift.pipeline.errors import MailsiftError
 
 TIMEOUT_S: Final = 5.0
 _LEEWAY_S: Final = 60.0
+_LATEST: Final = 1e12  # epoch seconds; a time may have thousands of digits
 _METADATA_S, _KEYS_S, _KEYS_AGAIN_S = 3_600.0, 3_600.0, 60.0
 _MOST_BYTES: Final = 512 * 1024
 _WELL_KNOWN: Final = "/.well-known/openid-configuration"
+_KINDS: Final = frozenset({"RSA", "EC", "OKP"})
 _ENDPOINTS: Final = ("authorization_endpoint", "token_endpoint", "jwks_uri", "userinfo_endpoint")
 
 
@@ -112,8 +114,11 @@ def _audience(claims: Mapping[str, Any], client: OidcClient, _: float) -> bool:
 
 
 def _time(claims: Mapping[str, Any], name: str) -> float | None:
+    """Return a time; none, like one beyond all bounds, is not to be believed."""
     value = claims.get(name)
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return None
+    return float(value) if abs(value) < _LATEST else None
 
 
 def _is_unexpired(claims: Mapping[str, Any], _: OidcClient, now: float) -> bool:
@@ -241,11 +246,9 @@ class OidcProvider:
         if claimed.get("sub") != claims["sub"]:  # section 5.3.2
             raise DistrustError("sub")
         known = {**claims, **claimed}
-        email = known.get("email")
-        is_verified = known.get("email_verified") is True and isinstance(email, str)
         return Identity(
             subject=claims["sub"],
-            email=str(email) if is_verified else "",
+            email=_verified_email(known),
             groups=_names(known.get(self._client.groups_claim)),
             tokens={
                 name: value
@@ -256,10 +259,10 @@ class OidcProvider:
 
     async def _fetch_tokens(self, **form: str) -> dict[str, str]:
         known = await self._discover()
-        methods = known.get("token_endpoint_auth_methods_supported", ["client_secret_basic"])
+        methods = known.get("token_endpoint_auth_methods_supported")
         client_id, secret = self._client.client_id, self._client.client_secret
         headers = {}
-        if "client_secret_basic" in methods:  # RFC 6749, section 2.3.1
+        if not isinstance(methods, list) or "client_secret_basic" in methods:  # RFC 6749, section 2.3.1
             pair = f"{quote(client_id, safe='')}:{quote(secret, safe='')}"
             headers["Authorization"] = f"Basic {base64.b64encode(pair.encode()).decode()}"
         else:
@@ -287,10 +290,7 @@ class OidcProvider:
         now = self._clock()
         if fresh or self._keys is None or self._keys[0] <= now - _KEYS_S:
             found = await self._request_json("GET", (await self._discover())["jwks_uri"])
-            try:
-                self._keys = (now, KeySet.import_key_set(_public_keys(found)))
-            except (JoseError, ValueError, TypeError, KeyError):
-                raise DistrustError("keys") from None
+            self._keys = (now, read_keys(found.get("keys")))
         return self._keys[1]
 
     async def _request_json(self, method: str, url: str, **more: Any) -> dict[str, Any]:
@@ -299,7 +299,7 @@ class OidcProvider:
             async with self._http.stream(method, url, timeout=TIMEOUT_S, **more) as answer:
                 status, body = answer.status_code, await _read(answer)
             found = json.loads(body) if status < 300 else {}
-        except (httpx.HTTPError, ValueError, RecursionError):
+        except (httpx.HTTPError, httpx.InvalidURL, ValueError, RecursionError):
             raise unavailable() from None
         if 400 <= status < 500 and status != 429:
             raise DistrustError("denied")
@@ -322,10 +322,23 @@ def unavailable() -> MailsiftError:
     return MailsiftError("sso_unavailable", "The sign-in provider isn’t responding.", retryable=True)
 
 
-def _public_keys(found: dict[str, Any]) -> Any:
-    """Return keys that sign, without those nobody here can read: one of them would spoil all."""
-    keys = [key for key in found["keys"] if key.get("kty") in {"RSA", "EC", "OKP"}]
-    return {"keys": [key for key in keys if key.get("use", "sig") == "sig"]}
+def read_keys(listed: object) -> KeySet:
+    """Return a provider's keys that sign, without those nobody here can read: one of them would spoil all.
+
+    Raises:
+        DistrustError: there are none.
+    """
+    found = [_read_key(one) for one in listed] if isinstance(listed, list) else []
+    if not any(found):
+        raise DistrustError("keys")
+    return KeySet([key for key in found if key is not None])
+
+
+def _read_key(found: Any) -> Key | None:
+    try:
+        return import_key(found) if found["kty"] in _KINDS and found.get("use", "sig") == "sig" else None
+    except (JoseError, ValueError, TypeError, KeyError):  # no object, or a curve or a number that is none
+        return None
 
 
 def _is_safe(url: object, issuer: str) -> bool:
@@ -335,16 +348,27 @@ def _is_safe(url: object, issuer: str) -> bool:
     return url.startswith("https://") or (issuer.startswith("http://") and url.startswith("http://"))
 
 
+def _verified_email(known: Mapping[str, Any]) -> str:
+    """Return the address that the provider vouches for, "" if it does not.
+
+    Entra ID has no `email_verified`. It says instead, where it is asked to, whether the owner of the domain
+    vouches for the address (`xms_edov`); without that, any of its tenants could name anybody's.
+    """
+    email = known.get("email")
+    is_verified = known.get("email_verified") is True or str(known.get("xms_edov")).lower() in {"1", "true"}
+    return email if is_verified and isinstance(email, str) and email.isprintable() else ""
+
+
 def _names(found: object) -> frozenset[str]:
     listed: Sequence[object] = found if isinstance(found, list) else [found]
     return frozenset(one for one in listed if isinstance(one, str) and one)
 
 
 def _is_name(found: object) -> bool:
-    return isinstance(found, str) and 0 < len(found) <= 255
+    return isinstance(found, str) and 0 < len(found) <= 255 and found.isprintable()
 
 
 def _is_same(given: object, wanted: str | None) -> bool:
     if not isinstance(given, str) or wanted is None:
         return False
-    return hmac.compare_digest(given.encode(), wanted.encode())
+    return hmac.compare_digest(given.encode("utf-8", "surrogatepass"), wanted.encode())

@@ -6,6 +6,7 @@ import base64
 import hashlib
 import hmac
 import json
+import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
@@ -185,7 +186,8 @@ class SecondFactors:
         import pyotp  # noqa: PLC0415 - for the few who have one
 
         totp = pyotp.TOTP(self._vault.open(person_id, sealed).decode())
-        typed, now = "".join(code.split()).encode("utf-8", "surrogatepass"), int(self._clock()) // STEP_S
+        digits = "".join(str(unicodedata.decimal(sign, sign)) for sign in code if not sign.isspace())
+        typed, now = digits.encode("utf-8", "surrogatepass"), int(self._clock()) // STEP_S
         steps = range(now - _DRIFT, now + _DRIFT + 1)
         fits = [step for step in steps if hmac.compare_digest(totp.at(step * STEP_S).encode(), typed)]
         return max(fits, default=None)

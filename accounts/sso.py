@@ -54,7 +54,7 @@ def read_group_rule(text: str) -> GroupRule:
     """Read `group=account:role`, as settings have checked it."""
     group, _, rest = text.partition("=")
     account, _, role = rest.rpartition(":")
-    return GroupRule(group.strip(), account.strip(), Role(role))
+    return GroupRule(group.strip(), accounts.normalized_name(account), Role(role))
 
 
 class SingleSignOn:
@@ -175,7 +175,8 @@ class SingleSignOn:
     ) -> None:
         """Make memberships what groups say, in the accounts that rules name."""
         wanted = roles_of(identity.groups, self._rules)
-        there = {row["name"]: row for row in await people.accounts_of(connection, person_id)}
+        mine = await people.accounts_of(connection, person_id)
+        there = {accounts.normalized_name(row["name"]): row for row in mine}
         for name in dict.fromkeys(rule.account for rule in self._rules):
             role, had = wanted.get(name), there.get(name)
             if role is None and had is not None:

@@ -10,7 +10,6 @@ import base64
 import binascii
 import hashlib
 import hmac
-import ipaddress
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -38,7 +37,7 @@ class FormVisit:
     Attributes:
         caller: whose public key stands in the page.
         origin: where the page is from, as the browser says.
-        address: where the browser asks from.
+        address: what limits know the browser by: its network.
     """
 
     caller: Caller
@@ -113,7 +112,7 @@ class WidgetGate:
 
     def _visitor(self, visit: FormVisit) -> str:
         """Return what a visitor is counted by: nobody who reads it learns the address it is made of."""
-        name = visit.caller.key_id.bytes + _network(visit.address)
+        name = visit.caller.key_id.bytes + visit.address.encode()
         return hmac.digest(self._secrets[0], name, hashlib.sha256)[:16].hex()
 
     async def _spend(self, zone: Zone, holder: str) -> None:
@@ -140,17 +139,6 @@ def check_origin(visit: FormVisit) -> None:
     """
     if visit.origin not in visit.caller.origins:
         raise MailsiftError("origin_refused", "This key can’t be used on pages from this origin.")
-
-
-def _network(address: str) -> bytes:
-    """Return an IPv4 address or the /64 of an IPv6 one: what one household has."""
-    try:
-        found = ipaddress.ip_address(address)
-    except ValueError:
-        return b""
-    if isinstance(found, ipaddress.IPv6Address):
-        return found.ipv4_mapped.packed if found.ipv4_mapped else found.packed[:8]
-    return found.packed
 
 
 def _token_refused() -> MailsiftError:

@@ -10,6 +10,7 @@ from fastapi import FastAPI, Request
 from fastapi.responses import Response
 
 from mailsift.api import doors, health, pages, v1
+from mailsift.api.doors.entry import Strangers
 from mailsift.api.http import errors
 from mailsift.api.http.compression import CompressionMiddleware
 from mailsift.api.http.middleware import RequestMiddleware
@@ -43,6 +44,7 @@ def create_app(parts: ApiParts) -> FastAPI:
     )
     app.state.parts = parts
     app.state.theme = load_theme()
+    app.state.strangers = Strangers(parts.max_bytes)
     # Not included: then every request would pass through a router more, and the first one would wait until
     # models are made anew that the routes have already.
     opened = [doors.find_door(door).router for door in parts.doors]

@@ -124,12 +124,23 @@ class Drafts:
         Raises:
             MailsiftError: `draft_limit`.
         """
-        if len(await self._blobs.list(drafts_of(account_id))) >= _MOST:
-            text = f"{_MOST} uploaded lists wait to be started: start or discard one of them first."
-            raise MailsiftError("draft_limit", text)
+        await self._check_room(account_id, _MOST - 1)
         draft = Draft(JobId(uuid4()), source_name, expected, "", self._now())
         await self._mark(DraftBlobs(account_id, draft.id), draft)
+        try:
+            await self._check_room(account_id, _MOST)  # others may have come meanwhile
+        except BaseException:
+            await erase_draft(self._database, self._blobs, DraftBlobs(account_id, draft.id))
+            raise
         return draft
+
+    async def _check_room(self, account_id: AccountId, most: int) -> None:
+        """Refuse another list of an account with more than so many that can be started or discarded."""
+        if len(await self._blobs.list(drafts_of(account_id))) <= most:
+            return  # most often; to read them all takes longer
+        if len(await self._all(account_id)) > most:
+            text = f"{_MOST} uploaded lists wait to be started: start or discard one of them first."
+            raise MailsiftError("draft_limit", text)
 
     async def fill(self, account_id: AccountId, draft: Draft, pieces: AsyncIterator[bytes]) -> Draft:
         """Store the list in its place.

@@ -456,7 +456,7 @@ class JobService:
             with tempfile.TemporaryDirectory(dir=self._scratch, prefix="retry-") as folder:
                 source = Path(folder) / "retry.parquet"
                 column = await asyncio.to_thread(rows_to_retry, results, source, row["address_column"])
-                again = replace(options, column=column, name=f"{row['name']} (retry)")
+                again = replace(options, column=column, name=f"{row['name']} (retry)".lstrip())
                 made = await self.submit(account_id, source, again, parent=job_id)
         await self._record(account_id, job_id, "job.retry")
         return made
@@ -473,8 +473,15 @@ class JobService:
 
     async def _run_again(self, account_id: AccountId, job_id: JobId, options: JobOptions) -> JobId:
         async with self._database.begin() as connection:
-            await owned(connection, account_id, job_id)
-        return await self.submit(account_id, await self._list_of(job_id), options, parent=job_id)
+            row = await owned(connection, account_id, job_id)
+        submitted = await self.receive(
+            account_id,
+            read_pieces(await self._list_of(job_id)),
+            options,
+            source_name=row["source_name"],
+            parent=job_id,
+        )
+        return submitted.job_id
 
     async def _list_of(self, job_id: JobId) -> Path:
         try:

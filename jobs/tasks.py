@@ -69,20 +69,35 @@ def register_pull(app: Celery, drain: Callable[[], None]) -> None:
 
 
 class CeleryWaker(Waker):
-    """Sends wake-ups through the broker; those that are wanted while some are sent go together."""
+    """Sends wake-ups through the broker; those that are wanted while some are sent go together.
 
-    def __init__(self, app: Celery) -> None:
+    A broker that accepts everything and says nothing holds one thread, and nobody for longer than `patience`:
+    what wake-ups are for is done, and a list that is in must not seem to be none.
+
+    Args:
+        app: of `make_app`.
+        patience: seconds.
+    """
+
+    def __init__(self, app: Celery, *, patience: float = 2.0) -> None:
         self._app = app
+        self._patience = patience
         self._wanted = 0
-        self._sending = asyncio.Lock()
+        self._sending: asyncio.Task[None] | None = None
+        self._late_at = 0.0
 
     @override
     async def wake(self, count: int) -> None:
         self._wanted = max(self._wanted, count)
-        async with self._sending:
+        now = asyncio.get_running_loop().time()
+        if self._sending is None or self._sending.done():
+            self._sending, self._late_at = asyncio.create_task(self._send()), now + self._patience
+        await asyncio.wait({self._sending}, timeout=max(0.0, self._late_at - now))
+
+    async def _send(self) -> None:
+        while self._wanted > 0:
             count, self._wanted = self._wanted, 0
-            if count > 0:
-                await asyncio.to_thread(send_wake_ups, self._app, count)
+            await asyncio.to_thread(send_wake_ups, self._app, count)
 
 
 def send_wake_ups(app: Celery, count: int) -> None:

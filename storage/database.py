@@ -11,7 +11,7 @@ from dataclasses import fields
 from typing import Any, Final, TypeVar
 
 import psycopg
-from sqlalchemy import RowMapping, TextClause, event, text
+from sqlalchemy import RowMapping, TextClause, event, make_url, text
 from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.exc import (
     DataError,
@@ -21,6 +21,7 @@ from sqlalchemy.exc import (
     ProgrammingError,
     SQLAlchemyError,
 )
+from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 from sqlalchemy.pool import ConnectionPoolEntry
 
@@ -46,6 +47,14 @@ _TRIES = 5
 _ALIVE_SECONDS: Final = 5.0
 """A connection that was used so lately, and on which the server has said nothing since, is asked for no sign
 of life: a server that ends says so, and a question to it costs as much as most statements."""
+_GONE_AFTER: Final = {
+    "connect_timeout": 10,  # seconds, as the keepalives are
+    "keepalives_idle": 30,
+    "keepalives_interval": 10,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 60_000,  # milliseconds
+}
+"""When a machine that vanished without a word (a power cut, a firewall) is given up."""
 _before_commit: ContextVar[Callable[[AsyncConnection], Awaitable[None]] | None] = ContextVar(
     "before_commit", default=None
 )
@@ -92,13 +101,20 @@ class Database:
     Args:
         url: `postgresql+psycopg://…`; a plain `postgresql://` is understood too.
         pool_size: connections that this process needs as a rule; it opens and keeps twice as many at most.
+        patience: seconds to wait for one of them while all are in use.
     """
 
-    def __init__(self, url: str, *, pool_size: int = 4) -> None:
+    def __init__(self, url: str, *, pool_size: int = 4, patience: float = 30.0) -> None:
         # An overflow would be closed after each use, and to connect costs more than most transactions.
         self._engine = create_async_engine(
-            driver_url(url), pool_size=2 * pool_size, max_overflow=0, pool_use_lifo=True
+            driver_url(url),
+            pool_size=2 * pool_size,
+            max_overflow=0,
+            pool_timeout=patience,
+            pool_use_lifo=True,
+            connect_args=_connect_args(url),
         )
+        _read_times_in_utc(self._engine)
         _check_connections(self._engine)
 
     @asynccontextmanager
@@ -106,13 +122,14 @@ class Database:
         """Open a transaction; it commits when the block ends and rolls back when the block raises.
 
         Raises:
-            MailsiftError: `database_unavailable` when no connection can be had or it breaks, `storage_full`
+            MailsiftError: `database_unavailable` when no connection can be had (also because a server that
+                says nothing holds all of ours) or it breaks, `storage_full`
                 when the server has no room, `database_not_migrated` when a table or column of this release is
                 missing.
         """
         try:
             connection = await self._engine.connect()
-        except OperationalError as error:
+        except (OperationalError, PoolTimeoutError) as error:
             raise unavailable() from error
         try:
             async with connection.begin():
@@ -150,6 +167,22 @@ class Database:
     async def aclose(self) -> None:
         """Close every connection."""
         await self._engine.dispose()
+
+
+def _connect_args(url: str) -> dict[str, int]:
+    """Return when a server that says nothing counts as gone, where the address does not say so itself."""
+    return {name: value for name, value in _GONE_AFTER.items() if name not in make_url(url).query}
+
+
+def _read_times_in_utc(engine: AsyncEngine) -> None:
+    """Let days and hours be those of UTC, also where a server, a role or a database has a zone of its own."""
+
+    @event.listens_for(engine.sync_engine, "connect")
+    def set_zone(connection: DBAPIConnection, _: ConnectionPoolEntry) -> None:
+        cursor = connection.cursor()
+        cursor.execute("SET TIME ZONE 'UTC'")
+        cursor.close()
+        connection.commit()  # else it ends with the transaction it was said in
 
 
 def _check_connections(engine: AsyncEngine) -> None:

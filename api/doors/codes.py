@@ -9,7 +9,7 @@ from typing import Any, Final
 import polars as pl
 
 from mailsift.accounts.doors import Door
-from mailsift.jobs.columns import VERDICT_PREFIX
+from mailsift.jobs.columns import JUDGED_ADDRESS, VERDICT_PREFIX
 from mailsift.pipeline.verdict import Result
 
 Code = tuple[str, ...]
@@ -110,3 +110,22 @@ def split_address(text: str) -> tuple[str, str]:
     """Return what stands before and behind the last at sign; the domain is "" where there is none."""
     user, _, domain = text.rpartition("@")
     return (user, domain) if "@" in text else (text, "")
+
+
+@dataclass(frozen=True, slots=True)
+class AddressParts:
+    """The parts of every row's judged address, cut where `split_address` cuts: a quoted part may hold an @.
+
+    Of a row without an address all are null; `tag` is what stands behind the first plus sign.
+    """
+
+    user: pl.Expr
+    tag: pl.Expr
+    host: pl.Expr
+
+
+def address_parts() -> AddressParts:
+    """Return the parts of the judged addresses of a file of results."""
+    address = pl.col(JUDGED_ADDRESS)
+    user = address.str.extract(r"(?s)^(.*)@")
+    return AddressParts(user, user.str.extract(r"(?s)\+(.*)$"), address.str.extract(r"(?s)@([^@]*)$"))

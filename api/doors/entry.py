@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from json import JSONDecodeError
 from typing import Any, Final
@@ -12,6 +13,8 @@ from urllib.parse import parse_qsl
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse, Response
 from pydantic import TypeAdapter, ValidationError
+from starlette.datastructures import FormData
+from starlette.formparsers import MultiPartException, MultiPartParser
 
 from mailsift.accounts.doors import Door
 from mailsift.accounts.keys import Caller, Scope
@@ -23,6 +26,7 @@ from mailsift.pipeline.single import SingleOptions, SingleValidator
 
 Params = Mapping[str, Any]
 _FORM: Final = "application/x-www-form-urlencoded"
+_FIELD_BYTES: Final = 16_384
 _EMAIL: Final = TypeAdapter[str](Email)
 _TRUE: Final = frozenset({"1", "true", "yes"})
 
@@ -97,19 +101,113 @@ class Entry:
     async def admit(self, request: Request, scope: Scope, params: Params | None = None) -> VendorCall:
         """Return the request as one of its caller.
 
+        A key that stands before the body is looked at before the body.
+
         Args:
             request: with its parameters in the URL, in a form or in JSON.
             scope: what it does.
             params: its parameters, where they are known already.
 
         Raises:
-            MailsiftError: `bad_request`, or what Authenticator.admit raises.
+            MailsiftError: `bad_request`, `service_unavailable`, or what Authenticator.admit raises.
         """
-        since, parts = asyncio.get_running_loop().time(), parts_of(request)
+        since = asyncio.get_running_loop().time()
+        secret = self.places.find(request, request.query_params if params is None else params)
+        if params is None and not secret and self.places.params:
+            with strangers_of(request).one() as take:
+                params = await read_params(request, take)
+            secret = self.places.find(request, params)
+        caller = await self._caller(request, secret, scope)
         known = await read_params(request) if params is None else params
-        secret = self.places.find(request, known)
-        caller = await parts.authenticator.admit(request, secret, scope, door=self.door)
-        return VendorCall(parts, known, caller, since)
+        return VendorCall(parts_of(request), known, caller, since)
+
+    @asynccontextmanager
+    async def admit_form(
+        self, request: Request, scope: Scope, *, most_fields: int
+    ) -> AsyncIterator[tuple[VendorCall, FormData]]:
+        """Give a form with a file as one of its caller, whose key may stand in the URL or in the form.
+
+        A wrong key is refused before the file if it stands before that; some clients send it last.
+
+        Raises:
+            MailsiftError: `bad_request`, `service_unavailable`, or what Authenticator.admit raises.
+        """
+        since = asyncio.get_running_loop().time()
+        caller: Caller | None = None
+
+        def params_in(items: Iterable[tuple[str, object]]) -> dict[str, str]:
+            texts = {name: value for name, value in items if isinstance(value, str)}
+            return {**request.query_params, **texts}
+
+        async def pieces() -> AsyncGenerator[bytes, None]:
+            nonlocal caller
+            async for piece in request.stream():
+                if caller is None:
+                    take(len(piece))
+                yield piece  # and when it goes on, this has been read
+                if caller is None and (secret := self.places.find(request, params_in(parser.items))):
+                    caller = await self._caller(request, secret, scope)
+
+        with strangers_of(request).one() as take:
+            parser = MultiPartParser(
+                request.headers, pieces(), max_files=1, max_fields=most_fields, max_part_size=_FIELD_BYTES
+            )
+            try:
+                form = await parser.parse()
+            except (MultiPartException, KeyError):
+                raise MailsiftError("bad_request", "The body must be a form with a file.") from None
+        try:
+            params = params_in(form.multi_items())
+            caller = caller or await self._caller(request, self.places.find(request, params), scope)
+            yield VendorCall(parts_of(request), params, caller, since), form
+        finally:
+            await form.close()
+
+    async def _caller(self, request: Request, secret: str, scope: Scope) -> Caller:
+        return await parts_of(request).authenticator.admit(request, secret, scope, door=self.door)
+
+
+class Strangers:
+    """What the bodies may take, all together, of whom nobody knows yet who they are.
+
+    Clients of some services send their key within the body, behind a list; so whoever sends none could fill
+    memory and disk.
+
+    Args:
+        most: bytes.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._taken = 0
+
+    @contextmanager
+    def one(self) -> Iterator[Callable[[int], None]]:
+        """Give what is to be called with the size of each piece of a body; it is forgotten with the block.
+
+        Raises:
+            MailsiftError: `service_unavailable`, when it is called and there is no room left.
+        """
+        own = 0
+
+        def take(size: int) -> None:
+            nonlocal own
+            if self._taken + size > self._most:
+                text = "Too much is on its way in. Try again later, or send the key before the list."
+                raise MailsiftError("service_unavailable", text, retryable=True)
+            self._taken += size
+            own += size
+
+        try:
+            yield take
+        finally:
+            self._taken -= own
+
+
+def strangers_of(request: Request) -> Strangers:
+    """Return what counts the bodies of strangers."""
+    strangers: Strangers = request.app.state.strangers
+    return strangers
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,20 +227,27 @@ class VendorDoor:
     large: Mapping[tuple[str, str], int] = field(default_factory=dict)
 
 
-async def read_params(request: Request) -> Params:
+async def read_params(request: Request, take: Callable[[int], None] = lambda _: None) -> Params:
     """Return the parameters of the URL and of the body, a form or a JSON object; the body's go first.
 
+    Args:
+        request: whose body has not been read.
+        take: called with the size of each piece of it.
+
     Raises:
-        MailsiftError: `bad_request`.
+        MailsiftError: `bad_request`, or what `take` raises.
     """
     found: dict[str, Any] = dict(request.query_params)
-    body = await request.body()
+    body = bytearray()
+    async for piece in request.stream():
+        take(len(piece))
+        body += piece
     if not body:
         return found
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() == _FORM:
         return found | dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True))
     try:
-        members = read_json(body)
+        members = read_json(bytes(body))
     except JSONDecodeError:
         raise MailsiftError("bad_request", "The body isn’t valid JSON.") from None
     if not isinstance(members, dict):

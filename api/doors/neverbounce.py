@@ -12,7 +12,7 @@ from fastapi.responses import Response
 
 from mailsift.accounts.doors import Door
 from mailsift.accounts.keys import Scope
-from mailsift.api.doors.codes import code_table, split_address
+from mailsift.api.doors.codes import address_parts, code_table, split_address
 from mailsift.api.doors.entry import (
     LIST_BYTES,
     UNLIMITED,
@@ -43,7 +43,7 @@ from mailsift.api.doors.lists import (
     text_in,
 )
 from mailsift.api.http.uploads import one_piece, printable_name
-from mailsift.jobs.columns import JUDGED_ADDRESS, VERDICT_PREFIX
+from mailsift.jobs.columns import VERDICT_PREFIX
 from mailsift.jobs.drafts import Draft
 from mailsift.jobs.views import JobId, JobView
 from mailsift.pipeline.errors import MailsiftError
@@ -441,8 +441,7 @@ def _columns(params: Params) -> dict[str, pl.Expr]:
     """Return the columns that are to stand beside the customer's."""
     yes, no = _YES_NO.get(text_in(params, "binary_operators_type"), _YES_NO["BIN_1_0"])
     field = VERDICT_PREFIX.__add__
-    address = pl.col(JUDGED_ADDRESS).str.split("@")
-    user, host = address.list.get(0, null_on_oob=True), address.list.get(1, null_on_oob=True)
+    parts = address_parts()
 
     def switch(condition: pl.Expr) -> pl.Expr:
         return pl.when(condition).then(pl.lit(yes)).otherwise(pl.lit(no))
@@ -451,11 +450,11 @@ def _columns(params: Params) -> dict[str, pl.Expr]:
         "bad_syntax": switch(~pl.col(field("syntax_valid"))),
         "free_email_host": switch(pl.col(field("is_free"))),
         "role_account": switch(pl.col(field("is_role_based"))),
-        "addr": user.str.split("+").list.get(0, null_on_oob=True),
-        "alias": user.str.split("+").list.get(1, null_on_oob=True),
-        "host": host,
-        "fqdn": host,
-        "tld": host.str.split(".").list.get(-1, null_on_oob=True),
+        "addr": parts.user.str.extract(r"(?s)^([^+]*)"),
+        "alias": parts.tag,
+        "host": parts.host,
+        "fqdn": parts.host,
+        "tld": parts.host.str.split(".").list.get(-1, null_on_oob=True),
         "has_dns_info": switch(pl.col(field("mx_valid"))),
         "has_mail_server": switch(pl.col(field("mx_valid"))),
         "mail_server_reachable": switch(pl.col(field("smtp_code")) > 0),

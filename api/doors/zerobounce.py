@@ -13,7 +13,7 @@ from starlette.datastructures import UploadFile
 
 from mailsift.accounts.doors import Door
 from mailsift.accounts.keys import Scope
-from mailsift.api.doors.codes import code_table, split_address
+from mailsift.api.doors.codes import address_parts, code_table, split_address
 from mailsift.api.doors.entry import (
     UNLIMITED,
     Entry,
@@ -31,7 +31,7 @@ from mailsift.api.doors.entry import (
 )
 from mailsift.api.doors.lists import as_csv, first_of_each, get_job, job_options, submit, text_in
 from mailsift.api.http.uploads import file_pieces
-from mailsift.jobs.columns import JUDGED_ADDRESS, VERDICT_PREFIX
+from mailsift.jobs.columns import VERDICT_PREFIX
 from mailsift.jobs.views import JobView
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.suggest import MEANT, suggested_address
@@ -85,14 +85,14 @@ def shape(text: str, verdict: Mapping[str, Any], at: float) -> dict[str, Any]:
 
 def _columns() -> dict[str, pl.Expr]:
     """Return what stands beside the customer's columns in a file."""
-    address, nothing = pl.col(JUDGED_ADDRESS).str.split("@"), pl.lit("")
+    parts, nothing = address_parts(), pl.lit("")
     advice = pl.col(f"{VERDICT_PREFIX}suggestion").cast(pl.String)
     meant = advice.str.extract(MEANT)
     return {
         "ZB Status": CODES.column(0),
         "ZB Sub Status": CODES.column(1),
-        "ZB Account": address.list.get(0, null_on_oob=True),
-        "ZB Domain": address.list.get(1, null_on_oob=True),
+        "ZB Account": parts.user,
+        "ZB Domain": parts.host,
         "ZB First Name": nothing,
         "ZB Last Name": nothing,
         "ZB Gender": nothing,
@@ -160,9 +160,7 @@ async def get_credits(request: Request) -> Response:
 @_router.post("/v2/sendfile")
 async def send_file(request: Request) -> Response:
     """Take a list and start its job."""
-    async with request.form(max_files=1, max_fields=_FORM_FIELDS, max_part_size=16_384) as form:
-        params = {name: value for name, value in form.items() if isinstance(value, str)}
-        call = await _entry.admit(request, Scope.JOBS_WRITE, {**request.query_params, **params})
+    async with _entry.admit_form(request, Scope.JOBS_WRITE, most_fields=_FORM_FIELDS) as (call, form):
         file = form.get("file")
         if not isinstance(file, UploadFile):
             raise MailsiftError("bad_request", "`file` is missing.")

@@ -10,6 +10,7 @@ from fastapi.security import HTTPBearer
 
 from mailsift.accounts.doors import NAMES, Door
 from mailsift.accounts.keys import Caller, KeyService, Scope, revocation_mark
+from mailsift.api.http.clients import client_of
 from mailsift.api.http.errors import RefusedError
 from mailsift.api.http.inputs import check_query
 from mailsift.events.audit import act_as, key_actor
@@ -99,8 +100,11 @@ class Authenticator:
         """Count a request as so many more: it asks about several addresses.
 
         Raises:
-            MailsiftError: `rate_limited`.
+            MailsiftError: `rate_limited`; `invalid_request`, of what will be too early for ever.
         """
+        if units >= self._requests.quota:
+            text = f"Each address counts as a request, and there are {self._requests.quota:,} a minute here."
+            raise MailsiftError("invalid_request", text)
         decision = await self._limit.take(self._requests, str(caller.account_id), units=units)
         if decision is not None:
             self._apply_limit(request, decision)
@@ -128,8 +132,7 @@ class Authenticator:
 
     async def _refusal(self, request: Request, secret: str, door: Door | None) -> RefusedError:
         """Refuse; the same for keys malformed, unknown, revoked and expired."""
-        peer = request.client.host if request.client else ""
-        decision = await self._limit.take(_FAILURES, peer)
+        decision = await self._limit.take(_FAILURES, client_of(request))
         if decision is not None and not decision.allowed:
             return quota_error(decision, limit_headers(_FAILURES, decision))
         which = f"one made for clients of {NAMES[door]}." if door else "Authorization: Bearer svc_key_..."

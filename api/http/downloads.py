@@ -7,8 +7,8 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing, suppress
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from importlib.metadata import version
@@ -228,6 +228,21 @@ class Download(StreamingResponse):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async with self._held:
             await super().__call__(scope, receive, send)
+
+
+async def streamed(
+    pieces: AsyncGenerator[bytes, None], media_type: str, headers: Mapping[str, str]
+) -> StreamingResponse:
+    """Return a file as it is made, once there is some of it: what goes wrong before is told as an error."""
+    first = await anext(pieces, b"")
+
+    async def whole() -> AsyncIterator[bytes]:
+        async with aclosing(pieces):
+            yield first
+            async for piece in pieces:
+                yield piece
+
+    return StreamingResponse(whole(), media_type=media_type, headers=headers)
 
 
 def attachment(name: str) -> str:

@@ -10,6 +10,7 @@ from uuid import UUID
 from fastapi import Request
 
 from mailsift.api.http.auth import limit_headers, quota_error
+from mailsift.api.http.clients import client_of
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.storage.redis.rate_limit import RateLimit, Zone
 
@@ -37,7 +38,7 @@ class FloodGuard:
         Raises:
             MailsiftError: `rate_limited`.
         """
-        host = request.client.host if request.client else ""
+        host = client_of(request)
         forger = f"{receiver_id}:{host}"
         forgeries, posts = (_FORGERIES, forger), (_POSTS, str(receiver_id))
         for zone, holder in (forgeries, posts):

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Coroutine, Sequence
 from datetime import UTC, datetime
 from difflib import get_close_matches
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, get_args, get_origin
 
 from fastapi import Request
 from fastapi.exceptions import RequestValidationError
@@ -17,7 +18,10 @@ from pydantic import AfterValidator, AwareDatetime, BaseModel, BeforeValidator, 
 from starlette.convertors import IntegerConvertor, register_url_convertor
 from typing_extensions import override
 
+from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.syntax.address import LONGEST
+
+_JSON: Final = "application/json"
 
 
 def read_json(body: bytes) -> Any:
@@ -54,8 +58,19 @@ class _StrictRequest(Request):
         return read_json(await self.body())
 
 
+def check_json_type(request: Request) -> None:
+    """Refuse a body that says it is something else than JSON, or does not say what it is (RFC 9110, 15.5.16).
+
+    Raises:
+        MailsiftError: `unsupported_media_type`.
+    """
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != _JSON and not (kind.startswith("application/") and kind.endswith("+json")):
+        raise MailsiftError("unsupported_media_type", f"The body must be {_JSON}.")
+
+
 class StrictRoute(APIRoute):
-    """A route whose JSON is read strictly."""
+    """A route whose JSON is read strictly, and is nothing else."""
 
     @override
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
@@ -63,6 +78,8 @@ class StrictRoute(APIRoute):
         handler = super().get_route_handler()
 
         async def handle(request: Request) -> Response:
+            if self.body_field is not None:
+                check_json_type(request)
             return await handler(_StrictRequest(request.scope, request.receive))
 
         return handle
@@ -80,6 +97,8 @@ register_url_convertor("int", _PathNumber())
 def check_query(request: Request) -> None:
     """Refuse parameters the operation does not know: `?stauts=valid` must not mean everything.
 
+    And those that stand twice and are no list: of `?mode=fast&mode=deep` some programs read the first.
+
     Raises:
         RequestValidationError: it names the nearest one.
     """
@@ -87,30 +106,46 @@ def check_query(request: Request) -> None:
     if not request.scope["query_string"] or not isinstance(route, APIRoute):
         return
     known = _parameters_of(route)
-    found = [
-        {"loc": ("query", name), "msg": _unknown(name, known), "type": "extra_forbidden"}
+    unknown = [
+        {"loc": ("query", name), "msg": _unknown(name, [*known]), "type": "extra_forbidden"}
         for name in dict.fromkeys(request.query_params)
         if name not in known
     ]
-    if found:
+    names = [name for name, _ in request.query_params.multi_items() if known.get(name) is False]
+    if found := [*unknown, *repeated(names, "query")]:
         raise RequestValidationError(found)
 
 
-def _parameters_of(route: APIRoute) -> tuple[str, ...]:
+def repeated(names: Sequence[str], where: str) -> list[dict[str, Any]]:
+    """Return an error for each name that stands more than once."""
+    return [
+        {"loc": (where, name), "msg": "Stands more than once", "type": "repeated"}
+        for name, count in Counter(names).items()
+        if count > 1
+    ]
+
+
+def _parameters_of(route: APIRoute) -> dict[str, bool]:
+    """Return the names of an operation's parameters, and whether each is a list."""
     described = (route.openapi_extra or {}).get("parameters", ())
     declared = [
-        name
+        item
         for one in route.dependant.query_params
-        for name in _names_in(one.alias, one.field_info.annotation)
+        for item in _names_in(one.alias, one.field_info.annotation).items()
     ]
-    return (*declared, *(one["name"] for one in described if one["in"] == "query"))
+    return dict(declared) | {one["name"]: False for one in described if one["in"] == "query"}
 
 
-def _names_in(alias: str, annotation: object) -> Iterable[str]:
-    """Return the names of a parameter: of a model each of its fields is one."""
+def _names_in(alias: str, annotation: object) -> dict[str, bool]:
+    """Return the names of a parameter, and whether each is a list: of a model each of its fields is one."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return annotation.model_fields
-    return (alias,)
+        return {name: _is_list(field.annotation) for name, field in annotation.model_fields.items()}
+    return {alias: _is_list(annotation)}
+
+
+def _is_list(annotation: object) -> bool:
+    """Say whether this is a list, also one that may be left out (`list[X] | None`)."""
+    return get_origin(annotation) is list or any(map(_is_list, get_args(annotation)))
 
 
 def _unknown(name: str, known: Sequence[str]) -> str:

@@ -22,7 +22,7 @@ from pydantic import (
 )
 from starlette.datastructures import UploadFile
 
-from mailsift.api.http.inputs import Amount, Count, Email, ShortText, Switch, read_json
+from mailsift.api.http.inputs import Amount, Count, Email, ShortText, Switch, read_json, repeated
 from mailsift.api.http.policies import TierPolicyBody
 from mailsift.jobs.views import JobOptions, Priority
 from mailsift.pipeline.errors import MailsiftError
@@ -59,8 +59,8 @@ def _from_json(value: Any) -> Any:
     if not isinstance(value, str):
         return value
     try:
-        return json.loads(value)
-    except (ValueError, RecursionError):
+        return read_json(value.encode())
+    except ValueError:
         raise ValueError("expected a JSON object") from None
 
 
@@ -291,11 +291,10 @@ def _json_too_large() -> MailsiftError:
 
 
 def _list_of(body: bytes) -> JsonList | JsonPlaces:
-    """Parse a list; a member that stands twice would make half of it disappear."""
-    kind = JsonPlaces if b'"emails"' not in body and b'"source"' in body else JsonList
-    if any(body.count(b'"%s"' % name.encode()) > 1 for name in kind.model_fields):
-        read_json(body)  # refuses what really stands twice
-    return kind.model_validate_json(body, strict=True)
+    """Parse a list, read as every other body is: a name that stands twice would make half of it disappear."""
+    found = read_json(body)
+    kind = JsonPlaces if isinstance(found, dict) and "source" in found and "emails" not in found else JsonList
+    return kind.model_validate_json(json.dumps(found), strict=True)
 
 
 def _lines(emails: Sequence[str | NamedEmail]) -> bytes:
@@ -309,12 +308,14 @@ def _lines(emails: Sequence[str | NamedEmail]) -> bytes:
 
 
 def _form_list(items: Sequence[tuple[str, str | UploadFile]], request: Request) -> Upload:
-    fields = {name: value for name, value in items if isinstance(value, str)}
+    texts = [(name, value) for name, value in items if isinstance(value, str)]
+    if twice := repeated([name for name, _ in texts], "body"):
+        raise RequestValidationError(twice)
     files = [value for name, value in items if isinstance(value, UploadFile) and name == "file"]
     if len(files) != 1:
         missing = {"loc": ("body", "file"), "msg": "Field required", "type": "missing", "input": None}
         raise RequestValidationError([missing])
-    given = _checked_options({**dict(request.query_params), **fields}, "body")
+    given = _checked_options({**dict(request.query_params), **dict(texts)}, "body")
     name = printable_name(files[0].filename or "")
     return Upload(file_pieces(files[0]), given.options(), source_name=name, sink=given.sink)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC
 from typing import Annotated, Final
@@ -11,19 +11,21 @@ from urllib.parse import urlencode
 from uuid import UUID
 
 from fastapi import APIRouter, Query, Request
-from fastapi.responses import Response, StreamingResponse
+from fastapi.responses import Response
 from markupsafe import Markup
 from pydantic import BaseModel, Field
 
 from mailsift.accounts.people import Members, Role, Visitor
 from mailsift.accounts.second_factors import Enrolment
 from mailsift.accounts.sessions import LIFETIME
+from mailsift.api.http.clients import client_of
+from mailsift.api.http.downloads import streamed
 from mailsift.api.http.errors import STATUS_OF
 from mailsift.api.pages import cookies
 from mailsift.api.pages.forms import attempt, choice, is_mendable, read_form, secret_text, text
 from mailsift.api.pages.jobs import day_of
 from mailsift.api.pages.page import HEADERS, inside, render, see
-from mailsift.api.pages.sign_in import client_of, let_in
+from mailsift.api.pages.sign_in import let_in
 from mailsift.api.pages.visitor import Owner, Reader
 from mailsift.api.parts import parts_of
 from mailsift.events.audit import AuditLine, actor_words, audit_line
@@ -172,10 +174,10 @@ async def export_log(request: Request, visitor: Reader, asked: Annotated[LogQuer
     """Return what was done in the account as JSON lines, newest first; times are UTC (RFC 3339)."""
     headers = {**HEADERS, "Content-Disposition": 'attachment; filename="audit-log.jsonl"'}
     lines = _log_lines(parts_of(request).people.members, visitor, asked.wanted(visitor.zone))
-    return StreamingResponse(lines, media_type="application/jsonl", headers=headers)
+    return await streamed(lines, "application/jsonl", headers)
 
 
-async def _log_lines(members: Members, visitor: Visitor, wanted: AuditFilter) -> AsyncIterator[bytes]:
+async def _log_lines(members: Members, visitor: Visitor, wanted: AuditFilter) -> AsyncGenerator[bytes, None]:
     before = None
     while True:
         rows, before = await members.log(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,9 +13,10 @@ from typing import Final
 from uuid import UUID
 
 from fastapi import APIRouter, Request
-from fastapi.responses import HTMLResponse, Response, StreamingResponse
+from fastapi.responses import HTMLResponse, Response
 from starlette.datastructures import FormData, UploadFile
 
+from mailsift.api.http.downloads import streamed
 from mailsift.api.pages.forms import attempt, choice, read_form, text
 from mailsift.api.pages.page import HEADERS, render, see
 from mailsift.api.pages.receivers import SENDERS
@@ -63,7 +64,7 @@ async def take_outcomes(request: Request, visitor: Member) -> Response:
 async def export_outcomes(request: Request, visitor: Reader) -> Response:
     """Return every outcome of the account as CSV."""
     pieces = parts_of(request).outcomes.export(visitor.account_id)
-    return _download(pieces, "text/csv; charset=utf-8", "outcomes.csv")
+    return await _download(pieces, "text/csv; charset=utf-8", "outcomes.csv")
 
 
 @router.get("/suppressions/export")
@@ -75,12 +76,12 @@ async def export_suppressions(
     """Return the whole list: ours, or for Amazon SES or SendGrid."""
     kind, extension = FILE_TYPES[format]
     pieces = parts_of(request).suppressions.export(visitor.account_id, format)
-    return _download(pieces, kind, f"suppressions.{extension}")
+    return await _download(pieces, kind, f"suppressions.{extension}")
 
 
-def _download(pieces: AsyncIterator[bytes], kind: str, name: str) -> Response:
+async def _download(pieces: AsyncGenerator[bytes, None], kind: str, name: str) -> Response:
     headers = {**HEADERS, "Content-Disposition": f'attachment; filename="{name}"'}
-    return StreamingResponse(pieces, media_type=kind, headers=headers)
+    return await streamed(pieces, kind, headers)
 
 
 @router.get("/suppressions")

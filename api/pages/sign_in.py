@@ -15,6 +15,7 @@ from mailsift.accounts.links import LinkKind, LinkView
 from mailsift.accounts.second_factors import CodeNeededError
 from mailsift.accounts.sessions import LIFETIME
 from mailsift.accounts.sign_in_attempts import SignInAttempt
+from mailsift.api.http.clients import client_of
 from mailsift.api.http.errors import STATUS_OF, error_headers
 from mailsift.api.pages import cookies
 from mailsift.api.pages.forms import read_form, secret_text, text
@@ -31,7 +32,9 @@ router = APIRouter(include_in_schema=False)
 _SSO_SECONDS: Final = 600
 _LONGEST_GOAL: Final = 600
 _HALF_SECONDS: Final = 300
-_SSO_COOKIE: Final = re.compile(r"([0-9a-f]{64})\.([A-Za-z0-9_-]*={0,2})")
+_SSO_COOKIE: Final = re.compile(
+    r"([0-9a-f]{64})\.((?:[\w-]{4})*(?:[\w-]{2}==|[\w-]{3}=)?)", re.ASCII
+)  # a secret, and Base64 of where to go
 _PAGE_OF: Final = {
     LinkKind.FIRST_OWNER: "/welcome",
     LinkKind.INVITE: "/invite",
@@ -228,11 +231,6 @@ def let_in(secret: str, goal: str, message: str = "") -> Response:
     cookies.put(response, cookies.SESSION, secret, seconds=int(LIFETIME.total_seconds()))
     cookies.drop(response, cookies.FORM)
     return response
-
-
-def client_of(request: Request) -> str:
-    """Return the address of who asks; a proxy's word counts where uvicorn is told to trust it."""
-    return request.client.host if request.client else ""
 
 
 async def _form(request: Request) -> FormData:

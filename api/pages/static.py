@@ -13,6 +13,7 @@ import structlog
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
+from mailsift.api.http.clients import client_of
 from mailsift.api.parts import parts_of
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.storage.redis.rate_limit import Zone
@@ -78,8 +79,7 @@ async def static(request: Request, name: str, v: str = "") -> Response:
 @router.post("/csp-report", status_code=204)
 async def csp_report(request: Request) -> Response:
     """Take a browser's report; written down is only which directive was broken: the rest may be anything."""
-    client = request.client.host if request.client else ""
-    ruling = await parts_of(request).people.limit.take(_REPORTS, client)
+    ruling = await parts_of(request).people.limit.take(_REPORTS, client_of(request))
     if ruling is not None and ruling.allowed:
         _log.warning("page.csp_report", directive=_directive(await request.body()))
     return Response(status_code=204)

@@ -17,12 +17,11 @@ from mailsift.accounts.keys import Caller, Scope
 from mailsift.api.http.auth import RequireScope
 from mailsift.api.http.chances import ASKED, ChanceFields, cell_of, chance_fields, provider_in
 from mailsift.api.http.idempotency import Handler, OnceRoute
-from mailsift.api.http.inputs import AMOUNT, Email, Whole, read_json
+from mailsift.api.http.inputs import AMOUNT, Email, Whole, check_json_type, read_json
 from mailsift.api.http.openapi import error_responses, operation_id
 from mailsift.api.http.responses import Envelope, answer
 from mailsift.api.http.uploads import MAX_AGE, YEAR
 from mailsift.api.parts import parts_of
-from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.facts import Mode
 from mailsift.pipeline.judge.table import MEANINGS
 from mailsift.pipeline.judge.tiers import Tier, TierPolicy, reason_of, tier_of
@@ -33,7 +32,6 @@ from mailsift.pipeline.verdict import Result, Status
 LONGEST_MS: Final = 60_000
 MOST: Final = 100
 """Addresses in a batch; longer lists are jobs."""
-_JSON: Final = "application/json"
 _APPLIED: Final = {"Preference-Applied": "return=minimal"}  # RFC 7240
 _needed: Final = RequireScope(Scope.VALIDATE)
 _PREFER: Final = {
@@ -176,8 +174,7 @@ async def read_request(request: Request) -> SingleRequest:
         RequestValidationError: it is not JSON, or not a SingleRequest.
         MailsiftError: `unsupported_media_type`.
     """
-    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != _JSON:
-        raise MailsiftError("unsupported_media_type", f"The body must be {_JSON}.")
+    check_json_type(request)
     body = await request.body()
     if not body:
         raise _invalid_request("Field required", "missing")

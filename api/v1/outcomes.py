@@ -16,6 +16,7 @@ from starlette.datastructures import UploadFile
 
 from mailsift.accounts.keys import Caller, Scope
 from mailsift.api.http.auth import RequireScope
+from mailsift.api.http.downloads import streamed
 from mailsift.api.http.idempotency import OnceRoute
 from mailsift.api.http.inputs import ShortText
 from mailsift.api.http.openapi import error_responses, operation_id
@@ -192,7 +193,7 @@ async def export_outcomes(request: Request, caller: Reader) -> StreamingResponse
     """Fetch every outcome of the account with its address, as CSV that `POST /v1/outcomes` accepts."""
     pieces = parts_of(request).outcomes.export(caller.account_id)
     headers = {"Content-Disposition": 'attachment; filename="outcomes.csv"'}
-    return StreamingResponse(pieces, media_type="text/csv; charset=utf-8", headers=headers)
+    return await streamed(pieces, "text/csv; charset=utf-8", headers)
 
 
 @router.post(

@@ -9,6 +9,7 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import JSONResponse, StreamingResponse
 from pydantic import BaseModel, ConfigDict, Field
 
+from mailsift.api.http.downloads import streamed
 from mailsift.api.http.idempotency import OnceRoute
 from mailsift.api.http.inputs import Email
 from mailsift.api.http.openapi import error_responses, operation_id
@@ -172,4 +173,4 @@ async def export_suppressions(
     kind, extension = FILE_TYPES[format]
     pieces = parts_of(request).suppressions.export(caller.account_id, format)
     name = f'attachment; filename="suppressions.{extension}"'
-    return StreamingResponse(pieces, media_type=kind, headers={"Content-Disposition": name})
+    return await streamed(pieces, kind, {"Content-Disposition": name})

@@ -13,6 +13,7 @@ from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel, ConfigDict, StringConstraints
 
 from mailsift.accounts.widget import LIFETIME, MOST_CHECKS, FormVisit, check_origin
+from mailsift.api.http.clients import client_of
 from mailsift.api.http.inputs import Email, StrictRoute, Whole
 from mailsift.api.http.responses import answer
 from mailsift.api.parts import parts_of
@@ -108,8 +109,7 @@ def _public(verdict: dict[str, Any]) -> dict[str, Any]:
 
 async def _visit(request: Request, key: str) -> FormVisit:
     caller = await parts_of(request).authenticator.admit_public(request, key)
-    client = request.client.host if request.client else ""
-    visit = FormVisit(caller, _origin(request), client)
+    visit = FormVisit(caller, _origin(request), client_of(request))
     check_origin(visit)
     request.state.limit_headers = _readable_by(visit.origin)
     return visit

@@ -56,14 +56,10 @@ def read_json(path: Path, encoding: str, workdir: Path, *, array: bool, limits: 
     """
     ids: dict[str, str] = {}  # by the columns' names, which may be any text, "" too
     read = _Batches(workdir, limits.batches.rows)
-    size = limits.batches.json_items
     try:
         with path.open(encoding=encoding) as file:
             objects = _elements(file, limits) if array else _lines(file, limits)
-            while batch := list(islice(objects, size)):
-                for item in batch:
-                    for name in item:
-                        ids.setdefault(name, column_id(len(ids)))
+            for batch in _batches(objects, limits.batches.json_items, ids):
                 read.keep(_frame(batch, ids))
                 _check(len(ids), read.rows, limits)
     except UnicodeEncodeError:
@@ -73,6 +69,22 @@ def read_json(path: Path, encoding: str, workdir: Path, *, array: bool, limits: 
     except RecursionError:
         raise _bad("Values are nested too deeply.") from None
     return SourceTable(read.frame(), tuple(ids), "json" if array else "jsonl", encoding)
+
+
+def _batches(objects: Iterator[_Object], size: int, ids: dict[str, str]) -> Iterator[list[_Object]]:
+    """Yield objects, so many at a time, and name their columns; what comes before the first waits for it."""
+    blank = 0
+    while batch := list(islice(objects, size)):
+        for item in batch:
+            for name in item:
+                ids.setdefault(name, column_id(len(ids)))
+        if not ids:
+            blank += len(batch)
+            continue
+        while blank:
+            yield [{}] * min(blank, size)
+            blank -= min(blank, size)
+        yield batch
 
 
 def _check(columns: int, rows: int, limits: IntakeLimits) -> None:

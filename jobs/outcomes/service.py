@@ -7,7 +7,7 @@ import csv
 import hashlib
 import io
 from collections import defaultdict
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -175,22 +175,21 @@ class OutcomeService:
                     known[account_id, max_age] = await self._facts_of(account_id, theirs, max_age)
         return [known.get((account_id, max_age), OutcomeFacts()) for account_id, max_age, _ in asked]
 
-    async def export(self, account_id: UUID) -> AsyncIterator[bytes]:
+    async def export(self, account_id: UUID) -> AsyncGenerator[bytes, None]:
         """Yield all outcomes of the account as CSV, with their addresses.
 
         Raises:
             MailsiftError: `secret_key_missing`.
         """
-        yield ",".join(_EXPORTED).encode() + b"\n"
-        after: bytes | None = None
+        head, after = ",".join(_EXPORTED).encode() + b"\n", None
         while True:
             async with self._database.begin() as connection:
                 cipher = await self._cipher(connection, account_id)
                 rows = await outcomes.page(connection, account_id, limit=_AT_ONCE, after=after)
+            yield head + _csv(rows, cipher)
             if not rows:
                 return
-            yield _csv(rows, cipher)
-            after = bytes(rows[-1].report)
+            head, after = b"", bytes(rows[-1].report)
 
     async def digester(self, account_id: UUID) -> Callable[[str], bytes]:
         """Return what makes the digest that a canonical address of this account is looked up by."""

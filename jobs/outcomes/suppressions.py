@@ -6,7 +6,7 @@ import asyncio
 import csv
 import io
 import json
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -170,20 +170,18 @@ class SuppressionService:
         await self._record(account_id, "suppression.add", total.taken)
         return total
 
-    async def export(self, account_id: UUID, format: SuppressionFormat) -> AsyncIterator[bytes]:  # noqa: A002 - the word for it
+    async def export(self, account_id: UUID, format: SuppressionFormat) -> AsyncGenerator[bytes, None]:  # noqa: A002 - the word for it
         """Yield the whole list as a file.
 
         Raises:
             MailsiftError: `secret_key_missing`.
         """
         head, write = _WRITERS[format]
-        yield head
         cursor, more = "", True
         while more:
             page = await self.page(account_id, limit=_AT_ONCE, cursor=cursor)
-            if page.suppressions:
-                yield write(page.suppressions)
-            cursor, more = page.next, bool(page.next)
+            yield head + (write(page.suppressions) if page.suppressions else b"")
+            head, cursor, more = b"", page.next, bool(page.next)
 
     def _row(self, address: str, one: Suppression, cipher: AddressCipher) -> SuppressionRow:
         now = self._clock()

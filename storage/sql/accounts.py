@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Final
+from unicodedata import normalize
 from uuid import UUID, uuid4
 
 from sqlalchemy import select, text
@@ -42,10 +43,26 @@ _FORGET_PEOPLE = text("""
 """)
 
 
+_FIND = text("""
+    SELECT id FROM account WHERE name = ANY(CAST(:names AS text[]))
+    ORDER BY array_position(CAST(:names AS text[]), name::text) LIMIT 1
+""")
+
+
+def normalized_name(name: str) -> str:
+    """Return the name as accounts are known by: one line, and each letter written in one way (NFC).
+
+    What one system sends as `é` and another as `e` with an accent is one name.
+    """
+    return normalize("NFC", " ".join(name.split()))
+
+
 async def find(connection: Connection, name: str) -> UUID | None:
-    """Return the id of the account with this name."""
-    found = await connection.execute(text("SELECT id FROM account WHERE name = :name"), {"name": name})
-    return found.scalar_one_or_none()
+    """Return the id of the account with this name; one from before names were normalised is found, too."""
+    one = normalized_name(name)
+    return (
+        await connection.execute(_FIND, {"names": [name, one, normalize("NFD", one)]})
+    ).scalar_one_or_none()
 
 
 async def name_of(connection: Connection, account_id: UUID) -> str:
@@ -91,6 +108,9 @@ async def owner_of_job(connection: Connection, account_id: UUID, job_id: UUID) -
 
 async def ensure_account(connection: Connection, name: str) -> UUID:
     """Return the id of the account with this name, made when it does not exist."""
-    await connection.execute(upsert(account).values(id=uuid4(), name=name).on_conflict_do_nothing())
-    found = await connection.execute(select(account.c.id).where(account.c.name == name))
+    if (known := await find(connection, name)) is not None:
+        return known
+    made = upsert(account).values(id=uuid4(), name=normalized_name(name)).on_conflict_do_nothing()
+    await connection.execute(made)
+    found = await connection.execute(select(account.c.id).where(account.c.name == normalized_name(name)))
     return UUID(str(found.scalar_one()))

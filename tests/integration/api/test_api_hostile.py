@@ -8,6 +8,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 import httpx
+import pytest
 
 from mailsift.accounts.keys import Scope
 
@@ -85,6 +86,17 @@ async def test_hostile_json(client: httpx.AsyncClient) -> None:
         _checked(listed, listed.status_code, CODES[listed.status_code])
 
 
+@pytest.mark.parametrize("path", [SINGLE, "/v1/email/batch-validate", HOOKS, SCHEDULES])
+async def test_a_body_that_is_called_something_else_is_no_json(client: httpx.AsyncClient, path: str) -> None:
+    for kind in ("text/plain", "application/x-www-form-urlencoded", "text/json", "application/jsonp", ""):
+        answer = await client.post(path, content=b"{}", headers={"content-type": kind})
+        _checked(answer, 415, "unsupported_media_type")
+    for kind in ("application/json; charset=utf-8", "Application/JSON", "application/vnd.api+json"):
+        answer = await client.post(path, content=b"{}", headers={"content-type": kind})
+        _checked(answer, 422, answer.json()["code"])
+    _checked(await client.post(path), 415, "unsupported_media_type")
+
+
 LISTS = (
     b'{"emails":["' + EVIL + b'\\ud800@x.com"]}',
     b'{"emails":["a@x.com"],"max_age":1e999}',
@@ -99,6 +111,10 @@ LISTS = (
     b'{"emails":[]}',
     b'{"emails":["a@x.com"],"emails":["' + EVIL + b'@x.com"]}',
     b'{"mode":"fast","emails":["a@x.com"],"mode":"deep"}',
+    b'{"emails":["a@x.com"],"emai\\u006cs":["' + EVIL + b'@x.com"]}',
+    b'{"emails":[{"email":"a@x.com","email":"' + EVIL + b'@x.com"}]}',
+    b'{"emails":["a@x.com"],"metadata":{"a":"1","a":"' + EVIL + b'"}}',
+    b'{"emails":["a@x.com"],"deadline":NaN}',
 )
 
 
@@ -106,7 +122,23 @@ async def test_hostile_json_lists(client: httpx.AsyncClient) -> None:
     for body in LISTS:
         answer = await client.post(JOBS, content=body, headers=JSON)
         _checked(answer, answer.status_code, CODES[answer.status_code])
+    twice = {"metadata": '{"a":"1","a":"canary-7f3a"}'}
+    for answer in (
+        await client.post(JOBS, files={"file": b"a@x.com\n"}, data=twice),
+        await client.post(JOBS, content=b"a@x.com\n", params=twice, headers={"content-type": "text/csv"}),
+    ):
+        _checked(answer, 422, "invalid_request")
     assert (await client.get(JOBS)).json()["data"]["jobs"] == []
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-be"])
+async def test_a_list_is_json_in_whatever_encoding_an_address_is(
+    client: httpx.AsyncClient, encoding: str
+) -> None:
+    single = '{"email":"jürgen@example.com","mode":"fast"}'.encode(encoding)
+    listed = '{"emails":["jürgen@example.com"],"mode":"fast"}'.encode(encoding)
+    assert (await client.post(SINGLE, content=single, headers=JSON)).status_code == 200
+    assert (await client.post(JOBS, content=listed, headers=JSON)).status_code == 202
 
 
 OPTIONS = (

@@ -157,3 +157,13 @@ class TestQuota:
         assert batch.headers["ratelimit"].startswith('"requests";r=2;t=')
         refused = await client.post("/v1/email/batch-validate", json=body)
         assert (refused.status_code, refused.json()["code"]) == (429, "rate_limited")
+
+    async def test_a_batch_that_would_be_too_early_for_ever_is_no_matter_of_time(
+        self, client: httpx.AsyncClient
+    ) -> None:
+        emails = [f"u{n}@b.example" for n in range(6)]
+        path = "/v1/email/batch-validate"
+        refused = await client.post(path, json={"emails": emails, "mode": "fast"})
+        assert (refused.status_code, refused.json()["code"]) == (422, "invalid_request")
+        assert "there are 5 a minute here" in refused.json()["message"]
+        assert "retry-after" not in refused.headers

@@ -140,3 +140,18 @@ async def test_as_many_addresses_are_taken_at_once_as_are_allowed(client: httpx.
     assert (added.status_code, added.json()["data"]["taken"]) == (200, 10_000)
     removed = await client.post(f"{LIST}/remove", json={"emails": many})
     assert removed.json()["data"] == {"removed": 10_000}
+
+
+@pytest.mark.parametrize(("table", "path"), [("suppression", LIST), ("outcome", OUTCOMES)])
+async def test_an_export_that_cannot_begin_is_an_error_and_no_broken_file(
+    api: Api, client: httpx.AsyncClient, table: str, path: str
+) -> None:
+    database = open_database(api.settings)
+    async with database.begin() as connection:
+        await connection.execute(text(f"ALTER TABLE {table} RENAME TO away"))
+    answer = await client.get(f"{path}/export")
+    async with database.begin() as connection:
+        await connection.execute(text(f"ALTER TABLE away RENAME TO {table}"))
+    await database.aclose()
+    assert (answer.status_code, answer.json()["code"]) == (503, "database_not_migrated")
+    assert (await client.get(f"{path}/export")).text.count("\n") == 1

@@ -46,6 +46,32 @@ async def test_a_parameter_nobody_knows_is_refused_with_the_nearest_one(client: 
     assert (await client.get(f"{JOBS}?stauts=1", headers={"authorization": ""})).status_code == 401
 
 
+async def test_a_parameter_that_stands_twice_is_refused_unless_it_is_a_list(
+    client: httpx.AsyncClient,
+) -> None:
+    job = (await client.post(JOBS, json={"emails": ["a@example.com"]})).json()["data"]["job_id"]
+    kind = {"content-type": "text/csv"}
+    answers = [
+        await client.post(f"{JOBS}?mode=fast&mode=deep", content=b"a@example.com\n", headers=kind),
+        await client.get(f"{JOBS}?limit=1&limit=1"),
+        await client.get(f"{JOBS}/{job}/results?status=valid&status=risky&format=json&format=csv"),
+        await client.post(
+            JOBS,
+            files=[("file", ("a", b"a@example.com\n")), ("mode", (None, "fast")), ("mode", (None, "deep"))],
+        ),
+    ]
+    for answer, where in zip(
+        answers, ("query.mode", "query.limit", "query.format", "body.mode"), strict=True
+    ):
+        found = answer.json()
+        assert (answer.status_code, found["code"]) == (422, "invalid_request")
+        assert [".".join(one["loc"]) for one in found["errors"]] == [where]
+        assert "Stands more than once" in found["message"]
+    events = "/v1/events?type=bulk.validation.completed&type=bulk.validation.failed"
+    for path in ("/v1/accuracy?by=provider&by=result", f"{JOBS}?status=queued&status=queued", events):
+        assert (await client.get(path)).status_code == 200, path
+
+
 async def test_the_message_names_the_first_field_and_its_cause(client: httpx.AsyncClient) -> None:
     answer = await client.post(SINGLE, json={"email": "a@example.com", "deadline_ms": "soon"})
     assert answer.json()["message"] == "`deadline_ms` in the body: is not a number."

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import httpx
 import pytest
@@ -37,6 +40,28 @@ async def door_key(api: Api, door: Door, account: str = "alice") -> str:
     async with open_container(api.settings) as container:
         owner = await container.jobs.account(account)
         return (await container.keys.create(owner, kind=KeyKind(test=True, door=door))).secret
+
+
+FORM = {"content-type": "multipart/form-data; boundary=b"}
+FILE = b'--b\r\nContent-Disposition: form-data; name="file"; filename="a.csv"\r\n\r\n'
+
+
+def _part(name: str, value: str) -> bytes:
+    return f'--b\r\nContent-Disposition: form-data; name="{name}"\r\n\r\n{value}\r\n'.encode()
+
+
+@asynccontextmanager
+async def _begun_upload(api: Api, head: bytes, begun: bytes) -> AsyncIterator[asyncio.StreamReader]:
+    """Begin to send a form of 200 kB, of which no more than this comes; gives what is answered to that."""
+    host, _, port = urlsplit(api.url).netloc.partition(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    kind = f"content-type: {FORM['content-type']}\r\n".encode()
+    writer.write(head + b"\r\nHost: x\r\n" + kind + b"Content-Length: 200000\r\n\r\n" + begun)
+    try:
+        yield reader
+    finally:
+        writer.close()
+        await writer.wait_closed()
 
 
 async def ask(client: httpx.AsyncClient, door: Door, key: str, email: str) -> httpx.Response:
@@ -269,3 +294,59 @@ class TestOpen:
             found = await client.post("/v4/jobs/search", content=json.dumps({**cut, "input": None}))
             assert found.json()["query"]["filename"] == "caf.csv"
             assert [one["filename"] for one in found.json()["results"]] == ["caf.csv"]
+
+    @pytest.mark.parametrize(
+        ("head", "begun"),
+        [
+            (b"POST /v2/sendfile HTTP/1.1", _part("api_key", "svc_zerobounce_x") + FILE),
+            (b"POST /v2/sendfile?api_key=x HTTP/1.1", FILE),
+            (b"PUT /v2/verify-batch?apikey=x HTTP/1.1", b""),
+            (b"POST /v4/jobs/create?key=x HTTP/1.1", b""),
+            (b"POST /v1/batch HTTP/1.1\r\nAuthorization: Bearer x", b""),
+            (b"POST /v1/bulk HTTP/1.1\r\nx-reacher-secret: x", b""),
+            (b"POST /v1/bulk HTTP/1.1", b""),
+        ],
+    )
+    async def test_a_wrong_key_before_a_list_is_refused_before_the_list(
+        self, api: Api, head: bytes, begun: bytes
+    ) -> None:
+        async with _begun_upload(api, head, begun) as answer:
+            status = (await answer.readline()).split(b" ")[1]
+            told = await answer.readuntil(b"}")
+        assert status in {b"200", b"401", b"403"}
+        assert b"A valid API key is needed" in told
+
+    async def test_a_key_may_stand_behind_its_list(self, api: Api) -> None:
+        key = await door_key(api, Door.ZEROBOUNCE)
+        for fields in (
+            [_part("api_key", key), FILE + b"a@b.test\n" * 30_000],
+            [FILE + b"a@b.test\n" * 30_000],
+        ):
+            last = b"" if len(fields) > 1 else b"\r\n" + _part("api_key", key).rstrip(b"\r\n")
+            body = b"".join(fields) + last + b"\r\n--b--\r\n"
+            async with httpx.AsyncClient(base_url=api.url) as client:
+                made = await client.post("/v2/sendfile", content=body, headers=FORM)
+            assert (made.status_code, made.json()["success"]) == (200, True), made.text
+
+    @pytest.mark.parametrize("head", [b"POST /v2/sendfile HTTP/1.1", b"POST /v4/jobs/create HTTP/1.1"])
+    async def test_strangers_hold_no_more_than_one_list_may_have(
+        self, settings: Settings, head: bytes
+    ) -> None:
+        async with running(settings.model_copy(update={"max_bytes": 300_000})) as api:
+            async with AsyncExitStack() as stack:
+                begun = FILE + b"a" * 150_000
+                uploads = [await stack.enter_async_context(_begun_upload(api, head, begun)) for _ in range(4)]
+                answers = [asyncio.create_task(one.readuntil(b"\r\n\r\n")) for one in uploads]
+                answered, others = await asyncio.wait(answers, return_when=asyncio.FIRST_COMPLETED)
+                assert all(b" 503 " in one.result() and b"retry-after" in one.result() for one in answered)
+                for one in others:
+                    one.cancel()
+
+            whole = FILE + b"a" * 200_000 + b"\r\n--b--\r\n"
+
+            async def room() -> bool:
+                async with httpx.AsyncClient(base_url=api.url) as client:
+                    refused = await client.post("/v2/sendfile", content=whole, headers=FORM)
+                return refused.status_code == 401
+
+            await until(room, within=30)  # once they have gone

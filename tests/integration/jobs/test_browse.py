@@ -244,5 +244,6 @@ async def test_history_names_the_runs_of_a_list_and_what_was_told(
     about = await service.history(account, first)
     assert [run.id for run in about.runs] == [again, same]
     assert [run.id for run in (await service.history(account, again)).runs] == [same, first]
+    assert (await service.history(account, again)).source_name == "list.csv"
     assert [event.type for event in about.events] == ["bulk.validation.completed"]
     assert (about.events[0].deliveries, about.source_name, about.column) == ({}, "list.csv", "email")

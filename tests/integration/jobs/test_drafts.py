@@ -262,6 +262,28 @@ async def test_an_account_has_so_many_lists_waiting_and_no_more(drafts: Drafts, 
     assert await code_of(drafts.receive(account, pieces(CSV), "list.csv")) == ""
 
 
+async def test_lists_that_come_at_once_are_no_more_than_may_wait(drafts: Drafts, service: JobService) -> None:
+    account = await service.account("alice")
+    for _ in range(17):
+        await drafts.receive(account, pieces(CSV), "list.csv")
+    codes = await asyncio.gather(
+        *(code_of(drafts.receive(account, pieces(CSV), "list.csv")) for _ in range(12))
+    )
+    assert set(codes) <= {"", "draft_limit"}
+    assert len(await drafts.waiting(account)) == 17 + codes.count("") <= 20
+
+
+async def test_lists_too_old_to_be_started_take_no_place(settings: Settings, service: JobService) -> None:
+    clock = Time()
+    async with opened(settings, clock) as drafts:
+        account = await service.account("alice")
+        for _ in range(20):
+            await drafts.receive(account, pieces(CSV), "list.csv")
+        clock.now += DAY  # nobody sees them any more, and they are not deleted yet
+        assert await code_of(drafts.receive(account, pieces(CSV), "list.csv")) == ""
+        assert len(await drafts.waiting(account)) == 1
+
+
 async def inspect(drafts: Drafts, service: JobService, data: bytes) -> Inspection:
     account, draft = await taken(drafts, service, data)
     return await drafts.inspect(account, draft.id)

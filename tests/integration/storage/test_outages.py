@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+from datetime import date, timedelta
+
 import pytest
 from sqlalchemy import text
 
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.storage.database import Database
+from tests.support.connections import talking
 
 _FAIL = "DO $$ BEGIN RAISE EXCEPTION 'x' USING ERRCODE = '{state}'; END $$"
 
@@ -52,3 +56,40 @@ async def test_a_connection_that_the_server_ended_while_nobody_used_it_is_replac
         assert (await connection.execute(text("SELECT pg_backend_pid()"))).scalar_one() != pid
     await database.aclose()
     await operator.aclose()
+
+
+async def test_a_server_that_holds_every_connection_is_an_outage(database_url: str) -> None:
+    database = Database(database_url, pool_size=1, patience=0.01)
+    async with database.begin(), database.begin():
+        with pytest.raises(MailsiftError) as caught:
+            async with database.begin():
+                pass
+    assert (caught.value.code, caught.value.retryable) == ("database_unavailable", True)
+    await database.aclose()
+
+
+async def test_times_are_read_in_utc_whatever_zone_the_server_has(database_url: str) -> None:
+    database = Database(f"{database_url}&options=-c%20timezone%3DAsia/Kolkata")
+    for _ in range(2):  # the connection is used again
+        async with database.begin() as connection:
+            row = (
+                await connection.execute(
+                    text("SELECT now() AS at, timestamptz '2025-12-31 20:00Z'::date AS day")
+                )
+            ).one()
+        assert (row.at.utcoffset(), row.day) == (timedelta(0), date(2025, 12, 31))
+    await database.aclose()
+
+
+async def test_a_server_that_accepts_and_says_nothing_is_an_outage() -> None:
+    async def say_nothing(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None:
+        while await reader.read(1024):
+            pass
+
+    async with talking(say_nothing) as port:
+        database = Database(f"postgresql://me@127.0.0.1:{port}/mailsift?connect_timeout=2")
+        with pytest.raises(MailsiftError) as caught:
+            async with database.begin():
+                pass
+        assert (caught.value.code, caught.value.retryable) == ("database_unavailable", True)
+        await database.aclose()

@@ -7,10 +7,10 @@ import json
 from typing import Any
 
 import pytest
-from joserfc import jwt
+from joserfc import jws
 from joserfc.jwk import ECKey, KeySet
 
-from mailsift.accounts.oidc import DistrustError, OidcClient, check_id_token
+from mailsift.accounts.oidc import DistrustError, OidcClient, check_id_token, read_keys
 from mailsift.accounts.people import Role
 from mailsift.accounts.sign_in_attempts import SignInAttempt, base64url
 from mailsift.accounts.sso import GroupRule, roles_of
@@ -32,7 +32,8 @@ ABSENT = object()
 
 def _token(key: Any = KEY, header: dict[str, Any] | None = None, **changes: Any) -> str:
     claims = {name: value for name, value in {**GOOD, **changes}.items() if value is not ABSENT}
-    return jwt.encode(header or {"alg": "ES256", "kid": "1"}, claims, key, algorithms=["ES256"])
+    payload = json.dumps(claims).encode()
+    return jws.serialize_compact(header or {"alg": "ES256", "kid": "1"}, payload, key, algorithms=["ES256"])
 
 
 def _part(value: dict[str, Any]) -> str:
@@ -76,6 +77,14 @@ def test_a_right_token_is_believed(changes: dict[str, Any]) -> None:
         (_token(iss="https://id.example.com/"), "iss"),
         (_token(iss="https://evil.example.net"), "iss"),
         (_token(iss=ABSENT), "iss"),
+        (_token(exp=10**400), "exp"),
+        (_token(iat=10**400), "iat"),
+        (_token(nbf=-(10**400)), "nbf"),
+        (_token(exp=float("inf")), "exp"),
+        (_token(exp=float("nan")), "exp"),
+        (_token(nonce="\ud800"), "nonce"),
+        (_token(sub="\ud800"), "sub"),
+        (_token(sub="ja\x00ne"), "sub"),
         (_token(aud="other"), "aud"),
         (_token(aud=["other"]), "aud"),
         (_token(aud=["other", "mailsift"]), "aud"),
@@ -107,6 +116,35 @@ def test_a_wrong_token_is_refused(token: str, why: str) -> None:
         check_id_token(token, KEYS, US, nonce="n", now=NOW)
     assert refused.value.why == why
     assert "jane" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        None,
+        "",
+        {},
+        {"kty": "AKP", "alg": "ML-DSA-44"},
+        {"kty": "EC", "crv": "P-999", "x": "AA", "y": "AA"},
+        {"kty": "EC", "crv": "secp256k1", "x": "AA", "y": "AA"},
+        {"kty": "OKP", "crv": "X448", "x": "AA"},
+        {"kty": "RSA", "n": "!", "e": "AQAB"},
+        {"kty": "RSA", "n": "AQAB"},
+        {"kty": ["RSA"]},
+    ],
+)
+def test_a_key_that_nobody_here_can_read_spoils_none_of_the_others(odd: object) -> None:
+    keys = read_keys([odd, KEY.as_dict(private=False)])
+    assert check_id_token(_token(), keys, US, nonce="n", now=NOW)["sub"] == "jane"
+    with pytest.raises(DistrustError) as refused:
+        read_keys([odd])
+    assert refused.value.why == "keys"
+
+
+@pytest.mark.parametrize("listed", [None, {}, {"kty": "EC"}, "keys", 1, []])
+def test_keys_that_are_none_are_refused(listed: object) -> None:
+    with pytest.raises(DistrustError):
+        read_keys(listed)
 
 
 def test_another_algorithm_than_the_one_that_is_pinned_is_refused() -> None:

@@ -10,7 +10,8 @@ import pytest
 
 from mailsift.accounts.doors import NAMES, Door
 from mailsift.api.doors import emailable, kickbox, neverbounce, reacher, zerobounce
-from mailsift.api.doors.codes import CodeTable
+from mailsift.api.doors.codes import CodeTable, address_parts
+from mailsift.jobs.columns import JUDGED_ADDRESS
 from mailsift.pipeline.judge.table import MEANINGS
 from mailsift.pipeline.verdict import Result
 
@@ -60,6 +61,20 @@ def test_a_file_calls_every_row_as_a_single_answer_does(table: CodeTable) -> Non
     for place in range(len(next(iter(table.codes)))):
         told = frame.select(table.column(place)).to_series().to_list()
         assert told == [table.named(Result(result), role=role)[place] for result, role in rows]
+
+
+def test_a_file_takes_addresses_apart_as_a_single_answer_does() -> None:
+    plain = ["jane@example.com", "a+b+c@example.com", "+@example.com"]
+    quoted = ['"a@b"@example.com', '"+x@y"@sub.example.com', '"a\nb"@example.com']
+    parts = address_parts()
+    found = pl.DataFrame({JUDGED_ADDRESS: [*plain, *quoted]}).select(
+        parts.user, tag=parts.tag, host=parts.host
+    )
+    single = [neverbounce.parts_of_address(address) for address in (*plain, *quoted)]
+    assert found["host"].to_list() == [one["host"] for one in single]
+    assert [tag or "" for tag in found["tag"]] == [one["alias"] for one in single]
+    none = pl.DataFrame({JUDGED_ADDRESS: [""]}).select(parts.user.alias("user"), parts.tag.alias("tag"))
+    assert none.row(0) == (None, None)
 
 
 def _cells(text: str) -> list[list[str]]:

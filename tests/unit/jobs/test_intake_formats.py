@@ -211,6 +211,17 @@ def test_a_json_array_larger_than_the_reading_window_is_read_whole(tmp_path: Pat
     assert len(list(tmp_path.glob("json-*"))) == 4  # all but the last 2 of 50
 
 
+@pytest.mark.parametrize("size", [1, 2, 3, 100])
+@pytest.mark.parametrize("array", [False, True])
+def test_objects_without_a_member_before_the_first_column_are_rows(
+    tmp_path: Path, size: int, array: bool
+) -> None:
+    lines: list[dict[str, str]] = [{}, {}, {}, {}, {}, {"email": "a@example.com"}, {}]
+    text = json.dumps(lines) if array else "\n".join(map(json.dumps, lines))
+    got = read(tmp_path, text.encode(), batches=BatchSizes(json_items=size))
+    assert got.rows == [(None,)] * 5 + [("a@example.com",), (None,)]
+
+
 def test_a_workbook_comes_back_as_text(tmp_path: Path) -> None:
     data = io.BytesIO()
     with xlsxwriter.Workbook(data, {"in_memory": True}) as book:

@@ -135,12 +135,15 @@ async def test_tries_for_one_person_are_counted_and_the_right_password_waits_too
         assert (await sign_in(client, other)).status_code == 303, "others are not locked out"
 
 
-async def test_tries_from_one_address_are_counted_whomever_they_are_for(api: Api) -> None:
+@pytest.mark.parametrize("address", ["192.0.2.1", "2001:db8::{:x}"])  # an address, and all that one may have
+async def test_tries_from_one_place_are_counted_whomever_they_are_for(api: Api, address: str) -> None:
     async with browser(api) as client:
         form = {"csrf": csrf_of((await client.get("/login")).text), "password": "wrong password, long"}
         statuses: list[int] = []
         while 429 not in statuses and len(statuses) < 90:  # one more is allowed every ten seconds
-            answer = await client.post("/login", data={**form, "email": f"nobody{len(statuses)}@people.test"})
+            data = {**form, "email": f"nobody{len(statuses)}@people.test"}
+            behind = {"X-Forwarded-For": address.format(len(statuses))}
+            answer = await client.post("/login", data=data, headers=behind)
             statuses.append(answer.status_code)
         assert statuses[:30] == [401] * 30
         assert statuses[-1] == 429

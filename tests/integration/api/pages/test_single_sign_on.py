@@ -244,6 +244,22 @@ async def test_a_way_back_that_this_browser_did_not_begin_is_refused(api: Api, p
         assert cookie(victim, "__Host-mailsift") == ""
 
 
+@pytest.mark.parametrize("goal", ["A", "AA", "AAA==", "=", "A===", "gA=="])
+async def test_a_spoilt_cookie_of_an_attempt_is_none(api: Api, goal: str) -> None:
+    spoilt = {"Cookie": f"__Host-mailsift-sso={'0' * 64}.{goal}"}
+    async with browser(api) as client:
+        answer = await client.get("/login/sso/callback", params={"code": "c", "state": "s"}, headers=spoilt)
+        assert answer.status_code == 403
+
+
+async def test_an_address_counts_whose_domain_s_owner_vouches_for_it(api: Api, provider: str) -> None:
+    """As Entra ID says it, which has no `email_verified`."""
+    for subject, said, status in (("owned", True, 303), ("owned2", "1", 303), ("claimed", False, 403)):
+        await _somebody(provider, subject, email_verified=None, xms_edov=said, groups=["mail-staff"])
+        async with browser(api) as client:
+            assert (await _signed_in(client, subject)).status_code == status, subject
+
+
 async def test_with_single_sign_on_only_a_password_opens_nothing_but_the_break_glass_account(
     settings: Settings, provider: str
 ) -> None:

@@ -1,0 +1,29 @@
+"""Wake-ups through a broker that is there, and one that says nothing."""
+
+from __future__ import annotations
+
+import asyncio
+
+from redis.asyncio import Redis
+
+from mailsift.jobs.tasks import QUEUE, CeleryWaker, make_app
+from mailsift.storage.redis.connection import BROKER_PREFIX
+from tests.support.connections import talking
+
+
+async def test_wake_ups_that_are_wanted_at_once_go_together(redis: Redis, redis_url: str) -> None:
+    waker = CeleryWaker(make_app(redis_url))
+    await asyncio.gather(*(waker.wake(2) for _ in range(10)))
+    assert 2 <= await redis.llen(f"{BROKER_PREFIX}{QUEUE}") < 20
+
+
+async def test_a_broker_that_says_nothing_holds_nobody_up() -> None:
+    async def say_nothing(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None:
+        while await reader.read(1024):
+            pass
+
+    async with talking(say_nothing) as port:
+        waker = CeleryWaker(make_app(f"redis://127.0.0.1:{port}/0"), patience=0.01)
+        async with asyncio.timeout(30):
+            for _ in range(3):
+                await waker.wake(1)
