@@ -13,14 +13,15 @@ import json
 import quopri
 import re
 import textwrap
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from email import message_from_bytes, message_from_string
 from email.errors import MessageError
 from email.header import decode_header, make_header
 from email.message import Message
 from email.parser import HeaderParser
 from email.utils import getaddresses, mktime_tz, parsedate_tz
-from typing import Final
+from itertools import chain
+from typing import Final, NamedTuple
 from urllib.parse import unquote
 
 from mailsift.pipeline.errors import MailsiftError
@@ -246,7 +247,9 @@ def _delivery_statuses(
 ) -> Iterator[Outcome]:
     original = _returned_headers(parts)
     alone = len(recipients) == 1 and not any(map(_LIST_BOUNCE_ADDRESS.search, _addresses(message, "To")))
-    for group in recipients:
+    named = [_named_in(group) for group in recipients]
+    everybody = frozenset(chain.from_iterable(named))
+    for group, names in zip(recipients, named, strict=True):
         status = str(group["Status"] or "").strip()
         action = str(group["Action"] or "").split("(")[0].strip().lower()
         kind = _ACTIONS.get(action) or _STATUS_CLASSES.get(status[:1])
@@ -256,14 +259,25 @@ def _delivery_statuses(
                 address=address,
                 kind=kind,
                 happened_at=_parse_date(group["Last-Attempt-Date"], message["Date"], message["Received"]),
-                diagnosis=_diagnosis(group, kind, status, address, parts),
+                diagnosis=_diagnosis(group, kind, status, names, everybody - names, parts),
                 origin="dsn",
                 message_id=_message_id(original),
             )
 
 
+def _named_in(group: Message) -> frozenset[str]:
+    """Return the addresses by which a group of fields, and so the text for people, may call its recipient."""
+    found = (_recipient(group[name]) for name in ("Original-Recipient", "Final-Recipient"))
+    return frozenset(address.casefold() for address in found if address)
+
+
 def _diagnosis(
-    group: Message, kind: OutcomeKind, status: str, address: str, parts: list[Message]
+    group: Message,
+    kind: OutcomeKind,
+    status: str,
+    names: frozenset[str],
+    others: frozenset[str],
+    parts: list[Message],
 ) -> Diagnosis:
     """Read the server's words; where the fields say nothing definite the text for people may."""
     if kind is OutcomeKind.DELIVERED:
@@ -272,7 +286,7 @@ def _diagnosis(
     words = " ".join(_decode_header(group["Diagnostic-Code"]).split())
     from_field = diagnose(words, status=status, permanent=permanent)
     if from_field.answer is Answer.UNCLEAR and not from_field.smtp_code:
-        from_text = diagnose(_text_about(address, _human_text(parts)), permanent=permanent)
+        from_text = diagnose(_text_about(names, others, _human_text(parts)), permanent=permanent)
         return from_text if from_text.answer is not Answer.UNCLEAR else from_field
     return from_field
 
@@ -445,12 +459,11 @@ _QUOTED: Final = re.compile(
 
 def _reply_request(message: Message, parts: list[Message]) -> Iterator[Outcome] | None:
     """Return who calls a message of ours spam or wants no more of them; None for any other mail."""
-    prose = _human_text(parts)
-    if any(map(_ABUSE_DESK.search, _addresses(message, "From"))) and _CALLED_SPAM.search(
-        _decode_header(message["Subject"])
-    ):
-        return _abuse_desk_complaint(message, f"{_decode_header(message['Subject'])}\n{prose}")
-    answers = message["In-Reply-To"] or _REPLY_SUBJECT.match(_decode_header(message["Subject"]))
+    prose, subject = _human_text(parts), _decode_header(message["Subject"])
+    is_of_desk = any(map(_ABUSE_DESK.search, _addresses(message, "From"))) and not _FAILED.search(subject)
+    if is_of_desk and _CALLED_SPAM.search(subject):
+        return _abuse_desk_complaint(message, f"{subject}\n{prose}")
+    answers = message["In-Reply-To"] or _REPLY_SUBJECT.match(subject)
     if not answers or not _is_by_a_person(message):
         return None
     quoted = _QUOTED.search(prose)
@@ -609,14 +622,16 @@ def _unstructured_bounce(message: Message, parts: list[Message]) -> Iterator[Out
     prose = _human_text(parts)
     if not named and not _is_bounce(message) and not _reports_failure(message, prose):
         return
-    still_trying = _STILL_TRYING.search(prose)
-    waits = still_trying and not _GIVEN_UP.search(prose)
+    reported = _REPLY_WITH_CODE.sub("", prose)  # what a server says decides for its recipient alone
+    still_trying = _STILL_TRYING.search(reported if _FAILED.search(reported) else prose)
+    waits = still_trying and not _GIVEN_UP.search(reported)
     kind = OutcomeKind.DEFERRED if waits else OutcomeKind.BOUNCED
     original = _returned_headers(parts)
     found = named or _failed_addresses(message, prose) or _recipients_named_by_local_part(original, prose)
     failed_addresses = list(dict.fromkeys(found))[:_MOST_RECIPIENTS]
+    everybody = frozenset(address.casefold() for address in failed_addresses)
     diagnoses = {
-        address: _diagnosis_in_text(address, prose, kind, alone=len(failed_addresses) == 1)
+        address: _diagnosis_in_text(address, everybody - {address.casefold()}, prose, kind)
         for address in failed_addresses
     }
     failed = _FAILED.search(prose) or _FAILED.search(_decode_header(message["Subject"]))
@@ -632,12 +647,12 @@ def _unstructured_bounce(message: Message, parts: list[Message]) -> Iterator[Out
         yield Outcome(mailed, kind, _parse_date(message["Date"]), diagnosis, "bounce", _message_id(original))
 
 
-def _diagnosis_in_text(address: str, prose: str, kind: OutcomeKind, *, alone: bool) -> Diagnosis:
+def _diagnosis_in_text(address: str, others: frozenset[str], prose: str, kind: OutcomeKind) -> Diagnosis:
     """Read what a text says of an address; where it is the only one, perhaps before it."""
     permanent = kind is OutcomeKind.BOUNCED
-    diagnosis = diagnose(_text_about(address, prose), permanent=permanent)
-    if diagnosis.answer is Answer.UNCLEAR and not diagnosis.smtp_code and alone:
-        whole = diagnose(prose, permanent=permanent)
+    diagnosis = diagnose(_text_about({address.casefold()}, others, prose), permanent=permanent)
+    if diagnosis.answer is Answer.UNCLEAR and not diagnosis.smtp_code and not others:
+        whole = diagnose(_HEADLINE.sub("", prose), permanent=permanent)
         return whole if whole.answer in _MAILBOX_ANSWERS else diagnosis
     return diagnosis
 
@@ -670,7 +685,7 @@ _FORWARDED = (
 
 def _forwarded_from(address: str, prose: str) -> list[str]:
     """Return the address that was forwarded to this one, where Exim, Postfix or Sendmail say so."""
-    found = re.search(re.escape(address) + _FORWARDED, prose, re.IGNORECASE)
+    found = re.search(_whole(address) + _FORWARDED, prose, re.IGNORECASE)
     return [found["address"]] if found else []
 
 
@@ -704,7 +719,7 @@ def _failed_addresses(message: Message, prose: str) -> list[str]:
     if listing and not _ADDRESS.search(listing) and (named := _local_parts(message, listing)):
         return named
     listing = _X400.sub("", listing if _ADDRESS.search(listing) else prose)
-    lines = [found["address"] for found in _LINE_ADDRESS.finditer(listing)]
+    lines = _addresses_in_lines(listing)
     anywhere = [found for found in _ADDRESS.findall(_SENDER.sub("", listing)) if not _DAEMON.search(found)]
     others = [address for address in anywhere if address.casefold() not in ours]
     return (
@@ -778,14 +793,16 @@ def _decode_verp(senders: Iterable[str], named: Sequence[str]) -> list[str]:
     """Return the recipient in the first of these addresses that was made for one.
 
     What stands before the local part, a number or the list's name, is told from it by the addresses that the
-    report names, a number by itself.
+    report names, a number by itself; one that cannot be told from a tag ("news+jane", "jane+news") is no
+    recipient.
     """
     match = next(filter(None, map(_VERP.search, senders)), None)
     if match is None:
         return []
     whole = f"{match['local']}@{match['domain']}"
     known = [one for one in named if re.search(rf"(?:^|[-+_.]){re.escape(one)}$", whole, re.IGNORECASE)]
-    return known[:1] or [_NUMBERED.sub("", whole)]
+    bare = _NUMBERED.sub("", whole)
+    return known[:1] or ([] if "+" in bare else [bare])
 
 
 _NUMBERED = re.compile(r"^(?:\d+[-+_])+(?=[^@])")
@@ -793,7 +810,7 @@ _NUMBERED = re.compile(r"^(?:\d+[-+_])+(?=[^@])")
 
 _RECIPIENT_HEADERS: Final = ("Delivered-To", "X-Original-To", "Envelope-To", "To")
 _VERP = re.compile(
-    r"(?:-return-(?:\d+|(?:warn|probe)-\d+\.[a-z]+)-|[+-](?!.*-return-))(?P<local>[^\s@<>+=]{1,64})=(?P<domain>(?:[\w-]{1,63}\.)+[a-z]{2,63})@",
+    r"(?:-return-(?:\d+|(?:warn|probe)-\d+\.[a-z]+)-|[+-](?!.*-return-))(?P<local>[^\s@<>=]{1,64})=(?P<domain>(?:[\w-]{1,63}\.)+[a-z]{2,63})@",
     re.IGNORECASE,
 )
 
@@ -804,52 +821,147 @@ _NOT_A_FAILED_RECIPIENT: Final = (
     r"|betreff|objet|asunto)\b"
 )
 _LINE_ADDRESS = re.compile(
-    rf"^[ \t*>-]{{0,8}}(?:(?!{_NOT_A_FAILED_RECIPIENT})[a-z][\w '/-]{{1,30}}\s*:\s*|\[smtp:)?"
+    rf"^(?P<indent>[ \t*>-]{{0,8}})(?:(?!{_NOT_A_FAILED_RECIPIENT})[a-z][\w '/-]{{1,30}}\s*:\s*|\[smtp:)?"
     rf"[<\"]?(?P<address>{_ADDRESS.pattern})[>\"]?"
     r"(?=[ \t]*(?:$|[:;,(\[\]]|\.(?!\w)|-{1,3}[ \t]|on \w{2,4}[.,] ))",
     re.MULTILINE | re.IGNORECASE,
 )
 
 
+def _addresses_in_lines(text: str) -> list[str]:
+    """Return the addresses that stand first in a line; one further in than the first goes on with words."""
+    found = list(_LINE_ADDRESS.finditer(text))
+    return [one["address"] for one in found if len(one["indent"]) <= len(found[0]["indent"])]
+
+
 _REPLY_WITH_CODE = re.compile(
     r"(?<![\d.])[45]\d\d[\s\-](?:.|\n){0,1500}?"
     r"(?=\n.{0,60}(?:-->|<--|>>>|<<<)|\n[ \t]*(?:---|$|giving up on|(?:delivery )?last attempt)"
-    r"|\]\s*\n|(?<!:)\n[ \t]*(?-i:[A-Z])[\w -]{2,30}: |\Z)",
+    r"|\]\s*\n|(?<!:)\n[ \t]*(?!requested |\w+ (?:address|command|host) rejected)(?-i:[A-Z])[\w -]{2,30}: "
+    r"|\n[ \t]*\.\.\. while talking to |\Z)",
     re.IGNORECASE | re.MULTILINE,
 )
 """A reply with its code, up to what the reporter adds: the next line of a transcript, another paragraph."""
 
 
-def _text_about(address: str, prose: str) -> str:
-    """Return what a text says behind an address, up to the next one it blames, or all it says."""
-    listed = _LISTED.search(prose[:_FIRST_TEXT])
-    occurrence = re.compile(re.escape(address), re.IGNORECASE)
-    found = (listed and occurrence.search(prose, listed.end())) or occurrence.search(prose)
-    position = found.start() if found else -1
-    behind = prose[position + len(address) :] if position >= 0 else prose
-    named = ((found["address"].casefold(), found.start()) for found in _LINE_ADDRESS.finditer(behind))
-    after = next((start for one, start in named if one != address.casefold()), None)
-    coded = _REPLY_WITH_CODE.search(behind[:after])
-    if coded:
-        return " ".join(coded[0].split())[:1_500]
-    block, words = behind[:after].strip(" \n\t:>"), ""
-    for part in (block.partition("\n\n")[0], block):
-        words = _one_line(part)
-        if position < 0 or _FAILED.search(words) or diagnose(words).answer is not Answer.UNCLEAR:
-            return words
-    is_of_one = after is not None and len(re.findall(r"\w+", block)) > 1  # the next one has words of its own
-    if is_of_one:
+def _text_about(names: Collection[str], others: Collection[str], prose: str) -> str:
+    """Return what a text says of one recipient; "" where it may be said of another one.
+
+    Args:
+        names: the addresses by which the text may call it, in lower case.
+        others: those of the other recipients.
+        prose: the text.
+    """
+    marks = _marks(names, others, prose)
+    spoken = [_spoken_of(mark, marks, prose) for mark in _own_marks(marks, prose)]
+    if words := _reason_in(spoken):
         return words
-    before = _REPLY_WITH_CODE.search(prose[: max(position, 0)])
-    return _one_line(before[0] if before else prose)
+    if others and spoken and (words := _one_line(spoken[0])):
+        return words
+    heading = prose[: marks[0].begins] if marks else "" if others else prose
+    if coded := _REPLY_WITH_CODE.search(heading):  # it stands before all of them
+        return _one_line(coded[0])
+    return "" if others else _one_line(prose)
+
+
+def _reason_in(texts: Sequence[str]) -> str:
+    """Return the first reply with a code, else the first words that say why."""
+    for text in texts:
+        if coded := _REPLY_WITH_CODE.search(text):
+            return " ".join(coded[0].split())[:1_500]
+    blocks = (text.strip(" \n\t:>") for text in texts)
+    found = (_one_line(part) for block in blocks for part in (block.partition("\n\n")[0], block))
+    return next((one for one in found if _FAILED.search(one) or _says_why(one)), "")
+
+
+def _says_why(text: str) -> bool:
+    return diagnose(text).answer is not Answer.UNCLEAR
+
+
+class _Mark(NamedTuple):
+    """Where a text names a recipient, what it says of him above that, and where this begins."""
+
+    start: int
+    end: int
+    is_own: bool
+    begins: int
+    above: str = ""
+
+
+def _marks(names: Collection[str], others: Collection[str], prose: str) -> list[_Mark]:
+    """Return where a text names the recipient, its other recipients, or blames anybody else."""
+    blamed = set(map(str.casefold, _addresses_in_lines(prose)))
+    known = {**dict.fromkeys({*blamed, *others}, False), **dict.fromkeys(names, True)}
+    anyone = "|".join(sorted(map(_whole, known), reverse=True))
+    found = re.finditer(anyone, prose, re.IGNORECASE) if known else ()
+    return [
+        _Mark(one.start(), one.end(), known.get(one[0].casefold(), False), *_reason_above(one, prose))
+        for one in found
+    ]
+
+
+def _own_marks(marks: Sequence[_Mark], prose: str) -> list[_Mark]:
+    """Return where the recipient is named: in what a report lists, if it is there."""
+    own = [mark for mark in marks if mark.is_own]
+    listed = _LISTED.search(prose[:_FIRST_TEXT])
+    return [mark for mark in own if listed and mark.start >= listed.end()] or own
+
+
+def _whole(address: str) -> str:
+    """Return a pattern of an address that is not the end, or the beginning, of a longer one."""
+    return rf"(?<![\w.+%-]){re.escape(address)}(?![\w-]|\.\w)"
+
+
+def _reason_above(named: re.Match[str], prose: str) -> tuple[int, str]:
+    """Return where the reason begins that stands above a recipient, who has the last line of its paragraph.
+
+    Where there is none, or it only says that somebody is named next, it begins where the recipient is named.
+    """
+    begin = prose.rfind("\n\n", 0, named.start()) + 2 if "\n\n" in prose[: named.start()] else 0
+    end = prose.find("\n\n", named.end())
+    reason, _, last = prose[begin : end if end >= 0 else None].rstrip().rpartition("\n")
+    is_last = last.strip(' \t<>*"').casefold() == named[0].casefold()
+    if is_last and re.search(r"\w \w", reason) and reason.rstrip()[-1:] != ":":
+        return begin, reason
+    return named.start(), ""
+
+
+def _spoken_of(mark: _Mark, marks: Sequence[_Mark], prose: str) -> str:
+    """Return what is said where a recipient is named: above it in its paragraph, or behind it.
+
+    What stands behind it goes up to the next one who is blamed; where several are named in a row, it is said
+    of each, if it is one thing.
+    """
+    if _REPLY_WITH_CODE.search(mark.above) or _says_why(mark.above):
+        return mark.above
+    end, is_shared = mark.end, False
+    for other in marks:
+        if other.is_own or other.start < end:
+            continue
+        if not _BETWEEN_NAMES.fullmatch(prose, end, other.begins):
+            break
+        end, is_shared = other.end, True
+    else:
+        other = _Mark(len(prose), len(prose), is_own=False, begins=len(prose))
+    behind = prose[end : other.begins]
+    return "" if is_shared and len(_REPLY_WITH_CODE.findall(behind)) > 1 else behind
+
+
+_BETWEEN_NAMES: Final = re.compile(r"[\s<>,;\"'()&]*(?:\b(?:and|und|et|y|e|en|och|og|i)\b[\s<>,;\"'()&]*)?")
 
 
 def _one_line(text: str) -> str:
     """Return a text in one line, without fields that name an address, a host or a file: "Sender: <a@b>"."""
-    return " ".join(_FIELD.sub("", text).split())[:1_500]
+    return " ".join(_HEADLINE.sub("", _FIELD.sub("", text)).split())[:1_500]
 
 
 _FIELD = re.compile(r"^[ \t]*[A-Z][\w -]{2,30}:[ \t]+<[^<>\n]{0,320}>[ \t]*$", re.MULTILINE)
+_HEADLINE = re.compile(
+    rf"\b(?:messages?|e-?mails?|mail)\s+(?:to|for)\s+<?{_ADDRESS.pattern}>?\s+(?:was|is|were|has been)"
+    r"\s+undeliverable\b",
+    re.IGNORECASE,
+)
+"""What a report is about, and no reason: a server that says so of itself has a code before it."""
 
 
 # Parts, headers and texts.

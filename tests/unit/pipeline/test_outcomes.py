@@ -864,6 +864,103 @@ def test_each_of_several_that_are_named_in_the_same_way_is_told() -> None:
     ]
 
 
+_BY_THEMSELVES = [
+    ("550 5.1.1 user unknown", _A.NOT_FOUND),
+    ("mail for shop.example loops back to myself", _A.UNCLEAR),
+    ("local configuration error", _A.UNCLEAR),
+]
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0), (0, 2, 1), (2, 0), (1, 2, 0)])
+@pytest.mark.parametrize(
+    ("begin", "each", "end"),
+    [
+        ("<{to}>:\n    {said}\n\n", "", ""),
+        ("{said}\n{to}\n\n", "", ""),
+        ("{to}\n", "\n... while talking to mx.shop.example:\n>>> RCPT To:<{to}>\n<<< {said}", "\nbye\n"),
+        ("{to}<mailto:{to}>\nIt could not be delivered.\n\n", "{to}\nServer returned '{said}'\n\n", ""),
+    ],
+    ids=["behind", "above", "transcript", "twice"],
+)
+def test_what_is_said_of_one_recipient_is_said_of_no_other(
+    begin: str, each: str, end: str, order: tuple[int, ...]
+) -> None:
+    told = [(f"{'abc'[place]}{'jane'[place:]}@shop.example", *_BY_THEMSELVES[place]) for place in order]
+    prose = "".join(part.format(to=to, said=said) for part in (begin, each) for to, said, _ in told) + end
+    fields = "\n\n".join(f"Final-Recipient: rfc822; {to}\nAction: failed\nStatus: 5.0.0" for to, *_ in told)
+
+    plain = read_message(_plain(f"These could not be delivered:\n\n{prose}").encode())
+    structured = read_message(_dsn(fields + "\n", prose=prose).encode())
+
+    for found in (plain, structured):
+        assert [(one.address, one.diagnosis.answer) for one in found] == [(to, is_) for to, _, is_ in told]
+
+
+def test_an_address_that_ends_like_another_is_another() -> None:
+    prose = "<joanna@shop.example>:\n550 5.1.1 user unknown\n\n<anna@shop.example>:\n552 5.2.2 mailbox full\n"
+    found = read_message(_plain(prose).encode())
+    assert [(one.address, one.diagnosis.answer) for one in found] == [
+        ("joanna@shop.example", _A.NOT_FOUND),
+        ("anna@shop.example", _A.FULL),
+    ]
+
+
+def test_whom_a_server_names_in_its_words_has_not_bounced() -> None:
+    prose = (
+        "<jane@shop.example>: host mx.shop.example said: 535 5.7.8 relay user\n"
+        "    relay@sender.example (in reply to RCPT TO command)\n\n"
+        "<bob@shop.example>: host mx.shop.example said: 550 5.5.0\n"
+        "    Requested action not taken: mailbox unavailable (in reply to RCPT TO command)\n"
+    )
+    found = read_message(_plain(prose).encode())
+    assert [(one.address, one.diagnosis.answer) for one in found] == [
+        ("jane@shop.example", _A.REFUSED_US),
+        ("bob@shop.example", _A.NOT_FOUND),
+    ]
+
+
+def test_the_headline_of_a_report_is_no_reason() -> None:
+    prose = "The following message to <jane@shop.example> was undeliverable.\nThe reason:\n5.3.0 - setup\n"
+    (told,) = read_message(_plain(prose).encode())
+    assert told.diagnosis.answer is _A.UNCLEAR
+
+
+def test_a_server_that_refuses_for_good_does_not_end_what_is_still_tried() -> None:
+    prose = (
+        "A message that you sent has not yet been delivered.\n\n  jane@shop.example\n"
+        "    553 messages from 192.0.2.1 will be permanently deferred: 550 user unknown\n\n"
+        "Delivery attempts will continue.\n"
+    )
+    (told,) = read_message(_plain(prose).encode())
+    assert told.kind is _K.DEFERRED
+
+
+def test_a_refusal_for_spam_is_no_complaint() -> None:
+    message = (
+        "From: postmaster@shop.example\nTo: news@sender.example\n"
+        "Subject: DELIVERY FAILURE: 554 5.7.1 spam message rejected\n\n"
+        "554 5.7.1 spam message rejected\njane@shop.example\n"
+    )
+    (told,) = read_message(message.encode())
+    assert (told.address, told.kind, told.diagnosis.answer) == (
+        "jane@shop.example",
+        _K.BOUNCED,
+        _A.REFUSED_US,
+    )
+
+
+@pytest.mark.parametrize(
+    ("to", "told"),
+    [
+        ("bounces+12-jane=shop.example@sender.example", ["jane@shop.example"]),
+        ("bounces+jane+info=shop.example@sender.example", []),  # of the list "jane", or of the tag "info"?
+    ],
+)
+def test_a_return_address_that_can_be_read_in_two_ways_names_nobody(to: str, told: list[str]) -> None:
+    message = _plain("The reason given was:\n550 5.1.1 user unknown\n").replace("news@sender.example", to, 1)
+    assert [one.address for one in read_message(message.encode())] == told
+
+
 def test_neither_a_sender_nor_a_mailing_list_is_taken_for_the_recipient() -> None:
     refused = "It could not be delivered because they are not accepting mail from anna@lists.sender.example."
     assert read_message(_plain(refused).encode()) == ()
