@@ -20,6 +20,7 @@ from email.header import decode_header, make_header
 from email.message import Message
 from email.parser import HeaderParser
 from email.utils import getaddresses, mktime_tz, parsedate_tz
+from functools import cached_property
 from itertools import chain
 from typing import Final, NamedTuple
 from urllib.parse import unquote
@@ -247,9 +248,8 @@ def _delivery_statuses(
 ) -> Iterator[Outcome]:
     original = _returned_headers(parts)
     alone = len(recipients) == 1 and not any(map(_LIST_BOUNCE_ADDRESS.search, _addresses(message, "To")))
-    named = [_named_in(group) for group in recipients]
-    everybody = frozenset(chain.from_iterable(named))
-    for group, names in zip(recipients, named, strict=True):
+    text = _ReportText(parts, chain.from_iterable(map(_names_in, recipients)))
+    for group in recipients:
         status = str(group["Status"] or "").strip()
         action = str(group["Action"] or "").split("(")[0].strip().lower()
         kind = _ACTIONS.get(action) or _STATUS_CLASSES.get(status[:1])
@@ -259,26 +259,19 @@ def _delivery_statuses(
                 address=address,
                 kind=kind,
                 happened_at=_parse_date(group["Last-Attempt-Date"], message["Date"], message["Received"]),
-                diagnosis=_diagnosis(group, kind, status, names, everybody - names, parts),
+                diagnosis=_diagnosis(group, kind, status, text),
                 origin="dsn",
                 message_id=_message_id(original),
             )
 
 
-def _named_in(group: Message) -> frozenset[str]:
-    """Return the addresses by which a group of fields, and so the text for people, may call its recipient."""
+def _names_in(group: Message) -> frozenset[str]:
+    """Return the addresses by which the text for people may call the recipient of these fields."""
     found = (_recipient(group[name]) for name in ("Original-Recipient", "Final-Recipient"))
     return frozenset(address.casefold() for address in found if address)
 
 
-def _diagnosis(
-    group: Message,
-    kind: OutcomeKind,
-    status: str,
-    names: frozenset[str],
-    others: frozenset[str],
-    parts: list[Message],
-) -> Diagnosis:
+def _diagnosis(group: Message, kind: OutcomeKind, status: str, text: _ReportText) -> Diagnosis:
     """Read the server's words; where the fields say nothing definite the text for people may."""
     if kind is OutcomeKind.DELIVERED:
         return ACCEPTED
@@ -286,7 +279,7 @@ def _diagnosis(
     words = " ".join(_decode_header(group["Diagnostic-Code"]).split())
     from_field = diagnose(words, status=status, permanent=permanent)
     if from_field.answer is Answer.UNCLEAR and not from_field.smtp_code:
-        from_text = diagnose(_text_about(names, others, _human_text(parts)), permanent=permanent)
+        from_text = diagnose(text.about(_names_in(group)), permanent=permanent)
         return from_text if from_text.answer is not Answer.UNCLEAR else from_field
     return from_field
 
@@ -629,11 +622,8 @@ def _unstructured_bounce(message: Message, parts: list[Message]) -> Iterator[Out
     original = _returned_headers(parts)
     found = named or _failed_addresses(message, prose) or _recipients_named_by_local_part(original, prose)
     failed_addresses = list(dict.fromkeys(found))[:_MOST_RECIPIENTS]
-    everybody = frozenset(address.casefold() for address in failed_addresses)
-    diagnoses = {
-        address: _diagnosis_in_text(address, everybody - {address.casefold()}, prose, kind)
-        for address in failed_addresses
-    }
+    text = _ReportText(parts, map(str.casefold, failed_addresses))
+    diagnoses = {address: _diagnosis_in_text(address, text, kind) for address in failed_addresses}
     failed = _FAILED.search(prose) or _FAILED.search(_decode_header(message["Subject"]))
     if not (
         named or still_trying or failed or any(one.answer in _MAILBOX_ANSWERS for one in diagnoses.values())
@@ -647,12 +637,12 @@ def _unstructured_bounce(message: Message, parts: list[Message]) -> Iterator[Out
         yield Outcome(mailed, kind, _parse_date(message["Date"]), diagnosis, "bounce", _message_id(original))
 
 
-def _diagnosis_in_text(address: str, others: frozenset[str], prose: str, kind: OutcomeKind) -> Diagnosis:
+def _diagnosis_in_text(address: str, text: _ReportText, kind: OutcomeKind) -> Diagnosis:
     """Read what a text says of an address; where it is the only one, perhaps before it."""
     permanent = kind is OutcomeKind.BOUNCED
-    diagnosis = diagnose(_text_about({address.casefold()}, others, prose), permanent=permanent)
-    if diagnosis.answer is Answer.UNCLEAR and not diagnosis.smtp_code and not others:
-        whole = diagnose(_HEADLINE.sub("", prose), permanent=permanent)
+    diagnosis = diagnose(text.about({address.casefold()}), permanent=permanent)
+    if diagnosis.answer is Answer.UNCLEAR and not diagnosis.smtp_code and len(text.recipients) == 1:
+        whole = diagnose(_HEADLINE.sub("", text.prose), permanent=permanent)
         return whole if whole.answer in _MAILBOX_ANSWERS else diagnosis
     return diagnosis
 
@@ -685,7 +675,7 @@ _FORWARDED = (
 
 def _forwarded_from(address: str, prose: str) -> list[str]:
     """Return the address that was forwarded to this one, where Exim, Postfix or Sendmail say so."""
-    found = re.search(_whole(address) + _FORWARDED, prose, re.IGNORECASE)
+    found = re.search(rf"(?<![\w.+%-]){re.escape(address)}" + _FORWARDED, prose, re.IGNORECASE)
     return [found["address"]] if found else []
 
 
@@ -844,24 +834,84 @@ _REPLY_WITH_CODE = re.compile(
 """A reply with its code, up to what the reporter adds: the next line of a transcript, another paragraph."""
 
 
-def _text_about(names: Collection[str], others: Collection[str], prose: str) -> str:
-    """Return what a text says of one recipient; "" where it may be said of another one.
+class _Mark(NamedTuple):
+    """Where a text names a recipient, what it says of him above that, and where this begins."""
+
+    start: int
+    end: int
+    name: str
+    begins: int
+    above: str = ""
+
+
+class _ReportText:
+    """What a report says to people, and of whom.
 
     Args:
-        names: the addresses by which the text may call it, in lower case.
-        others: those of the other recipients.
-        prose: the text.
+        parts: those of the report.
+        recipients: the addresses by which it may call those it is about, in lower case.
     """
-    marks = _marks(names, others, prose)
-    spoken = [_spoken_of(mark, marks, prose) for mark in _own_marks(marks, prose)]
-    if words := _reason_in(spoken):
-        return words
-    if others and spoken and (words := _one_line(spoken[0])):
-        return words
-    heading = prose[: marks[0].begins] if marks else "" if others else prose
-    if coded := _REPLY_WITH_CODE.search(heading):  # it stands before all of them
-        return _one_line(coded[0])
-    return "" if others else _one_line(prose)
+
+    def __init__(self, parts: list[Message], recipients: Iterable[str]) -> None:
+        self._parts = parts
+        self.recipients = frozenset(recipients)
+
+    @cached_property
+    def prose(self) -> str:
+        """The text."""
+        return _human_text(self._parts)
+
+    @cached_property
+    def _marks(self) -> list[_Mark]:
+        """Where it names its recipients, or blames anybody else."""
+        known = self.recipients.union(map(str.casefold, _addresses_in_lines(self.prose)))
+        named = ((found, found[0].rpartition("=")[2].casefold()) for found in _ADDRESS.finditer(self.prose))
+        return [
+            _Mark(found.start(), found.end(), name, *_reason_above(found, self.prose))
+            for found, name in named
+            if name in known
+        ]
+
+    def about(self, names: Collection[str]) -> str:
+        """Return what is said of one recipient, called by these names; "" where it may be of another one."""
+        marks = self._marks
+        spoken = [self._spoken_at(place, names) for place in self._own_places(names)]
+        if words := _reason_in(spoken):
+            return words
+        others = self.recipients.difference(names)
+        if others and spoken and (words := _one_line(spoken[0])):
+            return words
+        heading = self.prose[: marks[0].begins] if marks else "" if others else self.prose
+        if coded := _REPLY_WITH_CODE.search(heading):  # it stands before all of them
+            return _one_line(coded[0])
+        return "" if others else _one_line(self.prose)
+
+    def _own_places(self, names: Collection[str]) -> list[int]:
+        """Return which marks name the recipient: in what a report lists, if it is there."""
+        own = [place for place, mark in enumerate(self._marks) if mark.name in names]
+        listed = _LISTED.search(self.prose[:_FIRST_TEXT])
+        behind = [place for place in own if listed and self._marks[place].start >= listed.end()]
+        return (behind or own)[:_FEW]
+
+    def _spoken_at(self, place: int, names: Collection[str]) -> str:
+        """Return what is said where a recipient is named: above it in its paragraph, or behind it.
+
+        What stands behind it goes up to the next one who is blamed; where several are named in a row, it is
+        said of each, if it is one thing.
+        """
+        mark = self._marks[place]
+        if _REPLY_WITH_CODE.search(mark.above) or _says_why(mark.above):
+            return mark.above
+        begin, end, is_shared = mark.end, len(self.prose), False
+        for other in self._marks[place + 1 :]:
+            if other.name in names:
+                continue
+            if not _BETWEEN_NAMES.fullmatch(self.prose, begin, other.begins):
+                end = other.begins
+                break
+            begin, is_shared = other.end, True
+        behind = self.prose[begin : min(end, begin + _FIRST_TEXT)]
+        return "" if is_shared and len(_REPLY_WITH_CODE.findall(behind)) > 1 else behind
 
 
 def _reason_in(texts: Sequence[str]) -> str:
@@ -878,75 +928,23 @@ def _says_why(text: str) -> bool:
     return diagnose(text).answer is not Answer.UNCLEAR
 
 
-class _Mark(NamedTuple):
-    """Where a text names a recipient, what it says of him above that, and where this begins."""
-
-    start: int
-    end: int
-    is_own: bool
-    begins: int
-    above: str = ""
-
-
-def _marks(names: Collection[str], others: Collection[str], prose: str) -> list[_Mark]:
-    """Return where a text names the recipient, its other recipients, or blames anybody else."""
-    blamed = set(map(str.casefold, _addresses_in_lines(prose)))
-    known = {**dict.fromkeys({*blamed, *others}, False), **dict.fromkeys(names, True)}
-    anyone = "|".join(sorted(map(_whole, known), reverse=True))
-    found = re.finditer(anyone, prose, re.IGNORECASE) if known else ()
-    return [
-        _Mark(one.start(), one.end(), known.get(one[0].casefold(), False), *_reason_above(one, prose))
-        for one in found
-    ]
-
-
-def _own_marks(marks: Sequence[_Mark], prose: str) -> list[_Mark]:
-    """Return where the recipient is named: in what a report lists, if it is there."""
-    own = [mark for mark in marks if mark.is_own]
-    listed = _LISTED.search(prose[:_FIRST_TEXT])
-    return [mark for mark in own if listed and mark.start >= listed.end()] or own
-
-
-def _whole(address: str) -> str:
-    """Return a pattern of an address that is not the end, or the beginning, of a longer one."""
-    return rf"(?<![\w.+%-]){re.escape(address)}(?![\w-]|\.\w)"
-
-
 def _reason_above(named: re.Match[str], prose: str) -> tuple[int, str]:
     """Return where the reason begins that stands above a recipient, who has the last line of its paragraph.
 
     Where there is none, or it only says that somebody is named next, it begins where the recipient is named.
     """
-    begin = prose.rfind("\n\n", 0, named.start()) + 2 if "\n\n" in prose[: named.start()] else 0
-    end = prose.find("\n\n", named.end())
-    reason, _, last = prose[begin : end if end >= 0 else None].rstrip().rpartition("\n")
+    nearest, furthest = max(0, named.start() - _LONGEST_REASON), named.end() + _LONGEST_REASON
+    before = prose.rfind("\n\n", nearest, named.start())
+    behind = prose.find("\n\n", named.end(), furthest)
+    begin, end = before + 2 if before >= 0 else nearest, behind if behind >= 0 else furthest
+    reason, _, last = prose[begin:end].rstrip().rpartition("\n")
     is_last = last.strip(' \t<>*"').casefold() == named[0].casefold()
     if is_last and re.search(r"\w \w", reason) and reason.rstrip()[-1:] != ":":
         return begin, reason
     return named.start(), ""
 
 
-def _spoken_of(mark: _Mark, marks: Sequence[_Mark], prose: str) -> str:
-    """Return what is said where a recipient is named: above it in its paragraph, or behind it.
-
-    What stands behind it goes up to the next one who is blamed; where several are named in a row, it is said
-    of each, if it is one thing.
-    """
-    if _REPLY_WITH_CODE.search(mark.above) or _says_why(mark.above):
-        return mark.above
-    end, is_shared = mark.end, False
-    for other in marks:
-        if other.is_own or other.start < end:
-            continue
-        if not _BETWEEN_NAMES.fullmatch(prose, end, other.begins):
-            break
-        end, is_shared = other.end, True
-    else:
-        other = _Mark(len(prose), len(prose), is_own=False, begins=len(prose))
-    behind = prose[end : other.begins]
-    return "" if is_shared and len(_REPLY_WITH_CODE.findall(behind)) > 1 else behind
-
-
+_LONGEST_REASON: Final = 2_000
 _BETWEEN_NAMES: Final = re.compile(r"[\s<>,;\"'()&]*(?:\b(?:and|und|et|y|e|en|och|og|i)\b[\s<>,;\"'()&]*)?")
 
 
