@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import pytest
 
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.facts import Answer
+from mailsift.pipeline.outcomes.fate import fates
 from mailsift.pipeline.outcomes.history import DAY, OutcomePolicy, mailbox_fact
 from mailsift.pipeline.outcomes.messages import read_message
 from mailsift.pipeline.outcomes.outcome import ACCEPTED, Diagnosis, Outcome, OutcomeKind, diagnose
@@ -403,6 +404,31 @@ def _told(kind: OutcomeKind, days: float, answer: Answer = Answer.ACCEPTED) -> O
 def test_the_newest_outcome_that_decides_does(history: list[Outcome], shown: Answer | None) -> None:
     fact = mailbox_fact(history, OutcomePolicy(), NOW)
     assert (fact.answer if fact else None) == shown
+
+
+@pytest.mark.parametrize("arrival", [_K.DELIVERED, _K.COMPLAINED, _K.UNSUBSCRIBED])
+@pytest.mark.parametrize("later", [0.0, 0.001])
+def test_of_two_without_a_time_nobody_knows_which_is_how_it_is_now(
+    arrival: OutcomeKind, later: float
+) -> None:
+    arrived = replace(_told(arrival, later), undated=True)
+    gone = replace(_told(_K.BOUNCED, 0, _A.NOT_FOUND), undated=True)
+    policy = OutcomePolicy()
+
+    assert mailbox_fact([arrived, gone], policy, NOW) is None
+    assert fates([NOW - DAY], [gone, arrived]) == [None]
+    for one in (arrived, gone):
+        fact = mailbox_fact([one], policy, NOW)
+        assert fact is not None
+        assert fact.answer is one.diagnosis.answer
+    dated = mailbox_fact([_told(_K.BOUNCED, 3, _A.DISABLED), arrived, gone], policy, NOW)
+    assert dated is not None
+    assert dated.answer is _A.DISABLED
+    late = mailbox_fact(
+        [_told(_K.DELIVERED, 3), gone], policy, NOW
+    )  # of one alone it counts from its arrival
+    assert late is not None
+    assert late.answer is _A.NOT_FOUND
 
 
 @pytest.mark.parametrize(
