@@ -358,10 +358,11 @@ def _complaint_recipients(message: Message, fields: Message, original: Message |
         senders = [fields["Original-Mail-From"], original["Return-Path"] if original is not None else ""]
         named = _decode_verp(map(_decode_header, senders), known) or _verp_recipient(message, known)
     if not any(named) and original is not None:
-        ours = _addresses(original, "From", "Sender", "Reply-To")
+        shared = _sender_or_list_addresses(original)
         lists = (_addresses(original, name) for name in (_JUNK_REPORTER, "Delivered-To", "To"))
-        others = ([address for address in values if address not in ours] for values in lists)
-        named = next(filter(None, others), []) or _single_outside_address(original)
+        others = ([one for one in values if one.casefold() not in shared] for values in lists)
+        found = next(filter(None, others), []) or _single_outside_address(original)
+        named = found if len({one.casefold() for one in found}) == 1 else []  # else nobody knows who it was
     return list(dict.fromkeys(filter(None, named)))
 
 
@@ -453,8 +454,8 @@ _QUOTED: Final = re.compile(
 def _reply_request(message: Message, parts: list[Message]) -> Iterator[Outcome] | None:
     """Return who calls a message of ours spam or wants no more of them; None for any other mail."""
     prose, subject = _human_text(parts), _decode_header(message["Subject"])
-    is_of_desk = any(map(_ABUSE_DESK.search, _addresses(message, "From"))) and not _FAILED.search(subject)
-    if is_of_desk and _CALLED_SPAM.search(subject):
+    is_of_desk = any(map(_ABUSE_DESK.search, _addresses(message, "From"))) and not _has_null_path(message)
+    if is_of_desk and _CALLED_SPAM.search(subject) and not _FAILED.search(subject):
         return _abuse_desk_complaint(message, f"{subject}\n{prose}")
     answers = message["In-Reply-To"] or _REPLY_SUBJECT.match(subject)
     if not answers or not _is_by_a_person(message):
@@ -695,7 +696,12 @@ def _is_bounce(message: Message) -> bool:
     ):
         return True
     answers = _decode_header(message["Auto-Submitted"]).strip().lower().startswith("auto-replied")  # RFC 3834
-    return not answers and str(message["Return-Path"] or "").strip() == "<>"
+    return not answers and _has_null_path(message)
+
+
+def _has_null_path(message: Message) -> bool:
+    """Say whether nobody may answer a message, as with reports of mail servers (RFC 5321 section 4.5.5)."""
+    return str(message["Return-Path"] or "").strip() == "<>"
 
 
 def _failed_addresses(message: Message, prose: str) -> list[str]:
@@ -878,7 +884,7 @@ class _ReportText:
         spoken = [self._spoken_at(place, names) for place in self._own_places(names)]
         if words := _reason_in(spoken):
             return words
-        others = self.recipients.difference(names)
+        others = self.recipients.union(mark.name for mark in marks).difference(names)
         if others and spoken and (words := _one_line(spoken[0])):
             return words
         heading = self.prose[: marks[0].begins] if marks else "" if others else self.prose

@@ -975,6 +975,41 @@ def test_a_refusal_for_spam_is_no_complaint() -> None:
     )
 
 
+@pytest.mark.parametrize("subject", ["Your message was quarantined as spam", "Message blocked as spam"])
+def test_what_a_mail_server_tells_of_its_spam_filter_is_no_complaint(subject: str) -> None:
+    message = _plain(
+        "The message to <jane@shop.example> was classified as spam.\n", sender="postmaster@shop.example"
+    )
+    told = read_message(message.replace("failure notice", subject).encode())
+    assert _K.COMPLAINED not in {one.kind for one in told}
+
+
+@pytest.mark.parametrize(
+    ("original", "told"),
+    [
+        ("To: jane@shop.example", ["jane@shop.example"]),
+        ("To: jane@shop.example, bob@shop.example", []),
+        ("To: team@sender.example\nList-Post: <mailto:team@sender.example>", []),
+    ],
+)
+def test_a_complaint_that_names_nobody_is_by_the_only_recipient_and_not_by_a_list(
+    original: str, told: list[str]
+) -> None:
+    message = (
+        "From: fbl@isp.example\nTo: fbl@sender.example\nMIME-Version: 1.0\n"
+        'Content-Type: multipart/report; report-type=feedback-report; boundary="x"\n\n'
+        "--x\nContent-Type: message/feedback-report\n\nFeedback-Type: abuse\n\n"
+        f"--x\nContent-Type: message/rfc822\n\nFrom: news@sender.example\n{original}\n\nx\n--x--\n"
+    )
+    assert [one.address for one in read_message(message.encode())] == told
+
+
+def test_the_text_of_a_report_about_somebody_else_says_nothing_of_its_recipient() -> None:
+    fields = "Final-Recipient: rfc822; jane@shop.example\nAction: failed\nStatus: 5.0.0\n"
+    (told,) = read_message(_dsn(fields, prose="<bob@shop.example>:\n550 5.1.1 User unknown").encode())
+    assert (told.address, told.diagnosis.answer) == ("jane@shop.example", _A.UNCLEAR)
+
+
 @pytest.mark.parametrize(
     ("to", "told"),
     [
