@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields
 from typing import Final
 
 from mailsift.pipeline.facts import Answer, MailboxFact
-from mailsift.pipeline.outcomes.outcome import Outcome, OutcomeKind
+from mailsift.pipeline.outcomes.outcome import Diagnosis, Outcome, OutcomeKind
 
 STAGE: Final = "outcome"
 """The stage of a fact that a real message brought."""
@@ -110,6 +110,15 @@ def mailbox_fact(
             policy=policy,
         )
     return None
+
+
+def kind_as_answered(kind: OutcomeKind, diagnosis: Diagnosis) -> OutcomeKind:
+    """Return what happened by the server's answer: what senders call a soft bounce may be one for good."""
+    is_for_good = diagnosis.smtp_code >= _PERMANENT_CODE and diagnosis.answer in GONE
+    return OutcomeKind.BOUNCED if is_for_good else kind
+
+
+_PERMANENT_CODE: Final = 500  # replies with such codes (RFC 5321 section 4.2.1)
 
 
 def in_known_order(outcomes: Iterable[Outcome]) -> list[Outcome]:
