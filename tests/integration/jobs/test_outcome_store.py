@@ -95,3 +95,14 @@ async def test_suppressions_that_two_tell_in_another_order_are_stored_once(
 
     found = await cross(container, planter, add, container.suppressions.add(account, told))
     assert found == ImportCounts(repeated=2)
+
+
+async def test_a_suppression_that_is_told_twice_is_there_for_the_stronger_reason(
+    container: Container,
+) -> None:
+    account = UUID(str(await container.jobs.account("ann")))
+    reasons = (SuppressionReason.BOUNCED, SuppressionReason.COMPLAINED, SuppressionReason.MANUAL)
+    told = [Suppression(NAMES[0], reason) for reason in reasons]
+    assert await container.suppressions.add(account, told) == ImportCounts(taken=1, repeated=2)
+    (kept,) = (await container.suppressions.page(account, limit=2)).suppressions
+    assert kept.reason is SuppressionReason.COMPLAINED
