@@ -602,7 +602,9 @@ _GIVEN_UP = re.compile(
 )
 _COPY = re.compile(
     r"^[ \t>]*(?:-{2,}.{0,20}(?:below this line is a copy|this is a copy of|original message|returned message"
-    r"|message header|copy of the message|transcript of mail|header of the original|headers? follow)"
+    r"|message header|copy of the message|transcript of mail|header of the original|headers? follow"
+    r"|ursprüngliche nachricht|original-?nachricht|message d.origine|mensaje original|mensagem original"
+    r"|messaggio originale|oorspronkelijk bericht|originalmeddelande|oryginalna wiadomość|исходное сообщение)"
     r"|original message (?:headers?|follows)|received: from )"
     r"|^[ \t>|*=-]*(?:[a-z]+ ){0,3}message (?:(?:text|contents?|headers?|body) )?follows?\b",
     re.IGNORECASE | re.MULTILINE,
@@ -984,7 +986,34 @@ def _human_text(parts: list[Message]) -> str:
     prose = _MESSAGE_ID.sub("", prose)
     prose = _UNDERSCORED.sub(lambda reply: reply[0].replace("_", " "), prose)
     copy = _COPY.search(prose)
-    return prose[: copy.start()] if copy and copy.start() else prose
+    prose = prose[: copy.start()] if copy and copy.start() else prose
+    return prose[: next(filter(None, _begins_of_returned(prose)), None)]
+
+
+def _begins_of_returned(prose: str) -> Iterator[int]:
+    """Yield where a text begins to return a message with its headers, behind whom it is about.
+
+    A report may name the message by some of them before it says what became of it: From is not among them.
+    """
+    for head in _HEAD.finditer(prose):
+        names = {name.casefold() for name in _HEADER_NAME.findall(head[0])}
+        if names & _AUTHOR_NAMES and len(names) >= _FEWEST_HEADERS and _ADDRESS.search(prose[: head.start()]):
+            yield head.start()
+
+
+_AUTHOR_NAMES: Final = frozenset({"from", "von", "de", "da", "van"})
+_NAMES_OF_HEADERS: Final = (
+    r"from|to|cc|subject|date|sent|message-id|received|reply-to|return-path|mime-version|content-[\w-]{1,30}"
+    r"|x-[\w-]{1,40}|von|an|betreff|datum|gesendet|de|para|à|asunto|assunto|objet|envoyé|enviado|da|a|oggetto"
+    r"|data|van|aan|onderwerp|verzonden"
+)
+_HEADER_BEGIN: Final = rf"[> \t|]{{0,8}}({_NAMES_OF_HEADERS})[ \t]*:"
+_HEADER_NAME = re.compile(f"^{_HEADER_BEGIN}", re.MULTILINE | re.IGNORECASE)
+_HEAD = re.compile(
+    rf"(?:^{_HEADER_BEGIN}.*\n(?:(?!{_HEADER_BEGIN})[> ]{{0,4}}[ \t]{{1,8}}[^\s>].*\n)*+){{3,}}",
+    re.MULTILINE | re.IGNORECASE,
+)
+_FEWEST_HEADERS: Final = 3
 
 
 _UNDERSCORED = re.compile(r"\b[245]\d\d_[\w.]+")  # "550_5.1.1_unknown_user"

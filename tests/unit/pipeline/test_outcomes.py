@@ -975,6 +975,37 @@ def test_a_refusal_for_spam_is_no_complaint() -> None:
     )
 
 
+_RETURNED = (
+    "From: News <news@sender.example>\nTo: jane@shop.example\nSubject: Your account\n"
+    "Message-ID: <m1@sender.example>\n\nYour account is disabled: 550 5.1.1 user unknown\n"
+)
+
+
+@pytest.mark.parametrize(
+    "copy",
+    [
+        f"Your message was:\n\n{_RETURNED}",
+        "\n".join(f"> {line}" for line in _RETURNED.splitlines()),
+        "----- Ursprüngliche Nachricht -----\nYour account is disabled: 550 5.1.1 user unknown\n",
+        _RETURNED.replace("From", "Von").replace("To:", "An:").replace("Subject", "Betreff"),
+    ],
+    ids=["announced", "quoted", "separated", "translated"],
+)
+def test_what_a_message_of_ours_says_is_no_reason_of_its_bounce(copy: str) -> None:
+    prose = f"<jane@shop.example>: The connection timed out.\n\n{copy}\n"
+    (told,) = read_message(_plain(prose).encode())
+    assert (told.address, told.diagnosis.answer) == ("jane@shop.example", _A.UNCLEAR)
+
+
+def test_a_report_may_name_the_message_before_it_says_why() -> None:
+    prose = (
+        "Your message\n\n  To: jane@shop.example\n  Subject: News\n  Sent: Tue, 3 Nov 2026\n\n"
+        "did not reach the following recipient(s):\n\njane@shop.example\n    550 5.1.1 user unknown\n"
+    )
+    (told,) = read_message(_plain(prose).encode())
+    assert (told.address, told.diagnosis.answer) == ("jane@shop.example", _A.NOT_FOUND)
+
+
 @pytest.mark.parametrize("subject", ["Your message was quarantined as spam", "Message blocked as spam"])
 def test_what_a_mail_server_tells_of_its_spam_filter_is_no_complaint(subject: str) -> None:
     message = _plain(
