@@ -56,12 +56,17 @@ class Eraser:
 
     async def job(self, job_id: UUID) -> bool:
         """Delete an ended job; False when it is gone already or has not ended."""
-        async with self._database.begin() as connection:
-            if not await jobs.remove(connection, job_id):
-                return False
-            await leftovers.leave(connection, [job_id], seconds=_LATE_S)
-        await self._sweep_up([job_id])
-        return True
+
+        async def transaction(connection: Connection) -> bool:
+            removed = await jobs.remove(connection, job_id)
+            if removed:
+                await leftovers.leave(connection, [job_id], seconds=_LATE_S)
+            return removed
+
+        removed = await self._database.run(transaction)
+        if removed:
+            await self._sweep_up([job_id])
+        return removed
 
     async def account(self, account_id: AccountId) -> None:
         """Delete an account with everything that is its own; what runs is stopped.

@@ -7,7 +7,7 @@ import base64
 import binascii
 import json
 import tempfile
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -386,11 +386,7 @@ class JobService:
         Raises:
             MailsiftError: `job_not_found`, `job_state_conflict`.
         """
-        async with self._database.begin() as connection:
-            row = await owned(connection, account_id, job_id)
-            if not await jobs.pause(connection, job_id):
-                raise _conflict(row["state"], "pause")
-            await audit.record_change(connection, account_id, "job.pause", str(job_id))
+        await self._change(account_id, job_id, "pause", jobs.pause)
 
     async def resume(self, account_id: AccountId, job_id: JobId) -> None:
         """Let a paused job go on, beside the others and not before them.
@@ -398,11 +394,7 @@ class JobService:
         Raises:
             MailsiftError: `job_not_found`, `job_state_conflict`.
         """
-        async with self._database.begin() as connection:
-            row = await owned(connection, account_id, job_id)
-            if not await jobs.resume(connection, job_id):
-                raise _conflict(row["state"], "resume")
-            await audit.record_change(connection, account_id, "job.resume", str(job_id))
+        await self._change(account_id, job_id, "resume", jobs.resume)
         await self._waker.wake(1)
 
     async def cancel(self, account_id: AccountId, job_id: JobId) -> None:
@@ -411,16 +403,24 @@ class JobService:
         Raises:
             MailsiftError: `job_not_found`, `job_state_conflict`.
         """
-
-        async def transaction(connection: Connection) -> None:
-            row = await owned(connection, account_id, job_id)
-            if not await cancel_job(connection, job_id):
-                raise _conflict(row["state"], "cancel")
-            await audit.record_change(connection, account_id, "job.cancel", str(job_id))
-
-        await self._database.run(transaction)
+        await self._change(account_id, job_id, "cancel", cancel_job)
         JOBS_ENDED.labels(JobTransition.CANCEL.target).inc()
         await self._waker.wake(1)  # somebody is to be told
+
+    async def _change(
+        self,
+        account_id: AccountId,
+        job_id: JobId,
+        verb: str,
+        change: Callable[[Connection, UUID], Awaitable[bool]],
+    ) -> None:
+        async def transaction(connection: Connection) -> None:
+            row = await owned(connection, account_id, job_id)
+            if not await change(connection, job_id):
+                raise _conflict(row["state"], verb)
+            await audit.record_change(connection, account_id, f"job.{verb}", str(job_id))
+
+        await self._database.run(transaction)
 
     async def delete(self, account_id: AccountId, job_id: JobId) -> None:
         """Delete an ended job and everything of it: list, results, events, idempotency key.

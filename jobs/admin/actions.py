@@ -61,7 +61,8 @@ class Actions:
 
         Who still works on it finds the lease gone and throws its work away. Returns how many there were.
         """
-        async with self._database.begin() as connection:
+
+        async def transaction(connection: Connection) -> int:
             chosen = await leases.expired(connection) if tokens is None else tokens
             taken = await leases.take_back(connection, chosen)
             for job_id, n in taken:
@@ -73,8 +74,11 @@ class Actions:
                     subject=str(job_id),
                     detail={"chunk": n},
                 )
-        await self._waker.wake(len(taken))
-        return len(taken)
+            return len(taken)
+
+        count = await self._database.run(transaction)
+        await self._waker.wake(count)
+        return count
 
     async def start_afresh(self, actor: str, job_id: UUID, n: int) -> None:
         """Let a chunk that was given up again and again be tried now, with all its attempts.

@@ -264,23 +264,20 @@ class StepWorker:
 
     async def _complete(self, step: ClaimedStep) -> None:
         """Complete the job; only then may go what its results hold, too."""
-        async with self._database.begin() as connection:
-            if not await end_job(connection, step.job_id, JobTransition.COMPLETE, token=step.token):
-                raise LeaseLostError
-        JOBS_ENDED.labels(JobTransition.COMPLETE.target).inc()
+        await self._end(step, JobTransition.COMPLETE)
 
     async def _fail(self, step: ClaimedStep, error: MailsiftError) -> None:
-        async with self._database.begin() as connection:
-            ended = await end_job(
-                connection,
-                step.job_id,
-                JobTransition.FAIL,
-                token=step.token,
-                error=(error.code, error.message),
-            )
+        await self._end(step, JobTransition.FAIL, error=(error.code, error.message))
+
+    async def _end(
+        self, step: ClaimedStep, transition: JobTransition, error: tuple[str, str] = ("", "")
+    ) -> None:
+        ended = await self._database.run(
+            lambda connection: end_job(connection, step.job_id, transition, token=step.token, error=error)
+        )
         if not ended:
             raise LeaseLostError
-        JOBS_ENDED.labels(JobTransition.FAIL.target).inc()
+        JOBS_ENDED.labels(transition.target).inc()
 
 
 async def _bounded(pieces: AsyncIterator[bytes], most: int) -> AsyncIterator[bytes]:

@@ -23,6 +23,7 @@ from mailsift.jobs.outcomes.words import (
     letters,
 )
 from mailsift.pipeline.errors import MailsiftError
+from mailsift.pipeline.outcomes.history import kind_as_answered
 from mailsift.pipeline.outcomes.outcome import (
     ACCEPTED,
     NOTHING_SAID,
@@ -433,6 +434,7 @@ def _read_row(columns: _Columns, row: Row) -> ParsedOutcome:
     unasked = _BY_A_LIST.fullmatch(word) and not is_reply(words) and not diagnosis.was_never_sent
     if failed and (unasked or (not kind_of(word) and _may_have_arrived_since(signs))):
         diagnosis = NOTHING_SAID
+    kind = kind_as_answered(kind, diagnosis)
     return Outcome(address, kind, at, diagnosis, "file", cell_at(row, columns.message_id)[:255])
 
 

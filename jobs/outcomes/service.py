@@ -220,7 +220,7 @@ class OutcomeService:
         now = self._clock()
         for one in found:
             address = canonical[one.address]
-            at = one.happened_at if _EARLIEST < one.happened_at <= now else now
+            is_dated = _EARLIEST < one.happened_at <= now
             said, digest = one.diagnosis, cipher.digest(address)
             yield OutcomeRow(
                 report=_report_digest(one, digest),
@@ -233,7 +233,8 @@ class OutcomeService:
                 enhanced=said.enhanced,
                 said=said.text,
                 origin=one.origin,
-                happened_at=datetime.fromtimestamp(at, UTC),
+                happened_at=datetime.fromtimestamp(one.happened_at if is_dated else now, UTC),
+                undated=not is_dated,
             )
 
     async def _cipher(self, connection: Connection, account_id: UUID) -> AddressCipher:
@@ -278,4 +279,5 @@ def _report_digest(outcome: Outcome, address: bytes) -> bytes:
 def read_row(row: OutcomeRow, address: str) -> Outcome:
     """Return a stored outcome; `address` is what its address is to be called."""
     diagnosis = Diagnosis(Answer(row.answer), row.rule, row.smtp_code, row.enhanced, row.said)
-    return Outcome(address, OutcomeKind(row.kind), row.happened_at.timestamp(), diagnosis, row.origin)
+    at = row.happened_at.timestamp()
+    return Outcome(address, OutcomeKind(row.kind), at, diagnosis, row.origin, undated=row.undated)

@@ -121,12 +121,14 @@ class SuppressionService:
     async def add(self, account_id: UUID, found: Sequence[Suppression]) -> ImportCounts:
         """Put addresses on the list; those that are there stay as they are; what is none is malformed."""
         taken = await self._add(account_id, found)
-        await self._record(account_id, "suppression.add", taken.taken)
+        await self._record_added(account_id, taken.taken)
         return taken
 
     async def _add(self, account_id: UUID, found: Sequence[Suppression]) -> ImportCounts:
-        good = {address: one for one in found if (address := canonical_of(one.email))}
-        malformed = sum(1 for one in found if not canonical_of(one.email))
+        named = [(canonical_of(one.email), one) for one in found]
+        malformed = sum(not address for address, _ in named)
+        # of two reasons the wish counts, whichever is named first
+        good = {address: one for address, one in sorted(named, key=_weakest_first) if address}
         if not good:
             return ImportCounts(malformed=malformed)
 
@@ -141,18 +143,14 @@ class SuppressionService:
     async def remove(self, account_id: UUID, emails: Iterable[str]) -> int:
         """Take addresses off the list; returns how many stood on it."""
         addresses = {canonical_of(email) for email in emails} - {""}
-        async with self._database.begin() as connection:
+
+        async def transaction(connection: Connection) -> int:
             cipher = await self._cipher(connection, account_id)
             removed = await suppressions.remove(connection, account_id, [*map(cipher.digest, addresses)])
-        await self._record(account_id, "suppression.remove", removed)
-        return removed
+            await _record(connection, account_id, "suppression.remove", removed)
+            return removed
 
-    async def _record(self, account_id: UUID, action: str, count: int) -> None:
-        """Write down how many addresses were put on the list or taken off it, and of none which."""
-        if count:
-            subject = f"{count:,} {'address' if count == 1 else 'addresses'}"
-            async with self._database.begin() as connection:
-                await audit.record_change(connection, account_id, action, subject)
+        return await self._database.run(transaction)
 
     async def import_file(self, account_id: UUID, path: Path) -> ImportCounts:
         """Put the addresses of a file on the list (mailsift.jobs.outcomes.files.read_suppressed).
@@ -167,8 +165,12 @@ class SuppressionService:
                 for email, kind, since in batch
             ]
             total += await self._add(account_id, found)
-        await self._record(account_id, "suppression.add", total.taken)
+        await self._record_added(account_id, total.taken)
         return total
+
+    async def _record_added(self, account_id: UUID, count: int) -> None:
+        async with self._database.begin() as connection:
+            await _record(connection, account_id, "suppression.add", count)
 
     async def export(self, account_id: UUID, format: SuppressionFormat) -> AsyncGenerator[bytes, None]:  # noqa: A002 - the word for it
         """Yield the whole list as a file.
@@ -198,7 +200,19 @@ class SuppressionService:
         return await cipher_of(connection, account_id, self._vault, self._token)
 
 
+async def _record(connection: Connection, account_id: UUID, action: str, count: int) -> None:
+    """Write down how many addresses were put on the list or taken off it, and of none which."""
+    if count:
+        subject = f"{count:,} {'address' if count == 1 else 'addresses'}"
+        await audit.record_change(connection, account_id, action, subject)
+
+
 _REASON_OF: Final = {reason.value: reason for reason in SuppressionReason}
+_STRENGTH: Final = {reason: -place for place, reason in enumerate(SuppressionReason)}
+
+
+def _weakest_first(named: tuple[str, Suppression]) -> int:
+    return _STRENGTH[named[1].reason]
 
 
 def _opened(row: SuppressionRow, cipher: AddressCipher) -> Suppression:

@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Final
 
 from mailsift.pipeline.facts import Answer
-from mailsift.pipeline.outcomes.history import ARRIVED, DAY, GONE, counts_from
+from mailsift.pipeline.outcomes.history import ARRIVED, DAY, GONE, counts_from, in_known_order
 from mailsift.pipeline.outcomes.outcome import Outcome, OutcomeKind
 
 WINDOW_DAYS: Final = 90
@@ -31,15 +31,15 @@ def fates(judged_at: Sequence[float], outcomes: Iterable[Outcome]) -> list[Fate 
 
     An outcome counts for the newest verdict before it, for at most WINDOW_DAYS. The first one that decides
     begins; what is told of the next five days takes it back: a bounce after a delivery is a bounce that came
-    late, a delivery after a bounce one that was tried again. What is put off decides nothing.
+    late, a delivery after a bounce one that was tried again. What is put off decides nothing, nor does what
+    has no time where others without one say the contrary.
 
     Args:
         judged_at: epoch seconds of the verdicts, rising.
         outcomes: of the address, in any order.
     """
-    timed = [
-        (counts_from(entry), fate) for entry in sorted(outcomes, key=counts_from) if (fate := _fate(entry))
-    ]
+    ordered = sorted(in_known_order(outcomes), key=counts_from)
+    timed = [(counts_from(entry), fate) for entry in ordered if (fate := _fate(entry))]
     result: list[Fate | None] = []
     for index, begin in enumerate(judged_at):
         end = judged_at[index + 1] if index + 1 < len(judged_at) else float("inf")

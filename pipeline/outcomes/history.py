@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields
 from typing import Final
 
 from mailsift.pipeline.facts import Answer, MailboxFact
-from mailsift.pipeline.outcomes.outcome import Outcome, OutcomeKind
+from mailsift.pipeline.outcomes.outcome import Diagnosis, Outcome, OutcomeKind
 
 STAGE: Final = "outcome"
 """The stage of a fact that a real message brought."""
@@ -78,7 +78,7 @@ def mailbox_fact(
     from did) shows that the mailbox is there, unless a later one was given up without a reason that speaks of
     something else; a bounce shows that it is gone only where the server's words say so, and goes on showing
     it when the sender keeps the next messages back itself. What is put off shows nothing: of mail that fails
-    at first a third arrives later.
+    at first a third arrives later. Nor does what `in_known_order` leaves out.
 
     Args:
         outcomes: of one address, in any order.
@@ -88,7 +88,7 @@ def mailbox_fact(
     """
     youngest = 0.0 if within is None else now - within
     taken_back = False
-    for outcome in sorted(outcomes, key=counts_from, reverse=True):
+    for outcome in sorted(in_known_order(outcomes), key=counts_from, reverse=True):
         answer = _answer_of(outcome)
         taken_back |= answer is Answer.UNCLEAR
         if answer is None or answer is Answer.UNCLEAR:
@@ -112,14 +112,40 @@ def mailbox_fact(
     return None
 
 
+def kind_as_answered(kind: OutcomeKind, diagnosis: Diagnosis) -> OutcomeKind:
+    """Return what happened by the server's answer: what senders call a soft bounce may be one for good."""
+    is_for_good = diagnosis.smtp_code >= _PERMANENT_CODE and diagnosis.answer in GONE
+    return OutcomeKind.BOUNCED if is_for_good else kind
+
+
+_PERMANENT_CODE: Final = 500  # replies with such codes (RFC 5321 section 4.2.1)
+
+
+def in_known_order(outcomes: Iterable[Outcome]) -> list[Outcome]:
+    """Return outcomes of one address without those of which nobody knows what came first.
+
+    Where of reports without a time some say that it arrived and others that the mailbox is gone, as a table
+    without dates may, either may be how things are now.
+    """
+    found = list(outcomes)
+    undated = [entry for entry in found if entry.undated]
+    arrived = any(entry.kind in ARRIVED for entry in undated)
+    return (
+        [entry for entry in found if not entry.undated] if arrived and any(map(_is_gone, undated)) else found
+    )
+
+
+def _is_gone(outcome: Outcome) -> bool:
+    return outcome.kind is OutcomeKind.BOUNCED and outcome.diagnosis.answer in GONE
+
+
 def counts_from(outcome: Outcome) -> float:
     """Return when an outcome counts, in epoch seconds.
 
     The report that a mailbox is not there comes from a clock of its own, often in whole seconds: it counts as
     later than the delivery of the same message, which its sender's clock has put down.
     """
-    is_gone = outcome.kind is OutcomeKind.BOUNCED and outcome.diagnosis.answer in GONE
-    return outcome.happened_at + (CLOCKS_DIFFER if is_gone else 0.0)
+    return outcome.happened_at + (CLOCKS_DIFFER if _is_gone(outcome) else 0.0)
 
 
 def _answer_of(outcome: Outcome) -> Answer | None:

@@ -13,14 +13,16 @@ import json
 import quopri
 import re
 import textwrap
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from email import message_from_bytes, message_from_string
 from email.errors import MessageError
 from email.header import decode_header, make_header
 from email.message import Message
 from email.parser import HeaderParser
 from email.utils import getaddresses, mktime_tz, parsedate_tz
-from typing import Final
+from functools import cached_property
+from itertools import chain
+from typing import Final, NamedTuple
 from urllib.parse import unquote
 
 from mailsift.pipeline.errors import MailsiftError
@@ -246,6 +248,7 @@ def _delivery_statuses(
 ) -> Iterator[Outcome]:
     original = _returned_headers(parts)
     alone = len(recipients) == 1 and not any(map(_LIST_BOUNCE_ADDRESS.search, _addresses(message, "To")))
+    text = _ReportText(parts, chain.from_iterable(map(_names_in, recipients)))
     for group in recipients:
         status = str(group["Status"] or "").strip()
         action = str(group["Action"] or "").split("(")[0].strip().lower()
@@ -256,15 +259,19 @@ def _delivery_statuses(
                 address=address,
                 kind=kind,
                 happened_at=_parse_date(group["Last-Attempt-Date"], message["Date"], message["Received"]),
-                diagnosis=_diagnosis(group, kind, status, address, parts),
+                diagnosis=_diagnosis(group, kind, status, text),
                 origin="dsn",
                 message_id=_message_id(original),
             )
 
 
-def _diagnosis(
-    group: Message, kind: OutcomeKind, status: str, address: str, parts: list[Message]
-) -> Diagnosis:
+def _names_in(group: Message) -> frozenset[str]:
+    """Return the addresses by which the text for people may call the recipient of these fields."""
+    found = (_recipient(group[name]) for name in ("Original-Recipient", "Final-Recipient"))
+    return frozenset(address.casefold() for address in found if address)
+
+
+def _diagnosis(group: Message, kind: OutcomeKind, status: str, text: _ReportText) -> Diagnosis:
     """Read the server's words; where the fields say nothing definite the text for people may."""
     if kind is OutcomeKind.DELIVERED:
         return ACCEPTED
@@ -272,7 +279,7 @@ def _diagnosis(
     words = " ".join(_decode_header(group["Diagnostic-Code"]).split())
     from_field = diagnose(words, status=status, permanent=permanent)
     if from_field.answer is Answer.UNCLEAR and not from_field.smtp_code:
-        from_text = diagnose(_text_about(address, _human_text(parts)), permanent=permanent)
+        from_text = diagnose(text.about(_names_in(group)), permanent=permanent)
         return from_text if from_text.answer is not Answer.UNCLEAR else from_field
     return from_field
 
@@ -351,10 +358,11 @@ def _complaint_recipients(message: Message, fields: Message, original: Message |
         senders = [fields["Original-Mail-From"], original["Return-Path"] if original is not None else ""]
         named = _decode_verp(map(_decode_header, senders), known) or _verp_recipient(message, known)
     if not any(named) and original is not None:
-        ours = _addresses(original, "From", "Sender", "Reply-To")
+        shared = _sender_or_list_addresses(original)
         lists = (_addresses(original, name) for name in (_JUNK_REPORTER, "Delivered-To", "To"))
-        others = ([address for address in values if address not in ours] for values in lists)
-        named = next(filter(None, others), []) or _single_outside_address(original)
+        others = ([one for one in values if one.casefold() not in shared] for values in lists)
+        found = next(filter(None, others), []) or _single_outside_address(original)
+        named = found if len({one.casefold() for one in found}) == 1 else []  # else nobody knows who it was
     return list(dict.fromkeys(filter(None, named)))
 
 
@@ -445,12 +453,11 @@ _QUOTED: Final = re.compile(
 
 def _reply_request(message: Message, parts: list[Message]) -> Iterator[Outcome] | None:
     """Return who calls a message of ours spam or wants no more of them; None for any other mail."""
-    prose = _human_text(parts)
-    if any(map(_ABUSE_DESK.search, _addresses(message, "From"))) and _CALLED_SPAM.search(
-        _decode_header(message["Subject"])
-    ):
-        return _abuse_desk_complaint(message, f"{_decode_header(message['Subject'])}\n{prose}")
-    answers = message["In-Reply-To"] or _REPLY_SUBJECT.match(_decode_header(message["Subject"]))
+    prose, subject = _human_text(parts), _decode_header(message["Subject"])
+    is_of_desk = any(map(_ABUSE_DESK.search, _addresses(message, "From"))) and not _has_null_path(message)
+    if is_of_desk and _CALLED_SPAM.search(subject) and not _FAILED.search(subject):
+        return _abuse_desk_complaint(message, f"{subject}\n{prose}")
+    answers = message["In-Reply-To"] or _REPLY_SUBJECT.match(subject)
     if not answers or not _is_by_a_person(message):
         return None
     quoted = _QUOTED.search(prose)
@@ -595,7 +602,9 @@ _GIVEN_UP = re.compile(
 )
 _COPY = re.compile(
     r"^[ \t>]*(?:-{2,}.{0,20}(?:below this line is a copy|this is a copy of|original message|returned message"
-    r"|message header|copy of the message|transcript of mail|header of the original|headers? follow)"
+    r"|message header|copy of the message|transcript of mail|header of the original|headers? follow"
+    r"|ursprüngliche nachricht|original-?nachricht|message d.origine|mensaje original|mensagem original"
+    r"|messaggio originale|oorspronkelijk bericht|originalmeddelande|oryginalna wiadomość|исходное сообщение)"
     r"|original message (?:headers?|follows)|received: from )"
     r"|^[ \t>|*=-]*(?:[a-z]+ ){0,3}message (?:(?:text|contents?|headers?|body) )?follows?\b",
     re.IGNORECASE | re.MULTILINE,
@@ -609,16 +618,15 @@ def _unstructured_bounce(message: Message, parts: list[Message]) -> Iterator[Out
     prose = _human_text(parts)
     if not named and not _is_bounce(message) and not _reports_failure(message, prose):
         return
-    still_trying = _STILL_TRYING.search(prose)
-    waits = still_trying and not _GIVEN_UP.search(prose)
+    reported = _REPLY_WITH_CODE.sub("", prose)  # what a server says decides for its recipient alone
+    still_trying = _STILL_TRYING.search(reported if _FAILED.search(reported) else prose)
+    waits = still_trying and not _GIVEN_UP.search(reported)
     kind = OutcomeKind.DEFERRED if waits else OutcomeKind.BOUNCED
     original = _returned_headers(parts)
     found = named or _failed_addresses(message, prose) or _recipients_named_by_local_part(original, prose)
     failed_addresses = list(dict.fromkeys(found))[:_MOST_RECIPIENTS]
-    diagnoses = {
-        address: _diagnosis_in_text(address, prose, kind, alone=len(failed_addresses) == 1)
-        for address in failed_addresses
-    }
+    text = _ReportText(parts, map(str.casefold, failed_addresses))
+    diagnoses = {address: _diagnosis_in_text(address, text, kind) for address in failed_addresses}
     failed = _FAILED.search(prose) or _FAILED.search(_decode_header(message["Subject"]))
     if not (
         named or still_trying or failed or any(one.answer in _MAILBOX_ANSWERS for one in diagnoses.values())
@@ -632,12 +640,12 @@ def _unstructured_bounce(message: Message, parts: list[Message]) -> Iterator[Out
         yield Outcome(mailed, kind, _parse_date(message["Date"]), diagnosis, "bounce", _message_id(original))
 
 
-def _diagnosis_in_text(address: str, prose: str, kind: OutcomeKind, *, alone: bool) -> Diagnosis:
+def _diagnosis_in_text(address: str, text: _ReportText, kind: OutcomeKind) -> Diagnosis:
     """Read what a text says of an address; where it is the only one, perhaps before it."""
     permanent = kind is OutcomeKind.BOUNCED
-    diagnosis = diagnose(_text_about(address, prose), permanent=permanent)
-    if diagnosis.answer is Answer.UNCLEAR and not diagnosis.smtp_code and alone:
-        whole = diagnose(prose, permanent=permanent)
+    diagnosis = diagnose(text.about({address.casefold()}), permanent=permanent)
+    if diagnosis.answer is Answer.UNCLEAR and not diagnosis.smtp_code and len(text.recipients) == 1:
+        whole = diagnose(_HEADLINE.sub("", text.prose), permanent=permanent)
         return whole if whole.answer in _MAILBOX_ANSWERS else diagnosis
     return diagnosis
 
@@ -670,7 +678,7 @@ _FORWARDED = (
 
 def _forwarded_from(address: str, prose: str) -> list[str]:
     """Return the address that was forwarded to this one, where Exim, Postfix or Sendmail say so."""
-    found = re.search(re.escape(address) + _FORWARDED, prose, re.IGNORECASE)
+    found = re.search(rf"(?<![\w.+%-]){re.escape(address)}" + _FORWARDED, prose, re.IGNORECASE)
     return [found["address"]] if found else []
 
 
@@ -690,7 +698,12 @@ def _is_bounce(message: Message) -> bool:
     ):
         return True
     answers = _decode_header(message["Auto-Submitted"]).strip().lower().startswith("auto-replied")  # RFC 3834
-    return not answers and str(message["Return-Path"] or "").strip() == "<>"
+    return not answers and _has_null_path(message)
+
+
+def _has_null_path(message: Message) -> bool:
+    """Say whether nobody may answer a message, as with reports of mail servers (RFC 5321 section 4.5.5)."""
+    return str(message["Return-Path"] or "").strip() == "<>"
 
 
 def _failed_addresses(message: Message, prose: str) -> list[str]:
@@ -704,7 +717,7 @@ def _failed_addresses(message: Message, prose: str) -> list[str]:
     if listing and not _ADDRESS.search(listing) and (named := _local_parts(message, listing)):
         return named
     listing = _X400.sub("", listing if _ADDRESS.search(listing) else prose)
-    lines = [found["address"] for found in _LINE_ADDRESS.finditer(listing)]
+    lines = _addresses_in_lines(listing)
     anywhere = [found for found in _ADDRESS.findall(_SENDER.sub("", listing)) if not _DAEMON.search(found)]
     others = [address for address in anywhere if address.casefold() not in ours]
     return (
@@ -778,14 +791,16 @@ def _decode_verp(senders: Iterable[str], named: Sequence[str]) -> list[str]:
     """Return the recipient in the first of these addresses that was made for one.
 
     What stands before the local part, a number or the list's name, is told from it by the addresses that the
-    report names, a number by itself.
+    report names, a number by itself; one that cannot be told from a tag ("news+jane", "jane+news") is no
+    recipient.
     """
     match = next(filter(None, map(_VERP.search, senders)), None)
     if match is None:
         return []
     whole = f"{match['local']}@{match['domain']}"
     known = [one for one in named if re.search(rf"(?:^|[-+_.]){re.escape(one)}$", whole, re.IGNORECASE)]
-    return known[:1] or [_NUMBERED.sub("", whole)]
+    bare = _NUMBERED.sub("", whole)
+    return known[:1] or ([] if "+" in bare else [bare])
 
 
 _NUMBERED = re.compile(r"^(?:\d+[-+_])+(?=[^@])")
@@ -793,7 +808,7 @@ _NUMBERED = re.compile(r"^(?:\d+[-+_])+(?=[^@])")
 
 _RECIPIENT_HEADERS: Final = ("Delivered-To", "X-Original-To", "Envelope-To", "To")
 _VERP = re.compile(
-    r"(?:-return-(?:\d+|(?:warn|probe)-\d+\.[a-z]+)-|[+-](?!.*-return-))(?P<local>[^\s@<>+=]{1,64})=(?P<domain>(?:[\w-]{1,63}\.)+[a-z]{2,63})@",
+    r"(?:-return-(?:\d+|(?:warn|probe)-\d+\.[a-z]+)-|[+-](?!.*-return-))(?P<local>[^\s@<>=]{1,64})=(?P<domain>(?:[\w-]{1,63}\.)+[a-z]{2,63})@",
     re.IGNORECASE,
 )
 
@@ -804,52 +819,155 @@ _NOT_A_FAILED_RECIPIENT: Final = (
     r"|betreff|objet|asunto)\b"
 )
 _LINE_ADDRESS = re.compile(
-    rf"^[ \t*>-]{{0,8}}(?:(?!{_NOT_A_FAILED_RECIPIENT})[a-z][\w '/-]{{1,30}}\s*:\s*|\[smtp:)?"
+    rf"^(?P<indent>[ \t*>-]{{0,8}})(?:(?!{_NOT_A_FAILED_RECIPIENT})[a-z][\w '/-]{{1,30}}\s*:\s*|\[smtp:)?"
     rf"[<\"]?(?P<address>{_ADDRESS.pattern})[>\"]?"
     r"(?=[ \t]*(?:$|[:;,(\[\]]|\.(?!\w)|-{1,3}[ \t]|on \w{2,4}[.,] ))",
     re.MULTILINE | re.IGNORECASE,
 )
 
 
+def _addresses_in_lines(text: str) -> list[str]:
+    """Return the addresses that stand first in a line; one further in than the first goes on with words."""
+    found = list(_LINE_ADDRESS.finditer(text))
+    return [one["address"] for one in found if len(one["indent"]) <= len(found[0]["indent"])]
+
+
 _REPLY_WITH_CODE = re.compile(
     r"(?<![\d.])[45]\d\d[\s\-](?:.|\n){0,1500}?"
     r"(?=\n.{0,60}(?:-->|<--|>>>|<<<)|\n[ \t]*(?:---|$|giving up on|(?:delivery )?last attempt)"
-    r"|\]\s*\n|(?<!:)\n[ \t]*(?-i:[A-Z])[\w -]{2,30}: |\Z)",
+    r"|\]\s*\n|(?<!:)\n[ \t]*(?!requested |\w+ (?:address|command|host) rejected)(?-i:[A-Z])[\w -]{2,30}: "
+    r"|\n[ \t]*\.\.\. while talking to |\Z)",
     re.IGNORECASE | re.MULTILINE,
 )
 """A reply with its code, up to what the reporter adds: the next line of a transcript, another paragraph."""
 
 
-def _text_about(address: str, prose: str) -> str:
-    """Return what a text says behind an address, up to the next one it blames, or all it says."""
-    listed = _LISTED.search(prose[:_FIRST_TEXT])
-    occurrence = re.compile(re.escape(address), re.IGNORECASE)
-    found = (listed and occurrence.search(prose, listed.end())) or occurrence.search(prose)
-    position = found.start() if found else -1
-    behind = prose[position + len(address) :] if position >= 0 else prose
-    named = ((found["address"].casefold(), found.start()) for found in _LINE_ADDRESS.finditer(behind))
-    after = next((start for one, start in named if one != address.casefold()), None)
-    coded = _REPLY_WITH_CODE.search(behind[:after])
-    if coded:
-        return " ".join(coded[0].split())[:1_500]
-    block, words = behind[:after].strip(" \n\t:>"), ""
-    for part in (block.partition("\n\n")[0], block):
-        words = _one_line(part)
-        if position < 0 or _FAILED.search(words) or diagnose(words).answer is not Answer.UNCLEAR:
+class _Mark(NamedTuple):
+    """Where a text names a recipient, what it says of him above that, and where this begins."""
+
+    start: int
+    end: int
+    name: str
+    begins: int
+    above: str = ""
+
+
+class _ReportText:
+    """What a report says to people, and of whom.
+
+    Args:
+        parts: those of the report.
+        recipients: the addresses by which it may call those it is about, in lower case.
+    """
+
+    def __init__(self, parts: list[Message], recipients: Iterable[str]) -> None:
+        self._parts = parts
+        self.recipients = frozenset(recipients)
+
+    @cached_property
+    def prose(self) -> str:
+        """The text."""
+        return _human_text(self._parts)
+
+    @cached_property
+    def _marks(self) -> list[_Mark]:
+        """Where it names its recipients, or blames anybody else."""
+        known = self.recipients.union(map(str.casefold, _addresses_in_lines(self.prose)))
+        named = ((found, found[0].rpartition("=")[2].casefold()) for found in _ADDRESS.finditer(self.prose))
+        return [
+            _Mark(found.start(), found.end(), name, *_reason_above(found, self.prose))
+            for found, name in named
+            if name in known
+        ]
+
+    def about(self, names: Collection[str]) -> str:
+        """Return what is said of one recipient, called by these names; "" where it may be of another one."""
+        marks = self._marks
+        spoken = [self._spoken_at(place, names) for place in self._own_places(names)]
+        if words := _reason_in(spoken):
             return words
-    is_of_one = after is not None and len(re.findall(r"\w+", block)) > 1  # the next one has words of its own
-    if is_of_one:
-        return words
-    before = _REPLY_WITH_CODE.search(prose[: max(position, 0)])
-    return _one_line(before[0] if before else prose)
+        others = self.recipients.union(mark.name for mark in marks).difference(names)
+        if others and spoken and (words := _one_line(spoken[0])):
+            return words
+        heading = self.prose[: marks[0].begins] if marks else "" if others else self.prose
+        if coded := _REPLY_WITH_CODE.search(heading):  # it stands before all of them
+            return _one_line(coded[0])
+        return "" if others else _one_line(self.prose)
+
+    def _own_places(self, names: Collection[str]) -> list[int]:
+        """Return which marks name the recipient: in what a report lists, if it is there."""
+        own = [place for place, mark in enumerate(self._marks) if mark.name in names]
+        listed = _LISTED.search(self.prose[:_FIRST_TEXT])
+        behind = [place for place in own if listed and self._marks[place].start >= listed.end()]
+        return (behind or own)[:_FEW]
+
+    def _spoken_at(self, place: int, names: Collection[str]) -> str:
+        """Return what is said where a recipient is named: above it in its paragraph, or behind it.
+
+        What stands behind it goes up to the next one who is blamed; where several are named in a row, it is
+        said of each, if it is one thing.
+        """
+        mark = self._marks[place]
+        if _REPLY_WITH_CODE.search(mark.above) or _says_why(mark.above):
+            return mark.above
+        begin, end, is_shared = mark.end, len(self.prose), False
+        for other in self._marks[place + 1 :]:
+            if other.name in names:
+                continue
+            if not _BETWEEN_NAMES.fullmatch(self.prose, begin, other.begins):
+                end = other.begins
+                break
+            begin, is_shared = other.end, True
+        behind = self.prose[begin : min(end, begin + _FIRST_TEXT)]
+        return "" if is_shared and len(_REPLY_WITH_CODE.findall(behind)) > 1 else behind
+
+
+def _reason_in(texts: Sequence[str]) -> str:
+    """Return the first reply with a code, else the first words that say why."""
+    for text in texts:
+        if coded := _REPLY_WITH_CODE.search(text):
+            return " ".join(coded[0].split())[:1_500]
+    blocks = (text.strip(" \n\t:>") for text in texts)
+    found = (_one_line(part) for block in blocks for part in (block.partition("\n\n")[0], block))
+    return next((one for one in found if _FAILED.search(one) or _says_why(one)), "")
+
+
+def _says_why(text: str) -> bool:
+    return diagnose(text).answer is not Answer.UNCLEAR
+
+
+def _reason_above(named: re.Match[str], prose: str) -> tuple[int, str]:
+    """Return where the reason begins that stands above a recipient, who has the last line of its paragraph.
+
+    Where there is none, or it only says that somebody is named next, it begins where the recipient is named.
+    """
+    nearest, furthest = max(0, named.start() - _LONGEST_REASON), named.end() + _LONGEST_REASON
+    before = prose.rfind("\n\n", nearest, named.start())
+    behind = prose.find("\n\n", named.end(), furthest)
+    begin, end = before + 2 if before >= 0 else nearest, behind if behind >= 0 else furthest
+    reason, _, last = prose[begin:end].rstrip().rpartition("\n")
+    is_last = last.strip(' \t<>*"').casefold() == named[0].casefold()
+    if is_last and re.search(r"\w \w", reason) and reason.rstrip()[-1:] != ":":
+        return begin, reason
+    return named.start(), ""
+
+
+_LONGEST_REASON: Final = 2_000
+_BETWEEN_NAMES: Final = re.compile(r"[\s<>,;\"'()&]*(?:\b(?:and|und|et|y|e|en|och|og|i)\b[\s<>,;\"'()&]*)?")
 
 
 def _one_line(text: str) -> str:
     """Return a text in one line, without fields that name an address, a host or a file: "Sender: <a@b>"."""
-    return " ".join(_FIELD.sub("", text).split())[:1_500]
+    return " ".join(_HEADLINE.sub("", _FIELD.sub("", text)).split())[:1_500]
 
 
 _FIELD = re.compile(r"^[ \t]*[A-Z][\w -]{2,30}:[ \t]+<[^<>\n]{0,320}>[ \t]*$", re.MULTILINE)
+_HEADLINE = re.compile(
+    rf"\b(?:messages?|e-?mails?|mail)\s+(?:to|for)\s+<?{_ADDRESS.pattern}>?\s+(?:was|is|were|has been)"
+    r"\s+undeliverable\b",
+    re.IGNORECASE,
+)
+"""What a report is about, and no reason: a server that says so of itself has a code before it."""
 
 
 # Parts, headers and texts.
@@ -868,7 +986,34 @@ def _human_text(parts: list[Message]) -> str:
     prose = _MESSAGE_ID.sub("", prose)
     prose = _UNDERSCORED.sub(lambda reply: reply[0].replace("_", " "), prose)
     copy = _COPY.search(prose)
-    return prose[: copy.start()] if copy and copy.start() else prose
+    prose = prose[: copy.start()] if copy and copy.start() else prose
+    return prose[: next(filter(None, _begins_of_returned(prose)), None)]
+
+
+def _begins_of_returned(prose: str) -> Iterator[int]:
+    """Yield where a text begins to return a message with its headers, behind whom it is about.
+
+    A report may name the message by some of them before it says what became of it: From is not among them.
+    """
+    for head in _HEAD.finditer(prose):
+        names = {name.casefold() for name in _HEADER_NAME.findall(head[0])}
+        if names & _AUTHOR_NAMES and len(names) >= _FEWEST_HEADERS and _ADDRESS.search(prose[: head.start()]):
+            yield head.start()
+
+
+_AUTHOR_NAMES: Final = frozenset({"from", "von", "de", "da", "van"})
+_NAMES_OF_HEADERS: Final = (
+    r"from|to|cc|subject|date|sent|message-id|received|reply-to|return-path|mime-version|content-[\w-]{1,30}"
+    r"|x-[\w-]{1,40}|von|an|betreff|datum|gesendet|de|para|à|asunto|assunto|objet|envoyé|enviado|da|a|oggetto"
+    r"|data|van|aan|onderwerp|verzonden"
+)
+_HEADER_BEGIN: Final = rf"[> \t|]{{0,8}}({_NAMES_OF_HEADERS})[ \t]*:"
+_HEADER_NAME = re.compile(f"^{_HEADER_BEGIN}", re.MULTILINE | re.IGNORECASE)
+_HEAD = re.compile(
+    rf"(?:^{_HEADER_BEGIN}.*\n(?:(?!{_HEADER_BEGIN})[> ]{{0,4}}[ \t]{{1,8}}[^\s>].*\n)*+){{3,}}",
+    re.MULTILINE | re.IGNORECASE,
+)
+_FEWEST_HEADERS: Final = 3
 
 
 _UNDERSCORED = re.compile(r"\b[245]\d\d_[\w.]+")  # "550_5.1.1_unknown_user"

@@ -57,6 +57,7 @@ class Outcome:
         diagnosis: what the receiving server said about the mailbox.
         origin: who reports it: "dsn", "arf", "bounce", "ses", "file" and so on.
         message_id: the sender's name for the message, or "".
+        undated: whether `happened_at` is only when it was told, for the report did not say.
     """
 
     address: str
@@ -65,6 +66,7 @@ class Outcome:
     diagnosis: Diagnosis
     origin: str
     message_id: str = ""
+    undated: bool = False
 
 
 ParsedOutcome: TypeAlias = Outcome | None

@@ -15,7 +15,7 @@ from itertools import chain
 from typing import Any, Final, TypeAlias
 
 from mailsift.pipeline.errors import MailsiftError
-from mailsift.pipeline.outcomes.history import GONE
+from mailsift.pipeline.outcomes.history import kind_as_answered
 from mailsift.pipeline.outcomes.outcome import (
     ACCEPTED,
     Outcome,
@@ -142,9 +142,6 @@ def _text(record: Json, *paths: str) -> str:
     return whole_characters(next(found, ""))
 
 
-_PERMANENT_CODE: Final = 500  # replies with such codes (RFC 5321 section 4.2.1)
-
-
 def _outcome(  # noqa: PLR0913 - the fields of what is made
     sender: SenderKind,
     kind: OutcomeKind,
@@ -163,8 +160,7 @@ def _outcome(  # noqa: PLR0913 - the fields of what is made
     kind = suppression_cause(words) or kind
     failed = kind in {OutcomeKind.BOUNCED, OutcomeKind.DEFERRED}
     diagnosis = diagnose(words, status=status, permanent=kind is OutcomeKind.BOUNCED) if failed else ACCEPTED
-    if diagnosis.smtp_code >= _PERMANENT_CODE and diagnosis.answer in GONE:
-        kind = OutcomeKind.BOUNCED  # a "soft" bounce by its sender: what the server said counts
+    kind = kind_as_answered(kind, diagnosis)
     yield Outcome(plain, kind, epoch(when), diagnosis, sender.value, message_id.strip("<> ")[:255])
 
 

@@ -139,12 +139,14 @@ def classify(reply: SmtpReply, *, own: Sequence[str] = ()) -> ReplyReading:
     )
 
 
-_IDENTIFIER = re.compile(r"(?<=[a-z])(?=[A-Z][a-z])|(?<=[A-Za-z]{2})[-_](?=[A-Za-z]{2})")
+_IDENTIFIER = re.compile(
+    rf"{_ADDRESS.pattern}|(?<=[a-z])(?=[A-Z][a-z])|(?<=[A-Za-z]{{2}})[-_](?=[A-Za-z]{{2}})"
+)
 
 
 def _split_identifiers(text: str) -> str:
-    """Return a text with the words of identifiers apart: "UserUnknown", "no-such-user"."""
-    return _IDENTIFIER.sub(" ", text[:_MAX_TEXT])
+    """Return a text with the words of identifiers apart ("UserUnknown", "no-such-user"), not of addresses."""
+    return _IDENTIFIER.sub(lambda found: found[0] if "@" in found[0] else " ", text[:_MAX_TEXT])
 
 
 _KEY_WORDS = """

@@ -337,6 +337,7 @@ CREATE TABLE outcome (
     origin text NOT NULL,
     happened_at timestamp with time zone NOT NULL,
     received_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    undated boolean DEFAULT false NOT NULL,
     CONSTRAINT outcome_kind_check CHECK ((kind = ANY (ARRAY['delivered'::text, 'bounced'::text, 'deferred'::text, 'complained'::text, 'unsubscribed'::text])))
 );
 
@@ -536,7 +537,7 @@ CREATE TABLE worker (
     health jsonb DEFAULT '{}'::jsonb NOT NULL
 );
 
-INSERT INTO alembic_version VALUES ('0024');
+INSERT INTO alembic_version VALUES ('0025');
 
 SELECT pg_catalog.setval('audit_id_seq', 1, false);
 

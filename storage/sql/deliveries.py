@@ -136,6 +136,14 @@ _FREE_EXPIRED = text("""
         WHERE state = 'delivering' AND lease_until < :now FOR UPDATE SKIP LOCKED)
 """)
 
+# An endpoint that is disabled skips what waits for it; what was in hand, or came, at that moment waits since.
+_SKIP_UNWANTED = text("""
+    UPDATE delivery SET state = 'skipped', next_attempt_at = NULL, finished_at = :now
+    WHERE id IN (
+        SELECT d.id FROM endpoint e JOIN delivery d ON d.endpoint_id = e.id
+        WHERE NOT e.enabled AND d.state = 'pending' FOR UPDATE OF d SKIP LOCKED)
+""")
+
 _AGAIN = {
     "state": "pending",
     "trigger": "manual",
@@ -221,8 +229,10 @@ async def release(connection: Connection, tokens: Collection[UUID]) -> None:
 
 
 async def free_expired(connection: Connection, *, now: datetime) -> int:
-    """Make the deliveries of dead workers due again; returns how many."""
-    return (await connection.execute(_FREE_EXPIRED, {"now": now})).rowcount
+    """Make the deliveries of dead workers due again, or skip those nobody wants; returns how many."""
+    freed = (await connection.execute(_FREE_EXPIRED, {"now": now})).rowcount
+    await connection.execute(_SKIP_UNWANTED, {"now": now})
+    return freed
 
 
 async def insert_test(

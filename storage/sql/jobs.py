@@ -279,8 +279,11 @@ _RAISED_JOB: Final = """
 """
 _CATCH_UP = statement(_FLOOR + _RAISED_JOB)
 
+# A list may take longer than it is to be kept: then its results, and whoever is to be told, have a day still.
 _END = text("""
     UPDATE job SET state = :state, finished_at = clock_timestamp(), error_code = :error_code,
+        expires_at = CASE WHEN expires_at IS NOT NULL THEN greatest(expires_at,
+            clock_timestamp() + least(expires_at - created_at, interval '1 day')) END,
         error_detail = :error_detail, step_token = NULL, step_owner = NULL, step_until = NULL,
         started_at = coalesce(started_at, clock_timestamp())
     WHERE id = :job_id AND state = ANY(:allowed) AND (CAST(:token AS uuid) IS NULL OR step_token = :token)

@@ -22,6 +22,7 @@ class OutcomeRow:
         sealed: the address, sealed with the account's key.
         kind, answer, rule, smtp_code, enhanced, said, origin: see mailsift.pipeline.outcomes.outcome.
         happened_at: when.
+        undated: whether that is when it was told, for it came without a time of its own.
     """
 
     report: bytes
@@ -35,11 +36,12 @@ class OutcomeRow:
     said: str
     origin: str
     happened_at: datetime
+    undated: bool
 
 
 _NAMES = tuple(field.name for field in fields(OutcomeRow))
 _COLUMNS = ", ".join(_NAMES)
-_TYPES = ("bytea", "bytea", "bytea", "text", "text", "text", "int", "text", "text", "text", "timestamptz")
+_TYPES = ("bytea", "bytea", "bytea", *("text",) * 3, "int", *("text",) * 3, "timestamptz", "bool")
 _LISTS = ", ".join(f"CAST(:{name} AS {kind}[])" for name, kind in zip(_NAMES, _TYPES, strict=True))
 
 # Who complained or unsubscribed is not sent to any more. Only a new report says so: whom the account has
@@ -64,11 +66,11 @@ _ADD = text(f"""
     SELECT count(*) FROM added
 """)  # noqa: S608 - names of our own columns
 
-# The newest of each kind and answer decides; how many there were before does not.
+# The newest of each kind and answer decides, with a time of its own or without; how many were before: no.
 _OF_ADDRESSES = text(f"""
-    SELECT DISTINCT ON (address, kind, answer) {_COLUMNS} FROM outcome
+    SELECT DISTINCT ON (address, kind, answer, undated) {_COLUMNS} FROM outcome
     WHERE account_id = :account_id AND address = ANY(:addresses)
-    ORDER BY address, kind, answer, happened_at DESC
+    ORDER BY address, kind, answer, undated, happened_at DESC
 """)  # noqa: S608 - names of our own columns
 
 _ALL_OF_ADDRESSES = text(f"""

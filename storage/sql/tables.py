@@ -439,6 +439,7 @@ outcome = Table(
     Column("origin", Text, nullable=False),
     Column("happened_at", _MOMENT, nullable=False),
     Column("received_at", _MOMENT, nullable=False, server_default=func.clock_timestamp()),
+    Column("undated", Boolean, nullable=False, server_default="false"),  # it came without a time of its own
     CheckConstraint(f"kind IN {OUTCOME_KINDS}", name="outcome_kind_check"),
     Index("outcome_of_address", "account_id", "address", "happened_at"),
     Index("outcome_by_age", "happened_at"),

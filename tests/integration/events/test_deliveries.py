@@ -197,6 +197,19 @@ async def test_a_slow_endpoint_does_not_keep_the_others_waiting(hooks: Webhooks)
     assert slow.peak <= 2
 
 
+async def test_what_a_dead_worker_held_for_a_disabled_webhook_does_not_wait_for_ever(hooks: Webhooks) -> None:
+    async with receiving() as receiver:
+        endpoint, _ = await hooks.service.create(hooks.account, receiver.url)
+        await hooks.happen()
+        await hooks.deliverer.claim(1)
+        await hooks.service.update(hooks.account, endpoint.id, enabled=False)
+        hooks.now += 61
+        await hooks.deliverer.sweep()
+    view = await hooks.newest(endpoint.id)
+    assert (view.state, view.next_attempt_at) == (DeliveryState.SKIPPED, None)
+    assert view.finished_at is not None
+
+
 async def test_many_workers_send_every_delivery_once(hooks: Webhooks) -> None:
     async with receiving() as receiver:
         for _ in range(5):

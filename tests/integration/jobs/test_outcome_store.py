@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Final
 from uuid import UUID
 
 from sqlalchemy import text
@@ -12,11 +14,13 @@ from mailsift.container import Container
 from mailsift.jobs.outcomes.service import ImportCounts
 from mailsift.jobs.outcomes.suppressions import Suppression, SuppressionReason
 from mailsift.pipeline.clock import system_clock
+from mailsift.pipeline.facts import Answer
 from mailsift.pipeline.outcomes.outcome import ACCEPTED, Outcome, OutcomeKind
 from mailsift.storage.database import Connection
 from mailsift.storage.sql import outcomes, suppressions
 from tests.support.ready_jobs import Planter
 
+_GONE: Final = "550 5.1.1 User unknown"
 NAMES = ("ann@example.com", "bob@example.com")
 
 
@@ -57,6 +61,24 @@ async def test_outcomes_that_two_tell_in_another_order_are_stored_once(
     assert found == ImportCounts(repeated=2)
 
 
+async def test_a_table_without_times_makes_nobody_gone_who_has_a_delivery_in_it(
+    container: Container, tmp_path: Path
+) -> None:
+    account = UUID(str(await container.jobs.account("ann")))
+    rows = (
+        "ann@example.com,delivered,",
+        f"ann@example.com,bounced,{_GONE}",
+        f"bob@example.com,bounced,{_GONE}",
+    )
+    path = tmp_path / "told.csv"
+    path.write_text("\n".join(("email,event,reason", *rows)), "utf-8")
+
+    await container.outcomes.import_file(account, path)
+
+    known = await container.outcomes.facts_of(account, NAMES)
+    assert {address: fact.answer for address, fact in known.sent.items()} == {NAMES[1]: Answer.NOT_FOUND}
+
+
 async def test_suppressions_that_two_tell_in_another_order_are_stored_once(
     container: Container, planter: Planter
 ) -> None:
@@ -73,3 +95,14 @@ async def test_suppressions_that_two_tell_in_another_order_are_stored_once(
 
     found = await cross(container, planter, add, container.suppressions.add(account, told))
     assert found == ImportCounts(repeated=2)
+
+
+async def test_a_suppression_that_is_told_twice_is_there_for_the_stronger_reason(
+    container: Container,
+) -> None:
+    account = UUID(str(await container.jobs.account("ann")))
+    reasons = (SuppressionReason.BOUNCED, SuppressionReason.COMPLAINED, SuppressionReason.MANUAL)
+    told = [Suppression(NAMES[0], reason) for reason in reasons]
+    assert await container.suppressions.add(account, told) == ImportCounts(taken=1, repeated=2)
+    (kept,) = (await container.suppressions.page(account, limit=2)).suppressions
+    assert kept.reason is SuppressionReason.COMPLAINED

@@ -14,7 +14,7 @@ from mailsift.storage.database import Connection, Row
 from mailsift.storage.sql import accounts, jobs
 from mailsift.storage.sql.jobs import NewJob, VerdictCounts
 from mailsift.storage.sql.tables import job
-from mailsift.storage.states import JobState
+from mailsift.storage.states import JobState, JobTransition
 from tests.support.job_states import put_job, row_of
 
 _NEVER = text("UPDATE job SET step_until = '2001-01-01Z'")
@@ -142,6 +142,29 @@ async def test_a_job_is_kept_as_long_as_it_says_or_else_its_account(
     found = await jobs.expired(connection, 9)
     assert sorted(found) == sorted(one["id"] for one in ended)  # what has not ended is not over
     assert len(await jobs.expired(connection, 2)) == 2
+
+
+@pytest.mark.parametrize(
+    ("kept", "took", "left"),
+    [(0, 60, None), (60, 600, 60), (5 * 86_400, 9 * 86_400, 86_400), (5 * 86_400, 86_400, 4 * 86_400)],
+)
+async def test_a_job_that_took_longer_than_it_is_kept_can_be_fetched_still(
+    connection: Connection, kept: int, took: int, left: int | None
+) -> None:
+    mine = await accounts.ensure_account(connection, "mine")
+    row = await put(connection, NewJob(uuid4(), mine, "list", {}, "list.csv", "", 0, retention_s=kept))
+    await put_job(connection, row["id"], JobState.FINALIZING)
+    earlier = text(
+        "UPDATE job SET created_at = created_at - t, expires_at = expires_at - t FROM (VALUES "
+        "(make_interval(secs => :took))) AS v(t)"
+    )
+    await connection.execute(earlier, {"took": took})
+
+    ended = await jobs.end(connection, row["id"], JobTransition.COMPLETE)
+
+    assert ended is not None
+    seconds = ended["expires_at"] and (ended["expires_at"] - ended["finished_at"]).total_seconds()
+    assert seconds == (left and pytest.approx(left, abs=5))
 
 
 async def test_a_job_goes_by_the_policy_it_names_or_else_by_its_accounts(connection: Connection) -> None:

@@ -102,6 +102,23 @@ def test_a_list_that_a_spreadsheet_of_japan_wrote_is_read_with_its_letters(tmp_p
 _GONE = "550 5.1.1 User unknown"
 
 
+def test_a_soft_bounce_of_a_table_is_what_the_server_said_as_that_of_a_webhook(tmp_path: Path) -> None:
+    path = tmp_path / "export.csv"
+    rows = (
+        "Email,Event,Reason",
+        f"ann@a.example,soft_bounce,{_GONE}",
+        "bob@a.example,soft_bounce,450 4.1.1 unknown",
+    )
+    path.write_text("\n".join(rows), "utf-8")
+    events = [dict(zip(("email", "event", "reason"), row.split(","), strict=True)) for row in rows[1:]]
+
+    posted = read_webhook(SenderKind.BREVO, json.dumps(events).encode())
+
+    told = [_told(one) for one in read_outcomes(path) if one]
+    assert told == [["ann@a.example", "bounced", "not_found"], ["bob@a.example", "deferred", "nothing"]]
+    assert told == [_told(one) for one in posted if one]
+
+
 @pytest.mark.parametrize(
     ("rows", "told"),
     [

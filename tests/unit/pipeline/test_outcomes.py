@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import pytest
 
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.facts import Answer
+from mailsift.pipeline.outcomes.fate import fates
 from mailsift.pipeline.outcomes.history import DAY, OutcomePolicy, mailbox_fact
 from mailsift.pipeline.outcomes.messages import read_message
 from mailsift.pipeline.outcomes.outcome import ACCEPTED, Diagnosis, Outcome, OutcomeKind, diagnose
@@ -403,6 +404,31 @@ def _told(kind: OutcomeKind, days: float, answer: Answer = Answer.ACCEPTED) -> O
 def test_the_newest_outcome_that_decides_does(history: list[Outcome], shown: Answer | None) -> None:
     fact = mailbox_fact(history, OutcomePolicy(), NOW)
     assert (fact.answer if fact else None) == shown
+
+
+@pytest.mark.parametrize("arrival", [_K.DELIVERED, _K.COMPLAINED, _K.UNSUBSCRIBED])
+@pytest.mark.parametrize("later", [0.0, 0.001])
+def test_of_two_without_a_time_nobody_knows_which_is_how_it_is_now(
+    arrival: OutcomeKind, later: float
+) -> None:
+    arrived = replace(_told(arrival, later), undated=True)
+    gone = replace(_told(_K.BOUNCED, 0, _A.NOT_FOUND), undated=True)
+    policy = OutcomePolicy()
+
+    assert mailbox_fact([arrived, gone], policy, NOW) is None
+    assert fates([NOW - DAY], [gone, arrived]) == [None]
+    for one in (arrived, gone):
+        fact = mailbox_fact([one], policy, NOW)
+        assert fact is not None
+        assert fact.answer is one.diagnosis.answer
+    dated = mailbox_fact([_told(_K.BOUNCED, 3, _A.DISABLED), arrived, gone], policy, NOW)
+    assert dated is not None
+    assert dated.answer is _A.DISABLED
+    late = mailbox_fact(
+        [_told(_K.DELIVERED, 3), gone], policy, NOW
+    )  # of one alone it counts from its arrival
+    assert late is not None
+    assert late.answer is _A.NOT_FOUND
 
 
 @pytest.mark.parametrize(
@@ -862,6 +888,170 @@ def test_each_of_several_that_are_named_in_the_same_way_is_told() -> None:
     assert [(one.address, one.diagnosis.answer) for one in found] == [
         (f"{name}@b.test", _A.NOT_FOUND) for name in "xyz"
     ]
+
+
+_BY_THEMSELVES = [
+    ("550 5.1.1 user unknown", _A.NOT_FOUND),
+    ("mail for shop.example loops back to myself", _A.UNCLEAR),
+    ("local configuration error", _A.UNCLEAR),
+]
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0), (0, 2, 1), (2, 0), (1, 2, 0)])
+@pytest.mark.parametrize(
+    ("begin", "each", "end"),
+    [
+        ("<{to}>:\n    {said}\n\n", "", ""),
+        ("{said}\n{to}\n\n", "", ""),
+        ("{to}\n", "\n... while talking to mx.shop.example:\n>>> RCPT To:<{to}>\n<<< {said}", "\nbye\n"),
+        ("{to}<mailto:{to}>\nIt could not be delivered.\n\n", "{to}\nServer returned '{said}'\n\n", ""),
+    ],
+    ids=["behind", "above", "transcript", "twice"],
+)
+def test_what_is_said_of_one_recipient_is_said_of_no_other(
+    begin: str, each: str, end: str, order: tuple[int, ...]
+) -> None:
+    told = [(f"{'abc'[place]}{'jane'[place:]}@shop.example", *_BY_THEMSELVES[place]) for place in order]
+    prose = "".join(part.format(to=to, said=said) for part in (begin, each) for to, said, _ in told) + end
+    fields = "\n\n".join(f"Final-Recipient: rfc822; {to}\nAction: failed\nStatus: 5.0.0" for to, *_ in told)
+
+    plain = read_message(_plain(f"These could not be delivered:\n\n{prose}").encode())
+    structured = read_message(_dsn(fields + "\n", prose=prose).encode())
+
+    for found in (plain, structured):
+        assert [(one.address, one.diagnosis.answer) for one in found] == [(to, is_) for to, _, is_ in told]
+
+
+def test_an_address_that_ends_like_another_is_another() -> None:
+    prose = "<joanna@shop.example>:\n550 5.1.1 user unknown\n\n<anna@shop.example>:\n552 5.2.2 mailbox full\n"
+    found = read_message(_plain(prose).encode())
+    assert [(one.address, one.diagnosis.answer) for one in found] == [
+        ("joanna@shop.example", _A.NOT_FOUND),
+        ("anna@shop.example", _A.FULL),
+    ]
+
+
+def test_whom_a_server_names_in_its_words_has_not_bounced() -> None:
+    prose = (
+        "<jane@shop.example>: host mx.shop.example said: 535 5.7.8 relay user\n"
+        "    relay@sender.example (in reply to RCPT TO command)\n\n"
+        "<bob@shop.example>: host mx.shop.example said: 550 5.5.0\n"
+        "    Requested action not taken: mailbox unavailable (in reply to RCPT TO command)\n"
+    )
+    found = read_message(_plain(prose).encode())
+    assert [(one.address, one.diagnosis.answer) for one in found] == [
+        ("jane@shop.example", _A.REFUSED_US),
+        ("bob@shop.example", _A.NOT_FOUND),
+    ]
+
+
+def test_the_headline_of_a_report_is_no_reason() -> None:
+    prose = "The following message to <jane@shop.example> was undeliverable.\nThe reason:\n5.3.0 - setup\n"
+    (told,) = read_message(_plain(prose).encode())
+    assert told.diagnosis.answer is _A.UNCLEAR
+
+
+def test_a_server_that_refuses_for_good_does_not_end_what_is_still_tried() -> None:
+    prose = (
+        "A message that you sent has not yet been delivered.\n\n  jane@shop.example\n"
+        "    553 messages from 192.0.2.1 will be permanently deferred: 550 user unknown\n\n"
+        "Delivery attempts will continue.\n"
+    )
+    (told,) = read_message(_plain(prose).encode())
+    assert told.kind is _K.DEFERRED
+
+
+def test_a_refusal_for_spam_is_no_complaint() -> None:
+    message = (
+        "From: postmaster@shop.example\nTo: news@sender.example\n"
+        "Subject: DELIVERY FAILURE: 554 5.7.1 spam message rejected\n\n"
+        "554 5.7.1 spam message rejected\njane@shop.example\n"
+    )
+    (told,) = read_message(message.encode())
+    assert (told.address, told.kind, told.diagnosis.answer) == (
+        "jane@shop.example",
+        _K.BOUNCED,
+        _A.REFUSED_US,
+    )
+
+
+_RETURNED = (
+    "From: News <news@sender.example>\nTo: jane@shop.example\nSubject: Your account\n"
+    "Message-ID: <m1@sender.example>\n\nYour account is disabled: 550 5.1.1 user unknown\n"
+)
+
+
+@pytest.mark.parametrize(
+    "copy",
+    [
+        f"Your message was:\n\n{_RETURNED}",
+        "\n".join(f"> {line}" for line in _RETURNED.splitlines()),
+        "----- Ursprüngliche Nachricht -----\nYour account is disabled: 550 5.1.1 user unknown\n",
+        _RETURNED.replace("From", "Von").replace("To:", "An:").replace("Subject", "Betreff"),
+    ],
+    ids=["announced", "quoted", "separated", "translated"],
+)
+def test_what_a_message_of_ours_says_is_no_reason_of_its_bounce(copy: str) -> None:
+    prose = f"It could not be delivered.\n\n<jane@shop.example>: message too large\n\n{copy}\n"
+    (told,) = read_message(_plain(prose).encode())
+    assert (told.address, told.kind) == ("jane@shop.example", _K.BOUNCED)
+    assert told.diagnosis.answer not in {_A.NOT_FOUND, _A.DISABLED}
+
+
+def test_a_report_may_name_the_message_before_it_says_why() -> None:
+    prose = (
+        "Your message\n\n  To: jane@shop.example\n  Subject: News\n  Sent: Tue, 3 Nov 2026\n\n"
+        "did not reach the following recipient(s):\n\njane@shop.example\n    550 5.1.1 user unknown\n"
+    )
+    (told,) = read_message(_plain(prose).encode())
+    assert (told.address, told.diagnosis.answer) == ("jane@shop.example", _A.NOT_FOUND)
+
+
+@pytest.mark.parametrize("subject", ["Your message was quarantined as spam", "Message blocked as spam"])
+def test_what_a_mail_server_tells_of_its_spam_filter_is_no_complaint(subject: str) -> None:
+    message = _plain(
+        "The message to <jane@shop.example> was classified as spam.\n", sender="postmaster@shop.example"
+    )
+    told = read_message(message.replace("failure notice", subject).encode())
+    assert _K.COMPLAINED not in {one.kind for one in told}
+
+
+@pytest.mark.parametrize(
+    ("original", "told"),
+    [
+        ("To: jane@shop.example", ["jane@shop.example"]),
+        ("To: jane@shop.example, bob@shop.example", []),
+        ("To: team@sender.example\nList-Post: <mailto:team@sender.example>", []),
+    ],
+)
+def test_a_complaint_that_names_nobody_is_by_the_only_recipient_and_not_by_a_list(
+    original: str, told: list[str]
+) -> None:
+    message = (
+        "From: fbl@isp.example\nTo: fbl@sender.example\nMIME-Version: 1.0\n"
+        'Content-Type: multipart/report; report-type=feedback-report; boundary="x"\n\n'
+        "--x\nContent-Type: message/feedback-report\n\nFeedback-Type: abuse\n\n"
+        f"--x\nContent-Type: message/rfc822\n\nFrom: news@sender.example\n{original}\n\nx\n--x--\n"
+    )
+    assert [one.address for one in read_message(message.encode())] == told
+
+
+def test_the_text_of_a_report_about_somebody_else_says_nothing_of_its_recipient() -> None:
+    fields = "Final-Recipient: rfc822; jane@shop.example\nAction: failed\nStatus: 5.0.0\n"
+    (told,) = read_message(_dsn(fields, prose="<bob@shop.example>:\n550 5.1.1 User unknown").encode())
+    assert (told.address, told.diagnosis.answer) == ("jane@shop.example", _A.UNCLEAR)
+
+
+@pytest.mark.parametrize(
+    ("to", "told"),
+    [
+        ("bounces+12-jane=shop.example@sender.example", ["jane@shop.example"]),
+        ("bounces+jane+info=shop.example@sender.example", []),  # of the list "jane", or of the tag "info"?
+    ],
+)
+def test_a_return_address_that_can_be_read_in_two_ways_names_nobody(to: str, told: list[str]) -> None:
+    message = _plain("The reason given was:\n550 5.1.1 user unknown\n").replace("news@sender.example", to, 1)
+    assert [one.address for one in read_message(message.encode())] == told
 
 
 def test_neither_a_sender_nor_a_mailing_list_is_taken_for_the_recipient() -> None:

@@ -280,6 +280,15 @@ def test_the_words_of_an_address_do_not_count(word: str) -> None:
     assert classify(rcpt(550, f"<{word}@{word}.example>: Rejected")).answer is Answer.UNCLEAR
 
 
+@pytest.mark.parametrize("name", ["no-such-user", "user_unknown", "accountDisabled", "not-found"])
+def test_nor_do_those_that_are_joined_in_one(name: str) -> None:
+    for said in (f"<{name}@example.com>: rejected", f"mail for {name}@example.com was not taken"):
+        assert classify(SmtpReply(Stage.RCPT, 550, "", said)).answer not in {
+            Answer.NOT_FOUND,
+            Answer.DISABLED,
+        }
+
+
 def test_the_enhanced_code_is_found_in_the_text_when_it_is_not_given() -> None:
     assert classify(rcpt(550, "#5.1.1 Rejected")) == ReplyReading(Answer.NOT_FOUND, "bad-mailbox-code")
     assert classify(rcpt(550, "Rejected (#5.1.1)")).answer is Answer.NOT_FOUND
