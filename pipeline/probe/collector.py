@@ -503,8 +503,8 @@ class ResultCollector:
         several = len(session.plan.groups) > 1 and not self.context.learned.one_domain(provider)
         if limit is not None and several and wants_one_domain(limit.reply):
             self.context.learned.learn_one_domain(provider)
-        elif session.taken:
-            self.context.learned.learn_max_recipients(provider, session.taken)
+        elif session.log.taken:
+            self.context.learned.learn_max_recipients(provider, session.log.taken)
         else:
             self._close_after(session)
 

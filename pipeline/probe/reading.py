@@ -240,11 +240,6 @@ class FinishedSession:
             return False
         return self.log.ending in (Ending.UNREACHED, Ending.REFUSED, Ending.DROPPED)
 
-    @property
-    def taken(self) -> int:
-        """Recipients the server took before it named a limit."""
-        return len(self.replies) if self.log.answers else self.log.answered
-
 
 def read_session(
     plan: SessionPlan, log: SessionLog, reader: ReplyReader, *, elapsed: float
@@ -289,7 +284,7 @@ def outcome_of(session: FinishedSession) -> SessionOutcome:
     """Return what the throttle should learn."""
     answers = [reply.reading.answer for reply in session.replies.values()]
     answers += [reply.reading.answer for reply in (session.refusal, session.farewell) if reply]
-    if Answer.RATE_LIMITED in answers or (session.limit and not session.taken):
+    if Answer.RATE_LIMITED in answers or (session.limit and not session.log.taken):
         return SessionOutcome.RATE
     if answers and all(answer is Answer.REFUSED_US for answer in answers):
         return SessionOutcome.BLOCKED
@@ -306,7 +301,7 @@ def ledger_counts(session: FinishedSession) -> LedgerCounts:
         *(reply.reading for reply in (session.refusal, session.farewell) if reply),
     ]
     refusal_kinds = {refusal_kind(reading.rule) for reading in refusals if reading.answer in _ABOUT_US}
-    if session.limit and not session.taken:
+    if session.limit and not session.log.taken:
         refusal_kinds.add(LedgerKind.RATE)
     counts = {
         LedgerKind.PROBES: len(readings),

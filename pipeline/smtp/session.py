@@ -125,6 +125,7 @@ class SessionLog:
         refusal: the reply that ended it: before the first RCPT, about the session's size, or a 421.
         ending: why it ended.
         answered: RCPT commands that something came back for, whether or not it could be believed.
+        taken: those of them whose reply was not about the session's size.
         witness, witness_reply: the mailbox that was asked again at the end, and what came this time.
         banner: code and text of the server's greeting, "" when none came.
     """
@@ -136,6 +137,7 @@ class SessionLog:
     refusal: SmtpReply | None = None
     ending: Ending = Ending.DONE
     answered: int = 0
+    taken: int = 0
     witness: str = ""
     witness_reply: SmtpReply | None = None
     banner: str = ""
@@ -447,6 +449,7 @@ class ProbeSession:
             took_ms = int((self._loop.time() - self._sent_at) * 1000)
             self.log.answers[command.address] = TimedReply(reply, took_ms)
             self.log.answered += 1
+            self.log.taken += not limit
         if limit and (answer.code == 421 or not self._pipelining):
             self.log.refusal = reply
             raise SessionError(Ending.LIMIT)

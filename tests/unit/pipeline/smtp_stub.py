@@ -83,7 +83,7 @@ class Mailer:
     Attributes:
         rcpt: replies to RCPT.
         offers: EHLO keywords; None: only HELO is known.
-        banner, mail: replies at these steps; DROP and SILENCE work as for RCPT.
+        banner, mail, rset, quit: replies at these steps; DROP and SILENCE work as for RCPT.
         latency: seconds between commands and their replies.
         most_recipients: RCPT commands of a session, then `too_many`.
         most_sessions: open sessions, then 421.
@@ -96,6 +96,8 @@ class Mailer:
     offers: Sequence[str] | None = ("PIPELINING", "SMTPUTF8")
     banner: str = "220 stub ESMTP"
     mail: str = "250 2.1.0 Ok"
+    rset: str = "250 2.0.0 Ok"
+    quit: str = "221 2.0.0 Bye"
     latency: float = 0.0
     most_recipients: int = 0
     too_many: str = "452 4.5.3 Error: too many recipients"
@@ -177,8 +179,8 @@ class _Connection:
             else "502 5.5.1 Command not implemented",
             "HELO": "250 stub",
             "MAIL": mailer.mail,
-            "RSET": "250 2.0.0 Ok",
-            "QUIT": "221 2.0.0 Bye",
+            "RSET": mailer.rset,
+            "QUIT": mailer.quit,
             "STARTTLS": "220 2.0.0 Go ahead",
         }.get(verb, "500 5.5.2 What?")
 
