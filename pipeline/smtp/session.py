@@ -59,6 +59,8 @@ _ALLOWANCE_SECONDS: Final = 25.0
 """For so long what was known when a session began counts; who asks it slowly asks the rest in another one."""
 
 _ADDRESS: Final = re.compile(r"[^\s<>()\[\],;:\"']+@[\w.-]*\w")
+_BAD_PARAMETER: Final = frozenset({501, 504, 555})  # RFC 5321 section 4.2.2: of MAIL
+_NO_UTF8: Final = frozenset({"5.5.4", "5.6.7"})  # RFC 3463: invalid arguments; RFC 6531: no such addresses
 _HELO_ONLY: Final = frozenset({500, 502})  # RFC 5321 section 3.2: EHLO is not known here
 
 # "452 4.5.3 Too many recipients", "421 4.7.0 too many errors", "421 Too many messages in this session"
@@ -153,6 +155,7 @@ class _Command:
     address: str = ""
     is_witness: bool = False
     only_if_accepted: bool = False  # anything else is no news
+    utf8: bool = False  # a MAIL that asks for SMTPUTF8
 
 
 class ProbeSession:
@@ -207,6 +210,7 @@ class ProbeSession:
         self._allowance = allowance
         self._has_witness = has_witness
         self._until = until
+        self._utf8_refused = False
         self._allowance_until = self._loop.time() + _ALLOWANCE_SECONDS
 
     async def run(self, transactions: Sequence[Sequence[DomainRecipients]], *, within: float) -> SessionLog:
@@ -309,20 +313,17 @@ class ProbeSession:
         """Ask what waits for no answer, then what does: two pipelined groups (RFC 2920 section 3.1)."""
         parts = [part for part in map(self._split_by_random, transactions) if part[0]]
         commands: list[_Command] = []
-        for first, later in parts:
-            recipients = (*first, *(address for _, asked in later for address in asked))
-            commands += [*self._mail_commands(recipients, reset=bool(commands)), *map(_rcpt, first)]
+        for first, _ in parts:
+            commands += self._transaction(first, reset=bool(commands))
         groups = [group for groups in transactions for group in groups]
         final = self._pick_witness is None and not any(group.confirm for group in groups)
         await self._exchange(commands, final=final and not any(later for _, later in parts))
-        commands = []  # the last transaction is still open
-        for index, (_, later) in enumerate(reversed(parts)):
+        is_open = bool(commands) and commands[-1].address.isascii()
+        commands = []
+        for _, later in reversed(parts):
             allowed = [address for random, asked in later if self._random_allows(random) for address in asked]
-            if allowed:
-                commands += [
-                    *(self._mail_commands(allowed, reset=True) if index else ()),
-                    *map(_rcpt, allowed),
-                ]
+            commands += self._transaction(allowed, reset=True, is_open=is_open and not commands)
+            is_open = False
         await self._exchange(commands, final=final)
         await self._send_last_recipients(groups)
 
@@ -345,7 +346,7 @@ class ProbeSession:
         commands = [
             command
             for recipient in recipients
-            for command in (*self._mail_commands([recipient.address], reset=True), recipient)
+            for command in (*self._transaction([recipient.address], reset=True)[:-1], recipient)
         ]
         await self._exchange(commands, final=True, at_the_end=True)
 
@@ -361,10 +362,26 @@ class ProbeSession:
         refused = sum(1 for code in codes if code >= 500)
         return refused >= _MIN_TURNED and all(accepted[-_MIN_TURNED:])
 
-    def _mail_commands(self, recipients: Sequence[str], *, reset: bool) -> list[_Command]:
-        """Return the commands before the recipients of a transaction."""
-        mail = wire.mail_from(self._config.mail_from, utf8=not all(map(str.isascii, recipients)))
-        return [_Command(Stage.MAIL, line) for line in ((wire.RSET, mail) if reset else (mail,))]
+    def _transaction(
+        self, recipients: Sequence[str], *, reset: bool, is_open: bool = False
+    ) -> list[_Command]:
+        """Return the commands that ask for recipients; those beyond ASCII have a transaction of their own.
+
+        One that needs SMTPUTF8 may be refused as a whole, which says nothing of the others.
+
+        Args:
+            recipients: whom to ask for.
+            reset: another transaction has gone before.
+            is_open: that one is for plain recipients and takes more of them.
+        """
+        commands: list[_Command] = []
+        for utf8 in (False, True):
+            asked = [address for address in recipients if address.isascii() is not utf8]
+            if asked and not (is_open and not utf8):
+                mail = _Command(Stage.MAIL, wire.mail_from(self._config.mail_from, utf8=utf8), utf8=utf8)
+                commands += [_Command(Stage.MAIL, wire.RSET), mail] if reset or commands else [mail]
+            commands += map(_rcpt, asked)
+        return commands
 
     def _split_by_random(
         self, groups: Sequence[DomainRecipients]
@@ -433,8 +450,15 @@ class ProbeSession:
 
     def _record(self, command: _Command, answer: wire.WireReply) -> None:
         if not command.address:
-            self._require_success(answer, command.stage)
-            return
+            self._utf8_refused = command.utf8 and self._refuses_utf8(answer)
+            if not self._utf8_refused:
+                self._require_success(answer, command.stage)
+        elif self._utf8_refused:  # this is the reply to a RCPT without MAIL
+            self.log.not_askable.append(command.address)
+        else:
+            self._record_recipient(command, answer)
+
+    def _record_recipient(self, command: _Command, answer: wire.WireReply) -> None:
         if self._quotes_another(command.address, answer.text):
             raise SessionError(Ending.UNTIED)
         reply = SmtpReply(Stage.RCPT, answer.code, answer.enhanced, answer.text)
@@ -456,6 +480,13 @@ class ProbeSession:
         if answer.code == 421:  # RFC 5321 section 4.2.2: the server is about to hang up
             self.log.refusal = reply
             raise SessionError(Ending.DROPPED)
+
+    def _refuses_utf8(self, answer: wire.WireReply) -> bool:
+        """Tell whether a refusal of MAIL with SMTPUTF8 is of that alone: it says so, or took a plain one."""
+        took_plain = any(map(str.isascii, self.log.answers))
+        return answer.code >= 500 and (
+            took_plain or answer.code in _BAD_PARAMETER or answer.enhanced in _NO_UTF8
+        )
 
     def _update_allowance(self, address: str, code: int) -> None:
         """Remember what may be sent now, where unknown recipients are counted; a random one always is."""

@@ -84,6 +84,7 @@ class Mailer:
         rcpt: replies to RCPT.
         offers: EHLO keywords; None: only HELO is known.
         banner, mail, rset, quit: replies at these steps; DROP and SILENCE work as for RCPT.
+        mail_utf8: reply to MAIL with SMTPUTF8, "" for `mail`.
         latency: seconds between commands and their replies.
         most_recipients: RCPT commands of a session, then `too_many`.
         most_sessions: open sessions, then 421.
@@ -96,6 +97,7 @@ class Mailer:
     offers: Sequence[str] | None = ("PIPELINING", "SMTPUTF8")
     banner: str = "220 stub ESMTP"
     mail: str = "250 2.1.0 Ok"
+    mail_utf8: str = ""
     rset: str = "250 2.0.0 Ok"
     quit: str = "221 2.0.0 Bye"
     latency: float = 0.0
@@ -178,7 +180,7 @@ class _Connection:
             if mailer.offers is not None
             else "502 5.5.1 Command not implemented",
             "HELO": "250 stub",
-            "MAIL": mailer.mail,
+            "MAIL": (line.endswith("SMTPUTF8") and mailer.mail_utf8) or mailer.mail,
             "RSET": mailer.rset,
             "QUIT": mailer.quit,
             "STARTTLS": "220 2.0.0 Go ahead",

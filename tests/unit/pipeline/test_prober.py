@@ -245,3 +245,18 @@ async def test_nothing_to_do_costs_nothing() -> None:
     bench = Bench(25)
     assert await bench.probe([]) == ProbeResult({}, {}, {})
     assert not bench.throttle.grants
+
+
+@pytest.mark.parametrize("international", [1, 9])
+async def test_a_list_with_international_addresses_costs_its_others_nothing_where_smtputf8_is_refused(
+    international: int,
+) -> None:
+    mailer = Mailer(rcpt=knows("ann"), mail_utf8="555 5.5.4 Unsupported option: SMTPUTF8")
+    odd = [f"jürgen{n}" for n in range(international)]
+    async with mailing(mailer) as port:
+        probed = await Bench(port).probe(targets(FACT, *odd, "ann", "bob"))
+    assert answers(probed) == {
+        "ann": Answer.ACCEPTED,
+        "bob": Answer.NOT_FOUND,
+        **dict.fromkeys(odd, Answer.NOT_ASKABLE),
+    }

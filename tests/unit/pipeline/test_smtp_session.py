@@ -255,6 +255,28 @@ async def test_smtputf8_is_used_only_where_it_is_offered() -> None:
     assert "MAIL FROM:<>" in without.seen[0]
 
 
+@pytest.mark.parametrize("offers", [("PIPELINING", "SMTPUTF8"), ("SMTPUTF8",)])
+@pytest.mark.parametrize("refusal", ["555 5.5.4 Unsupported option: SMTPUTF8", "550 5.7.1 not for you"])
+async def test_a_server_that_refuses_the_smtputf8_it_offers_refuses_nobody_else(
+    offers: tuple[str, ...], refusal: str
+) -> None:
+    mailer = Mailer(rcpt=knows("ann", "jürgen"), offers=offers, mail_utf8=refusal)
+    group = DomainRecipients("a.test", PROBE, ("jürgen@a.test", ANN))
+    async with mailing(mailer) as port:
+        log = await talk(port, group)
+    assert log.ending is Ending.DONE
+    assert codes(log) == {PROBE: 550, ANN: 250}
+    assert log.not_askable == ["jürgen@a.test"]
+
+
+async def test_who_is_refused_before_a_plain_sender_was_taken_is_refused_as_everybody() -> None:
+    mailer = Mailer(rcpt=knows("jürgen"), mail_utf8="550 5.7.1 not for you")
+    async with mailing(mailer) as port:
+        log = await talk(port, DomainRecipients("a.test", "", ("jürgen@a.test",)))
+    assert log.ending is Ending.REFUSED
+    assert not log.not_askable
+
+
 async def test_ascii_addresses_do_not_ask_for_smtputf8() -> None:
     mailer = Mailer()
     async with mailing(mailer) as port:
