@@ -58,7 +58,7 @@ _NO_GOODBYE: Final = frozenset({0, 421})
 _ALLOWANCE_SECONDS: Final = 25.0
 """For so long what was known when a session began counts; who asks it slowly asks the rest in another one."""
 
-_ADDRESS: Final = re.compile(r"[^\s<>()\[\],;:\"']+@[\w.-]*\w")
+_ADDRESS: Final = re.compile(r"(?:[^\s<>()\[\],;:\"']|(?<=\w)'(?=\w))+@[\w.-]*\w")
 _BAD_PARAMETER: Final = frozenset({501, 504, 555})  # RFC 5321 section 4.2.2: of MAIL
 _NO_UTF8: Final = frozenset({"5.5.4", "5.6.7"})  # RFC 3463: invalid arguments; RFC 6531: no such addresses
 _HELO_ONLY: Final = frozenset({500, 502})  # RFC 5321 section 3.2: EHLO is not known here
@@ -496,9 +496,11 @@ class ProbeSession:
 
     def _quotes_another(self, address: str, text: str) -> bool:
         """Tell whether a reply quotes another recipient of the session instead of its own."""
-        if "@" not in text or address.lower() in text.lower():
+        if "@" not in text:
             return False
-        return not self._asked.isdisjoint(found.lower() for found in _ADDRESS.findall(text))
+        own, quoted = address.lower(), {found.lower() for found in _ADDRESS.findall(text)}
+        is_own = own in quoted or (_ADDRESS.fullmatch(own) is None and own in text.lower())
+        return not is_own and not self._asked.isdisjoint(quoted)
 
     def _require_success(self, reply: wire.WireReply, stage: Stage) -> None:
         if not 200 <= reply.code <= 299:

@@ -362,6 +362,30 @@ async def test_a_reply_that_names_another_one_of_the_session_unties_it(text: str
     assert codes(log) == ({PROBE: 550, ANN: 250, BOB: 550} if is_tied else {})
 
 
+@pytest.mark.parametrize(
+    ("own", "text", "is_tied"),
+    [
+        ("ann", "<joann@a.test>: no such user", False),
+        ("ann", "joann@a.test is no mailbox of ours, nor is ann@a.test", True),
+        ("ann", "'ann@a.test' is unknown", True),
+        ("ann", "<ann@a.test.>: unknown", True),
+        ("brien", "<o'brien@a.test>: unknown", False),
+        ("o'brien", "<o'brien@a.test>: unknown", True),
+        ("o'brien", "<brien@a.test>: unknown", False),
+        ('"ann b"', '<"ann b"@a.test>: unknown', True),
+        ('"ann b"', "<ann@a.test>: unknown", False),
+    ],
+)
+async def test_an_address_that_another_one_ends_with_is_not_its_own(
+    own: str, text: str, is_tied: bool
+) -> None:
+    asked = tuple(f"{local}@a.test" for local in ("joann", "ann", "brien", "o'brien", '"ann b"'))
+    mailer = Mailer(rcpt=lambda who: f"550 5.1.1 {text}" if who == f"{own}@a.test" else "250 ok")
+    async with mailing(mailer) as port:
+        log = await talk(port, DomainRecipients("a.test", "", asked))
+    assert log.ending is (Ending.DONE if is_tied else Ending.UNTIED)
+
+
 async def test_a_reply_took_the_time_since_its_command() -> None:
     mailer = Mailer(latency=0.02, offers=())
     clock = asyncio.get_running_loop()
