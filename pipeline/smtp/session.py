@@ -58,7 +58,10 @@ _NO_GOODBYE: Final = frozenset({0, 421})
 _ALLOWANCE_SECONDS: Final = 25.0
 """For so long what was known when a session began counts; who asks it slowly asks the rest in another one."""
 
-_ADDRESS: Final = re.compile(r"(?:[^\s<>()\[\],;:\"']|(?<=\w)'(?=\w))+@[\w.-]*\w")
+_ADDRESS: Final = re.compile(
+    r"(?<![^\s<>()\[\],;:\"'])(?<!\w')"  # whole words, so that a long one is read once
+    r"(?:[^\s<>()\[\],;:\"']|(?<=\w)'(?=\w))+@[\w.-]*\w"
+)
 _BAD_PARAMETER: Final = frozenset({501, 504, 555})  # RFC 5321 section 4.2.2: of MAIL
 _NO_UTF8: Final = frozenset({"5.5.4", "5.6.7"})  # RFC 3463: invalid arguments; RFC 6531: no such addresses
 _HELO_ONLY: Final = frozenset({500, 502})  # RFC 5321 section 3.2: EHLO is not known here
