@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from hashlib import blake2b
 from operator import attrgetter
 from typing import Any, Final, NamedTuple
@@ -150,7 +150,8 @@ class ProbeCache:
         mailboxes = {
             address: fact
             for address, fact in known.items()
-            if fact.asked_at > oldest_usable and _is_lasting(fact, state.known.get(targets[address].domain))
+            if fact.expires_at > fact.asked_at > oldest_usable
+            and _is_lasting(fact, state.known.get(targets[address].domain))
         }
         accepted = [address for address, fact in known.items() if fact.answer is Answer.ACCEPTED]
         return Recalled(mailboxes if max_age > 0 else {}, dict(state.known), accepted)
@@ -176,9 +177,9 @@ class ProbeCache:
             if recalled.catch_alls.get(domain) is not fact
         ]
         entries = [
-            CacheEntry(mailbox_key(address, owner), pack_mailbox(fact), self._config.mailbox_seconds)
+            CacheEntry(mailbox_key(address, owner), pack_mailbox(kept), self._config.mailbox_seconds)
             for address, fact in mailboxes.items()
-            if not fact.cached and _is_lasting(fact, state.known.get(targets[address].domain))
+            if not fact.cached and (kept := _worth_keeping(fact, state.known.get(targets[address].domain)))
         ]
         if domains:
             await self._cache.put(FactKind.CATCH_ALL, domains)
@@ -217,6 +218,14 @@ class ProbeCache:
         fact = known.fact
         lifetime = _RANDOM_SECONDS if fact.catch_all is Known.UNKNOWN else fact.expires_at - self._clock()
         return CacheEntry(fact.domain, pack_catch_all(known), lifetime)
+
+
+def _worth_keeping(fact: MailboxFact, known: CatchAllFact | None) -> MailboxFact | None:
+    """Return what to remember of an answer: as it is, or an acceptance that makes a witness and no verdict."""
+    if _is_lasting(fact, known):
+        return fact
+    is_unproven = fact.answer is Answer.ACCEPTED and (known is None or known.catch_all is Known.UNKNOWN)
+    return replace(fact, expires_at=fact.asked_at) if is_unproven else None
 
 
 def _is_lasting(fact: MailboxFact, known: CatchAllFact | None) -> bool:

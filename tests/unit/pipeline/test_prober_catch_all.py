@@ -127,8 +127,10 @@ async def test_an_acceptance_waits_while_the_random_recipient_is_put_off() -> No
         bench = Bench(port)
         probed = await bench.probe(targets(FACT, "ann"))
     assert answers(probed) == {Answer.ACCEPTED}
+        mailer.rcpt = knows()
+        again = await bench.probe(targets(FACT, "ann"), max_age=86_400)
     assert probed.waits == {"ann@a.test": Wait(WaitReason.GREYLISTED, 0.0)}
-    assert not bench.cache.values[FactKind.MAILBOX]
+    assert answers(again) == {Answer.NOT_FOUND}  # the acceptance was not used again
 
 
 async def test_full_for_the_random_recipient_says_nothing_about_anybody() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
 from mailsift.pipeline.facts import Answer, Known, WaitReason
@@ -60,6 +62,22 @@ async def test_who_was_accepted_before_is_asked_in_a_later_call_too() -> None:
         strict = await bench.probe(targets(FACT, *waiting), max_age=0)
     assert not found(again, Answer.NOT_FOUND)
     assert not found(strict, Answer.NOT_FOUND) & set(REAL)
+
+
+@pytest.mark.parametrize("sessions", [1, 3])
+@pytest.mark.parametrize("recipients", [1, 2, 4])
+@pytest.mark.parametrize("max_age", [0, 86_400])
+async def test_a_defence_that_outlasts_all_tries_makes_nobody_invalid_who_is_there(
+    recipients: int, sessions: int, max_age: int
+) -> None:
+    mailer = Mailer(rcpt=harvest_defence(knows(*REAL), 3))
+    async with mailing(mailer) as port:
+        bench = Bench(port, providers=providers(recipients, sessions))
+        waiting: Sequence[str] = [REAL[0], *MIXED[:1], *MIXED[2:]]
+        for _ in range(4):
+            probed = await bench.probe(targets(FACT, *waiting), max_age=max_age)
+            assert not found(probed, Answer.NOT_FOUND) & set(REAL)
+            waiting = [address.partition("@")[0] for address in probed.waits]
 
 
 async def test_a_witness_that_is_still_known_confirms_the_refusals() -> None:
