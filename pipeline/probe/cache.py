@@ -221,7 +221,7 @@ class ProbeCache:
 
 
 def _worth_keeping(fact: MailboxFact, known: CatchAllFact | None) -> MailboxFact | None:
-    """Return what to remember of an answer: as it is, or an acceptance that makes a witness and no verdict."""
+    """Return what to remember: the answer as it is, or an acceptance that makes a witness and no verdict."""
     if _is_lasting(fact, known):
         return fact
     is_unproven = fact.answer is Answer.ACCEPTED and (known is None or known.catch_all is Known.UNKNOWN)
