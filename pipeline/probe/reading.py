@@ -43,6 +43,8 @@ _ABOUT_US: Final = frozenset({Answer.REFUSED_US, Answer.RATE_LIMITED})
 
 OFTEN_SERVER_WIDE: Final = frozenset({Answer.RATE_LIMITED, Answer.TEMPORARY})
 
+_NOT_IMPLEMENTED: Final = frozenset({500, 502})  # RFC 5321 section 4.2.4: of RSET, whoever sends it
+
 _BLANKET_ANSWERS: Final = frozenset({Answer.UNCLEAR, Answer.DISABLED, Answer.FULL})
 _BLANKET_CODES: Final = ("5.4.1", "5.7.")  # Exchange Online's "Access denied" for every recipient, and policy
 
@@ -220,7 +222,7 @@ class FinishedSession:
         limit: the first reply about the session's size.
         elapsed: seconds it took.
         unconfirmed_refusals: the mailboxes refused since the last acceptance.
-        witness_reply: what the witness was answered.
+        witness_reply: what the witness was answered, or the refusal of the transaction it was to be asked in.
     """
 
     plan: SessionPlan
@@ -264,8 +266,16 @@ def read_session(
         reader.read(limit) if limit else None,
         elapsed,
         refused_since_acceptance(log.answers, reader),
-        reader.read(log.witness_reply, log.witness) if log.witness_reply else None,
+        _witness_reply(log, reader),
     )
+
+
+def _witness_reply(log: SessionLog, reader: ReplyReader) -> ClassifiedReply | None:
+    """Return what the witness was answered; where its transaction was refused, that refusal."""
+    if log.witness_reply:
+        return reader.read(log.witness_reply, log.witness)
+    refusal = log.refusal if log.witness and log.ending is Ending.REFUSED else None
+    return reader.read(refusal) if refusal and refusal.code not in _NOT_IMPLEMENTED else None
 
 
 def refused_since_acceptance(answers: Mapping[str, TimedReply], reader: ReplyReader) -> list[str]:

@@ -114,6 +114,31 @@ async def test_a_witness_that_cannot_be_asked_now_makes_nobody_invalid() -> None
     assert found(probed, Answer.DOUBTED) == set(GONE)
 
 
+@pytest.mark.parametrize("refusal", ["451 4.3.0 later", "550 5.7.1 too curious, go away"])
+async def test_a_witness_whose_transaction_is_refused_makes_nobody_invalid(refusal: str) -> None:
+    mailer = Mailer(rcpt=knows(*REAL))
+
+    def defend(address: str) -> str:
+        mailer.mail = refusal  # from the next transaction on
+        return "250 ok" if address.startswith("real0") else NOT_FOUND
+
+    async with mailing(mailer) as port:
+        bench = Bench(port)
+        await bench.probe(targets(FACT, "nobody"))  # so that no random recipient is waited for
+        mailer.rcpt = defend
+        probed = await bench.probe(targets(FACT, *REAL[:8]), max_age=60)
+    assert found(probed, Answer.ACCEPTED) == {"real0"}
+    assert found(probed, Answer.DOUBTED) == set(REAL[1:8])
+
+
+async def test_a_server_without_rset_is_believed() -> None:
+    async with mailing(Mailer(rcpt=knows("real0"), rset="502 5.5.1 not implemented")) as port:
+        bench = Bench(port)
+        await bench.probe(targets(FACT, "nobody"))
+        probed = await bench.probe(targets(FACT, "real0", *GONE), max_age=60)
+    assert found(probed, Answer.NOT_FOUND) == set(GONE)
+
+
 async def test_a_blanket_refusal_of_a_witness_too_is_taken_back_with_all_others() -> None:
     mailer = Mailer(rcpt=knows("real0"))
     async with mailing(mailer) as port:
