@@ -11,7 +11,7 @@ from functools import partial
 from typing import Final
 
 from mailsift.pipeline.clock import Clock
-from mailsift.pipeline.facts import Answer, CatchAllFact, Known, MailboxFact, Wait, WaitReason
+from mailsift.pipeline.facts import Answer, CatchAllFact, DomainFact, Known, MailboxFact, Wait, WaitReason
 from mailsift.pipeline.fair_clock import FairDeadline
 from mailsift.pipeline.guard import AddressGuard
 from mailsift.pipeline.metrics import count_grants, count_replies, count_sessions
@@ -27,6 +27,7 @@ from mailsift.pipeline.probe.queue import (
     ProviderQueue,
     RouteQueue,
     SessionPlan,
+    peers_of,
 )
 from mailsift.pipeline.probe.reading import ProberRule, ReplyReader, fact_without_reply
 from mailsift.pipeline.providers import Provider, Providers
@@ -226,24 +227,30 @@ class Prober:
 
     def _sources_of(self, targets: Mapping[str, ProbeTarget], closed: Collection[str]) -> dict[str, Source]:
         """Return the source for every target; who is known by a source goes back to it even if it rests."""
-        by_provider: dict[str, tuple[Sequence[Source], Sequence[Source]]] = {}
+        by_domain: dict[str, tuple[Sequence[Source], Sequence[Source]]] = {}
         sources = {}
         for address, target in targets.items():
-            key = target.fact.provider
-            if key not in by_provider:
-                held = {
-                    source.identity
-                    for source in self._sources
-                    if self._throttle.is_held(key, source.identity)
-                }
-                not_held = open_sources(self._sources, held)
-                by_provider[key] = not_held, open_sources(not_held, closed)
-            not_held, preferred = by_provider[key]
+            if target.domain not in by_domain:
+                by_domain[target.domain] = self._sources_for(target.fact, closed)
+            not_held, preferred = by_domain[target.domain]
             known_by = target.known_by
             sources[address] = pick_source(
-                not_held if known_by else preferred, key, address, known_by=known_by
+                not_held if known_by else preferred, target.fact.provider, address, known_by=known_by
             )
         return sources
+
+    def _sources_for(
+        self, fact: DomainFact, closed: Collection[str]
+    ) -> tuple[Sequence[Source], Sequence[Source]]:
+        """Return the sources that reach the domain's servers and are not held, and those that do not rest."""
+        if len(self._sources) == 1:
+            return self._sources, self._sources
+        allows = self._guard.allows
+        reaching = [source for source in self._sources if peers_of(fact, source, allows)] or self._sources
+        identities = {source.identity for source in reaching}
+        held = {name for name in identities if self._throttle.is_held(fact.provider, name)}
+        not_held = open_sources(reaching, held)
+        return not_held, open_sources(not_held, closed)
 
     def _collector(self, session_s: float, list_id: str) -> ResultCollector:
         catch_alls, watch = CatchAllState(self._token), RefusalWatch(self._breaker, list_id)

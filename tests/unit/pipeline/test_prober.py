@@ -260,3 +260,15 @@ async def test_a_list_with_international_addresses_costs_its_others_nothing_wher
         "bob": Answer.NOT_FOUND,
         **dict.fromkeys(odd, Answer.NOT_ASKABLE),
     }
+
+
+@pytest.mark.parametrize("closed", [(), ("::1",), ("127.0.0.1",)])
+async def test_a_server_is_asked_from_a_source_that_reaches_it(closed: tuple[str, ...]) -> None:
+    fact = routed("a.test", ("mx.a.test", ("::1",)))
+    async with mailing(Mailer(rcpt=knows(*USERS)), host="::1") as port:
+        bench = Bench(port, settings={"sources": ("127.0.0.1", "::1")})
+        probed = await bench.prober.probe(
+            targets(fact, *USERS[:9]), budget_s=20, session_s=60, max_age=0, closed=closed
+        )
+    assert answers(probed) == dict.fromkeys(USERS[:9], Answer.ACCEPTED)
+    assert set(probed.asked_from.values()) == {"::1"}
