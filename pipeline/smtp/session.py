@@ -354,7 +354,8 @@ class ProbeSession:
         await self._exchange(commands, final=True, at_the_end=True)
 
     def _accepted_all(self, group: DomainRecipients) -> bool:
-        answers = [self.log.answers.get(address) for address in group.addresses]
+        asked = (address for address in group.addresses if address not in self.log.not_askable)
+        answers = [self.log.answers.get(address) for address in asked]
         return bool(answers) and all(answer and answer.reply.code in _ACCEPTED for answer in answers)
 
     def _may_accept_all_now(self, group: DomainRecipients) -> bool:

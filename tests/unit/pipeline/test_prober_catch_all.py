@@ -397,3 +397,13 @@ async def test_a_blanket_refusal_stays_one_where_everybody_is_accepted_later() -
     refused = [fact for fact in probed.mailboxes.values() if fact.answer is Answer.NOT_FOUND]
     assert refused
     assert all(fact.blanket for fact in refused)
+
+
+async def test_a_domain_that_takes_anybody_by_now_is_seen_beside_a_mailbox_that_cannot_be_asked_for() -> None:
+    mailer = Mailer(rcpt=knows(), offers=("PIPELINING",))
+    async with mailing(mailer) as port:
+        bench = Bench(port)
+        await bench.probe(targets(FACT, "gone"))
+        mailer.rcpt = lambda _: "250 ok"
+        probed = await bench.probe(targets(FACT, "nobody", "jürgen"), max_age=86_400)
+    assert probed.catch_alls["a.test"].catch_all is Known.YES
