@@ -74,6 +74,8 @@ _LIMIT: Final = re.compile(
     r"|\bmax(?:imum)?\.? (?:number of )?(?:recipients?|rcpts?)",
     re.IGNORECASE,
 )
+_TOO_MANY: Final = frozenset({"4.5.3", "5.5.3"})
+_TOO_MANY_IN_RFC_821: Final = 552
 # "451 4.3.0 Multiple destination domains per transaction is unsupported."
 _ONE_DOMAIN: Final = re.compile(r"\bmultiple (?:\w+ )?domains\b", re.IGNORECASE)
 
@@ -472,7 +474,7 @@ class ProbeSession:
         if command.is_witness:
             self.log.witness_reply = reply
             return
-        limit = answer.code >= 400 and is_session_limit(reply)
+        limit = is_session_limit(reply)
         if answer.code != 421 or not limit:
             took_ms = int((self._loop.time() - self._sent_at) * 1000)
             self.log.answers[command.address] = TimedReply(reply, took_ms)
@@ -589,11 +591,11 @@ def wants_one_domain(reply: SmtpReply) -> bool:
 def is_session_limit(reply: SmtpReply) -> bool:
     """Tell whether the reply to RCPT is about this session's size, not about the recipient.
 
-    RFC 5321 section 4.5.3.1.10 and RFC 3463 (x.5.3) for the number of recipients. "Too many messages" may be
-    those in the mailbox.
+    RFC 5321 section 4.5.3.1.10 and RFC 3463 (x.5.3) for the number of recipients: 452, and 552 as RFC 821 had
+    it. "Too many messages" may be those in the mailbox.
     """
-    if not 400 <= reply.code <= 499:
+    if not 400 <= reply.code <= 499 and reply.code != _TOO_MANY_IN_RFC_821:
         return False
-    if reply.enhanced == "4.5.3" or wants_one_domain(reply):
+    if reply.enhanced in _TOO_MANY or wants_one_domain(reply):
         return True
     return _LIMIT.search(reply.text) is not None and classify(reply).answer is not Answer.FULL

@@ -85,7 +85,12 @@ async def test_a_mailbox_with_too_many_messages_is_full_and_nobody_else_is() -> 
 
 
 async def test_a_session_limit_is_learned_and_the_rest_gets_new_sessions() -> None:
-    for too_many in ("452 4.5.3 Error: too many recipients", "421 4.7.0 Error: too many recipients"):
+    for too_many in (
+        "452 4.5.3 Error: too many recipients",
+        "421 4.7.0 Error: too many recipients",
+        "552 Too many recipients",
+        "552 5.5.3 No more, please",
+    ):
         mailer = Mailer(rcpt=knows(*USERS), most_recipients=10, too_many=too_many)
         async with mailing(mailer) as port:
             bench = Bench(port)
