@@ -196,6 +196,7 @@ class Prober:
         with FairDeadline(budget_s) as deadline:
             await ProbeRun(collector, self._throttle, deadline, ends_at=ends_at, stop=stop).run()
         collector.retract_doubted_refusals()
+        collector.retract_unproven_refusals()
         await self._retract_intercepted(collector, recheck_port25)
         count_replies(
             (targets_by_address[address].fact.provider, fact.answer)
@@ -203,7 +204,8 @@ class Prober:
         )
         mailboxes, catch_alls = collector.mailboxes | recalled.mailboxes, collector.catch_alls.known
         _keep_refusals_where_somebody_was_accepted(mailboxes, catch_alls, targets_by_address)
-        await self._cache.remember(mailboxes, targets_by_address, collector.catch_alls, recalled, owner=owner)
+        known = {**mailboxes, **collector.witnesses}
+        await self._cache.remember(known, targets_by_address, collector.catch_alls, recalled, owner=owner)
         identities = {address: source.identity for address, source in asked_from.items()}
         asked = count_asked(
             (ThrottleKey(targets_by_address[address].fact.provider, identities[address]), fact.answer)

@@ -159,6 +159,7 @@ class RouteQueue:
         refused: how many were refused so far, random recipients among them.
         unconfirmed_refusals: who was refused since the servers last accepted anybody.
         witness: a recipient the servers have accepted, "" when there is none yet.
+        disbelieved: who was accepted in sessions whose answers did not count.
         running: sessions under way.
         max_sessions, max_recipients: what the servers turned out to take.
         refusal: the latest refusal of a whole session.
@@ -177,6 +178,7 @@ class RouteQueue:
         self.refused = 0
         self.unconfirmed_refusals: list[str] = []
         self.witness = ""
+        self.disbelieved: dict[str, MailboxFact] = {}
         self.running = 0
         self.max_sessions = sys.maxsize
         self.max_recipients = sys.maxsize
@@ -459,6 +461,10 @@ class ProbeQueue:
     def next_ready_at(self) -> float:
         """Return the loop time from which the throttle can be asked again; infinity when nothing rests."""
         return min((provider.resting_until for provider in self._turns), default=float("inf"))
+
+    def routes(self) -> Iterable[RouteQueue]:
+        """Return all routes there were."""
+        return self._routes.values()
 
     def drop_domain(self, domain: str) -> list[str]:
         """Take a domain's addresses out of every route."""

@@ -133,6 +133,7 @@ class SessionLog:
         ending: why it ended.
         answered: RCPT commands that something came back for, whether or not it could be believed.
         taken: those of them whose reply was not about the session's size.
+        disbelieved: the replies by address of a session whose answers do not count.
         witness, witness_reply: the mailbox that was asked again at the end, and what came this time.
         banner: code and text of the server's greeting, "" when none came.
     """
@@ -145,6 +146,7 @@ class SessionLog:
     ending: Ending = Ending.DONE
     answered: int = 0
     taken: int = 0
+    disbelieved: dict[str, TimedReply] = field(default_factory=dict)
     witness: str = ""
     witness_reply: SmtpReply | None = None
     banner: str = ""
@@ -247,7 +249,7 @@ class ProbeSession:
         """Believe none of the answers; a session that seemed to end well did not."""
         if self.log.answers and self.log.ending in {Ending.DONE, Ending.REFUSED}:
             self.log.ending = Ending.UNTIED
-        self.log.answers.clear()
+        self.log.disbelieved, self.log.answers = self.log.answers, {}
 
     async def _is_tied(self) -> bool:
         """Send QUIT; returns whether every reply was certainly the one to its command."""

@@ -10,6 +10,7 @@ from mailsift.pipeline.facts import Answer, Known, WaitReason
 from mailsift.pipeline.ports import FactKind
 from mailsift.pipeline.probe.prober import ProbeResult
 from tests.unit.pipeline.smtp_stub import (
+    DROP,
     NOT_FOUND,
     Bench,
     Mailer,
@@ -78,6 +79,44 @@ async def test_a_defence_that_outlasts_all_tries_makes_nobody_invalid_who_is_the
             probed = await bench.probe(targets(FACT, *waiting), max_age=max_age)
             assert not found(probed, Answer.NOT_FOUND) & set(REAL)
             waiting = [address.partition("@")[0] for address in probed.waits]
+
+
+@pytest.mark.parametrize("offers", [("PIPELINING",), ()])
+@pytest.mark.parametrize("farewell", [DROP, "421 4.7.0 Error: too many errors", "421 4.3.2 bye"])
+async def test_who_was_accepted_before_a_server_hung_up_speaks_against_refusals_of_everybody(
+    offers: tuple[str, ...], farewell: str
+) -> None:
+    refused = 0
+
+    def defend(address: str) -> str:
+        nonlocal refused
+        if refused < 4:
+            is_there = address.startswith("real")
+            refused += not is_there
+            return "250 ok" if is_there else farewell if refused == 4 else NOT_FOUND
+        return NOT_FOUND
+
+    async with mailing(Mailer(rcpt=defend, offers=offers)) as port:
+        bench = Bench(port)
+        waiting: Sequence[str] = ["real0", *GONE[:6], *REAL[1:5]]
+        for _ in range(3):
+            probed = await bench.probe(targets(FACT, *waiting), max_age=86_400)
+            assert not found(probed, Answer.NOT_FOUND) & set(REAL)
+            waiting = [address.partition("@")[0] for address in probed.waits]
+    assert "real1" in waiting
+
+
+async def test_an_acceptance_that_does_not_count_makes_a_witness_and_no_verdict() -> None:
+    mailer = Mailer(rcpt=knows("real0"), quit=DROP)
+    async with mailing(mailer) as port:
+        bench = Bench(port)
+        await bench.probe(targets(FACT, "nobody"), max_age=86_400)  # what random recipients get is known
+        mailer.rcpt = harvest_defence(knows("real0"), 3)
+        first = await bench.probe(targets(FACT, "real0", *GONE), max_age=86_400)
+        mailer.rcpt = knows()
+        again = await bench.probe(targets(FACT, "real0"), max_age=86_400)
+    assert found(first, Answer.DOUBTED) == {"real0", *GONE}
+    assert not found(again, Answer.ACCEPTED)
 
 
 async def test_a_witness_that_is_still_known_confirms_the_refusals() -> None:
