@@ -552,12 +552,12 @@ class ProbeSession:
         """
         timeout = max(_QUIT_WAIT, _QUIT_PATIENCE * self._slowest_reply)
         try:
-            if not self._quit_sent:
-                await self._send(wire.QUIT)
             async with FairTimeout(min(timeout, max(_QUIT_WAIT, self._config.reply_timeout))):
-                # More than one: a refusal ended the session with other commands still on the way.
-                while self._outstanding > 1:
+                # A refusal ends the session with other commands still on the way.
+                while self._outstanding > self._quit_sent:
                     await self._next_reply(timeout)
+                if not self._quit_sent:
+                    await self._send(wire.QUIT)
                 return (await self._next_reply(timeout)).code
         except TimeoutError:
             return 0

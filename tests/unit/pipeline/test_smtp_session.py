@@ -342,6 +342,17 @@ async def test_what_was_answered_before_a_refusal_counts_though_more_was_on_the_
     assert log.refusal.stage is Stage.MAIL
 
 
+@pytest.mark.parametrize("domains", [2, 5])
+async def test_what_was_answered_before_a_refused_reset_counts_however_much_was_on_the_way(
+    domains: int,
+) -> None:
+    mailer = Mailer(rcpt=knows("x"), rset="502 5.5.1 not implemented")
+    async with mailing(mailer) as port:
+        groups = (DomainRecipients(f"d{n}.test", "", (f"x@d{n}.test",)) for n in range(domains))
+        log = await talk(port, *groups, separate=True, pick_witness=lambda _: "")  # so that QUIT waits
+    assert (log.ending, codes(log)) == (Ending.REFUSED, {"x@d0.test": 250})
+
+
 @pytest.mark.parametrize(
     ("text", "is_tied"),
     [
