@@ -201,6 +201,8 @@ class ResultCollector:
         is_intercepted = self._is_intercepted(plan, log)
         session = read_session(plan, log, self.context.reader, elapsed=elapsed)
         plan.route.has_answered = plan.route.has_answered or log.answered > 0
+        if log.ending is Ending.REFUSED and log.answered:
+            self.context.learned.learn_one_transaction(plan.throttle_key)
         left = {group.domain: self._record_domain(session, group) for group in plan.groups}
         self._record_witness(session)
         step = next_step(session, session_s=self.session_s, patient=self._is_patient)

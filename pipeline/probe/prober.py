@@ -453,6 +453,7 @@ class ProbeRun:
             allowance=grant.allowance,
             has_witness=bool(route.witness),
             until=until,
+            one_transaction=context.learned.one_transaction(plan.throttle_key),
         )
         try:
             one_each = context.learned.one_domain(plan.throttle_key)

@@ -125,6 +125,7 @@ class LearnedLimits:
     def __init__(self) -> None:
         self._recipients: dict[str, int] = {}
         self._one_domain = set(_ONE_DOMAIN_PROVIDERS)
+        self._one_transaction: set[str] = set()
 
     def recipients(self, provider: str, otherwise: int) -> int:
         """Return the RCPT commands a session may have."""
@@ -134,6 +135,10 @@ class LearnedLimits:
         """Tell whether every domain needs a transaction of its own."""
         return provider in self._one_domain
 
+    def one_transaction(self, provider: str) -> bool:
+        """Tell whether a session takes no second MAIL."""
+        return provider in self._one_transaction
+
     def learn_max_recipients(self, provider: str, taken: int) -> None:
         """Remember that a session was full after so many recipients."""
         self._recipients[provider] = min(taken, self._recipients.get(provider, taken))
@@ -141,6 +146,10 @@ class LearnedLimits:
     def learn_one_domain(self, provider: str) -> None:
         """Remember that recipients of several domains do not go together."""
         self._one_domain.add(provider)
+
+    def learn_one_transaction(self, provider: str) -> None:
+        """Remember that a session was refused a second transaction."""
+        self._one_transaction.add(provider)
 
 
 _ByDomain = dict[str, deque[str]]

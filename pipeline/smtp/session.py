@@ -180,6 +180,7 @@ class ProbeSession:
         allowance: how many recipients may be sent at a time; None: all. The rest is left unasked.
         has_witness: a recipient was accepted in an earlier session, which `pick_witness` may name.
         until: time of the event loop from which on no recipient is asked for any more, whatever held us up.
+        one_transaction: the server takes no second MAIL: who is asked last is asked in the open transaction.
     """
 
     def __init__(  # noqa: PLR0913 - whom to ask, from where, and what decides on the way
@@ -195,6 +196,7 @@ class ProbeSession:
         allowance: Allowance | None = None,
         has_witness: bool = False,
         until: float = inf,
+        one_transaction: bool = False,
     ) -> None:
         self.log = SessionLog()
         self._config = config
@@ -217,6 +219,8 @@ class ProbeSession:
         self._allowance = allowance
         self._has_witness = has_witness
         self._until = until
+        self._one_transaction = one_transaction
+        self._plain_is_open = False
         self._utf8_refused = False
         self._allowance_until = self._loop.time() + _ALLOWANCE_SECONDS
 
@@ -350,10 +354,14 @@ class ProbeSession:
         if witness:
             self.log.witness = witness
             recipients.append(_Command(Stage.RCPT, wire.rcpt_to(witness), witness, is_witness=True))
+        is_open = self._one_transaction and self._plain_is_open
         commands = [
             command
             for recipient in recipients
-            for command in (*self._transaction([recipient.address], reset=True)[:-1], recipient)
+            for command in (
+                *self._transaction([recipient.address], reset=True, is_open=is_open)[:-1],
+                recipient,
+            )
         ]
         await self._exchange(commands, final=True, at_the_end=True)
 
@@ -458,6 +466,7 @@ class ProbeSession:
 
     def _record(self, command: _Command, answer: wire.WireReply) -> None:
         if not command.address:
+            self._plain_is_open = not command.utf8
             self._utf8_refused = command.utf8 and self._refuses_utf8(answer)
             if not self._utf8_refused:
                 self._require_success(answer, command.stage)

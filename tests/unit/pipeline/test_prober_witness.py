@@ -170,6 +170,18 @@ async def test_a_witness_whose_transaction_is_refused_makes_nobody_invalid(refus
     assert found(probed, Answer.DOUBTED) == set(REAL[1:8])
 
 
+@pytest.mark.parametrize("rset", ["421 4.0.0 bye", "451 4.5.0 one message a session", "550 no"])
+async def test_a_server_of_one_transaction_a_session_is_believed_at_the_second_try(rset: str) -> None:
+    async with mailing(Mailer(rcpt=knows("real0"), rset=rset)) as port:
+        bench = Bench(port)
+        first = await bench.probe(targets(FACT, "real0", *GONE), max_age=86_400)
+        waiting = [address.partition("@")[0] for address in first.waits]
+        second = await bench.probe(targets(FACT, *waiting), max_age=86_400)
+    assert found(first, Answer.DOUBTED)
+    assert found(second, Answer.NOT_FOUND) == found(first, Answer.DOUBTED)
+    assert not second.waits
+
+
 async def test_a_server_without_rset_is_believed() -> None:
     async with mailing(Mailer(rcpt=knows("real0"), rset="502 5.5.1 not implemented")) as port:
         bench = Bench(port)
