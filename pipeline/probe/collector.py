@@ -104,9 +104,10 @@ def next_step(session: FinishedSession, *, session_s: float, patient: bool) -> N
     """
     if session.answered_nothing:
         return _next_step_unanswered(session, session_s)
+    is_untied = session.log.ending in (Ending.DROPPED, Ending.UNTIED) or session.log.is_half_answered
+    if is_untied and not session.plan.singly:
+        return NextStep.ASK_SINGLY
     match session.log.ending:
-        case Ending.DROPPED | Ending.UNTIED if not session.plan.singly:
-            return NextStep.ASK_SINGLY
         case Ending.DROPPED | Ending.UNTIED:
             goes_on = session.plan.route.drops + 1 < MAX_DROPS
             return NextStep.RECONNECT if goes_on else NextStep.CLOSE

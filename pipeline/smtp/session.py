@@ -136,6 +136,7 @@ class SessionLog:
         disbelieved: the replies by address of a session whose answers do not count.
         witness, witness_reply: the mailbox that was asked again at the end, and what came this time.
         banner: code and text of the server's greeting, "" when none came.
+        is_half_answered: of commands that were sent together only the first ones had a reply in time.
     """
 
     answers: dict[str, TimedReply] = field(default_factory=dict)
@@ -150,6 +151,7 @@ class SessionLog:
     witness: str = ""
     witness_reply: SmtpReply | None = None
     banner: str = ""
+    is_half_answered: bool = False
 
 
 PickWitness = Callable[[Mapping[str, TimedReply]], str]
@@ -269,8 +271,10 @@ class ProbeSession:
                 await self._connect_and_encrypt()
                 await self._send_recipients(transactions)
         except TimeoutError:
+            self.log.is_half_answered = False  # the time of the session is over, not that of a reply
             return Ending.SLOW
         except SessionError as end:
+            self.log.is_half_answered &= end.ending is Ending.SLOW
             return end.ending
         return Ending.DONE
 
@@ -461,8 +465,10 @@ class ProbeSession:
         lines = b"".join(command.line for command in commands) + (wire.QUIT if final else b"")
         recipients = sum(1 for command in commands if command.address)
         await self._send(lines, commands=len(commands) + final, recipients=recipients)
-        for command in commands:
+        for number, command in enumerate(commands):
+            self.log.is_half_answered = number > 0
             self._record(command, await self._read_reply(command.stage))
+        self.log.is_half_answered = False
 
     def _record(self, command: _Command, answer: wire.WireReply) -> None:
         if not command.address:

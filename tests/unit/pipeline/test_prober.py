@@ -272,3 +272,15 @@ async def test_a_server_is_asked_from_a_source_that_reaches_it(closed: tuple[str
         )
     assert answers(probed) == dict.fromkeys(USERS[:9], Answer.ACCEPTED)
     assert set(probed.asked_from.values()) == {"::1"}
+
+
+@pytest.mark.parametrize("count", [1, 3, 9])
+async def test_a_server_that_loses_commands_which_come_together_is_asked_one_by_one(count: int) -> None:
+    mailer = Mailer(rcpt=knows(*USERS[::2]), loses=True)
+    async with mailing(mailer) as port:
+        bench = Bench(port, settings={"reply_timeout": 0.2, "session_seconds": 5.0})
+        probed = await bench.probe(targets(FACT, *USERS[:count]), session_s=5.0)
+    assert answers(probed) == {
+        user: Answer.NOT_FOUND if n % 2 else Answer.ACCEPTED for n, user in enumerate(USERS[:count])
+    }
+    assert not probed.waits

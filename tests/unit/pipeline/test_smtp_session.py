@@ -573,3 +573,13 @@ async def test_a_source_address_is_bound_and_a_wrong_one_fails_cleanly() -> None
             log = await session.run([[DomainRecipients("a.test", "", (ANN,))]], within=5)
             assert log.ending is (Ending.REFUSED if own == "127.0.0.9" else Ending.UNREACHED)
     assert peers == ["127.0.0.9"]
+
+
+@pytest.mark.parametrize(("within", "is_half_answered"), [(5.0, True), (0.2, False)])
+async def test_a_reply_that_stays_away_is_told_from_the_end_of_a_sessions_time(
+    within: float, is_half_answered: bool
+) -> None:
+    async with mailing(Mailer(loses=True)) as port:
+        group = DomainRecipients("a.test", PROBE, (ANN, BOB))
+        log = await talk(port, group, within=within, reply_timeout=0.4)
+    assert (log.ending, log.is_half_answered) == (Ending.SLOW, is_half_answered)
