@@ -319,6 +319,8 @@ class ProbeSession:
     async def _encrypt(self, context: ssl.SSLContext) -> None:
         await self._send(wire.STARTTLS)
         reply = await self._read_reply(Stage.STARTTLS)
+        if reply.code == 421:  # RFC 5321 section 4.2.2: the server is about to hang up
+            raise SessionError(Ending.DROPPED)
         if reply.code != 220 or self._connection is None:
             return
         await self._connection.start_tls(context, self._config.reply_timeout)
