@@ -17,7 +17,7 @@ from mailsift.pipeline.guard import AddressGuard
 from mailsift.pipeline.metrics import count_grants, count_replies, count_sessions
 from mailsift.pipeline.ports import Ask, FactCache, Grant, Report, SessionOutcome, Throttle
 from mailsift.pipeline.probe.breaker import Breaker, RefusalWatch
-from mailsift.pipeline.probe.cache import ProbeCache
+from mailsift.pipeline.probe.cache import ProbeCache, Witnesses
 from mailsift.pipeline.probe.collector import DISCARDED_SESSION, ProbeContext, ResultCollector
 from mailsift.pipeline.probe.interception import InterceptionDetector
 from mailsift.pipeline.probe.queue import (
@@ -110,6 +110,7 @@ class Prober:
         self._providers = providers
         self._guard = guard
         self._cache = ProbeCache(cache, config, clock)
+        self._witnesses = Witnesses(config.mailbox_seconds, clock)
         self._clock = clock
         self._token = token
         self._sources = [
@@ -193,8 +194,10 @@ class Prober:
             target = targets_by_address[address]
             row = rows[target.fact.provider]
             self._route(target, asked_from[address], row, collector).witness = address
+        self._witnesses.recall(collector.queue.routes(), owner)
         with FairDeadline(budget_s) as deadline:
             await ProbeRun(collector, self._throttle, deadline, ends_at=ends_at, stop=stop).run()
+        self._witnesses.remember(collector.queue.routes(), collector.mailboxes, owner)
         collector.retract_doubted_refusals()
         collector.retract_unproven_refusals()
         await self._retract_intercepted(collector, recheck_port25)
@@ -212,7 +215,8 @@ class Prober:
             for address, fact in collector.mailboxes.items()
             if fact.smtp_code
         )
-        return ProbeResult(mailboxes, catch_alls, collector.waits, identities, collector.rests, asked)
+        waits = {address: wait for address, wait in collector.waits.items() if address in targets_by_address}
+        return ProbeResult(mailboxes, catch_alls, waits, identities, collector.rests, asked)
 
     async def _retract_intercepted(
         self, collector: ResultCollector, recheck_port25: Callable[[], Awaitable[object]] | None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from itertools import islice
@@ -151,6 +151,9 @@ class LearnedLimits:
         """Remember that a session was refused a second transaction."""
         self._one_transaction.add(provider)
 
+
+RouteKey = tuple[str, tuple[str, ...]]
+"""The label of a source, and the names of the exchangers it asks."""
 
 _ByDomain = dict[str, deque[str]]
 
@@ -374,7 +377,7 @@ class ProbeQueue:
         self._learned = learned
         self._turns: deque[ProviderQueue] = deque()
         self._providers: dict[tuple[str, str], ProviderQueue] = {}
-        self._routes: dict[tuple[str, tuple[str, ...]], RouteQueue] = {}
+        self._routes: dict[RouteKey, RouteQueue] = {}
         self._by_domain: dict[str, dict[RouteQueue, None]] = {}
 
     def route(
@@ -471,9 +474,9 @@ class ProbeQueue:
         """Return the loop time from which the throttle can be asked again; infinity when nothing rests."""
         return min((provider.resting_until for provider in self._turns), default=float("inf"))
 
-    def routes(self) -> Iterable[RouteQueue]:
+    def routes(self) -> Mapping[RouteKey, RouteQueue]:
         """Return all routes there were."""
-        return self._routes.values()
+        return self._routes
 
     def drop_domain(self, domain: str) -> list[str]:
         """Take a domain's addresses out of every route."""

@@ -215,3 +215,19 @@ async def test_a_refused_witness_takes_back_the_random_recipients_of_earlier_ses
     assert {fact.answer for fact in probed.mailboxes.values()} == {Answer.DOUBTED}
     assert not probed.catch_alls
     assert not bench.cache.values[FactKind.CATCH_ALL]
+
+
+async def test_whom_a_process_has_heard_accepted_is_a_witness_for_the_rest_of_the_list() -> None:
+    mailer = Mailer(rcpt=knows(*REAL))
+    async with mailing(mailer) as port:
+        bench = Bench(port)
+        await bench.probe(targets(FACT, "real0", "gone0"), max_age=86_400)
+        mailer.rcpt = knows()  # it has had enough of us
+        rest = await bench.probe(targets(FACT, *GONE[1:5], *REAL[1:5]), max_age=86_400)
+        asked = targets(FACT, *GONE[1:5], *REAL[1:5])
+        other = await bench.prober.probe(asked, budget_s=20, session_s=60, max_age=86_400, owner="another")
+        bench.now += 86_401
+        later = await bench.probe(targets(FACT, *GONE[1:5], *REAL[1:5]), max_age=86_400)
+    assert found(rest, Answer.DOUBTED) == {*GONE[1:5], *REAL[1:5]}
+    assert found(other, Answer.NOT_FOUND) == found(rest, Answer.DOUBTED)
+    assert found(later, Answer.NOT_FOUND) == found(rest, Answer.DOUBTED)  # nobody has been accepted for long
