@@ -183,7 +183,11 @@ class Prober:
         )
         asked_from = self._sources_of(targets_by_address, closed)
         rests = stop.rests()
-        for target in targets_by_address.values():
+        places = {source.label: place for place, source in enumerate(self._sources)}
+        # In one order at every try: the first one asks for the random recipients, and greylisting knows it.
+        for target in sorted(
+            targets_by_address.values(), key=lambda target: places[asked_from[target.address].label]
+        ):
             if target.address in recalled.mailboxes:
                 continue
             if target.fact.provider in rests:

@@ -269,6 +269,17 @@ async def test_greylisting_sees_the_same_source_for_the_same_address() -> None:
     assert len(set(filter(is_random, mailer.recipients))) == 1
 
 
+async def test_greylisting_sees_the_same_source_for_the_random_recipient_whatever_the_order() -> None:
+    asked_by: set[str] = set()
+    sources = tuple(f"127.0.0.1{n} as source{n}.test" for n in (1, 2, 3))
+    for order in (MANY, MANY[::-1], MANY[3:] + MANY[:3]):
+        mailer = Mailer(rcpt=knows(*MANY))
+        async with mailing(mailer) as port:
+            await Bench(port, settings={"sources": sources}).probe(targets(FACT, *order))
+        asked_by |= {hello for hello, _, first, *_ in mailer.seen if is_random(first[9:-1])}
+    assert asked_by == {"EHLO source1.test"}
+
+
 UNKNOWN_FOR_NOW = (
     "450 4.1.1 <{address}>: Recipient address rejected: User unknown in virtual mailbox table",
     "450 4.1.1 <{address}>: Recipient rejected: unverified address: host b said: 550 5.1.1 Unknown user",
