@@ -372,9 +372,12 @@ class ProbeSession:
         await self._exchange(commands, final=True, at_the_end=True)
 
     def _accepted_all(self, group: DomainRecipients) -> bool:
-        asked = (address for address in group.addresses if address not in self.log.not_askable)
-        answers = [self.log.answers.get(address) for address in asked]
-        return bool(answers) and all(answer and answer.reply.code in _ACCEPTED for answer in answers)
+        """Tell whether of those that were asked some were accepted and the others only put off."""
+        asked = [address for address in group.addresses if address not in self.log.not_askable]
+        replies = [self.log.answers[address].reply for address in asked if address in self.log.answers]
+        accepted = [reply.code in _ACCEPTED for reply in replies]
+        put_off = [400 <= reply.code < 500 and not is_session_limit(reply) for reply in replies]
+        return any(accepted) and sum(accepted) + sum(put_off) == len(asked)
 
     def _may_accept_all_now(self, group: DomainRecipients) -> bool:
         """Tell whether the last ones were all accepted after many had been refused."""

@@ -418,3 +418,13 @@ async def test_a_domain_that_takes_anybody_by_now_is_seen_beside_a_mailbox_that_
         mailer.rcpt = lambda _: "250 ok"
         probed = await bench.probe(targets(FACT, "nobody", "jürgen"), max_age=86_400)
     assert probed.catch_alls["a.test"].catch_all is Known.YES
+
+
+async def test_a_domain_that_takes_anybody_by_now_is_seen_beside_a_mailbox_that_is_put_off() -> None:
+    mailer = Mailer(rcpt=knows())
+    async with mailing(mailer) as port:
+        bench = Bench(port)
+        await bench.probe(targets(FACT, "gone"))
+        mailer.rcpt = lambda who: "450 4.2.1 busy" if who.startswith("busy") else "250 ok"
+        probed = await bench.probe(targets(FACT, "nobody", "busy"), max_age=86_400)
+    assert probed.catch_alls["a.test"].catch_all is Known.YES

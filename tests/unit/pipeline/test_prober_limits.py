@@ -70,8 +70,9 @@ async def test_a_thousand_addresses_cost_few_throttle_calls() -> None:
 
 async def test_a_mailbox_with_too_many_messages_is_full_and_nobody_else_is() -> None:
     full = "452 4.2.2 User has too many messages on the server"
+    known = knows(*USERS)
     for offers in ((), ("PIPELINING",)):
-        mailer = Mailer(rcpt=lambda who: full if who.startswith("full@") else "250 ok", offers=offers)
+        mailer = Mailer(rcpt=lambda who: full if who.startswith("full@") else known(who), offers=offers)
         async with mailing(mailer) as port:
             bench = Bench(port)
             mailer.rcpt, says = knows(), mailer.rcpt
