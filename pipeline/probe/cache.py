@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections import OrderedDict
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from hashlib import blake2b
 from operator import attrgetter
 from typing import Any, Final, NamedTuple
@@ -12,7 +13,7 @@ from typing import Any, Final, NamedTuple
 from mailsift.pipeline.clock import Clock
 from mailsift.pipeline.facts import Answer, CatchAllFact, Known, MailboxFact
 from mailsift.pipeline.ports import CacheEntry, FactCache, FactKind
-from mailsift.pipeline.probe.queue import CatchAllState, ProbeTarget
+from mailsift.pipeline.probe.queue import CatchAllState, ProbeTarget, RouteKey, RouteQueue
 from mailsift.pipeline.smtp import wire
 from mailsift.pipeline.smtp.config import ProbeConfig
 
@@ -21,6 +22,8 @@ DEFINITE: Final = frozenset({Answer.ACCEPTED, Answer.NOT_FOUND, Answer.DISABLED,
 
 _RANDOM_SECONDS: Final = 6 * 3600.0
 """How long the random recipient of a domain is asked again: greylisting wants to see the same one."""
+
+_MOST_WITNESSES: Final = 10_000
 
 _MAILBOX_FIELDS: Final = tuple(field.name for field in fields(MailboxFact))
 _CATCH_ALL_FIELDS: Final = tuple(field.name for field in fields(CatchAllFact))
@@ -121,6 +124,40 @@ class Recalled:
     accepted: list[str] = field(default_factory=list)
 
 
+class Witnesses:
+    """Whom a process has heard servers accept: addresses, so they are kept in its memory alone.
+
+    Args:
+        seconds: how long somebody counts.
+        clock: the time.
+    """
+
+    def __init__(self, seconds: float, clock: Clock) -> None:
+        self._seconds = seconds
+        self._clock = clock
+        self._accepted: OrderedDict[tuple[str, RouteKey], tuple[str, float]] = OrderedDict()
+
+    def recall(self, routes: Mapping[RouteKey, RouteQueue], owner: str) -> None:
+        """Give routes that have none a witness of the same owner, never one whom another owner asked for."""
+        oldest = self._clock() - self._seconds
+        for key, route in routes.items():
+            address, at = self._accepted.get((owner, key), ("", oldest))
+            if at > oldest and not route.witness:
+                route.witness = address
+
+    def remember(
+        self, routes: Mapping[RouteKey, RouteQueue], mailboxes: Mapping[str, MailboxFact], owner: str
+    ) -> None:
+        """Keep the witnesses that were accepted just now."""
+        for key, route in routes.items():
+            fact = mailboxes.get(route.witness)
+            if fact is not None and fact.answer is Answer.ACCEPTED:
+                self._accepted[owner, key] = route.witness, self._clock()
+                self._accepted.move_to_end((owner, key))
+        while len(self._accepted) > _MOST_WITNESSES:
+            self._accepted.popitem(last=False)
+
+
 class ProbeCache:
     """Keeps facts in the cache and takes out those that still hold."""
 
@@ -150,7 +187,8 @@ class ProbeCache:
         mailboxes = {
             address: fact
             for address, fact in known.items()
-            if fact.asked_at > oldest_usable and _is_lasting(fact, state.known.get(targets[address].domain))
+            if fact.expires_at > fact.asked_at > oldest_usable
+            and _is_lasting(fact, state.known.get(targets[address].domain))
         }
         accepted = [address for address, fact in known.items() if fact.answer is Answer.ACCEPTED]
         return Recalled(mailboxes if max_age > 0 else {}, dict(state.known), accepted)
@@ -176,9 +214,9 @@ class ProbeCache:
             if recalled.catch_alls.get(domain) is not fact
         ]
         entries = [
-            CacheEntry(mailbox_key(address, owner), pack_mailbox(fact), self._config.mailbox_seconds)
+            CacheEntry(mailbox_key(address, owner), pack_mailbox(kept), self._config.mailbox_seconds)
             for address, fact in mailboxes.items()
-            if not fact.cached and _is_lasting(fact, state.known.get(targets[address].domain))
+            if not fact.cached and (kept := _worth_keeping(fact, state.known.get(targets[address].domain)))
         ]
         if domains:
             await self._cache.put(FactKind.CATCH_ALL, domains)
@@ -217,6 +255,14 @@ class ProbeCache:
         fact = known.fact
         lifetime = _RANDOM_SECONDS if fact.catch_all is Known.UNKNOWN else fact.expires_at - self._clock()
         return CacheEntry(fact.domain, pack_catch_all(known), lifetime)
+
+
+def _worth_keeping(fact: MailboxFact, known: CatchAllFact | None) -> MailboxFact | None:
+    """Return what to remember: the answer as it is, or an acceptance that makes a witness and no verdict."""
+    if _is_lasting(fact, known):
+        return fact
+    is_unproven = fact.answer is Answer.ACCEPTED and (known is None or known.catch_all is Known.UNKNOWN)
+    return replace(fact, expires_at=fact.asked_at) if is_unproven else None
 
 
 def _is_lasting(fact: MailboxFact, known: CatchAllFact | None) -> bool:

@@ -104,9 +104,10 @@ def next_step(session: FinishedSession, *, session_s: float, patient: bool) -> N
     """
     if session.answered_nothing:
         return _next_step_unanswered(session, session_s)
+    is_untied = session.log.ending in (Ending.DROPPED, Ending.UNTIED) or session.log.is_half_answered
+    if is_untied and not session.plan.singly:
+        return NextStep.ASK_SINGLY
     match session.log.ending:
-        case Ending.DROPPED | Ending.UNTIED if not session.plan.singly:
-            return NextStep.ASK_SINGLY
         case Ending.DROPPED | Ending.UNTIED:
             goes_on = session.plan.route.drops + 1 < MAX_DROPS
             return NextStep.RECONNECT if goes_on else NextStep.CLOSE
@@ -172,6 +173,7 @@ class ResultCollector:
         queue, catch_alls: what is still to be asked.
         watch: counts every answer, and names the refusals that are doubted.
         session_s: seconds a session was given.
+        witnesses: facts about mailboxes that were accepted and are judged otherwise, by address.
         mailboxes, waits: what has been found out so far, by address.
         mailboxes_found: gets every fact as well, to show progress.
         rests: seconds until asking a provider from a source makes sense again, by key and identity.
@@ -182,6 +184,7 @@ class ResultCollector:
     catch_alls: CatchAllState
     watch: RefusalWatch
     session_s: float
+    witnesses: dict[str, MailboxFact] = field(default_factory=dict)
     mailboxes: dict[str, MailboxFact] = field(default_factory=dict)
     mailboxes_found: dict[str, MailboxFact] = field(default_factory=dict)
     waits: dict[str, Wait] = field(default_factory=dict)
@@ -199,6 +202,8 @@ class ResultCollector:
         is_intercepted = self._is_intercepted(plan, log)
         session = read_session(plan, log, self.context.reader, elapsed=elapsed)
         plan.route.has_answered = plan.route.has_answered or log.answered > 0
+        if log.ending is Ending.REFUSED and log.answered:
+            self.context.learned.learn_one_transaction(plan.throttle_key)
         left = {group.domain: self._record_domain(session, group) for group in plan.groups}
         self._record_witness(session)
         step = next_step(session, session_s=self.session_s, patient=self._is_patient)
@@ -261,6 +266,16 @@ class ResultCollector:
         """Take back the refusals that are not to be believed: the addresses come back later."""
         for address in self.watch.doubted():
             self._retract_refusal(address, ProberRule.DOUBTED)
+
+    def retract_unproven_refusals(self) -> None:
+        """Take back what servers refused that had accepted somebody, though not in a session to be believed.
+
+        Whom they accepted there is the witness of the next try.
+        """
+        for route in self.queue.routes().values():
+            if route.disbelieved and not route.witness and route.refused >= MIN_REFUSED:
+                self.witnesses |= route.disbelieved
+                self._retract_unconfirmed(route)
 
     def _is_intercepted(self, plan: SessionPlan, log: SessionLog) -> bool:
         """Record the host name that answered for the domains; returns whether it is a machine on the way."""
@@ -359,6 +374,7 @@ class ResultCollector:
     def _record_witness(self, session: FinishedSession) -> None:
         """Take back what a refused witness contradicts; keep an accepted recipient as the next witness."""
         route, log = session.plan.route, session.log
+        route.disbelieved |= self._disbelieved(session)
         accepted = [
             address for address, reply in session.replies.items() if reply.reading.answer is Answer.ACCEPTED
         ]
@@ -377,13 +393,22 @@ class ResultCollector:
             ]
         was_refused = route.closed is not None and route.closed[0].rule == ProberRule.CONTRADICTED
         if not confirmed and (session.witness_reply is not None or was_refused):
-            self._retract_unconfirmed(session)
+            self._retract_unconfirmed(route)
             if log.witness and log.witness not in self.catch_alls.randoms.values():
                 self.waits.setdefault(log.witness, Wait(WaitReason.DEFERRED, 0.0))  # so its fact is at hand
 
-    def _retract_unconfirmed(self, session: FinishedSession) -> None:
+    def _disbelieved(self, session: FinishedSession) -> dict[str, MailboxFact]:
+        """Return whom a session accepted whose answers do not count; nobody is judged by these facts."""
+        read, replies = self.context.reader.read, session.log.disbelieved
+        return {
+            address: fact_of(session.plan, read(replies[address].reply, address), now=self.context.clock())
+            for group in session.plan.groups
+            for address in group.addresses
+            if address in replies and self.context.reader.is_acceptance(address, replies[address].reply)
+        }
+
+    def _retract_unconfirmed(self, route: RouteQueue) -> None:
         """Take back what only a witness that is no longer accepted could have proven."""
-        route = session.plan.route
         for address in route.unconfirmed_refusals:
             self._retract_refusal(address, ProberRule.CONTRADICTED)
             domain = address.rpartition("@")[2]
@@ -503,8 +528,8 @@ class ResultCollector:
         several = len(session.plan.groups) > 1 and not self.context.learned.one_domain(provider)
         if limit is not None and several and wants_one_domain(limit.reply):
             self.context.learned.learn_one_domain(provider)
-        elif session.taken:
-            self.context.learned.learn_max_recipients(provider, session.taken)
+        elif session.log.taken:
+            self.context.learned.learn_max_recipients(provider, session.log.taken)
         else:
             self._close_after(session)
 

@@ -11,13 +11,13 @@ from functools import partial
 from typing import Final
 
 from mailsift.pipeline.clock import Clock
-from mailsift.pipeline.facts import Answer, CatchAllFact, Known, MailboxFact, Wait, WaitReason
+from mailsift.pipeline.facts import Answer, CatchAllFact, DomainFact, Known, MailboxFact, Wait, WaitReason
 from mailsift.pipeline.fair_clock import FairDeadline
 from mailsift.pipeline.guard import AddressGuard
 from mailsift.pipeline.metrics import count_grants, count_replies, count_sessions
 from mailsift.pipeline.ports import Ask, FactCache, Grant, Report, SessionOutcome, Throttle
 from mailsift.pipeline.probe.breaker import Breaker, RefusalWatch
-from mailsift.pipeline.probe.cache import ProbeCache
+from mailsift.pipeline.probe.cache import ProbeCache, Witnesses
 from mailsift.pipeline.probe.collector import DISCARDED_SESSION, ProbeContext, ResultCollector
 from mailsift.pipeline.probe.interception import InterceptionDetector
 from mailsift.pipeline.probe.queue import (
@@ -27,6 +27,7 @@ from mailsift.pipeline.probe.queue import (
     ProviderQueue,
     RouteQueue,
     SessionPlan,
+    peers_of,
 )
 from mailsift.pipeline.probe.reading import ProberRule, ReplyReader, fact_without_reply
 from mailsift.pipeline.providers import Provider, Providers
@@ -109,6 +110,7 @@ class Prober:
         self._providers = providers
         self._guard = guard
         self._cache = ProbeCache(cache, config, clock)
+        self._witnesses = Witnesses(config.mailbox_seconds, clock)
         self._clock = clock
         self._token = token
         self._sources = [
@@ -181,7 +183,11 @@ class Prober:
         )
         asked_from = self._sources_of(targets_by_address, closed)
         rests = stop.rests()
-        for target in targets_by_address.values():
+        places = {source.label: place for place, source in enumerate(self._sources)}
+        # In one order at every try: the first one asks for the random recipients, and greylisting knows it.
+        for target in sorted(
+            targets_by_address.values(), key=lambda target: places[asked_from[target.address].label]
+        ):
             if target.address in recalled.mailboxes:
                 continue
             if target.fact.provider in rests:
@@ -192,9 +198,12 @@ class Prober:
             target = targets_by_address[address]
             row = rows[target.fact.provider]
             self._route(target, asked_from[address], row, collector).witness = address
+        self._witnesses.recall(collector.queue.routes(), owner)
         with FairDeadline(budget_s) as deadline:
             await ProbeRun(collector, self._throttle, deadline, ends_at=ends_at, stop=stop).run()
+        self._witnesses.remember(collector.queue.routes(), collector.mailboxes, owner)
         collector.retract_doubted_refusals()
+        collector.retract_unproven_refusals()
         await self._retract_intercepted(collector, recheck_port25)
         count_replies(
             (targets_by_address[address].fact.provider, fact.answer)
@@ -202,14 +211,16 @@ class Prober:
         )
         mailboxes, catch_alls = collector.mailboxes | recalled.mailboxes, collector.catch_alls.known
         _keep_refusals_where_somebody_was_accepted(mailboxes, catch_alls, targets_by_address)
-        await self._cache.remember(mailboxes, targets_by_address, collector.catch_alls, recalled, owner=owner)
+        known = {**mailboxes, **collector.witnesses}
+        await self._cache.remember(known, targets_by_address, collector.catch_alls, recalled, owner=owner)
         identities = {address: source.identity for address, source in asked_from.items()}
         asked = count_asked(
             (ThrottleKey(targets_by_address[address].fact.provider, identities[address]), fact.answer)
             for address, fact in collector.mailboxes.items()
             if fact.smtp_code
         )
-        return ProbeResult(mailboxes, catch_alls, collector.waits, identities, collector.rests, asked)
+        waits = {address: wait for address, wait in collector.waits.items() if address in targets_by_address}
+        return ProbeResult(mailboxes, catch_alls, waits, identities, collector.rests, asked)
 
     async def _retract_intercepted(
         self, collector: ResultCollector, recheck_port25: Callable[[], Awaitable[object]] | None
@@ -226,24 +237,30 @@ class Prober:
 
     def _sources_of(self, targets: Mapping[str, ProbeTarget], closed: Collection[str]) -> dict[str, Source]:
         """Return the source for every target; who is known by a source goes back to it even if it rests."""
-        by_provider: dict[str, tuple[Sequence[Source], Sequence[Source]]] = {}
+        by_domain: dict[str, tuple[Sequence[Source], Sequence[Source]]] = {}
         sources = {}
         for address, target in targets.items():
-            key = target.fact.provider
-            if key not in by_provider:
-                held = {
-                    source.identity
-                    for source in self._sources
-                    if self._throttle.is_held(key, source.identity)
-                }
-                not_held = open_sources(self._sources, held)
-                by_provider[key] = not_held, open_sources(not_held, closed)
-            not_held, preferred = by_provider[key]
+            if target.domain not in by_domain:
+                by_domain[target.domain] = self._sources_for(target.fact, closed)
+            not_held, preferred = by_domain[target.domain]
             known_by = target.known_by
             sources[address] = pick_source(
-                not_held if known_by else preferred, key, address, known_by=known_by
+                not_held if known_by else preferred, target.fact.provider, address, known_by=known_by
             )
         return sources
+
+    def _sources_for(
+        self, fact: DomainFact, closed: Collection[str]
+    ) -> tuple[Sequence[Source], Sequence[Source]]:
+        """Return the sources that reach the domain's servers and are not held, and those that do not rest."""
+        if len(self._sources) == 1:
+            return self._sources, self._sources
+        allows = self._guard.allows
+        reaching = [source for source in self._sources if peers_of(fact, source, allows)] or self._sources
+        identities = {source.identity for source in reaching}
+        held = {name for name in identities if self._throttle.is_held(fact.provider, name)}
+        not_held = open_sources(reaching, held)
+        return not_held, open_sources(not_held, closed)
 
     def _collector(self, session_s: float, list_id: str) -> ResultCollector:
         catch_alls, watch = CatchAllState(self._token), RefusalWatch(self._breaker, list_id)
@@ -444,6 +461,7 @@ class ProbeRun:
             allowance=grant.allowance,
             has_witness=bool(route.witness),
             until=until,
+            one_transaction=context.learned.one_transaction(plan.throttle_key),
         )
         try:
             one_each = context.learned.one_domain(plan.throttle_key)

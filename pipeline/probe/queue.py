@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from itertools import islice
@@ -125,6 +125,7 @@ class LearnedLimits:
     def __init__(self) -> None:
         self._recipients: dict[str, int] = {}
         self._one_domain = set(_ONE_DOMAIN_PROVIDERS)
+        self._one_transaction: set[str] = set()
 
     def recipients(self, provider: str, otherwise: int) -> int:
         """Return the RCPT commands a session may have."""
@@ -134,6 +135,10 @@ class LearnedLimits:
         """Tell whether every domain needs a transaction of its own."""
         return provider in self._one_domain
 
+    def one_transaction(self, provider: str) -> bool:
+        """Tell whether a session takes no second MAIL."""
+        return provider in self._one_transaction
+
     def learn_max_recipients(self, provider: str, taken: int) -> None:
         """Remember that a session was full after so many recipients."""
         self._recipients[provider] = min(taken, self._recipients.get(provider, taken))
@@ -142,6 +147,13 @@ class LearnedLimits:
         """Remember that recipients of several domains do not go together."""
         self._one_domain.add(provider)
 
+    def learn_one_transaction(self, provider: str) -> None:
+        """Remember that a session was refused a second transaction."""
+        self._one_transaction.add(provider)
+
+
+RouteKey = tuple[str, tuple[str, ...]]
+"""The label of a source, and the names of the exchangers it asks."""
 
 _ByDomain = dict[str, deque[str]]
 
@@ -159,6 +171,7 @@ class RouteQueue:
         refused: how many were refused so far, random recipients among them.
         unconfirmed_refusals: who was refused since the servers last accepted anybody.
         witness: a recipient the servers have accepted, "" when there is none yet.
+        disbelieved: who was accepted in sessions whose answers did not count.
         running: sessions under way.
         max_sessions, max_recipients: what the servers turned out to take.
         refusal: the latest refusal of a whole session.
@@ -177,6 +190,7 @@ class RouteQueue:
         self.refused = 0
         self.unconfirmed_refusals: list[str] = []
         self.witness = ""
+        self.disbelieved: dict[str, MailboxFact] = {}
         self.running = 0
         self.max_sessions = sys.maxsize
         self.max_recipients = sys.maxsize
@@ -363,7 +377,7 @@ class ProbeQueue:
         self._learned = learned
         self._turns: deque[ProviderQueue] = deque()
         self._providers: dict[tuple[str, str], ProviderQueue] = {}
-        self._routes: dict[tuple[str, tuple[str, ...]], RouteQueue] = {}
+        self._routes: dict[RouteKey, RouteQueue] = {}
         self._by_domain: dict[str, dict[RouteQueue, None]] = {}
 
     def route(
@@ -459,6 +473,10 @@ class ProbeQueue:
     def next_ready_at(self) -> float:
         """Return the loop time from which the throttle can be asked again; infinity when nothing rests."""
         return min((provider.resting_until for provider in self._turns), default=float("inf"))
+
+    def routes(self) -> Mapping[RouteKey, RouteQueue]:
+        """Return all routes there were."""
+        return self._routes
 
     def drop_domain(self, domain: str) -> list[str]:
         """Take a domain's addresses out of every route."""

@@ -43,6 +43,8 @@ _ABOUT_US: Final = frozenset({Answer.REFUSED_US, Answer.RATE_LIMITED})
 
 OFTEN_SERVER_WIDE: Final = frozenset({Answer.RATE_LIMITED, Answer.TEMPORARY})
 
+_NOT_IMPLEMENTED: Final = frozenset({500, 502})  # RFC 5321 section 4.2.4: of RSET, whoever sends it
+
 _BLANKET_ANSWERS: Final = frozenset({Answer.UNCLEAR, Answer.DISABLED, Answer.FULL})
 _BLANKET_CODES: Final = ("5.4.1", "5.7.")  # Exchange Online's "Access denied" for every recipient, and policy
 
@@ -220,7 +222,7 @@ class FinishedSession:
         limit: the first reply about the session's size.
         elapsed: seconds it took.
         unconfirmed_refusals: the mailboxes refused since the last acceptance.
-        witness_reply: what the witness was answered.
+        witness_reply: what the witness was answered, or the refusal of the transaction it was to be asked in.
     """
 
     plan: SessionPlan
@@ -239,11 +241,6 @@ class FinishedSession:
         if self.log.answered or (self.plan.singly and self.log.stage is Stage.RCPT):
             return False
         return self.log.ending in (Ending.UNREACHED, Ending.REFUSED, Ending.DROPPED)
-
-    @property
-    def taken(self) -> int:
-        """Recipients the server took before it named a limit."""
-        return len(self.replies) if self.log.answers else self.log.answered
 
 
 def read_session(
@@ -269,8 +266,16 @@ def read_session(
         reader.read(limit) if limit else None,
         elapsed,
         refused_since_acceptance(log.answers, reader),
-        reader.read(log.witness_reply, log.witness) if log.witness_reply else None,
+        _witness_reply(log, reader),
     )
+
+
+def _witness_reply(log: SessionLog, reader: ReplyReader) -> ClassifiedReply | None:
+    """Return what the witness was answered; where its transaction was refused, that refusal."""
+    if log.witness_reply:
+        return reader.read(log.witness_reply, log.witness)
+    refusal = log.refusal if log.witness and log.ending is Ending.REFUSED else None
+    return reader.read(refusal) if refusal and refusal.code not in _NOT_IMPLEMENTED else None
 
 
 def refused_since_acceptance(answers: Mapping[str, TimedReply], reader: ReplyReader) -> list[str]:
@@ -289,7 +294,7 @@ def outcome_of(session: FinishedSession) -> SessionOutcome:
     """Return what the throttle should learn."""
     answers = [reply.reading.answer for reply in session.replies.values()]
     answers += [reply.reading.answer for reply in (session.refusal, session.farewell) if reply]
-    if Answer.RATE_LIMITED in answers or (session.limit and not session.taken):
+    if Answer.RATE_LIMITED in answers or (session.limit and not session.log.taken):
         return SessionOutcome.RATE
     if answers and all(answer is Answer.REFUSED_US for answer in answers):
         return SessionOutcome.BLOCKED
@@ -306,7 +311,7 @@ def ledger_counts(session: FinishedSession) -> LedgerCounts:
         *(reply.reading for reply in (session.refusal, session.farewell) if reply),
     ]
     refusal_kinds = {refusal_kind(reading.rule) for reading in refusals if reading.answer in _ABOUT_US}
-    if session.limit and not session.taken:
+    if session.limit and not session.log.taken:
         refusal_kinds.add(LedgerKind.RATE)
     counts = {
         LedgerKind.PROBES: len(readings),

@@ -58,7 +58,12 @@ _NO_GOODBYE: Final = frozenset({0, 421})
 _ALLOWANCE_SECONDS: Final = 25.0
 """For so long what was known when a session began counts; who asks it slowly asks the rest in another one."""
 
-_ADDRESS: Final = re.compile(r"[^\s<>()\[\],;:\"']+@[\w.-]*\w")
+_ADDRESS: Final = re.compile(
+    r"(?<![^\s<>()\[\],;:\"'])(?<!\w')"  # whole words, so that a long one is read once
+    r"(?:[^\s<>()\[\],;:\"']|(?<=\w)'(?=\w))+@[\w.-]*\w"
+)
+_BAD_PARAMETER: Final = frozenset({501, 504, 555})  # RFC 5321 section 4.2.2: of MAIL
+_NO_UTF8: Final = frozenset({"5.5.4", "5.6.7"})  # RFC 3463: invalid arguments; RFC 6531: no such addresses
 _HELO_ONLY: Final = frozenset({500, 502})  # RFC 5321 section 3.2: EHLO is not known here
 
 # "452 4.5.3 Too many recipients", "421 4.7.0 too many errors", "421 Too many messages in this session"
@@ -69,6 +74,8 @@ _LIMIT: Final = re.compile(
     r"|\bmax(?:imum)?\.? (?:number of )?(?:recipients?|rcpts?)",
     re.IGNORECASE,
 )
+_TOO_MANY: Final = frozenset({"4.5.3", "5.5.3"})
+_TOO_MANY_IN_RFC_821: Final = 552
 # "451 4.3.0 Multiple destination domains per transaction is unsupported."
 _ONE_DOMAIN: Final = re.compile(r"\bmultiple (?:\w+ )?domains\b", re.IGNORECASE)
 
@@ -125,8 +132,11 @@ class SessionLog:
         refusal: the reply that ended it: before the first RCPT, about the session's size, or a 421.
         ending: why it ended.
         answered: RCPT commands that something came back for, whether or not it could be believed.
+        taken: those of them whose reply was not about the session's size.
+        disbelieved: the replies by address of a session whose answers do not count.
         witness, witness_reply: the mailbox that was asked again at the end, and what came this time.
         banner: code and text of the server's greeting, "" when none came.
+        is_half_answered: of commands that were sent together only the first ones had a reply in time.
     """
 
     answers: dict[str, TimedReply] = field(default_factory=dict)
@@ -136,9 +146,12 @@ class SessionLog:
     refusal: SmtpReply | None = None
     ending: Ending = Ending.DONE
     answered: int = 0
+    taken: int = 0
+    disbelieved: dict[str, TimedReply] = field(default_factory=dict)
     witness: str = ""
     witness_reply: SmtpReply | None = None
     banner: str = ""
+    is_half_answered: bool = False
 
 
 PickWitness = Callable[[Mapping[str, TimedReply]], str]
@@ -151,6 +164,7 @@ class _Command:
     address: str = ""
     is_witness: bool = False
     only_if_accepted: bool = False  # anything else is no news
+    utf8: bool = False  # a MAIL that asks for SMTPUTF8
 
 
 class ProbeSession:
@@ -168,6 +182,7 @@ class ProbeSession:
         allowance: how many recipients may be sent at a time; None: all. The rest is left unasked.
         has_witness: a recipient was accepted in an earlier session, which `pick_witness` may name.
         until: time of the event loop from which on no recipient is asked for any more, whatever held us up.
+        one_transaction: the server takes no second MAIL: who is asked last is asked in the open transaction.
     """
 
     def __init__(  # noqa: PLR0913 - whom to ask, from where, and what decides on the way
@@ -183,6 +198,7 @@ class ProbeSession:
         allowance: Allowance | None = None,
         has_witness: bool = False,
         until: float = inf,
+        one_transaction: bool = False,
     ) -> None:
         self.log = SessionLog()
         self._config = config
@@ -205,6 +221,9 @@ class ProbeSession:
         self._allowance = allowance
         self._has_witness = has_witness
         self._until = until
+        self._one_transaction = one_transaction
+        self._plain_is_open = False
+        self._utf8_refused = False
         self._allowance_until = self._loop.time() + _ALLOWANCE_SECONDS
 
     async def run(self, transactions: Sequence[Sequence[DomainRecipients]], *, within: float) -> SessionLog:
@@ -236,7 +255,7 @@ class ProbeSession:
         """Believe none of the answers; a session that seemed to end well did not."""
         if self.log.answers and self.log.ending in {Ending.DONE, Ending.REFUSED}:
             self.log.ending = Ending.UNTIED
-        self.log.answers.clear()
+        self.log.disbelieved, self.log.answers = self.log.answers, {}
 
     async def _is_tied(self) -> bool:
         """Send QUIT; returns whether every reply was certainly the one to its command."""
@@ -252,8 +271,10 @@ class ProbeSession:
                 await self._connect_and_encrypt()
                 await self._send_recipients(transactions)
         except TimeoutError:
+            self.log.is_half_answered = False  # the time of the session is over, not that of a reply
             return Ending.SLOW
         except SessionError as end:
+            self.log.is_half_answered &= end.ending is Ending.SLOW
             return end.ending
         return Ending.DONE
 
@@ -298,6 +319,8 @@ class ProbeSession:
     async def _encrypt(self, context: ssl.SSLContext) -> None:
         await self._send(wire.STARTTLS)
         reply = await self._read_reply(Stage.STARTTLS)
+        if reply.code == 421:  # RFC 5321 section 4.2.2: the server is about to hang up
+            raise SessionError(Ending.DROPPED)
         if reply.code != 220 or self._connection is None:
             return
         await self._connection.start_tls(context, self._config.reply_timeout)
@@ -307,20 +330,17 @@ class ProbeSession:
         """Ask what waits for no answer, then what does: two pipelined groups (RFC 2920 section 3.1)."""
         parts = [part for part in map(self._split_by_random, transactions) if part[0]]
         commands: list[_Command] = []
-        for first, later in parts:
-            recipients = (*first, *(address for _, asked in later for address in asked))
-            commands += [*self._mail_commands(recipients, reset=bool(commands)), *map(_rcpt, first)]
+        for first, _ in parts:
+            commands += self._transaction(first, reset=bool(commands))
         groups = [group for groups in transactions for group in groups]
         final = self._pick_witness is None and not any(group.confirm for group in groups)
         await self._exchange(commands, final=final and not any(later for _, later in parts))
-        commands = []  # the last transaction is still open
-        for index, (_, later) in enumerate(reversed(parts)):
+        is_open = bool(commands) and commands[-1].address.isascii()
+        commands = []
+        for _, later in reversed(parts):
             allowed = [address for random, asked in later if self._random_allows(random) for address in asked]
-            if allowed:
-                commands += [
-                    *(self._mail_commands(allowed, reset=True) if index else ()),
-                    *map(_rcpt, allowed),
-                ]
+            commands += self._transaction(allowed, reset=True, is_open=is_open and not commands)
+            is_open = False
         await self._exchange(commands, final=final)
         await self._send_last_recipients(groups)
 
@@ -340,16 +360,24 @@ class ProbeSession:
         if witness:
             self.log.witness = witness
             recipients.append(_Command(Stage.RCPT, wire.rcpt_to(witness), witness, is_witness=True))
+        is_open = self._one_transaction and self._plain_is_open
         commands = [
             command
             for recipient in recipients
-            for command in (*self._mail_commands([recipient.address], reset=True), recipient)
+            for command in (
+                *self._transaction([recipient.address], reset=True, is_open=is_open)[:-1],
+                recipient,
+            )
         ]
         await self._exchange(commands, final=True, at_the_end=True)
 
     def _accepted_all(self, group: DomainRecipients) -> bool:
-        answers = [self.log.answers.get(address) for address in group.addresses]
-        return bool(answers) and all(answer and answer.reply.code in _ACCEPTED for answer in answers)
+        """Tell whether of those that were asked some were accepted and the others only put off."""
+        asked = [address for address in group.addresses if address not in self.log.not_askable]
+        replies = [self.log.answers[address].reply for address in asked if address in self.log.answers]
+        accepted = [reply.code in _ACCEPTED for reply in replies]
+        put_off = [400 <= reply.code < 500 and not is_session_limit(reply) for reply in replies]
+        return any(accepted) and sum(accepted) + sum(put_off) == len(asked)
 
     def _may_accept_all_now(self, group: DomainRecipients) -> bool:
         """Tell whether the last ones were all accepted after many had been refused."""
@@ -359,10 +387,26 @@ class ProbeSession:
         refused = sum(1 for code in codes if code >= 500)
         return refused >= _MIN_TURNED and all(accepted[-_MIN_TURNED:])
 
-    def _mail_commands(self, recipients: Sequence[str], *, reset: bool) -> list[_Command]:
-        """Return the commands before the recipients of a transaction."""
-        mail = wire.mail_from(self._config.mail_from, utf8=not all(map(str.isascii, recipients)))
-        return [_Command(Stage.MAIL, line) for line in ((wire.RSET, mail) if reset else (mail,))]
+    def _transaction(
+        self, recipients: Sequence[str], *, reset: bool, is_open: bool = False
+    ) -> list[_Command]:
+        """Return the commands that ask for recipients; those beyond ASCII have a transaction of their own.
+
+        One that needs SMTPUTF8 may be refused as a whole, which says nothing of the others.
+
+        Args:
+            recipients: whom to ask for.
+            reset: another transaction has gone before.
+            is_open: that one is for plain recipients and takes more of them.
+        """
+        commands: list[_Command] = []
+        for utf8 in (False, True):
+            asked = [address for address in recipients if address.isascii() is not utf8]
+            if asked and not (is_open and not utf8):
+                mail = _Command(Stage.MAIL, wire.mail_from(self._config.mail_from, utf8=utf8), utf8=utf8)
+                commands += [_Command(Stage.MAIL, wire.RSET), mail] if reset or commands else [mail]
+            commands += map(_rcpt, asked)
+        return commands
 
     def _split_by_random(
         self, groups: Sequence[DomainRecipients]
@@ -426,13 +470,23 @@ class ProbeSession:
         lines = b"".join(command.line for command in commands) + (wire.QUIT if final else b"")
         recipients = sum(1 for command in commands if command.address)
         await self._send(lines, commands=len(commands) + final, recipients=recipients)
-        for command in commands:
+        for number, command in enumerate(commands):
+            self.log.is_half_answered = number > 0
             self._record(command, await self._read_reply(command.stage))
+        self.log.is_half_answered = False
 
     def _record(self, command: _Command, answer: wire.WireReply) -> None:
         if not command.address:
-            self._require_success(answer, command.stage)
-            return
+            self._plain_is_open = not command.utf8
+            self._utf8_refused = command.utf8 and self._refuses_utf8(answer)
+            if not self._utf8_refused:
+                self._require_success(answer, command.stage)
+        elif self._utf8_refused:  # this is the reply to a RCPT without MAIL
+            self.log.not_askable.append(command.address)
+        else:
+            self._record_recipient(command, answer)
+
+    def _record_recipient(self, command: _Command, answer: wire.WireReply) -> None:
         if self._quotes_another(command.address, answer.text):
             raise SessionError(Ending.UNTIED)
         reply = SmtpReply(Stage.RCPT, answer.code, answer.enhanced, answer.text)
@@ -442,17 +496,25 @@ class ProbeSession:
         if command.is_witness:
             self.log.witness_reply = reply
             return
-        limit = answer.code >= 400 and is_session_limit(reply)
+        limit = is_session_limit(reply)
         if answer.code != 421 or not limit:
             took_ms = int((self._loop.time() - self._sent_at) * 1000)
             self.log.answers[command.address] = TimedReply(reply, took_ms)
             self.log.answered += 1
+            self.log.taken += not limit
         if limit and (answer.code == 421 or not self._pipelining):
             self.log.refusal = reply
             raise SessionError(Ending.LIMIT)
         if answer.code == 421:  # RFC 5321 section 4.2.2: the server is about to hang up
             self.log.refusal = reply
             raise SessionError(Ending.DROPPED)
+
+    def _refuses_utf8(self, answer: wire.WireReply) -> bool:
+        """Tell whether a refusal of MAIL with SMTPUTF8 is of that alone: it says so, or took a plain one."""
+        took_plain = any(map(str.isascii, self.log.answers))
+        return answer.code >= 500 and (
+            took_plain or answer.code in _BAD_PARAMETER or answer.enhanced in _NO_UTF8
+        )
 
     def _update_allowance(self, address: str, code: int) -> None:
         """Remember what may be sent now, where unknown recipients are counted; a random one always is."""
@@ -462,9 +524,11 @@ class ProbeSession:
 
     def _quotes_another(self, address: str, text: str) -> bool:
         """Tell whether a reply quotes another recipient of the session instead of its own."""
-        if "@" not in text or address.lower() in text.lower():
+        if "@" not in text:
             return False
-        return not self._asked.isdisjoint(found.lower() for found in _ADDRESS.findall(text))
+        own, quoted = address.lower(), {found.lower() for found in _ADDRESS.findall(text)}
+        is_own = own in quoted or (_ADDRESS.fullmatch(own) is None and own in text.lower())
+        return not is_own and not self._asked.isdisjoint(quoted)
 
     def _require_success(self, reply: wire.WireReply, stage: Stage) -> None:
         if not 200 <= reply.code <= 299:
@@ -508,12 +572,12 @@ class ProbeSession:
         """
         timeout = max(_QUIT_WAIT, _QUIT_PATIENCE * self._slowest_reply)
         try:
-            if not self._quit_sent:
-                await self._send(wire.QUIT)
             async with FairTimeout(min(timeout, max(_QUIT_WAIT, self._config.reply_timeout))):
-                # More than one: a refusal ended the session with other commands still on the way.
-                while self._outstanding > 1:
+                # A refusal ends the session with other commands still on the way.
+                while self._outstanding > self._quit_sent:
                     await self._next_reply(timeout)
+                if not self._quit_sent:
+                    await self._send(wire.QUIT)
                 return (await self._next_reply(timeout)).code
         except TimeoutError:
             return 0
@@ -549,11 +613,11 @@ def wants_one_domain(reply: SmtpReply) -> bool:
 def is_session_limit(reply: SmtpReply) -> bool:
     """Tell whether the reply to RCPT is about this session's size, not about the recipient.
 
-    RFC 5321 section 4.5.3.1.10 and RFC 3463 (x.5.3) for the number of recipients. "Too many messages" may be
-    those in the mailbox.
+    RFC 5321 section 4.5.3.1.10 and RFC 3463 (x.5.3) for the number of recipients: 452, and 552 as RFC 821 had
+    it. "Too many messages" may be those in the mailbox.
     """
-    if not 400 <= reply.code <= 499:
+    if not 400 <= reply.code <= 499 and reply.code != _TOO_MANY_IN_RFC_821:
         return False
-    if reply.enhanced == "4.5.3" or wants_one_domain(reply):
+    if reply.enhanced in _TOO_MANY or wants_one_domain(reply):
         return True
     return _LIMIT.search(reply.text) is not None and classify(reply).answer is not Answer.FULL

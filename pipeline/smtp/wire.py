@@ -123,6 +123,7 @@ class ReplyParser:
         self.replies: deque[WireReply] = deque()
         self._unfinished = b""
         self._texts: list[bytes] = []
+        self._first_digit = b""
         self._size = 0
 
     @property
@@ -155,6 +156,9 @@ class ReplyParser:
             or separator not in (b" ", b"-", b"")
         ):
             raise _bad_reply("the server does not speak SMTP")
+        if self._texts and code[:1] != self._first_digit:  # RFC 5321 section 4.2.1: one code in all lines
+            raise _bad_reply("a reply says yes and no")
+        self._first_digit = code[:1]
         self._texts.append(line[4:])
         if separator != b"-":
             self.replies.append(_parse_reply(int(code), self._texts))

@@ -83,10 +83,12 @@ class Mailer:
     Attributes:
         rcpt: replies to RCPT.
         offers: EHLO keywords; None: only HELO is known.
-        banner, mail: replies at these steps; DROP and SILENCE work as for RCPT.
+        banner, mail, rset, quit: replies at these steps; DROP and SILENCE work as for RCPT.
+        mail_utf8: reply to MAIL with SMTPUTF8, "" for `mail`.
         latency: seconds between commands and their replies.
         most_recipients: RCPT commands of a session, then `too_many`.
         most_sessions: open sessions, then 421.
+        loses: of the commands that come together the last ones are lost, half of them.
         tls: context for STARTTLS.
         seen: the lines of every session, in order.
         peak: most open sessions at a time.
@@ -96,10 +98,14 @@ class Mailer:
     offers: Sequence[str] | None = ("PIPELINING", "SMTPUTF8")
     banner: str = "220 stub ESMTP"
     mail: str = "250 2.1.0 Ok"
+    mail_utf8: str = ""
+    rset: str = "250 2.0.0 Ok"
+    quit: str = "221 2.0.0 Bye"
     latency: float = 0.0
     most_recipients: int = 0
     too_many: str = "452 4.5.3 Error: too many recipients"
     most_sessions: int = 0
+    loses: bool = False
     tls: ssl.SSLContext | None = None
     seen: list[list[str]] = field(default_factory=list)
     batches: int = 0
@@ -135,6 +141,7 @@ class _Connection:
         while data := await self.reader.read(65536):
             *lines, rest = (rest + data).split(b"\n")
             mailer.batches += 1
+            lines = lines[: (len(lines) + 1) // 2] if mailer.loses else lines
             replies = []
             for line in lines:
                 text = line.rstrip(b"\r").decode()
@@ -176,9 +183,9 @@ class _Connection:
             if mailer.offers is not None
             else "502 5.5.1 Command not implemented",
             "HELO": "250 stub",
-            "MAIL": mailer.mail,
-            "RSET": "250 2.0.0 Ok",
-            "QUIT": "221 2.0.0 Bye",
+            "MAIL": (line.endswith("SMTPUTF8") and mailer.mail_utf8) or mailer.mail,
+            "RSET": mailer.rset,
+            "QUIT": mailer.quit,
             "STARTTLS": "220 2.0.0 Go ahead",
         }.get(verb, "500 5.5.2 What?")
 

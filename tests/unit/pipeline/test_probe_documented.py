@@ -115,6 +115,7 @@ def test_what_follows_a_session_is_what_the_table_says(
         ending=Ending(ending),
         answered=len(answers) if answered == "yes" else 0,
         witness_reply=SmtpReply(Stage.RCPT, 550, "5.1.1", "User unknown") if "witness" in condition else None,
+        is_half_answered="sent together" in condition,
     )
     singly = condition.startswith("it was asked singly")
     plan = SessionPlan(route, here, [DomainRecipients("a.test", "", ("ann@a.test", "bob@a.test"))], singly)

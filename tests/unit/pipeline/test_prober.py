@@ -245,3 +245,42 @@ async def test_nothing_to_do_costs_nothing() -> None:
     bench = Bench(25)
     assert await bench.probe([]) == ProbeResult({}, {}, {})
     assert not bench.throttle.grants
+
+
+@pytest.mark.parametrize("international", [1, 9])
+async def test_a_list_with_international_addresses_costs_its_others_nothing_where_smtputf8_is_refused(
+    international: int,
+) -> None:
+    mailer = Mailer(rcpt=knows("ann"), mail_utf8="555 5.5.4 Unsupported option: SMTPUTF8")
+    odd = [f"jürgen{n}" for n in range(international)]
+    async with mailing(mailer) as port:
+        probed = await Bench(port).probe(targets(FACT, *odd, "ann", "bob"))
+    assert answers(probed) == {
+        "ann": Answer.ACCEPTED,
+        "bob": Answer.NOT_FOUND,
+        **dict.fromkeys(odd, Answer.NOT_ASKABLE),
+    }
+
+
+@pytest.mark.parametrize("closed", [(), ("::1",), ("127.0.0.1",)])
+async def test_a_server_is_asked_from_a_source_that_reaches_it(closed: tuple[str, ...]) -> None:
+    fact = routed("a.test", ("mx.a.test", ("::1",)))
+    async with mailing(Mailer(rcpt=knows(*USERS)), host="::1") as port:
+        bench = Bench(port, settings={"sources": ("127.0.0.1", "::1")})
+        probed = await bench.prober.probe(
+            targets(fact, *USERS[:9]), budget_s=20, session_s=60, max_age=0, closed=closed
+        )
+    assert answers(probed) == dict.fromkeys(USERS[:9], Answer.ACCEPTED)
+    assert set(probed.asked_from.values()) == {"::1"}
+
+
+@pytest.mark.parametrize("count", [1, 3, 9])
+async def test_a_server_that_loses_commands_which_come_together_is_asked_one_by_one(count: int) -> None:
+    mailer = Mailer(rcpt=knows(*USERS[::2]), loses=True)
+    async with mailing(mailer) as port:
+        bench = Bench(port, settings={"reply_timeout": 0.2, "session_seconds": 5.0})
+        probed = await bench.probe(targets(FACT, *USERS[:count]), session_s=5.0)
+    assert answers(probed) == {
+        user: Answer.NOT_FOUND if n % 2 else Answer.ACCEPTED for n, user in enumerate(USERS[:count])
+    }
+    assert not probed.waits

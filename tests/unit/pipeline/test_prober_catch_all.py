@@ -126,9 +126,11 @@ async def test_an_acceptance_waits_while_the_random_recipient_is_put_off() -> No
     async with mailing(mailer) as port:
         bench = Bench(port)
         probed = await bench.probe(targets(FACT, "ann"))
+        mailer.rcpt = knows()
+        again = await bench.probe(targets(FACT, "ann"), max_age=86_400)
     assert answers(probed) == {Answer.ACCEPTED}
     assert probed.waits == {"ann@a.test": Wait(WaitReason.GREYLISTED, 0.0)}
-    assert not bench.cache.values[FactKind.MAILBOX]
+    assert answers(again) == {Answer.NOT_FOUND}  # the acceptance was not used again
 
 
 async def test_full_for_the_random_recipient_says_nothing_about_anybody() -> None:
@@ -267,6 +269,17 @@ async def test_greylisting_sees_the_same_source_for_the_same_address() -> None:
     assert len(set(filter(is_random, mailer.recipients))) == 1
 
 
+async def test_greylisting_sees_the_same_source_for_the_random_recipient_whatever_the_order() -> None:
+    asked_by: set[str] = set()
+    sources = tuple(f"127.0.0.1{n} as source{n}.test" for n in (1, 2, 3))
+    for order in (MANY, MANY[::-1], MANY[3:] + MANY[:3]):
+        mailer = Mailer(rcpt=knows(*MANY))
+        async with mailing(mailer) as port:
+            await Bench(port, settings={"sources": sources}).probe(targets(FACT, *order))
+        asked_by |= {hello for hello, _, first, *_ in mailer.seen if is_random(first[9:-1])}
+    assert asked_by == {"EHLO source1.test"}
+
+
 UNKNOWN_FOR_NOW = (
     "450 4.1.1 <{address}>: Recipient address rejected: User unknown in virtual mailbox table",
     "450 4.1.1 <{address}>: Recipient rejected: unverified address: host b said: 550 5.1.1 Unknown user",
@@ -395,3 +408,23 @@ async def test_a_blanket_refusal_stays_one_where_everybody_is_accepted_later() -
     refused = [fact for fact in probed.mailboxes.values() if fact.answer is Answer.NOT_FOUND]
     assert refused
     assert all(fact.blanket for fact in refused)
+
+
+async def test_a_domain_that_takes_anybody_by_now_is_seen_beside_a_mailbox_that_cannot_be_asked_for() -> None:
+    mailer = Mailer(rcpt=knows(), offers=("PIPELINING",))
+    async with mailing(mailer) as port:
+        bench = Bench(port)
+        await bench.probe(targets(FACT, "gone"))
+        mailer.rcpt = lambda _: "250 ok"
+        probed = await bench.probe(targets(FACT, "nobody", "jürgen"), max_age=86_400)
+    assert probed.catch_alls["a.test"].catch_all is Known.YES
+
+
+async def test_a_domain_that_takes_anybody_by_now_is_seen_beside_a_mailbox_that_is_put_off() -> None:
+    mailer = Mailer(rcpt=knows())
+    async with mailing(mailer) as port:
+        bench = Bench(port)
+        await bench.probe(targets(FACT, "gone"))
+        mailer.rcpt = lambda who: "450 4.2.1 busy" if who.startswith("busy") else "250 ok"
+        probed = await bench.probe(targets(FACT, "nobody", "busy"), max_age=86_400)
+    assert probed.catch_alls["a.test"].catch_all is Known.YES

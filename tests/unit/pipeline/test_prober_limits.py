@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
+import pytest
 from typing_extensions import override
 
 from mailsift.pipeline.facts import Answer, Wait, WaitReason
 from mailsift.pipeline.ports import Ask, Grant, SessionOutcome
 from tests.unit.pipeline.smtp_stub import (
+    DROP,
     NOT_FOUND,
     SILENCE,
     USERS,
@@ -68,8 +70,9 @@ async def test_a_thousand_addresses_cost_few_throttle_calls() -> None:
 
 async def test_a_mailbox_with_too_many_messages_is_full_and_nobody_else_is() -> None:
     full = "452 4.2.2 User has too many messages on the server"
+    known = knows(*USERS)
     for offers in ((), ("PIPELINING",)):
-        mailer = Mailer(rcpt=lambda who: full if who.startswith("full@") else "250 ok", offers=offers)
+        mailer = Mailer(rcpt=lambda who: full if who.startswith("full@") else known(who), offers=offers)
         async with mailing(mailer) as port:
             bench = Bench(port)
             mailer.rcpt, says = knows(), mailer.rcpt
@@ -83,7 +86,12 @@ async def test_a_mailbox_with_too_many_messages_is_full_and_nobody_else_is() -> 
 
 
 async def test_a_session_limit_is_learned_and_the_rest_gets_new_sessions() -> None:
-    for too_many in ("452 4.5.3 Error: too many recipients", "421 4.7.0 Error: too many recipients"):
+    for too_many in (
+        "452 4.5.3 Error: too many recipients",
+        "421 4.7.0 Error: too many recipients",
+        "552 Too many recipients",
+        "552 5.5.3 No more, please",
+    ):
         mailer = Mailer(rcpt=knows(*USERS), most_recipients=10, too_many=too_many)
         async with mailing(mailer) as port:
             bench = Bench(port)
@@ -96,6 +104,16 @@ async def test_a_session_limit_is_learned_and_the_rest_gets_new_sessions() -> No
             assert all(line.count("RCPT") <= 10 for line in mailer.verbs[before:])
         assert len(again.mailboxes) == 39
         assert SessionOutcome.RATE not in outcomes(bench)
+
+
+@pytest.mark.parametrize("most", [1, 2, 5])
+async def test_a_server_that_names_its_limit_and_never_says_goodbye_is_not_asked_for_ever(most: int) -> None:
+    mailer = Mailer(rcpt=knows(*USERS), offers=(), most_recipients=most, quit=DROP)
+    async with mailing(mailer) as port:
+        probed = await Bench(port).probe(targets(FACT, *USERS[:6]))
+    assert answers(probed) == dict.fromkeys(USERS[:6], Answer.ACCEPTED)
+    assert not probed.waits
+    assert len(mailer.seen) < 20
 
 
 async def test_a_server_that_takes_nobody_is_not_asked_for_ever() -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
 from mailsift.pipeline.facts import Answer, Known, WaitReason
 from mailsift.pipeline.ports import FactKind
 from mailsift.pipeline.probe.prober import ProbeResult
 from tests.unit.pipeline.smtp_stub import (
+    DROP,
     NOT_FOUND,
     Bench,
     Mailer,
@@ -62,6 +65,60 @@ async def test_who_was_accepted_before_is_asked_in_a_later_call_too() -> None:
     assert not found(strict, Answer.NOT_FOUND) & set(REAL)
 
 
+@pytest.mark.parametrize("sessions", [1, 3])
+@pytest.mark.parametrize("recipients", [1, 2, 4])
+@pytest.mark.parametrize("max_age", [0, 86_400])
+async def test_a_defence_that_outlasts_all_tries_makes_nobody_invalid_who_is_there(
+    recipients: int, sessions: int, max_age: int
+) -> None:
+    mailer = Mailer(rcpt=harvest_defence(knows(*REAL), 3))
+    async with mailing(mailer) as port:
+        bench = Bench(port, providers=providers(recipients, sessions))
+        waiting: Sequence[str] = [REAL[0], *MIXED[:1], *MIXED[2:]]
+        for _ in range(4):
+            probed = await bench.probe(targets(FACT, *waiting), max_age=max_age)
+            assert not found(probed, Answer.NOT_FOUND) & set(REAL)
+            waiting = [address.partition("@")[0] for address in probed.waits]
+
+
+@pytest.mark.parametrize("offers", [("PIPELINING",), ()])
+@pytest.mark.parametrize("farewell", [DROP, "421 4.7.0 Error: too many errors", "421 4.3.2 bye"])
+async def test_who_was_accepted_before_a_server_hung_up_speaks_against_refusals_of_everybody(
+    offers: tuple[str, ...], farewell: str
+) -> None:
+    refused = 0
+
+    def defend(address: str) -> str:
+        nonlocal refused
+        if refused < 4:
+            is_there = address.startswith("real")
+            refused += not is_there
+            return "250 ok" if is_there else farewell if refused == 4 else NOT_FOUND
+        return NOT_FOUND
+
+    async with mailing(Mailer(rcpt=defend, offers=offers)) as port:
+        bench = Bench(port)
+        waiting: Sequence[str] = ["real0", *GONE[:6], *REAL[1:5]]
+        for _ in range(3):
+            probed = await bench.probe(targets(FACT, *waiting), max_age=86_400)
+            assert not found(probed, Answer.NOT_FOUND) & set(REAL)
+            waiting = [address.partition("@")[0] for address in probed.waits]
+    assert "real1" in waiting
+
+
+async def test_an_acceptance_that_does_not_count_makes_a_witness_and_no_verdict() -> None:
+    mailer = Mailer(rcpt=knows("real0"), quit=DROP)
+    async with mailing(mailer) as port:
+        bench = Bench(port)
+        await bench.probe(targets(FACT, "nobody"), max_age=86_400)  # what random recipients get is known
+        mailer.rcpt = harvest_defence(knows("real0"), 3)
+        first = await bench.probe(targets(FACT, "real0", *GONE), max_age=86_400)
+        mailer.rcpt = knows()
+        again = await bench.probe(targets(FACT, "real0"), max_age=86_400)
+    assert found(first, Answer.DOUBTED) == {"real0", *GONE}
+    assert not found(again, Answer.ACCEPTED)
+
+
 async def test_a_witness_that_is_still_known_confirms_the_refusals() -> None:
     mailer = Mailer(rcpt=knows("real0"))
     async with mailing(mailer) as port:
@@ -96,6 +153,43 @@ async def test_a_witness_that_cannot_be_asked_now_makes_nobody_invalid() -> None
     assert found(probed, Answer.DOUBTED) == set(GONE)
 
 
+@pytest.mark.parametrize("refusal", ["451 4.3.0 later", "550 5.7.1 too curious, go away"])
+async def test_a_witness_whose_transaction_is_refused_makes_nobody_invalid(refusal: str) -> None:
+    mailer = Mailer(rcpt=knows(*REAL))
+
+    def defend(address: str) -> str:
+        mailer.mail = refusal  # from the next transaction on
+        return "250 ok" if address.startswith("real0") else NOT_FOUND
+
+    async with mailing(mailer) as port:
+        bench = Bench(port)
+        await bench.probe(targets(FACT, "nobody"))  # so that no random recipient is waited for
+        mailer.rcpt = defend
+        probed = await bench.probe(targets(FACT, *REAL[:8]), max_age=60)
+    assert found(probed, Answer.ACCEPTED) == {"real0"}
+    assert found(probed, Answer.DOUBTED) == set(REAL[1:8])
+
+
+@pytest.mark.parametrize("rset", ["421 4.0.0 bye", "451 4.5.0 one message a session", "550 no"])
+async def test_a_server_of_one_transaction_a_session_is_believed_at_the_second_try(rset: str) -> None:
+    async with mailing(Mailer(rcpt=knows("real0"), rset=rset)) as port:
+        bench = Bench(port)
+        first = await bench.probe(targets(FACT, "real0", *GONE), max_age=86_400)
+        waiting = [address.partition("@")[0] for address in first.waits]
+        second = await bench.probe(targets(FACT, *waiting), max_age=86_400)
+    assert found(first, Answer.DOUBTED)
+    assert found(second, Answer.NOT_FOUND) == found(first, Answer.DOUBTED)
+    assert not second.waits
+
+
+async def test_a_server_without_rset_is_believed() -> None:
+    async with mailing(Mailer(rcpt=knows("real0"), rset="502 5.5.1 not implemented")) as port:
+        bench = Bench(port)
+        await bench.probe(targets(FACT, "nobody"))
+        probed = await bench.probe(targets(FACT, "real0", *GONE), max_age=60)
+    assert found(probed, Answer.NOT_FOUND) == set(GONE)
+
+
 async def test_a_blanket_refusal_of_a_witness_too_is_taken_back_with_all_others() -> None:
     mailer = Mailer(rcpt=knows("real0"))
     async with mailing(mailer) as port:
@@ -121,3 +215,19 @@ async def test_a_refused_witness_takes_back_the_random_recipients_of_earlier_ses
     assert {fact.answer for fact in probed.mailboxes.values()} == {Answer.DOUBTED}
     assert not probed.catch_alls
     assert not bench.cache.values[FactKind.CATCH_ALL]
+
+
+async def test_whom_a_process_has_heard_accepted_is_a_witness_for_the_rest_of_the_list() -> None:
+    mailer = Mailer(rcpt=knows(*REAL))
+    async with mailing(mailer) as port:
+        bench = Bench(port)
+        await bench.probe(targets(FACT, "real0", "gone0"), max_age=86_400)
+        mailer.rcpt = knows()  # it has had enough of us
+        rest = await bench.probe(targets(FACT, *GONE[1:5], *REAL[1:5]), max_age=86_400)
+        asked = targets(FACT, *GONE[1:5], *REAL[1:5])
+        other = await bench.prober.probe(asked, budget_s=20, session_s=60, max_age=86_400, owner="another")
+        bench.now += 86_401
+        later = await bench.probe(targets(FACT, *GONE[1:5], *REAL[1:5]), max_age=86_400)
+    assert found(rest, Answer.DOUBTED) == {*GONE[1:5], *REAL[1:5]}
+    assert found(other, Answer.NOT_FOUND) == found(rest, Answer.DOUBTED)
+    assert found(later, Answer.NOT_FOUND) == found(rest, Answer.DOUBTED)  # nobody has been accepted for long

@@ -255,6 +255,28 @@ async def test_smtputf8_is_used_only_where_it_is_offered() -> None:
     assert "MAIL FROM:<>" in without.seen[0]
 
 
+@pytest.mark.parametrize("offers", [("PIPELINING", "SMTPUTF8"), ("SMTPUTF8",)])
+@pytest.mark.parametrize("refusal", ["555 5.5.4 Unsupported option: SMTPUTF8", "550 5.7.1 not for you"])
+async def test_a_server_that_refuses_the_smtputf8_it_offers_refuses_nobody_else(
+    offers: tuple[str, ...], refusal: str
+) -> None:
+    mailer = Mailer(rcpt=knows("ann", "jürgen"), offers=offers, mail_utf8=refusal)
+    group = DomainRecipients("a.test", PROBE, ("jürgen@a.test", ANN))
+    async with mailing(mailer) as port:
+        log = await talk(port, group)
+    assert log.ending is Ending.DONE
+    assert codes(log) == {PROBE: 550, ANN: 250}
+    assert log.not_askable == ["jürgen@a.test"]
+
+
+async def test_who_is_refused_before_a_plain_sender_was_taken_is_refused_as_everybody() -> None:
+    mailer = Mailer(rcpt=knows("jürgen"), mail_utf8="550 5.7.1 not for you")
+    async with mailing(mailer) as port:
+        log = await talk(port, DomainRecipients("a.test", "", ("jürgen@a.test",)))
+    assert log.ending is Ending.REFUSED
+    assert not log.not_askable
+
+
 async def test_ascii_addresses_do_not_ask_for_smtputf8() -> None:
     mailer = Mailer()
     async with mailing(mailer) as port:
@@ -320,6 +342,17 @@ async def test_what_was_answered_before_a_refusal_counts_though_more_was_on_the_
     assert log.refusal.stage is Stage.MAIL
 
 
+@pytest.mark.parametrize("domains", [2, 5])
+async def test_what_was_answered_before_a_refused_reset_counts_however_much_was_on_the_way(
+    domains: int,
+) -> None:
+    mailer = Mailer(rcpt=knows("x"), rset="502 5.5.1 not implemented")
+    async with mailing(mailer) as port:
+        groups = (DomainRecipients(f"d{n}.test", "", (f"x@d{n}.test",)) for n in range(domains))
+        log = await talk(port, *groups, separate=True, pick_witness=lambda _: "")  # so that QUIT waits
+    assert (log.ending, codes(log)) == (Ending.REFUSED, {"x@d0.test": 250})
+
+
 @pytest.mark.parametrize(
     ("text", "is_tied"),
     [
@@ -338,6 +371,30 @@ async def test_a_reply_that_names_another_one_of_the_session_unties_it(text: str
         log = await talk(port, DomainRecipients("a.test", PROBE, (ANN, BOB)))
     assert log.ending is (Ending.DONE if is_tied else Ending.UNTIED)
     assert codes(log) == ({PROBE: 550, ANN: 250, BOB: 550} if is_tied else {})
+
+
+@pytest.mark.parametrize(
+    ("own", "text", "is_tied"),
+    [
+        ("ann", "<joann@a.test>: no such user", False),
+        ("ann", "joann@a.test is no mailbox of ours, nor is ann@a.test", True),
+        ("ann", "'ann@a.test' is unknown", True),
+        ("ann", "<ann@a.test.>: unknown", True),
+        ("brien", "<o'brien@a.test>: unknown", False),
+        ("o'brien", "<o'brien@a.test>: unknown", True),
+        ("o'brien", "<brien@a.test>: unknown", False),
+        ('"ann b"', '<"ann b"@a.test>: unknown', True),
+        ('"ann b"', "<ann@a.test>: unknown", False),
+    ],
+)
+async def test_an_address_that_another_one_ends_with_is_not_its_own(
+    own: str, text: str, is_tied: bool
+) -> None:
+    asked = tuple(f"{local}@a.test" for local in ("joann", "ann", "brien", "o'brien", '"ann b"'))
+    mailer = Mailer(rcpt=lambda who: f"550 5.1.1 {text}" if who == f"{own}@a.test" else "250 ok")
+    async with mailing(mailer) as port:
+        log = await talk(port, DomainRecipients("a.test", "", asked))
+    assert log.ending is (Ending.DONE if is_tied else Ending.UNTIED)
 
 
 async def test_a_reply_took_the_time_since_its_command() -> None:
@@ -516,3 +573,13 @@ async def test_a_source_address_is_bound_and_a_wrong_one_fails_cleanly() -> None
             log = await session.run([[DomainRecipients("a.test", "", (ANN,))]], within=5)
             assert log.ending is (Ending.REFUSED if own == "127.0.0.9" else Ending.UNREACHED)
     assert peers == ["127.0.0.9"]
+
+
+@pytest.mark.parametrize(("within", "is_half_answered"), [(5.0, True), (0.2, False)])
+async def test_a_reply_that_stays_away_is_told_from_the_end_of_a_sessions_time(
+    within: float, is_half_answered: bool
+) -> None:
+    async with mailing(Mailer(loses=True)) as port:
+        group = DomainRecipients("a.test", PROBE, (ANN, BOB))
+        log = await talk(port, group, within=within, reply_timeout=0.4)
+    assert (log.ending, log.is_half_answered) == (Ending.SLOW, is_half_answered)

@@ -77,7 +77,8 @@ async def test_what_is_smuggled_in_before_the_handshake_ends_the_connection(
 
 
 @pytest.mark.parametrize(
-    "after", [b"220 go ahead\r\nnot a handshake at all\r\n", b"454 4.7.0 not now\r\n", b""]
+    "after",
+    [b"220 go ahead\r\nnot a handshake at all\r\n", b"454 4.7.0 not now\r\n", b"421 4.7.0 no TLS\r\n", b""],
 )
 async def test_a_server_that_cannot_do_tls_is_asked_in_the_clear(
     client_tls: ssl.SSLContext, after: bytes

@@ -125,6 +125,8 @@ def test_it_does_not_matter_how_the_bytes_arrive(parts: list[bytes], data: st.Da
         b"250 " + b"a" * 3000 + b"\r\n",
         b"a" * 3000,
         b"250-a\r\n" * 101,
+        b"250-2.1.5 welcome\r\n550 5.1.1 unknown\r\n",
+        b"550-5.1.1 unknown\r\n450 4.1.1 for now\r\n",
         (b"250-" + b"a" * 1500 + b"\r\n") * 30,
     ],
 )
