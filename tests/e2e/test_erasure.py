@@ -16,7 +16,7 @@ from mailsift.sandbox.client import SandboxProcess
 from mailsift.settings import Settings
 from tests.support.commands import CommandLine
 from tests.support.installation import until
-from tests.support.leftovers import count_redis, in_files, in_redis, in_tables
+from tests.support.leftovers import count_redis, in_files, in_redis, in_tables, places_below
 from tests.support.receiver import Receiver, receiving, status
 from tests.support.serving import address, command
 from tests.support.workers import workers
@@ -167,7 +167,7 @@ async def test_nothing_is_left_of_what_is_deleted(end: Any, settings: Settings, 
                 assert await in_tables(settings, f"/{MARK}") | await in_tables(settings, f"{MARK}.") == set()
                 assert await count_redis(settings) > 3
                 assert await in_redis(settings, MARK) == set()
-                assert not [file for file in blobs.rglob("*") if file.is_file()]
+                assert not [place for place in places_below(blobs) if place.is_file()]
     if end is _close_account:
         assert await in_tables(settings, str(account)) == set()
         assert "account" in await in_tables(settings, str(other))

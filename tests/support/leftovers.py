@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -72,20 +73,28 @@ async def _holds(redis: Redis, key: bytes, word: str) -> bool:
     return word.lower() in told or word.encode().hex() in told
 
 
+def places_below(folder: Path) -> list[Path]:
+    """Return the files and folders below a folder; what goes away meanwhile is not there."""
+    return [Path(at, name) for at, folders, files in os.walk(folder) for name in (*folders, *files)]
+
+
 def in_files(folder: Path, word: str) -> set[str]:
     """Return the files below the folder that hold the word in their name, bytes or Parquet columns."""
     return {
-        str(file.relative_to(folder))
-        for file in folder.rglob("*")
-        if word in file.name or (file.is_file() and _in_file(file, word))
+        str(place.relative_to(folder))
+        for place in places_below(folder)
+        if word in place.name or (place.is_file() and _in_file(place, word))
     }
 
 
 def _in_file(file: Path, word: str) -> bool:
-    data = file.read_bytes()
+    try:
+        data = file.read_bytes()
+    except FileNotFoundError:  # it has gone meanwhile
+        return False
     if word.encode() in data:
         return True
     if not data.startswith(b"PAR1"):
         return False
-    frame = pl.read_parquet(file)
+    frame = pl.read_parquet(data)
     return word in json.dumps(frame.to_dict(as_series=False), default=str)

@@ -11,6 +11,7 @@ import pytest
 
 from tests.support.hostile_files import ADDRESS, BAD
 from tests.support.installation import until
+from tests.support.leftovers import places_below
 
 if TYPE_CHECKING:
     from tests.integration.api.conftest import Api
@@ -91,7 +92,7 @@ async def test_twenty_uploads_that_break_off_at_once_leave_no_job_no_blob_and_no
 
     async def nothing_left() -> bool:
         places = (api.settings.home / name for name in ("blobs", "blob-cache", "scratch"))
-        return not [file for place in places for file in place.rglob("*") if file.is_file()]
+        return not [file for place in places for file in places_below(place) if file.is_file()]
 
     await until(nothing_left, within=20)
     assert (await client.get(JOBS)).json()["data"]["jobs"] == []

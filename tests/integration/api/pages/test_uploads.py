@@ -12,6 +12,7 @@ import httpx
 from mailsift.accounts.people import Role
 from tests.integration.api.conftest import Api
 from tests.support.installation import until
+from tests.support.leftovers import places_below
 from tests.support.sessions import csrf_of, signed_in
 
 LIST = b"email\n" + b"".join(b"p%d@shop.example\n" % n for n in range(10_000))
@@ -120,4 +121,4 @@ async def _has_parts(api: Api) -> bool:
 
 
 def _stored(api: Api) -> list[Path]:
-    return [path for path in api.settings.home.rglob("*") if path.is_file()]
+    return [path for path in places_below(api.settings.home) if path.is_file()]
