@@ -32,9 +32,8 @@ router = APIRouter(include_in_schema=False)
 _SSO_SECONDS: Final = 600
 _LONGEST_GOAL: Final = 600
 _HALF_SECONDS: Final = 300
-_SSO_COOKIE: Final = re.compile(
-    r"([0-9a-f]{64})\.((?:[\w-]{4})*(?:[\w-]{2}==|[\w-]{3}=)?)", re.ASCII
-)  # a secret, and Base64 of where to go
+_SSO_COOKIE: Final = re.compile(r"([0-9a-f]{64})\.((?:[\w-]{4})*(?:[\w-]{2}==|[\w-]{3}=)?)", re.ASCII)
+"""A secret, and Base64 of where to go."""
 _PAGE_OF: Final = {
     LinkKind.FIRST_OWNER: "/welcome",
     LinkKind.INVITE: "/invite",

@@ -131,13 +131,13 @@ def _is_data(texts: pl.DataFrame, index: int) -> bool:
     stands there again, but not when that is a name of such a column or the whole row comes again.
     """
     first, below = texts.row(0), texts.slice(1)
+    if not any(map(str.strip, first)):
+        return True
     address = first[index].strip()
     if _plain(address) in _NAMES:
         return False
-    said_again = below.filter(pl.nth(index).str.strip_chars() == address) if address else below.clear()
-    if not said_again.is_empty() and first not in said_again.rows():
-        return True
-    if not any(map(str.strip, first)):
+    again = below.filter(pl.nth(index).str.strip_chars() == address).rows() if address else ()
+    if again and first not in again:
         return True
     figure = texts.select(pl.all().str.contains(_FIGURES) & ~pl.all().str.contains(_YEAR))
     filled = below.select(pl.all().str.contains(r"\S").sum()).row(0)

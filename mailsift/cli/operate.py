@@ -33,9 +33,7 @@ def worker(
     ] = 0,
 ) -> None:
     """Work on jobs until stopped; SIGTERM finishes or gives back what is running."""
-    settings = _server_settings()
-    if processes is not None:
-        settings = settings.model_copy(update={"worker_processes": processes})
+    settings = server_settings(worker_processes=processes)
     counts = share_counts(settings)
     # celery would make one system call by a parser of C, and httpx load a command line of its own
     with loading(), without("cffi", "pygments", *UNASKED):
@@ -68,12 +66,21 @@ def sweeper() -> None:
     """
     from mailsift.runtime.worker import run_sweeper  # noqa: PLC0415 - see share_counts
 
-    with installation(_server_settings()) as settings:
+    with installation(server_settings()) as settings:
         uvloop.run(run_sweeper(settings))
 
 
-def _server_settings() -> Settings:
-    settings = Settings.from_env()
+def server_settings(**given: object) -> Settings:
+    """Return the settings of a process that serves, whose home is there and whose log is set up.
+
+    Args:
+        given: what the command line says, which goes before the environment; None = nothing.
+
+    Raises:
+        MailsiftError: `bad_settings`.
+    """
+    said = {name: value for name, value in given.items() if value is not None}
+    settings = Settings.from_env().model_copy(update=said)
     settings.make_home()
     configure_server_logs(settings.log_level)
     return settings

@@ -13,9 +13,9 @@ from typing import Annotated
 import typer
 import uvloop
 
+from mailsift.cli.operate import server_settings
 from mailsift.cli.progress import PLAIN, console
 from mailsift.container import open_container, scratch_folder
-from mailsift.logs import configure_server_logs
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.runtime.api_server import listening
 from mailsift.runtime.api_server import serve as serve_api
@@ -31,7 +31,7 @@ PortOption = Annotated[int | None, typer.Option("--port", "-p", min=0, max=65535
 
 def serve(*, host: HostOption = None, port: PortOption = None) -> None:
     """Serve the API and work on its jobs; starts PostgreSQL and Valkey too when none are configured."""
-    given = _settings(host, port)
+    given = server_settings(api_host=host, api_port=port)
     with listening(given) as sockets, installation(given) as settings:
         worker = LocalWorker(worker_settings(settings))
         worker.ensure()
@@ -43,19 +43,9 @@ def serve(*, host: HostOption = None, port: PortOption = None) -> None:
 
 def api(*, host: HostOption = None, port: PortOption = None) -> None:
     """Serve the API alone; `mailsift worker` runs beside it."""
-    given = _settings(host, port)
+    given = server_settings(api_host=host, api_port=port)
     with listening(given) as sockets, installation(given) as settings:
         uvloop.run(_serve(settings, sockets, lambda: None))
-
-
-def _settings(host: str | None, port: int | None) -> Settings:
-    given = {"api_host": host, "api_port": port}
-    settings = Settings.from_env().model_copy(
-        update={name: value for name, value in given.items() if value is not None}
-    )
-    settings.make_home()
-    configure_server_logs(settings.log_level)
-    return settings
 
 
 def worker_settings(settings: Settings) -> Settings:

@@ -38,9 +38,8 @@ _OWNER_ASKED: Final = 0xC00C  # a pointer to the question's name
 _FLAGS: Final = b"\x01\x00"  # a standard query, recursion desired
 _ONE_QUESTION: Final = _FLAGS + struct.pack("!HHHH", 1, 0, 0, 0)
 _ONE_QUESTION_EDNS: Final = _FLAGS + struct.pack("!HHHH", 1, 0, 0, 1)
-_OPT: Final = b"\x00" + struct.pack(
-    "!HHIH", _OPT_CODE, 1232, 0, 0
-)  # 1,232 octets pass every link unfragmented
+_OPT: Final = b"\x00" + struct.pack("!HHIH", _OPT_CODE, 1232, 0, 0)
+"""Our EDNS: 1,232 octets pass every link unfragmented."""
 
 Value: TypeAlias = "str | tuple[int, str]"
 """What a record says: an address, the target of an alias, or (preference, exchanger)."""
