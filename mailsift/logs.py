@@ -12,9 +12,10 @@ import sys
 import threading
 import traceback
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Final, TextIO, TypeAlias
+from typing import Final, TextIO, TypeAlias, cast
 
 import structlog
 from structlog.stdlib import ProcessorFormatter
@@ -33,6 +34,21 @@ _MOST_FRAMES: Final = 12
 _log = structlog.get_logger()
 
 
+class _Lossy:
+    """A stream for logs: what it cannot take (a full disk, a reader that is gone) is lost, stops no work."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> None:
+        with suppress(OSError, ValueError):  # the latter when it is closed
+            self._stream.write(text)
+
+    def flush(self) -> None:
+        with suppress(OSError, ValueError):
+            self._stream.flush()
+
+
 class _Handler(logging.StreamHandler[TextIO]):
     """Writes what the libraries log."""
 
@@ -48,12 +64,13 @@ def configure_logs(level: int = logging.WARNING) -> None:
     Args:
         level: of Mailsift's events; libraries tell warnings and worse.
     """
+    stream = cast("TextIO", _Lossy(sys.stderr))
     structlog.configure(
         processors=[*_PROCESSORS, _as_json_values, _json],
         wrapper_class=structlog.make_filtering_bound_logger(level),
-        logger_factory=structlog.WriteLoggerFactory(sys.stderr),  # one write a line
+        logger_factory=structlog.WriteLoggerFactory(stream),  # one write a line
     )
-    handler = _Handler(sys.stderr)
+    handler = _Handler(stream)
     handler.setFormatter(
         ProcessorFormatter(
             foreign_pre_chain=[_without_foreign_text, structlog.stdlib.add_logger_name, *_PROCESSORS],

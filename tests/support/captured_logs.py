@@ -16,11 +16,18 @@ from mailsift.logs import configure_logs
 @contextmanager
 def our_logs(level: int = logging.INFO) -> Iterator[None]:
     """Log as a server does, to where stderr goes now."""
+    with logs_as_before():
+        configure_logs(level)
+        yield
+
+
+@contextmanager
+def logs_as_before() -> Iterator[None]:
+    """Leave nothing behind that would go on writing to this test's stderr."""
     levels = {name: logging.getLogger(name).level for name in ("", "httpx")}
     hooks = sys.excepthook, threading.excepthook
     root = logging.getLogger()
     handlers = list(root.handlers)
-    configure_logs(level)
     try:
         yield
     finally:

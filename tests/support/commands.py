@@ -15,10 +15,10 @@ from typing import Any
 
 import psutil
 import pytest
-import structlog
 
 from mailsift.cli import main
 from mailsift.settings import Settings
+from tests.support.captured_logs import logs_as_before
 from tests.support.child_processes import environment_for
 from tests.support.workers import ROOT
 
@@ -104,9 +104,8 @@ class Keyboard:
         patch.setattr(sys, "argv", ["mailsift", *map(str, words)])
         patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
         self._capsys.readouterr()
-        with pytest.raises(SystemExit) as left:
+        with logs_as_before(), pytest.raises(SystemExit) as left:
             main()
-        structlog.reset_defaults()  # it would go on writing to this test's stderr
         said = self._capsys.readouterr()
         return Typed(_status(left.value.code), said.out, said.err)
 

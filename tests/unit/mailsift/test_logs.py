@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import io
 import json
 import logging
 import sys
@@ -14,11 +16,30 @@ from typing import Any
 import pytest
 import structlog
 from structlog.contextvars import bound_contextvars
+from typing_extensions import override
 
 from mailsift.logs import configure_logs, configure_server_logs
 from tests.support.captured_logs import our_logs
 
 SECRET = "jane@example.com paid with svc_key_abc"
+
+
+class Cramped(io.StringIO):
+    """A stream on a disk that may be full."""
+
+    is_full = False
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.taken: list[str] = []
+
+    @override
+    def write(self, text: str) -> int:
+        if self.is_full:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        count = super().write(text)
+        self.taken += text.splitlines()
+        return count
 
 
 @pytest.fixture(autouse=True)
@@ -78,6 +99,33 @@ def test_a_library_writes_the_same_lines_with_the_ids_of_who_is_worked_for(
         "warning",
         "1234",
     )
+
+
+def test_a_log_that_cannot_be_written_stops_no_work_and_is_written_again_when_it_can(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream = Cramped()
+    monkeypatch.setattr(sys, "stderr", stream)
+    configure_logs(logging.INFO)
+    for stream.is_full in (True, False):
+        structlog.get_logger().warning("house")
+        logging.getLogger("kombu.connection").warning("library")
+    stream.close()
+    structlog.get_logger().warning("house")
+    logging.getLogger("kombu.connection").warning("library")
+    assert [json.loads(line)["event"] for line in stream.taken] == ["house", "library"]
+    assert logged(capsys) == []
+
+
+def test_a_library_whose_log_is_closed_is_not_told_of_to_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As when a program sends our events to `logging`, too, which has the stream that is closed."""
+    stream = Cramped()
+    monkeypatch.setattr(sys, "stderr", stream)
+    configure_logs(logging.INFO)
+    stream.close()
+    structlog.configure(logger_factory=structlog.stdlib.LoggerFactory())
+    structlog.get_logger().warning("house")
+    logging.getLogger("kombu.connection").warning("%d", "no number")
 
 
 def test_an_exception_is_told_by_its_class_and_its_places_but_not_its_words(
