@@ -313,7 +313,8 @@ def _serve(app: Celery, settings: Settings) -> None:
         quiet=True,
     )
     worker.start()
-    sys.exit(worker.exitcode)
+    # The former is set when it is stopped a second time, and ends at once.
+    sys.exit(state.should_terminate or worker.exitcode)  # type: ignore[redundant-expr]  # set from outside
 
 
 _GRACE_SECONDS = 15.0  # a webhook that is being sent has so long to end

@@ -26,6 +26,7 @@ LEFT JOIN (SELECT conrelid, string_agg(conname, ' ' ORDER BY conname) AS rules F
     ON conrelid = pg_class.oid
 WHERE relnamespace = 'public'::regnamespace
 """
+_REVISION: Final = "SELECT version_num FROM alembic_version"
 _SIZE: Final = "SELECT pg_database_size(current_database())"
 _LEAVE: Final = """
 SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity
@@ -41,13 +42,13 @@ class _Shape(NamedTuple):
     """What tests must leave as it is, and how much room it takes."""
 
     tables: str
+    revision: str
     bytes: int
 
     @classmethod
     def of(cls, connection: psycopg.Connection) -> Self:
-        rows = [connection.execute(query).fetchone() for query in (_SHAPE, _SIZE)]
-        tables, size = (row[0] for row in rows if row is not None)
-        return cls(tables, size)
+        rows = [connection.execute(query).fetchone() for query in (_SHAPE, _REVISION, _SIZE)]
+        return cls(*[row[0] for row in rows if row is not None])
 
 
 class Databases:
@@ -109,7 +110,7 @@ class Databases:
         with self._connection(name) as connection:
             connection.execute(_LEAVE)
             now = _Shape.of(connection)
-            if now.tables != new.tables or now.bytes > new.bytes + _ROOM:
+            if now[:2] != new[:2] or now.bytes > new.bytes + _ROOM:
                 return False
             connection.execute("SET session_replication_role = replica")  # delete in whatever order
             for (table,) in connection.execute(_TABLES).fetchall():

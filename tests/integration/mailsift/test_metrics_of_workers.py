@@ -183,14 +183,15 @@ async def test_a_worker_says_that_its_port_is_taken_and_ends(settings: Settings,
     )
 
 
+@pytest.mark.parametrize("processes", [1, 4])
 async def test_a_worker_whose_store_cannot_be_opened_says_so_and_ends_in_failure(
-    settings: Settings, tmp_path: Path
+    processes: int, settings: Settings, tmp_path: Path
 ) -> None:
+    """Also when more than one of its processes takes it down: the second time it ends at once."""
     (tmp_path / "file").touch()
     log = tmp_path / "worker.log"
-    with worker(
-        settings.model_copy(update={"blob_url": (tmp_path / "file" / "blobs").as_uri()}), log
-    ) as process:
+    changed = {"blob_url": (tmp_path / "file" / "blobs").as_uri(), "worker_processes": processes}
+    with worker(settings.model_copy(update=changed), log) as process:
         assert await asyncio.to_thread(process.wait, 60) == 1
     assert '"error": "blob_store_failed"' in log.read_text()
 

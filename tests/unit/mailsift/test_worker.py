@@ -43,7 +43,7 @@ def test_a_mistake_in_the_settings_ends_the_worker_before_it_begins(broken: Sett
 
 
 def test_a_process_without_an_engine_takes_the_worker_down(broken: Settings, kills: list[Kill]) -> None:
-    thresholds = gc.get_threshold()
+    thresholds, mask = gc.get_threshold(), signal.pthread_sigmask(signal.SIG_BLOCK, ())
     runtime = ProcessRuntime(broken)
     with pytest.raises(MailsiftError):
         runtime.open()
@@ -51,6 +51,7 @@ def test_a_process_without_an_engine_takes_the_worker_down(broken: Settings, kil
     runtime.close(exitcode=0)
     gc.unfreeze()
     gc.set_threshold(*thresholds)
+    signal.pthread_sigmask(signal.SIG_SETMASK, mask)  # children would inherit it, deaf to Ctrl-C
     assert kills == [(os.getppid(), signal.SIGINT)]  # as a failure: TERM is an end in order
 
 
