@@ -11,6 +11,10 @@ from pathlib import Path
 
 import uvloop
 
+from mailsift.lazy_import import import_lazily
+
+import_lazily("polars")  # as the command does
+
 from benchmarks.measured import cpu_by_role
 from mailsift.cli.lists import working
 from mailsift.cli.progress import summary_of

@@ -80,7 +80,7 @@ if TYPE_CHECKING:
     from mailsift.storage.redis.rate_limit import RateLimit
     from mailsift.storage.sql.deliveries import EndpointLimits
 
-API_POOL: Final = 10
+API_POOL: Final = 20
 """Connections to the database of a process that serves the API."""
 
 
@@ -1027,7 +1027,7 @@ async def open_engine(
     settings: Settings, *, worker_id: str = "", other: OtherParts | None = None
 ) -> AsyncIterator[Engine]:
     """Give the engine of one worker process, of the pool `worker_id`; needs DATABASE_URL and REDIS_URL."""
-    async with open_container(settings, pool_size=settings.chunk_slots, other=other) as container:
+    async with open_container(settings, pool_size=max(2, settings.chunk_slots), other=other) as container:
         yield await container.engine(worker_id=worker_id)
 
 

@@ -10,7 +10,7 @@ FREE_AT_ONCE: Final[Mapping[str, str]] = {"_RJEM_MALLOC_CONF": "dirty_decay_ms:0
 
 LITTLE_AHEAD: Final[Mapping[str, str]] = {
     "POLARS_CSV_CHUNK_SIZE": str(2 << 20),  # bytes
-    "POLARS_IDEAL_MORSEL_SIZE": str(1 << 14),  # rows
+    "POLARS_IDEAL_MORSEL_SIZE": str(1 << 13),  # rows
     "POLARS_INFLIGHT_SINK_MORSEL_LIMIT": "2",
     "POLARS_ROW_GROUP_PREFETCH_SIZE": "1",
 }

@@ -100,7 +100,7 @@ class Database:
 
     Args:
         url: `postgresql+psycopg://…`; a plain `postgresql://` is understood too.
-        pool_size: connections that this process needs as a rule; it opens and keeps twice as many at most.
+        pool_size: connections that this process opens and keeps at most; each costs the server some megabytes.
         patience: seconds to wait for one of them while all are in use.
     """
 
@@ -108,7 +108,7 @@ class Database:
         # An overflow would be closed after each use, and to connect costs more than most transactions.
         self._engine = create_async_engine(
             driver_url(url),
-            pool_size=2 * pool_size,
+            pool_size=pool_size,
             max_overflow=0,
             pool_timeout=patience,
             pool_use_lifo=True,

@@ -67,7 +67,7 @@ class BatchSizes:
 
     rows: int = 250_000
     addresses: int = 400_000
-    kept: int = 1_000_000
+    kept: int = 250_000
     json_items: int = 20_000
     json_text: int = 1 << 20
 

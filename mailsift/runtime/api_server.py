@@ -180,7 +180,7 @@ async def observed_api(settings: Settings) -> AsyncIterator[None]:
 async def _metered_api(settings: Settings, number: int) -> AsyncIterator[None]:
     async with AsyncExitStack() as stack:
         port = metrics.MetricsPort(settings.api_host, number)
-        container = await stack.enter_async_context(open_container(settings, pool_size=1))
+        container = await stack.enter_async_context(open_container(settings, pool_size=2))
         lag = asyncio.create_task(_watch_lag())
         stack.callback(lag.cancel)
         # In a thread, for it waits for answers that this loop has to give.

@@ -59,7 +59,7 @@ async def test_a_connection_that_the_server_ended_while_nobody_used_it_is_replac
 
 
 async def test_a_server_that_holds_every_connection_is_an_outage(database_url: str) -> None:
-    database = Database(database_url, pool_size=1, patience=0.01)
+    database = Database(database_url, pool_size=2, patience=0.01)
     async with database.begin(), database.begin():
         with pytest.raises(MailsiftError) as caught:
             async with database.begin():
