@@ -100,7 +100,7 @@ class Database:
 
     Args:
         url: `postgresql+psycopg://…`; a plain `postgresql://` is understood too.
-        pool_size: connections that this process opens and keeps at most; each costs the server some megabytes.
+        pool_size: connections that this process opens and keeps at most; each costs the server megabytes.
         patience: seconds to wait for one of them while all are in use.
     """
 
