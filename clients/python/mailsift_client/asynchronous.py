@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import IO, TYPE_CHECKING, BinaryIO, Final, Self
 
 import httpx
 
-from mailsift_client.client import ENDED, PAUSE, WAIT, check_answer, of_files
+from mailsift_client.client import ENDED, PAUSE, WAIT, body_of, check_answer, of_files
 from mailsift_client.errors import MailsiftError, unwrap
 from mailsift_client.generated import AuthenticatedClient
 from mailsift_client.generated.api.email import validate_batch, validate_email
@@ -28,7 +28,6 @@ from mailsift_client.generated.models import (
     EnvelopeUnionFullVerdictMinimalVerdict,
     FullVerdict,
     JobResponse,
-    JsonList,
     SingleRequest,
 )
 from mailsift_client.generated.types import UNSET, File
@@ -145,7 +144,7 @@ class AsyncMailsift:
         return [one for one in found.data.results if isinstance(one, BatchVerdict)]
 
     async def submit(
-        self, source: BinaryIO | Sequence[str], *, idempotency_key: str = "", **options: Unpack[ListOptions]
+        self, source: BinaryIO | Iterable[str], *, idempotency_key: str = "", **options: Unpack[ListOptions]
     ) -> JobResponse:
         """Start a job.
 
@@ -153,11 +152,16 @@ class AsyncMailsift:
             source: an open file (CSV, XLSX, JSON lines, Parquet ...), or addresses.
             idempotency_key: with the same one, the same list is taken once in 24 hours.
             options: how to validate it.
+
+        Raises:
+            TypeError: the source is the name of a file, or another text.
         """
-        body = JsonList(emails=list(source)) if isinstance(source, Sequence) else File(payload=source)
+        body = body_of(source)
         kwargs = create_job._get_kwargs(body=body, idempotency_key=idempotency_key or UNSET, **options)  # noqa: SLF001 - see _stream
-        if not isinstance(source, Sequence):
-            kwargs["content"] = _pieces(source)  # the generator gives the file itself, which would block
+        if isinstance(body, File):
+            kwargs["content"] = _pieces(
+                body.payload
+            )  # the generator gives the file itself, which would block
         made = await self.api.get_async_httpx_client().request(**kwargs)
         return unwrap(create_job._build_response(client=self.api, response=made), EnvelopeJobResponse).data  # noqa: SLF001 - see _stream
 

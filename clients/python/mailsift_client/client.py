@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import IO, Any, BinaryIO, Final, Self, TypedDict
 from uuid import UUID
@@ -175,7 +176,7 @@ class Mailsift:
         return [one for one in found.data.results if isinstance(one, BatchVerdict)]
 
     def submit(
-        self, source: BinaryIO | Sequence[str], *, idempotency_key: str = "", **options: Unpack[ListOptions]
+        self, source: BinaryIO | Iterable[str], *, idempotency_key: str = "", **options: Unpack[ListOptions]
     ) -> JobResponse:
         """Start a job.
 
@@ -183,8 +184,11 @@ class Mailsift:
             source: an open file (CSV, XLSX, JSON lines, Parquet ...), or addresses.
             idempotency_key: with the same one, the same list is taken once in 24 hours.
             options: how to validate it.
+
+        Raises:
+            TypeError: the source is the name of a file, or another text.
         """
-        body = JsonList(emails=list(source)) if isinstance(source, Sequence) else File(payload=source)
+        body = body_of(source)
         made = create_job.sync_detailed(
             client=self.api, body=body, idempotency_key=idempotency_key or UNSET, **options
         )
@@ -271,6 +275,18 @@ class Mailsift:
             cursor = found.next_cursor
             if not cursor:
                 return
+
+
+def body_of(source: BinaryIO | Iterable[str]) -> File | JsonList:
+    """Return a list as it is sent: a file as it is, addresses as JSON.
+
+    Raises:
+        TypeError: it is a text, which would be taken for an address a letter, or a path.
+    """
+    if isinstance(source, str | bytes | os.PathLike):
+        raise TypeError("A list is an open file, open(path, 'rb'), or several addresses.")
+    is_file = callable(getattr(source, "read", None))
+    return File(payload=source) if is_file else JsonList(emails=list(source))  # type: ignore[arg-type]
 
 
 def of_files(params: dict[str, Any]) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
@@ -45,7 +46,13 @@ async def main(found: dict[str, Any]) -> dict[str, Any]:
                 await session.check("a@example.com", max_age=max_age)
             except MailsiftError as error:
                 errors.append((error.status, error.code))
-    told = {"followed": followed, "errors": errors, "asked": asked, "ages": ages}
+        refused = []
+        for source in ("list.csv", b"a@example.com", Path("list.csv")):
+            try:
+                await session.submit(source)  # type: ignore[arg-type]  # what people do all the same
+            except TypeError as error:
+                refused.append("open file" in str(error))
+    told = {"followed": followed, "errors": errors, "asked": asked, "ages": ages, "refused": refused}
     return told | {"waits": len(waits), "webhooks": []}
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import sys
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
@@ -50,8 +51,14 @@ def main(found: dict[str, Any]) -> dict[str, Any]:
             session.check("a@example.com", max_age=max_age)
         except MailsiftError as error:
             errors.append((error.status, error.code))
+    refused = []
+    for source in ("list.csv", b"a@example.com", Path("list.csv")):
+        try:
+            session.submit(source)  # type: ignore[arg-type]  # what people do all the same
+        except TypeError as error:
+            refused.append("open file" in str(error))
     webhooks = [believed(case) for case in found["webhooks"]]
-    told = {"followed": followed, "errors": errors, "asked": asked, "ages": ages}
+    told = {"followed": followed, "errors": errors, "asked": asked, "ages": ages, "refused": refused}
     return told | {"waits": len(waits), "webhooks": webhooks}
 
 
