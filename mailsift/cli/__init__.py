@@ -177,6 +177,7 @@ def main() -> None:
     Whatever it and the processes it starts create is for this user alone.
     """
     os.umask(0o077)
+    _open_what_is_closed()
     _prepare()
     try:
         app(obj=_configure_logs)
@@ -192,6 +193,18 @@ def main() -> None:
         sys.exit(EXIT_INTERRUPTED)
     finally:
         gc.freeze()  # or the interpreter looks through everything that is loaded once more before it ends
+
+
+def _open_what_is_closed() -> None:
+    """Give /dev/null to a standard stream that is closed (`2>&-`, and some supervisors).
+
+    A socket or file of ours would else get its number, and what others write to their stderr.
+    """
+    for name in ("stdin", "stdout", "stderr"):
+        if getattr(sys, name) is None:
+            number = os.open(os.devnull, os.O_RDWR)  # the lowest that is free, which is the stream's own
+            os.set_inheritable(number, True)
+            setattr(sys, name, os.fdopen(number, "r" if name == "stdin" else "w", encoding="utf-8"))
 
 
 def _prepare() -> None:

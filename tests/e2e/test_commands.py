@@ -21,6 +21,7 @@ from mailsift.cli.pairs import name_of
 from mailsift.pipeline.frames import VERDICTS
 from mailsift.sandbox.client import SandboxProcess
 from mailsift.settings import Settings
+from tests.support.child_processes import environment_for
 from tests.support.commands import CommandLine, Keyboard
 from tests.support.installation import settings_for
 from tests.support.servers import Urls
@@ -248,6 +249,22 @@ def test_a_terminal_that_knows_only_some_letters_gets_the_others_in_ascii(settin
         [sys.executable, "-m", "mailsift", *words], env=environment, capture_output=True, check=True
     )
     assert json.loads(done.stdout)["email"] == "\N{CYRILLIC SMALL LETTER A}@example.com"
+
+
+def test_standard_streams_that_are_closed_are_no_numbers_for_sockets(short_tmp: Path) -> None:
+    """As `2>&-` and some supervisors leave them: servers of ours took one for their own, and died of it."""
+    source, out = short_tmp / "closed.csv", short_tmp / "closed.out.csv"
+    source.write_text("email\nann@example.com\n")
+    home = Settings(home=short_tmp / "closed")
+    command = [sys.executable, "-m", "mailsift", "run", source, "--mode", "fast", "--output", out]
+    done = subprocess.run(
+        ["sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh", *map(str, command)],
+        env=environment_for(home.environment()),
+        cwd=ROOT,
+        check=False,
+    )
+    assert (done.returncode, len(out.read_text().splitlines())) == (0, 2)
+    assert CommandLine(home).running() == []
 
 
 def test_only_a_new_key_makes_an_account(settings: Settings, keyboard: Keyboard) -> None:
