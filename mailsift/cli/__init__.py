@@ -203,7 +203,7 @@ def _open_what_is_closed() -> None:
     for name in ("stdin", "stdout", "stderr"):
         if getattr(sys, name) is None:
             number = os.open(os.devnull, os.O_RDWR)  # the lowest that is free, which is the stream's own
-            os.set_inheritable(number, True)
+            os.set_inheritable(number, True)  # noqa: FBT003 - so it is defined
             setattr(sys, name, os.fdopen(number, "r" if name == "stdin" else "w", encoding="utf-8"))
 
 
