@@ -55,6 +55,10 @@ _GONE_AFTER: Final = {
     "tcp_user_timeout": 60_000,  # milliseconds
 }
 """When a machine that vanished without a word (a power cut, a firewall) is given up."""
+_SESSION: Final = (
+    "SET TIME ZONE 'UTC'; SET datestyle = 'ISO'; SET intervalstyle = 'postgres';"
+    " SET default_transaction_isolation = 'read committed'"
+)
 _before_commit: ContextVar[Callable[[AsyncConnection], Awaitable[None]] | None] = ContextVar(
     "before_commit", default=None
 )
@@ -114,7 +118,7 @@ class Database:
             pool_use_lifo=True,
             connect_args=_connect_args(url),
         )
-        _read_times_in_utc(self._engine)
+        _speak_plainly(self._engine)
         _check_connections(self._engine)
 
     @asynccontextmanager
@@ -169,18 +173,23 @@ class Database:
         await self._engine.dispose()
 
 
-def _connect_args(url: str) -> dict[str, int]:
+def _connect_args(url: str) -> dict[str, int | str]:
     """Return when a server that says nothing counts as gone, where the address does not say so itself."""
-    return {name: value for name, value in _GONE_AFTER.items() if name not in make_url(url).query}
+    args: dict[str, int | str] = {**_GONE_AFTER, "client_encoding": "utf8"}
+    return {name: value for name, value in args.items() if name not in make_url(url).query}
 
 
-def _read_times_in_utc(engine: AsyncEngine) -> None:
-    """Let days and hours be those of UTC, also where a server, a role or a database has a zone of its own."""
+def _speak_plainly(engine: AsyncEngine) -> None:
+    """Set what our statements and psycopg go by.
+
+    Else a server, a role, a database or the environment (PGDATESTYLE) may have a zone of its own, or another
+    way to write dates or to keep transactions apart.
+    """
 
     @event.listens_for(engine.sync_engine, "connect")
-    def set_zone(connection: DBAPIConnection, _: ConnectionPoolEntry) -> None:
+    def set_up(connection: DBAPIConnection, _: ConnectionPoolEntry) -> None:
         cursor = connection.cursor()
-        cursor.execute("SET TIME ZONE 'UTC'")
+        cursor.execute(_SESSION)
         cursor.close()
         connection.commit()  # else it ends with the transaction it was said in
 

@@ -30,8 +30,8 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
-from typing import IO, NamedTuple, Protocol, Self
-from urllib.parse import quote
+from typing import IO, Final, NamedTuple, Protocol, Self
+from urllib.parse import quote, urlencode
 
 import structlog
 from typing_extensions import override
@@ -360,6 +360,17 @@ class Daemon(Protocol):
         ...
 
 
+_SAID_ANYWAY: Final[Mapping[str, str]] = {
+    "port": "5432",
+    "options": "-csearch_path=public",
+    "sslmode": "disable",
+    "gssencmode": "disable",
+    "channel_binding": "disable",
+    "target_session_attrs": "any",
+}
+"""What libpq would else take from the environment (PGPORT, PGOPTIONS …), where it is about another server."""
+
+
 class Postgres(Daemon):
     """PostgreSQL on a unix socket, with the database `mailsift`.
 
@@ -379,13 +390,14 @@ class Postgres(Daemon):
     @property
     def url(self) -> str:
         """SQLAlchemy's address of the database."""
-        return f"postgresql+psycopg://postgres@/mailsift?host={quote(str(self._sockets), safe='')}"
+        return f"postgresql+psycopg://postgres@/mailsift?{self._where()}"
+
+    def _where(self) -> str:
+        return urlencode({"host": str(self._sockets), **_SAID_ANYWAY}, quote_via=quote, safe="")
 
     @override
     def answers(self) -> bool:
-        address = (
-            f"postgresql://postgres@/postgres?connect_timeout=5&host={quote(str(self._sockets), safe='')}"
-        )
+        address = f"postgresql://postgres@/postgres?connect_timeout=5&{self._where()}"
         import psycopg  # noqa: PLC0415 - loads while the server starts
 
         try:

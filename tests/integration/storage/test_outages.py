@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 from datetime import date, timedelta
 
+import psycopg
 import pytest
+from psycopg import sql
 from sqlalchemy import text
 
 from mailsift.pipeline.errors import MailsiftError
@@ -68,16 +70,54 @@ async def test_a_server_that_holds_every_connection_is_an_outage(database_url: s
     await database.aclose()
 
 
-async def test_times_are_read_in_utc_whatever_zone_the_server_has(database_url: str) -> None:
-    database = Database(f"{database_url}&options=-c%20timezone%3DAsia/Kolkata")
+FOREIGN_HABITS = {
+    "timezone": "Asia/Kolkata",
+    "datestyle": "German",
+    "intervalstyle": "iso_8601",
+    "default_transaction_isolation": "serializable",
+}
+
+
+async def test_what_is_read_does_not_depend_on_the_habits_of_the_server_or_the_environment(
+    empty_database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with psycopg.connect(empty_database_url.replace("+psycopg", ""), autocommit=True) as connection:
+        here = sql.Identifier(connection.info.dbname)
+        for habit, value in FOREIGN_HABITS.items():
+            connection.execute(sql.SQL("ALTER DATABASE {} SET {} = {}").format(here, sql.SQL(habit), value))
+    for name, value in (
+        ("PGDATESTYLE", "SQL, DMY"),
+        ("PGTZ", "Asia/Kolkata"),
+        ("PGCLIENTENCODING", "LATIN1"),
+    ):
+        monkeypatch.setenv(name, value)
+    database = Database(empty_database_url)
     for _ in range(2):  # the connection is used again
         async with database.begin() as connection:
-            row = (
-                await connection.execute(
-                    text("SELECT now() AS at, timestamptz '2025-12-31 20:00Z'::date AS day")
-                )
-            ).one()
+            row = (await connection.execute(text(_HABITS))).one()
         assert (row.at.utcoffset(), row.day) == (timedelta(0), date(2025, 12, 31))
+        assert (row.span, row.word, row.level) == (timedelta(days=1, hours=2), "Łódź", "read committed")
+    await database.aclose()
+
+
+_HABITS = """
+SELECT now() AS at, timestamptz '2025-12-31 20:00Z'::date AS day, interval '1 day 2 hours' AS span,
+    'Łódź' AS word, current_setting('transaction_isolation') AS level
+"""
+
+
+async def test_the_environment_tells_libpq_nothing_of_the_embedded_server(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in (
+        *(("PGHOST", "192.0.2.1"), ("PGPORT", "1"), ("PGUSER", "x"), ("PGPASSWORD", "x")),
+        *(("PGOPTIONS", "-csearch_path=pg_catalog"), ("PGSSLMODE", "require"), ("PGGSSENCMODE", "require")),
+        *(("PGCHANNELBINDING", "require"), ("PGTARGETSESSIONATTRS", "standby")),
+    ):
+        monkeypatch.setenv(name, value)
+    database = Database(database_url)
+    async with database.begin() as connection:
+        assert (await connection.execute(text("SELECT count(*) FROM job"))).scalar_one() == 0
     await database.aclose()
 
 
