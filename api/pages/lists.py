@@ -203,8 +203,20 @@ def _options(form: FormData) -> JobOptions:
         outcome_age=0.0 if again else None,
         deadline_s=_number(form, "hours", most=1_000) * _HOUR,
         priority=_PRIORITIES[choice(form, "priority", _PRIORITIES)],
-        preview=int(_number(form, "sample", most=_MOST)) if form.get("what") == "sample" else 0,
+        preview=_sample_size(form) if form.get("what") == "sample" else 0,
     )
+
+
+def _sample_size(form: FormData) -> int:
+    """Return how many addresses are in the sample; none would be the whole list (JobOptions.preview).
+
+    Raises:
+        MailsiftError: `bad_option`.
+    """
+    size = int(_number(form, "sample", most=_MOST))
+    if not size:
+        raise MailsiftError("bad_option", f"A sample has 1 to {_MOST:,} addresses.")
+    return size
 
 
 def _number(form: FormData, name: str, *, most: int) -> float:
