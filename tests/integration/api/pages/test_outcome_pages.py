@@ -122,10 +122,21 @@ async def test_the_policy_says_what_it_means_and_is_set(api: Api) -> None:
             {"complained": "send"},
             {"bounced_days": "99999"},
             {"bounced_days": "x"},
+            {"minimum_score": ""},
         ):
-            refused = await post(client, "/outcomes/policy", **wrong)
+            refused = await post(
+                client, "/outcomes/policy", **{"free": "remove", "delivered_days": "7", **wrong}
+            )
             assert refused.status_code == 422
-            assert "This policy isn’t valid" in refused.text
+            told = re.search(r'role="alert"><p>([^<]*)', refused.text)
+            assert told is not None
+            assert re.fullmatch(r"This policy isn’t valid: (?!invalid literal).*", told[1]), told[1]
+            form = refused.text.partition('action="/outcomes/policy"')[2]
+            assert (
+                '<option value="remove" selected>'
+                in form.partition('name="free"')[2].partition("</select>")[0]
+            )
+            assert 'name="delivered_days" type="number" value="7"' in form  # what was typed stays
         await post(client, "/outcomes/policy", reset="1")
         assert "the default" in words((await client.get("/outcomes/policy")).text)
 
