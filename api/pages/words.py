@@ -219,7 +219,13 @@ def _sentence(reason: str, some: list[Waiting], zone: str) -> str:
     first, last = (end(wait.until for wait in some).astimezone(zone_named(zone)) for end in (min, max))
     until = f"from {first:%H:%M:%S} to" if f"{first:%H:%M:%S}" != f"{last:%H:%M:%S}" else "until"
     until += f" {last:%H:%M:%S} {abbreviation(last)}"
-    where = f" at {keys[0]}" if len(keys) == 1 else f" at {number(len(keys))} providers" if keys else ""
+    where = (
+        f" at {provider_name(keys[0])}"
+        if len(keys) == 1
+        else f" at {number(len(keys))} providers"
+        if keys
+        else ""
+    )
     if reason == WAITS_FOR_STORAGE:
         return f"The job waits for storage, {until}"
     waits_for = _WAITS.get(reason, f"wait ({reason.replace('_', ' ')})")

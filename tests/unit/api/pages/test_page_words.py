@@ -60,6 +60,9 @@ def test_waiting_is_one_sentence_a_reason() -> None:
         "1 address waits because the server said “later” at slow.test, until 12:03:00 UTC",
         "2,001 addresses wait for slow servers, from 12:04:00 to 12:08:00 UTC",
     ]
+    assert waits([wait("microsoft365", "throttled", 2)]) == [
+        "2 addresses wait for the provider rate limit at Microsoft 365, until 12:03:00 UTC"
+    ]
     assert waits([]) == []
 
 
