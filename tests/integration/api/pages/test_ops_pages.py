@@ -196,6 +196,9 @@ async def test_jobs_go_on_page_by_page(api: Api, operator: httpx.AsyncClient) ->
     (older,) = re.findall(r'rel="next" href="([^"]+)"', first)
     second = (await operator.get(older.replace("&amp;", "&"))).text
     found = [set(re.findall(r'href="/ops/jobs/([0-9a-f-]{36})"', page)) for page in (first, second)]
+    beyond = (await operator.get("/ops/jobs?state=&page=99")).text
+    assert "Page 3 of 3" in words(beyond)
+    assert len(set(re.findall(r'href="/ops/jobs/([0-9a-f-]{36})"', beyond))) == 20
     assert [len(ids) for ids in found] == [50, 50]
     assert not found[0] & found[1]
     oldest = (await operator.get("/ops/jobs?state=&sort=created")).text
