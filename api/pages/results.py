@@ -19,7 +19,7 @@ from mailsift.api.pages.jobs import JobOnPage, job_on_page
 from mailsift.api.pages.page import render, see
 from mailsift.api.pages.tiers import COLOURS, NAMES, REASONS, tiers_of
 from mailsift.api.pages.visitor import JobReader
-from mailsift.api.pages.words import own_suggestion, provider_name, result_choices, result_name
+from mailsift.api.pages.words import own_suggestion, provider_key, provider_name, result_choices, result_name
 from mailsift.api.parts import parts_of
 from mailsift.jobs.results.diff import Diff
 from mailsift.jobs.results.export import ExportFormat
@@ -88,7 +88,7 @@ class PageQuery(BaseModel):
             statuses=frozenset({Status(self.status)}) if self.status in set(Status) else frozenset(),
             results=frozenset({self.result}) if self.result in set(Result) else frozenset(),
             domain=canonical_domain(self.domain),
-            provider=self.provider.strip(),
+            provider=provider_key(self.provider),
             text=self.q.strip(),
             at_start=self.at == "start",
         )
@@ -124,7 +124,7 @@ def chips_of(asked: PageQuery, job_id: JobId) -> list[ActiveFilter]:
         "status": asked.status.capitalize(),
         "result": result_name(asked.result),
         "domain": f"Domain: {asked.domain}",
-        "provider": f"Provider: {provider_name(asked.provider)}",
+        "provider": f"Provider: {provider_name(provider_key(asked.provider))}",
         "q": f"{'Starts with' if asked.at == 'start' else 'Contains'}: {asked.q}",
     }
     return [

@@ -152,6 +152,15 @@ def provider_name(key: str) -> str:
     return _PROVIDERS.get(key) or (key if "." in key else key.replace("_", " ").title())
 
 
+def provider_key(typed: str) -> str:
+    """Return the key of the provider that people call so; a key or a domain is its own."""
+    name = typed.strip().lower()
+    return _PROVIDER_KEYS.get(name) or (name if "." in name else name.replace(" ", "_"))
+
+
+_PROVIDER_KEYS: Final = {name.lower(): key for key, name in _PROVIDERS.items()}
+
+
 def time_lines(lines: Sequence[EtaLine], most: int = 3) -> list[str]:
     """Say in sentences what a job's end depends on, the slowest first."""
     said = [_time_line(line) for line in lines[:most]]
