@@ -451,7 +451,7 @@ class JobService:
         if row["state"] not in ENDED:
             raise MailsiftError("job_state_conflict", "Only a job that has ended can be retried.")
         # The results of some rows are not what is wanted where those of all of them are.
-        options = replace(load_options(row["options"]), max_age=0.0, places="")
+        options = replace(load_options(row["options"]), max_age=0.0, places="", preview=0, part=True)
         async with self.results(account_id, job_id) as results:
             with tempfile.TemporaryDirectory(dir=self._scratch, prefix="retry-") as folder:
                 source = Path(folder) / "retry.parquet"

@@ -148,7 +148,8 @@ async def test_risky_rechecks_only_what_ended_risky_the_last_time(scheduling: Sc
     (run,) = await scheduling.made(view.id)
     path = await scheduling.blobs.fetch(JobBlobs(run["id"]).source)
     assert pl.read_parquet(path).to_dict(as_series=False) == {"email": ["b@example.com"]}
-    assert load_options(run["options"]).column == "email"
+    options = load_options(run["options"])
+    assert (options.column, options.part) == ("email", True)
 
 
 async def test_stale_uses_what_is_remembered_and_is_fresh_enough(scheduling: Scheduling) -> None:

@@ -24,6 +24,7 @@ def job(
     state: JobState = JobState.COMPLETED,
     total: int = 0,
     preview: int = 0,
+    part: bool = False,
     at: datetime = NOW,
 ) -> JobView:
     processed = send + review + remove
@@ -49,7 +50,7 @@ def job(
         finished_at=at,
         error_code="",
         error_detail="",
-        options=JobOptions(preview=preview),
+        options=JobOptions(preview=preview, part=part),
     )
 
 
@@ -94,11 +95,13 @@ def test_the_run_before_is_the_last_whole_one() -> None:
     others = [
         job(1, at=NOW + hour),
         job(1, at=NOW - hour, preview=5),
+        job(1, at=NOW - hour, part=True),
         job(1, at=NOW - hour, state=JobState.FAILED),
     ]
     assert run_before(job(1), [old, *others, last]) is last
     assert run_before(job(1), others) is None
     assert run_before(job(1, state=JobState.RUNNING), [last]) is None
+    assert run_before(job(1, part=True), [last]) is None
 
 
 def test_what_the_end_depends_on_is_told_in_words() -> None:
