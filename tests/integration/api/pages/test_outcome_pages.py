@@ -40,6 +40,9 @@ async def test_a_dropped_file_is_counted_and_fills_the_list(api: Api) -> None:
         await post(client, "/suppressions/remove", email="gus@example.com")
         gone = await client.get("/suppressions", params={"email": "gus@example.com"})
         assert "Not on the list" in gone.text
+        nonsense = await client.get("/suppressions", params={"email": "jane@"})
+        assert "This is not an email address" in nonsense.text
+        assert "You can send" not in nonsense.text
         found = await client.get("/suppressions", params={"email": "FINN@example.com"})
         assert "finn@example.com By hand page" in words(found.text)
         for path, first in (
