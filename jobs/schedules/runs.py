@@ -76,7 +76,12 @@ class ScheduleRuns:
             MailsiftError: `schedule_source_gone`, `no_results_yet`, `nothing_to_retry`, or what the blob
                 store says.
         """
-        new = await self._make(row)
+        try:
+            new = await self._make(row)
+        except MailsiftError as error:
+            if error.code != "blob_not_found":
+                raise
+            raise MailsiftError("schedule_source_gone", "This schedule’s list is no longer kept.") from None
 
         async def transaction(connection: Connection) -> None:
             await insert_stored(connection, new)
