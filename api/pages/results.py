@@ -292,8 +292,12 @@ async def runs(request: Request, visitor: JobReader, job_id: JobId, against: str
 @router.get("/jobs/{job_id:uuid}/bounces")
 async def bounces(request: Request, visitor: JobReader, job_id: JobId) -> HTMLResponse:
     """Return what would come back of the list, for a page that asks for it once."""
-    parts = parts_of(request)
-    found = await parts.accuracy.expected_bounces(visitor.account_id, job_id)
+    try:
+        found = await parts_of(request).accuracy.expected_bounces(visitor.account_id, job_id)
+    except MailsiftError as error:
+        if error.code != "blob_not_found":
+            raise
+        found = None  # as on every page of a job: results that are gone are none
     return render(request, "job_bounces.html", bounces=found)
 
 
