@@ -451,7 +451,7 @@ class JobService:
         if row["state"] not in ENDED:
             raise MailsiftError("job_state_conflict", "Only a job that has ended can be retried.")
         # The results of some rows are not what is wanted where those of all of them are.
-        options = replace(load_options(row["options"]), max_age=0.0, places="")
+        options = replace(load_options(row["options"]), max_age=0.0, places="", preview=0, part=True)
         async with self.results(account_id, job_id) as results:
             with tempfile.TemporaryDirectory(dir=self._scratch, prefix="retry-") as folder:
                 source = Path(folder) / "retry.parquet"
@@ -608,18 +608,19 @@ class JobService:
         async with self._database.begin() as connection:
             row = await owned(connection, account_id, job_id)
             keys = await chunks.segments(connection, job_id)
-        if row["state"] == JobState.COMPLETED:
-            return await self._select_complete(row, wanted)
-        if not keys:
+        complete = row["state"] == JobState.COMPLETED
+        if not complete and not keys:
             raise MailsiftError("no_results_yet", "This job has no verdicts yet.", retryable=True)
         try:
+            if complete:
+                return await self._select_complete(row, wanted)
             blobs = JobBlobs(job_id)
             rows, addresses, *segments = await self._blobs.fetch_all((blobs.rows, blobs.addresses, *keys))
             return await asyncio.to_thread(select_so_far, row, wanted, (rows, addresses), segments, partial)
         except (MailsiftError, FileNotFoundError):
             async with self._database.begin() as connection:
-                row = await owned(connection, account_id, job_id)
-            if row["state"] != JobState.COMPLETED:
+                row = await owned(connection, account_id, job_id)  # deleted meanwhile: it is not there
+            if complete or row["state"] != JobState.COMPLETED:
                 raise
             # It completed while we read, and its segments are gone.
             return await self._select_complete(row, wanted)

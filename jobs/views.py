@@ -45,6 +45,7 @@ class JobOptions:
         priority: whose chunks go first among the account's own jobs.
         retention_s: seconds after which the job and everything of it is deleted; 0 = as the account says.
         preview: validate only a sample of so many addresses; 0 = the whole list.
+        part: the list is some rows of the parent's, those that were risky there.
         policy: what makes a tier of a verdict; None = as the account says, or the default.
         metadata: what the customer wants to find again with the job.
         places: where the list is fetched from and the results are put, sealed (mailsift.jobs.places.service);
@@ -62,6 +63,7 @@ class JobOptions:
     priority: Priority = Priority.NORMAL
     retention_s: float = 0.0
     preview: int = 0
+    part: bool = False
     policy: TierPolicy | None = None
     metadata: dict[str, str] = field(default_factory=dict)
     places: str = field(default="", repr=False)

@@ -167,11 +167,11 @@ async def _job(call: ToolCall, wanted: _Job) -> dict[str, Any]:
 
 
 async def _job_with_rows(call: ToolCall, view: JobView, wanted: _Job) -> dict[str, Any]:
-    """Return a job, and when it is completed some of its rows."""
+    """Return a job, and when it is completed some of its rows to who may read them."""
     shown = job_response(view, call.parts.clock()).model_dump(mode="json")
     rows: list[dict[str, Any]] = []
     matches, following = 0, ""
-    if view.state is JobState.COMPLETED:
+    if view.state is JobState.COMPLETED and Scope.JOBS_READ.value in call.caller.scopes:
         page = await call.parts.jobs.browser.whole_page(
             call.caller.account_id,
             view.id,

@@ -13,8 +13,9 @@ from typing import Final, NamedTuple
 
 from markupsafe import Markup
 
+from mailsift.api.pages.filters import percent
 from mailsift.pipeline.judge.decision import BANDS
-from mailsift.pipeline.outcomes.chances import Calibration
+from mailsift.pipeline.outcomes.chances import Bin, Calibration
 from mailsift.pipeline.outcomes.shares import MeasuredShare
 from mailsift.pipeline.verdict import Status
 
@@ -206,7 +207,7 @@ def over_time(days: Sequence[tuple[str, MeasuredShare]]) -> Markup:
     for n, (day, one) in enumerate(days):
         x, width = (n + 0.2) * step, min(step * 0.6, 24.0)
         top, bottom = (_COLUMNS_HEIGHT * (1 - value) for value in (one.high, one.low))
-        title = f"{day}: {one.value:.1%} of {one.n:,} arrived"
+        title = f"{day}: {percent(one.value)} of {one.n:,} arrived"
         drawn.append(
             Markup(
                 '<g><rect class="c-none" x="{x}" width="{w}" height="{full}"/><rect class="c-accent"'
@@ -240,12 +241,16 @@ def diagram(found: Calibration) -> Markup:
             _number_text(100 * one.said),
             _number_text(100 * (1 - one.arrived)),
             _number_text(1.2 + 2.3 * math.sqrt(one.n / most)),
-            f"said {one.said:.1%}, arrived {one.arrived:.1%}, n {one.n:,}",
+            _said(one),
         )
         for one in found.bins
     ]
-    label = "; ".join(f"said {one.said:.0%}, arrived {one.arrived:.0%}, n {one.n:,}" for one in found.bins)
+    label = "; ".join(map(_said, found.bins))
     return Markup(
         '<svg class="reliability" viewBox="-6 -6 112 112" role="img" aria-label="{}">'
         '<rect class="c-none" width="100" height="100"/><path class="l-accent" d="M0 100L100 0"/>{}</svg>'
     ).format(label, Markup("").join(points))
+
+
+def _said(one: Bin) -> str:
+    return f"said {percent(one.said)}, arrived {percent(one.arrived)}, n {one.n:,}"

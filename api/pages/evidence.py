@@ -21,7 +21,7 @@ from mailsift.api.pages.words import (
     result_name,
 )
 from mailsift.pipeline.clock import utc_datetime
-from mailsift.pipeline.facts import Answer, Mode
+from mailsift.pipeline.facts import Answer, DomainState, Mode
 from mailsift.pipeline.judge.table import ROWS, syntax_reason
 from mailsift.pipeline.outcomes.chances import Chance
 from mailsift.pipeline.outcomes.history import STAGE
@@ -41,6 +41,15 @@ _CATCH_ALL: Final = {
     "yes": "accepted: the domain takes mail for any mailbox",
     "no": "refused: the domain tells mailboxes apart",
     "unknown": "no clear answer",
+}
+_DOMAIN_SAID: Final[Mapping[str, str]] = {
+    DomainState.NOT_ASKED: "DNS was not asked about {}.",
+    DomainState.ROUTED: "{} takes mail.",
+    DomainState.NOT_FOUND: "{} does not exist.",
+    DomainState.NO_MAIL_SERVER: "{} has no mail server.",
+    DomainState.NULL_MX: "{} declares that it takes no mail (null MX).",
+    DomainState.UNROUTABLE: "The mail servers of {} have no public address.",
+    DomainState.UNAVAILABLE: "DNS gave no answer about {}.",
 }
 _STAGES: Final = {
     "connect": "while connecting",
@@ -175,7 +184,8 @@ def _chance_section(chance: Chance | None) -> list[Section]:
 def _domain_said(fact: Mapping[str, Any] | None, mode: str) -> str:
     if fact is None:
         return "DNS was not asked in fast mode." if mode == Mode.FAST else "DNS was not asked."
-    return f"{fact['domain']} {DOMAIN_STATES.get(fact['state'], fact['state'])}."
+    said = _DOMAIN_SAID.get(fact["state"])
+    return said.format(fact["domain"]) if said else f"{fact['domain']}: {fact['state']}."
 
 
 def _mailbox_said(fact: Mapping[str, Any]) -> str:

@@ -90,12 +90,22 @@ def text(form: FormData, name: str, *, most: int = 200) -> str:
     Raises:
         MailsiftError: `bad_option` when it is longer than `most` characters, or no line of text.
     """
+    value = typed_text(form, name, most=most).strip()
+    if UNPRINTABLE.search(value):
+        raise MailsiftError("bad_option", f"The field “{name}” contains an invisible character.")
+    return value
+
+
+def typed_text(form: FormData, name: str, *, most: int) -> str:
+    """Return a field as it was typed or pasted, with what nobody sees, "" when it is missing.
+
+    Raises:
+        MailsiftError: `bad_option` when it is longer than `most` characters.
+    """
     value = form.get(name, "")
     if not isinstance(value, str) or len(value) > most:
         raise MailsiftError("bad_option", f"The field “{name}” is too long.")
-    if UNPRINTABLE.search(value.strip()):
-        raise MailsiftError("bad_option", f"The field “{name}” contains an invisible character.")
-    return value.strip()
+    return value
 
 
 def secret_text(form: FormData, name: str) -> str:

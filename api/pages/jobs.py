@@ -142,7 +142,7 @@ def job_on_page(view: JobView, request: Request) -> JobOnPage:
         ended=ended,
         stage=f"{view.state.value}{' with verdicts' if view.processed else ''} {view.warning}".rstrip(),
         percent=percent(view.processed, view.total) if view.total else "",
-        rate=_rate(snapshot.rate),
+        rate=rate_text(snapshot.rate),
         eta=_eta(view, snapshot.eta_seconds),
         took=duration((view.finished_at - view.started_at).total_seconds())
         if view.finished_at and view.started_at
@@ -176,8 +176,13 @@ def live_fields(job: JobOnPage) -> dict[str, Any]:
     }
 
 
-def _rate(rows: float) -> str:
-    return f"{number(rows if rows < 10 else round(rows))} rows/s" if rows > 0 else ""
+def rate_text(rows: float) -> str:
+    """Write rows a second, of slow jobs rows a minute; "" for none."""
+    if rows <= 0:
+        return ""
+    count, unit = (rows, "s") if rows >= 1 else (60 * rows, "min")
+    written = number(round(count, 1) if count < 10 else round(count)) if count >= 0.1 else "< 0.1"
+    return f"{written} rows/{unit}"
 
 
 def _eta(view: JobView, seconds: float | None) -> str:

@@ -55,6 +55,7 @@ class _KeyForm:
     chosen: Sequence[str] = ()
     purpose: str = ""
     origins: str = ""
+    test: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +102,7 @@ async def create(request: Request, visitor: Member) -> Response:
     purpose, origins = form.get("door"), text(form, "origins", most=2_000).split()
     public = purpose == _PUBLIC
     chosen = [] if public else [str(scope) for scope in form.getlist("scope") if scope in SCOPES]
-    typed = _KeyForm(name, lifetime, tuple(chosen), str(purpose), " ".join(origins))
+    typed = _KeyForm(name, lifetime, tuple(chosen), str(purpose), " ".join(origins), "test" in form)
     if not chosen and not public:
         return _form(request, typed, MailsiftError("bad_option", "Choose at least one permission."))
     try:
@@ -110,7 +111,7 @@ async def create(request: Request, visitor: Member) -> Response:
             name=name,
             scopes=[Scope(scope) for scope in chosen],
             lifetime=int(lifetime) * DAY,
-            kind=KeyKind("test" in form, Door(purpose) if purpose in opened else None, public),
+            kind=KeyKind(typed.test, Door(purpose) if purpose in opened else None, public),
             origins=origins if public else (),
         )
     except MailsiftError as error:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import Final
+from dataclasses import dataclass, replace
+from typing import Final, Self
 from urllib.parse import unquote
 from uuid import UUID
 
@@ -41,7 +42,11 @@ _EXAMPLES: Final = 3
 _EARLIER: Final = 10  # jobs over the same file that are looked at
 _HOUR: Final = 3_600.0
 _DAY: Final = 86_400.0
-_PRIORITIES: Final = {priority.value: priority for priority in Priority}
+_PRIORITY_NAMES: Final = (
+    (Priority.NORMAL.value, "Normal"),
+    (Priority.HIGH.value, "First"),
+    (Priority.LOW.value, "Last"),
+)
 
 
 @router.post("/lists")
@@ -78,9 +83,14 @@ async def inspect(request: Request, visitor: Reader, draft_id: UUID) -> HTMLResp
 
 
 async def _list_page(
-    request: Request, visitor: Visitor, draft_id: UUID, *, column: str = "", column_warning: str = ""
+    request: Request,
+    visitor: Visitor,
+    draft_id: UUID,
+    *,
+    filled: _StartForm | None = None,
+    column_warning: str = "",
 ) -> HTMLResponse:
-    """Return the page of a list; with a `column_warning`, the page that asks whether it is meant."""
+    """Return the page of a list; with a `column_warning`, what is filled in stays there."""
     drafts = parts_of(request).drafts
     draft = await drafts.get(visitor.account_id, draft_id)
     try:
@@ -108,11 +118,11 @@ async def _list_page(
         ][:1],
         repairs=_repairs(request, found),
         columns=_columns(found),
-        column=column,
+        filled=filled or _StartForm(draft.name, sample=str(min(_SAMPLE, max(1, found.rows // 2)))),
         guess=found.guess if _is_sure(found) else None,
         column_warning=column_warning,
         modes=MODES,
-        sample=min(_SAMPLE, max(1, found.rows // 2)),
+        priorities=_PRIORITY_NAMES,
         most=_MOST,
     )
 
@@ -146,31 +156,43 @@ def _repairs(request: Request, found: Inspection) -> list[tuple[str, str]]:
 async def start(request: Request, visitor: Member, draft_id: UUID) -> Response:
     """Make the list a job; a column of which much does not look like addresses has to be confirmed."""
     form, parts = await read_form(request), parts_of(request)
-    draft, options = await _find_draft(parts, visitor, draft_id), _options(form)
-    if draft is not None and form.get("sure") != "on":
-        column_warning = await _column_warning(parts, visitor, draft_id, options.column)
-        if column_warning:
-            return await _list_page(
-                request, visitor, draft_id, column=options.column, column_warning=column_warning
-            )
+    draft, filled = await _find_draft(parts, visitor, draft_id), _StartForm.of(form)
+    options = filled.options()
+    if draft is not None:
+        column, column_warning = await _chosen_column(parts, visitor, draft_id, filled.column)
+        if column_warning and form.get("sure") != "on":
+            return await _list_page(request, visitor, draft_id, filled=filled, column_warning=column_warning)
+        options = replace(options, column=column)
     job_id = await parts.drafts.start(visitor.account_id, draft_id, options)
     return see(f"/jobs/{job_id}")
 
 
-async def _column_warning(parts: ApiParts, visitor: Visitor, draft_id: UUID, column: str) -> str:
-    """Say what speaks against a column, "" when nothing does."""
+async def _chosen_column(parts: ApiParts, visitor: Visitor, draft_id: UUID, number: str) -> tuple[str, str]:
+    """Return what JobOptions.column has to be, and what speaks against the column, "" when nothing does.
+
+    The form gives a column's number, "" for the guess: a name need not come back as it was sent (spaces at
+    its ends, line breaks).
+
+    Raises:
+        MailsiftError: `column_not_found`.
+    """
     try:
         found = await parts.drafts.inspect(visitor.account_id, draft_id)
     except MailsiftError:
-        return ""  # the job says what is wrong with the list
-    at = found.guess if not column and _is_sure(found) else None
-    chosen = [one for n, one in enumerate(found.columns) if n == at or (column and one.key == column)]
-    if not chosen:
-        return "Choose the column with the addresses."
-    if chosen[0].share >= _CERTAIN:
-        return ""
-    share = percent(chosen[0].share)
-    return f"Only {share} of the column “{chosen[0].name}” looks like addresses. Is it the right one?"
+        return number, ""  # the job says what is wrong with the list
+    if number:
+        column = next((one for n, one in enumerate(found.columns, 1) if one.key and str(n) == number), None)
+        if column is None:
+            raise MailsiftError("column_not_found", "This list has no such column.")
+        key = column.key
+    elif found.guess is None or not _is_sure(found):
+        return "", "Choose the column with the addresses."
+    else:
+        column, key = found.columns[found.guess], ""
+    if column.share >= _CERTAIN:
+        return key, ""
+    share = percent(column.share)
+    return key, f"Only {share} of the column “{column.name}” looks like addresses. Is it the right one?"
 
 
 @router.post("/lists/{draft_id:uuid}/discard")
@@ -191,29 +213,69 @@ async def _find_draft(parts: ApiParts, visitor: Visitor, draft_id: UUID) -> Draf
         return None
 
 
-def _options(form: FormData) -> JobOptions:
-    again = form.get("again") == "on"
-    return JobOptions(
-        mode=Mode(choice(form, "mode", {mode.value: mode for mode in Mode})),
-        column=text(form, "column", most=500),
-        name=text(form, "name"),
-        evidence=form.get("evidence") == "on",
-        repair=form.get("repair") == "on",
-        max_age=0.0 if again else _DAY,
-        outcome_age=0.0 if again else None,
-        deadline_s=_number(form, "hours", most=1_000) * _HOUR,
-        priority=_PRIORITIES[choice(form, "priority", _PRIORITIES)],
-        preview=int(_number(form, "sample", most=_MOST)) if form.get("what") == "sample" else 0,
-    )
+@dataclass(frozen=True, slots=True)
+class _StartForm:
+    """The form as it was filled in, which is shown again where the column has to be confirmed."""
+
+    name: str
+    column: str = ""
+    mode: str = Mode.DEEP.value
+    what: str = "all"
+    sample: str = ""
+    priority: str = Priority.NORMAL.value
+    hours: str = "0"
+    evidence: bool = False
+    repair: bool = False
+    again: bool = False
+
+    @classmethod
+    def of(cls, form: FormData) -> Self:
+        return cls(
+            name=text(form, "name"),
+            column=text(form, "column"),
+            mode=choice(form, "mode", {mode.value: mode for mode in Mode}),
+            what="sample" if form.get("what") == "sample" else "all",
+            sample=text(form, "sample"),
+            priority=choice(form, "priority", dict(_PRIORITY_NAMES)),
+            hours=text(form, "hours"),
+            evidence=form.get("evidence") == "on",
+            repair=form.get("repair") == "on",
+            again=form.get("again") == "on",
+        )
+
+    def options(self) -> JobOptions:
+        """Return what the job does, but for its column.
+
+        Raises:
+            MailsiftError: `bad_option`.
+        """
+        return JobOptions(
+            mode=Mode(self.mode),
+            name=self.name,
+            evidence=self.evidence,
+            repair=self.repair,
+            max_age=0.0 if self.again else _DAY,
+            outcome_age=0.0 if self.again else None,
+            deadline_s=_number("hours", self.hours, most=1_000) * _HOUR,
+            priority=Priority(self.priority),
+            preview=self._sample_size() if self.what == "sample" else 0,
+        )
+
+    def _sample_size(self) -> int:
+        """Return how many addresses are in the sample; none would be the whole list (JobOptions.preview)."""
+        size = int(_number("sample", self.sample, most=_MOST))
+        if not size:
+            raise MailsiftError("bad_option", f"A sample has 1 to {_MOST:,} addresses.")
+        return size
 
 
-def _number(form: FormData, name: str, *, most: int) -> float:
+def _number(name: str, given: str, *, most: int) -> float:
     """Return a field's number, 0 when it is empty.
 
     Raises:
         MailsiftError: `bad_option`.
     """
-    given = text(form, name) or "0"
+    given = given or "0"
     if not re.fullmatch(r"\d{1,9}(\.\d{1,3})?", given, re.ASCII) or float(given) > most:
         raise MailsiftError("bad_option", f"“{name}” must be a number of at most {most:,}.")
     return float(given)
@@ -227,8 +289,8 @@ def _columns(inspection: Inspection) -> list[tuple[str, str, bool]]:
     choices = []
     for place, column in enumerate(inspection.columns):
         guessed = place == inspection.guess and _is_sure(inspection)
-        share = f" ({column.share:.0%} look like addresses)" if column.share else ""
+        share = f" ({percent(column.share)} look like addresses)" if column.share else ""
         if guessed or column.key:
             label = f"{column.name or f'Column {place + 1}'}{share}"
-            choices.append(("" if guessed else column.key, label, column.share >= _CERTAIN))
+            choices.append(("" if guessed else str(place + 1), label, column.share >= _CERTAIN))
     return choices

@@ -26,6 +26,7 @@ from mailsift.api.v1.suppressions import FILE_TYPES
 from mailsift.jobs.outcomes.service import ImportCounts
 from mailsift.jobs.outcomes.suppressions import Suppression, SuppressionFormat, SuppressionReason
 from mailsift.pipeline.errors import MailsiftError
+from mailsift.pipeline.syntax.address import canonical_of
 
 router = APIRouter(include_in_schema=False)
 
@@ -87,10 +88,8 @@ async def _download(pieces: AsyncGenerator[bytes, None], kind: str, name: str) -
 @router.get("/suppressions")
 async def suppressions(request: Request, visitor: Reader, email: str = "", cursor: str = "") -> HTMLResponse:
     """Show whom the account may not send to, or look one up."""
-    service = parts_of(request).suppressions
-    page = await service.page(
-        visitor.account_id, limit=_A_PAGE, email=email[:_LONGEST].strip(), cursor=cursor[:_LONGEST]
-    )
+    service, email = parts_of(request).suppressions, email[:_LONGEST].strip()
+    page = await service.page(visitor.account_id, limit=_A_PAGE, email=email, cursor=cursor[:_LONGEST])
     counts = await service.count(visitor.account_id)
     return render(
         request,
@@ -98,6 +97,7 @@ async def suppressions(request: Request, visitor: Reader, email: str = "", curso
         found=[(one, datetime.fromtimestamp(one.since, UTC)) for one in page.suppressions],
         following=page.next,
         email=email,
+        is_address=bool(canonical_of(email)),
         total=sum(counts.values()),
         reasons=REASONS,
         names=NAMES,

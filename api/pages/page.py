@@ -92,8 +92,8 @@ def render(request: Request, template: str, *, status: int = 200, **context: Any
 
     Templates know beside `context`: `visitor` (None when nobody is signed in), `can_change` (a member or
     owner), `is_owner`, `csrf` and `csrf_field()`, `now`, `zone` (in which times are shown), `zone_offered`
-    (they have not chosen one), `path`, `help` (its topic), `test_mode` (of a test account),
-    `alarm_looked_into` (whose link led here, or None), `flash` (kind and text, or None).
+    (they have not chosen one), `path`, `asked_again` (path and query), `help` (its topic), `test_mode` (of a
+    test account), `alarm_looked_into` (whose link led here, or None), `flash` (kind and text, or None).
     """
     theme: Theme = request.app.state.theme
     visitor = visitor_known(request)
@@ -111,6 +111,7 @@ def render(request: Request, template: str, *, status: int = 200, **context: Any
         "zone": zone_of(request),
         "zone_offered": visitor is not None and not visitor.zone_chosen and request.method == "GET",
         "path": request.url.path,
+        "asked_again": _path_and_query(request),
         "help": TOPICS.get(template, ""),
         "test_mode": getattr(request.state, "test_mode", False),
         "alarm_looked_into": RULE_OF.get(request.query_params.get("alarm", "")),
@@ -231,5 +232,8 @@ def _login(request: Request) -> str:
         return f"/login?next={quote(page_before(request), safe='/')}&ended=1"
     if request.url.path == HOME:
         return "/login"
-    asked = request.url.path + (f"?{request.url.query}" if request.url.query else "")
-    return f"/login?next={quote(asked, safe='/')}"
+    return f"/login?next={quote(_path_and_query(request), safe='/')}"
+
+
+def _path_and_query(request: Request) -> str:
+    return request.url.path + (f"?{request.url.query}" if request.url.query else "")

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, Response
-from starlette.datastructures import FormData
 
 from mailsift.api.pages.forms import read_form, text
 from mailsift.api.pages.page import render, see
@@ -22,6 +22,7 @@ from mailsift.pipeline.outcomes.history import MOST_DAYS, OutcomePolicy
 
 router = APIRouter(prefix="/outcomes/policy", include_in_schema=False)
 
+_TIERS: Final = (*(name for name, _, _ in QUESTIONS), "minimum_score")
 _DAYS: Final = ("delivered_days", "bounced_days")
 _ALWAYS: Final = {
     Tier.SEND: ("Everything else",),
@@ -49,20 +50,19 @@ async def policy(request: Request, visitor: Reader) -> HTMLResponse:
 async def put_policy(request: Request, visitor: Member) -> Response:
     """Set the account's policy, or go back to the default."""
     form, parts = await read_form(request), parts_of(request)
+    typed = {name: text(form, name) for name in (*_TIERS, *_DAYS) if name in form}
     try:
-        wanted = AccountPolicy() if "reset" in form else _policy_of(form)
+        wanted = AccountPolicy() if "reset" in form else _policy_of(typed)
     except ValueError as error:
         trouble = MailsiftError("policy_invalid", f"This policy isn’t valid: {error}.")
-        return _page(request, await parts.policies.get(visitor.account_id), error=trouble)
+        return _page(request, await parts.policies.get(visitor.account_id), typed=typed, error=trouble)
     await parts.policies.put(visitor.account_id, wanted)
     return see("/outcomes/policy", "Policy saved. It applies to jobs you start from now on.")
 
 
-def _policy_of(form: FormData) -> AccountPolicy:
-    names = [name for name, _, _ in QUESTIONS]
-    asked = {name: text(form, name) for name in (*names, "minimum_score") if name in form}
-    days = {name: _days(text(form, name)) for name in _DAYS if name in form}
-    return AccountPolicy(TierPolicy.parse(asked), OutcomePolicy(**days))
+def _policy_of(typed: Mapping[str, str]) -> AccountPolicy:
+    days = {name: _days(typed[name]) for name in _DAYS if name in typed}
+    return AccountPolicy(TierPolicy.read(typed), OutcomePolicy(**days))
 
 
 def _days(given: str) -> float:
@@ -72,13 +72,21 @@ def _days(given: str) -> float:
         raise ValueError("days are a number") from None
 
 
-def _page(request: Request, found: AccountPolicy, *, error: MailsiftError | None = None) -> HTMLResponse:
+def _page(
+    request: Request,
+    found: AccountPolicy,
+    *,
+    typed: Mapping[str, str] | None = None,
+    error: MailsiftError | None = None,
+) -> HTMLResponse:
+    """Show a policy, and in the form what was typed where that is none."""
+    days = {name: f"{getattr(found.outcomes, name):g}" for name in _DAYS}
     return render(
         request,
         "policy.html",
         status=422 if error else 200,
         questions=QUESTIONS,
-        policy=found.tiers.as_json(),
+        filled={**found.tiers.as_json(), **days, **(typed or {})},
         outcomes=found.outcomes,
         most_days=MOST_DAYS,
         meaning=in_words(found.tiers),

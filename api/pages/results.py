@@ -19,7 +19,7 @@ from mailsift.api.pages.jobs import JobOnPage, job_on_page
 from mailsift.api.pages.page import render, see
 from mailsift.api.pages.tiers import COLOURS, NAMES, REASONS, tiers_of
 from mailsift.api.pages.visitor import JobReader
-from mailsift.api.pages.words import own_suggestion, provider_name, result_choices, result_name
+from mailsift.api.pages.words import own_suggestion, provider_key, provider_name, result_choices, result_name
 from mailsift.api.parts import parts_of
 from mailsift.jobs.results.diff import Diff
 from mailsift.jobs.results.export import ExportFormat
@@ -88,7 +88,7 @@ class PageQuery(BaseModel):
             statuses=frozenset({Status(self.status)}) if self.status in set(Status) else frozenset(),
             results=frozenset({self.result}) if self.result in set(Result) else frozenset(),
             domain=canonical_domain(self.domain),
-            provider=self.provider.strip(),
+            provider=provider_key(self.provider),
             text=self.q.strip(),
             at_start=self.at == "start",
         )
@@ -124,7 +124,7 @@ def chips_of(asked: PageQuery, job_id: JobId) -> list[ActiveFilter]:
         "status": asked.status.capitalize(),
         "result": result_name(asked.result),
         "domain": f"Domain: {asked.domain}",
-        "provider": f"Provider: {provider_name(asked.provider)}",
+        "provider": f"Provider: {provider_name(provider_key(asked.provider))}",
         "q": f"{'Starts with' if asked.at == 'start' else 'Contains'}: {asked.q}",
     }
     return [
@@ -292,8 +292,12 @@ async def runs(request: Request, visitor: JobReader, job_id: JobId, against: str
 @router.get("/jobs/{job_id:uuid}/bounces")
 async def bounces(request: Request, visitor: JobReader, job_id: JobId) -> HTMLResponse:
     """Return what would come back of the list, for a page that asks for it once."""
-    parts = parts_of(request)
-    found = await parts.accuracy.expected_bounces(visitor.account_id, job_id)
+    try:
+        found = await parts_of(request).accuracy.expected_bounces(visitor.account_id, job_id)
+    except MailsiftError as error:
+        if error.code != "blob_not_found":
+            raise
+        found = None  # as on every page of a job: results that are gone are none
     return render(request, "job_bounces.html", bounces=found)
 
 

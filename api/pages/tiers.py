@@ -110,11 +110,15 @@ def note_of(view: JobView) -> str:
 
 def run_before(view: JobView, runs: Iterable[JobView]) -> JobView | None:
     """Return the last completed run of the whole list before this one."""
-    if view.state is not JobState.COMPLETED or view.options.preview:
+    if not _is_whole(view):
         return None
-    earlier = (run for run in runs if run.created_at < view.created_at)
-    whole = (run for run in earlier if run.state is JobState.COMPLETED and not run.options.preview)
-    return max(whole, key=lambda run: run.created_at, default=None)
+    earlier = (run for run in runs if run.created_at < view.created_at and _is_whole(run))
+    return max(earlier, key=lambda run: run.created_at, default=None)
+
+
+def _is_whole(run: JobView) -> bool:
+    """Say whether a run has the verdicts of the whole list: no sample, and not only what was risky before."""
+    return run.state is JobState.COMPLETED and not run.options.preview and not run.options.part
 
 
 def _change(rows: int) -> str:

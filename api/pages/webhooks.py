@@ -40,17 +40,22 @@ SPANS: Final = {"1": "the last day", "7": "the last 7 days", "30": "the last 30 
 
 @dataclass(frozen=True, slots=True)
 class _WebhookForm:
-    """The form as it was filled in; no types are all of them, `rate` is a number or "" for the usual."""
+    """The form as it was filled in: the types that are ticked; `rate` is a number or "" for the usual."""
 
     url: str = ""
-    types: Sequence[str] = ()
+    ticked: Sequence[str] = tuple(EVENTS)
     rate: str = ""
 
     @classmethod
     def of(cls, form: FormData) -> Self:
-        chosen = [str(one) for one in form.getlist("type") if one in EVENTS | ASKED]
-        types = [] if chosen == [*EVENTS] else chosen
-        return cls(text(form, "url", most=2_000), types, text(form, "rate"))
+        ticked = [str(one) for one in form.getlist("type") if one in EVENTS | ASKED]
+        return cls(text(form, "url", most=2_000), ticked, text(form, "rate"))
+
+    def types(self) -> Sequence[str]:
+        """Return what the webhook is registered for, where no types are all that need not be asked for."""
+        if not self.ticked:
+            raise MailsiftError("bad_option", "Choose at least one event.")
+        return [] if self.ticked == [*EVENTS] else self.ticked
 
     def attempts_a_second(self) -> float | None:
         try:
@@ -82,7 +87,7 @@ async def create(request: Request, visitor: Member) -> Response:
     filled = _WebhookForm.of(form)
     try:
         view, secret = await parts.webhooks.create(
-            visitor.account_id, filled.url, filled.types, rate_per_second=filled.attempts_a_second()
+            visitor.account_id, filled.url, filled.types(), rate_per_second=filled.attempts_a_second()
         )
     except MailsiftError as error:
         if not is_mendable(error):
@@ -121,7 +126,8 @@ async def editing(request: Request, visitor: Member, webhook_id: UUID) -> Respon
     """Show the form to change a webhook."""
     view = await parts_of(request).webhooks.get(visitor.account_id, webhook_id)
     rate = view.rate_per_second
-    return _form(request, _WebhookForm(view.url, view.types, f"{rate:g}" if rate else ""), webhook=view)
+    filled = _WebhookForm(view.url, view.types or tuple(EVENTS), f"{rate:g}" if rate else "")
+    return _form(request, filled, webhook=view)
 
 
 @router.post("/{webhook_id:uuid}/edit")
@@ -135,7 +141,7 @@ async def edit(request: Request, visitor: Member, webhook_id: UUID) -> Response:
             visitor.account_id,
             webhook_id,
             url=filled.url,
-            types=filled.types,
+            types=filled.types(),
             rate_per_second=filled.attempts_a_second() or 0.0,
         )
     except MailsiftError as error:
@@ -207,7 +213,6 @@ def _form(
         status=422 if error else 200,
         webhook=webhook,
         filled=filled,
-        types=filled.types or tuple(EVENTS),
         rates={"min": MIN_RATE, "max": MAX_RATE},
         usual=DEFAULT_RATE,
         events=EVENTS | ASKED,

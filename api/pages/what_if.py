@@ -71,13 +71,14 @@ async def what_if(request: Request, visitor: JobReader, job_id: JobId) -> HTMLRe
             if trouble.code not in {"policy_invalid", "no_results_yet"}:
                 raise
             error = trouble
+    shown = policy.as_json()
     return render(
         request,
         "what_if.html",
         view=view,
         questions=QUESTIONS,
-        policy=policy.as_json(),
-        written=json.dumps(policy.as_json()),
+        filled=shown | ({name: asked[name] for name in shown if name in asked} if error else {}),
+        written=json.dumps(shown),
         error=error,
         found=found,
         tiers=_tier_changes(view, found) if found else (),

@@ -152,6 +152,15 @@ def provider_name(key: str) -> str:
     return _PROVIDERS.get(key) or (key if "." in key else key.replace("_", " ").title())
 
 
+def provider_key(typed: str) -> str:
+    """Return the key of the provider that people call so; a key or a domain is its own."""
+    name = typed.strip().lower()
+    return _PROVIDER_KEYS.get(name) or (name if "." in name else name.replace(" ", "_"))
+
+
+_PROVIDER_KEYS: Final = {name.lower(): key for key, name in _PROVIDERS.items()}
+
+
 def time_lines(lines: Sequence[EtaLine], most: int = 3) -> list[str]:
     """Say in sentences what a job's end depends on, the slowest first."""
     said = [_time_line(line) for line in lines[:most]]
@@ -219,7 +228,13 @@ def _sentence(reason: str, some: list[Waiting], zone: str) -> str:
     first, last = (end(wait.until for wait in some).astimezone(zone_named(zone)) for end in (min, max))
     until = f"from {first:%H:%M:%S} to" if f"{first:%H:%M:%S}" != f"{last:%H:%M:%S}" else "until"
     until += f" {last:%H:%M:%S} {abbreviation(last)}"
-    where = f" at {keys[0]}" if len(keys) == 1 else f" at {number(len(keys))} providers" if keys else ""
+    where = (
+        f" at {provider_name(keys[0])}"
+        if len(keys) == 1
+        else f" at {number(len(keys))} providers"
+        if keys
+        else ""
+    )
     if reason == WAITS_FOR_STORAGE:
         return f"The job waits for storage, {until}"
     waits_for = _WAITS.get(reason, f"wait ({reason.replace('_', ' ')})")

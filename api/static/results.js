@@ -209,11 +209,14 @@
   }
 
   // ---- [data-soft]: links and forms that stay on the page fetch it and replace this element only ----
+  let asked = 0; // only what was asked for last is shown: answers may come in another order
   async function soft(element, address, { push = true } = {}) {
+    const mine = ++asked;
     element.classList.add("busy");
     try {
       const answer = await fetch(address, { headers: { Accept: "text/html" } });
       const fresh = answer.ok && parse(await answer.text()).getElementById(element.id);
+      if (mine !== asked) return;
       if (!fresh) { location.assign(address); return; }
       const before = document.activeElement, turned = before?.closest?.(".pager, .jump");
       const focused = before?.id;
@@ -228,7 +231,7 @@
       const said = fresh.querySelector("[data-said]");
       if (said) say(said.textContent);
     } catch {
-      location.assign(address);
+      if (mine === asked) location.assign(address);
     }
   }
   const stays = (address) => address.origin === location.origin && address.pathname === location.pathname;

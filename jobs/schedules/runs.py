@@ -76,7 +76,12 @@ class ScheduleRuns:
             MailsiftError: `schedule_source_gone`, `no_results_yet`, `nothing_to_retry`, or what the blob
                 store says.
         """
-        new = await self._make(row)
+        try:
+            new = await self._make(row)
+        except MailsiftError as error:
+            if error.code != "blob_not_found":
+                raise
+            raise MailsiftError("schedule_source_gone", "This schedule’s list is no longer kept.") from None
 
         async def transaction(connection: Connection) -> None:
             await insert_stored(connection, new)
@@ -167,7 +172,7 @@ class ScheduleRuns:
         async with self._database.begin() as connection:
             source = await jobs.get(connection, row["source_job_id"]) if row["source_job_id"] else None
             last = await schedules.last_completed(connection, row["id"])
-        options = replace(load_options(row["options"]), name=row["name"], preview=0)
+        options = replace(load_options(row["options"]), name=row["name"], preview=0, part=False)
         places = self._places.unseal(account, options.places)
         if source is None and places.source is None:
             raise MailsiftError("schedule_source_gone", "This schedule’s list was deleted.")
@@ -189,7 +194,7 @@ class ScheduleRuns:
             with tempfile.TemporaryDirectory(dir=self._scratch, prefix="schedule-") as folder:
                 path = Path(folder) / "risky.parquet"
                 column = await asyncio.to_thread(risky_rows, results, path, base["address_column"])
-                again = replace(options, column=column, max_age=0.0, places="")
+                again = replace(options, column=column, max_age=0.0, places="", part=True)
                 return await self._store(path, base, again, name=path.name)
 
     async def _store(self, path: Path, base: Row, options: JobOptions, *, name: str) -> NewJob:

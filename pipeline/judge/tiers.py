@@ -40,6 +40,7 @@ def unwanted_by(reason: str) -> Unwanted:
 
 _SEND, _REVIEW, _REMOVE = Tier.SEND, Tier.REVIEW, Tier.REMOVE
 _NEVER_SEND: Final = frozenset({"complained", "unsubscribed", "suppressed"})
+_NO_SCORE: Final = "a score is a whole number from 0 to 100"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +74,7 @@ class TierPolicy:
         if any(getattr(self, name) is _SEND for name in _NEVER_SEND):
             raise ValueError("who complained, unsubscribed or is suppressed is never sent to")
         if not 0 <= self.minimum_score <= 100:
-            raise ValueError("a score is from 0 to 100")
+            raise ValueError(_NO_SCORE)
 
     def as_json(self) -> dict[str, Any]:
         """Return it for `read`."""
@@ -100,7 +101,10 @@ class TierPolicy:
         """
         names = {field.name for field in fields(cls)}
         known = {name: value for name, value in stored.items() if name in names}
-        score = int(known.pop("minimum_score", 0))
+        try:
+            score = int(known.pop("minimum_score", 0))
+        except (ValueError, OverflowError):  # no number, NaN, infinite
+            raise ValueError(_NO_SCORE) from None
         return cls(**{name: Tier(value) for name, value in known.items()}, minimum_score=score)
 
 

@@ -95,14 +95,19 @@ async def jobs(request: Request, _: Operator) -> Response:
     sort = sort if sort.removeprefix("-") in ORDERS else NEWEST
     number = _page_number(given.get("page", ""))
     wanted = read_filter(words, now=now_of(request).timestamp())
-    page = await parts_of(request).operations.console.jobs(wanted, page=number, limit=ROWS_A_PAGE, sort=sort)
+    console = parts_of(request).operations.console
+    page = await console.jobs(wanted, page=number, limit=ROWS_A_PAGE, sort=sort)
+    pages = max(1, -(-page.matching // ROWS_A_PAGE))
+    if number > pages:  # jobs that were here have ended meanwhile
+        number = pages
+        page = await console.jobs(wanted, page=number, limit=ROWS_A_PAGE, sort=sort)
     listed = Listed(
         path="/ops/jobs",
         rows=page.jobs,
         matching=page.matching,
         known=page.matching,
         page=number,
-        pages=max(1, -(-page.matching // ROWS_A_PAGE)),
+        pages=pages,
         words={**words, "sort": sort},
         choices={},
     )

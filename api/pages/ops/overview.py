@@ -77,6 +77,7 @@ _SCHEDULES: Final[Listing[ScheduleRow]] = Listing(
     },
     text=lambda one: f"{one.name} {one.account} {one.id}",
 )
+_FAILING: Final[ListFilter[EndpointRow]] = ListFilter("Failing", lambda one: one.enabled and one.failures > 0)
 _ENDPOINTS: Final[Listing[EndpointRow]] = Listing(
     "/ops/deliveries",
     columns={
@@ -88,7 +89,7 @@ _ENDPOINTS: Final[Listing[EndpointRow]] = Listing(
     },
     filters={
         "state": {
-            "failing": ListFilter("Failing", lambda one: one.enabled and one.failures > 0),
+            "failing": _FAILING,
             "disabled": ListFilter("Disabled", lambda one: not one.enabled),
             "given-up": ListFilter("With deliveries given up", lambda one: one.given_up > 0),
             "pending": ListFilter("With deliveries pending", lambda one: one.pending > 0),
@@ -149,7 +150,8 @@ async def runbook(request: Request, _: Operator) -> Response:
 async def schedules(request: Request, _: Operator) -> Response:
     """List the schedules of all accounts."""
     found = await parts_of(request).operations.console.schedules()
-    return render(request, "ops/schedules.html", listed=_SCHEDULES.of(found, request.query_params))
+    listed = _SCHEDULES.of(found, request.query_params)
+    return render(request, "ops/schedules.html", listed=listed, late_from=SCHEDULE_SECONDS)
 
 
 @router.get("/audit")
@@ -177,7 +179,7 @@ async def deliveries(request: Request, _: Operator) -> Response:
     """Show how the deliveries of all accounts stand."""
     outbox, endpoints = await parts_of(request).operations.console.deliveries()
     listed = _ENDPOINTS.of(endpoints, request.query_params)
-    failing = sum(one.failures > 0 for one in endpoints)
+    failing = sum(map(_FAILING.keeps, endpoints))
     return render(request, "ops/deliveries.html", outbox=outbox, listed=listed, failing=failing, spans=SPANS)
 
 

@@ -5,6 +5,7 @@ On the sandbox, with a worker that asks its mail servers.
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 import re
@@ -244,6 +245,36 @@ async def test_what_a_page_asks_for_once_is_not_asked_for_ten_times_a_second_whi
     async with page.expect_response("**/bounces"):
         await page.clock.run_for(1_000)
     await page.context.close()
+
+
+@pytest.mark.usefixtures("worker")
+async def test_of_two_filters_the_one_asked_for_last_is_shown_whichever_answer_comes_first(
+    visits: Visits,
+) -> None:
+    page = await visits.as_role(Role.MEMBER)
+    async with visits.api.client(await visits.api.key("alice")) as program:
+        sent = {"emails": ["a@example.com", "none"], "mode": "fast"}
+        job = (await program.post("/v1/bulk/jobs", json=sent)).json()["data"]["job_id"]
+        await program.get(f"/v1/bulk/jobs/{job}?wait=60")
+    held = asyncio.Event()
+
+    async def hold(route: Route) -> None:
+        await held.wait()
+        await route.continue_()
+
+    await page.goto(f"/jobs/{job}/results")
+    await page.route("**/results?tier=send", hold)
+    await page.locator("#tab-send").click()
+    await page.locator("#tab-remove").click()
+    await expect(page.locator("#tab-remove[aria-current]")).to_be_visible()
+    async with page.expect_response("**/results?tier=send") as late:
+        held.set()
+    await (await late.value).finished()
+    await page.evaluate("fetch('/healthz').then((answer) => answer.text())")
+    await expect(page).to_have_url(re.compile(r"tier=remove$"))
+    await expect(page.locator(".results-table .badge")).to_have_text(["Remove"])
+    await page.go_back()
+    await expect(page.locator("#tab-all[aria-current]")).to_be_visible()
 
 
 @pytest.mark.usefixtures("worker")

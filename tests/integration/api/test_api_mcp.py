@@ -161,6 +161,16 @@ async def test_a_tool_needs_its_scope(api: Api) -> None:
             assert words(refused) == f"insufficient_scope: This key lacks the scope {scope.value}."
 
 
+@pytest.mark.usefixtures("worker")
+async def test_a_key_that_may_read_no_job_gets_no_rows_of_its_list(api: Api) -> None:
+    async with assistant(api.url, await key_of(api.settings, Scope.JOBS_WRITE)) as client:
+        made = told(await client.call_tool("check_list", {"emails": ["jane@example.com"], "mode": "fast"}))
+        assert made["job"]["status"] == "completed"
+        assert (made["rows"], made["matches"], made["next_cursor"]) == ([], 0, "")
+        read = await client.call_tool("job", {"job_id": made["job"]["job_id"]})
+        assert words(read).startswith("insufficient_scope")
+
+
 async def test_no_log_has_a_key_or_an_address(settings: Settings, tmp_path: Path) -> None:
     log = tmp_path / "api.log"
     async with command(settings, log, "api"):

@@ -148,7 +148,8 @@ async def test_risky_rechecks_only_what_ended_risky_the_last_time(scheduling: Sc
     (run,) = await scheduling.made(view.id)
     path = await scheduling.blobs.fetch(JobBlobs(run["id"]).source)
     assert pl.read_parquet(path).to_dict(as_series=False) == {"email": ["b@example.com"]}
-    assert load_options(run["options"]).column == "email"
+    options = load_options(run["options"])
+    assert (options.column, options.part) == ("email", True)
 
 
 async def test_stale_uses_what_is_remembered_and_is_fresh_enough(scheduling: Scheduling) -> None:
@@ -227,6 +228,26 @@ async def test_a_schedule_whose_list_is_gone_pauses_itself(scheduling: Schedulin
     assert await scheduling.runs.run_due() == 0
     after = await scheduling.service.get(account, view.id)
     assert (after.enabled, after.last_error) == (False, "blob_not_found")
+    with pytest.raises(MailsiftError, match="schedule_source_gone"):
+        await scheduling.service.run_now(account, view.id)
+
+
+async def test_a_job_that_is_deleted_while_its_results_are_fetched_is_not_there(
+    scheduling: Scheduling, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    account, job, _ = await scheduling.start()
+    await scheduling.complete(job)
+    fetch = scheduling.blobs.fetch
+
+    async def late(key: str) -> Path:
+        monkeypatch.undo()
+        await scheduling.jobs.delete(account, job)
+        return await fetch(key)
+
+    monkeypatch.setattr(scheduling.blobs, "fetch", late)
+    with pytest.raises(MailsiftError, match="job_not_found"):
+        async with scheduling.jobs.results(account, job):
+            pass
 
 
 async def test_what_is_anothers_does_not_exist(scheduling: Scheduling) -> None:

@@ -6,7 +6,9 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from mailsift.api.pages.charts import BarPart, cells, columns, nice_top, stack
+from mailsift.api.pages.charts import BarPart, cells, columns, diagram, nice_top, over_time, stack
+from mailsift.pipeline.outcomes.chances import Bin, Calibration
+from mailsift.pipeline.outcomes.shares import MeasuredShare
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -58,3 +60,11 @@ def test_words_are_words_and_no_markup() -> None:
 @pytest.mark.parametrize(("value", "top"), [(0, 1), (0.3, 0.5), (1, 1), (101, 200), (240, 250), (2600, 5000)])
 def test_the_upper_edge_is_a_round_number(value: float, top: float) -> None:
     assert nice_top(value) == pytest.approx(top)
+
+
+def test_what_is_nearly_all_is_not_told_as_all() -> None:
+    days = drawn(over_time([("2026-11-25", MeasuredShare(0.9999, 0.99, 1.0, 10_000))]))
+    assert [title.text for title in days.iter("title")] == ["2026-11-25: > 99.9 % of 10,000 arrived"]
+    chart = drawn(diagram(Calibration(0.0, 10_000, (Bin(0.9996, 0.0004, 10_000),))))
+    told = "said > 99.9 %, arrived < 0.1 %, n 10,000"
+    assert ([title.text for title in chart.iter("title")], chart.get("aria-label")) == ([told], told)

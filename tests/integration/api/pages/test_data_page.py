@@ -11,7 +11,8 @@ from mailsift.accounts.people import Role
 from mailsift.container import open_parts
 from mailsift.jobs.views import JobOptions
 from mailsift.pipeline.facts import Mode
-from tests.integration.api.conftest import Api
+from mailsift.settings import Settings
+from tests.integration.api.conftest import Api, running
 from tests.integration.api.pages.queries import sql, words
 from tests.support.leftovers import in_tables
 from tests.support.sessions import post, signed_in
@@ -61,7 +62,7 @@ async def test_what_is_erased_is_gone_the_rest_stays_and_a_receipt_says_so(api: 
         for told in (
             "2 lists, 1 row,",
             "Uploads not started 1 list",
-            "first goes on 1 Jul 2028",
+            "first goes on 30 Jun 2028",
             "1 list that is still being",
         ):
             assert told in page, told
@@ -105,3 +106,11 @@ async def test_only_owners_erase_and_every_member_sees_what_is_kept(api: Api) ->
         assert "Erase now" not in (await member.get("/account/data")).text
         assert (await post(member, "/account/data/erase", what=ALL, name="alice")).status_code == 403
         assert (await member.get(f"/account/data/receipts/{uuid4()}.json")).status_code == 404
+
+
+async def test_outcomes_are_said_to_be_kept_for_as_long_as_they_are(settings: Settings) -> None:
+    async with running(settings.model_copy(update={"outcome_days": 30})) as api, signed_in(api) as owner:
+        await _furnished(api, "alice")
+        page = words((await owner.get("/account/data")).text)
+        assert "30 days after the message; the first goes on 31 Jul 2026, 00:00 UTC" in page
+        assert "Verdicts counted for accuracy 0 30 days" in page

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 
 import httpx
 import polars as pl
@@ -218,6 +219,19 @@ async def test_a_sample_says_what_to_expect_and_becomes_the_whole_list(api: Api)
         whole = (await post(client, f"{job}/promote", page="/")).headers["location"]
         assert "400 of 400" in words(await ended(client, whole))
         assert "Validate the whole list" not in (await client.get(whole)).text
+
+
+@pytest.mark.usefixtures("worker")
+async def test_what_a_page_asks_for_again_and_again_answers_though_the_results_are_lost(
+    api: Api, settings: Settings
+) -> None:
+    async with signed_in(api, Role.MEMBER) as client:
+        job = await done(client)
+        shutil.rmtree(settings.home / "blobs" / job.lstrip("/"))
+        asked = re.findall(r'data-swap="([^"]+)"', (await client.get(job)).text)
+        assert f"{job}/bounces" in asked
+        for address in asked:
+            assert (await client.get(address)).status_code == 200, address
 
 
 async def test_a_job_is_paused_resumed_cancelled_and_deleted(api: Api, settings: Settings) -> None:

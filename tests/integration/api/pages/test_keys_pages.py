@@ -63,6 +63,17 @@ async def test_a_key_that_makes_no_sense_is_not_made(api: Api) -> None:
     assert await ids(api) == []
 
 
+async def test_a_form_that_comes_back_is_as_it_was_filled_in(api: Api) -> None:
+    typed = {"name": "x", "lifetime": "30", "door": "forms", "origins": "nonsense", "test": "1"}
+    async with signed_in(api) as owner:
+        answer = await post(owner, "/keys/new", **typed)
+        assert answer.status_code == 422
+        assert 'name="test" type="checkbox" value="1" checked' in answer.text
+        assert '<option value="forms" selected' in answer.text
+        assert '<option value="30" selected' in answer.text
+        assert 'value="nonsense"' in answer.text
+
+
 async def test_a_rolled_key_has_a_successor_and_ends_when_it_was_said(api: Api) -> None:
     async with signed_in(api) as owner:
         old = secret_of((await post(owner, "/keys/new", name="x", lifetime="0", scope="jobs:read")).text)

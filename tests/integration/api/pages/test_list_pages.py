@@ -10,7 +10,7 @@ from mailsift.accounts.people import Role
 from mailsift.settings import Settings
 from tests.integration.api.conftest import Api
 from tests.integration.api.pages.lists import CSV, ended, uploaded, words
-from tests.integration.api.pages.queries import audit_of
+from tests.integration.api.pages.queries import audit_of, sql
 from tests.support.hostile_texts import ATTRIBUTE, IMAGE, SCRIPT, TEMPLATE, TEMPLATE_SAYS, shown_as_text
 from tests.support.sessions import csrf_of, post, signed_in
 
@@ -29,7 +29,7 @@ async def test_a_list_is_looked_at_before_it_starts(api: Api, settings: Settings
         assert "2 mailboxes to ask about" in told
         assert "Many small providers: 2 addresses" in told  # as far as anybody knows before DNS was asked
         assert re.search(r"Fast about 1 s .* Deep about \d+ s", told)
-        assert '<option value="" selected>email (75% look like addresses)</option>' in page
+        assert '<option value="" selected>email (75.0 % look like addresses)</option>' in page
         assert "Uploaded, not started" in (await client.get("/")).text
         assert "No list yet" in (await client.get("/jobs")).text
         fields = {"name": "Spring", "mode": "fast", "what": "all", "priority": "high", "evidence": "on"}
@@ -137,6 +137,52 @@ async def test_a_column_is_not_chosen_for_somebody_when_it_is_hardly_addresses(a
             assert (chosen.status_code, "Is it the right one?" in chosen.text) == (422, True)
 
 
+async def test_who_confirms_a_column_keeps_what_was_chosen_beside_it(api: Api) -> None:
+    fields = {
+        "name": "Spring",
+        "mode": "fast",
+        "what": "sample",
+        "sample": "1",
+        "priority": "low",
+        "hours": "3",
+    }
+    ticked = {"evidence": "on", "repair": "on", "again": "on"}
+    async with signed_in(api, Role.MEMBER) as client:
+        href = await uploaded(client)
+        page = (await post(client, f"{href}/start", page="/", **fields, **ticked, column="2")).text
+        assert "Only 0 % of the column “who”" in page
+    for shown in (
+        'name="name" type="text" value="Spring"',
+        '<option value="2" selected',
+        'name="mode" value="fast" checked',
+        'name="what" value="sample" checked',
+        'max="100000" value="1"',
+        '<option value="low" selected',
+        'name="hours" type="number" value="3"',
+        *(f'name="{name}" type="checkbox" value="on" checked' for name in ticked),
+    ):
+        assert shown in page, shown
+
+
+async def test_a_column_can_be_chosen_whatever_it_is_called(api: Api, settings: Settings) -> None:
+    names = ("email", " work mail", "home\nmail", "mail\u200b\u202e", "m" * 600, "2")
+    head = ",".join(f'"{name}"' for name in names)
+    rows = "".join(",".join(f"a{n}@c{place}.example" for place in range(len(names))) + "\n" for n in range(3))
+    chosen = []
+    async with signed_in(api, Role.MEMBER) as client:
+        for place in range(len(names)):
+            href = await uploaded(client, f"{head}\n{rows}".encode())
+            select = (await client.get(href)).text.partition('id="column"')[2].partition("</select>")[0]
+            value = re.findall(r'<option value="([^"]*)"', select)[place]
+            start = {"mode": "fast", "what": "all", "priority": "normal", "column": value}
+            answer = await post(client, f"{href}/start", page="/", **start)
+            assert answer.status_code == 303, (names[place], words(answer.text))
+            job = answer.headers["location"].rpartition("/")[2]
+            (found,) = await sql(settings, "SELECT options->>'column' FROM job WHERE id = :id", id=job)
+            chosen.append(found[0])
+    assert chosen == ["", *names[1:]]
+
+
 async def test_what_would_be_repaired_is_shown(api: Api) -> None:
     odd = '"Jane Doe <jane@example.com>"\nbob at gmail.com\nnobody knows\n'
     plain = "".join(f"a{n}@example.com\n" for n in range(20))
@@ -152,6 +198,11 @@ NO_OPTIONS: list[dict[str, str]] = [
     {"priority": "first"},
     {"what": "sample", "sample": "many"},
     {"what": "sample", "sample": "100001"},
+    {"what": "sample", "sample": ""},
+    {"what": "sample", "sample": "0"},
+    {"what": "sample", "sample": "0.9"},
+    {"column": "4"},
+    {"column": "email"},
     {"hours": "-1"},
     {"hours": "1e9"},
     {"name": "x" * 201},

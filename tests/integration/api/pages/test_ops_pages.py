@@ -158,6 +158,20 @@ async def test_every_alarm_leads_in_one_click_to_its_cause_with_what_to_do_on_th
     assert f'href="{html.escape(RULE_OF["schedules_late"].address)}"' in overview
 
 
+async def test_a_page_counts_and_names_what_its_filter_and_its_alarm_do(
+    api: Api, operator: httpx.AsyncClient
+) -> None:
+    await fill(api.settings)
+    await sql(api.settings, "UPDATE endpoint SET failures = 9 WHERE NOT enabled")
+    await sql(api.settings, "UPDATE schedule SET next_run_at = clock_timestamp() - interval '30 s'")
+    deliveries = words((await operator.get("/ops/deliveries?state=failing")).text)
+    (failing,) = re.findall(r"Endpoints failing (\d+)", deliveries)
+    assert f" {failing} of " in deliveries
+    assert "https://umbrella.example/hooks" not in deliveries  # it is disabled
+    late = (await operator.get("/ops/schedules?state=late")).text
+    assert len(re.findall(r'data-label="State"', late)) == late.count(">Late</span>") > 0
+
+
 async def test_fragments_carry_their_own_address_and_pages_of_ended_jobs_stop(
     api: Api, operator: httpx.AsyncClient
 ) -> None:
@@ -182,6 +196,9 @@ async def test_jobs_go_on_page_by_page(api: Api, operator: httpx.AsyncClient) ->
     (older,) = re.findall(r'rel="next" href="([^"]+)"', first)
     second = (await operator.get(older.replace("&amp;", "&"))).text
     found = [set(re.findall(r'href="/ops/jobs/([0-9a-f-]{36})"', page)) for page in (first, second)]
+    beyond = (await operator.get("/ops/jobs?state=&page=99")).text
+    assert "Page 3 of 3" in words(beyond)
+    assert len(set(re.findall(r'href="/ops/jobs/([0-9a-f-]{36})"', beyond))) == 20
     assert [len(ids) for ids in found] == [50, 50]
     assert not found[0] & found[1]
     oldest = (await operator.get("/ops/jobs?state=&sort=created")).text

@@ -40,6 +40,9 @@ async def test_a_dropped_file_is_counted_and_fills_the_list(api: Api) -> None:
         await post(client, "/suppressions/remove", email="gus@example.com")
         gone = await client.get("/suppressions", params={"email": "gus@example.com"})
         assert "Not on the list" in gone.text
+        nonsense = await client.get("/suppressions", params={"email": "jane@"})
+        assert "This is not an email address" in nonsense.text
+        assert "You can send" not in nonsense.text
         found = await client.get("/suppressions", params={"email": "FINN@example.com"})
         assert "finn@example.com By hand page" in words(found.text)
         for path, first in (
@@ -122,10 +125,21 @@ async def test_the_policy_says_what_it_means_and_is_set(api: Api) -> None:
             {"complained": "send"},
             {"bounced_days": "99999"},
             {"bounced_days": "x"},
+            {"minimum_score": ""},
         ):
-            refused = await post(client, "/outcomes/policy", **wrong)
+            refused = await post(
+                client, "/outcomes/policy", **{"free": "remove", "delivered_days": "7", **wrong}
+            )
             assert refused.status_code == 422
-            assert "This policy isn’t valid" in refused.text
+            told = re.search(r'role="alert"><p>([^<]*)', refused.text)
+            assert told is not None
+            assert re.fullmatch(r"This policy isn’t valid: (?!invalid literal).*", told[1]), told[1]
+            form = refused.text.partition('action="/outcomes/policy"')[2]
+            assert (
+                '<option value="remove" selected>'
+                in form.partition('name="free"')[2].partition("</select>")[0]
+            )
+            assert 'name="delivered_days" type="number" value="7"' in form  # what was typed stays
         await post(client, "/outcomes/policy", reset="1")
         assert "the default" in words((await client.get("/outcomes/policy")).text)
 

@@ -116,6 +116,7 @@ async def test_a_schedule_is_changed_and_keeps_what_the_form_does_not_know(api: 
         )
         form = (await owner.get(f"{path}/edit")).text
         assert '<option value="77" selected>Up to 77 seconds later</option>' in form
+        assert "to use the list" not in form  # it has no name then
         fields = {
             **GOOD,
             "name": "Daily",

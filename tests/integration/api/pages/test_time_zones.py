@@ -68,6 +68,8 @@ async def test_days_are_those_of_who_looks(api: Api) -> None:
 async def test_the_offer_of_the_browsers_zone_goes_once_it_is_answered(api: Api) -> None:
     async with signed_in(api, Role.VIEWER) as client:
         assert 'data-zone-offer="UTC"' in (await client.get("/keys")).text
+        narrowed = (await client.get("/jobs?q=a%26b&state=failed")).text
+        assert 'name="next" value="/jobs?q=a%26b&amp;state=failed"' in narrowed  # and stays narrowed
         answer = await post(client, "/account/you/zone", zone="UTC", next="/keys")
         assert answer.headers["location"] == "/keys"
         assert "data-zone-offer" not in (await client.get("/keys")).text

@@ -105,6 +105,15 @@ async def test_what_clearly_means_an_address_is_repaired_where_that_was_ticked(a
     assert "Judged as info@shop.example" in words(repaired.text)
 
 
+async def test_marks_that_nobody_sees_beside_a_pasted_address_are_no_error(api: Api) -> None:
+    async with signed_in(api, Role.MEMBER) as client:
+        answer = await post(client, "/", page="/", email="\u202aann@shop.example\u202c", mode="fast")
+        assert answer.status_code == 200
+        assert "Judged as ann@shop.example" in words(answer.text)
+        blank = await post(client, "/", page="/", email=" \t", mode="fast")
+        assert (blank.status_code, "Enter an email address first." in blank.text) == (422, True)
+
+
 async def test_a_script_gets_the_verdict_alone_and_errors_as_json(api: Api) -> None:
     async with signed_in(api, Role.MEMBER) as client:
         token = csrf_of((await client.get("/")).text)

@@ -18,6 +18,7 @@ from tests.integration.api.pages.queries import audit_of, sql
 from tests.support.receiver import Receiver, receiving, status
 from tests.support.sessions import post, signed_in
 
+COMPLETED = "bulk.validation.completed"
 HOSTILE = b"<script>alert(1)</script>\x1b[2J thanks"
 
 
@@ -113,13 +114,23 @@ async def test_a_webhook_is_changed_disabled_enabled_and_deleted(api: Api) -> No
     ]
 
 
+async def test_a_webhook_without_an_event_is_refused_and_its_form_stays_empty(api: Api) -> None:
+    async with receiving() as receiver, signed_in(api) as owner:
+        path, _ = await registered(owner, receiver)
+        for form in ("/webhooks/new", f"{path}/edit"):
+            answer = await post(owner, form, url=receiver.url, rate="")
+            assert (answer.status_code, "Choose at least one event." in answer.text) == (422, True), form
+            assert not re.search(r'name="type"[^>]* checked', answer.text), form
+        assert len(await sql(api.settings, "SELECT id FROM endpoint")) == 1
+
+
 async def test_a_pace_that_is_none_is_refused_in_words_and_kept_in_the_form(api: Api) -> None:
     async with receiving() as receiver, signed_in(api) as owner:
         path, _ = await registered(owner, receiver)
         for form, rate in product(
             ("/webhooks/new", f"{path}/edit"), ("fast", "0", "0.01", "nan", "inf", "1000")
         ):
-            answer = await post(owner, form, url=receiver.url, rate=rate)
+            answer = await post(owner, form, url=receiver.url, type=COMPLETED, rate=rate)
             assert answer.status_code == 422, (form, rate)
             assert f'value="{rate}"' in answer.text, form
             assert 'role="alert"' in answer.text, (form, rate)
@@ -129,10 +140,10 @@ async def test_a_pace_that_is_none_is_refused_in_words_and_kept_in_the_form(api:
 async def test_the_pace_of_a_webhook_is_set_and_taken_back(api: Api) -> None:
     async with receiving() as receiver, signed_in(api) as owner:
         path, _ = await registered(owner, receiver)
-        await post(owner, f"{path}/edit", url=receiver.url, rate="2.5")
+        await post(owner, f"{path}/edit", url=receiver.url, type=COMPLETED, rate="2.5")
         assert "At most 2.5 requests a second" in (await owner.get(path)).text
         assert 'type="number" value="2.5"' in (await owner.get(f"{path}/edit")).text
-        await post(owner, f"{path}/edit", url=receiver.url, rate="")
+        await post(owner, f"{path}/edit", url=receiver.url, type=COMPLETED, rate="")
         assert "At most 10 requests a second" in (await owner.get(path)).text
 
 

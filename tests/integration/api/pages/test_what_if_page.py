@@ -27,8 +27,12 @@ async def test_a_policy_is_compared_and_kept(api: Api) -> None:
         written = re.search(r'name="policy" value="([^"]+)"', page.text)
         assert written is not None
         policy = written[1].replace("&#34;", '"')
-        for wrong in ({"passed": "burn"}, {"minimum_score": "x"}, {"moon": "review"}):
-            assert "This policy isn’t valid" in (await client.get(f"{job}/what-if", params=wrong)).text
+        for wrong in ({"passed": "burn"}, {"minimum_score": ""}, {"moon": "review"}):
+            page = await client.get(f"{job}/what-if", params={"free": "remove", **wrong})
+            assert "This policy isn’t valid" in page.text
+            assert "invalid literal" not in page.text
+            free = page.text.partition('name="free"')[2].partition("</select>")[0]
+            assert '<option value="remove" selected>' in free  # what was chosen stays
         for odd in ("[" * 4_000, '{"minimum_score": 1e999}'):
             await post(client, f"{job}/what-if", policy=odd)
             assert "This policy isn’t valid" in (await client.get(job)).text

@@ -127,12 +127,24 @@ def test_what_became_of_a_message_is_told_as_that(answer: Answer, told: str) -> 
     assert "message that was sent" in points(evidence)[0].why
 
 
+SAID = {
+    DomainState.NOT_ASKED: "DNS was not asked about a.test.",
+    DomainState.ROUTED: "a.test takes mail.",
+    DomainState.NOT_FOUND: "a.test does not exist.",
+    DomainState.NO_MAIL_SERVER: "a.test has no mail server.",
+    DomainState.NULL_MX: "a.test declares that it takes no mail (null MX).",
+    DomainState.UNROUTABLE: "The mail servers of a.test have no public address.",
+    DomainState.UNAVAILABLE: "DNS gave no answer about a.test.",
+}
+
+
 @pytest.mark.parametrize("state", list(DomainState))
 def test_every_state_of_a_domain_can_be_shown(state: DomainState) -> None:
     fact = DomainFact("a.test", state, detail="SERVFAIL")
     verdict, evidence = explained(findings(Mode.MEDIUM, domain=fact), domain_state=state.value)
     found = facts(verdict, evidence)
     assert found["Domain"]["DNS answer"] == "SERVFAIL"
+    assert sections(verdict, evidence)[1].said == SAID[state]
     assert "Mailbox" not in found
 
 

@@ -7,6 +7,7 @@ from uuid import uuid4
 
 import pytest
 
+from mailsift.api.pages.jobs import rate_text
 from mailsift.api.pages.tiers import run_before, sentence_of, tiers_of
 from mailsift.api.pages.words import provider_name, time_lines
 from mailsift.jobs.eta import MIXED_LINE, TRIAGE_LINE, EtaLine
@@ -24,6 +25,7 @@ def job(
     state: JobState = JobState.COMPLETED,
     total: int = 0,
     preview: int = 0,
+    part: bool = False,
     at: datetime = NOW,
 ) -> JobView:
     processed = send + review + remove
@@ -49,7 +51,7 @@ def job(
         finished_at=at,
         error_code="",
         error_detail="",
-        options=JobOptions(preview=preview),
+        options=JobOptions(preview=preview, part=part),
     )
 
 
@@ -94,11 +96,29 @@ def test_the_run_before_is_the_last_whole_one() -> None:
     others = [
         job(1, at=NOW + hour),
         job(1, at=NOW - hour, preview=5),
+        job(1, at=NOW - hour, part=True),
         job(1, at=NOW - hour, state=JobState.FAILED),
     ]
     assert run_before(job(1), [old, *others, last]) is last
     assert run_before(job(1), others) is None
     assert run_before(job(1, state=JobState.RUNNING), [last]) is None
+    assert run_before(job(1, part=True), [last]) is None
+
+
+@pytest.mark.parametrize(
+    ("rows", "told"),
+    [
+        (0.0, ""),
+        (441.4, "441 rows/s"),
+        (9.96, "10 rows/s"),
+        (1.0, "1 rows/s"),
+        (0.96, "58 rows/min"),
+        (0.03, "1.8 rows/min"),
+        (0.001, "< 0.1 rows/min"),
+    ],
+)
+def test_a_slow_job_has_a_pace_that_is_not_0(rows: float, told: str) -> None:
+    assert rate_text(rows) == told
 
 
 def test_what_the_end_depends_on_is_told_in_words() -> None:

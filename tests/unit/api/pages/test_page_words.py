@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from uuid import UUID
 
+from mailsift.api.pages.results import PageQuery, chips_of
 from mailsift.api.pages.words import (
     ANSWERS,
     DOMAIN_STATES,
     MODES,
     REASON_OF,
+    provider_name,
     result_choices,
     result_name,
     waits,
 )
+from mailsift.jobs.views import JobId
 from mailsift.pipeline.facts import Answer, DomainState, Mode, WaitReason
+from mailsift.pipeline.providers import PROVIDERS
 from mailsift.pipeline.verdict import Result
 from mailsift.storage.sql.chunks import Waiting
 from mailsift.storage.states import DOING, JobState
@@ -40,6 +45,16 @@ def test_everything_there_is_has_a_name() -> None:
     assert (result_name("mailbox_not_found"), result_name("null_mx")) == ("Mailbox not found", "Null MX")
 
 
+def test_a_provider_is_found_by_what_pages_call_it_and_by_its_key() -> None:
+    for key in (*(row.key for row in PROVIDERS), "mixed", "mx.example.net"):
+        name = provider_name(key)
+        for typed in (key, name, f" {name.upper()} "):
+            asked = PageQuery(provider=typed)
+            assert asked.wanted().provider == key, typed
+            (chip,) = chips_of(asked, JobId(UUID(int=1)))
+            assert chip.words == f"Provider: {name}"
+
+
 def test_a_result_of_several_rows_of_the_table_is_explained_for_all_of_them() -> None:
     assert "neither" not in REASON_OF[Result.PASSED]
     assert "greylisting" not in REASON_OF[Result.DEFERRED]
@@ -59,6 +74,9 @@ def test_waiting_is_one_sentence_a_reason() -> None:
         "312 addresses wait for greylisting at 2 providers, until 12:03:00 UTC",
         "1 address waits because the server said “later” at slow.test, until 12:03:00 UTC",
         "2,001 addresses wait for slow servers, from 12:04:00 to 12:08:00 UTC",
+    ]
+    assert waits([wait("microsoft365", "throttled", 2)]) == [
+        "2 addresses wait for the provider rate limit at Microsoft 365, until 12:03:00 UTC"
     ]
     assert waits([]) == []
 
