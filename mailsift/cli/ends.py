@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
 import shutil
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from glob import glob
 from pathlib import Path
@@ -22,7 +24,7 @@ from mailsift.jobs.results.export import ExportFormat, export
 from mailsift.jobs.results.selection import Selection
 from mailsift.jobs.service import check_readable, read_pieces
 from mailsift.jobs.views import AccountId, JobId
-from mailsift.pipeline.errors import MailsiftError
+from mailsift.pipeline.errors import MailsiftError, outage_of
 
 _SIGNS: Final = ("*", "?")
 _PIECE: Final = 1 << 20
@@ -44,7 +46,7 @@ class PipeSink(ResultSink):
 
     @override
     async def write(self, found: Selection, account: AccountId, job: JobId) -> None:
-        with tempfile.TemporaryFile() as out:  # no half a list for who reads from us, when that fails
+        with told_where(self), tempfile.TemporaryFile() as out:  # no half a list for who reads from us
             await asyncio.to_thread(export, found.results, out, format=self.format, policy=found.policy)
             out.seek(0)
             await asyncio.to_thread(shutil.copyfileobj, out, sys.stdout.buffer)
@@ -72,6 +74,33 @@ class PlaceSink(ResultSink):
     @override
     def __str__(self) -> str:
         return self.place.label
+
+
+@contextmanager
+def told_where(out: object) -> Iterator[None]:
+    """Turn what a disk or a pipe says while a result is written into one line that names the result.
+
+    Raises:
+        MailsiftError: `output_not_writable`.
+    """
+    try:
+        yield
+    except Exception as error:
+        if not (trouble := errno.EPIPE if isinstance(error, BrokenPipeError) else outage_of(error)):
+            raise
+        text = f"{out} cannot be written: {os.strerror(trouble)}."
+        raise MailsiftError("output_not_writable", text) from error
+
+
+@contextmanager
+def partial_file(folder: Path) -> Iterator[Path]:
+    """Give a new file in the folder, of a name that no other file has; it is gone afterwards, or moved."""
+    descriptor, name = tempfile.mkstemp(dir=folder, prefix="mailsift-", suffix=".partial")
+    os.close(descriptor)
+    try:
+        yield Path(name)
+    finally:
+        Path(name).unlink(missing_ok=True)
 
 
 async def sources_of(texts: Sequence[str], places: Places) -> list[str]:

@@ -85,3 +85,17 @@ async def test_a_disk_that_fills_up_while_the_result_is_written_is_one_line(
         await lists.write(Complete(), uuid4(), uuid4(), tmp_path / "out.csv")  # type: ignore[arg-type]  # same
     assert (caught.value.code, names(tmp_path)) == ("output_not_writable", [])
     assert caught.value.message.endswith("out.csv cannot be written: No space left on device.")
+
+
+async def test_a_list_that_is_called_as_a_result_in_the_making_once_was_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def export(_results: Path, out: Path, **_: object) -> int:
+        return out.write_text("email\n")
+
+    monkeypatch.setattr(lists, "export", export)
+    monkeypatch.setattr(lists, "rows_by_result", lambda _: {})
+    (source := tmp_path / "out.csv.partial").write_text("the list")
+    await lists.write(Complete(), uuid4(), uuid4(), tmp_path / "out.csv")  # type: ignore[arg-type]  # same
+    assert source.read_text() == "the list"
+    assert sorted(names(tmp_path)) == ["out.csv", "out.csv.partial"]
