@@ -87,7 +87,11 @@ def check_writable(out: Path) -> None:
         MailsiftError: `unknown_export_format`, `output_not_writable`.
     """
     format_of(out)
-    if out.is_dir() or not os.access(out.parent, os.W_OK):
+    try:
+        hopeless = out.is_dir() or not os.access(out.parent, os.W_OK)
+    except OSError:  # no file can have such a name: it is too long
+        hopeless = True
+    if hopeless:
         raise MailsiftError("output_not_writable", f"Can’t write to {out}.")
 
 

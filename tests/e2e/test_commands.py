@@ -168,6 +168,8 @@ def test_check_shows_hostile_text_as_text(settings: Settings, keyboard: Keyboard
     [
         (("run", "missing.csv"), "file_not_found"),
         (("run", "."), "not_a_file"),
+        (("run", "a" * 300), "file_not_found"),
+        (("run", "list.csv", "--output", f"{'a' * 300}.csv"), "output_not_writable"),
         (("run", "list.csv", "--output", "out.pdf"), "unknown_export_format"),
         (("run", "list.csv", "--output", "missing/out.csv"), "output_not_writable"),
         (("run", "list.csv", "--output", "./list.csv"), "output_is_input"),
