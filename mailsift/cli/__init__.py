@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import io
 import os
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from importlib import import_module
 from typing import Annotated, Any, Final, NamedTuple
 
@@ -92,6 +94,8 @@ COMMANDS: Final[Mapping[str, CommandRow]] = {
         "A mail internet in a box: DNS and SMTP servers on loopback that know the truth.",
     ),
 }
+_NOT_TAKEN: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EPIPE})
+"""What a system says of standard output; our files and sockets have errors of ours."""
 _NO_TEXT: Final = "surrogates not allowed"
 """What Python says where bytes of an argument that are no UTF-8 should become text (PEP 383)."""
 _LISTING: Final = "mailsift.listing"
@@ -179,7 +183,7 @@ def main() -> None:
     os.umask(0o077)
     _prepare()
     try:
-        app(obj=_configure_logs)
+        _obey()
     except MailsiftError as error:
         print(f"mailsift: {error.code}: {error.message}", file=sys.stderr)  # noqa: T201 - the command line speaks
         sys.exit(EXIT_ERROR)
@@ -194,7 +198,37 @@ def main() -> None:
         gc.freeze()  # or the interpreter looks through everything that is loaded once more before it ends
 
 
+def _obey() -> None:
+    """Do what was typed.
+
+    Raises:
+        MailsiftError: among others `output_not_writable` where standard output does not take what is printed.
+    """
+    try:
+        try:
+            app(obj=_configure_logs)
+        finally:
+            if sys.stdout is not None:
+                sys.stdout.flush()  # what is told by now can still be told
+    except OSError as error:
+        if error.errno not in _NOT_TAKEN:
+            raise
+        _forget_printed()
+        text = f"standard output cannot be written: {os.strerror(error.errno)}."
+        raise MailsiftError("output_not_writable", text) from None
+
+
+def _forget_printed() -> None:
+    """Let what standard output has not taken go nowhere: the interpreter tries again when it ends."""
+    with suppress(OSError, ValueError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
+
+
 def _prepare() -> None:
+    if sys.stdin is None:  # whoever started us has closed it: nothing is to be read there
+        sys.stdin = open(os.devnull, encoding="utf-8")  # noqa: PTH123, SIM115 - as long as the process
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # where a terminal knows only some letters

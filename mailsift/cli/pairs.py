@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 from typing import Final
 
@@ -29,6 +30,8 @@ def pair(sources: list[str], output: str) -> list[tuple[str, str]]:
                 format_of(Path(sink.name))
         elif out != PIPE:
             check_writable(Path(out))
+        elif sys.stdout is None:
+            raise MailsiftError("output_not_writable", "Standard output is closed.")
     _check_apart(pairs)
     return pairs
 

@@ -252,6 +252,45 @@ def test_a_terminal_that_knows_only_some_letters_gets_the_others_in_ascii(settin
     assert json.loads(done.stdout)["email"] == "\N{CYRILLIC SMALL LETTER A}@example.com"
 
 
+@pytest.mark.parametrize("more", [(), ("--json",)])
+def test_an_output_that_takes_nothing_is_told_in_one_line(settings: Settings, more: tuple[str, ...]) -> None:
+    environment = {**os.environ, **settings.environment()}  # noqa: TID251 - for a child
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "mailsift", "check", "--mode", "fast", "a@example.com", *more],
+            env=environment,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    text = "mailsift: output_not_writable: standard output cannot be written: No space left on device.\n"
+    assert (done.returncode, done.stderr) == (2, text)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("check - --mode fast <&-", (0, "")),
+        ("run list.csv --output - >&-", (2, "mailsift: output_not_writable: Standard output is closed.\n")),
+    ],
+)
+def test_a_stream_that_is_closed_is_no_traceback(
+    settings: Settings, tmp_path: Path, words: str, said: tuple[int, str]
+) -> None:
+    (tmp_path / "list.csv").write_text("a@example.com\n")
+    environment = {**os.environ, **settings.environment()}  # noqa: TID251 - for a child
+    done = subprocess.run(
+        ["/bin/sh", "-c", f'"{sys.executable}" -m mailsift {words}'],
+        env=environment,
+        cwd=tmp_path,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == said
+
+
 def test_only_a_new_key_makes_an_account(settings: Settings, keyboard: Keyboard) -> None:
     nobody = "4a8d5a9e-0b8a-4c55-8c5c-1c0b7a3f1d11"
     for words in (("list",), ("revoke", nobody), ("roll", nobody)):

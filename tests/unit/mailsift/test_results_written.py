@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import errno
+import io
+import os
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 from uuid import uuid4
 
 import pytest
 
-from mailsift.cli import lists
+from mailsift.cli import ends, lists
+from mailsift.cli.ends import PipeSink
+from mailsift.jobs.results.export import ExportFormat
 from mailsift.jobs.results.selection import Selection
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.storage.states import JobState
@@ -85,6 +90,27 @@ async def test_a_disk_that_fills_up_while_the_result_is_written_is_one_line(
         await lists.write(Complete(), uuid4(), uuid4(), tmp_path / "out.csv")  # type: ignore[arg-type]  # same
     assert (caught.value.code, names(tmp_path)) == ("output_not_writable", [])
     assert caught.value.message.endswith("out.csv cannot be written: No space left on device.")
+
+
+@pytest.mark.parametrize("trouble", [errno.ENOSPC, errno.EPIPE])
+async def test_a_pipe_that_takes_no_result_is_one_line(monkeypatch: pytest.MonkeyPatch, trouble: int) -> None:
+    class Pipe(io.RawIOBase):
+        @property
+        def buffer(self) -> Pipe:
+            return self
+
+        def write(self, _: object) -> int:
+            raise OSError(trouble, os.strerror(trouble))
+
+    def export(_results: Path, out: IO[bytes], **_: object) -> int:
+        return out.write(b"email\n")
+
+    monkeypatch.setattr(ends, "export", export)
+    monkeypatch.setattr(sys, "stdout", Pipe())
+    with pytest.raises(MailsiftError) as caught:
+        await lists.write(Complete(), uuid4(), uuid4(), PipeSink(ExportFormat.CSV))  # type: ignore[arg-type]  # same
+    assert caught.value.code == "output_not_writable"
+    assert caught.value.message == f"standard output cannot be written: {os.strerror(trouble)}."
 
 
 async def test_a_list_that_is_called_as_a_result_in_the_making_once_was_stays(
