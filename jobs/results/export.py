@@ -116,14 +116,19 @@ def export(  # noqa: PLR0913 - what a file of results may be
 def choose_columns(results: Path, wanted: Sequence[str], policy: TierPolicy | None = None) -> list[str]:
     """Return the ids of the columns that are meant: the customer's names, or ours with or without the prefix.
 
+    With it ours is meant also where the list has a column of that name, as one that was checked before has:
+    its own is called as in JSONL then (mailsift.jobs.columns.distinct_names).
+
     Raises:
         MailsiftError: `unknown_column`.
     """
     ids = read_names(results)
     schema = tiered(results, policy).collect_schema()
     ours = [name for name in schema if name not in ids]
-    known = {name.removeprefix(VERDICT_PREFIX): name for name in ours} | {name: name for name in ours}
+    known = {name.removeprefix(VERDICT_PREFIX): name for name in ours}
+    known |= dict(zip(distinct_names(list(ids.values()), ours), ids, strict=True))
     known |= {name: id_ for id_, name in reversed(ids.items())}  # of equal names the first is meant
+    known |= {name: name for name in ours}
     if not set(wanted) <= set(known):
         raise MailsiftError("unknown_column", "The results have no column with one of these names.")
     return list(dict.fromkeys(known[name] for name in wanted))
