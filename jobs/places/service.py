@@ -169,9 +169,14 @@ class Places:
             await asyncio.to_thread(export, results, out, format=format_of(Path(place.name)), policy=policy)
             await write_object(place.base, credentials, out)
 
-    async def matching(self, pattern: str) -> list[str]:
-        """Return the objects of a store that match a URL with `*` or `?` in it."""
-        return await matching_objects(pattern, {})
+    async def matching(self, pattern: Place, account: str) -> list[str]:
+        """Return the objects of a store that match a URL with `*` in it, for the account of this name.
+
+        Raises:
+            MailsiftError: as `read`.
+        """
+        found = self._connections.find(pattern, account)
+        return await matching_objects(pattern.base, {} if found is None else found.credentials)
 
     async def _credentials(self, account_id: AccountId, place: Place) -> Mapping[str, str]:
         """Return what the account uses there.

@@ -103,13 +103,13 @@ def partial_file(folder: Path) -> Iterator[Path]:
         Path(name).unlink(missing_ok=True)
 
 
-async def sources_of(texts: Sequence[str], places: Places) -> list[str]:
-    """Return what is meant by the arguments, patterns replaced by what they match.
+async def sources_of(texts: Sequence[str], places: Places, account: str) -> list[str]:
+    """Return what is meant by the arguments of the account's, patterns replaced by what they match.
 
     Raises:
         MailsiftError: `file_not_found` for a pattern that matches nothing, `not_a_file`, `bad_place`.
     """
-    found = [source for text in texts for source in await _matches(text, places)]
+    found = [source for text in texts for source in await _matches(text, places, account)]
     if not found:
         raise MailsiftError("file_not_found", "There is no such file.")
     for source in found:
@@ -120,11 +120,12 @@ async def sources_of(texts: Sequence[str], places: Places) -> list[str]:
     return found
 
 
-async def _matches(text: str, places: Places) -> list[str]:
+async def _matches(text: str, places: Places, account: str) -> list[str]:
     if not any(sign in text for sign in _SIGNS):
         return [text]
     if is_place(text):
-        return await places.matching(text) if parse_source(text).is_store else [text]
+        place = parse_source(text)
+        return await places.matching(place, account) if place.is_store else [text]
     return _files_like(text)
 
 

@@ -65,7 +65,7 @@ async def find(settings: Settings, texts: list[str]) -> list[str]:
         MailsiftError: what `sources_of` raises.
     """
     async with open_container(settings) as container:
-        return await sources_of(texts, container.places.with_environment())
+        return await sources_of(texts, container.places.with_environment(), LOCAL_ACCOUNT)
 
 
 def show_plans(sources: list[str], column: str, mode: Mode, *, as_json: bool) -> None:

@@ -18,6 +18,7 @@ from sqlalchemy import text
 from sqlalchemy.engine import make_url
 from typing_extensions import override
 
+from mailsift.cli.ends import sources_of
 from mailsift.container import open_container, open_database
 from mailsift.jobs.engine.claim import Engine
 from mailsift.jobs.results.pages import RowFilter
@@ -296,6 +297,26 @@ async def test_an_object_is_called_as_it_is_written(settings: Settings, service:
     assert (await obstore.head_async(bucket(s3), "lists/%41 1/é.csv"))["size"]
     found = await matching_objects(f"{base}/50% [é]/*.csv", _store_credentials(s3))
     assert found == [f"{base}/50% [é]/%2e.csv", f"{base}/50% [é]/a%20b c.csv"]
+
+
+async def test_a_pattern_means_objects_in_its_folder_with_the_credentials_of_the_connection(
+    settings: Settings, s3: str
+) -> None:
+    base = f"s3://{machines.BUCKET}/lists/months"
+    for key in ("a.csv", "b.csv", "b.txt", "old/c.csv", "old/d/e.csv"):
+        await obstore.put_async(bucket(s3), f"lists/months/{key}", LIST)
+    async with open_container(settings) as container:
+        places = container.places.with_environment()
+        found = {
+            pattern: await sources_of([f"{base}/{pattern}"], places, "alice")
+            for pattern in ("*.csv", "**/*.csv", "*/*.csv", "**/d/*")
+        }
+    assert {pattern: [url.removeprefix(f"{base}/") for url in urls] for pattern, urls in found.items()} == {
+        "*.csv": ["a.csv", "b.csv"],
+        "**/*.csv": ["a.csv", "b.csv", "old/c.csv", "old/d/e.csv"],
+        "*/*.csv": ["old/c.csv"],
+        "**/d/*": ["old/d/e.csv"],
+    }
 
 
 async def test_a_connection_serves_its_accounts_only(service: JobService) -> None:

@@ -56,4 +56,4 @@ def _unasked() -> Any:
 async def test_in_a_pattern_only_two_signs_are_no_letters(tmp_path: Path) -> None:
     places = Places(connections=Connections(), web=_unasked, vault=_unasked, database=_unasked)
     (name, *_) = _lists(tmp_path, "lists [1] a.csv", "lists 1 b.csv")
-    assert await sources_of([f"{tmp_path}/lists [1]*.csv"], places) == [name]
+    assert await sources_of([f"{tmp_path}/lists [1]*.csv"], places, "local") == [name]
