@@ -105,7 +105,7 @@ class Places:
         for place in filter(None, (places.source, places.sink)):
             await self._credentials(account_id, place)
         if places.sink is not None and places.sink.is_store:
-            format_of(Path(places.sink.name))
+            format_of(Path(places.sink.label))
         return places
 
     def seal(self, account_id: AccountId, places: JobPlaces) -> str:
@@ -166,7 +166,7 @@ class Places:
             return
         with tempfile.TemporaryDirectory(dir=scratch, prefix="sink-") as folder:
             out = Path(folder) / "results"
-            await asyncio.to_thread(export, results, out, format=format_of(Path(place.name)), policy=policy)
+            await asyncio.to_thread(export, results, out, format=format_of(Path(place.label)), policy=policy)
             await write_object(place.base, credentials, out)
 
     async def matching(self, pattern: Place, account: str) -> list[str]:

@@ -27,7 +27,7 @@ def pair(sources: list[str], output: str) -> list[tuple[str, str]]:
         if is_place(out):
             sink = parse_sink(out)
             if not sink.is_database:
-                format_of(Path(sink.name))
+                format_of(Path(sink.label))
         elif out != PIPE:
             check_writable(Path(out))
         elif sys.stdout is None:
