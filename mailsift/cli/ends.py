@@ -5,15 +5,17 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
-import shutil
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Iterator, Sequence
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from concurrent.futures import Future
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from glob import glob
 from pathlib import Path
-from typing import Final, Protocol
+from typing import IO, Final, Protocol, TypeVar
 
 from typing_extensions import override
 
@@ -25,6 +27,8 @@ from mailsift.jobs.results.selection import Selection
 from mailsift.jobs.service import check_readable, read_pieces
 from mailsift.jobs.views import AccountId, JobId
 from mailsift.pipeline.errors import MailsiftError, outage_of
+
+T = TypeVar("T")
 
 _SIGNS: Final = ("*", "?")
 _PIECE: Final = 1 << 20
@@ -49,8 +53,8 @@ class PipeSink(ResultSink):
         with told_where(self), tempfile.TemporaryFile() as out:  # no half a list for who reads from us
             await asyncio.to_thread(export, found.results, out, format=self.format, policy=found.policy)
             out.seek(0)
-            await asyncio.to_thread(shutil.copyfileobj, out, sys.stdout.buffer)
-            sys.stdout.buffer.flush()
+            sys.stdout.flush()
+            await _unawaited(partial(_copy, out, sys.stdout.fileno()))
 
     @override
     def __str__(self) -> str:
@@ -158,8 +162,33 @@ async def read_through(source: str, account: AccountId, places: Places, scratch:
 
 
 async def _standard_input() -> AsyncIterator[bytes]:
-    while data := await asyncio.to_thread(sys.stdin.buffer.read, _PIECE):
+    descriptor = sys.stdin.fileno()
+    while data := await _unawaited(partial(os.read, descriptor, _PIECE)):
         yield data
+
+
+def _copy(file: IO[bytes], descriptor: int) -> None:
+    while piece := file.read(_PIECE):
+        while piece:
+            piece = piece[os.write(descriptor, piece) :]
+
+
+async def _unawaited(work: Callable[[], T]) -> T:
+    """Do what may block in a thread whose end nobody awaits: Ctrl-C need not wait for a pipe's other side.
+
+    Not with the buffers of standard streams, which the interpreter locks when it ends.
+    """
+    done = Future[T]()
+    done.set_running_or_notify_cancel()
+
+    def run() -> None:
+        try:
+            done.set_result(work())
+        except BaseException as error:  # noqa: BLE001 - for who awaits it
+            done.set_exception(error)
+
+    threading.Thread(target=run, daemon=True).start()
+    return await asyncio.wrap_future(done)
 
 
 def sink_of(output: str, places: Places, scratch: Path) -> Path | ResultSink:

@@ -290,9 +290,9 @@ async def test_no_spelling_leads_out_of_the_folder_of_a_connection(
 
 async def test_an_object_is_called_as_it_is_written(settings: Settings, service: JobService, s3: str) -> None:
     account, base = await service.account("alice"), f"s3://{machines.BUCKET}/lists"
+    out = f"é{'n' * 220}.csv"
     for key in ("lists/50% [é]/a%20b c.csv", "lists/50% [é]/%2e.csv"):
         await obstore.put_async(bucket(s3), key, LIST)
-        out = f"é{'n' * 220}.csv"
         view = await done(settings, service, account, f"s3://{machines.BUCKET}/{key}", f"{base}/%41 1/{out}")
         assert (view.state, view.total) == (JobState.COMPLETED, 3)
     assert (await obstore.head_async(bucket(s3), f"lists/%41 1/{out}"))["size"]

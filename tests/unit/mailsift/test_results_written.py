@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import errno
-import io
 import os
+import signal
+import subprocess
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import IO, Any
@@ -92,25 +93,27 @@ async def test_a_disk_that_fills_up_while_the_result_is_written_is_one_line(
     assert caught.value.message.endswith("out.csv cannot be written: No space left on device.")
 
 
-@pytest.mark.parametrize("trouble", [errno.ENOSPC, errno.EPIPE])
-async def test_a_pipe_that_takes_no_result_is_one_line(monkeypatch: pytest.MonkeyPatch, trouble: int) -> None:
-    class Pipe(io.RawIOBase):
-        @property
-        def buffer(self) -> Pipe:
-            return self
+@pytest.fixture(params=[errno.ENOSPC, errno.EPIPE])
+def full_pipe(request: pytest.FixtureRequest) -> Iterator[tuple[IO[bytes], str]]:
+    """Something that takes nothing, and what the system says of that."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "wb") as pipe, Path("/dev/full").open("wb") as full:
+        yield pipe if request.param == errno.EPIPE else full, os.strerror(request.param)
 
-        def write(self, _: object) -> int:
-            raise OSError(trouble, os.strerror(trouble))
 
+async def test_a_pipe_that_takes_no_result_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, full_pipe: tuple[IO[bytes], str]
+) -> None:
     def export(_results: Path, out: IO[bytes], **_: object) -> int:
         return out.write(b"email\n")
 
     monkeypatch.setattr(ends, "export", export)
-    monkeypatch.setattr(sys, "stdout", Pipe())
+    monkeypatch.setattr(sys, "stdout", full_pipe[0])
     with pytest.raises(MailsiftError) as caught:
         await lists.write(Complete(), uuid4(), uuid4(), PipeSink(ExportFormat.CSV))  # type: ignore[arg-type]  # same
     assert caught.value.code == "output_not_writable"
-    assert caught.value.message == f"standard output cannot be written: {os.strerror(trouble)}."
+    assert caught.value.message == f"standard output cannot be written: {full_pipe[1]}."
 
 
 async def test_a_list_that_is_called_as_a_result_in_the_making_once_was_stays(
@@ -125,3 +128,33 @@ async def test_a_list_that_is_called_as_a_result_in_the_making_once_was_stays(
     await lists.write(Complete(), uuid4(), uuid4(), tmp_path / "out.csv")  # type: ignore[arg-type]  # same
     assert source.read_text() == "the list"
     assert sorted(names(tmp_path)) == ["out.csv", "out.csv.partial"]
+
+
+_READ = """
+import uvloop
+from mailsift.cli.ends import pieces_of
+
+async def read():
+    print("now", flush=True)
+    async for _ in pieces_of("-", None, None):
+        print("more", flush=True)
+
+uvloop.run(read())
+"""
+
+
+@pytest.mark.parametrize("so_far", [b"", b"a@example.com\n"])
+def test_ctrl_c_does_not_wait_for_who_writes_into_our_pipe(so_far: bytes) -> None:
+    command = [sys.executable, "-c", _READ]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            assert process.stdout.readline() == b"now\n"
+            process.stdin.write(so_far)
+            process.stdin.flush()
+            assert process.stdout.readline() == b"more\n" if so_far else True
+            process.send_signal(signal.SIGINT)
+            assert process.wait(60) == -signal.SIGINT
+        finally:
+            process.kill()
