@@ -48,7 +48,7 @@ _DATE_CODE = re.compile(r"[dmhysg]", re.IGNORECASE)
 
 
 def read_xlsx(path: Path, limits: IntakeLimits) -> SourceTable:
-    """Read the first sheet that has cells, all as text; blank rows are skipped.
+    """Read the first sheet that has cells, all as text; blank rows are skipped, and hidden sheets come last.
 
     A number is written with the fewest digits that mean it, a date as `2024-02-29 01:02:03` without a time at
     midnight, a time of day as `01:02:03`, an elapsed time with as many hours as it has, an error as `#N/A`.
@@ -146,15 +146,22 @@ class _Workbook:
     """Which sheets there are, and the day their dates count from."""
 
     def __init__(self) -> None:
-        self.sheets: list[str] = []
+        self._shown: list[str] = []
+        self._hidden: list[str] = []  # lists behind a choice, a program's notes
         self.epoch = datetime(1899, 12, 30)  # noqa: DTZ001 - sheets have no zones
 
     def begin(self, name: str, attributes: dict[str, str]) -> None:
         if name == "sheet":
             ids = [value for key, value in attributes.items() if key.endswith(":id")]
-            self.sheets += ids[:1]
+            sheets = self._shown if attributes.get("state", "visible") == "visible" else self._hidden
+            sheets += ids[:1]
         elif name == "workbookPr" and attributes.get("date1904") in {"1", "true"}:
             self.epoch = datetime(1904, 1, 1)  # noqa: DTZ001 - same
+
+    @property
+    def sheets(self) -> list[str]:
+        """Return what the sheets are called here, those that are shown first."""
+        return [*self._shown, *self._hidden]
 
 
 class _Relations:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import openpyxl
 import polars as pl
 import pytest
 
@@ -182,6 +183,22 @@ def test_a_table_begins_and_ends_with_the_columns_that_hold_something(tmp_path: 
         for name, kind, text in (("Y", "n", ""), ("Z", "str", "a"), ("AA", "str", "b"), ("AB", "n", ""))
     )
     assert frame_of(tmp_path, small_workbook(f"<row>{cells}</row>")).rows() == [("a", "b")]
+
+
+@pytest.mark.parametrize("state", ["hidden", "veryHidden"])
+def test_a_hidden_sheet_is_read_only_where_no_other_has_cells(tmp_path: Path, state: str) -> None:
+    book = openpyxl.Workbook()
+    book.active.append(["behind"])
+    book.active.sheet_state = state
+    for name, cells in (("empty", []), ("list", ["a@example.com"]), ("more", ["b@example.com"])):
+        book.create_sheet(name).append(cells)
+    book.active = 1
+    book.save(tmp_path / "shown.xlsx")
+    assert frame_of(tmp_path, (tmp_path / "shown.xlsx").read_bytes()).item() == "a@example.com"
+    for sheet in book.worksheets[2:]:
+        book.remove(sheet)
+    book.save(tmp_path / "shown.xlsx")
+    assert frame_of(tmp_path, (tmp_path / "shown.xlsx").read_bytes()).item() == "behind"
 
 
 def refusal(folder: Path, data: bytes, **limits: Any) -> str:
