@@ -95,7 +95,7 @@ COMMANDS: Final[Mapping[str, CommandRow]] = {
     ),
 }
 _NOT_TAKEN: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EPIPE})
-"""What a system says of standard output; our files and sockets have errors of ours."""
+"""What a system says of standard output, and of a disk that holds what is only on its way."""
 _NO_TEXT: Final = "surrogates not allowed"
 """What Python says where bytes of an argument that are no UTF-8 should become text (PEP 383)."""
 _LISTING: Final = "mailsift.listing"
@@ -202,7 +202,8 @@ def _obey() -> None:
     """Do what was typed.
 
     Raises:
-        MailsiftError: among others `output_not_writable` where standard output does not take what is printed.
+        MailsiftError: among others `output_not_writable` where standard output, or a disk on the way to it,
+            does not take what is written.
     """
     try:
         try:
@@ -214,8 +215,7 @@ def _obey() -> None:
         if error.errno not in _NOT_TAKEN:
             raise
         _forget_printed()
-        text = f"standard output cannot be written: {os.strerror(error.errno)}."
-        raise MailsiftError("output_not_writable", text) from None
+        raise MailsiftError("output_not_writable", f"Can’t write: {os.strerror(error.errno)}.") from None
 
 
 def _forget_printed() -> None:

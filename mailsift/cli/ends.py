@@ -71,9 +71,10 @@ class PlaceSink(ResultSink):
 
     @override
     async def write(self, found: Selection, account: AccountId, job: JobId) -> None:
-        await self.places.write(
-            account, self.place, found.results, job=job, scratch=self.scratch, policy=found.policy
-        )
+        with told_where(self):
+            await self.places.write(
+                account, self.place, found.results, job=job, scratch=self.scratch, policy=found.policy
+            )
 
     @override
     def __str__(self) -> str:
@@ -89,6 +90,8 @@ def told_where(out: object) -> Iterator[None]:
     """
     try:
         yield
+    except MailsiftError:
+        raise
     except Exception as error:
         if not (trouble := errno.EPIPE if isinstance(error, BrokenPipeError) else outage_of(error)):
             raise

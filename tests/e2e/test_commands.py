@@ -264,7 +264,7 @@ def test_an_output_that_takes_nothing_is_told_in_one_line(settings: Settings, mo
             text=True,
             check=False,
         )
-    text = "mailsift: output_not_writable: standard output cannot be written: No space left on device.\n"
+    text = "mailsift: output_not_writable: Can’t write: No space left on device.\n"
     assert (done.returncode, done.stderr) == (2, text)
 
 

@@ -16,7 +16,8 @@ from uuid import uuid4
 import pytest
 
 from mailsift.cli import ends, lists
-from mailsift.cli.ends import PipeSink
+from mailsift.cli.ends import PipeSink, PlaceSink
+from mailsift.jobs.places.place import parse_sink
 from mailsift.jobs.results.export import ExportFormat
 from mailsift.jobs.results.selection import Selection
 from mailsift.pipeline.errors import MailsiftError
@@ -114,6 +115,30 @@ async def test_a_pipe_that_takes_no_result_is_one_line(
         await lists.write(Complete(), uuid4(), uuid4(), PipeSink(ExportFormat.CSV))  # type: ignore[arg-type]  # same
     assert caught.value.code == "output_not_writable"
     assert caught.value.message == f"standard output cannot be written: {full_pipe[1]}."
+
+
+@pytest.mark.parametrize(
+    ("trouble", "told"),
+    [
+        (
+            OSError(errno.ENOSPC, "full"),
+            "output_not_writable: s3://lake/a.csv cannot be written: No space left",
+        ),
+        (MailsiftError("place_not_found", "There is no such object."), "place_not_found"),
+    ],
+)
+async def test_a_result_that_does_not_get_to_its_place_is_one_line(
+    tmp_path: Path, trouble: Exception, told: str
+) -> None:
+    class Full:
+        async def write(self, *_: object, **__: object) -> None:
+            trouble.__context__ = FileNotFoundError(errno.ENOENT, "what a store said")
+            raise trouble
+
+    places: Any = Full()
+    sink = PlaceSink(parse_sink("s3://lake/a.csv"), places, tmp_path)
+    with pytest.raises(MailsiftError, match=told):
+        await lists.write(Complete(), uuid4(), uuid4(), sink)  # type: ignore[arg-type]  # same
 
 
 async def test_a_list_that_is_called_as_a_result_in_the_making_once_was_stays(
