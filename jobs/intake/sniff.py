@@ -19,6 +19,7 @@ from itertools import islice
 from pathlib import Path
 
 from mailsift.jobs.intake.models import IntakeLimits
+from mailsift.jobs.intake.table import is_address_name
 from mailsift.pipeline.errors import MailsiftError
 
 HEAD_BYTES = 65_536
@@ -137,6 +138,9 @@ def _score(head: str, delimiter: str) -> tuple[bool, float, int] | None:
     if not records:
         return None
     (width, count), *_ = Counter(len(row) for row in records).most_common(1)
+    if width == 1 and any(map(is_address_name, records[0])):
+        width = len(records[0])  # a header says how many cells there may be where most rows end early
+        count = sum(len(row) <= width for row in records)
     if width == 1:
         return None
     has_address = any(_ADDRESS_CELL.fullmatch(cell.strip()) for row in records for cell in row)

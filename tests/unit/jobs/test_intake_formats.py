@@ -135,6 +135,13 @@ def test_short_rows_are_padded_and_long_rows_keep_all_cells(tmp_path: Path, mark
     ]
 
 
+def test_a_header_with_the_addresses_cuts_a_list_whose_rows_mostly_end_early(tmp_path: Path) -> None:
+    got = read(tmp_path, b"email,name\na@example.com\nb@example.com\nc@example.com,Cleo\nd@example.com\n")
+    assert got.names == ["email", "name"]
+    assert got.rows == [(f"{letter}@example.com", "Cleo" if letter == "c" else "") for letter in "abcd"]
+    check_addresses(got, [email for email, _ in got.rows])
+
+
 def test_a_stray_quote_inside_a_cell_is_a_character_like_others(tmp_path: Path) -> None:
     got = read(tmp_path, b'Email,size\na@example.com,5" disk\nb@example.com,3\n"c@example.com","4"\n')
     assert got.rows == [("a@example.com", '5" disk'), ("b@example.com", "3"), ("c@example.com", "4")]
