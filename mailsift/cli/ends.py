@@ -144,10 +144,26 @@ def _files_like(text: str) -> list[str]:
 
 
 def pieces_of(source: str, account: AccountId, places: Places) -> AsyncIterator[bytes]:
-    """Yield what a source holds."""
+    """Yield what a source holds.
+
+    Raises:
+        MailsiftError: `file_not_readable`, or what a place says.
+    """
     if source == PIPE:
-        return _standard_input()
-    return places.read(account, parse_source(source)) if is_place(source) else read_pieces(Path(source))
+        return _readable("Standard input", _standard_input())
+    if is_place(source):
+        return places.read(account, parse_source(source))
+    return _readable("The file", read_pieces(Path(source)))
+
+
+async def _readable(name: str, pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """Say that a list cannot be read before who stores it takes that for a fault of the store."""
+    try:
+        async for piece in pieces:
+            yield piece
+    except OSError as error:
+        text = f"{name} cannot be read: {error.strerror}."
+        raise MailsiftError("file_not_readable", text) from None
 
 
 @asynccontextmanager
