@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from datetime import time, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from uuid import uuid4
 
 import obstore
 import polars as pl
@@ -31,7 +32,7 @@ from mailsift.pipeline.facts import Mode
 from mailsift.sandbox.client import SandboxProcess
 from mailsift.settings import Settings
 from mailsift.storage.foreign.objects import matching_objects
-from mailsift.storage.foreign.tables import read_query
+from mailsift.storage.foreign.tables import read_query, write_table
 from mailsift.storage.states import JobState
 from tests.support import machines
 from tests.support.databases import Databases
@@ -234,6 +235,27 @@ async def test_a_database_without_an_encoding_gives_texts(databases: Databases) 
         query = "SELECT 'Zoë@example.com' AS email"
         read = [piece async for piece in read_query("postgresql://crm/sales", _credentials(url), query)]
     assert b"".join(read).decode() == "email\r\nZoë@example.com\r\n"
+
+
+async def test_who_may_only_fill_a_table_fills_it(planter: Planter, database_url: str) -> None:
+    role, admin = f"filler_{uuid4().hex}", _credentials(database_url)
+    columns, rows = [("email", "text")], [("a@example.com",)]
+    await write_table("postgresql://crm/sales", admin, "filled", columns, rows, job=uuid4())
+    for statement in (
+        f"CREATE ROLE {role} LOGIN",
+        f"GRANT SELECT, INSERT, DELETE ON filled TO {role}",
+        "REVOKE CREATE ON SCHEMA public FROM PUBLIC",
+    ):
+        await planter.sql(statement)
+    try:
+        theirs = {**admin, "user": role}
+        await write_table("postgresql://crm/sales", theirs, "filled", columns, rows, job=uuid4())
+        assert len(await planter.sql("SELECT email FROM filled")) == 2
+        with pytest.raises(MailsiftError, match="place_refused"):
+            await write_table("postgresql://crm/sales", theirs, "missing", columns, rows, job=uuid4())
+    finally:
+        await planter.sql(f"DROP OWNED BY {role}")
+        await planter.sql(f"DROP ROLE {role}")
 
 
 async def test_from_the_web_and_nothing_secret_is_written_down(
