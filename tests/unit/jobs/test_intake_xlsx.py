@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import io
+import zipfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -199,6 +202,15 @@ def test_a_hidden_sheet_is_read_only_where_no_other_has_cells(tmp_path: Path, st
         book.remove(sheet)
     book.save(tmp_path / "shown.xlsx")
     assert frame_of(tmp_path, (tmp_path / "shown.xlsx").read_bytes()).item() == "behind"
+
+
+@pytest.mark.parametrize("spelled", [str.upper, lambda name: name.replace("/", "\\")])
+def test_parts_may_be_spelled_as_windows_spells_them(tmp_path: Path, spelled: Callable[[str], str]) -> None:
+    plain, packed = small_workbook(f"<row>{texts('a@example.com')}</row>"), io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(plain)) as book, zipfile.ZipFile(packed, "w") as other:
+        for name in book.namelist():
+            other.writestr(spelled(name), book.read(name))
+    assert frame_of(tmp_path, packed.getvalue()).item() == "a@example.com"
 
 
 def refusal(folder: Path, data: bytes, **limits: Any) -> str:
