@@ -99,9 +99,7 @@ def export(  # noqa: PLR0913 - what a file of results may be
     if statuses is not None:
         frame = frame.filter(pl.col(f"{VERDICT_PREFIX}status").is_in([status.value for status in statuses]))
     rows = int(frame.select(pl.len()).collect(engine="streaming").item())
-    if format is ExportFormat.XLSX and rows >= MOST_ROWS:
-        text = f"A sheet holds {MOST_ROWS - 1:,} rows below its header; these are {rows:,}. CSV has no limit."
-        raise MailsiftError("too_many_rows_for_xlsx", text)
+    check_fits(format, rows)
     ids = read_names(results)
     if columns is not None:
         frame, ids = frame.select(columns), {id_: ids[id_] for id_ in columns if id_ in ids}
@@ -111,6 +109,17 @@ def export(  # noqa: PLR0913 - what a file of results may be
     else:
         _WRITERS[format](frame, ids, out)
     return rows
+
+
+def check_fits(format: ExportFormat, rows: int) -> None:  # noqa: A002 - the word for it
+    """Refuse more rows than a format can hold.
+
+    Raises:
+        MailsiftError: `too_many_rows_for_xlsx`.
+    """
+    if format is ExportFormat.XLSX and rows >= MOST_ROWS:
+        text = f"A sheet holds {MOST_ROWS - 1:,} rows below its header; these are {rows:,}. CSV has no limit."
+        raise MailsiftError("too_many_rows_for_xlsx", text)
 
 
 def choose_columns(results: Path, wanted: Sequence[str], policy: TierPolicy | None = None) -> list[str]:

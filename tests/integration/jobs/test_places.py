@@ -459,6 +459,18 @@ async def test_the_rows_that_ended_risky_are_asked_again_and_put_nowhere(
     assert web.asked == 2
 
 
+async def test_a_list_that_its_sheet_could_not_hold_is_refused_before_it_is_validated(
+    settings: Settings, service: JobService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mailsift.jobs.results.export.MOST_ROWS", 3)
+    account, sink = await service.account("alice"), f"s3://{machines.BUCKET}/lists/full.xlsx"
+    submitted = await service.receive(account, one_piece(LIST), FAST, sink=sink)
+    async with engine_on(settings) as engine:
+        view = await work_until_ended(engine, service, account, submitted.job_id)
+    assert (view.state, view.error_code) == (JobState.FAILED, "too_many_rows_for_xlsx")
+    assert (view.total, view.processed) == (0, 0)
+
+
 async def test_the_results_of_a_list_that_is_sent_are_put_where_they_are_wanted(
     settings: Settings, service: JobService, planter: Planter
 ) -> None:
