@@ -8,7 +8,6 @@ import io
 import os
 import sys
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from importlib import import_module
 from typing import Annotated, Any, Final, NamedTuple
 
@@ -17,6 +16,7 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command, get_group
 from typing_extensions import override
 
+from mailsift.cli.streams import let_go
 from mailsift.lazy_import import UNASKED, import_lazily, leave_out, loading, without
 from mailsift.pipeline.allocator import FREE_AT_ONCE, LITTLE_AHEAD
 from mailsift.pipeline.errors import MailsiftError
@@ -185,12 +185,12 @@ def main() -> None:
     try:
         _obey()
     except MailsiftError as error:
-        print(f"mailsift: {error.code}: {error.message}", file=sys.stderr)  # noqa: T201 - the command line speaks
+        _tell(f"{error.code}: {error.message}")
         sys.exit(EXIT_ERROR)
     except UnicodeEncodeError as error:
         if error.reason != _NO_TEXT:
             raise
-        print("mailsift: bad_text: An argument or what was typed is no UTF-8.", file=sys.stderr)  # noqa: T201 - same
+        _tell("bad_text: An argument or what was typed is no UTF-8.")
         sys.exit(EXIT_ERROR)
     except KeyboardInterrupt:
         sys.exit(EXIT_INTERRUPTED)
@@ -214,21 +214,23 @@ def _obey() -> None:
     except OSError as error:
         if error.errno not in _NOT_TAKEN:
             raise
-        _forget_printed()
+        let_go(sys.stdout)
         raise MailsiftError("output_not_writable", f"Can’t write: {os.strerror(error.errno)}.") from None
 
 
-def _forget_printed() -> None:
-    """Let what standard output has not taken go nowhere: the interpreter tries again when it ends."""
-    with suppress(OSError, ValueError):
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, sys.stdout.fileno())
-        os.close(nowhere)
+def _tell(line: str) -> None:
+    """Say what ended the command, to who can hear it."""
+    try:
+        print(f"mailsift: {line}", file=sys.stderr, flush=True)  # noqa: T201 - the command line speaks
+    except OSError:
+        let_go(sys.stderr)
 
 
 def _prepare() -> None:
     if sys.stdin is None:  # whoever started us has closed it: nothing is to be read there
         sys.stdin = open(os.devnull, encoding="utf-8")  # noqa: PTH123, SIM115 - as long as the process
+    if sys.stderr is None:  # nor told
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115 - same
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # where a terminal knows only some letters

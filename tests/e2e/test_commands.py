@@ -272,6 +272,8 @@ def test_an_output_that_takes_nothing_is_told_in_one_line(settings: Settings, mo
     ("words", "said"),
     [
         ("check - --mode fast <&-", (0, "")),
+        ("run missing.csv 2>/dev/full", (2, "")),
+        ("run missing.csv 2>&-", (2, "")),
         ("run list.csv --output - >&-", (2, "mailsift: output_not_writable: Standard output is closed.\n")),
     ],
 )
