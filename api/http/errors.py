@@ -204,6 +204,7 @@ INTERNAL: Final[frozenset[str]] = frozenset(
         "embedded_missing",
         "factor_off",
         "file_not_found",
+        "file_not_readable",
         "finalizing_crashed",
         "forked_with_frames",
         "job_ambiguous",

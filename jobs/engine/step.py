@@ -23,6 +23,7 @@ from mailsift.jobs.intake.ahead import look_ahead
 from mailsift.jobs.intake.models import IntakeLimits, IntakeOptions
 from mailsift.jobs.intake.process import StandingReader, take_in
 from mailsift.jobs.metrics import JOBS_ENDED
+from mailsift.jobs.places.place import Place
 from mailsift.jobs.places.service import Places
 from mailsift.jobs.results.breakdown import breakdown_of_segments
 from mailsift.jobs.results.join import join_results, join_small
@@ -170,6 +171,8 @@ class StepWorker:
                 taken = await asyncio.to_thread(
                     sample, Path(scratch), taken, size=options.preview, chunk=size
                 )
+            else:
+                self._places.check_fits(self._sink_of(step, options), taken.rows)
             in_hand = None
             if small and taken.rows <= SMALL_ROWS:
                 in_hand = await store_small(self._blobs, JobBlobs(step.job_id), Path(scratch))
@@ -245,15 +248,17 @@ class StepWorker:
 
     async def _write_to_sink(self, step: ClaimedStep) -> None:
         """Write the results to the customer's place; idempotent."""
-        account = AccountId(step.account_id)
         options = load_options(step.options)
-        sink = self._places.unseal(account, options.places).sink
+        sink = self._sink_of(step, options)
         if sink is not None and not options.preview:
             results = await self._blobs.fetch(JobBlobs(step.job_id).results)
-            job_id = JobId(step.job_id)
+            account, job_id = AccountId(step.account_id), JobId(step.job_id)
             await self._places.write(
                 account, sink, results, job=job_id, scratch=self._scratch, policy=options.tiers
             )
+
+    def _sink_of(self, step: ClaimedStep, options: JobOptions) -> Place | None:
+        return self._places.unseal(AccountId(step.account_id), options.places).sink
 
     async def _store_breakdown(self, step: ClaimedStep, segments: Sequence[Path]) -> None:
         """Count up what the verdicts amount to, which takes its time in a long list."""

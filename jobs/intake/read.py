@@ -118,7 +118,7 @@ def open_table(source: Path, workdir: Path, limits: IntakeLimits) -> SourceTable
 
 
 def _read_parquet(path: Path, limits: IntakeLimits) -> SourceTable:
-    """Read a Parquet file; columns keep their types, and times in an unknown zone become UTC.
+    """Read a Parquet file; columns keep their types, but for those of a program's own and unknown zones.
 
     Raises:
         MailsiftError: `bad_parquet` among those of `take_in`.
@@ -136,11 +136,39 @@ def _read_parquet(path: Path, limits: IntakeLimits) -> SourceTable:
         if _is_not_portable(dtype):
             text = f"Column {place} is of a type that no other format can carry."
             raise MailsiftError("bad_parquet", text)
-    known = pl.Schema([(name, _with_known_zones(dtype)) for name, dtype in schema.items()])
     ids = {name: column_id(index) for index, name in enumerate(schema)}
-    return SourceTable(
-        (frame if known == schema else frame.cast(known)).rename(ids), tuple(schema), "parquet"
-    )
+    read = frame.rename(ids).select(_carried(ids[name], dtype) for name, dtype in schema.items())
+    _check_can_be_shown(read)
+    return SourceTable(read, tuple(schema), "parquet")
+
+
+def _carried(id_: str, dtype: _Type) -> pl.Expr:
+    """Return a column in a type that results can have: what an extension stores, and times in UTC."""
+    column = pl.col(id_)
+    if isinstance(dtype, pl.BaseExtension):
+        column, dtype = column.ext.storage(), dtype.ext_storage()
+    known = _with_known_zones(dtype)
+    return column if known == dtype else column.cast(known)
+
+
+def _check_can_be_shown(frame: pl.LazyFrame) -> None:
+    """Refuse now what would make polars panic when the results are written.
+
+    There are days beyond its calendar: an infinite one of a database is a number like others in Parquet.
+
+    Raises:
+        MailsiftError: `bad_parquet`.
+    """
+    schema = frame.collect_schema()
+    risky = [name for name, dtype in schema.items() if dtype.is_temporal() or dtype.is_nested()]
+    try:
+        frame.select(
+            pl.struct(pl.col(name).alias("v")).struct.json_encode().str.len_bytes().sum().alias(name)
+            for name in risky
+        ).collect(engine="streaming")
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException):
+        text = "The Parquet file is damaged, or holds what no other format can carry, like an infinite day."
+        raise MailsiftError("bad_parquet", text) from None
 
 
 def _with_known_zones(dtype: _Type) -> _Type:
@@ -152,6 +180,8 @@ def _with_known_zones(dtype: _Type) -> _Type:
             return pl.List(_with_known_zones(inner))
         case pl.Array(inner=inner, size=size):
             return pl.Array(_with_known_zones(inner), size)
+        case pl.Map():
+            return pl.Map(_with_known_zones(dtype.key), _with_known_zones(dtype.value))
         case pl.Struct():
             return pl.Struct({name: _with_known_zones(inner) for name, inner in dtype.to_schema().items()})
         case _:
@@ -159,12 +189,21 @@ def _with_known_zones(dtype: _Type) -> _Type:
 
 
 def _is_not_portable(dtype: _Type, *, inside: bool = False) -> bool:
-    """Say whether a type is opaque, or has bytes inside other values, which JSON text cannot show."""
-    if isinstance(dtype, pl.List | pl.Array):
-        return _is_not_portable(dtype.inner, inside=True)
-    if isinstance(dtype, pl.Struct):
-        return any(_is_not_portable(inner, inside=True) for inner in dtype.to_schema().values())
-    return dtype in {pl.Object, pl.Unknown} or (inside and dtype == pl.Binary)
+    """Say whether a type is opaque, or has inside other values bytes or a program's own type.
+
+    JSON text cannot show bytes, and polars cannot take apart what an extension is inside of.
+    """
+    match dtype:
+        case pl.List() | pl.Array():
+            return _is_not_portable(dtype.inner, inside=True)
+        case pl.Map():
+            return any(_is_not_portable(inner, inside=True) for inner in (dtype.key, dtype.value))
+        case pl.Struct():
+            return any(_is_not_portable(inner, inside=True) for inner in dtype.to_schema().values())
+        case pl.BaseExtension():
+            return inside or _is_not_portable(dtype.ext_storage())
+        case _:
+            return dtype in {pl.Object, pl.Unknown} or (inside and dtype == pl.Binary)
 
 
 def _head(path: Path) -> bytes:

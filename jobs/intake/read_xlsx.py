@@ -23,13 +23,12 @@ import polars as pl
 
 from mailsift.jobs.columns import column_id
 from mailsift.jobs.intake.models import IntakeLimits
-from mailsift.jobs.intake.sniff import check_workbook, too_many_columns, too_many_rows
+from mailsift.jobs.intake.sniff import WORKBOOK, check_workbook, part_name, too_many_columns, too_many_rows
 from mailsift.jobs.intake.table import SourceTable
 from mailsift.pipeline.errors import MailsiftError
 
 _BLOCK = 1 << 18
 _BATCH = 20_000
-_WORKBOOK: Final = "xl/workbook.xml"
 _MOST_ROWS: Final = 1_048_576
 _MOST_LETTERS: Final = 3  # of a column: XFD
 _WHOLE: Final = re.compile(r"-?[1-9][0-9]*")
@@ -48,7 +47,7 @@ _DATE_CODE = re.compile(r"[dmhysg]", re.IGNORECASE)
 
 
 def read_xlsx(path: Path, limits: IntakeLimits) -> SourceTable:
-    """Read the first sheet that has cells, all as text; blank rows are skipped.
+    """Read the first sheet that has cells, all as text; blank rows are skipped, and hidden sheets come last.
 
     A number is written with the fewest digits that mean it, a date as `2024-02-29 01:02:03` without a time at
     midnight, a time of day as `01:02:03`, an elapsed time with as many hours as it has, an error as `#N/A`.
@@ -69,7 +68,7 @@ def read_xlsx(path: Path, limits: IntakeLimits) -> SourceTable:
 
 def _first_sheet(parts: _Parts, limits: IntakeLimits) -> pl.DataFrame:
     book = _Workbook()
-    _parse(parts, _WORKBOOK, start=book.begin)
+    _parse(parts, WORKBOOK, start=book.begin)
     related = _Relations()
     _parse(parts, "xl/_rels/workbook.xml.rels", start=related.begin)
     styles, strings = _Styles(), _Strings()
@@ -95,21 +94,17 @@ class _Parts:
     def __init__(self, archive: zipfile.ZipFile) -> None:
         self._archive = archive
         entries = archive.infolist()
-        self._entries = {_part_name(entry.filename): entry for entry in entries}
+        self._entries = {part_name(entry.filename): entry for entry in entries}
         if len(self._entries) < len(entries):  # programs do not agree which one counts
             raise _bad("The workbook has two parts of one name.")
 
     def blocks(self, name: str) -> Iterator[bytes]:
-        entry = self._entries.get(_part_name(name))
+        entry = self._entries.get(part_name(name))
         if entry is None:
             raise _bad("A part of the workbook is missing.")
         with self._archive.open(entry) as file:
             while block := file.read(_BLOCK):
                 yield block
-
-
-def _part_name(name: str) -> str:
-    return name.replace("\\", "/").lower()
 
 
 _Begin = Callable[[str, dict[str, str]], None]
@@ -146,15 +141,22 @@ class _Workbook:
     """Which sheets there are, and the day their dates count from."""
 
     def __init__(self) -> None:
-        self.sheets: list[str] = []
+        self._shown: list[str] = []
+        self._hidden: list[str] = []  # lists behind a choice, a program's notes
         self.epoch = datetime(1899, 12, 30)  # noqa: DTZ001 - sheets have no zones
 
     def begin(self, name: str, attributes: dict[str, str]) -> None:
         if name == "sheet":
             ids = [value for key, value in attributes.items() if key.endswith(":id")]
-            self.sheets += ids[:1]
+            sheets = self._shown if attributes.get("state", "visible") == "visible" else self._hidden
+            sheets += ids[:1]
         elif name == "workbookPr" and attributes.get("date1904") in {"1", "true"}:
             self.epoch = datetime(1904, 1, 1)  # noqa: DTZ001 - same
+
+    @property
+    def sheets(self) -> list[str]:
+        """Return what the sheets are called here, those that are shown first."""
+        return [*self._shown, *self._hidden]
 
 
 class _Relations:

@@ -17,8 +17,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from itertools import islice
 from pathlib import Path
+from typing import Final
 
 from mailsift.jobs.intake.models import IntakeLimits
+from mailsift.jobs.intake.table import is_address_name
 from mailsift.pipeline.errors import MailsiftError
 
 HEAD_BYTES = 65_536
@@ -56,6 +58,9 @@ _MARKS = {  # byte order marks; what Python calls the encodings that swallow the
     codecs.BOM_UTF16_LE: "utf-16",
     codecs.BOM_UTF16_BE: "utf-16",
 }
+
+WORKBOOK: Final = "xl/workbook.xml"
+"""The part that makes a zip archive a workbook."""
 
 _CONTROL = bytes({*range(0x20), 0x7F} - set(b"\t\n\x0b\x0c\r\x1b"))
 _DELIMITERS = (",", ";", "\t", "|")
@@ -137,6 +142,9 @@ def _score(head: str, delimiter: str) -> tuple[bool, float, int] | None:
     if not records:
         return None
     (width, count), *_ = Counter(len(row) for row in records).most_common(1)
+    if width == 1 and any(map(is_address_name, records[0])):
+        width = len(records[0])  # a header says how many cells there may be where most rows end early
+        count = sum(len(row) <= width for row in records)
     if width == 1:
         return None
     has_address = any(_ADDRESS_CELL.fullmatch(cell.strip()) for row in records for cell in row)
@@ -171,11 +179,16 @@ def check_workbook(path: Path, limits: IntakeLimits) -> None:
             entries = archive.infolist()
     except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError):
         raise MailsiftError("bad_xlsx", "The file is a damaged XLSX or zip file.") from None
-    if "xl/workbook.xml" not in {entry.filename for entry in entries}:
+    if WORKBOOK not in {part_name(entry.filename) for entry in entries}:
         raise MailsiftError("unsupported_format", "The file is a zip archive, but not an XLSX workbook.")
     unpacked = sum(entry.file_size for entry in entries)
     _refuse_bomb(path.stat().st_size if len(entries) <= _ZIP_ENTRIES else 0, unpacked)
     _refuse_big(unpacked, limits)
+
+
+def part_name(name: str) -> str:
+    """Return the name of a workbook's part as all programs mean it, whatever its case and slashes."""
+    return name.replace("\\", "/").lower()
 
 
 class TextScan:

@@ -134,7 +134,7 @@ def _is_data(texts: pl.DataFrame, index: int) -> bool:
     if not any(map(str.strip, first)):
         return True
     address = first[index].strip()
-    if _plain(address) in _NAMES:
+    if is_address_name(address):
         return False
     again = below.filter(pl.nth(index).str.strip_chars() == address).rows() if address else ()
     if again and first not in again:
@@ -146,6 +146,11 @@ def _is_data(texts: pl.DataFrame, index: int) -> bool:
         is_figure and 2 * like > count
         for is_figure, like, count in zip(figure.row(0), alike, filled, strict=True)
     )
+
+
+def is_address_name(name: str) -> bool:
+    """Say whether columns of addresses are called so."""
+    return _plain(name) in _NAMES
 
 
 def _without_nuls(name: str) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from mailsift.jobs.places.place import Place
+from mailsift.jobs.places.place import Place, database_url
 from mailsift.pipeline.errors import MailsiftError
 
 _EVERYBODY: Final = "*"
@@ -77,7 +77,7 @@ def _read(number: int, row: Any) -> Connection:
         raise _bad_connections(f"number {number} has no list of accounts")
     if not all(isinstance(value, str) for value in values.values()):
         raise _bad_connections(f"number {number} has a value that is no text")
-    return Connection(url.rstrip("/"), frozenset(accounts), values)
+    return Connection(database_url(url).rstrip("/"), frozenset(accounts), values)
 
 
 def _bad_connections(text: str) -> MailsiftError:

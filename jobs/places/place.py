@@ -14,6 +14,7 @@ _DATABASES: Final = frozenset({"postgresql", "postgres"})
 _WEB: Final = frozenset({"https", "http"})
 _SCHEME: Final = re.compile(r"([a-z][a-z0-9+.-]*)://", re.IGNORECASE)
 _LONGEST: Final = 8_192
+_QUERY: Final = "query="
 _TABLE: Final = re.compile(r"[^\s.\"\x00]{1,63}(\.[^\s.\"\x00]{1,63})?")
 
 
@@ -106,10 +107,19 @@ def _parse(url: str) -> Place:
 
 
 def _database(url: str, found: dict[str, list[str]]) -> Place:
+    """Read the URL of a database; a query with blanks in it was not encoded: + and % are its own."""
+    base, _, said = database_url(url).partition("?")
+    if said.startswith(_QUERY) and " " in said:
+        return Place("postgresql", base, said.removeprefix(_QUERY))
     if unknown := sorted(found.keys() - {"query", "table"}):
         raise _bad_place(f"A database's URL has a query or a table, and no {unknown[0]!r}.")
-    base = "postgresql://" + url.partition("?")[0].partition("://")[2]
     return Place("postgresql", base, "".join(found.get("query", ())), "".join(found.get("table", ())))
+
+
+def database_url(url: str) -> str:
+    """Return the URL of a database with the one of its two schemes that we use; any other URL as it is."""
+    scheme, _, rest = url.partition("://")
+    return f"postgresql://{rest}" if scheme.lower() in _DATABASES else url
 
 
 def _bad_place(text: str) -> MailsiftError:

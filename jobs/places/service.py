@@ -17,7 +17,7 @@ from mailsift.events.signing import Vault
 from mailsift.jobs.columns import JUDGED_ADDRESS, VERDICT_PREFIX, distinct_names, read_names
 from mailsift.jobs.places.connections import Connections
 from mailsift.jobs.places.place import Place, parse_sink, parse_source
-from mailsift.jobs.results.export import export, format_of, plain_values
+from mailsift.jobs.results.export import check_fits, export, format_of, plain_values
 from mailsift.jobs.results.tiers import tiered
 from mailsift.jobs.views import AccountId, JobId
 from mailsift.pipeline.errors import MailsiftError
@@ -105,7 +105,7 @@ class Places:
         for place in filter(None, (places.source, places.sink)):
             await self._credentials(account_id, place)
         if places.sink is not None and places.sink.is_store:
-            format_of(Path(places.sink.name))
+            format_of(Path(places.sink.label))
         return places
 
     def seal(self, account_id: AccountId, places: JobPlaces) -> str:
@@ -166,12 +166,27 @@ class Places:
             return
         with tempfile.TemporaryDirectory(dir=scratch, prefix="sink-") as folder:
             out = Path(folder) / "results"
-            await asyncio.to_thread(export, results, out, format=format_of(Path(place.name)), policy=policy)
+            await asyncio.to_thread(export, results, out, format=format_of(Path(place.label)), policy=policy)
             await write_object(place.base, credentials, out)
 
-    async def matching(self, pattern: str) -> list[str]:
-        """Return the objects of a store that match a URL with `*` or `?` in it."""
-        return await matching_objects(pattern, {})
+    @staticmethod
+    def check_fits(sink: Place | None, rows: int) -> None:
+        """Refuse more rows than the results' place can hold, before they are validated.
+
+        Raises:
+            MailsiftError: `too_many_rows_for_xlsx`.
+        """
+        if sink is not None and sink.is_store:
+            check_fits(format_of(Path(sink.label)), rows)
+
+    async def matching(self, pattern: Place, account: str) -> list[str]:
+        """Return the objects of a store that match a URL with `*` in it, for the account of this name.
+
+        Raises:
+            MailsiftError: as `read`.
+        """
+        found = self._connections.find(pattern, account)
+        return await matching_objects(pattern.base, {} if found is None else found.credentials)
 
     async def _credentials(self, account_id: AccountId, place: Place) -> Mapping[str, str]:
         """Return what the account uses there.

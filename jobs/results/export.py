@@ -99,9 +99,7 @@ def export(  # noqa: PLR0913 - what a file of results may be
     if statuses is not None:
         frame = frame.filter(pl.col(f"{VERDICT_PREFIX}status").is_in([status.value for status in statuses]))
     rows = int(frame.select(pl.len()).collect(engine="streaming").item())
-    if format is ExportFormat.XLSX and rows >= MOST_ROWS:
-        text = f"A sheet holds {MOST_ROWS - 1:,} rows below its header; these are {rows:,}. CSV has no limit."
-        raise MailsiftError("too_many_rows_for_xlsx", text)
+    check_fits(format, rows)
     ids = read_names(results)
     if columns is not None:
         frame, ids = frame.select(columns), {id_: ids[id_] for id_ in columns if id_ in ids}
@@ -113,8 +111,22 @@ def export(  # noqa: PLR0913 - what a file of results may be
     return rows
 
 
+def check_fits(format: ExportFormat, rows: int) -> None:  # noqa: A002 - the word for it
+    """Refuse more rows than a format can hold.
+
+    Raises:
+        MailsiftError: `too_many_rows_for_xlsx`.
+    """
+    if format is ExportFormat.XLSX and rows >= MOST_ROWS:
+        text = f"A sheet holds {MOST_ROWS - 1:,} rows below its header; these are {rows:,}. CSV has no limit."
+        raise MailsiftError("too_many_rows_for_xlsx", text)
+
+
 def choose_columns(results: Path, wanted: Sequence[str], policy: TierPolicy | None = None) -> list[str]:
     """Return the ids of the columns that are meant: the customer's names, or ours with or without the prefix.
+
+    With it ours is meant also where the list has a column of that name, as one that was checked before has:
+    its own is called as in JSONL then (mailsift.jobs.columns.distinct_names).
 
     Raises:
         MailsiftError: `unknown_column`.
@@ -122,8 +134,10 @@ def choose_columns(results: Path, wanted: Sequence[str], policy: TierPolicy | No
     ids = read_names(results)
     schema = tiered(results, policy).collect_schema()
     ours = [name for name in schema if name not in ids]
-    known = {name.removeprefix(VERDICT_PREFIX): name for name in ours} | {name: name for name in ours}
+    known = {name.removeprefix(VERDICT_PREFIX): name for name in ours}
+    known |= dict(zip(distinct_names(list(ids.values()), ours), ids, strict=True))
     known |= {name: id_ for id_, name in reversed(ids.items())}  # of equal names the first is meant
+    known |= {name: name for name in ours}
     if not set(wanted) <= set(known):
         raise MailsiftError("unknown_column", "The results have no column with one of these names.")
     return list(dict.fromkeys(known[name] for name in wanted))

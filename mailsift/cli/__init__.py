@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import io
 import os
@@ -15,6 +16,7 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command, get_group
 from typing_extensions import override
 
+from mailsift.cli.streams import let_go
 from mailsift.lazy_import import UNASKED, import_lazily, leave_out, loading, without
 from mailsift.pipeline.allocator import FREE_AT_ONCE, LITTLE_AHEAD
 from mailsift.pipeline.errors import MailsiftError
@@ -92,6 +94,8 @@ COMMANDS: Final[Mapping[str, CommandRow]] = {
         "A mail internet in a box: DNS and SMTP servers on loopback that know the truth.",
     ),
 }
+_NOT_TAKEN: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EPIPE})
+"""What a system says of standard output, and of a disk that holds what is only on its way."""
 _NO_TEXT: Final = "surrogates not allowed"
 """What Python says where bytes of an argument that are no UTF-8 should become text (PEP 383)."""
 _LISTING: Final = "mailsift.listing"
@@ -180,14 +184,14 @@ def main() -> None:
     _open_what_is_closed()
     _prepare()
     try:
-        app(obj=_configure_logs)
+        _obey()
     except MailsiftError as error:
-        print(f"mailsift: {error.code}: {error.message}", file=sys.stderr)  # noqa: T201 - the command line speaks
+        _tell(f"{error.code}: {error.message}")
         sys.exit(EXIT_ERROR)
     except UnicodeEncodeError as error:
         if error.reason != _NO_TEXT:
             raise
-        print("mailsift: bad_text: An argument or what was typed is no UTF-8.", file=sys.stderr)  # noqa: T201 - same
+        _tell("bad_text: An argument or what was typed is no UTF-8.")
         sys.exit(EXIT_ERROR)
     except KeyboardInterrupt:
         sys.exit(EXIT_INTERRUPTED)
@@ -198,13 +202,43 @@ def main() -> None:
 def _open_what_is_closed() -> None:
     """Give /dev/null to a standard stream that is closed (`2>&-`, and some supervisors).
 
-    A socket or file of ours would else get its number, and what others write to their stderr.
+    A socket or file of ours would else get its number, and what others write to their stderr. Standard output
+    stays None all the same, for who was to get a result there.
     """
     for name in ("stdin", "stdout", "stderr"):
         if getattr(sys, name) is None:
             number = os.open(os.devnull, os.O_RDWR)  # the lowest that is free, which is the stream's own
             os.set_inheritable(number, True)  # noqa: FBT003 - so it is defined
-            setattr(sys, name, os.fdopen(number, "r" if name == "stdin" else "w", encoding="utf-8"))
+            if name != "stdout":
+                setattr(sys, name, os.fdopen(number, "r" if name == "stdin" else "w", encoding="utf-8"))
+
+
+def _obey() -> None:
+    """Do what was typed.
+
+    Raises:
+        MailsiftError: among others `output_not_writable` where standard output, or a disk on the way to it,
+            does not take what is written.
+    """
+    try:
+        try:
+            app(obj=_configure_logs)
+        finally:
+            if sys.stdout is not None:
+                sys.stdout.flush()  # what is told by now can still be told
+    except OSError as error:
+        if error.errno not in _NOT_TAKEN:
+            raise
+        let_go(sys.stdout)
+        raise MailsiftError("output_not_writable", f"Can’t write: {os.strerror(error.errno)}.") from None
+
+
+def _tell(line: str) -> None:
+    """Say what ended the command, to who can hear it."""
+    try:
+        print(f"mailsift: {line}", file=sys.stderr, flush=True)  # noqa: T201 - the command line speaks
+    except OSError:
+        let_go(sys.stderr)
 
 
 def _prepare() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import shlex
 import threading
 from collections.abc import Iterator
@@ -16,10 +15,12 @@ import uvloop
 
 from mailsift.cli.ends import (
     ResultSink,
+    partial_file,
     pieces_of,
     read_through,
     sink_of,
     sources_of,
+    told_where,
 )
 from mailsift.cli.pairs import name_of
 from mailsift.cli.progress import PLAIN, console, duration_text, show_summary, summary_of, watch
@@ -31,7 +32,7 @@ from mailsift.jobs.results.pages import RowFilter
 from mailsift.jobs.results.selection import Selection
 from mailsift.jobs.service import JobService
 from mailsift.jobs.views import AccountId, JobId, JobOptions
-from mailsift.pipeline.errors import MailsiftError, outage_of
+from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.facts import Mode
 from mailsift.pipeline.judge.tiers import TierPolicy
 from mailsift.runtime.installation import installation
@@ -64,7 +65,7 @@ async def find(settings: Settings, texts: list[str]) -> list[str]:
         MailsiftError: what `sources_of` raises.
     """
     async with open_container(settings) as container:
-        return await sources_of(texts, container.places.with_environment())
+        return await sources_of(texts, container.places.with_environment(), LOCAL_ACCOUNT)
 
 
 def show_plans(sources: list[str], column: str, mode: Mode, *, as_json: bool) -> None:
@@ -193,17 +194,10 @@ async def write(
 
 
 def _write_file(found: Selection, out: Path) -> None:
-    partial = out.with_name(f"{out.name}.partial")
-    try:
+    """Write the result under a name that is nobody's, not even the list's own, and then give it its own."""
+    with told_where(out), partial_file(out.parent) as partial:
         export(found.results, partial, format=format_of(out), policy=found.policy)
         partial.replace(out)
-    except Exception as error:
-        if not (outage := outage_of(error)):
-            raise
-        text = f"{out} cannot be written: {os.strerror(outage)}."
-        raise MailsiftError("output_not_writable", text) from error
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 async def _pause(service: JobService, account: AccountId, job_id: JobId) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 from typing import Final
 
@@ -26,9 +27,11 @@ def pair(sources: list[str], output: str) -> list[tuple[str, str]]:
         if is_place(out):
             sink = parse_sink(out)
             if not sink.is_database:
-                format_of(Path(sink.name))
+                format_of(Path(sink.label))
         elif out != PIPE:
             check_writable(Path(out))
+        elif sys.stdout is None:
+            raise MailsiftError("output_not_writable", "Standard output is closed.")
     _check_apart(pairs)
     return pairs
 
@@ -87,7 +90,11 @@ def check_writable(out: Path) -> None:
         MailsiftError: `unknown_export_format`, `output_not_writable`.
     """
     format_of(out)
-    if out.is_dir() or not os.access(out.parent, os.W_OK):
+    try:
+        hopeless = out.is_dir() or not os.access(out.parent, os.W_OK)
+    except OSError:  # no file can have such a name: it is too long
+        hopeless = True
+    if hopeless:
         raise MailsiftError("output_not_writable", f"Can’t write to {out}.")
 
 

@@ -7,7 +7,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
-from typing import Any
+from typing import IO, Any, cast
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -15,11 +15,12 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from mailsift.cli.streams import Watched
 from mailsift.jobs.service import JobService
 from mailsift.jobs.views import WAITS_FOR_STORAGE, AccountId, JobId, JobView
 from mailsift.storage.states import DOING, JobState
 
-console = Console(stderr=True)
+console = Console(file=cast("IO[str]", Watched()))
 PLAIN: dict[str, Any] = {"highlight": False, "markup": False, "soft_wrap": True}
 """How to print a line that names a file: as it is, and in one piece."""
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any, Final
 
 import polars as pl
@@ -20,6 +21,7 @@ from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.frames import ADDRESSES, VERDICTS
 
 _ARROW_ROWS: Final = 1_000_000  # in one array: its texts may take 2 GiB
+_ARROW_TEXTS: Final = frozenset({"string", "large_string", "string_view"})
 _LIST_NAMES: Final = (str, bytes, bytearray, Mapping)
 
 
@@ -130,19 +132,37 @@ def _arrow_array(array: Any, _: str) -> GivenFrame:
     def build(fields: pl.DataFrame) -> Any:
         return sys.modules["pyarrow"].table({field.name: _arrow_values(field) for field in fields})
 
-    return GivenFrame(as_text(pl.Series(array)), (), build)
+    return GivenFrame(_arrow_texts(array), (), build)
+
+
+def _arrow_texts(array: Any) -> pl.Series:
+    """Return an array's texts, blanks where it holds others: of arrow's types polars knows only some."""
+    pa: Any = sys.modules["pyarrow"]
+    kind = array.type
+    if isinstance(kind, pa.BaseExtensionType):
+        return _arrow_texts(array.cast(kind.storage_type))
+    if pa.types.is_run_end_encoded(kind):
+        return _arrow_texts(import_module("pyarrow.compute").run_end_decode(array))
+    if str(kind.value_type if pa.types.is_dictionary(kind) else kind) in _ARROW_TEXTS:
+        return as_text(pl.Series(array))
+    return pl.Series([None], dtype=pl.String).new_from_index(0, len(array))
 
 
 def _arrow_frame(frame: Any, column: str) -> GivenFrame:
     names: list[str] = frame.schema.names
 
     def read(place: int, rows: int | None) -> pl.Series:
-        return as_text(pl.Series(frame.column(place).slice(0, rows)))
+        return _arrow_texts(frame.column(place).slice(0, rows))
 
     def build(fields: pl.DataFrame) -> Any:
-        arrays = [*frame.columns, *map(_arrow_values, fields)]
-        made = type(frame).from_arrays(arrays, names=[*names, *fields.columns])
-        return made.replace_schema_metadata(frame.schema.metadata)
+        pa: Any = sys.modules["pyarrow"]
+        ours = {field.name: _arrow_values(field) for field in fields}
+        made = [pa.field(name, values.type) for name, values in ours.items()]
+        schema = pa.schema([*frame.schema, *made], metadata=frame.schema.metadata)
+        arrays = [*frame.columns, *ours.values()]
+        if isinstance(frame, pa.RecordBatch):  # it holds each column in one piece
+            arrays = [pa.concat_arrays(one.chunks) if hasattr(one, "chunks") else one for one in arrays]
+        return type(frame).from_arrays(arrays, schema=schema)
 
     return _framed(names, read, column, build)
 

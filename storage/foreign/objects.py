@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,6 +19,8 @@ _RETRIES: Final[Any] = {"max_retries": 3, "retry_timeout": timedelta(seconds=30)
 _PIECE: Final = 4 << 20
 _PLAIN_HTTP: Final = "allow_http"  # beside the credentials of a store in one's own house
 _PARTS_AT_ONCE: Final = 2
+_SIGN: Final = re.compile(r"(\*\*/|\*+)")
+_SIGNS: Final = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*"}
 _AZURE: Final = "az://"
 
 
@@ -51,17 +53,18 @@ async def write_object(url: str, config: Mapping[str, str], source: Path) -> Non
 
 
 async def matching_objects(pattern: str, config: Mapping[str, str]) -> list[str]:
-    """Return the URLs of the objects that match a pattern with `*` and `?`, sorted.
+    """Return the URLs of the objects that match a pattern with `*` in its key, sorted.
+
+    As in names of files `*` stands for letters within a folder, and `**/` for any folders or none.
 
     Raises:
         MailsiftError: see `read_object`.
     """
-    folder = pattern[: min(pattern.find(sign) for sign in "*?" if sign in pattern)].rpartition("/")[0]
-    bucket, prefix = _split(folder)
+    bucket, prefix = _split(pattern.partition("*")[0].rpartition("/")[0])
     with _store_errors():
         found = await obstore.list(_store(bucket, config), prefix or None).collect_async()
-    wanted = pattern.replace("[", "[[]")
-    return sorted(url for meta in found if fnmatchcase(url := f"{bucket}/{meta['path']}", wanted))
+    key = "".join(_SIGNS.get(part) or re.escape(part) for part in _SIGN.split(_split(pattern)[1]))
+    return sorted(f"{bucket}/{meta['path']}" for meta in found if re.fullmatch(key, meta["path"]))
 
 
 def _open(url: str, config: Mapping[str, str]) -> tuple[Any, str]:

@@ -127,8 +127,12 @@ async def write_table(
     names = [sql.Identifier(name) for name in (JOB_COLUMN, *(name for name, _ in columns))]
     with _database_errors():
         async with await _connect(url, credentials) as connection, connection.cursor() as cursor:
-            made = sql.SQL("CREATE TABLE IF NOT EXISTS {} ({} uuid NOT NULL, {})")
-            await cursor.execute(made.format(where, sql.Identifier(JOB_COLUMN), sql.SQL(", ").join(defined)))
+            # Even where there is one, CREATE asks whether we might make it; who fills it need not.
+            await cursor.execute("SELECT to_regclass(%s)", [where.as_string(connection)])
+            if await cursor.fetchone() == (None,):
+                made = sql.SQL("CREATE TABLE IF NOT EXISTS {} ({} uuid NOT NULL, {})")
+                rest = sql.SQL(", ").join(defined)
+                await cursor.execute(made.format(where, sql.Identifier(JOB_COLUMN), rest))
             # A worker that was given up for dead may write the same rows at this moment.
             await cursor.execute(sql.SQL("LOCK TABLE {} IN SHARE ROW EXCLUSIVE MODE").format(where))
             gone = sql.SQL("DELETE FROM {} WHERE {} = %s").format(where, sql.Identifier(JOB_COLUMN))

@@ -169,6 +169,8 @@ def test_check_shows_hostile_text_as_text(settings: Settings, keyboard: Keyboard
     [
         (("run", "missing.csv"), "file_not_found"),
         (("run", "."), "not_a_file"),
+        (("run", "a" * 300), "file_not_found"),
+        (("run", "list.csv", "--output", f"{'a' * 300}.csv"), "output_not_writable"),
         (("run", "list.csv", "--output", "out.pdf"), "unknown_export_format"),
         (("run", "list.csv", "--output", "missing/out.csv"), "output_not_writable"),
         (("run", "list.csv", "--output", "./list.csv"), "output_is_input"),
@@ -265,6 +267,47 @@ def test_standard_streams_that_are_closed_are_no_numbers_for_sockets(short_tmp: 
     )
     assert (done.returncode, len(out.read_text().splitlines())) == (0, 2)
     assert CommandLine(home).running() == []
+
+
+@pytest.mark.parametrize("more", [(), ("--json",)])
+def test_an_output_that_takes_nothing_is_told_in_one_line(settings: Settings, more: tuple[str, ...]) -> None:
+    environment = {**os.environ, **settings.environment()}  # noqa: TID251 - for a child
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "mailsift", "check", "--mode", "fast", "a@example.com", *more],
+            env=environment,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    text = "mailsift: output_not_writable: Can’t write: No space left on device.\n"
+    assert (done.returncode, done.stderr) == (2, text)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("check - --mode fast <&-", (0, "")),
+        ("run missing.csv 2>/dev/full", (2, "")),
+        ("run missing.csv 2>&-", (2, "")),
+        ("run list.csv --output - >&-", (2, "mailsift: output_not_writable: Standard output is closed.\n")),
+    ],
+)
+def test_a_stream_that_is_closed_is_no_traceback(
+    settings: Settings, tmp_path: Path, words: str, said: tuple[int, str]
+) -> None:
+    (tmp_path / "list.csv").write_text("a@example.com\n")
+    environment = {**os.environ, **settings.environment()}  # noqa: TID251 - for a child
+    done = subprocess.run(
+        ["/bin/sh", "-c", f'"{sys.executable}" -m mailsift {words}'],
+        env=environment,
+        cwd=tmp_path,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == said
 
 
 def test_only_a_new_key_makes_an_account(settings: Settings, keyboard: Keyboard) -> None:

@@ -38,6 +38,39 @@ def main() -> None:
     assert isinstance(batch, pa.RecordBatch)
     assert batch.schema == found.schema
     assert mailsift.check_many(table.slice(0, 0), column="email", mode="fast").schema == found.schema
+    without_polars_types(table)
+
+
+def without_polars_types(table: pa.Table) -> None:
+    """Check tables with columns that polars cannot read, more rows than fit in a piece, and notes."""
+    moment = pa.array([0] * 4, pa.timestamp("us", "+05:30"))
+    views, runs = pa.array([[1]] * 4, pa.list_view(pa.int8())), pa.array([4], pa.int32())
+    odd = [
+        moment,
+        views,
+        pa.array([1] * 4, pa.decimal256(50, 2)),
+        pa.array([(1, 2, 3)] * 4, pa.month_day_nano_interval()),
+    ]
+    odd.append(pa.RunEndEncodedArray.from_arrays(runs, pa.array(["x"])))
+    for values in odd:
+        wide = table.append_column("odd", values)
+        found = mailsift.check_many(wide, mode="fast")
+        assert found.column("result").to_pylist() == RESULTS
+        assert found.column("odd").equals(wide.column("odd"))
+    runs = pa.RunEndEncodedArray.from_arrays(pa.array([2, 3], pa.int32()), pa.array(TEXTS[:2]))
+    assert mailsift.check_many(runs, mode="fast").column("result").to_pylist() == [
+        "passed",
+        "passed",
+        "syntax_error",
+    ]
+    noted = pa.field("email", pa.string(), nullable=False, metadata={"of": "us"})
+    batch = pa.RecordBatch.from_arrays(
+        [pa.array(TEXTS[:1] * 1_000_001)], schema=pa.schema([noted], {"a": "b"})
+    )
+    found = mailsift.check_many(batch, mode="fast")
+    assert (type(found), found.num_rows) == (pa.RecordBatch, 1_000_001)
+    assert found.schema.field(0).equals(noted, check_metadata=True)
+    assert found.schema.metadata == {b"a": b"b"}
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from datetime import time, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from uuid import uuid4
 
 import obstore
 import polars as pl
@@ -18,6 +19,7 @@ from sqlalchemy import text
 from sqlalchemy.engine import make_url
 from typing_extensions import override
 
+from mailsift.cli.ends import sources_of
 from mailsift.container import open_container, open_database
 from mailsift.jobs.engine.claim import Engine
 from mailsift.jobs.results.pages import RowFilter
@@ -30,7 +32,7 @@ from mailsift.pipeline.facts import Mode
 from mailsift.sandbox.client import SandboxProcess
 from mailsift.settings import Settings
 from mailsift.storage.foreign.objects import matching_objects
-from mailsift.storage.foreign.tables import read_query
+from mailsift.storage.foreign.tables import read_query, write_table
 from mailsift.storage.states import JobState
 from tests.support import machines
 from tests.support.databases import Databases
@@ -235,6 +237,27 @@ async def test_a_database_without_an_encoding_gives_texts(databases: Databases) 
     assert b"".join(read).decode() == "email\r\nZoë@example.com\r\n"
 
 
+async def test_who_may_only_fill_a_table_fills_it(planter: Planter, database_url: str) -> None:
+    role, admin = f"filler_{uuid4().hex}", _credentials(database_url)
+    columns, rows = [("email", "text")], [("a@example.com",)]
+    await write_table("postgresql://crm/sales", admin, "filled", columns, rows, job=uuid4())
+    for statement in (
+        f"CREATE ROLE {role} LOGIN",
+        f"GRANT SELECT, INSERT, DELETE ON filled TO {role}",
+        "REVOKE CREATE ON SCHEMA public FROM PUBLIC",
+    ):
+        await planter.sql(statement)
+    try:
+        theirs = {**admin, "user": role}
+        await write_table("postgresql://crm/sales", theirs, "filled", columns, rows, job=uuid4())
+        assert len(await planter.sql("SELECT email FROM filled")) == 2
+        with pytest.raises(MailsiftError, match="place_refused"):
+            await write_table("postgresql://crm/sales", theirs, "missing", columns, rows, job=uuid4())
+    finally:
+        await planter.sql(f"DROP OWNED BY {role}")
+        await planter.sql(f"DROP ROLE {role}")
+
+
 async def test_from_the_web_and_nothing_secret_is_written_down(
     settings: Settings, service: JobService, planter: Planter, web: Web, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -289,13 +312,34 @@ async def test_no_spelling_leads_out_of_the_folder_of_a_connection(
 
 async def test_an_object_is_called_as_it_is_written(settings: Settings, service: JobService, s3: str) -> None:
     account, base = await service.account("alice"), f"s3://{machines.BUCKET}/lists"
+    out = f"é{'n' * 220}.csv"
     for key in ("lists/50% [é]/a%20b c.csv", "lists/50% [é]/%2e.csv"):
         await obstore.put_async(bucket(s3), key, LIST)
-        view = await done(settings, service, account, f"s3://{machines.BUCKET}/{key}", f"{base}/%41 1/é.csv")
+        view = await done(settings, service, account, f"s3://{machines.BUCKET}/{key}", f"{base}/%41 1/{out}")
         assert (view.state, view.total) == (JobState.COMPLETED, 3)
-    assert (await obstore.head_async(bucket(s3), "lists/%41 1/é.csv"))["size"]
+    assert (await obstore.head_async(bucket(s3), f"lists/%41 1/{out}"))["size"]
     found = await matching_objects(f"{base}/50% [é]/*.csv", _store_credentials(s3))
     assert found == [f"{base}/50% [é]/%2e.csv", f"{base}/50% [é]/a%20b c.csv"]
+
+
+async def test_a_pattern_means_objects_in_its_folder_with_the_credentials_of_the_connection(
+    settings: Settings, s3: str
+) -> None:
+    base = f"s3://{machines.BUCKET}/lists/months"
+    for key in ("a.csv", "b.csv", "b.txt", "old/c.csv", "old/d/e.csv"):
+        await obstore.put_async(bucket(s3), f"lists/months/{key}", LIST)
+    async with open_container(settings) as container:
+        places = container.places.with_environment()
+        found = {
+            pattern: await sources_of([f"{base}/{pattern}"], places, "alice")
+            for pattern in ("*.csv", "**/*.csv", "*/*.csv", "**/d/*")
+        }
+    assert {pattern: [url.removeprefix(f"{base}/") for url in urls] for pattern, urls in found.items()} == {
+        "*.csv": ["a.csv", "b.csv"],
+        "**/*.csv": ["a.csv", "b.csv", "old/c.csv", "old/d/e.csv"],
+        "*/*.csv": ["old/c.csv"],
+        "**/d/*": ["old/d/e.csv"],
+    }
 
 
 async def test_a_connection_serves_its_accounts_only(service: JobService) -> None:
@@ -413,6 +457,18 @@ async def test_the_rows_that_ended_risky_are_asked_again_and_put_nowhere(
             assert (view.state, view.total) == (JobState.COMPLETED, rows)
             assert len(await planter.sql("SELECT FROM checked")) == written
     assert web.asked == 2
+
+
+async def test_a_list_that_its_sheet_could_not_hold_is_refused_before_it_is_validated(
+    settings: Settings, service: JobService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mailsift.jobs.results.export.MOST_ROWS", 3)
+    account, sink = await service.account("alice"), f"s3://{machines.BUCKET}/lists/full.xlsx"
+    submitted = await service.receive(account, one_piece(LIST), FAST, sink=sink)
+    async with engine_on(settings) as engine:
+        view = await work_until_ended(engine, service, account, submitted.job_id)
+    assert (view.state, view.error_code) == (JobState.FAILED, "too_many_rows_for_xlsx")
+    assert (view.total, view.processed) == (0, 0)
 
 
 async def test_the_results_of_a_list_that_is_sent_are_put_where_they_are_wanted(

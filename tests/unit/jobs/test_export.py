@@ -276,6 +276,13 @@ def test_columns_are_chosen_by_their_names_and_ours_with_or_without_the_prefix(t
         choose_columns(path, ["email", "phone"])
 
 
+def test_a_list_that_was_checked_before_gives_the_verdicts_of_now(tmp_path: Path) -> None:
+    cells = pl.Series(["x"])
+    path = results(tmp_path, {"email": cells, "status": cells, "mailsift_status": cells, "email#2": cells})
+    assert choose_columns(path, ["mailsift_status", "status"]) == ["mailsift_status", "c1"]
+    assert choose_columns(path, ["mailsift_status_2", "email_2", "email"]) == ["c2", "c3", "c0"]
+
+
 @pytest.mark.parametrize("cells", [["x", None, "", "y"], [1, None, 2]])
 def test_a_row_whose_only_column_is_empty_is_no_blank_line_that_readers_skip(
     tmp_path: Path, cells: list[Any]

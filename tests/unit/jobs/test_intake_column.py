@@ -132,6 +132,11 @@ def test_the_refusal_shows_no_cells_of_a_list_without_header() -> None:
         ('email,note\na@example.com,"x;y"\nb@example.com,"x;y"\n', Dialect(",", 2)),
         ("a@example.com\nb@example.com\nMiller, John\n", Dialect("", 1)),
         ("", Dialect("", 1)),
+        (
+            "Name;E-Mail;Ort\nAnn;a@example.com\nb@example.com\nc@example.com\nd@example.com\n",
+            Dialect(";", 3),
+        ),
+        ("some lists, of March\na@example.com\nb@example.com\n", Dialect("", 1)),
     ],
 )
 def test_the_delimiter_is_the_one_that_cuts_records_alike(head: str, expected: Dialect) -> None:

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from mailsift.jobs.columns import ADDRESS, ADDRESS_N, read_names
 from mailsift.jobs.intake.models import BatchSizes, Intake, IntakeLimits, IntakeOptions
 from mailsift.jobs.intake.read import read_list
+from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.frames import ADDRESSES
 from mailsift.pipeline.syntax.column import parse_column
 from tests.support.fuzzing import examples
@@ -133,6 +134,13 @@ def test_short_rows_are_padded_and_long_rows_keep_all_cells(tmp_path: Path, mark
         ("b@example.com", "1", "2", "3"),
         ("c@example.com", "1", "", ""),
     ]
+
+
+def test_a_header_with_the_addresses_cuts_a_list_whose_rows_mostly_end_early(tmp_path: Path) -> None:
+    got = read(tmp_path, b"email,name\na@example.com\nb@example.com\nc@example.com,Cleo\nd@example.com\n")
+    assert got.names == ["email", "name"]
+    assert got.rows == [(f"{letter}@example.com", "Cleo" if letter == "c" else "") for letter in "abcd"]
+    check_addresses(got, [email for email, _ in got.rows])
 
 
 def test_a_stray_quote_inside_a_cell_is_a_character_like_others(tmp_path: Path) -> None:
@@ -258,6 +266,39 @@ def test_a_parquet_file_keeps_its_types(tmp_path: Path) -> None:
     got = read(tmp_path, data.getvalue())
     assert (got.names, got.rows) == (frame.columns, frame.rows())
     check_addresses(got, ["a@example.com", None])
+
+
+def _parquet(values: pl.Series) -> bytes:
+    data = io.BytesIO()
+    pl.DataFrame({"email": ["a@example.com"], "odd": values}).write_parquet(data)
+    return data.getvalue()
+
+
+_NEVER = pl.Series([2**31 - 1], dtype=pl.Int32).cast(pl.Date)
+"""What some databases write for a day without end."""
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        _NEVER,
+        pl.Series([2**63 - 1]).cast(pl.Datetime("us")),
+        pl.Series([-(2**63)]).cast(pl.Duration("ms")),
+        pl.select(pl.struct(pl.lit(_NEVER).alias("day"))).to_series(),
+        pl.Series([{"a": b"x"}], dtype=pl.Map(pl.String, pl.Binary)),
+    ],
+)
+def test_what_no_result_could_show_is_refused_before_anybody_is_asked(
+    tmp_path: Path, values: pl.Series
+) -> None:
+    with pytest.raises(MailsiftError, match="bad_parquet"):
+        read(tmp_path, _parquet(values))
+
+
+def test_a_column_of_a_program_s_own_type_is_what_it_stores(tmp_path: Path) -> None:
+    values = pl.Series(['{"a":1}']).ext.to(pl.Extension("arrow.json", pl.String, ""))
+    assert read(tmp_path, _parquet(values)).rows == [("a@example.com", '{"a":1}')]
+    assert pl.read_parquet_schema(tmp_path / "rows.parquet")["c1"] == pl.String
 
 
 NOTE = st.text(alphabet="ab.,;\"' \t|é=\n", max_size=6)

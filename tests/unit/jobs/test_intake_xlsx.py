@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import io
+import zipfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import openpyxl
 import polars as pl
 import pytest
 
@@ -182,6 +186,31 @@ def test_a_table_begins_and_ends_with_the_columns_that_hold_something(tmp_path: 
         for name, kind, text in (("Y", "n", ""), ("Z", "str", "a"), ("AA", "str", "b"), ("AB", "n", ""))
     )
     assert frame_of(tmp_path, small_workbook(f"<row>{cells}</row>")).rows() == [("a", "b")]
+
+
+@pytest.mark.parametrize("state", ["hidden", "veryHidden"])
+def test_a_hidden_sheet_is_read_only_where_no_other_has_cells(tmp_path: Path, state: str) -> None:
+    book = openpyxl.Workbook()
+    book.active.append(["behind"])
+    book.active.sheet_state = state
+    for name, cells in (("empty", []), ("list", ["a@example.com"]), ("more", ["b@example.com"])):
+        book.create_sheet(name).append(cells)
+    book.active = 1
+    book.save(tmp_path / "shown.xlsx")
+    assert frame_of(tmp_path, (tmp_path / "shown.xlsx").read_bytes()).item() == "a@example.com"
+    for sheet in book.worksheets[2:]:
+        book.remove(sheet)
+    book.save(tmp_path / "shown.xlsx")
+    assert frame_of(tmp_path, (tmp_path / "shown.xlsx").read_bytes()).item() == "behind"
+
+
+@pytest.mark.parametrize("spelled", [str.upper, lambda name: name.replace("/", "\\")])
+def test_parts_may_be_spelled_as_windows_spells_them(tmp_path: Path, spelled: Callable[[str], str]) -> None:
+    plain, packed = small_workbook(f"<row>{texts('a@example.com')}</row>"), io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(plain)) as book, zipfile.ZipFile(packed, "w") as other:
+        for name in book.namelist():
+            other.writestr(spelled(name), book.read(name))
+    assert frame_of(tmp_path, packed.getvalue()).item() == "a@example.com"
 
 
 def refusal(folder: Path, data: bytes, **limits: Any) -> str:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
-from mailsift.cli.ends import sources_of
+from mailsift.cli.ends import pieces_of, sources_of
 from mailsift.cli.pairs import name_of, pair
 from mailsift.jobs.places.connections import Connections
 from mailsift.jobs.places.service import Places
+from mailsift.jobs.views import AccountId
 from mailsift.pipeline.errors import MailsiftError
 
 
@@ -56,4 +58,11 @@ def _unasked() -> Any:
 async def test_in_a_pattern_only_two_signs_are_no_letters(tmp_path: Path) -> None:
     places = Places(connections=Connections(), web=_unasked, vault=_unasked, database=_unasked)
     (name, *_) = _lists(tmp_path, "lists [1] a.csv", "lists 1 b.csv")
-    assert await sources_of([f"{tmp_path}/lists [1]*.csv"], places) == [name]
+    assert await sources_of([f"{tmp_path}/lists [1]*.csv"], places, "local") == [name]
+
+
+async def test_a_file_that_cannot_be_read_is_no_fault_of_the_store() -> None:
+    places = Places(connections=Connections(), web=_unasked, vault=_unasked, database=_unasked)
+    nothing_lies_at_its_beginning = "/proc/self/mem"
+    with pytest.raises(MailsiftError, match="file_not_readable: The file cannot be read: Input/output error"):
+        await anext(pieces_of(nothing_lies_at_its_beginning, AccountId(uuid4()), places))

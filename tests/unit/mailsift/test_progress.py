@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import io
+import os
+import sys
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 from rich.console import Console
+from rich.live import Live
 
 from mailsift.cli import progress
 from mailsift.cli.progress import Speed, show_summary, summary_of
@@ -110,3 +113,14 @@ def test_a_job_that_waits_for_storage_says_so_and_until_when() -> None:
     assert f"waiting for storage until {START.astimezone():%H:%M:%S} (is a disk full" in said
     assert "reading" not in said
     assert "addresses" not in said
+
+
+def test_nobody_s_work_ends_because_its_progress_cannot_be_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Path("/dev/full").open("w") as full:
+        monkeypatch.setattr(sys, "stderr", full)
+        with Live(console=progress.console, transient=True, auto_refresh=False):
+            progress.console.print("on its way")
+        progress.console.print("done")
+        assert Path(f"/proc/self/fd/{full.fileno()}").readlink() == Path(
+            os.devnull
+        )  # nor at the interpreter's end

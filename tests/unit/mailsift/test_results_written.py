@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import AsyncIterator
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 from uuid import uuid4
 
 import pytest
 
-from mailsift.cli import lists
+from mailsift.cli import ends, lists
+from mailsift.cli.ends import PipeSink, PlaceSink
+from mailsift.jobs.places.place import parse_sink
+from mailsift.jobs.results.export import ExportFormat
 from mailsift.jobs.results.selection import Selection
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.storage.states import JobState
@@ -85,3 +92,94 @@ async def test_a_disk_that_fills_up_while_the_result_is_written_is_one_line(
         await lists.write(Complete(), uuid4(), uuid4(), tmp_path / "out.csv")  # type: ignore[arg-type]  # same
     assert (caught.value.code, names(tmp_path)) == ("output_not_writable", [])
     assert caught.value.message.endswith("out.csv cannot be written: No space left on device.")
+
+
+@pytest.fixture(params=[errno.ENOSPC, errno.EPIPE])
+def full_pipe(request: pytest.FixtureRequest) -> Iterator[tuple[IO[bytes], str]]:
+    """Something that takes nothing, and what the system says of that."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "wb") as pipe, Path("/dev/full").open("wb") as full:
+        yield pipe if request.param == errno.EPIPE else full, os.strerror(request.param)
+
+
+async def test_a_pipe_that_takes_no_result_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, full_pipe: tuple[IO[bytes], str]
+) -> None:
+    def export(_results: Path, out: IO[bytes], **_: object) -> int:
+        return out.write(b"email\n")
+
+    monkeypatch.setattr(ends, "export", export)
+    monkeypatch.setattr(sys, "stdout", full_pipe[0])
+    with pytest.raises(MailsiftError) as caught:
+        await lists.write(Complete(), uuid4(), uuid4(), PipeSink(ExportFormat.CSV))  # type: ignore[arg-type]  # same
+    assert caught.value.code == "output_not_writable"
+    assert caught.value.message == f"standard output cannot be written: {full_pipe[1]}."
+
+
+@pytest.mark.parametrize(
+    ("trouble", "told"),
+    [
+        (
+            OSError(errno.ENOSPC, "full"),
+            "output_not_writable: s3://lake/a.csv cannot be written: No space left",
+        ),
+        (MailsiftError("place_not_found", "There is no such object."), "place_not_found"),
+    ],
+)
+async def test_a_result_that_does_not_get_to_its_place_is_one_line(
+    tmp_path: Path, trouble: Exception, told: str
+) -> None:
+    class Full:
+        async def write(self, *_: object, **__: object) -> None:
+            trouble.__context__ = FileNotFoundError(errno.ENOENT, "what a store said")
+            raise trouble
+
+    places: Any = Full()
+    sink = PlaceSink(parse_sink("s3://lake/a.csv"), places, tmp_path)
+    with pytest.raises(MailsiftError, match=told):
+        await lists.write(Complete(), uuid4(), uuid4(), sink)  # type: ignore[arg-type]  # same
+
+
+async def test_a_list_that_is_called_as_a_result_in_the_making_once_was_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def export(_results: Path, out: Path, **_: object) -> int:
+        return out.write_text("email\n")
+
+    monkeypatch.setattr(lists, "export", export)
+    monkeypatch.setattr(lists, "rows_by_result", lambda _: {})
+    (source := tmp_path / "out.csv.partial").write_text("the list")
+    await lists.write(Complete(), uuid4(), uuid4(), tmp_path / "out.csv")  # type: ignore[arg-type]  # same
+    assert source.read_text() == "the list"
+    assert sorted(names(tmp_path)) == ["out.csv", "out.csv.partial"]
+
+
+_READ = """
+import uvloop
+from mailsift.cli.ends import pieces_of
+
+async def read():
+    print("now", flush=True)
+    async for _ in pieces_of("-", None, None):
+        print("more", flush=True)
+
+uvloop.run(read())
+"""
+
+
+@pytest.mark.parametrize("so_far", [b"", b"a@example.com\n"])
+def test_ctrl_c_does_not_wait_for_who_writes_into_our_pipe(so_far: bytes) -> None:
+    command = [sys.executable, "-c", _READ]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            assert process.stdout.readline() == b"now\n"
+            process.stdin.write(so_far)
+            process.stdin.flush()
+            assert process.stdout.readline() == b"more\n" if so_far else True
+            process.send_signal(signal.SIGINT)
+            assert process.wait(60) == -signal.SIGINT
+        finally:
+            process.kill()

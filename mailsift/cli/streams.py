@@ -1,0 +1,54 @@
+"""Standard output and standard error, when they take no more: a full disk, a reader that is gone."""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import suppress
+from typing import IO, Any, TextIO
+
+
+def let_go(stream: IO[Any]) -> None:
+    """Let go nowhere what a stream has not taken, and what follows: the interpreter tries it again."""
+    with suppress(OSError, ValueError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, stream.fileno())
+        os.close(nowhere)
+
+
+class Watched:
+    """Standard error for who shows progress there: no work ends because nobody can watch it."""
+
+    @property
+    def encoding(self) -> str:
+        """Of the stream."""
+        return _stderr().encoding
+
+    def write(self, text: str) -> int:
+        """Write what can be written; the rest is lost."""
+        try:
+            return _stderr().write(text)
+        except OSError:
+            let_go(_stderr())
+            return len(text)
+
+    def flush(self) -> None:
+        """Do what `write` does."""
+        try:
+            _stderr().flush()
+        except OSError:
+            let_go(_stderr())
+
+    def isatty(self) -> bool:
+        """Say whether somebody sees it at once."""
+        return _stderr().isatty()
+
+    def fileno(self) -> int:
+        """Return its descriptor."""
+        return _stderr().fileno()
+
+
+def _stderr() -> TextIO:
+    """Return the stream of this moment: a live line puts something of its own in its place."""
+    found: TextIO = getattr(sys.stderr, "rich_proxied_file", sys.stderr)
+    return found

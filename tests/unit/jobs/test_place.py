@@ -1,0 +1,37 @@
+"""What a place's URL means, before anybody is asked."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mailsift.jobs.places.connections import Connections
+from mailsift.jobs.places.place import parse_source
+
+_ODD = "SELECT email FROM guest WHERE email NOT LIKE '%+ab%' AND flags & 1 = 1 AND note <> 'a=b'"
+
+
+@pytest.mark.parametrize(
+    ("said", "query"),
+    [
+        (_ODD, _ODD),
+        ("SELECT%20a%2Bb%20FROM%20c", "SELECT a+b FROM c"),
+        ("SELECT+a%2Bb+FROM+c", "SELECT a+b FROM c"),
+        ("TABLE%20c", "TABLE c"),
+    ],
+)
+def test_a_query_that_was_not_encoded_is_not_decoded(said: str, query: str) -> None:
+    assert parse_source(f"postgresql://crm/sales?query={said}").query == query
+
+
+@pytest.mark.parametrize("theirs", ["postgres", "postgresql", "POSTGRES"])
+@pytest.mark.parametrize("ours", ["postgres", "postgresql"])
+def test_both_schemes_of_a_database_are_one_place(theirs: str, ours: str, tmp_path: Path) -> None:
+    (file := tmp_path / "connections.toml").write_text(
+        f'[[connection]]\nurl = "{ours}://crm/sales"\naccounts = ["alice"]\nuser = "reader"\n'
+    )
+    place = parse_source(f"{theirs}://crm/sales?query=TABLE%20guest")
+    found = Connections.load(file).find(place, "alice")
+    assert found is not None
+    assert found.credentials == {"user": "reader"}
