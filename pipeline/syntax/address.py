@@ -10,6 +10,7 @@ from collections.abc import Callable
 from enum import StrEnum
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple
+from urllib.parse import unquote
 
 if TYPE_CHECKING:
     from email_validator import ValidatedEmail
@@ -69,7 +70,10 @@ UNSEEN = "".join(
 _PLAIN = re.compile(PLAIN)
 _LOCAL = re.compile(PLAIN_LOCAL)
 _REFUSED = re.compile(REFUSED_TLD)
-_MAILTO = re.compile(r"\A(?i:mailto):(?://)?")
+_MAILTO = re.compile(
+    r"\A(?i:mailto):(?://)?(?:\?(?:.*&)?(?i:to)=(?P<header>[^&]*)|\?.*|(?P<path>[^@]*@[^?]*|.*))", re.DOTALL
+)
+"""A URI (RFC 6068): whom it is to stands before its header fields or is one of them."""
 _BRACKETS = re.compile(r"\A<([^<>]*)>\Z")
 _CUT = ("<", "m", "M")
 """How texts begin that one of these may shorten."""
@@ -209,7 +213,7 @@ def canonical_of(cell: str) -> str:
 
 
 def tidy(cell: str) -> str:
-    """Cut unseen characters at the ends, a leading `mailto:` and a pair of angle brackets around all.
+    """Cut unseen characters at the ends and a pair of angle brackets around all, and read a `mailto:` URI.
 
     Labels and signs in front that only decorate are no part of an address either.
     """
@@ -218,9 +222,13 @@ def tidy(cell: str) -> str:
         text = _DECORATION.sub("", text).strip(UNSEEN)
     if not text.startswith(_CUT):
         return text
-    text = _MAILTO.sub("", text).strip(UNSEEN)
-    text = _BRACKETS.sub(r"\1", text).strip(UNSEEN)
-    return _MAILTO.sub("", text).strip(UNSEEN)
+    return _without_mailto(_BRACKETS.sub(r"\1", _without_mailto(text)).strip(UNSEEN))
+
+
+def _without_mailto(text: str) -> str:
+    """Return whom a `mailto:` URI is to, without its escapes; any other text as it is."""
+    found = _MAILTO.match(text)
+    return unquote((found["header"] or found["path"] or "").strip(UNSEEN)).strip(UNSEEN) if found else text
 
 
 def parse_address(text: str) -> ParsedAddress:

@@ -82,7 +82,21 @@ def test_a_canonical_address_is_its_own_canonical_form(texts: list[str]) -> None
 
 
 _AROUND = st.sampled_from(
-    ["", " ", "\u200b", "\u00a0\t", "mailto:", "MAILTO: ", "<", ">", "< mailto:", ".", "\x00"]
+    [
+        "",
+        " ",
+        "\u200b",
+        "\u00a0\t",
+        "mailto:",
+        "MAILTO: ",
+        "<",
+        ">",
+        "< mailto:",
+        ".",
+        "\x00",
+        "mailto:?to=",
+        "?cc=b@c.de",
+    ]
 )
 _DECORATION = st.sampled_from(["", "", "\N{ENVELOPE} ", "\N{RIGHTWARDS ARROW}\t", "メール： "])
 _CELL = st.builds("{}{}{}{}".format, _AROUND, _DECORATION, _ADDRESS, _AROUND)
@@ -214,6 +228,28 @@ def test_one_mailbox_has_one_canonical_form(raw: str, address: str, local: str, 
 )
 def test_a_bad_cell_names_the_rule_it_breaks(raw: str | None, rule: SyntaxRule) -> None:
     assert _one(raw)[1:] == ("", "", rule.value)
+
+
+@pytest.mark.parametrize(
+    ("raw", "address"),
+    [
+        ("mailto:gorby%25kremvax@c.de", "gorby%kremvax@c.de"),
+        ("mailto:unlikely%3Faddress@c.de?blat=foop", "unlikely?address@c.de"),
+        ("mailto:%22not%40me%22@c.de", '"not@me"@c.de'),
+        ("mailto:user@b%C3%BCcher.de?subject=Test&cc=x@y.de", "user@xn--bcher-kva.de"),
+        ("<mailto:jane%2Btag@c.de>", "jane+tag@c.de"),
+        ("mailto:?subject=x&To=jane%40c.de&cc=x@y.de", "jane@c.de"),
+        ("mailto:a?b&c@d.de", "a?b&c@d.de"),  # written by hand: an escape would be right
+        ("<a%2bb@c.de>", "a%2bb@c.de"),  # no URI
+    ],
+)
+def test_a_mailto_uri_is_read_as_one(raw: str, address: str) -> None:
+    """RFC 6068: its escapes stand for other signs, and its header fields are no part of the address."""
+    assert _one(raw) == tuple(parse_cell(raw)) == (address, *address.rsplit("@", 1), "")
+
+
+def test_a_mailto_uri_to_nobody_holds_no_address() -> None:
+    assert _one("mailto:?subject=x&body=a@b.de")[3] == SyntaxRule.EMPTY
 
 
 def test_a_bad_cell_keeps_its_trimmed_text_as_address() -> None:
