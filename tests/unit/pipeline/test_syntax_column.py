@@ -8,8 +8,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mailsift.pipeline.frames import PARSED
-from mailsift.pipeline.syntax.address import SyntaxRule, parse_cell, parse_exact, tidy, validated
+from mailsift.pipeline.syntax.address import SyntaxRule, parse_cell, parse_exact, tidy
 from mailsift.pipeline.syntax.column import is_plain, parse_column
+from tests.support.envelope import email_validator_takes
 from tests.support.fuzzing import examples
 
 _ODD = st.sampled_from(
@@ -49,14 +50,6 @@ def _one(value: str | None) -> tuple[str, ...]:
     return parse_column(_texts(value)).row(0)
 
 
-def _accepted(text: str) -> bool:
-    try:
-        validated(text)
-    except ValueError:
-        return False
-    return True
-
-
 @examples(40)
 @given(st.lists(_ADDRESS, min_size=1, max_size=25))
 @example(["a" * 64 + "@b.com", "a" * 65 + "@b.com", "a@" + "b" * 59 + ".com", "a@" + "b" * 64 + ".com"])
@@ -66,7 +59,7 @@ def test_the_fast_path_takes_only_what_the_exact_parser_takes_and_agrees_on_the_
 ) -> None:
     frame = _texts(*texts).to_frame().filter(is_plain(pl.col("raw")))
     for text, parsed in zip(frame["raw"], parse_column(frame["raw"]).rows(), strict=True):
-        assert _accepted(text)
+        assert email_validator_takes(text)
         assert parsed == parse_exact(text)
 
 
@@ -195,7 +188,6 @@ def test_one_mailbox_has_one_canonical_form(raw: str, address: str, local: str, 
         ("a@c.de.", SyntaxRule.DOMAIN_LABEL),
         ("a@.c.de", SyntaxRule.DOMAIN_LABEL),
         ("a@" + "b" * 64 + ".de", SyntaxRule.DOMAIN_LABEL),
-        ("a@ab--c.de", SyntaxRule.DOMAIN_LABEL),
         ("a@192.0.2.1", SyntaxRule.DOMAIN_LABEL),
         ('"a b"@c..de', SyntaxRule.DOMAIN_LABEL),
         ("a@" + "ü" * 62 + ".de", SyntaxRule.DOMAIN_LABEL),
@@ -203,7 +195,6 @@ def test_one_mailbox_has_one_canonical_form(raw: str, address: str, local: str, 
         ("a@c,de", SyntaxRule.DOMAIN_CHARACTER),
         ("a@c_d.de", SyntaxRule.DOMAIN_CHARACTER),
         ("a@b@c.de", SyntaxRule.DOMAIN_CHARACTER),
-        ("a@❤.de", SyntaxRule.DOMAIN_CHARACTER),
         ("a@gmailcom", SyntaxRule.DOMAIN_NO_DOT),
         ("a@test", SyntaxRule.DOMAIN_NO_DOT),
         ("a@bücher", SyntaxRule.DOMAIN_NO_DOT),
@@ -222,8 +213,8 @@ def test_one_mailbox_has_one_canonical_form(raw: str, address: str, local: str, 
         ("a\x00@c.de", SyntaxRule.CONTROL_CHARACTER),
         ("a@c.de\r\nRCPT TO:<b>", SyntaxRule.CONTROL_CHARACTER),
         ("a\u202eb@c.de", SyntaxRule.UNICODE_INVALID),
-        ("a@c\u200b.de", SyntaxRule.UNICODE_INVALID),
-        ("a@xn--99999999.de", SyntaxRule.UNICODE_INVALID),
+        ("a@c•.de", SyntaxRule.DOMAIN_CHARACTER),
+        ("a@c\u200d.de", SyntaxRule.UNICODE_INVALID),
     ],
 )
 def test_a_bad_cell_names_the_rule_it_breaks(raw: str | None, rule: SyntaxRule) -> None:
