@@ -7,6 +7,7 @@ the last word on a domain that it can have.
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Callable
 from enum import StrEnum
 from functools import lru_cache
@@ -77,6 +78,9 @@ _MAILTO = re.compile(
 )
 """A URI (RFC 6068): whom it is to stands before its header fields or is one of them."""
 _PICTURES = re.compile("[\u2600-\u27bf\U0001f000-\U0001faff]\u200d?")
+JOINERS = re.compile("(?<=[^\x00-\x7f\u200b-\u200f])[\u200c\u200d](?=[^\x00-\x7f\u200b-\u200f])")
+"""In words of many scripts and in emoji they are signs like others (RFC 5892 A.1, A.2); elsewhere nobody sees
+them."""
 _BRACKETS = re.compile(r"\A<([^<>]*)>\Z")
 _CUT = ("<", "m", "M")
 """How texts begin that one of these may shorten."""
@@ -298,8 +302,9 @@ def validated(local: str) -> str:
     """
     from email_validator import validate_email  # noqa: PLC0415 - most addresses are plain and need none of it
 
+    seen = JOINERS.sub("", local) if '"' not in local else local
     found = validate_email(
-        f"{local}@{_ANY_DOMAIN}",
+        f"{seen}@{_ANY_DOMAIN}",
         allow_smtputf8=True,
         allow_quoted_local=True,
         allow_domain_literal=False,
@@ -307,7 +312,7 @@ def validated(local: str) -> str:
         strict=True,  # local parts of more than 64 characters are refused, RFC 5321 section 4.5.3.1.1
         check_deliverability=False,
     )
-    return found.local_part
+    return found.local_part if seen == local else unicodedata.normalize("NFC", local)
 
 
 def _domain_in_ascii(shown: str) -> str:

@@ -13,13 +13,14 @@ from html import unescape
 from typing import Final
 from urllib.parse import unquote
 
-from mailsift.pipeline.syntax.address import LONGEST, parse_address
+from mailsift.pipeline.syntax.address import JOINERS, LONGEST, parse_address
 
 MOST_OFFERS: Final = 5
 
 _PLAIN_SIGNS = re.compile(r"[a-z0-9_.+-]*@[a-z0-9_.,-]*")
 """A cell in which no sign stands for another one: what most cells that are no address look like."""
 _UNSEEN_INSIDE = re.compile(
+    f"(?!{JOINERS.pattern})"
     "[\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]"
 )
 _QUOTES = re.compile(r"[\"`´‘’‚‛“”„‟«»‹›″‵]|''")

@@ -74,3 +74,15 @@ def test_a_hostile_cell_costs_little(hostile: str) -> None:
     repair_candidates(hostile * (100_000 // len(hostile)), domain_of=str)
     repair_candidates(hostile * (1_000 // len(hostile)), domain_of=str)
     assert time.process_time() - started < 0.5
+
+
+@pytest.mark.parametrize(
+    ("cell", "meant"),
+    [
+        ("Sara <sara@نامه\u200cای.com>", "sara@xn--mgba3gch31f060k.com"),
+        ("E-mail: می\u200cخواهم@nordwind.io", "می\u200cخواهم@nordwind.io"),
+        ("Sara <sa\u200cra@nord\u200dwind.io>", "sara@nordwind.io"),
+    ],
+)
+def test_a_joiner_that_its_script_wants_is_kept(cell: str, meant: str) -> None:
+    assert Lists.load().repaired(cell) == meant

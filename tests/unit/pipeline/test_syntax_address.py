@@ -136,6 +136,16 @@ def test_a_name_that_dns_can_have_is_left_to_dns(typed: str, domain: str) -> Non
     assert parse_address(f"jane@{typed}") == (f"jane@{domain}", "jane", domain, "")
 
 
+@pytest.mark.parametrize("local", ["می\u200cخواهم", "क्\u200dष.१", "\N{MAN}\u200d\N{WOMAN}\u200d\N{GIRL}"])
+def test_a_joiner_within_a_word_is_a_letter_of_it(local: str) -> None:
+    assert parse_cell(f"{local}@c.de") == (f"{local}@c.de", local, "c.de", "")
+
+
+@pytest.mark.parametrize("local", ["ja\u200cne", "\u200dé.x", "é\u200c.é", "é\u200c\u200cé", "é\u200bé"])
+def test_a_joiner_elsewhere_is_a_mark_nobody_sees(local: str) -> None:
+    assert parse_address(f"{local}@c.de").rule == SyntaxRule.UNICODE_INVALID
+
+
 @pytest.mark.parametrize(
     ("typed", "rule"),
     [
