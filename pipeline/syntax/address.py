@@ -159,6 +159,12 @@ _MESSAGES: tuple[tuple[str, SyntaxRule], ...] = (
     ("after the @-sign", SyntaxRule.DOMAIN_CHARACTER),
 )
 
+_LOOSE_DOTS = re.compile(
+    r"\A(?=[^@]*\.[.@])([a-z0-9][\w!#$%&'*+/=?^`{|}~.-]*)@((?:docomo|ezweb)\.ne\.jp|au\.com)\Z",
+    re.ASCII | re.IGNORECASE,
+)
+"""Two dots in a row or one before the @: these carriers gave such addresses out until 2009, and people have
+them still. In quotes (RFC 5321 section 4.1.2, Quoted-string) they are addresses like others."""
 _SEPARATOR = re.compile(r"[\s,;|/<>&]")
 
 
@@ -269,6 +275,7 @@ def _ascii_domain(shown: str) -> str:
 
 def parse_exact(text: str) -> ParsedAddress:
     """Do what parse_address does, by email-validator for the local part and IDNA for the domain."""
+    text = _LOOSE_DOTS.sub(r'"\1"@\2', text)
     rule = obvious_rule(text)
     if rule is not None:
         return _rejected(text, rule)

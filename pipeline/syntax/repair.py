@@ -191,8 +191,17 @@ def _one_address(text: str, domain_of: Callable[[str], str]) -> str:
     local, after = _local_part(before.rstrip()), after.lstrip()
     read = map(_domain, (after, _SENTENCE_END.split(after)[0])) if local else ()
     domain = next(filter(None, (domain_of(typed) for typed in read if typed)), "")
-    parsed = parse_address(f"{local}@{domain}") if domain else None
-    return f"{local}@{parsed.domain}" if parsed and not parsed.rule else ""
+    for name in (_with_its_dots(local, before), local) if domain else ():
+        parsed = parse_address(f"{name}@{domain}")
+        if not parsed.rule:
+            return f"{name}@{parsed.domain}"
+    return ""
+
+
+def _with_its_dots(local: str, before: str) -> str:
+    """Return a local part with all dots that stand there: some carriers have given such ones out."""
+    found = re.search(r"\.+".join(map(re.escape, local.split("."))) + r"\.*\Z", before.rstrip())
+    return found[0] if found else local
 
 
 def _local_part(before: str) -> str:

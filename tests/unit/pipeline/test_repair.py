@@ -85,4 +85,16 @@ def test_a_hostile_cell_costs_little(hostile: str) -> None:
     ],
 )
 def test_a_joiner_that_its_script_wants_is_kept(cell: str, meant: str) -> None:
-    assert Lists.load().repaired(cell) == meant
+    assert LISTS.repaired(cell) == meant
+
+
+@pytest.mark.parametrize(
+    ("cell", "meant"),
+    [
+        ("Ann <ann..b@docomo.ne.jp>", "ann..b@docomo.ne.jp"),
+        ("ann.@ezweb.ne.jp;", "ann.@ezweb.ne.jp"),
+        ("Ann <ann..b.@nordwind.io>", "ann.b@nordwind.io"),
+    ],
+)
+def test_a_dot_too_many_is_a_slip_but_where_a_carrier_gave_it_out(cell: str, meant: str) -> None:
+    assert LISTS.repaired(cell) == meant
