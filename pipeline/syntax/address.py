@@ -185,6 +185,8 @@ _WHOLE_RULES: tuple[tuple[SyntaxRule, Callable[[str], object]], ...] = (
 )
 _ANY_DOMAIN: Final = "example.com"
 """Stands for the domain where only a local part is looked at."""
+_ANYBODY: Final = "postmaster"
+"""The same the other way round."""
 _ONE_AT = re.compile(r'[^\x00-\x1f\x7f-\x9f"<@]*@[^\x00-\x1f\x7f-\x9f"<@]*')
 """What breaks none of these, unless it is too long."""
 
@@ -211,6 +213,15 @@ def canonical_of(cell: str) -> str:
     """Return the canonical address of a cell, "" where it holds none."""
     parsed = parse_cell(cell)
     return "" if parsed.rule else parsed.address
+
+
+def read_domain(text: str) -> str:
+    """Return the canonical form of a domain that somebody wrote down, "" where it is none.
+
+    It may stand behind an @ and end in the dot of the root (RFC 1034 section 3.1).
+    """
+    name = tidy(text).rpartition("@")[2].removesuffix(".")
+    return parse_address(f"{_ANYBODY}@{name}").domain
 
 
 def tidy(cell: str) -> str:
@@ -270,7 +281,7 @@ def _parse_international(text: str) -> ParsedAddress | None:
 @lru_cache(maxsize=16_384)
 def _ascii_domain(shown: str) -> str:
     """Return an international domain in ASCII, "" for a bad one."""
-    return parse_exact(f"a@{shown}").domain
+    return parse_exact(f"{_ANYBODY}@{shown}").domain
 
 
 def parse_exact(text: str) -> ParsedAddress:

@@ -192,6 +192,25 @@ def test_an_operator_changes_every_list(tmp_path: Path) -> None:
     assert frame["free"].to_list()[2:4] == [True, False]
 
 
+def test_an_entry_of_the_operator_may_be_spelt_as_people_spell_it(tmp_path: Path) -> None:
+    lists = _load(
+        tmp_path,
+        """
+        [disposable]
+        add = ["Müll.test", "@burner.test", "trash.test.", " bin.test"]
+        [free]
+        add = ["bu\u0308cher.test"]
+        [role]
+        add = ["Bu\u0308ro"]
+        """,
+    )
+    cells = ("büro@müll.test", "a@burner.test", "a@trash.test", "a@bin.test", "a@BÜCHER.test")
+    frame = _described(lists, *cells)
+    assert frame["disposable"].to_list() == [True, True, True, True, False]
+    assert frame["free"].to_list() == [False, False, False, False, True]
+    assert frame["role"].to_list() == [True, False, False, False, False]
+
+
 def test_a_service_of_its_own_below_a_throw_away_domain_can_be_let_through(tmp_path: Path) -> None:
     lists = _load(tmp_path, '[alias]\nadd = ["corp.mailinator.com"]')
     assert not lists.is_disposable("mx.corp.mailinator.com")

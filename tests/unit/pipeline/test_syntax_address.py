@@ -20,6 +20,7 @@ from mailsift.pipeline.syntax.address import (
     parse_cell,
     parse_exact,
     parse_plain,
+    read_domain,
 )
 from tests.support.envelope import email_validator_takes
 from tests.support.fuzzing import examples
@@ -162,3 +163,21 @@ def test_a_joiner_elsewhere_is_a_mark_nobody_sees(local: str) -> None:
 )
 def test_a_name_that_dns_cannot_have_breaks_a_rule(typed: str, rule: SyntaxRule) -> None:
     assert parse_address(f"jane@{typed}").rule == rule
+
+
+@pytest.mark.parametrize(
+    ("text", "domain"),
+    [
+        ("Example.COM", "example.com"),
+        ("@example.com", "example.com"),
+        ("Ann <ann@example.com.>", ""),
+        ("ann@Bücher.de. ", "xn--bcher-kva.de"),
+        ("\ufeffexample.com\u00a0", "example.com"),
+        ("example.com..", ""),
+        ("com", ""),
+        ("@", ""),
+        ("", ""),
+    ],
+)
+def test_a_domain_is_read_as_people_write_it_down(text: str, domain: str) -> None:
+    assert read_domain(text) == domain
