@@ -179,6 +179,7 @@ _WHOLE_RULES: tuple[tuple[SyntaxRule, Callable[[str], object]], ...] = (
     (SyntaxRule.TOO_LONG, lambda text: len(text) > LONGEST),
     (SyntaxRule.SEVERAL_ADDRESSES, _holds_several),
     (SyntaxRule.CONTROL_CHARACTER, re.compile(r"[\x00-\x1f\x7f-\x9f]").search),
+    (SyntaxRule.UNICODE_INVALID, re.compile("\ufffd").search),  # stands for what could not be decoded
     (SyntaxRule.NO_AT, lambda text: "@" not in text),
     (SyntaxRule.DISPLAY_NAME, re.compile(r'\A[^"]*<[^"<>]*>\s*\Z').match),
     (SyntaxRule.QUOTED_UNTERMINATED, re.compile(r'\A"(?:[^"\\]|\\.)*\Z', re.DOTALL).match),
@@ -187,7 +188,7 @@ _ANY_DOMAIN: Final = "example.com"
 """Stands for the domain where only a local part is looked at."""
 _ANYBODY: Final = "postmaster"
 """The same the other way round."""
-_ONE_AT = re.compile(r'[^\x00-\x1f\x7f-\x9f"<@]*@[^\x00-\x1f\x7f-\x9f"<@]*')
+_ONE_AT = re.compile(r'[^\x00-\x1f\x7f-\x9f"<@\ufffd]*@[^\x00-\x1f\x7f-\x9f"<@\ufffd]*')
 """What breaks none of these, unless it is too long."""
 
 

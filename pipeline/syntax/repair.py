@@ -23,6 +23,8 @@ _UNSEEN_INSIDE = re.compile(
     f"(?!{JOINERS.pattern})"
     "[\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]"
 )
+_PADDING = re.compile(r"\A[\x00-\x1f\x7f]+|[\x00-\x1f\x7f]+\Z")
+"""What fields of a fixed width are filled up with."""
 _QUOTES = re.compile(r"[\"`´‘’‚‛“”„‟«»‹›″‵]|''")
 _AT = (
     "at|ät|@|arr?obas?e?|chiocciola|klammeraffe|apenstaartje|snabel-?a|alfakrøll|kukac|zavin[aá][cč]"
@@ -56,8 +58,8 @@ _BRACKET_OR_SPACE = re.compile(r"[\s(\[{<*]|\A[^@]*\Z")  # else nothing is writt
 _QUOTED_PRINTABLE = re.compile(r"=([2-7][0-9A-Fa-f])")
 _LEFT_QUOTED = re.compile(r"\A=3[Cc]|=(?:3[Ee]|20|0[AaDd])+\Z|=40")
 """What quoted-printable (RFC 2045) leaves of brackets, blanks and the @ itself."""
-_MASKED = re.compile(r"(?:\.{2,}|…)@")
-"""How pages hide the end of a local part."""
+_MASKED = re.compile(r"(?:\.{2,}|…)@|\ufffd.*@", re.DOTALL)
+"""How pages hide the end of a local part, and what hides a sign that could not be decoded."""
 _TOGETHER = re.compile(r"\{([^{}@]+)\}(@[^\s{}@]+)")
 """How papers write the addresses of colleagues."""
 _HYPHENS = re.compile("(?<=\\w)[\u2010-\u2013\u2212](?=\\w)")
@@ -131,7 +133,7 @@ def repair_candidates(cell: str, *, domain_of: Callable[[str], str]) -> tuple[st
     if len(cell) > LONGEST:
         return ()
     text = _plain_signs(cell)
-    if _MASKED.search(text):
+    if _MASKED.search(text) or _MASKED.search(cell):
         return ()
     if people := _TOGETHER.fullmatch(text.strip()):
         text = " ".join(name.strip() + people[2] for name in re.split(r"[,;|]", people[1]))
@@ -146,7 +148,7 @@ def _plain_signs(cell: str) -> str:
     """Return a cell with plain signs for signs that look or read like them, and without marks nobody sees."""
     if _PLAIN_SIGNS.fullmatch(cell):
         return cell
-    text = _TWICE.sub(r"\1", _BYTES.sub(r"\2", cell))
+    text = _TWICE.sub(r"\1", _BYTES.sub(r"\2", _PADDING.sub("", cell)))
     if _LEFT_QUOTED.search(text) and not ("=40" in text and "@" in text):
         text = _QUOTED_PRINTABLE.sub(lambda octet: chr(int(octet[1], 16)), text)
     text = _AGAINST_ROBOTS.sub("", _BACKSLASHED.sub(r"\1", text))

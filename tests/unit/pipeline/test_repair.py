@@ -98,3 +98,19 @@ def test_a_joiner_that_its_script_wants_is_kept(cell: str, meant: str) -> None:
 )
 def test_a_dot_too_many_is_a_slip_but_where_a_carrier_gave_it_out(cell: str, meant: str) -> None:
     assert LISTS.repaired(cell) == meant
+
+
+def test_what_fills_a_field_up_is_no_part_of_its_address() -> None:
+    assert (
+        LISTS.repaired("ann@nordwind.io\0\0\0")
+        == LISTS.repaired("\x02ann@nordwind.io\x03")
+        == "ann@nordwind.io"
+    )
+    assert LISTS.repaired("ann\0bo@nordwind.io") == ""
+
+
+@pytest.mark.parametrize(
+    "cell", ["jos\ufffd@nordwind.io", "Jos\ufffd <jos\ufffd.x@nordwind.io>", "\ufffdlvaro@nordwind.io"]
+)
+def test_nobody_is_offered_for_a_name_with_a_sign_that_could_not_be_decoded(cell: str) -> None:
+    assert LISTS.repair_candidates(cell) == ()

@@ -153,7 +153,7 @@ def test_a_joiner_elsewhere_is_a_mark_nobody_sees(local: str) -> None:
         ("ab\u200ccd.com", SyntaxRule.UNICODE_INVALID),
         ("a.com\U0001f600", SyntaxRule.DOMAIN_CHARACTER),
         ("a\u2022b.com", SyntaxRule.DOMAIN_CHARACTER),
-        ("a\ufffdb.com", SyntaxRule.DOMAIN_CHARACTER),
+        ("a\ufffdb.com", SyntaxRule.UNICODE_INVALID),
         ("a\u202eb.com", SyntaxRule.DOMAIN_CHARACTER),
         ("\U0001f600", SyntaxRule.DOMAIN_NO_DOT),
         ("\U0001f600.onion", SyntaxRule.DOMAIN_SPECIAL_USE),
