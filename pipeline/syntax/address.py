@@ -192,6 +192,8 @@ _ONE_AT = re.compile(r'[^\x00-\x1f\x7f-\x9f"<@\ufffd]*@[^\x00-\x1f\x7f-\x9f"<@\u
 """What breaks none of these, unless it is too long."""
 
 
+_MISREAD_SPACE = re.compile(r"\A(?:\u00c2\s+)+|(?<=[A-Za-z])\u00c2\Z")
+"""What Latin-1 makes of a no-break space in UTF-8: its second half is one again, and cut."""
 _DECORATION = re.compile(r"\A(?:[^@\uff1a\u2192]{1,30}[\uff1a\u2192]|[^\w\x00-\x7f]+)\s+")
 """A label that ends in a wide colon or an arrow, or bullets, arrows and emoji, each with a space behind it:
 without one they may belong to a local part (RFC 6531)."""
@@ -232,7 +234,7 @@ def tidy(cell: str) -> str:
     """
     text = cell.strip(UNSEEN)
     if not text.isascii():
-        text = _DECORATION.sub("", text).strip(UNSEEN)
+        text = _DECORATION.sub("", _MISREAD_SPACE.sub("", text)).strip(UNSEEN)
     if not text.startswith(_CUT):
         return text
     return _without_mailto(_BRACKETS.sub(r"\1", _without_mailto(text)).strip(UNSEEN))

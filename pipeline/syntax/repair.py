@@ -21,10 +21,12 @@ _PLAIN_SIGNS = re.compile(r"[a-z0-9_.+-]*@[a-z0-9_.,-]*")
 """A cell in which no sign stands for another one: what most cells that are no address look like."""
 _UNSEEN_INSIDE = re.compile(
     f"(?!{JOINERS.pattern})"
-    "[\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]"
+    "[\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff\ufff9-\ufffb]"
 )
-_PADDING = re.compile(r"\A[\x00-\x1f\x7f]+|[\x00-\x1f\x7f]+\Z")
-"""What fields of a fixed width are filled up with."""
+_PADDING = re.compile(r"\A[\x00-\x1f\x7f]+|(?:[\x00-\x1f\x7f]|\\[rnt])+\Z")
+"""What fields of a fixed width are filled up with, and ends of lines as programs write them."""
+_HYPERLINK = re.compile(r"\A[^#]*#mailto:([^#]+)(?:#[^#]*)*\Z", re.IGNORECASE)
+"""A hyperlink as databases export it: what it shows, where it goes, and a place there."""
 _QUOTES = re.compile(r"[\"`´‘’‚‛“”„‟«»‹›″‵]|''")
 _AT = (
     "at|ät|@|arr?obas?e?|chiocciola|klammeraffe|apenstaartje|snabel-?a|alfakrøll|kukac|zavin[aá][cč]"
@@ -95,9 +97,10 @@ _PAGE = re.compile(r"\b(?:https?://|www\.)[^\s@]*[/=?&](?=[^\s/=?&@]+@)", re.IGN
 _QUERY = re.compile(r"(@[\w.-]+)[?&][\w%&=+.-]*")
 _LABEL = re.compile(r"\A[^@:]{1,30}:\s*")
 _KEY = re.compile(
-    r"\A(?:.*[,;\s])?(?:e-?mail(?:address)?|mail|smtp|upn|userprincipalname)\s*=\s*|\Awww\.", re.IGNORECASE
+    r"\A(?:.*[,;\s])?(?:e-?mail(?:address)?|mail|smtp|upn|userprincipalname)\s*=\s*|\A.*[?&][\w.\[\]-]+=|\Awww\.",
+    re.IGNORECASE,
 )
-"""An attribute's name in a directory entry or a link: `cn=Jane Doe,mail=`."""
+"""An attribute's name in a directory entry or a link: `cn=Jane Doe,mail=`, `?to=`."""
 _AROUND = " \t\r\n.,;:!?|/\\<>()[]{}*•·‣#=-–—'&"
 _BREAKS = re.compile(r"[\s,;|<>()\[\]{}&]+|(?<=\w)/(?=[^@]*@)")
 _LABELS = frozenset(
@@ -148,15 +151,16 @@ def _plain_signs(cell: str) -> str:
     """Return a cell with plain signs for signs that look or read like them, and without marks nobody sees."""
     if _PLAIN_SIGNS.fullmatch(cell):
         return cell
-    text = _TWICE.sub(r"\1", _BYTES.sub(r"\2", _PADDING.sub("", cell)))
+    text = _HYPERLINK.sub(r"\1", cell)
+    text = _TWICE.sub(r"\1", _BYTES.sub(r"\2", _PADDING.sub("", text)))
     if _LEFT_QUOTED.search(text) and not ("=40" in text and "@" in text):
         text = _QUOTED_PRINTABLE.sub(lambda octet: chr(int(octet[1], 16)), text)
     text = _AGAINST_ROBOTS.sub("", _BACKSLASHED.sub(r"\1", text))
     if not text.isascii():
         text = _redecode(text) if _MISREAD.search(text) else text
+        text = re.sub(r"(?<=\w)[’´](?=\w)", "'", text).replace("´", " ")  # NFKC parts it into two
         text = _DASHES.sub(" ", _HYPHENS.sub("-", text))
         text = _UNSEEN_INSIDE.sub("", unicodedata.normalize("NFKC", text)).replace("。", ".")
-        text = re.sub(r"(?<=\w)[’´](?=\w)", "'", text)
         text = "".join(" " if _is_ornament(sign) else sign for sign in text)
     text = _NEXT_KEY.sub(r"\1@", text)
     text = _QUOTES.sub(" ", _without_markup(unescape(text) if "&" in text else text)).replace("\\n", " ")

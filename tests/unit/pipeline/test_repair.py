@@ -114,3 +114,25 @@ def test_what_fills_a_field_up_is_no_part_of_its_address() -> None:
 )
 def test_nobody_is_offered_for_a_name_with_a_sign_that_could_not_be_decoded(cell: str) -> None:
     assert LISTS.repair_candidates(cell) == ()
+
+
+@pytest.mark.parametrize(
+    ("cell", "meant"),
+    [
+        ("?email=ann%40nordwind.io", "ann@nordwind.io"),
+        ("?id=7&to=ann%40nordwind.io&x=1", "ann@nordwind.io"),
+        ("Ann#mailto:ann@nordwind.io#", "ann@nordwind.io"),
+        ("ann@nordwind.io#MAILTO:ann@nordwind.io#top#", "ann@nordwind.io"),
+        ("´ann@nordwind.io´", "ann@nordwind.io"),
+        ("ann@nordwind.io\\r\\n", "ann@nordwind.io"),
+        ("Ann <\N{ENVELOPE}\ufe0fann@nordwind.io>", "ann@nordwind.io"),
+        ("Ann O´Neil <ann.o´neil@nordwind.io>", "ann.o'neil@nordwind.io"),
+    ],
+)
+def test_what_programs_leave_around_an_address_is_no_part_of_it(cell: str, meant: str) -> None:
+    assert LISTS.repaired(cell) == meant
+
+
+def test_an_emoji_in_front_of_an_address_is_seen_through_with_the_mark_that_colours_it() -> None:
+    known = LISTS.describe_one(parse_cell("\N{ENVELOPE}\ufe0fann@nordwind.io"))
+    assert known.meant == "ann@nordwind.io"

@@ -91,7 +91,7 @@ _AROUND = st.sampled_from(
         "?cc=b@c.de",
     ]
 )
-_DECORATION = st.sampled_from(["", "", "\N{ENVELOPE} ", "\N{RIGHTWARDS ARROW}\t", "メール： "])
+_DECORATION = st.sampled_from(["", "", "Â ", "\N{ENVELOPE} ", "\N{RIGHTWARDS ARROW}\t", "メール： "])
 _CELL = st.builds("{}{}{}{}".format, _AROUND, _DECORATION, _ADDRESS, _AROUND)
 
 
@@ -121,6 +121,8 @@ def test_the_fast_path_covers_the_plain_addresses_of_a_real_list() -> None:
         "\ufeffa.b@c.de\u200b",
         "\u202aa.b@c.de\u202c",
         "\u00ada.b@c.de\u2060",
+        "Â\u00a0a.b@c.deÂ\u00a0",
+        "Â <a.b@c.de>",
         "<a.b@c.de>",
         "mailto:A.B@C.DE",
         "MailTo: <a.b@c.de> ",
@@ -136,6 +138,7 @@ def test_what_a_cell_carries_around_the_address_is_cut_off(raw: str) -> None:
 @pytest.mark.parametrize(
     ("raw", "address", "local", "domain"),
     [
+        ("âme@c.de", "âme@c.de", "âme", "c.de"),
         ("Jörg@Bücher.de", "jörg@xn--bcher-kva.de", "jörg", "xn--bcher-kva.de"),
         ("Jo\u0308rg@Bu\u0308cher.de", "jörg@xn--bcher-kva.de", "jörg", "xn--bcher-kva.de"),
         ("x@XN--BCHER-KVA.de", "x@xn--bcher-kva.de", "x", "xn--bcher-kva.de"),
