@@ -128,6 +128,9 @@ def test_a_free_domain_is_never_corrected_unless_it_is_a_known_trap(lists: Lists
         ("ann@yah\u03bfo.com", True, "yahoo.com", ""),  # a Greek one
         ("ann@\u65e5\u672c\u30e1\u30fc\u30eba.jp", False, "", ""),  # Japanese is written with Latin letters
         ("ann@b\u00fccher.de", False, "", ""),
+        ("ann@argent\u00edna.com", False, "", ""),  # argentina.com hands out mailboxes, and is another name
+        ("ann@argentin\u0430.com", True, "argentina.com", ""),
+        ("ann@gm\u00e4il.com", True, "gmail.com", ""),  # nobody's word
         ("j\u0430ne@acme.com", True, "", "jane@acme.com"),
         ("j\u0430ne@gmail.con", True, "gmail.com", "jane@gmail.com"),
         ("j\u0430ne\uff0e@acme.com", True, "", "jane@acme.com"),  # jane.@ would be no address
