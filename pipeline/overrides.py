@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from mailsift.pipeline.errors import MailsiftError
+from mailsift.pipeline.syntax.address import parse_cell, read_domain
 
 _LISTS = ("disposable", "free", "role", "alias")
 _TABLES = (*_LISTS, "provider", "limits")
@@ -16,7 +17,7 @@ _TABLES = (*_LISTS, "provider", "limits")
 
 @dataclass(frozen=True, slots=True)
 class ListChange:
-    """What to add to a list and what to take from it; entries are lower-case."""
+    """What to add to a list and what to take from it; entries are as canonical addresses have them."""
 
     add: frozenset[str] = frozenset()
     remove: frozenset[str] = frozenset()
@@ -76,9 +77,17 @@ def _change(name: str, table: object) -> ListChange:
         _require(key in {"add", "remove"}, f"[{name}] knows `add` and `remove`, not `{key}`")
         good = isinstance(entries, list) and all(isinstance(entry, str) and entry for entry in entries)
         _require(good, f"[{name}] `{key}` must be a list of words")
+    written = _local_part if name == "role" else read_domain
     return ListChange(
-        **{key: frozenset(entry.lower() for entry in entries) for key, entries in changes.items()}
+        **{
+            key: frozenset(written(entry) or entry.lower() for entry in entries)
+            for key, entries in changes.items()
+        }
     )
+
+
+def _local_part(entry: str) -> str:
+    return parse_cell(f"{entry}@example.com").local
 
 
 def _rows(rows: object) -> list[dict[str, Any]]:

@@ -358,6 +358,11 @@ def suggest(domain: str, *, takes_no_mail: bool = False) -> str:
     )
 
 
+def is_well_known(domain: str) -> bool:
+    """Whether a domain is one of those that slips are told by."""
+    return _known_domains().has(domain)
+
+
 def suffix_exists(domain: str) -> bool:
     """Whether a domain lies below a top-level domain that exists, by the package publicsuffixlist."""
     _, dot, top = domain.rpartition(".")

@@ -10,6 +10,7 @@ import polars as pl
 
 from mailsift.accounts.doors import Door
 from mailsift.jobs.columns import JUDGED_ADDRESS, VERDICT_PREFIX
+from mailsift.pipeline.syntax.address import canonical_of, parse_cell
 from mailsift.pipeline.verdict import Result
 
 Code = tuple[str, ...]
@@ -107,9 +108,20 @@ def _read_column(table: str, place: int) -> dict[Result, Code]:
 
 
 def split_address(text: str) -> tuple[str, str]:
-    """Return what stands before and behind the last at sign; the domain is "" where there is none."""
+    """Return the local part and the domain that are judged, as in files of results.
+
+    Of a text that is no address, what stands before and behind the last at sign, "" where there is none.
+    """
+    parsed = parse_cell(text)
+    if not parsed.rule:
+        return parsed.local, parsed.domain
     user, _, domain = text.rpartition("@")
     return (user, domain) if "@" in text else (text, "")
+
+
+def normal_form(text: str) -> str:
+    """Return the address that is judged; of a text that is none, itself in lower case."""
+    return canonical_of(text) or text.lower()
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from fastapi.responses import Response
 
 from mailsift.accounts.doors import Door
 from mailsift.accounts.keys import Scope
-from mailsift.api.doors.codes import code_table, split_address
+from mailsift.api.doors.codes import code_table, normal_form, split_address
 from mailsift.api.doors.entry import (
     UNLIMITED,
     Entry,
@@ -53,7 +53,7 @@ _router: Final = door_router()
 def shape(text: str, verdict: Mapping[str, Any]) -> dict[str, Any]:
     """Return what an address comes to."""
     result, reason = CODES.of(verdict)
-    user, domain = split_address(text.lower())
+    user, domain = split_address(text)
     return {
         "result": result,
         "reason": reason,
@@ -63,7 +63,7 @@ def shape(text: str, verdict: Mapping[str, Any]) -> dict[str, Any]:
         "accept_all": verdict["catch_all"],
         "did_you_mean": suggested_address(verdict) or None,
         "sendex": verdict["score"] / 100,
-        "email": text.lower(),
+        "email": normal_form(text),
         "user": user,
         "domain": domain,
         **_DONE,

@@ -12,7 +12,7 @@ from fastapi.responses import Response
 
 from mailsift.accounts.doors import Door
 from mailsift.accounts.keys import Scope
-from mailsift.api.doors.codes import address_parts, code_table, split_address
+from mailsift.api.doors.codes import address_parts, code_table, normal_form, split_address
 from mailsift.api.doors.entry import (
     LIST_BYTES,
     UNLIMITED,
@@ -124,7 +124,7 @@ def parts_of_address(text: str) -> dict[str, str]:
     domain = public_suffixes().privatesuffix(host.lower()) or host
     return {
         "original": text,
-        "normalized": text.lower(),
+        "normalized": normal_form(text),
         "addr": user.partition("+")[0],
         "alias": user.partition("+")[2],
         "host": host,

@@ -11,7 +11,7 @@ from fastapi.responses import Response
 
 from mailsift.accounts.doors import Door
 from mailsift.accounts.keys import Scope
-from mailsift.api.doors.codes import code_table, split_address
+from mailsift.api.doors.codes import code_table, normal_form, split_address
 from mailsift.api.doors.entry import (
     LIST_BYTES,
     Entry,
@@ -76,7 +76,7 @@ def shape(text: str, verdict: Mapping[str, Any]) -> dict[str, Any]:
         },
         "syntax": {
             "address": text if good else None,
-            "normalized_email": text.lower() if good else None,
+            "normalized_email": normal_form(text) if good else None,
             "domain": domain,
             "is_valid_syntax": good,
             "username": user,

@@ -31,7 +31,7 @@ from mailsift.pipeline.clock import Clock
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.ports import Ask
 from mailsift.pipeline.providers import Providers, as_key
-from mailsift.pipeline.syntax.address import parse_address
+from mailsift.pipeline.syntax.address import read_domain
 from mailsift.storage.database import Connection, Database, Row, unavailable
 from mailsift.storage.redis.broker import BrokerCounts
 from mailsift.storage.redis.connection import Client, RedisCircuitBreaker
@@ -319,10 +319,10 @@ def domain_of(name: str) -> str:
     Raises:
         MailsiftError: `bad_domain`.
     """
-    parsed = parse_address(f"postmaster@{name.strip().rpartition('@')[2].rstrip('.')}")
-    if not parsed.domain:
+    domain = read_domain(name)
+    if not domain:
         raise MailsiftError("bad_domain", "This isn’t a domain name.")
-    return parsed.domain
+    return domain
 
 
 def _account_job(row: Row) -> AccountJob:

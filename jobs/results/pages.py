@@ -40,7 +40,7 @@ from mailsift.pipeline.judge.tiers import (
     tier_of,
 )
 from mailsift.pipeline.single import with_repair
-from mailsift.pipeline.syntax.address import parse_address
+from mailsift.pipeline.syntax.address import read_domain
 from mailsift.pipeline.verdict import Status
 
 _DEFAULT_COLUMNS = 2  # of the customer's columns, where none was asked for
@@ -200,8 +200,7 @@ BEGINNING: Final = -1
 
 def canonical_domain(domain: str) -> str:
     """Return a domain as the canonical form of addresses writes it; what is none stays as it is."""
-    typed = domain.strip().removeprefix("@").lower()
-    return parse_address(f"x@{typed}").domain or typed if typed else ""
+    return read_domain(domain) or domain.strip().removeprefix("@").lower()
 
 
 def read_page(

@@ -1,1 +1,1 @@
-"""Cells become addresses: tidied, judged by email-validator, written one way."""
+"""Cells become addresses: tidied, parsed, written one way."""

@@ -1,18 +1,20 @@
 """One cell becomes one canonical address, or the name of the rule it breaks.
 
-Plain ASCII addresses are taken by a pattern; email-validator judges all others.
+Plain ASCII addresses are taken by a pattern; of all others email-validator judges the local part, and DNS has
+the last word on a domain that it can have.
 """
 
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Callable
 from enum import StrEnum
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
+from urllib.parse import unquote
 
-if TYPE_CHECKING:
-    from email_validator import ValidatedEmail
+import idna
 
 LONGEST = 1_024
 """Characters beyond which a text is too long whatever else it is; bounds the exact parser's work."""
@@ -40,6 +42,8 @@ LONGEST_LOCAL: Final = 64
 """Octets (RFC 5321 section 4.5.3.1.1)."""
 LONGEST_PLAIN_DOMAIN: Final = 63
 """Octets of a domain no label of which can be too long (RFC 1035), nor its address (RFC 5321)."""
+LONGEST_ADDRESS: Final = 254
+"""Octets (RFC 5321 section 4.5.3.1.3, less the angle brackets)."""
 _LONGEST_INTERNATIONAL: Final = 60
 """Octets of an international address that is far from all limits."""
 
@@ -69,7 +73,14 @@ UNSEEN = "".join(
 _PLAIN = re.compile(PLAIN)
 _LOCAL = re.compile(PLAIN_LOCAL)
 _REFUSED = re.compile(REFUSED_TLD)
-_MAILTO = re.compile(r"\A(?i:mailto):(?://)?")
+_MAILTO = re.compile(
+    r"\A(?i:mailto):(?://)?(?:\?(?:.*&)?(?i:to)=(?P<header>[^&]*)|\?.*|(?P<path>[^@]*@[^?]*|.*))", re.DOTALL
+)
+"""A URI (RFC 6068): whom it is to stands before its header fields or is one of them."""
+_PICTURES = re.compile("[\u2600-\u27bf\U0001f000-\U0001faff]\u200d?")
+JOINERS = re.compile("(?<=[^\x00-\x7f\u200b-\u200f])[\u200c\u200d](?=[^\x00-\x7f\u200b-\u200f])")
+"""In words of many scripts and in emoji they are signs like others (RFC 5892 A.1, A.2); elsewhere nobody sees
+them."""
 _BRACKETS = re.compile(r"\A<([^<>]*)>\Z")
 _CUT = ("<", "m", "M")
 """How texts begin that one of these may shorten."""
@@ -111,9 +122,9 @@ class ParsedAddress(NamedTuple):
 
 _Rules = tuple[tuple[SyntaxRule, re.Pattern[str]], ...]
 
-# Searched in the parts of a text with exactly one @ and no quotes; first match wins. Each pattern matches
-# only what the exact parser refuses too (a property test holds them together): they give the refusal its
-# name and spare the slow parser the plain mistakes.
+# Searched in the parts of a text with exactly one @ and no quotes; first match wins. Those of a local part
+# match only what email-validator refuses too (a property test holds them together): they give the refusal its
+# name and spare it the plain mistakes. Those of a domain decide, about its ASCII form in the end.
 _LOCAL_RULES: _Rules = (
     (SyntaxRule.LOCAL_EMPTY, re.compile(r"\A\Z")),
     (SyntaxRule.LOCAL_TOO_LONG, re.compile(r"\A.{65}", re.DOTALL)),  # RFC 5321 section 4.5.3.1.1
@@ -127,12 +138,13 @@ _DOMAIN_RULES: _Rules = (
     (SyntaxRule.DOMAIN_CHARACTER, re.compile(r"(?![A-Za-z0-9.-])[\x00-\x7f]")),
     (SyntaxRule.DOMAIN_SPECIAL_USE, re.compile(rf"(?i)(?:\A|\.)(?:{'|'.join(REFUSED_TLDS)})\Z")),
     (SyntaxRule.DOMAIN_NO_DOT, re.compile(r"\A[^.\u3002\uff0e\uff61]*\Z")),  # the other three: UTS 46
-    # RFC 1123 section 2.1; 63 octets: RFC 1035; "--" in third place: RFC 5890; a numeric end: RFC 3696
+    # RFC 1123 section 2.1; 63 octets: RFC 1035; a numeric end: RFC 3696. Labels that IDNA reserves or forbids
+    # (RFC 5890: "r4--x", what Punycode writes of emoji) are names in DNS like others, which says what exists.
     (SyntaxRule.DOMAIN_LABEL, re.compile(r"\A[.-]|\.\.|-\.|\.-|[.-]\Z|[A-Za-z0-9-]{64}|[0-9]\Z")),
-    (SyntaxRule.DOMAIN_LABEL, re.compile(r"(?i)(?:\A|\.)(?!xn)[a-z0-9-]{2}--")),
 )
 
-# Words of email-validator's message -> rule, for what the tables above do not see; first match wins.
+# Words of email-validator's message about a local part -> rule, for what the table above does not see; first
+# match wins.
 _MESSAGES: tuple[tuple[str, SyntaxRule], ...] = (
     ("display name", SyntaxRule.DISPLAY_NAME),
     ("angle bracket", SyntaxRule.DISPLAY_NAME),
@@ -140,28 +152,19 @@ _MESSAGES: tuple[tuple[str, SyntaxRule], ...] = (
     ("must have an @-sign", SyntaxRule.QUOTED_UNTERMINATED),
     ("Extra character(s) found after close quote", SyntaxRule.LOCAL_CHARACTER),
     ("something before the @-sign", SyntaxRule.LOCAL_EMPTY),
-    ("something after the @-sign", SyntaxRule.DOMAIN_EMPTY),
-    ("too long before the @-sign", SyntaxRule.LOCAL_TOO_LONG),
-    ("too long after the @-sign", SyntaxRule.DOMAIN_TOO_LONG),
-    ("too long (", SyntaxRule.TOO_LONG),
-    ("too long when", SyntaxRule.TOO_LONG),
-    ("too long after normalization", SyntaxRule.TOO_LONG),
-    ("bracket", SyntaxRule.DOMAIN_LITERAL),
-    ("special-use", SyntaxRule.DOMAIN_SPECIAL_USE),
-    ("should have a period", SyntaxRule.DOMAIN_NO_DOT),
-    ("top-level domain", SyntaxRule.DOMAIN_LABEL),
-    ("so many characters", SyntaxRule.DOMAIN_LABEL),
-    ("Label too long", SyntaxRule.DOMAIN_LABEL),
-    ("two dashes", SyntaxRule.DOMAIN_LABEL),
-    ("period", SyntaxRule.DOMAIN_LABEL),
-    ("hyphen", SyntaxRule.DOMAIN_LABEL),
+    ("too long", SyntaxRule.LOCAL_TOO_LONG),
     ("Unicode normalization", SyntaxRule.UNICODE_INVALID),
     ("unsafe characters", SyntaxRule.UNICODE_INVALID),
-    ("IDNA", SyntaxRule.UNICODE_INVALID),
     ("before the @-sign", SyntaxRule.LOCAL_CHARACTER),
     ("after the @-sign", SyntaxRule.DOMAIN_CHARACTER),
 )
 
+_LOOSE_DOTS = re.compile(
+    r"\A(?=[^@]*\.[.@])([a-z0-9][\w!#$%&'*+/=?^`{|}~.-]*)@((?:docomo|ezweb)\.ne\.jp|au\.com)\Z",
+    re.ASCII | re.IGNORECASE,
+)
+"""Two dots in a row or one before the @: these carriers gave such addresses out until 2009, and people have
+them still. In quotes (RFC 5321 section 4.1.2, Quoted-string) they are addresses like others."""
 _SEPARATOR = re.compile(r"[\s,;|/<>&]")
 
 
@@ -176,14 +179,21 @@ _WHOLE_RULES: tuple[tuple[SyntaxRule, Callable[[str], object]], ...] = (
     (SyntaxRule.TOO_LONG, lambda text: len(text) > LONGEST),
     (SyntaxRule.SEVERAL_ADDRESSES, _holds_several),
     (SyntaxRule.CONTROL_CHARACTER, re.compile(r"[\x00-\x1f\x7f-\x9f]").search),
+    (SyntaxRule.UNICODE_INVALID, re.compile("\ufffd").search),  # stands for what could not be decoded
     (SyntaxRule.NO_AT, lambda text: "@" not in text),
     (SyntaxRule.DISPLAY_NAME, re.compile(r'\A[^"]*<[^"<>]*>\s*\Z').match),
     (SyntaxRule.QUOTED_UNTERMINATED, re.compile(r'\A"(?:[^"\\]|\\.)*\Z', re.DOTALL).match),
 )
-_ONE_AT = re.compile(r'[^\x00-\x1f\x7f-\x9f"<@]*@[^\x00-\x1f\x7f-\x9f"<@]*')
+_ANY_DOMAIN: Final = "example.com"
+"""Stands for the domain where only a local part is looked at."""
+_ANYBODY: Final = "postmaster"
+"""The same the other way round."""
+_ONE_AT = re.compile(r'[^\x00-\x1f\x7f-\x9f"<@\ufffd]*@[^\x00-\x1f\x7f-\x9f"<@\ufffd]*')
 """What breaks none of these, unless it is too long."""
 
 
+_MISREAD_SPACE = re.compile(r"\A(?:\u00c2\s+)+|(?<=[A-Za-z])\u00c2\Z")
+"""What Latin-1 makes of a no-break space in UTF-8: its second half is one again, and cut."""
 _DECORATION = re.compile(r"\A(?:[^@\uff1a\u2192]{1,30}[\uff1a\u2192]|[^\w\x00-\x7f]+)\s+")
 """A label that ends in a wide colon or an arrow, or bullets, arrows and emoji, each with a space behind it:
 without one they may belong to a local part (RFC 6531)."""
@@ -208,19 +218,32 @@ def canonical_of(cell: str) -> str:
     return "" if parsed.rule else parsed.address
 
 
+def read_domain(text: str) -> str:
+    """Return the canonical form of a domain that somebody wrote down, "" where it is none.
+
+    It may stand behind an @ and end in the dot of the root (RFC 1034 section 3.1).
+    """
+    name = tidy(text).rpartition("@")[2].removesuffix(".")
+    return parse_address(f"{_ANYBODY}@{name}").domain
+
+
 def tidy(cell: str) -> str:
-    """Cut unseen characters at the ends, a leading `mailto:` and a pair of angle brackets around all.
+    """Cut unseen characters at the ends and a pair of angle brackets around all, and read a `mailto:` URI.
 
     Labels and signs in front that only decorate are no part of an address either.
     """
     text = cell.strip(UNSEEN)
     if not text.isascii():
-        text = _DECORATION.sub("", text).strip(UNSEEN)
+        text = _DECORATION.sub("", _MISREAD_SPACE.sub("", text)).strip(UNSEEN)
     if not text.startswith(_CUT):
         return text
-    text = _MAILTO.sub("", text).strip(UNSEEN)
-    text = _BRACKETS.sub(r"\1", text).strip(UNSEEN)
-    return _MAILTO.sub("", text).strip(UNSEEN)
+    return _without_mailto(_BRACKETS.sub(r"\1", _without_mailto(text)).strip(UNSEEN))
+
+
+def _without_mailto(text: str) -> str:
+    """Return whom a `mailto:` URI is to, without its escapes; any other text as it is."""
+    found = _MAILTO.match(text)
+    return unquote((found["header"] or found["path"] or "").strip(UNSEEN)).strip(UNSEEN) if found else text
 
 
 def parse_address(text: str) -> ParsedAddress:
@@ -261,50 +284,80 @@ def _parse_international(text: str) -> ParsedAddress | None:
 @lru_cache(maxsize=16_384)
 def _ascii_domain(shown: str) -> str:
     """Return an international domain in ASCII, "" for a bad one."""
-    return parse_exact(f"a@{shown}").domain
+    return parse_exact(f"{_ANYBODY}@{shown}").domain
 
 
 def parse_exact(text: str) -> ParsedAddress:
-    """Do what parse_address does, by email-validator alone."""
+    """Do what parse_address does, by email-validator for the local part and IDNA for the domain."""
+    text = _LOOSE_DOTS.sub(r'"\1"@\2', text)
     rule = obvious_rule(text)
     if rule is not None:
         return _rejected(text, rule)
-    local, _, domain = text.rpartition("@")
+    typed, _, shown = text.rpartition("@")
     try:
-        found = validated(f"{local.lower()}@{domain}")
-    except ValueError as error:  # EmailNotValidError is one, and so is all that the idna package raises
+        local = validated(typed.lower())
+        domain = _domain_in_ascii(shown)
+    except idna.IDNAError as error:
+        return _rejected(text, _rule_of_idna(error))
+    except ValueError as error:  # EmailNotValidError is one
         return _rejected(text, _rule_of(str(error)))
-    rule = _rule_of_canonical(found.local_part, found.ascii_domain)
-    if rule is not None:
-        return _rejected(text, rule)
-    return ParsedAddress(f"{found.local_part}@{found.ascii_domain}", found.local_part, found.ascii_domain, "")
+    rule = _rule_of_canonical(local, domain)
+    return _rejected(text, rule) if rule else ParsedAddress(f"{local}@{domain}", local, domain, "")
 
 
 def _rule_of_canonical(local: str, domain: str) -> SyntaxRule | None:
     """Return the rule a canonical form breaks: it is sent and stored, so what holds for any address does."""
-    if len(local.encode()) > LONGEST_LOCAL:  # RFC 5321 section 4.5.3.1.1, RFC 6531 section 3.3
-        return SyntaxRule.LOCAL_TOO_LONG
-    return _search(_DOMAIN_RULES, domain)
+    if rule := _search(_DOMAIN_RULES, domain):
+        return rule
+    if len(f"{local}@{domain}".encode()) > LONGEST_ADDRESS:
+        return SyntaxRule.TOO_LONG
+    # RFC 5321 section 4.5.3.1.1, RFC 6531 section 3.3
+    return SyntaxRule.LOCAL_TOO_LONG if len(local.encode()) > LONGEST_LOCAL else None
 
 
-def validated(text: str) -> ValidatedEmail:
-    """Return email-validator's parse of an envelope address (RFC 5321, RFC 6531).
+def validated(local: str) -> str:
+    """Return email-validator's normal form of a local part of an envelope address (RFC 5321, RFC 6531).
 
     Raises:
         ValueError: the syntax is bad.
     """
     from email_validator import validate_email  # noqa: PLC0415 - most addresses are plain and need none of it
 
-    return validate_email(
-        text,
+    seen = JOINERS.sub("", local) if '"' not in local else local
+    found = validate_email(
+        f"{seen}@{_ANY_DOMAIN}",
         allow_smtputf8=True,
         allow_quoted_local=True,
         allow_domain_literal=False,
         allow_display_name=False,
         strict=True,  # local parts of more than 64 characters are refused, RFC 5321 section 4.5.3.1.1
         check_deliverability=False,
-        test_environment=True,  # permits `.test`, see REFUSED_TLDS
     )
+    return found.local_part if seen == local else unicodedata.normalize("NFC", local)
+
+
+def _domain_in_ascii(shown: str) -> str:
+    """Return a domain as DNS knows it, lower-case: UTS 46 maps its signs, RFC 5891 says what a label may be.
+
+    Pictures may stand in a label, too, though IDNA 2008 forbids them: some registries sell such names.
+
+    Raises:
+        idna.IDNAError: a label cannot be one.
+    """
+    if shown.isascii():
+        return shown.lower()
+    labels = idna.uts46_remap(shown, std3_rules=True).split(".")
+    for words in (*(_PICTURES.sub("", label) for label in labels[:-1]), labels[-1]):
+        if not words.isascii():
+            idna.check_label(words)
+    return ".".join(
+        label if label.isascii() else f"xn--{label.encode('punycode').decode()}" for label in labels
+    )
+
+
+def _rule_of_idna(error: idna.IDNAError) -> SyntaxRule:
+    forbidden = isinstance(error, idna.InvalidCodepoint)
+    return SyntaxRule.DOMAIN_CHARACTER if forbidden else SyntaxRule.UNICODE_INVALID
 
 
 def obvious_rule(text: str) -> SyntaxRule | None:
@@ -315,7 +368,7 @@ def obvious_rule(text: str) -> SyntaxRule | None:
             return whole
     local, _, domain = text.partition("@")
     rule = _search(_LOCAL_RULES, local) or _search(_DOMAIN_RULES, domain)
-    if rule is None and len(text.encode()) > 254:  # RFC 5321 section 4.5.3.1.3, less the angle brackets
+    if rule is None and text.isascii() and len(text) > LONGEST_ADDRESS:
         return SyntaxRule.TOO_LONG
     return rule
 

@@ -71,10 +71,14 @@ def _in_order(is_first: pl.Series, first: pl.DataFrame, second: pl.DataFrame) ->
 
 
 def _unwrapped(texts: pl.Series) -> pl.Series:
-    """Cut `mailto:` or angle brackets around plain addresses, as syntax.address.tidy does."""
+    """Cut `mailto:` or angle brackets around plain addresses, as syntax.address.tidy does.
+
+    What may be a URI's escape or the beginning of its header fields is left to that.
+    """
     text = pl.col("text")
     bare = pl.coalesce(*(text.str.extract(pattern) for pattern in _WRAPPED), text)
-    return texts.alias("text").to_frame().select(bare).to_series()
+    whole = pl.when(text.str.contains("[%?]")).then(text).otherwise(bare)
+    return texts.alias("text").to_frame().select(whole).to_series()
 
 
 def _split(texts: pl.DataFrame) -> pl.DataFrame:

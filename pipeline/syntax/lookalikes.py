@@ -43,6 +43,11 @@ def mixes_scripts(text: str) -> bool:
     return len(scripts) > 1 and not any(scripts <= together for together in _TOGETHER)
 
 
+def differs_by_accents(text: str, plain: str) -> bool:
+    """Whether a text is a plain one but for marks above or below its letters."""
+    return _without_marks(text) == plain
+
+
 def _without_marks(text: str) -> str:
     return "".join(
         letter for letter in unicodedata.normalize("NFKD", text) if not unicodedata.combining(letter)

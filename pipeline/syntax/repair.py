@@ -13,15 +13,20 @@ from html import unescape
 from typing import Final
 from urllib.parse import unquote
 
-from mailsift.pipeline.syntax.address import LONGEST, parse_address
+from mailsift.pipeline.syntax.address import JOINERS, LONGEST, parse_address
 
 MOST_OFFERS: Final = 5
 
 _PLAIN_SIGNS = re.compile(r"[a-z0-9_.+-]*@[a-z0-9_.,-]*")
 """A cell in which no sign stands for another one: what most cells that are no address look like."""
 _UNSEEN_INSIDE = re.compile(
-    "[\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]"
+    f"(?!{JOINERS.pattern})"
+    "[\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff\ufff9-\ufffb]"
 )
+_PADDING = re.compile(r"\A[\x00-\x1f\x7f]+|(?:[\x00-\x1f\x7f]|\\[rnt])+\Z")
+"""What fields of a fixed width are filled up with, and ends of lines as programs write them."""
+_HYPERLINK = re.compile(r"\A[^#]*#mailto:([^#]+)(?:#[^#]*)*\Z", re.IGNORECASE)
+"""A hyperlink as databases export it: what it shows, where it goes, and a place there."""
 _QUOTES = re.compile(r"[\"`´‘’‚‛“”„‟«»‹›″‵]|''")
 _AT = (
     "at|ät|@|arr?obas?e?|chiocciola|klammeraffe|apenstaartje|snabel-?a|alfakrøll|kukac|zavin[aá][cč]"
@@ -55,8 +60,8 @@ _BRACKET_OR_SPACE = re.compile(r"[\s(\[{<*]|\A[^@]*\Z")  # else nothing is writt
 _QUOTED_PRINTABLE = re.compile(r"=([2-7][0-9A-Fa-f])")
 _LEFT_QUOTED = re.compile(r"\A=3[Cc]|=(?:3[Ee]|20|0[AaDd])+\Z|=40")
 """What quoted-printable (RFC 2045) leaves of brackets, blanks and the @ itself."""
-_MASKED = re.compile(r"(?:\.{2,}|…)@")
-"""How pages hide the end of a local part."""
+_MASKED = re.compile(r"(?:\.{2,}|…)@|\ufffd.*@", re.DOTALL)
+"""How pages hide the end of a local part, and what hides a sign that could not be decoded."""
 _TOGETHER = re.compile(r"\{([^{}@]+)\}(@[^\s{}@]+)")
 """How papers write the addresses of colleagues."""
 _HYPHENS = re.compile("(?<=\\w)[\u2010-\u2013\u2212](?=\\w)")
@@ -92,9 +97,10 @@ _PAGE = re.compile(r"\b(?:https?://|www\.)[^\s@]*[/=?&](?=[^\s/=?&@]+@)", re.IGN
 _QUERY = re.compile(r"(@[\w.-]+)[?&][\w%&=+.-]*")
 _LABEL = re.compile(r"\A[^@:]{1,30}:\s*")
 _KEY = re.compile(
-    r"\A(?:.*[,;\s])?(?:e-?mail(?:address)?|mail|smtp|upn|userprincipalname)\s*=\s*|\Awww\.", re.IGNORECASE
+    r"\A(?:.*[,;\s])?(?:e-?mail(?:address)?|mail|smtp|upn|userprincipalname)\s*=\s*|\A.*[?&][\w.\[\]-]+=|\Awww\.",
+    re.IGNORECASE,
 )
-"""An attribute's name in a directory entry or a link: `cn=Jane Doe,mail=`."""
+"""An attribute's name in a directory entry or a link: `cn=Jane Doe,mail=`, `?to=`."""
 _AROUND = " \t\r\n.,;:!?|/\\<>()[]{}*•·‣#=-–—'&"
 _BREAKS = re.compile(r"[\s,;|<>()\[\]{}&]+|(?<=\w)/(?=[^@]*@)")
 _LABELS = frozenset(
@@ -130,7 +136,7 @@ def repair_candidates(cell: str, *, domain_of: Callable[[str], str]) -> tuple[st
     if len(cell) > LONGEST:
         return ()
     text = _plain_signs(cell)
-    if _MASKED.search(text):
+    if _MASKED.search(text) or _MASKED.search(cell):
         return ()
     if people := _TOGETHER.fullmatch(text.strip()):
         text = " ".join(name.strip() + people[2] for name in re.split(r"[,;|]", people[1]))
@@ -145,15 +151,16 @@ def _plain_signs(cell: str) -> str:
     """Return a cell with plain signs for signs that look or read like them, and without marks nobody sees."""
     if _PLAIN_SIGNS.fullmatch(cell):
         return cell
-    text = _TWICE.sub(r"\1", _BYTES.sub(r"\2", cell))
+    text = _HYPERLINK.sub(r"\1", cell)
+    text = _TWICE.sub(r"\1", _BYTES.sub(r"\2", _PADDING.sub("", text)))
     if _LEFT_QUOTED.search(text) and not ("=40" in text and "@" in text):
         text = _QUOTED_PRINTABLE.sub(lambda octet: chr(int(octet[1], 16)), text)
     text = _AGAINST_ROBOTS.sub("", _BACKSLASHED.sub(r"\1", text))
     if not text.isascii():
         text = _redecode(text) if _MISREAD.search(text) else text
+        text = re.sub(r"(?<=\w)[’´](?=\w)", "'", text).replace("´", " ")  # NFKC parts it into two
         text = _DASHES.sub(" ", _HYPHENS.sub("-", text))
         text = _UNSEEN_INSIDE.sub("", unicodedata.normalize("NFKC", text)).replace("。", ".")
-        text = re.sub(r"(?<=\w)[’´](?=\w)", "'", text)
         text = "".join(" " if _is_ornament(sign) else sign for sign in text)
     text = _NEXT_KEY.sub(r"\1@", text)
     text = _QUOTES.sub(" ", _without_markup(unescape(text) if "&" in text else text)).replace("\\n", " ")
@@ -190,8 +197,17 @@ def _one_address(text: str, domain_of: Callable[[str], str]) -> str:
     local, after = _local_part(before.rstrip()), after.lstrip()
     read = map(_domain, (after, _SENTENCE_END.split(after)[0])) if local else ()
     domain = next(filter(None, (domain_of(typed) for typed in read if typed)), "")
-    parsed = parse_address(f"{local}@{domain}") if domain else None
-    return f"{local}@{parsed.domain}" if parsed and not parsed.rule else ""
+    for name in (_with_its_dots(local, before), local) if domain else ():
+        parsed = parse_address(f"{name}@{domain}")
+        if not parsed.rule:
+            return f"{name}@{parsed.domain}"
+    return ""
+
+
+def _with_its_dots(local: str, before: str) -> str:
+    """Return a local part with all dots that stand there: some carriers have given such ones out."""
+    found = re.search(r"\.+".join(map(re.escape, local.split("."))) + r"\.*\Z", before.rstrip())
+    return found[0] if found else local
 
 
 def _local_part(before: str) -> str:

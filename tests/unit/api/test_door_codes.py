@@ -12,7 +12,9 @@ from mailsift.accounts.doors import NAMES, Door
 from mailsift.api.doors import emailable, kickbox, neverbounce, reacher, zerobounce
 from mailsift.api.doors.codes import CodeTable, address_parts
 from mailsift.jobs.columns import JUDGED_ADDRESS
-from mailsift.pipeline.judge.table import MEANINGS
+from mailsift.pipeline.judge.table import MEANINGS, VerdictPolicy
+from mailsift.pipeline.lists import Lists
+from mailsift.pipeline.single import validate_fast
 from mailsift.pipeline.verdict import Result
 
 TABLES = {
@@ -75,6 +77,25 @@ def test_a_file_takes_addresses_apart_as_a_single_answer_does() -> None:
     assert [tag or "" for tag in found["tag"]] == [one["alias"] for one in single]
     none = pl.DataFrame({JUDGED_ADDRESS: [""]}).select(parts.user.alias("user"), parts.tag.alias("tag"))
     assert none.row(0) == (None, None)
+
+
+@pytest.mark.parametrize(
+    "text", ["<Jane+x@Bücher.de> ", "mailto:jane%2Bx@bücher.de?subject=Hi", "jane+x@xn--bcher-kva.de"]
+)
+def test_every_door_names_the_address_that_is_judged_and_its_parts(text: str) -> None:
+    verdict = validate_fast(text, Lists.load(), VerdictPolicy())
+    judged, domain = "jane+x@xn--bcher-kva.de", "xn--bcher-kva.de"
+    found = emailable.shape(text, verdict)
+    assert (found["user"], found["tag"], found["domain"]) == ("jane+x", "x", domain)
+    found = kickbox.shape(text, verdict)
+    assert (found["email"], found["user"], found["domain"]) == (judged, "jane+x", domain)
+    found = neverbounce.parts_of_address(text)
+    assert (found["normalized"], found["addr"], found["alias"]) == (judged, "jane", "x")
+    assert (found["host"], found["domain"], found["subdomain"], found["tld"]) == (domain, domain, "", "de")
+    syntax = reacher.shape(text, verdict)["syntax"]
+    assert (syntax["normalized_email"], syntax["username"], syntax["domain"]) == (judged, "jane+x", domain)
+    found = zerobounce.shape(text, verdict, 0.0)
+    assert (found["account"], found["domain"]) == ("jane+x", domain)
 
 
 def _cells(text: str) -> list[list[str]]:

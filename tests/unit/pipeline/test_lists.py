@@ -128,6 +128,9 @@ def test_a_free_domain_is_never_corrected_unless_it_is_a_known_trap(lists: Lists
         ("ann@yah\u03bfo.com", True, "yahoo.com", ""),  # a Greek one
         ("ann@\u65e5\u672c\u30e1\u30fc\u30eba.jp", False, "", ""),  # Japanese is written with Latin letters
         ("ann@b\u00fccher.de", False, "", ""),
+        ("ann@argent\u00edna.com", False, "", ""),  # argentina.com hands out mailboxes, and is another name
+        ("ann@argentin\u0430.com", True, "argentina.com", ""),
+        ("ann@gm\u00e4il.com", True, "gmail.com", ""),  # nobody's word
         ("j\u0430ne@acme.com", True, "", "jane@acme.com"),
         ("j\u0430ne@gmail.con", True, "gmail.com", "jane@gmail.com"),
         ("j\u0430ne\uff0e@acme.com", True, "", "jane@acme.com"),  # jane.@ would be no address
@@ -190,6 +193,25 @@ def test_an_operator_changes_every_list(tmp_path: Path) -> None:
     assert frame["role"].to_list() == [True, False, False, False, False, False]
     assert frame["disposable"].to_list() == [True, False, False, False, False, True]
     assert frame["free"].to_list()[2:4] == [True, False]
+
+
+def test_an_entry_of_the_operator_may_be_spelt_as_people_spell_it(tmp_path: Path) -> None:
+    lists = _load(
+        tmp_path,
+        """
+        [disposable]
+        add = ["Müll.test", "@burner.test", "trash.test.", " bin.test"]
+        [free]
+        add = ["bu\u0308cher.test"]
+        [role]
+        add = ["Bu\u0308ro"]
+        """,
+    )
+    cells = ("büro@müll.test", "a@burner.test", "a@trash.test", "a@bin.test", "a@BÜCHER.test")
+    frame = _described(lists, *cells)
+    assert frame["disposable"].to_list() == [True, True, True, True, False]
+    assert frame["free"].to_list() == [False, False, False, False, True]
+    assert frame["role"].to_list() == [True, False, False, False, False]
 
 
 def test_a_service_of_its_own_below_a_throw_away_domain_can_be_let_through(tmp_path: Path) -> None:

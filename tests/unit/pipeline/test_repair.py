@@ -74,3 +74,65 @@ def test_a_hostile_cell_costs_little(hostile: str) -> None:
     repair_candidates(hostile * (100_000 // len(hostile)), domain_of=str)
     repair_candidates(hostile * (1_000 // len(hostile)), domain_of=str)
     assert time.process_time() - started < 0.5
+
+
+@pytest.mark.parametrize(
+    ("cell", "meant"),
+    [
+        ("Sara <sara@نامه\u200cای.com>", "sara@xn--mgba3gch31f060k.com"),
+        ("E-mail: می\u200cخواهم@nordwind.io", "می\u200cخواهم@nordwind.io"),
+        ("Sara <sa\u200cra@nord\u200dwind.io>", "sara@nordwind.io"),
+    ],
+)
+def test_a_joiner_that_its_script_wants_is_kept(cell: str, meant: str) -> None:
+    assert LISTS.repaired(cell) == meant
+
+
+@pytest.mark.parametrize(
+    ("cell", "meant"),
+    [
+        ("Ann <ann..b@docomo.ne.jp>", "ann..b@docomo.ne.jp"),
+        ("ann.@ezweb.ne.jp;", "ann.@ezweb.ne.jp"),
+        ("Ann <ann..b.@nordwind.io>", "ann.b@nordwind.io"),
+    ],
+)
+def test_a_dot_too_many_is_a_slip_but_where_a_carrier_gave_it_out(cell: str, meant: str) -> None:
+    assert LISTS.repaired(cell) == meant
+
+
+def test_what_fills_a_field_up_is_no_part_of_its_address() -> None:
+    assert (
+        LISTS.repaired("ann@nordwind.io\0\0\0")
+        == LISTS.repaired("\x02ann@nordwind.io\x03")
+        == "ann@nordwind.io"
+    )
+    assert LISTS.repaired("ann\0bo@nordwind.io") == ""
+
+
+@pytest.mark.parametrize(
+    "cell", ["jos\ufffd@nordwind.io", "Jos\ufffd <jos\ufffd.x@nordwind.io>", "\ufffdlvaro@nordwind.io"]
+)
+def test_nobody_is_offered_for_a_name_with_a_sign_that_could_not_be_decoded(cell: str) -> None:
+    assert LISTS.repair_candidates(cell) == ()
+
+
+@pytest.mark.parametrize(
+    ("cell", "meant"),
+    [
+        ("?email=ann%40nordwind.io", "ann@nordwind.io"),
+        ("?id=7&to=ann%40nordwind.io&x=1", "ann@nordwind.io"),
+        ("Ann#mailto:ann@nordwind.io#", "ann@nordwind.io"),
+        ("ann@nordwind.io#MAILTO:ann@nordwind.io#top#", "ann@nordwind.io"),
+        ("´ann@nordwind.io´", "ann@nordwind.io"),
+        ("ann@nordwind.io\\r\\n", "ann@nordwind.io"),
+        ("Ann <\N{ENVELOPE}\ufe0fann@nordwind.io>", "ann@nordwind.io"),
+        ("Ann O´Neil <ann.o´neil@nordwind.io>", "ann.o'neil@nordwind.io"),
+    ],
+)
+def test_what_programs_leave_around_an_address_is_no_part_of_it(cell: str, meant: str) -> None:
+    assert LISTS.repaired(cell) == meant
+
+
+def test_an_emoji_in_front_of_an_address_is_seen_through_with_the_mark_that_colours_it() -> None:
+    known = LISTS.describe_one(parse_cell("\N{ENVELOPE}\ufe0fann@nordwind.io"))
+    assert known.meant == "ann@nordwind.io"

@@ -8,8 +8,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mailsift.pipeline.frames import PARSED
-from mailsift.pipeline.syntax.address import SyntaxRule, parse_cell, parse_exact, tidy, validated
+from mailsift.pipeline.syntax.address import SyntaxRule, parse_cell, parse_exact, tidy
 from mailsift.pipeline.syntax.column import is_plain, parse_column
+from tests.support.envelope import email_validator_takes
 from tests.support.fuzzing import examples
 
 _ODD = st.sampled_from(
@@ -49,14 +50,6 @@ def _one(value: str | None) -> tuple[str, ...]:
     return parse_column(_texts(value)).row(0)
 
 
-def _accepted(text: str) -> bool:
-    try:
-        validated(text)
-    except ValueError:
-        return False
-    return True
-
-
 @examples(40)
 @given(st.lists(_ADDRESS, min_size=1, max_size=25))
 @example(["a" * 64 + "@b.com", "a" * 65 + "@b.com", "a@" + "b" * 59 + ".com", "a@" + "b" * 64 + ".com"])
@@ -66,7 +59,7 @@ def test_the_fast_path_takes_only_what_the_exact_parser_takes_and_agrees_on_the_
 ) -> None:
     frame = _texts(*texts).to_frame().filter(is_plain(pl.col("raw")))
     for text, parsed in zip(frame["raw"], parse_column(frame["raw"]).rows(), strict=True):
-        assert _accepted(text)
+        assert email_validator_takes(text)
         assert parsed == parse_exact(text)
 
 
@@ -82,9 +75,23 @@ def test_a_canonical_address_is_its_own_canonical_form(texts: list[str]) -> None
 
 
 _AROUND = st.sampled_from(
-    ["", " ", "\u200b", "\u00a0\t", "mailto:", "MAILTO: ", "<", ">", "< mailto:", ".", "\x00"]
+    [
+        "",
+        " ",
+        "\u200b",
+        "\u00a0\t",
+        "mailto:",
+        "MAILTO: ",
+        "<",
+        ">",
+        "< mailto:",
+        ".",
+        "\x00",
+        "mailto:?to=",
+        "?cc=b@c.de",
+    ]
 )
-_DECORATION = st.sampled_from(["", "", "\N{ENVELOPE} ", "\N{RIGHTWARDS ARROW}\t", "メール： "])
+_DECORATION = st.sampled_from(["", "", "Â ", "\N{ENVELOPE} ", "\N{RIGHTWARDS ARROW}\t", "メール： "])
 _CELL = st.builds("{}{}{}{}".format, _AROUND, _DECORATION, _ADDRESS, _AROUND)
 
 
@@ -114,6 +121,8 @@ def test_the_fast_path_covers_the_plain_addresses_of_a_real_list() -> None:
         "\ufeffa.b@c.de\u200b",
         "\u202aa.b@c.de\u202c",
         "\u00ada.b@c.de\u2060",
+        "Â\u00a0a.b@c.deÂ\u00a0",
+        "Â <a.b@c.de>",
         "<a.b@c.de>",
         "mailto:A.B@C.DE",
         "MailTo: <a.b@c.de> ",
@@ -129,6 +138,7 @@ def test_what_a_cell_carries_around_the_address_is_cut_off(raw: str) -> None:
 @pytest.mark.parametrize(
     ("raw", "address", "local", "domain"),
     [
+        ("âme@c.de", "âme@c.de", "âme", "c.de"),
         ("Jörg@Bücher.de", "jörg@xn--bcher-kva.de", "jörg", "xn--bcher-kva.de"),
         ("Jo\u0308rg@Bu\u0308cher.de", "jörg@xn--bcher-kva.de", "jörg", "xn--bcher-kva.de"),
         ("x@XN--BCHER-KVA.de", "x@xn--bcher-kva.de", "x", "xn--bcher-kva.de"),
@@ -137,6 +147,9 @@ def test_what_a_cell_carries_around_the_address_is_cut_off(raw: str) -> None:
         ('"A B"@c.de', '"a b"@c.de', '"a b"', "c.de"),
         ('"a@b"@c.de', '"a@b"@c.de', '"a@b"', "c.de"),
         ("a+b@c.de", "a+b@c.de", "a+b", "c.de"),
+        # given out by carriers before they kept to RFC 5321
+        ("ann..b-@Docomo.ne.jp", '"ann..b-"@docomo.ne.jp', '"ann..b-"', "docomo.ne.jp"),
+        ("ann.@ezweb.ne.jp", '"ann."@ezweb.ne.jp', '"ann."', "ezweb.ne.jp"),
         ("用户@例子.广告", "用户@xn--fsqu00a.xn--4rr70v", "用户", "xn--fsqu00a.xn--4rr70v"),
         ("a@b.test", "a@b.test", "a", "b.test"),
     ],
@@ -166,6 +179,9 @@ def test_one_mailbox_has_one_canonical_form(raw: str, address: str, local: str, 
         (".a@c.de", SyntaxRule.LOCAL_DOT),
         ("a.@c.de", SyntaxRule.LOCAL_DOT),
         ("a..b@c.de", SyntaxRule.LOCAL_DOT),
+        (".a@docomo.ne.jp", SyntaxRule.LOCAL_DOT),
+        ("a..b@docomo.com", SyntaxRule.LOCAL_DOT),
+        ("a..b c@docomo.ne.jp", SyntaxRule.LOCAL_DOT),
         ("a b@c.de", SyntaxRule.LOCAL_CHARACTER),
         ("a,b@c.de", SyntaxRule.LOCAL_CHARACTER),
         ("a(b)@c.de", SyntaxRule.LOCAL_CHARACTER),
@@ -181,7 +197,6 @@ def test_one_mailbox_has_one_canonical_form(raw: str, address: str, local: str, 
         ("a@c.de.", SyntaxRule.DOMAIN_LABEL),
         ("a@.c.de", SyntaxRule.DOMAIN_LABEL),
         ("a@" + "b" * 64 + ".de", SyntaxRule.DOMAIN_LABEL),
-        ("a@ab--c.de", SyntaxRule.DOMAIN_LABEL),
         ("a@192.0.2.1", SyntaxRule.DOMAIN_LABEL),
         ('"a b"@c..de', SyntaxRule.DOMAIN_LABEL),
         ("a@" + "ü" * 62 + ".de", SyntaxRule.DOMAIN_LABEL),
@@ -189,7 +204,6 @@ def test_one_mailbox_has_one_canonical_form(raw: str, address: str, local: str, 
         ("a@c,de", SyntaxRule.DOMAIN_CHARACTER),
         ("a@c_d.de", SyntaxRule.DOMAIN_CHARACTER),
         ("a@b@c.de", SyntaxRule.DOMAIN_CHARACTER),
-        ("a@❤.de", SyntaxRule.DOMAIN_CHARACTER),
         ("a@gmailcom", SyntaxRule.DOMAIN_NO_DOT),
         ("a@test", SyntaxRule.DOMAIN_NO_DOT),
         ("a@bücher", SyntaxRule.DOMAIN_NO_DOT),
@@ -208,12 +222,36 @@ def test_one_mailbox_has_one_canonical_form(raw: str, address: str, local: str, 
         ("a\x00@c.de", SyntaxRule.CONTROL_CHARACTER),
         ("a@c.de\r\nRCPT TO:<b>", SyntaxRule.CONTROL_CHARACTER),
         ("a\u202eb@c.de", SyntaxRule.UNICODE_INVALID),
-        ("a@c\u200b.de", SyntaxRule.UNICODE_INVALID),
-        ("a@xn--99999999.de", SyntaxRule.UNICODE_INVALID),
+        ("jos\ufffd@c.de", SyntaxRule.UNICODE_INVALID),
+        ('"jos\ufffd"@c.de', SyntaxRule.UNICODE_INVALID),
+        ("a@c•.de", SyntaxRule.DOMAIN_CHARACTER),
+        ("a@c\u200d.de", SyntaxRule.UNICODE_INVALID),
     ],
 )
 def test_a_bad_cell_names_the_rule_it_breaks(raw: str | None, rule: SyntaxRule) -> None:
     assert _one(raw)[1:] == ("", "", rule.value)
+
+
+@pytest.mark.parametrize(
+    ("raw", "address"),
+    [
+        ("mailto:gorby%25kremvax@c.de", "gorby%kremvax@c.de"),
+        ("mailto:unlikely%3Faddress@c.de?blat=foop", "unlikely?address@c.de"),
+        ("mailto:%22not%40me%22@c.de", '"not@me"@c.de'),
+        ("mailto:user@b%C3%BCcher.de?subject=Test&cc=x@y.de", "user@xn--bcher-kva.de"),
+        ("<mailto:jane%2Btag@c.de>", "jane+tag@c.de"),
+        ("mailto:?subject=x&To=jane%40c.de&cc=x@y.de", "jane@c.de"),
+        ("mailto:a?b&c@d.de", "a?b&c@d.de"),  # written by hand: an escape would be right
+        ("<a%2bb@c.de>", "a%2bb@c.de"),  # no URI
+    ],
+)
+def test_a_mailto_uri_is_read_as_one(raw: str, address: str) -> None:
+    """RFC 6068: its escapes stand for other signs, and its header fields are no part of the address."""
+    assert _one(raw) == tuple(parse_cell(raw)) == (address, *address.rsplit("@", 1), "")
+
+
+def test_a_mailto_uri_to_nobody_holds_no_address() -> None:
+    assert _one("mailto:?subject=x&body=a@b.de")[3] == SyntaxRule.EMPTY
 
 
 def test_a_bad_cell_keeps_its_trimmed_text_as_address() -> None:
