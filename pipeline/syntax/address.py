@@ -295,7 +295,7 @@ def parse_exact(text: str) -> ParsedAddress:
         return _rejected(text, rule)
     typed, _, shown = text.rpartition("@")
     try:
-        local = validated(typed.lower())
+        local = _normal_local(typed.lower())
         domain = _domain_in_ascii(shown)
     except idna.IDNAError as error:
         return _rejected(text, _rule_of_idna(error))
@@ -315,7 +315,7 @@ def _rule_of_canonical(local: str, domain: str) -> SyntaxRule | None:
     return SyntaxRule.LOCAL_TOO_LONG if len(local.encode()) > LONGEST_LOCAL else None
 
 
-def validated(local: str) -> str:
+def _normal_local(local: str) -> str:
     """Return email-validator's normal form of a local part of an envelope address (RFC 5321, RFC 6531).
 
     Raises:
