@@ -94,7 +94,12 @@ class ScheduleRuns:
     async def _run_claimed(self, row: Row) -> int:
         """Do what a claimed schedule is due for; returns how many jobs it made."""
         times = timetable_of(row)
-        plan = times.due(CatchUp(row["catch_up"]), slot=times.slot(row["next_run_at"]), now=self._now())
+        plan = times.due(
+            CatchUp(row["catch_up"]),
+            slot=times.slot(row["next_run_at"]),
+            now=self._now(),
+            freed_at=await self._freed_at(row),
+        )
         if plan.slot is None:
             await self._skip(row, times, plan, "missed")
             return 0
@@ -112,6 +117,13 @@ class ScheduleRuns:
         if replaces:  # not before there is something to run in their place
             await self._cancel_runs(row)
         return await self._commit(row, new, times, plan)
+
+    async def _freed_at(self, row: Row) -> datetime | None:
+        """Return when the last run ended of a schedule whose slots wait for that."""
+        if Overlap(row["overlap"]) is not Overlap.QUEUE:
+            return None
+        async with self._database.begin() as connection:
+            return await schedules.last_end(connection, row["id"])
 
     async def _open_runs(self, row: Row) -> Sequence[UUID]:
         async with self._database.begin() as connection:

@@ -18,6 +18,7 @@ from mailsift.storage.database import Connection, Row, statement
 from mailsift.storage.sql import leases, throttle_edits, workers
 from mailsift.storage.sql.chunks import JOB_CAP, MIXED_KEY, SHARED_KEYS, SLOW_KEY, TRIAGE_KEY
 from mailsift.storage.sql.jobs import SMALL_BYTES
+from mailsift.storage.sql.schedules import waits_for_run as schedule_waits
 from mailsift.storage.sql.workers import ACTIVE, Worker
 
 CHUNK_STATES: Final = ("ready", "waiting", "leased", "paused")
@@ -334,7 +335,7 @@ class ScheduleRow:
     Attributes:
         late_s: seconds since its slot was due; 0 when it is not, or may wait for the run before it.
         last_error: why the last slot was not run, or a run failed; "" when all went well.
-        blocked: its slot is due and waits for the run before it (overlap `queue`).
+        blocked: its slot is due and waits for the run before it (storage.sql.schedules.waits_for_run).
     """
 
     id: UUID
@@ -438,14 +439,19 @@ _ENDPOINTS = text("""
     FROM endpoint GROUP BY 1
 """)
 
-_LATE_SCHEDULES = text("""
-    SELECT extract(epoch FROM clock_timestamp() - coalesce(starts_at, next_run_at))::float8
-    FROM schedule s
-    WHERE enabled AND next_run_at <= clock_timestamp()
-      AND (starts_at IS NULL OR starts_at <= clock_timestamp())
-      AND (overlap <> 'queue' OR NOT EXISTS (
-          SELECT FROM job j WHERE j.schedule_id = s.id AND j.finished_at IS NULL))
-""")
+# A slot that may wait for the run before it is late from the end of that on.
+_DUE_SCHEDULES: Final = f"""
+    SELECT s.*, due, due AND busy AS blocked, CASE WHEN due AND NOT busy
+            THEN extract(epoch FROM clock_timestamp() - greatest(s.starts_at, s.next_run_at,
+                CASE WHEN s.overlap = 'queue' OR s.catch_up = 'all'
+                    THEN (SELECT max(j.finished_at) FROM job j WHERE j.schedule_id = s.id) END)) ELSE 0
+        END::float8 AS late_s
+    FROM schedule s CROSS JOIN LATERAL (
+        SELECT s.enabled AND greatest(s.starts_at, s.next_run_at) <= clock_timestamp() AS due,
+            {schedule_waits("clock_timestamp()")} AS busy) d
+"""  # noqa: S608 - a condition of storage/sql/schedules.py
+
+_LATE_SCHEDULES = text(f"SELECT late_s FROM ({_DUE_SCHEDULES} WHERE s.enabled) s WHERE due AND NOT blocked")  # noqa: S608
 
 # Minutes in which nothing was done are there too.
 _MINUTES = text("""
@@ -593,20 +599,12 @@ _ENDPOINTS_TO_LOOK_AT = text("""
     ORDER BY e.failures DESC, d.oldest_pending NULLS LAST, a.name, e.id LIMIT :limit
 """)
 
-_SCHEDULES = text("""
-    SELECT * FROM (
-        SELECT s.id, a.name AS account, s.name, s.cron, s.zone, s.enabled, s.next_run_at, s.last_run_at,
-            s.last_error, s.failures, due AND busy AS blocked,
-            CASE WHEN due AND NOT busy
-                THEN extract(epoch FROM clock_timestamp() - coalesce(s.starts_at, s.next_run_at)) ELSE 0
-            END::float8 AS late_s
-        FROM schedule s JOIN account a ON a.id = s.account_id CROSS JOIN LATERAL (
-            SELECT s.enabled AND coalesce(s.starts_at, s.next_run_at) <= clock_timestamp() AS due,
-                s.overlap = 'queue' AND EXISTS (
-                    SELECT FROM job j WHERE j.schedule_id = s.id AND j.finished_at IS NULL) AS busy) d
-    ) seen
-    ORDER BY late_s DESC, last_error <> '' DESC, enabled DESC, next_run_at, id LIMIT :limit
-""")
+_SCHEDULES = text(f"""
+    SELECT s.id, a.name AS account, s.name, s.cron, s.zone, s.enabled, s.next_run_at, s.last_run_at,
+        s.last_error, s.failures, s.blocked, s.late_s
+    FROM ({_DUE_SCHEDULES}) s JOIN account a ON a.id = s.account_id
+    ORDER BY s.late_s DESC, s.last_error <> '' DESC, s.enabled DESC, s.next_run_at, s.id LIMIT :limit
+""")  # noqa: S608 - see above
 
 # Not quite what a claim would find: a key that is being served counts here. A wake-up too many is harmless.
 _CLAIMABLE = statement("""

@@ -13,6 +13,7 @@ from uuid import uuid4
 
 import polars as pl
 import pytest
+from sqlalchemy import text
 from sqlalchemy.exc import IntegrityError
 
 from mailsift.jobs.schedules.models import Overlap, Recheck
@@ -124,8 +125,32 @@ async def test_cancel_previous_ends_no_run_when_there_is_nothing_to_run_instead(
     assert [run["state"] for run in await scheduling.made(view.id)] == ["uploading"]
 
 
-async def test_all_missed_slots_are_caught_up_one_after_the_other(scheduling: Scheduling) -> None:
-    spec = replace(HOURLY, overlap=Overlap.QUEUE, catch_up=CatchUp.ALL)
+@pytest.mark.parametrize("catch_up", CatchUp)
+async def test_a_queued_slot_is_run_however_long_the_run_before_took(
+    scheduling: Scheduling, catch_up: CatchUp
+) -> None:
+    spec = replace(HOURLY, cron="0 12 * * *", overlap=Overlap.QUEUE, catch_up=catch_up)
+    _, _, view = await scheduling.start(spec)
+    scheduling.now = NOON
+    assert await scheduling.runs.run_due() == 1
+    (first,) = await scheduling.made(view.id)
+    await scheduling.complete(first["id"])
+    scheduling.now = NOON + timedelta(hours=47)
+    async with scheduling.database.begin() as connection:
+        ended = text("UPDATE job SET finished_at = :now WHERE id = :id")
+        await connection.execute(ended, {"now": scheduling.now, "id": first["id"]})
+    assert await scheduling.runs.run_due() == 1
+    assert [run["scheduled_for"] for run in await scheduling.made(view.id)] == [
+        NOON,
+        NOON + timedelta(days=1),
+    ]
+
+
+@pytest.mark.parametrize("overlap", [Overlap.QUEUE, Overlap.SKIP])
+async def test_all_missed_slots_are_caught_up_one_after_the_other(
+    scheduling: Scheduling, overlap: Overlap
+) -> None:
+    spec = replace(HOURLY, overlap=overlap, catch_up=CatchUp.ALL)
     _, _, view = await scheduling.start(spec)
     scheduling.now = NOON + timedelta(hours=2, minutes=10)
     for count in (1, 2, 3):
@@ -135,6 +160,17 @@ async def test_all_missed_slots_are_caught_up_one_after_the_other(scheduling: Sc
         await scheduling.complete(runs[-1]["id"])
     assert await scheduling.runs.run_due() == 0
     assert [run["scheduled_for"].hour for run in await scheduling.made(view.id)] == [12, 13, 14]
+
+
+async def test_skip_leaves_out_the_next_slot_in_time_also_where_missed_ones_are_caught_up(
+    scheduling: Scheduling,
+) -> None:
+    account, _, view = await scheduling.start(replace(HOURLY, catch_up=CatchUp.ALL))
+    scheduling.now = NOON
+    await scheduling.runs.run_due()
+    scheduling.now = NOON + timedelta(hours=1, seconds=5)
+    assert await scheduling.runs.run_due() == 0
+    assert (await scheduling.service.get(account, view.id)).last_error == "still_running"
 
 
 async def test_risky_rechecks_only_what_ended_risky_the_last_time(scheduling: Scheduling) -> None:
