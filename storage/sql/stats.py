@@ -356,8 +356,9 @@ _LIMIT_TIME = text("SELECT set_config('statement_timeout', :ms, true)")
 
 _JOBS = text("SELECT state, count(*) AS jobs FROM job GROUP BY state")
 
+# How large a list is that is still to be fetched from its place, nobody knows.
 _OLDEST_JOBS = statement("""
-    SELECT CASE WHEN source_bytes <= :small_bytes THEN 'small' ELSE 'large' END AS size,
+    SELECT CASE WHEN source_bytes BETWEEN 1 AND :small_bytes THEN 'small' ELSE 'large' END AS size,
         max(extract(epoch FROM clock_timestamp() - created_at))::float8 AS oldest_s
     FROM job WHERE state IN {unstarted} AND started_at IS NULL GROUP BY 1
 """)
@@ -367,14 +368,23 @@ _STEPS = statement("""
 """)
 
 # Both partial indexes are used; chunks that are done are not looked at. What a claim would pass over is not
-# claimable: keys that are being served, and jobs that have as many leases as one job may have.
+# claimable: keys that are being served or may be asked from no source now, and jobs that have as many leases
+# as one job may have.
 _CHUNKS = statement("""
     WITH open_chunk AS (
         SELECT job_id, state, lane, ready_at, addresses FROM chunk WHERE state = 'ready'
         UNION ALL
         SELECT job_id, state, lane, ready_at, addresses FROM chunk WHERE state = 'leased'
+    ), live AS (
+        SELECT DISTINCT unnest(sources) AS source FROM worker
+        WHERE stopped_at IS NULL AND drain_since IS NULL
+          AND beat_at >= clock_timestamp() - make_interval(secs => :missed * beat_s + 1)
     ), busy AS (
-        SELECT DISTINCT lane FROM chunk WHERE state = 'leased' AND lane <> ALL(:shared_keys)
+        SELECT lane FROM chunk WHERE state = 'leased' AND lane <> ALL(:shared_keys)
+        UNION
+        SELECT r.provider FROM source_rest r JOIN live ON live.source = r.source
+        WHERE r.rests_until > clock_timestamp() GROUP BY r.provider
+        HAVING count(*) = (SELECT count(*) FROM live)
     ), full_up AS (
         SELECT job_id FROM chunk WHERE state = 'leased' GROUP BY job_id HAVING count(*) >= :job_cap
     ), levels AS (
@@ -740,6 +750,7 @@ async def _chunk_levels(connection: Connection, job_cap: int) -> list[ChunkLevel
     values = {
         "shared_keys": list(SHARED_KEYS),
         "job_cap": job_cap,
+        "missed": workers.MISSED_BEATS,
         "survey": TRIAGE_KEY,
         "mixed": MIXED_KEY,
         "slow": SLOW_KEY,
