@@ -58,7 +58,7 @@ class ChunkLevel:
 
 @dataclass(frozen=True, slots=True)
 class OutboxLevel:
-    """Deliveries in one of OUTBOX_STATES, and seconds since the oldest of them was due."""
+    """Deliveries in one of OUTBOX_STATES, and for how many seconds one of them could have been sent."""
 
     state: str
     deliveries: int
@@ -92,7 +92,7 @@ class Outbox:
 
     @property
     def oldest_due_s(self) -> float:
-        """For how many seconds the oldest of these is due."""
+        """For how many seconds one of these could have been sent."""
         return max((level.oldest_s for level in self._due), default=0.0)
 
     @property
@@ -423,9 +423,11 @@ _DRIFT = statement("""
     ) open WHERE chunks <> 0 OR chunks_open <> 0 OR rows <> 0
 """)
 
+# An endpoint is served one attempt after the other, at its rate: what is behind in that line is not late.
 _OUTBOX = text("""
     SELECT state, count(*) AS deliveries, greatest(max(due_s), 0) AS oldest_s FROM (
-        SELECT extract(epoch FROM clock_timestamp() - d.next_attempt_at)::float8 AS due_s,
+        SELECT extract(epoch FROM clock_timestamp() - greatest(
+                d.next_attempt_at, e.served_at, e.probe_at, e.paced_until))::float8 AS due_s,
             CASE WHEN NOT e.enabled OR greatest(e.probe_at, e.paced_until) > clock_timestamp() THEN 'held'
                  WHEN d.next_attempt_at > clock_timestamp() THEN 'waiting'
                  WHEN EXISTS (SELECT FROM delivery b WHERE b.endpoint_id = e.id AND b.state = 'delivering')

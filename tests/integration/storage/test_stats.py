@@ -239,6 +239,23 @@ async def test_deliveries_are_counted_by_what_they_wait_for(place: Place) -> Non
     assert seen.endpoints == {"healthy": 1, "failing": 2, "disabled": 1}
 
 
+@pytest.mark.parametrize("column", ["served_at", "probe_at", "paced_until"])
+async def test_what_stands_behind_others_at_an_endpoint_that_is_served_is_not_late(
+    place: Place, column: str
+) -> None:
+    endpoint = await place.endpoint()
+    await place.delivery(endpoint, state="delivering")
+    await place.delivery(endpoint, age=3_600)
+    await place.connection.execute(
+        text(f"UPDATE endpoint SET {column} = clock_timestamp() - interval '3 s'")  # noqa: S608 - a name of above
+    )
+    found = await stats.outbox(place.connection)
+    assert found.due == 1
+    assert 3 <= found.oldest_due_s < 8
+    await place.connection.execute(text("DELETE FROM delivery WHERE state = 'delivering'"))
+    assert 3 <= (await stats.outbox(place.connection)).oldest_due_s < 8
+
+
 async def test_a_look_may_not_take_for_ever(place: Place) -> None:
     await stats.limit_time(place.connection, timedelta(milliseconds=50).total_seconds())
     shown = await place.connection.execute(text("SHOW statement_timeout"))
