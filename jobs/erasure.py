@@ -50,7 +50,7 @@ class Eraser:
     """
 
     def __init__(self, *, database: Database, blobs: Blobs, outcome_days: int = KEPT_DAYS) -> None:
-        self._outcome_days = outcome_days
+        self.outcome_days = outcome_days
         self._database = database
         self._blobs = blobs
 
@@ -96,8 +96,8 @@ class Eraser:
         async with self._database.begin() as connection:
             over = await jobs.expired(connection, AT_ONCE)
             await idempotency.purge(connection)
-            await outcomes.purge(connection, days=self._outcome_days)
-            await accuracy.purge(connection, days=self._outcome_days)
+            await outcomes.purge(connection, days=self.outcome_days)
+            await accuracy.purge(connection, days=self.outcome_days)
             await receivers.purge(connection)
         erased = [await self.job(job_id) for job_id in over]
         async with self._database.begin() as connection:

@@ -21,7 +21,7 @@ _COUNTS = text("""
             count(*) FILTER (WHERE finished_at IS NULL) AS open_lists, min(expires_at) AS first_end,
             count(*) FILTER (WHERE expires_at IS NULL) AS for_ever
      FROM job WHERE account_id = ANY(:ids)) jobs,
-    (SELECT count(*) AS outcomes, min(happened_at) + interval '2 years' AS outcomes_end
+    (SELECT count(*) AS outcomes, min(happened_at) + make_interval(days => :outcome_days) AS outcomes_end
      FROM outcome WHERE account_id = ANY(:ids)) outcomes,
     (SELECT count(*) AS measured FROM measured_verdict WHERE account_id = ANY(:ids)) measured,
     (SELECT count(*) AS keys FROM api_key WHERE account_id = ANY(:ids)) keys,
@@ -82,9 +82,16 @@ class EndingList:
     expires_at: datetime
 
 
-async def counts(connection: Connection, ids: Sequence[UUID]) -> Row:
-    """Return how much is kept of these accounts (of one, and of its test account)."""
-    return (await connection.execute(_COUNTS, {"ids": list(ids)})).mappings().one()
+async def counts(connection: Connection, ids: Sequence[UUID], *, outcome_days: int) -> Row:
+    """Return how much is kept of these accounts (of one, and of its test account).
+
+    Args:
+        connection: an open transaction.
+        ids: the accounts.
+        outcome_days: for so long outcomes are kept.
+    """
+    values = {"ids": list(ids), "outcome_days": outcome_days}
+    return (await connection.execute(_COUNTS, values)).mappings().one()
 
 
 async def ending(

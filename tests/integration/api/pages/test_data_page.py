@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from uuid import uuid4
 
 from mailsift.accounts.people import Role
 from mailsift.container import open_parts
 from mailsift.jobs.views import JobOptions
 from mailsift.pipeline.facts import Mode
-from tests.integration.api.conftest import Api
+from mailsift.settings import Settings
+from tests.integration.api.conftest import Api, running
 from tests.integration.api.pages.queries import sql, words
 from tests.support.leftovers import in_tables
 from tests.support.sessions import post, signed_in
@@ -61,7 +62,7 @@ async def test_what_is_erased_is_gone_the_rest_stays_and_a_receipt_says_so(api: 
         for told in (
             "2 lists, 1 row,",
             "Uploads not started 1 list",
-            "first goes on 1 Jul 2028",
+            "730 days after the message; the first goes on 30 Jun 2028",
             "1 list that is still being",
         ):
             assert told in page, told
@@ -105,3 +106,14 @@ async def test_only_owners_erase_and_every_member_sees_what_is_kept(api: Api) ->
         assert "Erase now" not in (await member.get("/account/data")).text
         assert (await post(member, "/account/data/erase", what=ALL, name="alice")).status_code == 403
         assert (await member.get(f"/account/data/receipts/{uuid4()}.json")).status_code == 404
+
+
+async def test_outcomes_are_kept_for_as_long_as_the_operator_says(
+    make_settings: Callable[..., Settings],
+) -> None:
+    settings = make_settings(api_port=0, dns_servers=("127.0.0.1:9",), outcome_days=90)
+    async with running(settings) as api:
+        await _furnished(api, "alice")
+        async with signed_in(api) as owner:
+            page = words((await owner.get("/account/data")).text)
+    assert "90 days after the message; the first goes on 29 Sep 2026" in page
