@@ -103,6 +103,9 @@ class ScheduleRuns:
         if plan.slot is None:
             await self._skip(row, times, plan, "missed")
             return 0
+        if await self._was_run(row, plan.slot):  # a clock was put back meanwhile
+            await self._move_on(row, times, plan)
+            return 0
         replaces = Overlap(row["overlap"]) is Overlap.CANCEL_PREVIOUS
         if not replaces and await self._open_runs(row):
             await self._skip(row, times, plan, "still_running")
@@ -125,6 +128,10 @@ class ScheduleRuns:
         async with self._database.begin() as connection:
             return await schedules.last_end(connection, row["id"])
 
+    async def _was_run(self, row: Row, slot: datetime) -> bool:
+        async with self._database.begin() as connection:
+            return await schedules.was_run(connection, row["id"], slot)
+
     async def _open_runs(self, row: Row) -> Sequence[UUID]:
         async with self._database.begin() as connection:
             return await schedules.open_runs(connection, row["id"])
@@ -138,6 +145,11 @@ class ScheduleRuns:
                     raise
 
     async def _skip(self, row: Row, times: Timetable, plan: DueRun, code: str) -> None:
+        await self._move_on(row, times, plan, code)
+        count_missed(code)
+        _log.info("schedule.skipped", schedule=str(row["id"]), code=code)
+
+    async def _move_on(self, row: Row, times: Timetable, plan: DueRun, code: str = "") -> None:
         async with self._database.begin() as connection:
             await schedules.record_slot(
                 connection,
@@ -146,8 +158,6 @@ class ScheduleRuns:
                 last_error=code,
                 pause=code in _AWAY or times.is_over(plan.next),
             )
-        count_missed(code)
-        _log.info("schedule.skipped", schedule=str(row["id"]), code=code)
 
     async def _commit(self, row: Row, new: NewJob, times: Timetable, plan: DueRun) -> int:
         async def transaction(connection: Connection) -> None:

@@ -184,6 +184,12 @@ async def place_of_run(
     return (row.created_at, row.id) if row else None
 
 
+async def was_run(connection: Connection, schedule_id: UUID, slot: datetime) -> bool:
+    """Say whether a slot of the schedule has its job."""
+    found = select(job.c.id).where(job.c.schedule_id == schedule_id, job.c.scheduled_for == slot)
+    return (await connection.execute(found)).first() is not None
+
+
 async def open_runs(connection: Connection, schedule_id: UUID) -> list[UUID]:
     """Return the schedule's jobs that have not ended."""
     found = select(job.c.id).where(job.c.schedule_id == schedule_id, job.c.finished_at.is_(None))

@@ -16,6 +16,7 @@ import pytest
 from sqlalchemy import text
 from sqlalchemy.exc import IntegrityError
 
+from mailsift.jobs.metrics import SCHEDULE_MISSED
 from mailsift.jobs.schedules.models import Overlap, Recheck
 from mailsift.jobs.schedules.runs import LEASE
 from mailsift.jobs.schedules.timetable import CatchUp
@@ -25,6 +26,7 @@ from mailsift.pipeline.facts import Mode
 from mailsift.storage.blobs.store import JobBlobs
 from mailsift.storage.sql import schedules
 from mailsift.storage.states import JobState
+from tests.support.captured_metrics import Counted
 from tests.support.installation import settings_for
 from tests.support.job_states import put_job
 from tests.support.schedules import HOURLY, NOON, Scheduling
@@ -62,6 +64,21 @@ async def test_one_slot_never_has_two_jobs(scheduling: Scheduling) -> None:
     with pytest.raises(IntegrityError):
         async with scheduling.database.begin() as connection:
             await schedules.attach(connection, other, view.id, NOON)
+
+
+async def test_a_slot_that_comes_again_as_the_clock_was_put_back_is_left_out(scheduling: Scheduling) -> None:
+    account, _, view = await scheduling.start()
+    scheduling.now = NOON
+    assert await scheduling.runs.run_due() == 1
+    await scheduling.complete((await scheduling.made(view.id))[0]["id"])
+    scheduling.now = NOON - timedelta(minutes=10)
+    await scheduling.service.pause(account, view.id)
+    assert (await scheduling.service.resume(account, view.id)).next_runs[0] == NOON
+    scheduling.now = NOON
+    assert await scheduling.runs.run_due() == 0
+    scheduling.now = NOON + timedelta(hours=1)
+    assert await scheduling.runs.run_due() == 1
+    assert [run["scheduled_for"].hour for run in await scheduling.made(view.id)] == [12, 13]
 
 
 async def test_a_run_whose_maker_died_is_made_by_another(scheduling: Scheduling) -> None:
@@ -175,9 +192,10 @@ async def test_skip_leaves_out_the_next_slot_in_time_also_where_missed_ones_are_
 
 async def test_risky_rechecks_only_what_ended_risky_the_last_time(scheduling: Scheduling) -> None:
     account, source, view = await scheduling.start(replace(HOURLY, recheck=Recheck.RISKY))
-    scheduling.now = NOON
+    scheduling.now, counted = NOON, Counted(SCHEDULE_MISSED)
     assert await scheduling.runs.run_due() == 0
     assert (await scheduling.service.get(account, view.id)).last_error == "no_results_yet"
+    assert dict(counted) == {("schedule_missed_total", "nothing_to_retry"): 1}  # that is nobody's fault
     await scheduling.complete(source)
     scheduling.now = NOON + timedelta(hours=1)
     assert await scheduling.runs.run_due() == 1
