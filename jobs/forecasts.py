@@ -121,7 +121,10 @@ _LARGEST: Final = 20
 
 async def _of_job(connection: Connection, row: Row, picture: QueuePicture) -> TimeLeft:
     if row["state"] in UNREAD:
-        return time_left(load_of_unread(row["source_bytes"], picture.queues, Mode(row["options"]["mode"])))
+        if not row["source_bytes"]:  # it is fetched from a place, and nobody knows how long it is
+            return TimeLeft(None)
+        preview, mode = row["options"].get("preview", 0), Mode(row["options"]["mode"])
+        return time_left(load_of_unread(row["source_bytes"], picture.queues, mode, preview=preview))
     progress = await stats.progress(connection, row["id"])
     # Of this job the picture must be of the moment of its progress: what triage has just put in line there
     # would be missing in both, or counted twice.
@@ -171,12 +174,13 @@ def load_of(
     )
 
 
-def load_of_unread(source_bytes: int, queues: Queues, mode: Mode) -> JobLoad:
+def load_of_unread(source_bytes: int, queues: Queues, mode: Mode, *, preview: int = 0) -> JobLoad:
     """Return what the time of a list of so many bytes depends on while nobody knows what is in it.
 
-    As in a plan, addresses whose mail servers are unknown count as if they were at many small hosts.
+    As in a plan, addresses whose mail servers are unknown count as if they were at many small hosts. Of a
+    `preview` no more than its sample is looked at.
     """
-    addresses = max(1.0, source_bytes / BYTES_AN_ADDRESS)
+    addresses = max(1.0, min(source_bytes / BYTES_AN_ADDRESS, preview or math.inf))
     return JobLoad(
         triage=addresses,
         triage_rate=TRIAGE_RATES[mode],

@@ -35,15 +35,15 @@ class KeptData:
 
     Attributes:
         counts: how much, and until when (mailsift.storage.sql.holdings).
-        outcome_days: for so long outcomes are kept, and what verdicts came to.
         drafts: lists that were uploaded and not started.
+        outcome_days: for so long outcomes are kept, and what verdicts came to.
         ending: lists that are deleted soon.
         receipts: of what was erased.
     """
 
     counts: dict[str, Any]
-    outcome_days: int
     drafts: int
+    outcome_days: int
     ending: Sequence[EndingList]
     receipts: Sequence[Receipt]
 
@@ -64,14 +64,14 @@ class Holdings:
 
     async def kept_data(self, account_id: AccountId) -> KeptData:
         """Return what is kept of the account and its test account."""
-        soon, days = utc_datetime(self._clock()) + ENDS_SOON, self._eraser.outcome_days
+        soon = utc_datetime(self._clock()) + ENDS_SOON
         async with self._database.begin() as connection:
             ids = await _with_test(connection, account_id)
-            counts = dict(await holdings.counts(connection, ids, outcome_days=days))
+            counts = dict(await holdings.counts(connection, ids, outcome_days=self._eraser.outcome_days))
             ending = await holdings.ending(connection, account_id, before=soon, limit=_SHOWN)
             receipts = await holdings.receipts(connection, account_id)
         drafts = len(await self._eraser.drafts(account_id))
-        return KeptData(counts, days, drafts, ending, receipts)
+        return KeptData(counts, drafts, self._eraser.outcome_days, ending, receipts)
 
     async def erase(
         self, account_id: AccountId, what: Collection[Erasable], *, person_id: UUID, actor: str

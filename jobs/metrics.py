@@ -109,7 +109,7 @@ SCHEDULE_MISSED: Final = declare(
     Counter,
     "mailsift_schedule_missed_total",
     "Slots of schedules that were left out",
-    {"reason": ["missed", "still_running", "failed"]},
+    {"reason": ["missed", "still_running", "nothing_to_retry", "failed"]},
 )
 UP: Final = declare(
     Gauge, "mailsift_worker_up", "Processes of this worker whose engine runs", multiprocess_mode="livesum"
@@ -176,6 +176,14 @@ def count_phases(seconds: Mapping[str, float]) -> None:
         PHASES.labels(phase).inc(spent)
 
 
+_NO_FAULTS: Final[Mapping[str, str]] = {
+    "missed": "missed",
+    "still_running": "still_running",
+    "nothing_to_retry": "nothing_to_retry",
+    "no_results_yet": "nothing_to_retry",
+}
+
+
 def count_missed(code: str) -> None:
     """Count a slot that was left out; codes of errors are one reason."""
-    SCHEDULE_MISSED.labels(code if code in {"missed", "still_running"} else "failed").inc()
+    SCHEDULE_MISSED.labels(_NO_FAULTS.get(code, "failed")).inc()

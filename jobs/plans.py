@@ -123,7 +123,9 @@ class Planner:
             await self._known_draft(account_id, job_id, error)
             return await self._plan_stored(job_id, "", mode)
         if view.state in UNREAD:
-            return await self._plan_stored(job_id, view.options.column, view.mode)
+            if not await self._blobs.exists(JobBlobs(job_id).source):  # it is still to be fetched
+                return ListPlan(0, {}, TimeLeft(None))
+            return await self._plan_stored(job_id, view.options.column, view.mode, view.options.preview)
         return _plan_job(view)
 
     async def plan_file(self, source: Path, column: str, mode: Mode) -> ListPlan:
@@ -140,15 +142,15 @@ class Planner:
         except MailsiftError:
             raise unknown from None
 
-    async def _plan_stored(self, job_id: JobId, column: str, mode: Mode) -> ListPlan:
-        """Plan a stored list; what was counted in its usual column is remembered."""
+    async def _plan_stored(self, job_id: JobId, column: str, mode: Mode, preview: int = 0) -> ListPlan:
+        """Plan a stored list, or a preview of it; what was counted in its usual column is remembered."""
         keys = JobBlobs(job_id)
         counts = None if column else await self._remembered(keys.domain_counts)
         if counts is None:
             counts = await self._count(await self._blobs.fetch(keys.source), column)
             if not column:
                 await self._blobs.put_bytes(keys.domain_counts, json.dumps(asdict(counts)).encode())
-        return await self._plan_counts(counts, mode)
+        return await self._plan_counts(sampled(counts, preview) if preview else counts, mode)
 
     async def _remembered(self, key: str) -> DomainCounts | None:
         try:
@@ -186,6 +188,20 @@ class Planner:
             elif fact.state is DomainState.ROUTED:
                 probes[fact.provider] += addresses
         return merge_small(probes, self._providers)
+
+
+def sampled(counts: DomainCounts, size: int) -> DomainCounts:
+    """Return what a sample of so many addresses has, as mailsift.jobs.results.previews.sample takes it."""
+    if counts.addresses <= size:
+        return counts
+    share, seen, taken = size / counts.addresses, 0, 0
+    domains: dict[str, int] = {}
+    for domain, addresses in counts.domains.items():
+        seen += addresses
+        domains[domain] = round(seen * share) - taken
+        taken += domains[domain]
+    others = round((seen + counts.others) * share) - taken
+    return replace(counts, addresses=size, domains=domains, others=others)
 
 
 def merge_small(probes: Mapping[str, int], providers: Providers) -> dict[str, int]:

@@ -7,7 +7,7 @@ from typing import Final
 
 from mailsift.jobs.eta import SourceRate
 from mailsift.pipeline.ports import Ask
-from mailsift.pipeline.providers import Providers
+from mailsift.pipeline.providers import Provider, Providers
 from mailsift.storage.redis.local_throttle import SLOWEST_RATE
 from mailsift.storage.redis.throttle_view import LearnedRate
 from mailsift.storage.sql.throttle_edits import EditBook, ThrottleEdit
@@ -15,6 +15,11 @@ from mailsift.storage.sql.throttle_edits import EditBook, ThrottleEdit
 LATE_S: Final = 0.1
 """Who was sent away comes back after the time a session's recipients take, and on average half a look later
 (mailsift.jobs.engine.claimer.EngineConfig.poll_s): what the rate would allow beyond its burst is lost."""
+
+
+def allowed_rate(row: Provider, share: float) -> float:
+    """Return recipients a second as lua/grant.lua allows them where it has learned this share."""
+    return max(row.rate * share, min(row.rate, SLOWEST_RATE))
 
 
 class ProviderRates:
@@ -57,7 +62,7 @@ class ProviderRates:
         base = self._providers.row(ask.provider)
         row = self._book.row(base, ask)
         known = self._learned.get((ask.provider, ask.source)) or LearnedRate(ask.provider, ask.source)
-        rate = max(row.rate * known.share, min(row.rate, SLOWEST_RATE))
+        rate = allowed_rate(row, known.share)
         burst = max(1, int(row.burst * known.share))
         hold_s = self._book.hold_seconds(ask, self._now)
         return SourceRate(

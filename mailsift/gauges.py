@@ -168,7 +168,6 @@ def _set_redis(broker: BrokerCounts, learned: Iterable[LearnedRate]) -> None:
 
 def _set_database(seen: Snapshot) -> None:
     ready = [level for level in seen.chunks if level.state == "ready"]
-    due = [level.oldest_s for level in seen.outbox.levels if level.state == "due"]
     _set(JOBS, {(state,): count for state, count in seen.jobs.items()})
     _set(OLDEST_JOB, {(size,): seconds for size, seconds in seen.oldest_jobs.items()})
     _set(CHUNKS, {(level.state, level.key_class): level.chunks for level in seen.chunks})
@@ -177,7 +176,7 @@ def _set_database(seen: Snapshot) -> None:
     for counter in ("chunks", "chunks_open", "rows"):
         DRIFT.labels(counter).set(sum(getattr(one, counter) for one in seen.drift))
     _set(OUTBOX, {(level.state,): level.deliveries for level in seen.outbox.levels})
-    OLDEST_DELIVERY.set(max(due, default=0.0))
+    OLDEST_DELIVERY.set(seen.outbox.oldest_due_s)
     _set(ENDPOINTS, {(state,): count for state, count in seen.endpoints.items()})
     LATE.set(max(seen.late_schedules, default=0.0))
 

@@ -99,7 +99,7 @@ METRICS: Final = (SMTP_REPLIES, GRANTED, RECIPIENTS, DENIED, SESSIONS, LEDGER, R
 
 
 def provider_label(key: str) -> str:
-    """Return a throttle key as a label: the 50 providers of the table by name, all others as one.
+    """Return a throttle key as a label: the providers of the built-in table by name, all others as one.
 
     Outside the table a key is the domain of a customer's mail host: it belongs into no metric.
     """

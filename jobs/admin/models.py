@@ -9,7 +9,7 @@ from typing import Final
 from mailsift.jobs.admin.alarms import Alarm
 from mailsift.jobs.admin.timeline import JobTimeline
 from mailsift.jobs.eta import Batch, JobLoad, ProviderBacklog, TimeLeft, time_left
-from mailsift.jobs.rates import ProviderRates
+from mailsift.jobs.rates import ProviderRates, allowed_rate
 from mailsift.jobs.service import JobEvent
 from mailsift.jobs.views import JobView
 from mailsift.pipeline.ports import Ask
@@ -169,7 +169,8 @@ class ThrottleRow:
     @property
     def rate(self) -> float:
         """Recipients a second that are allowed at this moment, as edited and as learned."""
-        return 0.0 if self.held or self.learned.closed_s > 0 else self.now.rate * self.learned.share
+        is_open = not self.held and self.learned.closed_s <= 0
+        return allowed_rate(self.now, self.learned.share) if is_open else 0.0
 
     @property
     def highest_rate(self) -> float:

@@ -99,9 +99,17 @@ class ScheduleRuns:
     async def _run_claimed(self, row: Row) -> int:
         """Do what a claimed schedule is due for; returns how many jobs it made."""
         times = timetable_of(row)
-        plan = times.due(CatchUp(row["catch_up"]), slot=times.slot(row["next_run_at"]), now=self._now())
+        plan = times.due(
+            CatchUp(row["catch_up"]),
+            slot=times.slot(row["next_run_at"]),
+            now=self._now(),
+            freed_at=await self._freed_at(row),
+        )
         if plan.slot is None:
             await self._skip(row, times, plan, "missed")
+            return 0
+        if await self._was_run(row, plan.slot):  # a clock was put back meanwhile
+            await self._move_on(row, times, plan)
             return 0
         replaces = Overlap(row["overlap"]) is Overlap.CANCEL_PREVIOUS
         if not replaces and await self._open_runs(row):
@@ -118,6 +126,17 @@ class ScheduleRuns:
             await self._cancel_runs(row)
         return await self._commit(row, new, times, plan)
 
+    async def _freed_at(self, row: Row) -> datetime | None:
+        """Return when the last run ended of a schedule whose slots wait for that."""
+        if Overlap(row["overlap"]) is not Overlap.QUEUE:
+            return None
+        async with self._database.begin() as connection:
+            return await schedules.last_end(connection, row["id"])
+
+    async def _was_run(self, row: Row, slot: datetime) -> bool:
+        async with self._database.begin() as connection:
+            return await schedules.was_run(connection, row["id"], slot)
+
     async def _open_runs(self, row: Row) -> Sequence[UUID]:
         async with self._database.begin() as connection:
             return await schedules.open_runs(connection, row["id"])
@@ -131,6 +150,11 @@ class ScheduleRuns:
                     raise
 
     async def _skip(self, row: Row, times: Timetable, plan: DueRun, code: str) -> None:
+        await self._move_on(row, times, plan, code)
+        count_missed(code)
+        _log.info("schedule.skipped", schedule=str(row["id"]), code=code)
+
+    async def _move_on(self, row: Row, times: Timetable, plan: DueRun, code: str = "") -> None:
         async with self._database.begin() as connection:
             await schedules.record_slot(
                 connection,
@@ -139,8 +163,6 @@ class ScheduleRuns:
                 last_error=code,
                 pause=code in _AWAY or times.is_over(plan.next),
             )
-        count_missed(code)
-        _log.info("schedule.skipped", schedule=str(row["id"]), code=code)
 
     async def _commit(self, row: Row, new: NewJob, times: Timetable, plan: DueRun) -> int:
         async def transaction(connection: Connection) -> None:

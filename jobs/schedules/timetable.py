@@ -17,13 +17,10 @@ from cronsim import CronSim, CronSimError
 
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.zones import is_zone, zone_named
-from mailsift.storage.sql.schedules import Slot
+from mailsift.storage.sql.schedules import PUNCTUAL, Slot
 
 WINDOW = timedelta(hours=24)
 """How far back missed slots are caught up."""
-
-PUNCTUAL = timedelta(minutes=5)
-"""A slot this late still counts as in time."""
 
 _MOMENT = timedelta(microseconds=1)
 
@@ -114,13 +111,16 @@ class Timetable:
         )
         return tuple(islice((slot.starts_at for slot in slots if slot.starts_at > now), count))
 
-    def due(self, catch_up: CatchUp, *, slot: Slot, now: datetime) -> DueRun:
+    def due(
+        self, catch_up: CatchUp, *, slot: Slot, now: datetime, freed_at: datetime | None = None
+    ) -> DueRun:
         """Decide what a due schedule runs.
 
         Args:
             catch_up: what becomes of missed slots.
             slot: the first slot that has not been looked at, not after `now`.
             now: the time.
+            freed_at: when the last run ended, where slots wait for that: they were not missed until then.
         """
         # A slot that starts late by its jitter is in time: it is judged as of the moment it stands for.
         now = max(slot.at, now - (slot.starts_at - slot.at))
@@ -128,7 +128,13 @@ class Timetable:
         if catch_up is CatchUp.ALL and missed:
             return DueRun(missed[0], self.slot(missed[1]) if len(missed) > 1 else self.following(now))
         latest = missed[-1] if missed else None
-        if catch_up is CatchUp.NONE and latest is not None and now - latest > PUNCTUAL:
+        if freed_at is not None and slot.at <= freed_at and now - freed_at <= WINDOW:
+            latest = latest or slot.at
+        if (
+            latest is not None
+            and catch_up is CatchUp.NONE
+            and now - max(latest, freed_at or latest) > PUNCTUAL
+        ):
             latest = None
         return DueRun(latest, self.following(now))
 

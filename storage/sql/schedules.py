@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from datetime import datetime
-from typing import Any
+from datetime import datetime, timedelta
+from typing import Any, Final
 from uuid import UUID
 
 from sqlalchemy import delete as delete_from
+from sqlalchemy import func, select, text, tuple_, update
 from sqlalchemy import insert as insert_into
-from sqlalchemy import select, text, tuple_, update
 
 from mailsift.storage.database import Connection, Row
 from mailsift.storage.sql.tables import job, schedule
 
 RUNS_FAILED = "runs_failed"
 """Why a schedule was paused whose runs failed again and again."""
+PUNCTUAL: Final = timedelta(minutes=5)
+"""A slot this late still counts as in time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,18 +51,27 @@ class NewSchedule:
     created_at: datetime
 
 
-# With `queue`, a slot stays due until the run before it has ended.
-_CLAIM = text("""
+def waits_for_run(now: str) -> str:
+    """Return the condition in SQL that at this time schedule `s` runs nothing before its last run has ended.
+
+    With `queue` no slot is left out for a run that goes on; with `skip` none of those that were missed and
+    are caught up one after the other.
+    """
+    return f"""((s.overlap = 'queue' OR s.overlap = 'skip' AND s.catch_up = 'all'
+            AND greatest(s.starts_at, s.next_run_at) < {now} - interval '{PUNCTUAL.total_seconds():.0f} s')
+        AND EXISTS (SELECT FROM job j WHERE j.schedule_id = s.id AND j.finished_at IS NULL))"""
+
+
+_CLAIM = text(f"""
     UPDATE schedule SET lease_token = gen_random_uuid(), lease_until = :until
     WHERE id = (
         SELECT s.id FROM schedule s
         WHERE s.enabled AND s.next_run_at <= :now AND (s.starts_at IS NULL OR s.starts_at <= :now)
           AND (s.lease_until IS NULL OR s.lease_until < :now)
-          AND (s.overlap <> 'queue' OR NOT EXISTS (
-              SELECT FROM job j WHERE j.schedule_id = s.id AND j.finished_at IS NULL))
+          AND NOT {waits_for_run("CAST(:now AS timestamptz)")}
         ORDER BY s.next_run_at LIMIT 1 FOR UPDATE SKIP LOCKED)
     RETURNING *
-""")
+""")  # noqa: S608 - a condition of this file
 
 _RECORD_SLOT = text("""
     UPDATE schedule SET next_run_at = :next_run_at, starts_at = :starts_at,
@@ -173,10 +184,23 @@ async def place_of_run(
     return (row.created_at, row.id) if row else None
 
 
+async def was_run(connection: Connection, schedule_id: UUID, slot: datetime) -> bool:
+    """Say whether a slot of the schedule has its job."""
+    found = select(job.c.id).where(job.c.schedule_id == schedule_id, job.c.scheduled_for == slot)
+    return (await connection.execute(found)).first() is not None
+
+
 async def open_runs(connection: Connection, schedule_id: UUID) -> list[UUID]:
     """Return the schedule's jobs that have not ended."""
     found = select(job.c.id).where(job.c.schedule_id == schedule_id, job.c.finished_at.is_(None))
     return list((await connection.execute(found)).scalars())
+
+
+async def last_end(connection: Connection, schedule_id: UUID) -> datetime | None:
+    """Return when the last of the schedule's jobs ended; None when none has."""
+    found = select(func.max(job.c.finished_at)).where(job.c.schedule_id == schedule_id)
+    ended: datetime | None = (await connection.execute(found)).scalar_one()
+    return ended
 
 
 async def last_completed(connection: Connection, schedule_id: UUID) -> Row | None:

@@ -18,6 +18,7 @@ from mailsift.storage.database import Connection, Row, statement
 from mailsift.storage.sql import leases, throttle_edits, workers
 from mailsift.storage.sql.chunks import JOB_CAP, MIXED_KEY, SHARED_KEYS, SLOW_KEY, TRIAGE_KEY
 from mailsift.storage.sql.jobs import SMALL_BYTES
+from mailsift.storage.sql.schedules import waits_for_run as schedule_waits
 from mailsift.storage.sql.workers import ACTIVE, Worker
 
 CHUNK_STATES: Final = ("ready", "waiting", "leased", "paused")
@@ -57,7 +58,7 @@ class ChunkLevel:
 
 @dataclass(frozen=True, slots=True)
 class OutboxLevel:
-    """Deliveries in one of OUTBOX_STATES, and seconds since the oldest of them was due."""
+    """Deliveries in one of OUTBOX_STATES, and for how many seconds one of them could have been sent."""
 
     state: str
     deliveries: int
@@ -91,7 +92,7 @@ class Outbox:
 
     @property
     def oldest_due_s(self) -> float:
-        """For how many seconds the oldest of these is due."""
+        """For how many seconds one of these could have been sent."""
         return max((level.oldest_s for level in self._due), default=0.0)
 
     @property
@@ -334,7 +335,7 @@ class ScheduleRow:
     Attributes:
         late_s: seconds since its slot was due; 0 when it is not, or may wait for the run before it.
         last_error: why the last slot was not run, or a run failed; "" when all went well.
-        blocked: its slot is due and waits for the run before it (overlap `queue`).
+        blocked: its slot is due and waits for the run before it (storage.sql.schedules.waits_for_run).
     """
 
     id: UUID
@@ -355,8 +356,9 @@ _LIMIT_TIME = text("SELECT set_config('statement_timeout', :ms, true)")
 
 _JOBS = text("SELECT state, count(*) AS jobs FROM job GROUP BY state")
 
+# How large a list is that is still to be fetched from its place, nobody knows.
 _OLDEST_JOBS = statement("""
-    SELECT CASE WHEN source_bytes <= :small_bytes THEN 'small' ELSE 'large' END AS size,
+    SELECT CASE WHEN source_bytes BETWEEN 1 AND :small_bytes THEN 'small' ELSE 'large' END AS size,
         max(extract(epoch FROM clock_timestamp() - created_at))::float8 AS oldest_s
     FROM job WHERE state IN {unstarted} AND started_at IS NULL GROUP BY 1
 """)
@@ -366,14 +368,23 @@ _STEPS = statement("""
 """)
 
 # Both partial indexes are used; chunks that are done are not looked at. What a claim would pass over is not
-# claimable: keys that are being served, and jobs that have as many leases as one job may have.
+# claimable: keys that are being served or may be asked from no source now, and jobs that have as many leases
+# as one job may have.
 _CHUNKS = statement("""
     WITH open_chunk AS (
         SELECT job_id, state, lane, ready_at, addresses FROM chunk WHERE state = 'ready'
         UNION ALL
         SELECT job_id, state, lane, ready_at, addresses FROM chunk WHERE state = 'leased'
+    ), live AS (
+        SELECT DISTINCT unnest(sources) AS source FROM worker
+        WHERE stopped_at IS NULL AND drain_since IS NULL
+          AND beat_at >= clock_timestamp() - make_interval(secs => :missed * beat_s + 1)
     ), busy AS (
-        SELECT DISTINCT lane FROM chunk WHERE state = 'leased' AND lane <> ALL(:shared_keys)
+        SELECT lane FROM chunk WHERE state = 'leased' AND lane <> ALL(:shared_keys)
+        UNION
+        SELECT r.provider FROM source_rest r JOIN live ON live.source = r.source
+        WHERE r.rests_until > clock_timestamp() GROUP BY r.provider
+        HAVING count(*) = (SELECT count(*) FROM live)
     ), full_up AS (
         SELECT job_id FROM chunk WHERE state = 'leased' GROUP BY job_id HAVING count(*) >= :job_cap
     ), levels AS (
@@ -412,9 +423,11 @@ _DRIFT = statement("""
     ) open WHERE chunks <> 0 OR chunks_open <> 0 OR rows <> 0
 """)
 
+# An endpoint is served one attempt after the other, at its rate: what is behind in that line is not late.
 _OUTBOX = text("""
     SELECT state, count(*) AS deliveries, greatest(max(due_s), 0) AS oldest_s FROM (
-        SELECT extract(epoch FROM clock_timestamp() - d.next_attempt_at)::float8 AS due_s,
+        SELECT extract(epoch FROM clock_timestamp() - greatest(
+                d.next_attempt_at, e.served_at, e.probe_at, e.paced_until))::float8 AS due_s,
             CASE WHEN NOT e.enabled OR greatest(e.probe_at, e.paced_until) > clock_timestamp() THEN 'held'
                  WHEN d.next_attempt_at > clock_timestamp() THEN 'waiting'
                  WHEN EXISTS (SELECT FROM delivery b WHERE b.endpoint_id = e.id AND b.state = 'delivering')
@@ -438,14 +451,19 @@ _ENDPOINTS = text("""
     FROM endpoint GROUP BY 1
 """)
 
-_LATE_SCHEDULES = text("""
-    SELECT extract(epoch FROM clock_timestamp() - coalesce(starts_at, next_run_at))::float8
-    FROM schedule s
-    WHERE enabled AND next_run_at <= clock_timestamp()
-      AND (starts_at IS NULL OR starts_at <= clock_timestamp())
-      AND (overlap <> 'queue' OR NOT EXISTS (
-          SELECT FROM job j WHERE j.schedule_id = s.id AND j.finished_at IS NULL))
-""")
+# A slot that may wait for the run before it is late from the end of that on.
+_DUE_SCHEDULES: Final = f"""
+    SELECT s.*, due, due AND busy AS blocked, CASE WHEN due AND NOT busy
+            THEN extract(epoch FROM clock_timestamp() - greatest(s.starts_at, s.next_run_at,
+                CASE WHEN s.overlap = 'queue' OR s.catch_up = 'all'
+                    THEN (SELECT max(j.finished_at) FROM job j WHERE j.schedule_id = s.id) END)) ELSE 0
+        END::float8 AS late_s
+    FROM schedule s CROSS JOIN LATERAL (
+        SELECT s.enabled AND greatest(s.starts_at, s.next_run_at) <= clock_timestamp() AS due,
+            {schedule_waits("clock_timestamp()")} AS busy) d
+"""  # noqa: S608 - a condition of storage/sql/schedules.py
+
+_LATE_SCHEDULES = text(f"SELECT late_s FROM ({_DUE_SCHEDULES} WHERE s.enabled) s WHERE due AND NOT blocked")  # noqa: S608
 
 # Minutes in which nothing was done are there too.
 _MINUTES = text("""
@@ -593,20 +611,12 @@ _ENDPOINTS_TO_LOOK_AT = text("""
     ORDER BY e.failures DESC, d.oldest_pending NULLS LAST, a.name, e.id LIMIT :limit
 """)
 
-_SCHEDULES = text("""
-    SELECT * FROM (
-        SELECT s.id, a.name AS account, s.name, s.cron, s.zone, s.enabled, s.next_run_at, s.last_run_at,
-            s.last_error, s.failures, due AND busy AS blocked,
-            CASE WHEN due AND NOT busy
-                THEN extract(epoch FROM clock_timestamp() - coalesce(s.starts_at, s.next_run_at)) ELSE 0
-            END::float8 AS late_s
-        FROM schedule s JOIN account a ON a.id = s.account_id CROSS JOIN LATERAL (
-            SELECT s.enabled AND coalesce(s.starts_at, s.next_run_at) <= clock_timestamp() AS due,
-                s.overlap = 'queue' AND EXISTS (
-                    SELECT FROM job j WHERE j.schedule_id = s.id AND j.finished_at IS NULL) AS busy) d
-    ) seen
-    ORDER BY late_s DESC, last_error <> '' DESC, enabled DESC, next_run_at, id LIMIT :limit
-""")
+_SCHEDULES = text(f"""
+    SELECT s.id, a.name AS account, s.name, s.cron, s.zone, s.enabled, s.next_run_at, s.last_run_at,
+        s.last_error, s.failures, s.blocked, s.late_s
+    FROM ({_DUE_SCHEDULES}) s JOIN account a ON a.id = s.account_id
+    ORDER BY s.late_s DESC, s.last_error <> '' DESC, s.enabled DESC, s.next_run_at, s.id LIMIT :limit
+""")  # noqa: S608 - see above
 
 # Not quite what a claim would find: a key that is being served counts here. A wake-up too many is harmless.
 _CLAIMABLE = statement("""
@@ -742,6 +752,7 @@ async def _chunk_levels(connection: Connection, job_cap: int) -> list[ChunkLevel
     values = {
         "shared_keys": list(SHARED_KEYS),
         "job_cap": job_cap,
+        "missed": workers.MISSED_BEATS,
         "survey": TRIAGE_KEY,
         "mixed": MIXED_KEY,
         "slow": SLOW_KEY,

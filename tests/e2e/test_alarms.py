@@ -268,6 +268,7 @@ async def installation(short_tmp: Path) -> AsyncIterator[Installation]:
 _TRIED = "SELECT 1 FROM chunk WHERE state = 'leased' AND attempt = :attempt"
 # As if nobody had sent it for five minutes, to a receiver that works.
 _UNSENT = """
+    WITH idle AS (UPDATE endpoint SET served_at = NULL, paced_until = NULL)
     UPDATE delivery SET state = 'pending', finished_at = NULL,
         next_attempt_at = clock_timestamp() - interval '5 minutes'
     WHERE id = (SELECT id FROM delivery WHERE state = 'succeeded' LIMIT 1)

@@ -245,3 +245,11 @@ async def test_a_plan_says_what_a_list_will_take_before_anybody_reads_it(client:
     assert "small providers" in job["eta_reason"]
     unknown = await client.get(f"{JOBS}/{'0' * 8}-0000-0000-0000-{'0' * 12}/plan")
     assert (unknown.status_code, unknown.json()["code"]) == (404, "job_not_found")
+
+
+async def test_plan_and_time_of_a_preview_are_those_of_its_sample(client: httpx.AsyncClient) -> None:
+    emails = [f"user{n}@unheard-of.example" for n in range(500)]
+    job = (await client.post(JOBS, json={"emails": emails, "preview": 40})).json()["data"]
+    plan = (await client.get(f"{JOBS}/{job['job_id']}/plan")).json()["data"]
+    assert (plan["addresses"], plan["probes"]) == (40, [{"provider": "", "addresses": 40}])
+    assert "40 addresses" in job["eta_reason"]

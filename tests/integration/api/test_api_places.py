@@ -57,3 +57,14 @@ async def test_a_schedule_may_name_the_place_of_its_list(client: httpx.AsyncClie
     }.items():
         refused = await client.post("/v1/bulk/schedules", json={"cron": "0 6 * * 1", **body})
         assert refused.json()["code"] == code, refused.text
+
+
+async def test_a_list_that_nobody_has_fetched_yet_has_a_plan_that_knows_nothing(
+    client: httpx.AsyncClient,
+) -> None:
+    job = (await client.post("/v1/bulk/jobs", json={"source": URL})).json()["data"]
+    assert (job["eta_seconds"], job["eta_reason"]) == (None, "")
+    plan = await client.get(f"/v1/bulk/jobs/{job['job_id']}/plan")
+    assert plan.status_code == 200, plan.text
+    found = plan.json()["data"]
+    assert (found["seconds"], found["addresses"], found["probes"]) == (None, 0, [])

@@ -13,8 +13,10 @@ from uuid import uuid4
 
 import polars as pl
 import pytest
+from sqlalchemy import text
 from sqlalchemy.exc import IntegrityError
 
+from mailsift.jobs.metrics import SCHEDULE_MISSED
 from mailsift.jobs.schedules.models import Overlap, Recheck
 from mailsift.jobs.schedules.runs import LEASE
 from mailsift.jobs.schedules.timetable import CatchUp
@@ -24,6 +26,7 @@ from mailsift.pipeline.facts import Mode
 from mailsift.storage.blobs.store import JobBlobs
 from mailsift.storage.sql import schedules
 from mailsift.storage.states import JobState
+from tests.support.captured_metrics import Counted
 from tests.support.installation import settings_for
 from tests.support.job_states import put_job
 from tests.support.schedules import HOURLY, NOON, Scheduling
@@ -61,6 +64,21 @@ async def test_one_slot_never_has_two_jobs(scheduling: Scheduling) -> None:
     with pytest.raises(IntegrityError):
         async with scheduling.database.begin() as connection:
             await schedules.attach(connection, other, view.id, NOON)
+
+
+async def test_a_slot_that_comes_again_as_the_clock_was_put_back_is_left_out(scheduling: Scheduling) -> None:
+    account, _, view = await scheduling.start()
+    scheduling.now = NOON
+    assert await scheduling.runs.run_due() == 1
+    await scheduling.complete((await scheduling.made(view.id))[0]["id"])
+    scheduling.now = NOON - timedelta(minutes=10)
+    await scheduling.service.pause(account, view.id)
+    assert (await scheduling.service.resume(account, view.id)).next_runs[0] == NOON
+    scheduling.now = NOON
+    assert await scheduling.runs.run_due() == 0
+    scheduling.now = NOON + timedelta(hours=1)
+    assert await scheduling.runs.run_due() == 1
+    assert [run["scheduled_for"].hour for run in await scheduling.made(view.id)] == [12, 13]
 
 
 async def test_a_run_whose_maker_died_is_made_by_another(scheduling: Scheduling) -> None:
@@ -124,8 +142,32 @@ async def test_cancel_previous_ends_no_run_when_there_is_nothing_to_run_instead(
     assert [run["state"] for run in await scheduling.made(view.id)] == ["uploading"]
 
 
-async def test_all_missed_slots_are_caught_up_one_after_the_other(scheduling: Scheduling) -> None:
-    spec = replace(HOURLY, overlap=Overlap.QUEUE, catch_up=CatchUp.ALL)
+@pytest.mark.parametrize("catch_up", CatchUp)
+async def test_a_queued_slot_is_run_however_long_the_run_before_took(
+    scheduling: Scheduling, catch_up: CatchUp
+) -> None:
+    spec = replace(HOURLY, cron="0 12 * * *", overlap=Overlap.QUEUE, catch_up=catch_up)
+    _, _, view = await scheduling.start(spec)
+    scheduling.now = NOON
+    assert await scheduling.runs.run_due() == 1
+    (first,) = await scheduling.made(view.id)
+    await scheduling.complete(first["id"])
+    scheduling.now = NOON + timedelta(hours=47)
+    async with scheduling.database.begin() as connection:
+        ended = text("UPDATE job SET finished_at = :now WHERE id = :id")
+        await connection.execute(ended, {"now": scheduling.now, "id": first["id"]})
+    assert await scheduling.runs.run_due() == 1
+    assert [run["scheduled_for"] for run in await scheduling.made(view.id)] == [
+        NOON,
+        NOON + timedelta(days=1),
+    ]
+
+
+@pytest.mark.parametrize("overlap", [Overlap.QUEUE, Overlap.SKIP])
+async def test_all_missed_slots_are_caught_up_one_after_the_other(
+    scheduling: Scheduling, overlap: Overlap
+) -> None:
+    spec = replace(HOURLY, overlap=overlap, catch_up=CatchUp.ALL)
     _, _, view = await scheduling.start(spec)
     scheduling.now = NOON + timedelta(hours=2, minutes=10)
     for count in (1, 2, 3):
@@ -137,11 +179,23 @@ async def test_all_missed_slots_are_caught_up_one_after_the_other(scheduling: Sc
     assert [run["scheduled_for"].hour for run in await scheduling.made(view.id)] == [12, 13, 14]
 
 
+async def test_skip_leaves_out_the_next_slot_in_time_also_where_missed_ones_are_caught_up(
+    scheduling: Scheduling,
+) -> None:
+    account, _, view = await scheduling.start(replace(HOURLY, catch_up=CatchUp.ALL))
+    scheduling.now = NOON
+    await scheduling.runs.run_due()
+    scheduling.now = NOON + timedelta(hours=1, seconds=5)
+    assert await scheduling.runs.run_due() == 0
+    assert (await scheduling.service.get(account, view.id)).last_error == "still_running"
+
+
 async def test_risky_rechecks_only_what_ended_risky_the_last_time(scheduling: Scheduling) -> None:
     account, source, view = await scheduling.start(replace(HOURLY, recheck=Recheck.RISKY))
-    scheduling.now = NOON
+    scheduling.now, counted = NOON, Counted(SCHEDULE_MISSED)
     assert await scheduling.runs.run_due() == 0
     assert (await scheduling.service.get(account, view.id)).last_error == "no_results_yet"
+    assert dict(counted) == {("schedule_missed_total", "nothing_to_retry"): 1}  # that is nobody's fault
     await scheduling.complete(source)
     scheduling.now = NOON + timedelta(hours=1)
     assert await scheduling.runs.run_due() == 1

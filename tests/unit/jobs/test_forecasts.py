@@ -6,8 +6,8 @@ from uuid import uuid4
 
 import pytest
 
-from mailsift.jobs.eta import JobLoad
-from mailsift.jobs.forecasts import load_of
+from mailsift.jobs.eta import JobLoad, time_left
+from mailsift.jobs.forecasts import load_of, load_of_unread
 from mailsift.jobs.rates import ProviderRates
 from mailsift.pipeline.facts import Mode
 from mailsift.pipeline.providers import Provider, Providers
@@ -48,3 +48,10 @@ def test_a_list_that_nobody_has_begun_is_known_by_its_free_mail() -> None:
 
 def test_who_tells_nothing_is_not_waited_for() -> None:
     assert load(9_000, row("deaf", ahead=4_000)).arriving == {}
+
+
+def test_a_preview_that_nobody_has_read_takes_what_its_sample_does() -> None:
+    found = load_of_unread(100 * 2**20, Queues(slots=4), Mode.DEEP, preview=600)
+    assert time_left(found).seconds == 5.0  # 600 at 30/s for each of four slots
+    short = load_of_unread(900, Queues(slots=4), Mode.DEEP, preview=600)
+    assert (short.triage, time_left(short).seconds) == (30.0, 0.25)

@@ -8,7 +8,7 @@ import pytest
 
 from mailsift.jobs.eta import MIXED_LINE, TRIAGE_LINE, time_left
 from mailsift.jobs.forecasts import QueuePicture
-from mailsift.jobs.plans import UNKNOWN_LINE, load_of_list, merge_small
+from mailsift.jobs.plans import UNKNOWN_LINE, DomainCounts, load_of_list, merge_small, sampled
 from mailsift.jobs.rates import ProviderRates
 from mailsift.pipeline.facts import Mode
 from mailsift.pipeline.providers import Providers
@@ -48,3 +48,13 @@ def test_the_unknown_go_with_the_small_hosts() -> None:
 def test_without_mail_servers_only_the_look_itself_takes_time() -> None:
     left = time_left(load_of_list(8_000, {}, picture(), Mode.MEDIUM))
     assert (left.seconds, [line.key for line in left.lines]) == (2.0, [TRIAGE_LINE])
+
+
+def test_a_sample_has_every_domain_by_its_weight_and_is_as_large_as_was_said() -> None:
+    domains = {"large.example": 500} | {f"d{n}.example": 1 for n in range(300)}
+    found = sampled(DomainCounts(1_000, domains, others=200), 100)
+    assert (found.addresses, found.domains["large.example"], found.others) == (100, 50, 20)
+    assert sum(found.domains.values()) == 80
+    assert set(found.domains.values()) == {0, 1, 50}
+    whole = DomainCounts(40, {"a.example": 30}, others=10)
+    assert sampled(whole, 40) == whole

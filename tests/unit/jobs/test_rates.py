@@ -73,6 +73,12 @@ def test_the_slowest_that_is_learned_is_one_a_minute() -> None:
     assert backlog(learned=(LearnedRate("google", "", share=1e-6),)).rate == 1 / 60
 
 
+def test_what_was_learned_of_an_edited_rate_is_the_same_wherever_it_stands() -> None:
+    slowed, edit = LearnedRate("google", "", share=1 / 120), ThrottleEdit("google", "", rate=0.5)
+    (row,) = throttle_rows([slowed], [edit], {}, PROVIDERS)
+    assert row.rate == backlog(edit, learned=(slowed,)).rate == 1 / 60
+
+
 def test_a_held_source_adds_nothing_and_all_held_hold_the_provider() -> None:
     one = ThrottleEdit("google", "192.0.2.1", held=True)
     sources = ("192.0.2.1", "192.0.2.2")

@@ -61,6 +61,34 @@ def test_a_slot_missed_more_than_a_day_ago_is_not_caught_up() -> None:
     assert found == DueRun(None, monthly.slot(at("2026-06-01 00:00")))
 
 
+@pytest.mark.parametrize(
+    ("catch_up", "freed", "late", "slot"),
+    [
+        # the run before ended hours after the slot: it was not missed meanwhile
+        (CatchUp.NONE, timedelta(hours=3, minutes=30), timedelta(seconds=5), NOON + 3 * HOUR),
+        (CatchUp.LATEST, timedelta(hours=3, minutes=30), timedelta(seconds=5), NOON + 3 * HOUR),
+        (CatchUp.NONE, timedelta(hours=3, minutes=30), timedelta(minutes=6), None),  # nobody was there then
+        (CatchUp.NONE, -HOUR, timedelta(hours=1, minutes=6), None),  # it had not to wait
+    ],
+)
+def test_a_slot_that_waited_for_the_run_before_is_in_time_when_that_ends(
+    catch_up: CatchUp, freed: timedelta, late: timedelta, slot: datetime | None
+) -> None:
+    freed_at = NOON + freed
+    found = HOURLY.due(catch_up, slot=HOURLY.slot(NOON), now=freed_at + late, freed_at=freed_at)
+    assert found.slot == slot
+
+
+@pytest.mark.parametrize("catch_up", CatchUp)
+def test_a_slot_that_waited_for_more_than_a_day_is_run(catch_up: CatchUp) -> None:
+    weekly = replace(HOURLY, cron="0 12 * * 1")
+    freed_at = NOON + 30 * HOUR
+    slot, now = weekly.slot(NOON), freed_at + timedelta(seconds=5)
+    found = weekly.due(catch_up, slot=slot, now=now, freed_at=freed_at)
+    assert found == DueRun(NOON, weekly.slot(NOON + timedelta(days=7)))
+    assert weekly.due(catch_up, slot=slot, now=now).slot is None
+
+
 def test_the_delay_of_a_slot_is_within_the_jitter_and_the_same_for_everybody() -> None:
     slots = [SPREAD.slot(NOON + HOUR * n) for n in range(400)]
     delays = [(slot.starts_at - slot.at).total_seconds() for slot in slots]
