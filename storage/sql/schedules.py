@@ -51,6 +51,9 @@ class NewSchedule:
     created_at: datetime
 
 
+_RUN_GOES_ON: Final = "EXISTS (SELECT FROM job j WHERE j.schedule_id = s.id AND j.finished_at IS NULL)"
+
+
 def waits_for_run(now: str) -> str:
     """Return the condition in SQL that at this time schedule `s` runs nothing before its last run has ended.
 
@@ -59,7 +62,7 @@ def waits_for_run(now: str) -> str:
     """
     return f"""((s.overlap = 'queue' OR s.overlap = 'skip' AND s.catch_up = 'all'
             AND greatest(s.starts_at, s.next_run_at) < {now} - interval '{PUNCTUAL.total_seconds():.0f} s')
-        AND EXISTS (SELECT FROM job j WHERE j.schedule_id = s.id AND j.finished_at IS NULL))"""
+        AND {_RUN_GOES_ON})"""
 
 
 _CLAIM = text(f"""

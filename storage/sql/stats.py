@@ -463,7 +463,7 @@ _DUE_SCHEDULES: Final = f"""
             {schedule_waits("clock_timestamp()")} AS busy) d
 """  # noqa: S608 - a condition of storage/sql/schedules.py
 
-_LATE_SCHEDULES = text(f"SELECT late_s FROM ({_DUE_SCHEDULES} WHERE s.enabled) s WHERE due AND NOT blocked")  # noqa: S608
+_LATE_SCHEDULES = text(f"SELECT late_s FROM ({_DUE_SCHEDULES} WHERE s.enabled) s WHERE due AND NOT blocked")  # noqa: S608 - as above
 
 # Minutes in which nothing was done are there too.
 _MINUTES = text("""

@@ -176,12 +176,13 @@ async def test_a_cancelled_job_is_counted_where_it_was_cancelled(settings: Setti
     assert counts == {("jobs_ended_total", JobTransition.CANCEL.target): 1}
 
 
-def test_slots_that_were_left_out_have_three_reasons() -> None:
+def test_slots_that_were_left_out_have_four_reasons() -> None:
     counts = Counted(SCHEDULE_MISSED)
     for code in ("missed", "still_running", "schedule_source_gone", "nothing_to_retry"):
         count_missed(code)
     assert counts == {
         ("schedule_missed_total", "missed"): 1,
         ("schedule_missed_total", "still_running"): 1,
-        ("schedule_missed_total", "failed"): 2,
+        ("schedule_missed_total", "nothing_to_retry"): 1,
+        ("schedule_missed_total", "failed"): 1,
     }
