@@ -16,7 +16,7 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command, get_group
 from typing_extensions import override
 
-from mailsift.cli.streams import let_go
+from mailsift.cli.streams import let_go, open_what_is_closed
 from mailsift.lazy_import import UNASKED, import_lazily, leave_out, loading, without
 from mailsift.pipeline.allocator import FREE_AT_ONCE, LITTLE_AHEAD
 from mailsift.pipeline.errors import MailsiftError
@@ -181,7 +181,7 @@ def main() -> None:
     Whatever it and the processes it starts create is for this user alone.
     """
     os.umask(0o077)
-    _open_what_is_closed()
+    open_what_is_closed()
     _prepare()
     try:
         _obey()
@@ -197,20 +197,6 @@ def main() -> None:
         sys.exit(EXIT_INTERRUPTED)
     finally:
         gc.freeze()  # or the interpreter looks through everything that is loaded once more before it ends
-
-
-def _open_what_is_closed() -> None:
-    """Give /dev/null to a standard stream that is closed (`2>&-`, and some supervisors).
-
-    A socket or file of ours would else get its number, and what others write to their stderr. Standard output
-    stays None all the same, for who was to get a result there.
-    """
-    for name in ("stdin", "stdout", "stderr"):
-        if getattr(sys, name) is None:
-            number = os.open(os.devnull, os.O_RDWR)  # the lowest that is free, which is the stream's own
-            os.set_inheritable(number, True)  # noqa: FBT003 - so it is defined
-            if name != "stdout":
-                setattr(sys, name, os.fdopen(number, "r" if name == "stdin" else "w", encoding="utf-8"))
 
 
 def _obey() -> None:

@@ -1,4 +1,4 @@
-"""Standard output and standard error, when they take no more: a full disk, a reader that is gone."""
+"""Standard streams that are closed, or take no more: a full disk, a reader that is gone."""
 
 from __future__ import annotations
 
@@ -6,6 +6,20 @@ import os
 import sys
 from contextlib import suppress
 from typing import IO, Any, TextIO
+
+
+def open_what_is_closed() -> None:
+    """Give /dev/null to a standard stream that is closed (`2>&-`, and some supervisors).
+
+    A socket or file of ours would else get its number, and what others write to their stderr. Standard output
+    stays None all the same, for who was to get a result there.
+    """
+    for name in ("stdin", "stdout", "stderr"):
+        if getattr(sys, name) is None:
+            number = os.open(os.devnull, os.O_RDWR)  # the lowest that is free, which is the stream's own
+            os.set_inheritable(number, True)  # noqa: FBT003 - so it is defined
+            if name != "stdout":
+                setattr(sys, name, os.fdopen(number, "r" if name == "stdin" else "w", encoding="utf-8"))
 
 
 def let_go(stream: IO[Any]) -> None:
