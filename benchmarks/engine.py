@@ -16,7 +16,7 @@ from statistics import median
 
 from benchmarks.measured import Measured, measure
 from benchmarks.naive_medium import LOOPS
-from mailsift.pipeline.allocator import FREE_AT_ONCE, LITTLE_AHEAD
+from mailsift.pipeline.allocator import FREE_SOON, LITTLE_AHEAD
 from mailsift.sandbox.client import SandboxProcess
 from mailsift.sandbox.listing import write_list
 from mailsift.sandbox.world import SandboxWorld, WorldMix
@@ -80,7 +80,7 @@ def home(sandbox: SandboxProcess, **settings: str) -> Iterator[tuple[Path, dict[
         overrides.write_text(OVERRIDES)
         environment = {
             **os.environ,  # noqa: TID251 - handed on to a child
-            **FREE_AT_ONCE,  # as the command `mailsift` does
+            **FREE_SOON,  # as the command `mailsift` does
             **LITTLE_AHEAD,
             **sandbox.env,
             "MAILSIFT_HOME": f"{folder}/home",

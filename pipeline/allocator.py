@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-FREE_AT_ONCE: Final[Mapping[str, str]] = {"_RJEM_MALLOC_CONF": "dirty_decay_ms:0,muzzy_decay_ms:0"}
-"""The environment of processes that live on after their frames."""
+FREE_SOON: Final[Mapping[str, str]] = {"_RJEM_MALLOC_CONF": "dirty_decay_ms:300,muzzy_decay_ms:0,narenas:1"}
+"""The environment of processes whose frames come and go: pages stay for the next frame of any thread, but not
+for long. To give them back at once costs a worker five times as many page faults, a tenth of its time."""
 
 LITTLE_AHEAD: Final[Mapping[str, str]] = {
     "POLARS_CSV_CHUNK_SIZE": str(2 << 20),  # bytes

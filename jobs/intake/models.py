@@ -65,8 +65,8 @@ class BatchSizes:
         json_text: characters of a JSON array.
     """
 
-    rows: int = 250_000
-    addresses: int = 400_000
+    rows: int = 125_000
+    addresses: int = 200_000
     kept: int = 250_000
     json_items: int = 20_000
     json_text: int = 1 << 20

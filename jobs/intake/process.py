@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from mailsift.jobs.intake.models import ChunkSlice, Intake, IntakeLimits, IntakeOptions
-from mailsift.pipeline.allocator import LITTLE_AHEAD
+from mailsift.pipeline.allocator import FREE_SOON, LITTLE_AHEAD
 from mailsift.pipeline.errors import MailsiftError
 
 _IMPORT_ROOT = Path(__file__).parents[2]
@@ -29,9 +29,6 @@ _BLOCKED_SIGNALS = frozenset({signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
 interrupted while it starts ends as it does over a defect. And blocked: polars hears an ignored SIGINT and
 takes the file for ended where it was interrupted."""
 _COMMAND = (sys.executable, "-P", "-m", "mailsift.jobs.intake.child")  # -P: imports nothing from here
-
-_FREE_SOON = "dirty_decay_ms:300,muzzy_decay_ms:0"
-"""How its allocator gives memory back: at once would be a fifth of its time."""
 
 _ORDINARY_ERRORS = frozenset(
     {
@@ -148,8 +145,8 @@ def _environment(limits: IntakeLimits) -> Mapping[str, str]:
         "PYTHONUTF8": "1",
         "POLARS_MAX_THREADS": str(limits.threads),
         "POLARS_IGNORE_TIMEZONE_PARSE_ERROR": "1",  # a foreign file's zone is read.py's to judge
+        **FREE_SOON,
         **LITTLE_AHEAD,
-        "_RJEM_MALLOC_CONF": _FREE_SOON,
         "RUST_BACKTRACE": "0",  # resolving symbols takes seconds, and nobody reads them
     }
 

@@ -18,7 +18,7 @@ from typing_extensions import override
 
 from mailsift.cli.streams import let_go, open_what_is_closed
 from mailsift.lazy_import import UNASKED, import_lazily, leave_out, loading, without
-from mailsift.pipeline.allocator import FREE_AT_ONCE, LITTLE_AHEAD
+from mailsift.pipeline.allocator import FREE_SOON, LITTLE_AHEAD
 from mailsift.pipeline.errors import MailsiftError
 
 EXIT_ERROR = 2
@@ -231,7 +231,7 @@ def _prepare() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # where a terminal knows only some letters
-    for name, value in {**FREE_AT_ONCE, **LITTLE_AHEAD, **_NO_PLUGINS}.items():
+    for name, value in {**FREE_SOON, **LITTLE_AHEAD, **_NO_PLUGINS}.items():
         os.environ.setdefault(name, value)  # noqa: TID251 - for a library
     for library in ("polars", "asyncio"):
         import_lazily(library)

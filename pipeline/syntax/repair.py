@@ -119,6 +119,15 @@ _LEADS = frozenset(
 )
 """Words of a sentence that come right before an address, and in nobody's name."""
 _SENTENCE_END = re.compile(r"[.!?]\s")
+_ONE_WORD = re.compile(r"(?!www\.)[\w.+'-]+", re.IGNORECASE)
+_BLANK_BEFORE_DOT, _BLANK_AFTER_DOT = re.compile(r"\s+(?=\.)"), re.compile(r"(?<=[^\W\d]\.)\s+(?=[^\W\d])")
+_WORD_BREAKS = re.compile(r"[\s<>()\[\]{}|;&]+")
+_PARTED = re.compile(r"(?:[<>(\[{|:]|\s-)\s*\S+\Z")
+"""A sign that keeps the last word apart from those before it."""
+_LATIN = re.compile("[A-Za-z\u00c0-\u024f]")
+_DOTS = re.compile(r"\.{2,}")
+_DOMAIN_END = re.compile(r"[<>()\[\]{}|]|\s[-–&/]\s")
+_DOT_AND_BLANKS, _LABEL_BREAKS = re.compile(r"\s*\.\s*"), re.compile(r"[\s,;:]+")
 _MOST_LABELS = 3
 _SHORTEST_NAME = 3
 
@@ -206,25 +215,27 @@ def _one_address(text: str, domain_of: Callable[[str], str]) -> str:
 
 def _with_its_dots(local: str, before: str) -> str:
     """Return a local part with all dots that stand there: some carriers have given such ones out."""
+    if ".." not in before and not before.rstrip().endswith("."):
+        return local
     found = re.search(r"\.+".join(map(re.escape, local.split("."))) + r"\.*\Z", before.rstrip())
     return found[0] if found else local
 
 
 def _local_part(before: str) -> str:
     """Return the word that ends at the @, "" where the words before it may be a part of it."""
-    text = re.sub(
-        r"(?<=[^\W\d]\.)\s+(?=[^\W\d])", "", re.sub(r"\s+(?=\.)", "", _LABEL.sub("", _KEY.sub("", before)))
-    )
-    words = [word for word in re.split(r"[\s<>()\[\]{}|;&]+", text.strip(_AROUND)) if word.strip(_AROUND)]
+    if _ONE_WORD.fullmatch(before):
+        return _DOTS.sub(".", before.strip(_AROUND))
+    text = _BLANK_AFTER_DOT.sub("", _BLANK_BEFORE_DOT.sub("", _LABEL.sub("", _KEY.sub("", before))))
+    words = [word for word in _WORD_BREAKS.split(text.strip(_AROUND)) if word.strip(_AROUND)]
     if not words or "," in (local := words[-1].rpartition(":")[2].strip(_AROUND)):
         return ""
     others = [word.strip(_AROUND).lower() for word in words[:-1]]
-    parted = re.search(r"(?:[<>(\[{|:]|\s-)\s*\S+\Z", text)
-    foreign = local.isascii() and all(not re.search("[A-Za-z\u00c0-\u024f]", word) for word in _words(others))
+    parted = _PARTED.search(text)
+    foreign = local.isascii() and not any(map(_LATIN.search, _words(others)))
     named = foreign or any(len(word) >= _SHORTEST_NAME and word in local.lower() for word in others)
     led = others[-1:] and others[-1] in _LEADS
     clear = parted or named or led or _LABELS.issuperset(_words(others))
-    return re.sub(r"\.{2,}", ".", local) if clear else ""
+    return _DOTS.sub(".", local) if clear else ""
 
 
 def _words(others: list[str]) -> set[str]:
@@ -234,9 +245,9 @@ def _words(others: list[str]) -> set[str]:
 
 def _domain(after: str) -> str:
     """Return what follows the @ as a domain: the first word, or labels with other signs for dots."""
-    text = re.split(r"[<>()\[\]{}|]|\s[-–&/]\s", after.lower())[0].strip(_AROUND)
-    words = re.split(r"[\s,;:]+", re.sub(r"\s*\.\s*", ".", text))
+    text = _DOMAIN_END.split(after.lower())[0].strip(_AROUND)
+    words = _LABEL_BREAKS.split(_DOT_AND_BLANKS.sub(".", text))
     if "." not in words[0]:
         labels = len(words) <= _MOST_LABELS and not any("." in word for word in words)
         return ".".join(words) if labels else ""
-    return re.sub(r"\.{2,}", ".", words[0].strip(_AROUND))
+    return _DOTS.sub(".", words[0].strip(_AROUND))
