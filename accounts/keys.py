@@ -18,6 +18,7 @@ from uuid import UUID, uuid4
 from mailsift.accounts.doors import Door
 from mailsift.events import audit
 from mailsift.jobs.views import AccountId
+from mailsift.pipeline.background import guarded
 from mailsift.pipeline.clock import Clock
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.storage.database import Connection, Database
@@ -407,14 +408,9 @@ class KeyService:
             async with self._database.begin() as connection:
                 await keys.touch(connection, key_id)
 
-        task = asyncio.create_task(write())
+        task = asyncio.create_task(guarded(write(), "key_use"))
         self._touching.add(task)
-        task.add_done_callback(self._touched)
-
-    def _touched(self, task: asyncio.Task[None]) -> None:
-        self._touching.discard(task)
-        if not task.cancelled():
-            task.exception()  # it matters to nobody, and is seen so that nobody is warned
+        task.add_done_callback(self._touching.discard)
 
 
 async def _owned_public(connection: Connection, account_id: UUID, key_id: UUID) -> KeyRow:
