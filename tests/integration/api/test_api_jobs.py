@@ -231,7 +231,7 @@ async def test_a_plan_says_what_a_list_will_take_before_anybody_reads_it(client:
     answer = await client.get(f"{JOBS}/{job_id}/plan")
     assert answer.status_code == 200, answer.text
     plan = answer.json()["data"]
-    assert plan["seconds"] == round(max(line["seconds"] for line in plan["lines"]), 1) > 0
+    assert plan["seconds"] is None  # nobody works here, whatever it would wait for
     assert plan["reason"] == plan["lines"][0]["reason"]
     assert (plan["addresses"], plan["unknown"]) == (153, 1)
     assert plan["probes"] == [{"provider": "google", "addresses": 150}, {"provider": "", "addresses": 1}]
@@ -241,7 +241,7 @@ async def test_a_plan_says_what_a_list_will_take_before_anybody_reads_it(client:
         "mixed": 1,
     }
     job = (await client.get(f"{JOBS}/{job_id}")).json()["data"]
-    assert job["eta_seconds"] is None  # nobody works here, whatever it would wait for
+    assert job["eta_seconds"] is None
     assert "small providers" in job["eta_reason"]
     unknown = await client.get(f"{JOBS}/{'0' * 8}-0000-0000-0000-{'0' * 12}/plan")
     assert (unknown.status_code, unknown.json()["code"]) == (404, "job_not_found")

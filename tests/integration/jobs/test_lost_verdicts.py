@@ -95,7 +95,8 @@ async def test_what_is_found_again_counts_once_on_whichever_days(
         await planter.sql(f"INSERT INTO usage SELECT {earlier}")
         await work_until_ended(engine, service, account, job)
     days = await planter.sql("SELECT rows, addresses, probes FROM usage ORDER BY day DESC")
-    assert [tuple(day.values()) for day in days] == [(8, 8, 5), (0, 0, 7), (6, 6, 7), (7, 6, 7)]
+    found = [(day["rows"], day["addresses"], day["probes"]) for day in days]
+    assert found == [(8, 8, 5), (0, 0, 7), (6, 6, 7), (7, 6, 7)]
 
 
 async def test_addresses_of_a_deferred_chunk_that_were_lost_are_found_in_the_list(
