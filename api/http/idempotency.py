@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Final
 from uuid import UUID, uuid4
 
-import structlog
 from fastapi import Header, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
@@ -54,8 +53,6 @@ _LEASE_S: Final = 60.0
 """Seconds after which the key of a process that died is free."""
 _DONE_BY_REFUSAL: Final = frozenset({404, 409, 422})
 """Statuses of errors that are answers: whoever asks again is told the same. All others did nothing."""
-
-_log = structlog.get_logger()
 
 
 def read_key(header: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -32,8 +31,6 @@ OTHERS: Final = "other"
 
 Place = tuple[str, str]
 """Provider and source."""
-
-log = logging.getLogger(__name__)
 
 
 class LedgerBook:
