@@ -11,6 +11,9 @@ import httpx
 import polars as pl
 import pytest
 
+from mailsift.api.v1 import jobs
+from mailsift.container import open_container
+
 if TYPE_CHECKING:
     from tests.integration.api.conftest import Api
 
@@ -117,6 +120,22 @@ async def _check_formats(client: httpx.AsyncClient, job_id: str) -> None:
     assert pl.read_parquet(io.BytesIO(exact.content))["email"][0] == "=1+1@example.com"
     wrong = await client.get(path, params={"columns": "no such column"})
     assert (wrong.status_code, wrong.json()["code"]) == (422, "unknown_column")
+
+
+async def test_a_stream_ends_with_its_key(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jobs, "_FOLLOW_LOOK_SECONDS", 0.01)
+    async with api.client(await api.key("alice")) as alice, open_container(api.settings) as container:
+        job_id = await _sent(await alice.post(JOBS, json={"emails": ["a@example.com"], **FAST}))
+        account = await container.jobs.account("alice")
+        (key,) = await container.keys.list(account)
+        lines: list[str] = []
+        async with alice.stream("GET", f"{JOBS}/{job_id}/events") as stream:
+            async for line in stream.aiter_lines():
+                if line.startswith("event: "):
+                    lines.append(line)
+                    await container.keys.revoke(account, key.id)
+        assert lines == ["event: progress"]
+        assert (await alice.get(f"{JOBS}/{job_id}/events")).status_code == 401
 
 
 @pytest.mark.usefixtures("worker")
