@@ -17,7 +17,9 @@ from uuid import UUID, uuid4
 
 from mailsift.accounts.doors import Door
 from mailsift.events import audit
+from mailsift.events.webhook_url import name_in_ascii
 from mailsift.jobs.views import AccountId
+from mailsift.pipeline.background import guarded
 from mailsift.pipeline.clock import Clock
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.storage.database import Connection, Database
@@ -34,9 +36,9 @@ CHECKS_A_MINUTE: Final = 1_200
 MOST_CHECKS_A_MINUTE: Final = 60_000
 _MOST_PUBLIC: Final = 100  # public keys of an account that programs make
 _ORIGIN: Final = re.compile(
-    r"(?P<scheme>https?)://(?P<host>[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?)(?::(?P<port>[0-9]{1,5}))?/?",
-    re.ASCII,
+    r"(?P<scheme>https?)://(?P<host>[^\s/:?#@\[\]\\]{1,253})(?::(?P<port>[0-9]{1,5}))?/?", re.ASCII
 )
+_HOST: Final = re.compile(r"[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?")
 _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1"})
 
 
@@ -407,14 +409,9 @@ class KeyService:
             async with self._database.begin() as connection:
                 await keys.touch(connection, key_id)
 
-        task = asyncio.create_task(write())
+        task = asyncio.create_task(guarded(write(), "key_use"))
         self._touching.add(task)
-        task.add_done_callback(self._touched)
-
-    def _touched(self, task: asyncio.Task[None]) -> None:
-        self._touching.discard(task)
-        if not task.cancelled():
-            task.exception()  # it matters to nobody, and is seen so that nobody is warned
+        task.add_done_callback(self._touching.discard)
 
 
 async def _owned_public(connection: Connection, account_id: UUID, key_id: UUID) -> KeyRow:
@@ -456,12 +453,22 @@ def checked_origins(origins: Sequence[str]) -> tuple[str, ...]:
 
 def _checked_origin(origin: str) -> str:
     found = _ORIGIN.fullmatch(origin)
-    if found is None or (found["scheme"] == "http" and found["host"] not in _LOOPBACK):
+    host = _host_in(found["host"]) if found else ""
+    if found is None or not host or (found["scheme"] == "http" and host not in _LOOPBACK):
         text = "An origin is like https://www.example.com, without a path; plain http only on localhost."
         raise MailsiftError("bad_origin", text)
     default = {"https": "443", "http": "80"}[found["scheme"]]
     port = f":{int(found['port'])}" if found["port"] and found["port"] != default else ""
-    return f"{found['scheme']}://{found['host']}{port}"
+    return f"{found['scheme']}://{host}{port}"
+
+
+def _host_in(text: str) -> str:
+    """Return a host as browsers write it, "" when it is none."""
+    try:
+        host = name_in_ascii(text)
+    except ValueError:
+        return ""
+    return host if _HOST.fullmatch(host) else ""
 
 
 def revocation_mark(key_id: UUID) -> str:

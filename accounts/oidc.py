@@ -349,13 +349,15 @@ def _is_safe(url: object, issuer: str) -> bool:
 
 
 def _verified_email(known: Mapping[str, Any]) -> str:
-    """Return the address that the provider vouches for, "" if it does not.
+    """Return the address that the provider vouches for, "" if it does not; some say so in text.
 
     Entra ID has no `email_verified`. It says instead, where it is asked to, whether the owner of the domain
     vouches for the address (`xms_edov`); without that, any of its tenants could name anybody's.
     """
     email = known.get("email")
-    is_verified = known.get("email_verified") is True or str(known.get("xms_edov")).lower() in {"1", "true"}
+    is_verified = any(
+        str(known.get(claim)).lower() in {"1", "true"} for claim in ("email_verified", "xms_edov")
+    )
     return email if is_verified and isinstance(email, str) and email.isprintable() else ""
 
 

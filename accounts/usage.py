@@ -7,17 +7,14 @@ from datetime import date
 from typing import Final
 from uuid import UUID
 
-import structlog
-
 from mailsift.jobs.views import AccountId
-from mailsift.pipeline.errors import error_fields
+from mailsift.pipeline.background import record_failure
 from mailsift.pipeline.single import SingleOptions
 from mailsift.storage.database import Database
 from mailsift.storage.sql import usage
 from mailsift.storage.sql.usage import Amounts, DayUsage
 
 FLUSH_SECONDS: Final = 5.0
-_log = structlog.get_logger()
 
 
 class UsageMeter:
@@ -48,7 +45,7 @@ class UsageMeter:
                 async with self._database.begin() as connection:
                     await usage.add(connection, account_id, by_mode)
             except Exception as error:  # noqa: BLE001 - the database is away
-                _log.warning("usage.error", **error_fields(error))
+                record_failure("usage", error)
                 counted[account_id] = by_mode
                 break
         for account_id, by_mode in counted.items():

@@ -102,7 +102,7 @@ class OutboxMailer(ABC, Generic[_Claimed]):
             if message is None or self._route.send is None:
                 return MailState.SKIPPED, None
             await self._route.send(message)
-        except (MailsiftError, ValueError) as error:
+        except Exception as error:  # noqa: BLE001 - whatever it was, the mail has an end
             reason = error.message if isinstance(error, MailsiftError) else type(error).__name__
             _log.warning(f"{self.table}.error", mail=str(claimed.id), error=reason)
             again = mail_retry_at(claimed.tries, self._clock())

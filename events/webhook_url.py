@@ -96,7 +96,7 @@ def split_hosts(hosts: Iterable[str]) -> tuple[frozenset[str], tuple[str, ...]]:
         try:
             networks.append(str(ip_network(host, strict=False)))
         except ValueError:
-            name = host.lower() if host.isascii() else idna.encode(host, uts46=True).decode()
+            name = name_in_ascii(host)
             if not _OWN_NAME.fullmatch(name):
                 raise ValueError("expected names and addresses") from None
             names.add(name)
@@ -109,6 +109,15 @@ def host_name_in(url: str) -> frozenset[str]:
         return split_hosts([urlsplit(url).hostname or ""])[0]
     except ValueError:
         return frozenset()
+
+
+def name_in_ascii(host: str) -> str:
+    """Return a host's name as DNS and browsers write it (UTS 46), in lower case.
+
+    Raises:
+        ValueError: it has signs in it that no name can have.
+    """
+    return host.lower() if host.isascii() else idna.encode(host, uts46=True).decode()
 
 
 def is_this_machine(host: str) -> bool:
@@ -143,8 +152,8 @@ def _host(text: str) -> str:
     if _is_address(text):
         return text
     try:
-        name = text.lower() if text.isascii() else idna.encode(text, uts46=True).decode()
-    except idna.IDNAError:
+        name = name_in_ascii(text)
+    except ValueError:
         raise _invalid_url("The host name is malformed.") from None
     labels = name.split(".")
     if len(name) > 253 or len(labels) < 2 or not all(map(_LABEL.fullmatch, labels)):

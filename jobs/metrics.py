@@ -16,11 +16,6 @@ if TYPE_CHECKING:
     import polars as pl
 
 _ENDS: Final = ("done", "error", "lease_lost", "stopped")
-UPKEEP_TASKS: Final = (
-    *("clock", "schedule", "retention", "measure", "tidy", "drafts", "notice", "job_mail", "ledger"),
-    *("listing", "attempts", "health", "webhook"),
-)
-"""What is done beside lists (`Maintenance`); a failure of one is logged as `<name>.error`."""
 _STEPS: Final = (JobTransition.TAKE_IN.target, *JobTransition.COMPLETE.sources)
 
 CLAIM: Final = declare(
@@ -79,12 +74,6 @@ LEASES_EXPIRED: Final = declare(
     "mailsift_lease_expired_total",
     "Leases of dead workers that a sweep has freed",
     {"kind": ["chunk", "delivery"]},
-)
-UPKEEP_ERRORS: Final = declare(
-    Counter,
-    "mailsift_upkeep_errors_total",
-    "Tasks beside lists that failed though nothing they need was away",
-    {"task": UPKEEP_TASKS},
 )
 JOBS_ENDED: Final = declare(
     Counter,
@@ -145,7 +134,6 @@ SHARED: Final = (ADDRESSES, JOBS_ENDED, WAKE_UPS)
 """What the API counts too."""
 METRICS: Final = (
     *(CLAIM, RUN, PHASES, ATTEMPTS, STEP_RUN, STEP_ATTEMPTS, DEFERRED, FAILING_CHUNKS, LEASES_EXPIRED),
-    UPKEEP_ERRORS,
     *(SWEPT, SCHEDULE_RUNS, SCHEDULE_MISSED, UP, SLOTS, IN_FLIGHT, LOOP_LAG, MEMORY),
 )
 """What only workers count."""

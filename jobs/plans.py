@@ -112,6 +112,9 @@ class Planner:
     async def plan(self, account_id: AccountId, job_id: JobId, mode: Mode = Mode.DEEP) -> ListPlan:
         """Return what a job still takes, or what an uploaded list would take in a mode.
 
+        A job without a worker ends nobody knows when; of a list that has not been started it is said what it
+        takes once it is.
+
         Raises:
             MailsiftError: `job_not_found`, or what mailsift.jobs.intake.process.take_in says of the list.
         """
@@ -125,7 +128,9 @@ class Planner:
         if view.state in UNREAD:
             if not await self._blobs.exists(JobBlobs(job_id).source):  # it is still to be fetched
                 return ListPlan(0, {}, TimeLeft(None))
-            return await self._plan_stored(job_id, view.options.column, view.mode, view.options.preview)
+            plan = await self._plan_stored(job_id, view.options.column, view.mode, view.options.preview)
+            is_worked = (await self._forecasts.picture()).queues.slots > 0
+            return plan if is_worked else replace(plan, left=replace(plan.left, seconds=None))
         return _plan_job(view)
 
     async def plan_file(self, source: Path, column: str, mode: Mode) -> ListPlan:

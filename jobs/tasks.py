@@ -13,6 +13,7 @@ from typing_extensions import override
 
 from mailsift.jobs.metrics import WAKE_UPS
 from mailsift.jobs.waker import Waker
+from mailsift.pipeline.background import guarded
 from mailsift.storage.redis.connection import BROKER_PREFIX, ClientError
 
 PULL = "mailsift.pull"
@@ -91,7 +92,10 @@ class CeleryWaker(Waker):
         self._wanted = max(self._wanted, count)
         now = asyncio.get_running_loop().time()
         if self._sending is None or self._sending.done():
-            self._sending, self._late_at = asyncio.create_task(self._send()), now + self._patience
+            self._sending, self._late_at = (
+                asyncio.create_task(guarded(self._send(), "wake_up")),
+                now + self._patience,
+            )
         await asyncio.wait({self._sending}, timeout=max(0.0, self._late_at - now))
 
     async def _send(self) -> None:

@@ -694,9 +694,9 @@ class Container:
 
         Without REDIS_URL it is this process's own.
         """
+        from mailsift.pipeline.background import repeating
         from mailsift.storage.redis.local_throttle import LocalThrottle
         from mailsift.storage.redis.throttle import RedisThrottle, ThrottleConfig
-        from mailsift.storage.repeating import repeating
         from mailsift.storage.sql.ledger import LedgerBook, kept_written
         from mailsift.storage.sql.throttle_edits import EditBook, keep_refreshed
 
@@ -714,7 +714,8 @@ class Container:
         if settings.redis_url is None:
             return LocalThrottle(self.providers.row, config, clock=time.monotonic, random=random.Random())
         throttle = RedisThrottle(self.redis, row=self.providers.row, config=config)
-        await self._closing.enter_async_context(repeating(throttle.renew, every=settings.heartbeat_seconds))
+        renewing = repeating(throttle.renew, every=settings.heartbeat_seconds, task="throttle")
+        await self._closing.enter_async_context(renewing)
         return throttle
 
     def _port25_probe(self, throttle: Throttle, interception: InterceptionDetector) -> Port25Probe:
@@ -859,11 +860,11 @@ class Container:
     async def _usage(self) -> UsageMeter:
         """Return what counts single addresses, and writes it down every few seconds and at the end."""
         from mailsift.accounts.usage import FLUSH_SECONDS, UsageMeter
-        from mailsift.storage.repeating import repeating
+        from mailsift.pipeline.background import repeating
 
         meter = UsageMeter(self.database)
         self._closing.push_async_callback(meter.flush)
-        await self._closing.enter_async_context(repeating(meter.flush, every=FLUSH_SECONDS))
+        await self._closing.enter_async_context(repeating(meter.flush, every=FLUSH_SECONDS, task="usage"))
         return meter
 
     async def api_parts(self) -> ApiParts:
@@ -876,11 +877,12 @@ class Container:
         from mailsift.api.http.idempotency import AnswerStore
         from mailsift.api.parts import ApiParts, ProbingNotice
         from mailsift.key_files import read_key_peppers
-        from mailsift.storage.repeating import repeating
+        from mailsift.pipeline.background import repeating
 
         usage = await self._usage()
         await self._learn_time()
-        await self._closing.enter_async_context(repeating(self._learn_time, every=_CLOCK_SECONDS))
+        learning = repeating(self._learn_time, every=_CLOCK_SECONDS, task="clock")
+        await self._closing.enter_async_context(learning)
 
         authenticator = Authenticator(
             keys=self.keys,

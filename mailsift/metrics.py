@@ -55,7 +55,7 @@ WORKER: Final = (
 )
 SWEEPER: Final = (
     *(BUILD, mailsift.jobs.metrics.SWEPT, mailsift.jobs.metrics.LEASES_EXPIRED),
-    mailsift.jobs.metrics.UPKEEP_ERRORS,
+    mailsift.pipeline.metrics.UPKEEP_ERRORS,
     *(mailsift.jobs.metrics.IN_FLIGHT, mailsift.jobs.metrics.WAKE_UPS),
     *(mailsift.jobs.metrics.SCHEDULE_RUNS, mailsift.jobs.metrics.SCHEDULE_MISSED),
     *mailsift.events.metrics.METRICS,

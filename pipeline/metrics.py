@@ -95,7 +95,20 @@ RESOLVERS: Final = declare(
     multiprocess_mode="livesum",
 )
 
-METRICS: Final = (SMTP_REPLIES, GRANTED, RECIPIENTS, DENIED, SESSIONS, LEDGER, RESOLVERS)
+UPKEEP_TASKS: Final = (
+    *("clock", "schedule", "retention", "measure", "tidy", "drafts", "notice", "job_mail", "ledger"),
+    *("listing", "attempts", "health", "webhook", "sweep", "heartbeat", "engine", "look_ahead", "wake_up"),
+    *("dns", "throttle", "throttle_edits", "opt_outs", "usage", "key_use", "idempotency", "restart"),
+)
+"""What goes on in the background, beside lists and requests; a failure of one is logged as `<name>.error`."""
+UPKEEP_ERRORS: Final = declare(
+    Counter,
+    "mailsift_upkeep_errors_total",
+    "Tasks beside lists and requests that failed though nothing they need was away",
+    {"task": UPKEEP_TASKS},
+)
+
+METRICS: Final = (UPKEEP_ERRORS, SMTP_REPLIES, GRANTED, RECIPIENTS, DENIED, SESSIONS, LEDGER, RESOLVERS)
 
 
 def provider_label(key: str) -> str:

@@ -49,11 +49,10 @@ class SharedCalls(Generic[Q, A]):
     async def _answer(self, batch: Sequence[tuple[Q, asyncio.Future[A]]]) -> None:
         try:
             found = await self._call([question for question, _ in batch])
+            for (_, answer), one in zip(batch, found, strict=True):
+                if not answer.done():  # who asked may have gone
+                    answer.set_result(one)
         except Exception as error:  # noqa: BLE001 - whoever waits is told, or waits for ever
             for _, answer in batch:
                 if not answer.done():
                     answer.set_exception(error)
-            return
-        for (_, answer), one in zip(batch, found, strict=True):
-            if not answer.done():  # who asked may have gone
-                answer.set_result(one)

@@ -96,6 +96,14 @@ class Authenticator:
             self._apply_limit(request, decision)
         return caller
 
+    async def is_still_open(self, request: Request) -> bool:
+        """Say whether the key of a request that was let in would still be; this counts as no request.
+
+        Raises:
+            MailsiftError: `database_unavailable`.
+        """
+        return await self._keys.find(self._secret(request)) is not None
+
     async def charge(self, request: Request, caller: Caller, units: int) -> None:
         """Count a request as so many more: it asks about several addresses.
 

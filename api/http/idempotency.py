@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Final
 from uuid import UUID, uuid4
 
-import structlog
 from fastapi import Header, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
@@ -28,9 +27,9 @@ from mailsift.api.http.errors import STATUS_OF, RefusedError, error_headers, err
 from mailsift.api.http.inputs import StrictRoute
 from mailsift.api.http.responses import EnvelopeResponse, is_test
 from mailsift.events.signing import Vault
-from mailsift.pipeline.errors import MailsiftError, error_fields
+from mailsift.pipeline.background import repeating
+from mailsift.pipeline.errors import MailsiftError
 from mailsift.storage.database import Database, before_commit
-from mailsift.storage.repeating import repeating
 from mailsift.storage.sql import idempotency
 
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
@@ -54,8 +53,6 @@ _LEASE_S: Final = 60.0
 """Seconds after which the key of a process that died is free."""
 _DONE_BY_REFUSAL: Final = frozenset({404, 409, 422})
 """Statuses of errors that are answers: whoever asks again is told the same. All others did nothing."""
-
-_log = structlog.get_logger()
 
 
 def read_key(header: str) -> str:
@@ -126,7 +123,7 @@ class AnswerStore:
         if not taken:
             return self._replay(wanted, known)
         try:
-            async with repeating(lambda: self._renew(wanted, token), every=_LEASE_S / 3):
+            async with repeating(lambda: self._renew(wanted, token), every=_LEASE_S / 3, task="idempotency"):
                 with before_commit(lambda connection: idempotency.mark(connection, wanted, token)):
                     response = await do()
         except BaseException:
@@ -157,11 +154,8 @@ class AnswerStore:
         return _StoredAnswer(*json.loads(self._vault.open(wanted.account_id, known.answer))).response()
 
     async def _renew(self, wanted: idempotency.Request, token: UUID) -> None:
-        try:
-            async with self._database.begin() as connection:
-                await idempotency.renew(connection, wanted, token, lease=_LEASE_S)
-        except Exception as error:  # noqa: BLE001 - the next time, or the lease ends
-            _log.warning("idempotency.renew_error", **error_fields(error))
+        async with self._database.begin() as connection:
+            await idempotency.renew(connection, wanted, token, lease=_LEASE_S)
 
     async def _free(self, wanted: idempotency.Request, token: UUID) -> None:
         with suppress(Exception):  # else its lease ends

@@ -33,6 +33,8 @@ _REQUEST_ID: Final = re.compile(r"(?:req_)?[A-Za-z0-9.-]{8,64}")
 """What is taken over from the caller, e.g. from a proxy in front; it cannot hold an address or a key."""
 _TRACEPARENT: Final = re.compile(r"[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")
 """W3C Trace Context, section 3.2: the caller's trace, span and flags."""
+_ONCE: Final = {b"authorization": "Authorization", b"idempotency-key": "Idempotency-Key"}
+"""Headers of which a second one would leave open which of them counts."""
 _PRIVATE: Final = {"cache-control": "private, no-store", "x-content-type-options": "nosniff"}
 _log = structlog.get_logger()
 logging.getLogger("uvicorn.access").disabled = True  # it would print query strings
@@ -129,8 +131,9 @@ class _Exchange:
             text = "A key belongs in the Authorization header, never in a URL: this one should be revoked."
             return MailsiftError("key_in_query", text)
         names = [name for name, _ in self._scope["headers"]]
-        if names.count(b"authorization") > 1:
-            return MailsiftError("bad_request", "Send only one Authorization header.")
+        for name, shown in _ONCE.items():
+            if names.count(name) > 1:
+                return MailsiftError("bad_request", f"Send only one {shown} header.")
         if names.count(b"host") != 1 and self._scope["http_version"] != "1.0":  # RFC 9112, section 3.2
             return MailsiftError("bad_request", "A request must have exactly one Host header.")
         if self._headers.get(b"content-encoding", "identity").lower() != "identity":

@@ -213,7 +213,7 @@ async def validate_email(
 ) -> JSONResponse:
     """Validate one address by the rules of lists; `Prefer: return=minimal` shortens the answer."""
     (data,) = await _validated(request, [wanted.email], wanted, caller)
-    if _wants_minimal(request.headers.get("prefer", "")):
+    if _wants_minimal(request):
         return answer(_minimal(data), "The address was validated.", headers=_APPLIED)
     return answer(data, "The address was validated.")
 
@@ -236,7 +236,7 @@ async def validate_batch(
     if len(emails) > 1:
         await parts.authenticator.charge(request, caller, len(emails) - 1)
     verdicts = await _validated(request, emails, wanted, caller)
-    minimal = _wants_minimal(request.headers.get("prefer", ""))
+    minimal = _wants_minimal(request)
     shown = map(_minimal, verdicts) if minimal else verdicts
     results = [{"email": email, **verdict} for email, verdict in zip(emails, shown, strict=True)]
     headers = _APPLIED if minimal else None
@@ -288,7 +288,8 @@ def _minimal(verdict: dict[str, Any]) -> dict[str, Any]:
     return {name: verdict[name] for name in MinimalVerdict.model_fields}
 
 
-def _wants_minimal(prefer: str) -> bool:
-    """Read the Prefer header (RFC 7240)."""
-    wishes = (wish.partition(";")[0].replace(" ", "").replace('"', "").lower() for wish in prefer.split(","))
-    return "return=minimal" in wishes
+def _wants_minimal(request: Request) -> bool:
+    """Read the Prefer header, which may come in several lines (RFC 7240, section 2)."""
+    wishes = ",".join(request.headers.getlist("prefer")).split(",")
+    names = (wish.partition(";")[0].replace(" ", "").replace('"', "").lower() for wish in wishes)
+    return "return=minimal" in names

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 from dataclasses import asdict
 from enum import StrEnum
 from functools import partial
+from itertools import count
 from typing import Annotated, Any, Final
 from uuid import UUID
 
@@ -62,6 +63,7 @@ _RESULT_TYPES: Final = {
 }
 _KEPT: Final = "The job has this policy now."
 _QUIET_LOOKS: Final = 30  # then a comment keeps the connection alive
+_KEY_LOOKS: Final = 20  # then the key is looked at again
 
 
 def _view_path(name: str) -> AliasPath:
@@ -359,14 +361,19 @@ async def follow_job(request: Request, caller: Reader, job_id: JobId) -> Streami
     parts = parts_of(request)
     first = await parts.jobs.get(caller.account_id, job_id)
     return StreamingResponse(
-        _progress(parts, caller, first), media_type="text/event-stream", headers={"X-Accel-Buffering": "no"}
+        _progress(request, caller, first),
+        media_type="text/event-stream",
+        headers={"X-Accel-Buffering": "no"},
     )
 
 
-async def _progress(parts: ApiParts, caller: Caller, view: JobView) -> AsyncIterator[bytes]:
-    """Yield a server-sent event for every change of a job and one for its end (WHATWG HTML, section 9.2)."""
-    sent, quiet = "", 0
-    while True:
+async def _progress(request: Request, caller: Caller, view: JobView) -> AsyncIterator[bytes]:
+    """Yield a server-sent event for every change of a job and one for its end (WHATWG HTML, section 9.2).
+
+    A key that has ended meanwhile ends it, too.
+    """
+    parts, sent, quiet = parts_of(request), "", 0
+    for looks in count(1):
         data = json.dumps(job_response(view, parts.clock()).model_dump(mode="json"))
         if view.finished_at is not None:
             yield f"event: end\ndata: {data}\n\n".encode()
@@ -380,7 +387,12 @@ async def _progress(parts: ApiParts, caller: Caller, view: JobView) -> AsyncIter
             quiet = 0
             yield b": still here\n\n"
         await asyncio.sleep(_FOLLOW_LOOK_SECONDS)
-        view = await parts.jobs.get(caller.account_id, view.id)
+        try:
+            if looks % _KEY_LOOKS == 0 and not await parts.authenticator.is_still_open(request):
+                return
+            view = await parts.jobs.get(caller.account_id, view.id)
+        except MailsiftError:
+            return  # deleted meanwhile, or the database is away: who follows will ask again
 
 
 @router.post(

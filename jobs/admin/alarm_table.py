@@ -512,14 +512,14 @@ RULES: Final = (
     ),
     _warning(
         code="upkeep_fails",
-        title="A task beside lists keeps failing",
+        title="A task in the background keeps failing",
         page="",
         expr="sum by (task) (increase(mailsift_upkeep_errors_total[1h])) > 2",
         hold="5m",
         cause="A bug: nothing the task needs is away. `<task>.error` in the logs names the place.",
         effect=(
             "What the task does isn’t done: `retention` deletes nothing, `measure` counts no accuracy, "
-            "`schedule` starts no list. Lists go on."
+            "`schedule` starts no list; what `dns` couldn’t find out is `dns_unavailable`. Lists go on."
         ),
         action="Note the task, the release and the log line, and report it.",
     ),

@@ -27,6 +27,7 @@ from mailsift.jobs.engine.step import StepWorker
 from mailsift.jobs.tracing import Stopwatch
 from mailsift.jobs.views import WAITS_FOR_STORAGE
 from mailsift.jobs.waker import Waker
+from mailsift.pipeline.background import guarded
 from mailsift.pipeline.errors import MailsiftError, error_fields, outage_of
 from mailsift.storage.database import Connection, Database, DatabaseError, UnfitValueError
 from mailsift.storage.sql import chunks, jobs
@@ -97,7 +98,7 @@ class Engine:
         while not self._closing and time.monotonic() - started < self._config.run_s:
             await self._sweep_when_due()
             if not self.is_draining:
-                await self._maintenance.start()
+                await guarded(self._maintenance.start(), "webhook")
             while await self._claim_one():
                 idle_since = time.monotonic()
             if running := self._maintenance.in_flight.union(self._in_flight.values()):
@@ -171,7 +172,7 @@ class Engine:
     ) -> None:
         self._held[token] = held
         set_in_flight_gauges(self._held.values())
-        self._in_flight[token] = task = asyncio.create_task(work, context=context_of(held))
+        self._in_flight[token] = task = asyncio.create_task(guarded(work, "engine"), context=context_of(held))
         task.add_done_callback(lambda _: self._forget(token))
         self._heartbeat.note_claim()
 
@@ -253,24 +254,22 @@ class Engine:
         """Start the heartbeat; nothing is claimed before the first one, which may forbid it."""
         if self._heartbeat_task is None:
             self._heartbeat_task = asyncio.create_task(self._heartbeat_loop())
-            await self._send_heartbeat()
+            await guarded(self._send_heartbeat(), "heartbeat")
 
     async def _heartbeat_loop(self) -> None:
         while True:
             await self._heartbeat.wait_until_due()
-            await self._send_heartbeat()
+            await guarded(self._send_heartbeat(), "heartbeat")
 
     async def _send_heartbeat(self) -> None:
-        """Report this process and renew its leases; work whose lease is lost is cancelled."""
+        """Report this process and renew its leases; work whose lease is lost is cancelled.
+
+        When that fails, the next beat tries again, and the fence guards the rest.
+        """
         before = set(self._in_flight)
-        lost: set[UUID] = set()
-        try:
-            async with self._database.begin() as connection:
-                lost = await renew_leases(connection, before, lease_s=self._config.lease_s)
-                await self._heartbeat.send(connection, in_hand=len(before))
-        except Exception as error:  # noqa: BLE001 - the next beat tries again; the fence guards the rest
-            _log.warning("heartbeat.error", **error_fields(error))
-            return
+        async with self._database.begin() as connection:
+            lost = await renew_leases(connection, before, lease_s=self._config.lease_s)
+            await self._heartbeat.send(connection, in_hand=len(before))
         self._set_gauges()
         await _cancel_stragglers([self._in_flight[token] for token in lost.intersection(self._in_flight)])
 
@@ -286,7 +285,7 @@ class Engine:
             return
         self._swept_at = time.monotonic()
         if not self.is_draining:
-            await self._maintenance.sweep()
+            await guarded(self._maintenance.sweep(), "sweep")
         freed = await free_expired_leases(self._database)
         self._heartbeat.note_sweep()
         if freed:

@@ -239,11 +239,14 @@ async def redo_lost(
     Raises:
         LeaseLostError: the lease is gone; the transaction must be rolled back.
     """
+    before = await jobs.get(connection, job_id)
     first_free = await jobs.redo(connection, job_id, counts, added=len(new), token=token)
-    if first_free is None:
+    if before is None or first_free is None:
         raise LeaseLostError
-    await chunks.forget_lost(connection, job_id, sound)
+    addresses = await chunks.forget_lost(connection, job_id, sound)
     await chunks.insert(connection, job_id, first_free, new)
+    rows = before["processed"] - counts.processed
+    await jobs.take_back_use(connection, job_id, rows=rows, addresses=addresses)
 
 
 async def cancel_job(connection: Connection, job_id: UUID, *, by: str = "") -> bool:

@@ -14,10 +14,11 @@ from structlog.contextvars import bound_contextvars
 
 from mailsift.events.delivery import Deliverer
 from mailsift.jobs.engine.heartbeat import Heartbeat
-from mailsift.jobs.metrics import IN_FLIGHT, LEASES_EXPIRED, UPKEEP_ERRORS
+from mailsift.jobs.metrics import IN_FLIGHT, LEASES_EXPIRED
 from mailsift.jobs.tracing import open_span
+from mailsift.pipeline.background import guarded
 from mailsift.pipeline.clock import Clock
-from mailsift.pipeline.errors import MailsiftError, error_fields, outage_of
+from mailsift.pipeline.errors import error_fields
 from mailsift.storage.blobs.local_files import clear_abandoned, clear_old
 from mailsift.storage.blobs.store import Blobs
 from mailsift.storage.database import Database
@@ -43,7 +44,7 @@ class Maintenance:
 
     Args:
         deliverer: makes the attempts of deliveries that are due.
-        periodic: tasks that every sweep starts, each once at a time, by name (jobs.metrics.UPKEEP_TASKS).
+        periodic: tasks that every sweep starts, each once at a time, by name (pipeline.metrics.UPKEEP_TASKS).
 
     Attributes:
         health: returns the state of network, disk and store.
@@ -72,7 +73,7 @@ class Maintenance:
         free = _SENDING_SLOTS - len(self._sending)
         claimed = await self._deliverer.claim(free) if free > 0 else []
         for one in claimed:
-            task = asyncio.create_task(_log_failure(self._send(one), "webhook"))
+            task = asyncio.create_task(guarded(self._send(one), "webhook"))
             self._sending[one.lease_token] = task
             task.add_done_callback(partial(self._forget, one.lease_token))
             IN_FLIGHT.labels("delivery").set(len(self._sending))
@@ -94,7 +95,7 @@ class Maintenance:
             _log.warning("sweep.deliveries_freed", deliveries=freed)
         for name, task in self._periodic.items():
             if name not in self._running or self._running[name].done():
-                self._running[name] = asyncio.create_task(_log_failure(task(), name))
+                self._running[name] = asyncio.create_task(guarded(task(), name))
 
     async def aclose(self, grace_s: float) -> None:
         """Give what is under way a moment, and give back the deliveries that are left."""
@@ -195,12 +196,12 @@ class Sweeper:
             self._swept_at = time.monotonic()
             await self._sweep()
         if not self._heartbeat.draining:
-            await self._maintenance.start()
+            await guarded(self._maintenance.start(), "webhook")
 
     async def _sweep(self) -> None:
         self._heartbeat.note_sweep()
         if not self._heartbeat.draining:
-            await self._maintenance.sweep()
+            await guarded(self._maintenance.sweep(), "sweep")
         await free_expired_leases(self._database)
         async with self._database.begin() as connection:
             waiting = await claimable(connection, most=MOST_WAKE_UPS)
@@ -216,13 +217,3 @@ async def free_expired_leases(database: Database) -> int:
         LEASES_EXPIRED.labels("chunk").inc(freed)
         _log.warning("sweep.leases_freed", chunks=freed)
     return freed
-
-
-async def _log_failure(work: Awaitable[object], task: str) -> None:
-    """Await the work and log its failure: its lease runs out and it is done again."""
-    try:
-        await work
-    except Exception as error:  # noqa: BLE001 - see above
-        _log.warning(f"{task}.error", **error_fields(error))
-        if not outage_of(error) and not (isinstance(error, MailsiftError) and error.retryable):
-            UPKEEP_ERRORS.labels(task).inc()

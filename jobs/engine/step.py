@@ -30,6 +30,7 @@ from mailsift.jobs.results.join import join_results, join_small
 from mailsift.jobs.results.previews import sample
 from mailsift.jobs.submissions import store_list
 from mailsift.jobs.views import AccountId, JobId, JobOptions, load_options
+from mailsift.pipeline.background import guarded
 from mailsift.pipeline.errors import MailsiftError, error_fields
 from mailsift.pipeline.facts import Mode
 from mailsift.storage.blobs.store import Blobs, JobBlobs
@@ -202,7 +203,7 @@ class StepWorker:
 
     def _start_lookups(self, folder: Path) -> None:
         """Look up the domains that are written into this folder, until it is gone."""
-        lookup = asyncio.create_task(look_ahead(folder, self._look_up))
+        lookup = asyncio.create_task(guarded(look_ahead(folder, self._look_up), "look_ahead"))
         self._lookups.add(lookup)
         lookup.add_done_callback(self._lookups.discard)
 

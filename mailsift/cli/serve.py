@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import gc
 import socket
 import tempfile
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Annotated
 
 import typer
@@ -16,6 +14,7 @@ import uvloop
 from mailsift.cli.operate import server_settings
 from mailsift.cli.progress import PLAIN, console
 from mailsift.container import open_container, scratch_folder
+from mailsift.pipeline.background import repeating
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.runtime.api_server import listening
 from mailsift.runtime.api_server import serve as serve_api
@@ -61,24 +60,17 @@ async def _serve(
     *,
     welcome: bool = False,
 ) -> None:
-    async def keep_going() -> None:
-        while True:
-            await asyncio.sleep(_LOOK_SECONDS)
-            keep_alive()
+    async def look() -> None:
+        keep_alive()
 
     tempfile.tempdir = str(scratch_folder(settings))  # of files sent as forms: /tmp may be memory
-    watching = asyncio.create_task(keep_going())
-    try:
+    async with repeating(look, every=_LOOK_SECONDS, task="restart"):
         token = await _first_owner(settings) if welcome else None
         await serve_api(
             settings,
             sockets=sockets,
             started=lambda url: _print_address(url, settings.public_url or url, token),
         )
-    finally:
-        watching.cancel()
-        with suppress(asyncio.CancelledError):
-            await watching
 
 
 async def _first_owner(settings: Settings) -> str | None:

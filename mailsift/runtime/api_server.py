@@ -13,15 +13,15 @@ from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextma
 from functools import partial
 from typing import Final
 
-import structlog
 import uvicorn
 from typing_extensions import override
 
 from mailsift import metrics
 from mailsift.api.app import create_app
 from mailsift.api.metrics import LOOP_LAG
-from mailsift.container import API_POOL, Container, open_container
-from mailsift.pipeline.errors import MailsiftError, error_fields
+from mailsift.container import API_POOL, open_container
+from mailsift.pipeline.background import repeating
+from mailsift.pipeline.errors import MailsiftError
 from mailsift.runtime.http_protocol import BoundedProtocol, RequestLimits
 from mailsift.settings import Settings
 from mailsift.tracing import traced
@@ -30,8 +30,6 @@ _DRAIN_SECONDS = 15
 _TIDY_SECONDS = 3_600
 _BACKLOG = 2_048
 _LIMITS: Final = RequestLimits()
-
-_log = structlog.get_logger()
 
 
 class _UvicornServer(uvicorn.Server):
@@ -115,7 +113,9 @@ async def serve(
             sockets = stack.enter_context(listening(settings))
         container = await stack.enter_async_context(open_container(settings, pool_size=API_POOL))
         await stack.enter_async_context(observed_api(settings))
-        await stack.enter_async_context(_tidying(container))
+        # There may be no worker on this machine to do so.
+        tidying = repeating(container.tidier.sweep, every=_TIDY_SECONDS, task="tidy", at_once=True)
+        await stack.enter_async_context(tidying)
         config = uvicorn.Config(
             create_app(await container.api_parts()),
             host=settings.api_host,
@@ -132,25 +132,6 @@ async def serve(
             await server.serve(sockets)
         finally:
             stopping.cancel()
-
-
-@asynccontextmanager
-async def _tidying(container: Container) -> AsyncIterator[None]:
-    """Delete old files of this machine meanwhile: there may be no worker on it to do so."""
-
-    async def sweep() -> None:
-        while True:
-            try:
-                await container.tidier.sweep()
-            except OSError as error:
-                _log.warning("tidy.error", **error_fields(error))
-            await asyncio.sleep(_TIDY_SECONDS)
-
-    sweeping = asyncio.create_task(sweep())
-    try:
-        yield
-    finally:
-        sweeping.cancel()
 
 
 async def _stop_when(stop: asyncio.Event, server: uvicorn.Server) -> None:

@@ -11,6 +11,7 @@ from typing import Final
 
 import structlog
 
+from mailsift.pipeline.background import guarded, record_failure
 from mailsift.pipeline.dns.client import DnsClient
 from mailsift.pipeline.dns.examination import Examination, Examiner
 from mailsift.pipeline.dns.nameserver import Nameserver
@@ -176,9 +177,7 @@ class ResolverTrust:
         """Look at a resolver and decide; returns whether it can be trusted."""
         server.answered = False
         state = self._states[server.label]
-        examination = await self._examine_until_sure(server, state)
-        if witnesses and await self._denies_witnesses(server):
-            examination.faults.append("it denies what it has known")
+        examination = await self._look_at(server, state, witnesses=witnesses)
         if state.contradictions >= _MAX_CONTRADICTIONS:
             examination.faults.append("its denials are not confirmed")
         state.contradictions = 0
@@ -191,6 +190,17 @@ class ResolverTrust:
         else:
             self._trust(server, state)
         return server.trusted
+
+    async def _look_at(self, server: Nameserver, state: _ResolverState, *, witnesses: bool) -> Examination:
+        """Examine a resolver; one whose examination breaks off is not believed until the next one."""
+        try:
+            examination = await self._examine_until_sure(server, state)
+            if witnesses and await self._denies_witnesses(server):
+                examination.faults.append("it denies what it has known")
+        except Exception as error:  # noqa: BLE001 - whoever waits is told, or waits for ever
+            record_failure("dns", error)
+            return Examination(faults=["the look at it broke off"])
+        return examination
 
     def _trust(self, server: Nameserver, state: _ResolverState) -> None:
         state.passes += 1
@@ -219,10 +229,13 @@ class ResolverTrust:
         """Look at distrusted resolvers until there is none, and at those a new network brings."""
         while not all(server.trusted for server in self._client.nameservers):
             await asyncio.sleep(RECHECK_S)
-            for server in self._client.refresh():
-                server.trusted = False
-            distrusted = [server for server in self._client.nameservers if not server.trusted]
-            await asyncio.gather(*(self._check(server) for server in distrusted))
+            await guarded(self._check_distrusted(), "dns")
+
+    async def _check_distrusted(self) -> None:
+        for server in self._client.refresh():
+            server.trusted = False
+        distrusted = [server for server in self._client.nameservers if not server.trusted]
+        await asyncio.gather(*(self._check(server) for server in distrusted))
 
     async def _examine_until_sure(self, server: Nameserver, state: _ResolverState) -> Examination:
         """Look, and look again where few canaries seem broken: is it always they, or the resolver?"""

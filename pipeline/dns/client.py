@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
 
+from mailsift.pipeline.background import record_failure
 from mailsift.pipeline.dns import message
 from mailsift.pipeline.dns.fallback import NO_ANSWER_DETAILS, AiodnsFallback
 from mailsift.pipeline.dns.nameserver import EntropyPool, Nameserver, Query, UdpSocket, parse_nameservers
@@ -27,6 +28,7 @@ _UDP_TRIES: Final = 2  # at least so many before TCP
 NO_TRUSTED_RESOLVER: Final = "no resolver can be trusted now"
 _UNTRUSTED: Final = DnsAnswer(DnsOutcome.FAILED, detail=NO_TRUSTED_RESOLVER)
 _CLOSED: Final = DnsAnswer(DnsOutcome.FAILED, detail="resolver closed")
+_NOT_TAKEN: Final = DnsAnswer(DnsOutcome.FAILED, detail="the answer could not be read")
 _IMPOSSIBLE: Final = DnsAnswer(DnsOutcome.FAILED, detail="not a possible name")
 
 
@@ -78,7 +80,7 @@ class DnsClient:
         Args:
             name: an absolute ASCII name without the final dot, one that `is_host_name`.
             record_type: what to ask for.
-            done: called from the event loop; must not raise.
+            done: called from the event loop; when it raises, it is called once more, with a failure.
             soon: something that has been begun waits for it, as it does for every address.
         """
         query = Query(name, record_type, done)
@@ -378,7 +380,7 @@ class DnsClient:
         several = len(self.nameservers) > 1
         if server and (several or answer.outcome is not DnsOutcome.FOUND or is_null_mx(answer)):
             answer = answer._replace(server=server.label)
-        query.done(answer)
+        _hand_over(query.done, answer)
         if self._waiting:
             self._schedule_send()
 
@@ -386,16 +388,21 @@ class DnsClient:
         """Repeat what is late, give up what is too late, and renew sockets."""
         self._tick_timer = None
         wait = self.clock.expect()
-        now = self.clock.now()
+        try:
+            self._look_at_time(self.clock.now())
+        except Exception as error:  # noqa: BLE001 - without the next tick all that is open would wait for ever
+            record_failure("dns", error)
+        if self._in_flight or self._waiting:
+            self._tick_timer = self._loop.call_later(wait, self._on_tick)
+        else:
+            self.clock.rest()
+
+    def _look_at_time(self, now: float) -> None:
         for tries in (self._first_tries, self._later_tries):
             self._resend_due(tries, now)
         for server in self.nameservers:
             for idle in server.pop_idle_sockets():
                 self._release(idle)
-        if self._in_flight or self._waiting:
-            self._tick_timer = self._loop.call_later(wait, self._on_tick)
-        else:
-            self.clock.rest()
 
     def _resend_due(self, tries: deque[tuple[Query, int, float]], now: float) -> None:
         while tries:
@@ -419,3 +426,14 @@ class DnsClient:
             self._later_tries.append((query, query.tries, now + self._timeout))
         else:
             self._send(query, now)
+
+
+def _hand_over(done: Callable[[DnsAnswer], None], answer: DnsAnswer) -> None:
+    """Give an answer to who asked; one that cannot be taken is a failure, and no answer that never comes."""
+    for one in (answer, _NOT_TAKEN):
+        try:
+            done(one)
+        except Exception as error:  # noqa: BLE001 - see above
+            record_failure("dns", error)
+        else:
+            return

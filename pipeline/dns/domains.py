@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from itertools import chain, repeat
 
+from mailsift.pipeline.background import guarded, record_failure
 from mailsift.pipeline.clock import Clock
 from mailsift.pipeline.dns.canaries import ResolverTrust
 from mailsift.pipeline.dns.client import NO_TRUSTED_RESOLVER, DnsClient
@@ -137,7 +138,8 @@ class DomainFacts:
     have brought no news of theirs, and then look for themselves.
 
     A lookup is a chain of callbacks, not a task per domain: the MX answer, the addresses of its hosts, the
-    fact. Trouble with DNS never raises; it is a fact with the state UNAVAILABLE.
+    fact. Trouble with DNS never raises, nor does a step that fails of itself; it is a fact with the state
+    UNAVAILABLE.
 
     Args:
         config: see DnsConfig.
@@ -183,7 +185,10 @@ class DomainFacts:
         self._unpublished: list[tuple[str, DomainResolution]] = []
         self._publisher: asyncio.Task[None] | None = None
         self._zones = ZoneLimiter(
-            checker=self._checker, limit=config.names_a_zone, start=self._ask, fail=self._fail
+            checker=self._checker,
+            limit=config.names_a_zone,
+            start=lambda domain: self._step(domain, self._ask, domain),
+            fail=self._fail,
         )
 
     async def check_canaries(self) -> bool:
@@ -281,12 +286,12 @@ class DomainFacts:
         for domain in missing:
             self._waiting.setdefault(domain, []).append(batch)
         for domain in fresh:
-            self._start(domain)
+            self._step(domain, self._start, domain)
         unstored = set(fresh)
         await self._collect(batch, unstored, patience_s)
         in_time = dict(batch.facts)
         if unstored:
-            task = asyncio.create_task(self._collect(batch, unstored, None))
+            task = asyncio.create_task(guarded(self._collect(batch, unstored, None), "dns"))
             self._late_tasks.add(task)
             task.add_done_callback(self._late_tasks.discard)
         return in_time
@@ -320,6 +325,14 @@ class DomainFacts:
                 ],
             )
 
+    def _step(self, domain: str, step: Callable[..., None], *found: object) -> None:
+        """Take one step towards a domain's fact; whoever waits gets one also where the step fails."""
+        try:
+            step(*found)
+        except Exception as error:  # noqa: BLE001 - see above
+            record_failure("dns", error)
+            self._complete(domain, _BROKEN_OFF)
+
     def _start(self, domain: str) -> None:
         resolution = interpret_name(domain)
         if resolution is None:
@@ -328,28 +341,30 @@ class DomainFacts:
             self._complete(domain, resolution)
 
     def _ask(self, domain: str) -> None:
-        self._checker.ask(domain, RecordType.MX, partial(self._on_mx, domain))
+        self._checker.ask(domain, RecordType.MX, partial(self._step, domain, self._on_mx, domain))
 
     def _on_mx(self, domain: str, answer: DnsAnswer) -> None:
         chosen = interpret_mx(answer)
         if isinstance(chosen, DomainResolution):
             self._complete(domain, chosen)
         elif not chosen:
-            self._hosts.find(domain, self._on_own_addresses)
+            self._hosts.find(domain, partial(self._step, domain, self._on_own_addresses))
         else:
             pending = _PendingHosts(domain, chosen, answer.ttl)
             if self._trust.is_active:
-                self._wildcards.find(domain, RecordType.MX, partial(self._on_suffix_wildcard, pending))
+                take = partial(self._step, domain, self._on_suffix_wildcard, pending)
+                self._wildcards.find(domain, RecordType.MX, take)
             else:
                 pending.wildcard = frozenset()
             for _, host in chosen:
-                self._hosts.find(host, partial(self._on_host, pending))
+                self._hosts.find(host, partial(self._step, domain, self._on_host, pending))
 
     def _on_own_addresses(self, domain: str, addresses: HostAddresses) -> None:
         """Complete a domain without MX; where it has an address, see first whether any name there has it."""
         if addresses.public:
             kind = RecordType.AAAA if ":" in addresses.public[0] else RecordType.A
-            self._wildcards.find(domain, kind, partial(self._on_wildcard, domain, addresses))
+            take = partial(self._step, domain, self._on_wildcard, domain, addresses)
+            self._wildcards.find(domain, kind, take)
         else:
             self._complete(domain, interpret_implicit_mx(domain, addresses))
 
@@ -393,15 +408,23 @@ class DomainFacts:
         """Hand out what has been learned, as soon as the canaries have held since it was learned."""
         while self._unpublished:
             unpublished, self._unpublished = self._unpublished, []
-            states = {resolution.state for _, resolution in unpublished}
-            failures = DomainState.UNAVAILABLE in states
-            if await self._trust.confirm(denials=bool(states & _OUTCOMES.keys()), failures=failures):
-                for domain, resolution in unpublished:
-                    self._publish(domain, self._without_doubtful_denial(resolution))
-                await asyncio.sleep(_PUBLISH_BUSY_SECONDS if self._client.is_backed_up else _PUBLISH_SECONDS)
-            else:
-                self._forget(unpublished)
+            try:
+                await self._confirm_and_publish(unpublished)
+            except Exception as error:  # noqa: BLE001 - whoever waits is told, or waits for ever
+                record_failure("dns", error)
+                for domain, _ in unpublished:
+                    self._publish(domain, _BROKEN_OFF)
         self._publisher = None
+
+    async def _confirm_and_publish(self, unpublished: Sequence[tuple[str, DomainResolution]]) -> None:
+        states = {resolution.state for _, resolution in unpublished}
+        failures = DomainState.UNAVAILABLE in states
+        if await self._trust.confirm(denials=bool(states & _OUTCOMES.keys()), failures=failures):
+            for domain, resolution in unpublished:
+                self._step(domain, self._publish, domain, self._without_doubtful_denial(resolution))
+            await asyncio.sleep(_PUBLISH_BUSY_SECONDS if self._client.is_backed_up else _PUBLISH_SECONDS)
+        else:
+            self._forget(unpublished)
 
     def _forget(self, unpublished: Sequence[tuple[str, DomainResolution]]) -> None:
         """Drop what a resolver said that cannot be trusted; ask another one where there is one."""
@@ -409,7 +432,7 @@ class DomainFacts:
         self._wildcards.clear()
         for domain, _ in unpublished:
             if self._trust.has_trusted_resolver:
-                self._start(domain)
+                self._step(domain, self._start, domain)
             else:
                 self._publish(domain, _UNTRUSTED)
 
@@ -450,5 +473,6 @@ _WILDCARD = DomainResolution(DomainState.UNAVAILABLE, detail="its mail server is
 _DOUBTFUL = DomainResolution(
     DomainState.UNAVAILABLE, detail="denied by a resolver that denies what everybody knows"
 )
+_BROKEN_OFF = DomainResolution(DomainState.UNAVAILABLE, detail="the lookup broke off")
 _UNTRUSTED = DomainResolution(DomainState.UNAVAILABLE, detail=NO_TRUSTED_RESOLVER)
 _MAY_NOT_EXIST = frozenset({DomainState.NOT_FOUND, DomainState.UNAVAILABLE})

@@ -272,6 +272,17 @@ _REDONE = text("""
     SELECT count(DISTINCT source_key) FROM chunk
     WHERE job_id = :job_id AND source_key LIKE '%/residual/redone-%'
 """)
+# What a chunk left for later lies in one blob of its own, whose name begins with its number, without gaps.
+_JUDGED_IN_LOST = text("""
+    WITH later AS (
+        SELECT split_part(split_part(source_key, '/residual/', 2), '-', 1) AS left_by,
+            max(source_offset + addresses) AS addresses
+        FROM chunk WHERE job_id = :job_id GROUP BY left_by
+    )
+    SELECT coalesce(sum(c.addresses - coalesce(later.addresses, 0)), 0)::bigint
+    FROM chunk c LEFT JOIN later ON later.left_by = c.n::text
+    WHERE c.job_id = :job_id AND c.segment_key <> ALL(:sound)
+""")
 _FORGET_LOST = text("""
     UPDATE chunk SET segment_key = NULL WHERE job_id = :job_id AND segment_key <> ALL(:sound)
 """)
@@ -448,9 +459,12 @@ async def redone(connection: Connection, job_id: UUID) -> int:
     return int((await connection.execute(_REDONE, {"job_id": job_id})).scalar_one())
 
 
-async def forget_lost(connection: Connection, job_id: UUID, sound: Sequence[str]) -> None:
-    """Point to no other segments of the job than these."""
-    await connection.execute(_FORGET_LOST, {"job_id": job_id, "sound": list(sound)})
+async def forget_lost(connection: Connection, job_id: UUID, sound: Sequence[str]) -> int:
+    """Point to no other segments of the job than these; returns how many addresses the others had judged."""
+    values = {"job_id": job_id, "sound": list(sound)}
+    judged = int((await connection.execute(_JUDGED_IN_LOST, values)).scalar_one())
+    await connection.execute(_FORGET_LOST, values)
+    return judged
 
 
 async def leased(connection: Connection) -> int:

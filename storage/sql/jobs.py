@@ -267,6 +267,20 @@ _RECORD_USE = text("""
         invalid = t.invalid + excluded.invalid, risky = t.risky + excluded.risky
 """)
 
+# From the days on which it may have been counted, the last ones first, and never more than they have.
+_TAKE_BACK_USE = text("""
+    WITH counted AS (
+        SELECT u.account_id, u.day, u.mode, sum(u.rows) OVER later - u.rows AS rows,
+            sum(u.addresses) OVER later - u.addresses AS addresses
+        FROM usage u JOIN job j ON j.account_id = u.account_id AND j.options->>'mode' = u.mode
+        WHERE j.id = :job_id AND u.day >= (j.created_at AT TIME ZONE 'UTC')::date
+        WINDOW later AS (ORDER BY u.day DESC)
+    )
+    UPDATE usage u SET rows = u.rows - least(u.rows, greatest(0, :rows - counted.rows)),
+        addresses = u.addresses - least(u.addresses, greatest(0, :addresses - counted.addresses))
+    FROM counted WHERE (u.account_id, u.day, u.mode) = (counted.account_id, counted.day, counted.mode)
+""")
+
 # A job whose chunks may be claimed from now on starts beside the others of its account, too.
 _RAISED_JOB: Final = """
     mine AS (SELECT id, account_id FROM job WHERE id = :job_id),
@@ -499,6 +513,15 @@ async def record_use(connection: Connection, job_id: UUID, counts: VerdictCounts
         "shard": job_id.int % _SHARDS,
     }
     await connection.execute(_RECORD_USE, values)
+
+
+async def take_back_use(connection: Connection, job_id: UUID, *, rows: int, addresses: int) -> None:
+    """Take what was lost out of its account's usage: it is counted when it is found again.
+
+    Mail servers were really asked, and are again: probes stay.
+    """
+    values = {"job_id": job_id, "rows": rows, "addresses": addresses}
+    await connection.execute(_TAKE_BACK_USE, values)
 
 
 async def get(connection: Connection, job_id: UUID) -> Row | None:

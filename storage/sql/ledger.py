@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -11,7 +10,7 @@ from typing import Final
 
 from sqlalchemy import text
 
-from mailsift.pipeline.errors import MailsiftError
+from mailsift.pipeline.background import record_failure, repeating
 from mailsift.pipeline.ports import Report
 from mailsift.pipeline.providers import Provider
 from mailsift.pipeline.standing import (
@@ -23,8 +22,7 @@ from mailsift.pipeline.standing import (
     highest_step,
     update_standing,
 )
-from mailsift.storage.database import Connection, Database, DatabaseError, Row
-from mailsift.storage.repeating import repeating
+from mailsift.storage.database import Connection, Database, Row
 
 FLUSH_SECONDS: Final = 5.0
 KEPT_DAYS: Final = 90
@@ -33,8 +31,6 @@ OTHERS: Final = "other"
 
 Place = tuple[str, str]
 """Provider and source."""
-
-log = logging.getLogger(__name__)
 
 
 class LedgerBook:
@@ -72,8 +68,8 @@ class LedgerBook:
         try:
             async with database.begin() as connection:
                 await write(connection, drained, self._row)
-        except (MailsiftError, DatabaseError, OSError) as error:
-            log.warning("The ledger cannot be written: %s", type(error).__name__)
+        except Exception as error:  # noqa: BLE001 - whatever it was, the counts are kept
+            record_failure("ledger", error)
             for key, counts in drained.items():
                 self._add(key, counts)
 
@@ -85,7 +81,7 @@ class LedgerBook:
 async def kept_written(database: Database, book: LedgerBook) -> AsyncIterator[None]:
     """Write the book down every few seconds and at the end of the block."""
     try:
-        async with repeating(lambda: book.flush(database), every=FLUSH_SECONDS):
+        async with repeating(lambda: book.flush(database), every=FLUSH_SECONDS, task="ledger"):
             yield
     finally:
         await book.flush(database)

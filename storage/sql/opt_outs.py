@@ -11,10 +11,10 @@ from typing import Final
 
 from sqlalchemy import text
 
+from mailsift.pipeline.background import repeating
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.opt_outs import OptOuts
 from mailsift.storage.database import Connection, Database, DatabaseError
-from mailsift.storage.repeating import repeating
 
 REFRESH_SECONDS: Final = 5.0
 
@@ -66,5 +66,5 @@ async def keep_refreshed_opt_outs(database: Database, book: OptOuts) -> AsyncIte
             log.debug("The opt-outs cannot be read: %s", type(error).__name__)
 
     await refresh()
-    async with repeating(refresh, every=REFRESH_SECONDS):
+    async with repeating(refresh, every=REFRESH_SECONDS, task="opt_outs"):
         yield

@@ -12,12 +12,12 @@ from typing import Final
 
 from sqlalchemy import text
 
+from mailsift.pipeline.background import repeating
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.ports import Ask
 from mailsift.pipeline.providers import Provider
 from mailsift.pipeline.standing import provider_at_step
 from mailsift.storage.database import Connection, Database, DatabaseError
-from mailsift.storage.repeating import repeating
 from mailsift.storage.sql import ledger, sources
 
 ANY_SOURCE: Final = "*"
@@ -212,7 +212,7 @@ async def keep_refreshed(database: Database, book: EditBook) -> AsyncIterator[No
         nonlocal known
         known = await _refresh(database, book, known=known)
 
-    async with repeating(refresh, every=REFRESH_SECONDS):
+    async with repeating(refresh, every=REFRESH_SECONDS, task="throttle_edits"):
         yield
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import hashlib
 import hmac
 import json
@@ -62,7 +61,7 @@ def verify_webhook(
         raise WebhookError("The timestamp is no number.")
     if abs((time.time() if now is None else now) - int(at)) > tolerance:
         raise WebhookError("The timestamp is too far from now.")
-    signed = f"{id_}.{at}.".encode() + body
+    signed = _bytes(f"{id_}.{at}.") + body
     if not any(hmac.compare_digest(_sign(secret, signed), given) for given in _given(signatures)):
         raise WebhookError("No signature is right.")
     return _event(body)
@@ -71,8 +70,10 @@ def verify_webhook(
 def _sign(secret: str, signed: bytes) -> bytes:
     try:
         key = base64.b64decode(secret.removeprefix("whsec_"), validate=True)
-    except binascii.Error:
+    except ValueError:
         raise WebhookError("The secret is not base64.") from None
+    if not key:  # a setting that was forgotten: everybody could sign with it
+        raise WebhookError("The secret is empty.")
     return base64.b64encode(hmac.digest(key, signed, hashlib.sha256))
 
 
@@ -81,7 +82,12 @@ def _given(signatures: str) -> Iterable[bytes]:
     for one in signatures.split(" "):
         version, _, signature = one.partition(",")
         if version == "v1":
-            yield signature.encode()
+            yield _bytes(signature)
+
+
+def _bytes(text: str) -> bytes:
+    """Encode what a server has decoded, lone surrogates too, for which some stand for what is no UTF-8."""
+    return text.encode(errors="replace")
 
 
 def _event(body: bytes) -> Event:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hmac
 import json
 import shutil
 import sys
@@ -105,6 +106,7 @@ def webhook(*, secret: str = SECRET, late: int = 0, body: bytes = EVENT, **heade
     return {"secret": secret, "headers": shown, "body": b64encode(body).decode(), "now": NOW + late}
 
 
+ANYBODYS = "v1," + b64encode(hmac.digest(b"", f"msg.{NOW}.".encode() + EVENT, "sha256")).decode()
 WEBHOOKS = [
     (webhook(), True),
     (webhook(late=299), True),
@@ -117,6 +119,10 @@ WEBHOOKS = [
     (webhook(body=EVENT + b"\n"), False),
     (webhook(webhook_signature="v1,AAAA v1a,x {}"), True),
     (webhook(webhook_signature="v1a,x v1,\u00e4 v1,"), False),
+    (webhook(webhook_signature="v1,\udcff"), False),
+    (webhook(secret="", webhook_signature=ANYBODYS), False),
+    (webhook(secret="whsec_", webhook_signature=ANYBODYS), False),
+    (webhook(secret="whsec_\u00e4"), False),
     (webhook(webhook_signature=""), False),
     (webhook(webhook_timestamp="soon"), False),
     (webhook(webhook_timestamp=f"{NOW}.0"), False),

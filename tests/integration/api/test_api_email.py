@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import httpx
+import pytest
 
 FIELDS = {
     "catch_all": bool,
@@ -34,8 +35,14 @@ async def test_the_answer_has_exactly_the_contracts_fields(client: httpx.AsyncCl
     assert answer.headers["cache-control"] == "private, no-store"
 
 
-async def test_the_short_form_on_request(client: httpx.AsyncClient) -> None:
-    headers = {"Prefer": "respond-async, return=minimal; x=1"}
+@pytest.mark.parametrize(
+    "headers",
+    [
+        [("Prefer", "respond-async, return=minimal; x=1")],
+        [("Prefer", "respond-async"), ("Prefer", "return=minimal")],
+    ],
+)
+async def test_the_short_form_on_request(client: httpx.AsyncClient, headers: list[tuple[str, str]]) -> None:
     answer = await client.post(PATH, json={"email": "no at", "mode": "fast"}, headers=headers)
     assert set(answer.json()["data"]) == {"is_valid", "status", "score", "reason"}
     assert answer.json()["data"]["status"] == "invalid"

@@ -75,6 +75,14 @@ async def test_a_webhook_is_made_once_and_answered_alike_however_often_it_is_ask
         assert (await bob.post(HOOKS, json=hook, headers=keyed('"one"'))).status_code == 201
 
 
+async def test_two_keys_are_none(client: httpx.AsyncClient) -> None:
+    keys = [("Idempotency-Key", "one"), ("Idempotency-Key", "two")]
+    for path, body in ((HOOKS, {"url": "https://example.com/hook"}), (JOBS, {"emails": ["a@example.com"]})):
+        refused = await client.post(path, json=body, headers=keys)
+        assert (refused.status_code, refused.json()["code"]) == (400, "bad_request")
+        assert "Idempotency-Key" in refused.json()["message"]
+
+
 async def test_of_many_at_once_one_is_done_and_the_others_are_told_so(client: httpx.AsyncClient) -> None:
     hook = {"url": "http://127.0.0.1:9/hook"}
     answers = await asyncio.gather(

@@ -18,11 +18,13 @@ from pydantic import SecretStr
 from sqlalchemy import text
 
 from mailsift.container import Container, OtherParts, open_container
+from mailsift.events import job_mail as events_job_mail
 from mailsift.events.job_mail import JobMailKind
-from mailsift.events.outbox import MAIL_RETRY_S
+from mailsift.events.outbox import MAIL_RETRY_S, MailRoute
 from mailsift.jobs.engine.commit import end_job
 from mailsift.storage.database import Database
 from mailsift.storage.sql import accounts, job_mail, people
+from mailsift.storage.sql.job_mail import ClaimedJobMail
 from mailsift.storage.states import JobTransition
 from tests.support.installation import settings_for
 
@@ -218,6 +220,26 @@ async def test_a_relay_that_refuses_is_asked_again_and_who_changes_their_mind_he
     await office.sql("UPDATE member SET mail = '{}'")
     assert await office.send() == []
     assert await office.sql("SELECT state FROM job_mail ORDER BY state") == [("sent",), ("skipped",)]
+
+
+async def test_a_mail_that_cannot_be_written_is_given_up_and_holds_up_no_other(
+    office: Office, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written = events_job_mail.compose_job_mail
+
+    def write(claimed: ClaimedJobMail, route: MailRoute, now: float) -> EmailMessage:
+        if claimed.name == "odd":
+            raise LookupError("the library stumbles over something")
+        return written(claimed, route, now)
+
+    monkeypatch.setattr(events_job_mail, "compose_job_mail", write)
+    for name in ("odd", "Spring"):
+        await office.end(await office.job(name), JobTransition.COMPLETE)
+    assert await office.send() == ["all@example.com"]
+    for _ in range(len(MAIL_RETRY_S) + 1):
+        office.now += timedelta(days=1)
+        assert await office.send() == []
+    assert await office.sql("SELECT state FROM job_mail ORDER BY state") == [("given_up",), ("sent",)]
 
 
 async def test_what_is_erased_leaves_no_mail_behind(office: Office) -> None:

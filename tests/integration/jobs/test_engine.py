@@ -18,15 +18,18 @@ import psutil
 import pytest
 
 from mailsift.container import open_blobs
-from mailsift.jobs.engine import step
+from mailsift.events.delivery import Deliverer
+from mailsift.jobs.engine import claim, step
 from mailsift.jobs.results.breakdown import domains_of
 from mailsift.jobs.service import JobService
 from mailsift.jobs.views import AccountId, JobId, JobOptions
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.facts import Mode
+from mailsift.pipeline.metrics import UPKEEP_ERRORS
 from mailsift.settings import Settings
 from mailsift.storage.blobs.store import Blobs, JobBlobs
 from mailsift.storage.states import JobState
+from tests.support.captured_metrics import Counted
 from tests.support.installation import until
 from tests.support.ready_jobs import FAST, Gate, Planter, Poisoned, caught, engine_on, work_until_ended
 from tests.support.workers import Held, signal_held
@@ -84,6 +87,30 @@ async def test_a_heartbeat_stops_work_whose_lease_is_lost(
         await service.cancel(account, job)
         await draining  # though nobody opens the gate
     assert (await service.get(account, job)).state is JobState.CANCELLED
+
+
+async def test_heartbeats_go_on_and_lists_are_claimed_whatever_else_fails(
+    settings: Settings, planter: Planter, service: JobService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    account, job = await planter.plant(ADDRESSES)
+
+    def broken(*_: object, **__: object) -> None:
+        raise LookupError
+
+    counts = Counted(UPKEEP_ERRORS)
+    async with engine_on(settings, heartbeat_s=0.01, sweep_s=0.0) as engine:
+        monkeypatch.setattr(claim, "set_process_gauges", broken)
+        monkeypatch.setattr(Deliverer, "sweep", broken)
+        monkeypatch.setattr(Deliverer, "claim", broken)
+
+        async def has_failed_often() -> bool:
+            return counts.get(("upkeep_errors_total", "heartbeat"), 0) > 2
+
+        await engine.drain()
+        await until(has_failed_often, within=60.0)
+        view = await work_until_ended(engine, service, account, job)
+    assert view.state is JobState.COMPLETED
+    assert {task for _, task in counts} == {"heartbeat", "sweep", "webhook"}
 
 
 async def test_heartbeats_keep_the_lease_of_work_that_takes_long(

@@ -50,6 +50,9 @@ async def before_the_finish(
         yield engine, account, job, settings.home / f"blobs/jobs/{job}"
 
 
+USED = "SELECT sum(rows) AS rows, sum(addresses) AS addresses FROM usage"
+
+
 @pytest.mark.parametrize("fault", ["lost", "one bit", "cut off", "no table", "all lost"])
 async def test_verdicts_that_the_store_lost_or_damaged_are_found_again(
     settings: Settings, planter: Planter, service: JobService, monkeypatch: pytest.MonkeyPatch, fault: str
@@ -77,6 +80,23 @@ async def test_verdicts_that_the_store_lost_or_damaged_are_found_again(
     assert [event["type"] for event in await planter.events(job)] == ["bulk.validation.completed"]
     again = await planter.sql("SELECT sum(addresses) AS n FROM chunk WHERE source_key LIKE '%redone%'")
     assert again == [{"n": 8 if fault == "all lost" else 3}]
+    assert await planter.sql(USED) == [{"rows": 8, "addresses": 8}]
+
+
+async def test_what_is_found_again_counts_once_on_whichever_days(
+    settings: Settings, planter: Planter, service: JobService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with before_the_finish(settings, planter, monkeypatch) as (engine, account, job, blobs):
+        for segment in (blobs / "segments").iterdir():
+            segment.unlink()
+        await planter.sql("UPDATE job SET created_at = created_at - interval '2 days'")
+        await planter.sql("UPDATE usage SET rows = 3, addresses = 2, probes = 5")
+        earlier = "account_id, day - d, mode, 4 + d, 6, 7 FROM usage, generate_series(1, 3) AS d"
+        await planter.sql(f"INSERT INTO usage SELECT {earlier}")
+        await work_until_ended(engine, service, account, job)
+    days = await planter.sql("SELECT rows, addresses, probes FROM usage ORDER BY day DESC")
+    found = [(day["rows"], day["addresses"], day["probes"]) for day in days]
+    assert found == [(8, 8, 5), (0, 0, 7), (6, 6, 7), (7, 6, 7)]
 
 
 async def test_addresses_of_a_deferred_chunk_that_were_lost_are_found_in_the_list(
@@ -90,6 +110,7 @@ async def test_addresses_of_a_deferred_chunk_that_were_lost_are_found_in_the_lis
             await engine.drain()
             await planter.sql("UPDATE chunk SET ready_at = clock_timestamp() WHERE state = 'ready'")
     assert (view.state, view.valid, view.invalid) == (JobState.COMPLETED, 7, 1)
+    assert await planter.sql(USED) == [{"rows": 8, "addresses": 8}]
 
 
 async def test_a_store_that_damages_everything_fails_the_job_and_an_operator_restarts_it_once(

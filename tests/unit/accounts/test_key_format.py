@@ -61,7 +61,8 @@ def test_bad_peppers_are_refused_without_being_repeated(text: str) -> None:
         "https://example.com?x",
         "https://jane@example.com",
         "https://exa mple.com",
-        "https://bücher.example",
+        "https://b\N{ZERO WIDTH SPACE}\N{LATIN SMALL LETTER U WITH DIAERESIS}\N{SNOWMAN}.example",
+        "https://.example.com",
         "javascript:1",
         "null",
     ],
@@ -75,3 +76,8 @@ def test_what_is_no_origin_gets_no_key(origin: str) -> None:
 def test_an_origin_is_written_as_browsers_send_it() -> None:
     typed = ["https://WWW.Example.com:443/", "https://www.example.com", "http://localhost:8000"]
     assert checked_origins(typed) == ("https://www.example.com", "http://localhost:8000")
+    shown = [
+        "https://B\N{LATIN CAPITAL LETTER U WITH DIAERESIS}cher.example:443",
+        "https://xn--bcher-kva.example",
+    ]
+    assert checked_origins(shown) == ("https://xn--bcher-kva.example",)

@@ -7,8 +7,8 @@ from typing import cast
 
 from mailsift.events.delivery import Deliverer
 from mailsift.jobs.engine.maintenance import Maintenance
-from mailsift.jobs.metrics import UPKEEP_ERRORS
 from mailsift.pipeline.errors import MailsiftError
+from mailsift.pipeline.metrics import UPKEEP_ERRORS
 from tests.support.captured_metrics import Counted
 
 

@@ -47,3 +47,12 @@ async def test_a_failure_is_for_those_who_share_it_and_who_has_gone_takes_nobody
     found = await asyncio.gather(*tasks, return_exceptions=True)
     assert [type(one) for one in found] == [LookupError, LookupError, asyncio.CancelledError, tuple]
     assert await shared.ask(4) == (3, 4)
+
+
+async def test_a_call_that_answers_too_few_is_a_failure_and_leaves_nobody_waiting() -> None:
+    async def forgets(questions: Sequence[int]) -> Sequence[int]:
+        return list(questions)[1:]
+
+    shared = SharedCalls(forgets, most=2)
+    found = await asyncio.gather(*map(shared.ask, range(3)), return_exceptions=True)
+    assert [type(one) for one in found] == [int, ValueError, ValueError]

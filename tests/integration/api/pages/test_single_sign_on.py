@@ -202,7 +202,9 @@ async def test_the_code_is_redeemed_with_the_verifier_whose_hash_went_ahead(
 KEPT_OUT: Final[Mapping[str, Mapping[str, object]]] = {
     "nobody": {},
     "unverified": {"groups": ["mail-admins"], "email_verified": False},
-    "untold": {"groups": ["mail-admins"], "email_verified": "true"},
+    "denied": {"groups": ["mail-admins"], "email_verified": "false"},
+    "untold": {"groups": ["mail-admins"], "email_verified": None},
+    "odd": {"groups": ["mail-admins"], "email_verified": ["true"]},
     "nameless": {"groups": ["mail-admins"], "email": ""},
     "other": {"groups": "mail-admins-not"},
 }
@@ -214,6 +216,16 @@ async def test_who_has_no_group_or_no_verified_address_stays_out(api: Api, provi
         async with browser(api) as client:
             assert (await _signed_in(client, subject)).status_code == 403, subject
             assert cookie(client, "__Host-mailsift") == ""
+
+
+@pytest.mark.parametrize("said", ["true", "True", 1])
+async def test_a_provider_may_say_in_text_that_an_address_is_verified(
+    api: Api, provider: str, said: object
+) -> None:
+    """As some do, though OpenID Connect Core, section 5.1, has a boolean there."""
+    await _somebody(provider, "texted", email_verified=said, groups=["mail-admins"])
+    async with browser(api) as client:
+        assert (await _signed_in(client, "texted")).status_code == 303
 
 
 async def test_an_address_belongs_to_the_first_identity_that_proved_it(api: Api, provider: str) -> None:
