@@ -4,8 +4,15 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable
-from ipaddress import IPv4Network, IPv6Address, IPv6Network, collapse_addresses, ip_network
-from socket import AF_INET, inet_pton
+from ipaddress import (
+    IPv4Address,
+    IPv4Network,
+    IPv6Address,
+    IPv6Network,
+    collapse_addresses,
+    ip_address,
+    ip_network,
+)
 
 # Spelled out: ipaddress.is_global changes between Python versions and calls multicast and NAT64 global.
 _DENIED_V4 = tuple(
@@ -89,13 +96,11 @@ class AddressGuard:
         An IPv4-mapped address (::ffff:a.b.c.d) is judged as the IPv4 address it stands for.
         """
         try:
-            return int.from_bytes(inet_pton(AF_INET, address), "big") not in self._denied_v4
-        except (OSError, ValueError):  # none; ipaddress would take many times as long to find out
-            pass
-        try:
-            parsed = IPv6Address(address)
+            parsed = ip_address(address)
         except ValueError:
             return False
+        if isinstance(parsed, IPv4Address):
+            return int(parsed) not in self._denied_v4
         if parsed.scope_id is not None:
             return False
         if parsed.ipv4_mapped is not None:
