@@ -30,7 +30,7 @@ from mailsift.pipeline.smtp.config import Source
 from mailsift.runtime.installation import installation
 from mailsift.settings import Settings
 from mailsift.storage.database import DatabaseError
-from mailsift.storage.redis.connection import WRITABLE_KEY, ClientError
+from mailsift.storage.redis.connection import WRITABLE_KEY, ClientError, words_of
 from mailsift.storage.schema import current_revision, newest_revision, serves
 
 _SECONDS = 5.0
@@ -64,8 +64,12 @@ def doctor(*, as_json: Annotated[bool, typer.Option("--json", help="Print JSON."
 
     The exit status is 1 when a check failed.
     """
-    with installation(Settings.from_env()) as settings:
-        findings = uvloop.run(examine(settings))
+    settings = Settings.from_env()
+    try:
+        with installation(settings) as found:
+            findings = uvloop.run(examine(found))
+    except MailsiftError as error:  # the embedded servers do not start; everything else can be looked at
+        findings = uvloop.run(examine(settings, error))
     if as_json:
         rows = [{"name": one.name, "health": one.health.value, "detail": one.detail} for one in findings]
         print(json.dumps(rows))  # noqa: T201 - the command's output
@@ -82,20 +86,49 @@ def _print_table(findings: list[Finding]) -> None:
     Console().print(table)
 
 
-async def examine(settings: Settings) -> list[Finding]:
-    """Run every check side by side; a check that breaks is a failed finding, not an error."""
+async def examine(settings: Settings, servers_error: MailsiftError | None = None) -> list[Finding]:
+    """Run every check side by side; a check that breaks is a failed finding, not an error.
+
+    Args:
+        settings: with the addresses of the servers set.
+        servers_error: why one is not: the embedded server that it would be of does not start.
+    """
     checks = {name: check for name, check in CHECKS.items() if check is not _proxies or _has_proxy(settings)}
+    if servers_error is not None:
+        without_address = {"database": settings.database_url, "redis": settings.redis_url}
+        checks.update({name: _failing(servers_error) for name, url in without_address.items() if url is None})
     return list(await asyncio.gather(*(_guarded(name, check, settings) for name, check in checks.items())))
+
+
+def _failing(error: MailsiftError) -> Check:
+    async def check(_: Settings) -> Finding:
+        raise error
+
+    return check
 
 
 async def _guarded(name: str, check: Check, settings: Settings) -> Finding:
     try:
         async with asyncio.timeout(4 * _SECONDS):
             return await check(settings)
-    except MailsiftError as error:
-        return Finding(name, Health.FAILED, f"{error.code}: {error.message}")
-    except (OSError, DatabaseError, ClientError, aiodns.error.DNSError) as error:
-        return Finding(name, Health.FAILED, f"No answer ({type(error).__name__}).")
+    except Exception as error:  # noqa: BLE001 - whatever it is, the other checks are worth knowing
+        return Finding(name, Health.FAILED, _in_words(error))
+
+
+def _in_words(error: Exception) -> str:
+    """Say what went wrong, without words of others that may hold a secret."""
+    match error:
+        case MailsiftError():
+            return f"{error.code}: {error.message}"
+        case aiodns.error.DNSError():
+            return f"{error.args[1]}."  # of the library's table
+        case TimeoutError() | DatabaseError():
+            return f"No answer ({type(error).__name__})."
+        case ClientError():
+            return words_of(error)
+        case OSError(strerror=str(text)):
+            return f"{text}."
+    return f"The check broke ({type(error).__name__})."
 
 
 async def _database(settings: Settings) -> Finding:
@@ -112,8 +145,7 @@ async def _database(settings: Settings) -> Finding:
 async def _redis(settings: Settings) -> Finding:
     async with open_container(settings) as container:
         await container.redis.set(WRITABLE_KEY, 1, px=1_000)
-        limits = await container.redis.config_get("maxmemory-policy")
-    policy = limits.get("maxmemory-policy", "noeviction")
+        policy = (await container.redis.info("memory")).get("maxmemory_policy", "noeviction")
     if policy != "noeviction":
         return Finding("redis", Health.WARNING, f"maxmemory-policy is {policy}; set it to noeviction.")
     return Finding("redis", Health.OK, "Redis or Valkey takes and gives back.")
@@ -142,11 +174,13 @@ DISTRUSTED = (
 async def _resolver(settings: Settings) -> Finding:
     name = settings.preflight_domains[0]
     async with _dns(settings) as resolver:
-        exchangers = await _records(resolver, name, "MX")
+        exchangers = await _existing_records(resolver, name, "MX")
     async with open_container(settings) as container:
         trusted = await container.resolver_is_trusted()
     if not trusted:
         return Finding("resolver", Health.FAILED, DISTRUSTED)
+    if not exchangers:
+        return Finding("resolver", Health.WARNING, f"{name} has no MX (PREFLIGHT_DOMAINS).")
     return Finding("resolver", Health.OK, f"{name} has {len(exchangers)} MX.")
 
 

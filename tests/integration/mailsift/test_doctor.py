@@ -8,6 +8,7 @@ import pytest
 from pydantic import SecretStr
 
 from mailsift.cli.doctor import DISTRUSTED, NULL_SENDER, Finding, Health, examine, spf_problem
+from mailsift.pipeline.errors import MailsiftError
 from mailsift.sandbox.client import SandboxProcess
 from mailsift.settings import Settings
 from mailsift.storage.redis.connection import connect
@@ -112,3 +113,60 @@ def test_an_spf_record_names_the_addresses_we_probe_from_or_leaves_it_to_others(
     texts: list[str], problem: str
 ) -> None:
     assert spf_problem("a.example", texts, ["203.0.113.9"]) == problem
+
+
+async def test_a_check_that_breaks_costs_the_others_nothing(settings: Settings) -> None:
+    settings.home.joinpath("pepper").write_bytes(b"\xff")  # of no use, and nobody expects it
+    found = await findings(settings)
+    assert found["keys"] == Finding("keys", Health.FAILED, "The check broke (UnicodeDecodeError).")
+    assert found["database"].health is found["resolver"].health is Health.OK
+
+
+async def test_what_needs_no_server_is_looked_at_though_the_embedded_ones_do_not_start(
+    settings: Settings,
+) -> None:
+    error = MailsiftError("embedded_failed", "postgres doesn’t start.")
+    found = {
+        one.name: one for one in await examine(settings.model_copy(update={"database_url": None}), error)
+    }
+    assert found["database"] == Finding("database", Health.FAILED, "embedded_failed: postgres doesn’t start.")
+    assert found["redis"].health is found["resolver"].health is found["port 25"].health is Health.OK
+
+
+async def test_a_resolver_that_denies_what_it_is_asked_for_has_answered(settings: Settings) -> None:
+    unknown = settings.model_copy(update={"preflight_domains": ("nobody-knows-me.test",)})
+    found = await findings(unknown)
+    assert found["resolver"] == Finding(
+        "resolver", Health.WARNING, "nobody-knows-me.test has no MX (PREFLIGHT_DOMAINS)."
+    )
+    found = await findings(unknown.model_copy(update={"dns_canaries": ("nobody-knows-me.test",)}))
+    assert found["resolver"] == Finding("resolver", Health.FAILED, DISTRUSTED)
+    found = await findings(settings.model_copy(update={"dns_servers": (f"127.0.0.1:{free_port()}",)}))
+    assert found["resolver"] == Finding("resolver", Health.FAILED, "Could not contact DNS servers.")
+
+
+@pytest.mark.parametrize(
+    ("command", "name", "detail"),
+    [
+        (
+            "ACL SETUSER us on >secret ~ms:* +@all -@admin +info",
+            "us",
+            "Redis or Valkey takes and gives back.",
+        ),
+        ("ACL SETUSER us on >secret ~ms:* +ping", "us", "Our user may not do here what it must (ACL)."),
+        ("PING", "nobody", "It does not take our name or password."),
+        (
+            "REPLICAOF 127.0.0.1 1",
+            "default",
+            "It is a replica, which takes nothing: REDIS_URL must name the primary.",
+        ),
+    ],
+)
+async def test_what_redis_answers_is_not_taken_for_no_answer(
+    settings: Settings, redis_server: RedisServer, command: str, name: str, detail: str
+) -> None:
+    async with connect(redis_server.url, timeout=20.0) as redis:
+        await redis.execute_command(*command.split())
+    url = redis_server.url.replace("://", f"://{name}:secret@", 1) if name != "default" else redis_server.url
+    found = await findings(settings.model_copy(update={"redis_url": SecretStr(url)}))
+    assert found["redis"].detail == detail
