@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import json
-import socket
 import sys
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
@@ -27,6 +26,7 @@ from mailsift.key_files import open_vault, read_key_peppers
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.facts import Known
 from mailsift.pipeline.smtp.config import Source
+from mailsift.pipeline.smtp.identity import default_addresses
 from mailsift.runtime.installation import installation
 from mailsift.settings import Settings
 from mailsift.storage.database import DatabaseError
@@ -232,21 +232,46 @@ async def _problem_of(settings: Settings, proxy: Source) -> str:
 
 async def _reverse_name(settings: Settings) -> Finding:
     """RFC 1912 section 2.1: the address we probe from should have a name that leads back to it."""
-    sources = [source for source in read_sources(settings) if not source.proxy]
-    if not sources:
+    named = _seen_addresses(settings)
+    if not named and _has_proxy(settings):
         return Finding("reverse name", Health.OK, "Unknown: only a proxy knows the address it asks from.")
+    if not named:
+        return Finding("reverse name", Health.FAILED, "No route leads out of this machine.")
+    inside = [one for one in named if not ipaddress.ip_address(one).is_global]
+    if inside and not settings.allow_non_public:
+        detail = f"{', '.join(inside)}: not public. Name the address the world sees in SOURCE_IDENTITIES."
+        return Finding("reverse name", Health.WARNING, detail)
     async with _dns(settings) as resolver:
-        problems = await _without_reverse_name(resolver, sources)
+        problems = [
+            where for where, helo in named.items() if not await _forward_confirmed(resolver, where, helo)
+        ]
     if problems:
         detail = f"{', '.join(problems)}: no reverse name that leads back to it and equals HELO_NAME."
         return Finding("reverse name", Health.WARNING, f"{detail} Many servers refuse such clients.")
-    names = ", ".join(sorted({source.helo_name for source in sources}))
+    names = ", ".join(sorted(set(named.values())))
     return Finding("reverse name", Health.OK, f"{names} is forward-confirmed.")
 
 
-async def _without_reverse_name(resolver: aiodns.DNSResolver, sources: Sequence[Source]) -> list[str]:
-    named = {source.bind or _default_source(): source.helo_name for source in sources}
-    return [where for where, helo in named.items() if not await _forward_confirmed(resolver, where, helo)]
+def _seen_addresses(settings: Settings) -> dict[str, str]:
+    """Return the addresses that mail servers see us come from, with the names we have there.
+
+    A source's is the one the operator says the world sees (SOURCE_IDENTITIES), else our own; of a proxy's
+    only the former is known.
+    """
+    seen = {}
+    for source in read_sources(settings):
+        own = source.bind or ("" if source.proxy else next(iter(default_addresses()), ""))
+        if address := source.identity if _is_address(source.identity) else own:
+            seen[address] = source.helo_name
+    return seen
+
+
+def _is_address(text: str) -> bool:
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return True
 
 
 async def _forward_confirmed(resolver: aiodns.DNSResolver, source: str, helo: str) -> bool:
@@ -274,13 +299,10 @@ async def _sender(settings: Settings) -> Finding:
     domain = settings.mail_from.rpartition("@")[2]
     if not domain:
         return Finding("sender", Health.WARNING, NULL_SENDER)
-    sources = [source for source in read_sources(settings) if not source.proxy]
-    addresses = [source.bind or _default_source() for source in sources]
+    addresses = list(_seen_addresses(settings))
     async with _dns(settings) as resolver:
         texts = await _existing_records(resolver, domain, "TXT")
-        takes_mail = await _existing_records(resolver, domain, "MX") or await _existing_records(
-            resolver, domain, "A"
-        )
+        takes_mail = await _takes_mail(resolver, domain)
     problems = [] if takes_mail else [f"{domain} takes no mail, so that servers cannot verify the sender."]
     if problem := spf_problem(
         domain, [bytes(text.data).decode("ascii", "replace") for text in texts], addresses
@@ -289,6 +311,13 @@ async def _sender(settings: Settings) -> Finding:
     if problems:
         return Finding("sender", Health.WARNING, " ".join(problems))
     return Finding("sender", Health.OK, f"{domain} takes mail and has SPF for the addresses we probe from.")
+
+
+async def _takes_mail(resolver: aiodns.DNSResolver, domain: str) -> bool:
+    """RFC 5321 section 5.1; RFC 7505: an MX that is the root says that there is none."""
+    if exchangers := await _existing_records(resolver, domain, "MX"):
+        return any(one.exchange.rstrip(".") for one in exchangers)
+    return any([await _existing_records(resolver, domain, kind) for kind in ("A", "AAAA")])
 
 
 def spf_problem(domain: str, texts: Sequence[str], addresses: Sequence[str]) -> str:
@@ -320,13 +349,6 @@ async def _existing_records(resolver: aiodns.DNSResolver, name: str, kind: str) 
         if error.args[0] in {aiodns.error.ARES_ENODATA, aiodns.error.ARES_ENOTFOUND}:
             return []
         raise
-
-
-def _default_source() -> str:
-    """Return the address the default route would use; nothing is sent."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        probe.connect(("192.0.2.1", 9))  # TEST-NET-1, RFC 5737
-        return str(probe.getsockname()[0])
 
 
 async def _records(resolver: aiodns.DNSResolver, name: str, kind: str) -> list[Any]:

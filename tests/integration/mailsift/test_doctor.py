@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable
 
 import pytest
@@ -9,6 +10,7 @@ from pydantic import SecretStr
 
 from mailsift.cli.doctor import DISTRUSTED, NULL_SENDER, Finding, Health, examine, spf_problem
 from mailsift.pipeline.errors import MailsiftError
+from mailsift.pipeline.smtp import identity
 from mailsift.sandbox.client import SandboxProcess
 from mailsift.settings import Settings
 from mailsift.storage.redis.connection import connect
@@ -65,6 +67,39 @@ async def test_a_source_with_a_name_of_its_own_is_examined_by_that_name(settings
     assert found["reverse name"].detail.startswith("127.0.0.1: no reverse name")
 
 
+async def test_the_address_that_the_world_sees_is_examined(settings: Settings) -> None:
+    known = settings.model_copy(
+        update={"source_identities": ("127.0.0.2=127.0.0.1",), "mail_from": "probe@ordinary.sandbox.test"}
+    )
+    found = await findings(known, "127.0.0.2 as probe.sandbox.test")
+    assert found["reverse name"].health is Health.OK
+    other = known.model_copy(update={"source_identities": ("203.0.113.9",)})
+    for source in ("", "127.0.0.1", "socks5://me:secret@127.0.0.1:9"):
+        found = await findings(other, source)
+        assert found["reverse name"].detail.startswith("203.0.113.9: no reverse name")
+    public = other.model_copy(update={"allow_non_public": False, "source_identities": ("10.0.0.5",)})
+    assert (await findings(public, ""))["reverse name"].detail == (
+        "10.0.0.5: not public. Name the address the world sees in SOURCE_IDENTITIES."
+    )
+
+
+@pytest.mark.parametrize(
+    ("routes", "said"),
+    [
+        ([("::1", socket.AF_INET6)], "::1: no reverse name"),
+        ([], "No route leads out of this machine."),
+    ],
+    ids=["IPv6 only", "no network"],
+)
+async def test_a_machine_without_ipv4_is_examined_too(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, routes: list[tuple[str, int]], said: str
+) -> None:
+    monkeypatch.setattr(identity, "_ROUTES", routes)
+    found = await findings(settings.model_copy(update={"mail_from": "probe@ordinary.sandbox.test"}), "")
+    assert found["reverse name"].detail.startswith(said)
+    assert found["sender"].health is Health.WARNING
+
+
 async def test_a_source_that_is_none_is_said_without_its_words(settings: Settings) -> None:
     found = await findings(settings, "socks4://me:secret@127.0.0.1:9")
     assert found["proxies"].detail.startswith("bad_source: ")
@@ -92,7 +127,9 @@ async def test_the_sender_is_looked_at_as_mail_servers_do(settings: Settings) ->
     found = await findings(settings.model_copy(update={"mail_from": "probe@ordinary.sandbox.test"}))
     assert found["sender"].detail == "ordinary.sandbox.test has no SPF record; publish one."
     found = await findings(settings.model_copy(update={"mail_from": "probe@no-mail.sandbox.test"}))
-    assert found["sender"].detail.startswith("no-mail.sandbox.test takes no mail")
+    for domain in ("no-mail", "null-mx"):
+        found = await findings(settings.model_copy(update={"mail_from": f"probe@{domain}.sandbox.test"}))
+        assert found["sender"].detail.startswith(f"{domain}.sandbox.test takes no mail")
 
 
 @pytest.mark.parametrize(
