@@ -132,6 +132,12 @@ async def current_revision(connection: Connection) -> str:
     return await connection.run_sync(_revision_of)
 
 
+async def takes_nothing(connection: Connection) -> bool:
+    """Say whether the server or the role can only be read from: a standby, or after a disk was full."""
+    found = await connection.execute(text("SELECT current_setting('transaction_read_only')::boolean"))
+    return bool(found.scalar_one())
+
+
 def _revision_of(connection: SyncConnection) -> str:
     if connection.execute(text("SELECT to_regclass('alembic_version')")).scalar_one() is None:
         return ""

@@ -31,7 +31,7 @@ from mailsift.runtime.installation import installation
 from mailsift.settings import Settings
 from mailsift.storage.database import DatabaseError
 from mailsift.storage.redis.connection import WRITABLE_KEY, ClientError, words_of
-from mailsift.storage.schema import current_revision, newest_revision, serves
+from mailsift.storage.schema import current_revision, newest_revision, serves, takes_nothing
 
 _SECONDS = 5.0
 
@@ -128,12 +128,15 @@ def _in_words(error: Exception) -> str:
             return words_of(error)
         case OSError(strerror=str(text)):
             return f"{text}."
-    return f"The check broke ({type(error).__name__})."
+        case _:
+            return f"The check broke ({type(error).__name__})."
 
 
 async def _database(settings: Settings) -> Finding:
     async with open_container(settings) as container, container.database.begin() as connection:
-        current = await current_revision(connection)
+        read_only, current = await takes_nothing(connection), await current_revision(connection)
+    if read_only:
+        return Finding("database", Health.FAILED, "PostgreSQL answers, but takes nothing: is it a standby?")
     if not serves(current):
         detail = (
             f"Schema {current or 'missing'}, this release needs {newest_revision()}: run mailsift migrate."

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import pytest
 from pydantic import SecretStr
+from sqlalchemy import make_url
 
 from mailsift.cli.doctor import DISTRUSTED, NULL_SENDER, Finding, Health, examine, spf_problem
 from mailsift.pipeline.errors import MailsiftError
@@ -121,6 +122,16 @@ async def test_a_redis_that_takes_nothing_is_not_well(settings: Settings, redis_
     assert (await findings(own))["redis"].health is Health.FAILED
 
 
+async def test_a_database_that_takes_nothing_is_not_well(settings: Settings) -> None:
+    assert settings.database_url is not None
+    url = make_url(settings.database_url.get_secret_value())
+    standby = url.update_query_dict({"options": "-csearch_path=public -cdefault_transaction_read_only=on"})
+    own = {"database_url": SecretStr(standby.render_as_string(hide_password=False))}
+    assert (await findings(settings.model_copy(update=own)))["database"] == Finding(
+        "database", Health.FAILED, "PostgreSQL answers, but takes nothing: is it a standby?"
+    )
+
+
 async def test_the_sender_is_looked_at_as_mail_servers_do(settings: Settings) -> None:
     found = await findings(settings.model_copy(update={"mail_from": ""}))
     assert found["sender"] == Finding("sender", Health.WARNING, NULL_SENDER)
@@ -203,7 +214,7 @@ async def test_what_redis_answers_is_not_taken_for_no_answer(
     settings: Settings, redis_server: RedisServer, command: str, name: str, detail: str
 ) -> None:
     async with connect(redis_server.url, timeout=20.0) as redis:
-        await redis.execute_command(*command.split())
+        await redis.execute_command(*command.split())  # type: ignore[no-untyped-call]
     url = redis_server.url.replace("://", f"://{name}:secret@", 1) if name != "default" else redis_server.url
     found = await findings(settings.model_copy(update={"redis_url": SecretStr(url)}))
     assert found["redis"].detail == detail
