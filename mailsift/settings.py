@@ -8,6 +8,7 @@ import math
 import os
 import re
 import socket
+from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
@@ -39,6 +40,25 @@ def _is_folder(path: str) -> bool:
         return Path(path).is_dir()
     except OSError:  # longer than a path may be
         return False
+
+
+def _check_secrets(folder: Path, variables: Collection[str]) -> None:
+    """See to it that what is there can be read: the library passes a folder over, and breaks at all else.
+
+    Raises:
+        MailsiftError: `bad_settings`.
+    """
+    variable, place = f"{PREFIX}SECRETS_DIR", folder
+    try:
+        for file in folder.iterdir():
+            if file.name.upper() in variables:
+                variable, place = file.name.upper(), file
+                file.read_bytes().decode("utf-8")
+    except OSError as error:
+        text = f"{variable}: {place} can’t be read ({error.strerror})."
+        raise MailsiftError("bad_settings", text) from None
+    except UnicodeDecodeError:
+        raise MailsiftError("bad_settings", f"{variable}: {place} is no UTF-8.") from None
 
 
 def _split(value: Any) -> Any:
@@ -403,6 +423,8 @@ class Settings(BaseSettings):
         secrets_dir = os.environ.get(f"{PREFIX}SECRETS_DIR") or None  # noqa: TID251 - this is where it is read
         if secrets_dir and not _is_folder(secrets_dir):
             raise MailsiftError("bad_settings", f"{PREFIX}SECRETS_DIR: there is no such folder.")
+        if secrets_dir:
+            _check_secrets(Path(secrets_dir), {PREFIX + name.upper() for name, _ in _fields(cls)})
         try:
             return cls(_secrets_dir=secrets_dir, **given)  # type: ignore[call-arg, arg-type]  # how pydantic-settings takes it
         except ValidationError as error:

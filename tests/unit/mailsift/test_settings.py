@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -226,3 +228,35 @@ def test_data_of_a_user_who_is_only_a_number_lie_where_services_keep_theirs(
     monkeypatch.setattr(os, "geteuid", lambda: 1)
     monkeypatch.setattr(os, "getuid", lambda: 2**31 - 9)  # nobody of that number
     assert Settings().home == Path("/var/lib/mailsift")
+
+
+@pytest.mark.parametrize(
+    ("make", "why"),
+    [
+        (lambda file: file.write_bytes(b"hunter2\xff"), "is no UTF-8"),
+        (lambda file: file.symlink_to("/gone/hunter2"), "No such file or directory"),
+        (lambda file: file.mkdir(), "Is a directory"),  # as Docker makes where a file to mount is missing
+    ],
+    ids=["no text", "gone", "a folder"],
+)
+def test_a_secret_that_cannot_be_read_is_named_and_not_passed_over(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, make: Callable[[Path], object], why: str
+) -> None:
+    make(tmp_path / "mailsift_database_url")
+    monkeypatch.setenv("MAILSIFT_SECRETS_DIR", str(tmp_path))
+    with pytest.raises(MailsiftError, match=f"MAILSIFT_DATABASE_URL: .*{why}") as caught:
+        Settings.from_env()
+    assert caught.value.code == "bad_settings"
+    assert "hunter2" not in str(caught.value)
+
+
+def test_a_folder_of_secrets_that_is_closed_to_us_is_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def closed(_: Path) -> None:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+    monkeypatch.setattr(Path, "iterdir", closed)
+    monkeypatch.setenv("MAILSIFT_SECRETS_DIR", str(tmp_path))
+    with pytest.raises(MailsiftError, match=r"MAILSIFT_SECRETS_DIR: .* can’t be read \(Permission denied\)"):
+        Settings.from_env()
