@@ -91,7 +91,8 @@ class ProcessRuntime:
     def open(self, **_: object) -> None:
         """Start the loop and everything that lives on it."""
         # A pool's process ignores Ctrl-C, but polars hears it all the same, and a frame ends where it did.
-        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        # When the terminal is gone, the master stops it in good order.
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGHUP})
         # What lives as long as the process is not worth looking through again and again.
         gc.freeze()
         gc.set_threshold(20_000, 50, 100)
@@ -220,6 +221,7 @@ class WakeUpTimer(bootsteps.StartStopStep):
     @override
     def start(self, parent: Any) -> None:
         """Tick at once and then again and again; the processes of the pool are there by now."""
+        signal.signal(signal.SIGHUP, signal.getsignal(signal.SIGTERM))  # the library's would start it anew
         parent.app.conf.mailsift_pool_started()
         self._wake_on_signals(parent.hub)
         seconds = parent.app.conf.mailsift_sweep_seconds

@@ -101,9 +101,12 @@ async def test_a_lone_worker_watches_its_servers_too_and_leaves_nothing(short_tm
     assert line.running() == []
 
 
-@pytest.mark.parametrize("name", ["worker", "sweeper"])
-async def test_ctrl_c_ends_it_as_it_ends_every_command(
-    tmp_path: Path, database_url: str, redis_url: str, name: str
+@pytest.mark.parametrize(
+    ("name", "number", "status"),
+    [("worker", signal.SIGINT, 130), ("sweeper", signal.SIGINT, 130), ("worker", signal.SIGHUP, 0)],
+)
+async def test_ctrl_c_and_a_terminal_that_goes_away_end_it(
+    tmp_path: Path, database_url: str, redis_url: str, name: str, number: signal.Signals, status: int
 ) -> None:
     settings = settings_for(
         tmp_path, database_url=database_url, redis_url=redis_url, sandbox={}, worker_processes=1
@@ -118,8 +121,8 @@ async def test_ctrl_c_ends_it_as_it_ends_every_command(
                 return await (await connection.execute("SELECT 1 FROM worker")).fetchone() is not None
 
             await until(beats, within=60)
-        os.killpg(process.pid, signal.SIGINT)  # as a terminal does
-        assert await asyncio.to_thread(process.wait, 60) == 130
+        os.killpg(process.pid, number)  # as a terminal does
+        assert await asyncio.to_thread(process.wait, 20) == status
     finally:
         kill_group(process.pid)
         process.communicate()
