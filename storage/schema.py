@@ -57,7 +57,7 @@ def migrate(url: str, *, patience: float = 600.0, more: Sequence[Path] = ()) -> 
         The revision the database is at afterwards.
 
     Raises:
-        MailsiftError: `database_unavailable`, `database_busy`.
+        MailsiftError: `database_unavailable`, `database_busy`, `database_foreign`.
     """
     ends_at = time.monotonic() + patience
     while True:
@@ -89,6 +89,9 @@ def _upgrade(connection: SyncConnection, url: str, more: Sequence[Path]) -> str:
     with connection, connection.begin():
         connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _MIGRATION_LOCK})
         found = _revision_of(connection) or _created(connection)
+        if not found.isdecimal():
+            reason = "Another program’s tables are in this database: give Mailsift one of its own."
+            raise MailsiftError("database_foreign", reason)
         newest = newest_revision(*more)
         if found >= newest:
             return found
@@ -114,7 +117,7 @@ def serves(found: str) -> bool:
     Revisions are numbered, and each only adds to the one before. So a release works with every later schema,
     and an upgrade migrates first and then replaces process after process.
     """
-    return found >= newest_revision()
+    return found.isdecimal() and found >= newest_revision()
 
 
 def revision(url: str) -> str:
