@@ -319,6 +319,20 @@ class JobService:
                 return JobId(found)
         raise MailsiftError("job_not_found", "There is no such job.")
 
+    async def beginning_with(self, account_id: AccountId, text: str) -> JobId:
+        """Return the account's job whose id begins with this.
+
+        Raises:
+            MailsiftError: `job_not_found`, `job_ambiguous`.
+        """
+        async with self._database.begin() as connection:
+            found = await jobs.beginning_with(connection, account_id, text.lower(), 2) if text else ()
+        if len(found) > 1:
+            raise MailsiftError("job_ambiguous", "More than one job id starts with these characters.")
+        if not found:
+            raise MailsiftError("job_not_found", "There is no such job.")
+        return JobId(found[0])
+
     async def page(
         self,
         account_id: AccountId,

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import errno
+import ipaddress
 import math
 import os
 import re
 import socket
+from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
+from urllib.parse import urlsplit
 
 import platformdirs
 from pydantic import (
@@ -39,6 +42,25 @@ def _is_folder(path: str) -> bool:
         return False
 
 
+def _check_secrets(folder: Path, variables: Collection[str]) -> None:
+    """See to it that what is there can be read: the library passes a folder over, and breaks at all else.
+
+    Raises:
+        MailsiftError: `bad_settings`.
+    """
+    variable, place = f"{PREFIX}SECRETS_DIR", folder
+    try:
+        for file in folder.iterdir():
+            if file.name.upper() in variables:
+                variable, place = file.name.upper(), file
+                file.read_bytes().decode("utf-8")
+    except OSError as error:
+        text = f"{variable}: {place} can’t be read ({error.strerror})."
+        raise MailsiftError("bad_settings", text) from None
+    except UnicodeDecodeError:
+        raise MailsiftError("bad_settings", f"{variable}: {place} is no UTF-8.") from None
+
+
 def _split(value: Any) -> Any:
     """Turn "a, b" into ("a", "b"); an empty variable is an empty list."""
     if isinstance(value, str):
@@ -47,10 +69,16 @@ def _split(value: Any) -> Any:
 
 
 def _endpoint(value: str) -> str:
-    """Accept "host:port"; an IPv6 host stands in brackets."""
+    """Accept "address:port", an IPv6 address in brackets; a name would have to be looked up first."""
     host, _, port = value.rpartition(":")
-    if not host.strip("[]") or not port.isdecimal() or not 0 < int(port) < 65536:
-        raise ValueError("expected host:port,host:port")
+    try:
+        in_brackets = host[:1] + host[-1:] == "[]"
+        ipaddress.IPv6Address(host[1:-1]) if in_brackets else ipaddress.IPv4Address(host)
+        valid = 0 < int(port) < 65536
+    except ValueError:
+        valid = False
+    if not valid:
+        raise ValueError("expected address:port,address:port")
     return value
 
 
@@ -63,6 +91,31 @@ def _scheme(*allowed: str) -> AfterValidator:
         return value
 
     return AfterValidator(check)
+
+
+_UNREADABLE: Final = (
+    "its host and port can’t be read; a password’s / ? # [ ] @ are written %2F %3F %23 %5B %5D %40"
+)
+_AUTHORITY: Final = re.compile(r"([^:/@]*(:[^@]*)?@)?(\[[^/?]+\]|[^/:@?]*)(:[0-9]{1,5})?([/?].*)?", re.DOTALL)
+"""What SQLAlchemy reads of an address behind its scheme."""
+_REDIS_PATH: Final = re.compile(r"(/[0-9]*)?")
+
+
+def _database_address(value: SecretStr) -> SecretStr:
+    if not _AUTHORITY.fullmatch(value.get_secret_value().partition("://")[2]):
+        raise ValueError(_UNREADABLE)
+    return value
+
+
+def _redis_address(value: SecretStr) -> SecretStr:
+    try:
+        parts = urlsplit(value.get_secret_value())
+        readable = parts.scheme == "unix" or (parts.port != 0 and bool(_REDIS_PATH.fullmatch(parts.path)))
+    except ValueError:  # quotes what it takes for the port
+        readable = False
+    if not readable:
+        raise ValueError(_UNREADABLE)
+    return value
 
 
 def _own_host(value: str) -> str:
@@ -98,8 +151,10 @@ def _absolute(path: Path) -> Path:
 
 
 LocalPath = Annotated[Path, AfterValidator(_absolute)]
-DatabaseUrl = Annotated[SecretStr, _scheme("postgresql+psycopg", "postgresql", "postgres")]
-RedisUrl = Annotated[SecretStr, _scheme("redis", "rediss", "unix")]
+DatabaseUrl = Annotated[
+    SecretStr, _scheme("postgresql+psycopg", "postgresql", "postgres"), AfterValidator(_database_address)
+]
+RedisUrl = Annotated[SecretStr, _scheme("redis", "rediss", "unix"), AfterValidator(_redis_address)]
 Strings = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)]
 Endpoints = Annotated[
     tuple[Annotated[str, BeforeValidator(_endpoint)], ...], NoDecode, BeforeValidator(_split)
@@ -140,7 +195,7 @@ class Settings(BaseSettings):
         default=None, description="lists and results, file://, s3://, gs:// or az://; unset: HOME/blobs"
     )
     dns_servers: Endpoints = Field(
-        default=(), description="resolvers host:port,host:port; unset: the system's"
+        default=(), description="resolvers address:port,address:port; unset: the system's"
     )
     dns_canaries: Strings = Field(
         default=("gmail.com", "outlook.com", "yahoo.com", "icloud.com", "gmx.net", "web.de"),
@@ -368,6 +423,8 @@ class Settings(BaseSettings):
         secrets_dir = os.environ.get(f"{PREFIX}SECRETS_DIR") or None  # noqa: TID251 - this is where it is read
         if secrets_dir and not _is_folder(secrets_dir):
             raise MailsiftError("bad_settings", f"{PREFIX}SECRETS_DIR: there is no such folder.")
+        if secrets_dir:
+            _check_secrets(Path(secrets_dir), {PREFIX + name.upper() for name, _ in _fields(cls)})
         try:
             return cls(_secrets_dir=secrets_dir, **given)  # type: ignore[call-arg, arg-type]  # how pydantic-settings takes it
         except ValidationError as error:

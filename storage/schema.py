@@ -57,7 +57,7 @@ def migrate(url: str, *, patience: float = 600.0, more: Sequence[Path] = ()) -> 
         The revision the database is at afterwards.
 
     Raises:
-        MailsiftError: `database_unavailable`, `database_busy`.
+        MailsiftError: `database_unavailable`, `database_busy`, `database_foreign`.
     """
     ends_at = time.monotonic() + patience
     while True:
@@ -89,6 +89,9 @@ def _upgrade(connection: SyncConnection, url: str, more: Sequence[Path]) -> str:
     with connection, connection.begin():
         connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _MIGRATION_LOCK})
         found = _revision_of(connection) or _created(connection)
+        if not found.isdecimal():
+            reason = "Another program’s tables are in this database: give Mailsift one of its own."
+            raise MailsiftError("database_foreign", reason)
         newest = newest_revision(*more)
         if found >= newest:
             return found
@@ -114,7 +117,7 @@ def serves(found: str) -> bool:
     Revisions are numbered, and each only adds to the one before. So a release works with every later schema,
     and an upgrade migrates first and then replaces process after process.
     """
-    return found >= newest_revision()
+    return found.isdecimal() and found >= newest_revision()
 
 
 def revision(url: str) -> str:
@@ -130,6 +133,12 @@ def revision(url: str) -> str:
 async def current_revision(connection: Connection) -> str:
     """Return the revision the database is at, "" when it was never migrated."""
     return await connection.run_sync(_revision_of)
+
+
+async def takes_nothing(connection: Connection) -> bool:
+    """Say whether the server or the role can only be read from: a standby, or after a disk was full."""
+    found = await connection.execute(text("SELECT current_setting('transaction_read_only')::boolean"))
+    return bool(found.scalar_one())
 
 
 def _revision_of(connection: SyncConnection) -> str:

@@ -199,6 +199,7 @@ INTERNAL: Final[frozenset[str]] = frozenset(
         "checker_closed",
         "column_taken",
         "database_busy",
+        "database_foreign",
         "dns_servers_invalid",
         "embedded_failed",
         "embedded_missing",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import json
-import socket
 import sys
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
@@ -27,11 +26,12 @@ from mailsift.key_files import open_vault, read_key_peppers
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.facts import Known
 from mailsift.pipeline.smtp.config import Source
+from mailsift.pipeline.smtp.identity import default_addresses
 from mailsift.runtime.installation import installation
 from mailsift.settings import Settings
 from mailsift.storage.database import DatabaseError
-from mailsift.storage.redis.connection import WRITABLE_KEY, ClientError
-from mailsift.storage.schema import current_revision, newest_revision, serves
+from mailsift.storage.redis.connection import WRITABLE_KEY, ClientError, words_of
+from mailsift.storage.schema import current_revision, newest_revision, serves, takes_nothing
 
 _SECONDS = 5.0
 
@@ -64,8 +64,12 @@ def doctor(*, as_json: Annotated[bool, typer.Option("--json", help="Print JSON."
 
     The exit status is 1 when a check failed.
     """
-    with installation(Settings.from_env()) as settings:
-        findings = uvloop.run(examine(settings))
+    settings = Settings.from_env()
+    try:
+        with installation(settings) as found:
+            findings = uvloop.run(examine(found))
+    except MailsiftError as error:  # the embedded servers do not start; everything else can be looked at
+        findings = uvloop.run(examine(settings, error))
     if as_json:
         rows = [{"name": one.name, "health": one.health.value, "detail": one.detail} for one in findings]
         print(json.dumps(rows))  # noqa: T201 - the command's output
@@ -82,25 +86,57 @@ def _print_table(findings: list[Finding]) -> None:
     Console().print(table)
 
 
-async def examine(settings: Settings) -> list[Finding]:
-    """Run every check side by side; a check that breaks is a failed finding, not an error."""
+async def examine(settings: Settings, servers_error: MailsiftError | None = None) -> list[Finding]:
+    """Run every check side by side; a check that breaks is a failed finding, not an error.
+
+    Args:
+        settings: with the addresses of the servers set.
+        servers_error: why one is not: the embedded server that it would be of does not start.
+    """
     checks = {name: check for name, check in CHECKS.items() if check is not _proxies or _has_proxy(settings)}
+    if servers_error is not None:
+        without_address = {"database": settings.database_url, "redis": settings.redis_url}
+        checks.update({name: _failing(servers_error) for name, url in without_address.items() if url is None})
     return list(await asyncio.gather(*(_guarded(name, check, settings) for name, check in checks.items())))
+
+
+def _failing(error: MailsiftError) -> Check:
+    async def check(_: Settings) -> Finding:
+        raise error
+
+    return check
 
 
 async def _guarded(name: str, check: Check, settings: Settings) -> Finding:
     try:
         async with asyncio.timeout(4 * _SECONDS):
             return await check(settings)
-    except MailsiftError as error:
-        return Finding(name, Health.FAILED, f"{error.code}: {error.message}")
-    except (OSError, DatabaseError, ClientError, aiodns.error.DNSError) as error:
-        return Finding(name, Health.FAILED, f"No answer ({type(error).__name__}).")
+    except Exception as error:  # noqa: BLE001 - whatever it is, the other checks are worth knowing
+        return Finding(name, Health.FAILED, _in_words(error))
+
+
+def _in_words(error: Exception) -> str:
+    """Say what went wrong, without words of others that may hold a secret."""
+    match error:
+        case MailsiftError():
+            return f"{error.code}: {error.message}"
+        case aiodns.error.DNSError():
+            return f"{error.args[1]}."  # of the library's table
+        case TimeoutError() | DatabaseError():
+            return f"No answer ({type(error).__name__})."
+        case ClientError():
+            return words_of(error)
+        case OSError(strerror=str(text)):
+            return f"{text}."
+        case _:
+            return f"The check broke ({type(error).__name__})."
 
 
 async def _database(settings: Settings) -> Finding:
     async with open_container(settings) as container, container.database.begin() as connection:
-        current = await current_revision(connection)
+        read_only, current = await takes_nothing(connection), await current_revision(connection)
+    if read_only:
+        return Finding("database", Health.FAILED, "PostgreSQL answers, but takes nothing: is it a standby?")
     if not serves(current):
         detail = (
             f"Schema {current or 'missing'}, this release needs {newest_revision()}: run mailsift migrate."
@@ -112,8 +148,7 @@ async def _database(settings: Settings) -> Finding:
 async def _redis(settings: Settings) -> Finding:
     async with open_container(settings) as container:
         await container.redis.set(WRITABLE_KEY, 1, px=1_000)
-        limits = await container.redis.config_get("maxmemory-policy")
-    policy = limits.get("maxmemory-policy", "noeviction")
+        policy = (await container.redis.info("memory")).get("maxmemory_policy", "noeviction")
     if policy != "noeviction":
         return Finding("redis", Health.WARNING, f"maxmemory-policy is {policy}; set it to noeviction.")
     return Finding("redis", Health.OK, "Redis or Valkey takes and gives back.")
@@ -142,11 +177,13 @@ DISTRUSTED = (
 async def _resolver(settings: Settings) -> Finding:
     name = settings.preflight_domains[0]
     async with _dns(settings) as resolver:
-        exchangers = await _records(resolver, name, "MX")
+        exchangers = await _existing_records(resolver, name, "MX")
     async with open_container(settings) as container:
         trusted = await container.resolver_is_trusted()
     if not trusted:
         return Finding("resolver", Health.FAILED, DISTRUSTED)
+    if not exchangers:
+        return Finding("resolver", Health.WARNING, f"{name} has no MX (PREFLIGHT_DOMAINS).")
     return Finding("resolver", Health.OK, f"{name} has {len(exchangers)} MX.")
 
 
@@ -198,21 +235,46 @@ async def _problem_of(settings: Settings, proxy: Source) -> str:
 
 async def _reverse_name(settings: Settings) -> Finding:
     """RFC 1912 section 2.1: the address we probe from should have a name that leads back to it."""
-    sources = [source for source in read_sources(settings) if not source.proxy]
-    if not sources:
+    named = _seen_addresses(settings)
+    if not named and _has_proxy(settings):
         return Finding("reverse name", Health.OK, "Unknown: only a proxy knows the address it asks from.")
+    if not named:
+        return Finding("reverse name", Health.FAILED, "No route leads out of this machine.")
+    inside = [one for one in named if not ipaddress.ip_address(one).is_global]
+    if inside and not settings.allow_non_public:
+        detail = f"{', '.join(inside)}: not public. Name the address the world sees in SOURCE_IDENTITIES."
+        return Finding("reverse name", Health.WARNING, detail)
     async with _dns(settings) as resolver:
-        problems = await _without_reverse_name(resolver, sources)
+        problems = [
+            where for where, helo in named.items() if not await _forward_confirmed(resolver, where, helo)
+        ]
     if problems:
         detail = f"{', '.join(problems)}: no reverse name that leads back to it and equals HELO_NAME."
         return Finding("reverse name", Health.WARNING, f"{detail} Many servers refuse such clients.")
-    names = ", ".join(sorted({source.helo_name for source in sources}))
+    names = ", ".join(sorted(set(named.values())))
     return Finding("reverse name", Health.OK, f"{names} is forward-confirmed.")
 
 
-async def _without_reverse_name(resolver: aiodns.DNSResolver, sources: Sequence[Source]) -> list[str]:
-    named = {source.bind or _default_source(): source.helo_name for source in sources}
-    return [where for where, helo in named.items() if not await _forward_confirmed(resolver, where, helo)]
+def _seen_addresses(settings: Settings) -> dict[str, str]:
+    """Return the addresses that mail servers see us come from, with the names we have there.
+
+    A source's is the one the operator says the world sees (SOURCE_IDENTITIES), else our own; of a proxy's
+    only the former is known.
+    """
+    seen = {}
+    for source in read_sources(settings):
+        own = source.bind or ("" if source.proxy else next(iter(default_addresses()), ""))
+        if address := source.identity if _is_address(source.identity) else own:
+            seen[address] = source.helo_name
+    return seen
+
+
+def _is_address(text: str) -> bool:
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return True
 
 
 async def _forward_confirmed(resolver: aiodns.DNSResolver, source: str, helo: str) -> bool:
@@ -240,13 +302,10 @@ async def _sender(settings: Settings) -> Finding:
     domain = settings.mail_from.rpartition("@")[2]
     if not domain:
         return Finding("sender", Health.WARNING, NULL_SENDER)
-    sources = [source for source in read_sources(settings) if not source.proxy]
-    addresses = [source.bind or _default_source() for source in sources]
+    addresses = list(_seen_addresses(settings))
     async with _dns(settings) as resolver:
         texts = await _existing_records(resolver, domain, "TXT")
-        takes_mail = await _existing_records(resolver, domain, "MX") or await _existing_records(
-            resolver, domain, "A"
-        )
+        takes_mail = await _takes_mail(resolver, domain)
     problems = [] if takes_mail else [f"{domain} takes no mail, so that servers cannot verify the sender."]
     if problem := spf_problem(
         domain, [bytes(text.data).decode("ascii", "replace") for text in texts], addresses
@@ -255,6 +314,13 @@ async def _sender(settings: Settings) -> Finding:
     if problems:
         return Finding("sender", Health.WARNING, " ".join(problems))
     return Finding("sender", Health.OK, f"{domain} takes mail and has SPF for the addresses we probe from.")
+
+
+async def _takes_mail(resolver: aiodns.DNSResolver, domain: str) -> bool:
+    """RFC 5321 section 5.1; RFC 7505: an MX that is the root says that there is none."""
+    if exchangers := await _existing_records(resolver, domain, "MX"):
+        return any(one.exchange.rstrip(".") for one in exchangers)
+    return any([await _existing_records(resolver, domain, kind) for kind in ("A", "AAAA")])
 
 
 def spf_problem(domain: str, texts: Sequence[str], addresses: Sequence[str]) -> str:
@@ -286,13 +352,6 @@ async def _existing_records(resolver: aiodns.DNSResolver, name: str, kind: str) 
         if error.args[0] in {aiodns.error.ARES_ENODATA, aiodns.error.ARES_ENOTFOUND}:
             return []
         raise
-
-
-def _default_source() -> str:
-    """Return the address the default route would use; nothing is sent."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        probe.connect(("192.0.2.1", 9))  # TEST-NET-1, RFC 5737
-        return str(probe.getsockname()[0])
 
 
 async def _records(resolver: aiodns.DNSResolver, name: str, kind: str) -> list[Any]:

@@ -20,7 +20,6 @@ from mailsift.cli.progress import PLAIN, console, shortened, summary_of
 from mailsift.container import open_service
 from mailsift.jobs.service import JobService
 from mailsift.jobs.views import AccountId, JobId, JobView
-from mailsift.pipeline.errors import MailsiftError
 from mailsift.runtime.installation import installation
 from mailsift.runtime.local_worker import LocalWorker
 from mailsift.settings import Settings
@@ -63,13 +62,7 @@ async def find(service: JobService, account: AccountId, given: str) -> JobId:
     try:
         return JobId(UUID(given))
     except ValueError:
-        recent = (await service.page(account, limit=1_000)).jobs
-    found = [view.id for view in recent if given and str(view.id).startswith(given.lower())]
-    if len(found) > 1:
-        raise MailsiftError("job_ambiguous", "More than one job id starts with these characters.")
-    if not found:
-        raise MailsiftError("job_not_found", "There is no such job.")
-    return found[0]
+        return await service.beginning_with(account, given)
 
 
 @jobs_app.command("list")

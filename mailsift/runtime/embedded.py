@@ -113,6 +113,8 @@ class EmbeddedServers:
                 up, with what its log says.
         """
         self._leaving.clear()
+        for name in _UNSAID:
+            os.environ.pop(name, None)  # noqa: TID251 - for a library, here and in the processes we start
         try:
             for folder in (self._home, self._run, self._sockets):
                 _private_folder(folder)
@@ -364,11 +366,20 @@ _SAID_ANYWAY: Final[Mapping[str, str]] = {
     "port": "5432",
     "options": "-csearch_path=public",
     "sslmode": "disable",
+    "sslnegotiation": "postgres",
+    "sslcertmode": "disable",
+    "sslrootcert": "none",  # of no use without TLS, but `system` is refused then
+    "ssl_min_protocol_version": "TLSv1.2",
+    "ssl_max_protocol_version": "TLSv1.3",
     "gssencmode": "disable",
     "channel_binding": "disable",
+    "require_auth": "none",
     "target_session_attrs": "any",
 }
 """What libpq would else take from the environment (PGPORT, PGOPTIONS …), where it is about another server."""
+
+_UNSAID: Final = ("PGSERVICE", "PGHOSTADDR", "PGREQUIREPEER")
+"""What it takes from there whatever an address says, or where an address cannot say that there is none."""
 
 
 class Postgres(Daemon):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import mmap
 import os
 import secrets
 import signal
@@ -80,11 +81,18 @@ class ProcessRuntime:
         self._stopping = False
         self._drained_at = float("-inf")
         self._stack = AsyncExitStack()
+        self._failure = mmap.mmap(-1, 1)  # shared with all processes of this pool
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether a process of this pool took the worker down, for it has no engine."""
+        return self._failure[0] != 0
 
     def open(self, **_: object) -> None:
         """Start the loop and everything that lives on it."""
         # A pool's process ignores Ctrl-C, but polars hears it all the same, and a frame ends where it did.
-        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        # When the terminal is gone, the master stops it in good order.
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGHUP})
         # What lives as long as the process is not worth looking through again and again.
         gc.freeze()
         gc.set_threshold(20_000, 50, 100)
@@ -96,6 +104,7 @@ class ProcessRuntime:
             self._loop.run(self._stack.enter_async_context(self._driven()))
         except BaseException as error:
             # The pool would go on without an engine, look alive and do nothing. Told so, it ends in failure.
+            self._failure[0] = 1
             if isinstance(error, Exception):
                 _log.error("worker.not_opened", **error_fields(error))
             os.kill(os.getppid(), signal.SIGINT)
@@ -212,6 +221,7 @@ class WakeUpTimer(bootsteps.StartStopStep):
     @override
     def start(self, parent: Any) -> None:
         """Tick at once and then again and again; the processes of the pool are there by now."""
+        signal.signal(signal.SIGHUP, signal.getsignal(signal.SIGTERM))  # the library's would start it anew
         parent.app.conf.mailsift_pool_started()
         self._wake_on_signals(parent.hub)
         seconds = parent.app.conf.mailsift_sweep_seconds
@@ -271,6 +281,8 @@ def run_worker(settings: Settings, *, parent: int = 0, counts: Path | None = Non
         counts: the folder of what the processes count, which the metrics library knows since it was loaded.
 
     Raises:
+        KeyboardInterrupt: after SIGINT, which stops it as SIGTERM does.
+        SystemExit: otherwise; its code is 1 when a process could not open its engine.
         MailsiftError: `bad_overrides`, `otel_missing`, `port_in_use`.
     """
     Providers.load(settings.overrides)  # a mistake is told here, once, and not by every process
@@ -293,14 +305,20 @@ def run_worker(settings: Settings, *, parent: int = 0, counts: Path | None = Non
     with metered_worker(settings, counts) as show_metrics, Path(os.devnull).open("wb") as nowhere:
         app.conf.update(mailsift_pool_started=show_metrics)
         os.dup2(nowhere.fileno(), 1)  # the library says goodbye there, in words that are no log line
-        _serve(app, settings)
+        _serve(app, settings, runtime)
 
 
 def _keep_our_logs(**_: object) -> None:
     """Being asked is enough: then the library sets up no logging of its own."""
 
 
-def _serve(app: Celery, settings: Settings) -> None:
+def _serve(app: Celery, settings: Settings, runtime: ProcessRuntime) -> None:
+    stopped_by: list[str] = []
+
+    def remember(*, sig: str, **_: object) -> None:
+        stopped_by.append(sig)
+
+    signals.worker_shutting_down.connect(remember, weak=False)
     worker = app.Worker(  # the library's command line would load what a worker never needs
         concurrency=settings.worker_processes,
         consumer_cls=_Consumer,
@@ -313,6 +331,8 @@ def _serve(app: Celery, settings: Settings) -> None:
         quiet=True,
     )
     worker.start()
+    if "SIGINT" in stopped_by and not runtime.has_failed:
+        raise KeyboardInterrupt  # the library takes it for a failure
     # The former is set when it is stopped a second time, and ends at once.
     sys.exit(state.should_terminate or worker.exitcode)  # type: ignore[redundant-expr]  # set from outside
 
@@ -324,12 +344,18 @@ async def run_sweeper(settings: Settings, *, stop: asyncio.Event | None = None) 
     """Sweep until SIGINT, SIGTERM or `stop`; needs DATABASE_URL and REDIS_URL.
 
     Raises:
+        KeyboardInterrupt: after SIGINT.
         MailsiftError: `port_in_use`, `otel_missing`.
     """
-    stop = stop or asyncio.Event()
+    stop, interrupted = stop or asyncio.Event(), asyncio.Event()
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stop.set)
+    loop.add_signal_handler(signal.SIGTERM, stop.set)
+
+    def interrupt() -> None:
+        interrupted.set()
+        stop.set()
+
+    loop.add_signal_handler(signal.SIGINT, interrupt)
     if settings.redis_url is None:
         raise AssertionError("the caller sets the addresses of the servers")
     app = make_app(settings.redis_url.get_secret_value())
@@ -353,3 +379,5 @@ async def run_sweeper(settings: Settings, *, stop: asyncio.Event | None = None) 
             sweep_s=sweep_s,
         )
         await sweeper.run(stop)
+    if interrupted.is_set():
+        raise KeyboardInterrupt

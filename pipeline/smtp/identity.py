@@ -89,13 +89,17 @@ def _canonical(text: str) -> str:
 
 def default_identity() -> str:
     """Return the local address of the default route if it is public, else SHARED_IDENTITY. Sends nothing."""
+    return next((own for own in default_addresses() if ip_address(own).is_global), SHARED_IDENTITY)
+
+
+def default_addresses() -> list[str]:
+    """Return our local addresses on the default routes, IPv4 before IPv6; sends nothing."""
+    found = []
     for destination, family in _ROUTES:
         with suppress(OSError), socket.socket(family, socket.SOCK_DGRAM) as probe_socket:
             probe_socket.connect((destination, 9))  # of a datagram socket: only chooses the route
-            own = ip_address(probe_socket.getsockname()[0])
-            if own.is_global:
-                return str(own)
-    return SHARED_IDENTITY
+            found.append(str(ip_address(probe_socket.getsockname()[0])))
+    return found
 
 
 @lru_cache(maxsize=1024)

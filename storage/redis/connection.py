@@ -31,18 +31,21 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Awaitable, Callable
-from typing import ParamSpec, TypeVar
+from typing import Final, ParamSpec, TypeVar
 
 from redis.asyncio import BlockingConnectionPool, Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import (
+    AuthenticationError,
+    BusyLoadingError,
     ClusterDownError,
     MasterDownError,
     NoPermissionError,
     OutOfMemoryError,
     ReadOnlyError,
     RedisError,
+    ResponseError,
 )
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import TimeoutError as RedisTimeoutError
@@ -100,6 +103,25 @@ _OUTAGE_CODES = frozenset({"BUSY", "LOADING", "MISCONF", "NOREPLICAS", "UNKILLAB
 def _is_outage(error: RedisError) -> bool:
     """Whether the server is the trouble, not what it was asked: a script error would come every time."""
     return isinstance(error, _OUTAGES) or str(error).partition(" ")[0] in _OUTAGE_CODES
+
+
+def words_of(error: RedisError) -> str:
+    """Say what keeps Redis from working for us, in words of ours: its own may hold anything."""
+    reasons = (error, error.__cause__, error.__context__)  # what a connection failed by stands behind it
+    for kind, words in _WORDS:
+        if any(isinstance(one, kind) for one in reasons):
+            return words
+    return f"No answer ({type(error).__name__})."
+
+
+_WORDS: Final = (
+    (AuthenticationError, "It does not take our name or password."),
+    (NoPermissionError, "Our user may not do here what it must (ACL)."),
+    (ReadOnlyError, "It is a replica, which takes nothing: REDIS_URL must name the primary."),
+    (OutOfMemoryError, "It is full (maxmemory) and takes nothing."),
+    (BusyLoadingError, "It is still loading its file."),
+    (ResponseError, "It answers, but does not do what it must."),
+)
 
 
 class RedisCircuitBreaker:

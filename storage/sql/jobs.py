@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, delete, func, or_, select, text, tuple_, update
+from sqlalchemy import ColumnElement, Text, cast, delete, func, or_, select, text, tuple_, update
 from sqlalchemy.exc import IntegrityError
 
 from mailsift.pipeline.errors import MailsiftError
@@ -561,6 +561,15 @@ async def numbered(connection: Connection, account_id: UUID, number: int) -> UUI
     """Return the account's job with this number."""
     values = {"account_id": account_id, "number": number}
     return (await connection.execute(_NUMBERED, values)).scalar_one_or_none()
+
+
+async def beginning_with(connection: Connection, account_id: UUID, text: str, limit: int) -> Sequence[UUID]:
+    """Return at most so many of the account's jobs whose id, written in small letters, begins with this."""
+    begins = cast(job.c.id, Text).startswith(text, autoescape=True)
+    found = await connection.execute(
+        select(job.c.id).where(job.c.account_id == account_id, begins).limit(limit)
+    )
+    return found.scalars().all()
 
 
 async def newest(  # noqa: PLR0913 - what a list of jobs can be narrowed by

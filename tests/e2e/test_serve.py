@@ -21,6 +21,7 @@ from mailsift.settings import Settings
 from tests.support.commands import CommandLine
 from tests.support.installation import settings_for, until
 from tests.support.serving import NO_TLS, address, command
+from tests.support.workers import kill_group
 
 
 @pytest.fixture
@@ -98,6 +99,33 @@ async def test_a_lone_worker_watches_its_servers_too_and_leaves_nothing(short_tm
             assert read(servers) not in {None, before}
         await until(beats, within=60)
     assert line.running() == []
+
+
+@pytest.mark.parametrize(
+    ("name", "number", "status"),
+    [("worker", signal.SIGINT, 130), ("sweeper", signal.SIGINT, 130), ("worker", signal.SIGHUP, 0)],
+)
+async def test_ctrl_c_and_a_terminal_that_goes_away_end_it(
+    tmp_path: Path, database_url: str, redis_url: str, name: str, number: signal.Signals, status: int
+) -> None:
+    settings = settings_for(
+        tmp_path, database_url=database_url, redis_url=redis_url, sandbox={}, worker_processes=1
+    )
+    process = CommandLine(settings).start(name)
+    try:
+        async with await psycopg.AsyncConnection.connect(
+            database_url.replace("+psycopg", ""), autocommit=True
+        ) as connection:
+
+            async def beats() -> bool:
+                return await (await connection.execute("SELECT 1 FROM worker")).fetchone() is not None
+
+            await until(beats, within=60)
+        os.killpg(process.pid, number)  # as a terminal does
+        assert await asyncio.to_thread(process.wait, 20) == status
+    finally:
+        kill_group(process.pid)
+        process.communicate()
 
 
 def _postgres(servers: EmbeddedServers) -> int | None:

@@ -13,6 +13,7 @@ import polars as pl
 import pytest
 from typing_extensions import override
 
+from mailsift.cli.jobs import find
 from mailsift.container import OtherParts, open_service
 from mailsift.jobs.service import JobService
 from mailsift.jobs.views import AccountId, JobId, JobOptions
@@ -258,3 +259,26 @@ async def test_where_nothing_is_unknown_there_is_nothing_to_retry(
     async with engine_on(settings) as engine:
         await work_until_ended(engine, service, account, job)
     assert await code_of(service.retry(account, job)) == "nothing_to_retry"
+
+
+async def test_a_job_is_found_by_how_its_id_begins_however_many_came_after_it(
+    settings: Settings, service: JobService, tmp_path: Path
+) -> None:
+    planter = Planter(settings, tmp_path)
+    account, oldest = await planter.plant(ADDRESSES)
+    await planter.sql("CREATE TABLE later AS SELECT job.* FROM job, generate_series(1, 1000)")
+    await planter.sql(
+        "UPDATE later SET id = overlay(gen_random_uuid()::text placing :other from 1)::uuid,"
+        " created_at = created_at + interval '1 minute'",
+        other="0" if str(oldest)[0] != "0" else "1",
+    )
+    await planter.sql("INSERT INTO job SELECT * FROM later")
+    for given in (str(oldest), str(oldest)[:8], str(oldest)[:8].upper()):
+        assert await find(service, account, given) == oldest
+    for given, code in (
+        ("", "job_not_found"),
+        ("%", "job_not_found"),
+        (("0", "1")[str(oldest)[0] == "0"], "job_ambiguous"),
+    ):
+        assert await code_of(find(service, account, given)) == code
+    assert await code_of(find(service, await service.account("other"), str(oldest)[:8])) == "job_not_found"

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable
 
 import pytest
 from pydantic import SecretStr
+from sqlalchemy import make_url
 
 from mailsift.cli.doctor import DISTRUSTED, NULL_SENDER, Finding, Health, examine, spf_problem
+from mailsift.pipeline.errors import MailsiftError
+from mailsift.pipeline.smtp import identity
 from mailsift.sandbox.client import SandboxProcess
 from mailsift.settings import Settings
 from mailsift.storage.redis.connection import connect
@@ -64,6 +68,39 @@ async def test_a_source_with_a_name_of_its_own_is_examined_by_that_name(settings
     assert found["reverse name"].detail.startswith("127.0.0.1: no reverse name")
 
 
+async def test_the_address_that_the_world_sees_is_examined(settings: Settings) -> None:
+    known = settings.model_copy(
+        update={"source_identities": ("127.0.0.2=127.0.0.1",), "mail_from": "probe@ordinary.sandbox.test"}
+    )
+    found = await findings(known, "127.0.0.2 as probe.sandbox.test")
+    assert found["reverse name"].health is Health.OK
+    other = known.model_copy(update={"source_identities": ("203.0.113.9",)})
+    for source in ("", "127.0.0.1", "socks5://me:secret@127.0.0.1:9"):
+        found = await findings(other, source)
+        assert found["reverse name"].detail.startswith("203.0.113.9: no reverse name")
+    public = other.model_copy(update={"allow_non_public": False, "source_identities": ("10.0.0.5",)})
+    assert (await findings(public, ""))["reverse name"].detail == (
+        "10.0.0.5: not public. Name the address the world sees in SOURCE_IDENTITIES."
+    )
+
+
+@pytest.mark.parametrize(
+    ("routes", "said"),
+    [
+        ([("::1", socket.AF_INET6)], "::1: no reverse name"),
+        ([], "No route leads out of this machine."),
+    ],
+    ids=["IPv6 only", "no network"],
+)
+async def test_a_machine_without_ipv4_is_examined_too(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, routes: list[tuple[str, int]], said: str
+) -> None:
+    monkeypatch.setattr(identity, "_ROUTES", routes)
+    found = await findings(settings.model_copy(update={"mail_from": "probe@ordinary.sandbox.test"}), "")
+    assert found["reverse name"].detail.startswith(said)
+    assert found["sender"].health is Health.WARNING
+
+
 async def test_a_source_that_is_none_is_said_without_its_words(settings: Settings) -> None:
     found = await findings(settings, "socks4://me:secret@127.0.0.1:9")
     assert found["proxies"].detail.startswith("bad_source: ")
@@ -85,13 +122,25 @@ async def test_a_redis_that_takes_nothing_is_not_well(settings: Settings, redis_
     assert (await findings(own))["redis"].health is Health.FAILED
 
 
+async def test_a_database_that_takes_nothing_is_not_well(settings: Settings) -> None:
+    assert settings.database_url is not None
+    url = make_url(settings.database_url.get_secret_value())
+    standby = url.update_query_dict({"options": "-csearch_path=public -cdefault_transaction_read_only=on"})
+    own = {"database_url": SecretStr(standby.render_as_string(hide_password=False))}
+    assert (await findings(settings.model_copy(update=own)))["database"] == Finding(
+        "database", Health.FAILED, "PostgreSQL answers, but takes nothing: is it a standby?"
+    )
+
+
 async def test_the_sender_is_looked_at_as_mail_servers_do(settings: Settings) -> None:
     found = await findings(settings.model_copy(update={"mail_from": ""}))
     assert found["sender"] == Finding("sender", Health.WARNING, NULL_SENDER)
     found = await findings(settings.model_copy(update={"mail_from": "probe@ordinary.sandbox.test"}))
     assert found["sender"].detail == "ordinary.sandbox.test has no SPF record; publish one."
     found = await findings(settings.model_copy(update={"mail_from": "probe@no-mail.sandbox.test"}))
-    assert found["sender"].detail.startswith("no-mail.sandbox.test takes no mail")
+    for domain in ("no-mail", "null-mx"):
+        found = await findings(settings.model_copy(update={"mail_from": f"probe@{domain}.sandbox.test"}))
+        assert found["sender"].detail.startswith(f"{domain}.sandbox.test takes no mail")
 
 
 @pytest.mark.parametrize(
@@ -112,3 +161,60 @@ def test_an_spf_record_names_the_addresses_we_probe_from_or_leaves_it_to_others(
     texts: list[str], problem: str
 ) -> None:
     assert spf_problem("a.example", texts, ["203.0.113.9"]) == problem
+
+
+async def test_a_check_that_breaks_costs_the_others_nothing(settings: Settings) -> None:
+    settings.home.joinpath("pepper").write_bytes(b"\xff")  # of no use, and nobody expects it
+    found = await findings(settings)
+    assert found["keys"] == Finding("keys", Health.FAILED, "The check broke (UnicodeDecodeError).")
+    assert found["database"].health is found["resolver"].health is Health.OK
+
+
+async def test_what_needs_no_server_is_looked_at_though_the_embedded_ones_do_not_start(
+    settings: Settings,
+) -> None:
+    error = MailsiftError("embedded_failed", "postgres doesn’t start.")
+    found = {
+        one.name: one for one in await examine(settings.model_copy(update={"database_url": None}), error)
+    }
+    assert found["database"] == Finding("database", Health.FAILED, "embedded_failed: postgres doesn’t start.")
+    assert found["redis"].health is found["resolver"].health is found["port 25"].health is Health.OK
+
+
+async def test_a_resolver_that_denies_what_it_is_asked_for_has_answered(settings: Settings) -> None:
+    unknown = settings.model_copy(update={"preflight_domains": ("nobody-knows-me.test",)})
+    found = await findings(unknown)
+    assert found["resolver"] == Finding(
+        "resolver", Health.WARNING, "nobody-knows-me.test has no MX (PREFLIGHT_DOMAINS)."
+    )
+    found = await findings(unknown.model_copy(update={"dns_canaries": ("nobody-knows-me.test",)}))
+    assert found["resolver"] == Finding("resolver", Health.FAILED, DISTRUSTED)
+    found = await findings(settings.model_copy(update={"dns_servers": (f"127.0.0.1:{free_port()}",)}))
+    assert found["resolver"] == Finding("resolver", Health.FAILED, "Could not contact DNS servers.")
+
+
+@pytest.mark.parametrize(
+    ("command", "name", "detail"),
+    [
+        (
+            "ACL SETUSER us on >secret ~ms:* +@all -@admin +info",
+            "us",
+            "Redis or Valkey takes and gives back.",
+        ),
+        ("ACL SETUSER us on >secret ~ms:* +ping", "us", "Our user may not do here what it must (ACL)."),
+        ("PING", "nobody", "It does not take our name or password."),
+        (
+            "REPLICAOF 127.0.0.1 1",
+            "default",
+            "It is a replica, which takes nothing: REDIS_URL must name the primary.",
+        ),
+    ],
+)
+async def test_what_redis_answers_is_not_taken_for_no_answer(
+    settings: Settings, redis_server: RedisServer, command: str, name: str, detail: str
+) -> None:
+    async with connect(redis_server.url, timeout=20.0) as redis:
+        await redis.execute_command(*command.split())  # type: ignore[no-untyped-call]
+    url = redis_server.url.replace("://", f"://{name}:secret@", 1) if name != "default" else redis_server.url
+    found = await findings(settings.model_copy(update={"redis_url": SecretStr(url)}))
+    assert found["redis"].detail == detail

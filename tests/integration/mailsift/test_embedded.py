@@ -107,6 +107,18 @@ def test_the_servers_listen_on_unix_sockets_only_and_never_evict(home: Path) -> 
         assert postgres.execute("SHOW server_version_num").fetchone() >= ("180000",)  # type: ignore[operator]
 
 
+def test_another_server_that_the_environment_names_is_not_asked(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("PGSERVICE", "PGHOSTADDR", "PGREQUIREPEER"):
+        monkeypatch.setenv(name, "192.0.2.1")
+    with (
+        EmbeddedServers(home, valkey=False) as servers,
+        psycopg.connect(servers.database_url.replace("+psycopg", "")) as connection,
+    ):
+        assert connection.execute("SELECT current_database()").fetchone() == ("mailsift",)
+
+
 def test_the_data_is_readable_for_its_owner_only(home: Path) -> None:
     with EmbeddedServers(home):
         pass

@@ -113,6 +113,8 @@ async def test_the_environment_tells_libpq_nothing_of_the_embedded_server(
         *(("PGHOST", "192.0.2.1"), ("PGPORT", "1"), ("PGUSER", "x"), ("PGPASSWORD", "x")),
         *(("PGOPTIONS", "-csearch_path=pg_catalog"), ("PGSSLMODE", "require"), ("PGGSSENCMODE", "require")),
         *(("PGCHANNELBINDING", "require"), ("PGTARGETSESSIONATTRS", "standby")),
+        *(("PGREQUIREAUTH", "scram-sha-256"), ("PGSSLNEGOTIATION", "direct"), ("PGSSLCERTMODE", "require")),
+        *(("PGSSLROOTCERT", "system"), ("PGSSLMAXPROTOCOLVERSION", "TLSv1.1")),
     ):
         monkeypatch.setenv(name, value)
     database = Database(database_url)

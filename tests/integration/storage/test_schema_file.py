@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from mailsift.storage.schema import FRESH, migrate, newest_revision
+import pytest
+from sqlalchemy import text
+
+from mailsift.pipeline.errors import MailsiftError
+from mailsift.storage.schema import FRESH, connected, migrate, newest_revision, revision, serves
 from tests.support.databases import Databases
 from tests.support.schema_file import dump, upgrade
 
@@ -18,3 +22,12 @@ def test_a_new_database_needs_no_migration() -> None:
     assert f"'{newest_revision()}'" in FRESH.read_text(encoding="utf-8"), (
         "python -m tests.support.schema_file"
     )
+
+
+def test_a_database_of_another_program_is_not_taken_for_ours(empty_database_url: str) -> None:
+    with connected(empty_database_url) as connection, connection.begin():
+        connection.execute(text("CREATE TABLE alembic_version AS SELECT 'ae1027a6acf'::text AS version_num"))
+    with pytest.raises(MailsiftError) as refused:
+        migrate(empty_database_url)
+    assert refused.value.code == "database_foreign"
+    assert not serves(revision(empty_database_url))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -92,6 +94,8 @@ def test_blobs_lie_below_home_unless_told_otherwise(monkeypatch: pytest.MonkeyPa
         ("MAILSIFT_DNS_SERVERS", "hunter2"),
         ("MAILSIFT_DNS_SERVERS", "hunter2:0"),
         ("MAILSIFT_DNS_SERVERS", ":53"),
+        ("MAILSIFT_DNS_SERVERS", "hunter2:53"),
+        ("MAILSIFT_DNS_SERVERS", "::1:53"),
         ("MAILSIFT_GREYLIST_DELAYS", "hunter2"),
         ("MAILSIFT_GREYLIST_DELAYS", "0"),
         ("MAILSIFT_GREYLIST_DELAYS", ","),
@@ -107,6 +111,12 @@ def test_blobs_lie_below_home_unless_told_otherwise(monkeypatch: pytest.MonkeyPa
         ("MAILSIFT_BLOB_URL", "hunter2"),
         ("MAILSIFT_BLOB_URL", "memory:///hunter2"),
         ("MAILSIFT_DATABASE_URL", "mysql://user:hunter2@host/db"),
+        ("MAILSIFT_DATABASE_URL", "postgresql://user:a@b:hunter2@host/db"),
+        ("MAILSIFT_REDIS_URL", "redis://:hunter2/x@host:6379/0"),
+        ("MAILSIFT_REDIS_URL", "redis://:1/hunter2@host:6379/0"),
+        ("MAILSIFT_REDIS_URL", "redis://:hunter2#x@host"),
+        ("MAILSIFT_REDIS_URL", "redis://:[hunter2@host"),
+        ("MAILSIFT_REDIS_URL", "redis://host:6379/hunter2"),
     ],
 )
 def test_a_bad_value_is_named_by_its_variable_and_never_shown(
@@ -119,6 +129,24 @@ def test_a_bad_value_is_named_by_its_variable_and_never_shown(
     assert name in caught.value.message
     assert "hunter2" not in str(caught.value)
     assert caught.value.__cause__ is None
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("DATABASE_URL", "postgresql+psycopg://postgres@/mailsift?host=%2Frun%2Fpg&port=5432"),
+        ("DATABASE_URL", "postgres://me:a/b?c#d[e:f@[2001:db8::1]:5432/mailsift?sslmode=require"),
+        ("DATABASE_URL", "postgresql:///mailsift"),
+        ("REDIS_URL", "redis://:p%2Fw@[::1]:6379/15"),
+        ("REDIS_URL", "rediss://me:a@b:c@redis.example?ssl_cert_reqs=none"),
+        ("REDIS_URL", "unix:///run/a@b/valkey.sock?db=3"),
+    ],
+)
+def test_addresses_of_servers_are_taken_as_their_clients_read_them(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str
+) -> None:
+    monkeypatch.setenv(f"MAILSIFT_{name}", value)
+    assert getattr(Settings.from_env(), name.lower()).get_secret_value() == value
 
 
 def test_every_mistake_is_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -200,3 +228,35 @@ def test_data_of_a_user_who_is_only_a_number_lie_where_services_keep_theirs(
     monkeypatch.setattr(os, "geteuid", lambda: 1)
     monkeypatch.setattr(os, "getuid", lambda: 2**31 - 9)  # nobody of that number
     assert Settings().home == Path("/var/lib/mailsift")
+
+
+@pytest.mark.parametrize(
+    ("make", "why"),
+    [
+        (lambda file: file.write_bytes(b"hunter2\xff"), "is no UTF-8"),
+        (lambda file: file.symlink_to("/gone/hunter2"), "No such file or directory"),
+        (lambda file: file.mkdir(), "Is a directory"),  # as Docker makes where a file to mount is missing
+    ],
+    ids=["no text", "gone", "a folder"],
+)
+def test_a_secret_that_cannot_be_read_is_named_and_not_passed_over(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, make: Callable[[Path], object], why: str
+) -> None:
+    make(tmp_path / "mailsift_database_url")
+    monkeypatch.setenv("MAILSIFT_SECRETS_DIR", str(tmp_path))
+    with pytest.raises(MailsiftError, match=f"MAILSIFT_DATABASE_URL: .*{why}") as caught:
+        Settings.from_env()
+    assert caught.value.code == "bad_settings"
+    assert "hunter2" not in str(caught.value)
+
+
+def test_a_folder_of_secrets_that_is_closed_to_us_is_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def closed(_: Path) -> None:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+    monkeypatch.setattr(Path, "iterdir", closed)
+    monkeypatch.setenv("MAILSIFT_SECRETS_DIR", str(tmp_path))
+    with pytest.raises(MailsiftError, match=r"MAILSIFT_SECRETS_DIR: .* can’t be read \(Permission denied\)"):
+        Settings.from_env()
