@@ -1,9 +1,10 @@
-"""How many replies a second are read: every one new, and repeated as one server's replies are."""
+"""How many replies a second are read: worded in ways of their own, every one new, and repeated."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from itertools import islice, product
 
 from mailsift.pipeline.replies.classifier import SmtpReply, classify
 from mailsift.pipeline.replies.redaction import redact
@@ -28,6 +29,21 @@ _WORDS = (
 _OWN = ("192.0.2.25", "probe.example.net")
 
 
+_SUBJECTS = (
+    "The account,Das Postfach,La cuenta,Le compte,Skrzynka,Our postmaster,Mail,This office,Ящик,Il nome"
+)
+_MIDDLES = (
+    "you wrote to,de cette personne,meiner Kollegin,for that name,używana kiedyś,пользователя,of old times"
+)
+_SAYINGS = "went away,ist verzogen,ya no está,n'y est plus,nie działa,не нужен,is of no use,likes tea,gone"
+
+
+def odd_replies(count: int) -> list[SmtpReply]:
+    """Return that many replies whose wording no rule was written for."""
+    sentences = product(*(words.split(",") for words in (_SUBJECTS, _MIDDLES, _SAYINGS, _SUBJECTS)))
+    return [SmtpReply(Stage.RCPT, 550, "", " ".join(words)) for words in islice(sentences, count)]
+
+
 def replies(count: int) -> list[SmtpReply]:
     """Return that many replies, no two with the same words (but for the plain "Ok")."""
     return [
@@ -47,7 +63,8 @@ def rate(heard: Sequence[SmtpReply]) -> float:
 
 
 def main() -> None:
-    """Print the two rates."""
+    """Print the rates."""
+    print(f"wordings of their own {rate(odd_replies(5_000)):>9,.0f} replies/s")
     print(f"new words every time  {rate(replies(10_000)):>9,.0f} replies/s")
     print(f"words seen before     {rate(replies(len(_WORDS)) * 1_000):>9,.0f} replies/s")
 

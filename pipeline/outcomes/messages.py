@@ -13,6 +13,7 @@ import json
 import quopri
 import re
 import textwrap
+from bisect import bisect_right
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from email import message_from_bytes, message_from_string
 from email.errors import MessageError
@@ -21,7 +22,7 @@ from email.message import Message
 from email.parser import HeaderParser
 from email.utils import getaddresses, mktime_tz, parsedate_tz
 from functools import cached_property
-from itertools import chain
+from itertools import chain, pairwise
 from typing import Final, NamedTuple
 from urllib.parse import unquote
 
@@ -632,8 +633,9 @@ def _unstructured_bounce(message: Message, parts: list[Message]) -> Iterator[Out
         named or still_trying or failed or any(one.answer in _MAILBOX_ANSWERS for one in diagnoses.values())
     ):
         return
+    forwarded = _forwarded_from(diagnoses, prose)
     for address, diagnosis in diagnoses.items():
-        sent_to = _forwarded_from(address, prose) or (
+        sent_to = forwarded.get(address.lower()) or (
             _verp_recipient(message, [address]) if len(failed_addresses) == 1 else []
         )
         mailed = sent_to[0] if sent_to else address
@@ -670,16 +672,27 @@ def _reports_failure(message: Message, prose: str) -> bool:
 
 
 _FAILED_FOR = re.compile(rf"(?:{_FAILED.pattern})[\s\S]{{0,100}}?{_ADDRESS.pattern}", re.IGNORECASE)
-_FORWARDED = (
+_FORWARDED = re.compile(
     r"[\s>]{0,40}\(?(?:ultimately )?(?:generated|expanded|forwarded) from:?\s+"
-    rf"<?(?P<address>{_ADDRESS.pattern})"
+    rf"<?(?P<address>{_ADDRESS.pattern})",
+    re.IGNORECASE,
 )
 
 
-def _forwarded_from(address: str, prose: str) -> list[str]:
-    """Return the address that was forwarded to this one, where Exim, Postfix or Sendmail say so."""
-    found = re.search(rf"(?<![\w.+%-]){re.escape(address)}" + _FORWARDED, prose, re.IGNORECASE)
-    return [found["address"]] if found else []
+def _forwarded_from(addresses: Iterable[str], prose: str) -> dict[str, list[str]]:
+    """Return, by address in lower case, the one forwarded to it, as Exim, Postfix and Sendmail say."""
+    wanted = {address.lower() for address in addresses}
+    found: dict[str, list[str]] = {}
+    for told in _FORWARDED.finditer(prose):
+        before = prose[max(0, told.start() - _LONGEST_ADDRESS) : told.start()].lower()
+        names = (before[begin.start() :] for begin in _NAME_BEGINS.finditer(before))
+        for name in wanted.intersection(names):
+            found.setdefault(name, [told["address"]])
+    return found
+
+
+_LONGEST_ADDRESS: Final = 320
+_NAME_BEGINS: Final = re.compile(r"(?<![\w.+%-])(?=\S)")
 
 
 _MAILBOX_ANSWERS: Final = frozenset({Answer.NOT_FOUND, Answer.DISABLED, Answer.FULL})
@@ -880,25 +893,54 @@ class _ReportText:
             if name in known
         ]
 
+    @cached_property
+    def _places(self) -> dict[str, list[int]]:
+        """Which marks name whom."""
+        places: dict[str, list[int]] = {}
+        for place, mark in enumerate(self._marks):
+            places.setdefault(mark.name, []).append(place)
+        return places
+
+    @cached_property
+    def _rows(self) -> list[int]:
+        """Of each mark the last one of those that are named in a row with it and behind it."""
+        rows = list(range(len(self._marks)))
+        for place, (mark, following) in reversed(list(enumerate(pairwise(self._marks)))):
+            if _BETWEEN_NAMES.fullmatch(self.prose, mark.end, following.begins):
+                rows[place] = rows[place + 1]
+        return rows
+
+    @cached_property
+    def _list_end(self) -> int:
+        """Where a list of recipients begins, 0 where there is none."""
+        listed = _LISTED.search(self.prose[:_FIRST_TEXT])
+        return listed.end() if listed else 0
+
+    @cached_property
+    def _coded_above(self) -> str:
+        """A reply with its code that stands before all recipients."""
+        coded = _REPLY_WITH_CODE.search(self.prose[: self._marks[0].begins] if self._marks else self.prose)
+        return _one_line(coded[0]) if coded else ""
+
     def about(self, names: Collection[str]) -> str:
         """Return what is said of one recipient, called by these names; "" where it may be of another one."""
-        marks = self._marks
         spoken = [self._spoken_at(place, names) for place in self._own_places(names)]
         if words := _reason_in(spoken):
             return words
-        others = self.recipients.union(mark.name for mark in marks).difference(names)
-        if others and spoken and (words := _one_line(spoken[0])):
+        has_others = any(name not in names for name in chain(self.recipients, self._places))
+        if has_others and spoken and (words := _one_line(spoken[0])):
             return words
-        heading = self.prose[: marks[0].begins] if marks else "" if others else self.prose
-        if coded := _REPLY_WITH_CODE.search(heading):  # it stands before all of them
-            return _one_line(coded[0])
-        return "" if others else _one_line(self.prose)
+        if (self._marks or not has_others) and self._coded_above:
+            return self._coded_above
+        return "" if has_others else _one_line(self.prose)
+
+    def _places_of(self, names: Collection[str]) -> list[int]:
+        return sorted(chain.from_iterable(self._places.get(name, ()) for name in names))
 
     def _own_places(self, names: Collection[str]) -> list[int]:
         """Return which marks name the recipient: in what a report lists, if it is there."""
-        own = [place for place, mark in enumerate(self._marks) if mark.name in names]
-        listed = _LISTED.search(self.prose[:_FIRST_TEXT])
-        behind = [place for place in own if listed and self._marks[place].start >= listed.end()]
+        own = self._places_of(names)
+        behind = [place for place in own if self._list_end and self._marks[place].start >= self._list_end]
         return (behind or own)[:_FEW]
 
     def _spoken_at(self, place: int, names: Collection[str]) -> str:
@@ -910,16 +952,33 @@ class _ReportText:
         mark = self._marks[place]
         if _REPLY_WITH_CODE.search(mark.above) or _says_why(mark.above):
             return mark.above
-        begin, end, is_shared = mark.end, len(self.prose), False
-        for other in self._marks[place + 1 :]:
-            if other.name in names:
-                continue
-            if not _BETWEEN_NAMES.fullmatch(self.prose, begin, other.begins):
-                end = other.begins
-                break
-            begin, is_shared = other.end, True
+        last, end = self._end_of_row(place, names)
+        begin = self._marks[last].end
         behind = self.prose[begin : min(end, begin + _FIRST_TEXT)]
-        return "" if is_shared and len(_REPLY_WITH_CODE.findall(behind)) > 1 else behind
+        return "" if last > place and len(_REPLY_WITH_CODE.findall(behind)) > 1 else behind
+
+    def _end_of_row(self, place: int, names: Collection[str]) -> tuple[int, int]:
+        """Return the last mark named in a row with one, and where the next one behind that begins.
+
+        Marks of the same recipient don't count; a stretch without them is passed in one step.
+        """
+        own = self._places_of(names)
+        last, count = place, len(self._marks)
+        others = (one for one in range(place + 1, count) if self._marks[one].name not in names)
+        for following in others:
+            if following <= last:
+                continue
+            begins = self._marks[following].begins
+            if following == last + 1:
+                next_own = bisect_right(own, last)
+                furthest = min([self._rows[last], *(one - 1 for one in own[next_own : next_own + 1])])
+            else:
+                between = _BETWEEN_NAMES.fullmatch(self.prose, self._marks[last].end, begins)
+                furthest = following if between else last
+            if furthest == last:
+                return last, begins
+            last = furthest
+        return last, len(self.prose)
 
 
 def _reason_in(texts: Sequence[str]) -> str:

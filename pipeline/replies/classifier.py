@@ -12,8 +12,9 @@ from typing import Final
 from mailsift.pipeline.facts import Answer
 from mailsift.pipeline.replies.languages import fold
 from mailsift.pipeline.replies.meaning import meanings
+from mailsift.pipeline.replies.patterns import Patterns, Search
 from mailsift.pipeline.replies.table import MAILBOX, OURSELVES, RULES, ReplyRule, Stage
-from mailsift.pipeline.replies.things import without_things
+from mailsift.pipeline.replies.things import THING, without_things
 from mailsift.pipeline.replies.vocabulary import LISTED
 
 _MAX_TEXT = 2_000
@@ -55,38 +56,45 @@ class ReplyReading:
 
 @dataclass(frozen=True, slots=True)
 class _Matcher:
-    """A rule, and the codes it is for."""
+    """A rule, and what stands for its patterns in `_patterns`."""
 
     rule: ReplyRule
-    codes: tuple[str, ...]
+    text: int
+    unless: int
 
-    def applies(self, code: str, enhanced: str, text: str) -> bool:
-        rule = self.rule
-        if not code.startswith(self.codes):
+    def applies(self, words: Search) -> bool:
+        if self.text and not words.finds(self.text):
             return False
-        if rule.enhanced and not _compiled(rule.enhanced).fullmatch(enhanced):
+        if self.rule.means and self.rule.means not in meanings(words.text):
             return False
-        if rule.text and not _compiled(rule.text).search(text):
-            return False
-        if rule.means and rule.means not in meanings(text):
-            return False
-        return not (rule.unless and _compiled(rule.unless).search(text))
-
-
-_compiled = cache(re.compile)
-"""When it is first needed: to compile all costs more than to read a thousand replies."""
+        return not (self.unless and words.finds(self.unless))
 
 
 @cache
-def _matchers(stage: Stage) -> tuple[_Matcher, ...]:
-    """Return the rules that apply at a stage."""
-    return tuple(_Matcher(rule, tuple(rule.codes.split()) or ("",)) for rule in RULES if stage in rule.stages)
+def _patterns() -> Patterns:
+    """Return what is looked for in a text."""
+    return Patterns((THING, *(pattern for rule in RULES for pattern in (rule.text, rule.unless))))
+
+
+@lru_cache(maxsize=_CACHE_SIZE)
+def _matchers(stage: Stage, code: str, enhanced: str) -> tuple[_Matcher, ...]:
+    """Return the rules that are left when the codes are known."""
+    bits = _patterns().bits
+    return tuple(
+        _Matcher(rule, bits(rule.text), bits(rule.unless))
+        for rule in RULES
+        if _is_for(rule, stage, code) and (not rule.enhanced or re.fullmatch(rule.enhanced, enhanced))
+    )
+
+
+def _is_for(rule: ReplyRule, stage: Stage, code: str) -> bool:
+    return stage in rule.stages and code.startswith(tuple(rule.codes.split()) or "")
 
 
 @cache
 def _rule_by_code(stage: Stage, code: int) -> ReplyRule | None:
     """Return the rule that a code decides whatever is said beside it: that need not be read then."""
-    first = next((matcher.rule for matcher in _matchers(stage) if str(code).startswith(matcher.codes)), None)
+    first = next((rule for rule in RULES if _is_for(rule, stage, str(code))), None)
     if first is None or first.answer in _TEMPORARY_ANSWERS or first.id == _UNCLEAR:
         return None
     return None if first.enhanced or first.text or first.means or first.unless else first
@@ -156,6 +164,7 @@ unavailable disabled inactive suspended deactivated sender senders server server
 domain denied
 """
 _CORRECT_WORDS = _KEY_WORDS.split()
+_ALIKE: Final = 0.88
 _SHORTEST_CORRECTED = 5
 _WORD = re.compile(rf"[a-z]{{{_SHORTEST_CORRECTED},16}}")
 
@@ -167,7 +176,11 @@ def _correct_spelling(text: str) -> str:
 
 @lru_cache(maxsize=1_024)
 def _correct_word(word: str) -> str:
-    return next(iter(get_close_matches(word, _CORRECT_WORDS, 1, 0.88)), word)
+    """Return the key word that a word is meant to be, among those of about its length."""
+    as_long = [
+        right for right in _CORRECT_WORDS if 2 * min(len(word), len(right)) >= _ALIKE * len(word + right)
+    ]
+    return next(iter(get_close_matches(word, as_long, 1, _ALIKE)), word)
 
 
 _VERIFIED = re.compile(
@@ -374,8 +387,10 @@ def _name_pattern(name: str) -> re.Pattern[str]:
 
 @lru_cache(maxsize=_CACHE_SIZE)
 def _matching_rule(stage: Stage, code: str, enhanced: str, text: str) -> ReplyRule:
-    text = without_things(text)
-    return next(matcher.rule for matcher in _matchers(stage) if matcher.applies(code, enhanced, text))
+    words = _patterns().search(text)
+    if words.may_find(_patterns().bits(THING)) and (read := without_things(text)) != text:
+        words = _patterns().search(read)
+    return next(matcher.rule for matcher in _matchers(stage, code, enhanced) if matcher.applies(words))
 
 
 def _retry_after(text: str) -> float:

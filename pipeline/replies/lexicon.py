@@ -7,33 +7,32 @@ in mailsift.pipeline.replies.meaning.
 
 from __future__ import annotations
 
-from enum import Flag, auto
 from typing import Final
 
 
-class Word(Flag):
-    """What a word stands for; a word may stand for more than one thing."""
+class Word:
+    """What a word stands for, each a bit of a number; a word may stand for more than one thing."""
 
-    NOTHING = 0
-    BOX = auto()  # a mailbox or its owner
-    PERSON = auto()  # only the owner, who may be gone
-    NOBODY = auto()  # says by itself that nobody has the mailbox
-    GONE = auto()  # said of what is not there
-    LEFT = auto()  # said of somebody who went away
-    NOT = auto()
-    THERE = auto()  # with NOT: not there
-    CLOSED = auto()
-    ACTIVE = auto()  # with NOT: closed
-    ROOM = auto()
-    FULL = auto()  # said of a box or its room
-    SPENT = auto()  # said of room only
-    ELSE = auto()  # a thing that is neither a mailbox nor its owner
-    MINE = auto()  # speaks of us: nothing is concluded
-    TRAFFIC = auto()
-    MUCH = auto()
-    STRANGE = auto()
-    AGAIN = auto()
-    AT = auto()  # what follows is a place and not what is spoken of
+    NOTHING: Final = 0
+    BOX: Final = 1 << 0  # a mailbox or its owner
+    PERSON: Final = 1 << 1  # only the owner, who may be gone
+    NOBODY: Final = 1 << 2  # says by itself that nobody has the mailbox
+    GONE: Final = 1 << 3  # said of what is not there
+    LEFT: Final = 1 << 4  # said of somebody who went away
+    NOT: Final = 1 << 5
+    THERE: Final = 1 << 6  # with NOT: not there
+    CLOSED: Final = 1 << 7
+    ACTIVE: Final = 1 << 8  # with NOT: closed
+    ROOM: Final = 1 << 9
+    FULL: Final = 1 << 10  # said of a box or its room
+    SPENT: Final = 1 << 11  # said of room only
+    ELSE: Final = 1 << 12  # a thing that is neither a mailbox nor its owner
+    MINE: Final = 1 << 13  # speaks of us: nothing is concluded
+    TRAFFIC: Final = 1 << 14
+    MUCH: Final = 1 << 15
+    STRANGE: Final = 1 << 16
+    AGAIN: Final = 1 << 17
+    AT: Final = 1 << 18  # what follows is a place and not what is spoken of
 
 
 WORDS: Final = {

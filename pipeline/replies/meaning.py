@@ -10,13 +10,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
-from functools import lru_cache, reduce
+from functools import cache, lru_cache, reduce
 from itertools import pairwise
 from operator import or_
 from typing import Final
 
 from mailsift.pipeline.replies.languages import fold
 from mailsift.pipeline.replies.lexicon import PHRASES, WORDS, Word
+from mailsift.pipeline.replies.patterns import AnyOf, Patterns
 
 
 class Meaning(StrEnum):
@@ -39,45 +40,76 @@ _MARK: Final = re.compile(rf"theaddress|{_HOST_NAME}|[^\W_]+")
 _SENTENCES: Final = re.compile(r"[.;!?\n](?=\s|$)|[。；！？]|(?<=\w) - |\s/\s")
 
 
-def _word_tables() -> tuple[dict[str, Word], dict[str, Word]]:
-    exact: dict[str, Word] = {}
-    prefixes: dict[str, Word] = {}
+@cache
+def _words() -> tuple[dict[str, int], dict[str, int], int]:
+    """Return what words stand for, what words that begin so do, and how long such beginnings are at most."""
+    exact: dict[str, int] = {}
+    prefixes: dict[str, int] = {}
     for meaning, words in WORDS.items():
         for word in fold(words).split():
             table, key = (prefixes, word[:-1]) if word.endswith("*") else (exact, word)
             table[key] = table.get(key, Word.NOTHING) | meaning
-    return exact, prefixes
+    return exact, prefixes, max(map(len, prefixes))
 
 
-@lru_cache(maxsize=1)
-def _lexicon() -> tuple[dict[str, Word], dict[str, Word], dict[Word, re.Pattern[str]]]:
-    phrases = {
-        meaning: re.compile(rf"\b(?:{'|'.join(map(str.strip, patterns.strip().splitlines()))})")
-        for meaning, patterns in PHRASES.items()
+@cache
+def _phrases() -> tuple[Patterns, tuple[tuple[int, int], ...]]:
+    """Return the patterns of phrases, and what stands for which of them there."""
+    patterns = {
+        meaning: AnyOf(*(rf"\b(?:{line.strip()})" for line in lines.strip().splitlines()))
+        for meaning, lines in PHRASES.items()
     }
-    return (*_word_tables(), phrases)
+    searched = Patterns(patterns.values())
+    return searched, tuple((meaning, searched.bits(pattern)) for meaning, pattern in patterns.items())
 
 
-_SHORTEST_STEM = 3
+_SHORTEST_STEM: Final = 3
 
 
-def _word_meaning(word: str) -> Word:
-    exact, prefixes, _ = _lexicon()
+def _word_meaning(word: str) -> int:
+    exact, prefixes, longest = _words()
     meaning = Word.ELSE if "." in word else exact.get(word, Word.NOTHING)
-    stems = (word[:end] for end in range(_SHORTEST_STEM, len(word) + 1))
-    return reduce(or_, (prefixes[stem] for stem in stems if stem in prefixes), meaning)
+    for end in range(_SHORTEST_STEM, min(len(word), longest) + 1):
+        meaning |= prefixes.get(word[:end], Word.NOTHING)
+    return meaning
 
 
-def _word_meanings(sentence: str) -> list[Word]:
-    """Return what the words of a sentence stand for; "recipient domain" speaks of the domain."""
-    words = [_word_meaning(word) for word in _MARK.findall(sentence)]
+class _Sentence:
+    """What the words of a sentence stand for.
+
+    Attributes:
+        all: what single words and phrases stand for, wherever they stand.
+        phrases: what several words stand for together.
+        words: what each stands for; nothing where it only tells where, or what the next word is about.
+    """
+
+    def __init__(self, sentence: str) -> None:
+        words = [_word_meaning(word) for word in _MARK.findall(sentence)]
+        self.phrases = _phrase_meaning(sentence)
+        self.all = reduce(or_, words, self.phrases)
+        self.words = _spoken_of(words)
+
+    def is_signature(self) -> bool:
+        """Say whether it is but "your" and a name that means nothing to us: "Ihre Stadtwerke Ulm"."""
+        first, *names = self.words or [Word.NOTHING]
+        return bool(first & Word.MINE) and 0 < len(names) <= _LONGEST_NAME and not any(names)
+
+
+def _spoken_of(words: list[int]) -> list[int]:
+    words = list(words)
     for number, word in enumerate(words):
-        if Word.ELSE in word and any(Word.AT in near for near in words[max(0, number - 2) : number]):
+        if word & Word.ELSE and any(near & Word.AT for near in words[max(0, number - 2) : number]):
             words[number] = Word.NOTHING
     for number, (word, following) in enumerate(pairwise(words)):
-        if Word.BOX in word and Word.ELSE in following and not following & (Word.BOX | Word.THERE):
+        if word & Word.BOX and following & Word.ELSE and not following & (Word.BOX | Word.THERE):
             words[number] = Word.NOTHING
     return words
+
+
+def _phrase_meaning(sentence: str) -> int:
+    patterns, meanings_of = _phrases()
+    search = patterns.search(sentence)
+    return reduce(or_, (meaning for meaning, bits in meanings_of if search.finds(bits)), Word.NOTHING)
 
 
 _PREDICATES: Final = (
@@ -90,24 +122,26 @@ _MAX_DISTANCE = 3
 """So many words may stand between "not" and what it denies, or between a thing and whose it is."""
 
 
-def _is_asserted(words: list[Word], asserting: Word, denied: Word, subject: Word) -> bool:
+def _is_asserted(words: list[int], asserting: int, denied: int, subject: int) -> bool:
     """Return whether a sentence says so of the subject in one word, or denies the contrary of it.
 
     The last word of a sentence denies whatever is said in it: "existiert auf unserem Server leider nicht".
     """
     for number, word in enumerate(words):
+        if not word & (asserting | denied):
+            continue
         near = (
             words[max(0, number - _MAX_DISTANCE) : number]
             + words[number + 1 : number + _MAX_DISTANCE]
             + words[-1:]
         )
-        asserted = asserting & word or (denied & word and any(Word.NOT in other for other in near))
+        asserted = asserting & word or any(other & Word.NOT for other in near)
         if asserted and _is_about(words, number, subject):
             return True
     return False
 
 
-def _is_about(words: Sequence[Word], position: int, subject: Word) -> bool:
+def _is_about(words: Sequence[int], position: int, subject: int) -> bool:
     """Return whether what is said there is said of the subject, and nothing else stands nearer or before."""
     nouns = [
         (abs(number - position), not word & Word.ELSE, number)
@@ -117,39 +151,33 @@ def _is_about(words: Sequence[Word], position: int, subject: Word) -> bool:
     if not nouns:
         return False
     _, is_subject, number = min(nouns)
-    return is_subject and not any(Word.ELSE in word for word in words[:number])
+    return is_subject and not any(word & Word.ELSE for word in words[:number])
 
 
-def _is_full(words: Word) -> bool:
-    if Word.ELSE in words:
+def _is_full(words: int) -> bool:
+    if words & Word.ELSE:
         return False
-    if Word.FULL in words:
+    if words & Word.FULL:
         return bool(words & (Word.BOX | Word.ROOM))
-    used_up = words & (Word.SPENT | Word.NOT) and Word.ROOM in words
-    return bool(used_up and Word.BOX in words and Word.TRAFFIC not in words)
+    used_up = words & (Word.SPENT | Word.NOT) and words & Word.ROOM
+    return bool(used_up and words & Word.BOX and not words & Word.TRAFFIC)
 
 
-def _meanings(sentence: str) -> Iterator[Meaning]:
-    words, phrases_found = _word_meanings(sentence), _phrase_meaning(sentence)
-    all_words = reduce(or_, words, phrases_found)
+def _meanings(sentence: _Sentence) -> Iterator[Meaning]:
+    phrases = sentence.phrases
+    all_words = reduce(or_, sentence.words, phrases)
     if _is_full(all_words):
         yield Meaning.FULL
     for meaning, asserting, denied, subject in _PREDICATES:
-        if meaning is Meaning.ABSENT and Word.NOBODY in phrases_found and Word.ELSE not in all_words:
+        if meaning is Meaning.ABSENT and phrases & Word.NOBODY and not all_words & Word.ELSE:
             yield meaning
-        in_a_phrase = asserting & phrases_found and subject & all_words and Word.ELSE not in all_words
-        if in_a_phrase or _is_asserted(words, asserting, denied, subject):
+        in_a_phrase = asserting & phrases and subject & all_words and not all_words & Word.ELSE
+        if in_a_phrase or _is_asserted(sentence.words, asserting, denied, subject):
             yield meaning
-    if Word.STRANGE in phrases_found or (Word.STRANGE in all_words and Word.AGAIN in all_words):
+    if phrases & Word.STRANGE or (all_words & Word.STRANGE and all_words & Word.AGAIN):
         yield Meaning.UNKNOWN_CLIENT
-    if Word.MUCH in all_words and Word.TRAFFIC in all_words:
+    if all_words & Word.MUCH and all_words & Word.TRAFFIC:
         yield Meaning.RATE_LIMIT
-
-
-def _phrase_meaning(sentence: str) -> Word:
-    """Return what several words stand for together."""
-    found = (meaning for meaning, patterns in _lexicon()[2].items() if patterns.search(sentence))
-    return reduce(or_, found, Word.NOTHING)
 
 
 _A_CUSTOMER: Final = re.compile(r"\b(ce|du|le|notre|un|cet|aucun|au) client\b")
@@ -191,17 +219,8 @@ def meanings(text: str) -> frozenset[Meaning]:
     text = _A_CUSTOMER.sub(r"\1 abonne", text.replace("the-address", "theaddress"))
     text = _WHERE_IT_GOES.sub("", text)
     text = _FROM_OURS.sub("", _YOU_USED.sub("", _OUR_MESSAGE.sub("", text)))
-    sentences = [sentence for sentence in _SENTENCES.split(text) if not _is_signature(sentence)]
-    found = frozenset(meaning for sentence in sentences for meaning in _meanings(sentence))
-    all_words = reduce(or_, map(_all_word_meanings, sentences), Word.NOTHING)
-    return found - _ABOUT_THE_BOX if Word.MINE in all_words else found
-
-
-def _is_signature(sentence: str) -> bool:
-    """Say whether a sentence is but "your" and a name that means nothing to us: "Ihre Stadtwerke Ulm"."""
-    first, *names = _word_meanings(sentence) or [Word.NOTHING]
-    return Word.MINE in first and 0 < len(names) <= _LONGEST_NAME and not any(names)
-
-
-def _all_word_meanings(text: str) -> Word:
-    return reduce(or_, map(_word_meaning, _MARK.findall(text)), _phrase_meaning(text))
+    sentences = [_Sentence(sentence) for sentence in _SENTENCES.split(text)]
+    told = [sentence for sentence in sentences if not sentence.is_signature()]
+    found = frozenset(meaning for sentence in told for meaning in _meanings(sentence))
+    speaks_of_us = any(sentence.all & Word.MINE for sentence in told)
+    return found - _ABOUT_THE_BOX if speaks_of_us else found

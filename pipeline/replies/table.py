@@ -14,6 +14,7 @@ from mailsift.pipeline.facts import Answer
 from mailsift.pipeline.replies import vocabulary as words
 from mailsift.pipeline.replies.languages import LANGUAGES, UNSPACED
 from mailsift.pipeline.replies.meaning import Meaning
+from mailsift.pipeline.replies.patterns import AnyOf
 
 
 class Stage(StrEnum):
@@ -116,7 +117,7 @@ RULES: Final = (
           words.NOT_CLOSED_FOR_A_REASON,
           "This mailbox is closed, and the other words only tell why: of ours nothing is named."),
     _RULE("no-such-mailbox-at-once", Answer.NOT_FOUND, "5", _RCPT, r"1\.1", words.UNKNOWN_AT_START,
-          words.any_of(words.SENDER, words.LISTED),
+          AnyOf(words.SENDER, words.LISTED),
           "RFC 3463 X.1.1 and a first sentence that says nothing else; the next ones explain."),
     _RULE("recipient-refused-by-name", Answer.NOT_FOUND, "5", _RCPT, "", words.REFUSED_BY_NAME, words.LISTED,
           "qmail's badrcptto and its like: the server names this recipient as one that takes no mail."),
@@ -129,7 +130,7 @@ RULES: Final = (
     _RULE("our-host", Answer.REFUSED_US, "4 5", _ANY, "", words.CLIENT, "",
           "The reply is about our host: its address, its name or its network."),
     _RULE("relay-for-nobody", Answer.NOT_FOUND, "5", _RCPT, words.NO_POLICY_CODE, words.RELAY_FOR_NOBODY,
-          words.any_of(words.OURS, words.CONTENT, words.LISTED),
+          AnyOf(words.OURS, words.CONTENT, words.LISTED),
           "The server would have to relay because it has no such mailbox itself."),
     _RULE("null-mx", Answer.NOT_FOUND, "556", _RCPT, r"1\.10", "", "",
           "RFC 7505 section 4: 556 with X.1.10 is a domain that takes no mail for anybody."),
@@ -148,7 +149,7 @@ RULES: Final = (
     _RULE("full-somehow", Answer.FULL, "4 5", _RCPT, "", words.FULL_LOOSELY, words.NOT_FULL_LOOSELY,
           "One sentence speaks of the mailbox, its space, and that there is none left."),
     _RULE("full-languages", Answer.FULL, "4 5", _RCPT, "",
-          words.any_of(words.FULL_LOCALIZED, words.QUOTA_LOCALIZED, *map(words.full_unspaced, UNSPACED)), "",
+          AnyOf(words.FULL_LOCALIZED, words.QUOTA_LOCALIZED, *map(words.full_unspaced, UNSPACED)), "",
           "The reply says in another language than English that the mailbox is full."),
 
     # Trouble that passes.
@@ -170,13 +171,13 @@ RULES: Final = (
 
     # The mailbox is closed.
     _RULE("account-disabled-code", Answer.DISABLED, "5", _RCPT, r"7\.13", "",
-          words.any_of(words.US, words.OURS),
+          AnyOf(words.US, words.OURS),
           "RFC 5248 X.7.13 is a user's account that is disabled."),
     _RULE("disabled", Answer.DISABLED, "5", _RCPT, words.NO_POLICY_CODE, words.CLOSED,
-          words.any_of(words.CLOSED_TO_SOME, words.OUR_ALLOWANCE, words.OUR_BOX, r"\bbounces? (?:to|for)\b"),
+          AnyOf(words.CLOSED_TO_SOME, words.OUR_ALLOWANCE, words.OUR_BOX, r"\bbounces? (?:to|for)\b"),
           "The reply says that the mailbox is closed."),
     _RULE("disabled-5.7", Answer.DISABLED, "5", _RCPT, "", words.CLOSED,
-          words.any_of(words.NOT_ONLY_THE_MAILBOX, words.CLOSED_TO_SOME),
+          AnyOf(words.NOT_ONLY_THE_MAILBOX, words.CLOSED_TO_SOME),
           "The same words with a policy code count where the reply says nothing else."),
     _RULE("disabled-code", Answer.DISABLED, "5", _RCPT, r"2\.1", words.TAKES_NO_MAIL, words.NOT_THE_MAILBOX,
           "RFC 3463 X.2.1 with words that say the mailbox takes no mail."),
@@ -197,7 +198,7 @@ RULES: Final = (
     _RULE("something-else-missing", Answer.UNCLEAR, "5", _RCPT, "", words.SOMETHING_ELSE_MISSING, "",
           "Something is not there, but it is a domain, a host or a table of the server and not the mailbox."),
     _RULE("no-such-mailbox", Answer.NOT_FOUND, "5", _RCPT, words.NO_POLICY_CODE, words.ABSENT,
-          words.any_of(words.RULE, words.OURS, words.CONDITION),
+          AnyOf(words.RULE, words.OURS, words.CONDITION),
           "The reply says that the mailbox, its user or its address does not exist."),
     _RULE("no-such-mailbox-5.7", Answer.NOT_FOUND, "5", _RCPT, "", words.ABSENT,
           words.NOT_ONLY_THE_MAILBOX,
@@ -220,8 +221,8 @@ RULES: Final = (
             f"The reply says in {language.name} that the mailbox does not exist.")
       for language in LANGUAGES),
     _RULE("no-such-mailbox-5.7-languages", Answer.NOT_FOUND, "5", _RCPT, "",
-          words.any_of(*map(words.absent_in, LANGUAGES)),
-          words.any_of(words.NOT_ONLY_THE_MAILBOX, words.NOT_THE_BOX_LOCALIZED, words.A_SERVER),
+          AnyOf(*map(words.absent_in, LANGUAGES)),
+          AnyOf(words.NOT_ONLY_THE_MAILBOX, words.NOT_THE_BOX_LOCALIZED, words.A_SERVER),
           "The same words with a policy code count where the reply says nothing else."),
     _RULE("no-such-mailbox-russian-latin", Answer.NOT_FOUND, "5", _RCPT, "", words.ABSENT_TRANSLITERATED, "",
           "The reply says in Russian, in Latin letters, that the mailbox does not exist."),
@@ -233,15 +234,15 @@ RULES: Final = (
           words.NOT_THE_MAILBOX,
           "The server delivers no mail to this address, and names no other reason."),
     _RULE("mailbox-denied", Answer.NOT_FOUND, "550 551 553 554", _RCPT, words.NO_POLICY_CODE, words.DENIED,
-          words.any_of(words.NOT_THE_MAILBOX, words.SOMETHING_ELSE_DENIED),
+          AnyOf(words.NOT_THE_MAILBOX, words.SOMETHING_ELSE_DENIED),
           "One sentence denies that the mailbox is there, and no word speaks of anything else."),
     _RULE("mailbox-denied-languages", Answer.NOT_FOUND, "550 551 553 554", _RCPT, words.NO_POLICY_CODE,
           words.DENIED_LOCALIZED,
-          words.any_of(words.NOT_ONLY_THE_MAILBOX, words.NOT_THE_BOX_LOCALIZED, words.A_SERVER),
+          AnyOf(words.NOT_ONLY_THE_MAILBOX, words.NOT_THE_BOX_LOCALIZED, words.A_SERVER),
           "One sentence of another language denies that the mailbox is there."),
     _RULE("closed-somehow", Answer.DISABLED, "5", _RCPT, words.NO_POLICY_CODE,
-          words.any_of(words.CLOSED_LOOSELY, words.CLOSED_LOOSELY_LOCALIZED),
-          words.any_of(words.NOT_THE_MAILBOX, words.SOMETHING_ELSE_DENIED, words.NOT_THE_BOX_LOCALIZED),
+          AnyOf(words.CLOSED_LOOSELY, words.CLOSED_LOOSELY_LOCALIZED),
+          AnyOf(words.NOT_THE_MAILBOX, words.SOMETHING_ELSE_DENIED, words.NOT_THE_BOX_LOCALIZED),
           "One sentence says of the mailbox that it is closed, and no word speaks of anything else."),
     _RULE("bad-form", Answer.NOT_FOUND, "501 553", _RCPT, words.NO_POLICY_CODE, words.BAD_FORM,
           words.NOT_THE_MAILBOX,
@@ -249,18 +250,18 @@ RULES: Final = (
 
     # No wording is known: what the words mean.
     _RULE("full-by-meaning", Answer.FULL, "4 5", _RCPT, "", "",
-          words.any_of(words.US, words.NOT_FULL_LOOSELY),
+          AnyOf(words.US, words.NOT_FULL_LOOSELY),
           "The words of one sentence, whatever their order, say that the mailbox has no room left.",
           Meaning.FULL),
     _RULE("missing-by-code-and-meaning", Answer.NOT_FOUND, "5", _RCPT, r"1\.(?:1|10)", "",
-          words.any_of(words.NOT_ONLY_THE_MAILBOX, words.SOMETHING_ELSE_DENIED, words.NOT_THE_BOX_LOCALIZED),
+          AnyOf(words.NOT_ONLY_THE_MAILBOX, words.SOMETHING_ELSE_DENIED, words.NOT_THE_BOX_LOCALIZED),
           "RFC 3463 X.1.1 and words that mean that the mailbox is not there, whatever else they say of it.",
           Meaning.ABSENT),
     _RULE("closed-by-meaning", Answer.DISABLED, "5", _RCPT, "", "",
-          words.any_of(words.NOT_ONLY_THE_MAILBOX, words.SOMETHING_ELSE_DENIED, words.NOT_THE_BOX_LOCALIZED),
+          AnyOf(words.NOT_ONLY_THE_MAILBOX, words.SOMETHING_ELSE_DENIED, words.NOT_THE_BOX_LOCALIZED),
           "The words of one sentence, whatever their order, say that the mailbox is closed.", Meaning.CLOSED),
     _RULE("no-such-mailbox-by-meaning", Answer.NOT_FOUND, "5", _RCPT, "", "",
-          words.any_of(words.NOT_ONLY_THE_MAILBOX, words.SOMETHING_ELSE_DENIED, words.NOT_THE_BOX_LOCALIZED),
+          AnyOf(words.NOT_ONLY_THE_MAILBOX, words.SOMETHING_ELSE_DENIED, words.NOT_THE_BOX_LOCALIZED),
           "The words of one sentence, whatever their order, say that there is no such mailbox.",
           Meaning.ABSENT),
 

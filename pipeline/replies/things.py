@@ -11,6 +11,7 @@ from functools import cache
 from typing import Final
 
 from mailsift.pipeline.replies import languages
+from mailsift.pipeline.replies.patterns import AnyOf
 from mailsift.pipeline.replies.vocabulary import BOX, OTHER_THING
 
 _THING: Final = (
@@ -58,12 +59,14 @@ _OF_A_BOX: Final = (
 _SAID: Final = r"(?= (?:is|was|has|have|does|did|do|no longer|not|can not|could not)\b)"
 
 _ENGLISH: Final = (
-    rf"\b{_THING} {_OF_A_BOX}"
-    rf"|\b(?:{BOX}s?|the-address ?:?) (?:{_ADJECTIVE} )?(?:{_THING} )*{_THING}\b"
-    rf"|\b{BOX}s? (?:{_THING} )?(?:{_REGISTER}|services?)\b{_FOUND_NOTHING}"
-    rf"|\b(?:{_REGISTER}|{_THING}|services?(?= of| with)) (?:for|of|with) (?:\w+ ){{0,3}}?"
-    rf"(?:{BOX}|users|recipients|mailboxes|accounts|addresses)\b"
-    rf"|(?:^|(?<=[.;:!?] )|\b(?:the|our|your|an?|this) ){_SUBJECT} {_OF_A_BOX}{_SAID}"
+    rf"\b{_THING} {_OF_A_BOX}",
+    rf"\b(?:{BOX}s?|the-address ?:?) (?:{_ADJECTIVE} )?(?:{_THING} )*{_THING}\b",
+    rf"\b{BOX}s? (?:{_THING} )?(?:{_REGISTER}|services?)\b{_FOUND_NOTHING}",
+    (
+        rf"\b(?:{_REGISTER}|{_THING}|services?(?= of| with)) (?:for|of|with) (?:\w+ ){{0,3}}?"
+        rf"(?:{BOX}|users|recipients|mailboxes|accounts|addresses)\b"
+    ),
+    rf"(?:^|(?<=[.;:!?] )|\b(?:the|our|your|an?|this) ){_SUBJECT} {_OF_A_BOX}{_SAID}",
 )
 
 _NO_THING: Final = (
@@ -125,20 +128,26 @@ _GENITIVE_BEFORE: Final = (
     r"|kutusunun|an? (?:cimzett|felhasznalo|postafiok)(?= \w+[ae] (?<!tele )(?<!v[ae] )))"
 )
 """Whose a thing is in languages in which that comes first."""
+_BEFORE: Final = r"(?:^|(?<=[.;:!?] ))(?:(?:el|la|le|l|der|die|das|il|lo|o|a|de|het) )?"
+_AFTER: Final = r"\b(?= \S)"
 _LOCALIZED: Final = (
-    r"(?:^|(?<=[.;:!?] ))(?:(?:el|la|le|l|der|die|das|il|lo|o|a|de|het) )?"
-    rf"(?:(?:{_NOUN} ){{1,3}}?(?:{_GENITIVE} ){{1,3}}(?:{_LOCALIZED_BOX})\w{{0,2}}"
-    rf"|(?:{_NOUN} ){{1,2}}?{_BOX_IN_GENITIVE}"
-    rf"|{_GENITIVE_BEFORE} {_NOUN}"
-    rf"|{_LOCALIZED_REGISTER}"
-    rf"(?: (?:{_GENITIVE}|av|over|{_BOXES_IN_GENITIVE}|(?:{_LOCALIZED_BOX})\w{{0,3}})\b)*)\b(?= \S)"
+    rf"(?:{_NOUN} ){{1,3}}?(?:{_GENITIVE} ){{1,3}}(?:{_LOCALIZED_BOX})\w{{0,2}}",
+    rf"(?:{_NOUN} ){{1,2}}?{_BOX_IN_GENITIVE}",
+    rf"{_GENITIVE_BEFORE} {_NOUN}",
+    (
+        rf"{_LOCALIZED_REGISTER}"
+        rf"(?: (?:{_GENITIVE}|av|over|{_BOXES_IN_GENITIVE}|(?:{_LOCALIZED_BOX})\w{{0,3}})\b)*"
+    ),
 )
+
+THING: Final = AnyOf(*_ENGLISH, *(f"{_BEFORE}{thing}{_AFTER}" for thing in _LOCALIZED))
+"""Matches where `without_things` has something to replace."""
 
 
 @cache
 def _thing_of_a_box() -> re.Pattern[str]:
     """Return the pattern: compiled when it is first needed, for that takes as long as a thousand replies."""
-    return re.compile(rf"{_WHERE}(?:{_ENGLISH}|{_LOCALIZED})")
+    return re.compile(rf"{_WHERE}(?:{AnyOf(*_ENGLISH)}|{_BEFORE}{AnyOf(*_LOCALIZED)}{_AFTER})")
 
 
 def without_things(text: str) -> str:

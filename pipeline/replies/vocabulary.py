@@ -8,12 +8,7 @@ languages than English say is in mailsift.pipeline.replies.languages.
 from __future__ import annotations
 
 from mailsift.pipeline.replies import languages
-
-
-def any_of(*alternatives: str) -> str:
-    """Return one pattern that matches any of the given ones."""
-    return "(?:" + "|".join(alternatives) + ")"
-
+from mailsift.pipeline.replies.patterns import AnyOf
 
 BOX = (
     r"(?:the-address|user|username|user ?id|recipient|rcpt|addressee|mail ?box|inbox|mail ?(?:drop|folder)"
@@ -40,7 +35,7 @@ DOMAIN_NOT_BOX = (
 OTHER_THING = "otherthing"
 """Stands for a thing that a mailbox has (mailsift.pipeline.replies.things)."""
 
-SENDER = any_of(
+SENDER = AnyOf(
     r"(?<!\breturn to )\bsenders?\b",
     r"\bsending\b",
     r"\b(?:return|reply|source|bounce|reverse)[ -]?(?:to[ -]?)?(?:path|address)",
@@ -59,7 +54,7 @@ SENDER = any_of(
 )
 """Speaks of the sender: a refusal of our MAIL FROM, whatever else it says."""
 
-CLIENT = any_of(
+CLIENT = AnyOf(
     r"\byour (?:(?:e-?mail|mail|sending) ?)?"
     r"(?:isp|host|hostname|server|mta|network|domain|system|machine|computer|gateway|client|provider|dns)s?\b",
     r"\bwho are you\b",
@@ -90,7 +85,7 @@ CLIENT = any_of(
 )
 """Speaks of the connecting host: its address, its name, its network."""
 
-LISTED = any_of(
+LISTED = AnyOf(
     r"spamhaus",
     r"spamcop",
     r"\bsorbs\b",
@@ -111,7 +106,7 @@ LISTED = any_of(
 )
 """Names a block list or a reputation."""
 
-BLOCK_LIST = any_of(
+BLOCK_LIST = AnyOf(
     LISTED, r"\bblocked (?:using|by|because|for|due|at|see|-)(?! (?:to )?(?:inactiv|non-?|lack|long))"
 )
 """Names a block list, a reputation, or why somebody is blocked: as a rule we are."""
@@ -128,7 +123,7 @@ RELAY_FOR_NOBODY = (
 )
 """Will not relay because the recipient, by name, is none of theirs."""
 
-AUTHENTICATION = any_of(
+AUTHENTICATION = AnyOf(
     r"\bspf\b|openspf",
     r"\bdkim\b",
     r"\bdmarc\b",
@@ -144,7 +139,7 @@ AUTHENTICATION = any_of(
 )
 """Asks for proof of who we are, for encryption, or refuses to relay for us."""
 
-CONTENT = any_of(
+CONTENT = AnyOf(
     r"\bspam(?:s|mer|mers|ming|my)?\b",
     r"\bjunk",
     r"\bvirus",
@@ -158,7 +153,7 @@ CONTENT = any_of(
 )
 """Judges what is sent, or how."""
 
-RULE = any_of(
+RULE = AnyOf(
     r"(?<![/-])polic(?:y|ies)(?! ?-?(?:holders?|numbers?)\b)",
     *(language.rule for language in languages.LANGUAGES),
     r"\baccess(?: \w+)? denied\b|\bconnection denied\b|\bpermission denied\b",
@@ -178,7 +173,7 @@ RULE = any_of(
 )
 """A rule of the house; could be about us or about a recipient that takes mail from few."""
 
-POLICY = any_of(
+POLICY = AnyOf(
     RULE,
     r"\bnot accept(?:ed|ing|s)? (?:e-?mail|mail|messages?|delivery|connections?)\b|\bwill not accept\b",
     r"(?<!mailbox )(?<!mailbox is )(?<!account )(?<!account is )(?<!user )(?<!user is )\bblocked\b",
@@ -208,7 +203,7 @@ _ASKED = "".join(
 )
 """Before "to send": then the sentence speaks of whom the mail is for."""
 
-OURS = any_of(
+OURS = AnyOf(
     r"(?:\bdns\b(?!\.)|\bresource record|\b(?:no|invalid|bad|valid) mx\b|\bmx (?:record|lookup|entry|or)\b)"
     r"(?!.{0,60} recipient)",
     rf"{_ASKED}\bto (?:send|post|submit|relay)\b",
@@ -226,7 +221,7 @@ OURS = any_of(
 )
 """Speaks of what we do or have, or of names in the DNS, but not of our message or of whom it is for."""
 
-US = any_of(SENDER, CLIENT, BLOCK_LIST, AUTHENTICATION, CONTENT)
+US = AnyOf(SENDER, CLIENT, BLOCK_LIST, AUTHENTICATION, CONTENT)
 """Speaks of us, whatever else it says: "sender verify failed: user unknown" is about the sender."""
 
 OTHER_MATTERS = (
@@ -242,14 +237,14 @@ _NOT_TOLD = (
     r"\bwhether\b|\b(?:valid|real|known) or (?:not|invalid|unknown)\b"
     r"|\b(?:do|does|will|may|can) not (?:say|tell|disclose|reveal|discuss)\b"
 )
-CONDITION = any_of(
+CONDITION = AnyOf(
     r"\brequires?\b|\bconfirm(?:ation|ed)\b|\bagreed\b|\bopt(?:ed)?[ -]in\b|\bconsent|\bapproved?\b",
     _NOT_TOLD,
 )
 """Tells what would have to be for the mail to be taken, or that nothing is told."""
 
-NOT_ONLY_THE_MAILBOX = any_of(US, OURS, POLICY, IP_LITERAL, OTHER_MATTERS, CONDITION, WARNING_LINK)
-NOT_THE_MAILBOX = any_of(NOT_ONLY_THE_MAILBOX, MACHINE, OTHER_THING, languages.YOURS)
+NOT_ONLY_THE_MAILBOX = AnyOf(US, OURS, POLICY, IP_LITERAL, OTHER_MATTERS, CONDITION, WARNING_LINK)
+NOT_THE_MAILBOX = AnyOf(NOT_ONLY_THE_MAILBOX, MACHINE, OTHER_THING, languages.YOURS)
 """Anything that makes a bare code about the mailbox doubtful."""
 
 NO_POLICY_CODE = r"(?!7\.).*"
@@ -275,7 +270,7 @@ _DIRECTORY = (
     r"(?:directory|ldap|active directory|recipient filter|list|validrcptto|database|table|records|registry"
     r"|book|user base|index)"
 )
-_ABSENCE = any_of(
+_ABSENCE = AnyOf(
     r"\bnot (?:(?:appear|seem) to )?exist",
     r"\bdo?e?s?nt exist",
     r"\bnot (?:here|present)\b|\bnot (?:hosted|served|handled|live|reside) here\b",
@@ -335,7 +330,7 @@ _OTHERS = rf"(?:{DOMAIN_NOT_BOX}|recipients|users|mailboxes|accounts|addresses|c
 _NOT_OF_ITS_OWN = r"(?! (?:licen[cs]e|directory|table|database|db|maps?|store|backend|registry)\b)"
 _BOX_ABSENT = rf"\b{BOX}\b{_NOT_OF_ITS_OWN}[^;!?]{{0,60}}?{_ABSENCE}(?! {_OTHERS}\b)"
 
-ABSENT = any_of(
+ABSENT = AnyOf(
     _NO_BOX,
     _BOX_ABSENT,
     _BOX_INVALID,
@@ -406,7 +401,7 @@ _NOT_THERE = (
 )
 _NEGATION = r"\b(?:no|not|none|nothing|nobody|never|neither|without|unable|failed to|any ?more|any longer)\b"
 _NEAR = r"[^.;!?]{0,100}?"
-DENIED = any_of(
+DENIED = AnyOf(
     r"\b(?:unknown|no such) (?!sender|sending|client|remote|relay)\w+ (?:user|recipient|mailbox|account)\b"
     rf"{ENDS}",
     rf"{ANY_BOX}{_NEAR}\b(?:matches|resolves to|maps to|leads to|belongs to) (?:no|nothing|none|nobody)\b",
@@ -484,14 +479,14 @@ CLOSED_BOX = (
     r"\b(?:disabled|deactivated|inactive|suspended|discontinued|locked|expired|closed|terminated|archived"
     rf"|dormant|frozen|retired|cancel+ed|parked|abandoned) {BOX}\b"
 )
-CLOSED = any_of(BOX_CLOSED, CLOSED_BOX)
+CLOSED = AnyOf(BOX_CLOSED, CLOSED_BOX)
 CLOSED_LOOSELY = rf"\b{BOX}\b[^.,:;!?]{{0,40}}? {_CLOSED}\b(?! (?:to (?!receive|accept|get)|by another\b))"
 """One clause says of the mailbox that it is closed."""
 
 _ONE_OF = r"(?=[^.;!?]{0,150}?%s)"
 """What stands in the same sentence, in whatever order."""
 
-FULL = any_of(
+FULL = AnyOf(
     r"\bquota\b",
     r"\bover ?quota\b",
     r"\bout of storage\b",
@@ -546,7 +541,7 @@ NOT_FULL_LOOSELY = (
     r"|\bsystem\b|\bserver\b|\btransaction\b|\battachments?\b"
     r"|\b(?:domain|user|address|local[ -]?part) (?:name )?(?:size|length)\b"
 )
-FULL_OF_MESSAGES = any_of(
+FULL_OF_MESSAGES = AnyOf(
     r"\b(?:mailbox|inbox|maildir|mail ?drop|folder)\b[^.;!?]{0,40}\b(?:maximum|limit)\b[^.;!?]{0,20}"
     r"\b(?:messages|mails)\b(?! (?:per|an?|it|that|which|in \w+ (?:hour|minute|day))\b)",
     rf"\btoo many (?:messages|mails|e-?mails|files) (?:stored )?(?:on|in|at) (?:\w+ ){{0,2}}(?:server"
@@ -572,13 +567,13 @@ NOT_FULL = (
 
 # About rates, limits and greylisting.
 
-_MANY = any_of(
+_MANY = AnyOf(
     r"\btoo (?:many|much)\b(?! hops| relays| received)",
     r"\btoo (?:fast|quickly|often|frequently|rapidly|soon)\b",
     r"\bexcess(?:ive(?:ly)?)?\b",
     r"\bzu viele\b|\btrop de\b|\bdemasiad[ao]s\b|\btropp[ei]\b|\bte veel\b|\bmuit[ao]s\b",
 )
-_SPEED = any_of(
+_SPEED = AnyOf(
     r"\brate[ -]?(?:control|exceed|limit|overlimit)|\bratelimit",
     r"\b(?:sending|receive|connection|message|submission|unusual) rate\b|\bat a rate\b",
     r"\bthrottl|\bback-?off\b",
@@ -592,10 +587,10 @@ _SPEED = any_of(
     r"\bthread limit\b|\b(?:connection|message|recipient) cap\b|\bfewer \w+ at (?:once|a time)\b",
     r"\b(?:sender|sending|send|daily|hourly|rate|connection) (?:message |mail )?quota\b",
 )
-RATE = any_of(_MANY, _SPEED)
+RATE = AnyOf(_MANY, _SPEED)
 """Speaks of how much or how fast we send, or a mailbox receives."""
 
-LIMIT = any_of(
+LIMIT = AnyOf(
     r"\blimit (?:is |was |has been )?(?:exceeded|reached)\b",
     r"\bexceed\w* (?:\w+ ){0,3}(?:limit|maximum)\b",
     r"\b(?:recipient|connection|session|message) limit\b",
@@ -603,7 +598,7 @@ LIMIT = any_of(
     r"\bmaximum (?:\w+ ){0,3}rate\b",
     r"\blimits? for how many\b",
 )
-GREYLISTING = any_of(
+GREYLISTING = AnyOf(
     r"gr[ea]y[ -]?list",
     r"\bpostgrey\b|\bgraulist|\bgra\w* ?list\w*\b|\bszar\w+ list|\bсер\w+ спис|\bсір\w+ спис"
     r"|灰名[单單]|グレーリスト",
@@ -612,7 +607,7 @@ GREYLISTING = any_of(
     r"\bretry timeout not reached\b",
     r"\binternal resources? (?:is |are )?temporarily unavailable\b",
 )
-GREYLISTING_MANNER = any_of(
+GREYLISTING_MANNER = AnyOf(
     r"\btemporar(?:il)?y (?:rejected|deferred|delayed)\b",
     r"\b(?:deferred|come back later)\b",
     r"\b(?:try(?: it)?|come|retry|send)(?: again| back)? (?:in|after) \d",
@@ -626,7 +621,7 @@ STORAGE_OR_LENGTH = (
 
 SERVER_TROUBLE = r"\btemporary server error\b|\btls not available\b|\bconfiguration error\b|\boverload"
 
-SOMETHING_ELSE_MISSING = any_of(
+SOMETHING_ELSE_MISSING = AnyOf(
     r"\b(?:host|server|domain|route|gateway|relay|exchanger)s? (?:for|of|behind|serving)"
     rf" (?:\w+ ){{0,2}}?{BOX}\b",
     r"\baddress (?:for|of) (?:\w+ ){0,2}?(?:host|domain|server)\b",
@@ -664,7 +659,7 @@ _WHOSE = (
     r"(?:(?:this|that|the|recipients?|users?|customers?|members?|subscribers?|owners?|his|her|their) ){1,3}"
 )
 _HIS_BOX = r"(?:e-?mail )?(?:account|mailbox|inbox|box|user|recipient|customer|member|subscriber|e-?mail)"
-CLOSED_FOR_A_REASON = any_of(
+CLOSED_FOR_A_REASON = AnyOf(
     rf"\b(?:{_WHOSE}){_HIS_BOX} (?:is|was|has been|had to be|remains) (?:now |currently |permanently )?"
     rf"{_BARRED} ?(?:$|[.,;:(]|(?:because|due|for|after|by|since|on|as|following|per|under)\b)"
     r"(?! ?(?:sending|outbound))",
@@ -689,7 +684,7 @@ CLOSED_FOR_A_REASON = any_of(
 )
 """This mailbox and no other is closed; what follows is only why: unpaid, misused, its owner's wish."""
 
-NOT_CLOSED_FOR_A_REASON = any_of(
+NOT_CLOSED_FOR_A_REASON = AnyOf(
     SENDER,
     CLIENT,
     LISTED,
@@ -709,7 +704,7 @@ TAKES_NO_MAIL = (
 )
 """Beside a code that says the mailbox is disabled."""
 
-NOT_THE_CLOSED_MAILBOX = any_of(SENDER, CLIENT, LISTED, AUTHENTICATION, CONTENT, IP_LITERAL)
+NOT_THE_CLOSED_MAILBOX = AnyOf(SENDER, CLIENT, LISTED, AUTHENTICATION, CONTENT, IP_LITERAL)
 """Makes words of a closed mailbox say something about us."""
 
 # About the mailbox, in other languages than English.
@@ -736,11 +731,11 @@ _ELSE = (
     r"|empf(?:ae|a)nger-?doma?a?i?ne?|name ?server|domen\w*|doman\w*|alan adi|sunucu\w*|serwer\w*"
     r"|домен\w*|хост\w*|сервер)"
 )
-_ABSENT_LOCALIZED = any_of(*(language.absent for language in languages.LANGUAGES))
+_ABSENT_LOCALIZED = AnyOf(*(language.absent for language in languages.LANGUAGES))
 
 _SUBJECT = r"(?:^|[.;:!] ?)(?:(?:el|la|le|l|der|die|das|il|lo|o|a|de|het) )?"
 
-NOT_THE_BOX_LOCALIZED = any_of(
+NOT_THE_BOX_LOCALIZED = AnyOf(
     r"\b(?:vous (?:n )?etes|usted(?:es)? (?:no )?(?:es|son|esta)|voce (?:nao )?e|sie sind|du bist"
     r"|lei (?:non )?e"
     r"|u bent|jij bent|вы (?:не|ещё не|должны)|ви не|siz|du ar|du er)\b",
@@ -768,11 +763,11 @@ _STORAGE_USED_UP = (
 
 
 def _box(language: languages.ReplyLanguage) -> str:
-    return any_of(language.box, languages.BORROWED)
+    return AnyOf(language.box, languages.BORROWED)
 
 
 def _closed(language: languages.ReplyLanguage) -> str:
-    return any_of(
+    return AnyOf(
         rf"\b{_box(language)}{_STATE}{{0,4}} {language.closed}\b",
         rf"\b(?!{languages.ADDRESS}){_box(language)}{_STATE}{{0,4}} {language.blocked}\b(?! {_BECAUSE}\b)",
     )
@@ -813,17 +808,17 @@ def other_unspaced(language: languages.UnspacedLanguage) -> str:
     return languages.fold(rf"{language.sender}|{language.other}")
 
 
-FULL_LOCALIZED = any_of(
+FULL_LOCALIZED = AnyOf(
     *(rf"\b{_box(language)}\b[^.;:!?]{{0,40}}? {language.full}\b" for language in languages.LANGUAGES),
     _STORAGE_USED_UP,
 )
-CLOSED_LOCALIZED = any_of(*map(_closed, languages.LANGUAGES))
+CLOSED_LOCALIZED = AnyOf(*map(_closed, languages.LANGUAGES))
 _NOT_ACTIVE_LOCALIZED = (
     r"\b(?:nicht|kein\w*|pas|plus|no|non|nao|niet|nie|inte|ej|ikke|ei|ni|nije|nu|nem|не|δεν"
     r"|tidak) (?:\S+ ){0,2}?"
     r"(?:aktiv\w*|aktywn\w*|activ\w*|actief|attiv\w*|актив\w*|aktif|ενεργ\w*)"
 )
-CLOSED_LOOSELY_LOCALIZED = any_of(
+CLOSED_LOOSELY_LOCALIZED = AnyOf(
     *(
         rf"\b{_box(language)}\b{_SAID}(?:{language.closed}|{_NOT_ACTIVE_LOCALIZED})\b"
         for language in languages.LANGUAGES
@@ -831,7 +826,7 @@ CLOSED_LOOSELY_LOCALIZED = any_of(
 )
 """The same sentence says of the mailbox that it is closed."""
 
-BLOCKED_LOOSELY_LOCALIZED = any_of(
+BLOCKED_LOOSELY_LOCALIZED = AnyOf(
     *(
         rf"\b{_box(language)}\b{_SAID}(?:{language.closed}|{language.blocked})\b"
         for language in languages.LANGUAGES
@@ -864,7 +859,7 @@ _DELETED_LOCALIZED = (
     r"|borttag\w*|удал[её]н\w*|видален\w*|изтрит\w*|silin\w+|torol\w+|sters\w*|διαγραφ\w+|obrisan\w*|izbrisan\w*"
     r"|dihapus|bi xoa)"
 )
-DELETED_LOCALIZED = any_of(
+DELETED_LOCALIZED = AnyOf(
     *(rf"\b{language.box}\b{_SAID}{_DELETED_LOCALIZED}\b" for language in languages.LANGUAGES)
 )
 """The same sentence says of the mailbox that it was deleted."""
@@ -872,7 +867,7 @@ DELETED_LOCALIZED = any_of(
 DENIED_LOCALIZED = (
     r"(?:^|[.;!?] ?)"
     + _ONE_OF
-    % any_of(*(rf"\b{language.box}\b" for language in languages.LANGUAGES), rf"\b{languages.BORROWED}\b")
+    % AnyOf(*(rf"\b{language.box}\b" for language in languages.LANGUAGES), rf"\b{languages.BORROWED}\b")
     + _ONE_OF % _NEGATION_LOCALIZED
     + _ONE_OF % _THERE_LOCALIZED
 )
@@ -894,7 +889,7 @@ _EXCEEDED = (
 )
 QUOTA_LOCALIZED = rf"\b{_QUOTA}\b.{{0,40}}\b{_EXCEEDED}\b|\b{_EXCEEDED}\b.{{0,40}}\b{_QUOTA}\b"
 
-NETWORK_TROUBLE = any_of(
+NETWORK_TROUBLE = AnyOf(
     r"\bloops? back\b|\bmail loop|\btoo many hops\b",
     r"\bname service error\b|\b(?:host|name) (?:lookup|resolution)\b",
     r"\bconnect to \S+|\blost connection\b|\bconversation with\b|\bno route to host\b"
@@ -910,7 +905,7 @@ NO_DELIVERY = (
     r"|\bunable to deliver (?:(?:e-?mail|mail|messages?) )?(?:for|to) [{<(]?\s?the-address"
     r"|\bmail for [{<(]?\s?the-address[})>]? (?:can|could) not be delivered"
 )
-BAD_FORM = any_of(
+BAD_FORM = AnyOf(
     r"\b(?:recipient|rcpt|mailbox|the-address|local[ -]?part)\b[^;!?]{0,40}?\b(?:malformed|syntax"
     r"|not correctly formed|improper\w*"
     r"|bad format|wrong format|invalid format|not a valid (?:e-?mail )?address|user address required)\b",

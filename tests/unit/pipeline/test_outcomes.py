@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.facts import Answer
+from mailsift.pipeline.outcomes import messages
 from mailsift.pipeline.outcomes.fate import fates
 from mailsift.pipeline.outcomes.history import DAY, OutcomePolicy, mailbox_fact
 from mailsift.pipeline.outcomes.messages import read_message
@@ -1167,3 +1169,31 @@ def test_what_a_sender_could_not_send_says_nothing_of_the_mailbox(sender: Sender
 def test_a_soft_bounce_may_pass_however_the_sender_writes_it(sender: SenderKind, posted: Any) -> None:
     (outcome,) = filter(None, read_webhook(sender, json.dumps(posted).encode()))
     assert (outcome.address, outcome.kind) == ("a@b.test", OutcomeKind.DEFERRED)
+
+
+class Counted:
+    """A compiled pattern that counts how often it is asked."""
+
+    def __init__(self, pattern: re.Pattern[str]) -> None:
+        self._pattern = pattern
+        self.asked = 0
+
+    def __getattr__(self, name: str) -> Any:
+        self.asked += 1
+        return getattr(self._pattern, name)
+
+
+@pytest.mark.parametrize("recipients", [50, 400])
+def test_a_bounce_that_names_many_in_a_row_is_looked_at_once_for_each(
+    recipients: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = ("_LISTED", "_BETWEEN_NAMES", "_REPLY_WITH_CODE")
+    counted = {name: Counted(getattr(messages, name)) for name in names}
+    for name, pattern in counted.items():
+        monkeypatch.setattr(messages, name, pattern)
+    prose = "\n\n".join(f"user{number}@example.com" for number in range(recipients))
+    raw = f"From: MAILER-DAEMON@mx.example\nSubject: Undelivered mail\n\n{prose}\n\n550 no such user"
+    assert len(messages.read_message(raw.encode())) == recipients
+    assert counted["_LISTED"].asked <= 2
+    assert counted["_BETWEEN_NAMES"].asked <= recipients
+    assert counted["_REPLY_WITH_CODE"].asked <= 6 * recipients
