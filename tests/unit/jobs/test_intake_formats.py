@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import codecs
 import csv
 import gzip
 import io
@@ -91,6 +92,28 @@ def test_every_row_of_a_csv_comes_back_in_order_with_its_columns(
     assert got.intake.encoding == encoding
     check_addresses(got, [row[2] for row in ROWS])
     assert got.intake.addresses == 5
+
+
+@pytest.mark.parametrize("mark", [b"", codecs.BOM_UTF8])
+def test_rows_of_another_encoding_leave_the_rest_of_a_list_as_it_was_written(
+    tmp_path: Path, mark: bytes
+) -> None:
+    rows = ["ann@bücher.example,Jörg", "eve@straße.example,Zoë"]
+    strays = [b"bob@example.com,M\xfcller\n", b"cat@example.com,\x8d\n"]
+    got = read(tmp_path, mark + "\n".join(["email,name", *rows, ""]).encode() + b"".join(strays))
+    assert got.rows == [
+        *(tuple(row.split(",")) for row in rows),
+        ("bob@example.com", "Müller"),
+        ("cat@example.com", "\x8d"),
+    ]
+    check_addresses(got, [row[0] for row in got.rows])
+
+
+def test_a_list_that_is_windows_1252_stays_so_whatever_some_of_its_letters_look_like(tmp_path: Path) -> None:
+    rows = [("ann@bücher.example", "Müller"), ("eve@example.com", "CAFÉ’S"), ("bob@example.com", "Zoë")]
+    got = read(tmp_path, "\n".join(["email,name", *map(",".join, rows), ""]).encode("cp1252"))
+    assert got.rows == rows
+    assert got.intake.encoding == "cp1252"
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
