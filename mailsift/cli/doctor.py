@@ -7,6 +7,7 @@ import ipaddress
 import json
 import sys
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Annotated, Any
@@ -263,18 +264,12 @@ def _seen_addresses(settings: Settings) -> dict[str, str]:
     """
     seen = {}
     for source in read_sources(settings):
-        own = source.bind or ("" if source.proxy else next(iter(default_addresses()), ""))
-        if address := source.identity if _is_address(source.identity) else own:
+        address = source.bind or ("" if source.proxy else next(iter(default_addresses()), ""))
+        with suppress(ValueError):  # it may be a name instead
+            address = str(ipaddress.ip_address(source.identity))
+        if address:
             seen[address] = source.helo_name
     return seen
-
-
-def _is_address(text: str) -> bool:
-    try:
-        ipaddress.ip_address(text)
-    except ValueError:
-        return False
-    return True
 
 
 async def _forward_confirmed(resolver: aiodns.DNSResolver, source: str, helo: str) -> bool:
