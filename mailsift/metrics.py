@@ -62,6 +62,7 @@ SWEEPER: Final = (
 )
 PATH: Final = "/metrics"
 _ERROR: Final = "500 Internal Server Error"
+_CLOSES_WITHIN: Final = 0.1  # seconds; the library's half a second is waited for by whoever ends
 _log = structlog.get_logger()
 
 
@@ -166,7 +167,10 @@ class MetricsPort:
         """Answer from now on with what this collects."""
         self._server.set_app(_application(registry))
         self._thread = threading.Thread(
-            target=self._server.serve_forever, name="mailsift-metrics", daemon=True
+            target=self._server.serve_forever,
+            args=(_CLOSES_WITHIN,),
+            name="mailsift-metrics",
+            daemon=True,
         )
         self._thread.start()
 
