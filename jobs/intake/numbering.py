@@ -12,7 +12,8 @@ from mailsift.jobs.intake.models import BatchSizes
 from mailsift.pipeline.frames import ADDRESSES, PARSED
 from mailsift.pipeline.syntax.column import parse_column
 
-_PARTS = 32
+_PART_BYTES = 8 << 20  # of a file, for each part of its entries: as many as can be sorted together, and less
+_FEWEST, _MOST = 8, 32  # parts; to keep each costs something by itself
 _SMALL = 4  # a part that is a smaller one of what may be sorted together
 _REPEATED = 2  # a batch in which a cell repeats another one so often, on average, has few entries
 
@@ -75,12 +76,14 @@ class AddressBook:
     Args:
         buffer: keeps the entries.
         max_rows: how many are sorted together.
+        file_bytes: size of the list's file, as a hint.
     """
 
-    def __init__(self, buffer: SpillBuffer, *, max_rows: int) -> None:
+    def __init__(self, buffer: SpillBuffer, *, max_rows: int, file_bytes: int = 0) -> None:
         self._max_rows = max_rows
         self._buffer = buffer
-        self._parts: list[list[pl.DataFrame | Path]] = [[] for _ in range(_PARTS if buffer.folder else 1)]
+        parts = max(_FEWEST, min(_MOST, file_bytes // _PART_BYTES)) if buffer.folder else 1
+        self._parts: list[list[pl.DataFrame | Path]] = [[] for _ in range(parts)]
         self._sizes = [0] * len(self._parts)
         self._entries = 0
 

@@ -65,7 +65,8 @@ def read_list(source: Path, workdir: Path, *, options: IntakeOptions, limits: In
     check_size(source, limits)
     table = open_table(source, workdir, limits)
     with _as_file_faults(table, workdir):
-        intake = _split(table, workdir, options=options, limits=limits)
+        size = source.stat().st_size
+        intake = _split(table, workdir, options=options, limits=limits, file_bytes=size)
         if (
             options.refuse_harvested
             and intake.addresses >= LEAST
@@ -211,7 +212,9 @@ def _head(path: Path) -> bytes:
         return file.read(HEAD_BYTES)
 
 
-def _split(table: SourceTable, workdir: Path, *, options: IntakeOptions, limits: IntakeLimits) -> Intake:
+def _split(
+    table: SourceTable, workdir: Path, *, options: IntakeOptions, limits: IntakeLimits, file_bytes: int
+) -> Intake:
     """Write the table's distinct addresses and its rows."""
     choice = choose_column(first_rows(table), table.names, options.column)
     frame = table.frame.slice(1) if choice.header else table.frame
@@ -224,7 +227,8 @@ def _split(table: SourceTable, workdir: Path, *, options: IntakeOptions, limits:
         raise _no_rows()
     buffer = SpillBuffer(workdir if second is not None else None, memory_rows=limits.batches.kept)
     ahead = DomainsAhead(workdir) if options.look_ahead else None
-    column = _AddressColumn(AddressBook(buffer, max_rows=limits.batches.addresses), buffer, options, ahead)
+    book = AddressBook(buffer, max_rows=limits.batches.addresses, file_bytes=file_bytes)
+    column = _AddressColumn(book, buffer, options, ahead)
     for batch in chain((first,), () if second is None else (second,), batches):
         column.add(batch["cell"])
         if column.rows > limits.rows:
