@@ -16,6 +16,9 @@ from typing import Final
 TRIAGE_LINE: Final = "triage"
 MIXED_LINE: Final = "mixed"
 """Keys of the lines that are no provider's: addresses still to be triaged, and those at many small hosts."""
+_LATE_RATE: Final = 1_000 / 15
+"""Addresses a second that get their verdict behind a job's deadline: a chunk in the time that it may ask
+(mailsift.jobs.engine.chunk)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +90,7 @@ class JobLoad:
         mixed: what waits for many small providers.
         mixed_rate: how many of these a second get their verdict.
         working: a worker is there.
-        deadline_s: seconds until mail servers are asked and waited for no more.
+        deadline_s: seconds until no mail server is waited for any more.
     """
 
     providers: Sequence[ProviderBacklog] = ()
@@ -161,7 +164,8 @@ def time_left(load: JobLoad) -> TimeLeft:
     if load.triage:
         lines.append(EtaLine(TRIAGE_LINE, round(load.triage), load.triage_rate, triage_s))
     if load.mixed:
-        seconds = min(deadline_s, _drain([SourceRate(load.mixed_rate)], load.mixed, 0.0))
+        late_s = deadline_s + _count(load.mixed) / _LATE_RATE
+        seconds = min(late_s, _drain([SourceRate(load.mixed_rate)], load.mixed, 0.0))
         lines.append(
             EtaLine(MIXED_LINE, _count(load.mixed), load.mixed_rate, seconds, starts_s=_last(load.mixed))
         )
@@ -183,7 +187,8 @@ def _provider_line(queue: ProviderBacklog, arriving: float, arriving_s: float, d
     """Return a provider's line; what arrives from triage does so until `arriving_s`."""
     batches = [*queue.mine, *([Batch(arriving)] if arriving else [])]
     mine = sum(batch.addresses for batch in batches)
-    end = min(deadline_s, _drain(queue.sources, batches, addresses_ahead(mine, queue.others)))
+    late_s = deadline_s + mine / _LATE_RATE
+    end = min(late_s, _drain(queue.sources, batches, addresses_ahead(mine, queue.others)))
     seconds = max(end, arriving_s if arriving else 0.0)
     return EtaLine(
         queue.key,
