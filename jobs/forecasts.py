@@ -112,8 +112,8 @@ class Forecasts:
             load = load_of_unread(row["source_bytes"], picture.queues, mode, preview=preview)
             return time_left(replace(load, deadline_s=deadline_s))
         progress = await stats.progress(connection, row["id"])
-        # Of this job the picture must be of the moment of its progress: what triage has just put in line there
-        # would be missing in both, or counted twice.
+        # Of this job the picture must be of the moment of its progress: what triage has just put in line
+        # there would be missing in both, or counted twice.
         others = [other for other in picture.queues.rows if other.job_id != row["id"]]
         queues = replace(picture.queues, rows=[*others, *await stats.queue_rows(connection, row["id"])])
         load = load_of(row["id"], queues, picture.rates, progress, Mode(row["options"]["mode"]))

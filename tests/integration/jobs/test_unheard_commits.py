@@ -1,4 +1,4 @@
-"""The connection breaks while PostgreSQL commits a list's job: nobody knows whether it is there, and it is."""
+"""The connection breaks while PostgreSQL commits a list's job: nobody knows that it is there."""
 
 from __future__ import annotations
 
@@ -69,9 +69,11 @@ async def test_a_list_that_is_sent_again_as_nobody_heard_of_it_is_validated(
     make_settings: Callable[..., Settings], settings: Settings, service: JobService, database_url: str
 ) -> None:
     account = await service.account("tests")
-    async with deaf_to_commits(database_url, inserts=1) as url:
-        async with open_service(make_settings(database_url=url)) as cut_off:
-            assert await code_of(send(cut_off, account, "ann")) == "database_unavailable"
+    async with (
+        deaf_to_commits(database_url, inserts=1) as url,
+        open_service(make_settings(database_url=url)) as cut_off,
+    ):
+        assert await code_of(send(cut_off, account, "ann")) == "database_unavailable"
     again = await send(service, account, "ann")
     assert not again.fresh
     async with engine_on(settings) as engine:
@@ -83,12 +85,13 @@ async def test_lists_that_are_committed_together_and_nobody_heard_of_it_are_vali
     make_settings: Callable[..., Settings], settings: Settings, service: JobService, database_url: str
 ) -> None:
     account = await service.account("tests")
-    async with deaf_to_commits(database_url, inserts=2) as url:
-        async with open_service(make_settings(database_url=url)) as cut_off:
-            first, *_ = sent = [asyncio.create_task(send(cut_off, account, f"user{n}")) for n in range(3)]
-            await asyncio.wait(sent)
-            assert first.result().fresh
-            jobs = [one.result().job_id for one in sent]
+    async with (
+        deaf_to_commits(database_url, inserts=2) as url,
+        open_service(make_settings(database_url=url)) as cut_off,
+    ):
+        sent = await asyncio.gather(*(send(cut_off, account, f"user{n}") for n in range(3)))
+    jobs = [one.job_id for one in sent]
+    assert not all(one.fresh for one in sent)  # some were there when they were inserted once more
     async with engine_on(settings) as engine:
         views = [await work_until_ended(engine, service, account, job) for job in jobs]
     assert [(view.state, view.valid) for view in views] == [(JobState.COMPLETED, 1)] * 3
