@@ -16,6 +16,9 @@ from typing import Final
 TRIAGE_LINE: Final = "triage"
 MIXED_LINE: Final = "mixed"
 """Keys of the lines that are no provider's: addresses still to be triaged, and those at many small hosts."""
+_LATE_RATE: Final = 1_000 / 15
+"""Addresses a second that get their verdict behind a job's deadline: a chunk in the time that it may ask
+(mailsift.jobs.engine.chunk)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +90,7 @@ class JobLoad:
         mixed: what waits for many small providers.
         mixed_rate: how many of these a second get their verdict.
         working: a worker is there.
+        deadline_s: seconds until no mail server is waited for any more.
     """
 
     providers: Sequence[ProviderBacklog] = ()
@@ -96,6 +100,7 @@ class JobLoad:
     mixed: Sequence[Batch] = ()
     mixed_rate: float = 1.0
     working: bool = True
+    deadline_s: float = math.inf
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,11 +156,16 @@ def time_left(load: JobLoad) -> TimeLeft:
         load: what waits, for whom and how fast that goes.
     """
     triage_s = load.triage / load.triage_rate if load.triage else 0.0
-    lines = [_provider_line(queue, load.arriving.get(queue.key, 0.0), triage_s) for queue in load.providers]
+    deadline_s = max(0.0, load.deadline_s)
+    lines = [
+        _provider_line(queue, load.arriving.get(queue.key, 0.0), triage_s, deadline_s)
+        for queue in load.providers
+    ]
     if load.triage:
         lines.append(EtaLine(TRIAGE_LINE, round(load.triage), load.triage_rate, triage_s))
     if load.mixed:
-        seconds = _drain([SourceRate(load.mixed_rate)], load.mixed, 0.0)
+        late_s = deadline_s + _count(load.mixed) / _LATE_RATE
+        seconds = min(late_s, _drain([SourceRate(load.mixed_rate)], load.mixed, 0.0))
         lines.append(
             EtaLine(MIXED_LINE, _count(load.mixed), load.mixed_rate, seconds, starts_s=_last(load.mixed))
         )
@@ -173,11 +183,12 @@ def addresses_ahead(mine: float, others: Sequence[QueuedAhead]) -> float:
     return sum(other.addresses if other.first else min(other.addresses, mine) for other in others)
 
 
-def _provider_line(queue: ProviderBacklog, arriving: float, arriving_s: float) -> EtaLine:
+def _provider_line(queue: ProviderBacklog, arriving: float, arriving_s: float, deadline_s: float) -> EtaLine:
     """Return a provider's line; what arrives from triage does so until `arriving_s`."""
     batches = [*queue.mine, *([Batch(arriving)] if arriving else [])]
     mine = sum(batch.addresses for batch in batches)
-    end = _drain(queue.sources, batches, addresses_ahead(mine, queue.others))
+    late_s = deadline_s + mine / _LATE_RATE
+    end = min(late_s, _drain(queue.sources, batches, addresses_ahead(mine, queue.others)))
     seconds = max(end, arriving_s if arriving else 0.0)
     return EtaLine(
         queue.key,

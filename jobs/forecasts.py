@@ -84,7 +84,7 @@ class Forecasts:
             return {}
         picture = await self.picture()
         async with self._database.begin() as connection:
-            return {row["id"]: await _of_job(connection, row, picture) for row in active}
+            return {row["id"]: await self._of_job(connection, row, picture) for row in active}
 
     async def of_all(self) -> TimeLeft:
         """Return when everything that waits now is done, of all accounts; lists not read yet included."""
@@ -96,11 +96,28 @@ class Forecasts:
             largest = await stats.jobs_in_line(
                 connection, [job_id for job_id, _ in size.most_common(_LARGEST)]
             )
-            found = [await _of_job(connection, row, picture) for row in largest]
+            found = [await self._of_job(connection, row, picture) for row in largest]
         unread = picture.queues.unread_bytes / BYTES_AN_ADDRESS
         working = picture.queues.slots > 0
         found.append(time_left(JobLoad(triage=unread, triage_rate=TRIAGE_RATES[Mode.DEEP], working=working)))
         return max(found, key=lambda left: math.inf if left.seconds is None else left.seconds)
+
+    async def _of_job(self, connection: Connection, row: Row, picture: QueuePicture) -> TimeLeft:
+        deadline_at = row["deadline_at"]
+        deadline_s = deadline_at.timestamp() - self._clock() if deadline_at else math.inf
+        if row["state"] in UNREAD:
+            if not row["source_bytes"]:  # it is fetched from a place, and nobody knows how long it is
+                return TimeLeft(None)
+            preview, mode = row["options"].get("preview", 0), Mode(row["options"]["mode"])
+            load = load_of_unread(row["source_bytes"], picture.queues, mode, preview=preview)
+            return time_left(replace(load, deadline_s=deadline_s))
+        progress = await stats.progress(connection, row["id"])
+        # Of this job the picture must be of the moment of its progress: what triage has just put in line
+        # there would be missing in both, or counted twice.
+        others = [other for other in picture.queues.rows if other.job_id != row["id"]]
+        queues = replace(picture.queues, rows=[*others, *await stats.queue_rows(connection, row["id"])])
+        load = load_of(row["id"], queues, picture.rates, progress, Mode(row["options"]["mode"]))
+        return time_left(replace(load, deadline_s=deadline_s))
 
     async def _read_picture(self, now: float) -> QueuePicture:
         async with self._database.begin() as connection:
@@ -117,21 +134,6 @@ class Forecasts:
 
 _LARGEST: Final = 20
 """Jobs that are looked at for the end of everything: each of them has the others in line."""
-
-
-async def _of_job(connection: Connection, row: Row, picture: QueuePicture) -> TimeLeft:
-    if row["state"] in UNREAD:
-        if not row["source_bytes"]:  # it is fetched from a place, and nobody knows how long it is
-            return TimeLeft(None)
-        preview, mode = row["options"].get("preview", 0), Mode(row["options"]["mode"])
-        return time_left(load_of_unread(row["source_bytes"], picture.queues, mode, preview=preview))
-    progress = await stats.progress(connection, row["id"])
-    # Of this job the picture must be of the moment of its progress: what triage has just put in line there
-    # would be missing in both, or counted twice.
-    others = [other for other in picture.queues.rows if other.job_id != row["id"]]
-    queues = replace(picture.queues, rows=[*others, *await stats.queue_rows(connection, row["id"])])
-    mode = Mode(row["options"]["mode"])
-    return time_left(load_of(row["id"], queues, picture.rates, progress, mode))
 
 
 def load_of(

@@ -203,10 +203,11 @@ class JobService:
         new = await self.store(account_id, pieces, sealed, source_name=source_name, parent=parent)
         try:
             submitted = await self._insert(new, once, digest)
-        except MailsiftError:
-            await self._blobs.delete(JobBlobs(new.id).source)
+        except MailsiftError as error:
+            if not error.retryable:  # else the job may be there, and only nobody has heard of it
+                await self._blobs.delete(JobBlobs(new.id).source)
             raise
-        if submitted.fresh:
+        if submitted.job_id == new.id:  # be it by this commit or by one before that nobody has heard of
             await self._waker.wake(1)
         else:
             await self._blobs.delete(JobBlobs(new.id).source)

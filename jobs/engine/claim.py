@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Collection, Coroutine
+from collections.abc import Awaitable, Callable, Collection, Coroutine
 from typing import Final
 from uuid import UUID
 
@@ -225,18 +225,17 @@ class Engine:
                 await self._waker.wake(chunk.live_sources - 1)  # what it left for providers is for all
 
     async def _release(self, chunk: ClaimedChunk, cause: Exception) -> None:
-        try:
-            async with self._database.begin() as connection:
-                await chunks.release(
-                    connection,
-                    chunk,
-                    delay=float(min(60, 2**chunk.attempt)),
-                    waits_for=WAITS_FOR_STORAGE if is_storage(cause) else "error",
-                    tried=not is_infrastructure(cause),
-                    error=error_fields(cause)["error"],
-                )
-        except Exception as error:  # noqa: BLE001 - then its lease runs out and a sweep frees it
-            _log.warning("chunk.release_error", **error_fields(error))
+        await self._give_back(
+            lambda connection: chunks.release(
+                connection,
+                chunk,
+                delay=float(min(60, 2**chunk.attempt)),
+                waits_for=WAITS_FOR_STORAGE if is_storage(cause) else "error",
+                tried=not is_infrastructure(cause),
+                error=error_fields(cause)["error"],
+            ),
+            "chunk.release_error",
+        )
 
     async def _release_step(self, step: ClaimedStep) -> None:
         """Give back a step whose store or database was away; it costs the job no attempt.
@@ -244,11 +243,22 @@ class Engine:
         The wait doubles with every try of this process, up to a minute.
         """
         outages = self._outages[step.job_id] = self._outages.get(step.job_id, 0) + 1
-        try:
-            async with self._database.begin() as connection:
-                await jobs.release_step(connection, step, delay=float(min(60, 2**outages)))
-        except Exception as error:  # noqa: BLE001 - then its lease runs out and another claims it
-            _log.warning("job.step.release_error", **error_fields(error))
+        await self._give_back(
+            lambda connection: jobs.release_step(connection, step, delay=float(min(60, 2**outages))),
+            "job.step.release_error",
+        )
+
+    async def _give_back(self, release: Callable[[Connection], Awaitable[None]], event: str) -> None:
+        """Give work back, as soon as the database is there again: most often that is why it failed."""
+        while True:
+            try:
+                async with self._database.begin() as connection:
+                    return await release(connection)
+            except Exception as error:  # noqa: BLE001 - at the latest its lease runs out
+                _log.warning(event, **error_fields(error))
+                if not is_infrastructure(error):
+                    return None
+            await asyncio.sleep(self._config.heartbeat_s)
 
     async def _start_heartbeat(self) -> None:
         """Start the heartbeat; nothing is claimed before the first one, which may forbid it."""

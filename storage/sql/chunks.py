@@ -122,7 +122,8 @@ _LEASE: Final = """    ), leased AS (
             lease_owner = :owner, leased_at = clock_timestamp(),
             lease_sources = CASE WHEN lane = ANY(:shared_keys) THEN CAST(ARRAY[] AS text[]) ELSE ARRAY(
                 SELECT unnest(CAST(:sources AS text[]))
-                EXCEPT SELECT source FROM closed WHERE closed.lane = c.lane) END,
+                EXCEPT SELECT source FROM closed
+                WHERE closed.lane = c.lane AND NOT (rests AND c.lane IN (SELECT lane FROM shut))) END,
             lease_until = clock_timestamp() + make_interval(secs => :lease)
         FROM picked WHERE c.job_id = picked.job_id AND c.n = picked.n
         RETURNING c.*
@@ -145,7 +146,7 @@ _LEASE: Final = """    ), leased AS (
               AND beat_at >= clock_timestamp() - make_interval(secs => :missed * beat_s + 1)) AS live_sources
     FROM leased JOIN job ON job.id = leased.job_id
 """
-"""Leases the chunk that was `picked`; in front of it stand that and `closed`. What is
+"""Leases the chunk that was `picked`; in front of it stand that, `closed` and `shut`. What is
 leased under the token of its intake has been paid for with that."""
 
 # Fair by virtual time: the account that is furthest behind, in it small jobs and then the job that is
@@ -153,25 +154,28 @@ leased under the token of its intake has been paid for with that."""
 # there is used up; the throttle itself is the hard limit. A lane is shut to a worker all of whose sources
 # are taken or rest there; to one who holds a chunk of it alone it stays open where the caller says that a
 # second one is of use, and in its job that goes first: a long queue at one provider is what ends last. What
-# a greylisting server expects from a source waits for that a while. What is leased is looked at once, not
-# for every job; and jobs are ordered before their chunks are looked for, so that the search ends at the
-# first jobs which have one to take.
+# a greylisting server expects from a source waits for that a while. Beyond its deadline a job waits for no
+# source to have rested: nothing more is found out, and its addresses get their verdicts. What is leased is
+# looked at once, not for every job; and jobs are ordered before their chunks are looked for, so that the
+# search ends at the first jobs which have one to take.
 _PICK_NEXT: Final = """
     WITH held AS MATERIALIZED (
         SELECT job_id, lane, coalesce(lease_sources, CAST(:sources AS text[])) AS sources,
             lease_owner = :owner AND lane = ANY(:shared_here) AS shares
         FROM chunk WHERE state = 'leased'
     ), closed AS MATERIALIZED (
-        SELECT lane, source FROM held CROSS JOIN LATERAL unnest(sources) AS s(source)
+        SELECT lane, source, false AS rests FROM held CROSS JOIN LATERAL unnest(sources) AS s(source)
         WHERE source = ANY(:sources) AND NOT shares
         UNION
-        SELECT provider, source FROM source_rest
+        SELECT provider, source, true FROM source_rest
         WHERE rests_until > clock_timestamp() AND source = ANY(:sources)
     ), shut AS MATERIALIZED (
-        SELECT lane FROM closed GROUP BY lane HAVING count(*) >= cardinality(CAST(:sources AS text[]))
+        SELECT lane, count(*) FILTER (WHERE NOT rests) >= cardinality(CAST(:sources AS text[])) AS taken
+        FROM closed GROUP BY lane HAVING count(DISTINCT source) >= cardinality(CAST(:sources AS text[]))
     ), candidate AS MATERIALIZED (
         SELECT o.* FROM (
-            SELECT j.id, j.small, j.vtime, a.vtime AS account_vtime
+            SELECT j.id, j.small, j.vtime, a.vtime AS account_vtime,
+                coalesce(j.deadline_at <= clock_timestamp(), false) AS late
             FROM job j JOIN account a ON a.id = j.account_id
             WHERE j.state IN {claimable} AND (j.small OR NOT :small_only)
               AND j.id NOT IN (SELECT job_id FROM held GROUP BY job_id HAVING count(*) >= :job_cap)
@@ -180,7 +184,8 @@ _PICK_NEXT: Final = """
             SELECT FROM chunk c
             WHERE c.job_id = o.id AND c.state = 'ready' AND c.ready_at <= clock_timestamp()
               AND (:triage OR o.small OR c.lane <> :triage_key)
-              AND (c.lane = ANY(:shared_keys) OR c.lane NOT IN (SELECT lane FROM shut))
+              AND (c.lane = ANY(:shared_keys) OR c.lane NOT IN (SELECT lane FROM shut)
+                   OR (o.late AND c.lane NOT IN (SELECT lane FROM shut WHERE taken)))
               AND (c.subnet = '' OR c.subnet = ANY(:subnets)
                    OR c.ready_at <= clock_timestamp() - make_interval(secs => :stray))
             LIMIT 1
@@ -190,7 +195,8 @@ _PICK_NEXT: Final = """
             SELECT c.job_id, c.n FROM chunk c
             WHERE c.job_id = o.id AND c.state = 'ready' AND c.ready_at <= clock_timestamp()
               AND (:triage OR o.small OR c.lane <> :triage_key)
-              AND (c.lane = ANY(:shared_keys) OR c.lane NOT IN (SELECT lane FROM shut))
+              AND (c.lane = ANY(:shared_keys) OR c.lane NOT IN (SELECT lane FROM shut)
+                   OR (o.late AND c.lane NOT IN (SELECT lane FROM shut WHERE taken)))
               AND (c.subnet = '' OR c.subnet = ANY(:subnets)
                    OR c.ready_at <= clock_timestamp() - make_interval(secs => :stray))
             ORDER BY c.lane = ANY(:shared_here) DESC, c.ready_at, c.n LIMIT 1 FOR UPDATE SKIP LOCKED
@@ -200,7 +206,9 @@ CLAIM = statement(_PICK_NEXT + _LEASE)
 
 _PICK_FIRST: Final = """
     WITH closed AS (
-        SELECT CAST('' AS text) AS lane, CAST('' AS text) AS source WHERE false
+        SELECT CAST('' AS text) AS lane, CAST('' AS text) AS source, false AS rests WHERE false
+    ), shut AS (
+        SELECT lane FROM closed
     ), picked AS (
         SELECT job_id, n FROM chunk
         WHERE job_id = :job_id AND lane = :triage_key AND state = 'ready' AND ready_at <= clock_timestamp()

@@ -545,7 +545,7 @@ _QUEUES = statement("""
     FROM timed GROUP BY job_id, lane, small, ceil(ready_s / 30)
 """)
 
-_IN_LINE = text("SELECT id, state, options, started_at FROM job WHERE id = ANY(:job_ids)")
+_IN_LINE = text("SELECT id, state, options, started_at, deadline_at FROM job WHERE id = ANY(:job_ids)")
 
 _UNREAD = statement("SELECT coalesce(sum(source_bytes), 0)::bigint FROM job WHERE state IN {take_in}")
 
@@ -716,7 +716,7 @@ async def queue_rows(connection: Connection, job_id: UUID | None = None) -> list
 
 
 async def jobs_in_line(connection: Connection, job_ids: Sequence[UUID]) -> Sequence[Row]:
-    """Return what a forecast needs of these jobs: id, state, options, started_at."""
+    """Return what a forecast needs of these jobs: id, state, options, started_at, deadline_at."""
     return list((await connection.execute(_IN_LINE, {"job_ids": list(job_ids)})).mappings())
 
 

@@ -44,11 +44,20 @@ class Fleet:
         async with self.database.begin() as connection:
             await workers.report(connection, report)
 
-    async def add_job(self, count: int, *, key: str = "google", subnet: str = "", account: str = "a") -> UUID:
+    async def add_job(
+        self,
+        count: int,
+        *,
+        key: str = "google",
+        subnet: str = "",
+        account: str = "a",
+        deadline_s: float = 0.0,
+    ) -> UUID:
         job_id = uuid4()
         async with self.database.begin() as connection:
             account_id = await accounts.ensure_account(connection, account)
-            await jobs.insert(connection, NewJob(job_id, account_id, "list", {}, "list.csv", "", 0))
+            new_job = NewJob(job_id, account_id, "list", {}, "list.csv", "", 0, deadline_s=deadline_s)
+            await jobs.insert(connection, new_job)
             new = [NewChunk(100, "blob", n * 100, key, subnet=subnet) for n in range(count)]
             await plan_now(connection, job_id, new, small=False)
         return job_id
@@ -172,6 +181,26 @@ async def test_when_every_source_rests_the_job_waits_for_the_first_of_them(fleet
     await fleet.sql("UPDATE chunk SET ready_at = clock_timestamp() WHERE state = 'ready'")
     assert await fleet.claim(A) is None
     assert await fleet.claim(C) is not None
+
+
+async def test_a_source_that_rests_keeps_no_job_beyond_its_deadline(fleet: Fleet) -> None:
+    await fleet.register(A)
+    await fleet.register(C)
+    await fleet.add_job(3)
+    await fleet.commit(await fleet.claim(A), throttled(9_000.0), rests={("google", A): 9_000.0})
+    await fleet.add_job(2, account="b", deadline_s=0.001)
+    first, second = await fleet.claim(A), await fleet.claim(A, C)
+    assert first is not None
+    assert (first.deadline_passed, first.sources) == (True, [A])
+    assert second is not None
+    assert second.sources == [C]  # which does not rest
+    assert await fleet.claim(A) is None  # one worker at a time, all the same
+    await fleet.commit(first)
+    last = await fleet.claim(A)
+    assert last is not None
+    assert last.deadline_passed
+    await fleet.commit(last)
+    assert await fleet.claim(A) is None  # the other job has time
 
 
 async def test_a_worker_that_died_counts_no_more(fleet: Fleet) -> None:

@@ -71,6 +71,16 @@ def test_a_small_job_never_waits_behind_ours() -> None:
     assert addresses_ahead(100, [QueuedAhead(1_000, first=True)]) == 1_000
 
 
+def test_at_its_deadline_a_job_waits_for_no_mail_server_any_more() -> None:
+    held, slow = queue(100, HELD), queue(100, key="yahoo")
+    small = {"mixed": (Batch(10, 600.0),), "mixed_rate": 10.0}
+    assert seconds(held, slow, **small, deadline_s=30.0) == 31.5  # what is left gets its verdicts then
+    assert seconds(slow, deadline_s=90.0) == 50.0
+    late = {"triage": 1_000, "triage_rate": 10.0, "arriving": {"yahoo": 100}}
+    assert seconds(slow, **late, deadline_s=-5.0) == 100.0  # what nobody has looked at is looked at
+    assert seconds(slow, deadline_s=-5.0) == 1.5
+
+
 def test_a_held_provider_has_no_end_and_says_why() -> None:
     left = time_left(JobLoad((queue(100, HELD), queue(50, key="yahoo"))))
     assert left.seconds is None

@@ -91,6 +91,21 @@ async def test_greylisting_is_waited_for(settings: Settings, planter: Planter) -
     assert 645 < found <= 655
 
 
+async def test_nothing_is_waited_for_beyond_the_deadline(
+    settings: Settings, planter: Planter, ops: Operations
+) -> None:
+    await worker(planter)
+    account, job = await at_google(planter, ready_in=600.0)
+    await planter.sql(
+        "UPDATE job SET deadline_at = clock_timestamp() + interval '300 s' WHERE id = :job", job=job
+    )
+    found, of_all = await seconds(settings, account, job), (await ops.console.overview()).left.seconds
+    assert found is not None
+    assert of_all is not None
+    assert 270 < found <= 302
+    assert 270 < of_all <= 302
+
+
 async def test_an_edit_and_a_hold_count_at_once(
     settings: Settings, planter: Planter, ops: Operations
 ) -> None:

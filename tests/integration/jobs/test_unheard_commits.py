@@ -1,0 +1,97 @@
+"""The connection breaks while PostgreSQL commits a list's job: nobody knows that it is there."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from sqlalchemy.engine import make_url
+
+from mailsift.container import open_service
+from mailsift.jobs.service import JobService
+from mailsift.jobs.submissions import Submitted
+from mailsift.jobs.views import AccountId
+from mailsift.settings import Settings
+from mailsift.storage.states import JobState
+from tests.support.connections import talking
+from tests.support.installation import code_of
+from tests.support.ready_jobs import FAST, engine_on, work_until_ended
+
+
+@asynccontextmanager
+async def deaf_to_commits(database_url: str, *, inserts: int) -> AsyncIterator[str]:
+    """Give an address of the database behind a relay that hangs up once.
+
+    Args:
+        database_url: of the database, at a unix socket.
+        inserts: jobs that a transaction has inserted whose answer to COMMIT does not come through.
+    """
+    url = make_url(database_url)
+    socket, left = Path(str(url.query["host"])) / ".s.PGSQL.5432", [1]
+
+    async def relay(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        answers, server = await asyncio.open_unix_connection(socket)
+        asked = bytearray()
+
+        async def pass_answers() -> None:
+            while data := await answers.read(65_536):
+                if left[0] and asked.count(b"INSERT INTO job ") == inserts and b"COMMIT" in asked:
+                    left[0] = 0
+                    break
+                writer.write(data)
+            writer.transport.abort()
+
+        passing = asyncio.create_task(pass_answers())
+        try:
+            while data := await reader.read(65_536):
+                if b"BEGIN" in data:
+                    asked.clear()
+                asked += data
+                server.write(data)
+        finally:
+            passing.cancel()
+            server.close()
+
+    async with talking(relay) as port:
+        yield url.set(host="127.0.0.1", port=port, query={}).render_as_string(hide_password=False)
+
+
+async def send(service: JobService, account: AccountId, name: str) -> Submitted:
+    async def pieces() -> AsyncIterator[bytes]:
+        yield f"email\n{name}@example.com\n".encode()
+
+    return await service.receive(account, pieces(), FAST, source_name=name, once=name)
+
+
+async def test_a_list_that_is_sent_again_as_nobody_heard_of_it_is_validated(
+    make_settings: Callable[..., Settings], settings: Settings, service: JobService, database_url: str
+) -> None:
+    account = await service.account("tests")
+    async with (
+        deaf_to_commits(database_url, inserts=1) as url,
+        open_service(make_settings(database_url=url)) as cut_off,
+    ):
+        assert await code_of(send(cut_off, account, "ann")) == "database_unavailable"
+    again = await send(service, account, "ann")
+    assert not again.fresh
+    async with engine_on(settings) as engine:
+        view = await work_until_ended(engine, service, account, again.job_id)
+    assert (view.state, view.valid) == (JobState.COMPLETED, 1)
+
+
+async def test_lists_that_are_committed_together_and_nobody_heard_of_it_are_validated(
+    make_settings: Callable[..., Settings], settings: Settings, service: JobService, database_url: str
+) -> None:
+    account = await service.account("tests")
+    async with (
+        deaf_to_commits(database_url, inserts=2) as url,
+        open_service(make_settings(database_url=url)) as cut_off,
+    ):
+        sent = await asyncio.gather(*(send(cut_off, account, f"user{n}") for n in range(3)))
+    jobs = [one.job_id for one in sent]
+    assert not all(one.fresh for one in sent)  # some were there when they were inserted once more
+    async with engine_on(settings) as engine:
+        views = [await work_until_ended(engine, service, account, job) for job in jobs]
+    assert [(view.state, view.valid) for view in views] == [(JobState.COMPLETED, 1)] * 3
