@@ -242,20 +242,26 @@ async def free_expired(connection: Connection, *, now: datetime) -> int:
 
 
 async def insert_test(
-    connection: Connection, *, delivery_id: UUID, event_id: UUID, endpoint_id: UUID, state: str, at: datetime
+    connection: Connection, *, delivery_id: UUID, event_id: UUID, endpoint_id: UUID, at: datetime
 ) -> None:
-    """Insert a delivery that was a test and is over."""
+    """Insert a delivery that is a test: it is over, whoever sends it once, and did not arrive yet."""
     values = {
         "id": delivery_id,
         "event_id": event_id,
         "endpoint_id": endpoint_id,
-        "state": state,
+        "state": "exhausted",
         "trigger": "test",
-        "attempts": 1,
         "created_at": at,
         "finished_at": at,
     }
     await connection.execute(insert_into(delivery).values(values))
+
+
+async def record_test(connection: Connection, made: NewAttempt) -> None:
+    """Write down the attempt of a test."""
+    values = {"attempts": made.n, "state": "exhausted" if made.error else "succeeded"}
+    await connection.execute(update(delivery).where(delivery.c.id == made.delivery_id).values(values))
+    await add_attempt(connection, made)
 
 
 _SHOWN = (
