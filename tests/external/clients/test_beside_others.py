@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 import threading
 from base64 import b64encode
@@ -87,6 +88,7 @@ class Listmonk(BaseHTTPRequestHandler):
 
     rows: dict[str, list[dict[str, Any]]]
     changes: list[tuple[str, Any]]
+    page: bytes = b""  # what a proxy before it answers instead
 
     def do_GET(self) -> None:
         place = urlsplit(self.path)
@@ -103,7 +105,7 @@ class Listmonk(BaseHTTPRequestHandler):
         self._answer({})
 
     def _answer(self, data: object) -> None:
-        body = json.dumps({"data": data}).encode()
+        body = self.page or json.dumps({"data": data}).encode()
         self.send_response(200)
         self.send_header("content-length", str(len(body)))
         self.end_headers()
@@ -188,3 +190,21 @@ def test_listmonks_new_subscribers_are_checked_and_its_bounces_told(
         content=json.dumps({**json.loads(again), **told}),
     )
     assert taken.json()["data"] == {"taken": 0, "repeated": 1, "malformed": 0}
+
+
+@pytest.mark.parametrize("page", [b"<h1>Please sign in</h1>", b"[]", b'{"message": "no"}', b'{"data": null}'])
+def test_an_answer_that_is_none_of_listmonks_is_said_and_asked_for_again_later(
+    service: Service, packages: Path, tmp_path: Path, page: bytes
+) -> None:
+    with listmonk(subscribers=[subscriber(1, "jane@example.com")], bounces=[]) as (url, there):
+        there.page = page
+        places = dict(zip(NAMES, (service.url, service.key("page"), url, "mailsift", "secret"), strict=True))
+        done = subprocess.run(
+            [sys.executable, "-m", "mailsift_listmonk.hook", "--once", "--state", tmp_path / "state.json"],
+            env={"PYTHONPATH": f"{packages / 'python'}:{packages / 'listmonk'}", **places},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1), done.stderr
+    assert done.stderr.startswith("mailsift-listmonk: ")
