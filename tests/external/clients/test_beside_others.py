@@ -83,6 +83,32 @@ def test_the_n8n_node_does_what_it_offers(service: Service, packages: Path, tmp_
     assert went_on[0]["error"]
 
 
+def test_one_item_that_fails_takes_nothing_from_the_others_where_a_workflow_goes_on(
+    service: Service, packages: Path, tmp_path: Path
+) -> None:
+    folder = packages / "n8n"
+    run(folder, folder / "node_modules/.bin/tsc")
+    key = service.key("n8n-goes-on")
+    file = {"json": {}, "binary": {"upload": FILE}}
+    empty = {"json": {"kept": 1}, "binary": {"upload": {**FILE, "data": ""}}}
+    goes_on = {"mode": "fast", "binary": "upload", "jobId": JOB, "email": EMAIL}
+    goes_on |= {"onError": "continueRegularOutput"}
+    too_long = {"json": {"email": "x" * 2_000}}
+    workflows = [
+        workflow(
+            [file, empty], *({**goes_on, "operation": one} for one in ("submitFile", "wait", "results"))
+        ),
+        workflow([*PEOPLE * 50, too_long], {**goes_on, "operation": "check"}),
+    ]
+    words = ("node", "tests/workflow.cjs", service.url, key)
+    said = run(folder, *words, stdin=json.dumps(workflows), N8N_USER_FOLDER=str(tmp_path))
+    (*rows, failed), checked = json.loads(said.splitlines()[-1])
+    assert [row["email"] for row in rows] == ["jane@example.com", "joe@@example.com"]
+    assert (failed["kept"], bool(failed["error"])) == (1, True)
+    assert [bool(one.get("mailsift")) for one in checked] == [True] * 100 + [False]
+    assert checked[-1]["error"]
+
+
 class Listmonk(BaseHTTPRequestHandler):
     """As much of listmonk as its API says of these resources: newest first, in pages, JSON in `data`."""
 
