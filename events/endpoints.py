@@ -403,22 +403,21 @@ class WebhookService:
         """
         started = self._clock()
         now = utc_datetime(started)
-        async with self._database.begin() as connection:
-            row = await _owned_endpoint(connection, account_id, endpoint_id)
-            await _check_test_limit(connection, account_id=account_id, endpoint_id=endpoint_id, now=now)
         event_id = uuid4()
         type_, data = simulated_event(kind, uuid4(), now)
         body = envelope(event_id, type_, now, data)
-        secrets = self._vault.signing_secrets(
-            endpoint_id, row["secret"], row["previous_secret"], until=row["previous_until"], now=now
-        )
+        event = EventRow(event_id, account_id, None, type_.value, body, now, None)
+        async with self._database.begin() as connection:
+            row, delivery_id = await _begin_test(connection, endpoint_id, event)
+            secrets = self._vault.signing_secrets(
+                endpoint_id, row["secret"], row["previous_secret"], until=row["previous_until"], now=now
+            )
         headers = signed_headers(str(event_id), int(started), body, secrets)
         marks = {"webhook-test": "true", **(TEST_MODE if test_mode else {})}
         outcome = await self._sender.post(row["url"], headers | marks, body)
-        event = EventRow(event_id, account_id, None, type_.value, body, now, None)
         async with self._database.begin() as connection:
             await _owned_endpoint(connection, account_id, endpoint_id, lock=True)
-            delivery_id = await _record_test(connection, endpoint_id, event, outcome)
+            await _record_test(connection, delivery_id, outcome, at=now)
             await audit.record_change(connection, account_id, "webhook.test", row["url"], event=type_.value)
         return TestOutcome(delivery_id, event_id, type_.value, outcome.error, outcome.status_code, outcome.ms)
 
@@ -522,25 +521,31 @@ async def _check_test_limit(
         raise MailsiftError("webhook_test_limit", text, retryable=True)
 
 
-async def _record_test(
-    connection: Connection, endpoint_id: UUID, event: EventRow, outcome: AttemptOutcome
-) -> UUID:
-    """Log a test as a delivery that is over; returns the delivery's id."""
-    delivery_id = uuid4()
-    state = DeliveryState.SUCCEEDED if outcome.error is ErrorClass.NONE else DeliveryState.EXHAUSTED
+async def _begin_test(connection: Connection, endpoint_id: UUID, event: EventRow) -> tuple[Row, UUID]:
+    """Write down a test that may be sent now; returns the endpoint's row and the delivery's id.
+
+    Raises:
+        MailsiftError: `webhook_not_found`, `webhook_test_limit`.
+    """
+    account_id, now, delivery_id = event.account_id, event.created_at, uuid4()
+    await people.lock_account(connection, account_id)  # of two tests at once the second counts the first
+    row = await _owned_endpoint(connection, account_id, endpoint_id, lock=True)
+    await _check_test_limit(connection, account_id=account_id, endpoint_id=endpoint_id, now=now)
     await events.remember(connection, event)
     await deliveries.insert_test(
-        connection,
-        delivery_id=delivery_id,
-        event_id=event.id,
-        endpoint_id=endpoint_id,
-        state=state.value,
-        at=event.created_at,
+        connection, delivery_id=delivery_id, event_id=event.id, endpoint_id=endpoint_id, at=now
     )
+    return row, delivery_id
+
+
+async def _record_test(
+    connection: Connection, delivery_id: UUID, outcome: AttemptOutcome, *, at: datetime
+) -> None:
+    """Write down how a test went."""
     made = NewAttempt(
         delivery_id=delivery_id,
         n=1,
-        at=event.created_at,
+        at=at,
         trigger="test",
         ms=outcome.ms,
         status_code=outcome.status_code,
@@ -548,8 +553,7 @@ async def _record_test(
         response=outcome.response,
         directive=outcome.directive.value,
     )
-    await deliveries.add_attempt(connection, made)
-    return delivery_id
+    await deliveries.record_test(connection, made)
 
 
 def _endpoint_view(row: Row) -> EndpointView:

@@ -73,7 +73,7 @@ _ADDRESSES: Final = 3
 _EXHAUSTED: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.EADDRNOTAVAIL})
 """What this machine has too few of: descriptors, memory, ports."""
 _OFFLINE: Final = frozenset({errno.ENETUNREACH, errno.ENETDOWN})
-"""No way out at all, if it is IPv4: many a machine has no IPv6."""
+"""No way out at all, if it is IPv4: many a machine has no IPv6, which says nothing beside an IPv4 address."""
 RESPONSE_BYTES: Final = 16 * 1024
 """What is read of a response before the connection is closed."""
 _USER_AGENT: Final = "Mailsift-Webhooks/1.0"
@@ -124,17 +124,21 @@ class GuardedBackend(httpcore.AsyncNetworkBackend):
         local_address: str | None = None,
         socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
     ) -> httpcore.AsyncNetworkStream:
-        ours: Exception = _SendError(ErrorClass.DNS)
-        theirs: Exception | None = None
-        for address in (await self._addresses(host))[:_ADDRESSES]:
+        """Dial one address after the other; together they have the time for one."""
+        theirs, ours, no_ipv6 = None, None, None
+        addresses = (await self._addresses(host))[:_ADDRESSES]
+        each = timeout and timeout / max(len(addresses), 1)
+        for address in addresses:
             try:
-                return await self._network.connect_tcp(address, port, timeout, local_address, socket_options)
+                return await self._network.connect_tcp(address, port, each, local_address, socket_options)
             except (httpcore.ConnectError, httpcore.ConnectTimeout) as error:
                 if _is_ours(error, address):
                     ours = _SendError(ErrorClass.NOT_SENT)
+                elif _has_cause(error, _OFFLINE):
+                    no_ipv6 = error
                 else:
                     theirs = error
-        raise theirs or ours
+        raise theirs or ours or no_ipv6 or _SendError(ErrorClass.DNS)
 
     @override
     async def connect_unix_socket(
@@ -257,9 +261,7 @@ class WebhookSender:
         try:
             async with (
                 asyncio.timeout(self._config.timeout_s) as limit,
-                httpx.AsyncClient(
-                    transport=GuardedTransport(self._backend, self._ssl), trust_env=False
-                ) as client,
+                self._client() as client,
                 client.stream(
                     "GET", target.url, headers={**_named(target), "user-agent": _USER_AGENT}
                 ) as answer,
@@ -281,10 +283,9 @@ class WebhookSender:
                 `place_unavailable` (retryable).
         """
         target = self._checked_url(url)
-        transport = GuardedTransport(self._backend, self._ssl)
         try:
             async with (
-                httpx.AsyncClient(transport=transport, trust_env=False, timeout=_READ_SECONDS) as client,
+                self._client(_READ_SECONDS) as client,
                 client.stream(
                     "GET",
                     target.url,
@@ -301,6 +302,14 @@ class WebhookSender:
         except (httpx.HTTPError, httpx.InvalidURL, ssl.SSLError, OSError) as error:
             raise _unavailable(type(error).__name__) from None
 
+    def _client(self, silence_s: float | None = None) -> httpx.AsyncClient:
+        """Return a client that waits so long for every step; by default as long as for the whole request."""
+        return httpx.AsyncClient(
+            transport=GuardedTransport(self._backend, self._ssl),
+            trust_env=False,
+            timeout=silence_s or self._config.timeout_s,  # its own would be five seconds
+        )
+
     def _checked_url(self, url: str) -> WebhookUrl:
         target = parse_webhook_url(url, guard=self._guard, allow_http=self._config.allow_http)
         if target.host in self._own_names or is_this_machine(target.host):
@@ -310,9 +319,7 @@ class WebhookSender:
     async def _post(self, target: WebhookUrl, headers: Mapping[str, str], body: bytes) -> AttemptOutcome:
         async with (
             asyncio.timeout(self._config.timeout_s) as limit,
-            httpx.AsyncClient(
-                transport=GuardedTransport(self._backend, self._ssl), trust_env=False
-            ) as client,
+            self._client() as client,
         ):
             request = self._request(target, headers, body)
             async with aclosing(await client.send(request, stream=True)) as answer:
@@ -390,7 +397,10 @@ def _outcome_of(answer: httpx.Response, body: bytes) -> AttemptOutcome:
 
 def _is_ours(error: BaseException, address: str) -> bool:
     """Say whether a connection failed because of this machine."""
-    faults = _EXHAUSTED if ":" in address else _EXHAUSTED | _OFFLINE
+    return _has_cause(error, _EXHAUSTED if ":" in address else _EXHAUSTED | _OFFLINE)
+
+
+def _has_cause(error: BaseException, faults: frozenset[int]) -> bool:
     return any(isinstance(one, OSError) and one.errno in faults for one in _causes(error))
 
 

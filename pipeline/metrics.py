@@ -99,6 +99,7 @@ UPKEEP_TASKS: Final = (
     *("clock", "schedule", "retention", "measure", "tidy", "drafts", "notice", "job_mail", "ledger"),
     *("listing", "attempts", "health", "webhook", "sweep", "heartbeat", "engine", "look_ahead", "wake_up"),
     *("dns", "throttle", "throttle_edits", "opt_outs", "usage", "key_use", "idempotency", "restart"),
+    *("sweeper", "drain"),
 )
 """What goes on in the background, beside lists and requests; a failure of one is logged as `<name>.error`."""
 UPKEEP_ERRORS: Final = declare(

@@ -18,7 +18,6 @@ from mailsift.jobs.metrics import IN_FLIGHT, LEASES_EXPIRED
 from mailsift.jobs.tracing import open_span
 from mailsift.pipeline.background import guarded
 from mailsift.pipeline.clock import Clock
-from mailsift.pipeline.errors import error_fields
 from mailsift.storage.blobs.local_files import clear_abandoned, clear_old
 from mailsift.storage.blobs.store import Blobs
 from mailsift.storage.database import Database
@@ -177,10 +176,7 @@ class Sweeper:
         stopped = asyncio.create_task(stop.wait())
         try:
             while not stop.is_set():
-                try:
-                    await self._run_once()
-                except Exception as error:  # noqa: BLE001 - the database may be away; it comes back
-                    _log.warning("sweeper.error", **error_fields(error))
+                await guarded(self._run_once(), "sweeper")
                 sending = self._maintenance.in_flight
                 await asyncio.wait(
                     {stopped, *sending},

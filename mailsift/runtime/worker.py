@@ -35,6 +35,7 @@ from mailsift.jobs.engine.heartbeat import Heartbeat, process_name
 from mailsift.jobs.engine.maintenance import Sweeper
 from mailsift.jobs.tasks import QUEUE, make_app, register_pull, send_wake_ups
 from mailsift.metrics import metered_sweeper, metered_worker
+from mailsift.pipeline.background import guarded
 from mailsift.pipeline.errors import error_fields
 from mailsift.pipeline.providers import Providers, public_suffixes
 from mailsift.runtime.loop_thread import LoopThread
@@ -158,10 +159,7 @@ class ProcessRuntime:
                 await asyncio.sleep(_LOOK_SECONDS)
                 if self._draining.locked() or time.monotonic() < self._due_at(silence):
                     continue
-                try:
-                    await self._drain()
-                except Exception as error:  # noqa: BLE001 - the database may be away; it comes back
-                    _log.warning("drain.error", **error_fields(error))
+                await guarded(self._drain(), "drain")
 
         driving = asyncio.create_task(drive())
         try:

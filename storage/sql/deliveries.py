@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
+from typing import Final
 from uuid import UUID
 
 from sqlalchemy import insert as insert_into
@@ -54,16 +55,22 @@ class EndpointLimits:
     burst_s: float = 2.0
 
 
+_PLACES_LEFT: Final = """(
+    CASE WHEN e.probe_at IS NULL THEN :in_flight ELSE 1 END - (
+        SELECT count(*) FROM delivery d WHERE d.endpoint_id = e.id AND d.state = 'delivering'))"""
+"""How many more attempts endpoint `e` takes at once; one alone while its breaker is open."""
+
 # The rows of the endpoints stay locked until the claim commits, so that the count of what is in flight is
-# exact. Whoever was served longest ago comes first.
-_ENDPOINTS_DUE = text("""
+# exact then. Whoever was served longest ago comes first, of those who have a place left.
+_ENDPOINTS_DUE = text(f"""
     SELECT e.id FROM endpoint e
     WHERE e.enabled AND (e.probe_at IS NULL OR e.probe_at <= :now)
       AND (e.paced_until IS NULL OR e.paced_until <= :now)
       AND EXISTS (SELECT FROM delivery d
                   WHERE d.endpoint_id = e.id AND d.state = 'pending' AND d.next_attempt_at <= :now)
+      AND {_PLACES_LEFT} > 0
     ORDER BY e.served_at NULLS FIRST LIMIT :limit FOR NO KEY UPDATE OF e SKIP LOCKED
-""")
+""")  # noqa: S608 - a condition of this file
 
 # First the oldest of every endpoint, then the second of every endpoint. An endpoint whose breaker is open
 # gets one attempt at a time; the next may be made a minute later at the earliest, whatever comes of this one.
@@ -71,7 +78,7 @@ _ENDPOINTS_DUE = text("""
 # The bucket is one moment, as in GCRA (ITU-T I.371): paced_until is when the next attempt may be made, and
 # each attempt moves it on by 1 / rate. It lies in the past by what the bucket holds; what a full one holds is
 # how far back it may lie, and paced_from heeds that.
-_CLAIM = text("""
+_CLAIM = text(f"""
     WITH rates AS (
         SELECT e.id, e.probe_at, e.paced_until, coalesce(e.rate_per_second, :rate) AS rate
         FROM endpoint e WHERE e.id = ANY(:endpoints)
@@ -81,11 +88,8 @@ _CLAIM = text("""
         FROM rates
     ), free AS (
         SELECT id, rate, paced_from, least(
-            1 + floor(extract(epoch FROM :now - paced_from) * rate + 1e-6),
-            CASE WHEN probe_at IS NULL THEN :in_flight ELSE 1 END - (
-                SELECT count(*) FROM delivery d WHERE d.endpoint_id = b.id AND d.state = 'delivering')
-            )::bigint AS slots
-        FROM buckets b
+            1 + floor(extract(epoch FROM :now - paced_from) * rate + 1e-6), {_PLACES_LEFT})::bigint AS slots
+        FROM buckets e
     ), ranked AS (
         SELECT due.id, due.place, due.next_attempt_at FROM free, LATERAL (
             SELECT d.id, d.next_attempt_at, row_number() OVER (ORDER BY d.created_at, d.id) AS place
@@ -110,7 +114,7 @@ _CLAIM = text("""
            EXISTS (SELECT FROM account a WHERE a.id = e.account_id AND a.test_of IS NOT NULL) AS test_mode
     FROM taken JOIN endpoint e ON e.id = taken.endpoint_id JOIN event ON event.id = taken.event_id
     ORDER BY taken.created_at, taken.id
-""")
+""")  # noqa: S608 - same
 
 _RECORD_ATTEMPT = text("""
     UPDATE delivery SET state = :state, next_attempt_at = :next_attempt_at, finished_at = :finished_at,
@@ -171,7 +175,9 @@ async def claim(
         until: when the leases end.
         next_probe: when an endpoint whose breaker is open may be tried again after this.
     """
-    due = await connection.execute(_ENDPOINTS_DUE, {"limit": limit, "now": now})
+    due = await connection.execute(
+        _ENDPOINTS_DUE, {"limit": limit, "now": now, "in_flight": limits.in_flight}
+    )
     endpoints = list(due.scalars())
     if not endpoints:
         return []
@@ -236,20 +242,26 @@ async def free_expired(connection: Connection, *, now: datetime) -> int:
 
 
 async def insert_test(
-    connection: Connection, *, delivery_id: UUID, event_id: UUID, endpoint_id: UUID, state: str, at: datetime
+    connection: Connection, *, delivery_id: UUID, event_id: UUID, endpoint_id: UUID, at: datetime
 ) -> None:
-    """Insert a delivery that was a test and is over."""
+    """Insert a delivery that is a test: it is over, whoever sends it once, and did not arrive yet."""
     values = {
         "id": delivery_id,
         "event_id": event_id,
         "endpoint_id": endpoint_id,
-        "state": state,
+        "state": "exhausted",
         "trigger": "test",
-        "attempts": 1,
         "created_at": at,
         "finished_at": at,
     }
     await connection.execute(insert_into(delivery).values(values))
+
+
+async def record_test(connection: Connection, made: NewAttempt) -> None:
+    """Write down the attempt of a test."""
+    values = {"attempts": made.n, "state": "exhausted" if made.error else "succeeded"}
+    await connection.execute(update(delivery).where(delivery.c.id == made.delivery_id).values(values))
+    await add_attempt(connection, made)
 
 
 _SHOWN = (

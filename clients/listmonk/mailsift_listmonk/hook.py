@@ -88,7 +88,11 @@ class Listmonk:
                 "order_by": "created_at",
                 "order": "desc",
             }
-            rows = self._client.get(path, params=wanted).raise_for_status().json()["data"]["results"]
+            answer = self._client.get(path, params=wanted).raise_for_status()
+            try:
+                rows = answer.json()["data"]["results"]
+            except (ValueError, KeyError, TypeError):
+                raise httpx.DecodingError("The answer is none of listmonk's.") from None
             if not rows:
                 return
             yield rows

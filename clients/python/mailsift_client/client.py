@@ -13,7 +13,7 @@ from uuid import UUID
 import httpx
 from typing_extensions import Unpack
 
-from mailsift_client.errors import MailsiftError, problem_of, unwrap
+from mailsift_client.errors import MailsiftError, problem_in, problem_of, unwrap
 from mailsift_client.generated import AuthenticatedClient
 from mailsift_client.generated.api.email import validate_batch, validate_email
 from mailsift_client.generated.api.events import list_events
@@ -35,7 +35,6 @@ from mailsift_client.generated.models import (
     JsonList,
     Mode,
     Priority,
-    Problem,
     Result,
     ResultFormat,
     ResultRowResponse,
@@ -302,10 +301,5 @@ def _check(response: httpx.Response) -> None:
 
 def check_answer(response: httpx.Response) -> None:
     """Raise a MailsiftError for an answer that is none; what it says has been read."""
-    if response.is_success:
-        return
-    try:
-        found: object = Problem.from_dict(response.json())
-    except (ValueError, KeyError, TypeError):
-        found = None
-    raise problem_of(found, response.status_code)
+    if not response.is_success:
+        raise problem_of(problem_in(response), response.status_code)

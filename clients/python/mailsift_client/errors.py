@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
+import httpx
+
 from mailsift_client.generated.models import Problem
 from mailsift_client.generated.types import Response
 
@@ -35,6 +37,28 @@ def unwrap(response: Response[Any], kind: type[T]) -> T:
     if isinstance(response.parsed, kind):
         return response.parsed
     raise problem_of(response.parsed, int(response.status_code))
+
+
+def needs_reading(response: httpx.Response) -> bool:
+    """Say whether an answer may be somebody else's: every error, and a page."""
+    return not response.is_success or response.headers.get("content-type", "").startswith("text/html")
+
+
+def check_origin(response: httpx.Response) -> None:
+    """Raise a MailsiftError for an answer of somebody else: a proxy, a load balancer.
+
+    It needs reading, and has been read.
+    """
+    if problem_in(response) is None:
+        raise problem_of(None, response.status_code)
+
+
+def problem_in(response: httpx.Response) -> Problem | None:
+    """Return what an answer that was read says went wrong; None: it is none of Mailsift's."""
+    try:
+        return Problem.from_dict(response.json())
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return None
 
 
 def problem_of(found: object, status: int) -> MailsiftError:

@@ -1,4 +1,4 @@
-"""Waiting as the API asks for, instead of failing."""
+"""Waiting as the API asks for, instead of failing, and telling its answers from those of others."""
 
 from __future__ import annotations
 
@@ -8,11 +8,15 @@ from typing import Final
 import httpx
 from typing_extensions import override
 
+from mailsift_client.errors import check_origin, needs_reading
+
 _SAFE: Final = frozenset({"GET", "HEAD", "DELETE"})
 
 
 class PatientTransport(httpx.BaseTransport):
     """Sends again what was too early (429), and what may be repeated when the service is away (503).
+
+    What is answered by others, such as a proxy, is a MailsiftError.
 
     Args:
         inner: sends.
@@ -32,6 +36,9 @@ class PatientTransport(httpx.BaseTransport):
             response = self._inner.handle_request(request)
             wait = _wait_of(request, response)
             if wait is None or wait > left:
+                if needs_reading(response):
+                    response.read()
+                    check_origin(response)
                 return response
             response.close()
             self._sleep(wait)
@@ -65,6 +72,9 @@ class PatientAsyncTransport(httpx.AsyncBaseTransport):
             response = await self._inner.handle_async_request(request)
             wait = _wait_of(request, response)
             if wait is None or wait > left:
+                if needs_reading(response):
+                    await response.aread()
+                    check_origin(response)
                 return response
             await response.aclose()
             await self._sleep(wait)

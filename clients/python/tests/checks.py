@@ -46,7 +46,7 @@ def main(found: dict[str, Any]) -> dict[str, Any]:
     session.api.set_httpx_client(httpx.Client(base_url="http://mailsift.test", transport=transport))
     followed = [job.status for job in session.follow(JOB_ID)]
     errors = []
-    for max_age in (None, 0.0):
+    for max_age in (None, 0.0, 0.0, 0.0, 0.0):
         try:
             session.check("a@example.com", max_age=max_age)
         except MailsiftError as error:

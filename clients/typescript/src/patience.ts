@@ -1,5 +1,7 @@
 /** Waiting as the API asks for, instead of failing. */
 
+import { problemOf } from "./errors.js";
+
 const SAFE = new Set(["GET", "HEAD", "DELETE"]);
 
 /** Returns a fetch that sends again what was too early (429), and what may be repeated when the service is away (503). */
@@ -9,13 +11,19 @@ export function patient(inner: typeof fetch, patience: number): (request: Reques
     for (;;) {
       const response = await inner(request.clone());
       const wait = waitOf(request, response);
-      if (wait === undefined || wait > left) return response;
+      if (wait === undefined || wait > left) {
+        if (response.ok && isPage(response)) throw problemOf(undefined, response.status);
+        return response;
+      }
       await response.body?.cancel();
       await sleep(wait, request.signal);
       left -= wait;
     }
   };
 }
+
+/** Says whether somebody else answered, such as a proxy: what is no error would be read as JSON. */
+const isPage = (response: Response): boolean => (response.headers.get("content-type") ?? "").startsWith("text/html");
 
 function waitOf(request: Request, response: Response): number | undefined {
   const repeatable = SAFE.has(request.method) || request.headers.has("idempotency-key");

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 import threading
 from base64 import b64encode
@@ -82,11 +83,38 @@ def test_the_n8n_node_does_what_it_offers(service: Service, packages: Path, tmp_
     assert went_on[0]["error"]
 
 
+def test_one_item_that_fails_takes_nothing_from_the_others_where_a_workflow_goes_on(
+    service: Service, packages: Path, tmp_path: Path
+) -> None:
+    folder = packages / "n8n"
+    run(folder, folder / "node_modules/.bin/tsc")
+    key = service.key("n8n-goes-on")
+    file = {"json": {}, "binary": {"upload": FILE}}
+    empty = {"json": {"kept": 1}, "binary": {"upload": {**FILE, "data": ""}}}
+    goes_on = {"mode": "fast", "binary": "upload", "jobId": JOB, "email": EMAIL}
+    goes_on |= {"onError": "continueRegularOutput"}
+    too_long = {"json": {"email": "x" * 2_000}}
+    workflows = [
+        workflow(
+            [file, empty], *({**goes_on, "operation": one} for one in ("submitFile", "wait", "results"))
+        ),
+        workflow([*PEOPLE * 50, too_long], {**goes_on, "operation": "check"}),
+    ]
+    words = ("node", "tests/workflow.cjs", service.url, key)
+    said = run(folder, *words, stdin=json.dumps(workflows), N8N_USER_FOLDER=str(tmp_path))
+    (*rows, failed), checked = json.loads(said.splitlines()[-1])
+    assert [row["email"] for row in rows] == ["jane@example.com", "joe@@example.com"]
+    assert (failed["kept"], bool(failed["error"])) == (1, True)
+    assert [bool(one.get("mailsift")) for one in checked] == [True] * 100 + [False]
+    assert checked[-1]["error"]
+
+
 class Listmonk(BaseHTTPRequestHandler):
     """As much of listmonk as its API says of these resources: newest first, in pages, JSON in `data`."""
 
     rows: dict[str, list[dict[str, Any]]]
     changes: list[tuple[str, Any]]
+    page: bytes = b""  # what a proxy before it answers instead
 
     def do_GET(self) -> None:
         place = urlsplit(self.path)
@@ -103,7 +131,7 @@ class Listmonk(BaseHTTPRequestHandler):
         self._answer({})
 
     def _answer(self, data: object) -> None:
-        body = json.dumps({"data": data}).encode()
+        body = self.page or json.dumps({"data": data}).encode()
         self.send_response(200)
         self.send_header("content-length", str(len(body)))
         self.end_headers()
@@ -188,3 +216,21 @@ def test_listmonks_new_subscribers_are_checked_and_its_bounces_told(
         content=json.dumps({**json.loads(again), **told}),
     )
     assert taken.json()["data"] == {"taken": 0, "repeated": 1, "malformed": 0}
+
+
+@pytest.mark.parametrize("page", [b"<h1>Please sign in</h1>", b"[]", b'{"message": "no"}', b'{"data": null}'])
+def test_an_answer_that_is_none_of_listmonks_is_said_and_asked_for_again_later(
+    service: Service, packages: Path, tmp_path: Path, page: bytes
+) -> None:
+    with listmonk(subscribers=[subscriber(1, "jane@example.com")], bounces=[]) as (url, there):
+        there.page = page
+        places = dict(zip(NAMES, (service.url, service.key("page"), url, "mailsift", "secret"), strict=True))
+        done = subprocess.run(
+            [sys.executable, "-m", "mailsift_listmonk.hook", "--once", "--state", tmp_path / "state.json"],
+            env={"PYTHONPATH": f"{packages / 'python'}:{packages / 'listmonk'}", **places},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1), done.stderr
+    assert done.stderr.startswith("mailsift-listmonk: ")

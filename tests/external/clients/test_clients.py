@@ -79,6 +79,9 @@ def given() -> dict[str, Any]:
         (200, stream, f"event: end\ndata: {json.dumps({**JOB, 'status': 'completed'})}\n\n"),
         (503, {"retry-after": "1"}, problem(503, "database_unavailable")),  # a POST without a key: once
         (429, {"retry-after": "11"}, problem(429, "rate_limited")),  # longer than its patience
+        (503, {"content-type": "text/html"}, "<h1>No server is available</h1>"),  # a proxy's own words
+        (413, {"content-type": "application/json"}, '{"message": "Too long"}'),
+        (200, {"content-type": "text/html"}, "<h1>Please sign in</h1>"),
     ]
     shown = [{"status": status, "headers": headers, "body": body} for status, headers, body in answers]
     return {"answers": shown, "webhooks": [one for one, _ in WEBHOOKS]}
@@ -130,9 +133,9 @@ WEBHOOKS = [
 ]
 CHECKED = {
     "followed": ["running", "completed"],
-    "errors": [[503, "database_unavailable"], [429, "rate_limited"]],
-    "asked": [*[f"GET /v1/bulk/jobs/{JOB['job_id']}/events"] * 4, *["POST /v1/email/single-validate"] * 2],
-    "ages": ["not said", 0],  # a service that is older than the field would refuse even null
+    "errors": [[503, "database_unavailable"], [429, "rate_limited"], [503, ""], [413, ""], [200, ""]],
+    "asked": [*[f"GET /v1/bulk/jobs/{JOB['job_id']}/events"] * 4, *["POST /v1/email/single-validate"] * 5],
+    "ages": ["not said", *[0] * 4],  # a service that is older than the field would refuse even null
     "waits": 3,  # for a limit, before the stream is taken up again, for a service that is away
     "webhooks": [good for _, good in WEBHOOKS],
 }

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
+from collections import Counter
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from uuid import uuid4
@@ -152,6 +154,36 @@ async def test_a_test_never_counts_is_limited_and_is_not_sent_again(hooks: Webho
         since = datetime(2020, 1, 1, tzinfo=UTC)
         assert await hooks.service.redeliver_failed(hooks.account, endpoint.id, since=since) == 0
     assert receiver.connections == 10
+
+
+async def test_tests_asked_for_at_once_are_counted_before_they_are_sent(hooks: Webhooks) -> None:
+    async with receiving() as receiver:
+        endpoint, _ = await hooks.service.create(hooks.account, receiver.url)
+        told = await asyncio.gather(
+            *(hooks.service.test(hooks.account, endpoint.id, SimulatedEvent.WEBHOOK) for _ in range(15)),
+            return_exceptions=True,
+        )
+    assert Counter(getattr(one, "code", "sent") for one in told) == {"sent": 10, "webhook_test_limit": 5}
+    assert receiver.connections == 10
+
+
+async def test_a_test_whose_end_nobody_saw_counts_and_is_known(hooks: Webhooks) -> None:
+    asked = asyncio.Event()
+
+    async def silent(_: asyncio.StreamWriter) -> None:
+        asked.set()
+        await asyncio.Event().wait()
+
+    async with receiving(silent) as receiver:
+        endpoint, _ = await hooks.service.create(hooks.account, receiver.url)
+        test = asyncio.create_task(hooks.service.test(hooks.account, endpoint.id, SimulatedEvent.WEBHOOK))
+        await asked.wait()
+        test.cancel()  # as when the process ends
+        await asyncio.gather(test, return_exceptions=True)
+        assert await hooks.work() == 0
+    view = await hooks.newest(endpoint.id)
+    sent = json.loads(receiver.requests[0].body)["id"]
+    assert (str(view.event_id), view.trigger, view.state, view.attempts) == (sent, "test", "exhausted", 0)
 
 
 async def test_what_is_anothers_does_not_exist(hooks: Webhooks) -> None:

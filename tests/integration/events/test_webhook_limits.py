@@ -113,3 +113,20 @@ async def test_a_retry_waits_for_the_bucket_like_everything_else(hooks: Webhooks
     views = await hooks.service.deliveries(hooks.account, endpoint.id)
     assert sorted(view.attempts for view in views) == [1, 2]
     assert {view.state for view in views} == {DeliveryState.SUCCEEDED}
+
+
+async def test_an_endpoint_whose_requests_are_under_way_takes_no_place_from_the_others(
+    hooks: Webhooks,
+) -> None:
+    async with receiving() as receiver:
+        slow = [(await hooks.service.create(hooks.account, receiver.url))[0].id for _ in range(3)]
+        await hooks.happen(3)
+        assert {one.endpoint_id for one in await hooks.deliverer.claim(6)} == set(slow)
+        quick, _ = await hooks.service.create(hooks.account, receiver.url)
+        hooks.now += 1
+        await hooks.happen(4)
+        for _ in range(2):
+            hooks.now += 1
+            claimed = await hooks.deliverer.claim(2)
+            assert {one.endpoint_id for one in claimed} == {quick.id}
+            await asyncio.gather(*map(hooks.deliverer.deliver, claimed))

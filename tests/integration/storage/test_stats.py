@@ -239,6 +239,19 @@ async def test_deliveries_are_counted_by_what_they_wait_for(place: Place) -> Non
     assert seen.endpoints == {"healthy": 1, "failing": 2, "disabled": 1}
 
 
+async def test_a_test_of_a_webhook_is_no_delivery_that_arrived_or_was_given_up(place: Place) -> None:
+    endpoint = await place.endpoint()
+    for state in ("exhausted", "exhausted", "succeeded"):
+        await place.delivery(endpoint, state=state)
+    await place.connection.execute(text("UPDATE delivery SET finished_at = clock_timestamp()"))
+    for state in ("exhausted", "succeeded"):
+        await place.delivery(endpoint, state=state)
+    tests = "UPDATE delivery SET finished_at = clock_timestamp(), trigger = 'test' WHERE finished_at IS NULL"
+    await place.connection.execute(text(tests))
+    seen = await stats.outbox(place.connection)
+    assert (seen.exhausted, seen.succeeded) == (2, 1)
+
+
 @pytest.mark.parametrize("column", ["served_at", "probe_at", "paced_until"])
 async def test_what_stands_behind_others_at_an_endpoint_that_is_served_is_not_late(
     place: Place, column: str

@@ -127,6 +127,43 @@ async def test_an_answer_that_comes_too_late_is_a_timeout() -> None:
     assert 290 <= outcome.ms < 2_000
 
 
+async def test_an_answer_counts_that_comes_within_the_time_of_the_whole_request() -> None:
+    async def slow(writer: asyncio.StreamWriter) -> None:
+        await asyncio.sleep(14)
+        writer.write(status(200, body=b"thanks"))
+
+    async with receiving(slow) as receiver:
+        outcome = await sender(timeout_s=15).post(receiver.url, {}, BODY)
+        assert await sender(timeout_s=15).fetch(receiver.url) == b"thanks"
+    assert (outcome.error, outcome.response) == (ErrorClass.NONE, "thanks")
+
+
+async def test_two_addresses_that_are_silent_leave_time_for_the_third() -> None:
+    class Silent(httpcore.AnyIOBackend):
+        @override
+        async def connect_tcp(
+            self, host: str, port: int, timeout: float | None = None, *rest: Any, **named: Any
+        ) -> httpcore.AsyncNetworkStream:
+            if host != "127.0.0.1":
+                await asyncio.sleep(timeout or 3600)
+                raise httpcore.ConnectTimeout
+            return await super().connect_tcp(host, port, timeout, *rest, **named)
+
+    async def resolve(_name: str) -> Sequence[str]:
+        return ("127.0.0.2", "127.0.0.3", "127.0.0.1")
+
+    usual = WebhookSender(
+        guard=AddressGuard(allow_non_public=True),
+        resolve=resolve,
+        config=SendConfig(allow_http=True),
+        ssl_context=NOBODY_TRUSTED,
+        network=Silent(),
+    )
+    async with receiving() as receiver:
+        outcome = await usual.post(f"http://hook.example.com:{receiver.port}/", {}, BODY)
+    assert outcome.error is ErrorClass.NONE
+
+
 @pytest.mark.parametrize("drip", [b"X-A: 1\r\n", b"HTTP/1.1 103 Early Hints\r\n\r\n"])
 async def test_headers_that_drip_for_ever_are_a_timeout_by_the_wall_clock(drip: bytes) -> None:
     async def dripping(writer: asyncio.StreamWriter) -> None:
@@ -338,6 +375,10 @@ class Faulty(httpcore.AsyncNetworkBackend):
         ({"127.0.0.1": errno.ENOBUFS, "127.0.0.2": errno.ENFILE}, ErrorClass.NOT_SENT),
         ({"127.0.0.1": errno.ENETUNREACH}, ErrorClass.NOT_SENT),
         ({"::1": errno.ENETUNREACH}, ErrorClass.REFUSED),  # a machine without IPv6 is no fault
+        ({"127.0.0.1": errno.ENETUNREACH, "::1": errno.ENETUNREACH}, ErrorClass.NOT_SENT),
+        ({"127.0.0.1": errno.ENETDOWN, "::1": errno.ENETDOWN}, ErrorClass.NOT_SENT),
+        ({"127.0.0.1": errno.EMFILE, "::1": errno.ENETUNREACH}, ErrorClass.NOT_SENT),
+        ({"127.0.0.1": errno.ENETUNREACH, "::1": errno.ECONNREFUSED}, ErrorClass.REFUSED),
         ({"127.0.0.1": errno.EHOSTUNREACH}, ErrorClass.REFUSED),
         ({"127.0.0.1": errno.ECONNREFUSED, "::1": errno.ENETUNREACH}, ErrorClass.REFUSED),
         ({"127.0.0.1": errno.ECONNREFUSED, "127.0.0.2": errno.EMFILE}, ErrorClass.REFUSED),

@@ -114,67 +114,90 @@ async function ask(
 
 const text = (node: IExecuteFunctions, name: string, item: number) => String(node.getNodeParameter(name, item, ""));
 const texts = (node: IExecuteFunctions, name: string, items: INodeExecutionData[]) => items.map((_, n) => text(node, name, n));
-const job = (data: IDataObject, item: number): INodeExecutionData => ({ json: data, pairedItem: { item } });
+const made = (data: IDataObject, item: number): INodeExecutionData => ({ json: data, pairedItem: { item } });
+
+/** Returns what comes of some items; where the workflow goes on after an error, the error of these alone. */
+async function attempt(
+  node: IExecuteFunctions,
+  some: { item: INodeExecutionData; n: number }[],
+  run: () => Promise<INodeExecutionData[]>,
+): Promise<INodeExecutionData[]> {
+  try {
+    return await run();
+  } catch (error) {
+    if (!node.continueOnFail()) throw error;
+    return some.map(({ item, n }) => made({ ...item.json, error: (error as Error).message }, n));
+  }
+}
+
+/** Does the same for every item. */
+const each =
+  (run: (node: IExecuteFunctions, item: INodeExecutionData, n: number) => Promise<INodeExecutionData[]>): Operation =>
+  async (node, items) =>
+    (await Promise.all(items.map((item, n) => attempt(node, [{ item, n }], () => run(node, item, n))))).flat();
 
 /** Returns every item with `mailsift`, the verdict on its address; a hundred are asked for at a time. */
 const check: Operation = async (node, items) => {
   const found: INodeExecutionData[] = [];
-  const emails = texts(node, "email", items);
   for (let start = 0; start < items.length; start += BATCH) {
-    const body = { emails: emails.slice(start, start + BATCH), mode: text(node, "mode", 0) };
-    const { results } = await ask(node, "POST", "/v1/email/batch-validate", { body });
-    (results as IDataObject[]).forEach((verdict, n) => {
-      const { json, binary } = items[start + n] as INodeExecutionData;
-      found.push({ json: { ...json, mailsift: verdict }, ...(binary && { binary }), pairedItem: { item: start + n } });
+    const some = items.slice(start, start + BATCH).map((item, n) => ({ item, n: start + n }));
+    const verdicts = await attempt(node, some, async () => {
+      const body = { emails: some.map(({ n }) => text(node, "email", n)), mode: text(node, "mode", 0) };
+      const { results } = await ask(node, "POST", "/v1/email/batch-validate", { body });
+      return some.map(({ item: { json, binary }, n }, i) => ({
+        json: { ...json, mailsift: (results as IDataObject[])[i] },
+        ...(binary && { binary }),
+        pairedItem: { item: n },
+      }));
     });
+    found.push(...verdicts);
   }
   return found;
 };
 
-const submit: Operation = async (node, items) => {
-  const body = { emails: texts(node, "email", items) };
-  return [job(await ask(node, "POST", "/v1/bulk/jobs", { qs: { mode: text(node, "mode", 0) }, body }), 0)];
-};
+const submit: Operation = (node, items) =>
+  attempt(node, items.map((item, n) => ({ item, n })), async () => {
+    const body = { emails: texts(node, "email", items) };
+    return [made(await ask(node, "POST", "/v1/bulk/jobs", { qs: { mode: text(node, "mode", 0) }, body }), 0)];
+  });
 
-const submitFile: Operation = async (node, items) =>
-  Promise.all(
-    items.map(async (item, n) => {
-      const field = text(node, "binary", n);
-      const body = await node.helpers.getBinaryDataBuffer(n, field);
-      const qs = { mode: text(node, "mode", n), name: item.binary?.[field]?.fileName ?? "" };
-      const headers = { "content-type": "application/octet-stream" };
-      return job(await ask(node, "POST", "/v1/bulk/jobs", { qs, body, headers }), n);
-    }),
-  );
+const submitFile = each(async (node, item, n) => {
+  const field = text(node, "binary", n);
+  const body = await node.helpers.getBinaryDataBuffer(n, field);
+  const qs = { mode: text(node, "mode", n), name: item.binary?.[field]?.fileName ?? "" };
+  const headers = { "content-type": "application/octet-stream" };
+  return [made(await ask(node, "POST", "/v1/bulk/jobs", { qs, body, headers }), n)];
+});
 
-const wait: Operation = async (node, items) =>
-  Promise.all(
-    items.map(async (_, n) => {
-      const path = `/v1/bulk/jobs/${encodeURIComponent(text(node, "jobId", n))}`;
-      const until = Date.now() + 1_000 * Number(node.getNodeParameter("longest", n, 3600));
-      for (;;) {
-        const left = Math.max(0, Math.min(WAIT, (until - Date.now()) / 1_000));
-        const found = await ask(node, "GET", path, { qs: { wait: left } });
-        if (ENDED.has(String(found["status"]))) return job(found, n);
-        if (Date.now() >= until) throw new NodeOperationError(node.getNode(), "The job has not ended.", { itemIndex: n });
-      }
-    }),
-  );
+const wait = each(async (node, _, n) => {
+  const path = `/v1/bulk/jobs/${encodeURIComponent(text(node, "jobId", n))}`;
+  const until = Date.now() + 1_000 * Number(node.getNodeParameter("longest", n, 3600));
+  for (;;) {
+    const left = Math.max(0, Math.min(WAIT, (until - Date.now()) / 1_000));
+    const found = await ask(node, "GET", path, { qs: { wait: left } });
+    if (ENDED.has(String(found["status"]))) return [made(found, n)];
+    if (Date.now() >= until) throw new NodeOperationError(node.getNode(), "The job has not ended.", { itemIndex: n });
+  }
+});
 
 const results: Operation = async (node, items) => {
-  const found: INodeExecutionData[] = [];
-  for (const n of items.keys()) {
-    const path = `/v1/bulk/jobs/${encodeURIComponent(text(node, "jobId", n))}/results`;
-    const status = node.getNodeParameter("status", n, []) as string[];
-    let cursor = "";
-    do {
-      const page = await ask(node, "GET", path, { qs: { format: "json", limit: PAGE, status, ...(cursor && { cursor }) } });
-      found.push(...(page["rows"] as IDataObject[]).map((json) => ({ json, pairedItem: { item: n } })));
-      cursor = String(page["next_cursor"]);
-    } while (cursor);
-  }
-  return found;
+  const found: INodeExecutionData[][] = [];
+  for (const [n, item] of items.entries()) found.push(await attempt(node, [{ item, n }], () => rowsOf(node, n)));
+  return found.flat();
 };
+
+async function rowsOf(node: IExecuteFunctions, n: number): Promise<INodeExecutionData[]> {
+  const rows: INodeExecutionData[] = [];
+  const path = `/v1/bulk/jobs/${encodeURIComponent(text(node, "jobId", n))}/results`;
+  const status = node.getNodeParameter("status", n, []) as string[];
+  let cursor = "";
+  do {
+    const page = await ask(node, "GET", path, { qs: { format: "json", limit: PAGE, status, ...(cursor && { cursor }) } });
+    rows.push(...(page["rows"] as IDataObject[]).map((json) => made(json, n)));
+    cursor = String(page["next_cursor"]);
+  } while (cursor);
+  return rows;
+}
 
 const OPERATIONS: Record<string, Operation> = { check, submit, submitFile, wait, results };
 
@@ -200,11 +223,6 @@ export class Mailsift implements INodeType {
     const items = this.getInputData();
     const chosen = OPERATIONS[this.getNodeParameter("operation", 0) as string];
     if (chosen === undefined) throw new NodeOperationError(this.getNode(), "There is no such operation.");
-    if (!this.continueOnFail()) return [await chosen(this, items)];
-    try {
-      return [await chosen(this, items)];
-    } catch (error) {
-      return [items.map(({ json }, item) => ({ json: { ...json, error: (error as Error).message }, pairedItem: { item } }))];
-    }
+    return [await chosen(this, items)];
   }
 }
