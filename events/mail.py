@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import smtplib
 import ssl
+from copy import deepcopy
 from dataclasses import dataclass, field
 from email.message import EmailMessage
 from ipaddress import ip_address
@@ -105,7 +106,8 @@ class Mailer:
         with self._connected() as smtp:
             if self._relay.user:
                 smtp.login(self._relay.user, self._relay.password)
-            smtp.send_message(message)
+            smtp.ehlo_or_helo_if_needed()
+            smtp.send_message(message if smtp.has_extn("smtputf8") else _to_ascii_alone(message))
 
     def _connected(self) -> smtplib.SMTP:
         relay = self._relay
@@ -129,3 +131,14 @@ class Mailer:
             smtp.starttls(context=self._ssl)
         elif self._relay.user:
             raise smtplib.SMTPNotSupportedError
+
+
+def _to_ascii_alone(message: EmailMessage) -> EmailMessage:
+    """Return the mail for whom a relay without SMTPUTF8 (RFC 6531) can take: else nobody got it."""
+    reached = [one for one in message["To"].addresses if one.addr_spec.isascii()]
+    if not reached:
+        return message
+    own = deepcopy(message)
+    del own["To"]
+    own["To"] = reached
+    return own

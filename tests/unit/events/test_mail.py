@@ -163,6 +163,19 @@ async def test_one_recipient_that_is_taken_is_enough_and_none_is_not() -> None:
     assert "@" not in failed.value.message
 
 
+async def test_an_address_that_the_relay_cannot_take_keeps_the_mail_from_no_other() -> None:
+    made = message()
+    made.replace_header("To", "zoë@example.com, a@example.com")
+    async with relaying() as relay:
+        mailer = Mailer(parse_relay(relay.url), helo_name="mailsift.test")
+        await mailer.send(made)
+        made.replace_header("To", "zoë@example.com")
+        with pytest.raises(MailsiftError, match="mail_failed"):
+            await mailer.send(made)
+    ((recipients, mail),) = relay.mail
+    assert (recipients, mail["To"]) == (["a@example.com"], "a@example.com")
+
+
 async def test_a_relay_that_is_not_there_or_says_nothing_is_a_failure() -> None:
     async with relaying() as relay:
         gone, relay.silent = parse_relay(relay.url), True
