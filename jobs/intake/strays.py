@@ -10,7 +10,9 @@ from typing import Final
 AS_WINDOWS: Final = "mailsift.windows-1252"
 """The error handler that reads each of them as Windows-1252, by itself."""
 _BLOCK: Final = 1 << 20
-_UTF8_LETTER: Final = re.compile(rb"[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf4][\x80-\xbf]{3}")
+_UTF8_LETTER: Final = re.compile(
+    rb"[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf4][\x80-\xbf]{3}"
+)
 """A character beyond ASCII, as UTF-8 writes it (RFC 3629 section 4)."""
 _ASCII: Final = bytes(range(128))
 
