@@ -31,7 +31,7 @@ from mailsift.pipeline.smtp.config import Source
 from mailsift.pipeline.smtp.identity import default_addresses
 from mailsift.runtime.installation import installation
 from mailsift.settings import Settings
-from mailsift.storage.database import DatabaseError
+from mailsift.storage.database import DatabaseError, sentence_of
 from mailsift.storage.redis.connection import WRITABLE_KEY, ClientError, words_of
 from mailsift.storage.schema import current_revision, newest_revision, serves, takes_nothing
 
@@ -121,7 +121,7 @@ def _in_words(error: Exception) -> str:
     """Say what went wrong, without words of others that may hold a secret."""
     match error:
         case MailsiftError():
-            return f"{error.code}: {error.message}"
+            return f"{error.code}: {sentence_of(error)}"
         case aiodns.error.DNSError():
             return f"{error.args[1]}."  # of the library's table
         case TimeoutError() | DatabaseError():
