@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import subprocess
@@ -22,6 +23,7 @@ from mailsift.cli.pairs import name_of
 from mailsift.pipeline.frames import VERDICTS
 from mailsift.sandbox.client import SandboxProcess
 from mailsift.settings import Settings
+from tests.support.busy_installation import sql
 from tests.support.child_processes import environment_for
 from tests.support.commands import CommandLine, Keyboard
 from tests.support.installation import settings_for
@@ -109,6 +111,12 @@ def test_a_schedule_is_made_for_a_place_and_taken_away_again(settings: Settings,
     assert "list.csv" in keyboard.type(settings, "schedules", "list").out
     assert keyboard.type(settings, "schedules", "delete", made["schedule_id"]).status == 0
     assert keyboard.type(settings, "schedules", "list", "--json").out == ""
+    lines = asyncio.run(
+        sql(settings, "SELECT actor, action FROM audit WHERE action LIKE 'schedule%' ORDER BY id")
+    )
+    assert {line["actor"] for line in lines} == {"cli"}
+    done = ["create", "pause", "resume", "delete"]
+    assert [line["action"] for line in lines] == [f"schedule.{verb}" for verb in done]
 
 
 def test_check_reads_addresses_from_stdin_whatever_their_bytes(
