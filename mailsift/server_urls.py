@@ -48,10 +48,9 @@ def check_database_url(url: str) -> None:
         raise ValueError(_UNREADABLE)
     if not read[1]:
         return
-    from psycopg import pq  # noqa: PLC0415 - takes time, and few addresses have options
+    from mailsift.storage.libpq import options  # noqa: PLC0415 - takes time, and few addresses have some
 
-    known = {option.keyword.decode() for option in pq.Conninfo.get_defaults()}
-    if unknown := {name for name, _ in parse_qsl(read[1])} - known:
+    if unknown := {name for name, _ in parse_qsl(read[1])} - options():
         raise ValueError(f"PostgreSQL’s client knows no option {', '.join(sorted(unknown))}")
 
 
@@ -63,10 +62,10 @@ def check_redis_url(url: str) -> None:
     """
     try:
         parts = urlsplit(url)
-        readable = parts.scheme == "unix" or (parts.port != 0 and bool(_REDIS_PATH.fullmatch(parts.path)))
+        port = None if parts.scheme == "unix" else parts.port
     except ValueError:  # quotes what it takes for the port
-        readable = False
-    if not readable:
+        raise ValueError(_UNREADABLE) from None
+    if parts.scheme != "unix" and (port == 0 or not _REDIS_PATH.fullmatch(parts.path)):
         raise ValueError(_UNREADABLE)
     patterns = _REDIS_OPTIONS[parts.scheme]
     for name, value in parse_qsl(parts.query, keep_blank_values=True):
