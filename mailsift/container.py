@@ -689,6 +689,10 @@ class Container:
         """Look at the canaries; returns whether there is a resolver that can be believed."""
         return await self._domains.check_canaries()
 
+    async def resolver_faults(self) -> dict[str, str]:
+        """Look at every resolver; returns by its address why it is not believed, "" for those that are."""
+        return await self._domains.resolver_faults()
+
     async def throttle(self, *, edited: bool) -> Throttle:
         """Return the throttle; an edited one obeys what operators changed, which it reads in the database.
 

@@ -8,11 +8,10 @@ import math
 import os
 import re
 import socket
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
-from urllib.parse import urlsplit
 
 import platformdirs
 from pydantic import (
@@ -31,6 +30,7 @@ from mailsift.events.mail import parse_relay
 from mailsift.events.webhook_url import split_hosts
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.stop import StopPolicy
+from mailsift.server_urls import check_database_url, check_redis_url
 
 PREFIX = "MAILSIFT_"
 
@@ -93,29 +93,12 @@ def _scheme(*allowed: str) -> AfterValidator:
     return AfterValidator(check)
 
 
-_UNREADABLE: Final = (
-    "its host and port can’t be read; a password’s / ? # [ ] @ are written %2F %3F %23 %5B %5D %40"
-)
-_AUTHORITY: Final = re.compile(r"([^:/@]*(:[^@]*)?@)?(\[[^/?]+\]|[^/:@?]*)(:[0-9]{1,5})?([/?].*)?", re.DOTALL)
-"""What SQLAlchemy reads of an address behind its scheme."""
-_REDIS_PATH: Final = re.compile(r"(/[0-9]*)?")
+def _readable(check: Callable[[str], object]) -> AfterValidator:
+    def checked(value: SecretStr) -> SecretStr:
+        check(value.get_secret_value())
+        return value
 
-
-def _database_address(value: SecretStr) -> SecretStr:
-    if not _AUTHORITY.fullmatch(value.get_secret_value().partition("://")[2]):
-        raise ValueError(_UNREADABLE)
-    return value
-
-
-def _redis_address(value: SecretStr) -> SecretStr:
-    try:
-        parts = urlsplit(value.get_secret_value())
-        readable = parts.scheme == "unix" or (parts.port != 0 and bool(_REDIS_PATH.fullmatch(parts.path)))
-    except ValueError:  # quotes what it takes for the port
-        readable = False
-    if not readable:
-        raise ValueError(_UNREADABLE)
-    return value
+    return AfterValidator(checked)
 
 
 def _own_host(value: str) -> str:
@@ -126,11 +109,6 @@ def _own_host(value: str) -> str:
 def _group_rule(value: str) -> str:
     if not re.fullmatch(r"[^=]+=[^=:]+:(viewer|member|owner)", value):
         raise ValueError("expected group=account:role")
-    return value
-
-
-def _relay(value: SecretStr) -> SecretStr:
-    parse_relay(value.get_secret_value())
     return value
 
 
@@ -152,9 +130,9 @@ def _absolute(path: Path) -> Path:
 
 LocalPath = Annotated[Path, AfterValidator(_absolute)]
 DatabaseUrl = Annotated[
-    SecretStr, _scheme("postgresql+psycopg", "postgresql", "postgres"), AfterValidator(_database_address)
+    SecretStr, _scheme("postgresql+psycopg", "postgresql", "postgres"), _readable(check_database_url)
 ]
-RedisUrl = Annotated[SecretStr, _scheme("redis", "rediss", "unix"), AfterValidator(_redis_address)]
+RedisUrl = Annotated[SecretStr, _scheme("redis", "rediss", "unix"), _readable(check_redis_url)]
 Strings = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)]
 Endpoints = Annotated[
     tuple[Annotated[str, BeforeValidator(_endpoint)], ...], NoDecode, BeforeValidator(_split)
@@ -371,7 +349,7 @@ class Settings(BaseSettings):
         default=(),
         description="names and addresses of this installation; no webhook may point there, nor at PUBLIC_URL",
     )
-    mail_relay: Annotated[SecretStr, AfterValidator(_relay)] | None = Field(
+    mail_relay: Annotated[SecretStr, _readable(parse_relay)] | None = Field(
         default=None,
         description="SMTP relay for mail about webhooks and jobs, smtp://[user:password@]host:port or "
         "smtps://...; unset: none is sent",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
@@ -305,6 +306,10 @@ class Providers:
     def knows(self, key: str) -> bool:
         """Tell whether the key is in the table: any other is the domain of somebody's mail host."""
         return key in self._rows
+
+    def nearest(self, name: str) -> str:
+        """Return the key of the table that is written nearly like a name, "" when there is none."""
+        return next(iter(get_close_matches(name, self._rows, 1)), "")
 
     def row(self, key: str) -> Provider:
         """Return the provider's row; for keys outside the table the default row under that key."""

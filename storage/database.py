@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import select
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -17,7 +18,6 @@ from sqlalchemy.exc import (
     DataError,
     DBAPIError,
     InvalidatePoolError,
-    OperationalError,
     ProgrammingError,
     SQLAlchemyError,
 )
@@ -133,7 +133,7 @@ class Database:
         """
         try:
             connection = await self._engine.connect()
-        except (OperationalError, PoolTimeoutError) as error:
+        except (DBAPIError, PoolTimeoutError) as error:
             raise unavailable() from error
         try:
             async with connection.begin():
@@ -237,6 +237,18 @@ def _outage(error: DBAPIError) -> MailsiftError | None:
 def unavailable() -> MailsiftError:
     """Return the error for a database that cannot be reached."""
     return MailsiftError("database_unavailable", "The database isn’t responding.", retryable=True)
+
+
+def sentence_of(error: MailsiftError) -> str:
+    """Return what an error says to who runs this installation: also what keeps us from the database.
+
+    Customers are not told: it names roles, databases and hosts. It never names a password.
+    """
+    said, *_ = str(getattr(error.__cause__, "orig", "")).partition("\n")
+    return f"No connection to PostgreSQL: {_LOUD.sub('', said)}." if said else error.message
+
+
+_LOUD: Final = re.compile(r"^connection (?:failed|is bad): |\.$")
 
 
 def driver_url(url: str) -> str:

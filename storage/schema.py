@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection as SyncConnection
 from sqlalchemy import create_engine, text
-from sqlalchemy.exc import OperationalError
+from sqlalchemy.exc import DBAPIError, OperationalError
 from sqlalchemy.pool import NullPool
 
 from mailsift.pipeline.errors import MailsiftError
@@ -81,7 +81,7 @@ def connected(url: str) -> SyncConnection:
     """
     try:
         return create_engine(driver_url(url), poolclass=NullPool).connect()
-    except OperationalError as error:
+    except DBAPIError as error:
         raise unavailable() from error
 
 

@@ -9,6 +9,7 @@ from typing import Any, Final
 from mailsift.jobs.admin.console import FleetConfig, domain_of, provider_key
 from mailsift.jobs.waker import Waker
 from mailsift.pipeline.errors import MailsiftError
+from mailsift.pipeline.free_mail import provider_by_name
 from mailsift.storage.database import Connection, Database
 from mailsift.storage.redis.connection import Client, ClientError
 from mailsift.storage.redis.facts import FactInspector
@@ -52,7 +53,7 @@ class ThrottleAdmin:
         Raises:
             MailsiftError: `bad_provider`, `unknown_source`, `bad_limit` above what the table doubled allows.
         """
-        edit = await self._edit(actor, provider, source, limits.note)
+        edit = await self._edit(actor, self._asked(provider), source, limits.note)
         self._check(edit.provider, limits)
         async with self._database.begin() as connection:
             changed = ThrottleEdit(
@@ -79,7 +80,7 @@ class ThrottleAdmin:
         """
         if not 0 <= seconds <= _LONGEST_HOLD:
             raise MailsiftError("bad_limit", "A hold can last at most 30 days, or until somebody ends it.")
-        edit = await self._edit(actor, provider, source, note)
+        edit = await self._edit(actor, self._asked(provider), source, note)
         async with self._database.begin() as connection:
             await throttle_edits.hold(connection, edit, seconds=seconds)
             await _audit(
@@ -173,6 +174,17 @@ class ThrottleAdmin:
         return ThrottleEdit(
             provider_key(provider), source, note=note.strip()[:_LONGEST_NOTE], edited_by=actor
         )
+
+    def _asked(self, provider: str) -> str:
+        """Return the key of a provider that may be asked: a change of any other would do nothing."""
+        key, table = provider_key(provider), self._fleet.providers
+        if key == ANY_PROVIDER or table.knows(key):
+            return key
+        meant = (provider_by_name(key) or table.key_of([key])) if "." in key else table.nearest(key)
+        if meant != key:
+            hint = f": do you mean {meant}?" if meant else "; name one of the table, or a mail host’s domain."
+            raise MailsiftError("bad_provider", f"No mail server is asked under the name {key}{hint}")
+        return key
 
     def _check(self, provider: str, limits: ProviderLimits) -> None:
         """Refuse what is above the hard bound, or no limit at all."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import sys
 from collections import defaultdict
@@ -178,7 +179,13 @@ class _Pieces:
 
 
 def _decoder() -> json.JSONDecoder:
-    return json.JSONDecoder(parse_constant=_refuse)
+    return json.JSONDecoder(parse_float=_decimal, parse_constant=_refuse)
+
+
+def _decimal(text: str) -> float | str:
+    """Return a decimal; one that is beyond all that a float can hold stays as it is written."""
+    value = float(text)
+    return value if math.isfinite(value) else text
 
 
 def _refuse(_constant: str) -> Never:

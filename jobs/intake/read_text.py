@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from itertools import chain
 from operator import length_hint
 from pathlib import Path
-from typing import Final
 
 import polars as pl
 
@@ -24,6 +23,7 @@ from mailsift.jobs.intake.sniff import (
     too_many_columns,
     too_many_rows,
 )
+from mailsift.jobs.intake.strays import AS_WINDOWS, is_mostly_utf8
 from mailsift.jobs.intake.table import SourceTable
 from mailsift.pipeline.errors import MailsiftError
 
@@ -31,9 +31,6 @@ _BLOCK = 1 << 20
 _NO_DELIMITER = "\0"  # the scan made sure that no line has one
 _EXCEL_HINT = re.compile(r"sep=.(?:\r?\n|\r)", re.ASCII | re.IGNORECASE)
 """A first line that only spreadsheets read."""
-_UTF8_LETTER = re.compile(rb"[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf4][\x80-\xbf]{3}")
-"""A character beyond ASCII, as UTF-8 writes it (RFC 3629 section 4)."""
-_ASCII = bytes(range(128))
 _QUOTED_LINE = r'^"((?:[^"]|"")*)"$'
 
 
@@ -71,27 +68,12 @@ def transcode(source: Path, encoding: str, target: Path) -> None:
     Raises:
         UnicodeError: the file is not in this encoding.
     """
-    errors = _AS_WINDOWS if encoding.startswith("utf-8") else "strict"
+    errors = AS_WINDOWS if encoding.startswith("utf-8") else "strict"
     decoder = codecs.getincrementaldecoder(encoding)(errors)
     with source.open("rb") as file, target.open("wb") as out:
         while block := file.read(_BLOCK):
             out.write(decoder.decode(block).encode())
         out.write(decoder.decode(b"", final=True).encode())
-
-
-def _as_windows(error: UnicodeError) -> tuple[str, int]:
-    """Return what Windows-1252 takes the octets for that are no UTF-8, and where they end."""
-    if not isinstance(error, UnicodeDecodeError):
-        raise error
-    octets = error.object[error.start : error.end]
-    try:
-        return octets.decode("cp1252"), error.end
-    except UnicodeDecodeError:  # five octets mean nothing there
-        return octets.decode("latin-1"), error.end
-
-
-_AS_WINDOWS: Final = "mailsift.windows-1252"
-codecs.register_error(_AS_WINDOWS, _as_windows)
 
 
 def _as_utf8(path: Path, encoding: str, workdir: Path, limits: IntakeLimits) -> tuple[Path, TextScan, str]:
@@ -100,7 +82,7 @@ def _as_utf8(path: Path, encoding: str, workdir: Path, limits: IntakeLimits) -> 
         scan = TextScan(path, limits)
         if scan.utf8:
             return path, scan, encoding
-        encoding = "utf-8" if _is_mostly_utf8(path) else "cp1252"
+        encoding = "utf-8" if is_mostly_utf8(path) else "cp1252"
     target = workdir / "utf8.txt"
     try:
         transcode(path, encoding, target)
@@ -110,17 +92,6 @@ def _as_utf8(path: Path, encoding: str, workdir: Path, limits: IntakeLimits) -> 
         encoding = "latin-1"  # has a character for every byte
         transcode(path, encoding, target)
     return target, TextScan(target, limits), encoding
-
-
-def _is_mostly_utf8(path: Path) -> bool:
-    """Say whether most characters beyond ASCII are written as UTF-8, as hardly any in Windows-1252 look."""
-    letters = others = 0
-    with path.open("rb") as file:
-        while block := file.read(_BLOCK):
-            found = _UTF8_LETTER.findall(block)
-            letters += len(found)
-            others += len(block.translate(None, _ASCII)) - sum(map(len, found))
-    return letters > others
 
 
 def _without_prefix(path: Path, start: int, workdir: Path) -> Path:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Any, Final, TextIO, TypeAlias, TypeVar
 
 import polars as pl
 
@@ -23,6 +23,7 @@ from mailsift.jobs.intake.sniff import (
     encoding_of,
     looks_like_json,
 )
+from mailsift.jobs.intake.strays import AS_WINDOWS, is_mostly_utf8
 from mailsift.jobs.outcomes.columns import (
     SAMPLE,
     Row,
@@ -181,15 +182,25 @@ def _rows(path: Path, head: bytes) -> tuple[tuple[str, ...] | None, Iterator[Row
 def _encoding(path: Path, head: bytes) -> str:
     """Name a text's encoding; no UTF-8 was written by a spreadsheet: Windows-1252, or Shift JIS of Japan."""
     guess = encoding_of(head)
-    with path.open(encoding=guess, newline="") as file:
+    if guess != "utf-8" or _is_utf8(path) or is_mostly_utf8(path):
+        return guess
+    return "cp932" if _is_japanese(path) else "cp1252"
+
+
+def _is_utf8(path: Path) -> bool:
+    with path.open(encoding="utf-8", newline="") as file:
         try:
             while file.read(_BLOCK):
                 pass
         except UnicodeDecodeError:
-            if not guess.startswith("utf-8"):
-                return guess
-            return "cp932" if _is_japanese(path) else "cp1252"
-    return guess
+            return False
+    return True
+
+
+def _opened(path: Path, encoding: str, newline: str | None = None) -> TextIO:
+    """Open a text of which each octet that is not in its encoding counts for itself."""
+    errors = AS_WINDOWS if encoding.startswith("utf-8") else "replace"
+    return path.open(encoding=encoding, errors=errors, newline=newline)
 
 
 def _is_japanese(path: Path) -> bool:
@@ -227,7 +238,7 @@ def _bounded(name: str, dtype: pl.DataType) -> pl.Expr:
 
 
 def _csv_rows(path: Path, encoding: str, delimiter: str) -> Iterator[Row]:
-    with path.open(encoding=encoding, errors="replace", newline="") as file:
+    with _opened(path, encoding, newline="") as file:
         lines = (line.replace("\0", "") for line in file)
         try:
             rows = (row[:_MOST_FIELDS] for row in csv.reader(lines, delimiter=delimiter))
@@ -252,19 +263,20 @@ def _records_in(path: Path, head: bytes) -> Iterator[_Record] | None:
 
 
 def _is_by_line(path: Path, encoding: str) -> bool:
-    with path.open(encoding=encoding, errors="replace") as file:
+    with _opened(path, encoding) as file:
         first = _decoded(next(filter(str.strip, file), ""))
     return len(first) == 1 and isinstance(first[0], dict)
 
 
 def _values_by_line(path: Path, encoding: str) -> Iterator[Any]:
-    with path.open(encoding=encoding, errors="replace") as file:
+    with _opened(path, encoding) as file:
         yield from chain.from_iterable(_decoded(line) or [None] for line in filter(str.strip, file))
 
 
 def _values(path: Path, encoding: str) -> Sequence[Any]:
     """Return what a file holds that is no object a line: a list, an object, or many after another."""
-    found = _decoded(path.read_text(encoding, errors="replace")) or list(_values_by_line(path, encoding))
+    with _opened(path, encoding) as file:
+        found = _decoded(file.read()) or list(_values_by_line(path, encoding))
     if all(value is None for value in found):
         raise MailsiftError("bad_json", "The file isn’t valid JSON.")
     return found

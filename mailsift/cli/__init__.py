@@ -186,7 +186,7 @@ def main() -> None:
     try:
         _obey()
     except MailsiftError as error:
-        _tell(f"{error.code}: {error.message}")
+        _tell(f"{error.code}: {_sentence_of(error)}")
         sys.exit(EXIT_ERROR)
     except UnicodeEncodeError as error:
         if error.reason != _NO_TEXT:
@@ -197,6 +197,14 @@ def main() -> None:
         sys.exit(EXIT_INTERRUPTED)
     finally:
         gc.freeze()  # or the interpreter looks through everything that is loaded once more before it ends
+
+
+def _sentence_of(error: MailsiftError) -> str:
+    if error.code != "database_unavailable":
+        return error.message
+    from mailsift.storage.database import sentence_of  # noqa: PLC0415 - most commands that fail did not load it
+
+    return sentence_of(error)
 
 
 def _obey() -> None:

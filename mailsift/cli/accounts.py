@@ -9,6 +9,7 @@ import uvloop
 
 from mailsift.cli.progress import PLAIN, console
 from mailsift.container import open_container
+from mailsift.jobs.views import AccountId
 from mailsift.runtime.installation import installation
 from mailsift.settings import Settings
 
@@ -27,16 +28,22 @@ def delete(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
 ) -> None:
     """Delete an account for good: its jobs, lists and results, keys, webhooks, schedules and members."""
-    if not yes:
-        typer.confirm(f"Delete the account {name} with everything that belongs to it, for good?", abort=True)
 
-    async def work(settings: Settings) -> None:
+    async def found(settings: Settings) -> AccountId:
         async with open_container(settings) as container:
-            account_id = await container.jobs.find_account(name)
+            return await container.jobs.find_account(name)
+
+    async def work(settings: Settings, account_id: AccountId) -> None:
+        async with open_container(settings) as container:
             for row in await container.keys.list(account_id):
                 await container.keys.revoke(account_id, row.id)  # processes that know it are told
             await container.eraser.account(account_id)
 
     with installation(Settings.from_env()) as settings:
-        uvloop.run(work(settings))
+        account_id = uvloop.run(found(settings))
+        if not yes:
+            typer.confirm(
+                f"Delete the account {name} with everything that belongs to it, for good?", abort=True
+            )
+        uvloop.run(work(settings, account_id))
     console.print("Deleted.", **PLAIN)

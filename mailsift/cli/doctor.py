@@ -24,13 +24,14 @@ from rich.table import Table
 
 from mailsift.container import open_blobs, open_container, read_sources
 from mailsift.key_files import open_vault, read_key_peppers
+from mailsift.pipeline.dns.nameserver import in_words_of_cares
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.facts import Known
 from mailsift.pipeline.smtp.config import Source
 from mailsift.pipeline.smtp.identity import default_addresses
 from mailsift.runtime.installation import installation
 from mailsift.settings import Settings
-from mailsift.storage.database import DatabaseError
+from mailsift.storage.database import DatabaseError, sentence_of
 from mailsift.storage.redis.connection import WRITABLE_KEY, ClientError, words_of
 from mailsift.storage.schema import current_revision, newest_revision, serves, takes_nothing
 
@@ -120,7 +121,7 @@ def _in_words(error: Exception) -> str:
     """Say what went wrong, without words of others that may hold a secret."""
     match error:
         case MailsiftError():
-            return f"{error.code}: {error.message}"
+            return f"{error.code}: {sentence_of(error)}"
         case aiodns.error.DNSError():
             return f"{error.args[1]}."  # of the library's table
         case TimeoutError() | DatabaseError():
@@ -176,13 +177,19 @@ DISTRUSTED = (
 
 
 async def _resolver(settings: Settings) -> Finding:
-    name = settings.preflight_domains[0]
-    async with _dns(settings) as resolver:
-        exchangers = await _existing_records(resolver, name, "MX")
+    """Look at each resolver: work goes on with those that can be trusted, and nothing shows the others."""
     async with open_container(settings) as container:
-        trusted = await container.resolver_is_trusted()
+        faults = await container.resolver_faults()
+    trusted = [server for server, why in faults.items() if not why]
+    name = settings.preflight_domains[0]
+    async with _dns(trusted or settings.dns_servers) as resolver:
+        exchangers = await _existing_records(resolver, name, "MX")
     if not trusted:
         return Finding("resolver", Health.FAILED, DISTRUSTED)
+    if len(trusted) < len(faults):
+        told = " ".join(f"{server}: {why}." for server, why in faults.items() if why)
+        detail = f"{told} Only {' and '.join(trusted)} {'is' if len(trusted) == 1 else 'are'} asked."
+        return Finding("resolver", Health.WARNING, detail)
     if not exchangers:
         return Finding("resolver", Health.WARNING, f"{name} has no MX (PREFLIGHT_DOMAINS).")
     return Finding("resolver", Health.OK, f"{name} has {len(exchangers)} MX.")
@@ -245,7 +252,7 @@ async def _reverse_name(settings: Settings) -> Finding:
     if inside and not settings.allow_non_public:
         detail = f"{', '.join(inside)}: not public. Name the address the world sees in SOURCE_IDENTITIES."
         return Finding("reverse name", Health.WARNING, detail)
-    async with _dns(settings) as resolver:
+    async with _dns(settings.dns_servers) as resolver:
         problems = [
             where for where, helo in named.items() if not await _forward_confirmed(resolver, where, helo)
         ]
@@ -298,7 +305,7 @@ async def _sender(settings: Settings) -> Finding:
     if not domain:
         return Finding("sender", Health.WARNING, NULL_SENDER)
     addresses = list(_seen_addresses(settings))
-    async with _dns(settings) as resolver:
+    async with _dns(settings.dns_servers) as resolver:
         texts = await _existing_records(resolver, domain, "TXT")
         takes_mail = await _takes_mail(resolver, domain)
     problems = [] if takes_mail else [f"{domain} takes no mail, so that servers cannot verify the sender."]
@@ -353,8 +360,10 @@ async def _records(resolver: aiodns.DNSResolver, name: str, kind: str) -> list[A
     return [record.data for record in (await resolver.query_dns(name, kind)).answer]
 
 
-def _dns(settings: Settings) -> aiodns.DNSResolver:
-    return aiodns.DNSResolver(nameservers=settings.dns_servers or None, timeout=_SECONDS / 2, tries=2)
+def _dns(servers: Sequence[str]) -> aiodns.DNSResolver:
+    """Return what asks these resolvers; () stands for those of the system."""
+    named = [in_words_of_cares(server) for server in servers]
+    return aiodns.DNSResolver(nameservers=named or None, timeout=_SECONDS / 2, tries=2)
 
 
 CHECKS: dict[str, Check] = {

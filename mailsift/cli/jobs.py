@@ -18,6 +18,7 @@ from mailsift.cli.lists import LOCAL_ACCOUNT, follow, working, write
 from mailsift.cli.pairs import check_writable
 from mailsift.cli.progress import PLAIN, console, shortened, summary_of
 from mailsift.container import open_service
+from mailsift.events.audit import COMMAND_LINE, act_as
 from mailsift.jobs.service import JobService
 from mailsift.jobs.views import AccountId, JobId, JobView
 from mailsift.runtime.installation import installation
@@ -46,6 +47,7 @@ OutputOption = Annotated[
 
 def _with_service(work: Callable[[JobService, AccountId], Awaitable[T]]) -> T:
     async def run(settings: Settings) -> T:
+        act_as(COMMAND_LINE)
         async with open_service(settings) as service:
             return await work(service, await service.account(LOCAL_ACCOUNT))
 
@@ -167,6 +169,7 @@ def resume(job: JobArgument, *, output: OutputOption, as_json: JsonOption = Fals
     """Continue a job that was paused or interrupted, and write its results."""
 
     async def act(settings: Settings, worker: LocalWorker) -> None:
+        act_as(COMMAND_LINE)
         async with open_service(settings) as service:
             account = await service.account(LOCAL_ACCOUNT)
             job_id = await find(service, account, job)
@@ -184,6 +187,7 @@ def retry(job: JobArgument, *, output: OutputOption, as_json: JsonOption = False
     """Run the rows of an ended job again whose result said nothing about the mailbox."""
 
     async def act(settings: Settings, worker: LocalWorker) -> None:
+        act_as(COMMAND_LINE)
         async with open_service(settings) as service:
             account = await service.account(LOCAL_ACCOUNT)
             again = await service.retry(account, await find(service, account, job))

@@ -194,10 +194,13 @@ async def write(
 
 
 def _write_file(found: Selection, out: Path) -> None:
-    """Write the result under a name that is nobody's, not even the list's own, and then give it its own."""
-    with told_where(out), partial_file(out.parent) as partial:
+    """Write the result under a name that is nobody's, not even the list's own, and then give it its own.
+
+    A link stays: the result goes where it leads.
+    """
+    with told_where(out), partial_file((place := out.resolve()).parent) as partial:
         export(found.results, partial, format=format_of(out), policy=found.policy)
-        partial.replace(out)
+        partial.replace(place)
 
 
 async def _pause(service: JobService, account: AccountId, job_id: JobId) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import sys
 import tempfile
@@ -71,7 +72,7 @@ def sweeper() -> None:
 
 
 def server_settings(**given: object) -> Settings:
-    """Return the settings of a process that serves, whose home is there and whose log is set up.
+    """Return the settings of a process that serves, whose home is there, log is set up and end is prepared.
 
     Args:
         given: what the command line says, which goes before the environment; None = nothing.
@@ -79,11 +80,26 @@ def server_settings(**given: object) -> Settings:
     Raises:
         MailsiftError: `bad_settings`.
     """
+    _end_with_terminal()
     said = {name: value for name, value in given.items() if value is not None}
     settings = Settings.from_env().model_copy(update=said)
     settings.make_home()
     configure_server_logs(settings.log_level)
     return settings
+
+
+def _end_with_terminal() -> None:
+    """Take SIGHUP for SIGTERM, once: the shell tells that the terminal is closed, and then the system does.
+
+    One that is ignored (`nohup`) stays so.
+    """
+
+    def end(*_: object) -> None:
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        signal.raise_signal(signal.SIGTERM)
+
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, end)
 
 
 def migrate_command(

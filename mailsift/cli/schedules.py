@@ -18,6 +18,7 @@ from mailsift.cli.lists import LOCAL_ACCOUNT
 from mailsift.cli.options import ModeOption
 from mailsift.cli.progress import PLAIN, console, shortened
 from mailsift.container import Container, open_container
+from mailsift.events.audit import COMMAND_LINE, act_as
 from mailsift.jobs.places.place import is_place
 from mailsift.jobs.schedules.models import Recheck, ScheduleSpec, ScheduleView
 from mailsift.jobs.views import AccountId, JobOptions
@@ -37,6 +38,7 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 def _with_schedules(work: Callable[[Container, AccountId], Awaitable[T]]) -> T:
     async def run(settings: Settings) -> T:
+        act_as(COMMAND_LINE)
         async with open_container(settings) as container:
             return await work(container, await container.jobs.account(LOCAL_ACCOUNT))
 

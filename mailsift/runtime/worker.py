@@ -219,7 +219,7 @@ class WakeUpTimer(bootsteps.StartStopStep):
     @override
     def start(self, parent: Any) -> None:
         """Tick at once and then again and again; the processes of the pool are there by now."""
-        signal.signal(signal.SIGHUP, signal.getsignal(signal.SIGTERM))  # the library's would start it anew
+        signal.signal(signal.SIGHUP, parent.app.conf.mailsift_hang_up)  # the library's would start it anew
         parent.app.conf.mailsift_pool_started()
         self._wake_on_signals(parent.hub)
         seconds = parent.app.conf.mailsift_sweep_seconds
@@ -291,6 +291,7 @@ def run_worker(settings: Settings, *, parent: int = 0, counts: Path | None = Non
     app.conf.update(
         mailsift_sweep_seconds=settings.sweep_seconds,
         mailsift_parent=parent,
+        mailsift_hang_up=signal.getsignal(signal.SIGHUP),
         mailsift_redis_url=settings.redis_url.get_secret_value(),
     )
     app.steps["worker"].add(WakeUpTimer)

@@ -51,13 +51,14 @@ _log = structlog.get_logger()
 class _ResolverState:
     """What is known of a resolver: checks passed in a row, how many it needs, its unconfirmed denials.
 
-    Also the canary domains it denied check after check while it found the others, and those it found last.
+    Also why it is not believed, as it was reported ("" = it was not); the canary domains it denied check
+    after check while it found the others, and those it found last.
     """
 
     passes: int = 0
     passes_needed: int = _PASSES_AT_FIRST
     contradictions: int = 0
-    reported: bool = False
+    why: str = ""
     broken: frozenset[str] = frozenset()
     known: frozenset[str] = frozenset()
 
@@ -108,7 +109,7 @@ class ResolverTrust:
     def distrusted(self) -> int:
         """How many resolvers were looked at and are not believed."""
         servers = self._client.nameservers
-        return sum(self._states[one.label].reported and not one.trusted for one in servers)
+        return sum(bool(self._states[one.label].why) and not one.trusted for one in servers)
 
     async def ready(self) -> bool:
         """Wait until a resolver can be trusted, or all have been looked at; returns which it is.
@@ -128,6 +129,17 @@ class ResolverTrust:
                 break
             await asyncio.wait(open_checks, timeout=left, return_when=asyncio.FIRST_COMPLETED)
         return self.has_trusted_resolver
+
+    async def examine_all(self) -> dict[str, str]:
+        """Look at every resolver, once more when others are known that can contradict it.
+
+        Returns:
+            Of each, by its label, why it is not believed; "" for those that are.
+        """
+        await self.ready()
+        await asyncio.gather(*(self._first_checks or ()))
+        await self.confirm(denials=True, failures=True)
+        return {server.label: self._states[server.label].why for server in self._client.nameservers}
 
     def record_mail_domain(self, domain: str) -> None:
         """Record a domain that takes mail: it is a witness against a resolver that denies it later."""
@@ -208,8 +220,8 @@ class ResolverTrust:
             return
         server.trusted = True
         _set_gauges(self._client.nameservers)
-        if state.reported:
-            state.reported = False
+        if state.why:
+            state.why = ""
             _log.warning("dns.resolver_trusted_again", resolver=server.label)
 
     def _distrust(self, server: Nameserver, state: _ResolverState, examination: Examination) -> None:
@@ -218,10 +230,11 @@ class ResolverTrust:
         server.trusted = False
         self._client.forget(server)
         _set_gauges(self._client.nameservers)
-        if not state.reported:
-            state.reported = True
-            why = "; ".join(examination.faults[:3]) or "it does not answer"
-            _log.error("dns.resolver_distrusted", resolver=server.label, why=why, then="it is not asked")
+        if not state.why:
+            state.why = "; ".join(examination.faults[:3]) or "it does not answer"
+            _log.error(
+                "dns.resolver_distrusted", resolver=server.label, why=state.why, then="it is not asked"
+            )
         if self._recheck_task is None or self._recheck_task.done():
             self._recheck_task = asyncio.create_task(self._recheck_distrusted())
 

@@ -195,6 +195,10 @@ class DomainFacts:
         """Wait for the first look at the resolvers; returns whether one can be trusted."""
         return await self._trust.ready()
 
+    async def resolver_faults(self) -> dict[str, str]:
+        """Look at every resolver; returns by its label why it is not believed, "" for those that are."""
+        return await self._trust.examine_all()
+
     @property
     def resolver_counts(self) -> tuple[int, int]:
         """How many resolvers there are, and how many of them were looked at and are not believed."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import csv
 import gzip
 import json
@@ -30,6 +31,7 @@ from mailsift.sandbox.client import SandboxProcess
 from mailsift.sandbox.listing import HEADER, write_list
 from mailsift.sandbox.world import SandboxWorld, WorldMix
 from mailsift.settings import Settings
+from tests.support.busy_installation import sql
 from tests.support.commands import CommandLine, Keyboard
 from tests.support.installation import settings_for
 from tests.support.interruptions import FEW, MANY, Story, interrupt_everything
@@ -251,6 +253,9 @@ def test_a_job_can_be_looked_at_paused_cancelled_and_retried(
     assert "[red]list.txt" in keyboard.type(settings, "jobs", "list").out
     assert keyboard.type(settings, "jobs", "cancel", job).err == "Cancelled.\n"
     assert _refused(keyboard, settings, "cancel", job) == "job_state_conflict"
+    lines = asyncio.run(sql(settings, "SELECT actor, action, subject FROM audit ORDER BY id"))
+    done = [(line["actor"], line["action"]) for line in lines if line["subject"] == job]
+    assert done == [("cli", "job.pause"), ("cli", "job.cancel")]
 
     assert keyboard.type(settings, "jobs", "results", job, "-o", out).err == f"23 rows: {out}\n"
     assert pl.read_ndjson(out)["column_1"].to_list() == [*decided, *unknown]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import subprocess
@@ -14,6 +15,7 @@ from typing import Any
 import pytest
 import typer
 from pydantic import SecretStr
+from sqlalchemy import URL, make_url
 
 from mailsift import cli
 from mailsift.cli import app
@@ -21,6 +23,7 @@ from mailsift.cli.pairs import name_of
 from mailsift.pipeline.frames import VERDICTS
 from mailsift.sandbox.client import SandboxProcess
 from mailsift.settings import Settings
+from tests.support.busy_installation import sql
 from tests.support.child_processes import environment_for
 from tests.support.commands import CommandLine, Keyboard
 from tests.support.installation import settings_for
@@ -108,6 +111,12 @@ def test_a_schedule_is_made_for_a_place_and_taken_away_again(settings: Settings,
     assert "list.csv" in keyboard.type(settings, "schedules", "list").out
     assert keyboard.type(settings, "schedules", "delete", made["schedule_id"]).status == 0
     assert keyboard.type(settings, "schedules", "list", "--json").out == ""
+    lines = asyncio.run(
+        sql(settings, "SELECT actor, action FROM audit WHERE action LIKE 'schedule%' ORDER BY id")
+    )
+    assert {line["actor"] for line in lines} == {"cli"}
+    done = ["create", "pause", "resume", "delete"]
+    assert [line["action"] for line in lines] == [f"schedule.{verb}" for verb in done]
 
 
 def test_check_reads_addresses_from_stdin_whatever_their_bytes(
@@ -400,10 +409,34 @@ def test_without_its_database_a_command_says_so_in_one_line(
     Path("list.csv").write_text("a@example.com\n")
     gone = settings.model_copy(update={"database_url": SecretStr("postgresql://nobody@127.0.0.1:1/gone")})
     typed = keyboard.type(gone, *command.split())
-    assert (typed.status, typed.err) == (
-        2,
-        "mailsift: database_unavailable: The database isn’t responding.\n",
-    )
+    assert typed.status == 2
+    assert typed.err.startswith("mailsift: database_unavailable: ")
+    assert "Connection refused" in typed.err
+    assert typed.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("command", ["migrate", "jobs list", "doctor"])
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda url: url.set(username="stranger"), "stranger"),
+        (lambda url: url.set(database="elsewhere"), "elsewhere"),
+        (lambda url: url.update_query_dict({"sslmode": "perhaps"}), "perhaps"),
+        (lambda url: url.update_query_dict({"connect_timeout": "soon"}), "soon"),
+    ],
+    ids=["role", "database", "sslmode", "number"],
+)
+def test_why_the_database_lets_nobody_in_is_said(
+    command: str, change: Callable[[URL], URL], said: str, settings: Settings, keyboard: Keyboard
+) -> None:
+    assert settings.database_url is not None
+    other = change(make_url(settings.database_url.get_secret_value())).set(password="hunter2")
+    text = other.render_as_string(hide_password=False)
+    typed = keyboard.type(settings.model_copy(update={"database_url": SecretStr(text)}), *command.split())
+    assert typed.status == (1 if command == "doctor" else 2)
+    (line,) = [one for one in (typed.out + typed.err).splitlines() if "database_unavailable: " in one]
+    assert said in line
+    assert "hunter2" not in typed.out + typed.err
 
 
 def _commands(group: Any, *words: str) -> Iterator[tuple[tuple[str, ...], Any]]:

@@ -115,6 +115,20 @@ def test_a_provider_is_held_and_let_go_of(settings: Settings, keyboard: Keyboard
     assert "google" in keyboard.type(settings, "ops", "throttles").out
 
 
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [("gogle", "google"), ("gmail.com", "google"), ("mx1.example.com", "example.com"), ("zzzz", "")],
+)
+def test_a_hold_that_would_hold_nobody_is_refused(
+    settings: Settings, keyboard: Keyboard, name: str, meant: str
+) -> None:
+    typed = keyboard.type(settings, "ops", "throttles", "--hold", name)
+    assert typed.status == 2
+    assert typed.err.startswith("mailsift: bad_provider: ")
+    assert meant in typed.err
+    assert name not in keyboard.type(settings, "ops", "throttles").out
+
+
 def test_a_domain_opts_out_and_in_again(settings: Settings, keyboard: Keyboard) -> None:
     (shy,) = printed(
         keyboard, settings, "opt-outs", "--add", "Shy.Example.", "--note", "their postmaster wrote"

@@ -7,6 +7,7 @@ import json
 import os
 import signal
 import socket
+import subprocess
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -126,6 +127,38 @@ async def test_ctrl_c_and_a_terminal_that_goes_away_end_it(
     finally:
         kill_group(process.pid)
         process.communicate()
+
+
+@pytest.mark.parametrize("name", ["serve", "api", "sweeper", "worker"])
+@pytest.mark.parametrize("goes_on", [False, True], ids=["closed", "nohup"])
+async def test_a_closed_terminal_ends_a_server_warm_unless_nohup_says_otherwise(
+    short_tmp: Path, name: str, goes_on: bool
+) -> None:
+    settings = settings_for(short_tmp / f"{name}-{goes_on}", sandbox={}, api_port=0, worker_processes=1)
+    line, log = CommandLine(settings), short_tmp / f"{name}-{goes_on}.log"
+
+    async def beats() -> bool:
+        query = "SELECT 1 FROM worker WHERE beat_at > clock_timestamp() - interval '5 s'"
+        url = EmbeddedServers(settings.home).database_url.replace("+psycopg", "")
+        with suppress(psycopg.Error), psycopg.connect(url) as connection:
+            return connection.execute(query).fetchone() is not None
+        return False
+
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN if goes_on else signal.SIG_DFL)  # which it inherits
+    try:
+        async with command(settings, log, name) as process:
+            await (until(beats, within=60) if name in {"worker", "sweeper"} else address(log))
+            for _ in range(2):  # the shell tells it, and then the system
+                os.killpg(process.pid, signal.SIGHUP)
+            if goes_on:
+                with pytest.raises(subprocess.TimeoutExpired):
+                    await asyncio.to_thread(process.wait, 2)
+            else:
+                assert await asyncio.to_thread(process.wait, 20) == 0
+                assert line.running() == []
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    assert line.running() == []
 
 
 def _postgres(servers: EmbeddedServers) -> int | None:

@@ -15,6 +15,7 @@ from mailsift.pipeline.smtp import identity
 from mailsift.sandbox.client import SandboxProcess
 from mailsift.settings import Settings
 from mailsift.storage.redis.connection import connect
+from tests.support.liar import Liar
 from tests.support.ports import free_port
 from tests.support.servers import RedisServer
 from tests.support.socks_proxy import socks5
@@ -112,6 +113,22 @@ async def test_a_resolver_that_does_not_know_what_everybody_knows_is_not_trusted
     assert found["resolver"].health is Health.OK
     found = await findings(settings.model_copy(update={"dns_canaries": ("nobody-knows-me.test",)}))
     assert found["resolver"] == Finding("resolver", Health.FAILED, DISTRUSTED)
+
+
+@pytest.mark.parametrize("silent", [False, True], ids=["lies", "silent"])
+async def test_a_resolver_that_is_not_asked_is_told_of_though_another_is_right(
+    settings: Settings, silent: bool
+) -> None:
+    (right,) = settings.dns_servers
+    liar = Liar(right)
+    liar.silent = silent
+    try:
+        found = await findings(settings.model_copy(update={"dns_servers": (liar.server, right)}))
+    finally:
+        liar.close()
+    assert found["resolver"].health is Health.WARNING
+    assert f"{liar.server}: " in found["resolver"].detail
+    assert f"{right}: " not in found["resolver"].detail
 
 
 async def test_a_redis_that_takes_nothing_is_not_well(settings: Settings, redis_server: RedisServer) -> None:

@@ -19,11 +19,12 @@ from billiard.util import get_pdeathsig, set_pdeathsig
 from mailsift.container import open_engine
 from mailsift.settings import Settings
 
+settings = Settings.from_env()  # as the command does, before it forks
 loaded = set(sys.modules)
 print(*(name for name in ("polars.dataframe", "httpx._main") if name in loaded))
 
 async def open_one():
-    async with open_engine(Settings.from_env()) as engine:
+    async with open_engine(settings) as engine:
         await engine.drain()
 
 asyncio.run(open_one())

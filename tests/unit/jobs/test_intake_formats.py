@@ -116,6 +116,24 @@ def test_a_list_that_is_windows_1252_stays_so_whatever_some_of_its_letters_look_
     assert got.intake.encoding == "cp1252"
 
 
+@pytest.mark.parametrize(
+    ("cells", "kept"),
+    [
+        (["1e400", "2.5"], ["1e400", "2.5"]),
+        (["-1E+999"], ["-1E+999"]),
+        (['{"a": [1e400, 1.5]}'], ['{"a": ["1e400", 1.5]}']),
+        (["1.5", "25e-1"], [1.5, 2.5]),
+    ],
+)
+@pytest.mark.parametrize("array", [True, False])
+def test_a_number_of_json_that_is_too_great_is_kept_as_it_was_written(
+    tmp_path: Path, cells: list[str], kept: list[object], array: bool
+) -> None:
+    objects = [f'{{"email": "ann@example.com", "n": {cell}}}' for cell in cells]
+    got = read(tmp_path, (f"[{','.join(objects)}]" if array else "\n".join(objects)).encode())
+    assert [row[1] for row in got.rows] == kept
+
+
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
 @pytest.mark.parametrize("last", [True, False])
 def test_line_ends_of_all_systems_are_understood(tmp_path: Path, end: str, last: bool) -> None:

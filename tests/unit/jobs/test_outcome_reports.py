@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 from datetime import UTC, date, datetime
 from itertools import groupby
@@ -97,6 +98,32 @@ def test_a_list_that_a_spreadsheet_of_japan_wrote_is_read_with_its_letters(tmp_p
     told = [_told(one) for one in read_outcomes(path) if one]
 
     assert told == [["ann@a.example", "complained", "accepted"], ["bob@a.example", "bounced", "nothing"]]
+
+
+@pytest.mark.parametrize("mark", [b"", codecs.BOM_UTF8])
+@pytest.mark.parametrize("stray", [b"bob@a.example,bounced,M\xfcller\n", b"bob@a.example,bounced,\x8d\n"])
+def test_rows_of_another_encoding_leave_the_other_addresses_of_a_report_as_they_are(
+    tmp_path: Path, mark: bytes, stray: bytes
+) -> None:
+    path = tmp_path / "export.csv"
+    rows = "email,event,name\nann@bücher.example,delivered,Jörg\neve@straße.example,bounced,Zoë\n"
+    path.write_bytes(mark + rows.encode() + stray)
+
+    assert [one.address for one in read_outcomes(path) if one] == [
+        "ann@bücher.example",
+        "eve@straße.example",
+        "bob@a.example",
+    ]
+
+
+def test_rows_of_another_encoding_leave_the_other_addresses_of_json_as_they_are(tmp_path: Path) -> None:
+    path = tmp_path / "export.jsonl"
+    path.write_bytes(
+        '{"email": "ann@bücher.example", "event": "bounced", "name": "Jörg"}\n'.encode()
+        + b'{"email": "bob@a.example", "event": "bounced", "name": "M\xfcller"}\n'
+    )
+
+    assert [one.address for one in read_outcomes(path) if one] == ["ann@bücher.example", "bob@a.example"]
 
 
 _GONE = "550 5.1.1 User unknown"

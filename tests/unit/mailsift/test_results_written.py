@@ -17,6 +17,7 @@ import pytest
 
 from mailsift.cli import ends, lists
 from mailsift.cli.ends import PipeSink, PlaceSink
+from mailsift.cli.pairs import check_writable
 from mailsift.jobs.places.place import parse_sink
 from mailsift.jobs.results.export import ExportFormat
 from mailsift.jobs.results.selection import Selection
@@ -153,6 +154,31 @@ async def test_a_list_that_is_called_as_a_result_in_the_making_once_was_stays(
     await lists.write(Complete(), uuid4(), uuid4(), tmp_path / "out.csv")  # type: ignore[arg-type]  # same
     assert source.read_text() == "the list"
     assert sorted(names(tmp_path)) == ["out.csv", "out.csv.partial"]
+
+
+@pytest.mark.parametrize("older", ["an older result", None])
+async def test_a_result_goes_where_a_link_leads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, older: str | None
+) -> None:
+    def export(_results: Path, out: Path, **_: object) -> int:
+        return out.write_text("email\n")
+
+    monkeypatch.setattr(lists, "export", export)
+    monkeypatch.setattr(lists, "rows_by_result", lambda _: {})
+    (folder := tmp_path / "shared").mkdir()
+    if older is not None:
+        (folder / "latest").write_text(older)
+    (out := tmp_path / "out.csv").symlink_to("shared/latest")
+    await lists.write(Complete(), uuid4(), uuid4(), out)  # type: ignore[arg-type]  # same
+    assert out.is_symlink()
+    assert (names(folder), out.read_text()) == (["latest"], "email\n")
+
+
+def test_a_link_that_leads_to_no_folder_is_told_before_the_work(tmp_path: Path) -> None:
+    (out := tmp_path / "out.csv").symlink_to("gone/latest")
+    with pytest.raises(MailsiftError) as caught:
+        check_writable(out)
+    assert caught.value.code == "output_not_writable"
 
 
 _READ = """

@@ -117,6 +117,12 @@ def test_blobs_lie_below_home_unless_told_otherwise(monkeypatch: pytest.MonkeyPa
         ("MAILSIFT_REDIS_URL", "redis://:hunter2#x@host"),
         ("MAILSIFT_REDIS_URL", "redis://:[hunter2@host"),
         ("MAILSIFT_REDIS_URL", "redis://host:6379/hunter2"),
+        ("MAILSIFT_DATABASE_URL", "postgresql://host/db?foo=hunter2"),
+        ("MAILSIFT_DATABASE_URL", "postgresql://host/db?sslmode=require&row_factory=hunter2"),
+        ("MAILSIFT_REDIS_URL", "redis://host?foo=hunter2"),
+        ("MAILSIFT_REDIS_URL", "redis://:123?hunter2=x@host"),
+        ("MAILSIFT_REDIS_URL", "rediss://host?ssl_cert_reqs=hunter2"),
+        ("MAILSIFT_REDIS_URL", "unix:///run/valkey.sock?db=hunter2"),
     ],
 )
 def test_a_bad_value_is_named_by_its_variable_and_never_shown(
@@ -139,7 +145,9 @@ def test_a_bad_value_is_named_by_its_variable_and_never_shown(
         ("DATABASE_URL", "postgresql:///mailsift"),
         ("REDIS_URL", "redis://:p%2Fw@[::1]:6379/15"),
         ("REDIS_URL", "rediss://me:a@b:c@redis.example?ssl_cert_reqs=none"),
+        ("REDIS_URL", "rediss://redis.example/2?ssl_ca_certs=%2Fetc%2Fca.pem&ssl_check_hostname=false"),
         ("REDIS_URL", "unix:///run/a@b/valkey.sock?db=3"),
+        ("REDIS_URL", "unix:///run/valkey.sock?username=me&password=a%26b&db=1"),
     ],
 )
 def test_addresses_of_servers_are_taken_as_their_clients_read_them(
@@ -147,6 +155,23 @@ def test_addresses_of_servers_are_taken_as_their_clients_read_them(
 ) -> None:
     monkeypatch.setenv(f"MAILSIFT_{name}", value)
     assert getattr(Settings.from_env(), name.lower()).get_secret_value() == value
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "option"),
+    [
+        ("DATABASE_URL", "postgresql://host/db?sslmode=require&sslrootcrt=x", "sslrootcrt"),
+        ("REDIS_URL", "redis://host?db=3", "db"),
+        ("REDIS_URL", "rediss://host?ssl_ca_certs=x&ssl_cert_req=none", "ssl_cert_req"),
+    ],
+)
+def test_an_option_of_an_address_that_its_clients_do_not_know_is_named(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str, option: str
+) -> None:
+    monkeypatch.setenv(f"MAILSIFT_{name}", value)
+    with pytest.raises(MailsiftError, match=f"MAILSIFT_{name}: .*{option}[^a-z_]") as caught:
+        Settings.from_env()
+    assert caught.value.code == "bad_settings"
 
 
 def test_every_mistake_is_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
