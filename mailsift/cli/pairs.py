@@ -92,10 +92,7 @@ def check_writable(out: Path) -> None:
     format_of(out)
     try:
         hopeless = out.is_dir() or not os.access(out.resolve().parent, os.W_OK)
-    except (
-        OSError,
-        RuntimeError,
-    ):  # no file can have such a name: it is too long; links that lead to each other
+    except (OSError, RuntimeError):  # a name too long for a file, links that lead to each other
         hopeless = True
     if hopeless:
         raise MailsiftError("output_not_writable", f"Can’t write to {out}.")
