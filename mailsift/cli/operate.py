@@ -19,6 +19,7 @@ from mailsift.logs import configure_server_logs
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.runtime.installation import installation
 from mailsift.settings import Settings
+from mailsift.storage.database import sentence_of
 from mailsift.storage.schema import migrate, revision, serves
 
 _LOOK_SECONDS = 1.0
@@ -118,19 +119,20 @@ def migrate_command(
 
 
 def _awaited(url: str) -> str:
-    while not serves(found := _revision(url)):
+    """Return the database's revision once it serves; tells what it waits for, each reason once."""
+    told = ""
+    while True:
+        try:
+            if serves(found := revision(url)):
+                return found
+            reason = "Waiting for another process to migrate the database."
+        except MailsiftError as error:
+            if not error.retryable:
+                raise
+            reason = f"Waiting. {sentence_of(error)}"
+        if reason != told:
+            typer.echo(told := reason, err=True)
         time.sleep(_LOOK_SECONDS)
-    return found
-
-
-def _revision(url: str) -> str:
-    """Return the database's revision; one that does not answer has none yet."""
-    try:
-        return revision(url)
-    except MailsiftError as error:
-        if not error.retryable:
-            raise
-        return ""
 
 
 def settings_command() -> None:

@@ -91,3 +91,18 @@ def test_the_release_before_has_nothing_to_migrate_and_nobody_has_to_wait(
         waiting.kill()
         waiting.communicate()
     assert (waiting.returncode, out.strip()) == (0, f"The database is at revision {newest_revision()}."), err
+    assert err.splitlines() == ["Waiting for another process to migrate the database."]
+
+
+def test_who_waits_for_a_database_says_what_keeps_it_out(
+    tmp_path: Path, database_url: str, redis_url: str
+) -> None:
+    home, missing = tmp_path / "home", f"{database_url}_of_nobody"
+    line = CommandLine(settings_for(home, database_url=missing, redis_url=redis_url, sandbox={}))
+    waiting = line.start("migrate", "--wait")
+    try:
+        assert waiting.stderr is not None
+        assert "_of_nobody" in waiting.stderr.readline()
+    finally:
+        waiting.kill()
+        waiting.communicate()
