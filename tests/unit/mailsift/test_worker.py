@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
+from mailsift.cli.operate import share_processors
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.runtime.worker import ProcessRuntime, WakeUpTimer, keep_awake, run_worker
 from mailsift.settings import Settings
@@ -77,3 +78,17 @@ def test_a_worker_without_its_parent_stops_itself(kills: list[Kill]) -> None:
     app: Any = Worker.app
     keep_awake(app, 2)
     assert kills == [(os.getpid(), signal.SIGTERM)]
+
+
+@pytest.mark.parametrize(("processors", "processes", "threads"), [(8, 8, 1), (8, 2, 4), (2, 4, 1), (2, 1, 2)])
+def test_the_processes_of_a_worker_compute_in_as_many_threads_as_there_are_processors(
+    processors: int, processes: int, threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "cpu_count", lambda: processors)
+    environment: dict[str, str] = {}
+    monkeypatch.setattr(os, "environ", environment)
+    share_processors(processes)
+    assert environment == {"POLARS_MAX_THREADS": str(threads)}
+    environment["POLARS_MAX_THREADS"] = "3"  # somebody knows better
+    share_processors(processes)
+    assert environment == {"POLARS_MAX_THREADS": "3"}
