@@ -204,7 +204,7 @@ class JobService:
         try:
             submitted = await self._insert(new, once, digest)
         except MailsiftError as error:
-            if not error.retryable:  # else the job may be there, and only nobody has heard of it
+            if error.code != "database_unavailable":  # else the job may be there, and nobody has heard of it
                 await self._blobs.delete(JobBlobs(new.id).source)
             raise
         if submitted.job_id == new.id:  # be it by this commit or by one before that nobody has heard of

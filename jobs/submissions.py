@@ -76,15 +76,18 @@ async def store_list(blobs: Blobs, key: str, pieces: AsyncIterator[bytes], *, na
     return StoredList(name, incoming.sha256, incoming.size)
 
 
-async def insert_stored(connection: Connection, new: NewJob) -> None:
-    """Insert a job whose list has been stored.
+async def insert_stored(connection: Connection, new: NewJob) -> bool:
+    """Insert a job whose list has been stored; returns False when it is there, by a commit nobody heard of.
 
     Raises:
         MailsiftError: `service_unavailable` when storing it took so long that it was taken for lost.
     """
-    if not await leftovers.claim(connection, new.id):
+    if await leftovers.claim(connection, new.id):
+        await jobs.insert(connection, new)
+        return True
+    if await jobs.get(connection, new.id) is None:
         raise MailsiftError("service_unavailable", "Please try again.", retryable=True)
-    await jobs.insert(connection, new)
+    return False
 
 
 async def record_start(connection: Connection, new: NewJob) -> None:
@@ -106,8 +109,7 @@ async def insert_once(connection: Connection, new: NewJob, once: str, *, places:
         MailsiftError: `idempotency_key_reused` with another list or other options, `service_unavailable`.
     """
     if not once:
-        await insert_stored(connection, new)
-        return Submitted(JobId(new.id))
+        return Submitted(JobId(new.id), fresh=await insert_stored(connection, new))
     request = Request(new.account_id, once, _fingerprint(new, places))
     # Looked for first, because most repetitions come long after; those that come at once meet at the key.
     known = await idempotency.find(connection, request.account_id, request.key)

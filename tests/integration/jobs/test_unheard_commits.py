@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import pytest
 from sqlalchemy.engine import make_url
 
 from mailsift.container import open_service
@@ -58,11 +59,11 @@ async def deaf_to_commits(database_url: str, *, inserts: int) -> AsyncIterator[s
         yield url.set(host="127.0.0.1", port=port, query={}).render_as_string(hide_password=False)
 
 
-async def send(service: JobService, account: AccountId, name: str) -> Submitted:
+async def send(service: JobService, account: AccountId, name: str, *, once: bool = True) -> Submitted:
     async def pieces() -> AsyncIterator[bytes]:
         yield f"email\n{name}@example.com\n".encode()
 
-    return await service.receive(account, pieces(), FAST, source_name=name, once=name)
+    return await service.receive(account, pieces(), FAST, source_name=name, once=name if once else "")
 
 
 async def test_a_list_that_is_sent_again_as_nobody_heard_of_it_is_validated(
@@ -81,15 +82,21 @@ async def test_a_list_that_is_sent_again_as_nobody_heard_of_it_is_validated(
     assert (view.state, view.valid) == (JobState.COMPLETED, 1)
 
 
+@pytest.mark.parametrize("once", [True, False])
 async def test_lists_that_are_committed_together_and_nobody_heard_of_it_are_validated(
-    make_settings: Callable[..., Settings], settings: Settings, service: JobService, database_url: str
+    make_settings: Callable[..., Settings],
+    settings: Settings,
+    service: JobService,
+    database_url: str,
+    *,
+    once: bool,
 ) -> None:
     account = await service.account("tests")
     async with (
         deaf_to_commits(database_url, inserts=2) as url,
         open_service(make_settings(database_url=url)) as cut_off,
     ):
-        sent = await asyncio.gather(*(send(cut_off, account, f"user{n}") for n in range(3)))
+        sent = await asyncio.gather(*(send(cut_off, account, f"user{n}", once=once) for n in range(3)))
     jobs = [one.job_id for one in sent]
     assert not all(one.fresh for one in sent)  # some were there when they were inserted once more
     async with engine_on(settings) as engine:
