@@ -77,7 +77,8 @@ class Walk:
         await self._note("Sign up by the printed link")
 
     async def drop(self, name: str, content: bytes) -> None:
-        """Drop a list."""
+        """Drop a list, when the page's scripts are there to take it."""
+        await self.page.wait_for_load_state()
         await self.page.evaluate(DROP, [name, base64.b64encode(content).decode()])
         await self.page.wait_for_url("**/lists/*", timeout=WITHIN)
         await expect(self.page.get_by_role("button", name="Start")).to_be_in_viewport()
