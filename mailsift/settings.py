@@ -30,7 +30,7 @@ from mailsift.events.mail import parse_relay
 from mailsift.events.webhook_url import split_hosts
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.stop import StopPolicy
-from mailsift.server_urls import check_database_url, check_redis_url
+from mailsift.storage.server_urls import check_database_url, check_redis_url
 
 PREFIX = "MAILSIFT_"
 

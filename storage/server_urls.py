@@ -48,9 +48,10 @@ def check_database_url(url: str) -> None:
         raise ValueError(_UNREADABLE)
     if not read[1]:
         return
-    from mailsift.storage.libpq import options  # noqa: PLC0415 - takes time, and few addresses have some
+    from psycopg import pq  # noqa: PLC0415 - takes time, and few addresses have options
 
-    if unknown := {name for name, _ in parse_qsl(read[1])} - options():
+    known = {option.keyword.decode() for option in pq.Conninfo.get_defaults()}
+    if unknown := {name for name, _ in parse_qsl(read[1])} - known:
         raise ValueError(f"PostgreSQL’s client knows no option {', '.join(sorted(unknown))}")
 
 
