@@ -41,7 +41,8 @@ def worker(
     # celery would make one system call by a parser of C, and httpx load a command line of its own
     with loading(), without("cffi", "pygments", *UNASKED):
         from mailsift.runtime.worker import run_worker  # noqa: PLC0415 - nothing that counts is loaded before
-    with installation(settings, forks=True) as found:  # another command, perhaps, has started them meanwhile
+    # another command, perhaps, has started the servers meanwhile
+    with installation(settings, forks=True, watched=with_parent != 0) as found:
         run_worker(found, parent=with_parent, counts=counts)
 
 

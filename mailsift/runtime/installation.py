@@ -13,7 +13,9 @@ from mailsift.storage.schema import migrate
 
 
 @contextmanager
-def installation(settings: Settings, *, database: bool = True, forks: bool = False) -> Iterator[Settings]:
+def installation(
+    settings: Settings, *, database: bool = True, forks: bool = False, watched: bool = False
+) -> Iterator[Settings]:
     """Give settings whose DATABASE_URL and REDIS_URL are set, and start what is needed for it.
 
     A server of ours that dies meanwhile is started again.
@@ -22,6 +24,7 @@ def installation(settings: Settings, *, database: bool = True, forks: bool = Fal
         settings: as read from the environment.
         database: False for a command that needs only Redis.
         forks: True for a command whose process forks: another one watches the servers then.
+        watched: True where the command that started this one watches them already.
 
     Raises:
         MailsiftError: `embedded_missing`, `embedded_failed`, `database_unavailable`.
@@ -38,5 +41,6 @@ def installation(settings: Settings, *, database: bool = True, forks: bool = Fal
             found["database_url"] = SecretStr(servers.database_url)
         if need_valkey:
             found["redis_url"] = SecretStr(servers.redis_url)
-        servers.keep_up(apart=forks)
+        if not watched:
+            servers.keep_up(apart=forks)
         yield settings.model_copy(update=found)

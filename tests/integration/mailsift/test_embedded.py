@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import psutil
 import psycopg
 import pytest
 import redis
@@ -22,6 +23,8 @@ import redis
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.runtime import embedded
 from mailsift.runtime.embedded import EmbeddedServers
+from mailsift.runtime.installation import installation
+from mailsift.settings import Settings
 
 COMMAND = """
 import json, select, sys
@@ -197,6 +200,16 @@ def test_killed_servers_come_back_with_what_was_committed(home: Path) -> None:
     with EmbeddedServers(home) as servers, database(servers) as postgres, client(servers) as valkey:
         assert postgres.execute("SELECT answer FROM committed").fetchone() == (7,)
         assert valkey.ping()
+
+
+@pytest.mark.parametrize(("watched", "watchers"), [(False, 1), (True, 0)])
+def test_a_command_that_forks_has_a_watcher_unless_another_one_watches(
+    home: Path, *, watched: bool, watchers: int
+) -> None:
+    before = len(psutil.Process().children())
+    with installation(Settings(home=home), database=False, forks=True, watched=watched):
+        assert len(psutil.Process().children()) == before + watchers
+    assert len(psutil.Process().children()) == before
 
 
 def test_a_pid_file_that_names_a_stranger_is_no_running_server(home: Path) -> None:
