@@ -321,6 +321,8 @@ def _normal_local(local: str) -> str:
     Raises:
         ValueError: the syntax is bad.
     """
+    if _LOCAL.fullmatch(local) and len(local) <= LONGEST_LOCAL:
+        return local
     from email_validator import validate_email  # noqa: PLC0415 - most addresses are plain and need none of it
 
     seen = JOINERS.sub("", local) if '"' not in local else local
