@@ -22,8 +22,9 @@ from typing import Any
 
 import structlog
 from celery import Celery, bootsteps, signals
+from celery.apps.worker import Worker
 from celery.concurrency.prefork import TaskPool
-from celery.worker import state
+from celery.worker import WorkController, state
 from celery.worker.consumer import Consumer
 from kombu.asynchronous import get_event_loop
 from kombu.exceptions import OperationalError
@@ -169,6 +170,18 @@ class ProcessRuntime:
             await asyncio.gather(driving, return_exceptions=True)
 
 
+class _Worker(Worker):
+    """Ends when its terminal closes, as every server does; the library's would start anew."""
+
+    @override
+    def install_platform_tweaks(self, worker: WorkController) -> None:
+        end = signal.getsignal(signal.SIGHUP)
+        allowed = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})
+        super().install_platform_tweaks(worker)
+        signal.signal(signal.SIGHUP, end)
+        signal.pthread_sigmask(signal.SIG_SETMASK, allowed)
+
+
 class _Consumer(Consumer):
     """Takes wake-ups; whenever it connects, it first mends the broker's keys it would stumble over.
 
@@ -219,7 +232,6 @@ class WakeUpTimer(bootsteps.StartStopStep):
     @override
     def start(self, parent: Any) -> None:
         """Tick at once and then again and again; the processes of the pool are there by now."""
-        signal.signal(signal.SIGHUP, parent.app.conf.mailsift_hang_up)  # the library's would start it anew
         parent.app.conf.mailsift_pool_started()
         self._wake_on_signals(parent.hub)
         seconds = parent.app.conf.mailsift_sweep_seconds
@@ -291,7 +303,6 @@ def run_worker(settings: Settings, *, parent: int = 0, counts: Path | None = Non
     app.conf.update(
         mailsift_sweep_seconds=settings.sweep_seconds,
         mailsift_parent=parent,
-        mailsift_hang_up=signal.getsignal(signal.SIGHUP),
         mailsift_redis_url=settings.redis_url.get_secret_value(),
     )
     app.steps["worker"].add(WakeUpTimer)
@@ -318,7 +329,8 @@ def _serve(app: Celery, settings: Settings, runtime: ProcessRuntime) -> None:
         stopped_by.append(sig)
 
     signals.worker_shutting_down.connect(remember, weak=False)
-    worker = app.Worker(  # the library's command line would load what a worker never needs
+    worker = _Worker(  # the library's command line would load what a worker never needs
+        app=app,
         concurrency=settings.worker_processes,
         consumer_cls=_Consumer,
         pool_cls=_Pool,

@@ -8,6 +8,7 @@ import os
 import signal
 import socket
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -19,10 +20,11 @@ import pytest
 
 from mailsift.runtime.embedded import EmbeddedServers
 from mailsift.settings import Settings
+from tests.support.child_processes import environment_for
 from tests.support.commands import CommandLine
 from tests.support.installation import settings_for, until
 from tests.support.serving import NO_TLS, address, command
-from tests.support.workers import kill_group
+from tests.support.workers import ROOT, kill_group
 
 
 @pytest.fixture
@@ -127,6 +129,32 @@ async def test_ctrl_c_and_a_terminal_that_goes_away_end_it(
     finally:
         kill_group(process.pid)
         process.communicate()
+
+
+BEFORE_A_PROCESS_IS_THERE = """
+import signal, sys
+from celery import signals
+from mailsift.cli import main
+signals.worker_before_create_process.connect(lambda **_: signal.raise_signal(signal.SIGHUP), weak=False)
+sys.argv = ["mailsift", "worker", "--processes", "1"]
+main()
+"""
+
+
+def test_a_terminal_that_closes_while_a_worker_starts_ends_it_too(
+    tmp_path: Path, database_url: str, redis_url: str
+) -> None:
+    settings = settings_for(tmp_path, database_url=database_url, redis_url=redis_url, sandbox={})
+    process = subprocess.Popen(
+        [sys.executable, "-c", BEFORE_A_PROCESS_IS_THERE],
+        cwd=ROOT,
+        env=environment_for(settings.environment()),
+        start_new_session=True,
+    )
+    try:
+        assert process.wait(30) == 0
+    finally:
+        kill_group(process.pid)
 
 
 @pytest.mark.parametrize("name", ["serve", "api", "sweeper", "worker"])
