@@ -1033,7 +1033,9 @@ async def open_engine(
     settings: Settings, *, worker_id: str = "", other: OtherParts | None = None
 ) -> AsyncIterator[Engine]:
     """Give the engine of one worker process, of the pool `worker_id`; needs DATABASE_URL and REDIS_URL."""
-    async with open_container(settings, pool_size=max(2, settings.chunk_slots), other=other) as container:
+    # A chunk's transactions are a small part of its time, and each connection costs the server six megabytes.
+    connections = max(2, settings.chunk_slots // 2)
+    async with open_container(settings, pool_size=connections, other=other) as container:
         yield await container.engine(worker_id=worker_id)
 
 
