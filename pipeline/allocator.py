@@ -11,7 +11,7 @@ for long. To give them back at once costs a worker five times as many page fault
 
 LITTLE_AHEAD: Final[Mapping[str, str]] = {
     "POLARS_CSV_CHUNK_SIZE": str(2 << 20),  # bytes
-    "POLARS_IDEAL_MORSEL_SIZE": str(1 << 13),  # rows
+    "POLARS_IDEAL_MORSEL_SIZE": str(1 << 12),  # rows
     "POLARS_INFLIGHT_SINK_MORSEL_LIMIT": "2",
     "POLARS_ROW_GROUP_PREFETCH_SIZE": "1",
 }

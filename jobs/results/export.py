@@ -41,6 +41,7 @@ _FORMULA = f"^{_BLANKS}[{''.join(map(re.escape, _FORMULA_STARTS))}]"
 # Where semicolons or tabs part the cells, as they do for Excel in much of Europe, our commas and quotes mean
 # nothing: there a cell begins inside a text, too.
 _INNER = rf'([;\t\r\n]"*{_BLANKS})([=+\-@＝＋－＠{_MARK}])'
+_FORMULA_OR_INNER = f"{_FORMULA}|{_INNER}"
 _DEFUSED = "${1}'${2}"
 _PLACE = "place"  # no column of a results file is called so (mailsift.jobs.columns)
 
@@ -197,24 +198,18 @@ def _cells(frame: pl.LazyFrame, *, sheet: bool) -> pl.LazyFrame:
         plain_values(name, dtype, sheet=sheet) for name, dtype in frame.collect_schema().items()
     )
     texts = [name for name, dtype in plain.collect_schema().items() if dtype == pl.String]
-    defuse = _defused_in_sheet if sheet else _defused_in_csv
-    return plain.with_columns(
-        pl.col(name).map_batches(defuse, return_dtype=pl.String, is_elementwise=True) for name in texts
-    )
+    pattern, text = _FORMULA, pl.col("text")
+    if not sheet:
+        pattern, text = _FORMULA_OR_INNER, text.str.replace_all(_INNER, _DEFUSED)
+    dangerous = [pl.col(name).str.contains(pattern).any() for name in texts]
 
+    def defuse(cells: pl.DataFrame) -> pl.DataFrame:
+        found = zip(texts, cells.select(dangerous).row(0), strict=True)
+        return cells.with_columns(
+            _rewritten(cells[name], cells[name].str.contains(pattern), text) for name, some in found if some
+        )
 
-def _defused_in_sheet(texts: pl.Series) -> pl.Series:
-    dangerous = texts.str.contains(_FORMULA)
-    return _rewritten(texts, dangerous, _with_apostrophe(pl.col("text"))) if dangerous.any() else texts
-
-
-def _defused_in_csv(texts: pl.Series) -> pl.Series:
-    dangerous = texts.str.contains(f"{_FORMULA}|{_INNER}")
-    return (
-        _rewritten(texts, dangerous, _with_apostrophe(pl.col("text").str.replace_all(_INNER, _DEFUSED)))
-        if dangerous.any()
-        else texts
-    )
+    return plain.map_batches(defuse, streamable=True) if texts else plain
 
 
 def defused(text: str) -> str:
@@ -223,9 +218,9 @@ def defused(text: str) -> str:
     return f"'{inner}" if re.match(_FORMULA, inner) else inner
 
 
-def _rewritten(texts: pl.Series, where: pl.Series, safe: pl.Expr) -> pl.Series:
-    """Write some texts anew; as they are few, this costs less than to look for them."""
-    changed = texts.filter(where).alias("text").to_frame().select(safe).to_series()
+def _rewritten(texts: pl.Series, where: pl.Series, text: pl.Expr) -> pl.Series:
+    """Write some texts anew, as `text` has them; as they are few, this costs less than to look for them."""
+    changed = texts.filter(where).alias("text").to_frame().select(_with_apostrophe(text)).to_series()
     return texts.scatter(where.fill_null(value=False).arg_true(), changed)
 
 
