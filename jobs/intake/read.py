@@ -49,7 +49,7 @@ from mailsift.pipeline.zones import DEFAULT, is_zone
 
 _Type: TypeAlias = pl.DataType | DataTypeClass
 
-_ROW_GROUP = 32_768
+_ROW_GROUP = 16_384
 _MIN_FREE_MAIL = 10  # addresses of a chunk at a domain: fewer make no difference to the time left
 _SAMPLES = 20
 _COMPRESSION: Final = "lz4"  # half as dear as zstd to write, and to read; half as large again

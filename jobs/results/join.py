@@ -21,7 +21,7 @@ from mailsift.jobs.results.segments import scan_segments
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.frames import SEGMENT, VERDICTS
 
-_ROW_GROUP = 32_768
+_ROW_GROUP = 16_384
 
 
 def join_results(
