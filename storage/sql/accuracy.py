@@ -57,7 +57,8 @@ class AccuracySum:
     n: int
 
 
-# Nothing is written while it was just told: webhooks of one account do not wait for each other.
+# An account without `due_at` has nothing new. Nothing is written while it was just told: webhooks of one
+# account do not wait for each other.
 _TOLD = text("""
     INSERT INTO measurement AS m (account_id, due_at, told_at)
     SELECT id, clock_timestamp() + interval '30 s', clock_timestamp() FROM account

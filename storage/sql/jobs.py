@@ -33,7 +33,9 @@ who is ahead of its account has lists read beside it."""
 STEP_PROCESSORS: Final = 2
 """What a step of a big job keeps busy; who has more processes does other things beside it."""
 _COUNTED: Final = ("processed", "valid", "invalid", "risky", "send", "review", "remove")
-_SHARDS: Final = 8  # of the minute that runs; commits of one job wait for each other anyway
+_SHARDS: Final = (
+    8  # of the minute that runs: jobs do not wait for each other's commit, those of one do anyway
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,10 @@ from sqlalchemy import ColumnElement, delete, func, insert, or_, select, text, u
 from sqlalchemy.dialects.postgresql import insert as upsert
 
 from mailsift.storage.database import Connection, Row
-from mailsift.storage.sql.tables import ROLES, account, member, person
+from mailsift.storage.sql.tables import account, member, person
 from mailsift.storage.sql.tables import audit as audit_log
+
+_ROLES: Final = ("viewer", "member", "owner")
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +152,7 @@ async def members(connection: Connection, account_id: UUID) -> list[MemberRow]:
         .order_by(person.c.email)
     )
     found = [MemberRow(**row) for row in (await connection.execute(statement)).mappings()]
-    return sorted(found, key=lambda one: -ROLES.index(one.role))
+    return sorted(found, key=lambda one: -_ROLES.index(one.role))
 
 
 async def accounts_of(connection: Connection, person_id: UUID) -> Sequence[Row]:
