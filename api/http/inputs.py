@@ -14,7 +14,15 @@ from fastapi import Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
 from fastapi.routing import APIRoute
-from pydantic import AfterValidator, AwareDatetime, BaseModel, BeforeValidator, Field, StringConstraints
+from pydantic import (
+    AfterValidator,
+    AwareDatetime,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StringConstraints,
+)
 from starlette.convertors import IntegerConvertor, register_url_convertor
 from typing_extensions import override
 
@@ -50,6 +58,12 @@ def _refuse(_: str) -> None:
 _DECODE: Final = json.JSONDecoder(
     object_pairs_hook=_without_repeated_names, parse_constant=_refuse
 ).decode  # made once, not by request
+
+
+class RequestModel(BaseModel):
+    """The members of a body, or the parameters of a URL: others than these are refused."""
+
+    model_config = ConfigDict(extra="forbid")
 
 
 class _StrictRequest(Request):

@@ -12,9 +12,7 @@ from typing import Annotated, Any, Final
 from fastapi import Request
 from fastapi.exceptions import RequestValidationError
 from pydantic import (
-    BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
     TypeAdapter,
     ValidationError,
@@ -22,7 +20,16 @@ from pydantic import (
 )
 from starlette.datastructures import UploadFile
 
-from mailsift.api.http.inputs import Amount, Count, Email, ShortText, Switch, read_json, repeated
+from mailsift.api.http.inputs import (
+    Amount,
+    Count,
+    Email,
+    RequestModel,
+    ShortText,
+    Switch,
+    read_json,
+    repeated,
+)
 from mailsift.api.http.policies import TierPolicyBody
 from mailsift.jobs.views import JobOptions, Priority
 from mailsift.pipeline.errors import MailsiftError
@@ -82,10 +89,8 @@ _OBJECTS: Final = ("metadata", "policy")
 """What is written as JSON where the others are texts."""
 
 
-class ListOptions(BaseModel):
+class ListOptions(RequestModel):
     """What to do with a list: members of the JSON, fields of the form or parameters of the URL."""
-
-    model_config = ConfigDict(extra="forbid")
 
     mode: Mode = Field(
         default=Mode.DEEP, description="fast: syntax and lists; medium: also DNS; deep: also SMTP"
@@ -128,10 +133,8 @@ class ListOptions(BaseModel):
         )
 
 
-class NamedEmail(BaseModel):
+class NamedEmail(RequestModel):
     """An address with the caller's own id."""
-
-    model_config = ConfigDict(extra="forbid")
 
     email: Email
     id: ShortText = ""

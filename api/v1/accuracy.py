@@ -9,22 +9,20 @@ from datetime import UTC, date, datetime, timedelta
 from enum import StrEnum
 from typing import Annotated, Final
 
-from fastapi import APIRouter, Query, Request
+from fastapi import Query, Request
 from fastapi.responses import Response
 from pydantic import BaseModel, Field
 
-from mailsift.api.http.idempotency import OnceRoute
-from mailsift.api.http.openapi import error_responses, operation_id
+from mailsift.api.http.openapi import error_responses
 from mailsift.api.http.responses import Envelope, ViewModel, answer
+from mailsift.api.http.routing import v1_router
 from mailsift.api.parts import parts_of
 from mailsift.api.v1.jobs import Reader
 from mailsift.api.v1.usage import Day
 from mailsift.jobs.outcomes.accuracy import SHARES, AccuracyRow, GroupBy
 from mailsift.pipeline.errors import MailsiftError
 
-router = APIRouter(
-    prefix="/v1/accuracy", tags=["outcomes"], route_class=OnceRoute, generate_unique_id_function=operation_id
-)
+router = v1_router("/accuracy", "outcomes")
 
 _USUAL_DAYS: Final = 90
 _MOST_DAYS: Final = 731

@@ -6,21 +6,19 @@ from datetime import UTC, date, datetime, timedelta
 from itertools import groupby
 from typing import Annotated, Final
 
-from fastapi import APIRouter, Query, Request
+from fastapi import Query, Request
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, BeforeValidator, Field
 
-from mailsift.api.http.idempotency import OnceRoute
-from mailsift.api.http.openapi import error_responses, operation_id
+from mailsift.api.http.openapi import error_responses
 from mailsift.api.http.responses import Envelope, ViewModel, answer
+from mailsift.api.http.routing import v1_router
 from mailsift.api.parts import parts_of
 from mailsift.api.v1.jobs import Reader
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.storage.sql.usage import Amounts
 
-router = APIRouter(
-    prefix="/v1/usage", tags=["usage"], route_class=OnceRoute, generate_unique_id_function=operation_id
-)
+router = v1_router("/usage", "usage")
 
 _USUAL_DAYS: Final = 30
 _MOST_DAYS: Final = 366
