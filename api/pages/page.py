@@ -154,7 +154,7 @@ def visitor_known(request: Request) -> Visitor | None:
 
 
 def our_address(request: Request) -> str:
-    """Return how programs reach this service, without a slash at its end."""
+    """Return how browsers and programs reach this service, without a slash at its end."""
     return parts_of(request).people.public_url or str(request.base_url).rstrip("/")
 
 
