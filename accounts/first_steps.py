@@ -67,13 +67,7 @@ def sample_list() -> bytes:
 
 
 class FirstStepsService:
-    """What a new account has to do, and the sample list.
-
-    Args:
-        database: where accounts are.
-        keys: makes test accounts.
-        drafts: takes lists in.
-    """
+    """What a new account has to do, and the sample list."""
 
     def __init__(self, *, database: Database, keys: KeyService, drafts: Drafts) -> None:
         self._database = database

@@ -10,7 +10,7 @@ import string
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from enum import StrEnum
 from typing import Final
 from uuid import UUID, uuid4
@@ -20,7 +20,7 @@ from mailsift.events import audit
 from mailsift.events.webhook_url import name_in_ascii
 from mailsift.jobs.views import AccountId
 from mailsift.pipeline.background import guarded
-from mailsift.pipeline.clock import Clock
+from mailsift.pipeline.clock import Clock, utc_datetime
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.storage.database import Connection, Database
 from mailsift.storage.redis.rate_limit import RateLimit
@@ -393,9 +393,7 @@ class KeyService:
         return hashed(secret, self._peppers[0])
 
     def _is_expired(self, caller: Caller) -> bool:
-        return caller.expires_at is not None and caller.expires_at <= datetime.fromtimestamp(
-            self._clock(), UTC
-        )
+        return caller.expires_at is not None and caller.expires_at <= utc_datetime(self._clock())
 
     def _remember(self, name: bytes, caller: Caller) -> None:
         if len(self._known) >= _REMEMBERED:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final
 from uuid import UUID
@@ -13,10 +12,11 @@ from uuid import UUID
 from mailsift.accounts.passwords import Passwords, check_password
 from mailsift.accounts.people import Role, Visitor, note
 from mailsift.accounts.sessions import Sessions, digest, normalized_email
+from mailsift.accounts.sign_in_attempts import base64url
 from mailsift.events import audit
 from mailsift.events.audit import COMMAND_LINE
 from mailsift.jobs.views import AccountId
-from mailsift.pipeline.clock import Clock
+from mailsift.pipeline.clock import Clock, utc_datetime
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.syntax.address import parse_address
 from mailsift.pipeline.zones import is_zone
@@ -312,7 +312,7 @@ class Links:
         return await self._make(connection, offer)
 
     async def _make(self, connection: Connection, offer: _LinkTerms) -> str:
-        secret = base64.urlsafe_b64encode(self._token(_TOKEN_BYTES)).decode().rstrip("=")
+        secret = base64url(self._token(_TOKEN_BYTES))
         now = self._now()
         new = NewLink(
             hash=digest(secret),
@@ -381,7 +381,7 @@ class Links:
         )
 
     def _now(self) -> datetime:
-        return datetime.fromtimestamp(self._clock(), UTC)
+        return utc_datetime(self._clock())
 
 
 def checked_email(text: str) -> str:

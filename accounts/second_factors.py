@@ -58,14 +58,7 @@ class FactorView:
 
 
 class SecondFactors:
-    """The second factors of one installation.
-
-    Args:
-        database: where they are.
-        vault: seals their secrets.
-        clock: seconds since the epoch.
-        token: returns that many random bytes.
-    """
+    """The second factors of one installation."""
 
     def __init__(
         self, *, database: Database, vault: Vault, clock: Clock, token: Callable[[int], bytes]

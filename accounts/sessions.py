@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import base64
 import hashlib
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from math import ceil
 from typing import Final
 from uuid import UUID
@@ -14,9 +13,10 @@ from uuid import UUID
 from mailsift.accounts.passwords import Passwords, check_password
 from mailsift.accounts.people import Membership, Role, Visitor, note
 from mailsift.accounts.second_factors import CodeNeededError, SecondFactors
+from mailsift.accounts.sign_in_attempts import base64url
 from mailsift.events import audit
 from mailsift.jobs.views import AccountId
-from mailsift.pipeline.clock import Clock
+from mailsift.pipeline.clock import Clock, utc_datetime
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.syntax.address import parse_address
 from mailsift.storage.database import Connection, Database
@@ -73,7 +73,7 @@ class SignInLimiter:
     async def _wait_without_redis(self, zone: Zone, holder: str) -> float:
         """Count a try in the database; returns for how many seconds it is too early, 0 = it counts."""
         quota, window = zone.quota // _STRICTER, timedelta(seconds=zone.window)
-        now = datetime.fromtimestamp(self._clock(), UTC)
+        now = utc_datetime(self._clock())
         async with self._database.begin() as connection:
             before = await sign_in_tries.count_try(
                 connection, digest(f"{zone.name}:{holder}"), quota=quota, window=window, now=now
@@ -132,11 +132,6 @@ class Sessions:
 
     async def sign_in(self, email: str, password: str, *, client: str) -> str:
         """Return the secret of a new session.
-
-        Args:
-            email: as typed.
-            password: as typed.
-            client: address of who asks.
 
         Raises:
             MailsiftError: `wrong_credentials`, the same for an unknown person and a wrong password;
@@ -227,7 +222,7 @@ class Sessions:
 
     async def open(self, connection: Connection, person_id: UUID, account_id: UUID) -> str:
         """Begin a session of a person who has proved who they are; returns its secret."""
-        secret = base64.urlsafe_b64encode(self._token(_TOKEN_BYTES)).decode().rstrip("=")
+        secret = base64url(self._token(_TOKEN_BYTES))
         now = self._now()
         new = NewSession(
             id=digest(secret),
@@ -312,7 +307,7 @@ class Sessions:
             await sessions.choose_account(connection, digest(secret), account_id)
 
     def _now(self) -> datetime:
-        return datetime.fromtimestamp(self._clock(), UTC)
+        return utc_datetime(self._clock())
 
 
 def normalized_email(email: str) -> str:

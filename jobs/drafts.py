@@ -7,7 +7,7 @@ import json
 import tempfile
 from collections.abc import AsyncIterator
 from dataclasses import asdict, dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
@@ -18,7 +18,7 @@ from mailsift.jobs.intake.process import ask_child
 from mailsift.jobs.submissions import StoredList, new_job, record_start, store_list
 from mailsift.jobs.views import AccountId, JobId, JobOptions, JobView, view_of
 from mailsift.jobs.waker import Waker
-from mailsift.pipeline.clock import Clock
+from mailsift.pipeline.clock import Clock, utc_datetime
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.storage.blobs.store import DRAFTS, Blobs, DraftBlobs, drafts_of, read_marker
 from mailsift.storage.database import Connection, Database
@@ -309,7 +309,7 @@ class Drafts:
         return self._now() - draft.created_at >= KEPT
 
     def _now(self) -> datetime:
-        return datetime.fromtimestamp(self._clock(), UTC)
+        return utc_datetime(self._clock())
 
 
 def _not_there() -> MailsiftError:

@@ -49,13 +49,7 @@ class KeptData:
 
 
 class Holdings:
-    """What an installation keeps of its accounts.
-
-    Args:
-        database: where the rows are.
-        eraser: deletes files.
-        clock: the time.
-    """
+    """What an installation keeps of its accounts."""
 
     def __init__(self, *, database: Database, eraser: Eraser, clock: Clock) -> None:
         self._database = database

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from typing import Any, Final
 
 from fastapi import Request
@@ -34,6 +33,7 @@ from mailsift.api.doors.lists import (
 )
 from mailsift.api.http.responses import iso_utc
 from mailsift.api.http.uploads import one_piece
+from mailsift.pipeline.clock import utc_datetime
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.suggest import suggested_address
 from mailsift.pipeline.verdict import Result
@@ -104,7 +104,7 @@ async def check_email(request: Request) -> Response:
 
 
 def _iso_time(at: float) -> str:
-    return iso_utc(datetime.fromtimestamp(at, UTC))
+    return iso_utc(utc_datetime(at))
 
 
 @_router.post("/v0/bulk")

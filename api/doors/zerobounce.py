@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import UTC
 from typing import Any, Final
 
 import polars as pl
@@ -33,6 +33,7 @@ from mailsift.api.doors.lists import as_csv, first_of_each, get_job, job_options
 from mailsift.api.http.uploads import file_pieces
 from mailsift.jobs.columns import VERDICT_PREFIX
 from mailsift.jobs.views import JobView
+from mailsift.pipeline.clock import utc_datetime
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.suggest import MEANT, suggested_address
 from mailsift.storage.states import JobPhase, JobState, phase_of
@@ -79,7 +80,7 @@ def shape(text: str, verdict: Mapping[str, Any], at: float) -> dict[str, Any]:
         "region": None,
         "city": None,
         "zipcode": None,
-        "processed_at": f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M:%S.%f}"[:-3],
+        "processed_at": f"{utc_datetime(at):%Y-%m-%d %H:%M:%S.%f}"[:-3],
     }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import cache
 from typing import Any, Final
 from urllib.parse import quote, urlsplit
@@ -23,6 +23,7 @@ from mailsift.api.pages.static import Assets
 from mailsift.api.pages.topics import TOPICS
 from mailsift.api.parts import parts_of
 from mailsift.jobs.admin.alarm_table import RULE_OF
+from mailsift.pipeline.clock import utc_datetime
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.zones import DEFAULT
 
@@ -166,7 +167,7 @@ def zone_of(request: Request) -> str:
 
 def now_of(request: Request) -> datetime:
     """Return the time, UTC."""
-    return datetime.fromtimestamp(parts_of(request).clock(), UTC)
+    return utc_datetime(parts_of(request).clock())
 
 
 def error_page(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import Annotated, Final
 
 from fastapi import Query, Request
@@ -19,6 +18,7 @@ from mailsift.api.parts import parts_of
 from mailsift.api.v1.jobs import Reader, Writer
 from mailsift.api.v1.outcomes import FILE_BODY, TakenResponse, file_of
 from mailsift.jobs.outcomes.suppressions import Suppression, SuppressionFormat, SuppressionReason
+from mailsift.pipeline.clock import utc_datetime
 
 router = v1_router("/suppressions", "suppressions")
 
@@ -93,7 +93,7 @@ async def list_suppressions(
 
 
 def _response(one: Suppression) -> SuppressionResponse:
-    since = datetime.fromtimestamp(one.since, UTC)
+    since = utc_datetime(one.since)
     return SuppressionResponse(email=one.email, reason=one.reason, origin=one.origin, since=since)
 
 

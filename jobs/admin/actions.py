@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from enum import StrEnum
 from typing import Final
 from uuid import UUID
@@ -17,7 +17,7 @@ from mailsift.jobs.metrics import JOBS_ENDED
 from mailsift.jobs.service import JobService
 from mailsift.jobs.views import AccountId, JobId, Priority
 from mailsift.jobs.waker import Waker
-from mailsift.pipeline.clock import Clock
+from mailsift.pipeline.clock import Clock, utc_datetime
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.storage.database import Connection, Database
 from mailsift.storage.sql import deliveries, endpoints, job_search, jobs, leases, people, workers
@@ -105,7 +105,7 @@ class Actions:
         Raises:
             MailsiftError: `webhook_not_found`, `webhook_disabled`.
         """
-        now = datetime.fromtimestamp(self._clock(), UTC)
+        now = utc_datetime(self._clock())
         async with self._database.begin() as connection:
             endpoint = await endpoints.get(connection, endpoint_id)
             if endpoint is None:

@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, timedelta
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final
@@ -17,7 +17,7 @@ from uuid import UUID
 from mailsift.jobs.results.judged import judged_addresses, providers_by_domain
 from mailsift.jobs.results.probability import add_chances
 from mailsift.jobs.views import AccountId, JobId, load_options
-from mailsift.pipeline.clock import Clock
+from mailsift.pipeline.clock import Clock, utc_datetime
 from mailsift.pipeline.judge.tiers import Tier
 from mailsift.pipeline.outcomes.chances import (
     Calibration,
@@ -181,7 +181,7 @@ class AccuracyService:
 
     async def _tallies(self, account_id: AccountId) -> tuple[bool, dict[Cell, SentTally], Chances]:
         """Return whether the account has outcomes, those held out, and the chances from the others."""
-        last = datetime.fromtimestamp(self._clock(), UTC).date()
+        last = utc_datetime(self._clock()).date()
         async with self._database.begin() as connection:
             own = await accuracy.sums(connection, account_id, last - timedelta(days=CHANCE_DAYS), last)
             rest = await accuracy.of_others(connection, UUID(str(account_id)))

@@ -16,13 +16,7 @@ DIGEST_BYTES: Final = 16
 
 
 class AddressCipher:
-    """Hides the addresses of one account: seals them, and makes the digests they are looked up by.
-
-    Args:
-        account_id: whose.
-        key: the account's own.
-        token: returns that many random bytes.
-    """
+    """Hides the addresses of one account: seals them, and makes the digests they are looked up by."""
 
     def __init__(self, account_id: UUID, key: bytes, token: Callable[[int], bytes]) -> None:
         self._account_id = account_id

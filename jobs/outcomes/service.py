@@ -23,7 +23,7 @@ from mailsift.jobs.outcomes.address_cipher import DIGEST_BYTES, AddressCipher, c
 from mailsift.jobs.outcomes.files import read_outcomes
 from mailsift.jobs.policies import policy_of
 from mailsift.jobs.results.export import defused
-from mailsift.pipeline.clock import Clock
+from mailsift.pipeline.clock import Clock, utc_datetime
 from mailsift.pipeline.errors import MailsiftError, error_fields
 from mailsift.pipeline.facts import Answer
 from mailsift.pipeline.judge.tiers import unwanted_by
@@ -69,12 +69,6 @@ class OutcomeService:
 
     An address is stored twice: as a digest with the account's key, to look it up, and sealed with the same
     key, for the account's own exports. Without the installation's secret key neither can be undone.
-
-    Args:
-        database: where they are.
-        vault: seals the accounts' keys.
-        clock: seconds since the epoch.
-        token: returns that many random bytes.
     """
 
     def __init__(
@@ -233,7 +227,7 @@ class OutcomeService:
                 enhanced=said.enhanced,
                 said=said.text,
                 origin=one.origin,
-                happened_at=datetime.fromtimestamp(one.happened_at if is_dated else now, UTC),
+                happened_at=utc_datetime(one.happened_at if is_dated else now),
                 undated=not is_dated,
             )
 

@@ -21,7 +21,7 @@ from mailsift.jobs.outcomes.address_cipher import AddressCipher, cipher_of
 from mailsift.jobs.outcomes.files import read_suppressed
 from mailsift.jobs.outcomes.service import ImportCounts
 from mailsift.jobs.results.export import defused
-from mailsift.pipeline.clock import Clock
+from mailsift.pipeline.clock import Clock, utc_datetime
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.syntax.address import canonical_of
 from mailsift.storage.database import Connection, Database
@@ -68,14 +68,7 @@ class SuppressionPage:
 
 
 class SuppressionService:
-    """The suppression lists of one installation's accounts.
-
-    Args:
-        database: where they are.
-        vault: seals the accounts' keys.
-        clock: seconds since the epoch.
-        token: returns that many random bytes.
-    """
+    """The suppression lists of one installation's accounts."""
 
     def __init__(
         self, *, database: Database, vault: Vault, clock: Clock, token: Callable[[int], bytes]
@@ -193,7 +186,7 @@ class SuppressionService:
             cipher.seal(address),
             one.reason.value,
             one.origin,
-            datetime.fromtimestamp(since, UTC),
+            utc_datetime(since),
         )
 
     async def _cipher(self, connection: Connection, account_id: UUID) -> AddressCipher:
@@ -228,7 +221,7 @@ def _read_cursor(cursor: str) -> bytes | None:
 
 
 def _time(since: float) -> str:
-    return datetime.fromtimestamp(since, UTC).isoformat(timespec="seconds")
+    return utc_datetime(since).isoformat(timespec="seconds")
 
 
 def _csv(rows: Iterable[Sequence[object]]) -> bytes:

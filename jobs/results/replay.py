@@ -68,13 +68,7 @@ class Replay:
 
 
 def replay(results: Path, present: TierPolicy, other: TierPolicy) -> Replay:
-    """Read the results by both policies. Blocks for well under a second a million rows.
-
-    Args:
-        results: a results file (mailsift.jobs.results.join).
-        present: the job's policy.
-        other: the one to try.
-    """
+    """Read the results by both policies. Blocks for well under a second a million rows."""
     keys = {
         "status": pl.col(f"{VERDICT_PREFIX}status"),
         "result": pl.col(f"{VERDICT_PREFIX}result"),

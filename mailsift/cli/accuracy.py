@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Annotated, Final
 
 import typer
@@ -16,7 +16,7 @@ from mailsift.cli.progress import console
 from mailsift.cli.service import with_container
 from mailsift.container import Container
 from mailsift.jobs.outcomes.accuracy import SHARES, AccuracyRow, GroupBy
-from mailsift.pipeline.clock import system_clock
+from mailsift.pipeline.clock import system_clock, utc_datetime
 from mailsift.pipeline.outcomes.chances import Calibration
 from mailsift.pipeline.outcomes.shares import MeasuredShare
 
@@ -46,7 +46,7 @@ def show_accuracy(account: str | None, by: Sequence[GroupBy], days: int, *, as_c
     """Print the numbers of an account, or (None) of all but test accounts together."""
 
     async def report(container: Container) -> tuple[list[AccuracyRow], Calibration | None]:
-        last = datetime.fromtimestamp(system_clock(), UTC).date()
+        last = utc_datetime(system_clock()).date()
         first = last - timedelta(days=days - 1)
         whose = await container.jobs.find_account(account) if account is not None else None
         rows = await container.accuracy.report(whose, by, first, last)

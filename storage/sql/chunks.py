@@ -355,14 +355,7 @@ async def claim(  # noqa: PLR0913 - what a claim depends on, one argument each
 async def lease_first(
     connection: Connection, job_id: UUID, terms: LeaseTerms, *, token: UUID
 ) -> ClaimedChunk | None:
-    """Lease a chunk of this job that nobody has looked at yet, out of turn, to who holds its intake.
-
-    Args:
-        connection: an open transaction.
-        job_id: the job.
-        terms: of the lease.
-        token: of the lease.
-    """
+    """Lease a chunk of this job that nobody has looked at yet, out of turn, to who holds its intake."""
     values = {
         "job_id": job_id,
         "owner": terms.owner,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Final
 from urllib.parse import urlencode
 
@@ -19,6 +19,7 @@ from mailsift.api.pages.visitor import Operator
 from mailsift.api.parts import parts_of
 from mailsift.jobs.admin.models import ThrottleRow
 from mailsift.jobs.admin.throttle_admin import ProviderLimits
+from mailsift.pipeline.clock import utc_datetime
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.ports import SessionOutcome
 from mailsift.storage.sql.throttle_edits import ANY_SOURCE
@@ -187,4 +188,4 @@ async def forget(request: Request, visitor: Operator) -> Response:
 
 
 def _time_of(seconds: float) -> datetime | None:
-    return datetime.fromtimestamp(seconds, UTC) if seconds else None
+    return utc_datetime(seconds) if seconds else None
