@@ -14,8 +14,10 @@ from pathlib import Path
 from typing import Any, Final
 from uuid import UUID
 
+import polars as pl
+
+from mailsift.jobs.columns import JUDGED_ADDRESS, VERDICT_PREFIX, kept_metadata
 from mailsift.jobs.results.judged import judged_addresses, providers_by_domain
-from mailsift.jobs.results.probability import add_chances
 from mailsift.jobs.views import AccountId, JobId, load_options
 from mailsift.pipeline.clock import Clock, utc_datetime
 from mailsift.pipeline.judge.tiers import Tier
@@ -150,12 +152,12 @@ class AccuracyService:
 
     @asynccontextmanager
     async def with_chances(self, account_id: AccountId, job_id: JobId, results: Path) -> AsyncIterator[Path]:
-        """Give a job's results with the chances beside every row (mailsift.jobs.results.probability)."""
+        """Give a job's results with the chances beside every row."""
         chances = await self.chances(account_id)
         providers = await providers_by_domain(self._blobs, job_id)
         with tempfile.TemporaryDirectory(dir=self._scratch, prefix="chances-") as folder:
             out = Path(folder) / "results.parquet"
-            await asyncio.to_thread(add_chances, results, providers, chances, out)
+            await asyncio.to_thread(_add_chances, results, providers, chances, out)
             yield out
 
     async def expected_bounces(self, account_id: AccountId, job_id: JobId) -> BouncesOfJob | None:
@@ -230,4 +232,49 @@ def _row(group: tuple[str, ...], sums: Sequence[AccuracySum]) -> AccuracyRow:
         delivered=share_of(n(Fate.DELIVERED), n(*FATES)),
         false_valid=share_of(n(Fate.GONE, status=Status.VALID), n(*FATES, status=Status.VALID)),
         false_invalid=share_of(n(Fate.DELIVERED, status=Status.INVALID), n(*FATES, status=Status.INVALID)),
+    )
+
+
+_CHANCE_COLUMNS: Final = tuple(f"{VERDICT_PREFIX}{name}" for name in ("p", "p_low", "p_high"))
+"""The chance, 0 to 1, and its 95 % interval; empty where too few outcomes are known."""
+_VERDICT_KEY: Final = ("status", "result", "score")
+
+
+def _add_chances(results: Path, providers: Mapping[str, str], chances: Chances, out: Path) -> None:
+    """Write results again, with _CHANCE_COLUMNS behind the others. Blocks; the rows stream through.
+
+    Args:
+        results: a results file (mailsift.jobs.results.join).
+        providers: who runs a domain's mail server.
+        chances: the account's.
+        out: the file to write.
+    """
+    frame = pl.scan_parquet(results, glob=False)
+    schema = frame.collect_schema()
+    has_address = JUDGED_ADDRESS in schema
+
+    def attach(rows: pl.DataFrame) -> pl.DataFrame:
+        domain = rows[JUDGED_ADDRESS].str.split("@").list.last() if has_address else pl.Series([""])
+        provider = domain.replace_strict(providers, default="", return_dtype=pl.String).alias("provider")
+        seen = rows.select(pl.col(VERDICT_PREFIX + name).alias(name) for name in _VERDICT_KEY)
+        cells = seen.with_columns(provider)
+        kinds = cells.unique()
+        found = [
+            chances.of(Cell(one["status"], one["result"], one["provider"], one["score"]))
+            for one in kinds.iter_rows(named=True)
+        ]
+        values = [(one.value, one.low, one.high) if one else (None, None, None) for one in found]
+        columns = pl.DataFrame(values, schema=dict.fromkeys(_CHANCE_COLUMNS, pl.Float64), orient="row")
+        known = pl.concat([kinds, columns], how="horizontal")
+        joined = cells.join(known, on=kinds.columns, how="left", maintain_order="left")
+        return rows.with_columns(joined[name] for name in _CHANCE_COLUMNS)
+
+    for name in _CHANCE_COLUMNS:
+        schema[name] = pl.Float64()
+    frame.map_batches(attach, schema=schema, streamable=True).sink_parquet(
+        out,
+        compression_level=1,
+        statistics=False,
+        metadata=kept_metadata(results),
+        engine="streaming",
     )
