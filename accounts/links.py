@@ -261,13 +261,7 @@ class Links:
                 raise _gone()
             await people.change_person(connection, person["id"], password=hashed)
             await sessions.end_sessions(connection, person["id"])
-            await people.audit(
-                connection,
-                account_id=None,
-                actor=COMMAND_LINE,
-                action="password.reset",
-                subject=link["email"],
-            )
+            await people.audit_operation(connection, COMMAND_LINE, "password.reset", link["email"])
 
     async def add_member(
         self, account: str, email: str, role: Role, password: str, *, operator: bool

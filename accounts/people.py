@@ -115,9 +115,7 @@ class Members:
                 await _locked(connection, account["id"], person["id"], stays=alone)
             await sessions.end_sessions(connection, person["id"])
             await people.remove_person(connection, person["id"])
-            await people.audit(
-                connection, account_id=None, actor=actor, action="person.remove", subject=email
-            )
+            await people.audit_operation(connection, actor, "person.remove", email)
 
     async def everybody(self) -> Sequence[dict[str, Any]]:
         """Return every membership: email, account, role, operator, created_at, last_sign_in."""

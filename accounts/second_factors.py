@@ -137,7 +137,7 @@ class SecondFactors:
                 raise MailsiftError("person_not_found", "There is no such person.")
             if not await second_factors.delete(connection, person["id"]):
                 raise MailsiftError("factor_off", "This person hasn’t turned on two-step sign-in.")
-            await people.audit(connection, account_id=None, actor=actor, action="factor.reset", subject=email)
+            await people.audit_operation(connection, actor, "factor.reset", email)
 
     async def use(self, connection: Connection, person_id: UUID, code: str) -> bool:
         """Use a code, which works once; returns whether it was a recovery code.

@@ -204,6 +204,13 @@ async def audit(
     return AuditRow(made.id, account_id, actor, action, subject, known, made.at)
 
 
+async def audit_operation(
+    connection: Connection, actor: str, action: str, subject: str = "", **detail: Any
+) -> None:
+    """Write down what was done to the installation, or to a person of any account: operators read it."""
+    await audit(connection, account_id=None, actor=actor, action=action, subject=subject, detail=detail)
+
+
 async def list_named(connection: Connection, account_id: UUID, job_id: str) -> dict[str, Any]:
     """Return of a job of the account what its list is called, its mode and how many addresses it has."""
     try:
