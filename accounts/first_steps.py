@@ -80,8 +80,7 @@ class FirstStepsService:
 
     async def dismiss(self, visitor: Visitor, step: FirstStep) -> None:
         """Put a step away, for everybody of the visitor's account."""
-        async with self._database.begin() as connection:
-            await first_steps.dismiss(connection, visitor.account_id, step.value)
+        await self._database.run(first_steps.dismiss, visitor.account_id, step.value)
 
     async def run_sample(self, account_id: AccountId) -> JobId:
         """Start the sample list, once, in the account's test account: nobody is asked, nothing counted."""
@@ -94,8 +93,7 @@ class FirstStepsService:
         return await self._drafts.start(owner, draft.id, options)
 
     async def _row(self, account_id: AccountId) -> StepsRow | None:
-        async with self._database.begin() as connection:
-            return await first_steps.find(connection, account_id, days=_DAYS)
+        return await self._database.run(first_steps.find, account_id, days=_DAYS)
 
 
 async def _one_piece(data: bytes) -> AsyncIterator[bytes]:

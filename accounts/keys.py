@@ -233,8 +233,7 @@ class KeyService:
 
     async def public_keys(self, account_id: AccountId) -> Sequence[KeyRow]:
         """Return the account's public keys that still open, oldest first, and those of its test account."""
-        async with self._database.begin() as connection:
-            return await keys.public_keys(connection, account_id)
+        return await self._database.run(keys.public_keys, account_id)
 
     async def public_key(self, account_id: AccountId, key_id: UUID) -> KeyRow:
         """Return a public key that still opens.
@@ -242,8 +241,7 @@ class KeyService:
         Raises:
             MailsiftError: `key_not_found`.
         """
-        async with self._database.begin() as connection:
-            return await _owned_public(connection, account_id, key_id)
+        return await self._database.run(_owned_public, account_id, key_id)
 
     async def change_public(
         self, account_id: AccountId, key_id: UUID, change: Callable[[KeyRow], KeyRow]
@@ -284,8 +282,7 @@ class KeyService:
 
     async def list(self, account_id: AccountId) -> list[KeyRow]:
         """Return the account's keys and those of its test account."""
-        async with self._database.begin() as connection:
-            return await keys.of_account(connection, account_id)
+        return await self._database.run(keys.of_account, account_id)
 
     async def revoke(self, account_id: AccountId, key_id: UUID) -> None:
         """End a key now, everywhere.
@@ -346,8 +343,7 @@ class KeyService:
         if not is_key(secret):
             return None
         wanted = hashes(secret, self._peppers)
-        async with self._database.begin() as connection:
-            found = await keys.find(connection, wanted)
+        found = await self._database.run(keys.find, wanted)
         if found is None or not any(hmac.compare_digest(found[1], one) for one in wanted):
             return None
         row, kind = found[0], kind_of(secret)
@@ -404,8 +400,7 @@ class KeyService:
         """Note the use beside the request, not in its way."""
 
         async def write() -> None:
-            async with self._database.begin() as connection:
-                await keys.touch(connection, key_id)
+            await self._database.run(keys.touch, key_id)
 
         task = asyncio.create_task(guarded(write(), "key_use"))
         self._touching.add(task)

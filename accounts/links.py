@@ -114,8 +114,7 @@ class Links:
         offer = _LinkTerms(
             LinkKind.INVITE, role, visitor.account_id, checked_email(email), made_by=visitor.email
         )
-        async with self._database.begin() as connection:
-            return await self._invite(connection, offer)
+        return await self._database.run(self._invite, offer)
 
     async def invite_from_terminal(
         self, account: str, email: str, role: Role, *, operator: bool = False
@@ -144,8 +143,7 @@ class Links:
 
     async def invitations(self, account_id: AccountId) -> list[Invitation]:
         """Return the account's open invitations, newest first."""
-        async with self._database.begin() as connection:
-            rows = await sessions.links_of(connection, account_id, now=self._now())
+        rows = await self._database.run(sessions.links_of, account_id, now=self._now())
         names = ("id", "email", "made_by", "created_at", "expires_at")
         return [Invitation(role=Role(row["role"]), **{name: row[name] for name in names}) for row in rows]
 
@@ -184,8 +182,7 @@ class Links:
 
     async def suggested_account(self) -> str:
         """Return the account the first owner most likely wants: the only one there is, or ""."""
-        async with self._database.begin() as connection:
-            names = await people.account_names(connection, limit=2)
+        names = await self._database.run(people.account_names, limit=2)
         return names[0] if len(names) == 1 else ""
 
     async def accept_first_owner(

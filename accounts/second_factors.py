@@ -70,8 +70,7 @@ class SecondFactors:
 
     async def view(self, person_id: UUID) -> FactorView:
         """Return where somebody's second factor stands."""
-        async with self._database.begin() as connection:
-            row = await second_factors.get(connection, person_id)
+        row = await self._database.run(second_factors.get, person_id)
         if row is None or row.confirmed_at is None:
             return FactorView(on=False, recovery_left=0)
         return FactorView(on=True, recovery_left=row.recovery_left)

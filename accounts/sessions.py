@@ -74,10 +74,9 @@ class SignInLimiter:
         """Count a try in the database; returns for how many seconds it is too early, 0 = it counts."""
         quota, window = zone.quota // _STRICTER, timedelta(seconds=zone.window)
         now = utc_datetime(self._clock())
-        async with self._database.begin() as connection:
-            before = await sign_in_tries.count_try(
-                connection, digest(f"{zone.name}:{holder}"), quota=quota, window=window, now=now
-            )
+        before = await self._database.run(
+            sign_in_tries.count_try, digest(f"{zone.name}:{holder}"), quota=quota, window=window, now=now
+        )
         if before.first is None or before.count < quota:
             return 0.0
         return max(1.0, (before.first + window - now).total_seconds())
@@ -140,8 +139,7 @@ class Sessions:
         person_id = await self.authenticate(email, password, client=client)
         if (await self.factors.view(person_id)).on:
             raise CodeNeededError(self.factors.pending(person_id))
-        async with self._database.begin() as connection:
-            return await self._start_in_first_account(connection, person_id, normalized_email(email))
+        return await self._database.run(self._start_in_first_account, person_id, normalized_email(email))
 
     async def sign_in_with_code(self, pending: str, code: str, *, client: str) -> str:
         """Return the secret of a new session of somebody whose password was right.
@@ -165,7 +163,7 @@ class Sessions:
             return await self._start_in_first_account(connection, person_id, person["email"], by=by)
 
     async def _start_in_first_account(
-        self, connection: Connection, person_id: UUID, email: str, **detail: str
+        self, connection: Connection, /, person_id: UUID, email: str, **detail: str
     ) -> str:
         """Begin a session in the person's first account."""
         accounts = await people.accounts_of(connection, person_id)
@@ -209,14 +207,12 @@ class Sessions:
         email = normalized_email(email)
         self.local.check(email)
         await self._limiter.count_attempt(email, client)
-        async with self._database.begin() as connection:
-            person = await people.person_of(connection, email)
+        person = await self._database.run(people.person_of, email)
         if not await self._passwords.verify(person["password"] if person else None, password) or not person:
             raise MailsiftError("wrong_credentials", "The email address or the password is wrong.")
         if self._passwords.is_outdated(person["password"]):
             fresh = await self._passwords.hash(password)
-            async with self._database.begin() as connection:
-                await people.change_person(connection, person["id"], password=fresh)
+            await self._database.run(people.change_person, person["id"], password=fresh)
         found: UUID = person["id"]
         return found
 
@@ -259,13 +255,11 @@ class Sessions:
         )
 
     async def _row(self, secret: str) -> SessionRow | None:
-        async with self._database.begin() as connection:
-            return await sessions.find_session(connection, digest(secret), now=self._now(), idle=IDLE)
+        return await self._database.run(sessions.find_session, digest(secret), now=self._now(), idle=IDLE)
 
     async def sign_out(self, secret: str) -> None:
         """End the session."""
-        async with self._database.begin() as connection:
-            await sessions.end_session(connection, digest(secret))
+        await self._database.run(sessions.end_session, digest(secret))
 
     async def sign_out_everywhere(self, visitor: Visitor) -> int:
         """End every session of the person; returns how many there were."""
@@ -290,8 +284,7 @@ class Sessions:
 
     async def accounts(self, visitor: Visitor) -> Sequence[Membership]:
         """Return the accounts the person is a member of."""
-        async with self._database.begin() as connection:
-            rows = await people.accounts_of(connection, visitor.user_id)
+        rows = await self._database.run(people.accounts_of, visitor.user_id)
         return [Membership(AccountId(row["id"]), row["name"], Role(row["role"])) for row in rows]
 
     async def choose_account(self, visitor: Visitor, secret: str, account_id: UUID) -> None:

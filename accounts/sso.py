@@ -122,8 +122,7 @@ class SingleSignOn:
         While the provider does not answer it does, for a while.
         """
         now = self._now()
-        async with self._database.begin() as connection:
-            claimed = await sso.claim(connection, session_id, now=now, before=now - RECHECK)
+        claimed = await self._database.run(sso.claim, session_id, now=now, before=now - RECHECK)
         if claimed is None:  # another request asks
             return True
         if claimed.issuer != self._issuer:

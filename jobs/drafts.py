@@ -261,8 +261,7 @@ class Drafts:
         return swept
 
     async def _is_started(self, account_id: UUID, draft_id: UUID) -> bool:
-        async with self._database.begin() as connection:
-            row = await jobs.get(connection, draft_id)
+        row = await self._database.run(jobs.get, draft_id)
         return row is not None and row["account_id"] == account_id
 
     async def _inspected(self, source: Path) -> dict[str, Any]:

@@ -105,8 +105,7 @@ class Holdings:
         Raises:
             MailsiftError: `not_found`.
         """
-        async with self._database.begin() as connection:
-            found = await holdings.receipts(connection, account_id, receipt_id=receipt_id)
+        found = await self._database.run(holdings.receipts, account_id, receipt_id=receipt_id)
         if not found:
             raise MailsiftError("not_found", "There is no such receipt.")
         return found[0]

@@ -138,22 +138,19 @@ class JobService:
         Raises:
             MailsiftError: `account_not_found`.
         """
-        async with self._database.begin() as connection:
-            found = await accounts.find(connection, name)
+        found = await self._database.run(accounts.find, name)
         if found is None:
             raise MailsiftError("account_not_found", "There is no account with this name.")
         return AccountId(found)
 
     async def owner(self, account_id: AccountId, job_id: JobId) -> AccountId:
         """Return whose a job is that the account's people may see: its own or its test account's."""
-        async with self._database.begin() as connection:
-            found = await accounts.owner_of_job(connection, account_id, job_id)
+        found = await self._database.run(accounts.owner_of_job, account_id, job_id)
         return account_id if found is None else AccountId(found)
 
     async def test_account(self, account_id: AccountId) -> AccountId | None:
         """Return the account's test account, None where nobody has tested yet."""
-        async with self._database.begin() as connection:
-            found = await accounts.test_account(connection, account_id)
+        found = await self._database.run(accounts.test_account, account_id)
         return None if found is None else AccountId(found)
 
     async def submit(
@@ -255,8 +252,7 @@ class JobService:
         """
         sealed = replace(options, places=self._places.seal(account_id, places))
         job_id = JobId(uuid4())
-        async with self._database.begin() as connection:
-            await leftovers.expect(connection, job_id, seconds=LONGEST_UPLOAD_S)
+        await self._database.run(leftovers.expect, job_id, seconds=LONGEST_UPLOAD_S)
         stored = StoredList(places.source.name if places.source else "", places.digest(), 0)
         return new_job(job_id, account_id, sealed, stored, parent=parent)
 
@@ -314,8 +310,7 @@ class JobService:
             MailsiftError: `job_not_found`.
         """
         if 0 <= number < 1 << jobs.NUMBER_BITS:
-            async with self._database.begin() as connection:
-                found = await jobs.numbered(connection, account_id, number)
+            found = await self._database.run(jobs.numbered, account_id, number)
             if found is not None:
                 return JobId(found)
         raise MailsiftError("job_not_found", "There is no such job.")
@@ -360,10 +355,9 @@ class JobService:
         dates = [f"day:{day.isoformat()}" if day else "" for day in days] if any(days) else []
         narrowed = [*sorted(states), *([f"name:{name}"] if name else []), *dates]
         before = _read_cursor(cursor, narrowed) if cursor else None
-        async with self._database.begin() as connection:
-            rows = await jobs.newest(
-                connection, account_id, limit + 1, before=before, states=states, name=name, days=days
-            )
+        rows = await self._database.run(
+            jobs.newest, account_id, limit + 1, before=before, states=states, name=name, days=days
+        )
         times = await self._forecasts.of(rows[:limit])
         views = [view_of(row, time_left=times.get(row["id"])) for row in rows[:limit]]
         more = len(rows) > limit
@@ -462,8 +456,7 @@ class JobService:
         Raises:
             MailsiftError: `job_not_found`, `job_state_conflict`, `no_results_yet`, `nothing_to_retry`.
         """
-        async with self._database.begin() as connection:
-            row = await owned(connection, account_id, job_id)
+        row = await self._database.run(owned, account_id, job_id)
         if row["state"] not in ENDED:
             raise MailsiftError("job_state_conflict", "Only a job that has ended can be retried.")
         # The results of some rows are not what is wanted where those of all of them are.
@@ -488,8 +481,7 @@ class JobService:
         return made
 
     async def _run_again(self, account_id: AccountId, job_id: JobId, options: JobOptions) -> JobId:
-        async with self._database.begin() as connection:
-            row = await owned(connection, account_id, job_id)
+        row = await self._database.run(owned, account_id, job_id)
         submitted = await self.receive(
             account_id,
             read_pieces(await self._list_of(job_id)),

@@ -634,8 +634,7 @@ class Container:
     async def _purge_ledger(self) -> None:
         from mailsift.storage.sql import ledger
 
-        async with self.database.begin() as connection:
-            await ledger.purge(connection)
+        await self.database.run(ledger.purge)
 
     async def _learn_time(self) -> None:
         """Ask the database what time it is; while it is away, time goes on from what is known."""
@@ -937,8 +936,7 @@ class Container:
         from mailsift.pipeline.errors import MailsiftError
         from mailsift.storage.schema import current_revision, serves
 
-        async with self.database.begin() as connection:
-            found = await current_revision(connection)
+        found = await self.database.run(current_revision)
         if not serves(found):
             raise MailsiftError(
                 "database_not_migrated",

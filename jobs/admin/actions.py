@@ -117,8 +117,7 @@ class Actions:
 
     async def wake(self, actor: str, count: int) -> None:
         """Send wake-ups by hand; harmless, as a worker that finds nothing goes back to sleep."""
-        async with self._database.begin() as connection:
-            await people.audit_operation(connection, actor, "worker.wake", count=count)
+        await self._database.run(people.audit_operation, actor, "worker.wake", count=count)
         await self._waker.wake(count)
 
 
@@ -169,8 +168,7 @@ class JobActions:
         Raises:
             MailsiftError: `job_not_found`, `job_state_conflict`, and what a retry may raise.
         """
-        async with self._database.begin() as connection:
-            row = await jobs.get(connection, job_id)
+        row = await self._database.run(jobs.get, job_id)
         if row is None:
             raise MailsiftError("job_not_found", "There is no such job.")
         await self._do(actor, action, JobId(row["id"]), AccountId(row["account_id"]))
@@ -187,8 +185,7 @@ class JobActions:
         if action is JobAction.RESTART:
             wanted = replace(wanted, broken_but=LIST_FAULTS)
         most = AT_ONCE[action]
-        async with self._database.begin() as connection:
-            found = await job_search.ids(connection, wanted, limit=most + 1)
+        found = await self._database.run(job_search.ids, wanted, limit=most + 1)
         if len(found) > most:
             text = f"More than {most:,} jobs match, the most one order may reach: narrow the filter."
             raise MailsiftError("too_many_jobs", text)
@@ -199,10 +196,9 @@ class JobActions:
                 done += 1
             except MailsiftError as error:
                 refused[error.code] += 1
-        async with self._database.begin() as connection:
-            await people.audit_operation(
-                connection, actor, f"jobs.{action.value}", jobs=done, **_asked_for(wanted)
-            )
+        await self._database.run(
+            people.audit_operation, actor, f"jobs.{action.value}", jobs=done, **_asked_for(wanted)
+        )
         await self._waker.wake(min(done, 4))
         return ActionResult(done, dict(refused))
 
@@ -217,8 +213,7 @@ class JobActions:
         if action in {JobAction.RETRY, JobAction.RESTART}:
             again = self._jobs.retry if action is JobAction.RETRY else self._jobs.restart
             made = await again(account, job_id)
-            async with self._database.begin() as connection:
-                await record(connection, detail={"job": str(made)})
+            await self._database.run(record, detail={"job": str(made)})
             return
 
         async def transaction(connection: Connection) -> None:

@@ -133,14 +133,12 @@ class ThrottleAdmin:
             gone = await self._facts.forget(domain)
         except ClientError:
             raise _redis_gone() from None
-        async with self._database.begin() as connection:
-            await people.audit_operation(connection, actor, "facts.forget", domain, facts=gone)
+        await self._database.run(people.audit_operation, actor, "facts.forget", domain, facts=gone)
         return gone
 
     async def opt_outs(self) -> Sequence[OptedOut]:
         """Return the domains that do not want to be asked; those of the file are not among them."""
-        async with self._database.begin() as connection:
-            return await opt_outs.known(connection)
+        return await self._database.run(opt_outs.known)
 
     async def opt_out(self, actor: str, name: str, *, note: str = "") -> str:
         """Ask a domain, and what is below it, nothing more; returns it as it is written down.
@@ -169,8 +167,7 @@ class ThrottleAdmin:
 
     async def _edit(self, actor: str, provider: str, source: str, note: str) -> ThrottleEdit:
         """Return the place of a change, checked."""
-        async with self._database.begin() as connection:
-            await self._fleet.check_source(connection, source)
+        await self._database.run(self._fleet.check_source, source)
         return ThrottleEdit(
             provider_key(provider), source, note=note.strip()[:_LONGEST_NOTE], edited_by=actor
         )

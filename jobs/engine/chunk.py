@@ -233,8 +233,7 @@ class ChunkWorker:
         if load_options(chunk.options).mode is not Mode.DEEP or not rule.share:
             return NEVER_STOPS
         provider = "" if chunk.throttle_key in SHARED_KEYS else chunk.throttle_key
-        async with self._database.begin() as connection:
-            return await job_asked.before(connection, chunk.job_id, rule, provider=provider)
+        return await self._database.run(job_asked.before, chunk.job_id, rule, provider=provider)
 
     async def _store_segment(self, chunk: ClaimedChunk, finished: pl.DataFrame) -> str | None:
         if finished.is_empty():

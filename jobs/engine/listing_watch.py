@@ -66,18 +66,15 @@ class ListingWatch:
 
     async def _check(self, source: str, zone: str) -> ListingState:
         """Check, unless another process just did: then nothing is known here yet."""
-        async with self._database.begin() as connection:
-            due = await listings.is_due(connection, source, zone, seconds=_RECHECK_SECONDS)
+        due = await self._database.run(listings.is_due, source, zone, seconds=_RECHECK_SECONDS)
         if not due:
             return ListingState.UNKNOWN
         state = await check_listing(source, zone, self._ask)
-        async with self._database.begin() as connection:
-            await listings.learn(connection, source, zone, state)
+        await self._database.run(listings.learn, source, zone, state)
         return state
 
     async def _hold_while_listed(self, source: str) -> None:
-        async with self._database.begin() as connection:
-            done = await listings.hold_while_listed(connection, source, self._zones)
+        done = await self._database.run(listings.hold_while_listed, source, self._zones)
         if done:
             _log.warning("source.listing", source=source, then=done)
         if done == "let go":

@@ -207,8 +207,7 @@ class Sweeper:
 
 async def free_expired_leases(database: Database) -> int:
     """Make the chunks of dead workers ready again; returns how many."""
-    async with database.begin() as connection:
-        freed = await leases.free_expired(connection)
+    freed = await database.run(leases.free_expired)
     if freed:
         LEASES_EXPIRED.labels("chunk").inc(freed)
         _log.warning("sweep.leases_freed", chunks=freed)

@@ -226,8 +226,7 @@ class StepWorker:
             await self._write_to_sink(step)
             await self._complete(step)  # who asks what it amounts to has that counted from its segment
             return StepDone()
-        async with self._database.begin() as connection:
-            keys = await chunks.segments(connection, step.job_id)
+        keys = await self._database.run(chunks.segments, step.job_id)
         sound = await sound_segments(self._blobs, keys)
         try:
             await write_results(self._blobs, step, list(sound.values()), self._scratch)

@@ -122,8 +122,7 @@ class AccuracyService:
             first: the first day of the verdicts.
             last: the last one.
         """
-        async with self._database.begin() as connection:
-            found = await accuracy.sums(connection, account_id, first, last)
+        found = await self._database.run(accuracy.sums, account_id, first, last)
         return summarise(found, by)
 
     async def calibration(self, account_id: AccountId) -> Calibration | None:
@@ -166,8 +165,7 @@ class AccuracyService:
         Raises:
             MailsiftError: `job_not_found`, or what the blob store says.
         """
-        async with self._database.begin() as connection:
-            row = await jobs.owned(connection, account_id, job_id)
+        row = await self._database.run(jobs.owned, account_id, job_id)
         if row["state"] != JobState.COMPLETED:
             return None
         chances = await self.chances(account_id)

@@ -160,8 +160,9 @@ class OutcomeService:
             wanted[account_id, max_age].update(addresses)
         found: Collection[UUID] = ()
         with _unknown_in_outages():
-            async with self._database.begin() as connection:
-                found = await outcomes.accounts_with_any(connection, {account_id for account_id, _ in wanted})
+            found = await self._database.run(
+                outcomes.accounts_with_any, {account_id for account_id, _ in wanted}
+            )
         known: dict[tuple[UUID, float | None], OutcomeFacts] = {}
         for (account_id, max_age), theirs in wanted.items():
             if account_id in found:

@@ -108,8 +108,7 @@ class SuppressionService:
 
     async def count(self, account_id: UUID) -> Mapping[str, int]:
         """Return how many there are by reason."""
-        async with self._database.begin() as connection:
-            return await suppressions.count(connection, account_id)
+        return await self._database.run(suppressions.count, account_id)
 
     async def add(self, account_id: UUID, found: Sequence[Suppression]) -> ImportCounts:
         """Put addresses on the list; those that are there stay as they are; what is none is malformed."""
@@ -162,8 +161,7 @@ class SuppressionService:
         return total
 
     async def _record_added(self, account_id: UUID, count: int) -> None:
-        async with self._database.begin() as connection:
-            await _record(connection, account_id, "suppression.add", count)
+        await self._database.run(_record, account_id, "suppression.add", count)
 
     async def export(self, account_id: UUID, format: SuppressionFormat) -> AsyncGenerator[bytes, None]:  # noqa: A002 - the word for it
         """Yield the whole list as a file.

@@ -66,8 +66,7 @@ class LedgerBook:
         if not drained:
             return
         try:
-            async with database.begin() as connection:
-                await write(connection, drained, self._row)
+            await database.run(write, drained, self._row)
         except Exception as error:  # noqa: BLE001 - whatever it was, the counts are kept
             record_failure("ledger", error)
             for key, counts in drained.items():

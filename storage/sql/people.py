@@ -64,7 +64,7 @@ async def get_person(connection: Connection, person_id: UUID) -> Row | None:
     return (await connection.execute(select(person).where(person.c.id == person_id))).mappings().one_or_none()
 
 
-async def change_person(connection: Connection, person_id: UUID, **values: Any) -> None:
+async def change_person(connection: Connection, /, person_id: UUID, **values: Any) -> None:
     """Set columns of the person."""
     await connection.execute(update(person).where(person.c.id == person_id).values(**values))
 
@@ -205,7 +205,7 @@ async def audit(
 
 
 async def audit_operation(
-    connection: Connection, actor: str, action: str, subject: str = "", **detail: Any
+    connection: Connection, /, actor: str, action: str, subject: str = "", **detail: Any
 ) -> None:
     """Write down what was done to the installation, or to a person of any account: operators read it."""
     await audit(connection, account_id=None, actor=actor, action=action, subject=subject, detail=detail)
