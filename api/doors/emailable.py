@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from fastapi import Request
-from fastapi.responses import Response
+from fastapi import APIRouter, Request
+from fastapi.responses import JSONResponse, Response
 
 from mailsift.accounts.doors import Door
 from mailsift.accounts.keys import Scope
@@ -18,8 +18,6 @@ from mailsift.api.doors.entry import (
     KeyPlaces,
     VendorDoor,
     VendorError,
-    answered,
-    door_router,
     email_in,
     number_in,
     refuse_callback,
@@ -51,7 +49,7 @@ _SECONDS: Final = 10
 _NO_REPLY: Final = frozenset({"noreply", "donotreply"})
 
 _entry: Final = Entry(Door.EMAILABLE, KeyPlaces(params=("api_key", "access_token"), scheme="bearer"))
-_router: Final = door_router()
+_router: Final = APIRouter(include_in_schema=False)
 
 
 def shape(text: str, verdict: Mapping[str, Any], seconds: float = 0.0) -> dict[str, Any]:
@@ -96,14 +94,14 @@ async def verify(request: Request) -> Response:
     mode = Mode.DEEP if switch_in(call.params, "smtp", usual=True) else Mode.MEDIUM
     seconds = number_in(call.params, "timeout", 5, least=2, most=_SECONDS)
     verdict = await call.single.validate(text, call.options(seconds, mode))
-    return answered(shape(text, verdict, call.seconds))
+    return JSONResponse(shape(text, verdict, call.seconds))
 
 
 @_router.get("/v1/account")
 async def account(request: Request) -> Response:
     """Tell that there is no end of credits; whose account it is, a key does not say."""
     await _entry.admit(request, Scope.VALIDATE)
-    return answered({"owner_email": "", "available_credits": UNLIMITED})
+    return JSONResponse({"owner_email": "", "available_credits": UNLIMITED})
 
 
 @_router.post("/v1/batch")
@@ -116,7 +114,7 @@ async def create_batch(request: Request) -> Response:
     lines = emails_as_lines(listed, "emails", most=_MOST)
     options = job_options(Door.EMAILABLE, "batch", column="email")
     job_id = await submit(call, one_piece(lines), options)
-    return answered({"message": "Batch successfully created.", "id": job_id.hex})
+    return JSONResponse({"message": "Batch successfully created.", "id": job_id.hex})
 
 
 @_router.get("/v1/batch")
@@ -127,13 +125,13 @@ async def batch_status(request: Request) -> Response:
     partial = switch_in(call.params, "partial")
     if view.state not in ENDED and not (partial and view.processed):
         text = "Your batch is being processed."
-        return answered({"message": text, "processed": view.processed, "total": view.total})
+        return JSONResponse({"message": text, "processed": view.processed, "total": view.total})
     if not view.processed:
         raise MailsiftError("no_results_yet", view.error_detail or "The batch has no results.")
     counted = await tally(call, view, CODES)
     rows, _ = await rows_of(call, view, first=0, most=_MOST)
     states = {state: counted.of(state) for state in _STATES}
-    return answered(
+    return JSONResponse(
         {
             "message": "Batch verification completed.",
             "id": text_in(call.params, "id"),
@@ -148,4 +146,4 @@ def _shape_row(row: JudgedRow) -> dict[str, Any]:
     return shape(row.email, row.verdict)
 
 
-DOOR: Final = VendorDoor(_entry, _router, show, {("POST", "/v1/batch"): LIST_BYTES})
+DOOR: Final = VendorDoor(_router, show, {("POST", "/v1/batch"): LIST_BYTES})

@@ -7,8 +7,8 @@ from datetime import datetime
 from typing import Any, Final
 
 import polars as pl
-from fastapi import Request
-from fastapi.responses import Response
+from fastapi import APIRouter, Request
+from fastapi.responses import JSONResponse, Response
 
 from mailsift.accounts.doors import Door
 from mailsift.accounts.keys import Scope
@@ -22,8 +22,6 @@ from mailsift.api.doors.entry import (
     VendorCall,
     VendorDoor,
     VendorError,
-    answered,
-    door_router,
     email_in,
     number_in,
     refuse_callback,
@@ -95,7 +93,7 @@ _YES_NO: Final = {
 _FAILURES: Final = {401: "auth_failure", 403: "auth_failure", 429: "throttle_triggered"}
 
 _entry: Final = Entry(Door.NEVERBOUNCE, KeyPlaces(params=("key",)))
-_router: Final = door_router()
+_router: Final = APIRouter(include_in_schema=False)
 
 
 def flags_of(verdict: Mapping[str, Any]) -> list[str]:
@@ -153,7 +151,7 @@ def show(_: str, error: MailsiftError, status: int) -> VendorError:
 
 
 def _success(call: VendorCall, **members: Any) -> Response:
-    return answered({"status": "success", **members, "execution_time": round(call.seconds * 1000)})
+    return JSONResponse({"status": "success", **members, "execution_time": round(call.seconds * 1000)})
 
 
 Handler = Callable[[Request], Awaitable[Response]]
@@ -465,5 +463,5 @@ def _columns(params: Params) -> dict[str, pl.Expr]:
 
 
 DOOR: Final = VendorDoor(
-    _entry, _router, show, {("POST", f"/{version}/jobs/create"): LIST_BYTES for version in _VERSIONS}
+    _router, show, {("POST", f"/{version}/jobs/create"): LIST_BYTES for version in _VERSIONS}
 )

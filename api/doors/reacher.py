@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from fastapi import Request
-from fastapi.responses import Response
+from fastapi import APIRouter, Request
+from fastapi.responses import JSONResponse, Response
 
 from mailsift.accounts.doors import Door
 from mailsift.accounts.keys import Scope
@@ -17,8 +17,6 @@ from mailsift.api.doors.entry import (
     KeyPlaces,
     VendorDoor,
     VendorError,
-    answered,
-    door_router,
     email_in,
     number_in,
     refuse_callback,
@@ -49,7 +47,7 @@ _PAGE: Final = 50
 _LONGEST_PAGE: Final = 10_000
 
 _entry: Final = Entry(Door.REACHER, KeyPlaces(scheme="bearer", header="x-reacher-secret", bare=True))
-_router: Final = door_router()
+_router: Final = APIRouter(include_in_schema=False)
 
 
 def shape(text: str, verdict: Mapping[str, Any]) -> dict[str, Any]:
@@ -100,7 +98,7 @@ async def check_email(request: Request) -> Response:
     times = {"start_time": _iso_time(began), "end_time": _iso_time(call.parts.clock())}
     seconds, rest = divmod(call.seconds, 1)
     duration = {"secs": int(seconds), "nanos": round(rest * 1e9)}
-    return answered({**content, "debug": {**times, "duration": duration, "server_name": "mailsift"}})
+    return JSONResponse({**content, "debug": {**times, "duration": duration, "server_name": "mailsift"}})
 
 
 def _iso_time(at: float) -> str:
@@ -115,7 +113,7 @@ async def create_bulk(request: Request) -> Response:
     refuse_callback(call.params.get("webhook"))
     lines = emails_as_lines(call.params.get("input"), "input", most=_MOST)
     job_id = await submit(call, one_piece(lines), job_options(Door.REACHER, "bulk", column="email"))
-    return answered({"job_id": number_of(job_id)})
+    return JSONResponse({"job_id": number_of(job_id)})
 
 
 @_router.get("/v0/bulk/{number:int}")
@@ -125,7 +123,7 @@ async def bulk_status(request: Request, number: int) -> Response:
     call = await _entry.admit(request, Scope.JOBS_READ)
     view = await find_job(call, number)
     counted = await tally(call, view, CODES)
-    return answered(
+    return JSONResponse(
         {
             "job_id": number,
             "created_at": iso_utc(view.created_at),
@@ -151,9 +149,9 @@ async def bulk_results(request: Request, number: int) -> Response:
     first = number_in(call.params, "offset", 0, least=0, most=1 << 32)
     most = number_in(call.params, "limit", _PAGE, most=_LONGEST_PAGE)
     rows, _ = await rows_of(call, view, first=first, most=most)
-    return answered({"results": [shape(row.email, row.verdict) for row in rows]})
+    return JSONResponse({"results": [shape(row.email, row.verdict) for row in rows]})
 
 
 DOOR: Final = VendorDoor(
-    _entry, _router, show, {("POST", f"/{version}/bulk"): LIST_BYTES for version in ("v0", "v1")}
+    _router, show, {("POST", f"/{version}/bulk"): LIST_BYTES for version in ("v0", "v1")}
 )

@@ -7,8 +7,8 @@ from datetime import UTC
 from typing import Any, Final
 
 import polars as pl
-from fastapi import Request
-from fastapi.responses import Response
+from fastapi import APIRouter, Request
+from fastapi.responses import JSONResponse, Response
 from starlette.datastructures import UploadFile
 
 from mailsift.accounts.doors import Door
@@ -21,9 +21,7 @@ from mailsift.api.doors.entry import (
     VendorCall,
     VendorDoor,
     VendorError,
-    answered,
     checked_email,
-    door_router,
     email_in,
     number_in,
     refuse_callback,
@@ -53,7 +51,7 @@ _KEEP_REPEATED: Final = "keep_duplicates"
 _FORM_FIELDS: Final = 20
 
 _entry: Final = Entry(Door.ZEROBOUNCE, KeyPlaces(params=("api_key",)))
-_router: Final = door_router()
+_router: Final = APIRouter(include_in_schema=False)
 
 
 def shape(text: str, verdict: Mapping[str, Any], at: float) -> dict[str, Any]:
@@ -128,7 +126,7 @@ async def validate(request: Request) -> Response:
     refuse_callback(call.params.get("callback_url"))
     seconds = number_in(call.params, "timeout", 30, least=3, most=_SECONDS)
     verdict = await call.single.validate(text, call.options(seconds))
-    return answered(shape(text, verdict, call.parts.clock()))
+    return JSONResponse(shape(text, verdict, call.parts.clock()))
 
 
 @_router.post("/v2/validatebatch")
@@ -148,14 +146,14 @@ async def validate_batch(request: Request) -> Response:
     verdicts = await call.single.validate_many(texts, call.options(seconds))
     at = call.parts.clock()
     shaped = [shape(text, verdict, at) for text, verdict in zip(texts, verdicts, strict=True)]
-    return answered({"email_batch": shaped, "errors": []})
+    return JSONResponse({"email_batch": shaped, "errors": []})
 
 
 @_router.api_route("/v2/getcredits", methods=["GET", "POST"])
 async def get_credits(request: Request) -> Response:
     """Tell that there is no end of credits."""
     await _entry.admit(request, Scope.VALIDATE)
-    return answered({"Credits": str(UNLIMITED)})
+    return JSONResponse({"Credits": str(UNLIMITED)})
 
 
 @_router.post("/v2/sendfile")
@@ -171,14 +169,14 @@ async def send_file(request: Request) -> Response:
         options = job_options(Door.ZEROBOUNCE, file.filename or "", column=str(column), kept=kept)
         job_id = await submit(call, file_pieces(file), options)
     content = {"file_name": options.name, "file_id": str(job_id)}
-    return answered({"success": True, "message": "File Accepted", **content})
+    return JSONResponse({"success": True, "message": "File Accepted", **content})
 
 
 @_router.get("/v2/filestatus")
 async def file_status(request: Request) -> Response:
     """Tell how far a list is."""
     _, view = await _file(request, Scope.JOBS_READ)
-    return answered(
+    return JSONResponse(
         {
             "success": True,
             **_name(view),
@@ -206,7 +204,7 @@ async def delete_file(request: Request) -> Response:
     """Delete a list that has ended, and all of it."""
     call, view = await _file(request, Scope.JOBS_WRITE)
     await call.parts.jobs.delete(call.caller.account_id, view.id)
-    return answered({"success": True, "message": "File Deleted", **_name(view)})
+    return JSONResponse({"success": True, "message": "File Deleted", **_name(view)})
 
 
 async def _file(request: Request, scope: Scope) -> tuple[VendorCall, JobView]:
@@ -224,4 +222,4 @@ def _percent(view: JobView) -> int:
     return 99 * view.processed // view.total if view.total else 0
 
 
-DOOR: Final = VendorDoor(_entry, _router, show, {("POST", "/v2/sendfile"): 1 << 40})
+DOOR: Final = VendorDoor(_router, show, {("POST", "/v2/sendfile"): 1 << 40})
