@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import cycle
@@ -11,6 +11,7 @@ from typing import Final
 from mailsift.accounts.keys import KeyService
 from mailsift.accounts.people import Visitor
 from mailsift.jobs.drafts import Drafts
+from mailsift.jobs.submissions import one_piece
 from mailsift.jobs.views import AccountId, JobId, JobOptions
 from mailsift.pipeline.facts import Mode
 from mailsift.pipeline.scripted import ADDRESSES, DOMAIN
@@ -88,13 +89,9 @@ class FirstStepsService:
         if row is not None and row.sample is not None:
             return JobId(row.sample)
         owner = await self._keys.test_account(account_id)
-        draft = await self._drafts.receive(owner, _one_piece(sample_list()), "sample-list.csv")
+        draft = await self._drafts.receive(owner, one_piece(sample_list()), "sample-list.csv")
         options = JobOptions(mode=Mode.DEEP, evidence=True, name=SAMPLE_NAME)
         return await self._drafts.start(owner, draft.id, options)
 
     async def _row(self, account_id: AccountId) -> StepsRow | None:
         return await self._database.run(first_steps.find, account_id, days=_DAYS)
-
-
-async def _one_piece(data: bytes) -> AsyncIterator[bytes]:
-    yield data

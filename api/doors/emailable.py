@@ -33,7 +33,7 @@ from mailsift.api.doors.lists import (
     tally,
     text_in,
 )
-from mailsift.api.http.uploads import one_piece
+from mailsift.jobs.submissions import one_piece
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.facts import Mode
 from mailsift.pipeline.suggest import suggested_address

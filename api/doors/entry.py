@@ -17,7 +17,7 @@ from starlette.formparsers import MultiPartException, MultiPartParser
 
 from mailsift.accounts.doors import Door
 from mailsift.accounts.keys import Caller, Scope
-from mailsift.api.http.inputs import Email, read_json
+from mailsift.api.http.inputs import Email, media_type, read_json
 from mailsift.api.parts import ApiParts, parts_of
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.facts import Mode
@@ -241,7 +241,7 @@ async def read_params(request: Request, take: Callable[[int], None] = lambda _: 
         body += piece
     if not body:
         return found
-    if request.headers.get("content-type", "").partition(";")[0].strip().lower() == _FORM:
+    if media_type(request) == _FORM:
         return found | dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True))
     try:
         members = read_json(bytes(body))

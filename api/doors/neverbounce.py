@@ -40,9 +40,10 @@ from mailsift.api.doors.lists import (
     tally,
     text_in,
 )
-from mailsift.api.http.uploads import one_piece, printable_name
+from mailsift.api.http.uploads import printable_name
 from mailsift.jobs.columns import VERDICT_PREFIX
 from mailsift.jobs.drafts import Draft
+from mailsift.jobs.submissions import one_piece
 from mailsift.jobs.views import JobId, JobView
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.providers import public_suffixes

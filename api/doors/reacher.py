@@ -30,7 +30,7 @@ from mailsift.api.doors.lists import (
     tally,
 )
 from mailsift.api.http.responses import iso_utc
-from mailsift.api.http.uploads import one_piece
+from mailsift.jobs.submissions import one_piece
 from mailsift.pipeline.clock import utc_datetime
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.suggest import suggested_address

@@ -72,13 +72,18 @@ class _StrictRequest(Request):
         return read_json(await self.body())
 
 
+def media_type(request: Request) -> str:
+    """Return what a body says it is, without parameters (RFC 9110, section 8.3.1)."""
+    return request.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
 def check_json_type(request: Request) -> None:
     """Refuse a body that says it is something else than JSON, or does not say what it is (RFC 9110, 15.5.16).
 
     Raises:
         MailsiftError: `unsupported_media_type`.
     """
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    kind = media_type(request)
     if kind != _JSON and not (kind.startswith("application/") and kind.endswith("+json")):
         raise MailsiftError("unsupported_media_type", f"The body must be {_JSON}.")
 

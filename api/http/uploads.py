@@ -27,10 +27,12 @@ from mailsift.api.http.inputs import (
     RequestModel,
     ShortText,
     Switch,
+    media_type,
     read_json,
     repeated,
 )
 from mailsift.api.http.policies import TierPolicyBody
+from mailsift.jobs.submissions import one_piece
 from mailsift.jobs.views import JobOptions, Priority
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.facts import Mode
@@ -250,7 +252,7 @@ async def upload_of(request: Request) -> AsyncIterator[Upload]:
         RequestValidationError: the options or the JSON are not what they should be.
         MailsiftError: `unsupported_media_type`, `content_too_large`.
     """
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    kind = media_type(request)
     if kind == _JSON:
         yield await _json_list(request)
     elif kind == _FORM:
@@ -333,11 +335,6 @@ def _checked_options(values: Mapping[str, Any], where: str) -> UploadOptions:
 def _invalid_request(error: ValidationError, where: str) -> RequestValidationError:
     found = error.errors(include_url=False, include_context=False, include_input=False)
     return RequestValidationError([{**one, "loc": (where, *one["loc"]), "input": None} for one in found])
-
-
-async def one_piece(data: bytes) -> AsyncIterator[bytes]:
-    """Give a list that is here already."""
-    yield data
 
 
 async def file_pieces(file: UploadFile) -> AsyncIterator[bytes]:

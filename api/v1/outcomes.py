@@ -17,7 +17,7 @@ from starlette.datastructures import UploadFile
 from mailsift.accounts.keys import Caller, Scope
 from mailsift.api.http.auth import RequireScope
 from mailsift.api.http.downloads import streamed
-from mailsift.api.http.inputs import RequestModel, ShortText
+from mailsift.api.http.inputs import RequestModel, ShortText, media_type
 from mailsift.api.http.openapi import error_responses
 from mailsift.api.http.responses import Envelope, UtcTime, ViewModel, answer
 from mailsift.api.http.routing import v1_router
@@ -155,7 +155,7 @@ async def create_outcomes(request: Request, caller: Writer) -> JSONResponse:
 @asynccontextmanager
 async def file_of(request: Request) -> AsyncIterator[Path]:
     """Give the body, or the file of a form, as a file of our own."""
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    kind = media_type(request)
     with tempfile.NamedTemporaryFile(prefix="outcomes-") as held:
         if kind == _FORM:
             async with request.form(max_files=1, max_fields=1) as form:
