@@ -10,25 +10,8 @@ from fastapi.responses import JSONResponse, Response
 
 from mailsift.accounts.doors import Door
 from mailsift.accounts.keys import Scope
+from mailsift.api.doors import entry, lists
 from mailsift.api.doors.codes import code_table, normal_form, split_address
-from mailsift.api.doors.entry import (
-    LIST_BYTES,
-    Entry,
-    KeyPlaces,
-    VendorDoor,
-    VendorError,
-    email_in,
-    number_in,
-    refuse_callback,
-)
-from mailsift.api.doors.lists import (
-    emails_as_lines,
-    find_job,
-    job_options,
-    rows_of,
-    submit,
-    tally,
-)
 from mailsift.api.http.responses import iso_utc
 from mailsift.jobs.submissions import one_piece
 from mailsift.pipeline.clock import utc_datetime
@@ -46,7 +29,9 @@ _MOST: Final = 100_000
 _PAGE: Final = 50
 _LONGEST_PAGE: Final = 10_000
 
-_entry: Final = Entry(Door.REACHER, KeyPlaces(scheme="bearer", header="x-reacher-secret", bare=True))
+_entry: Final = entry.Entry(
+    Door.REACHER, entry.KeyPlaces(scheme="bearer", header="x-reacher-secret", bare=True)
+)
 _router: Final = APIRouter(include_in_schema=False)
 
 
@@ -83,9 +68,9 @@ def shape(text: str, verdict: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def show(_: str, error: MailsiftError, status: int) -> VendorError:
+def show(_: str, error: MailsiftError, status: int) -> entry.VendorError:
     """Return an error."""
-    return VendorError({"error": error.message}, status)
+    return entry.VendorError({"error": error.message}, status)
 
 
 @_router.post("/v0/check_email")
@@ -93,7 +78,7 @@ def show(_: str, error: MailsiftError, status: int) -> VendorError:
 async def check_email(request: Request) -> Response:
     """Check one address; how a mail server is asked is the operator's, whatever the request wishes."""
     call = await _entry.admit(request, Scope.VALIDATE)
-    text, began = email_in(call.params, "to_email"), call.parts.clock()
+    text, began = entry.email_in(call.params, "to_email"), call.parts.clock()
     content = shape(text, await call.single.validate(text, call.options(_SECONDS)))
     times = {"start_time": _iso_time(began), "end_time": _iso_time(call.parts.clock())}
     seconds, rest = divmod(call.seconds, 1)
@@ -110,9 +95,11 @@ def _iso_time(at: float) -> str:
 async def create_bulk(request: Request) -> Response:
     """Take a list and start its job."""
     call = await _entry.admit(request, Scope.JOBS_WRITE)
-    refuse_callback(call.params.get("webhook"))
-    lines = emails_as_lines(call.params.get("input"), "input", most=_MOST)
-    job_id = await submit(call, one_piece(lines), job_options(Door.REACHER, "bulk", column="email"))
+    entry.refuse_callback(call.params.get("webhook"))
+    lines = lists.emails_as_lines(call.params.get("input"), "input", most=_MOST)
+    job_id = await lists.submit(
+        call, one_piece(lines), lists.job_options(Door.REACHER, "bulk", column="email")
+    )
     return JSONResponse({"job_id": number_of(job_id)})
 
 
@@ -121,8 +108,8 @@ async def create_bulk(request: Request) -> Response:
 async def bulk_status(request: Request, number: int) -> Response:
     """Tell how far a list is."""
     call = await _entry.admit(request, Scope.JOBS_READ)
-    view = await find_job(call, number)
-    counted = await tally(call, view, CODES)
+    view = await lists.find_job(call, number)
+    counted = await lists.tally(call, view, CODES)
     return JSONResponse(
         {
             "job_id": number,
@@ -143,15 +130,15 @@ async def bulk_status(request: Request, number: int) -> Response:
 async def bulk_results(request: Request, number: int) -> Response:
     """Give some of a list's results."""
     call = await _entry.admit(request, Scope.JOBS_READ)
-    view = await find_job(call, number)
+    view = await lists.find_job(call, number)
     if view.state is not JobState.COMPLETED:
         raise MailsiftError("no_results_yet", view.error_detail or "The job is still running.")
-    first = number_in(call.params, "offset", 0, least=0, most=1 << 32)
-    most = number_in(call.params, "limit", _PAGE, most=_LONGEST_PAGE)
-    rows, _ = await rows_of(call, view, first=first, most=most)
+    first = entry.number_in(call.params, "offset", 0, least=0, most=1 << 32)
+    most = entry.number_in(call.params, "limit", _PAGE, most=_LONGEST_PAGE)
+    rows, _ = await lists.rows_of(call, view, first=first, most=most)
     return JSONResponse({"results": [shape(row.email, row.verdict) for row in rows]})
 
 
-DOOR: Final = VendorDoor(
-    _router, show, {("POST", f"/{version}/bulk"): LIST_BYTES for version in ("v0", "v1")}
+DOOR: Final = entry.VendorDoor(
+    _router, show, {("POST", f"/{version}/bulk"): entry.LIST_BYTES for version in ("v0", "v1")}
 )
