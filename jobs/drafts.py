@@ -288,14 +288,12 @@ class Drafts:
         return Draft(**{**stored, **known})
 
     async def _stored(self, key: str) -> dict[str, Any] | None:
+        path = await self._blobs.fetch_if_there(key)
+        if path is None:
+            return None
         try:
-            path = await self._blobs.fetch(key)
             stored: dict[str, Any] = json.loads(await asyncio.to_thread(path.read_bytes))
         except FileNotFoundError:
-            return None
-        except MailsiftError as error:
-            if error.code != "blob_not_found":
-                raise
             return None
         return stored
 

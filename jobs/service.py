@@ -492,12 +492,10 @@ class JobService:
         return submitted.job_id
 
     async def _list_of(self, job_id: JobId) -> Path:
-        try:
-            return await self._blobs.fetch(JobBlobs(job_id).source)
-        except MailsiftError as error:
-            if error.code != "blob_not_found":
-                raise
-            raise MailsiftError("source_gone", "The list of this job is no longer kept.") from None
+        source = await self._blobs.fetch_if_there(JobBlobs(job_id).source)
+        if source is None:
+            raise MailsiftError("source_gone", "The list of this job is no longer kept.")
+        return source
 
     async def restart(self, account_id: AccountId, job_id: JobId) -> JobId:
         """Start a new job over the list of one that failed for reasons of ours, once.
