@@ -277,8 +277,7 @@ class KeyService:
 
     async def test_account(self, account_id: AccountId) -> AccountId:
         """Return the account's test account, made when it is new."""
-        async with self._database.begin() as connection:
-            return AccountId(await accounts.ensure_test_account(connection, account_id))
+        return AccountId(await self._database.run(accounts.ensure_test_account, account_id))
 
     async def list(self, account_id: AccountId) -> list[KeyRow]:
         """Return the account's keys and those of its test account."""

@@ -118,8 +118,7 @@ class Members:
 
     async def everybody(self) -> Sequence[dict[str, Any]]:
         """Return every membership: email, account, role, operator, created_at, last_sign_in."""
-        async with self._database.begin() as connection:
-            return [dict(row) for row in await people.everybody(connection)]
+        return [dict(row) for row in await self._database.run(people.everybody)]
 
     async def retention(self, account_id: UUID) -> float:
         """Return how many seconds jobs of the account are kept that say nothing of it; 0 = for ever."""

@@ -204,8 +204,7 @@ class Drafts:
     async def earlier(self, draft: Draft, account_id: AccountId, *, most: int) -> list[JobView]:
         """Return the last jobs of the account over the very same file, newest first."""
         same = {"id": draft.id, "parent_id": None, "source_sha256": draft.sha256, "account_id": account_id}
-        async with self._database.begin() as connection:
-            return [view_of(row) for row in await jobs.same_list(connection, same, most)]
+        return [view_of(row) for row in await self._database.run(jobs.same_list, same, most)]
 
     async def start(self, account_id: AccountId, draft_id: UUID, options: JobOptions) -> JobId:
         """Make the list a job; starting it twice makes one.

@@ -129,8 +129,7 @@ class JobService:
 
     async def account(self, name: str) -> AccountId:
         """Return the account with this name, made when it is new."""
-        async with self._database.begin() as connection:
-            return AccountId(await accounts.ensure_account(connection, name))
+        return AccountId(await self._database.run(accounts.ensure_account, name))
 
     async def find_account(self, name: str) -> AccountId:
         """Return the account with this name.
@@ -321,8 +320,7 @@ class JobService:
         Raises:
             MailsiftError: `job_not_found`, `job_ambiguous`.
         """
-        async with self._database.begin() as connection:
-            found = await jobs.beginning_with(connection, account_id, text.lower(), 2) if text else ()
+        found = await self._database.run(jobs.beginning_with, account_id, text.lower(), 2) if text else ()
         if len(found) > 1:
             raise MailsiftError("job_ambiguous", "More than one job id starts with these characters.")
         if not found:

@@ -110,8 +110,7 @@ class ThrottleAdmin:
             MailsiftError: `bad_provider`, `unknown_source`, `redis_unavailable`.
         """
         edit = await self._edit(actor, provider, source, "")
-        async with self._database.begin() as connection:
-            everywhere = {*self._fleet.sources, *await self._fleet.identities(connection)}
+        everywhere = {*self._fleet.sources, *await self._database.run(self._fleet.identities)}
         places = everywhere if edit.source == ANY_SOURCE else {edit.source}
         try:
             known = [await self._desk.reset(edit.provider, one) for one in places]

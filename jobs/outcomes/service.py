@@ -188,8 +188,7 @@ class OutcomeService:
 
     async def digester(self, account_id: UUID) -> Callable[[str], bytes]:
         """Return what makes the digest that a canonical address of this account is looked up by."""
-        async with self._database.begin() as connection:
-            return (await self._cipher(connection, account_id)).digest
+        return (await self._database.run(self._cipher, account_id)).digest
 
     async def _record(self, account_id: UUID, found: Sequence[ParsedOutcome]) -> ImportCounts:
         read = [one for one in found if one is not None]
