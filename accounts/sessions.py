@@ -21,7 +21,7 @@ from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.syntax.address import parse_address
 from mailsift.storage.database import Connection, Database
 from mailsift.storage.redis.rate_limit import RateLimit, Zone
-from mailsift.storage.sql import people, sessions, sign_in_tries
+from mailsift.storage.sql import people, sessions
 from mailsift.storage.sql.sessions import NewSession, SessionRow
 
 LIFETIME: Final = timedelta(days=14)
@@ -74,12 +74,12 @@ class SignInLimiter:
         """Count a try in the database; returns for how many seconds it is too early, 0 = it counts."""
         quota, window = zone.quota // _STRICTER, timedelta(seconds=zone.window)
         now = utc_datetime(self._clock())
-        before = await self._database.run(
-            sign_in_tries.count_try, digest(f"{zone.name}:{holder}"), quota=quota, window=window, now=now
+        count, first = await self._database.run(
+            sessions.count_try, digest(f"{zone.name}:{holder}"), quota=quota, window=window, now=now
         )
-        if before.first is None or before.count < quota:
+        if first is None or count < quota:
             return 0.0
-        return max(1.0, (before.first + window - now).total_seconds())
+        return max(1.0, (first + window - now).total_seconds())
 
 
 @dataclass(frozen=True, slots=True)
