@@ -61,12 +61,8 @@ class SingleSignOn:
     """Signs people in by one provider.
 
     Args:
-        database: people and their sessions.
-        provider: asks it.
         rules: what groups give; accounts no rule names are left to invitations.
-        sessions: opens sessions.
         vault: seals the tokens that ask again.
-        clock: seconds since the epoch.
     """
 
     def __init__(

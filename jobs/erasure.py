@@ -44,8 +44,6 @@ class Eraser:
     whose they are, and they live for a day (mailsift.pipeline.probe.cache).
 
     Args:
-        database: where the rows are.
-        blobs: where the lists are.
         outcome_days: for so long outcomes are kept, and what verdicts came to.
     """
 

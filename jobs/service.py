@@ -95,14 +95,6 @@ class JobHistory:
 class JobService:
     """The jobs of one installation; every call names the account it speaks for.
 
-    Args:
-        database: where the jobs are.
-        blobs: where their lists and results are.
-        waker: wakes the workers.
-        scratch: folder for files that live as long as one call.
-        forecasts: say when jobs end.
-        places: where lists are fetched from and results put.
-
     Attributes:
         browser: reads results row by row, and what they amount to.
     """

@@ -94,7 +94,6 @@ class AnswerStore:
     """Does what a request asks for once, and answers repetitions as the first time.
 
     Args:
-        database: where keys and answers are.
         vault: seals the answers for their account; they may hold addresses, and once the secret of a webhook.
     """
 

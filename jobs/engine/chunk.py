@@ -141,10 +141,7 @@ class ChunkWorker:
     """Does chunks, one call each, many at once on one loop.
 
     Args:
-        database: the truth.
-        blobs: where addresses and verdicts are.
         validator, test_validator: judge them; the other one those of test accounts.
-        work_plan: how.
         outcomes: what became of messages that the job's account really sent.
         terms: on which it takes the finish of a small job with its last chunk; None: others take it.
     """

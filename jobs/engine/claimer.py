@@ -125,8 +125,6 @@ class Claimer:
     """Claims for one process.
 
     Args:
-        database: the truth.
-        config: how the process works.
         is_unhurried: whether only sessions limit us at the provider of a throttle key.
     """
 

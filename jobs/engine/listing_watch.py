@@ -22,10 +22,7 @@ class ListingWatch:
     """Watches the sources of one process; any number of them may watch the same ones.
 
     Args:
-        database: where it is remembered who is listed.
         zones: the block lists; where there are none, what one of them held is let go of.
-        sources: the identities of our own.
-        ask: looks names up.
         trusted: whether a resolver can be believed now.
         wake: wakes workers, once a source may be asked from again.
         steady: seconds that never jump.

@@ -148,8 +148,6 @@ class Sweeper:
     """What every worker does beside its chunks; any number of both may run side by side.
 
     Args:
-        database: where the leases are.
-        maintenance: webhooks, schedules and retention.
         top_up: sees to it that so many wake-ups lie ready; never raises.
         heartbeat: reports the process to operators, and reads their orders.
         sweep_s: seconds between two turns.

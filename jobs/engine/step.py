@@ -68,12 +68,8 @@ class StepWorker:
     """Does intake and finish, each fenced by the step's lease.
 
     Args:
-        database: the truth.
-        blobs: where lists and results are.
-        limits: what a list may be at most.
         overrides: the file with the operator's lists, "" for none.
         scratch: for files that live as long as a step.
-        places: where lists are fetched from and results put.
         look_up: makes the domains of a list known that is still being read.
         terms: on which it takes the chunk of a small list with its intake; None: others take it.
         refuse_harvested: whether a list that looks made up is refused a deep run.

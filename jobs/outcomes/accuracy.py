@@ -96,14 +96,7 @@ class BouncesOfJob:
 
 
 class AccuracyService:
-    """What can be asked about how verdicts held; the counting is done by mailsift.jobs.outcomes.measure.
-
-    Args:
-        database: where the sums are.
-        blobs: where the verdicts of a job are.
-        clock: seconds since the epoch.
-        scratch: folder for files that live as long as one call.
-    """
+    """What can be asked about how verdicts held; the counting is done by mailsift.jobs.outcomes.measure."""
 
     def __init__(self, *, database: Database, blobs: Blobs, clock: Clock, scratch: Path) -> None:
         self._scratch = scratch

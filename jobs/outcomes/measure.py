@@ -61,9 +61,6 @@ class Measurer:
     """Counts up how verdicts held; any number of workers may have one.
 
     Args:
-        database: where outcomes and sums are.
-        blobs: where the verdicts are.
-        outcomes: makes the digests of addresses.
         job_rest_s: seconds after its end at which a job is counted.
     """
 

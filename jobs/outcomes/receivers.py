@@ -42,12 +42,7 @@ class ReceiverService:
     """The receivers of one installation.
 
     Args:
-        database: where they are.
-        outcomes: takes what they hear.
-        vault: seals their secrets.
         fetch: gets certificates of SNS and confirms its subscriptions, over a guarded connection.
-        clock: seconds since the epoch.
-        token: returns that many random bytes.
     """
 
     def __init__(

@@ -129,7 +129,6 @@ class Witnesses:
 
     Args:
         seconds: how long somebody counts.
-        clock: the time.
     """
 
     def __init__(self, seconds: float, clock: Clock) -> None:

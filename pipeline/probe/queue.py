@@ -365,12 +365,7 @@ class SessionPlan:
 
 
 class ProbeQueue:
-    """Everything that is still to be asked in one call.
-
-    Args:
-        catch_alls: the domains' random recipients.
-        learned: limits the providers have shown.
-    """
+    """Everything that is still to be asked in one call."""
 
     def __init__(self, catch_alls: CatchAllState, learned: LearnedLimits) -> None:
         self._catch_alls = catch_alls
