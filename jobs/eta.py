@@ -150,11 +150,7 @@ class TimeLeft:
 
 
 def time_left(load: JobLoad) -> TimeLeft:
-    """Return when all of a job's addresses have their verdicts.
-
-    Args:
-        load: what waits, for whom and how fast that goes.
-    """
+    """Return when all of a job's addresses have their verdicts."""
     triage_s = load.triage / load.triage_rate if load.triage else 0.0
     deadline_s = max(0.0, load.deadline_s)
     lines = [

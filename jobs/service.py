@@ -554,13 +554,7 @@ class JobService:
     async def replay(
         self, account_id: AccountId, job_id: JobId, policy: TierPolicy, *, keep: bool = False
     ) -> Replay:
-        """Say what another policy would make of the verdicts so far, and give it to the job if wanted.
-
-        Args:
-            account_id: whose job.
-            job_id: the job.
-            policy: the other one.
-            keep: let the job be read by it from now on; exports follow.
+        """Say what another policy would make of the verdicts so far; `keep`: the job is read by it from now on.
 
         Raises:
             MailsiftError: `job_not_found`, `no_results_yet`, `job_state_conflict` to keep it while it runs.

@@ -176,13 +176,7 @@ def render_live(request: Request, page: str, **context: Any) -> HTMLResponse:
 
 
 def see(address: str, message: str = "", *, kind: str = "good") -> RedirectResponse:
-    """Return what follows a POST: the browser gets another page, which shows the message once.
-
-    Args:
-        address: a path of ours.
-        message: one sentence in plain words.
-        kind: `good` or `bad`.
-    """
+    """Return what follows a POST: another page of ours, which shows the message, `good` or `bad`, once."""
     response = RedirectResponse(address, 303, headers={"Cache-Control": "no-store"})
     if message:
         cookies.put(response, cookies.FLASH, cookies.write_flash(message, kind), seconds=60)

@@ -309,11 +309,6 @@ def group_deferred(waiting: pl.DataFrame, cut: ChunkSizes, *, sources: int = 1) 
     Slow hosts come together, a busy provider gets chunks of its own, the rest is mixed. Delays that are close
     (a factor of two) wait together for the longest of them. Whom a greylisting server knows by one of our
     sources does not wait together with others.
-
-    Args:
-        waiting: ValidationResult.waiting.
-        cut: sizes of the chunks.
-        sources: how many the fleet has.
     """
     if waiting.is_empty():
         return []

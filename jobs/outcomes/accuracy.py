@@ -232,14 +232,7 @@ _VERDICT_KEY: Final = ("status", "result", "score")
 
 
 def _add_chances(results: Path, providers: Mapping[str, str], chances: Chances, out: Path) -> None:
-    """Write results again, with _CHANCE_COLUMNS behind the others. Blocks; the rows stream through.
-
-    Args:
-        results: a results file (mailsift.jobs.results.join).
-        providers: who runs a domain's mail server.
-        chances: the account's.
-        out: the file to write.
-    """
+    """Write results again, with _CHANCE_COLUMNS behind the others. Blocks; the rows stream through."""
     frame = pl.scan_parquet(results, glob=False)
     schema = frame.collect_schema()
     has_address = JUDGED_ADDRESS in schema
