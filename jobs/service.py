@@ -554,7 +554,7 @@ class JobService:
     async def replay(
         self, account_id: AccountId, job_id: JobId, policy: TierPolicy, *, keep: bool = False
     ) -> Replay:
-        """Say what another policy would make of the verdicts so far; `keep`: the job is read by it from now on.
+        """Say what another policy makes of the verdicts so far; `keep`: the job is read by it from now on.
 
         Raises:
             MailsiftError: `job_not_found`, `no_results_yet`, `job_state_conflict` to keep it while it runs.

@@ -134,7 +134,7 @@ async def remember_waiting(
 async def remember_expiring(
     connection: Connection, *, now: datetime, before: datetime, kept: timedelta
 ) -> None:
-    """Put mail about jobs deleted before then into the outbox, once for each that is kept longer than `kept`."""
+    """Put mail about jobs deleted before then into the outbox, once for each kept longer than `kept`."""
     await connection.execute(_REMEMBER_EXPIRING, {"now": now, "before": before, "kept": kept})
 
 
