@@ -41,7 +41,6 @@ class Visitor:
 
     Attributes:
         zone: IANA name of the time zone they read times in: their own, else the account's.
-        account_zone: the account's.
         zone_chosen: they have one of their own.
     """
 

@@ -38,7 +38,6 @@ class KeptData:
         drafts: lists that were uploaded and not started.
         outcome_days: for so long outcomes are kept, and what verdicts came to.
         ending: lists that are deleted soon.
-        receipts: of what was erased.
     """
 
     counts: dict[str, Any]

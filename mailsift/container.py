@@ -94,12 +94,10 @@ class OtherParts:
 
     Attributes:
         clock: seconds since the epoch; None: the database's.
-        waker: wakes the workers.
         blobs: where lists and results are.
         validator: makes the validator of an engine out of the usual one.
         engine: fields of EngineConfig.
         work_plan: fields of WorkPlan.
-        policy: what decides between verdicts.
         requests: fields of SendConfig, for webhooks.
         endpoint_limits: how much one webhook gets.
         random: the chance in when deliveries are tried again.

@@ -74,10 +74,8 @@ class ToolRow:
 
     Attributes:
         about: what it is for, in the words of a model that chooses one.
-        takes: its arguments.
         scope: what a key needs for it.
         costs: how many addresses it asks about.
-        run: does it.
     """
 
     about: str

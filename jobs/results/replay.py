@@ -20,10 +20,8 @@ class ReplayedRows:
     """Rows that have the same verdict and come to the same by both policies.
 
     Attributes:
-        status, result: of the verdict.
         before, after: the tier by the present policy and by the other one.
         reason: the rule of the other policy that decides, "" for `send`.
-        rows: how many.
     """
 
     status: Status

@@ -64,7 +64,6 @@ class RememberedCatchAll(NamedTuple):
     """What is remembered of a domain's random recipient.
 
     Attributes:
-        fact: what it showed.
         random: the recipient, to be asked again.
         provider: whose servers were asked: those of another one may do otherwise.
         preferences: of the servers that were asked.

@@ -25,9 +25,7 @@ class Measurement:
     """The right to count up an account.
 
     Attributes:
-        account_id: whose.
         token: must still be held by who writes.
-        claimed_at: when it was claimed.
         counted_at: outcomes that arrived until then have been counted.
     """
 
