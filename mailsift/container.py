@@ -301,12 +301,7 @@ class Container:
         """What accounts told of messages they really sent."""
         from mailsift.jobs.outcomes.service import OutcomeService
 
-        return OutcomeService(
-            database=self.database,
-            vault=self._vault,
-            clock=self.clock,
-            token=secrets.token_bytes,
-        )
+        return OutcomeService(database=self.database, vault=self._vault, clock=self.clock)
 
     @cached_property
     def measurer(self) -> Measurer:
@@ -336,9 +331,7 @@ class Container:
         """To whom accounts may not send."""
         from mailsift.jobs.outcomes.suppressions import SuppressionService
 
-        return SuppressionService(
-            database=self.database, vault=self._vault, clock=self.clock, token=secrets.token_bytes
-        )
+        return SuppressionService(database=self.database, vault=self._vault, clock=self.clock)
 
     @cached_property
     def receivers(self) -> ReceiverService:
