@@ -269,18 +269,16 @@ class ChunkWorker:
             counts = replace(counts, probes=result.probes)
             warning = warning_of(result.finished)
         return await self._database.run(
-            lambda connection: close_chunk(
-                connection,
-                chunk,
-                segment_key=segment_key,
-                counts=counts,
-                deferred=deferred,
-                warning=warning,
-                rests={} if result is None else result.rests,
-                terms=self._terms,
-                asked={} if result is None else result.asked,
-                stop=stop,
-            )
+            close_chunk,
+            chunk,
+            segment_key=segment_key,
+            counts=counts,
+            deferred=deferred,
+            warning=warning,
+            rests={} if result is None else result.rests,
+            terms=self._terms,
+            asked={} if result is None else result.asked,
+            stop=stop,
         )
 
 

@@ -175,14 +175,12 @@ class Claimer:
 
     async def _chunk(self, capacity: ClaimCapacity, shared: Collection[str]) -> ClaimedChunk | None:
         return await self._database.run(
-            lambda connection: chunks.claim(
-                connection,
-                owner=self._config.owner,
-                lease=self._config.lease_s,
-                job_cap=self._config.job_cap,
-                small_only=capacity.small_chunks,
-                triage=capacity.triage,
-                sources=self._config.sources,
-                shared=shared,
-            )
+            chunks.claim,
+            owner=self._config.owner,
+            lease=self._config.lease_s,
+            job_cap=self._config.job_cap,
+            small_only=capacity.small_chunks,
+            triage=capacity.triage,
+            sources=self._config.sources,
+            shared=shared,
         )

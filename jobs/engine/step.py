@@ -191,9 +191,7 @@ class StepWorker:
             NewChunk(piece.addresses, key, piece.offset, free_mail=piece.free_mail) for piece in taken.chunks
         ]
         first = await self._database.run(
-            lambda connection: plan_job(
-                connection, step.job_id, planned, new, token=step.token, terms=self._terms
-            )
+            plan_job, step.job_id, planned, new, token=step.token, terms=self._terms
         )
         return StepDone(opened=len(new) - (first is not None), chunk=first, in_hand=in_hand)
 
@@ -273,9 +271,7 @@ class StepWorker:
     async def _end(
         self, step: ClaimedStep, transition: JobTransition, error: tuple[str, str] = ("", "")
     ) -> None:
-        ended = await self._database.run(
-            lambda connection: end_job(connection, step.job_id, transition, token=step.token, error=error)
-        )
+        ended = await self._database.run(end_job, step.job_id, transition, token=step.token, error=error)
         if not ended:
             raise LeaseLostError
         JOBS_ENDED.labels(transition.target).inc()
