@@ -38,7 +38,6 @@ class Replay:
 
     Attributes:
         rows: all rows with a verdict, grouped, most first.
-        before, after: rows by tier.
     """
 
     rows: tuple[ReplayedRows, ...]
