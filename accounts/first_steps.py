@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import cycle
@@ -11,6 +11,7 @@ from typing import Final
 from mailsift.accounts.keys import KeyService
 from mailsift.accounts.people import Visitor
 from mailsift.jobs.drafts import Drafts
+from mailsift.jobs.submissions import one_piece
 from mailsift.jobs.views import AccountId, JobId, JobOptions
 from mailsift.pipeline.facts import Mode
 from mailsift.pipeline.scripted import ADDRESSES, DOMAIN
@@ -67,13 +68,7 @@ def sample_list() -> bytes:
 
 
 class FirstStepsService:
-    """What a new account has to do, and the sample list.
-
-    Args:
-        database: where accounts are.
-        keys: makes test accounts.
-        drafts: takes lists in.
-    """
+    """What a new account has to do, and the sample list."""
 
     def __init__(self, *, database: Database, keys: KeyService, drafts: Drafts) -> None:
         self._database = database
@@ -86,8 +81,7 @@ class FirstStepsService:
 
     async def dismiss(self, visitor: Visitor, step: FirstStep) -> None:
         """Put a step away, for everybody of the visitor's account."""
-        async with self._database.begin() as connection:
-            await first_steps.dismiss(connection, visitor.account_id, step.value)
+        await self._database.run(first_steps.dismiss, visitor.account_id, step.value)
 
     async def run_sample(self, account_id: AccountId) -> JobId:
         """Start the sample list, once, in the account's test account: nobody is asked, nothing counted."""
@@ -95,14 +89,9 @@ class FirstStepsService:
         if row is not None and row.sample is not None:
             return JobId(row.sample)
         owner = await self._keys.test_account(account_id)
-        draft = await self._drafts.receive(owner, _one_piece(sample_list()), "sample-list.csv")
+        draft = await self._drafts.receive(owner, one_piece(sample_list()), "sample-list.csv")
         options = JobOptions(mode=Mode.DEEP, evidence=True, name=SAMPLE_NAME)
         return await self._drafts.start(owner, draft.id, options)
 
     async def _row(self, account_id: AccountId) -> StepsRow | None:
-        async with self._database.begin() as connection:
-            return await first_steps.find(connection, account_id, days=_DAYS)
-
-
-async def _one_piece(data: bytes) -> AsyncIterator[bytes]:
-    yield data
+        return await self._database.run(first_steps.find, account_id, days=_DAYS)

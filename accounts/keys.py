@@ -10,7 +10,7 @@ import string
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from enum import StrEnum
 from typing import Final
 from uuid import UUID, uuid4
@@ -20,7 +20,7 @@ from mailsift.events import audit
 from mailsift.events.webhook_url import name_in_ascii
 from mailsift.jobs.views import AccountId
 from mailsift.pipeline.background import guarded
-from mailsift.pipeline.clock import Clock
+from mailsift.pipeline.clock import Clock, utc_datetime
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.storage.database import Connection, Database
 from mailsift.storage.redis.rate_limit import RateLimit
@@ -233,8 +233,7 @@ class KeyService:
 
     async def public_keys(self, account_id: AccountId) -> Sequence[KeyRow]:
         """Return the account's public keys that still open, oldest first, and those of its test account."""
-        async with self._database.begin() as connection:
-            return await keys.public_keys(connection, account_id)
+        return await self._database.run(keys.public_keys, account_id)
 
     async def public_key(self, account_id: AccountId, key_id: UUID) -> KeyRow:
         """Return a public key that still opens.
@@ -242,8 +241,7 @@ class KeyService:
         Raises:
             MailsiftError: `key_not_found`.
         """
-        async with self._database.begin() as connection:
-            return await _owned_public(connection, account_id, key_id)
+        return await self._database.run(_owned_public, account_id, key_id)
 
     async def change_public(
         self, account_id: AccountId, key_id: UUID, change: Callable[[KeyRow], KeyRow]
@@ -279,13 +277,11 @@ class KeyService:
 
     async def test_account(self, account_id: AccountId) -> AccountId:
         """Return the account's test account, made when it is new."""
-        async with self._database.begin() as connection:
-            return AccountId(await accounts.ensure_test_account(connection, account_id))
+        return AccountId(await self._database.run(accounts.ensure_test_account, account_id))
 
     async def list(self, account_id: AccountId) -> list[KeyRow]:
         """Return the account's keys and those of its test account."""
-        async with self._database.begin() as connection:
-            return await keys.of_account(connection, account_id)
+        return await self._database.run(keys.of_account, account_id)
 
     async def revoke(self, account_id: AccountId, key_id: UUID) -> None:
         """End a key now, everywhere.
@@ -346,8 +342,7 @@ class KeyService:
         if not is_key(secret):
             return None
         wanted = hashes(secret, self._peppers)
-        async with self._database.begin() as connection:
-            found = await keys.find(connection, wanted)
+        found = await self._database.run(keys.find, wanted)
         if found is None or not any(hmac.compare_digest(found[1], one) for one in wanted):
             return None
         row, kind = found[0], kind_of(secret)
@@ -393,9 +388,7 @@ class KeyService:
         return hashed(secret, self._peppers[0])
 
     def _is_expired(self, caller: Caller) -> bool:
-        return caller.expires_at is not None and caller.expires_at <= datetime.fromtimestamp(
-            self._clock(), UTC
-        )
+        return caller.expires_at is not None and caller.expires_at <= utc_datetime(self._clock())
 
     def _remember(self, name: bytes, caller: Caller) -> None:
         if len(self._known) >= _REMEMBERED:
@@ -406,8 +399,7 @@ class KeyService:
         """Note the use beside the request, not in its way."""
 
         async def write() -> None:
-            async with self._database.begin() as connection:
-                await keys.touch(connection, key_id)
+            await self._database.run(keys.touch, key_id)
 
         task = asyncio.create_task(guarded(write(), "key_use"))
         self._touching.add(task)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final
 from uuid import UUID
@@ -13,10 +12,11 @@ from uuid import UUID
 from mailsift.accounts.passwords import Passwords, check_password
 from mailsift.accounts.people import Role, Visitor, note
 from mailsift.accounts.sessions import Sessions, digest, normalized_email
+from mailsift.accounts.sign_in_attempts import base64url
 from mailsift.events import audit
 from mailsift.events.audit import COMMAND_LINE
 from mailsift.jobs.views import AccountId
-from mailsift.pipeline.clock import Clock
+from mailsift.pipeline.clock import Clock, utc_datetime
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.syntax.address import parse_address
 from mailsift.pipeline.zones import is_zone
@@ -114,8 +114,7 @@ class Links:
         offer = _LinkTerms(
             LinkKind.INVITE, role, visitor.account_id, checked_email(email), made_by=visitor.email
         )
-        async with self._database.begin() as connection:
-            return await self._invite(connection, offer)
+        return await self._database.run(self._invite, offer)
 
     async def invite_from_terminal(
         self, account: str, email: str, role: Role, *, operator: bool = False
@@ -144,8 +143,7 @@ class Links:
 
     async def invitations(self, account_id: AccountId) -> list[Invitation]:
         """Return the account's open invitations, newest first."""
-        async with self._database.begin() as connection:
-            rows = await sessions.links_of(connection, account_id, now=self._now())
+        rows = await self._database.run(sessions.links_of, account_id, now=self._now())
         names = ("id", "email", "made_by", "created_at", "expires_at")
         return [Invitation(role=Role(row["role"]), **{name: row[name] for name in names}) for row in rows]
 
@@ -184,8 +182,7 @@ class Links:
 
     async def suggested_account(self) -> str:
         """Return the account the first owner most likely wants: the only one there is, or ""."""
-        async with self._database.begin() as connection:
-            names = await people.account_names(connection, limit=2)
+        names = await self._database.run(people.account_names, limit=2)
         return names[0] if len(names) == 1 else ""
 
     async def accept_first_owner(
@@ -261,13 +258,7 @@ class Links:
                 raise _gone()
             await people.change_person(connection, person["id"], password=hashed)
             await sessions.end_sessions(connection, person["id"])
-            await people.audit(
-                connection,
-                account_id=None,
-                actor=COMMAND_LINE,
-                action="password.reset",
-                subject=link["email"],
-            )
+            await people.audit_operation(connection, COMMAND_LINE, "password.reset", link["email"])
 
     async def add_member(
         self, account: str, email: str, role: Role, password: str, *, operator: bool
@@ -312,7 +303,7 @@ class Links:
         return await self._make(connection, offer)
 
     async def _make(self, connection: Connection, offer: _LinkTerms) -> str:
-        secret = base64.urlsafe_b64encode(self._token(_TOKEN_BYTES)).decode().rstrip("=")
+        secret = base64url(self._token(_TOKEN_BYTES))
         now = self._now()
         new = NewLink(
             hash=digest(secret),
@@ -381,7 +372,7 @@ class Links:
         )
 
     def _now(self) -> datetime:
-        return datetime.fromtimestamp(self._clock(), UTC)
+        return utc_datetime(self._clock())
 
 
 def checked_email(text: str) -> str:

@@ -155,7 +155,6 @@ class OidcProvider:
     Args:
         client: what we are there.
         http: makes the requests; the caller closes it.
-        clock: seconds since the epoch.
     """
 
     def __init__(self, client: OidcClient, *, http: httpx.AsyncClient, clock: Clock) -> None:

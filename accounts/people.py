@@ -41,7 +41,6 @@ class Visitor:
 
     Attributes:
         zone: IANA name of the time zone they read times in: their own, else the account's.
-        account_zone: the account's.
         zone_chosen: they have one of their own.
     """
 
@@ -73,8 +72,7 @@ class Members:
 
     async def list(self, account_id: UUID) -> Sequence[MemberRow]:
         """Return the account's members, owners first."""
-        async with self._database.begin() as connection:
-            return await people.members(connection, account_id)
+        return await self._database.run(people.members, account_id)
 
     async def set_role(self, visitor: Visitor, person_id: UUID, role: Role) -> None:
         """Give a member of the visitor's account another role.
@@ -115,19 +113,15 @@ class Members:
                 await _locked(connection, account["id"], person["id"], stays=alone)
             await sessions.end_sessions(connection, person["id"])
             await people.remove_person(connection, person["id"])
-            await people.audit(
-                connection, account_id=None, actor=actor, action="person.remove", subject=email
-            )
+            await people.audit_operation(connection, actor, "person.remove", email)
 
     async def everybody(self) -> Sequence[dict[str, Any]]:
         """Return every membership: email, account, role, operator, created_at, last_sign_in."""
-        async with self._database.begin() as connection:
-            return [dict(row) for row in await people.everybody(connection)]
+        return [dict(row) for row in await self._database.run(people.everybody)]
 
     async def retention(self, account_id: UUID) -> float:
         """Return how many seconds jobs of the account are kept that say nothing of it; 0 = for ever."""
-        async with self._database.begin() as connection:
-            row = await people.get_account(connection, account_id)
+        row = await self._database.run(people.get_account, account_id)
         return float(row["retention_s"]) if row else 0.0
 
     async def set_retention(self, visitor: Visitor, seconds: float) -> None:
@@ -162,18 +156,15 @@ class Members:
         """
         if zone:
             _check_zone(zone)
-        async with self._database.begin() as connection:
-            await people.change_person(connection, visitor.user_id, zone=zone)
+        await self._database.run(people.change_person, visitor.user_id, zone=zone)
 
     async def mail(self, visitor: Visitor) -> Sequence[str]:
         """Return what about jobs of this account the visitor gets mail of."""
-        async with self._database.begin() as connection:
-            return await job_mail.chosen(connection, visitor.account_id, visitor.user_id)
+        return await self._database.run(job_mail.chosen, visitor.account_id, visitor.user_id)
 
     async def choose_mail(self, visitor: Visitor, kinds: Sequence[JobMailKind]) -> None:
         """Let the visitor get mail about jobs of this account, of these kinds from now on."""
-        async with self._database.begin() as connection:
-            await job_mail.choose(connection, visitor.account_id, visitor.user_id, [*map(str, kinds)])
+        await self._database.run(job_mail.choose, visitor.account_id, visitor.user_id, [*map(str, kinds)])
 
     async def log(
         self,
@@ -184,14 +175,14 @@ class Members:
         limit: int = _PAGE,
     ) -> tuple[Sequence[AuditRow], int | None]:
         """Return a page of the account's audit log, newest first, and where the next one begins."""
-        async with self._database.begin() as connection:
-            rows = await people.audited(connection, account_id, limit=limit + 1, before=before, wanted=wanted)
+        rows = await self._database.run(
+            people.audited, account_id, limit=limit + 1, before=before, wanted=wanted
+        )
         return rows[:limit], rows[limit - 1].id if len(rows) > limit else None
 
     async def actors(self, account_id: UUID) -> Sequence[str]:
         """Return who did anything that the account's log tells of."""
-        async with self._database.begin() as connection:
-            return await people.actors(connection, account_id)
+        return await self._database.run(people.actors, account_id)
 
 
 def _check_zone(zone: str) -> None:

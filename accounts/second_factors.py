@@ -58,14 +58,7 @@ class FactorView:
 
 
 class SecondFactors:
-    """The second factors of one installation.
-
-    Args:
-        database: where they are.
-        vault: seals their secrets.
-        clock: seconds since the epoch.
-        token: returns that many random bytes.
-    """
+    """The second factors of one installation."""
 
     def __init__(
         self, *, database: Database, vault: Vault, clock: Clock, token: Callable[[int], bytes]
@@ -77,8 +70,7 @@ class SecondFactors:
 
     async def view(self, person_id: UUID) -> FactorView:
         """Return where somebody's second factor stands."""
-        async with self._database.begin() as connection:
-            row = await second_factors.get(connection, person_id)
+        row = await self._database.run(second_factors.get, person_id)
         if row is None or row.confirmed_at is None:
             return FactorView(on=False, recovery_left=0)
         return FactorView(on=True, recovery_left=row.recovery_left)
@@ -144,7 +136,7 @@ class SecondFactors:
                 raise MailsiftError("person_not_found", "There is no such person.")
             if not await second_factors.delete(connection, person["id"]):
                 raise MailsiftError("factor_off", "This person hasn’t turned on two-step sign-in.")
-            await people.audit(connection, account_id=None, actor=actor, action="factor.reset", subject=email)
+            await people.audit_operation(connection, actor, "factor.reset", email)
 
     async def use(self, connection: Connection, person_id: UUID, code: str) -> bool:
         """Use a code, which works once; returns whether it was a recovery code.

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import base64
 import hashlib
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from math import ceil
 from typing import Final
 from uuid import UUID
@@ -14,14 +13,15 @@ from uuid import UUID
 from mailsift.accounts.passwords import Passwords, check_password
 from mailsift.accounts.people import Membership, Role, Visitor, note
 from mailsift.accounts.second_factors import CodeNeededError, SecondFactors
+from mailsift.accounts.sign_in_attempts import base64url
 from mailsift.events import audit
 from mailsift.jobs.views import AccountId
-from mailsift.pipeline.clock import Clock
+from mailsift.pipeline.clock import Clock, utc_datetime
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.syntax.address import parse_address
 from mailsift.storage.database import Connection, Database
 from mailsift.storage.redis.rate_limit import RateLimit, Zone
-from mailsift.storage.sql import people, sessions, sign_in_tries
+from mailsift.storage.sql import people, sessions
 from mailsift.storage.sql.sessions import NewSession, SessionRow
 
 LIFETIME: Final = timedelta(days=14)
@@ -73,14 +73,13 @@ class SignInLimiter:
     async def _wait_without_redis(self, zone: Zone, holder: str) -> float:
         """Count a try in the database; returns for how many seconds it is too early, 0 = it counts."""
         quota, window = zone.quota // _STRICTER, timedelta(seconds=zone.window)
-        now = datetime.fromtimestamp(self._clock(), UTC)
-        async with self._database.begin() as connection:
-            before = await sign_in_tries.count_try(
-                connection, digest(f"{zone.name}:{holder}"), quota=quota, window=window, now=now
-            )
-        if before.first is None or before.count < quota:
+        now = utc_datetime(self._clock())
+        count, first = await self._database.run(
+            sessions.count_try, digest(f"{zone.name}:{holder}"), quota=quota, window=window, now=now
+        )
+        if first is None or count < quota:
             return 0.0
-        return max(1.0, (before.first + window - now).total_seconds())
+        return max(1.0, (first + window - now).total_seconds())
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,11 +132,6 @@ class Sessions:
     async def sign_in(self, email: str, password: str, *, client: str) -> str:
         """Return the secret of a new session.
 
-        Args:
-            email: as typed.
-            password: as typed.
-            client: address of who asks.
-
         Raises:
             MailsiftError: `wrong_credentials`, the same for an unknown person and a wrong password;
                 `rate_limited`, `no_account`, `sso_only`; CodeNeededError.
@@ -145,8 +139,7 @@ class Sessions:
         person_id = await self.authenticate(email, password, client=client)
         if (await self.factors.view(person_id)).on:
             raise CodeNeededError(self.factors.pending(person_id))
-        async with self._database.begin() as connection:
-            return await self._start_in_first_account(connection, person_id, normalized_email(email))
+        return await self._database.run(self._start_in_first_account, person_id, normalized_email(email))
 
     async def sign_in_with_code(self, pending: str, code: str, *, client: str) -> str:
         """Return the secret of a new session of somebody whose password was right.
@@ -170,7 +163,7 @@ class Sessions:
             return await self._start_in_first_account(connection, person_id, person["email"], by=by)
 
     async def _start_in_first_account(
-        self, connection: Connection, person_id: UUID, email: str, **detail: str
+        self, connection: Connection, /, person_id: UUID, email: str, **detail: str
     ) -> str:
         """Begin a session in the person's first account."""
         accounts = await people.accounts_of(connection, person_id)
@@ -214,20 +207,18 @@ class Sessions:
         email = normalized_email(email)
         self.local.check(email)
         await self._limiter.count_attempt(email, client)
-        async with self._database.begin() as connection:
-            person = await people.person_of(connection, email)
+        person = await self._database.run(people.person_of, email)
         if not await self._passwords.verify(person["password"] if person else None, password) or not person:
             raise MailsiftError("wrong_credentials", "The email address or the password is wrong.")
         if self._passwords.is_outdated(person["password"]):
             fresh = await self._passwords.hash(password)
-            async with self._database.begin() as connection:
-                await people.change_person(connection, person["id"], password=fresh)
+            await self._database.run(people.change_person, person["id"], password=fresh)
         found: UUID = person["id"]
         return found
 
     async def open(self, connection: Connection, person_id: UUID, account_id: UUID) -> str:
         """Begin a session of a person who has proved who they are; returns its secret."""
-        secret = base64.urlsafe_b64encode(self._token(_TOKEN_BYTES)).decode().rstrip("=")
+        secret = base64url(self._token(_TOKEN_BYTES))
         now = self._now()
         new = NewSession(
             id=digest(secret),
@@ -264,13 +255,11 @@ class Sessions:
         )
 
     async def _row(self, secret: str) -> SessionRow | None:
-        async with self._database.begin() as connection:
-            return await sessions.find_session(connection, digest(secret), now=self._now(), idle=IDLE)
+        return await self._database.run(sessions.find_session, digest(secret), now=self._now(), idle=IDLE)
 
     async def sign_out(self, secret: str) -> None:
         """End the session."""
-        async with self._database.begin() as connection:
-            await sessions.end_session(connection, digest(secret))
+        await self._database.run(sessions.end_session, digest(secret))
 
     async def sign_out_everywhere(self, visitor: Visitor) -> int:
         """End every session of the person; returns how many there were."""
@@ -295,8 +284,7 @@ class Sessions:
 
     async def accounts(self, visitor: Visitor) -> Sequence[Membership]:
         """Return the accounts the person is a member of."""
-        async with self._database.begin() as connection:
-            rows = await people.accounts_of(connection, visitor.user_id)
+        rows = await self._database.run(people.accounts_of, visitor.user_id)
         return [Membership(AccountId(row["id"]), row["name"], Role(row["role"])) for row in rows]
 
     async def choose_account(self, visitor: Visitor, secret: str, account_id: UUID) -> None:
@@ -312,7 +300,7 @@ class Sessions:
             await sessions.choose_account(connection, digest(secret), account_id)
 
     def _now(self) -> datetime:
-        return datetime.fromtimestamp(self._clock(), UTC)
+        return utc_datetime(self._clock())
 
 
 def normalized_email(email: str) -> str:

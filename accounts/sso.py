@@ -61,12 +61,8 @@ class SingleSignOn:
     """Signs people in by one provider.
 
     Args:
-        database: people and their sessions.
-        provider: asks it.
         rules: what groups give; accounts no rule names are left to invitations.
-        sessions: opens sessions.
         vault: seals the tokens that ask again.
-        clock: seconds since the epoch.
     """
 
     def __init__(
@@ -122,8 +118,7 @@ class SingleSignOn:
         While the provider does not answer it does, for a while.
         """
         now = self._now()
-        async with self._database.begin() as connection:
-            claimed = await sso.claim(connection, session_id, now=now, before=now - RECHECK)
+        claimed = await self._database.run(sso.claim, session_id, now=now, before=now - RECHECK)
         if claimed is None:  # another request asks
             return True
         if claimed.issuer != self._issuer:

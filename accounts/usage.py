@@ -42,8 +42,7 @@ class UsageMeter:
         while counted:
             account_id, by_mode = counted.popitem()
             try:
-                async with self._database.begin() as connection:
-                    await usage.add(connection, account_id, by_mode)
+                await self._database.run(usage.add, account_id, by_mode)
             except Exception as error:  # noqa: BLE001 - the database is away
                 record_failure("usage", error)
                 counted[account_id] = by_mode
@@ -55,5 +54,4 @@ class UsageMeter:
     async def days(self, account_id: AccountId, first: date, last: date) -> Sequence[DayUsage]:
         """Return what the account used from the first to the last day (UTC), the oldest first."""
         await self.flush()
-        async with self._database.begin() as connection:
-            return await usage.days(connection, account_id, first, last)
+        return await self._database.run(usage.days, account_id, first, last)

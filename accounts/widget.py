@@ -50,8 +50,6 @@ class WidgetGate:
 
     Args:
         peppers: what signs tokens is derived from them; the first one signs, all of them open.
-        limit: counts for all processes.
-        clock: seconds since the epoch.
         token: returns that many random bytes.
     """
 

@@ -47,34 +47,10 @@ class ApiParts:
     """Everything the operations use.
 
     Attributes:
-        authenticator: keys and quotas.
-        keys: what pages ask of API keys.
-        people: who signs in to the pages.
-        first_steps: what new accounts have to do.
-        single: judges one address at a time.
-        test_single: the same in test mode.
-        jobs: what can be asked of jobs.
-        drafts: lists that were uploaded but not started.
-        uploads: lists that come in piece by piece.
-        plans: what lists will take.
-        webhooks, schedules: what can be asked of them.
-        operations: what operators see and do.
-        outcomes: what became of messages that accounts sent.
-        policies: what accounts want done with verdicts.
-        suppressions: to whom accounts may not send.
-        receivers: where mail senders tell of it.
-        floods: keeps off who floods those.
-        accuracy: how verdicts held.
-        holdings: what is kept of accounts.
-        usage: what accounts use.
-        budget: what keys may ask over MCP.
-        widget: lets visitors of forms ask.
-        answers: what requests with an Idempotency-Key were answered.
+        single, test_single: judge one address at a time; the other one in test mode.
         ready: raises a MailsiftError when a server that is needed does not answer.
-        clock: seconds since the epoch.
         max_bytes: what an uploaded list may have.
         doors: the doors that are open.
-        probing: what mail servers' owners are told.
     """
 
     authenticator: Authenticator

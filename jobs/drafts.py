@@ -7,7 +7,7 @@ import json
 import tempfile
 from collections.abc import AsyncIterator
 from dataclasses import asdict, dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
@@ -18,7 +18,7 @@ from mailsift.jobs.intake.process import ask_child
 from mailsift.jobs.submissions import StoredList, new_job, record_start, store_list
 from mailsift.jobs.views import AccountId, JobId, JobOptions, JobView, view_of
 from mailsift.jobs.waker import Waker
-from mailsift.pipeline.clock import Clock
+from mailsift.pipeline.clock import Clock, utc_datetime
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.storage.blobs.store import DRAFTS, Blobs, DraftBlobs, drafts_of, read_marker
 from mailsift.storage.database import Connection, Database
@@ -204,8 +204,7 @@ class Drafts:
     async def earlier(self, draft: Draft, account_id: AccountId, *, most: int) -> list[JobView]:
         """Return the last jobs of the account over the very same file, newest first."""
         same = {"id": draft.id, "parent_id": None, "source_sha256": draft.sha256, "account_id": account_id}
-        async with self._database.begin() as connection:
-            return [view_of(row) for row in await jobs.same_list(connection, same, most)]
+        return [view_of(row) for row in await self._database.run(jobs.same_list, same, most)]
 
     async def start(self, account_id: AccountId, draft_id: UUID, options: JobOptions) -> JobId:
         """Make the list a job; starting it twice makes one.
@@ -261,8 +260,7 @@ class Drafts:
         return swept
 
     async def _is_started(self, account_id: UUID, draft_id: UUID) -> bool:
-        async with self._database.begin() as connection:
-            row = await jobs.get(connection, draft_id)
+        row = await self._database.run(jobs.get, draft_id)
         return row is not None and row["account_id"] == account_id
 
     async def _inspected(self, source: Path) -> dict[str, Any]:
@@ -289,14 +287,12 @@ class Drafts:
         return Draft(**{**stored, **known})
 
     async def _stored(self, key: str) -> dict[str, Any] | None:
+        path = await self._blobs.fetch_if_there(key)
+        if path is None:
+            return None
         try:
-            path = await self._blobs.fetch(key)
             stored: dict[str, Any] = json.loads(await asyncio.to_thread(path.read_bytes))
         except FileNotFoundError:
-            return None
-        except MailsiftError as error:
-            if error.code != "blob_not_found":
-                raise
             return None
         return stored
 
@@ -309,7 +305,7 @@ class Drafts:
         return self._now() - draft.created_at >= KEPT
 
     def _now(self) -> datetime:
-        return datetime.fromtimestamp(self._clock(), UTC)
+        return utc_datetime(self._clock())
 
 
 def _not_there() -> MailsiftError:

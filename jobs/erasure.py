@@ -44,8 +44,6 @@ class Eraser:
     whose they are, and they live for a day (mailsift.pipeline.probe.cache).
 
     Args:
-        database: where the rows are.
-        blobs: where the lists are.
         outcome_days: for so long outcomes are kept, and what verdicts came to.
     """
 
@@ -74,8 +72,7 @@ class Eraser:
         Raises:
             MailsiftError: what the blob store says; then call again.
         """
-        async with self._database.begin() as connection:
-            test = await accounts.test_account(connection, account_id)
+        test = await self._database.run(accounts.test_account, account_id)
         if test is not None:
             await self.account(AccountId(test))
         await self._delete_drafts(await self.drafts(account_id))
@@ -100,12 +97,10 @@ class Eraser:
             await accuracy.purge(connection, days=self.outcome_days)
             await receivers.purge(connection)
         erased = [await self.job(job_id) for job_id in over]
-        async with self._database.begin() as connection:
-            left = await leftovers.seal(connection, limit=AT_ONCE)
+        left = await self._database.run(leftovers.seal, limit=AT_ONCE)
         for job_id in left:
             await self._blobs.delete_prefix(JobBlobs(job_id).prefix)
-            async with self._database.begin() as connection:
-                await leftovers.forget(connection, job_id)
+            await self._database.run(leftovers.forget, job_id)
         return sum(erased)
 
     async def drafts(self, account_id: AccountId) -> Sequence[str]:

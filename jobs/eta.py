@@ -29,7 +29,6 @@ class SourceRate:
         rate: recipients a second, as edited and as learned.
         opens_s: seconds until it may be asked at all; infinite while an operator holds it without an end.
         burst: recipients that may go at once, beyond the rate, because none were asked for a while.
-        held: an operator holds it.
         lost_s: seconds lost for every recipient, because no worker is ready when the rate allows more.
     """
 
@@ -66,7 +65,6 @@ class ProviderBacklog:
     """What waits for one provider.
 
     Attributes:
-        key: its throttle key.
         sources: its rate at each of our sources; whichever may ask takes what waits.
         mine: what of this job waits there.
         others: what of other jobs does.
@@ -89,7 +87,6 @@ class JobLoad:
         arriving: how many of them will fall to a provider, by key; the rest need none.
         mixed: what waits for many small providers.
         mixed_rate: how many of these a second get their verdict.
-        working: a worker is there.
         deadline_s: seconds until no mail server is waited for any more.
     """
 
@@ -150,11 +147,7 @@ class TimeLeft:
 
 
 def time_left(load: JobLoad) -> TimeLeft:
-    """Return when all of a job's addresses have their verdicts.
-
-    Args:
-        load: what waits, for whom and how fast that goes.
-    """
+    """Return when all of a job's addresses have their verdicts."""
     triage_s = load.triage / load.triage_rate if load.triage else 0.0
     deadline_s = max(0.0, load.deadline_s)
     lines = [

@@ -46,11 +46,8 @@ class Forecasts:
     """Says when jobs end, the same to API, pages, operators and terminal.
 
     Args:
-        database: where the jobs are.
         redis: where the throttle is; without it nothing is known to have been learned.
-        providers: the table with the overrides file.
         sources: our own identities, until a worker has reported its.
-        clock: seconds since the epoch.
     """
 
     def __init__(

@@ -38,7 +38,6 @@ class KeptData:
         drafts: lists that were uploaded and not started.
         outcome_days: for so long outcomes are kept, and what verdicts came to.
         ending: lists that are deleted soon.
-        receipts: of what was erased.
     """
 
     counts: dict[str, Any]
@@ -49,13 +48,7 @@ class KeptData:
 
 
 class Holdings:
-    """What an installation keeps of its accounts.
-
-    Args:
-        database: where the rows are.
-        eraser: deletes files.
-        clock: the time.
-    """
+    """What an installation keeps of its accounts."""
 
     def __init__(self, *, database: Database, eraser: Eraser, clock: Clock) -> None:
         self._database = database
@@ -111,8 +104,7 @@ class Holdings:
         Raises:
             MailsiftError: `not_found`.
         """
-        async with self._database.begin() as connection:
-            found = await holdings.receipts(connection, account_id, receipt_id=receipt_id)
+        found = await self._database.run(holdings.receipts, account_id, receipt_id=receipt_id)
         if not found:
             raise MailsiftError("not_found", "There is no such receipt.")
         return found[0]

@@ -45,8 +45,7 @@ class PolicyService:
 
     async def get(self, account_id: UUID) -> AccountPolicy:
         """Return the account's policy, the default where it has set none."""
-        async with self._database.begin() as connection:
-            return await policy_of(connection, account_id)
+        return await self._database.run(policy_of, account_id)
 
     async def put(self, account_id: UUID, policy: AccountPolicy) -> None:
         """Store the account's policy: jobs that begin from now on take its tiers."""

@@ -28,8 +28,6 @@ class ProviderRates:
     Args:
         providers: the table with the overrides file.
         sources: the identities of the fleet's sources.
-        edits: what operators changed.
-        learned: what the throttle knows.
         steps: what our names have earned, by provider and source.
         now: seconds since the epoch.
     """

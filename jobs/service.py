@@ -95,14 +95,6 @@ class JobHistory:
 class JobService:
     """The jobs of one installation; every call names the account it speaks for.
 
-    Args:
-        database: where the jobs are.
-        blobs: where their lists and results are.
-        waker: wakes the workers.
-        scratch: folder for files that live as long as one call.
-        forecasts: say when jobs end.
-        places: where lists are fetched from and results put.
-
     Attributes:
         browser: reads results row by row, and what they amount to.
     """
@@ -129,8 +121,7 @@ class JobService:
 
     async def account(self, name: str) -> AccountId:
         """Return the account with this name, made when it is new."""
-        async with self._database.begin() as connection:
-            return AccountId(await accounts.ensure_account(connection, name))
+        return AccountId(await self._database.run(accounts.ensure_account, name))
 
     async def find_account(self, name: str) -> AccountId:
         """Return the account with this name.
@@ -138,22 +129,19 @@ class JobService:
         Raises:
             MailsiftError: `account_not_found`.
         """
-        async with self._database.begin() as connection:
-            found = await accounts.find(connection, name)
+        found = await self._database.run(accounts.find, name)
         if found is None:
             raise MailsiftError("account_not_found", "There is no account with this name.")
         return AccountId(found)
 
     async def owner(self, account_id: AccountId, job_id: JobId) -> AccountId:
         """Return whose a job is that the account's people may see: its own or its test account's."""
-        async with self._database.begin() as connection:
-            found = await accounts.owner_of_job(connection, account_id, job_id)
+        found = await self._database.run(accounts.owner_of_job, account_id, job_id)
         return account_id if found is None else AccountId(found)
 
     async def test_account(self, account_id: AccountId) -> AccountId | None:
         """Return the account's test account, None where nobody has tested yet."""
-        async with self._database.begin() as connection:
-            found = await accounts.test_account(connection, account_id)
+        found = await self._database.run(accounts.test_account, account_id)
         return None if found is None else AccountId(found)
 
     async def submit(
@@ -255,8 +243,7 @@ class JobService:
         """
         sealed = replace(options, places=self._places.seal(account_id, places))
         job_id = JobId(uuid4())
-        async with self._database.begin() as connection:
-            await leftovers.expect(connection, job_id, seconds=LONGEST_UPLOAD_S)
+        await self._database.run(leftovers.expect, job_id, seconds=LONGEST_UPLOAD_S)
         stored = StoredList(places.source.name if places.source else "", places.digest(), 0)
         return new_job(job_id, account_id, sealed, stored, parent=parent)
 
@@ -314,8 +301,7 @@ class JobService:
             MailsiftError: `job_not_found`.
         """
         if 0 <= number < 1 << jobs.NUMBER_BITS:
-            async with self._database.begin() as connection:
-                found = await jobs.numbered(connection, account_id, number)
+            found = await self._database.run(jobs.numbered, account_id, number)
             if found is not None:
                 return JobId(found)
         raise MailsiftError("job_not_found", "There is no such job.")
@@ -326,8 +312,7 @@ class JobService:
         Raises:
             MailsiftError: `job_not_found`, `job_ambiguous`.
         """
-        async with self._database.begin() as connection:
-            found = await jobs.beginning_with(connection, account_id, text.lower(), 2) if text else ()
+        found = await self._database.run(jobs.beginning_with, account_id, text.lower(), 2) if text else ()
         if len(found) > 1:
             raise MailsiftError("job_ambiguous", "More than one job id starts with these characters.")
         if not found:
@@ -360,10 +345,9 @@ class JobService:
         dates = [f"day:{day.isoformat()}" if day else "" for day in days] if any(days) else []
         narrowed = [*sorted(states), *([f"name:{name}"] if name else []), *dates]
         before = _read_cursor(cursor, narrowed) if cursor else None
-        async with self._database.begin() as connection:
-            rows = await jobs.newest(
-                connection, account_id, limit + 1, before=before, states=states, name=name, days=days
-            )
+        rows = await self._database.run(
+            jobs.newest, account_id, limit + 1, before=before, states=states, name=name, days=days
+        )
         times = await self._forecasts.of(rows[:limit])
         views = [view_of(row, time_left=times.get(row["id"])) for row in rows[:limit]]
         more = len(rows) > limit
@@ -462,8 +446,7 @@ class JobService:
         Raises:
             MailsiftError: `job_not_found`, `job_state_conflict`, `no_results_yet`, `nothing_to_retry`.
         """
-        async with self._database.begin() as connection:
-            row = await owned(connection, account_id, job_id)
+        row = await self._database.run(owned, account_id, job_id)
         if row["state"] not in ENDED:
             raise MailsiftError("job_state_conflict", "Only a job that has ended can be retried.")
         # The results of some rows are not what is wanted where those of all of them are.
@@ -488,8 +471,7 @@ class JobService:
         return made
 
     async def _run_again(self, account_id: AccountId, job_id: JobId, options: JobOptions) -> JobId:
-        async with self._database.begin() as connection:
-            row = await owned(connection, account_id, job_id)
+        row = await self._database.run(owned, account_id, job_id)
         submitted = await self.receive(
             account_id,
             read_pieces(await self._list_of(job_id)),
@@ -500,12 +482,10 @@ class JobService:
         return submitted.job_id
 
     async def _list_of(self, job_id: JobId) -> Path:
-        try:
-            return await self._blobs.fetch(JobBlobs(job_id).source)
-        except MailsiftError as error:
-            if error.code != "blob_not_found":
-                raise
-            raise MailsiftError("source_gone", "The list of this job is no longer kept.") from None
+        source = await self._blobs.fetch_if_there(JobBlobs(job_id).source)
+        if source is None:
+            raise MailsiftError("source_gone", "The list of this job is no longer kept.")
+        return source
 
     async def restart(self, account_id: AccountId, job_id: JobId) -> JobId:
         """Start a new job over the list of one that failed for reasons of ours, once.
@@ -574,13 +554,7 @@ class JobService:
     async def replay(
         self, account_id: AccountId, job_id: JobId, policy: TierPolicy, *, keep: bool = False
     ) -> Replay:
-        """Say what another policy would make of the verdicts so far, and give it to the job if wanted.
-
-        Args:
-            account_id: whose job.
-            job_id: the job.
-            policy: the other one.
-            keep: let the job be read by it from now on; exports follow.
+        """Say what another policy makes of the verdicts so far; `keep`: the job is read by it from now on.
 
         Raises:
             MailsiftError: `job_not_found`, `no_results_yet`, `job_state_conflict` to keep it while it runs.

@@ -26,7 +26,6 @@ class ListUpload:
 
     Attributes:
         id: of the draft it becomes.
-        name: of the file.
         length: bytes the file has.
         offset: bytes of it that have come in.
         modified: what the sender knows the file by beside name and length, "" for nothing.

@@ -94,12 +94,10 @@ class OtherParts:
 
     Attributes:
         clock: seconds since the epoch; None: the database's.
-        waker: wakes the workers.
         blobs: where lists and results are.
         validator: makes the validator of an engine out of the usual one.
         engine: fields of EngineConfig.
         work_plan: fields of WorkPlan.
-        policy: what decides between verdicts.
         requests: fields of SendConfig, for webhooks.
         endpoint_limits: how much one webhook gets.
         random: the chance in when deliveries are tried again.
@@ -303,12 +301,7 @@ class Container:
         """What accounts told of messages they really sent."""
         from mailsift.jobs.outcomes.service import OutcomeService
 
-        return OutcomeService(
-            database=self.database,
-            vault=self._vault,
-            clock=self.clock,
-            token=secrets.token_bytes,
-        )
+        return OutcomeService(database=self.database, vault=self._vault, clock=self.clock)
 
     @cached_property
     def measurer(self) -> Measurer:
@@ -338,9 +331,7 @@ class Container:
         """To whom accounts may not send."""
         from mailsift.jobs.outcomes.suppressions import SuppressionService
 
-        return SuppressionService(
-            database=self.database, vault=self._vault, clock=self.clock, token=secrets.token_bytes
-        )
+        return SuppressionService(database=self.database, vault=self._vault, clock=self.clock)
 
     @cached_property
     def receivers(self) -> ReceiverService:
@@ -634,8 +625,7 @@ class Container:
     async def _purge_ledger(self) -> None:
         from mailsift.storage.sql import ledger
 
-        async with self.database.begin() as connection:
-            await ledger.purge(connection)
+        await self.database.run(ledger.purge)
 
     async def _learn_time(self) -> None:
         """Ask the database what time it is; while it is away, time goes on from what is known."""
@@ -937,8 +927,7 @@ class Container:
         from mailsift.pipeline.errors import MailsiftError
         from mailsift.storage.schema import current_revision, serves
 
-        async with self.database.begin() as connection:
-            found = await current_revision(connection)
+        found = await self.database.run(current_revision)
         if not serves(found):
             raise MailsiftError(
                 "database_not_migrated",

@@ -70,7 +70,6 @@ class DomainFact:
 
     Attributes:
         domain: ASCII (IDNA 2008) lower-case domain.
-        state: see DomainState.
         hosts: reachable exchangers in order of preference; empty unless state is ROUTED.
         provider: throttle key of the exchangers; "" unless state is ROUTED.
         implicit: the route is the domain's own address (RFC 5321 section 5.1).
@@ -166,7 +165,6 @@ class Wait:
     """An address that is not finished.
 
     Attributes:
-        reason: see WaitReason.
         delay: seconds until asking again makes sense, as far as anybody said; else 0.
     """
 

@@ -17,9 +17,6 @@ class FairClock:
 
     A server that is silent while our own loop is busy, or has no processor, has said nothing yet; who
     measures patience with this clock waits as much longer as the loop was late.
-
-    Args:
-        loop: the loop whose lag counts.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:

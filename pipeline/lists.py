@@ -96,7 +96,6 @@ class AddressKnowledge(NamedTuple):
 
     Attributes:
         role: its local part belongs to a function, not to a person.
-        domain: of its domain.
         look_alike: letters of other scripts make it look like another address.
         meant: the addresses that were probably meant, with " or " between them; "" for none.
     """

@@ -149,7 +149,6 @@ class Report:
 
     Attributes:
         ask, lease: as granted.
-        outcome: how it went.
         unused: granted RCPT commands that were never sent.
         ledger: what the session's replies amount to.
         asked: what they say of the list.

@@ -75,7 +75,6 @@ class ListTally:
 
     Attributes:
         name: of the list, and of its stretch: it counts anew after each stop.
-        rule: when it stops.
         before: what the database knew of when the chunk was claimed; counted from where nobody knows more.
     """
 
@@ -106,8 +105,6 @@ class ListStop:
     """What stops one list in time.
 
     Attributes:
-        list_id: names the list.
-        rule: when it stops.
         before: what it has asked; keys of which little is known may be missing.
     """
 

@@ -292,7 +292,6 @@ _FAMOUS_NAMES: Final = 12
 """So many names of the table are so common that a wrong first letter is a slip and no name of its own."""
 _LONG: Final = 8
 _MIDDLE: Final = 6
-_SHORT: Final = 4
 _LONGEST_LABEL: Final = 14
 _MAX_EDITS: Final = 2
 

@@ -182,11 +182,7 @@ class Validator:
     Args:
         lists: role, free, disposable and near-typo knowledge.
         providers: which providers' answers mean something.
-        domains: DNS.
-        prober: SMTP.
         port25: whether this machine can reach mail servers; where it cannot, deep answers say so at once.
-        policy: what the operator decides.
-        opt_outs: domains that do not want to be asked.
         monotonic: seconds.
     """
 

@@ -52,7 +52,6 @@ class Sandbox:
 
     Attributes:
         world: knows the truth about every address.
-        counters: what the servers saw.
         deliveries: takes messages, and has the reports that go back.
     """
 

@@ -40,11 +40,7 @@ class SmtpServer:
         self._intercepted: set[MiddleboxSession] = set()
 
     async def start(self, port: int, *, middlebox: Middlebox | None = None) -> None:
-        """Listen on a port; 0 picks a free one.
-
-        Args:
-            port: of every server.
-            middlebox: answers in the name of all of them, None = each for itself.
+        """Listen on a port, 0 picks a free one; a middlebox answers in the name of all servers.
 
         Raises:
             OSError: the port is taken.

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from dataclasses import fields
-from typing import Any, Final, TypeVar
+from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 
 import psycopg
 from sqlalchemy import RowMapping, TextClause, event, make_url, text
@@ -28,6 +28,7 @@ from sqlalchemy.pool import ConnectionPoolEntry
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.storage.states import SQL_LISTS
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 Connection = AsyncConnection
@@ -157,12 +158,17 @@ class Database:
         async with self.begin() as connection:
             return float((await connection.execute(_NOW)).scalar_one())
 
-    async def run(self, transaction: Callable[[AsyncConnection], Awaitable[T]]) -> T:
-        """Run the whole transaction, again when PostgreSQL breaks a deadlock with it."""
+    async def run(
+        self,
+        transaction: Callable[Concatenate[AsyncConnection, P], Awaitable[T]],
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> T:
+        """Run the whole transaction with these arguments, again when PostgreSQL breaks a deadlock with it."""
         for left in reversed(range(_TRIES)):
             try:
                 async with self.begin() as connection:
-                    return await transaction(connection)
+                    return await transaction(connection, *args, **kwargs)
             except DBAPIError as error:
                 if not left or getattr(error.orig, "sqlstate", None) not in _RETRY_STATES:
                     raise

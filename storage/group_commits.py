@@ -49,9 +49,6 @@ class GroupCommits:
 
     Each is all or nothing, by itself: where one fails, all of them are run again, each alone. So they are
     short, and like all transactions can be run again.
-
-    Args:
-        database: where.
     """
 
     def __init__(self, database: Database) -> None:

@@ -15,11 +15,7 @@ KEPT_FACTS = 200_000
 
 
 class LocalFactCache(FactCache):
-    """Remembers facts between the calls of one process. Used on one event loop only.
-
-    Args:
-        clock: epoch seconds.
-    """
+    """Remembers facts between the calls of one process. Used on one event loop only."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock

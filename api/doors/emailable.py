@@ -5,37 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from fastapi import Request
-from fastapi.responses import Response
+from fastapi import APIRouter, Request
+from fastapi.responses import JSONResponse, Response
 
 from mailsift.accounts.doors import Door
 from mailsift.accounts.keys import Scope
+from mailsift.api.doors import entry, lists
 from mailsift.api.doors.codes import code_table, split_address
-from mailsift.api.doors.entry import (
-    LIST_BYTES,
-    UNLIMITED,
-    Entry,
-    KeyPlaces,
-    VendorDoor,
-    VendorError,
-    answered,
-    door_router,
-    email_in,
-    number_in,
-    refuse_callback,
-    switch_in,
-)
-from mailsift.api.doors.lists import (
-    JudgedRow,
-    emails_as_lines,
-    get_job,
-    job_options,
-    rows_of,
-    submit,
-    tally,
-    text_in,
-)
-from mailsift.api.http.uploads import one_piece
+from mailsift.jobs.submissions import one_piece
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.facts import Mode
 from mailsift.pipeline.suggest import suggested_address
@@ -50,8 +27,10 @@ _MOST: Final = 50_000
 _SECONDS: Final = 10
 _NO_REPLY: Final = frozenset({"noreply", "donotreply"})
 
-_entry: Final = Entry(Door.EMAILABLE, KeyPlaces(params=("api_key", "access_token"), scheme="bearer"))
-_router: Final = door_router()
+_entry: Final = entry.Entry(
+    Door.EMAILABLE, entry.KeyPlaces(params=("api_key", "access_token"), scheme="bearer")
+)
+_router: Final = APIRouter(include_in_schema=False)
 
 
 def shape(text: str, verdict: Mapping[str, Any], seconds: float = 0.0) -> dict[str, Any]:
@@ -83,60 +62,60 @@ def shape(text: str, verdict: Mapping[str, Any], seconds: float = 0.0) -> dict[s
     }
 
 
-def show(_: str, error: MailsiftError, status: int) -> VendorError:
+def show(_: str, error: MailsiftError, status: int) -> entry.VendorError:
     """Return an error."""
-    return VendorError({"message": error.message}, status)
+    return entry.VendorError({"message": error.message}, status)
 
 
 @_router.api_route("/v1/verify", methods=["GET", "POST"])
 async def verify(request: Request) -> Response:
     """Verify one address; without `smtp` its mail server is not asked."""
     call = await _entry.admit(request, Scope.VALIDATE)
-    text = email_in(call.params)
-    mode = Mode.DEEP if switch_in(call.params, "smtp", usual=True) else Mode.MEDIUM
-    seconds = number_in(call.params, "timeout", 5, least=2, most=_SECONDS)
+    text = entry.email_in(call.params)
+    mode = Mode.DEEP if entry.switch_in(call.params, "smtp", usual=True) else Mode.MEDIUM
+    seconds = entry.number_in(call.params, "timeout", 5, least=2, most=_SECONDS)
     verdict = await call.single.validate(text, call.options(seconds, mode))
-    return answered(shape(text, verdict, call.seconds))
+    return JSONResponse(shape(text, verdict, call.seconds))
 
 
 @_router.get("/v1/account")
 async def account(request: Request) -> Response:
     """Tell that there is no end of credits; whose account it is, a key does not say."""
     await _entry.admit(request, Scope.VALIDATE)
-    return answered({"owner_email": "", "available_credits": UNLIMITED})
+    return JSONResponse({"owner_email": "", "available_credits": entry.UNLIMITED})
 
 
 @_router.post("/v1/batch")
 async def create_batch(request: Request) -> Response:
     """Take a list and start its job."""
     call = await _entry.admit(request, Scope.JOBS_WRITE)
-    refuse_callback(call.params.get("url"))
+    entry.refuse_callback(call.params.get("url"))
     emails = call.params.get("emails")
     listed = [one.strip() for one in emails.split(",")] if isinstance(emails, str) else emails
-    lines = emails_as_lines(listed, "emails", most=_MOST)
-    options = job_options(Door.EMAILABLE, "batch", column="email")
-    job_id = await submit(call, one_piece(lines), options)
-    return answered({"message": "Batch successfully created.", "id": job_id.hex})
+    lines = lists.emails_as_lines(listed, "emails", most=_MOST)
+    options = lists.job_options(Door.EMAILABLE, "batch", column="email")
+    job_id = await lists.submit(call, one_piece(lines), options)
+    return JSONResponse({"message": "Batch successfully created.", "id": job_id.hex})
 
 
 @_router.get("/v1/batch")
 async def batch_status(request: Request) -> Response:
     """Tell how far a batch is; when it has ended, or with `partial`, what its addresses came to."""
     call = await _entry.admit(request, Scope.JOBS_READ)
-    view = await get_job(call, text_in(call.params, "id"))
-    partial = switch_in(call.params, "partial")
+    view = await lists.get_job(call, lists.text_in(call.params, "id"))
+    partial = entry.switch_in(call.params, "partial")
     if view.state not in ENDED and not (partial and view.processed):
         text = "Your batch is being processed."
-        return answered({"message": text, "processed": view.processed, "total": view.total})
+        return JSONResponse({"message": text, "processed": view.processed, "total": view.total})
     if not view.processed:
         raise MailsiftError("no_results_yet", view.error_detail or "The batch has no results.")
-    counted = await tally(call, view, CODES)
-    rows, _ = await rows_of(call, view, first=0, most=_MOST)
+    counted = await lists.tally(call, view, CODES)
+    rows, _ = await lists.rows_of(call, view, first=0, most=_MOST)
     states = {state: counted.of(state) for state in _STATES}
-    return answered(
+    return JSONResponse(
         {
             "message": "Batch verification completed.",
-            "id": text_in(call.params, "id"),
+            "id": lists.text_in(call.params, "id"),
             "emails": [_shape_row(row) for row in rows],
             "total_counts": {**states, "processed": counted.rows, "total": view.total},
             "reason_counts": {reason: counted.of(reason, 1) for _, reason in sorted(CODES.codes)},
@@ -144,8 +123,8 @@ async def batch_status(request: Request) -> Response:
     )
 
 
-def _shape_row(row: JudgedRow) -> dict[str, Any]:
+def _shape_row(row: lists.JudgedRow) -> dict[str, Any]:
     return shape(row.email, row.verdict)
 
 
-DOOR: Final = VendorDoor(_entry, _router, show, {("POST", "/v1/batch"): LIST_BYTES})
+DOOR: Final = entry.VendorDoor(_router, show, {("POST", "/v1/batch"): entry.LIST_BYTES})

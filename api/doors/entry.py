@@ -11,14 +11,13 @@ from typing import Any, Final
 from urllib.parse import parse_qsl
 
 from fastapi import APIRouter, Request
-from fastapi.responses import JSONResponse, Response
 from pydantic import TypeAdapter, ValidationError
 from starlette.datastructures import FormData
 from starlette.formparsers import MultiPartException, MultiPartParser
 
 from mailsift.accounts.doors import Door
 from mailsift.accounts.keys import Caller, Scope
-from mailsift.api.http.inputs import Email, read_json
+from mailsift.api.http.inputs import Email, media_type, read_json
 from mailsift.api.parts import ApiParts, parts_of
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.facts import Mode
@@ -215,13 +214,11 @@ class VendorDoor:
     """All there is of a door.
 
     Attributes:
-        entry: how one gets in.
-        router: its paths.
+        router: its paths, none of which is in our OpenAPI description.
         show: makes of a path, an error and its HTTP status what the vendor would answer.
         large: most bytes of the bodies of (method, path) that take long ones.
     """
 
-    entry: Entry
     router: APIRouter
     show: Callable[[str, MailsiftError, int], VendorError]
     large: Mapping[tuple[str, str], int] = field(default_factory=dict)
@@ -244,7 +241,7 @@ async def read_params(request: Request, take: Callable[[int], None] = lambda _: 
         body += piece
     if not body:
         return found
-    if request.headers.get("content-type", "").partition(";")[0].strip().lower() == _FORM:
+    if media_type(request) == _FORM:
         return found | dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True))
     try:
         members = read_json(bytes(body))
@@ -309,16 +306,6 @@ def refuse_callback(value: object) -> None:
     if value:
         text = "Nobody is called back from here: register a webhook with Mailsift, or look at the status."
         raise MailsiftError("bad_request", text)
-
-
-def answered(content: Any) -> Response:
-    """Return JSON as it stands, without our envelope."""
-    return JSONResponse(content)
-
-
-def door_router() -> APIRouter:
-    """Return the router of a door; none of it is in our OpenAPI description."""
-    return APIRouter(include_in_schema=False)
 
 
 UNLIMITED: Final = 1_000_000_000

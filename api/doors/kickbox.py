@@ -5,26 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from fastapi import Request
-from fastapi.responses import Response
+from fastapi import APIRouter, Request
+from fastapi.responses import JSONResponse, Response
 
 from mailsift.accounts.doors import Door
 from mailsift.accounts.keys import Scope
+from mailsift.api.doors import entry, lists
 from mailsift.api.doors.codes import code_table, normal_form, split_address
-from mailsift.api.doors.entry import (
-    UNLIMITED,
-    Entry,
-    KeyPlaces,
-    VendorCall,
-    VendorDoor,
-    VendorError,
-    answered,
-    door_router,
-    email_in,
-    number_in,
-    refuse_callback,
-)
-from mailsift.api.doors.lists import Tally, as_csv, find_job, job_options, mean_score, submit, tally
 from mailsift.api.http.responses import iso_utc
 from mailsift.jobs.views import JobView
 from mailsift.pipeline.errors import MailsiftError
@@ -46,8 +33,8 @@ _STATUS: Final = {
 }
 _DONE: Final[Mapping[str, Any]] = {"success": True, "message": None}
 
-_entry: Final = Entry(Door.KICKBOX, KeyPlaces(params=("apikey",), scheme="token"))
-_router: Final = door_router()
+_entry: Final = entry.Entry(Door.KICKBOX, entry.KeyPlaces(params=("apikey",), scheme="token"))
+_router: Final = APIRouter(include_in_schema=False)
 
 
 def shape(text: str, verdict: Mapping[str, Any]) -> dict[str, Any]:
@@ -70,14 +57,14 @@ def shape(text: str, verdict: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def show(_: str, error: MailsiftError, status: int) -> VendorError:
+def show(_: str, error: MailsiftError, status: int) -> entry.VendorError:
     """Return an error; a key that opens nothing is a 403 there."""
-    return VendorError({"message": error.message, "success": False}, 403 if status == 401 else status)
+    return entry.VendorError({"message": error.message, "success": False}, 403 if status == 401 else status)
 
 
-def _respond(call: VendorCall, content: Mapping[str, Any]) -> Response:
-    response = answered(content)
-    response.headers["X-Kickbox-Balance"] = str(UNLIMITED)
+def _respond(call: entry.VendorCall, content: Mapping[str, Any]) -> Response:
+    response = JSONResponse(content)
+    response.headers["X-Kickbox-Balance"] = str(entry.UNLIMITED)
     response.headers["X-Kickbox-Response-Time"] = str(round(call.seconds * 1000))
     return response
 
@@ -86,8 +73,8 @@ def _respond(call: VendorCall, content: Mapping[str, Any]) -> Response:
 async def verify(request: Request) -> Response:
     """Verify one address."""
     call = await _entry.admit(request, Scope.VALIDATE)
-    text = email_in(call.params)
-    seconds = number_in(call.params, "timeout", 6_000, least=100, most=_MOST_MS) / 1000
+    text = entry.email_in(call.params)
+    seconds = entry.number_in(call.params, "timeout", 6_000, least=100, most=_MOST_MS) / 1000
     return _respond(call, shape(text, await call.single.validate(text, call.options(seconds))))
 
 
@@ -95,16 +82,16 @@ async def verify(request: Request) -> Response:
 async def balance(request: Request) -> Response:
     """Tell that there is no end of credits."""
     call = await _entry.admit(request, Scope.VALIDATE)
-    return _respond(call, {"balance": UNLIMITED, **_DONE})
+    return _respond(call, {"balance": entry.UNLIMITED, **_DONE})
 
 
 @_router.put(_BATCH)
 async def verify_batch(request: Request) -> Response:
     """Take a list, one address a line or a CSV file, and start its job."""
     call = await _entry.admit(request, Scope.JOBS_WRITE, dict(request.query_params))
-    refuse_callback(request.headers.get("x-kickbox-callback"))
-    options = job_options(Door.KICKBOX, request.headers.get("x-kickbox-filename") or "batch.csv")
-    job_id = await submit(call, request.stream(), options)
+    entry.refuse_callback(request.headers.get("x-kickbox-callback"))
+    options = lists.job_options(Door.KICKBOX, request.headers.get("x-kickbox-filename") or "batch.csv")
+    job_id = await lists.submit(call, request.stream(), options)
     return _respond(call, {"id": number_of(job_id), **_DONE})
 
 
@@ -112,8 +99,8 @@ async def verify_batch(request: Request) -> Response:
 async def batch_status(request: Request, number: int) -> Response:
     """Tell how far a batch is, and where its results are."""
     call = await _entry.admit(request, Scope.JOBS_READ)
-    view = await find_job(call, number)
-    counted = await tally(call, view, CODES)
+    view = await lists.find_job(call, number)
+    counted = await lists.tally(call, view, CODES)
     content = {
         "id": number,
         "name": view.name,
@@ -124,17 +111,17 @@ async def batch_status(request: Request, number: int) -> Response:
         **_progress(view, counted),
     }
     if view.state is JobState.COMPLETED:
-        stats = {"sendex": await mean_score(call, view) / 100, "addresses": counted.rows}
+        stats = {"sendex": await lists.mean_score(call, view) / 100, "addresses": counted.rows}
         content["stats"] = _classes(counted) | stats
         content["download_url"] = str(request.url_for("kickbox_results", number=number))
     return _respond(call, {**content, **_DONE})
 
 
-def _classes(counted: Tally) -> dict[str, Any]:
+def _classes(counted: lists.Tally) -> dict[str, Any]:
     return {name: counted.of(name) for name in _CLASSES}
 
 
-def _progress(view: JobView, counted: Tally) -> dict[str, Any]:
+def _progress(view: JobView, counted: lists.Tally) -> dict[str, Any]:
     if view.state is not JobState.RUNNING:
         return {}
     left = {"total": view.total, "unprocessed": max(0, view.total - counted.rows)}
@@ -151,8 +138,8 @@ def _duration(view: JobView) -> int:
 async def batch_results(request: Request, number: int) -> Response:
     """Hand out a batch as CSV; this needs the key, too."""
     call = await _entry.admit(request, Scope.JOBS_READ)
-    view = await find_job(call, number)
-    return await as_csv(call, view, {"Result": CODES.column(0), "Reason": CODES.column(1)})
+    view = await lists.find_job(call, number)
+    return await lists.as_csv(call, view, {"Result": CODES.column(0), "Reason": CODES.column(1)})
 
 
-DOOR: Final = VendorDoor(_entry, _router, show, {("PUT", _BATCH): 1 << 40})
+DOOR: Final = entry.VendorDoor(_router, show, {("PUT", _BATCH): 1 << 40})

@@ -179,14 +179,7 @@ def _count(results: Path) -> list[tuple[Result, bool, int]]:
 async def rows_of(
     call: VendorCall, view: JobView, *, first: int, most: int, only: pl.Expr | None = None
 ) -> tuple[list[JudgedRow], int]:
-    """Return some rows of a job in their order, and how many there are of these.
-
-    Args:
-        call: whose job.
-        view: the job.
-        first: how many to leave out at the beginning.
-        most: how many at most.
-        only: which rows; None: all.
+    """Return `most` rows of a job behind the `first`, and how many there are: of all, or of `only` those.
 
     Raises:
         MailsiftError: `no_results_yet`.

@@ -7,44 +7,17 @@ from datetime import datetime
 from typing import Any, Final
 
 import polars as pl
-from fastapi import Request
-from fastapi.responses import Response
+from fastapi import APIRouter, Request
+from fastapi.responses import JSONResponse, Response
 
 from mailsift.accounts.doors import Door
 from mailsift.accounts.keys import Scope
+from mailsift.api.doors import entry, lists
 from mailsift.api.doors.codes import address_parts, code_table, normal_form, split_address
-from mailsift.api.doors.entry import (
-    LIST_BYTES,
-    UNLIMITED,
-    Entry,
-    KeyPlaces,
-    Params,
-    VendorCall,
-    VendorDoor,
-    VendorError,
-    answered,
-    door_router,
-    email_in,
-    number_in,
-    refuse_callback,
-    switch_in,
-)
-from mailsift.api.doors.lists import (
-    JudgedRow,
-    as_csv,
-    as_lines,
-    find_job,
-    first_of_each,
-    job_options,
-    rows_of,
-    submit,
-    supplied_rows,
-    tally,
-    text_in,
-)
-from mailsift.api.http.uploads import one_piece, printable_name
+from mailsift.api.http.uploads import printable_name
 from mailsift.jobs.columns import VERDICT_PREFIX
 from mailsift.jobs.drafts import Draft
+from mailsift.jobs.submissions import one_piece
 from mailsift.jobs.views import JobId, JobView
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.providers import public_suffixes
@@ -66,7 +39,7 @@ _NEWEST: Final = 1_000
 _CREDITS: Final = {
     "paid_credits_used": 0,
     "free_credits_used": 0,
-    "paid_credits_remaining": UNLIMITED,
+    "paid_credits_remaining": entry.UNLIMITED,
     "free_credits_remaining": 0,
 }
 _WAITING: Final = "waiting"
@@ -94,8 +67,8 @@ _YES_NO: Final = {
 }
 _FAILURES: Final = {401: "auth_failure", 403: "auth_failure", 429: "throttle_triggered"}
 
-_entry: Final = Entry(Door.NEVERBOUNCE, KeyPlaces(params=("key",)))
-_router: Final = door_router()
+_entry: Final = entry.Entry(Door.NEVERBOUNCE, entry.KeyPlaces(params=("key",)))
+_router: Final = APIRouter(include_in_schema=False)
 
 
 def flags_of(verdict: Mapping[str, Any]) -> list[str]:
@@ -145,15 +118,15 @@ def shape(verdict: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def show(_: str, error: MailsiftError, status: int) -> VendorError:
+def show(_: str, error: MailsiftError, status: int) -> entry.VendorError:
     """Return an error: clients read its kind from the JSON, and only where the status is good."""
     kind = _FAILURES.get(status, "general_failure")
     content = {"status": kind, "message": error.message, "execution_time": 0}
-    return VendorError(content, 200 if status < 500 else status)
+    return entry.VendorError(content, 200 if status < 500 else status)
 
 
-def _success(call: VendorCall, **members: Any) -> Response:
-    return answered({"status": "success", **members, "execution_time": round(call.seconds * 1000)})
+def _success(call: entry.VendorCall, **members: Any) -> Response:
+    return JSONResponse({"status": "success", **members, "execution_time": round(call.seconds * 1000)})
 
 
 Handler = Callable[[Request], Awaitable[Response]]
@@ -174,13 +147,13 @@ def _route(path: str) -> Callable[[Handler], Handler]:
 async def check(request: Request) -> Response:
     """Check one address."""
     call = await _entry.admit(request, Scope.VALIDATE)
-    text = email_in(call.params)
-    seconds = number_in(call.params, "timeout", 30, most=_SECONDS)
+    text = entry.email_in(call.params)
+    seconds = entry.number_in(call.params, "timeout", 30, most=_SECONDS)
     verdict = await call.single.validate(text, call.options(seconds))
     content = {**shape(verdict), "retry_token": ""}
-    if switch_in(call.params, "address_info"):
+    if entry.switch_in(call.params, "address_info"):
         content["address_info"] = parts_of_address(text)
-    if switch_in(call.params, "credits_info"):
+    if entry.switch_in(call.params, "credits_info"):
         content["credits_info"] = _CREDITS
     return _success(call, **content)
 
@@ -205,14 +178,14 @@ async def create(request: Request) -> Response:
     """Take a list; it starts now, or when it is asked for."""
     call = await _entry.admit(request, Scope.JOBS_WRITE)
     params, account_id = call.params, call.caller.account_id
-    refuse_callback(params.get("callback_url"))
+    entry.refuse_callback(params.get("callback_url"))
     _refuse_sample(params)
     if params.get("input_location", "supplied") != "supplied":
         raise MailsiftError("bad_request", "Send the list itself; remote URLs aren’t fetched.")
-    lines = as_lines(supplied_rows(params.get("input"), "input", most=_MOST))
-    name = printable_name(text_in(params, "filename")) or "list"
-    if switch_in(params, "auto_start"):
-        job_id = await submit(call, one_piece(lines), job_options(Door.NEVERBOUNCE, name))
+    lines = lists.as_lines(lists.supplied_rows(params.get("input"), "input", most=_MOST))
+    name = printable_name(lists.text_in(params, "filename")) or "list"
+    if entry.switch_in(params, "auto_start"):
+        job_id = await lists.submit(call, one_piece(lines), lists.job_options(Door.NEVERBOUNCE, name))
     else:
         job_id = (await call.parts.drafts.receive(account_id, one_piece(lines), name)).id
     return _success(call, job_id=number_of(job_id))
@@ -223,9 +196,9 @@ async def parse(request: Request) -> Response:
     """Look at a list that was not started, and start it if that is asked for."""
     call, draft = await _draft(request)
     await call.parts.drafts.inspect(call.caller.account_id, draft.id)
-    if switch_in(call.params, "auto_start"):
+    if entry.switch_in(call.params, "auto_start"):
         await _start(call, draft)
-    return _success(call, queue_id=text_in(call.params, "job_id"))
+    return _success(call, queue_id=lists.text_in(call.params, "job_id"))
 
 
 @_route("jobs/start")
@@ -234,7 +207,7 @@ async def start(request: Request) -> Response:
     call, draft = await _draft(request)
     _refuse_sample(call.params)
     await _start(call, draft)
-    return _success(call, queue_id=text_in(call.params, "job_id"))
+    return _success(call, queue_id=lists.text_in(call.params, "job_id"))
 
 
 @_route("jobs/status")
@@ -252,8 +225,8 @@ async def results(request: Request) -> Response:
     call = await _entry.admit(request, Scope.JOBS_READ)
     view, page, most = await _job(call), _page(call), _page_size(call)
     only = _row_condition(call.params, duplicates=True)
-    rows, total = await rows_of(call, view, first=(page - 1) * most, most=most, only=only)
-    asked = {name: int(switch_in(call.params, name, usual=True)) for name in _SEGMENTS}
+    rows, total = await lists.rows_of(call, view, first=(page - 1) * most, most=most, only=only)
+    asked = {name: int(entry.switch_in(call.params, name, usual=True)) for name in _SEGMENTS}
     return _success(
         call,
         total_results=total,
@@ -268,7 +241,7 @@ async def search(request: Request) -> Response:
     """Find jobs among the newest."""
     call = await _entry.admit(request, Scope.JOBS_READ)
     page, most, params = _page(call), _page_size(call), call.params
-    wanted = {name: text_in(params, name) for name in ("job_id", "filename", "job_status")}
+    wanted = {name: lists.text_in(params, name) for name in ("job_id", "filename", "job_status")}
     drafts = [_brief_draft(one) for one in await call.parts.drafts.waiting(call.caller.account_id)]
     found = [*drafts, *(_search_entry(view) for view in await _newest(call))]
     known = ("id", "filename", "job_status")
@@ -296,8 +269,8 @@ async def download(request: Request) -> Response:
     view = await _job(call)
     if view.state is not JobState.COMPLETED:
         raise MailsiftError("no_results_yet", "The job hasn’t finished yet.")
-    only = _row_condition(call.params, duplicates=switch_in(call.params, "include_duplicates"))
-    return await as_csv(call, view, _columns(call.params), only=only)
+    only = _row_condition(call.params, duplicates=entry.switch_in(call.params, "include_duplicates"))
+    return await lists.as_csv(call, view, _columns(call.params), only=only)
 
 
 @_route("jobs/delete")
@@ -315,23 +288,23 @@ async def delete(request: Request) -> Response:
     return _success(call)
 
 
-def _refuse_sample(params: Params) -> None:
-    if switch_in(params, "run_sample"):
+def _refuse_sample(params: entry.Params) -> None:
+    if entry.switch_in(params, "run_sample"):
         raise MailsiftError("bad_request", "Samples aren’t available here. Mailsift’s own API has previews.")
 
 
-async def _job(call: VendorCall) -> JobView:
-    return await find_job(call, text_in(call.params, "job_id"))
+async def _job(call: entry.VendorCall) -> JobView:
+    return await lists.find_job(call, lists.text_in(call.params, "job_id"))
 
 
-async def _find_draft(call: VendorCall) -> Draft | None:
+async def _find_draft(call: entry.VendorCall) -> Draft | None:
     """Return the list with this number if it has not been started."""
-    number = text_in(call.params, "job_id")
+    number = lists.text_in(call.params, "job_id")
     waiting = await call.parts.drafts.waiting(call.caller.account_id)
     return next((one for one in waiting if str(number_of(one.id)) == number), None)
 
 
-async def _draft(request: Request) -> tuple[VendorCall, Draft]:
+async def _draft(request: Request) -> tuple[entry.VendorCall, Draft]:
     call = await _entry.admit(request, Scope.JOBS_WRITE)
     draft = await _find_draft(call)
     if draft is None:
@@ -340,21 +313,21 @@ async def _draft(request: Request) -> tuple[VendorCall, Draft]:
     return call, draft
 
 
-async def _start(call: VendorCall, draft: Draft) -> JobId:
-    options = job_options(Door.NEVERBOUNCE, draft.name)
+async def _start(call: entry.VendorCall, draft: Draft) -> JobId:
+    options = lists.job_options(Door.NEVERBOUNCE, draft.name)
     return await call.parts.drafts.start(call.caller.account_id, draft.id, options)
 
 
-async def _newest(call: VendorCall) -> list[JobView]:
+async def _newest(call: entry.VendorCall) -> list[JobView]:
     return (await call.parts.jobs.page(call.caller.account_id, limit=_NEWEST)).jobs
 
 
-def _page(call: VendorCall) -> int:
-    return number_in(call.params, "page", 1, most=1 << 32)
+def _page(call: entry.VendorCall) -> int:
+    return entry.number_in(call.params, "page", 1, most=1 << 32)
 
 
-def _page_size(call: VendorCall) -> int:
-    return number_in(call.params, "items_per_page", _PAGE, most=_LONGEST_PAGE)
+def _page_size(call: entry.VendorCall) -> int:
+    return entry.number_in(call.params, "items_per_page", _PAGE, most=_LONGEST_PAGE)
 
 
 def _time_text(at: datetime | None) -> str | None:
@@ -410,13 +383,13 @@ def _brief_draft(draft: Draft, rows: int = 0) -> dict[str, Any]:
     }
 
 
-async def _draft_status(call: VendorCall, draft: Draft) -> dict[str, Any]:
+async def _draft_status(call: entry.VendorCall, draft: Draft) -> dict[str, Any]:
     found = await call.parts.drafts.inspect(call.caller.account_id, draft.id)
     return _brief_draft(draft, found.rows)
 
 
-async def _job_status(call: VendorCall, view: JobView) -> dict[str, Any]:
-    counted = await tally(call, view, CODES)
+async def _job_status(call: entry.VendorCall, view: JobView) -> dict[str, Any]:
+    counted = await lists.tally(call, view, CODES)
     brief = _search_entry(view)
     brief["total"] |= {name: counted.of(name) for name in _NUMBERS}
     if counted.rows:
@@ -424,22 +397,22 @@ async def _job_status(call: VendorCall, view: JobView) -> dict[str, Any]:
     return brief
 
 
-def _shape_row(row: JudgedRow) -> dict[str, Any]:
+def _shape_row(row: lists.JudgedRow) -> dict[str, Any]:
     content = {**shape(row.verdict), "address_info": parts_of_address(row.email)}
     return {"data": dict(row.cells), "verification": content}
 
 
-def _row_condition(params: Params, *, duplicates: bool) -> pl.Expr:
+def _row_condition(params: entry.Params, *, duplicates: bool) -> pl.Expr:
     """Return which rows are wanted; all classes are, unless some are named."""
     named = any(name in params for name in _SEGMENTS)
-    words = [word for name, word in _SEGMENTS.items() if switch_in(params, name, usual=not named)]
+    words = [word for name, word in _SEGMENTS.items() if entry.switch_in(params, name, usual=not named)]
     of_class = CODES.column(0).is_in(words)
-    return of_class if duplicates else of_class & first_of_each()
+    return of_class if duplicates else of_class & lists.first_of_each()
 
 
-def _columns(params: Params) -> dict[str, pl.Expr]:
+def _columns(params: entry.Params) -> dict[str, pl.Expr]:
     """Return the columns that are to stand beside the customer's."""
-    yes, no = _YES_NO.get(text_in(params, "binary_operators_type"), _YES_NO["BIN_1_0"])
+    yes, no = _YES_NO.get(lists.text_in(params, "binary_operators_type"), _YES_NO["BIN_1_0"])
     field = VERDICT_PREFIX.__add__
     parts = address_parts()
 
@@ -460,10 +433,10 @@ def _columns(params: Params) -> dict[str, pl.Expr]:
         "mail_server_reachable": switch(pl.col(field("smtp_code")) > 0),
         "email_status_int": CODES.column(0).replace_strict(_NUMBERS, return_dtype=pl.Int64),
     }
-    chosen = {name: made for name, made in known.items() if switch_in(params, name)}
+    chosen = {name: made for name, made in known.items() if entry.switch_in(params, name)}
     return chosen | {"email_status": CODES.column(0)}
 
 
-DOOR: Final = VendorDoor(
-    _entry, _router, show, {("POST", f"/{version}/jobs/create"): LIST_BYTES for version in _VERSIONS}
+DOOR: Final = entry.VendorDoor(
+    _router, show, {("POST", f"/{version}/jobs/create"): entry.LIST_BYTES for version in _VERSIONS}
 )

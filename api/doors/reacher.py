@@ -3,37 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from typing import Any, Final
 
-from fastapi import Request
-from fastapi.responses import Response
+from fastapi import APIRouter, Request
+from fastapi.responses import JSONResponse, Response
 
 from mailsift.accounts.doors import Door
 from mailsift.accounts.keys import Scope
+from mailsift.api.doors import entry, lists
 from mailsift.api.doors.codes import code_table, normal_form, split_address
-from mailsift.api.doors.entry import (
-    LIST_BYTES,
-    Entry,
-    KeyPlaces,
-    VendorDoor,
-    VendorError,
-    answered,
-    door_router,
-    email_in,
-    number_in,
-    refuse_callback,
-)
-from mailsift.api.doors.lists import (
-    emails_as_lines,
-    find_job,
-    job_options,
-    rows_of,
-    submit,
-    tally,
-)
 from mailsift.api.http.responses import iso_utc
-from mailsift.api.http.uploads import one_piece
+from mailsift.jobs.submissions import one_piece
+from mailsift.pipeline.clock import utc_datetime
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.suggest import suggested_address
 from mailsift.pipeline.verdict import Result
@@ -48,8 +29,10 @@ _MOST: Final = 100_000
 _PAGE: Final = 50
 _LONGEST_PAGE: Final = 10_000
 
-_entry: Final = Entry(Door.REACHER, KeyPlaces(scheme="bearer", header="x-reacher-secret", bare=True))
-_router: Final = door_router()
+_entry: Final = entry.Entry(
+    Door.REACHER, entry.KeyPlaces(scheme="bearer", header="x-reacher-secret", bare=True)
+)
+_router: Final = APIRouter(include_in_schema=False)
 
 
 def shape(text: str, verdict: Mapping[str, Any]) -> dict[str, Any]:
@@ -85,9 +68,9 @@ def shape(text: str, verdict: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def show(_: str, error: MailsiftError, status: int) -> VendorError:
+def show(_: str, error: MailsiftError, status: int) -> entry.VendorError:
     """Return an error."""
-    return VendorError({"error": error.message}, status)
+    return entry.VendorError({"error": error.message}, status)
 
 
 @_router.post("/v0/check_email")
@@ -95,16 +78,16 @@ def show(_: str, error: MailsiftError, status: int) -> VendorError:
 async def check_email(request: Request) -> Response:
     """Check one address; how a mail server is asked is the operator's, whatever the request wishes."""
     call = await _entry.admit(request, Scope.VALIDATE)
-    text, began = email_in(call.params, "to_email"), call.parts.clock()
+    text, began = entry.email_in(call.params, "to_email"), call.parts.clock()
     content = shape(text, await call.single.validate(text, call.options(_SECONDS)))
     times = {"start_time": _iso_time(began), "end_time": _iso_time(call.parts.clock())}
     seconds, rest = divmod(call.seconds, 1)
     duration = {"secs": int(seconds), "nanos": round(rest * 1e9)}
-    return answered({**content, "debug": {**times, "duration": duration, "server_name": "mailsift"}})
+    return JSONResponse({**content, "debug": {**times, "duration": duration, "server_name": "mailsift"}})
 
 
 def _iso_time(at: float) -> str:
-    return iso_utc(datetime.fromtimestamp(at, UTC))
+    return iso_utc(utc_datetime(at))
 
 
 @_router.post("/v0/bulk")
@@ -112,10 +95,12 @@ def _iso_time(at: float) -> str:
 async def create_bulk(request: Request) -> Response:
     """Take a list and start its job."""
     call = await _entry.admit(request, Scope.JOBS_WRITE)
-    refuse_callback(call.params.get("webhook"))
-    lines = emails_as_lines(call.params.get("input"), "input", most=_MOST)
-    job_id = await submit(call, one_piece(lines), job_options(Door.REACHER, "bulk", column="email"))
-    return answered({"job_id": number_of(job_id)})
+    entry.refuse_callback(call.params.get("webhook"))
+    lines = lists.emails_as_lines(call.params.get("input"), "input", most=_MOST)
+    job_id = await lists.submit(
+        call, one_piece(lines), lists.job_options(Door.REACHER, "bulk", column="email")
+    )
+    return JSONResponse({"job_id": number_of(job_id)})
 
 
 @_router.get("/v0/bulk/{number:int}")
@@ -123,9 +108,9 @@ async def create_bulk(request: Request) -> Response:
 async def bulk_status(request: Request, number: int) -> Response:
     """Tell how far a list is."""
     call = await _entry.admit(request, Scope.JOBS_READ)
-    view = await find_job(call, number)
-    counted = await tally(call, view, CODES)
-    return answered(
+    view = await lists.find_job(call, number)
+    counted = await lists.tally(call, view, CODES)
+    return JSONResponse(
         {
             "job_id": number,
             "created_at": iso_utc(view.created_at),
@@ -145,15 +130,15 @@ async def bulk_status(request: Request, number: int) -> Response:
 async def bulk_results(request: Request, number: int) -> Response:
     """Give some of a list's results."""
     call = await _entry.admit(request, Scope.JOBS_READ)
-    view = await find_job(call, number)
+    view = await lists.find_job(call, number)
     if view.state is not JobState.COMPLETED:
         raise MailsiftError("no_results_yet", view.error_detail or "The job is still running.")
-    first = number_in(call.params, "offset", 0, least=0, most=1 << 32)
-    most = number_in(call.params, "limit", _PAGE, most=_LONGEST_PAGE)
-    rows, _ = await rows_of(call, view, first=first, most=most)
-    return answered({"results": [shape(row.email, row.verdict) for row in rows]})
+    first = entry.number_in(call.params, "offset", 0, least=0, most=1 << 32)
+    most = entry.number_in(call.params, "limit", _PAGE, most=_LONGEST_PAGE)
+    rows, _ = await lists.rows_of(call, view, first=first, most=most)
+    return JSONResponse({"results": [shape(row.email, row.verdict) for row in rows]})
 
 
-DOOR: Final = VendorDoor(
-    _entry, _router, show, {("POST", f"/{version}/bulk"): LIST_BYTES for version in ("v0", "v1")}
+DOOR: Final = entry.VendorDoor(
+    _router, show, {("POST", f"/{version}/bulk"): entry.LIST_BYTES for version in ("v0", "v1")}
 )

@@ -3,36 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import UTC
 from typing import Any, Final
 
 import polars as pl
-from fastapi import Request
-from fastapi.responses import Response
+from fastapi import APIRouter, Request
+from fastapi.responses import JSONResponse, Response
 from starlette.datastructures import UploadFile
 
 from mailsift.accounts.doors import Door
 from mailsift.accounts.keys import Scope
+from mailsift.api.doors import entry, lists
 from mailsift.api.doors.codes import address_parts, code_table, split_address
-from mailsift.api.doors.entry import (
-    UNLIMITED,
-    Entry,
-    KeyPlaces,
-    VendorCall,
-    VendorDoor,
-    VendorError,
-    answered,
-    checked_email,
-    door_router,
-    email_in,
-    number_in,
-    refuse_callback,
-    switch_in,
-)
-from mailsift.api.doors.lists import as_csv, first_of_each, get_job, job_options, submit, text_in
 from mailsift.api.http.uploads import file_pieces
 from mailsift.jobs.columns import VERDICT_PREFIX
 from mailsift.jobs.views import JobView
+from mailsift.pipeline.clock import utc_datetime
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.suggest import MEANT, suggested_address
 from mailsift.storage.states import JobPhase, JobState, phase_of
@@ -51,8 +37,8 @@ _UPLOADED: Final = {
 _KEEP_REPEATED: Final = "keep_duplicates"
 _FORM_FIELDS: Final = 20
 
-_entry: Final = Entry(Door.ZEROBOUNCE, KeyPlaces(params=("api_key",)))
-_router: Final = door_router()
+_entry: Final = entry.Entry(Door.ZEROBOUNCE, entry.KeyPlaces(params=("api_key",)))
+_router: Final = APIRouter(include_in_schema=False)
 
 
 def shape(text: str, verdict: Mapping[str, Any], at: float) -> dict[str, Any]:
@@ -79,7 +65,7 @@ def shape(text: str, verdict: Mapping[str, Any], at: float) -> dict[str, Any]:
         "region": None,
         "city": None,
         "zipcode": None,
-        "processed_at": f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M:%S.%f}"[:-3],
+        "processed_at": f"{utc_datetime(at):%Y-%m-%d %H:%M:%S.%f}"[:-3],
     }
 
 
@@ -104,30 +90,30 @@ def _columns() -> dict[str, pl.Expr]:
     }
 
 
-def show(path: str, error: MailsiftError, status: int) -> VendorError:
+def show(path: str, error: MailsiftError, status: int) -> entry.VendorError:
     """Return an error: of single addresses it comes with status 200, as ZeroBounce has it."""
     lenient = 200 if status < 429 else status
     if path == "/v2/getcredits" and status in {401, 403}:
-        return VendorError({"Credits": "-1"}, lenient)
+        return entry.VendorError({"Credits": "-1"}, lenient)
     if path == "/v2/validatebatch":
         errors = [{"error": error.message, "email_address": "all"}]
-        return VendorError({"email_batch": [], "errors": errors}, lenient)
+        return entry.VendorError({"email_batch": [], "errors": errors}, lenient)
     if path == "/v2/getfile":
-        return VendorError({"success": "False", "message": error.message}, status)
+        return entry.VendorError({"success": "False", "message": error.message}, status)
     if path in {"/v2/sendfile", "/v2/filestatus", "/v2/deletefile"}:
-        return VendorError({"success": False, "message": error.message}, status)
-    return VendorError({"error": error.message}, lenient)
+        return entry.VendorError({"success": False, "message": error.message}, status)
+    return entry.VendorError({"error": error.message}, lenient)
 
 
 @_router.api_route("/v2/validate", methods=["GET", "POST"])
 async def validate(request: Request) -> Response:
     """Validate one address."""
     call = await _entry.admit(request, Scope.VALIDATE)
-    text = email_in(call.params)
-    refuse_callback(call.params.get("callback_url"))
-    seconds = number_in(call.params, "timeout", 30, least=3, most=_SECONDS)
+    text = entry.email_in(call.params)
+    entry.refuse_callback(call.params.get("callback_url"))
+    seconds = entry.number_in(call.params, "timeout", 30, least=3, most=_SECONDS)
     verdict = await call.single.validate(text, call.options(seconds))
-    return answered(shape(text, verdict, call.parts.clock()))
+    return JSONResponse(shape(text, verdict, call.parts.clock()))
 
 
 @_router.post("/v2/validatebatch")
@@ -138,23 +124,23 @@ async def validate_batch(request: Request) -> Response:
     if not isinstance(batch, list) or not 1 <= len(batch) <= _BATCH:
         raise MailsiftError("bad_request", f"`email_batch` must have 1 to {_BATCH} addresses.")
     texts = [
-        checked_email(one.get("email_address") if isinstance(one, dict) else one, "email_batch")
+        entry.checked_email(one.get("email_address") if isinstance(one, dict) else one, "email_batch")
         for one in batch
     ]
     if len(texts) > 1:
         await call.parts.authenticator.charge(request, call.caller, len(texts) - 1)
-    seconds = number_in(call.params, "timeout", _SECONDS, least=10, most=_SECONDS)
+    seconds = entry.number_in(call.params, "timeout", _SECONDS, least=10, most=_SECONDS)
     verdicts = await call.single.validate_many(texts, call.options(seconds))
     at = call.parts.clock()
     shaped = [shape(text, verdict, at) for text, verdict in zip(texts, verdicts, strict=True)]
-    return answered({"email_batch": shaped, "errors": []})
+    return JSONResponse({"email_batch": shaped, "errors": []})
 
 
 @_router.api_route("/v2/getcredits", methods=["GET", "POST"])
 async def get_credits(request: Request) -> Response:
     """Tell that there is no end of credits."""
     await _entry.admit(request, Scope.VALIDATE)
-    return answered({"Credits": str(UNLIMITED)})
+    return JSONResponse({"Credits": str(entry.UNLIMITED)})
 
 
 @_router.post("/v2/sendfile")
@@ -164,20 +150,22 @@ async def send_file(request: Request) -> Response:
         file = form.get("file")
         if not isinstance(file, UploadFile):
             raise MailsiftError("bad_request", "`file` is missing.")
-        refuse_callback(call.params.get("return_url"))
-        column = number_in(call.params, "email_address_column", 1, most=1_000)
-        kept = {} if switch_in(call.params, "remove_duplicate", usual=True) else {_KEEP_REPEATED: "true"}
-        options = job_options(Door.ZEROBOUNCE, file.filename or "", column=str(column), kept=kept)
-        job_id = await submit(call, file_pieces(file), options)
+        entry.refuse_callback(call.params.get("return_url"))
+        column = entry.number_in(call.params, "email_address_column", 1, most=1_000)
+        kept = (
+            {} if entry.switch_in(call.params, "remove_duplicate", usual=True) else {_KEEP_REPEATED: "true"}
+        )
+        options = lists.job_options(Door.ZEROBOUNCE, file.filename or "", column=str(column), kept=kept)
+        job_id = await lists.submit(call, file_pieces(file), options)
     content = {"file_name": options.name, "file_id": str(job_id)}
-    return answered({"success": True, "message": "File Accepted", **content})
+    return JSONResponse({"success": True, "message": "File Accepted", **content})
 
 
 @_router.get("/v2/filestatus")
 async def file_status(request: Request) -> Response:
     """Tell how far a list is."""
     _, view = await _file(request, Scope.JOBS_READ)
-    return answered(
+    return JSONResponse(
         {
             "success": True,
             **_name(view),
@@ -196,8 +184,8 @@ async def get_file(request: Request) -> Response:
     call, view = await _file(request, Scope.JOBS_READ)
     if view.state is not JobState.COMPLETED:
         raise MailsiftError("no_results_yet", "The file isn’t ready yet.")
-    only = None if _KEEP_REPEATED in view.options.metadata else first_of_each()
-    return await as_csv(call, view, _columns(), only=only)
+    only = None if _KEEP_REPEATED in view.options.metadata else lists.first_of_each()
+    return await lists.as_csv(call, view, _columns(), only=only)
 
 
 @_router.get("/v2/deletefile")
@@ -205,12 +193,12 @@ async def delete_file(request: Request) -> Response:
     """Delete a list that has ended, and all of it."""
     call, view = await _file(request, Scope.JOBS_WRITE)
     await call.parts.jobs.delete(call.caller.account_id, view.id)
-    return answered({"success": True, "message": "File Deleted", **_name(view)})
+    return JSONResponse({"success": True, "message": "File Deleted", **_name(view)})
 
 
-async def _file(request: Request, scope: Scope) -> tuple[VendorCall, JobView]:
+async def _file(request: Request, scope: Scope) -> tuple[entry.VendorCall, JobView]:
     call = await _entry.admit(request, scope)
-    return call, await get_job(call, text_in(call.params, "file_id"))
+    return call, await lists.get_job(call, lists.text_in(call.params, "file_id"))
 
 
 def _name(view: JobView) -> dict[str, str]:
@@ -223,4 +211,4 @@ def _percent(view: JobView) -> int:
     return 99 * view.processed // view.total if view.total else 0
 
 
-DOOR: Final = VendorDoor(_entry, _router, show, {("POST", "/v2/sendfile"): 1 << 40})
+DOOR: Final = entry.VendorDoor(_router, show, {("POST", "/v2/sendfile"): 1 << 40})

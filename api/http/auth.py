@@ -33,8 +33,6 @@ class Authenticator:
     """Finds the caller of a request and counts the request.
 
     Args:
-        keys: knows who a key belongs to.
-        limit: counts.
         requests_per_minute: of one account.
         rb_key: the key may come in X-RB-Key, where there is no Authorization.
     """

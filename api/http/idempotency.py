@@ -94,7 +94,6 @@ class AnswerStore:
     """Does what a request asks for once, and answers repetitions as the first time.
 
     Args:
-        database: where keys and answers are.
         vault: seals the answers for their account; they may hold addresses, and once the secret of a webhook.
     """
 
@@ -134,8 +133,7 @@ class AnswerStore:
             return response
         kept = _StoredAnswer.of(response)
         sealed = self._vault.seal(wanted.account_id, kept.dump())
-        async with self._database.begin() as connection:
-            await idempotency.finish(connection, wanted, token, sealed, _job_in(kept.body) or job_id)
+        await self._database.run(idempotency.finish, wanted, token, sealed, _job_in(kept.body) or job_id)
         return response
 
     def _replay(self, wanted: idempotency.Request, known: idempotency.KnownRequest | None) -> Response:
@@ -154,13 +152,11 @@ class AnswerStore:
         return _StoredAnswer(*json.loads(self._vault.open(wanted.account_id, known.answer))).response()
 
     async def _renew(self, wanted: idempotency.Request, token: UUID) -> None:
-        async with self._database.begin() as connection:
-            await idempotency.renew(connection, wanted, token, lease=_LEASE_S)
+        await self._database.run(idempotency.renew, wanted, token, lease=_LEASE_S)
 
     async def _free(self, wanted: idempotency.Request, token: UUID) -> None:
         with suppress(Exception):  # else its lease ends
-            async with self._database.begin() as connection:
-                await idempotency.free(connection, wanted, token)
+            await self._database.run(idempotency.free, wanted, token)
 
 
 def _job_in(body: str) -> UUID | None:

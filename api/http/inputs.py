@@ -14,7 +14,15 @@ from fastapi import Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
 from fastapi.routing import APIRoute
-from pydantic import AfterValidator, AwareDatetime, BaseModel, BeforeValidator, Field, StringConstraints
+from pydantic import (
+    AfterValidator,
+    AwareDatetime,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StringConstraints,
+)
 from starlette.convertors import IntegerConvertor, register_url_convertor
 from typing_extensions import override
 
@@ -52,10 +60,21 @@ _DECODE: Final = json.JSONDecoder(
 ).decode  # made once, not by request
 
 
+class RequestModel(BaseModel):
+    """The members of a body, or the parameters of a URL: others than these are refused."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
 class _StrictRequest(Request):
     @override
     async def json(self) -> Any:
         return read_json(await self.body())
+
+
+def media_type(request: Request) -> str:
+    """Return what a body says it is, without parameters (RFC 9110, section 8.3.1)."""
+    return request.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
 def check_json_type(request: Request) -> None:
@@ -64,7 +83,7 @@ def check_json_type(request: Request) -> None:
     Raises:
         MailsiftError: `unsupported_media_type`.
     """
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    kind = media_type(request)
     if kind != _JSON and not (kind.startswith("application/") and kind.endswith("+json")):
         raise MailsiftError("unsupported_media_type", f"The body must be {_JSON}.")
 

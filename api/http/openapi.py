@@ -9,7 +9,6 @@ from typing import Any, Final
 
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
-from fastapi.routing import APIRoute
 
 from mailsift.api.http.errors import PROBLEM_TYPE, STATUS_OF, error_body
 from mailsift.api.http.idempotency import KEY_HEADER, KEY_SCHEMA
@@ -213,11 +212,6 @@ def _path_links(operations: Mapping[str, tuple[str, Any]]) -> Iterator[_Link]:
         for id_, sources in _SOURCES.items():
             if f"{{{id_}}}" in path and name not in special:
                 yield from (_Link(source, name, parameters={f"path.{id_}": "{}"}) for source in sources)
-
-
-def operation_id(route: APIRoute) -> str:
-    """Return what OpenAPI calls an operation: the name of its function."""
-    return route.name
 
 
 def error_responses(*codes: str) -> dict[int | str, dict[str, Any]]:

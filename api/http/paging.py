@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Annotated, TypeVar
+from operator import attrgetter
+from typing import Annotated, Final, TypeVar
 from uuid import UUID
 
 from fastapi import Query
@@ -38,7 +39,10 @@ def id_of_cursor(cursor: str) -> UUID | None:
         raise bad_cursor() from None
 
 
-def page_of(found: Sequence[T], limit: int, id_of: Callable[[T], UUID]) -> tuple[Sequence[T], str]:
+_ID: Final = attrgetter("id")
+
+
+def page_of(found: Sequence[T], limit: int, id_of: Callable[[T], UUID] = _ID) -> tuple[Sequence[T], str]:
     """Return a page and the cursor after it.
 
     Args:
@@ -50,8 +54,8 @@ def page_of(found: Sequence[T], limit: int, id_of: Callable[[T], UUID]) -> tuple
     return page, str(id_of(page[-1])) if len(found) > limit else ""
 
 
-def after_cursor(found: Sequence[T], cursor: str, id_of: Callable[[T], UUID]) -> Sequence[T]:
-    """Return what of a whole list stands behind the cursor.
+def after_cursor(found: Sequence[T], cursor: str) -> Sequence[T]:
+    """Return what of a whole list stands behind the cursor, an id.
 
     Raises:
         MailsiftError: `bad_cursor`.
@@ -59,7 +63,7 @@ def after_cursor(found: Sequence[T], cursor: str, id_of: Callable[[T], UUID]) ->
     last = id_of_cursor(cursor)
     if last is None:
         return found
-    places = [place for place, one in enumerate(found) if id_of(one) == last]
+    places = [place for place, one in enumerate(found) if _ID(one) == last]
     if not places:
         raise bad_cursor()
     return found[places[0] + 1 :]

@@ -12,9 +12,7 @@ from typing import Annotated, Any, Final
 from fastapi import Request
 from fastapi.exceptions import RequestValidationError
 from pydantic import (
-    BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
     TypeAdapter,
     ValidationError,
@@ -22,8 +20,19 @@ from pydantic import (
 )
 from starlette.datastructures import UploadFile
 
-from mailsift.api.http.inputs import Amount, Count, Email, ShortText, Switch, read_json, repeated
+from mailsift.api.http.inputs import (
+    Amount,
+    Count,
+    Email,
+    RequestModel,
+    ShortText,
+    Switch,
+    media_type,
+    read_json,
+    repeated,
+)
 from mailsift.api.http.policies import TierPolicyBody
+from mailsift.jobs.submissions import one_piece
 from mailsift.jobs.views import JobOptions, Priority
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.facts import Mode
@@ -82,10 +91,8 @@ _OBJECTS: Final = ("metadata", "policy")
 """What is written as JSON where the others are texts."""
 
 
-class ListOptions(BaseModel):
+class ListOptions(RequestModel):
     """What to do with a list: members of the JSON, fields of the form or parameters of the URL."""
-
-    model_config = ConfigDict(extra="forbid")
 
     mode: Mode = Field(
         default=Mode.DEEP, description="fast: syntax and lists; medium: also DNS; deep: also SMTP"
@@ -128,10 +135,8 @@ class ListOptions(BaseModel):
         )
 
 
-class NamedEmail(BaseModel):
+class NamedEmail(RequestModel):
     """An address with the caller's own id."""
-
-    model_config = ConfigDict(extra="forbid")
 
     email: Email
     id: ShortText = ""
@@ -247,7 +252,7 @@ async def upload_of(request: Request) -> AsyncIterator[Upload]:
         RequestValidationError: the options or the JSON are not what they should be.
         MailsiftError: `unsupported_media_type`, `content_too_large`.
     """
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    kind = media_type(request)
     if kind == _JSON:
         yield await _json_list(request)
     elif kind == _FORM:
@@ -330,11 +335,6 @@ def _checked_options(values: Mapping[str, Any], where: str) -> UploadOptions:
 def _invalid_request(error: ValidationError, where: str) -> RequestValidationError:
     found = error.errors(include_url=False, include_context=False, include_input=False)
     return RequestValidationError([{**one, "loc": (where, *one["loc"]), "input": None} for one in found])
-
-
-async def one_piece(data: bytes) -> AsyncIterator[bytes]:
-    """Give a list that is here already."""
-    yield data
 
 
 async def file_pieces(file: UploadFile) -> AsyncIterator[bytes]:

@@ -9,10 +9,10 @@ from dataclasses import asdict, dataclass
 from typing import Annotated, Any, Final
 from uuid import UUID
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
 from mailsift.accounts.keys import Caller, Scope
-from mailsift.api.http.inputs import Email, ShortText
+from mailsift.api.http.inputs import Email, RequestModel, ShortText
 from mailsift.api.http.paging import bad_cursor
 from mailsift.api.pages.evidence import points, sections
 from mailsift.api.parts import ApiParts
@@ -40,22 +40,18 @@ _Mode = Annotated[
 ]
 
 
-class _Arguments(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
-
-class _One(_Arguments):
+class _One(RequestModel):
     email: Email = Field(description="the address")
     mode: _Mode = Mode.DEEP
 
 
-class _List(_Arguments):
+class _List(RequestModel):
     emails: list[Email] = Field(min_length=1, max_length=MOST, description="the addresses")
     mode: _Mode = Mode.DEEP
     name: ShortText = Field(default="", description="what people call the list")
 
 
-class _Job(_Arguments):
+class _Job(RequestModel):
     job_id: UUID = Field(description="from check_list")
     status: list[Status] = Field(default=[], max_length=3, description="only rows with one of these")
     limit: int = Field(default=_ROWS, ge=1, le=_ROWS, description="rows of a page")
@@ -78,10 +74,8 @@ class ToolRow:
 
     Attributes:
         about: what it is for, in the words of a model that chooses one.
-        takes: its arguments.
         scope: what a key needs for it.
         costs: how many addresses it asks about.
-        run: does it.
     """
 
     about: str

@@ -15,7 +15,6 @@ from mailsift.api.pages import (
     lists,
     outcomes,
     policy,
-    probing,
     receivers,
     results,
     schedules,
@@ -30,7 +29,6 @@ from mailsift.api.pages import (
 ROUTERS: Final = (
     static.router,
     sign_in.router,
-    probing.router,
     validate.router,
     first_steps.router,
     help_page.router,

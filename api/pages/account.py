@@ -22,9 +22,9 @@ from mailsift.api.http.clients import client_of
 from mailsift.api.http.downloads import streamed
 from mailsift.api.http.errors import STATUS_OF
 from mailsift.api.pages import cookies
-from mailsift.api.pages.forms import attempt, choice, is_mendable, read_form, secret_text, text
+from mailsift.api.pages.forms import attempt, choice, mendable, read_form, secret_text, text
 from mailsift.api.pages.jobs import day_of
-from mailsift.api.pages.page import HEADERS, inside, render, see
+from mailsift.api.pages.page import HEADERS, inside, our_address, render, see
 from mailsift.api.pages.sign_in import let_in
 from mailsift.api.pages.visitor import Owner, Reader
 from mailsift.api.parts import parts_of
@@ -73,16 +73,13 @@ async def account(request: Request, visitor: Reader) -> Response:
 async def invite(request: Request, visitor: Owner) -> Response:
     """Make an invitation; its link is shown this once."""
     form = await read_form(request)
-    people, email = parts_of(request).people, text(form, "email")
-    role = _ROLES[choice(form, "role", _ROLES)]
+    email, role = text(form, "email"), _ROLES[choice(form, "role", _ROLES)]
     try:
-        secret = await people.links.invite(visitor, email, role)
+        secret = await parts_of(request).people.links.invite(visitor, email, role)
     except MailsiftError as error:
-        if not is_mendable(error):
-            raise
-        return await _account(request, visitor, email=email, role=role, error=error)
-    base = people.public_url or str(request.base_url).rstrip("/")
-    return await _account(request, visitor, link=f"{base}/invite?token={secret}", invited=email)
+        return await _account(request, visitor, email=email, role=role, error=mendable(error))
+    link = f"{our_address(request)}/invite?token={secret}"
+    return await _account(request, visitor, link=link, invited=email)
 
 
 @router.post("/invitations/{link_id:uuid}/withdraw")

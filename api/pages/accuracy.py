@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, timedelta
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Query, Request
@@ -16,6 +16,7 @@ from mailsift.api.parts import ApiParts, parts_of
 from mailsift.api.v1.accuracy import to_csv
 from mailsift.jobs.outcomes.accuracy import GroupBy
 from mailsift.jobs.views import AccountId
+from mailsift.pipeline.clock import utc_datetime
 from mailsift.pipeline.outcomes.chances import FEWEST
 
 router = APIRouter(prefix="/accuracy", include_in_schema=False)
@@ -69,7 +70,7 @@ async def reported(request: Request, account_id: AccountId | None, by: GroupBy) 
 
 
 def _span(parts: ApiParts) -> tuple[date, date]:
-    last = datetime.fromtimestamp(parts.clock(), UTC).date()
+    last = utc_datetime(parts.clock()).date()
     return last - timedelta(days=_DAYS - 1), last
 
 

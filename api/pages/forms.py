@@ -140,15 +140,24 @@ async def attempt(address: str, change: Awaitable[object], done: str) -> Respons
     try:
         await change
     except MailsiftError as error:
-        if not is_mendable(error):
-            raise
-        return see(address, error.message, kind="bad")
+        return see(address, mendable(error).message, kind="bad")
     return see(address, done)
 
 
 def is_mendable(error: MailsiftError) -> bool:
     """Say whether a form should be shown again with the error: it was filled in wrongly, or too early."""
     return STATUS_OF.get(error.code, 500) in _MENDABLE
+
+
+def mendable(error: MailsiftError) -> MailsiftError:
+    """Return an error that a form is shown again with.
+
+    Raises:
+        MailsiftError: the error, where it is another one.
+    """
+    if not is_mendable(error):
+        raise error
+    return error
 
 
 def id_from(given: str, code: str = "job_not_found") -> UUID:

@@ -97,9 +97,7 @@ class JobOnPage:
     """What templates say of a job beside its view.
 
     Attributes:
-        view: the job.
         doing: its state in words.
-        mode: name of the mode.
         ended: nothing more will happen.
         stage: while this stays, only numbers on the page change.
         percent, rate, eta, took: of its rows, as text; "" when nothing can be said.

@@ -14,7 +14,7 @@ from fastapi.responses import Response
 from mailsift.accounts.doors import NAMES, Door
 from mailsift.accounts.keys import DAY, KeyKind, MintedKey, Scope, kind_of
 from mailsift.accounts.people import Visitor
-from mailsift.api.pages.forms import attempt, choice, is_mendable, read_form, text
+from mailsift.api.pages.forms import attempt, choice, mendable, read_form, text
 from mailsift.api.pages.page import now_of, our_address, render, see
 from mailsift.api.pages.visitor import Member, Reader
 from mailsift.api.parts import ApiParts, parts_of
@@ -115,9 +115,7 @@ async def create(request: Request, visitor: Member) -> Response:
             origins=origins if public else (),
         )
     except MailsiftError as error:
-        if not is_mendable(error):
-            raise
-        return _form(request, typed, error)
+        return _form(request, typed, mendable(error))
     return _new_key_page(request, minted, "Your new key")
 
 
@@ -136,9 +134,7 @@ async def roll(request: Request, visitor: Member, key_id: UUID) -> Response:
     try:
         minted = await parts.keys.roll(visitor.account_id, key_id, overlap=float(overlap))
     except MailsiftError as error:
-        if not is_mendable(error):
-            raise
-        return see("/keys", error.message, kind="bad")
+        return see("/keys", mendable(error).message, kind="bad")
     return _new_key_page(request, minted, "The key that replaces it", old=key, ends=OVERLAPS[overlap])
 
 

@@ -7,7 +7,6 @@ import shutil
 import tempfile
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 from uuid import UUID
@@ -25,6 +24,7 @@ from mailsift.api.parts import parts_of
 from mailsift.api.v1.suppressions import FILE_TYPES
 from mailsift.jobs.outcomes.service import ImportCounts
 from mailsift.jobs.outcomes.suppressions import Suppression, SuppressionFormat, SuppressionReason
+from mailsift.pipeline.clock import utc_datetime
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.syntax.address import canonical_of
 
@@ -94,7 +94,7 @@ async def suppressions(request: Request, visitor: Reader, email: str = "", curso
     return render(
         request,
         "suppressions.html",
-        found=[(one, datetime.fromtimestamp(one.since, UTC)) for one in page.suppressions],
+        found=[(one, utc_datetime(one.since)) for one in page.suppressions],
         following=page.next,
         email=email,
         is_address=bool(canonical_of(email)),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import cache
 from typing import Any, Final
 from urllib.parse import quote, urlsplit
@@ -20,9 +20,9 @@ from mailsift.accounts.people import Role, Visitor
 from mailsift.api.pages import cookies
 from mailsift.api.pages.filters import FILTERS
 from mailsift.api.pages.static import Assets
-from mailsift.api.pages.topics import TOPICS
 from mailsift.api.parts import parts_of
 from mailsift.jobs.admin.alarm_table import RULE_OF
+from mailsift.pipeline.clock import utc_datetime
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.zones import DEFAULT
 
@@ -60,6 +60,48 @@ _HINTS: Final[Mapping[int, str]] = {
     500: "It was logged under the number below. Trying again may help.",
     503: "A server we depend on is not answering. Nothing is lost; try again in a moment.",
 }
+
+_TOPIC_TEMPLATES: Final[Mapping[str, tuple[str, ...]]] = {
+    "validate": ("validate",),
+    "list": ("list",),
+    "jobs": ("jobs",),
+    "job": ("job",),
+    "results": ("results",),
+    "row": ("row",),
+    "runs": ("runs",),
+    "what-if": ("what_if",),
+    "schedules": ("schedules", "schedule", "schedule_form"),
+    "outcomes": ("outcomes",),
+    "receivers": ("receiver", "receiver_new"),
+    "suppressions": ("suppressions",),
+    "policy": ("policy",),
+    "accuracy": ("accuracy",),
+    "webhooks": ("webhooks", "webhook", "webhook_form", "webhook_secret"),
+    "deliveries": ("deliveries", "delivery"),
+    "keys": ("keys", "key_new", "key_made", "key_roll"),
+    "account": ("account",),
+    "data": ("account_data",),
+    "log": ("account_log",),
+    "you": ("you", "you_code", "you_codes"),
+    "sign-in": ("login", "login_code", "invite", "password", "welcome"),
+    "probing": ("probing",),
+    "errors": ("error",),
+    "ops": ("ops/overview", "ops/runbook"),
+    "ops-workers": ("ops/workers", "ops/leases", "ops/broker"),
+    "ops-jobs": ("ops/jobs", "ops/job", "ops/schedules"),
+    "ops-failing-chunks": ("ops/failing_chunks",),
+    "ops-limits": ("ops/throttles", "ops/throttle"),
+    "ops-ledger": ("ops/ledger",),
+    "ops-opt-outs": ("ops/opt_outs",),
+    "ops-accuracy": ("ops/accuracy",),
+    "ops-facts": ("ops/cache",),
+    "ops-deliveries": ("ops/deliveries",),
+    "ops-audit": ("ops/audit",),
+}
+TOPICS: Final[Mapping[str, str]] = {
+    f"{name}.html": topic for topic, names in _TOPIC_TEMPLATES.items() for name in names
+}
+"""The topic of help.html by the template of a page."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,13 +176,7 @@ def render_live(request: Request, page: str, **context: Any) -> HTMLResponse:
 
 
 def see(address: str, message: str = "", *, kind: str = "good") -> RedirectResponse:
-    """Return what follows a POST: the browser gets another page, which shows the message once.
-
-    Args:
-        address: a path of ours.
-        message: one sentence in plain words.
-        kind: `good` or `bad`.
-    """
+    """Return what follows a POST: another page of ours, which shows the message, `good` or `bad`, once."""
     response = RedirectResponse(address, 303, headers={"Cache-Control": "no-store"})
     if message:
         cookies.put(response, cookies.FLASH, cookies.write_flash(message, kind), seconds=60)
@@ -154,7 +190,7 @@ def visitor_known(request: Request) -> Visitor | None:
 
 
 def our_address(request: Request) -> str:
-    """Return how programs reach this service, without a slash at its end."""
+    """Return how browsers and programs reach this service, without a slash at its end."""
     return parts_of(request).people.public_url or str(request.base_url).rstrip("/")
 
 
@@ -166,7 +202,7 @@ def zone_of(request: Request) -> str:
 
 def now_of(request: Request) -> datetime:
     """Return the time, UTC."""
-    return datetime.fromtimestamp(parts_of(request).clock(), UTC)
+    return utc_datetime(parts_of(request).clock())
 
 
 def error_page(

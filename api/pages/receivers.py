@@ -10,8 +10,8 @@ from uuid import UUID
 from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, Response
 
-from mailsift.api.pages.forms import choice, is_mendable, read_form, text
-from mailsift.api.pages.page import render, see
+from mailsift.api.pages.forms import choice, mendable, read_form, text
+from mailsift.api.pages.page import our_address, render, see
 from mailsift.api.pages.visitor import Member, Reader
 from mailsift.api.parts import parts_of
 from mailsift.pipeline.errors import MailsiftError
@@ -87,9 +87,7 @@ async def create(request: Request, visitor: Member) -> Response:
             visitor.account_id, sender, name=name, key=key, topic=key
         )
     except MailsiftError as error:
-        if not is_mendable(error):
-            raise
-        return _form(request, sender=sender, name=name, error=error)
+        return _form(request, sender=sender, name=name, error=mendable(error))
     return _receiver_page(request, row, password=password, made=True)
 
 
@@ -107,9 +105,7 @@ async def rotate(request: Request, visitor: Member, receiver_id: UUID) -> Respon
     try:
         row, password = await parts.receivers.rotate(visitor.account_id, receiver_id, key=key, topic=key)
     except MailsiftError as error:
-        if not is_mendable(error):
-            raise
-        return see(f"/outcomes/receivers/{receiver_id}", error.message, kind="bad")
+        return see(f"/outcomes/receivers/{receiver_id}", mendable(error).message, kind="bad")
     return _receiver_page(request, row, password=password, made=True)
 
 
@@ -143,13 +139,12 @@ def _form(
 def _receiver_page(
     request: Request, row: ReceiverRow, *, password: str = "", made: bool = False
 ) -> HTMLResponse:
-    base = parts_of(request).people.public_url or str(request.base_url).rstrip("/")
     return render(
         request,
         "receiver.html",
         receiver=row,
         sender=SENDERS[SenderKind(row.sender)],
-        address=_address(base, row.id, password),
+        address=_address(our_address(request), row.id, password),
         password=password,
         made=made,
     )

@@ -13,7 +13,7 @@ from fastapi.responses import Response
 from starlette.datastructures import FormData
 
 from mailsift.accounts.people import Visitor
-from mailsift.api.pages.forms import attempt, choice, is_mendable, read_form, text
+from mailsift.api.pages.forms import attempt, choice, mendable, read_form, text
 from mailsift.api.pages.page import now_of, render, see
 from mailsift.api.pages.visitor import Member, Reader
 from mailsift.api.parts import parts_of
@@ -130,9 +130,7 @@ async def create(request: Request, visitor: Member) -> Response:
             spec = replace(spec, options=replace(source.options, repair=True))
         view = await parts.schedules.create(visitor.account_id, JobId(job_id), spec)
     except MailsiftError as error:
-        if not is_mendable(error):
-            raise
-        return await _new_page(request, visitor, job_id, filled, error=error)
+        return await _new_page(request, visitor, job_id, filled, error=mendable(error))
     return see(f"/schedules/{view.id}", "Schedule created.")
 
 
@@ -179,9 +177,7 @@ async def edit(request: Request, visitor: Member, schedule_id: UUID) -> Response
             ),
         )
     except MailsiftError as error:
-        if not is_mendable(error):
-            raise
-        return _form(request, filled, schedule=view, error=error)
+        return _form(request, filled, schedule=view, error=mendable(error))
     return see(f"/schedules/{schedule_id}", "Schedule saved.")
 
 

@@ -19,7 +19,7 @@ from mailsift.api.http.clients import client_of
 from mailsift.api.http.errors import STATUS_OF, error_headers
 from mailsift.api.pages import cookies
 from mailsift.api.pages.forms import read_form, secret_text, text
-from mailsift.api.pages.page import HOME, inside, render, see, visitor_known
+from mailsift.api.pages.page import HOME, inside, our_address, render, see, visitor_known
 from mailsift.api.pages.visitor import look_for_visitor
 from mailsift.api.parts import parts_of
 from mailsift.pipeline.errors import MailsiftError
@@ -133,8 +133,7 @@ def _sso(request: Request) -> SingleSignOn:
 
 def _callback(request: Request) -> str:
     """Return where the provider sends the browser back to; it must know this address."""
-    base = parts_of(request).people.public_url or str(request.base_url).rstrip("/")
-    return f"{base}/login/sso/callback"
+    return f"{our_address(request)}/login/sso/callback"
 
 
 @router.post("/logout")

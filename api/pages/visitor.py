@@ -26,11 +26,7 @@ async def look_for_visitor(request: Request) -> Visitor | None:
 
 
 class RequireRole:
-    """A dependency: the visitor of a page that needs this role.
-
-    Args:
-        needed: the least role.
-    """
+    """A dependency: the visitor of a page that needs this role."""
 
     def __init__(self, needed: Role) -> None:
         self._needed = needed

@@ -12,7 +12,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 from starlette.datastructures import FormData
 
-from mailsift.api.pages.forms import attempt, choice, is_mendable, read_form, text
+from mailsift.api.pages.forms import attempt, choice, mendable, read_form, text
 from mailsift.api.pages.page import now_of, render, see
 from mailsift.api.pages.visitor import Member, Reader
 from mailsift.api.pages.words import ATTEMPT_ERRORS, DELIVERY_STATES, DISABLED_REASONS
@@ -90,9 +90,7 @@ async def create(request: Request, visitor: Member) -> Response:
             visitor.account_id, filled.url, filled.types(), rate_per_second=filled.attempts_a_second()
         )
     except MailsiftError as error:
-        if not is_mendable(error):
-            raise
-        return _form(request, filled, error=error)
+        return _form(request, filled, error=mendable(error))
     return _secret(request, view, secret, "Your new webhook")
 
 
@@ -145,9 +143,7 @@ async def edit(request: Request, visitor: Member, webhook_id: UUID) -> Response:
             rate_per_second=filled.attempts_a_second() or 0.0,
         )
     except MailsiftError as error:
-        if not is_mendable(error):
-            raise
-        return _form(request, filled, webhook=view, error=error)
+        return _form(request, filled, webhook=view, error=mendable(error))
     return see(f"/webhooks/{webhook_id}", "Webhook saved.")
 
 
@@ -172,9 +168,7 @@ async def rotate(request: Request, visitor: Member, webhook_id: UUID) -> Respons
             visitor.account_id, webhook_id, overlap_s=int(overlap), force="force" in form
         )
     except MailsiftError as error:
-        if not is_mendable(error):
-            raise
-        return see(f"/webhooks/{webhook_id}", error.message, kind="bad")
+        return see(f"/webhooks/{webhook_id}", mendable(error).message, kind="bad")
     return _secret(request, view, made.secret, "The new secret", overlap=OVERLAPS[overlap])
 
 
@@ -194,9 +188,7 @@ async def test(request: Request, visitor: Member, webhook_id: UUID) -> Response:
     try:
         outcome = await parts.webhooks.test(visitor.account_id, webhook_id, sample)
     except MailsiftError as error:
-        if not is_mendable(error):
-            raise
-        return see(f"/webhooks/{webhook_id}", error.message, kind="bad")
+        return see(f"/webhooks/{webhook_id}", mendable(error).message, kind="bad")
     return see(f"/webhooks/{webhook_id}?tested={outcome.delivery_id}")
 
 

@@ -5,26 +5,25 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Sequence
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, timedelta
 from enum import StrEnum
 from typing import Annotated, Final
 
-from fastapi import APIRouter, Query, Request
+from fastapi import Query, Request
 from fastapi.responses import Response
 from pydantic import BaseModel, Field
 
-from mailsift.api.http.idempotency import OnceRoute
-from mailsift.api.http.openapi import error_responses, operation_id
+from mailsift.api.http.openapi import error_responses
 from mailsift.api.http.responses import Envelope, ViewModel, answer
+from mailsift.api.http.routing import v1_router
 from mailsift.api.parts import parts_of
 from mailsift.api.v1.jobs import Reader
 from mailsift.api.v1.usage import Day
 from mailsift.jobs.outcomes.accuracy import SHARES, AccuracyRow, GroupBy
+from mailsift.pipeline.clock import utc_datetime
 from mailsift.pipeline.errors import MailsiftError
 
-router = APIRouter(
-    prefix="/v1/accuracy", tags=["outcomes"], route_class=OnceRoute, generate_unique_id_function=operation_id
-)
+router = v1_router("/accuracy", "outcomes")
 
 _USUAL_DAYS: Final = 90
 _MOST_DAYS: Final = 731
@@ -117,7 +116,7 @@ async def get_accuracy(
 ) -> Response:
     """Show how often the verdicts of these days were right; an outcome counts for the day of the verdict."""
     parts = parts_of(request)
-    last = until or datetime.fromtimestamp(parts.clock(), UTC).date()
+    last = until or utc_datetime(parts.clock()).date()
     first = since or last - timedelta(days=min(_USUAL_DAYS - 1, last.toordinal() - 1))
     if not 0 <= (last - first).days < _MOST_DAYS:
         text = f"From `since` to `until` there are 1 to {_MOST_DAYS} days."

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from json import JSONDecodeError
 from typing import Annotated, Any, Final, TypeAlias
 
-from fastapi import APIRouter, Depends, Request
+from fastapi import Depends, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, ValidationError
@@ -17,9 +17,10 @@ from mailsift.accounts.keys import Caller, Scope
 from mailsift.api.http.auth import RequireScope
 from mailsift.api.http.chances import ASKED, ChanceFields, cell_of, chance_fields, provider_in
 from mailsift.api.http.idempotency import Handler, OnceRoute
-from mailsift.api.http.inputs import AMOUNT, Email, Whole, check_json_type, read_json
-from mailsift.api.http.openapi import error_responses, operation_id
+from mailsift.api.http.inputs import AMOUNT, Email, RequestModel, Whole, check_json_type, read_json
+from mailsift.api.http.openapi import error_responses
 from mailsift.api.http.responses import Envelope, answer
+from mailsift.api.http.routing import v1_router
 from mailsift.api.http.uploads import MAX_AGE, YEAR
 from mailsift.api.parts import parts_of
 from mailsift.pipeline.facts import Mode
@@ -66,10 +67,8 @@ _TIER: Any = Field(
 )
 
 
-class SingleRequest(BaseModel):
+class SingleRequest(RequestModel):
     """One address and how far to look."""
-
-    model_config = ConfigDict(extra="forbid")
 
     email: Email = Field(examples=["jane@example.com"])
     mode: Mode = _MODE
@@ -114,10 +113,8 @@ class MinimalVerdict(BaseModel):
     reason: str
 
 
-class BatchRequest(BaseModel):
+class BatchRequest(RequestModel):
     """Some addresses and how far to look."""
-
-    model_config = ConfigDict(extra="forbid")
 
     emails: list[Email] = Field(min_length=1, max_length=MOST, examples=[["jane@example.com", "joe@example"]])
     mode: Mode = _MODE
@@ -191,14 +188,10 @@ def _invalid_request(text: str, kind: str) -> RequestValidationError:
     return RequestValidationError([{"loc": ("body",), "msg": text, "type": kind}])
 
 
-router = APIRouter(
-    prefix="/v1/email", tags=["email"], route_class=DirectRoute, generate_unique_id_function=operation_id
-)
+router = v1_router("/email", "email", DirectRoute)
 
 
-batch_router = APIRouter(
-    prefix="/v1/email", tags=["email"], route_class=OnceRoute, generate_unique_id_function=operation_id
-)
+batch_router = v1_router("/email", "email")
 
 
 @router.post(

@@ -7,22 +7,20 @@ from datetime import UTC, datetime
 from typing import Annotated, Any
 from uuid import UUID
 
-from fastapi import APIRouter, Query, Request
+from fastapi import Query, Request
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field
 
-from mailsift.api.http.idempotency import OnceRoute
-from mailsift.api.http.openapi import error_responses, operation_id
+from mailsift.api.http.openapi import error_responses
 from mailsift.api.http.paging import PageResponse, bad_cursor
 from mailsift.api.http.responses import Envelope, answer
+from mailsift.api.http.routing import v1_router
 from mailsift.api.parts import parts_of
 from mailsift.api.v1.webhooks import Reader, Since
 from mailsift.events.payloads import EventType
 from mailsift.storage.sql.events import EventFilter, EventRow
 
-router = APIRouter(
-    prefix="/v1/events", tags=["events"], route_class=OnceRoute, generate_unique_id_function=operation_id
-)
+router = v1_router("/events", "events")
 
 
 class EventResponse(BaseModel):

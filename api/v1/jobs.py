@@ -13,7 +13,7 @@ from itertools import count
 from typing import Annotated, Any, Final
 from uuid import UUID
 
-from fastapi import APIRouter, Depends, Query, Request
+from fastapi import Depends, Query, Request
 from fastapi.responses import JSONResponse, Response, StreamingResponse
 from pydantic import AliasChoices, AliasGenerator, AliasPath, BaseModel, ConfigDict, Field
 
@@ -21,12 +21,13 @@ from mailsift.accounts.keys import Caller, Scope
 from mailsift.api.http.auth import RequireScope
 from mailsift.api.http.chances import ASKED, ChanceFields, chance_fields
 from mailsift.api.http.downloads import TYPES, ExportOptions, download, entity_tag, has_already
-from mailsift.api.http.idempotency import IdempotencyKey, OnceRoute, read_key
-from mailsift.api.http.inputs import ShortText
-from mailsift.api.http.openapi import error_responses, operation_id
+from mailsift.api.http.idempotency import IdempotencyKey, read_key
+from mailsift.api.http.inputs import RequestModel, ShortText
+from mailsift.api.http.openapi import error_responses
 from mailsift.api.http.paging import Cursor, Limit, PageResponse, bad_cursor
 from mailsift.api.http.policies import TierPolicyBody
 from mailsift.api.http.responses import Envelope, UtcTime, ViewModel, answer
+from mailsift.api.http.routing import v1_router
 from mailsift.api.http.uploads import UPLOAD_OPENAPI, Upload, upload_of
 from mailsift.api.parts import ApiParts, parts_of
 from mailsift.api.v1.email import FullVerdict
@@ -42,12 +43,7 @@ from mailsift.pipeline.judge.tiers import Tier
 from mailsift.pipeline.verdict import Result, Status
 from mailsift.storage.states import JobState
 
-router = APIRouter(
-    prefix="/v1/bulk/jobs",
-    tags=["jobs"],
-    route_class=OnceRoute,
-    generate_unique_id_function=operation_id,
-)
+router = v1_router("/bulk/jobs", "jobs")
 
 Reader = Annotated[Caller, Depends(RequireScope(Scope.JOBS_READ))]
 Writer = Annotated[Caller, Depends(RequireScope(Scope.JOBS_WRITE))]
@@ -534,10 +530,8 @@ async def retry_job(request: Request, caller: Writer, job_id: JobId) -> JSONResp
     return await _respond_new(parts, caller, await parts.jobs.retry(caller.account_id, job_id))
 
 
-class ReplayRequest(BaseModel):
+class ReplayRequest(RequestModel):
     """Another policy to try."""
-
-    model_config = ConfigDict(extra="forbid")
 
     policy: TierPolicyBody
     keep: bool = Field(default=False, description="use it for the job from now on; exports follow")
@@ -604,10 +598,8 @@ class ResultFormat(StrEnum):
     JSON = "json"
 
 
-class ResultsQuery(BaseModel):
+class ResultsQuery(RequestModel):
     """Which rows are wanted, and how."""
-
-    model_config = ConfigDict(extra="forbid")
 
     format: ResultFormat = Field(
         default=ResultFormat.CSV,

@@ -11,25 +11,23 @@ from uuid import UUID
 
 from fastapi import APIRouter, Depends, Request
 from fastapi.responses import JSONResponse, Response, StreamingResponse
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 from starlette.datastructures import UploadFile
 
 from mailsift.accounts.keys import Caller, Scope
 from mailsift.api.http.auth import RequireScope
 from mailsift.api.http.downloads import streamed
-from mailsift.api.http.idempotency import OnceRoute
-from mailsift.api.http.inputs import ShortText
-from mailsift.api.http.openapi import error_responses, operation_id
+from mailsift.api.http.inputs import RequestModel, ShortText, media_type
+from mailsift.api.http.openapi import error_responses
 from mailsift.api.http.responses import Envelope, UtcTime, ViewModel, answer
+from mailsift.api.http.routing import v1_router
 from mailsift.api.parts import parts_of
 from mailsift.jobs.outcomes.signatures import ReceivedPost
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.outcomes.senders import SenderKind
 from mailsift.storage.sql.receivers import ReceiverRow
 
-router = APIRouter(
-    prefix="/v1/outcomes", tags=["outcomes"], route_class=OnceRoute, generate_unique_id_function=operation_id
-)
+router = v1_router("/outcomes", "outcomes")
 receiving_router = APIRouter(prefix="/receivers", include_in_schema=False)
 
 MOST_BYTES: Final = 64 * 1024**2
@@ -61,10 +59,8 @@ class TakenResponse(ViewModel):
     malformed: int = Field(description="rows and messages that could not be read, or name no address")
 
 
-class ReceiverRequest(BaseModel):
+class ReceiverRequest(RequestModel):
     """A receiver to be."""
-
-    model_config = ConfigDict(extra="forbid")
 
     sender: SenderKind
     name: ShortText = ""
@@ -76,10 +72,8 @@ class ReceiverRequest(BaseModel):
     topic: str = Field(default="", max_length=300, description="SES: the ARN of the SNS topic")
 
 
-class RotationRequest(BaseModel):
+class RotationRequest(RequestModel):
     """What a receiver believes from now on; of those that sign nothing a new password is drawn."""
-
-    model_config = ConfigDict(extra="forbid")
 
     key: str = Field(default="", max_length=1_000, description="of SendGrid and Mailgun")
     topic: str = Field(default="", max_length=300, description="of SES")
@@ -161,7 +155,7 @@ async def create_outcomes(request: Request, caller: Writer) -> JSONResponse:
 @asynccontextmanager
 async def file_of(request: Request) -> AsyncIterator[Path]:
     """Give the body, or the file of a form, as a file of our own."""
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    kind = media_type(request)
     with tempfile.NamedTemporaryFile(prefix="outcomes-") as held:
         if kind == _FORM:
             async with request.form(max_files=1, max_fields=1) as form:

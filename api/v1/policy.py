@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from fastapi.responses import JSONResponse
 
-from mailsift.api.http.idempotency import OnceRoute
-from mailsift.api.http.openapi import error_responses, operation_id
+from mailsift.api.http.openapi import error_responses
 from mailsift.api.http.policies import AccountPolicyBody
 from mailsift.api.http.responses import Envelope, answer
+from mailsift.api.http.routing import v1_router
 from mailsift.api.parts import parts_of
 from mailsift.api.v1.jobs import Reader, Writer
 
-router = APIRouter(
-    prefix="/v1/policy", tags=["policy"], route_class=OnceRoute, generate_unique_id_function=operation_id
-)
+router = v1_router("/policy", "policy")
 
 
 @router.get(

@@ -6,9 +6,9 @@ from dataclasses import asdict, replace
 from typing import Annotated, Any
 from uuid import UUID
 
-from fastapi import APIRouter, Depends, Request
+from fastapi import Depends, Request
 from fastapi.responses import JSONResponse
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import Field, StringConstraints
 
 from mailsift.accounts.keys import (
     CHECKS_A_MINUTE,
@@ -19,20 +19,15 @@ from mailsift.accounts.keys import (
     kind_of,
 )
 from mailsift.api.http.auth import RequireScope
-from mailsift.api.http.idempotency import OnceRoute
-from mailsift.api.http.inputs import WHOLE, ShortText
-from mailsift.api.http.openapi import error_responses, operation_id
+from mailsift.api.http.inputs import WHOLE, RequestModel, ShortText
+from mailsift.api.http.openapi import error_responses
 from mailsift.api.http.paging import Cursor, Limit, PageResponse, after_cursor, page_of
 from mailsift.api.http.responses import Envelope, UtcTime, ViewModel, answer
+from mailsift.api.http.routing import v1_router
 from mailsift.api.parts import parts_of
 from mailsift.storage.sql.keys import KeyRow
 
-router = APIRouter(
-    prefix="/v1/public-keys",
-    tags=["public keys"],
-    route_class=OnceRoute,
-    generate_unique_id_function=operation_id,
-)
+router = v1_router("/public-keys", "public keys")
 
 Writer = Annotated[Caller, Depends(RequireScope(Scope.PUBLIC_KEYS))]
 Origins = Annotated[
@@ -73,20 +68,16 @@ class PublicKeysResponse(PageResponse):
     public_keys: list[PublicKeyResponse]
 
 
-class PublicKeyRequest(BaseModel):
+class PublicKeyRequest(RequestModel):
     """A public key to be."""
-
-    model_config = ConfigDict(extra="forbid")
 
     origins: Origins
     name: ShortText = ""
     checks_per_minute: Checks | None = Field(default=None, description=_CHECKS)
 
 
-class PublicKeyUpdateRequest(BaseModel):
+class PublicKeyUpdateRequest(RequestModel):
     """What to change; what is left out stays."""
-
-    model_config = ConfigDict(extra="forbid")
 
     origins: Origins | None = None
     name: ShortText | None = None
@@ -128,7 +119,7 @@ async def list_public_keys(
 ) -> JSONResponse:
     """List the public keys that are still valid, oldest first."""
     rows = await parts_of(request).keys.public_keys(caller.account_id)
-    page, following = page_of(after_cursor(rows, cursor, _id_of), limit, _id_of)
+    page, following = page_of(after_cursor(rows, cursor), limit)
     found = {
         "public_keys": [_fields_of(row) for row in page],
         "next_cursor": following,
@@ -177,7 +168,3 @@ async def revoke_public_key(request: Request, caller: Writer, public_key_id: UUI
 
 def _fields_of(row: KeyRow) -> dict[str, Any]:
     return {**asdict(row), "test": kind_of(row.hint).test}
-
-
-def _id_of(row: KeyRow) -> UUID:
-    return row.id

@@ -6,28 +6,23 @@ from dataclasses import replace
 from typing import Annotated, Final
 from uuid import UUID
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from fastapi.responses import JSONResponse
 from pydantic import AliasChoices, AliasGenerator, AliasPath, BaseModel, ConfigDict, Field
 
-from mailsift.api.http.idempotency import OnceRoute
-from mailsift.api.http.inputs import WHOLE, Moment, ShortText
-from mailsift.api.http.openapi import error_responses, operation_id
+from mailsift.api.http.inputs import WHOLE, Moment, RequestModel, ShortText
+from mailsift.api.http.openapi import error_responses
 from mailsift.api.http.paging import Cursor, Limit, PageResponse, after_cursor, id_of_cursor, page_of
 from mailsift.api.http.responses import Envelope, UtcTime, ViewModel, answer
+from mailsift.api.http.routing import v1_router
 from mailsift.api.http.uploads import ListOptions, PlaceText
 from mailsift.api.parts import parts_of
 from mailsift.api.v1.jobs import JobResponse, Reader, Writer, job_response
-from mailsift.jobs.schedules.models import Overlap, Recheck, ScheduleSpec, ScheduleView
+from mailsift.jobs.schedules.models import Overlap, Recheck, ScheduleSpec
 from mailsift.jobs.schedules.timetable import CatchUp
 from mailsift.jobs.views import JobId
 
-router = APIRouter(
-    prefix="/v1/bulk/schedules",
-    tags=["schedules"],
-    route_class=OnceRoute,
-    generate_unique_id_function=operation_id,
-)
+router = v1_router("/bulk/schedules", "schedules")
 _CLOCK_ERRORS: Final = ("schedule_cron_invalid", "schedule_zone_invalid", "schedule_ended")
 _DAY: Final = 86_400
 
@@ -106,10 +101,8 @@ class NewRunResponse(BaseModel):
     job_id: UUID
 
 
-class ScheduleRequest(BaseModel):
+class ScheduleRequest(RequestModel):
     """Which list to run again, and when."""
-
-    model_config = ConfigDict(extra="forbid")
 
     job_id: UUID | None = Field(default=None, description="the job whose list is used, instead of a source")
     source: PlaceText = Field(
@@ -133,10 +126,8 @@ class ScheduleRequest(BaseModel):
     options: ListOptions | None = Field(default=None, description="left out: those of the job")
 
 
-class ScheduleUpdateRequest(BaseModel):
+class ScheduleUpdateRequest(RequestModel):
     """What to change; what is left out stays."""
-
-    model_config = ConfigDict(extra="forbid")
 
     cron: ShortText | None = None
     zone: ShortText | None = None
@@ -198,13 +189,9 @@ async def list_schedules(
 ) -> JSONResponse:
     """List the account's schedules, oldest first."""
     views = await parts_of(request).schedules.list(caller.account_id)
-    page, following = page_of(after_cursor(views, cursor, _id_of), limit, _id_of)
+    page, following = page_of(after_cursor(views, cursor), limit)
     found = {"schedules": page, "next_cursor": following, "has_more": bool(following)}
     return answer(SchedulesResponse.model_validate(found))
-
-
-def _id_of(view: ScheduleView) -> UUID:
-    return view.id
 
 
 @router.get(

@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import Annotated, Final
 
-from fastapi import APIRouter, Query, Request
+from fastapi import Query, Request
 from fastapi.responses import JSONResponse, StreamingResponse
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from mailsift.api.http.downloads import streamed
-from mailsift.api.http.idempotency import OnceRoute
-from mailsift.api.http.inputs import Email
-from mailsift.api.http.openapi import error_responses, operation_id
+from mailsift.api.http.inputs import Email, RequestModel
+from mailsift.api.http.openapi import error_responses
 from mailsift.api.http.paging import Cursor, Limit, PageResponse
 from mailsift.api.http.responses import Envelope, UtcTime, ViewModel, answer
+from mailsift.api.http.routing import v1_router
 from mailsift.api.parts import parts_of
 from mailsift.api.v1.jobs import Reader, Writer
 from mailsift.api.v1.outcomes import FILE_BODY, TakenResponse, file_of
 from mailsift.jobs.outcomes.suppressions import Suppression, SuppressionFormat, SuppressionReason
+from mailsift.pipeline.clock import utc_datetime
 
-router = APIRouter(
-    prefix="/v1/suppressions",
-    tags=["suppressions"],
-    route_class=OnceRoute,
-    generate_unique_id_function=operation_id,
-)
+router = v1_router("/suppressions", "suppressions")
 
 _MOST: Final = 10_000
 MOST_BYTES: Final = 4 * 1024**2
@@ -53,19 +48,15 @@ class SuppressionPageResponse(PageResponse):
     suppressions: list[SuppressionResponse]
 
 
-class SuppressionsRequest(BaseModel):
+class SuppressionsRequest(RequestModel):
     """Addresses not to send to."""
-
-    model_config = ConfigDict(extra="forbid")
 
     emails: list[Email] = Field(min_length=1, max_length=_MOST)
     reason: SuppressionReason = SuppressionReason.MANUAL
 
 
-class RemovalRequest(BaseModel):
+class RemovalRequest(RequestModel):
     """Addresses that may be sent to again."""
-
-    model_config = ConfigDict(extra="forbid")
 
     emails: list[Email] = Field(min_length=1, max_length=_MOST)
 
@@ -102,7 +93,7 @@ async def list_suppressions(
 
 
 def _response(one: Suppression) -> SuppressionResponse:
-    since = datetime.fromtimestamp(one.since, UTC)
+    since = utc_datetime(one.since)
     return SuppressionResponse(email=one.email, reason=one.reason, origin=one.origin, since=since)
 
 

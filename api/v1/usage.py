@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, timedelta
 from itertools import groupby
 from typing import Annotated, Final
 
-from fastapi import APIRouter, Query, Request
+from fastapi import Query, Request
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, BeforeValidator, Field
 
-from mailsift.api.http.idempotency import OnceRoute
-from mailsift.api.http.openapi import error_responses, operation_id
+from mailsift.api.http.openapi import error_responses
 from mailsift.api.http.responses import Envelope, ViewModel, answer
+from mailsift.api.http.routing import v1_router
 from mailsift.api.parts import parts_of
 from mailsift.api.v1.jobs import Reader
+from mailsift.pipeline.clock import utc_datetime
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.storage.sql.usage import Amounts
 
-router = APIRouter(
-    prefix="/v1/usage", tags=["usage"], route_class=OnceRoute, generate_unique_id_function=operation_id
-)
+router = v1_router("/usage", "usage")
 
 _USUAL_DAYS: Final = 30
 _MOST_DAYS: Final = 366
@@ -74,7 +73,7 @@ async def get_usage(
 ) -> JSONResponse:
     """Show what the account used by day (UTC) and mode; single addresses are counted within seconds."""
     parts = parts_of(request)
-    last = until or datetime.fromtimestamp(parts.clock(), UTC).date()
+    last = until or utc_datetime(parts.clock()).date()
     first = since or last - timedelta(days=min(_USUAL_DAYS - 1, last.toordinal() - 1))
     if not 0 <= (last - first).days < _MOST_DAYS:
         text = f"From `since` to `until` there are 1 to {_MOST_DAYS} days."

@@ -6,12 +6,11 @@ from dataclasses import asdict
 from typing import Annotated, Final
 from uuid import UUID
 
-from fastapi import APIRouter, Depends, Query, Request
+from fastapi import Depends, Query, Request
 from fastapi.responses import JSONResponse
 from pydantic import (
     BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
     StrictBool,
     StrictFloat,
@@ -19,9 +18,8 @@ from pydantic import (
 
 from mailsift.accounts.keys import Caller, Scope
 from mailsift.api.http.auth import RequireScope
-from mailsift.api.http.idempotency import OnceRoute
-from mailsift.api.http.inputs import Moment, Url, Whole
-from mailsift.api.http.openapi import error_responses, operation_id
+from mailsift.api.http.inputs import Moment, RequestModel, Url, Whole
+from mailsift.api.http.openapi import error_responses
 from mailsift.api.http.paging import (
     Cursor,
     Limit,
@@ -32,31 +30,21 @@ from mailsift.api.http.paging import (
     page_of,
 )
 from mailsift.api.http.responses import Envelope, UtcTime, ViewModel, answer
+from mailsift.api.http.routing import v1_router
 from mailsift.api.parts import parts_of
 from mailsift.events.endpoints import (
     DEFAULT_RATE,
     MAX_RATE,
     MIN_RATE,
     DeliveryView,
-    EndpointView,
     WebhookService,
 )
 from mailsift.events.payloads import EventType, SimulatedEvent
 from mailsift.pipeline.errors import MailsiftError
 
-router = APIRouter(
-    prefix="/v1/webhooks",
-    tags=["webhooks"],
-    route_class=OnceRoute,
-    generate_unique_id_function=operation_id,
-)
+router = v1_router("/webhooks", "webhooks")
 
-deliveries_router = APIRouter(
-    prefix="/v1/deliveries",
-    tags=["webhooks"],
-    route_class=OnceRoute,
-    generate_unique_id_function=operation_id,
-)
+deliveries_router = v1_router("/deliveries", "webhooks")
 
 Reader = Annotated[Caller, Depends(RequireScope(Scope.WEBHOOKS_READ))]
 Writer = Annotated[Caller, Depends(RequireScope(Scope.WEBHOOKS_WRITE))]
@@ -173,20 +161,16 @@ class TestResponse(ViewModel):
     ms: int
 
 
-class WebhookRequest(BaseModel):
+class WebhookRequest(RequestModel):
     """Where to send what."""
 
-    model_config = ConfigDict(extra="forbid")
-
     url: Url = Field(examples=["https://example.com/hooks"])
-    types: Types = []
+    types: Types = Field(default=[])
     rate_per_second: Rate | None = Field(default=None, description=_RATE)
 
 
-class WebhookUpdateRequest(BaseModel):
+class WebhookUpdateRequest(RequestModel):
     """What to change; what is left out stays."""
-
-    model_config = ConfigDict(extra="forbid")
 
     url: Url | None = None
     types: Types | None = None
@@ -199,10 +183,8 @@ class WebhookUpdateRequest(BaseModel):
         return self.rate_per_second or (0.0 if "rate_per_second" in self.model_fields_set else None)
 
 
-class RotateRequest(BaseModel):
+class RotateRequest(RequestModel):
     """How long the secret before signs too."""
-
-    model_config = ConfigDict(extra="forbid")
 
     overlap: Whole = Field(default=86_400, ge=0, le=7 * 86_400, description="seconds")
     force: StrictBool = Field(
@@ -220,18 +202,14 @@ def _date_text_only(value: object) -> object:
 Since = Annotated[Moment, BeforeValidator(_date_text_only)]
 
 
-class RedeliverRequest(BaseModel):
+class RedeliverRequest(RequestModel):
     """From when on."""
-
-    model_config = ConfigDict(extra="forbid")
 
     since: Since
 
 
-class TestRequest(BaseModel):
+class TestRequest(RequestModel):
     """Which event to simulate, and where to send it."""
-
-    model_config = ConfigDict(extra="forbid")
 
     test_type: SimulatedEvent
     webhook_id: UUID
@@ -265,13 +243,9 @@ async def list_webhooks(
 ) -> JSONResponse:
     """List the account's webhooks, oldest first."""
     views = await parts_of(request).webhooks.list(caller.account_id)
-    page, following = page_of(after_cursor(views, cursor, _id_of), limit, _id_of)
+    page, following = page_of(after_cursor(views, cursor), limit)
     found = {"webhooks": page, "next_cursor": following, "has_more": bool(following)}
     return answer(WebhooksResponse.model_validate(found))
-
-
-def _id_of(view: EndpointView | DeliveryView) -> UUID:
-    return view.id
 
 
 @router.post(
@@ -402,7 +376,7 @@ async def list_deliveries(
         seen = await service.delivery(caller.account_id, before)
     place = (seen.created_at, seen.id) if seen else None
     views = await service.deliveries(caller.account_id, webhook_id, limit=limit + 1, before=place)
-    page, following = page_of(views, limit, _id_of)
+    page, following = page_of(views, limit)
     found = {"deliveries": page, "next_cursor": following, "has_more": bool(following)}
     return answer(DeliveriesResponse.model_validate(found))
 

@@ -10,11 +10,11 @@ from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse, Response
-from pydantic import BaseModel, ConfigDict, StringConstraints
+from pydantic import StringConstraints
 
 from mailsift.accounts.widget import LIFETIME, MOST_CHECKS, FormVisit, check_origin
 from mailsift.api.http.clients import client_of
-from mailsift.api.http.inputs import Email, StrictRoute, Whole
+from mailsift.api.http.inputs import Email, RequestModel, StrictRoute, Whole
 from mailsift.api.http.responses import answer
 from mailsift.api.parts import parts_of
 from mailsift.pipeline.errors import MailsiftError
@@ -50,10 +50,8 @@ _SCRIPT: Final = {
 _Short = Annotated[str, StringConstraints(max_length=200)]
 
 
-class Load(BaseModel):
+class Load(RequestModel):
     """A page wants to check addresses."""
-
-    model_config = ConfigDict(extra="forbid")
 
     key: _Short
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from enum import StrEnum
-from typing import Final
+from functools import partial
+from typing import Any, Final
 from uuid import UUID
 
 from mailsift.events import audit
@@ -17,7 +18,7 @@ from mailsift.jobs.metrics import JOBS_ENDED
 from mailsift.jobs.service import JobService
 from mailsift.jobs.views import AccountId, JobId, Priority
 from mailsift.jobs.waker import Waker
-from mailsift.pipeline.clock import Clock
+from mailsift.pipeline.clock import Clock, utc_datetime
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.storage.database import Connection, Database
 from mailsift.storage.sql import deliveries, endpoints, job_search, jobs, leases, people, workers
@@ -53,7 +54,7 @@ class Actions:
             )
             for owner in changed:
                 action = "worker.drain" if drain else "worker.undrain"
-                await people.audit(connection, account_id=None, actor=actor, action=action, subject=owner)
+                await people.audit_operation(connection, actor, action, owner)
         return changed
 
     async def take_back(self, actor: str, tokens: Sequence[UUID] | None = None) -> int:
@@ -66,14 +67,7 @@ class Actions:
             chosen = await leases.expired(connection) if tokens is None else tokens
             taken = await leases.take_back(connection, chosen)
             for job_id, n in taken:
-                await people.audit(
-                    connection,
-                    account_id=None,
-                    actor=actor,
-                    action="lease.take_back",
-                    subject=str(job_id),
-                    detail={"chunk": n},
-                )
+                await people.audit_operation(connection, actor, "lease.take_back", str(job_id), chunk=n)
             return len(taken)
 
         count = await self._database.run(transaction)
@@ -89,14 +83,7 @@ class Actions:
         async with self._database.begin() as connection:
             if not await leases.start_afresh(connection, job_id, n):
                 raise MailsiftError("chunk_not_waiting", "This chunk is being worked on or is already done.")
-            await people.audit(
-                connection,
-                account_id=None,
-                actor=actor,
-                action="chunk.start_afresh",
-                subject=str(job_id),
-                detail={"chunk": n},
-            )
+            await people.audit_operation(connection, actor, "chunk.start_afresh", str(job_id), chunk=n)
         await self._waker.wake(1)
 
     async def replay(self, actor: str, endpoint_id: UUID, *, hours: float) -> int:
@@ -105,7 +92,7 @@ class Actions:
         Raises:
             MailsiftError: `webhook_not_found`, `webhook_disabled`.
         """
-        now = datetime.fromtimestamp(self._clock(), UTC)
+        now = utc_datetime(self._clock())
         async with self._database.begin() as connection:
             endpoint = await endpoints.get(connection, endpoint_id)
             if endpoint is None:
@@ -130,10 +117,7 @@ class Actions:
 
     async def wake(self, actor: str, count: int) -> None:
         """Send wake-ups by hand; harmless, as a worker that finds nothing goes back to sleep."""
-        async with self._database.begin() as connection:
-            await people.audit(
-                connection, account_id=None, actor=actor, action="worker.wake", detail={"count": count}
-            )
+        await self._database.run(people.audit_operation, actor, "worker.wake", count=count)
         await self._waker.wake(count)
 
 
@@ -155,12 +139,6 @@ AT_ONCE: Final[Mapping[JobAction, int]] = dict.fromkeys(JobAction, 5_000) | {
     JobAction.RESTART: 500,
 }
 """How many jobs one order reaches: a retry reads the results of its job, a restart copies its list."""
-
-_PRIORITIES: Final = {
-    JobAction.RAISE: Priority.HIGH,
-    JobAction.LEVEL: Priority.NORMAL,
-    JobAction.LOWER: Priority.LOW,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,8 +168,7 @@ class JobActions:
         Raises:
             MailsiftError: `job_not_found`, `job_state_conflict`, and what a retry may raise.
         """
-        async with self._database.begin() as connection:
-            row = await jobs.get(connection, job_id)
+        row = await self._database.run(jobs.get, job_id)
         if row is None:
             raise MailsiftError("job_not_found", "There is no such job.")
         await self._do(actor, action, JobId(row["id"]), AccountId(row["account_id"]))
@@ -208,8 +185,7 @@ class JobActions:
         if action is JobAction.RESTART:
             wanted = replace(wanted, broken_but=LIST_FAULTS)
         most = AT_ONCE[action]
-        async with self._database.begin() as connection:
-            found = await job_search.ids(connection, wanted, limit=most + 1)
+        found = await self._database.run(job_search.ids, wanted, limit=most + 1)
         if len(found) > most:
             text = f"More than {most:,} jobs match, the most one order may reach: narrow the filter."
             raise MailsiftError("too_many_jobs", text)
@@ -220,81 +196,55 @@ class JobActions:
                 done += 1
             except MailsiftError as error:
                 refused[error.code] += 1
-        await self._audit_bulk(actor, action, wanted, done)
+        await self._database.run(
+            people.audit_operation, actor, f"jobs.{action.value}", jobs=done, **_asked_for(wanted)
+        )
         await self._waker.wake(min(done, 4))
         return ActionResult(done, dict(refused))
 
     async def _do(self, actor: str, action: JobAction, job_id: JobId, account: AccountId) -> None:
+        record = partial(
+            audit.record,
+            account_id=account,
+            actor=actor,
+            action=f"job.{action.value}",
+            subject=str(job_id),
+        )
         if action in {JobAction.RETRY, JobAction.RESTART}:
             again = self._jobs.retry if action is JobAction.RETRY else self._jobs.restart
             made = await again(account, job_id)
-            async with self._database.begin() as connection:
-                await _audit(connection, actor, action, job_id, account, {"job": str(made)})
+            await self._database.run(record, detail={"job": str(made)})
             return
 
         async def transaction(connection: Connection) -> None:
-            if not await _CHANGES[action](connection, job_id, action):
+            if not await _CHANGES[action](connection, job_id):
                 raise MailsiftError(
                     "job_state_conflict", f"This job can’t be changed like this now: {action.value}."
                 )
-            await _audit(connection, actor, action, job_id, account, {})
+            await record(connection)
 
         await self._database.run(transaction)
         if action is JobAction.CANCEL:
             JOBS_ENDED.labels(JobTransition.CANCEL.target).inc()
 
-    async def _audit_bulk(self, actor: str, action: JobAction, wanted: JobFilter, done: int) -> None:
-        asked = {
-            "states": list(wanted.states),
-            "account": wanted.account,
-            "text": wanted.text,
-            "after": wanted.after.isoformat(timespec="seconds") if wanted.after else "",
-            "before": wanted.before.isoformat(timespec="seconds") if wanted.before else "",
-        }
-        detail = {"jobs": done, **{name: value for name, value in asked.items() if value}}
-        async with self._database.begin() as connection:
-            await people.audit(
-                connection, account_id=None, actor=actor, action=f"jobs.{action.value}", detail=detail
-            )
+
+def _asked_for(wanted: JobFilter) -> dict[str, Any]:
+    """Return what of a filter is set, as the log tells it."""
+    told = {
+        "states": list(wanted.states),
+        "account": wanted.account,
+        "text": wanted.text,
+        "after": wanted.after and wanted.after.isoformat(timespec="seconds"),
+        "before": wanted.before and wanted.before.isoformat(timespec="seconds"),
+    }
+    return {name: value for name, value in told.items() if value}
 
 
-async def _pause(connection: Connection, job_id: UUID, _: JobAction) -> bool:
-    return await jobs.pause(connection, job_id)
-
-
-async def _resume(connection: Connection, job_id: UUID, _: JobAction) -> bool:
-    return await jobs.resume(connection, job_id)
-
-
-async def _cancel(connection: Connection, job_id: UUID, _: JobAction) -> bool:
-    return await cancel_job(connection, job_id, by="an operator")
-
-
-async def _set_priority(connection: Connection, job_id: UUID, action: JobAction) -> bool:
-    return await job_search.set_priority(connection, job_id, _PRIORITIES[action])
-
-
-_CHANGES: Final[Mapping[JobAction, Callable[[Connection, UUID, JobAction], Awaitable[bool]]]] = {
-    JobAction.PAUSE: _pause,
-    JobAction.RESUME: _resume,
-    JobAction.CANCEL: _cancel,
-    **dict.fromkeys(_PRIORITIES, _set_priority),
+_CHANGES: Final[Mapping[JobAction, Callable[[Connection, UUID], Awaitable[bool]]]] = {
+    JobAction.PAUSE: jobs.pause,
+    JobAction.RESUME: jobs.resume,
+    JobAction.CANCEL: partial(cancel_job, by="an operator"),
+    JobAction.RAISE: partial(job_search.set_priority, priority=Priority.HIGH),
+    JobAction.LEVEL: partial(job_search.set_priority, priority=Priority.NORMAL),
+    JobAction.LOWER: partial(job_search.set_priority, priority=Priority.LOW),
 }
-
-
-async def _audit(
-    connection: Connection,
-    actor: str,
-    action: JobAction,
-    job_id: UUID,
-    account: UUID,
-    detail: Mapping[str, str],
-) -> None:
-    await audit.record(
-        connection,
-        account_id=account,
-        actor=actor,
-        action=f"job.{action.value}",
-        subject=str(job_id),
-        detail=detail,
-    )

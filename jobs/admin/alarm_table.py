@@ -5,40 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Final
 
-from mailsift.jobs.admin.alarm_checks import (
-    a_resolver_lies,
-    broker_is_spoilt,
-    chunks_fail,
-    counters_lie,
-    database_is_gone,
-    deliveries_are_late,
-    disks_are_full,
-    disks_are_low,
-    leases_expire,
-    loops_are_late,
-    messages_are_stranded,
-    nobody_sweeps,
-    nobody_works,
-    nothing_is_claimed,
-    of_database,
-    our_network_is_away,
-    port25_is,
-    processes_are_idle,
-    providers_refuse_us,
-    providers_slow_us,
-    reading_is_slow,
-    redis_is_gone,
-    resolvers_lie,
-    schedules_are_late,
-    sources_are_held,
-    sources_are_refused,
-    store_is_away,
-    versions_differ,
-    webhooks_fail,
-    work_stands_still,
-    workers_are_gone,
-    workers_are_too_few,
-)
+from mailsift.jobs.admin import alarm_checks as checks
 from mailsift.jobs.admin.alarms import Alarm, AlarmRule, Installation, Level, evaluate
 
 
@@ -59,7 +26,7 @@ RULES: Final = (
         code="database_gone",
         title="PostgreSQL does not answer",
         page="",
-        check=database_is_gone,
+        check=checks.database_is_gone,
         cause=(
             "PostgreSQL is down, out of connections or disk space, or its schema is not the one this "
             "release needs."
@@ -75,7 +42,7 @@ RULES: Final = (
         code="redis_gone",
         title="Redis does not answer",
         page="/broker",
-        check=redis_is_gone,
+        check=checks.redis_is_gone,
         cause="Redis or Valkey is down, out of memory or unable to write its file.",
         effect=(
             "Work slows down but goes on: it starts with the next tick, facts aren’t shared, and each "
@@ -90,7 +57,7 @@ RULES: Final = (
         code="no_workers",
         title="No workers are running",
         page="/workers",
-        check=of_database(nobody_works),
+        check=checks.of_database(checks.nobody_works),
         cause="No worker process has reported in, or operators have drained all of them.",
         effect="Jobs wait. Nothing is lost, but nothing moves.",
         action=(
@@ -102,7 +69,7 @@ RULES: Final = (
         code="ready_too_long",
         title="Work isn’t being picked up",
         page="/workers?state=active&sort=-claim",
-        check=of_database(nothing_is_claimed),
+        check=checks.of_database(checks.nothing_is_claimed),
         cause=(
             "Workers have free slots but don’t take the work that is ready: wake-ups or claims are failing."
         ),
@@ -116,7 +83,7 @@ RULES: Final = (
         code="worker_idle",
         title="A process has stopped picking up work",
         page="/workers?state=active&sort=-claim",
-        check=of_database(processes_are_idle),
+        check=checks.of_database(checks.processes_are_idle),
         cause="A worker process has been up for more than a minute and no longer hears the broker.",
         effect="Its slots are unused; the other processes take over its share.",
         action="Restart it. Anything it was holding is picked up by others.",
@@ -125,7 +92,7 @@ RULES: Final = (
         code="work_stands_still",
         title="Work has stalled",
         page="/leases?sort=-held",
-        check=of_database(work_stands_still),
+        check=checks.of_database(checks.work_stands_still),
         cause=(
             "Every slot is held by something that doesn’t finish: lists that take very long to read, or a "
             "server that hangs."
@@ -141,7 +108,7 @@ RULES: Final = (
         title="Too few workers",
         page="/workers?state=active",
         hold="5m",
-        check=of_database(workers_are_too_few),
+        check=checks.of_database(checks.workers_are_too_few),
         cause="More work arrives than all slots together can handle.",
         effect="Chunks wait for a quarter of an hour; small lists still go first.",
         action=(
@@ -153,7 +120,7 @@ RULES: Final = (
         code="reading_slow",
         title="Small lists are waiting to be read",
         page="/jobs?state=intake",
-        check=of_database(reading_is_slow),
+        check=checks.of_database(checks.reading_is_slow),
         cause="Reading has fallen behind: many lists at once, large ones, or a slow disk or store.",
         effect="Customers see *queued* for more than a minute, even for a short list.",
         action=(
@@ -165,7 +132,7 @@ RULES: Final = (
         code="sweep_late",
         title="Nothing is being swept",
         page="/workers?sort=-lag",
-        check=of_database(nobody_sweeps),
+        check=checks.of_database(checks.nobody_sweeps),
         hold="30s",
         cause=(
             "Every worker and sweeper cleans up after dead processes, and none has for half a minute. All "
@@ -178,7 +145,7 @@ RULES: Final = (
         code="counter_drift",
         title="A counter is wrong",
         page="/jobs?state=open",
-        check=of_database(counters_lie),
+        check=checks.of_database(checks.counters_lie),
         hold="2m",
         cause="The counters of an open job don’t match its chunks. This should never happen.",
         effect="The job may not end by itself.",
@@ -188,7 +155,7 @@ RULES: Final = (
         code="port25_closed",
         title="Port 25 is closed",
         page="/workers?health=port25",
-        check=partial(port25_is, "closed"),
+        check=partial(checks.port25_is, "closed"),
         cause=(
             "A worker’s machine can’t reach any mail server and never could: a firewall, or the network’s "
             "provider."
@@ -206,7 +173,7 @@ RULES: Final = (
         code="network_away",
         title="Our network is down",
         page="/workers?health=port25",
-        check=our_network_is_away,
+        check=checks.our_network_is_away,
         cause=(
             "Mail servers that could be reached before have all gone silent at once, or one machine in "
             "between answers for all of them (log: `port_25.intercepted`): routes, a firewall or the "
@@ -219,7 +186,7 @@ RULES: Final = (
         code="resolver_distrusted",
         title="No resolver can be trusted",
         page="/workers?health=resolver",
-        check=resolvers_lie,
+        check=checks.resolvers_lie,
         cause="Every name server denies domains that exist, claims domains that don’t, or doesn’t answer.",
         effect=(
             "Addresses wait. Answers given meanwhile are asked for again, and no address is called "
@@ -235,7 +202,7 @@ RULES: Final = (
         code="resolver_doubtful",
         title="One resolver can’t be trusted",
         page="/workers?health=resolver",
-        check=a_resolver_lies,
+        check=checks.a_resolver_lies,
         cause="One of several name servers lies or doesn’t answer.",
         effect="The others are asked instead. If they fail too, work waits.",
         action=(
@@ -246,7 +213,7 @@ RULES: Final = (
         code="provider_refuses",
         title="A provider is refusing us",
         page="/throttles?state=refused",
-        check=providers_refuse_us,
+        check=checks.providers_refuse_us,
         hold="5m",
         cause=(
             "A large provider refuses our address, host name or sender: a block list, the reverse name or "
@@ -264,7 +231,7 @@ RULES: Final = (
         code="source_refused",
         title="Several providers are refusing a source",
         page="/throttles?state=refused",
-        check=sources_are_refused,
+        check=checks.sources_are_refused,
         hold="5m",
         cause=(
             "Three or more providers refuse one of our addresses at the same time: a block list or the "
@@ -282,7 +249,7 @@ RULES: Final = (
         code="source_held",
         title="A source is on hold",
         page="/workers",
-        check=of_database(sources_are_held),
+        check=checks.of_database(checks.sources_are_held),
         cause=(
             "One of our addresses is on a block list (`MAILSIFT_BLOCK_LISTS`), which holds it for as long "
             "as it is listed, or an operator is holding it."
@@ -298,7 +265,7 @@ RULES: Final = (
         code="provider_closed",
         title="A provider asked us to slow down",
         page="/throttles?state=closed",
-        check=providers_slow_us,
+        check=checks.providers_slow_us,
         hold="15m",
         cause="A large provider says we ask too fast.",
         effect="We leave it alone for a while, then ask more slowly. Its addresses wait.",
@@ -311,7 +278,7 @@ RULES: Final = (
         code="disk_full",
         title="A disk is full",
         page="/workers?health=disk",
-        check=disks_are_full,
+        check=checks.disks_are_full,
         cause="There is no space left where a process keeps its files (`MAILSIFT_HOME`).",
         effect="Uploads are refused (507), and jobs wait for storage. Nothing is lost.",
         action=(
@@ -323,7 +290,7 @@ RULES: Final = (
         code="disk_low",
         title="A disk is nearly full",
         page="/workers?health=disk",
-        check=disks_are_low,
+        check=checks.disks_are_low,
         hold="5m",
         cause="Lists and results are growing faster than old ones are deleted.",
         effect="None yet. Once the disk is full, uploads are refused.",
@@ -336,7 +303,7 @@ RULES: Final = (
         code="store_away",
         title="The store is failing",
         page="/workers?health=store",
-        check=store_is_away,
+        check=checks.store_is_away,
         cause=(
             "The store for lists and results can’t be read or written: an outage, wrong credentials or no "
             "space."
@@ -351,7 +318,7 @@ RULES: Final = (
         code="chunks_fail",
         title="Chunks are failing",
         page="/failing-chunks?state=open",
-        check=of_database(chunks_fail),
+        check=checks.of_database(checks.chunks_fail),
         cause="Something in these chunks crashes whoever works on them, or workers are being killed often.",
         effect=(
             "They are retried. A chunk that keeps failing is narrowed down to the one address that causes it."
@@ -365,7 +332,7 @@ RULES: Final = (
         code="leases_expire",
         title="Leases are expiring",
         page="/leases?state=expired",
-        check=of_database(leases_expire),
+        check=checks.of_database(checks.leases_expire),
         hold="5m",
         cause=(
             "Workers die (out of memory, restarts), hang, or wait for the database longer than a lease lasts."
@@ -380,7 +347,7 @@ RULES: Final = (
         code="deliveries_late",
         title="Webhooks are late",
         page="/deliveries?state=pending",
-        check=of_database(deliveries_are_late),
+        check=checks.of_database(checks.deliveries_are_late),
         cause="A delivery is due at an endpoint that works, but nothing is sending it.",
         effect="Customers learn late that their lists are done.",
         action=(
@@ -391,7 +358,7 @@ RULES: Final = (
         code="webhooks_fail",
         title="Webhooks are failing",
         page="/deliveries?state=failing",
-        check=of_database(webhooks_fail),
+        check=checks.of_database(checks.webhooks_fail),
         hold="10m",
         cause=(
             "Endpoints started failing within the last hour, or a fifth of all do. Either the receivers "
@@ -408,7 +375,7 @@ RULES: Final = (
         code="schedules_late",
         title="Schedules are late",
         page="/schedules?state=late",
-        check=of_database(schedules_are_late),
+        check=checks.of_database(checks.schedules_are_late),
         cause="Workers are down, or the list for a run can’t be stored (`schedule.error`).",
         effect="Reruns start late. A run that is overdue for long is skipped.",
         action="Check the workers and the store.",
@@ -417,7 +384,7 @@ RULES: Final = (
         code="versions_differ",
         title="Two releases are running",
         page="/workers?sort=version",
-        check=versions_differ,
+        check=checks.versions_differ,
         hold="10m",
         cause="An upgrade stopped halfway, so processes of two releases are running side by side.",
         effect="Both work. New features are missing wherever the older release answers.",
@@ -427,7 +394,7 @@ RULES: Final = (
         code="worker_gone",
         title="A process has disappeared",
         page="/workers?state=gone",
-        check=of_database(workers_are_gone),
+        check=checks.of_database(checks.workers_are_gone),
         cause=(
             "A process stopped without saying so and no other has started since: it was killed, ran out "
             "of memory, or its machine is off."
@@ -442,7 +409,7 @@ RULES: Final = (
         code="loop_lag",
         title="An event loop is blocked",
         page="/workers?sort=-lag",
-        check=of_database(loops_are_late),
+        check=checks.of_database(checks.loops_are_late),
         expr=(
             "max by (job, instance) (mailsift_worker_loop_lag_seconds) > 1 "
             "or max by (job, instance) (mailsift_api_loop_lag_seconds) > 1"
@@ -455,7 +422,7 @@ RULES: Final = (
         code="broker_stranded",
         title="Wake-ups are stuck in the broker",
         page="/broker",
-        check=messages_are_stranded,
+        check=checks.messages_are_stranded,
         hold="10m",
         cause="Wake-ups were taken by processes that died, or nothing consumes them.",
         effect="None for jobs: they don’t depend on wake-ups.",
@@ -468,7 +435,7 @@ RULES: Final = (
         code="broker_spoilt",
         title="The broker’s keys were overwritten",
         page="/broker",
-        check=broker_is_spoilt,
+        check=checks.broker_is_spoilt,
         cause="Another program writes to our Redis, and no worker is running to repair the keys.",
         effect="Nothing is woken up, but ready work is still found every few seconds.",
         action=(

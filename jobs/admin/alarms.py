@@ -27,7 +27,6 @@ class Installation:
         stats: what the database says; None while it does not answer.
         throttles, broker: what Redis says; None while it does not answer.
         own: what this very process sees of its disk and of the blob store.
-        version: of this process.
     """
 
     stats: Snapshot | None
@@ -53,7 +52,6 @@ class AlarmRule:
 
     Attributes:
         code: stable.
-        title: a few words.
         page: where operators look into it, below `/ops`, filtered.
         cause, effect, action: for people: what it means, what comes of it, what to do.
         check: gives a sentence for everything that is wrong; None: only Prometheus can see it.

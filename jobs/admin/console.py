@@ -134,8 +134,7 @@ class Console:
 
     async def throughput(self, *, step_s: float, steps: int) -> Sequence[Step]:
         """Return what was done in each of so many steps of time, the last of which is not over."""
-        async with self._database.begin() as connection:
-            return await stats.throughput(connection, step_s=step_s, steps=steps)
+        return await self._database.run(stats.throughput, step_s=step_s, steps=steps)
 
     async def alarms(self) -> Sequence[Alarm]:
         """Return what is wrong, the worst first; also while the database does not answer."""
@@ -166,8 +165,7 @@ class Console:
             MailsiftError: `job_not_found`.
         """
         learned = await self._learned_rates()
-        async with self._database.begin() as connection:
-            row = await job_search.get(connection, job_id)
+        row = await self._database.run(job_search.get, job_id)
         if row is None:
             raise MailsiftError("job_not_found", "There is no such job.")
         left = await self._forecasts.of([row])
@@ -193,18 +191,15 @@ class Console:
 
     async def workers(self) -> Sequence[Worker]:
         """Return every process that did not say goodbye; who is gone is forgotten after a day."""
-        async with self._database.begin() as connection:
-            return await workers.known(connection)
+        return await self._database.run(workers.known)
 
     async def leases(self) -> Sequence[Lease]:
         """Return what is leased, what ends first comes first."""
-        async with self._database.begin() as connection:
-            return await leases.held(connection, limit=_SOME)
+        return await self._database.run(leases.held, limit=_SOME)
 
     async def troubled(self, *, limit: int = _SOME) -> Sequence[TroubledChunk]:
         """Return chunks that were tried more than twice, open ones first."""
-        async with self._database.begin() as connection:
-            return await leases.troubled(connection, limit=limit)
+        return await self._database.run(leases.troubled, limit=limit)
 
     async def throttles(self) -> Sequence[ThrottleRow] | None:
         """Return the providers that are asked most, wait, or were edited; None while Redis is gone."""
@@ -273,8 +268,7 @@ class Console:
 
     async def schedules(self) -> Sequence[ScheduleRow]:
         """Return the schedules of all accounts, late ones first."""
-        async with self._database.begin() as connection:
-            return await stats.schedules(connection, limit=_SOME)
+        return await self._database.run(stats.schedules, limit=_SOME)
 
     async def broker(self) -> BrokerCounts | None:
         """Return what lies in the broker; None while it is gone."""
@@ -284,10 +278,9 @@ class Console:
         self, *, limit: int = 100, before: int | None = None, words: str = ""
     ) -> Sequence[AuditRow]:
         """Return what was done by anybody in any account, newest first; with these words in it."""
-        async with self._database.begin() as connection:
-            return await people.audited(
-                connection, None, limit=limit, before=before, wanted=AuditFilter(words=words)
-            )
+        return await self._database.run(
+            people.audited, None, limit=limit, before=before, wanted=AuditFilter(words=words)
+        )
 
     async def _learned_rates(self) -> Sequence[LearnedRate] | None:
         return await self._breaker.call(self._throttles.read)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Final
 
 from mailsift.jobs.intake.models import LIST_FAULTS
+from mailsift.pipeline.clock import utc_datetime
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.storage.sql.job_search import JobFilter
 from mailsift.storage.states import ENDED, JobState
@@ -37,7 +38,7 @@ def read_filter(words: Mapping[str, str], *, now: float) -> JobFilter:
         MailsiftError: `bad_filter`.
     """
     state = words.get("state", "").strip()
-    after, before = _ages(words.get("age", "").strip(), datetime.fromtimestamp(now, UTC))
+    after, before = _ages(words.get("age", "").strip(), utc_datetime(now))
     return JobFilter(
         states=() if state == BROKEN else _states(state),
         account=_searched(words, "account"),

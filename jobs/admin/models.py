@@ -50,7 +50,6 @@ class RatedBacklog:
     """What waits for one throttle key, and how fast its provider may be asked.
 
     Attributes:
-        row: what is in it.
         title: its name for people.
         rate: recipients a second that are allowed there now, all sources together; None = no limit of one
             provider.
@@ -70,7 +69,6 @@ class Overview:
     """Whether it flows.
 
     Attributes:
-        stats: the figures.
         broker: what lies in it; None while Redis isn’t responding.
         alarms: what is wrong, the worst first.
         backlogs: the fullest ones.
@@ -151,10 +149,8 @@ class ThrottleRow:
     """A provider at one source (ANY_SOURCE: an edit for every one).
 
     Attributes:
-        learned: what the throttle knows.
         base: the provider table's row, with the overrides file.
         now: the same as edited.
-        held: an operator holds it.
         edit: what operators changed, and who.
         waiting: its addresses without a verdict.
     """
@@ -198,7 +194,6 @@ class LedgerRow:
 
     Attributes:
         provider, source: the place; the provider `other` is all that are in no table.
-        counts: what was counted.
         standing: None: the pace is not earned there.
         rate: recipients a second the name is worth; None where no name counts.
     """

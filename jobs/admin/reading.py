@@ -27,13 +27,7 @@ _log = structlog.get_logger()
 
 
 class InstallationReader:
-    """Reads the same numbers for pages, terminal and metrics.
-
-    Args:
-        database, redis: of the installation.
-        queue: of the wake-ups.
-        health: what this process sees.
-    """
+    """Reads the same numbers for pages, terminal and metrics."""
 
     def __init__(self, *, database: Database, redis: Client, queue: str, health: HealthWatch) -> None:
         self._database = database

@@ -15,7 +15,6 @@ class Operations:
     """What pages and terminal use.
 
     Attributes:
-        console: to look.
         reader: reads what the alarms look at.
         jobs, throttles, actions: to change jobs; providers and domains; workers, leases and deliveries.
     """

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from mailsift.jobs.admin.console import FleetConfig, domain_of, provider_key
 from mailsift.jobs.waker import Waker
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.free_mail import provider_by_name
-from mailsift.storage.database import Connection, Database
+from mailsift.storage.database import Database
 from mailsift.storage.redis.connection import Client, ClientError
 from mailsift.storage.redis.facts import FactInspector
 from mailsift.storage.redis.throttle_view import ThrottleInspector
@@ -60,7 +60,7 @@ class ThrottleAdmin:
                 edit.provider, edit.source, limits.rate, limits.sessions, note=edit.note, edited_by=actor
             )
             await throttle_edits.put(connection, changed)
-            await _audit(
+            await people.audit_operation(
                 connection,
                 actor,
                 "throttle.edit",
@@ -83,7 +83,7 @@ class ThrottleAdmin:
         edit = await self._edit(actor, self._asked(provider), source, note)
         async with self._database.begin() as connection:
             await throttle_edits.hold(connection, edit, seconds=seconds)
-            await _audit(
+            await people.audit_operation(
                 connection, actor, "throttle.hold", _place_text(edit), seconds=seconds, **_note_field(edit)
             )
 
@@ -99,7 +99,7 @@ class ThrottleAdmin:
                 connection, provider=edit.provider, source=edit.source, edited_by=actor
             )
             if done:
-                await _audit(connection, actor, "throttle.let_go", _place_text(edit))
+                await people.audit_operation(connection, actor, "throttle.let_go", _place_text(edit))
         await self._waker.wake(int(done))
         return done
 
@@ -110,8 +110,7 @@ class ThrottleAdmin:
             MailsiftError: `bad_provider`, `unknown_source`, `redis_unavailable`.
         """
         edit = await self._edit(actor, provider, source, "")
-        async with self._database.begin() as connection:
-            everywhere = {*self._fleet.sources, *await self._fleet.identities(connection)}
+        everywhere = {*self._fleet.sources, *await self._database.run(self._fleet.identities)}
         places = everywhere if edit.source == ANY_SOURCE else {edit.source}
         try:
             known = [await self._desk.reset(edit.provider, one) for one in places]
@@ -119,7 +118,7 @@ class ThrottleAdmin:
             raise _redis_gone() from None
         async with self._database.begin() as connection:
             await sources.wake(connection, provider=edit.provider, source=edit.source)
-            await _audit(connection, actor, "throttle.reset", _place_text(edit))
+            await people.audit_operation(connection, actor, "throttle.reset", _place_text(edit))
         return sum(known)
 
     async def forget(self, actor: str, name: str) -> int:
@@ -133,14 +132,12 @@ class ThrottleAdmin:
             gone = await self._facts.forget(domain)
         except ClientError:
             raise _redis_gone() from None
-        async with self._database.begin() as connection:
-            await _audit(connection, actor, "facts.forget", domain, facts=gone)
+        await self._database.run(people.audit_operation, actor, "facts.forget", domain, facts=gone)
         return gone
 
     async def opt_outs(self) -> Sequence[OptedOut]:
         """Return the domains that do not want to be asked; those of the file are not among them."""
-        async with self._database.begin() as connection:
-            return await opt_outs.known(connection)
+        return await self._database.run(opt_outs.known)
 
     async def opt_out(self, actor: str, name: str, *, note: str = "") -> str:
         """Ask a domain, and what is below it, nothing more; returns it as it is written down.
@@ -151,7 +148,7 @@ class ThrottleAdmin:
         domain, said = domain_of(name), note.strip()[:_LONGEST_NOTE]
         async with self._database.begin() as connection:
             await opt_outs.add(connection, domain, note=said, added_by=actor)
-            await _audit(connection, actor, "opt_out.add", domain, note=said)
+            await people.audit_operation(connection, actor, "opt_out.add", domain, note=said)
         return domain
 
     async def opt_in(self, actor: str, name: str) -> bool:
@@ -164,13 +161,12 @@ class ThrottleAdmin:
         async with self._database.begin() as connection:
             gone = await opt_outs.remove(connection, domain)
             if gone:
-                await _audit(connection, actor, "opt_out.remove", domain)
+                await people.audit_operation(connection, actor, "opt_out.remove", domain)
         return gone
 
     async def _edit(self, actor: str, provider: str, source: str, note: str) -> ThrottleEdit:
         """Return the place of a change, checked."""
-        async with self._database.begin() as connection:
-            await self._fleet.check_source(connection, source)
+        await self._database.run(self._fleet.check_source, source)
         return ThrottleEdit(
             provider_key(provider), source, note=note.strip()[:_LONGEST_NOTE], edited_by=actor
         )
@@ -200,12 +196,6 @@ class ThrottleAdmin:
         if limits.sessions is not None and not 0 < limits.sessions <= most:
             text = f"There is at least 1 session and at most {most}, twice what the provider table allows."
             raise MailsiftError("bad_limit", text)
-
-
-async def _audit(connection: Connection, actor: str, action: str, subject: str, **detail: Any) -> None:
-    await people.audit(
-        connection, account_id=None, actor=actor, action=action, subject=subject, detail=detail
-    )
 
 
 def _place_text(edit: ThrottleEdit) -> str:

@@ -17,7 +17,6 @@ class TimelineEntry:
     """Something that happened to a job, or will.
 
     Attributes:
-        at: when.
         title: what, in a few words.
         detail: what there is to say beside it, "" for nothing.
         kind: how it went: `good`, `bad`, `warn`, or "" for neither.

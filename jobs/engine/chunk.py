@@ -141,10 +141,7 @@ class ChunkWorker:
     """Does chunks, one call each, many at once on one loop.
 
     Args:
-        database: the truth.
-        blobs: where addresses and verdicts are.
         validator, test_validator: judge them; the other one those of test accounts.
-        work_plan: how.
         outcomes: what became of messages that the job's account really sent.
         terms: on which it takes the finish of a small job with its last chunk; None: others take it.
     """
@@ -233,8 +230,7 @@ class ChunkWorker:
         if load_options(chunk.options).mode is not Mode.DEEP or not rule.share:
             return NEVER_STOPS
         provider = "" if chunk.throttle_key in SHARED_KEYS else chunk.throttle_key
-        async with self._database.begin() as connection:
-            return await job_asked.before(connection, chunk.job_id, rule, provider=provider)
+        return await self._database.run(job_asked.before, chunk.job_id, rule, provider=provider)
 
     async def _store_segment(self, chunk: ClaimedChunk, finished: pl.DataFrame) -> str | None:
         if finished.is_empty():
@@ -273,18 +269,16 @@ class ChunkWorker:
             counts = replace(counts, probes=result.probes)
             warning = warning_of(result.finished)
         return await self._database.run(
-            lambda connection: close_chunk(
-                connection,
-                chunk,
-                segment_key=segment_key,
-                counts=counts,
-                deferred=deferred,
-                warning=warning,
-                rests={} if result is None else result.rests,
-                terms=self._terms,
-                asked={} if result is None else result.asked,
-                stop=stop,
-            )
+            close_chunk,
+            chunk,
+            segment_key=segment_key,
+            counts=counts,
+            deferred=deferred,
+            warning=warning,
+            rests={} if result is None else result.rests,
+            terms=self._terms,
+            asked={} if result is None else result.asked,
+            stop=stop,
         )
 
 
@@ -313,11 +307,6 @@ def group_deferred(waiting: pl.DataFrame, cut: ChunkSizes, *, sources: int = 1) 
     Slow hosts come together, a busy provider gets chunks of its own, the rest is mixed. Delays that are close
     (a factor of two) wait together for the longest of them. Whom a greylisting server knows by one of our
     sources does not wait together with others.
-
-    Args:
-        waiting: ValidationResult.waiting.
-        cut: sizes of the chunks.
-        sources: how many the fleet has.
     """
     if waiting.is_empty():
         return []

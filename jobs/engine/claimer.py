@@ -125,8 +125,6 @@ class Claimer:
     """Claims for one process.
 
     Args:
-        database: the truth.
-        config: how the process works.
         is_unhurried: whether only sessions limit us at the provider of a throttle key.
     """
 
@@ -177,14 +175,12 @@ class Claimer:
 
     async def _chunk(self, capacity: ClaimCapacity, shared: Collection[str]) -> ClaimedChunk | None:
         return await self._database.run(
-            lambda connection: chunks.claim(
-                connection,
-                owner=self._config.owner,
-                lease=self._config.lease_s,
-                job_cap=self._config.job_cap,
-                small_only=capacity.small_chunks,
-                triage=capacity.triage,
-                sources=self._config.sources,
-                shared=shared,
-            )
+            chunks.claim,
+            owner=self._config.owner,
+            lease=self._config.lease_s,
+            job_cap=self._config.job_cap,
+            small_only=capacity.small_chunks,
+            triage=capacity.triage,
+            sources=self._config.sources,
+            shared=shared,
         )

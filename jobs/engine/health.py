@@ -15,8 +15,6 @@ class HealthWatch:
     """Reports the state of what the process depends on, and checks again what is in trouble.
 
     Args:
-        folder: where the process keeps its files.
-        blobs: the store.
         port25: the way out, where the process probes.
         resolvers: how many resolvers there are, and how many of them are not believed.
     """

@@ -111,8 +111,7 @@ class Heartbeat:
     async def stop(self, database: Database) -> None:
         """Report that this process ends; a database that is away will find it gone."""
         try:
-            async with database.begin() as connection:
-                await workers.report_exit(connection, self._owner)
+            await database.run(workers.report_exit, self._owner)
         except Exception as error:  # noqa: BLE001 - then it is shown as gone
             _log.warning("goodbye.error", **error_fields(error))
 

@@ -22,10 +22,7 @@ class ListingWatch:
     """Watches the sources of one process; any number of them may watch the same ones.
 
     Args:
-        database: where it is remembered who is listed.
         zones: the block lists; where there are none, what one of them held is let go of.
-        sources: the identities of our own.
-        ask: looks names up.
         trusted: whether a resolver can be believed now.
         wake: wakes workers, once a source may be asked from again.
         steady: seconds that never jump.
@@ -66,18 +63,15 @@ class ListingWatch:
 
     async def _check(self, source: str, zone: str) -> ListingState:
         """Check, unless another process just did: then nothing is known here yet."""
-        async with self._database.begin() as connection:
-            due = await listings.is_due(connection, source, zone, seconds=_RECHECK_SECONDS)
+        due = await self._database.run(listings.is_due, source, zone, seconds=_RECHECK_SECONDS)
         if not due:
             return ListingState.UNKNOWN
         state = await check_listing(source, zone, self._ask)
-        async with self._database.begin() as connection:
-            await listings.learn(connection, source, zone, state)
+        await self._database.run(listings.learn, source, zone, state)
         return state
 
     async def _hold_while_listed(self, source: str) -> None:
-        async with self._database.begin() as connection:
-            done = await listings.hold_while_listed(connection, source, self._zones)
+        done = await self._database.run(listings.hold_while_listed, source, self._zones)
         if done:
             _log.warning("source.listing", source=source, then=done)
         if done == "let go":

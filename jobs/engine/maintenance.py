@@ -148,8 +148,6 @@ class Sweeper:
     """What every worker does beside its chunks; any number of both may run side by side.
 
     Args:
-        database: where the leases are.
-        maintenance: webhooks, schedules and retention.
         top_up: sees to it that so many wake-ups lie ready; never raises.
         heartbeat: reports the process to operators, and reads their orders.
         sweep_s: seconds between two turns.
@@ -207,8 +205,7 @@ class Sweeper:
 
 async def free_expired_leases(database: Database) -> int:
     """Make the chunks of dead workers ready again; returns how many."""
-    async with database.begin() as connection:
-        freed = await leases.free_expired(connection)
+    freed = await database.run(leases.free_expired)
     if freed:
         LEASES_EXPIRED.labels("chunk").inc(freed)
         _log.warning("sweep.leases_freed", chunks=freed)

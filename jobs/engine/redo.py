@@ -83,11 +83,7 @@ async def redo(
             return 0
         await blobs.put_file(key, lost)
     new = [NewChunk(min(chunk, count - start), key, start) for start in range(0, count, chunk)]
-    await database.run(
-        lambda connection: redo_lost(
-            connection, step.job_id, counts, new, sound=list(sound), token=step.token
-        )
-    )
+    await database.run(redo_lost, step.job_id, counts, new, sound=list(sound), token=step.token)
     return len(new)
 
 

@@ -68,12 +68,8 @@ class StepWorker:
     """Does intake and finish, each fenced by the step's lease.
 
     Args:
-        database: the truth.
-        blobs: where lists and results are.
-        limits: what a list may be at most.
         overrides: the file with the operator's lists, "" for none.
         scratch: for files that live as long as a step.
-        places: where lists are fetched from and results put.
         look_up: makes the domains of a list known that is still being read.
         terms: on which it takes the chunk of a small list with its intake; None: others take it.
         refuse_harvested: whether a list that looks made up is refused a deep run.
@@ -195,9 +191,7 @@ class StepWorker:
             NewChunk(piece.addresses, key, piece.offset, free_mail=piece.free_mail) for piece in taken.chunks
         ]
         first = await self._database.run(
-            lambda connection: plan_job(
-                connection, step.job_id, planned, new, token=step.token, terms=self._terms
-            )
+            plan_job, step.job_id, planned, new, token=step.token, terms=self._terms
         )
         return StepDone(opened=len(new) - (first is not None), chunk=first, in_hand=in_hand)
 
@@ -226,8 +220,7 @@ class StepWorker:
             await self._write_to_sink(step)
             await self._complete(step)  # who asks what it amounts to has that counted from its segment
             return StepDone()
-        async with self._database.begin() as connection:
-            keys = await chunks.segments(connection, step.job_id)
+        keys = await self._database.run(chunks.segments, step.job_id)
         sound = await sound_segments(self._blobs, keys)
         try:
             await write_results(self._blobs, step, list(sound.values()), self._scratch)
@@ -278,9 +271,7 @@ class StepWorker:
     async def _end(
         self, step: ClaimedStep, transition: JobTransition, error: tuple[str, str] = ("", "")
     ) -> None:
-        ended = await self._database.run(
-            lambda connection: end_job(connection, step.job_id, transition, token=step.token, error=error)
-        )
+        ended = await self._database.run(end_job, step.job_id, transition, token=step.token, error=error)
         if not ended:
             raise LeaseLostError
         JOBS_ENDED.labels(transition.target).inc()

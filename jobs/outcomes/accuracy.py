@@ -8,16 +8,18 @@ from collections import defaultdict
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, timedelta
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final
 from uuid import UUID
 
+import polars as pl
+
+from mailsift.jobs.columns import JUDGED_ADDRESS, VERDICT_PREFIX, kept_metadata
 from mailsift.jobs.results.judged import judged_addresses, providers_by_domain
-from mailsift.jobs.results.probability import add_chances
 from mailsift.jobs.views import AccountId, JobId, load_options
-from mailsift.pipeline.clock import Clock
+from mailsift.pipeline.clock import Clock, utc_datetime
 from mailsift.pipeline.judge.tiers import Tier
 from mailsift.pipeline.outcomes.chances import (
     Calibration,
@@ -94,14 +96,7 @@ class BouncesOfJob:
 
 
 class AccuracyService:
-    """What can be asked about how verdicts held; the counting is done by mailsift.jobs.outcomes.measure.
-
-    Args:
-        database: where the sums are.
-        blobs: where the verdicts of a job are.
-        clock: seconds since the epoch.
-        scratch: folder for files that live as long as one call.
-    """
+    """What can be asked about how verdicts held; the counting is done by mailsift.jobs.outcomes.measure."""
 
     def __init__(self, *, database: Database, blobs: Blobs, clock: Clock, scratch: Path) -> None:
         self._scratch = scratch
@@ -120,8 +115,7 @@ class AccuracyService:
             first: the first day of the verdicts.
             last: the last one.
         """
-        async with self._database.begin() as connection:
-            found = await accuracy.sums(connection, account_id, first, last)
+        found = await self._database.run(accuracy.sums, account_id, first, last)
         return summarise(found, by)
 
     async def calibration(self, account_id: AccountId) -> Calibration | None:
@@ -150,12 +144,12 @@ class AccuracyService:
 
     @asynccontextmanager
     async def with_chances(self, account_id: AccountId, job_id: JobId, results: Path) -> AsyncIterator[Path]:
-        """Give a job's results with the chances beside every row (mailsift.jobs.results.probability)."""
+        """Give a job's results with the chances beside every row."""
         chances = await self.chances(account_id)
         providers = await providers_by_domain(self._blobs, job_id)
         with tempfile.TemporaryDirectory(dir=self._scratch, prefix="chances-") as folder:
             out = Path(folder) / "results.parquet"
-            await asyncio.to_thread(add_chances, results, providers, chances, out)
+            await asyncio.to_thread(_add_chances, results, providers, chances, out)
             yield out
 
     async def expected_bounces(self, account_id: AccountId, job_id: JobId) -> BouncesOfJob | None:
@@ -164,8 +158,7 @@ class AccuracyService:
         Raises:
             MailsiftError: `job_not_found`, or what the blob store says.
         """
-        async with self._database.begin() as connection:
-            row = await jobs.owned(connection, account_id, job_id)
+        row = await self._database.run(jobs.owned, account_id, job_id)
         if row["state"] != JobState.COMPLETED:
             return None
         chances = await self.chances(account_id)
@@ -181,7 +174,7 @@ class AccuracyService:
 
     async def _tallies(self, account_id: AccountId) -> tuple[bool, dict[Cell, SentTally], Chances]:
         """Return whether the account has outcomes, those held out, and the chances from the others."""
-        last = datetime.fromtimestamp(self._clock(), UTC).date()
+        last = utc_datetime(self._clock()).date()
         async with self._database.begin() as connection:
             own = await accuracy.sums(connection, account_id, last - timedelta(days=CHANCE_DAYS), last)
             rest = await accuracy.of_others(connection, UUID(str(account_id)))
@@ -230,4 +223,42 @@ def _row(group: tuple[str, ...], sums: Sequence[AccuracySum]) -> AccuracyRow:
         delivered=share_of(n(Fate.DELIVERED), n(*FATES)),
         false_valid=share_of(n(Fate.GONE, status=Status.VALID), n(*FATES, status=Status.VALID)),
         false_invalid=share_of(n(Fate.DELIVERED, status=Status.INVALID), n(*FATES, status=Status.INVALID)),
+    )
+
+
+_CHANCE_COLUMNS: Final = tuple(f"{VERDICT_PREFIX}{name}" for name in ("p", "p_low", "p_high"))
+"""The chance, 0 to 1, and its 95 % interval; empty where too few outcomes are known."""
+_VERDICT_KEY: Final = ("status", "result", "score")
+
+
+def _add_chances(results: Path, providers: Mapping[str, str], chances: Chances, out: Path) -> None:
+    """Write results again, with _CHANCE_COLUMNS behind the others. Blocks; the rows stream through."""
+    frame = pl.scan_parquet(results, glob=False)
+    schema = frame.collect_schema()
+    has_address = JUDGED_ADDRESS in schema
+
+    def attach(rows: pl.DataFrame) -> pl.DataFrame:
+        domain = rows[JUDGED_ADDRESS].str.split("@").list.last() if has_address else pl.Series([""])
+        provider = domain.replace_strict(providers, default="", return_dtype=pl.String).alias("provider")
+        seen = rows.select(pl.col(VERDICT_PREFIX + name).alias(name) for name in _VERDICT_KEY)
+        cells = seen.with_columns(provider)
+        kinds = cells.unique()
+        found = [
+            chances.of(Cell(one["status"], one["result"], one["provider"], one["score"]))
+            for one in kinds.iter_rows(named=True)
+        ]
+        values = [(one.value, one.low, one.high) if one else (None, None, None) for one in found]
+        columns = pl.DataFrame(values, schema=dict.fromkeys(_CHANCE_COLUMNS, pl.Float64), orient="row")
+        known = pl.concat([kinds, columns], how="horizontal")
+        joined = cells.join(known, on=kinds.columns, how="left", maintain_order="left")
+        return rows.with_columns(joined[name] for name in _CHANCE_COLUMNS)
+
+    for name in _CHANCE_COLUMNS:
+        schema[name] = pl.Float64()
+    frame.map_batches(attach, schema=schema, streamable=True).sink_parquet(
+        out,
+        compression_level=1,
+        statistics=False,
+        metadata=kept_metadata(results),
+        engine="streaming",
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from collections.abc import Callable
+import secrets
 from typing import Final
 from uuid import UUID
 
@@ -16,18 +16,12 @@ DIGEST_BYTES: Final = 16
 
 
 class AddressCipher:
-    """Hides the addresses of one account: seals them, and makes the digests they are looked up by.
+    """Hides the addresses of one account: seals them, and makes the digests they are looked up by."""
 
-    Args:
-        account_id: whose.
-        key: the account's own.
-        token: returns that many random bytes.
-    """
-
-    def __init__(self, account_id: UUID, key: bytes, token: Callable[[int], bytes]) -> None:
+    def __init__(self, account_id: UUID, key: bytes) -> None:
         self._account_id = account_id
         self._key = key
-        self._vault = Vault({"": key}, token=token)
+        self._vault = Vault({"": key}, token=secrets.token_bytes)
 
     def digest(self, address: str) -> bytes:
         """Return what an address is looked up by."""
@@ -46,9 +40,7 @@ class AddressCipher:
         return self._vault.open(self._account_id, sealed).decode()
 
 
-async def cipher_of(
-    connection: Connection, account_id: UUID, vault: Vault, token: Callable[[int], bytes]
-) -> AddressCipher:
+async def cipher_of(connection: Connection, account_id: UUID, vault: Vault) -> AddressCipher:
     """Return what hides an account's addresses; its key is made at the first time.
 
     Raises:
@@ -56,6 +48,7 @@ async def cipher_of(
     """
     sealed = await outcomes.secret(connection, account_id)
     if sealed is None:
-        await outcomes.keep_secret(connection, account_id, vault.seal(account_id, token(KEY_BYTES)))
+        key = secrets.token_bytes(KEY_BYTES)
+        await outcomes.keep_secret(connection, account_id, vault.seal(account_id, key))
         sealed = await outcomes.secret(connection, account_id) or b""
-    return AddressCipher(account_id, vault.open(account_id, sealed), token)
+    return AddressCipher(account_id, vault.open(account_id, sealed))

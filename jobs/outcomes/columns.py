@@ -139,9 +139,6 @@ class _Columns:
 def read_rows(rows: Iterator[Row]) -> Iterator[ParsedOutcome]:
     """Read a table of outcomes whose first row may say what the columns are called.
 
-    Args:
-        rows: the cells; rows may be shorter and longer than others.
-
     Yields:
         An outcome for each row, None for one that tells of none.
 
@@ -172,11 +169,7 @@ def _apart_by_recipient(rows: Iterator[Row]) -> Iterator[Row]:
 
 
 def reader_of(names: Row | None, sample: Sequence[Row]) -> tuple[Callable[[Row], ParsedOutcome], bool]:
-    """Find out what the columns of a table hold.
-
-    Args:
-        names: what they are called, None where the first row may say so.
-        sample: the first rows.
+    """Find out what the columns of a table hold; without `names` the first row may say what they are called.
 
     Returns:
         What reads a row, and whether the first one is none but has the names.

@@ -61,9 +61,6 @@ class Measurer:
     """Counts up how verdicts held; any number of workers may have one.
 
     Args:
-        database: where outcomes and sums are.
-        blobs: where the verdicts are.
-        outcomes: makes the digests of addresses.
         job_rest_s: seconds after its end at which a job is counted.
     """
 
@@ -90,24 +87,22 @@ class Measurer:
             except MeasurementLostError:
                 continue
             rest = max(_LEAST_REST_S, _REST_FACTOR * (time.monotonic() - started))
-            async with self._database.begin() as connection:
-                await accuracy.release(connection, lease, counted_at=counted_at, rest_s=rest)
+            await self._database.run(accuracy.release, lease, counted_at=counted_at, rest_s=rest)
             done += 1
         return done
 
     async def _claim(self) -> Measurement | None:
-        async with self._database.begin() as connection:
-            return await accuracy.claim(connection, rest_s=self._job_rest_s, lease_s=_LEASE_S)
+        return await self._database.run(accuracy.claim, rest_s=self._job_rest_s, lease_s=_LEASE_S)
 
     async def _measure(self, lease: Measurement) -> datetime:
-        async with self._database.begin() as connection:
-            jobs = await accuracy.unmeasured(connection, lease.account_id, rest_s=self._job_rest_s)
+        jobs = await self._database.run(accuracy.unmeasured, lease.account_id, rest_s=self._job_rest_s)
         for job in jobs:
             await self._count_job(lease, job)
         counted_at = lease.counted_at
         while True:
-            async with self._database.begin() as connection:
-                found = await accuracy.new_outcomes(connection, lease.account_id, counted_at, most=_AT_ONCE)
+            found = await self._database.run(
+                accuracy.new_outcomes, lease.account_id, counted_at, most=_AT_ONCE
+            )
             if not found:
                 break
             await self._match(lease, found)
@@ -137,8 +132,7 @@ class Measurer:
         sent = {bytes(row["address"]): _SentTo(row["first"], row["last"]) for row in found}
         first, last = min(one.first for one in sent.values()), max(one.last for one in sent.values())
         digest = await self._outcomes.digester(lease.account_id)
-        async with self._database.begin() as connection:
-            jobs = await accuracy.jobs_before(connection, lease.account_id, first, last, days=WINDOW_DAYS)
+        jobs = await self._database.run(accuracy.jobs_before, lease.account_id, first, last, days=WINDOW_DAYS)
         for job in jobs:
             judged = await self._judged(job["id"])
             if judged is not None:

@@ -42,12 +42,7 @@ class ReceiverService:
     """The receivers of one installation.
 
     Args:
-        database: where they are.
-        outcomes: takes what they hear.
-        vault: seals their secrets.
         fetch: gets certificates of SNS and confirms its subscriptions, over a guarded connection.
-        clock: seconds since the epoch.
-        token: returns that many random bytes.
     """
 
     def __init__(
@@ -106,8 +101,7 @@ class ReceiverService:
         Raises:
             MailsiftError: `receiver_not_found`.
         """
-        async with self._database.begin() as connection:
-            return await _owned(connection, account_id, receiver_id)
+        return await self._database.run(_owned, account_id, receiver_id)
 
     async def rotate(
         self, account_id: UUID, receiver_id: UUID, *, key: str = "", topic: str = ""
@@ -141,8 +135,7 @@ class ReceiverService:
 
     async def list(self, account_id: UUID) -> Sequence[ReceiverRow]:
         """Return the account's receivers, oldest first."""
-        async with self._database.begin() as connection:
-            return await receivers.of_account(connection, account_id)
+        return await self._database.run(receivers.of_account, account_id)
 
     async def delete(self, account_id: UUID, receiver_id: UUID) -> None:
         """Delete a receiver; what it brought stays.
@@ -171,17 +164,16 @@ class ReceiverService:
         except MailsiftError as error:
             if error.code in {"receiver_refused", "malformed_outcome"}:
                 forged = error.code == "receiver_refused"
-                async with self._database.begin() as connection:
-                    await receivers.count(connection, row.id, refused=int(forged), malformed=int(not forged))
+                await self._database.run(
+                    receivers.count, row.id, refused=int(forged), malformed=int(not forged)
+                )
             raise
-        async with self._database.begin() as connection:
-            await receivers.count(connection, row.id, taken=taken.taken, malformed=taken.malformed)
+        await self._database.run(receivers.count, row.id, taken=taken.taken, malformed=taken.malformed)
         return taken
 
     async def _look_up(self, asked: Sequence[UUID]) -> Sequence[ReceiverRow | None]:
         """Return these receivers; a flood of posts costs one question at a time, whatever it names."""
-        async with self._database.begin() as connection:
-            found = await receivers.by_ids(connection, set(asked))
+        found = await self._database.run(receivers.by_ids, set(asked))
         return [found.get(receiver_id) for receiver_id in asked]
 
     async def _take(self, row: ReceiverRow, posted: ReceivedPost) -> ImportCounts:

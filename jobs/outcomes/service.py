@@ -23,7 +23,7 @@ from mailsift.jobs.outcomes.address_cipher import DIGEST_BYTES, AddressCipher, c
 from mailsift.jobs.outcomes.files import read_outcomes
 from mailsift.jobs.policies import policy_of
 from mailsift.jobs.results.export import defused
-from mailsift.pipeline.clock import Clock
+from mailsift.pipeline.clock import Clock, utc_datetime
 from mailsift.pipeline.errors import MailsiftError, error_fields
 from mailsift.pipeline.facts import Answer
 from mailsift.pipeline.judge.tiers import unwanted_by
@@ -69,26 +69,12 @@ class OutcomeService:
 
     An address is stored twice: as a digest with the account's key, to look it up, and sealed with the same
     key, for the account's own exports. Without the installation's secret key neither can be undone.
-
-    Args:
-        database: where they are.
-        vault: seals the accounts' keys.
-        clock: seconds since the epoch.
-        token: returns that many random bytes.
     """
 
-    def __init__(
-        self,
-        *,
-        database: Database,
-        vault: Vault,
-        clock: Clock,
-        token: Callable[[int], bytes],
-    ) -> None:
+    def __init__(self, *, database: Database, vault: Vault, clock: Clock) -> None:
         self._database = database
         self._vault = vault
         self._clock = clock
-        self._token = token
         self._lookups = SharedCalls(self._look_up, most=_AT_ONCE)
 
     async def record(self, account_id: UUID, found: Sequence[ParsedOutcome]) -> ImportCounts:
@@ -136,7 +122,7 @@ class OutcomeService:
         """Do what `facts_of` does for an account that has outcomes, or addresses it may not send to."""
         async with self._database.begin() as connection:
             policy = (await policy_of(connection, account_id)).outcomes
-            cipher = await self._cipher(connection, account_id)
+            cipher = await cipher_of(connection, account_id, self._vault)
             by_digest = {cipher.digest(address): address for address in addresses}
             rows = await outcomes.of_addresses(connection, account_id, list(by_digest))
             suppressed = await suppressions.reasons(connection, account_id, list(by_digest))
@@ -166,8 +152,9 @@ class OutcomeService:
             wanted[account_id, max_age].update(addresses)
         found: Collection[UUID] = ()
         with _unknown_in_outages():
-            async with self._database.begin() as connection:
-                found = await outcomes.accounts_with_any(connection, {account_id for account_id, _ in wanted})
+            found = await self._database.run(
+                outcomes.accounts_with_any, {account_id for account_id, _ in wanted}
+            )
         known: dict[tuple[UUID, float | None], OutcomeFacts] = {}
         for (account_id, max_age), theirs in wanted.items():
             if account_id in found:
@@ -184,7 +171,7 @@ class OutcomeService:
         head, after = ",".join(_EXPORTED).encode() + b"\n", None
         while True:
             async with self._database.begin() as connection:
-                cipher = await self._cipher(connection, account_id)
+                cipher = await cipher_of(connection, account_id, self._vault)
                 rows = await outcomes.page(connection, account_id, limit=_AT_ONCE, after=after)
             yield head + _csv(rows, cipher)
             if not rows:
@@ -193,8 +180,7 @@ class OutcomeService:
 
     async def digester(self, account_id: UUID) -> Callable[[str], bytes]:
         """Return what makes the digest that a canonical address of this account is looked up by."""
-        async with self._database.begin() as connection:
-            return (await self._cipher(connection, account_id)).digest
+        return (await self._database.run(cipher_of, account_id, self._vault)).digest
 
     async def _record(self, account_id: UUID, found: Sequence[ParsedOutcome]) -> ImportCounts:
         read = [one for one in found if one is not None]
@@ -204,7 +190,7 @@ class OutcomeService:
             return ImportCounts(malformed=len(found))
 
         async def transaction(connection: Connection) -> int:
-            cipher = await self._cipher(connection, account_id)
+            cipher = await cipher_of(connection, account_id, self._vault)
             rows = {row.report: row for row in self._rows(good, canonical, cipher)}
             added = await outcomes.add(connection, account_id, list(rows.values()))
             if added:
@@ -233,12 +219,9 @@ class OutcomeService:
                 enhanced=said.enhanced,
                 said=said.text,
                 origin=one.origin,
-                happened_at=datetime.fromtimestamp(one.happened_at if is_dated else now, UTC),
+                happened_at=utc_datetime(one.happened_at if is_dated else now),
                 undated=not is_dated,
             )
-
-    async def _cipher(self, connection: Connection, account_id: UUID) -> AddressCipher:
-        return await cipher_of(connection, account_id, self._vault, self._token)
 
 
 @contextmanager

@@ -21,7 +21,7 @@ from mailsift.jobs.outcomes.address_cipher import AddressCipher, cipher_of
 from mailsift.jobs.outcomes.files import read_suppressed
 from mailsift.jobs.outcomes.service import ImportCounts
 from mailsift.jobs.results.export import defused
-from mailsift.pipeline.clock import Clock
+from mailsift.pipeline.clock import Clock, utc_datetime
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.syntax.address import canonical_of
 from mailsift.storage.database import Connection, Database
@@ -68,22 +68,12 @@ class SuppressionPage:
 
 
 class SuppressionService:
-    """The suppression lists of one installation's accounts.
+    """The suppression lists of one installation's accounts."""
 
-    Args:
-        database: where they are.
-        vault: seals the accounts' keys.
-        clock: seconds since the epoch.
-        token: returns that many random bytes.
-    """
-
-    def __init__(
-        self, *, database: Database, vault: Vault, clock: Clock, token: Callable[[int], bytes]
-    ) -> None:
+    def __init__(self, *, database: Database, vault: Vault, clock: Clock) -> None:
         self._database = database
         self._vault = vault
         self._clock = clock
-        self._token = token
 
     async def page(
         self, account_id: UUID, *, limit: int, cursor: str = "", email: str = "", reason: str = ""
@@ -105,7 +95,7 @@ class SuppressionService:
         if email and not address:
             return SuppressionPage((), "")
         async with self._database.begin() as connection:
-            cipher = await self._cipher(connection, account_id)
+            cipher = await cipher_of(connection, account_id, self._vault)
             only = cipher.digest(address) if address else None
             rows = await suppressions.page(
                 connection, account_id, limit=limit + 1, after=after, only=only, reason=reason
@@ -115,8 +105,7 @@ class SuppressionService:
 
     async def count(self, account_id: UUID) -> Mapping[str, int]:
         """Return how many there are by reason."""
-        async with self._database.begin() as connection:
-            return await suppressions.count(connection, account_id)
+        return await self._database.run(suppressions.count, account_id)
 
     async def add(self, account_id: UUID, found: Sequence[Suppression]) -> ImportCounts:
         """Put addresses on the list; those that are there stay as they are; what is none is malformed."""
@@ -133,7 +122,7 @@ class SuppressionService:
             return ImportCounts(malformed=malformed)
 
         async def transaction(connection: Connection) -> int:
-            cipher = await self._cipher(connection, account_id)
+            cipher = await cipher_of(connection, account_id, self._vault)
             rows = [self._row(address, one, cipher) for address, one in good.items()]
             return await suppressions.add(connection, account_id, rows)
 
@@ -145,7 +134,7 @@ class SuppressionService:
         addresses = {canonical_of(email) for email in emails} - {""}
 
         async def transaction(connection: Connection) -> int:
-            cipher = await self._cipher(connection, account_id)
+            cipher = await cipher_of(connection, account_id, self._vault)
             removed = await suppressions.remove(connection, account_id, [*map(cipher.digest, addresses)])
             await _record(connection, account_id, "suppression.remove", removed)
             return removed
@@ -169,8 +158,7 @@ class SuppressionService:
         return total
 
     async def _record_added(self, account_id: UUID, count: int) -> None:
-        async with self._database.begin() as connection:
-            await _record(connection, account_id, "suppression.add", count)
+        await self._database.run(_record, account_id, "suppression.add", count)
 
     async def export(self, account_id: UUID, format: SuppressionFormat) -> AsyncGenerator[bytes, None]:  # noqa: A002 - the word for it
         """Yield the whole list as a file.
@@ -193,11 +181,8 @@ class SuppressionService:
             cipher.seal(address),
             one.reason.value,
             one.origin,
-            datetime.fromtimestamp(since, UTC),
+            utc_datetime(since),
         )
-
-    async def _cipher(self, connection: Connection, account_id: UUID) -> AddressCipher:
-        return await cipher_of(connection, account_id, self._vault, self._token)
 
 
 async def _record(connection: Connection, account_id: UUID, action: str, count: int) -> None:
@@ -228,7 +213,7 @@ def _read_cursor(cursor: str) -> bytes | None:
 
 
 def _time(since: float) -> str:
-    return datetime.fromtimestamp(since, UTC).isoformat(timespec="seconds")
+    return utc_datetime(since).isoformat(timespec="seconds")
 
 
 def _csv(rows: Iterable[Sequence[object]]) -> bytes:

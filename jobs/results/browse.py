@@ -164,18 +164,14 @@ class Browser:
 
     async def _read_job(self, account_id: AccountId, job_id: JobId, read: Callable[[Row], Awaitable[T]]) -> T:
         """Look at a job, and once more when it completes meanwhile: its segments are gone then."""
-        row = await self._owned(account_id, job_id)
+        row = await self._database.run(owned, account_id, job_id)
         try:
             return await read(row)
         except Exception:
-            again = await self._owned(account_id, job_id)
+            again = await self._database.run(owned, account_id, job_id)
             if again["state"] == row["state"] or again["state"] != JobState.COMPLETED:
                 raise
         return await read(again)
-
-    async def _owned(self, account_id: AccountId, job_id: JobId) -> Row:
-        async with self._database.begin() as connection:
-            return await owned(connection, account_id, job_id)
 
     async def _files(self, row: Row, row_filter: RowFilter) -> ResultFiles:
         keys = JobBlobs(row["id"])
@@ -199,8 +195,7 @@ class Browser:
 
     async def _so_far(self, row: Row) -> _Running:
         """Bring up to date what is remembered of a job: segments never change, new ones are added."""
-        async with self._database.begin() as connection:
-            keys = await chunks.segments(connection, row["id"])
+        keys = await self._database.run(chunks.segments, row["id"])
         if not keys:
             raise MailsiftError("no_results_yet", "This job has no verdicts yet.", retryable=True)
         async with self._loading:

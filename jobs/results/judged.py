@@ -51,12 +51,7 @@ class JudgedFiles:
 
 
 class JudgedAddresses:
-    """The addresses of a complete job; memory holds some eight bytes an address and one window.
-
-    Args:
-        files: where they are.
-        policy: what the column `tier` is read by.
-    """
+    """The addresses of a complete job; memory holds some eight bytes an address and one window."""
 
     def __init__(self, files: JudgedFiles, policy: TierPolicy) -> None:
         self._files = files

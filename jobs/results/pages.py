@@ -252,7 +252,6 @@ class _Window(NamedTuple):
 
     Attributes:
         first: how many matches stand before them.
-        rows: their numbers.
         previous: the row behind which as many before them begin; None: nothing stands before them.
     """
 

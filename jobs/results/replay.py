@@ -20,10 +20,8 @@ class ReplayedRows:
     """Rows that have the same verdict and come to the same by both policies.
 
     Attributes:
-        status, result: of the verdict.
         before, after: the tier by the present policy and by the other one.
         reason: the rule of the other policy that decides, "" for `send`.
-        rows: how many.
     """
 
     status: Status
@@ -40,7 +38,6 @@ class Replay:
 
     Attributes:
         rows: all rows with a verdict, grouped, most first.
-        before, after: rows by tier.
     """
 
     rows: tuple[ReplayedRows, ...]
@@ -68,13 +65,7 @@ class Replay:
 
 
 def replay(results: Path, present: TierPolicy, other: TierPolicy) -> Replay:
-    """Read the results by both policies. Blocks for well under a second a million rows.
-
-    Args:
-        results: a results file (mailsift.jobs.results.join).
-        present: the job's policy.
-        other: the one to try.
-    """
+    """Read the results by both policies. Blocks for well under a second a million rows."""
     keys = {
         "status": pl.col(f"{VERDICT_PREFIX}status"),
         "result": pl.col(f"{VERDICT_PREFIX}result"),

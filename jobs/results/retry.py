@@ -32,11 +32,6 @@ UNKNOWN_RESULTS = frozenset(
 def rows_to_retry(results: Path, out: Path, column: str) -> str:
     """Write the original columns of the rows that ended unknown as a Parquet file.
 
-    Args:
-        results: the job's results (mailsift.jobs.results.join).
-        out: the file to write.
-        column: name of the address column in the list.
-
     Returns:
         The name of the address column in `out`, where every name is distinct.
 

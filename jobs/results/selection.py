@@ -38,15 +38,7 @@ class Selection:
 def select_so_far(
     row: Row, row_filter: RowFilter, files: tuple[Path, Path], segments: Sequence[Path], out: Path
 ) -> Selection:
-    """Join the rows that have a verdict so far, and find those that are wanted. Blocks.
-
-    Args:
-        row: of the job.
-        row_filter: which rows.
-        files: its rows and its addresses, as intake wrote them.
-        segments: its verdicts so far.
-        out: the file to write.
-    """
+    """Join the rows that have a verdict so far, and find those that are wanted. Blocks."""
     rows, addresses = files
     options = load_options(row["options"])
     join_results(rows, segments, out, evidence=options.evidence, partial=True)

@@ -23,12 +23,7 @@ def with_unwanted(frame: pl.LazyFrame) -> pl.LazyFrame:
 
 
 def tiered(results: Path, policy: TierPolicy | None) -> pl.LazyFrame:
-    """Return results with tier and reason in the place of UNWANTED; without any where there is no policy.
-
-    Args:
-        results: a results file (mailsift.jobs.results.join).
-        policy: what is wanted done.
-    """
+    """Return results with tier and reason in the place of UNWANTED; without any where there is no policy."""
     frame = pl.scan_parquet(results, glob=False)
     if policy is None:
         return frame.drop(UNWANTED, strict=False)

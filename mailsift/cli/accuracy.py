@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Annotated, Final
 
 import typer
-import uvloop
 from rich.console import Console
 from rich.table import Table
 
 from mailsift.api.v1.accuracy import to_csv
 from mailsift.cli.progress import console
-from mailsift.container import open_container
+from mailsift.cli.service import with_container
+from mailsift.container import Container
 from mailsift.jobs.outcomes.accuracy import SHARES, AccuracyRow, GroupBy
-from mailsift.pipeline.clock import system_clock
+from mailsift.pipeline.clock import system_clock, utc_datetime
 from mailsift.pipeline.outcomes.chances import Calibration
 from mailsift.pipeline.outcomes.shares import MeasuredShare
-from mailsift.runtime.installation import installation
-from mailsift.settings import Settings
 
 AccountOption = Annotated[str, typer.Option("--account", "-a", help="The account whose verdicts are shown.")]
 ByOption = Annotated[
@@ -47,16 +45,14 @@ def accuracy(
 def show_accuracy(account: str | None, by: Sequence[GroupBy], days: int, *, as_csv: bool) -> None:
     """Print the numbers of an account, or (None) of all but test accounts together."""
 
-    async def run(settings: Settings) -> tuple[list[AccuracyRow], Calibration | None]:
-        async with open_container(settings) as container:
-            last = datetime.fromtimestamp(system_clock(), UTC).date()
-            first = last - timedelta(days=days - 1)
-            whose = await container.jobs.find_account(account) if account is not None else None
-            rows = await container.accuracy.report(whose, by, first, last)
-            return rows, await container.accuracy.calibration(whose) if whose else None
+    async def report(container: Container) -> tuple[list[AccuracyRow], Calibration | None]:
+        last = utc_datetime(system_clock()).date()
+        first = last - timedelta(days=days - 1)
+        whose = await container.jobs.find_account(account) if account is not None else None
+        rows = await container.accuracy.report(whose, by, first, last)
+        return rows, await container.accuracy.calibration(whose) if whose else None
 
-    with installation(Settings.from_env()) as settings:
-        rows, calibration = uvloop.run(run(settings))
+    rows, calibration = with_container(report)
     if as_csv:
         sys.stdout.write(to_csv(rows, by))
         return

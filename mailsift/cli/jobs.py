@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
 from typing import Annotated, Any, Final, TypeVar
@@ -14,14 +13,15 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from mailsift.cli.lists import LOCAL_ACCOUNT, follow, working, write
+from mailsift.cli.lists import follow, working, write
+from mailsift.cli.options import LOCAL_ACCOUNT, JsonOption
 from mailsift.cli.pairs import check_writable
 from mailsift.cli.progress import PLAIN, console, shortened, summary_of
-from mailsift.container import open_service
+from mailsift.cli.service import print_json, with_local_account
+from mailsift.container import Container, open_service
 from mailsift.events.audit import COMMAND_LINE, act_as
 from mailsift.jobs.service import JobService
 from mailsift.jobs.views import AccountId, JobId, JobView
-from mailsift.runtime.installation import installation
 from mailsift.runtime.local_worker import LocalWorker
 from mailsift.settings import Settings
 from mailsift.storage.states import JobState
@@ -39,20 +39,9 @@ jobs_app = typer.Typer(
 )
 
 JobArgument = Annotated[str, typer.Argument(help="The job's id, or enough of its first letters.")]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 OutputOption = Annotated[
     Path, typer.Option("--output", "-o", help="Result file: .csv, .xlsx, .jsonl or .parquet.")
 ]
-
-
-def _with_service(work: Callable[[JobService, AccountId], Awaitable[T]]) -> T:
-    async def run(settings: Settings) -> T:
-        act_as(COMMAND_LINE)
-        async with open_service(settings) as service:
-            return await work(service, await service.account(LOCAL_ACCOUNT))
-
-    with installation(Settings.from_env()) as settings:
-        return uvloop.run(run(settings))
 
 
 async def find(service: JobService, account: AccountId, given: str) -> JobId:
@@ -67,15 +56,23 @@ async def find(service: JobService, account: AccountId, given: str) -> JobId:
         return await service.beginning_with(account, given)
 
 
+def _with_job(job: str, work: Callable[[JobService, AccountId, JobId], Awaitable[T]]) -> T:
+    """Return what comes of some work with the job that an argument names."""
+
+    async def act(parts: Container, account: AccountId) -> T:
+        return await work(parts.jobs, account, await find(parts.jobs, account, job))
+
+    return with_local_account(act)
+
+
 @jobs_app.command("list")
 def list_jobs(
     *, limit: Annotated[int, typer.Option(min=1, max=_MOST)] = 20, as_json: JsonOption = False
 ) -> None:
     """List the newest jobs."""
-    views = _with_service(lambda service, account: service.page(account, limit=limit)).jobs
+    views = with_local_account(lambda parts, account: parts.jobs.page(account, limit=limit)).jobs
     if as_json:
-        for view in views:
-            print(json.dumps(_job_fields(view)))  # noqa: T201 - the command's output
+        print_json(*map(_job_fields, views))
         return
     terminal = Console()
     terminal.print(job_table(views, is_wide=terminal.width >= _WIDE))
@@ -113,14 +110,9 @@ def _state(view: JobView) -> str:
 @jobs_app.command("show")
 def show(job: JobArgument, *, as_json: JsonOption = False) -> None:
     """Show one job: where it stands and what it waits for."""
-
-    async def get(service: JobService, account: AccountId) -> JobView:
-        return await service.get(account, await find(service, account, job))
-
-    view = _with_service(get)
-    fields = _job_fields(view)
+    fields = _job_fields(_with_job(job, JobService.get))
     if as_json:
-        print(json.dumps(fields))  # noqa: T201 - the command's output
+        print_json(fields)
         return
     table = Table(box=None, show_header=False, pad_edge=False)
     for name, value in fields.items():
@@ -132,35 +124,23 @@ def show(job: JobArgument, *, as_json: JsonOption = False) -> None:
 @jobs_app.command("pause")
 def pause(job: JobArgument) -> None:
     """Stop working on a job; `resume` continues it."""
-
-    async def act(service: JobService, account: AccountId) -> None:
-        await service.pause(account, await find(service, account, job))
-
-    _with_service(act)
+    _with_job(job, JobService.pause)
     console.print("Paused.")
 
 
 @jobs_app.command("cancel")
 def cancel(job: JobArgument) -> None:
     """End a job now; the verdicts found so far can still be fetched."""
-
-    async def act(service: JobService, account: AccountId) -> None:
-        await service.cancel(account, await find(service, account, job))
-
-    _with_service(act)
+    _with_job(job, JobService.cancel)
     console.print("Cancelled.")
 
 
 @jobs_app.command("results")
 def results(job: JobArgument, *, output: OutputOption) -> None:
     """Write the results of a job; of one that has not completed, those found so far."""
-
-    async def act(service: JobService, account: AccountId) -> int:
-        found = await write(service, account, await find(service, account, job), output)
-        return sum(found.values())
-
     check_writable(output)
-    rows = _with_service(act)
+    found = _with_job(job, lambda service, account, job_id: write(service, account, job_id, output))
+    rows = sum(found.values())
     console.print(f"{rows:,} rows: {output}", **PLAIN)
 
 
@@ -168,30 +148,35 @@ def results(job: JobArgument, *, output: OutputOption) -> None:
 def resume(job: JobArgument, *, output: OutputOption, as_json: JsonOption = False) -> None:
     """Continue a job that was paused or interrupted, and write its results."""
 
-    async def act(settings: Settings, worker: LocalWorker) -> None:
-        act_as(COMMAND_LINE)
-        async with open_service(settings) as service:
-            account = await service.account(LOCAL_ACCOUNT)
-            job_id = await find(service, account, job)
-            if (await service.get(account, job_id)).state is JobState.PAUSED:
-                await service.resume(account, job_id)
-            await follow(service, worker, account, job_id, output, as_json=as_json)
+    async def go_on(service: JobService, account: AccountId, job_id: JobId) -> JobId:
+        if (await service.get(account, job_id)).state is JobState.PAUSED:
+            await service.resume(account, job_id)
+        return job_id
 
-    check_writable(output)
-    with working(Settings.from_env()) as (settings, worker):
-        uvloop.run(act(settings, worker))
+    _follow(job, go_on, output, as_json=as_json)
 
 
 @jobs_app.command("retry")
 def retry(job: JobArgument, *, output: OutputOption, as_json: JsonOption = False) -> None:
     """Run the rows of an ended job again whose result said nothing about the mailbox."""
+    _follow(job, JobService.retry, output, as_json=as_json)
+
+
+def _follow(
+    job: str,
+    start: Callable[[JobService, AccountId, JobId], Awaitable[JobId]],
+    output: Path,
+    *,
+    as_json: bool,
+) -> None:
+    """Do what starts a job, then show its progress and write its results."""
 
     async def act(settings: Settings, worker: LocalWorker) -> None:
         act_as(COMMAND_LINE)
         async with open_service(settings) as service:
             account = await service.account(LOCAL_ACCOUNT)
-            again = await service.retry(account, await find(service, account, job))
-            await follow(service, worker, account, again, output, as_json=as_json)
+            started = await start(service, account, await find(service, account, job))
+            await follow(service, worker, account, started, output, as_json=as_json)
 
     check_writable(output)
     with working(Settings.from_env()) as (settings, worker):

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Iterable
 from datetime import datetime
-from typing import Annotated, Any, Final, TypeVar
+from typing import Annotated, Any, Final
 from uuid import UUID
 
 import typer
-import uvloop
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -17,16 +15,12 @@ from rich.text import Text
 from mailsift.accounts.doors import Door
 from mailsift.accounts.keys import DAY, LONGEST_OVERLAP, KeyKind, MintedKey, Scope
 from mailsift.accounts.links import checked_name
-from mailsift.cli.options import OwnerOption
+from mailsift.cli.options import JsonOption, OwnerOption
 from mailsift.cli.progress import PLAIN, console, shortened
-from mailsift.container import Container, open_container
-from mailsift.events.audit import COMMAND_LINE, act_as
+from mailsift.cli.service import print_json, with_account
+from mailsift.container import Container
 from mailsift.jobs.views import AccountId
-from mailsift.runtime.installation import installation
-from mailsift.settings import Settings
 from mailsift.storage.sql.keys import KeyRow
-
-T = TypeVar("T")
 
 _WIDE: Final = 140
 """Columns of a terminal from which on everything fits."""
@@ -37,22 +31,6 @@ _WIDE_ONLY: Final = {"scopes", "created", "last used"}
 keys_app = typer.Typer(help="Create, list, roll and revoke API keys.", no_args_is_help=True)
 
 KeyArgument = Annotated[UUID, typer.Argument(help="The key's id, as `mailsift keys list` shows it.")]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-
-
-def _with_keys(
-    account: str, work: Callable[[Container, AccountId], Awaitable[T]], *, makes_account: bool = False
-) -> T:
-    async def run(settings: Settings) -> T:
-        act_as(COMMAND_LINE)
-        async with open_container(settings) as container:
-            jobs = container.jobs
-            return await work(
-                container, await (jobs.account(account) if makes_account else jobs.find_account(account))
-            )
-
-    with installation(Settings.from_env()) as settings:
-        return uvloop.run(run(settings))
 
 
 @keys_app.command("create")
@@ -95,16 +73,15 @@ def create(  # noqa: PLR0913 - options of a command
             origins=origins or (),
         )
 
-    _show_new(_with_keys(account, make, makes_account=True), as_json=as_json)
+    _show_new(with_account(make, account, makes_account=True), as_json=as_json)
 
 
 @keys_app.command("list")
 def list_keys(*, account: OwnerOption, as_json: JsonOption = False) -> None:
     """List an account's keys; the keys themselves are not stored."""
-    rows = _with_keys(account, lambda container, account_id: container.keys.list(account_id))
+    rows = with_account(lambda parts, account_id: parts.keys.list(account_id), account)
     if as_json:
-        for row in rows:
-            print(json.dumps(_key_fields(row)))  # noqa: T201 - the command's output
+        print_json(*map(_key_fields, rows))
         return
     terminal = Console()
     terminal.print(key_table(rows, is_wide=terminal.width >= _WIDE))
@@ -137,7 +114,7 @@ def _day(at: datetime | None) -> str:
 @keys_app.command("revoke")
 def revoke(key: KeyArgument, *, account: OwnerOption) -> None:
     """End a key now."""
-    _with_keys(account, lambda container, account_id: container.keys.revoke(account_id, key))
+    with_account(lambda parts, account_id: parts.keys.revoke(account_id, key), account)
     console.print("Revoked.")
 
 
@@ -153,15 +130,15 @@ def roll(
     as_json: JsonOption = False,
 ) -> None:
     """Replace a key with a new one; the old one ends later, so that nobody is locked out."""
-    minted = _with_keys(
-        account, lambda container, account_id: container.keys.roll(account_id, key, overlap=hours * 3600)
+    minted = with_account(
+        lambda parts, account_id: parts.keys.roll(account_id, key, overlap=hours * 3600), account
     )
     _show_new(minted, as_json=as_json)
 
 
 def _show_new(minted: MintedKey, *, as_json: bool) -> None:
     if as_json:
-        print(json.dumps({"key": minted.secret, **_key_fields(minted.row)}))  # noqa: T201 - the command's output
+        print_json({"key": minted.secret, **_key_fields(minted.row)})
         return
     print(minted.secret)  # noqa: T201 - the command's output
     console.print("This key is shown only now.", **PLAIN)

@@ -22,8 +22,10 @@ from mailsift.cli.ends import (
     sources_of,
     told_where,
 )
+from mailsift.cli.options import LOCAL_ACCOUNT
 from mailsift.cli.pairs import name_of
 from mailsift.cli.progress import PLAIN, console, duration_text, show_summary, summary_of, watch
+from mailsift.cli.service import print_json
 from mailsift.container import open_container, scratch_folder
 from mailsift.jobs.plans import ListPlan
 from mailsift.jobs.results.breakdown import rows_by_result
@@ -39,8 +41,6 @@ from mailsift.runtime.installation import installation
 from mailsift.runtime.local_worker import LocalWorker, early_worker
 from mailsift.settings import Settings
 from mailsift.storage.states import JobState
-
-LOCAL_ACCOUNT = "local"
 
 
 def policy_of(text: str) -> TierPolicy | None:
@@ -76,7 +76,7 @@ def show_plans(sources: list[str], column: str, mode: Mode, *, as_json: bool) ->
         if as_json:
             left = {"seconds": found.left.seconds, "reason": found.left.reason}
             entry = {"list": name_of(source), "addresses": found.addresses, "probes": dict(found.probes)}
-            print(json.dumps({**entry, **left}))  # noqa: T201 - the command's output
+            print_json({**entry, **left})
         else:
             _show_plan(f"{name_of(source)}: " if len(plans) > 1 else "", found, mode)
     if len(plans) > 1 and not as_json:
@@ -174,7 +174,7 @@ async def follow(
         raise
     show_summary(view, results, out)
     if as_json:
-        print(json.dumps(summary_of(view)))  # noqa: T201 - the command's output
+        print_json(summary_of(view))
 
 
 async def write(

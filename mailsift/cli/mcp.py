@@ -8,7 +8,8 @@ import typer
 import uvloop
 
 from mailsift.accounts.keys import Caller, Scope
-from mailsift.cli.lists import LOCAL_ACCOUNT, working
+from mailsift.cli.lists import working
+from mailsift.cli.options import LOCAL_ACCOUNT
 from mailsift.container import API_POOL, open_container
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.settings import Settings

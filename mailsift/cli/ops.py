@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import Annotated, Any, Final, TypeVar
 
 import typer
-import uvloop
 from rich.console import Console, RenderableType
 from rich.live import Live
 
 from mailsift.cli import accuracy as accuracy_output
 from mailsift.cli import ops_output
+from mailsift.cli.options import JsonOption
 from mailsift.cli.progress import PLAIN, console
-from mailsift.container import open_container
+from mailsift.cli.service import print_json, with_container
 from mailsift.events.audit import COMMAND_LINE
 from mailsift.jobs.admin import alarm_files
 from mailsift.jobs.admin.actions import ActionResult, JobAction
@@ -26,8 +25,6 @@ from mailsift.jobs.admin.models import Overview
 from mailsift.jobs.admin.service import Operations
 from mailsift.pipeline.clock import system_clock
 from mailsift.pipeline.errors import MailsiftError
-from mailsift.runtime.installation import installation
-from mailsift.settings import Settings
 from mailsift.storage.sql.opt_outs import OptedOut
 from mailsift.storage.sql.throttle_edits import ANY_SOURCE
 from mailsift.storage.sql.workers import Worker
@@ -41,7 +38,6 @@ ops_app = typer.Typer(
 _EVERY_SECONDS: Final = 1.0
 _SHOWN_JOBS: Final = 10
 
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 StateOption = Annotated[str, typer.Option(help="A state, open, ended, or broken: failed through our fault.")]
 AccountOption = Annotated[str, typer.Option(help="The account's name.")]
 TextOption = Annotated[str, typer.Option(help="Part of the name or file, or how the id begins.")]
@@ -50,12 +46,7 @@ YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmat
 
 
 def _with_operations(work: Callable[[Operations], Awaitable[T]]) -> T:
-    async def run(settings: Settings) -> T:
-        async with open_container(settings) as container:
-            return await work(container.operations)
-
-    with installation(Settings.from_env()) as settings:
-        return uvloop.run(run(settings))
+    return with_container(lambda container: work(container.operations))
 
 
 @ops_app.command("accuracy")
@@ -79,7 +70,7 @@ def top(
 
     async def watch(operations: Operations) -> None:
         if as_json:
-            _print_json(await _top_shape(operations))
+            print_json(await _top_shape(operations))
             return
         terminal = Console()
         with _screen(terminal, once=once) as show:
@@ -106,7 +97,7 @@ def jobs(
     wanted = read_filter(words, now=system_clock())
     page = _with_operations(lambda operations: operations.console.jobs(wanted, limit=limit))
     if as_json:
-        _print_json(*map(ops_output.job_shape, page.jobs))
+        print_json(*map(ops_output.job_shape, page.jobs))
         return
     Console().print(ops_output.job_table(page.jobs, now=system_clock()))
     if page.matching > len(page.jobs):
@@ -166,7 +157,7 @@ def workers(
 
     found = _with_operations(act)
     if as_json:
-        _print_json(*map(ops_output.worker_shape, found))
+        print_json(*map(ops_output.worker_shape, found))
     else:
         Console().print(ops_output.worker_table(found))
 
@@ -197,7 +188,7 @@ def throttles(
 
     found = _with_operations(act)
     if as_json:
-        _print_json(*map(ops_output.throttle_shape, found))
+        print_json(*map(ops_output.throttle_shape, found))
     else:
         Console().print(ops_output.throttle_table(found))
 
@@ -211,7 +202,7 @@ def ledger(
     """Show what each source asked each provider, how the provider took it, and the rate it has earned."""
     found = _with_operations(lambda operations: operations.console.ledger(hours=24 * days))
     if as_json:
-        _print_json(*map(ops_output.ledger_shape, found))
+        print_json(*map(ops_output.ledger_shape, found))
     else:
         Console().print(ops_output.ledger_table(found))
 
@@ -236,7 +227,7 @@ def opt_outs(
 
     found = _with_operations(act)
     if as_json:
-        _print_json(*map(ops_output.opt_out_shape, found))
+        print_json(*map(ops_output.opt_out_shape, found))
     else:
         Console().print(ops_output.opt_out_table(found))
 
@@ -302,8 +293,3 @@ async def _drain(operations: Operations, names: list[str], *, drain: bool) -> in
         COMMAND_LINE, drain=drain, owners=owners, hosts=hosts, everywhere=everywhere
     )
     return len(drained)
-
-
-def _print_json(*shapes: dict[str, Any]) -> None:
-    for shape in shapes:
-        print(json.dumps(shape))  # noqa: T201 - the command's output

@@ -8,6 +8,9 @@ import typer
 
 from mailsift.pipeline.facts import Mode
 
+LOCAL_ACCOUNT = "local"
+"""Whose jobs are that are run in the terminal."""
+
 ModeOption = Annotated[
     Mode,
     typer.Option(
@@ -16,6 +19,8 @@ ModeOption = Annotated[
         help="fast: syntax and lists, no network. medium: also DNS. deep: also the mail server.",
     ),
 ]
+
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 OwnerOption = Annotated[str, typer.Option("--account", "-a", help="The name of an existing account.")]
 

@@ -6,14 +6,13 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-import uvloop
 
 from mailsift.cli.options import OwnerOption
 from mailsift.cli.progress import console
-from mailsift.container import open_container
+from mailsift.cli.service import with_account
+from mailsift.container import Container
 from mailsift.jobs.outcomes.service import ImportCounts
-from mailsift.runtime.installation import installation
-from mailsift.settings import Settings
+from mailsift.jobs.views import AccountId
 
 outcomes_app = typer.Typer(help="Report what became of messages you sent.", no_args_is_help=True)
 
@@ -32,16 +31,13 @@ def import_files(
 ) -> None:
     """Import deliveries, bounces, complaints and unsubscriptions; importing a file twice changes nothing."""
 
-    async def run(settings: Settings) -> ImportCounts:
-        async with open_container(settings) as container:
-            account_id = await container.jobs.find_account(account)
-            total = ImportCounts()
-            for file in files:
-                total += await container.outcomes.import_file(account_id, file)
-            return total
+    async def take(container: Container, account_id: AccountId) -> ImportCounts:
+        total = ImportCounts()
+        for file in files:
+            total += await container.outcomes.import_file(account_id, file)
+        return total
 
-    with installation(Settings.from_env()) as settings:
-        taken = uvloop.run(run(settings))
+    taken = with_account(take, account)
     console.print(
         f"{taken.taken:,} outcomes taken, {taken.repeated:,} known already, {taken.malformed:,} not readable."
     )

@@ -2,48 +2,30 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Annotated, Any, TypeVar
+from collections.abc import Sequence
+from typing import Annotated, Any
 from uuid import UUID
 
 import typer
-import uvloop
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from mailsift.cli.jobs import find
-from mailsift.cli.lists import LOCAL_ACCOUNT
-from mailsift.cli.options import ModeOption
+from mailsift.cli.options import JsonOption, ModeOption
 from mailsift.cli.progress import PLAIN, console, shortened
-from mailsift.container import Container, open_container
-from mailsift.events.audit import COMMAND_LINE, act_as
+from mailsift.cli.service import print_json, with_local_account
+from mailsift.container import Container
 from mailsift.jobs.places.place import is_place
 from mailsift.jobs.schedules.models import Recheck, ScheduleSpec, ScheduleView
 from mailsift.jobs.views import AccountId, JobOptions
 from mailsift.pipeline.facts import Mode
-from mailsift.runtime.installation import installation
-from mailsift.settings import Settings
-
-T = TypeVar("T")
 
 schedules_app = typer.Typer(
     help="Create, list, run, pause, resume and delete schedules.", no_args_is_help=True
 )
 
 ScheduleArgument = Annotated[UUID, typer.Argument(help="The schedule's id, as `list` shows it.")]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-
-
-def _with_schedules(work: Callable[[Container, AccountId], Awaitable[T]]) -> T:
-    async def run(settings: Settings) -> T:
-        act_as(COMMAND_LINE)
-        async with open_container(settings) as container:
-            return await work(container, await container.jobs.account(LOCAL_ACCOUNT))
-
-    with installation(Settings.from_env()) as settings:
-        return uvloop.run(run(settings))
 
 
 @schedules_app.command("create")
@@ -85,14 +67,14 @@ def create(  # noqa: PLR0913 - options of a command
         place = "" if job else source
         return await container.schedules.create(account, job, spec, source=place, sink=sink)
 
-    _show([_with_schedules(make)], as_json=as_json)
+    _show([with_local_account(make)], as_json=as_json)
 
 
 @schedules_app.command("list")
 def list_schedules(*, as_json: JsonOption = False) -> None:
     """List the schedules."""
     _show(
-        _with_schedules(lambda container, account: container.schedules.list(account)),
+        with_local_account(lambda container, account: container.schedules.list(account)),
         as_json=as_json,
     )
 
@@ -100,35 +82,34 @@ def list_schedules(*, as_json: JsonOption = False) -> None:
 @schedules_app.command("run")
 def run_now(schedule: ScheduleArgument) -> None:
     """Start a run now, beside those of the schedule."""
-    job = _with_schedules(lambda container, account: container.schedules.run_now(account, schedule))
+    job = with_local_account(lambda container, account: container.schedules.run_now(account, schedule))
     console.print(f"Job {job}.", **PLAIN)
 
 
 @schedules_app.command("pause")
 def pause(schedule: ScheduleArgument) -> None:
     """Pause a schedule until it is resumed."""
-    _with_schedules(lambda container, account: container.schedules.pause(account, schedule))
+    with_local_account(lambda container, account: container.schedules.pause(account, schedule))
     console.print("Paused.")
 
 
 @schedules_app.command("resume")
 def resume(schedule: ScheduleArgument) -> None:
     """Resume a schedule with its next run."""
-    _with_schedules(lambda container, account: container.schedules.resume(account, schedule))
+    with_local_account(lambda container, account: container.schedules.resume(account, schedule))
     console.print("It goes on.")
 
 
 @schedules_app.command("delete")
 def delete(schedule: ScheduleArgument) -> None:
     """Delete a schedule; its jobs stay."""
-    _with_schedules(lambda container, account: container.schedules.delete(account, schedule))
+    with_local_account(lambda container, account: container.schedules.delete(account, schedule))
     console.print("Deleted.")
 
 
 def _show(views: Sequence[ScheduleView], *, as_json: bool) -> None:
     if as_json:
-        for view in views:
-            print(json.dumps(_fields(view)))  # noqa: T201 - the command's output
+        print_json(*map(_fields, views))
         return
     table = Table(box=None, header_style="bold", pad_edge=False)
     for column in ("schedule", "list", "cron", "zone", "next run"):

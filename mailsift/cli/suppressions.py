@@ -3,43 +3,23 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Annotated, TypeVar
-from uuid import UUID
+from typing import Annotated
 
 import typer
-import uvloop
 
 from mailsift.cli.options import OwnerOption
 from mailsift.cli.progress import console
-from mailsift.container import open_container
-from mailsift.events.audit import COMMAND_LINE, act_as
+from mailsift.cli.service import with_account
+from mailsift.container import Container
 from mailsift.jobs.outcomes.service import ImportCounts
-from mailsift.jobs.outcomes.suppressions import (
-    Suppression,
-    SuppressionFormat,
-    SuppressionReason,
-    SuppressionService,
-)
-from mailsift.runtime.installation import installation
-from mailsift.settings import Settings
+from mailsift.jobs.outcomes.suppressions import Suppression, SuppressionFormat, SuppressionReason
+from mailsift.jobs.views import AccountId
 
-T = TypeVar("T")
 _SHOWN = 100
 
 suppressions_app = typer.Typer(help="Manage the addresses an account may not send to.", no_args_is_help=True)
 EmailsArgument = Annotated[list[str], typer.Argument(metavar="EMAIL...", help="Addresses.")]
-
-
-def _with_service(account: str, act: Callable[[SuppressionService, UUID], Awaitable[T]]) -> T:
-    async def run(settings: Settings) -> T:
-        act_as(COMMAND_LINE)
-        async with open_container(settings) as container:
-            return await act(container.suppressions, await container.jobs.find_account(account))
-
-    with installation(Settings.from_env()) as settings:
-        return uvloop.run(run(settings))
 
 
 @suppressions_app.command("list")
@@ -49,8 +29,8 @@ def list_some(
     email: Annotated[str, typer.Option(help="Look up this address.")] = "",
 ) -> None:
     """Show the list, or whether an address is on it."""
-    page = _with_service(
-        account, lambda service, account_id: service.page(account_id, limit=_SHOWN, email=email)
+    page = with_account(
+        lambda parts, account_id: parts.suppressions.page(account_id, limit=_SHOWN, email=email), account
     )
     for one in page.suppressions:
         print(f"{one.email}  {one.reason.value}  {one.origin}")  # noqa: T201 - the command's output
@@ -63,17 +43,14 @@ def add(
     emails: EmailsArgument, account: OwnerOption, *, reason: SuppressionReason = SuppressionReason.MANUAL
 ) -> None:
     """Put addresses on the list."""
-
-    async def act(service: SuppressionService, account_id: UUID) -> ImportCounts:
-        return await service.add(account_id, [Suppression(email, reason, "cli") for email in emails])
-
-    _print_counts(_with_service(account, act))
+    found = [Suppression(email, reason, "cli") for email in emails]
+    _print_counts(with_account(lambda parts, account_id: parts.suppressions.add(account_id, found), account))
 
 
 @suppressions_app.command("remove")
 def remove(emails: EmailsArgument, account: OwnerOption) -> None:
     """Remove addresses from the list."""
-    removed = _with_service(account, lambda service, account_id: service.remove(account_id, emails))
+    removed = with_account(lambda parts, account_id: parts.suppressions.remove(account_id, emails), account)
     console.print(f"{removed:,} removed.")
 
 
@@ -83,7 +60,9 @@ def import_file(
     account: OwnerOption,
 ) -> None:
     """Put the addresses of a file on the list: ours, Amazon SES's or SendGrid's."""
-    _print_counts(_with_service(account, lambda service, account_id: service.import_file(account_id, file)))
+    _print_counts(
+        with_account(lambda parts, account_id: parts.suppressions.import_file(account_id, file), account)
+    )
 
 
 @suppressions_app.command("export")
@@ -94,11 +73,11 @@ def export_file(
 ) -> None:
     """Write the list to standard output: our CSV, or for Amazon SES or SendGrid."""
 
-    async def act(service: SuppressionService, account_id: UUID) -> None:
-        async for piece in service.export(account_id, format):
+    async def write(parts: Container, account_id: AccountId) -> None:
+        async for piece in parts.suppressions.export(account_id, format):
             sys.stdout.buffer.write(piece)
 
-    _with_service(account, act)
+    with_account(write, account)
     sys.stdout.buffer.flush()
 
 

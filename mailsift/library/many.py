@@ -19,11 +19,7 @@ _RESERVE: Final = 0.25  # seconds kept of a deadline, to judge what was found
 
 
 class ManyValidator:
-    """Validates a list of addresses now: nobody comes back for the rest.
-
-    Args:
-        validator: the service's.
-    """
+    """Validates a list of addresses now: nobody comes back for the rest."""
 
     def __init__(self, validator: Validator) -> None:
         self._validator = validator

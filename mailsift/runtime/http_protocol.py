@@ -46,12 +46,7 @@ class _Part(Enum):
 
 
 class BoundedProtocol(HttpToolsProtocol):
-    """One connection; a request that breaks a limit or is no HTTP is answered as JSON, and ends it.
-
-    Args:
-        limits: what a client has to keep.
-        connection: what uvicorn gives every protocol.
-    """
+    """One connection; a request that breaks a limit or is no HTTP is answered as JSON, and ends it."""
 
     def __init__(self, *, limits: RequestLimits, **connection: Any) -> None:
         super().__init__(**connection)

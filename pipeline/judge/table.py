@@ -30,8 +30,6 @@ class VerdictRow:
     Attributes:
         id: stable name, for the evidence and the tests.
         result, status, score: the verdict; the score before adjustments.
-        when: the condition.
-        reason: one sentence.
         suggestion: advice, or "".
     """
 

@@ -52,7 +52,6 @@ class Outcome:
 
     Attributes:
         address: as the report names it; not yet parsed.
-        kind: what happened.
         happened_at: epoch seconds; 0 when the report does not say.
         diagnosis: what the receiving server said about the mailbox.
         origin: who reports it: "dsn", "arf", "bounce", "ses", "file" and so on.

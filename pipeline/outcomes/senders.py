@@ -164,6 +164,11 @@ def _outcome(  # noqa: PLR0913 - the fields of what is made
     yield Outcome(plain, kind, epoch(when), diagnosis, sender.value, message_id.strip("<> ")[:255])
 
 
+def _by_event(**names: str) -> dict[str, OutcomeKind]:
+    """Return what happened, by the names of the events that tell of it."""
+    return {name: OutcomeKind(kind) for kind, text in names.items() for name in text.split()}
+
+
 # Amazon SES, by event publishing and by identity notifications (its developer guide, "Event publishing").
 
 
@@ -229,18 +234,13 @@ def _is_permanent(bounce: Json) -> bool:
 
 # Twilio SendGrid ("Event Webhook Reference").
 
-_SENDGRID: Final = {
-    "delivered": OutcomeKind.DELIVERED,
-    "open": OutcomeKind.DELIVERED,
-    "click": OutcomeKind.DELIVERED,
-    "deferred": OutcomeKind.DEFERRED,
-    "bounce": OutcomeKind.BOUNCED,
-    "blocked": OutcomeKind.BOUNCED,
-    "dropped": OutcomeKind.BOUNCED,
-    "spamreport": OutcomeKind.COMPLAINED,
-    "unsubscribe": OutcomeKind.UNSUBSCRIBED,
-    "group_unsubscribe": OutcomeKind.UNSUBSCRIBED,
-}
+_SENDGRID: Final = _by_event(
+    delivered="delivered open click",
+    deferred="deferred",
+    bounced="bounce blocked dropped",
+    complained="spamreport",
+    unsubscribed="unsubscribe group_unsubscribe",
+)
 
 
 def _sendgrid(event: Json) -> Iterator[ParsedOutcome]:
@@ -336,42 +336,24 @@ def _mailgun(event: Json) -> Iterator[ParsedOutcome]:
         )
 
 
-_MAILGUN: Final = {
-    "delivered": OutcomeKind.DELIVERED,
-    "opened": OutcomeKind.DELIVERED,
-    "clicked": OutcomeKind.DELIVERED,
-    "failed": OutcomeKind.BOUNCED,
-    "permanent_fail": OutcomeKind.BOUNCED,
-    "temporary_fail": OutcomeKind.DEFERRED,
-    "bounced": OutcomeKind.BOUNCED,
-    "dropped": OutcomeKind.BOUNCED,
-    "rejected": OutcomeKind.BOUNCED,
-    "complained": OutcomeKind.COMPLAINED,
-    "unsubscribed": OutcomeKind.UNSUBSCRIBED,
-}
+_MAILGUN: Final = _by_event(
+    delivered="delivered opened clicked",
+    bounced="failed permanent_fail bounced dropped rejected",
+    deferred="temporary_fail",
+    complained="complained",
+    unsubscribed="unsubscribed",
+)
 
 
 # Brevo ("Transactional webhooks" and "Marketing webhooks").
 
-_BREVO: Final = {
-    "delivered": OutcomeKind.DELIVERED,
-    "opened": OutcomeKind.DELIVERED,
-    "unique_opened": OutcomeKind.DELIVERED,
-    "proxy_open": OutcomeKind.DELIVERED,
-    "unique_proxy_open": OutcomeKind.DELIVERED,
-    "click": OutcomeKind.DELIVERED,
-    "hard_bounce": OutcomeKind.BOUNCED,
-    "soft_bounce": OutcomeKind.DEFERRED,
-    "deferred": OutcomeKind.DEFERRED,
-    "blocked": OutcomeKind.BOUNCED,
-    "error": OutcomeKind.BOUNCED,
-    "invalid_email": OutcomeKind.BOUNCED,
-    "invalid": OutcomeKind.BOUNCED,
-    "spam": OutcomeKind.COMPLAINED,
-    "complaint": OutcomeKind.COMPLAINED,
-    "unsubscribed": OutcomeKind.UNSUBSCRIBED,
-    "unsubscribe": OutcomeKind.UNSUBSCRIBED,
-}
+_BREVO: Final = _by_event(
+    delivered="delivered opened unique_opened proxy_open unique_proxy_open click",
+    bounced="hard_bounce blocked error invalid_email invalid",
+    deferred="soft_bounce deferred",
+    complained="spam complaint",
+    unsubscribed="unsubscribed unsubscribe",
+)
 
 _BREVO_DROPPED: Final = frozenset({"blocked", "error"})
 
@@ -392,24 +374,13 @@ def _brevo(event: Json) -> Iterator[ParsedOutcome]:
 
 # SparkPost and Bird ("Event reference").
 
-_SPARKPOST: Final = {
-    "delivery": OutcomeKind.DELIVERED,
-    "open": OutcomeKind.DELIVERED,
-    "initial_open": OutcomeKind.DELIVERED,
-    "click": OutcomeKind.DELIVERED,
-    "amp_open": OutcomeKind.DELIVERED,
-    "amp_initial_open": OutcomeKind.DELIVERED,
-    "amp_click": OutcomeKind.DELIVERED,
-    "bounce": OutcomeKind.BOUNCED,
-    "out_of_band": OutcomeKind.BOUNCED,
-    "policy_rejection": OutcomeKind.BOUNCED,
-    "generation_rejection": OutcomeKind.BOUNCED,
-    "generation_failure": OutcomeKind.BOUNCED,
-    "delay": OutcomeKind.DEFERRED,
-    "spam_complaint": OutcomeKind.COMPLAINED,
-    "list_unsubscribe": OutcomeKind.UNSUBSCRIBED,
-    "link_unsubscribe": OutcomeKind.UNSUBSCRIBED,
-}
+_SPARKPOST: Final = _by_event(
+    delivered="delivery open initial_open click amp_open amp_initial_open amp_click",
+    bounced="bounce out_of_band policy_rejection generation_rejection generation_failure",
+    deferred="delay",
+    complained="spam_complaint",
+    unsubscribed="list_unsubscribe link_unsubscribe",
+)
 _SPARKPOST_ANSWERS: Final = frozenset({"60", "80", "100"})
 """Classes of what came back and is no bounce: an absence note, a subscription, a challenge."""
 

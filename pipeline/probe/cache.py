@@ -64,7 +64,6 @@ class RememberedCatchAll(NamedTuple):
     """What is remembered of a domain's random recipient.
 
     Attributes:
-        fact: what it showed.
         random: the recipient, to be asked again.
         provider: whose servers were asked: those of another one may do otherwise.
         preferences: of the servers that were asked.
@@ -129,7 +128,6 @@ class Witnesses:
 
     Args:
         seconds: how long somebody counts.
-        clock: the time.
     """
 
     def __init__(self, seconds: float, clock: Clock) -> None:

@@ -143,9 +143,6 @@ class ProbeContext:
     """What all calls of a process share.
 
     Attributes:
-        config: how to ask.
-        clock: the time for facts.
-        reader: classifies replies.
         tls: context for STARTTLS, None to stay in the clear.
         interception: whether it is the servers themselves who answer.
         learned: limits the providers have shown.
@@ -169,7 +166,6 @@ class ResultCollector:
     """Collects what one call finds out.
 
     Attributes:
-        context: what all calls share.
         queue, catch_alls: what is still to be asked.
         watch: counts every answer, and names the refusals that are doubted.
         session_s: seconds a session was given.

@@ -80,12 +80,7 @@ class Prober:
     """Asks mail servers about mailboxes.
 
     Args:
-        config: how to ask.
-        throttle: rate limits shared with all processes.
         providers: whose answers mean something, and how much they take.
-        guard: which addresses may be dialled.
-        cache: remembers facts.
-        clock: the time for facts.
         token: returns unguessable text, e.g. `secrets.token_hex`; random recipients are made of it.
 
     Attributes:

@@ -163,7 +163,6 @@ class RouteQueue:
 
     Attributes:
         provider: whose limits count.
-        source: our address.
         peers: where to dial; the first is the one in use, failed ones are taken away.
         seconds_lost: spent on peers that failed.
         drops: sessions with a single recipient that got no answer of their own.
@@ -266,7 +265,6 @@ class ProviderQueue:
     """The routes of one provider and one source, who share its limits and take turns.
 
     Attributes:
-        row: the provider.
         source: the identity of our source.
         running: sessions under way.
         resting_until: loop time before which asking the throttle is no use.
@@ -315,7 +313,6 @@ class SessionPlan:
 
     Attributes:
         route, peer: whom to ask.
-        groups: what to ask.
         singly: one recipient, asked with all care because an earlier session of its could not be believed.
     """
 
@@ -365,12 +362,7 @@ class SessionPlan:
 
 
 class ProbeQueue:
-    """Everything that is still to be asked in one call.
-
-    Args:
-        catch_alls: the domains' random recipients.
-        learned: limits the providers have shown.
-    """
+    """Everything that is still to be asked in one call."""
 
     def __init__(self, catch_alls: CatchAllState, learned: LearnedLimits) -> None:
         self._catch_alls = catch_alls

@@ -71,7 +71,6 @@ class ClassifiedReply:
 
     Attributes:
         reply: as it came, the asked address replaced.
-        reading: its class.
         text: its words for people, redacted.
     """
 

@@ -103,7 +103,6 @@ def _rule_by_code(stage: Stage, code: int) -> ReplyRule | None:
 _UNCLEAR: Final = "unclear"
 _ENHANCED = re.compile(r"(?<![\w.])[245]\.(\d{1,3}\.\d{1,3})(?![\w.]*\d)")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\s]+")
-_ANSI = re.compile(r"\x1b\[[0-?]{0,20}[ -/]{0,4}[@-~]|\x1b.?")
 _ADDRESS = re.compile(
     r'<[^<>@\s]{0,64}(?:"[^"<>]{0,64}")?@[^<>\s]{1,255}>|"[^"]{0,64}"@[\w.-]{1,255}|[^\s<>@()\[\]:,;"\'=]{1,64}@[\w.-]{1,255}'
 )

@@ -115,11 +115,7 @@ class Patterns:
 
 
 class Search:
-    """Which patterns are found in one text; none is searched twice.
-
-    Attributes:
-        text: where they are looked for.
-    """
+    """Which patterns are found in one text; none is searched twice."""
 
     def __init__(self, patterns: Patterns, text: str) -> None:
         self.text = text

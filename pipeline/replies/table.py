@@ -41,7 +41,6 @@ class ReplyRule:
 
     Attributes:
         id: stable name, shown in the evidence.
-        answer: the conclusion.
         codes: prefixes of the three-digit code, parted by blanks ("4 5", "252"); "0" is a dropped connection
             and "" any code.
         stages: where in the session the rule applies.

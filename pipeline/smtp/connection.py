@@ -36,11 +36,7 @@ class Ending(StrEnum):
 
 
 class SessionError(MailsiftError):
-    """The session cannot go on.
-
-    Attributes:
-        ending: why.
-    """
+    """The session cannot go on."""
 
     def __init__(self, ending: Ending) -> None:
         super().__init__(f"session_{ending}", "the SMTP session ended early", retryable=True)

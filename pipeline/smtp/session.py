@@ -94,9 +94,7 @@ class DomainRecipients:
     """What to ask about one domain in one session.
 
     Attributes:
-        domain: the domain.
         random: the random recipient to ask first, "" when it is known what becomes of those.
-        addresses: the real recipients.
         confirm: a random recipient to ask at the end if all real ones were accepted, "" for none: has what is
             known of those changed?
     """
@@ -130,7 +128,6 @@ class SessionLog:
         not_askable: addresses that need SMTPUTF8 at a server without it.
         stage: how far it came.
         refusal: the reply that ended it: before the first RCPT, about the session's size, or a 421.
-        ending: why it ended.
         answered: RCPT commands that something came back for, whether or not it could be believed.
         taken: those of them whose reply was not about the session's size.
         disbelieved: the replies by address of a session whose answers do not count.

@@ -23,9 +23,6 @@ _WRAPPED = (rf"^(?i:mailto):(?://)?({PLAIN})$", rf"^<({PLAIN})>$")
 def parse_column(cells: pl.Series) -> pl.DataFrame:
     """Parse cells, one address each; nulls and blanks break the rule "empty".
 
-    Args:
-        cells: text; may hold anything.
-
     Returns:
         A frame with the columns frames.PARSED, one row for each cell, in order: what parse_cell makes of it.
     """

@@ -25,9 +25,7 @@ class Measurement:
     """The right to count up an account.
 
     Attributes:
-        account_id: whose.
         token: must still be held by who writes.
-        claimed_at: when it was claimed.
         counted_at: outcomes that arrived until then have been counted.
     """
 
@@ -57,7 +55,8 @@ class AccuracySum:
     n: int
 
 
-# Nothing is written while it was just told: webhooks of one account do not wait for each other.
+# An account without `due_at` has nothing new. Nothing is written while it was just told: webhooks of one
+# account do not wait for each other.
 _TOLD = text("""
     INSERT INTO measurement AS m (account_id, due_at, told_at)
     SELECT id, clock_timestamp() + interval '30 s', clock_timestamp() FROM account

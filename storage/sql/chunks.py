@@ -151,7 +151,8 @@ leased under the token of its intake has been paid for with that."""
 
 # Fair by virtual time: the account that is furthest behind, in it small jobs and then the job that is
 # furthest behind. A provider is asked from each source by one worker at a time, and not while its budget
-# there is used up; the throttle itself is the hard limit. A lane is shut to a worker all of whose sources
+# there is used up; the throttle itself is the hard limit. What names no sources was leased by a former
+# release, and takes all of them. A lane is shut to a worker all of whose sources
 # are taken or rest there; to one who holds a chunk of it alone it stays open where the caller says that a
 # second one is of use, and in its job that goes first: a long queue at one provider is what ends last. What
 # a greylisting server expects from a source waits for that a while. Beyond its deadline a job waits for no
@@ -354,14 +355,7 @@ async def claim(  # noqa: PLR0913 - what a claim depends on, one argument each
 async def lease_first(
     connection: Connection, job_id: UUID, terms: LeaseTerms, *, token: UUID
 ) -> ClaimedChunk | None:
-    """Lease a chunk of this job that nobody has looked at yet, out of turn, to who holds its intake.
-
-    Args:
-        connection: an open transaction.
-        job_id: the job.
-        terms: of the lease.
-        token: of the lease.
-    """
+    """Lease a chunk of this job that nobody has looked at yet, out of turn, to who holds its intake."""
     values = {
         "job_id": job_id,
         "owner": terms.owner,

@@ -83,13 +83,7 @@ class EndingList:
 
 
 async def counts(connection: Connection, ids: Sequence[UUID], *, outcome_days: int) -> Row:
-    """Return how much is kept of these accounts (of one, and of its test account).
-
-    Args:
-        connection: an open transaction.
-        ids: the accounts.
-        outcome_days: for so long outcomes are kept.
-    """
+    """Return how much is kept of these accounts (of one, and of its test account)."""
     values = {"ids": list(ids), "outcome_days": outcome_days}
     return (await connection.execute(_COUNTS, values)).mappings().one()
 

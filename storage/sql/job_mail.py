@@ -134,14 +134,7 @@ async def remember_waiting(
 async def remember_expiring(
     connection: Connection, *, now: datetime, before: datetime, kept: timedelta
 ) -> None:
-    """Put mail about jobs that are deleted before then into the outbox, once for each.
-
-    Args:
-        connection: an open transaction.
-        now: the time.
-        before: how soon is soon.
-        kept: only of jobs that are kept for longer than this.
-    """
+    """Put mail about jobs deleted before then into the outbox, once for each kept longer than `kept`."""
     await connection.execute(_REMEMBER_EXPIRING, {"now": now, "before": before, "kept": kept})
 
 

@@ -61,15 +61,7 @@ _SET_PRIORITY = text("""
 async def page(
     connection: Connection, wanted: JobFilter, *, limit: int, offset: int = 0, sort: str = NEWEST
 ) -> Sequence[Row]:
-    """Return matching jobs with `account_name`.
-
-    Args:
-        connection: an open transaction.
-        wanted: which ones.
-        limit: how many.
-        offset: after how many others.
-        sort: one of ORDERS, descending with a minus before it.
-    """
+    """Return matching jobs with `account_name`; `sort`: one of ORDERS, descending with a minus before it."""
     statement = _matching(select(job, account.c.name.label("account_name")), wanted)
     column = ORDERS[sort.removeprefix("-")]
     first, then = (

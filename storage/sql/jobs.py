@@ -33,7 +33,9 @@ who is ahead of its account has lists read beside it."""
 STEP_PROCESSORS: Final = 2
 """What a step of a big job keeps busy; who has more processes does other things beside it."""
 _COUNTED: Final = ("processed", "valid", "invalid", "risky", "send", "review", "remove")
-_SHARDS: Final = 8  # of the minute that runs; commits of one job wait for each other anyway
+_SHARDS: Final = (
+    8  # of the minute that runs: jobs do not wait for each other's commit, those of one do anyway
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -437,12 +439,7 @@ async def end(
 ) -> Row | None:
     """COMPLETE, FAIL or CANCEL: end the job; returns its row, or None when it may not end so.
 
-    Args:
-        connection: an open transaction.
-        job_id: the job.
-        transition: how it ends.
-        token: the lease of the step that ends it, when one does.
-        error: stable code and sentence.
+    A step that ends it gives the `token` of its lease; `error` is a stable code and a sentence.
     """
     values = {
         "job_id": job_id,
@@ -637,10 +634,7 @@ _EVENTS_OF_JOB = text("""
 async def same_list(connection: Connection, of: Row | Mapping[str, Any], limit: int) -> Sequence[Row]:
     """Return other jobs of the account over the same list, newest first.
 
-    Args:
-        connection: an open transaction.
-        of: the job's row, or its id, parent_id, source_sha256 and account_id.
-        limit: how many.
+    `of` is the job's row, or its id, parent_id, source_sha256 and account_id.
     """
     family: list[UUID] = [of["id"], *([of["parent_id"]] if of["parent_id"] else [])]
     related = [job.c.id.in_(family), job.c.parent_id.in_(family)]

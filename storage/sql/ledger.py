@@ -34,12 +34,7 @@ Place = tuple[str, str]
 
 
 class LedgerBook:
-    """Counts in memory what a process asks and writes it down every few seconds; a kill loses that much.
-
-    Args:
-        knows: tells whether a provider is in the table.
-        row: returns a provider's row.
-    """
+    """Counts in memory what a process asks and writes it down every few seconds; a kill loses that much."""
 
     def __init__(
         self, knows: Callable[[str], bool] = lambda _: False, row: Callable[[str], Provider] = Provider
@@ -66,8 +61,7 @@ class LedgerBook:
         if not drained:
             return
         try:
-            async with database.begin() as connection:
-                await write(connection, drained, self._row)
+            await database.run(write, drained, self._row)
         except Exception as error:  # noqa: BLE001 - whatever it was, the counts are kept
             record_failure("ledger", error)
             for key, counts in drained.items():

@@ -1,26 +1,17 @@
 """Blobs that no job points to, in SQL: noted before they can exist, so that no crash leaves one for ever.
 
 Every list is stored before its job is inserted, and a worker may write a last segment after its job was
-deleted. A row here says: what lies under this job's prefix goes at `due_at`, unless the job comes.
+deleted. A row here says: what lies under this job's prefix goes at `due_at`, unless the job comes; where
+it is `sealed`, that is being deleted, and the job comes too late.
 """
 
 from __future__ import annotations
 
 from uuid import UUID
 
-from sqlalchemy import Boolean, Column, DateTime, Index, Table, Uuid, text
+from sqlalchemy import text
 
 from mailsift.storage.database import Connection
-from mailsift.storage.sql.tables import metadata
-
-leftover = Table(
-    "leftover",
-    metadata,
-    Column("job_id", Uuid, primary_key=True),
-    Column("due_at", DateTime(timezone=True), nullable=False),
-    Column("sealed", Boolean, nullable=False, server_default="false"),  # being deleted: too late for its job
-    Index("leftover_due", "due_at"),
-)
 
 _EXPECT = text("""
     INSERT INTO leftover (job_id, due_at)

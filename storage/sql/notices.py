@@ -33,7 +33,6 @@ class ClaimedNotice(ClaimedMail):
     Attributes:
         url, enabled: None when the endpoint was deleted.
         failing: nothing has arrived there since it last did.
-        zone: the account's.
         owners: addresses of those who are told.
     """
 

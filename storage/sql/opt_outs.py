@@ -60,8 +60,7 @@ async def keep_refreshed_opt_outs(database: Database, book: OptOuts) -> AsyncIte
 
     async def refresh() -> None:
         try:
-            async with database.begin() as connection:
-                book.learn(one.domain for one in await known(connection))
+            book.learn(one.domain for one in await database.run(known))
         except (MailsiftError, DatabaseError) as error:
             log.debug("The opt-outs cannot be read: %s", type(error).__name__)
 

@@ -21,7 +21,6 @@ class OutcomeRow:
         address: keyed digest of the canonical address.
         sealed: the address, sealed with the account's key.
         kind, answer, rule, smtp_code, enhanced, said, origin: see mailsift.pipeline.outcomes.outcome.
-        happened_at: when.
         undated: whether that is when it was told, for it came without a time of its own.
     """
 

@@ -13,8 +13,10 @@ from sqlalchemy import ColumnElement, delete, func, insert, or_, select, text, u
 from sqlalchemy.dialects.postgresql import insert as upsert
 
 from mailsift.storage.database import Connection, Row
-from mailsift.storage.sql.tables import ROLES, account, member, person
+from mailsift.storage.sql.tables import account, member, person
 from mailsift.storage.sql.tables import audit as audit_log
+
+_ROLES: Final = ("viewer", "member", "owner")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +64,7 @@ async def get_person(connection: Connection, person_id: UUID) -> Row | None:
     return (await connection.execute(select(person).where(person.c.id == person_id))).mappings().one_or_none()
 
 
-async def change_person(connection: Connection, person_id: UUID, **values: Any) -> None:
+async def change_person(connection: Connection, /, person_id: UUID, **values: Any) -> None:
     """Set columns of the person."""
     await connection.execute(update(person).where(person.c.id == person_id).values(**values))
 
@@ -150,7 +152,7 @@ async def members(connection: Connection, account_id: UUID) -> list[MemberRow]:
         .order_by(person.c.email)
     )
     found = [MemberRow(**row) for row in (await connection.execute(statement)).mappings()]
-    return sorted(found, key=lambda one: -ROLES.index(one.role))
+    return sorted(found, key=lambda one: -_ROLES.index(one.role))
 
 
 async def accounts_of(connection: Connection, person_id: UUID) -> Sequence[Row]:
@@ -200,6 +202,13 @@ async def audit(
     values = {"account_id": account_id, "actor": actor, "action": action, "subject": subject}
     made = (await connection.execute(_AUDIT, {**values, "detail": json.dumps(known)})).one()
     return AuditRow(made.id, account_id, actor, action, subject, known, made.at)
+
+
+async def audit_operation(
+    connection: Connection, /, actor: str, action: str, subject: str = "", **detail: Any
+) -> None:
+    """Write down what was done to the installation, or to a person of any account: operators read it."""
+    await audit(connection, account_id=None, actor=actor, action=action, subject=subject, detail=detail)
 
 
 async def list_named(connection: Connection, account_id: UUID, job_id: str) -> dict[str, Any]:

@@ -19,7 +19,6 @@ class NewReceiver:
     Attributes:
         id, account_id: its own and its owner's.
         sender: who posts there, see mailsift.pipeline.outcomes.senders.SenderKind.
-        name: what people call it.
         secret: sealed.
         topic: the only ARN that SNS may send for, "" for others.
     """

@@ -1,10 +1,11 @@
-"""Sessions and one-time links in SQL; of both only hashes are stored."""
+"""Sessions, one-time links and tries to sign in, in SQL; of all only hashes are stored."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
+from typing import Final
 from uuid import UUID
 
 from sqlalchemy import delete, insert, select, text, update
@@ -150,3 +151,40 @@ async def delete_link(connection: Connection, account_id: UUID, link_id: UUID) -
     """Withdraw an invitation of the account; returns for whom it was, None when there is none."""
     statement = delete(link).where(link.c.account_id == account_id, link.c.id == link_id)
     return (await connection.execute(statement.returning(link.c.email))).scalar_one_or_none()
+
+
+_TRIES_KEPT: Final = timedelta(days=1)
+
+_ONE_AT_A_TIME = text("SELECT pg_advisory_xact_lock(hashtextextended(encode(:holder, 'hex'), 0))")
+
+# A try that is refused is none: who is locked out is not so for longer because somebody goes on trying.
+_COUNT_TRY = text("""
+    WITH mine AS (
+        SELECT count(*) AS tries, min(tried_at) AS first FROM sign_in_try
+        WHERE holder = :holder AND tried_at > :since
+    ), counted AS (
+        INSERT INTO sign_in_try (holder, tried_at) SELECT :holder, :now FROM mine WHERE tries < :quota
+    )
+    SELECT tries, first FROM mine
+""")
+
+_PURGE_TRIES = text("DELETE FROM sign_in_try WHERE tried_at < :before")
+
+
+async def count_try(
+    connection: Connection, holder: bytes, *, quota: int, window: timedelta, now: datetime
+) -> tuple[int, datetime | None]:
+    """Count a try, unless the quota is used up; returns how many there were before, and the first of them.
+
+    Args:
+        connection: an open transaction, which no other try of this holder runs beside.
+        holder: a hash of who tries.
+        quota: tries in the window.
+        window: how long a try counts.
+        now: the time.
+    """
+    await connection.execute(_ONE_AT_A_TIME, {"holder": holder})
+    await connection.execute(_PURGE_TRIES, {"before": now - _TRIES_KEPT})
+    values = {"holder": holder, "since": now - window, "now": now, "quota": quota}
+    row = (await connection.execute(_COUNT_TRY, values)).one()
+    return row.tries, row.first

@@ -18,7 +18,6 @@ class LiveSource:
     Attributes:
         identity: the address as the world sees it; "" for default routes that nobody has named.
         processes: worker processes that ask from it.
-        hosts: where these run.
         beat_age: seconds since the last of them was heard of.
         resting: providers that are not asked from it now because its budget there is used up.
     """

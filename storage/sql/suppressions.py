@@ -22,7 +22,6 @@ class SuppressionRow:
         sealed: the address, sealed with the account's key.
         reason: see mailsift.jobs.outcomes.suppressions.
         origin: who said so.
-        since: when.
     """
 
     address: bytes

@@ -214,13 +214,6 @@ async def drain(
 ) -> list[str]:
     """Tell workers to claim nothing more, or to claim again: a whole pool at a time.
 
-    Args:
-        connection: an open transaction.
-        drain: which of the two.
-        owners: the workers these processes belong to.
-        hosts: the workers on these hosts.
-        everywhere: all of them.
-
     Returns:
         The processes that were told something new.
     """

@@ -21,7 +21,8 @@ import pytest
 import uvloop
 
 from mailsift.cli.demo import disagreements
-from mailsift.cli.lists import LOCAL_ACCOUNT, follow, working
+from mailsift.cli.lists import follow, working
+from mailsift.cli.options import LOCAL_ACCOUNT
 from mailsift.container import open_service
 from mailsift.jobs.views import JobOptions
 from mailsift.pipeline.errors import MailsiftError

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from mailsift.api.pages.ops import accuracy, jobs, ledger, opt_outs, overview, throttles, workers
+from mailsift.api.pages.ops import accuracy, jobs, overview, throttles, workers
 
 ROUTERS: Final = (
     overview.router,
     jobs.router,
     workers.router,
     throttles.router,
-    ledger.router,
-    opt_outs.router,
     accuracy.router,
 )

@@ -25,8 +25,6 @@ class Listed(Generic[T]):
     """One page of a list, and the way to the others.
 
     Attributes:
-        path: of the page.
-        rows: those on this page.
         matching, known: rows the filters leave, and all of them.
         page, pages: which page this is, from 1, and how many there are.
         words: what was asked, by parameter; what is unknown is left out.
@@ -69,7 +67,6 @@ class Listing(Generic[T]):
     """What can be asked of a list that is held in memory as a whole.
 
     Attributes:
-        path: of its page.
         columns: what a column is sorted by; without a question rows stay in the order they came.
         filters: by parameter, what it may be.
         text: what is searched for the words of `text`; None: nothing is.

@@ -1,8 +1,8 @@
-"""/ops/throttles and /ops/facts: how fast every provider is asked, and what is remembered of a domain."""
+"""Below /ops: throttles, facts, ledger, opt-outs: how providers and domains are asked, how they take it."""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Final
 from urllib.parse import urlencode
 
@@ -19,8 +19,10 @@ from mailsift.api.pages.visitor import Operator
 from mailsift.api.parts import parts_of
 from mailsift.jobs.admin.models import ThrottleRow
 from mailsift.jobs.admin.throttle_admin import ProviderLimits
+from mailsift.pipeline.clock import utc_datetime
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.ports import SessionOutcome
+from mailsift.pipeline.standing import LedgerKind
 from mailsift.storage.sql.throttle_edits import ANY_SOURCE
 
 router = APIRouter(prefix="/ops", include_in_schema=False)
@@ -187,4 +189,53 @@ async def forget(request: Request, visitor: Operator) -> Response:
 
 
 def _time_of(seconds: float) -> datetime | None:
-    return datetime.fromtimestamp(seconds, UTC) if seconds else None
+    return utc_datetime(seconds) if seconds else None
+
+
+LEDGER_DAYS: Final = {"1": "1 day", "7": "7 days", "30": "30 days", "90": "90 days"}
+LEDGER_WORDS: Final = {
+    LedgerKind.RATE: "too fast",
+    LedgerKind.REPUTATION: "listed or a bad name",
+    LedgerKind.IDENTITY: "our name or sender",
+    LedgerKind.POLICY: "another reason",
+}
+
+
+@router.get("/ledger")
+async def ledger(request: Request, _: Operator, days: str = "1") -> Response:
+    """Show the ledger of some days."""
+    span = days if days in LEDGER_DAYS else "1"
+    rows = await parts_of(request).operations.console.ledger(hours=24 * int(span))
+    return render(
+        request,
+        "ops/ledger.html",
+        rows=rows,
+        span=span,
+        spans=LEDGER_DAYS,
+        kinds=LedgerKind,
+        meaning=LEDGER_WORDS,
+    )
+
+
+@router.get("/opt-outs")
+async def opt_outs(request: Request, _: Operator) -> Response:
+    """Show who opted out."""
+    return render(request, "ops/opt_outs.html", rows=await parts_of(request).operations.throttles.opt_outs())
+
+
+@router.post("/opt-outs/add")
+async def opt_out(request: Request, visitor: Operator) -> Response:
+    """Ask a domain nothing more."""
+    form = await read_form(request)
+    domain = await parts_of(request).operations.throttles.opt_out(
+        visitor.email, text(form, "domain", most=300), note=text(form, "note")
+    )
+    return see("/ops/opt-outs", f"{domain} and what is below it is not asked any more.")
+
+
+@router.post("/opt-outs/remove")
+async def opt_in(request: Request, visitor: Operator) -> Response:
+    """Let a domain be asked again."""
+    domain = text(await read_form(request), "domain", most=300)
+    gone = await parts_of(request).operations.throttles.opt_in(visitor.email, domain)
+    return see("/ops/opt-outs", f"{domain} may be asked again." if gone else "It had not opted out.")

@@ -7,18 +7,19 @@ from typing import Any, Final
 from uuid import UUID, uuid4
 
 import pytest
-from sqlalchemy import func, select, update
+from sqlalchemy import column, func, select, table, text, update
 
 from mailsift.storage.database import Connection, Row
 from mailsift.storage.sql import accounts, chunks, jobs, leases
 from mailsift.storage.sql.chunks import ClaimedChunk, NewChunk
 from mailsift.storage.sql.jobs import JobPlan, NewJob, VerdictCounts
-from mailsift.storage.sql.tables import chunk
 from mailsift.storage.states import ChunkState, ChunkTransition, JobState, JobTransition
 from tests.support.job_states import put_job, row_of
 
 TOKEN: Final = UUID(int=7)
 PLAN: Final = JobPlan("email", total=1, addresses=1, list_rows=1, list_addresses=1, small=True)
+
+chunk: Final = table("chunk", *map(column, ("job_id", "state", "lease_token", "lease_until")))
 
 Change = Callable[[Connection, UUID], Awaitable[object]]
 
@@ -94,7 +95,9 @@ async def put_chunk(connection: Connection, job_id: UUID, state: ChunkState) -> 
 
 
 async def chunk_of(connection: Connection, job_id: UUID) -> Row:
-    return (await connection.execute(select(chunk).where(chunk.c.job_id == job_id))).mappings().one()
+    found = select(text("*")).select_from(chunk).where(chunk.c.job_id == job_id)
+    row: Row = (await connection.execute(found)).mappings().one()
+    return row
 
 
 @pytest.mark.parametrize("transition", JobTransition, ids=lambda one: one.name)

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 import mailsift.storage.sql
+from mailsift.events.retry import DeliveryState
 from mailsift.storage import states
-from mailsift.storage.sql.tables import DELIVERY_STATES
 from mailsift.storage.states import ENDED, SQL_LISTS, ChunkState, ChunkTransition, JobState, JobTransition
 from tests.support.states_page import PAGE, states_page
 
@@ -32,7 +32,7 @@ def test_a_statement_takes_its_lists_of_states_from_the_table_and_invents_none(p
     lists = re.findall(r"state (?:NOT )?IN \(([^)]*)\)", text)
     assert [listed for listed in lists if set(re.findall(r"\w+", listed)) & {*JobState, *ChunkState}] == []
     named = set(re.findall(r"state (?:=|<>|WHEN) '(\w+)'", text))
-    assert named <= {*JobState, *ChunkState, *DELIVERY_STATES}
+    assert named <= {*JobState, *ChunkState, *DeliveryState}
     assert set(re.findall(r"state (?:NOT )?IN \{(\w+)\}", text)) <= set(SQL_LISTS)
 
 

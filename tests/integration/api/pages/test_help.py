@@ -8,7 +8,7 @@ from pathlib import Path
 import httpx
 
 from mailsift.api import pages
-from mailsift.api.pages.topics import TOPICS
+from mailsift.api.pages.page import TOPICS
 from tests.integration.api.conftest import Api
 from tests.integration.api.pages.test_page_access import OPEN, routes
 from tests.support.sessions import browser, signed_in
