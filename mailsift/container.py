@@ -301,7 +301,12 @@ class Container:
         """What accounts told of messages they really sent."""
         from mailsift.jobs.outcomes.service import OutcomeService
 
-        return OutcomeService(database=self.database, vault=self._vault, clock=self.clock)
+        return OutcomeService(
+            database=self.database,
+            vault=self._vault,
+            clock=self.clock,
+            token=secrets.token_bytes,
+        )
 
     @cached_property
     def measurer(self) -> Measurer:
@@ -331,7 +336,9 @@ class Container:
         """To whom accounts may not send."""
         from mailsift.jobs.outcomes.suppressions import SuppressionService
 
-        return SuppressionService(database=self.database, vault=self._vault, clock=self.clock)
+        return SuppressionService(
+            database=self.database, vault=self._vault, clock=self.clock, token=secrets.token_bytes
+        )
 
     @cached_property
     def receivers(self) -> ReceiverService:

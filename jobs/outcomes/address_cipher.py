@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import secrets
+from collections.abc import Callable
 from typing import Final
 from uuid import UUID
 
@@ -18,10 +18,10 @@ DIGEST_BYTES: Final = 16
 class AddressCipher:
     """Hides the addresses of one account: seals them, and makes the digests they are looked up by."""
 
-    def __init__(self, account_id: UUID, key: bytes) -> None:
+    def __init__(self, account_id: UUID, key: bytes, token: Callable[[int], bytes]) -> None:
         self._account_id = account_id
         self._key = key
-        self._vault = Vault({"": key}, token=secrets.token_bytes)
+        self._vault = Vault({"": key}, token=token)
 
     def digest(self, address: str) -> bytes:
         """Return what an address is looked up by."""
@@ -40,7 +40,9 @@ class AddressCipher:
         return self._vault.open(self._account_id, sealed).decode()
 
 
-async def cipher_of(connection: Connection, account_id: UUID, vault: Vault) -> AddressCipher:
+async def cipher_of(
+    connection: Connection, account_id: UUID, vault: Vault, token: Callable[[int], bytes]
+) -> AddressCipher:
     """Return what hides an account's addresses; its key is made at the first time.
 
     Raises:
@@ -48,7 +50,6 @@ async def cipher_of(connection: Connection, account_id: UUID, vault: Vault) -> A
     """
     sealed = await outcomes.secret(connection, account_id)
     if sealed is None:
-        key = secrets.token_bytes(KEY_BYTES)
-        await outcomes.keep_secret(connection, account_id, vault.seal(account_id, key))
+        await outcomes.keep_secret(connection, account_id, vault.seal(account_id, token(KEY_BYTES)))
         sealed = await outcomes.secret(connection, account_id) or b""
-    return AddressCipher(account_id, vault.open(account_id, sealed))
+    return AddressCipher(account_id, vault.open(account_id, sealed), token)

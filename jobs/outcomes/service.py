@@ -71,10 +71,18 @@ class OutcomeService:
     key, for the account's own exports. Without the installation's secret key neither can be undone.
     """
 
-    def __init__(self, *, database: Database, vault: Vault, clock: Clock) -> None:
+    def __init__(
+        self,
+        *,
+        database: Database,
+        vault: Vault,
+        clock: Clock,
+        token: Callable[[int], bytes],
+    ) -> None:
         self._database = database
         self._vault = vault
         self._clock = clock
+        self._token = token
         self._lookups = SharedCalls(self._look_up, most=_AT_ONCE)
 
     async def record(self, account_id: UUID, found: Sequence[ParsedOutcome]) -> ImportCounts:
@@ -122,7 +130,7 @@ class OutcomeService:
         """Do what `facts_of` does for an account that has outcomes, or addresses it may not send to."""
         async with self._database.begin() as connection:
             policy = (await policy_of(connection, account_id)).outcomes
-            cipher = await cipher_of(connection, account_id, self._vault)
+            cipher = await self._cipher(connection, account_id)
             by_digest = {cipher.digest(address): address for address in addresses}
             rows = await outcomes.of_addresses(connection, account_id, list(by_digest))
             suppressed = await suppressions.reasons(connection, account_id, list(by_digest))
@@ -171,7 +179,7 @@ class OutcomeService:
         head, after = ",".join(_EXPORTED).encode() + b"\n", None
         while True:
             async with self._database.begin() as connection:
-                cipher = await cipher_of(connection, account_id, self._vault)
+                cipher = await self._cipher(connection, account_id)
                 rows = await outcomes.page(connection, account_id, limit=_AT_ONCE, after=after)
             yield head + _csv(rows, cipher)
             if not rows:
@@ -180,7 +188,7 @@ class OutcomeService:
 
     async def digester(self, account_id: UUID) -> Callable[[str], bytes]:
         """Return what makes the digest that a canonical address of this account is looked up by."""
-        return (await self._database.run(cipher_of, account_id, self._vault)).digest
+        return (await self._database.run(self._cipher, account_id)).digest
 
     async def _record(self, account_id: UUID, found: Sequence[ParsedOutcome]) -> ImportCounts:
         read = [one for one in found if one is not None]
@@ -190,7 +198,7 @@ class OutcomeService:
             return ImportCounts(malformed=len(found))
 
         async def transaction(connection: Connection) -> int:
-            cipher = await cipher_of(connection, account_id, self._vault)
+            cipher = await self._cipher(connection, account_id)
             rows = {row.report: row for row in self._rows(good, canonical, cipher)}
             added = await outcomes.add(connection, account_id, list(rows.values()))
             if added:
@@ -222,6 +230,9 @@ class OutcomeService:
                 happened_at=utc_datetime(one.happened_at if is_dated else now),
                 undated=not is_dated,
             )
+
+    async def _cipher(self, connection: Connection, account_id: UUID) -> AddressCipher:
+        return await cipher_of(connection, account_id, self._vault, self._token)
 
 
 @contextmanager

@@ -70,10 +70,13 @@ class SuppressionPage:
 class SuppressionService:
     """The suppression lists of one installation's accounts."""
 
-    def __init__(self, *, database: Database, vault: Vault, clock: Clock) -> None:
+    def __init__(
+        self, *, database: Database, vault: Vault, clock: Clock, token: Callable[[int], bytes]
+    ) -> None:
         self._database = database
         self._vault = vault
         self._clock = clock
+        self._token = token
 
     async def page(
         self, account_id: UUID, *, limit: int, cursor: str = "", email: str = "", reason: str = ""
@@ -95,7 +98,7 @@ class SuppressionService:
         if email and not address:
             return SuppressionPage((), "")
         async with self._database.begin() as connection:
-            cipher = await cipher_of(connection, account_id, self._vault)
+            cipher = await self._cipher(connection, account_id)
             only = cipher.digest(address) if address else None
             rows = await suppressions.page(
                 connection, account_id, limit=limit + 1, after=after, only=only, reason=reason
@@ -122,7 +125,7 @@ class SuppressionService:
             return ImportCounts(malformed=malformed)
 
         async def transaction(connection: Connection) -> int:
-            cipher = await cipher_of(connection, account_id, self._vault)
+            cipher = await self._cipher(connection, account_id)
             rows = [self._row(address, one, cipher) for address, one in good.items()]
             return await suppressions.add(connection, account_id, rows)
 
@@ -134,7 +137,7 @@ class SuppressionService:
         addresses = {canonical_of(email) for email in emails} - {""}
 
         async def transaction(connection: Connection) -> int:
-            cipher = await cipher_of(connection, account_id, self._vault)
+            cipher = await self._cipher(connection, account_id)
             removed = await suppressions.remove(connection, account_id, [*map(cipher.digest, addresses)])
             await _record(connection, account_id, "suppression.remove", removed)
             return removed
@@ -183,6 +186,9 @@ class SuppressionService:
             one.origin,
             utc_datetime(since),
         )
+
+    async def _cipher(self, connection: Connection, account_id: UUID) -> AddressCipher:
+        return await cipher_of(connection, account_id, self._vault, self._token)
 
 
 async def _record(connection: Connection, account_id: UUID, action: str, count: int) -> None:
