@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import tempfile
 from collections import Counter
 from collections.abc import Mapping
@@ -128,18 +129,23 @@ class Planner:
         if view.state in UNREAD:
             if not await self._blobs.exists(JobBlobs(job_id).source):  # it is still to be fetched
                 return ListPlan(0, {}, TimeLeft(None))
-            plan = await self._plan_stored(job_id, view.options.column, view.mode, view.options.preview)
+            deadline_s = self._forecasts.seconds_until(view.deadline_at)
+            plan = await self._plan_stored(
+                job_id, view.options.column, view.mode, view.options.preview, deadline_s
+            )
             is_worked = (await self._forecasts.picture()).queues.slots > 0
             return plan if is_worked else replace(plan, left=replace(plan.left, seconds=None))
         return _plan_job(view)
 
-    async def plan_file(self, source: Path, column: str, mode: Mode) -> ListPlan:
-        """Return what a file would take.
+    async def plan_file(
+        self, source: Path, column: str, mode: Mode, *, deadline_s: float = math.inf
+    ) -> ListPlan:
+        """Return what a file would take, of a job that waits for no mail server for longer than `deadline_s`.
 
         Raises:
             MailsiftError: what mailsift.jobs.intake.process.take_in says of the list.
         """
-        return await self._plan_counts(await self._count(source, column), mode)
+        return await self._plan_counts(await self._count(source, column), mode, deadline_s)
 
     async def _known_draft(self, account_id: AccountId, job_id: JobId, unknown: MailsiftError) -> None:
         try:
@@ -147,7 +153,9 @@ class Planner:
         except MailsiftError:
             raise unknown from None
 
-    async def _plan_stored(self, job_id: JobId, column: str, mode: Mode, preview: int = 0) -> ListPlan:
+    async def _plan_stored(
+        self, job_id: JobId, column: str, mode: Mode, preview: int = 0, deadline_s: float = math.inf
+    ) -> ListPlan:
         """Plan a stored list, or a preview of it; what was counted in its usual column is remembered."""
         keys = JobBlobs(job_id)
         counts = None if column else await self._remembered(keys.domain_counts)
@@ -155,7 +163,7 @@ class Planner:
             counts = await self._count(await self._blobs.fetch(keys.source), column)
             if not column:
                 await self._blobs.put_bytes(keys.domain_counts, json.dumps(asdict(counts)).encode())
-        return await self._plan_counts(sampled(counts, preview) if preview else counts, mode)
+        return await self._plan_counts(sampled(counts, preview) if preview else counts, mode, deadline_s)
 
     async def _remembered(self, key: str) -> DomainCounts | None:
         try:
@@ -176,12 +184,12 @@ class Planner:
                 counted = await ask_child("count_domains", {**request, "workdir": folder}, self._limits)
         return DomainCounts(**counted)
 
-    async def _plan_counts(self, counts: DomainCounts, mode: Mode) -> ListPlan:
+    async def _plan_counts(self, counts: DomainCounts, mode: Mode, deadline_s: float) -> ListPlan:
         if mode is Mode.DEEP and counts.harvested and self._refuse_harvested:
             raise refusal(counts.harvested)
         probes = await self._probes(counts) if mode is Mode.DEEP else {}
         load = load_of_list(counts.addresses, probes, await self._forecasts.picture(), mode)
-        return ListPlan(counts.addresses, probes, time_left(load))
+        return ListPlan(counts.addresses, probes, time_left(replace(load, deadline_s=deadline_s)))
 
     async def _probes(self, counts: DomainCounts) -> dict[str, int]:
         facts = await self._cache.get(FactKind.DOMAIN, list(counts.domains))

@@ -106,6 +106,7 @@ class JobView:
     list_rows: int = 0
     list_addresses: int = 0
     expires_at: datetime | None = None
+    deadline_at: datetime | None = None
     warning: str = ""
     time_left: TimeLeft | None = None
     send: int = 0

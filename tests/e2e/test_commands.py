@@ -100,6 +100,19 @@ def test_a_plan_says_who_will_be_asked_and_starts_nothing(
     assert set(tmp_path.iterdir()) == {source, other}
 
 
+def test_a_plan_ends_at_the_deadline(settings: Settings, keyboard: Keyboard, tmp_path: Path) -> None:
+    slowly, source = tmp_path / "slowly.toml", tmp_path / "list.txt"
+    slowly.write_text("[limits]\nrate = 5\nburst = 5\n")
+    source.write_text("".join(f"user{n}@gmail.com\n" for n in range(150)))
+    slow = settings.model_copy(update={"overrides": slowly})
+    seconds = [
+        json.loads(keyboard.type(slow, "run", str(source), "--plan", "--json", *more).out)["seconds"]
+        for more in ((), ("--deadline", "2"))
+    ]
+    assert seconds[0] > 20
+    assert 2 < seconds[1] < 10  # what is left gets its verdicts then
+
+
 def test_a_schedule_is_made_for_a_place_and_taken_away_again(settings: Settings, keyboard: Keyboard) -> None:
     words = ("create", "https://files.example.com/list.csv?signature=x", "--cron", "0 6 * * 1", "--json")
     made = json.loads(keyboard.type(settings, "schedules", *words, "--recheck", "stale").out)
