@@ -95,6 +95,15 @@ _FAILED = text("""
 """)
 
 
+_LIST_EXPIRES_AT: Final = (
+    select(job.c.expires_at)
+    .where(job.c.id == schedule.c.source_job_id, job.c.source_bytes > 0)
+    .scalar_subquery()
+    .label("list_expires_at")
+)
+"""When the list that it repeats is deleted; one without bytes is fetched from a place, for every run anew."""
+
+
 async def insert(connection: Connection, new: NewSchedule) -> None:
     """Insert a schedule, enabled."""
     await connection.execute(insert_into(schedule).values(asdict(new)))
@@ -102,7 +111,7 @@ async def insert(connection: Connection, new: NewSchedule) -> None:
 
 async def get(connection: Connection, schedule_id: UUID, *, lock: bool = False) -> Row | None:
     """Return the schedule's row; `lock` keeps others from changing it until the transaction ends."""
-    wanted = select(schedule).where(schedule.c.id == schedule_id)
+    wanted = select(schedule, _LIST_EXPIRES_AT).where(schedule.c.id == schedule_id)
     found = await connection.execute(wanted.with_for_update() if lock else wanted)
     return found.mappings().one_or_none()
 
@@ -110,7 +119,7 @@ async def get(connection: Connection, schedule_id: UUID, *, lock: bool = False) 
 async def of_account(connection: Connection, account_id: UUID) -> Sequence[Row]:
     """Return the account's schedules, oldest first."""
     statement = (
-        select(schedule)
+        select(schedule, _LIST_EXPIRES_AT)
         .where(schedule.c.account_id == account_id)
         .order_by(schedule.c.created_at, schedule.c.id)
     )
