@@ -20,6 +20,9 @@ from sqlalchemy import URL, make_url
 from mailsift import cli
 from mailsift.cli import app
 from mailsift.cli.pairs import name_of
+from mailsift.container import open_service
+from mailsift.jobs.views import JobOptions, dump_options
+from mailsift.pipeline.facts import Mode
 from mailsift.pipeline.frames import VERDICTS
 from mailsift.sandbox.client import SandboxProcess
 from mailsift.settings import Settings
@@ -130,6 +133,28 @@ def test_a_schedule_is_made_for_a_place_and_taken_away_again(settings: Settings,
     assert {line["actor"] for line in lines} == {"cli"}
     done = ["create", "pause", "resume", "delete"]
     assert [line["action"] for line in lines] == [f"schedule.{verb}" for verb in done]
+
+
+def test_a_schedule_of_a_job_runs_its_list_with_its_options(
+    settings: Settings, keyboard: Keyboard, tmp_path: Path
+) -> None:
+    source = tmp_path / "list.csv"
+    source.write_text("private,work\na@example.com,b@example.com\n")
+    given = JobOptions(mode=Mode.MEDIUM, column="work", evidence=True, repair=True)
+
+    async def submit() -> str:
+        async with open_service(settings) as service:
+            return str(await service.submit(await service.account("local"), source, given))
+
+    def options(*words: str) -> dict[str, object]:
+        made = keyboard.type(settings, "schedules", "create", job, "--cron", "0 6 * * 1", "--json", *words)
+        schedule = json.loads(made.out)["schedule_id"]
+        (row,) = asyncio.run(sql(settings, f"SELECT options FROM schedule WHERE id = '{schedule}'"))  # noqa: S608 - ours
+        return dict(row["options"])
+
+    job = asyncio.run(submit())
+    assert options() == dump_options(given)
+    assert options("--mode", "fast") == {**dump_options(given), "mode": "fast"}
 
 
 def test_check_reads_addresses_from_stdin_whatever_their_bytes(
