@@ -36,6 +36,8 @@ from mailsift.pipeline.free_mail import provider_by_name
 from mailsift.pipeline.ports import FactCache, FactKind
 from mailsift.pipeline.providers import Providers
 from mailsift.storage.blobs.store import Blobs, JobBlobs
+from mailsift.storage.database import Database
+from mailsift.storage.sql import chunks
 from mailsift.storage.states import UNREAD
 
 MOST_DOMAINS: Final = 5_000
@@ -89,6 +91,7 @@ class Planner:
     def __init__(  # noqa: PLR0913 - what a plan depends on, one argument each
         self,
         *,
+        database: Database,
         jobs: JobService,
         drafts: Drafts,
         blobs: Blobs,
@@ -100,6 +103,7 @@ class Planner:
         refuse_harvested: bool = False,
     ) -> None:
         self._refuse_harvested = refuse_harvested
+        self._database = database
         self._jobs = jobs
         self._drafts = drafts
         self._blobs = blobs
@@ -135,7 +139,8 @@ class Planner:
             )
             is_worked = (await self._forecasts.picture()).queues.slots > 0
             return plan if is_worked else replace(plan, left=replace(plan.left, seconds=None))
-        return _plan_job(view)
+        async with self._database.begin() as connection:
+            return _plan_job(view, await chunks.unjudged(connection, job_id))
 
     async def plan_file(
         self, source: Path, column: str, mode: Mode, *, deadline_s: float = math.inf
@@ -258,15 +263,10 @@ def load_of_list(addresses: int, probes: Mapping[str, int], picture: QueuePictur
     )
 
 
-def _plan_job(view: JobView) -> ListPlan:
-    """Return the plan of a job whose list was read: what it waits for."""
+def _plan_job(view: JobView, unjudged: int) -> ListPlan:
+    """Return the plan of a job whose list was read, with so many addresses to go: what it waits for."""
     left = view.time_left or TimeLeft(0.0 if view.finished_at else None)
     if view.finished_at is not None:
         left = replace(left, seconds=0.0)
     probes = {line.key: line.addresses for line in left.lines if line.key != TRIAGE_LINE}
-    return ListPlan(max(0, view.addresses - _finished(view)), probes, left)
-
-
-def _finished(view: JobView) -> int:
-    """Return about how many addresses have a verdict: rows are counted, and some share an address."""
-    return round(view.processed * view.addresses / view.total) if view.total else 0
+    return ListPlan(unjudged, probes, left)
