@@ -66,14 +66,16 @@ def waits_for_run(now: str) -> str:
 
 
 _CLAIM = text(f"""
-    UPDATE schedule SET lease_token = gen_random_uuid(), lease_until = :until
-    WHERE id = (
-        SELECT s.id FROM schedule s
+    WITH due AS MATERIALIZED (
+        SELECT s.id, s.lease_until AS lost_at FROM schedule s
         WHERE s.enabled AND s.next_run_at <= :now AND (s.starts_at IS NULL OR s.starts_at <= :now)
           AND (s.lease_until IS NULL OR s.lease_until < :now)
           AND NOT {waits_for_run("CAST(:now AS timestamptz)")}
-        ORDER BY s.next_run_at LIMIT 1 FOR UPDATE SKIP LOCKED)
-    RETURNING *
+        ORDER BY s.next_run_at LIMIT 1 FOR UPDATE SKIP LOCKED
+    )
+    UPDATE schedule SET lease_token = gen_random_uuid(), lease_until = :until
+    FROM due WHERE schedule.id = due.id
+    RETURNING schedule.*, due.lost_at
 """)  # noqa: S608 - a condition of this file
 
 _RECORD_SLOT = text("""
@@ -138,7 +140,7 @@ async def delete(connection: Connection, schedule_id: UUID) -> None:
 
 
 async def claim(connection: Connection, *, now: datetime, until: datetime) -> Row | None:
-    """Lease the schedule that is most overdue, if any is due."""
+    """Lease the schedule that is most overdue, if any is due; `lost_at` is when its last lease ran out."""
     return (await connection.execute(_CLAIM, {"now": now, "until": until})).mappings().one_or_none()
 
 
