@@ -24,6 +24,7 @@ ENDS_SOON: Final = timedelta(days=3)
 KEPT_LONG: Final = timedelta(days=6)
 """Of a list that is kept for less nobody needs to be reminded."""
 _LONGEST_NAME: Final = 80
+_SCHEDULE_PAUSES: Final = ", and its schedule pauses"
 
 
 class JobMailKind(StrEnum):
@@ -47,7 +48,8 @@ _SENTENCES: Final = {
     JobMailKind.FAILED: "{name} could not be validated: {error}",
     JobMailKind.WAITING: "{name} waits for an hour or more: {processed:,} of {total:,} addresses have a "
     "verdict{until}. You do not need to do anything.",
-    JobMailKind.EXPIRING: "{name} and its results will be deleted on {end}. Download what you want to keep.",
+    JobMailKind.EXPIRING: "{name} and its results will be deleted on {end}{pauses}. Download what you want "
+    "to keep.",
 }
 
 
@@ -69,6 +71,7 @@ def compose_job_mail(claimed: ClaimedJobMail, route: MailRoute, now: float) -> E
         error=claimed.error or "the page of the job says why.",
         until=_until_text(claimed.ready_at, claimed.zone),
         end=local_text(claimed.expires_at, claimed.zone) if claimed.expires_at else "",
+        pauses=_SCHEDULE_PAUSES if claimed.repeated else "",
     )
     link = f"{route.public_url}/jobs/{claimed.job_id}" if route.public_url else ""
     settings = f"{route.public_url}/account/you" if route.public_url else "the page Account, You"

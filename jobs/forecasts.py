@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Final
 from uuid import UUID
 
@@ -99,9 +100,12 @@ class Forecasts:
         found.append(time_left(JobLoad(triage=unread, triage_rate=TRIAGE_RATES[Mode.DEEP], working=working)))
         return max(found, key=lambda left: math.inf if left.seconds is None else left.seconds)
 
+    def seconds_until(self, deadline_at: datetime | None) -> float:
+        """Return how long a job with this deadline waits for mail servers."""
+        return deadline_at.timestamp() - self._clock() if deadline_at else math.inf
+
     async def _of_job(self, connection: Connection, row: Row, picture: QueuePicture) -> TimeLeft:
-        deadline_at = row["deadline_at"]
-        deadline_s = deadline_at.timestamp() - self._clock() if deadline_at else math.inf
+        deadline_s = self.seconds_until(row["deadline_at"])
         if row["state"] in UNREAD:
             if not row["source_bytes"]:  # it is fetched from a place, and nobody knows how long it is
                 return TimeLeft(None)

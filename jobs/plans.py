@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import tempfile
 from collections import Counter
 from collections.abc import Mapping
@@ -35,6 +36,8 @@ from mailsift.pipeline.free_mail import provider_by_name
 from mailsift.pipeline.ports import FactCache, FactKind
 from mailsift.pipeline.providers import Providers
 from mailsift.storage.blobs.store import Blobs, JobBlobs
+from mailsift.storage.database import Database
+from mailsift.storage.sql import chunks
 from mailsift.storage.states import UNREAD
 
 MOST_DOMAINS: Final = 5_000
@@ -88,6 +91,7 @@ class Planner:
     def __init__(  # noqa: PLR0913 - what a plan depends on, one argument each
         self,
         *,
+        database: Database,
         jobs: JobService,
         drafts: Drafts,
         blobs: Blobs,
@@ -99,6 +103,7 @@ class Planner:
         refuse_harvested: bool = False,
     ) -> None:
         self._refuse_harvested = refuse_harvested
+        self._database = database
         self._jobs = jobs
         self._drafts = drafts
         self._blobs = blobs
@@ -128,18 +133,24 @@ class Planner:
         if view.state in UNREAD:
             if not await self._blobs.exists(JobBlobs(job_id).source):  # it is still to be fetched
                 return ListPlan(0, {}, TimeLeft(None))
-            plan = await self._plan_stored(job_id, view.options.column, view.mode, view.options.preview)
+            deadline_s = self._forecasts.seconds_until(view.deadline_at)
+            plan = await self._plan_stored(
+                job_id, view.options.column, view.mode, view.options.preview, deadline_s
+            )
             is_worked = (await self._forecasts.picture()).queues.slots > 0
             return plan if is_worked else replace(plan, left=replace(plan.left, seconds=None))
-        return _plan_job(view)
+        async with self._database.begin() as connection:
+            return _plan_job(view, await chunks.unjudged(connection, job_id))
 
-    async def plan_file(self, source: Path, column: str, mode: Mode) -> ListPlan:
-        """Return what a file would take.
+    async def plan_file(
+        self, source: Path, column: str, mode: Mode, *, deadline_s: float = math.inf
+    ) -> ListPlan:
+        """Return what a file would take, of a job that waits for no mail server for longer than `deadline_s`.
 
         Raises:
             MailsiftError: what mailsift.jobs.intake.process.take_in says of the list.
         """
-        return await self._plan_counts(await self._count(source, column), mode)
+        return await self._plan_counts(await self._count(source, column), mode, deadline_s)
 
     async def _known_draft(self, account_id: AccountId, job_id: JobId, unknown: MailsiftError) -> None:
         try:
@@ -147,7 +158,9 @@ class Planner:
         except MailsiftError:
             raise unknown from None
 
-    async def _plan_stored(self, job_id: JobId, column: str, mode: Mode, preview: int = 0) -> ListPlan:
+    async def _plan_stored(
+        self, job_id: JobId, column: str, mode: Mode, preview: int = 0, deadline_s: float = math.inf
+    ) -> ListPlan:
         """Plan a stored list, or a preview of it; what was counted in its usual column is remembered."""
         keys = JobBlobs(job_id)
         counts = None if column else await self._remembered(keys.domain_counts)
@@ -155,7 +168,7 @@ class Planner:
             counts = await self._count(await self._blobs.fetch(keys.source), column)
             if not column:
                 await self._blobs.put_bytes(keys.domain_counts, json.dumps(asdict(counts)).encode())
-        return await self._plan_counts(sampled(counts, preview) if preview else counts, mode)
+        return await self._plan_counts(sampled(counts, preview) if preview else counts, mode, deadline_s)
 
     async def _remembered(self, key: str) -> DomainCounts | None:
         try:
@@ -176,12 +189,12 @@ class Planner:
                 counted = await ask_child("count_domains", {**request, "workdir": folder}, self._limits)
         return DomainCounts(**counted)
 
-    async def _plan_counts(self, counts: DomainCounts, mode: Mode) -> ListPlan:
+    async def _plan_counts(self, counts: DomainCounts, mode: Mode, deadline_s: float) -> ListPlan:
         if mode is Mode.DEEP and counts.harvested and self._refuse_harvested:
             raise refusal(counts.harvested)
         probes = await self._probes(counts) if mode is Mode.DEEP else {}
         load = load_of_list(counts.addresses, probes, await self._forecasts.picture(), mode)
-        return ListPlan(counts.addresses, probes, time_left(load))
+        return ListPlan(counts.addresses, probes, time_left(replace(load, deadline_s=deadline_s)))
 
     async def _probes(self, counts: DomainCounts) -> dict[str, int]:
         facts = await self._cache.get(FactKind.DOMAIN, list(counts.domains))
@@ -250,15 +263,10 @@ def load_of_list(addresses: int, probes: Mapping[str, int], picture: QueuePictur
     )
 
 
-def _plan_job(view: JobView) -> ListPlan:
-    """Return the plan of a job whose list was read: what it waits for."""
+def _plan_job(view: JobView, unjudged: int) -> ListPlan:
+    """Return the plan of a job whose list was read, with so many addresses to go: what it waits for."""
     left = view.time_left or TimeLeft(0.0 if view.finished_at else None)
     if view.finished_at is not None:
         left = replace(left, seconds=0.0)
     probes = {line.key: line.addresses for line in left.lines if line.key != TRIAGE_LINE}
-    return ListPlan(max(0, view.addresses - _finished(view)), probes, left)
-
-
-def _finished(view: JobView) -> int:
-    """Return about how many addresses have a verdict: rows are counted, and some share an address."""
-    return round(view.processed * view.addresses / view.total) if view.total else 0
+    return ListPlan(unjudged, probes, left)

@@ -106,6 +106,7 @@ class JobView:
     list_rows: int = 0
     list_addresses: int = 0
     expires_at: datetime | None = None
+    deadline_at: datetime | None = None
     warning: str = ""
     time_left: TimeLeft | None = None
     send: int = 0
@@ -199,13 +200,18 @@ def load_options(stored: Mapping[str, Any]) -> JobOptions:
 
 
 WAITS_FOR_STORAGE: Final = "storage"
+WAITS_FOR_MEMORY: Final = "memory"
 """Why a job waits, beside the reasons of its chunks (mailsift.pipeline.facts.WaitReason)."""
 
 
 def _step_waits(row: Row) -> Iterator[Waiting]:
-    """Yield what a job waits for whose intake or finish was given back: the store or the disk was away."""
+    """Yield what a job waits for whose intake or finish was given back.
+
+    The store or the disk was away, which costs no attempt; or its reader was killed, which does.
+    """
     if row["state"] in STEP_HELD and row["step_token"] is None and row["step_until"] is not None:
-        yield Waiting("", WAITS_FOR_STORAGE, row["addresses"], row["step_until"])
+        reason = WAITS_FOR_MEMORY if row["step_attempt"] else WAITS_FOR_STORAGE
+        yield Waiting("", reason, row["addresses"], row["step_until"])
 
 
 OUTAGES: Final = {WaitReason.RESOLVER: "no_trusted_resolver", WaitReason.OUR_NETWORK: "no_way_out"}

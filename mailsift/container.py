@@ -261,6 +261,7 @@ class Container:
         from mailsift.jobs.plans import Planner
 
         return Planner(
+            database=self.database,
             jobs=self.jobs,
             drafts=self.drafts,
             blobs=self.blobs,

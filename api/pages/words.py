@@ -8,7 +8,7 @@ from typing import Final
 from mailsift.api.pages.filters import duration, number
 from mailsift.events.retry import DeliveryState, DisabledReason, ErrorClass
 from mailsift.jobs.eta import MIXED_LINE, TRIAGE_LINE, EtaLine
-from mailsift.jobs.views import WAITS_FOR_STORAGE
+from mailsift.jobs.views import WAITS_FOR_MEMORY, WAITS_FOR_STORAGE
 from mailsift.pipeline.facts import Answer, DomainState, Mode, WaitReason
 from mailsift.pipeline.judge.table import ROWS
 from mailsift.pipeline.verdict import Result
@@ -235,8 +235,8 @@ def _sentence(reason: str, some: list[Waiting], zone: str) -> str:
         if keys
         else ""
     )
-    if reason == WAITS_FOR_STORAGE:
-        return f"The job waits for storage, {until}"
+    if reason in {WAITS_FOR_STORAGE, WAITS_FOR_MEMORY}:
+        return f"The job waits for {reason}, {until}"
     waits_for = _WAITS.get(reason, f"wait ({reason.replace('_', ' ')})")
     return f"{number(count)} {_plural(count, waits_for)}{where}, {until}"
 

@@ -23,7 +23,8 @@ from mailsift.jobs.engine.commit import LeaseLostError
 from mailsift.jobs.engine.heartbeat import Heartbeat
 from mailsift.jobs.engine.maintenance import Maintenance, free_expired_leases
 from mailsift.jobs.engine.small_list import SmallList
-from mailsift.jobs.engine.step import StepWorker
+from mailsift.jobs.engine.step import READER_PAUSES, StepWorker
+from mailsift.jobs.intake.process import ReaderKilledError
 from mailsift.jobs.tracing import Stopwatch
 from mailsift.jobs.views import WAITS_FOR_STORAGE
 from mailsift.jobs.waker import Waker
@@ -69,9 +70,9 @@ class Engine:
         self._claimer = Claimer(database, config, is_unhurried)
         self._in_flight: dict[UUID, asyncio.Task[None]] = {}
         self._held: dict[UUID, ClaimedChunk | ClaimedStep] = {}
-        self._outages: dict[
-            UUID, int
-        ] = {}  # by job: how often its step was given back since it last went well
+        # By job: how often its step was given back since it last went well, as the store or the database was
+        # away. It costs the job no attempt; the wait doubles with every try of this process, up to a minute.
+        self._outages: dict[UUID, int] = {}
         self._heartbeat = Heartbeat(
             owner=config.owner,
             worker_id=config.worker_id,
@@ -195,8 +196,11 @@ class Engine:
             _log.info("job.step.lease_lost")
         except Exception as error:  # noqa: BLE001 - whatever it was, the lease ends and another tries
             _log.warning("job.step.error", **error_fields(error))
-            if is_infrastructure(error):
-                await self._release_step(step)
+            if isinstance(error, ReaderKilledError):
+                await self._release_step(step, READER_PAUSES[step.attempt - 1], tried=True)
+            elif is_infrastructure(error):
+                outages = self._outages[step.job_id] = self._outages.get(step.job_id, 0) + 1
+                await self._release_step(step, float(min(60, 2**outages)))
         else:
             self._outages.pop(step.job_id, None)
             _log.info("job.step.done", step=step.state)
@@ -237,14 +241,9 @@ class Engine:
             "chunk.release_error",
         )
 
-    async def _release_step(self, step: ClaimedStep) -> None:
-        """Give back a step whose store or database was away; it costs the job no attempt.
-
-        The wait doubles with every try of this process, up to a minute.
-        """
-        outages = self._outages[step.job_id] = self._outages.get(step.job_id, 0) + 1
+    async def _release_step(self, step: ClaimedStep, delay: float, *, tried: bool = False) -> None:
         await self._give_back(
-            lambda connection: jobs.release_step(connection, step, delay=float(min(60, 2**outages))),
+            lambda connection: jobs.release_step(connection, step, delay=delay, tried=tried),
             "job.step.release_error",
         )
 

@@ -21,7 +21,15 @@ from mailsift.pipeline.errors import MailsiftError
 
 _IMPORT_ROOT = Path(__file__).parents[2]
 _RAISED_BY_THE_FILE = frozenset(
-    {signal.SIGABRT, signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE, signal.SIGALRM}
+    {
+        signal.SIGABRT,
+        signal.SIGSEGV,
+        signal.SIGBUS,
+        signal.SIGILL,
+        signal.SIGFPE,
+        signal.SIGALRM,
+        signal.SIGXCPU,
+    }
 )
 """Signals a reading process ends itself with: out of memory, a defect of a reader, its time is up."""
 _BLOCKED_SIGNALS = frozenset({signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
@@ -42,6 +50,17 @@ _ORDINARY_ERRORS = frozenset(
 )
 """Errors that are customers' mistakes; after any other a fresh process is safer."""
 _ORDINARY_ROWS = 50_000  # a small file may unpack to a big one
+
+
+class ReaderKilledError(MailsiftError):
+    """The process that reads a list was killed, as the system does when memory runs out.
+
+    That may be for want of what others use, or because of the list.
+    """
+
+    def __init__(self) -> None:
+        text = "The process that read the file was killed; the file may need more memory than there is."
+        super().__init__("intake_crashed", text, retryable=True)
 
 
 async def take_in(
@@ -70,7 +89,7 @@ async def take_in(
             `file_too_large`, `too_many_rows`, `too_many_columns`, `line_too_long`, `no_address_column`,
             `column_not_found`, `looks_harvested`, `intake_timeout`, `intake_crashed`. Messages name lines and
             column names, never the file's content. `intake_crashed` is retryable when the process was stopped
-            from outside.
+            from outside, and a ReaderKilledError when it was killed.
     """
     request = {"source": str(source), "workdir": str(workdir), "options": asdict(options)}
     answer = await (reader.ask if reader else ask_child)("take_in", request, limits)
@@ -154,9 +173,11 @@ def _environment(limits: IntakeLimits) -> Mapping[str, str]:
 def _parse_answer(returncode: int, answer: bytes) -> dict[str, Any]:
     """Turn the child's output into an answer or the error it found.
 
-    Only what the file itself did to the child would come again. Any other signal comes from outside
-    (a shutdown, Ctrl-C, no memory left elsewhere) and says nothing about the file.
+    Only what the file itself did to the child would come again. Any other signal comes from outside and says
+    nothing about the file, but for the one that the system sends when there is no memory left.
     """
+    if returncode == -signal.SIGKILL:
+        raise ReaderKilledError
     if returncode < 0 and -returncode not in _RAISED_BY_THE_FILE:
         raise MailsiftError("intake_crashed", "The process reading the file was stopped.", retryable=True)
     if returncode != 0:

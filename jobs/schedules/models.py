@@ -66,7 +66,9 @@ class ScheduleView:
 
     Attributes:
         source_job_id: the job whose list it is; None when that was deleted, or the list comes from a place.
+        list_expires_at: when that job is deleted, and the schedule pauses; None = not by itself.
         next_runs: when the next five runs start; () while it is paused or has ended.
+        ended: no slot is left before its end.
         last_run_at: the slot that was run last.
         last_error: code of what kept the last slot from being run or paused the schedule, else "".
         failures: failed runs in a row.
@@ -75,9 +77,11 @@ class ScheduleView:
     id: UUID
     account_id: AccountId
     source_job_id: JobId | None
+    list_expires_at: datetime | None
     spec: ScheduleSpec
     enabled: bool
     next_runs: tuple[datetime, ...]
+    ended: bool
     last_run_at: datetime | None
     last_error: str
     failures: int
@@ -108,4 +112,6 @@ def schedule_view(row: Row, now: datetime) -> ScheduleView:
         catch_up=CatchUp(row["catch_up"]),
         options=load_options(row["options"]),
     )
-    return from_row(ScheduleView, row, spec=spec, next_runs=starts if row["enabled"] else ())
+    return from_row(
+        ScheduleView, row, spec=spec, next_runs=starts if row["enabled"] else (), ended=not starts
+    )

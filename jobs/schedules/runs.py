@@ -98,11 +98,13 @@ class ScheduleRuns:
 
     async def _run_claimed(self, row: Row) -> int:
         """Do what a claimed schedule is due for; returns how many jobs it made."""
-        times = timetable_of(row)
+        times, catch_up, now = timetable_of(row), CatchUp(row["catch_up"]), self._now()
+        if catch_up is CatchUp.NONE and row["lost_at"] is not None:
+            now = row["lost_at"] - LEASE  # what was taken in time was not missed, though its maker has died
         plan = times.due(
-            CatchUp(row["catch_up"]),
+            catch_up,
             slot=times.slot(row["next_run_at"]),
-            now=self._now(),
+            now=now,
             freed_at=await self._freed_at(row),
         )
         if plan.slot is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import shlex
 import threading
 from collections.abc import Iterator
@@ -68,10 +69,18 @@ async def find(settings: Settings, texts: list[str]) -> list[str]:
         return await sources_of(texts, container.places.with_environment(), LOCAL_ACCOUNT)
 
 
-def show_plans(sources: list[str], column: str, mode: Mode, *, as_json: bool) -> None:
-    """Print what lists will take, one after the other; nothing is started but the servers."""
+def show_plans(sources: list[str], column: str, mode: Mode, *, deadline_s: float, as_json: bool) -> None:
+    """Print what lists will take, one after the other; nothing is started but the servers.
+
+    Args:
+        sources: the lists.
+        column: of the addresses, "" to find it.
+        mode: how far they are looked at.
+        deadline_s: seconds after which each of them waits no longer; 0: never.
+        as_json: print an object a line.
+    """
     with installation(Settings.from_env()) as settings:
-        plans = uvloop.run(_plans(settings, sources, column, mode))
+        plans = uvloop.run(_plans(settings, sources, column, mode, deadline_s or math.inf))
     for source, found in zip(sources, plans, strict=True):
         if as_json:
             left = {"seconds": found.left.seconds, "reason": found.left.reason}
@@ -100,13 +109,15 @@ def _show_plan(name: str, found: ListPlan, mode: Mode) -> None:
         console.print(f"  {share} are at domains whose mail servers nobody has looked up yet.", **PLAIN)
 
 
-async def _plans(settings: Settings, sources: list[str], column: str, mode: Mode) -> list[ListPlan]:
+async def _plans(
+    settings: Settings, sources: list[str], column: str, mode: Mode, deadline_s: float
+) -> list[ListPlan]:
     async with open_container(settings) as container:
         places, account = container.places.with_environment(), await container.jobs.account(LOCAL_ACCOUNT)
         plans = []
         for source in sources:
             async with read_through(source, account, places, scratch_folder(settings)) as file:
-                plans.append(await container.plans.plan_file(file, column, mode))
+                plans.append(await container.plans.plan_file(file, column, mode, deadline_s=deadline_s))
         return plans
 
 

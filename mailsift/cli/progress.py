@@ -17,7 +17,7 @@ from rich.text import Text
 
 from mailsift.cli.streams import Watched
 from mailsift.jobs.service import JobService
-from mailsift.jobs.views import WAITS_FOR_STORAGE, AccountId, JobId, JobView
+from mailsift.jobs.views import WAITS_FOR_MEMORY, WAITS_FOR_STORAGE, AccountId, JobId, JobView
 from mailsift.storage.states import DOING, JobState
 
 console = Console(file=cast("IO[str]", Watched()))
@@ -35,6 +35,11 @@ _WARNINGS = {
     "no_trusted_resolver": "no resolver can be trusted now, so addresses wait; nothing is lost. "
     "Run mailsift doctor, and set MAILSIFT_DNS_SERVERS to resolvers that tell the truth.",
     "no_way_out": "this machine reaches nobody now, so addresses wait for its network; nothing is lost.",
+}
+
+_OWN_WAITS = {
+    WAITS_FOR_STORAGE: "is a disk full, or the blob store away?",
+    WAITS_FOR_MEMORY: "the process that reads the list was killed",
 }
 
 
@@ -87,7 +92,7 @@ def progress_bar(view: JobView, rate: float) -> Group:
             style="dim",
         )
         for wait in view.waiting[:3]
-        if wait.reason != WAITS_FOR_STORAGE
+        if wait.reason not in _OWN_WAITS
     ]
     return Group(grid, *_warning_lines(view), *waits)
 
@@ -115,9 +120,8 @@ def _line(view: JobView, rate: float) -> Text:
 def _activity(view: JobView) -> str:
     """Say what the job does; what it waits for itself, not its addresses, before all else."""
     for wait in view.waiting:
-        if wait.reason == WAITS_FOR_STORAGE:
-            until = _clock(wait.until)
-            return f"waiting for storage until {until} (is a disk full, or the blob store away?)"
+        if why := _OWN_WAITS.get(wait.reason):
+            return f"waiting for {wait.reason} until {_clock(wait.until)} ({why})"
     return DOING[view.state].lower()
 
 

@@ -101,7 +101,7 @@ def run(  # noqa: PLR0913 - one argument an option
     if plan:
         from mailsift.cli.lists import show_plans  # noqa: PLC0415
 
-        show_plans(sources, column, mode, as_json=as_json)
+        show_plans(sources, column, mode, deadline_s=deadline, as_json=as_json)
         return
     pairs = pair(sources, output)
     if as_json and any(out == PIPE for _, out in pairs):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Annotated, Any
 from uuid import UUID
 
@@ -12,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from mailsift.cli.jobs import find
-from mailsift.cli.options import JsonOption, ModeOption
+from mailsift.cli.options import JsonOption
 from mailsift.cli.progress import PLAIN, console, shortened
 from mailsift.cli.service import print_json, with_local_account
 from mailsift.container import Container
@@ -52,7 +53,10 @@ def create(  # noqa: PLR0913 - options of a command
             help="Where the results of every run go: s3://, gs://, az:// or postgresql://...?table="
         ),
     ] = "",
-    mode: ModeOption = Mode.DEEP,
+    mode: Annotated[
+        Mode | None,
+        typer.Option("--mode", "-m", help="fast, medium or deep. [default: the job's, or deep for a place]"),
+    ] = None,
     repair: Annotated[
         bool, typer.Option("--repair", help="Validate the address a malformed cell clearly means.")
     ] = False,
@@ -62,7 +66,8 @@ def create(  # noqa: PLR0913 - options of a command
 
     async def make(container: Container, account: AccountId) -> ScheduleView:
         job = None if is_place(source) else await find(container.jobs, account, source)
-        options = JobOptions(mode=mode, repair=repair)
+        theirs = (await container.jobs.get(account, job)).options if job else JobOptions()
+        options = replace(theirs, mode=mode or theirs.mode, repair=repair or theirs.repair)
         spec = ScheduleSpec(cron, zone, name, recheck, options=options)
         place = "" if job else source
         return await container.schedules.create(account, job, spec, source=place, sink=sink)
@@ -115,10 +120,15 @@ def _show(views: Sequence[ScheduleView], *, as_json: bool) -> None:
     for column in ("schedule", "list", "cron", "zone", "next run"):
         table.add_column(column, no_wrap=column == "schedule")
     for view in views:
-        starts = view.next_runs[0].astimezone().strftime("%Y-%m-%d %H:%M") if view.next_runs else "paused"
-        cells = map(Text, (view.spec.cron, view.spec.zone, starts))
+        cells = map(Text, (view.spec.cron, view.spec.zone, _next_run(view)))
         table.add_row(str(view.id), shortened(view.spec.name, 24), *cells)
     Console().print(table)
+
+
+def _next_run(view: ScheduleView) -> str:
+    if view.next_runs:
+        return view.next_runs[0].astimezone().strftime("%Y-%m-%d %H:%M")
+    return "ended" if view.ended else "paused"
 
 
 def _fields(view: ScheduleView) -> dict[str, Any]:

@@ -298,6 +298,10 @@ _FORGET_LOST = text("""
 
 _LEASED = text("SELECT count(*) FROM chunk WHERE state = 'leased'")
 
+_UNJUDGED = text("""
+    SELECT coalesce(sum(addresses), 0)::bigint FROM chunk WHERE job_id = :job_id AND state <> 'done'
+""")
+
 
 async def insert(connection: Connection, job_id: UUID, first: int, chunks: Sequence[NewChunk]) -> None:
     """Insert chunks numbered from `first`; none becomes ready later than the job's deadline."""
@@ -467,6 +471,11 @@ async def forget_lost(connection: Connection, job_id: UUID, sound: Sequence[str]
     judged = int((await connection.execute(_JUDGED_IN_LOST, values)).scalar_one())
     await connection.execute(_FORGET_LOST, values)
     return judged
+
+
+async def unjudged(connection: Connection, job_id: UUID) -> int:
+    """Return how many of the job's addresses have no verdict."""
+    return int((await connection.execute(_UNJUDGED, {"job_id": job_id})).scalar_one())
 
 
 async def leased(connection: Connection) -> int:

@@ -46,6 +46,8 @@ _TRACES: Final = tuple(
         "UPDATE audit SET detail = detail - 'list' WHERE account_id = ANY(:ids) AND action LIKE 'job.%'",
     )
 )
+# Who counts outcomes up just now has read some of them: with its right to count it loses that to write.
+_STOP_COUNTING = text("UPDATE measurement SET token = NULL, until = NULL WHERE account_id = ANY(:ids)")
 _OUTCOMES: Final = tuple(
     text(f"DELETE FROM {table} WHERE account_id = ANY(:ids)")  # noqa: S608 - names of this file
     for table in ("outcome", "measured_verdict", "accuracy")
@@ -106,6 +108,7 @@ async def erase_lists(connection: Connection, ids: Sequence[UUID]) -> tuple[list
 
 async def erase_outcomes(connection: Connection, ids: Sequence[UUID]) -> int:
     """Delete every outcome and what was counted by them; returns how many outcomes."""
+    await connection.execute(_STOP_COUNTING, {"ids": list(ids)})
     outcomes, *_ = [(await connection.execute(one, {"ids": list(ids)})).rowcount for one in _OUTCOMES]
     return outcomes
 

@@ -22,6 +22,7 @@ class ClaimedJobMail(ClaimedMail):
         is_wanted: they still are a member who wants it, and it is still so.
         ready_at: when the first address that waits is asked again.
         expires_at: when the job is deleted.
+        repeated: a schedule runs its list, which goes with it.
         zone: in which they read times.
     """
 
@@ -38,6 +39,7 @@ class ClaimedJobMail(ClaimedMail):
     error: str
     ready_at: datetime | None
     expires_at: datetime | None
+    repeated: bool
     zone: str
 
 
@@ -88,9 +90,11 @@ _CLAIM = statement(f"""
     SELECT taken.id, taken.kind, taken.tries, person.email, job.id AS job_id,
            coalesce(nullif(job.name, ''), job.source_name) AS name, account.name AS account,
            job.total, job.processed, job.valid, job.risky, job.invalid, job.error_detail AS error,
-           (SELECT min(ready_at) FROM chunk WHERE chunk.job_id = job.id AND state = 'ready') AS ready_at,
+           (SELECT min(ready_at) FROM chunk
+            WHERE chunk.job_id = job.id AND state = 'ready' AND ready_at > :now) AS ready_at,
            coalesce(nullif(person.zone, ''), account.zone) AS zone,
-           job.expires_at,
+           job.expires_at, job.source_bytes > 0 AND EXISTS (
+               SELECT FROM schedule WHERE source_job_id = job.id AND enabled) AS repeated,
            member.person_id IS NOT NULL AND (taken.kind <> 'waiting' OR ({_IDLE}))
                AND (taken.kind <> 'expiring' OR job.expires_at > :now) AS is_wanted
     FROM taken JOIN job ON job.id = taken.job_id JOIN account ON account.id = job.account_id

@@ -236,7 +236,8 @@ _RENEW_STEPS = statement("""
 """)
 
 _RELEASE_STEP = text("""
-    UPDATE job SET step_token = NULL, step_owner = NULL, step_attempt = step_attempt - 1,
+    UPDATE job SET step_token = NULL, step_owner = NULL,
+        step_attempt = step_attempt - CASE WHEN :tried THEN 0 ELSE 1 END,
         step_until = CASE WHEN :delay > 0 THEN clock_timestamp() + make_interval(secs => :delay) END
     WHERE id = :job_id AND step_token = :token
 """)
@@ -367,9 +368,11 @@ async def renew_steps(connection: Connection, tokens: Collection[UUID], *, lease
     return set((await connection.execute(_RENEW_STEPS, values)).scalars())
 
 
-async def release_step(connection: Connection, step: ClaimedStep, *, delay: float = 0.0) -> None:
-    """Give the step back undone, to be claimed in `delay` seconds; it does not count as an attempt."""
-    values = {"job_id": step.job_id, "token": step.token, "delay": delay}
+async def release_step(
+    connection: Connection, step: ClaimedStep, *, delay: float = 0.0, tried: bool = False
+) -> None:
+    """Give the step back undone, to be claimed in `delay` seconds; it counts as an attempt if `tried`."""
+    values = {"job_id": step.job_id, "token": step.token, "delay": delay, "tried": tried}
     await connection.execute(_RELEASE_STEP, values)
 
 

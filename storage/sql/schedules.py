@@ -66,14 +66,16 @@ def waits_for_run(now: str) -> str:
 
 
 _CLAIM = text(f"""
-    UPDATE schedule SET lease_token = gen_random_uuid(), lease_until = :until
-    WHERE id = (
-        SELECT s.id FROM schedule s
+    WITH due AS MATERIALIZED (
+        SELECT s.id, s.lease_until AS lost_at FROM schedule s
         WHERE s.enabled AND s.next_run_at <= :now AND (s.starts_at IS NULL OR s.starts_at <= :now)
           AND (s.lease_until IS NULL OR s.lease_until < :now)
           AND NOT {waits_for_run("CAST(:now AS timestamptz)")}
-        ORDER BY s.next_run_at LIMIT 1 FOR UPDATE SKIP LOCKED)
-    RETURNING *
+        ORDER BY s.next_run_at LIMIT 1 FOR UPDATE SKIP LOCKED
+    )
+    UPDATE schedule SET lease_token = gen_random_uuid(), lease_until = :until
+    FROM due WHERE schedule.id = due.id
+    RETURNING schedule.*, due.lost_at
 """)  # noqa: S608 - a condition of this file
 
 _RECORD_SLOT = text("""
@@ -95,6 +97,15 @@ _FAILED = text("""
 """)
 
 
+_LIST_EXPIRES_AT: Final = (
+    select(job.c.expires_at)
+    .where(job.c.id == schedule.c.source_job_id, job.c.source_bytes > 0)
+    .scalar_subquery()
+    .label("list_expires_at")
+)
+"""When the list that it repeats is deleted; one without bytes is fetched from a place, for every run anew."""
+
+
 async def insert(connection: Connection, new: NewSchedule) -> None:
     """Insert a schedule, enabled."""
     await connection.execute(insert_into(schedule).values(asdict(new)))
@@ -102,7 +113,7 @@ async def insert(connection: Connection, new: NewSchedule) -> None:
 
 async def get(connection: Connection, schedule_id: UUID, *, lock: bool = False) -> Row | None:
     """Return the schedule's row; `lock` keeps others from changing it until the transaction ends."""
-    wanted = select(schedule).where(schedule.c.id == schedule_id)
+    wanted = select(schedule, _LIST_EXPIRES_AT).where(schedule.c.id == schedule_id)
     found = await connection.execute(wanted.with_for_update() if lock else wanted)
     return found.mappings().one_or_none()
 
@@ -110,7 +121,7 @@ async def get(connection: Connection, schedule_id: UUID, *, lock: bool = False) 
 async def of_account(connection: Connection, account_id: UUID) -> Sequence[Row]:
     """Return the account's schedules, oldest first."""
     statement = (
-        select(schedule)
+        select(schedule, _LIST_EXPIRES_AT)
         .where(schedule.c.account_id == account_id)
         .order_by(schedule.c.created_at, schedule.c.id)
     )
@@ -129,7 +140,7 @@ async def delete(connection: Connection, schedule_id: UUID) -> None:
 
 
 async def claim(connection: Connection, *, now: datetime, until: datetime) -> Row | None:
-    """Lease the schedule that is most overdue, if any is due."""
+    """Lease the schedule that is most overdue, if any is due; `lost_at` is when its last lease ran out."""
     return (await connection.execute(_CLAIM, {"now": now, "until": until})).mappings().one_or_none()
 
 

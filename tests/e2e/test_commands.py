@@ -20,6 +20,9 @@ from sqlalchemy import URL, make_url
 from mailsift import cli
 from mailsift.cli import app
 from mailsift.cli.pairs import name_of
+from mailsift.container import open_service
+from mailsift.jobs.views import JobOptions, dump_options
+from mailsift.pipeline.facts import Mode
 from mailsift.pipeline.frames import VERDICTS
 from mailsift.sandbox.client import SandboxProcess
 from mailsift.settings import Settings
@@ -100,6 +103,19 @@ def test_a_plan_says_who_will_be_asked_and_starts_nothing(
     assert set(tmp_path.iterdir()) == {source, other}
 
 
+def test_a_plan_ends_at_the_deadline(settings: Settings, keyboard: Keyboard, tmp_path: Path) -> None:
+    slowly, source = tmp_path / "slowly.toml", tmp_path / "list.txt"
+    slowly.write_text("[limits]\nrate = 5\nburst = 5\n")
+    source.write_text("".join(f"user{n}@gmail.com\n" for n in range(150)))
+    slow = settings.model_copy(update={"overrides": slowly})
+    seconds = [
+        json.loads(keyboard.type(slow, "run", str(source), "--plan", "--json", *more).out)["seconds"]
+        for more in ((), ("--deadline", "2"))
+    ]
+    assert seconds[0] > 20
+    assert 2 < seconds[1] < 10  # what is left gets its verdicts then
+
+
 def test_a_schedule_is_made_for_a_place_and_taken_away_again(settings: Settings, keyboard: Keyboard) -> None:
     words = ("create", "https://files.example.com/list.csv?signature=x", "--cron", "0 6 * * 1", "--json")
     made = json.loads(keyboard.type(settings, "schedules", *words, "--recheck", "stale").out)
@@ -117,6 +133,28 @@ def test_a_schedule_is_made_for_a_place_and_taken_away_again(settings: Settings,
     assert {line["actor"] for line in lines} == {"cli"}
     done = ["create", "pause", "resume", "delete"]
     assert [line["action"] for line in lines] == [f"schedule.{verb}" for verb in done]
+
+
+def test_a_schedule_of_a_job_runs_its_list_with_its_options(
+    settings: Settings, keyboard: Keyboard, tmp_path: Path
+) -> None:
+    source = tmp_path / "list.csv"
+    source.write_text("private,work\na@example.com,b@example.com\n")
+    given = JobOptions(mode=Mode.MEDIUM, column="work", evidence=True, repair=True)
+
+    async def submit() -> str:
+        async with open_service(settings) as service:
+            return str(await service.submit(await service.account("local"), source, given))
+
+    def options(*words: str) -> dict[str, object]:
+        made = keyboard.type(settings, "schedules", "create", job, "--cron", "0 6 * * 1", "--json", *words)
+        schedule = json.loads(made.out)["schedule_id"]
+        (row,) = asyncio.run(sql(settings, f"SELECT options FROM schedule WHERE id = '{schedule}'"))  # noqa: S608 - ours
+        return dict(row["options"])
+
+    job = asyncio.run(submit())
+    assert options() == dump_options(given)
+    assert options("--mode", "fast") == {**dump_options(given), "mode": "fast"}
 
 
 def test_check_reads_addresses_from_stdin_whatever_their_bytes(

@@ -28,7 +28,8 @@ _TAKE_LEASES: Final = """
         lease_owner = NULL, lease_until = NULL
     WHERE state = 'leased' AND leased_at < clock_timestamp() - interval '0.2 s' RETURNING job_id::text
 """
-_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGKILL)
+# The last one ends it. Not SIGKILL: that is what the system sends without memory, and is waited for longer.
+_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
 
 
 @dataclass(frozen=True)

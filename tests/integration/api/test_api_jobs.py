@@ -272,3 +272,15 @@ async def test_plan_and_time_of_a_preview_are_those_of_its_sample(client: httpx.
     plan = (await client.get(f"{JOBS}/{job['job_id']}/plan")).json()["data"]
     assert (plan["addresses"], plan["probes"]) == (40, [{"provider": "", "addresses": 40}])
     assert "40 addresses" in job["eta_reason"]
+
+
+async def test_a_plan_ends_at_the_deadline_of_a_job_that_nobody_has_read(client: httpx.AsyncClient) -> None:
+    emails = [f"user{n}@unheard-of.example" for n in range(3_000)]
+    seconds = {}
+    for deadline in (0, 1):
+        job_id = await _sent(await client.post(JOBS, json={"emails": emails, "deadline": deadline}))
+        plan = (await client.get(f"{JOBS}/{job_id}/plan")).json()["data"]
+        seconds[deadline] = {line["waits_for"]: line["seconds"] for line in plan["lines"]}
+    assert seconds[0]["mixed"] == pytest.approx(100)  # 30/s
+    assert seconds[1]["mixed"] == pytest.approx(46, abs=1)  # a chunk in the time that it may ask
+    assert seconds[1]["triage"] == seconds[0]["triage"]

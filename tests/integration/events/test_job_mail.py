@@ -166,6 +166,7 @@ async def test_a_list_that_waits_for_more_than_an_hour_is_told_of_once(office: O
     jobs = {name: await office.job(name, "running", started_at=NOW, total=9) for name in times}
     jobs["late"] = await office.job("late", "queued")
     await office.sql("UPDATE job SET created_at = :at WHERE id = :id", at=NOW - 2 * hour, id=jobs["late"])
+    times["late"] = NOW - 2 * hour  # its chunks are ready, and nobody takes them
     await office.job("new", "queued")
     for name, at in times.items():
         await office.sql(
@@ -179,6 +180,9 @@ async def test_a_list_that_waits_for_more_than_an_hour_is_told_of_once(office: O
     waiting = told["waits is waiting"]
     assert waiting is not None
     assert "until 6 May 2031, 18:08 JST" in waiting.get_content().replace("\n", " ")
+    late = told["late is waiting"]
+    assert late is not None
+    assert "until" not in late.get_content()
     assert sorted(told) == [
         "late is waiting",
         "waits is waiting",
@@ -203,7 +207,34 @@ async def test_a_list_that_goes_in_three_days_is_told_of_once(office: Office) ->
     plain = message.get_body(("plain",))
     assert plain is not None
     assert "will be deleted on 8 May 2031, 07:08 UTC." in plain.get_content().replace("\n", " ")
+    assert "schedule" not in plain.get_content()
     assert await office.send() == []
+
+
+@pytest.mark.parametrize(
+    ("source_bytes", "enabled", "told"), [(9, True, True), (9, False, False), (0, True, False)]
+)
+async def test_who_hears_that_a_list_goes_hears_that_its_schedule_pauses(
+    office: Office, source_bytes: int, *, enabled: bool, told: bool
+) -> None:
+    """A list without bytes is fetched from a place, for every run anew."""
+    columns = {"finished_at": NOW, "expires_at": NOW + timedelta(days=2), "source_bytes": source_bytes}
+    job = await office.job("Spring", "completed", **columns)
+    await office.sql("UPDATE job SET created_at = :at", at=NOW - timedelta(days=60))
+    await office.sql(
+        "INSERT INTO schedule (id, account_id, source_job_id, cron, zone, options, recheck, overlap,"
+        " catch_up, enabled, next_run_at) VALUES (gen_random_uuid(), :account, :job, '0 6 * * 1', 'UTC',"
+        " '{}', 'all', 'skip', 'latest', :enabled, :now)",
+        account=office.account,
+        job=job,
+        enabled=enabled,
+        now=NOW,
+    )
+    assert await office.send() == ["all@example.com"]
+    ((_, message),) = office.inbox.mail
+    plain = message.get_body(("plain",))
+    assert plain is not None
+    assert ("its schedule pauses" in plain.get_content().replace("\n", " ")) is told
 
 
 async def test_a_relay_that_refuses_is_asked_again_and_who_changes_their_mind_hears_nothing(

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import date
+from uuid import UUID
+
+import pytest
 
 from mailsift.container import Container, open_service
+from mailsift.jobs.holdings import Erasable
 from mailsift.jobs.outcomes.accuracy import AccuracyRow, GroupBy
 from mailsift.jobs.outcomes.measure import Measurer
 from mailsift.jobs.views import AccountId, JobId
@@ -121,6 +126,31 @@ async def test_a_rerun_within_a_week_shows_how_stable_verdicts_are(
     row = (await report(container, account))[()]
     assert row.stability is not None
     assert (row.stability.value, row.stability.n) == (1.0, 2)
+
+
+async def test_outcomes_that_are_erased_while_they_are_counted_up_leave_nothing(
+    container: Container, planter: Planter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    account, _ = await judged(planter, ["a@example.com"], days_ago=30)
+    await container.outcomes.record(account, [told("a@example.com", OutcomeKind.DELIVERED, 29)])
+    (person,) = await planter.sql(
+        "INSERT INTO person (email, password) VALUES ('a@b.test', 'x') RETURNING id"
+    )
+    digester = container.outcomes.digester
+    erased: list[UUID] = []
+
+    async def erase_first(account_id: UUID) -> Callable[[str], bytes]:
+        if not erased:
+            receipt = await container.holdings.erase(
+                account, [Erasable.OUTCOMES], person_id=person["id"], actor="owner"
+            )
+            erased.append(receipt)
+        return await digester(account_id)
+
+    monkeypatch.setattr(container.outcomes, "digester", erase_first)
+    await count(container, planter)
+    assert erased
+    assert await planter.sql("SELECT 1 FROM measured_verdict UNION ALL SELECT 1 FROM outcome") == []
 
 
 async def test_many_lists_of_an_account_are_counted_at_once(container: Container, planter: Planter) -> None:

@@ -268,26 +268,59 @@ async def test_a_step_waits_for_a_store_that_is_away_as_long_as_it_takes(
     assert len(await planter.events(job)) == 1
 
 
-async def test_signals_to_the_process_that_reads_a_list_cost_its_job_nothing(
+LARGE = "email\n" + "a@example.com\n" * 100_000
+
+
+async def test_signals_to_the_process_that_reads_a_list_cost_its_job_only_time(
     settings: Settings,
     planter: Planter,
     service: JobService,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    account, job = await submitted(service, tmp_path, "email\n" + "a@example.com\n" * 100_000)
+    account, job = await submitted(service, tmp_path, LARGE)
     async with engine_on(settings) as engine:
+        killed = 0
         for number in (signal.SIGKILL, signal.SIGQUIT, signal.SIGKILL, signal.SIGUSR1, signal.SIGINT):
+            killed += number is signal.SIGKILL
             with monkeypatch.context() as patch:
                 patch.setattr(subprocess, "Popen", Held)
                 draining = asyncio.create_task(engine.drain())
                 await _signal_reader(number)
             await draining
             (row,) = await planter.sql("SELECT state, step_attempt, step_token FROM job")
-            assert number is signal.SIGINT or [*row.values()] == ["intake", 0, None]
+            assert number is signal.SIGINT or [*row.values()] == ["intake", killed, None]
             await planter.sql("UPDATE job SET step_until = clock_timestamp() - interval '1 second'")
         done = await work_until_ended(engine, service, account, job)
     assert (done.state, done.valid) == (JobState.COMPLETED, 100_000)
+
+
+async def test_a_list_whose_reader_is_killed_every_time_fails_after_some_patience(
+    settings: Settings,
+    planter: Planter,
+    service: JobService,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """So does a system that has no memory left, be it for the list or for what runs beside it."""
+    account, job = await submitted(service, tmp_path, LARGE)
+    monkeypatch.setattr(subprocess, "Popen", Held)
+    for delay in (2, 900, 0):
+        async with engine_on(settings) as engine:  # another worker each time: none of them need remember
+            draining = asyncio.create_task(engine.drain())
+            await _signal_reader(signal.SIGKILL)
+            await draining
+        view = await service.get(account, job)
+        assert [wait.reason for wait in view.waiting] == (["memory"] if delay else [])
+        (row,) = await planter.sql(
+            "SELECT ceil(extract(epoch FROM step_until - clock_timestamp()))::int AS delay FROM job"
+        )
+        assert not delay or delay - 10 <= row["delay"] <= delay
+        await planter.sql("UPDATE job SET step_until = clock_timestamp() - interval '1 second'")
+    view = await service.get(account, job)
+    assert (view.state, view.error_code) == (JobState.FAILED, "intake_crashed")
+    assert "memory" in view.error_detail
+    assert [event["type"] for event in await planter.events(job)] == ["bulk.validation.failed"]
 
 
 async def _signal_reader(number: signal.Signals) -> None:

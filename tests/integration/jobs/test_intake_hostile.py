@@ -183,7 +183,7 @@ async def test_what_is_told_to_our_group_does_not_reach_the_child(tmp_path: Path
     assert isinstance(await task, Intake)
 
 
-@pytest.mark.parametrize("name", ["SIGSEGV", "SIGABRT"])
+@pytest.mark.parametrize("name", ["SIGSEGV", "SIGABRT", "SIGXCPU"])
 @pytest.mark.usefixtures("held_children")
 async def test_a_child_that_breaks_over_its_file_is_not_tried_again(tmp_path: Path, name: str) -> None:
     task = asyncio.create_task(intake(tmp_path, HEADER + LINE))

@@ -81,15 +81,29 @@ async def test_a_slot_that_comes_again_as_the_clock_was_put_back_is_left_out(sch
     assert [run["scheduled_for"].hour for run in await scheduling.made(view.id)] == [12, 13]
 
 
-async def test_a_run_whose_maker_died_is_made_by_another(scheduling: Scheduling) -> None:
-    _, _, view = await scheduling.start()
+@pytest.mark.parametrize("catch_up", CatchUp)
+async def test_a_run_whose_maker_died_is_made_by_another(scheduling: Scheduling, catch_up: CatchUp) -> None:
+    _, _, view = await scheduling.start(replace(HOURLY, catch_up=catch_up))
     scheduling.now = NOON
     async with scheduling.database.begin() as connection:  # and nothing more is heard of who claimed it
         assert await schedules.claim(connection, now=NOON, until=NOON + LEASE) is not None
     assert await scheduling.runs.run_due() == 0
     scheduling.now = NOON + timedelta(minutes=11)
     assert await scheduling.runs.run_due() == 1
-    assert [run["scheduled_for"] for run in await scheduling.made(view.id)] == [NOON]
+    (made,) = await scheduling.made(view.id)
+    assert made["scheduled_for"] == NOON
+
+
+async def test_a_slot_that_kills_its_makers_is_missed_and_said_to_be_where_none_is_caught_up(
+    scheduling: Scheduling,
+) -> None:
+    account, _, view = await scheduling.start(replace(HOURLY, catch_up=CatchUp.NONE))
+    for taken_at in (NOON, NOON + timedelta(minutes=11)):
+        async with scheduling.database.begin() as connection:
+            assert await schedules.claim(connection, now=taken_at, until=taken_at + LEASE) is not None
+    scheduling.now = NOON + timedelta(minutes=22)
+    assert await scheduling.runs.run_due() == 0
+    assert (await scheduling.service.get(account, view.id)).last_error == "missed"
 
 
 async def test_skip_leaves_a_slot_out_while_the_run_before_goes_on(scheduling: Scheduling) -> None:

@@ -16,7 +16,7 @@ from rich.live import Live
 from mailsift.cli import progress
 from mailsift.cli.progress import Speed, show_summary, summary_of
 from mailsift.jobs.eta import TimeLeft
-from mailsift.jobs.views import WAITS_FOR_STORAGE, JobView
+from mailsift.jobs.views import WAITS_FOR_MEMORY, WAITS_FOR_STORAGE, JobView
 from mailsift.storage.sql.chunks import Waiting
 from mailsift.storage.states import JobState
 from tests.support.job_views import RUNNING, START
@@ -107,10 +107,14 @@ def test_the_summary_names_the_file_in_one_piece(printed: io.StringIO) -> None:
     assert any(line.split() == ["deliverable", "400", "20.0", "%"] for line in lines)
 
 
-def test_a_job_that_waits_for_storage_says_so_and_until_when() -> None:
-    waits = Waiting("", WAITS_FOR_STORAGE, 0, START)
+@pytest.mark.parametrize(
+    ("reason", "why"), [(WAITS_FOR_STORAGE, "is a disk full"), (WAITS_FOR_MEMORY, "was killed")]
+)
+def test_a_job_that_waits_for_storage_or_memory_says_so_and_until_when(reason: str, why: str) -> None:
+    waits = Waiting("", reason, 0, START)
     said = text(replace(RUNNING, state=JobState.INTAKE, total=0, processed=0, waiting=(waits,)), 0)
-    assert f"waiting for storage until {START.astimezone():%H:%M:%S} (is a disk full" in said
+    assert f"waiting for {reason} until {START.astimezone():%H:%M:%S} (" in said
+    assert why in said
     assert "reading" not in said
     assert "addresses" not in said
 

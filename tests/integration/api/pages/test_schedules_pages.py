@@ -97,6 +97,37 @@ async def test_a_schedule_whose_end_stands_for_never_is_shown_and_changed_in_eve
         assert (await owner.get(f"/schedules/{schedule}/edit")).status_code == 200
 
 
+async def test_who_looks_hears_beforehand_when_the_list_goes_and_the_schedule_pauses(
+    api: Api, job: str
+) -> None:
+    async with signed_in(api) as owner:
+        assert "as long as the job is kept" in (await owner.get("/schedules/new")).text
+        path = await made(owner, job)
+
+        async def page() -> str:
+            return re.sub(r"<[^>]+>", "", (await owner.get(path)).text)
+
+        assert "pauses" not in await page()  # it is kept for ever
+        await sql(api.settings, "UPDATE job SET expires_at = '2031-05-06T07:08:00Z'")
+        told = "is deleted on 6 May 2031, 09:08 CEST; then this schedule pauses"
+        assert told in await page()
+        await post(owner, f"{path}/pause")
+        assert told not in await page()
+        await post(owner, f"{path}/resume")
+        await sql(api.settings, "UPDATE job SET source_bytes = 0")  # every run fetches it anew
+        assert told not in await page()
+
+
+async def test_a_schedule_that_is_over_says_so(api: Api, job: str) -> None:
+    async with signed_in(api) as owner:
+        path = await made(owner, job)
+        await sql(api.settings, "UPDATE schedule SET ends_at = '2020-01-01', enabled = false")
+        page, listed = (await owner.get(path)).text, (await owner.get("/schedules")).text
+    assert "No runs left before it ends." in page
+    assert "resume" not in page
+    assert '<span class="badge muted">Ended</span>' in listed
+
+
 async def test_the_preview_says_what_the_form_would_do(api: Api) -> None:
     async with signed_in(api, Role.VIEWER) as viewer:
         good = await viewer.get("/schedules/preview", params={"rhythm": "0 6 * * 1", "zone": "UTC"})

@@ -173,3 +173,18 @@ async def test_what_triage_puts_in_line_counts_once_however_old_the_picture_of_t
             job=job,
         )
         assert before == await said() == 50.2
+
+
+async def test_a_plan_counts_the_addresses_to_go_however_many_rows_they_carry(
+    settings: Settings, planter: Planter
+) -> None:
+    account, job = await planter.plant(ADDRESSES[:3], options=DEEP, small=False, chunk=1)
+    await planter.sql("UPDATE chunk SET state = 'done' WHERE n = 0")  # which stands in most rows of the list
+    await planter.sql("UPDATE chunk SET lane = 'google' WHERE n > 0")
+    await planter.sql("UPDATE job SET state = 'running', total = 100, processed = 98, valid = 98, send = 98")
+    async with open_container(settings) as container:
+        plan = await container.plans.plan(account, job)
+        assert (plan.addresses, plan.probes) == (2, {"google": 2})
+        await container.jobs.cancel(account, job)
+        plan = await container.plans.plan(account, job)
+        assert (plan.addresses, plan.probes, plan.left.seconds) == (2, {}, 0.0)

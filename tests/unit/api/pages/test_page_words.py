@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
+import pytest
+
 from mailsift.api.pages.results import PageQuery, chips_of
 from mailsift.api.pages.words import (
     ANSWERS,
@@ -26,9 +28,10 @@ from mailsift.storage.states import DOING, JobState
 NOON = datetime(2026, 11, 21, 12, 3, tzinfo=UTC)
 
 
-def test_a_job_waits_for_storage_as_a_whole() -> None:
+@pytest.mark.parametrize("what", ["storage", "memory"])
+def test_a_job_waits_for_storage_or_memory_as_a_whole(what: str) -> None:
     until = datetime(2026, 11, 21, 12, 30, tzinfo=UTC)
-    assert waits([Waiting("", "storage", 40, until)]) == ["The job waits for storage, until 12:30:00 UTC"]
+    assert waits([Waiting("", what, 40, until)]) == [f"The job waits for {what}, until 12:30:00 UTC"]
 
 
 def wait(lane: str, reason: str, addresses: int, minutes: int = 0) -> Waiting:
