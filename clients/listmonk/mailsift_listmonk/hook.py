@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
+from math import inf
 from pathlib import Path
 from typing import Any, Final
 
@@ -35,10 +36,12 @@ class Seen:
     Attributes:
         subscriber: the largest id that was checked.
         bounce: the largest id that was told.
+        bounces: how many there were then.
     """
 
     subscriber: int = 0
     bounce: int = 0
+    bounces: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,17 +72,23 @@ class Listmonk:
         headers = {"Authorization": f"token {user}:{token}"}
         self._client = httpx.Client(base_url=f"{url.rstrip('/')}/api", headers=headers, timeout=60)
 
-    def newer(self, path: str, seen: int) -> list[dict[str, Any]]:
-        """Return what is newer than an id, the oldest first; listmonk gives the newest first."""
-        found: list[dict[str, Any]] = []
-        for rows in self._pages(path):
-            new = [row for row in rows if row["id"] > seen]
-            found += new
-            if len(new) < len(rows):
-                break
-        return sorted({row["id"]: row for row in found}.values(), key=lambda row: int(row["id"]))
+    def newer(self, path: str, seen: int, before: float = inf) -> tuple[list[dict[str, Any]], int]:
+        """Return what is newer than an id, the smallest first, and how many there are in all.
 
-    def _pages(self, path: str) -> Iterator[list[dict[str, Any]]]:
+        listmonk gives the latest first, and the time of a bounce is its mail's: one may stand behind many old
+        ones. So pages are read until as many are new as there are more now than there were `before`.
+        """
+        found: dict[int, dict[str, Any]] = {}
+        total = 0
+        for rows, count in self._pages(path):
+            total = total or count
+            new = {row["id"]: row for row in rows if row["id"] > seen}
+            found |= new
+            if len(new) < len(rows) and len(found) >= total - before:
+                break
+        return [found[number] for number in sorted(found)], total
+
+    def _pages(self, path: str) -> Iterator[tuple[list[dict[str, Any]], int]]:
         page = 1
         while True:
             wanted: dict[str, str | int] = {
@@ -90,12 +99,13 @@ class Listmonk:
             }
             answer = self._client.get(path, params=wanted).raise_for_status()
             try:
-                rows = answer.json()["data"]["results"]
+                data = answer.json()["data"]
+                rows, total = data["results"], data["total"]
             except (ValueError, KeyError, TypeError):
                 raise httpx.DecodingError("The answer is none of listmonk's.") from None
             if not rows:
                 return
-            yield rows
+            yield rows, total
             page += 1
 
     def blocklist(self, ids: Sequence[int]) -> None:
@@ -110,7 +120,8 @@ class Listmonk:
 
 def check_subscribers(listmonk: Listmonk, mailsift: Mailsift, policy: Policy, seen: int) -> Iterator[int]:
     """Check the subscribers after an id; yields the id up to which that is done."""
-    new = [one for one in listmonk.newer("/subscribers", seen) if one["status"] != "blocklisted"]
+    found, _ = listmonk.newer("/subscribers", seen)
+    new = [one for one in found if one["status"] != "blocklisted"]
     for start in range(0, len(new), _BATCH):
         some = new[start : start + _BATCH]
         verdicts = mailsift.check_many([one["email"] for one in some], mode=policy.mode, deadline_ms=60_000)
@@ -125,16 +136,16 @@ def check_subscribers(listmonk: Listmonk, mailsift: Mailsift, policy: Policy, se
         yield some[-1]["id"]
 
 
-def tell_bounces(listmonk: Listmonk, mailsift: Mailsift, seen: int) -> int:
-    """Tell Mailsift of the bounces after an id; returns the id up to which that is done."""
-    new = listmonk.newer("/bounces", seen)
+def tell_bounces(listmonk: Listmonk, mailsift: Mailsift, seen: Seen) -> Seen:
+    """Tell Mailsift of the bounces it was not told; returns how far we are then."""
+    new, total = listmonk.newer("/bounces", seen.bounce, seen.bounces)
     if not new:
-        return seen
+        return replace(seen, bounces=total)
     lines = "".join(json.dumps(_outcome(one)) + "\n" for one in new)
     answer = create_outcomes.sync_detailed(client=mailsift.api, body=File(payload=lines.encode()))  # type: ignore[arg-type]  # bytes go as well as a file
     if answer.status_code >= 300:
         raise MailsiftError("The outcomes were refused.", status=int(answer.status_code))
-    return int(new[-1]["id"])
+    return replace(seen, bounce=int(new[-1]["id"]), bounces=total)
 
 
 def _outcome(bounce: dict[str, Any]) -> dict[str, str]:
@@ -155,7 +166,7 @@ def work(listmonk: Listmonk, mailsift: Mailsift, policy: Policy, state: Path) ->
     for subscriber in check_subscribers(listmonk, mailsift, policy, seen.subscriber):
         seen = replace(seen, subscriber=subscriber)
         _remember(seen, state)
-    _remember(replace(seen, bounce=tell_bounces(listmonk, mailsift, seen.bounce)), state)
+    _remember(tell_bounces(listmonk, mailsift, seen), state)
 
 
 def _remember(seen: Seen, state: Path) -> None:

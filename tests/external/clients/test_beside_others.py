@@ -122,8 +122,10 @@ class Listmonk(BaseHTTPRequestHandler):
         assert self.headers["authorization"] == "token mailsift:secret"
         assert (wanted["order_by"], wanted["order"]) == ("created_at", "desc")
         page, size = int(wanted["page"]), min(2, int(wanted["per_page"]))  # it may give fewer than asked for
-        newest = self.rows[place.path.removeprefix("/api/")][::-1]
-        self._answer({"results": newest[(page - 1) * size : page * size], "page": page})
+        rows = self.rows[place.path.removeprefix("/api/")]
+        newest = sorted(rows, key=lambda row: str(row["created_at"]), reverse=True)
+        some = newest[(page - 1) * size : page * size]
+        self._answer({"results": some, "total": len(rows) if some else 0, "page": page})
 
     def do_PUT(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["content-length"])))
@@ -153,6 +155,9 @@ def listmonk(**rows: list[dict[str, Any]]) -> Iterator[tuple[str, type[Listmonk]
         thread.join()
 
 
+LONG_AGO = "2025-01-01T08:00:00.123456+01:00"
+
+
 def subscriber(number: int, email: str, status: str = "enabled") -> dict[str, Any]:
     return {"id": number, "email": email, "status": status, "created_at": f"2026-01-0{number}T08:00:00+01:00"}
 
@@ -177,7 +182,7 @@ def test_listmonks_new_subscribers_are_checked_and_its_bounces_told(
         bounce(2, "ada@example.com", "soft"),
         bounce(3, "joe@example.com", "complaint"),
     ]
-    key = service.key("listmonk", test=False)
+    key, state = service.key("listmonk", test=False), tmp_path / "state.json"
     mypy = (
         sys.executable,
         "-m",
@@ -197,7 +202,7 @@ def test_listmonks_new_subscribers_are_checked_and_its_bounces_told(
             run(
                 tmp_path,
                 *hook,
-                *("--state", tmp_path / "state.json", "--valid-list", "7", "--blocklist", "invalid"),
+                *("--state", state, "--valid-list", "7", "--blocklist", "invalid"),
                 PYTHONPATH=f"{packages / 'python'}:{packages / 'listmonk'}",
                 **places,
             )
@@ -205,17 +210,21 @@ def test_listmonks_new_subscribers_are_checked_and_its_bounces_told(
 
         added = {"ids": [1, 4], "action": "add", "target_list_ids": [7], "status": "confirmed"}
         assert work() == [("/subscribers/blocklist", {"ids": [2, 5]}), ("/subscribers/lists", added)]
-        assert json.loads((tmp_path / "state.json").read_text()) == {"subscriber": 5, "bounce": 3}
+        assert json.loads(state.read_text()) == {"subscriber": 5, "bounce": 3, "bounces": 3}
         subscribers.append(subscriber(6, "late@@example.com"))
+        bounces.append({**bounce(4, "ada@example.com", "hard"), "created_at": LONG_AGO})  # as its mail says
         assert work() == [("/subscribers/blocklist", {"ids": [6]})]
-    again = json.dumps({"email": "jane@example.com", "event": "hard", "message_id": "listmonk-bounce-1"})
-    told = {"timestamp": "2026-01-01T08:00:00.123456+01:00", "diagnostic": "550 5.1.1 User unknown"}
+        assert work() == []
+    assert json.loads(state.read_text()) == {"subscriber": 6, "bounce": 4, "bounces": 4}
+    jane = {"email": "jane@example.com", "event": "hard", "message_id": "listmonk-bounce-1"}
+    jane |= {"timestamp": "2026-01-01T08:00:00.123456+01:00", "diagnostic": "550 5.1.1 User unknown"}
+    ada = {"email": "ada@example.com", "event": "hard", "message_id": "listmonk-bounce-4", "diagnostic": ""}
     taken = httpx.post(
         f"{service.url}/v1/outcomes",
         headers={"authorization": f"Bearer {key}", "content-type": "application/jsonl"},
-        content=json.dumps({**json.loads(again), **told}),
+        content=f"{json.dumps(jane)}\n{json.dumps({**ada, 'timestamp': LONG_AGO})}",
     )
-    assert taken.json()["data"] == {"taken": 0, "repeated": 1, "malformed": 0}
+    assert taken.json()["data"] == {"taken": 0, "repeated": 2, "malformed": 0}
 
 
 @pytest.mark.parametrize("page", [b"<h1>Please sign in</h1>", b"[]", b'{"message": "no"}', b'{"data": null}'])
