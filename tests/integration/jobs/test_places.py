@@ -178,6 +178,7 @@ async def test_from_a_store_to_a_store(settings: Settings, service: JobService, 
     base = f"s3://{machines.BUCKET}/lists"
     view = await done(settings, service, account, f"{base}/in/a.csv", f"{base}/out/a.parquet")
     assert (view.state, view.name, view.total) == (JobState.COMPLETED, "a.csv", 3)
+    assert (await service.history(account, view.id, runs=1)).source_bytes == len(LIST)
     found = await obstore.get_async(bucket(s3), "lists/out/a.parquet")
     frame = pl.read_parquet(io.BytesIO(bytes(await found.bytes_async())))
     assert (frame["mailsift_result"].to_list(), frame["name"].to_list()) == (RESULTS, ["Ann", "Bob", "=1"])
