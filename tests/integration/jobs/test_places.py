@@ -238,6 +238,60 @@ async def test_a_database_without_an_encoding_gives_texts(databases: Databases) 
     assert b"".join(read).decode() == "email\r\nZoë@example.com\r\n"
 
 
+async def test_a_list_without_rows_ends_its_job_the_same_way_wherever_it_is(
+    settings: Settings, service: JobService, planter: Planter, web: Web, s3: str
+) -> None:
+    account, store = await service.account("alice"), f"s3://{machines.BUCKET}/lists/empty.csv"
+    await planter.sql("CREATE TABLE guest (email text)")
+    web.list = b"email\n"
+    await obstore.put_async(bucket(s3), "lists/empty.csv", b"")
+    for source in ("postgresql://crm/sales?query=SELECT email FROM guest", f"{web.url}/list.csv", store):
+        view = await done(settings, service, account, source, "postgresql://crm/sales?table=guest")
+        assert (view.state, view.error_code) == (JobState.FAILED, "empty_file")
+
+
+@pytest.mark.parametrize(
+    ("known", "code"),
+    [
+        ({"dbname": SECRET}, "place_refused"),
+        ({"user": SECRET}, "place_refused"),
+        ({"user": "locked_out"}, "place_refused"),
+        ({"usr": SECRET}, "place_refused"),
+        ({"port": SECRET}, "place_refused"),
+        ({"port": "1"}, "place_unavailable"),
+        ({"host": "nobody.invalid"}, "place_unavailable"),
+    ],
+)
+async def test_a_database_that_lets_us_not_in_is_told_from_one_that_is_away(
+    planter: Planter, database_url: str, known: dict[str, str], code: str
+) -> None:
+    await planter.sql("DROP ROLE IF EXISTS locked_out")
+    await planter.sql("CREATE ROLE locked_out NOLOGIN")
+    try:
+        with pytest.raises(MailsiftError) as refused:
+            await anext(read_query("postgresql://crm/sales", _credentials(database_url) | known, "SELECT 1"))
+    finally:
+        await planter.sql("DROP ROLE locked_out")
+    assert (refused.value.code, refused.value.retryable) == (code, code == "place_unavailable")
+    assert SECRET not in refused.value.message
+
+
+async def test_a_table_that_is_in_other_hands_is_tried_again_later(
+    planter: Planter, database_url: str, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mailsift.storage.foreign.tables.LOCK_TIMEOUT", "20ms")
+    await planter.sql("CREATE TABLE checked (mailsift_job uuid, email text)")
+    known, columns, rows = _credentials(database_url), [("email", "text")], [("a@example.com",)]
+    database = open_database(settings)
+    async with database.begin() as connection:
+        await connection.execute(text("LOCK TABLE checked IN ROW EXCLUSIVE MODE"))
+        with pytest.raises(MailsiftError, match="place_unavailable") as waited:
+            await write_table("postgresql://crm/sales", known, "checked", columns, rows, job=uuid4())
+    await database.aclose()
+    assert waited.value.retryable
+    assert await planter.sql("SELECT FROM checked") == []
+
+
 async def test_who_may_only_fill_a_table_fills_it(planter: Planter, database_url: str) -> None:
     role, admin = f"filler_{uuid4().hex}", _credentials(database_url)
     columns, rows = [("email", "text")], [("a@example.com",)]
