@@ -7,8 +7,9 @@ import json
 import os
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime, timedelta
 from math import inf
 from pathlib import Path
 from typing import Any, Final
@@ -24,6 +25,8 @@ from mailsift_client.generated.types import File
 _BATCH: Final = 100
 """Addresses of one request to Mailsift."""
 _PAGE: Final = 500
+_IMPORT: Final = timedelta(minutes=10)
+"""An import shows nobody its subscribers for at most so long."""
 _STATUSES: Final[tuple[Status, ...]] = ("valid", "risky", "invalid")
 _WORDS: Final = ("diagnostic", "Diagnostic-Code", "diagnostic_code", "message", "reason", "error")
 """Where a bounce's `meta` may hold the server's words."""
@@ -35,11 +38,15 @@ class Seen:
 
     Attributes:
         subscriber: the largest id that was checked.
+        looked_at: when subscribers were looked at last.
+        lately: the ids that were checked of those from the time before that in which others may have come.
         bounce: the largest id that was told.
         bounces: how many there were then.
     """
 
     subscriber: int = 0
+    looked_at: str = ""
+    lately: Sequence[int] = ()
     bounce: int = 0
     bounces: int = 0
 
@@ -72,8 +79,10 @@ class Listmonk:
         headers = {"Authorization": f"token {user}:{token}"}
         self._client = httpx.Client(base_url=f"{url.rstrip('/')}/api", headers=headers, timeout=60)
 
-    def newer(self, path: str, seen: int, before: float = inf) -> tuple[list[dict[str, Any]], int]:
-        """Return what is newer than an id, the smallest first, and how many there are in all.
+    def newer(
+        self, path: str, is_settled: Callable[[dict[str, Any]], bool], before: float = inf
+    ) -> tuple[list[dict[str, Any]], int]:
+        """Return what is not settled, the smallest id first, and how many there are in all.
 
         listmonk gives the latest first, and the time of a bounce is its mail's: one may stand behind many old
         ones. So pages are read until as many are new as there are more now than there were `before`.
@@ -82,7 +91,7 @@ class Listmonk:
         total = 0
         for rows, count in self._pages(path):
             total = total or count
-            new = {row["id"]: row for row in rows if row["id"] > seen}
+            new = {row["id"]: row for row in rows if not is_settled(row)}
             found |= new
             if len(new) < len(rows) and len(found) >= total - before:
                 break
@@ -118,10 +127,19 @@ class Listmonk:
         self._client.put("/subscribers/lists", json=body).raise_for_status()
 
 
-def check_subscribers(listmonk: Listmonk, mailsift: Mailsift, policy: Policy, seen: int) -> Iterator[int]:
-    """Check the subscribers after an id; yields the id up to which that is done."""
-    found, _ = listmonk.newer("/subscribers", seen)
-    new = [one for one in found if one["status"] != "blocklisted"]
+def check_subscribers(listmonk: Listmonk, mailsift: Mailsift, policy: Policy, seen: Seen) -> Iterator[Seen]:
+    """Check the subscribers that were not checked; yields how far we are, again and again.
+
+    An import shows its subscribers when it has some thousands of them, with the ids and the time they got
+    before: there may be larger ones that were checked.
+    """
+    now = datetime.now(UTC)
+    late = datetime.fromisoformat(seen.looked_at) - _IMPORT if seen.looked_at else now
+    found, _ = listmonk.newer(
+        "/subscribers", lambda row: row["id"] <= seen.subscriber and _created(row) <= late
+    )
+    known = {*seen.lately}
+    new = [one for one in found if one["status"] != "blocklisted" and one["id"] not in known]
     for start in range(0, len(new), _BATCH):
         some = new[start : start + _BATCH]
         verdicts = mailsift.check_many([one["email"] for one in some], mode=policy.mode, deadline_ms=60_000)
@@ -133,12 +151,20 @@ def check_subscribers(listmonk: Listmonk, mailsift: Mailsift, policy: Policy, se
                 listmonk.add_to_list(ids, policy.lists[status])
             if status in policy.blocklist:
                 listmonk.blocklist(ids)
-        yield some[-1]["id"]
+        known |= {one["id"] for one in some}
+        largest = max(seen.subscriber, some[-1]["id"])
+        yield (seen := replace(seen, subscriber=largest, lately=sorted(known)))
+    lately = [one["id"] for one in found if one["id"] in known and _created(one) > now - _IMPORT]
+    yield replace(seen, looked_at=now.isoformat(), lately=lately)
+
+
+def _created(row: dict[str, Any]) -> datetime:
+    return datetime.fromisoformat(row["created_at"])
 
 
 def tell_bounces(listmonk: Listmonk, mailsift: Mailsift, seen: Seen) -> Seen:
     """Tell Mailsift of the bounces it was not told; returns how far we are then."""
-    new, total = listmonk.newer("/bounces", seen.bounce, seen.bounces)
+    new, total = listmonk.newer("/bounces", lambda row: row["id"] <= seen.bounce, seen.bounces)
     if not new:
         return replace(seen, bounces=total)
     lines = "".join(json.dumps(_outcome(one)) + "\n" for one in new)
@@ -163,8 +189,7 @@ def _outcome(bounce: dict[str, Any]) -> dict[str, str]:
 def work(listmonk: Listmonk, mailsift: Mailsift, policy: Policy, state: Path) -> None:
     """Do what is new, and remember every step, so that after a crash little is done twice."""
     seen = Seen(**json.loads(state.read_text())) if state.exists() else Seen()
-    for subscriber in check_subscribers(listmonk, mailsift, policy, seen.subscriber):
-        seen = replace(seen, subscriber=subscriber)
+    for seen in check_subscribers(listmonk, mailsift, policy, seen):  # noqa: B020 - it begins with this one
         _remember(seen, state)
     _remember(tell_bounces(listmonk, mailsift, seen), state)
 

@@ -9,6 +9,7 @@ import threading
 from base64 import b64encode
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ import httpx
 import pytest
 from typing_extensions import override
 
+from mailsift.pipeline.clock import system_clock
 from tests.external.clients.conftest import Service, run
 
 pytestmark = [pytest.mark.needs("generators", "node", "npm"), pytest.mark.timeout(300)]
@@ -210,12 +212,12 @@ def test_listmonks_new_subscribers_are_checked_and_its_bounces_told(
 
         added = {"ids": [1, 4], "action": "add", "target_list_ids": [7], "status": "confirmed"}
         assert work() == [("/subscribers/blocklist", {"ids": [2, 5]}), ("/subscribers/lists", added)]
-        assert json.loads(state.read_text()) == {"subscriber": 5, "bounce": 3, "bounces": 3}
+        assert how_far(state) == {"subscriber": 5, "lately": [], "bounce": 3, "bounces": 3}
         subscribers.append(subscriber(6, "late@@example.com"))
         bounces.append({**bounce(4, "ada@example.com", "hard"), "created_at": LONG_AGO})  # as its mail says
         assert work() == [("/subscribers/blocklist", {"ids": [6]})]
         assert work() == []
-    assert json.loads(state.read_text()) == {"subscriber": 6, "bounce": 4, "bounces": 4}
+    assert how_far(state) == {"subscriber": 6, "lately": [], "bounce": 4, "bounces": 4}
     jane = {"email": "jane@example.com", "event": "hard", "message_id": "listmonk-bounce-1"}
     jane |= {"timestamp": "2026-01-01T08:00:00.123456+01:00", "diagnostic": "550 5.1.1 User unknown"}
     ada = {"email": "ada@example.com", "event": "hard", "message_id": "listmonk-bounce-4", "diagnostic": ""}
@@ -225,6 +227,36 @@ def test_listmonks_new_subscribers_are_checked_and_its_bounces_told(
         content=f"{json.dumps(jane)}\n{json.dumps({**ada, 'timestamp': LONG_AGO})}",
     )
     assert taken.json()["data"] == {"taken": 0, "repeated": 2, "malformed": 0}
+
+
+def how_far(state: Path) -> dict[str, Any]:
+    """What the hook remembers, but for the time of day."""
+    return {name: value for name, value in json.loads(state.read_text()).items() if name != "looked_at"}
+
+
+def test_subscribers_that_an_import_shows_late_are_checked(
+    service: Service, packages: Path, tmp_path: Path
+) -> None:
+    began = datetime.fromtimestamp(system_clock(), UTC)
+    signed_up = {**subscriber(4, "late@@example.com"), "created_at": began.isoformat()}
+    rows = [subscriber(1, "old@@example.com"), signed_up]
+    state, key = tmp_path / "state.json", service.key("import")
+    with listmonk(subscribers=rows, bounces=[]) as (url, there):
+        places = dict(zip(NAMES, (service.url, key, url, "mailsift", "secret"), strict=True))
+        places["PYTHONPATH"] = f"{packages / 'python'}:{packages / 'listmonk'}"
+        hook = (sys.executable, "-m", "mailsift_listmonk.hook", "--once", "--mode", "fast")
+
+        def blocklisted() -> list[int]:
+            there.changes.clear()
+            run(tmp_path, *hook, "--state", state, **places)
+            return [number for _, change in there.changes for number in change["ids"]]
+
+        assert blocklisted() == [1, 4]
+        before = (began - timedelta(minutes=1)).isoformat()  # its transaction began earlier
+        rows += [{**subscriber(number, f"{number}@@example.com"), "created_at": before} for number in (2, 3)]
+        assert blocklisted() == [2, 3]
+        assert blocklisted() == []
+    assert how_far(state) == {"subscriber": 4, "lately": [2, 3, 4], "bounce": 0, "bounces": 0}
 
 
 @pytest.mark.parametrize("page", [b"<h1>Please sign in</h1>", b"[]", b'{"message": "no"}', b'{"data": null}'])
