@@ -41,6 +41,13 @@ _SHUT_OUT: Final = re.compile(
 """What is said of the same before there is a connection: without a state, and of what libpq cannot read."""
 LOCK_TIMEOUT: Final = "10s"
 """For so long a table is waited for that is in other hands; then others have their turn."""
+_ALIVE: Final[Mapping[str, str]] = {
+    "keepalives_idle": "30",
+    "keepalives_interval": "10",
+    "keepalives_count": "3",
+    "tcp_user_timeout": "60000",  # milliseconds
+}
+"""A server that is gone without a word is missed in a minute; by itself the system asks after two hours."""
 
 
 class _TextLoader(Loader):
@@ -155,7 +162,7 @@ async def write_table(
 async def _connect(
     url: str, credentials: Mapping[str, str], loaders: AdaptersMap | None = None
 ) -> AsyncConnection[Any]:
-    said = {**credentials, "client_encoding": _ENCODING}
+    said = {**_ALIVE, **credentials, "client_encoding": _ENCODING}
     info = make_conninfo(url, connect_timeout=_CONNECT_SECONDS, **said)
     return await AsyncConnection.connect(info, context=loaders)
 

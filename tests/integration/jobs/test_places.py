@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import io
+import os
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from datetime import time, timedelta
@@ -35,6 +36,7 @@ from mailsift.storage.foreign.objects import matching_objects
 from mailsift.storage.foreign.tables import read_query, write_table
 from mailsift.storage.states import JobState
 from tests.support import machines
+from tests.support.connections import talking
 from tests.support.databases import Databases
 from tests.support.installation import ended, settings_for, until
 from tests.support.ready_jobs import Planter, engine_on, work_until_ended
@@ -274,6 +276,32 @@ async def test_a_database_that_lets_us_not_in_is_told_from_one_that_is_away(
         await planter.sql("DROP ROLE locked_out")
     assert (refused.value.code, refused.value.retryable) == (code, code == "place_unavailable")
     assert SECRET not in refused.value.message
+
+
+async def test_a_database_that_goes_without_a_word_is_missed() -> None:
+    """As where a firewall forgets a connection on which nothing was said while a query ran."""
+    asked = asyncio.Event()
+
+    async def silent(_: asyncio.StreamReader, __: asyncio.StreamWriter) -> None:
+        asked.set()
+        await asyncio.Event().wait()
+
+    async with talking(silent) as port:
+        known = {"host": "127.0.0.1", "port": str(port), "user": "me"}
+        reading = asyncio.ensure_future(anext(read_query("postgresql://crm/sales", known, "SELECT 1")))
+        await asked.wait()
+        asks_in = keepalive_seconds(port)
+        reading.cancel()
+        await asyncio.gather(reading, return_exceptions=True)
+    assert 0 < asks_in <= 30
+
+
+def keepalive_seconds(port: int) -> float:
+    """In how many seconds the kernel asks whether the peer at this port is still there."""
+    rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    (timer,) = [row[5] for row in rows if row[2].endswith(f":{port:04X}") and row[3] == "01"]
+    kind, _, ticks = timer.partition(":")
+    return int(ticks, 16) / os.sysconf("SC_CLK_TCK") if kind == "02" else 0.0
 
 
 async def test_a_table_that_is_in_other_hands_is_tried_again_later(
