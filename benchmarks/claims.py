@@ -75,6 +75,7 @@ _STEP = {
     "small_bytes": SMALL_BYTES,
     "small_only": False,
     "reading": True,
+    "fetching": True,
     "cost": STEP_COST,
     "crowd": CROWD,
     "crowd_price": CROWD_PRICE,

@@ -7,6 +7,7 @@ import smtplib
 import ssl
 from copy import deepcopy
 from dataclasses import dataclass, field
+from email.headerregistry import Address
 from email.message import EmailMessage
 from ipaddress import ip_address
 from typing import Final
@@ -107,7 +108,8 @@ class Mailer:
             if self._relay.user:
                 smtp.login(self._relay.user, self._relay.password)
             smtp.ehlo_or_helo_if_needed()
-            smtp.send_message(message if smtp.has_extn("smtputf8") else _to_ascii_alone(message))
+            told = message if smtp.has_extn("smtputf8") else _to_ascii_alone(message)
+            smtp.send_message(told, to_addrs=[_in_envelope(one) for one in told["To"].addresses])
 
     def _connected(self) -> smtplib.SMTP:
         relay = self._relay
@@ -142,3 +144,11 @@ def _to_ascii_alone(message: EmailMessage) -> EmailMessage:
     del own["To"]
     own["To"] = reached
     return own
+
+
+def _in_envelope(recipient: Address) -> str:
+    """Return an address as RCPT has it; the library leaves out quotes that are there for dots alone."""
+    local = recipient.username
+    dots = local.startswith(".") or local.endswith(".") or ".." in local  # RFC 5321 section 4.1.2, Dot-string
+    said = recipient.addr_spec
+    return f'"{local}"@{recipient.domain}' if dots and not said.startswith('"') else said

@@ -60,6 +60,7 @@ class ClaimCapacity:
     Attributes:
         steps: whether a step.
         reading: whether that may be an intake.
+        fetching: whether that may be of a list that is still to be fetched.
         chunks: whether a chunk.
         small_steps, small_chunks: only those of small jobs.
         triage: whether a big job's chunk that is still to be triaged.
@@ -68,6 +69,7 @@ class ClaimCapacity:
 
     steps: bool
     reading: bool
+    fetching: bool
     chunks: bool
     small_steps: bool
     small_chunks: bool
@@ -80,11 +82,13 @@ def claim_capacity(held: Collection[ClaimedChunk | ClaimedStep], config: EngineC
 
     Steps never fill every slot, and reading no more than its half; beside big work small lists are read one
     at a time, for both cost computing, and many would leave the big job little of it. What is big never fills
-    every slot either; but where steps do, and no chunk is worked on, one of a big job may be.
+    every slot either; but where steps do, and no chunk is worked on, one of a big job may be. A list that is
+    fetched costs no computing, but comes as slowly as its place likes: room is left to read what is here.
     """
     steps = [one for one in held if isinstance(one, ClaimedStep)]
     worked = [one for one in held if isinstance(one, ClaimedChunk)]
     reading = [step for step in steps if step.state == JobTransition.TAKE_IN.target]
+    fetches = sum(step.fetches for step in reading)
     reads_small = any(step.small for step in reading)
     big = [one for one in held if not one.small]
     triages = sum(chunk.throttle_key == TRIAGE_KEY and not chunk.small for chunk in worked)
@@ -92,12 +96,14 @@ def claim_capacity(held: Collection[ClaimedChunk | ClaimedStep], config: EngineC
     is_full_of_big = len(big) >= config.slots
     return ClaimCapacity(
         steps=is_free and len(steps) < config.slots,
-        reading=len(reading) < config.reading_slots and not (big and reads_small),
+        reading=len(reading) - fetches < max(1, config.reading_slots - fetches)
+        and not (len(big) > fetches and reads_small),
+        fetching=fetches < max(1, config.reading_slots - 1) and not is_full_of_big,
         chunks=is_free,
         small_steps=is_full_of_big,
         small_chunks=is_full_of_big and bool(worked),
         triage=triages < config.triage_slots,
-        out_of_turn=not triages and not any(not step.small for step in steps),
+        out_of_turn=not triages and not any(not (step.small or step.fetches) for step in steps),
     )
 
 
@@ -170,6 +176,7 @@ class Claimer:
                 lease=self._config.lease_s,
                 small_only=capacity.small_steps,
                 reading=capacity.reading,
+                fetching=capacity.fetching,
                 in_turn=in_turn,
             )
 

@@ -35,7 +35,7 @@ from mailsift.pipeline.errors import MailsiftError, error_fields
 from mailsift.pipeline.facts import Mode
 from mailsift.storage.blobs.store import Blobs, JobBlobs
 from mailsift.storage.database import Database
-from mailsift.storage.sql import chunks
+from mailsift.storage.sql import chunks, jobs
 from mailsift.storage.sql.chunks import ClaimedChunk, LeaseTerms, NewChunk
 from mailsift.storage.sql.jobs import SMALL_BYTES, ClaimedStep, JobPlan
 from mailsift.storage.states import JobTransition
@@ -215,7 +215,12 @@ class StepWorker:
         if source is not None and not await self._blobs.exists(key):
             pieces = _bounded(self._places.read(account, source), self._limits.bytes)
             await store_list(self._blobs, key, pieces, name=source.name)
-        return await self._blobs.fetch(key)
+        path = await self._blobs.fetch(key)
+        if step.fetches:
+            size = await asyncio.to_thread(os.path.getsize, path)
+            async with self._database.begin() as connection:
+                await jobs.record_size(connection, step, size)
+        return path
 
     def _chunk_size(self, step: ClaimedStep) -> int:
         return _CHUNK_ADDRESSES[load_options(step.options).mode]

@@ -178,21 +178,47 @@ DISTRUSTED = (
 
 async def _resolver(settings: Settings) -> Finding:
     """Look at each resolver: work goes on with those that can be trusted, and nothing shows the others."""
-    async with open_container(settings) as container:
-        faults = await container.resolver_faults()
-    trusted = [server for server, why in faults.items() if not why]
+    faults = await _resolver_faults(settings)
+    sound = [server for server, why in faults.items() if not why]
     name = settings.preflight_domains[0]
-    async with _dns(trusted or settings.dns_servers) as resolver:
+    async with _dns(sound or settings.dns_servers) as resolver:
         exchangers = await _existing_records(resolver, name, "MX")
-    if not trusted:
+    if not sound:
         return Finding("resolver", Health.FAILED, DISTRUSTED)
-    if len(trusted) < len(faults):
-        told = " ".join(f"{server}: {why}." for server, why in faults.items() if why)
-        detail = f"{told} Only {' and '.join(trusted)} {'is' if len(trusted) == 1 else 'are'} asked."
-        return Finding("resolver", Health.WARNING, detail)
+    if len(sound) < len(faults):
+        told = [f"{server}: {why}." for server, why in faults.items() if why]
+        if settings.dns_canaries:  # without them all are asked
+            told.append(f"Only {' and '.join(sound)} {'is' if len(sound) == 1 else 'are'} asked.")
+        return Finding("resolver", Health.WARNING, " ".join(told))
     if not exchangers:
         return Finding("resolver", Health.WARNING, f"{name} has no MX (PREFLIGHT_DOMAINS).")
     return Finding("resolver", Health.OK, f"{name} has {len(exchangers)} MX.")
+
+
+async def _resolver_faults(settings: Settings) -> dict[str, str]:
+    """Return of each resolver why it is not believed, or that it is silent; "" for those that are well."""
+    async with open_container(settings) as container:
+        faults = await container.resolver_faults()
+    if not settings.dns_canaries:  # nobody has asked them anything
+        faults = dict(
+            zip(faults, await asyncio.gather(*(_silence(settings, one) for one in faults)), strict=True)
+        )
+    return faults
+
+
+async def _silence(settings: Settings, server: str) -> str:
+    async with _dns([server]) as resolver:
+        try:
+            await _existing_records(resolver, settings.preflight_domains[0], "MX")
+        except aiodns.error.DNSError:
+            return "it does not answer"
+    return ""
+
+
+async def _sound_resolvers(settings: Settings) -> Sequence[str]:
+    """Return those that can be trusted; when there are none, all: another finding tells of that."""
+    faults = await _resolver_faults(settings)
+    return [server for server, why in faults.items() if not why] or settings.dns_servers
 
 
 async def _port_25(settings: Settings) -> Finding:
@@ -252,7 +278,7 @@ async def _reverse_name(settings: Settings) -> Finding:
     if inside and not settings.allow_non_public:
         detail = f"{', '.join(inside)}: not public. Name the address the world sees in SOURCE_IDENTITIES."
         return Finding("reverse name", Health.WARNING, detail)
-    async with _dns(settings.dns_servers) as resolver:
+    async with _dns(await _sound_resolvers(settings)) as resolver:
         problems = [
             where for where, helo in named.items() if not await _forward_confirmed(resolver, where, helo)
         ]
@@ -305,7 +331,7 @@ async def _sender(settings: Settings) -> Finding:
     if not domain:
         return Finding("sender", Health.WARNING, NULL_SENDER)
     addresses = list(_seen_addresses(settings))
-    async with _dns(settings.dns_servers) as resolver:
+    async with _dns(await _sound_resolvers(settings)) as resolver:
         texts = await _existing_records(resolver, domain, "TXT")
         takes_mail = await _takes_mail(resolver, domain)
     problems = [] if takes_mail else [f"{domain} takes no mail, so that servers cannot verify the sender."]

@@ -32,6 +32,7 @@ from mailsift.storage.blobs.local_files import (
     sync_to_disk,
     touch,
 )
+from mailsift.storage.whole_objects import read_whole
 
 if TYPE_CHECKING:
     from obstore.store import RetryConfig
@@ -426,12 +427,11 @@ class Blobs:
         return error
 
     async def _download(self, key: str, path: Path) -> None:
-        got = await obstore.get_async(self._store, key)
         with guarded_file(self._cache, "download") as file:
-            async for piece in got.stream(min_chunk_size=_DOWNLOAD_CHUNK):
+            async for piece in read_whole(self._store, key, piece=_DOWNLOAD_CHUNK):
                 await asyncio.to_thread(file.write, piece)
+                self._unpruned += len(piece)
             await asyncio.to_thread(publish, file, path)
-        self._unpruned += got.meta["size"]
         if (
             self._unpruned > self._cache_bytes // 100
         ):  # looking through the folder takes longer than a download

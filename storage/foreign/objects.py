@@ -14,9 +14,10 @@ from obstore.exceptions import BaseError, PermissionDeniedError, Unauthenticated
 from obstore.store import from_url
 
 from mailsift.pipeline.errors import MailsiftError
+from mailsift.storage.whole_objects import read_whole
 
 _RETRIES: Final[Any] = {"max_retries": 3, "retry_timeout": timedelta(seconds=30)}
-_PIECE: Final = 4 << 20
+_PIECE: Final = 1 << 20
 _PLAIN_HTTP: Final = "allow_http"  # beside the credentials of a store in one's own house
 _PARTS_AT_ONCE: Final = 2
 _SIGN: Final = re.compile(r"(\*\*/|\*+)")
@@ -36,9 +37,8 @@ async def read_object(url: str, config: Mapping[str, str]) -> AsyncIterator[byte
     """
     store, key = _open(url, config)
     with _store_errors():
-        found = await obstore.get_async(store, key)
-        async for piece in found.stream(min_chunk_size=_PIECE):
-            yield bytes(piece)
+        async for piece in read_whole(store, key, piece=_PIECE):
+            yield piece
 
 
 async def write_object(url: str, config: Mapping[str, str], source: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
@@ -33,6 +34,20 @@ _ANY_TYPE: Final = 0
 _ENCODING: Final = "UTF8"
 _REFUSED: Final = ("28", "42501", "3D000")
 """SQLSTATEs, or how they begin, of who may not come in, may not do that, or asks for no database there is."""
+_SHUT_OUT: Final = re.compile(
+    r"FATAL: .*(?:authentication failed|does not exist|not permitted|permission denied|pg_hba|parameter)"
+    r"|no password supplied|invalid (?:connection option|\w+ value)"
+)
+"""What is said of the same before there is a connection: without a state, and of what libpq cannot read."""
+LOCK_TIMEOUT: Final = "10s"
+"""For so long a table is waited for that is in other hands; then others have their turn."""
+_ALIVE: Final[Mapping[str, str]] = {
+    "keepalives_idle": "30",
+    "keepalives_interval": "10",
+    "keepalives_count": "3",
+    "tcp_user_timeout": "60000",  # milliseconds
+}
+"""A server that is gone without a word is missed in a minute; by itself the system asks after two hours."""
 
 
 class _TextLoader(Loader):
@@ -127,6 +142,7 @@ async def write_table(
     names = [sql.Identifier(name) for name in (JOB_COLUMN, *(name for name, _ in columns))]
     with _database_errors():
         async with await _connect(url, credentials) as connection, connection.cursor() as cursor:
+            await cursor.execute("SELECT set_config('lock_timeout', %s, true)", [LOCK_TIMEOUT])
             # Even where there is one, CREATE asks whether we might make it; who fills it need not.
             await cursor.execute("SELECT to_regclass(%s)", [where.as_string(connection)])
             if await cursor.fetchone() == (None,):
@@ -146,7 +162,7 @@ async def write_table(
 async def _connect(
     url: str, credentials: Mapping[str, str], loaders: AdaptersMap | None = None
 ) -> AsyncConnection[Any]:
-    said = {**credentials, "client_encoding": _ENCODING}
+    said = {**_ALIVE, **credentials, "client_encoding": _ENCODING}
     info = make_conninfo(url, connect_timeout=_CONNECT_SECONDS, **said)
     return await AsyncConnection.connect(info, context=loaders)
 
@@ -161,7 +177,8 @@ def _database_errors() -> Iterator[None]:
         if state.startswith(_REFUSED) or (state and not isinstance(error, psycopg.OperationalError)):
             text = f"The database refuses that (SQLSTATE {state})."
             raise MailsiftError("place_refused", text) from None
-        if "authentication failed" in str(error):  # said before there is a connection: without a state
-            raise MailsiftError("place_refused", "The database refuses our credentials.") from None
+        if not state and _SHUT_OUT.search(str(error)):
+            text = "The database doesn’t let us in: is it the right one, and the connection as it should be?"
+            raise MailsiftError("place_refused", text) from None
         text = f"The database does not answer (SQLSTATE {state or 'unknown'})."
         raise MailsiftError("place_unavailable", text, retryable=True) from None

@@ -89,9 +89,14 @@ class ClaimedStep:
     test: bool
 
     @property
+    def fetches(self) -> bool:
+        """Whether its list is still to be fetched from its place: nobody knows how long it is, or takes."""
+        return self.state == JobTransition.TAKE_IN.target and not self.source_bytes
+
+    @property
     def small(self) -> bool:
         """Whether it goes before bigger ones of its account."""
-        return self.source_bytes <= SMALL_BYTES
+        return self.source_bytes <= SMALL_BYTES and not self.fetches
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,6 +198,7 @@ CLAIM_STEP = statement("""
         WHERE j.state IN {step_due} AND (:reading OR j.state NOT IN {take_in})
           AND (j.step_until IS NULL OR j.step_until < clock_timestamp())
           AND (j.source_bytes <= :small_bytes OR NOT :small_only)
+          AND (j.source_bytes > 0 OR :fetching OR j.state NOT IN {take_in})
         ORDER BY turn DESC, j.state IN {take_in}, a.vtime, j.source_bytes > :small_bytes, j.created_at
         LIMIT 1 FOR UPDATE OF j SKIP LOCKED
     ), claimed AS (
@@ -315,13 +321,14 @@ async def insert(connection: Connection, new: NewJob) -> None:
     await connection.execute(_INSERT, values)
 
 
-async def claim_step(
+async def claim_step(  # noqa: PLR0913 - what there is room for
     connection: Connection,
     *,
     owner: str,
     lease: float,
     small_only: bool,
     reading: bool = True,
+    fetching: bool = True,
     in_turn: bool = False,
 ) -> StepClaim:
     """Lease the next intake or finish, if one is due: finishing first, then the account furthest behind.
@@ -332,6 +339,7 @@ async def claim_step(
         lease: seconds.
         small_only: only of lists up to SMALL_BYTES, which go first within an account.
         reading: also intake; False = finishing only.
+        fetching: also the intake of lists that are still to be fetched from their places.
         in_turn: only when no account that is further behind has a chunk ready or work in hand; else only
             when this machine is not busy with a big list of one of them, in the time that is paid for.
     """
@@ -341,6 +349,7 @@ async def claim_step(
         "small_bytes": SMALL_BYTES,
         "small_only": small_only,
         "reading": reading,
+        "fetching": fetching,
         "in_turn": in_turn,
         "cost": STEP_COST,
         "crowd": CROWD,
@@ -374,6 +383,12 @@ async def release_step(
     """Give the step back undone, to be claimed in `delay` seconds; it counts as an attempt if `tried`."""
     values = {"job_id": step.job_id, "token": step.token, "delay": delay, "tried": tried}
     await connection.execute(_RELEASE_STEP, values)
+
+
+async def record_size(connection: Connection, step: ClaimedStep, size: int) -> None:
+    """Write down how many bytes a list has that was fetched, while its intake is still leased."""
+    fetched = update(job).where(job.c.id == step.job_id, job.c.step_token == step.token)
+    await connection.execute(fetched.values(source_bytes=size))
 
 
 async def plan(connection: Connection, job_id: UUID, planned: JobPlan, *, chunks: int, token: UUID) -> bool:

@@ -7,8 +7,10 @@ import json
 import os
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime, timedelta
+from math import inf
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,6 +25,8 @@ from mailsift_client.generated.types import File
 _BATCH: Final = 100
 """Addresses of one request to Mailsift."""
 _PAGE: Final = 500
+_IMPORT: Final = timedelta(minutes=10)
+"""An import shows nobody its subscribers for at most so long."""
 _STATUSES: Final[tuple[Status, ...]] = ("valid", "risky", "invalid")
 _WORDS: Final = ("diagnostic", "Diagnostic-Code", "diagnostic_code", "message", "reason", "error")
 """Where a bounce's `meta` may hold the server's words."""
@@ -34,11 +38,17 @@ class Seen:
 
     Attributes:
         subscriber: the largest id that was checked.
+        looked_at: when subscribers were looked at last.
+        lately: the ids that were checked of those from the time before that in which others may have come.
         bounce: the largest id that was told.
+        bounces: how many there were then.
     """
 
     subscriber: int = 0
+    looked_at: str = ""
+    lately: Sequence[int] = ()
     bounce: int = 0
+    bounces: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,17 +79,25 @@ class Listmonk:
         headers = {"Authorization": f"token {user}:{token}"}
         self._client = httpx.Client(base_url=f"{url.rstrip('/')}/api", headers=headers, timeout=60)
 
-    def newer(self, path: str, seen: int) -> list[dict[str, Any]]:
-        """Return what is newer than an id, the oldest first; listmonk gives the newest first."""
-        found: list[dict[str, Any]] = []
-        for rows in self._pages(path):
-            new = [row for row in rows if row["id"] > seen]
-            found += new
-            if len(new) < len(rows):
-                break
-        return sorted({row["id"]: row for row in found}.values(), key=lambda row: int(row["id"]))
+    def newer(
+        self, path: str, is_settled: Callable[[dict[str, Any]], bool], before: float = inf
+    ) -> tuple[list[dict[str, Any]], int]:
+        """Return what is not settled, the smallest id first, and how many there are in all.
 
-    def _pages(self, path: str) -> Iterator[list[dict[str, Any]]]:
+        listmonk gives the latest first, and the time of a bounce is its mail's: one may stand behind many old
+        ones. So pages are read until as many are new as there are more now than there were `before`.
+        """
+        found: dict[int, dict[str, Any]] = {}
+        total = 0
+        for rows, count in self._pages(path):
+            total = total or count
+            new = {row["id"]: row for row in rows if not is_settled(row)}
+            found |= new
+            if len(new) < len(rows) and len(found) >= total - before:
+                break
+        return [found[number] for number in sorted(found)], total
+
+    def _pages(self, path: str) -> Iterator[tuple[list[dict[str, Any]], int]]:
         page = 1
         while True:
             wanted: dict[str, str | int] = {
@@ -90,12 +108,13 @@ class Listmonk:
             }
             answer = self._client.get(path, params=wanted).raise_for_status()
             try:
-                rows = answer.json()["data"]["results"]
+                data = answer.json()["data"]
+                rows, total = data["results"], data["total"]
             except (ValueError, KeyError, TypeError):
                 raise httpx.DecodingError("The answer is none of listmonk's.") from None
             if not rows:
                 return
-            yield rows
+            yield rows, total
             page += 1
 
     def blocklist(self, ids: Sequence[int]) -> None:
@@ -108,9 +127,19 @@ class Listmonk:
         self._client.put("/subscribers/lists", json=body).raise_for_status()
 
 
-def check_subscribers(listmonk: Listmonk, mailsift: Mailsift, policy: Policy, seen: int) -> Iterator[int]:
-    """Check the subscribers after an id; yields the id up to which that is done."""
-    new = [one for one in listmonk.newer("/subscribers", seen) if one["status"] != "blocklisted"]
+def check_subscribers(listmonk: Listmonk, mailsift: Mailsift, policy: Policy, seen: Seen) -> Iterator[Seen]:
+    """Check the subscribers that were not checked; yields how far we are, again and again.
+
+    An import shows its subscribers when it has some thousands of them, with the ids and the time they got
+    before: there may be larger ones that were checked.
+    """
+    now = datetime.now(UTC)
+    late = datetime.fromisoformat(seen.looked_at) - _IMPORT if seen.looked_at else now
+    found, _ = listmonk.newer(
+        "/subscribers", lambda row: row["id"] <= seen.subscriber and _created(row) <= late
+    )
+    known = {*seen.lately}
+    new = [one for one in found if one["status"] != "blocklisted" and one["id"] not in known]
     for start in range(0, len(new), _BATCH):
         some = new[start : start + _BATCH]
         verdicts = mailsift.check_many([one["email"] for one in some], mode=policy.mode, deadline_ms=60_000)
@@ -122,19 +151,27 @@ def check_subscribers(listmonk: Listmonk, mailsift: Mailsift, policy: Policy, se
                 listmonk.add_to_list(ids, policy.lists[status])
             if status in policy.blocklist:
                 listmonk.blocklist(ids)
-        yield some[-1]["id"]
+        known |= {one["id"] for one in some}
+        largest = max(seen.subscriber, some[-1]["id"])
+        yield (seen := replace(seen, subscriber=largest, lately=sorted(known)))
+    lately = [one["id"] for one in found if one["id"] in known and _created(one) > now - _IMPORT]
+    yield replace(seen, looked_at=now.isoformat(), lately=lately)
 
 
-def tell_bounces(listmonk: Listmonk, mailsift: Mailsift, seen: int) -> int:
-    """Tell Mailsift of the bounces after an id; returns the id up to which that is done."""
-    new = listmonk.newer("/bounces", seen)
+def _created(row: dict[str, Any]) -> datetime:
+    return datetime.fromisoformat(row["created_at"])
+
+
+def tell_bounces(listmonk: Listmonk, mailsift: Mailsift, seen: Seen) -> Seen:
+    """Tell Mailsift of the bounces it was not told; returns how far we are then."""
+    new, total = listmonk.newer("/bounces", lambda row: row["id"] <= seen.bounce, seen.bounces)
     if not new:
-        return seen
+        return replace(seen, bounces=total)
     lines = "".join(json.dumps(_outcome(one)) + "\n" for one in new)
     answer = create_outcomes.sync_detailed(client=mailsift.api, body=File(payload=lines.encode()))  # type: ignore[arg-type]  # bytes go as well as a file
     if answer.status_code >= 300:
         raise MailsiftError("The outcomes were refused.", status=int(answer.status_code))
-    return int(new[-1]["id"])
+    return replace(seen, bounce=int(new[-1]["id"]), bounces=total)
 
 
 def _outcome(bounce: dict[str, Any]) -> dict[str, str]:
@@ -152,10 +189,9 @@ def _outcome(bounce: dict[str, Any]) -> dict[str, str]:
 def work(listmonk: Listmonk, mailsift: Mailsift, policy: Policy, state: Path) -> None:
     """Do what is new, and remember every step, so that after a crash little is done twice."""
     seen = Seen(**json.loads(state.read_text())) if state.exists() else Seen()
-    for subscriber in check_subscribers(listmonk, mailsift, policy, seen.subscriber):
-        seen = replace(seen, subscriber=subscriber)
+    for seen in check_subscribers(listmonk, mailsift, policy, seen):  # noqa: B020 - it begins with this one
         _remember(seen, state)
-    _remember(replace(seen, bounce=tell_bounces(listmonk, mailsift, seen.bounce)), state)
+    _remember(tell_bounces(listmonk, mailsift, seen), state)
 
 
 def _remember(seen: Seen, state: Path) -> None:

@@ -9,6 +9,7 @@ import threading
 from base64 import b64encode
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ import httpx
 import pytest
 from typing_extensions import override
 
+from mailsift.pipeline.clock import system_clock
 from tests.external.clients.conftest import Service, run
 
 pytestmark = [pytest.mark.needs("generators", "node", "npm"), pytest.mark.timeout(300)]
@@ -122,8 +124,10 @@ class Listmonk(BaseHTTPRequestHandler):
         assert self.headers["authorization"] == "token mailsift:secret"
         assert (wanted["order_by"], wanted["order"]) == ("created_at", "desc")
         page, size = int(wanted["page"]), min(2, int(wanted["per_page"]))  # it may give fewer than asked for
-        newest = self.rows[place.path.removeprefix("/api/")][::-1]
-        self._answer({"results": newest[(page - 1) * size : page * size], "page": page})
+        rows = self.rows[place.path.removeprefix("/api/")]
+        newest = sorted(rows, key=lambda row: str(row["created_at"]), reverse=True)
+        some = newest[(page - 1) * size : page * size]
+        self._answer({"results": some, "total": len(rows) if some else 0, "page": page})
 
     def do_PUT(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["content-length"])))
@@ -153,6 +157,9 @@ def listmonk(**rows: list[dict[str, Any]]) -> Iterator[tuple[str, type[Listmonk]
         thread.join()
 
 
+LONG_AGO = "2025-01-01T08:00:00.123456+01:00"
+
+
 def subscriber(number: int, email: str, status: str = "enabled") -> dict[str, Any]:
     return {"id": number, "email": email, "status": status, "created_at": f"2026-01-0{number}T08:00:00+01:00"}
 
@@ -177,7 +184,7 @@ def test_listmonks_new_subscribers_are_checked_and_its_bounces_told(
         bounce(2, "ada@example.com", "soft"),
         bounce(3, "joe@example.com", "complaint"),
     ]
-    key = service.key("listmonk", test=False)
+    key, state = service.key("listmonk", test=False), tmp_path / "state.json"
     mypy = (
         sys.executable,
         "-m",
@@ -197,7 +204,7 @@ def test_listmonks_new_subscribers_are_checked_and_its_bounces_told(
             run(
                 tmp_path,
                 *hook,
-                *("--state", tmp_path / "state.json", "--valid-list", "7", "--blocklist", "invalid"),
+                *("--state", state, "--valid-list", "7", "--blocklist", "invalid"),
                 PYTHONPATH=f"{packages / 'python'}:{packages / 'listmonk'}",
                 **places,
             )
@@ -205,17 +212,51 @@ def test_listmonks_new_subscribers_are_checked_and_its_bounces_told(
 
         added = {"ids": [1, 4], "action": "add", "target_list_ids": [7], "status": "confirmed"}
         assert work() == [("/subscribers/blocklist", {"ids": [2, 5]}), ("/subscribers/lists", added)]
-        assert json.loads((tmp_path / "state.json").read_text()) == {"subscriber": 5, "bounce": 3}
+        assert how_far(state) == {"subscriber": 5, "lately": [], "bounce": 3, "bounces": 3}
         subscribers.append(subscriber(6, "late@@example.com"))
+        bounces.append({**bounce(4, "ada@example.com", "hard"), "created_at": LONG_AGO})  # as its mail says
         assert work() == [("/subscribers/blocklist", {"ids": [6]})]
-    again = json.dumps({"email": "jane@example.com", "event": "hard", "message_id": "listmonk-bounce-1"})
-    told = {"timestamp": "2026-01-01T08:00:00.123456+01:00", "diagnostic": "550 5.1.1 User unknown"}
+        assert work() == []
+    assert how_far(state) == {"subscriber": 6, "lately": [], "bounce": 4, "bounces": 4}
+    jane = {"email": "jane@example.com", "event": "hard", "message_id": "listmonk-bounce-1"}
+    jane |= {"timestamp": "2026-01-01T08:00:00.123456+01:00", "diagnostic": "550 5.1.1 User unknown"}
+    ada = {"email": "ada@example.com", "event": "hard", "message_id": "listmonk-bounce-4", "diagnostic": ""}
     taken = httpx.post(
         f"{service.url}/v1/outcomes",
         headers={"authorization": f"Bearer {key}", "content-type": "application/jsonl"},
-        content=json.dumps({**json.loads(again), **told}),
+        content=f"{json.dumps(jane)}\n{json.dumps({**ada, 'timestamp': LONG_AGO})}",
     )
-    assert taken.json()["data"] == {"taken": 0, "repeated": 1, "malformed": 0}
+    assert taken.json()["data"] == {"taken": 0, "repeated": 2, "malformed": 0}
+
+
+def how_far(state: Path) -> dict[str, Any]:
+    """What the hook remembers, but for the time of day."""
+    return {name: value for name, value in json.loads(state.read_text()).items() if name != "looked_at"}
+
+
+def test_subscribers_that_an_import_shows_late_are_checked(
+    service: Service, packages: Path, tmp_path: Path
+) -> None:
+    began = datetime.fromtimestamp(system_clock(), UTC)
+    signed_up = {**subscriber(4, "late@@example.com"), "created_at": began.isoformat()}
+    rows = [subscriber(1, "old@@example.com"), signed_up]
+    state, key = tmp_path / "state.json", service.key("import")
+    with listmonk(subscribers=rows, bounces=[]) as (url, there):
+        places = dict(zip(NAMES, (service.url, key, url, "mailsift", "secret"), strict=True))
+        places["PYTHONPATH"] = f"{packages / 'python'}:{packages / 'listmonk'}"
+        hook = (sys.executable, "-m", "mailsift_listmonk.hook", "--once", "--mode", "fast")
+
+        def blocklisted() -> list[int]:
+            there.changes.clear()
+            run(tmp_path, *hook, "--state", state, **places)
+            return [number for _, change in there.changes for number in change["ids"]]
+
+        assert blocklisted() == [1, 4]
+        before = (began - timedelta(minutes=1)).isoformat()  # its transaction began earlier
+        rows += [{**subscriber(number, f"{number}@@example.com"), "created_at": before} for number in (2, 3)]
+        assert blocklisted() == [2, 3]
+        assert blocklisted() == []
+    assert how_far(state) == {"subscriber": 4, "lately": [2, 3, 4], "bounce": 0, "bounces": 0}
 
 
 @pytest.mark.parametrize("page", [b"<h1>Please sign in</h1>", b"[]", b'{"message": "no"}', b'{"data": null}'])

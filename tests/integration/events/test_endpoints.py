@@ -13,7 +13,7 @@ from uuid import uuid4
 import pytest
 import standardwebhooks
 
-from mailsift.events.endpoints import DeliveryView
+from mailsift.events.endpoints import TESTS_A_MINUTE, TESTS_AN_HOUR, DeliveryView
 from mailsift.events.payloads import SimulatedEvent
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.storage.sql import accounts, endpoints
@@ -165,6 +165,21 @@ async def test_tests_asked_for_at_once_are_counted_before_they_are_sent(hooks: W
         )
     assert Counter(getattr(one, "code", "sent") for one in told) == {"sent": 10, "webhook_test_limit": 5}
     assert receiver.connections == 10
+
+
+async def test_tests_of_a_webhook_that_was_deleted_count(hooks: Webhooks) -> None:
+    async with receiving() as receiver:
+        for _ in range(TESTS_AN_HOUR // TESTS_A_MINUTE):
+            endpoint, _ = await hooks.service.create(hooks.account, receiver.url)
+            for _ in range(TESTS_A_MINUTE):
+                await hooks.service.test(hooks.account, endpoint.id, SimulatedEvent.WEBHOOK)
+            await hooks.service.delete(hooks.account, endpoint.id)
+        endpoint, _ = await hooks.service.create(hooks.account, receiver.url)
+        with pytest.raises(MailsiftError, match="webhook_test_limit"):
+            await hooks.service.test(hooks.account, endpoint.id, SimulatedEvent.WEBHOOK)
+        hooks.now += 3_601
+        await hooks.service.test(hooks.account, endpoint.id, SimulatedEvent.WEBHOOK)
+    assert receiver.connections == TESTS_AN_HOUR + 1
 
 
 async def test_a_test_whose_end_nobody_saw_counts_and_is_known(hooks: Webhooks) -> None:

@@ -19,6 +19,7 @@ from mailsift.storage.states import JobState
 from tests.support.job_states import plan_now, put_job
 
 Claimed = ClaimedChunk | ClaimedStep
+TO_BE_FETCHED = 0  # bytes, as far as anybody knows
 
 
 class Process:
@@ -120,6 +121,48 @@ async def test_reading_takes_no_more_than_half_of_the_slots_and_chunks_find_room
     await process.fill()
     assert [kind(one) for one in process.held[3:]] == ["chunk"] * 3
     assert len(process.held) == 6  # the seventh slot is for small jobs
+
+
+@pytest.mark.parametrize(("slots", "fetched", "size"), [(2, 1, 60), (6, 2, 4_000_000), (8, 3, 60)])
+async def test_lists_that_come_slowly_from_their_places_leave_room_to_read_what_is_here(
+    database: Database, slots: int, fetched: int, size: int
+) -> None:
+    for account in "abcdefgh":
+        await send_list(database, account, size=TO_BE_FETCHED)
+    process = Process(database, slots=slots)
+    await process.fill()
+    assert [kind(one) for one in process.held] == ["intake"] * fetched
+    here = await send_list(database, "z", size=size)
+    claimed = await process.claim()
+    assert claimed is not None
+    assert claimed.job_id == here
+
+
+async def test_a_list_that_is_still_to_be_fetched_passes_for_no_small_one(database: Database) -> None:
+    await plan_job(database, "a", 8, key="google")
+    process = Process(database)
+    await process.fill()
+    await send_list(database, "b", size=TO_BE_FETCHED)
+    fetched = await process.claim()
+    assert fetched is not None
+    small = await send_list(database, "c")
+    claimed = await process.claim()  # the one that is fetched is not yet read beside the big job
+    assert claimed is not None
+    assert claimed.job_id == small
+
+
+async def test_the_slot_for_small_lists_waits_for_no_place(database: Database) -> None:
+    for account in "abcdef":
+        await plan_job(database, account, 1, key=account)
+    process = Process(database)
+    await process.fill()
+    assert len(process.held) == 6
+    await send_list(database, "b", size=TO_BE_FETCHED)
+    assert await process.claim() is None
+    small = await send_list(database, "c")
+    claimed = await process.claim()
+    assert claimed is not None
+    assert claimed.job_id == small
 
 
 @pytest.mark.parametrize("slots", [1, 2, 6])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import io
+import os
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from datetime import time, timedelta
@@ -35,6 +36,7 @@ from mailsift.storage.foreign.objects import matching_objects
 from mailsift.storage.foreign.tables import read_query, write_table
 from mailsift.storage.states import JobState
 from tests.support import machines
+from tests.support.connections import talking
 from tests.support.databases import Databases
 from tests.support.installation import ended, settings_for, until
 from tests.support.ready_jobs import Planter, engine_on, work_until_ended
@@ -178,6 +180,7 @@ async def test_from_a_store_to_a_store(settings: Settings, service: JobService, 
     base = f"s3://{machines.BUCKET}/lists"
     view = await done(settings, service, account, f"{base}/in/a.csv", f"{base}/out/a.parquet")
     assert (view.state, view.name, view.total) == (JobState.COMPLETED, "a.csv", 3)
+    assert (await service.history(account, view.id, runs=1)).source_bytes == len(LIST)
     found = await obstore.get_async(bucket(s3), "lists/out/a.parquet")
     frame = pl.read_parquet(io.BytesIO(bytes(await found.bytes_async())))
     assert (frame["mailsift_result"].to_list(), frame["name"].to_list()) == (RESULTS, ["Ann", "Bob", "=1"])
@@ -235,6 +238,86 @@ async def test_a_database_without_an_encoding_gives_texts(databases: Databases) 
         query = "SELECT 'Zoë@example.com' AS email"
         read = [piece async for piece in read_query("postgresql://crm/sales", _credentials(url), query)]
     assert b"".join(read).decode() == "email\r\nZoë@example.com\r\n"
+
+
+async def test_a_list_without_rows_ends_its_job_the_same_way_wherever_it_is(
+    settings: Settings, service: JobService, planter: Planter, web: Web, s3: str
+) -> None:
+    account, store = await service.account("alice"), f"s3://{machines.BUCKET}/lists/empty.csv"
+    await planter.sql("CREATE TABLE guest (email text)")
+    web.list = b"email\n"
+    await obstore.put_async(bucket(s3), "lists/empty.csv", b"")
+    for source in ("postgresql://crm/sales?query=SELECT email FROM guest", f"{web.url}/list.csv", store):
+        view = await done(settings, service, account, source, "postgresql://crm/sales?table=guest")
+        assert (view.state, view.error_code) == (JobState.FAILED, "empty_file")
+
+
+@pytest.mark.parametrize(
+    ("known", "code"),
+    [
+        ({"dbname": SECRET}, "place_refused"),
+        ({"user": SECRET}, "place_refused"),
+        ({"user": "locked_out"}, "place_refused"),
+        ({"usr": SECRET}, "place_refused"),
+        ({"port": SECRET}, "place_refused"),
+        ({"port": "1"}, "place_unavailable"),
+        ({"host": "nobody.invalid"}, "place_unavailable"),
+    ],
+)
+async def test_a_database_that_lets_us_not_in_is_told_from_one_that_is_away(
+    planter: Planter, database_url: str, known: dict[str, str], code: str
+) -> None:
+    await planter.sql("DROP ROLE IF EXISTS locked_out")
+    await planter.sql("CREATE ROLE locked_out NOLOGIN")
+    try:
+        with pytest.raises(MailsiftError) as refused:
+            await anext(read_query("postgresql://crm/sales", _credentials(database_url) | known, "SELECT 1"))
+    finally:
+        await planter.sql("DROP ROLE locked_out")
+    assert (refused.value.code, refused.value.retryable) == (code, code == "place_unavailable")
+    assert SECRET not in refused.value.message
+
+
+async def test_a_database_that_goes_without_a_word_is_missed() -> None:
+    """As where a firewall forgets a connection on which nothing was said while a query ran."""
+    asked = asyncio.Event()
+
+    async def silent(_: asyncio.StreamReader, __: asyncio.StreamWriter) -> None:
+        asked.set()
+        await asyncio.Event().wait()
+
+    async with talking(silent) as port:
+        known = {"host": "127.0.0.1", "port": str(port), "user": "me"}
+        reading = asyncio.ensure_future(anext(read_query("postgresql://crm/sales", known, "SELECT 1")))
+        await asked.wait()
+        asks_in = keepalive_seconds(port)
+        reading.cancel()
+        await asyncio.gather(reading, return_exceptions=True)
+    assert 0 < asks_in <= 30
+
+
+def keepalive_seconds(port: int) -> float:
+    """In how many seconds the kernel asks whether the peer at this port is still there."""
+    rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    (timer,) = [row[5] for row in rows if row[2].endswith(f":{port:04X}") and row[3] == "01"]
+    kind, _, ticks = timer.partition(":")
+    return int(ticks, 16) / os.sysconf("SC_CLK_TCK") if kind == "02" else 0.0
+
+
+async def test_a_table_that_is_in_other_hands_is_tried_again_later(
+    planter: Planter, database_url: str, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mailsift.storage.foreign.tables.LOCK_TIMEOUT", "20ms")
+    await planter.sql("CREATE TABLE checked (mailsift_job uuid, email text)")
+    known, columns, rows = _credentials(database_url), [("email", "text")], [("a@example.com",)]
+    database = open_database(settings)
+    async with database.begin() as connection:
+        await connection.execute(text("LOCK TABLE checked IN ROW EXCLUSIVE MODE"))
+        with pytest.raises(MailsiftError, match="place_unavailable") as waited:
+            await write_table("postgresql://crm/sales", known, "checked", columns, rows, job=uuid4())
+    await database.aclose()
+    assert waited.value.retryable
+    assert await planter.sql("SELECT FROM checked") == []
 
 
 async def test_who_may_only_fill_a_table_fills_it(planter: Planter, database_url: str) -> None:

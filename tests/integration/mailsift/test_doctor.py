@@ -131,6 +131,25 @@ async def test_a_resolver_that_is_not_asked_is_told_of_though_another_is_right(
     assert f"{right}: " not in found["resolver"].detail
 
 
+async def test_what_a_resolver_says_that_is_not_trusted_is_said_by_no_other_check(settings: Settings) -> None:
+    (right,) = settings.dns_servers
+    liar = Liar(right)
+    try:
+        asked = {"dns_servers": (liar.server, right), "mail_from": "probe@ordinary.sandbox.test"}
+        found = await findings(settings.model_copy(update=asked), "127.0.0.1 as probe.sandbox.test")
+    finally:
+        liar.close()
+    assert found["reverse name"].health is Health.OK
+    assert found["sender"].detail == "ordinary.sandbox.test has no SPF record; publish one."
+
+
+async def test_without_canaries_a_resolver_that_answers_nothing_is_told_of(settings: Settings) -> None:
+    (right,), gone = settings.dns_servers, f"127.0.0.1:{free_port()}"
+    asked = {"dns_servers": (right, gone), "dns_canaries": ()}
+    found = await findings(settings.model_copy(update=asked))
+    assert found["resolver"] == Finding("resolver", Health.WARNING, f"{gone}: it does not answer.")
+
+
 async def test_a_redis_that_takes_nothing_is_not_well(settings: Settings, redis_server: RedisServer) -> None:
     own = settings.model_copy(update={"redis_url": SecretStr(redis_server.url)})
     assert (await findings(own))["redis"].health is Health.OK

@@ -176,6 +176,18 @@ async def test_an_address_that_the_relay_cannot_take_keeps_the_mail_from_no_othe
     assert (recipients, mail["To"]) == (["a@example.com"], "a@example.com")
 
 
+@pytest.mark.parametrize(
+    "address", ['".a"@example.com', '"a."@example.com', '"a..b"@docomo.ne.jp', '"a,b"@x.test']
+)
+@pytest.mark.parametrize("beside", [[], ["zoë@example.com"]])
+async def test_an_address_in_quotes_is_asked_for_in_quotes(address: str, beside: list[str]) -> None:
+    mail = new_mail(subject="s", sender="us@x.test", recipients=[*beside, address], name="1", now=0.0)
+    async with relaying() as relay:
+        await Mailer(parse_relay(relay.url), helo_name="mailsift.test").send(mail)
+    ((recipients, _),) = relay.mail
+    assert recipients == [address]
+
+
 async def test_a_relay_that_is_not_there_or_says_nothing_is_a_failure() -> None:
     async with relaying() as relay:
         gone, relay.silent = parse_relay(relay.url), True
