@@ -10,7 +10,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,16 @@ from tests.support.commands import CommandLine
 from tests.support.installation import settings_for, until
 from tests.support.serving import NO_TLS, address, command
 from tests.support.workers import ROOT, kill_group
+
+
+@contextmanager
+def hang_up(way: signal.Handlers) -> Iterator[None]:
+    """Let what is started here inherit this way with SIGHUP, whether or not the tests run under nohup."""
+    before = signal.signal(signal.SIGHUP, way)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 @pytest.fixture
@@ -114,7 +124,8 @@ async def test_ctrl_c_and_a_terminal_that_goes_away_end_it(
     settings = settings_for(
         tmp_path, database_url=database_url, redis_url=redis_url, sandbox={}, worker_processes=1
     )
-    process = CommandLine(settings).start(name)
+    with hang_up(signal.SIG_DFL):
+        process = CommandLine(settings).start(name)
     try:
         async with await psycopg.AsyncConnection.connect(
             database_url.replace("+psycopg", ""), autocommit=True
@@ -145,16 +156,18 @@ def test_a_terminal_that_closes_while_a_worker_starts_ends_it_too(
     tmp_path: Path, database_url: str, redis_url: str
 ) -> None:
     settings = settings_for(tmp_path, database_url=database_url, redis_url=redis_url, sandbox={})
-    process = subprocess.Popen(
-        [sys.executable, "-c", BEFORE_A_PROCESS_IS_THERE],
-        cwd=ROOT,
-        env=environment_for(settings.environment()),
-        start_new_session=True,
-    )
+    with hang_up(signal.SIG_DFL):
+        process = subprocess.Popen(
+            [sys.executable, "-c", BEFORE_A_PROCESS_IS_THERE],
+            cwd=ROOT,
+            env=environment_for(settings.environment()),
+            start_new_session=True,
+        )
     try:
         assert process.wait(30) == 0
     finally:
         kill_group(process.pid)
+        process.wait()
 
 
 @pytest.mark.parametrize("name", ["serve", "api", "sweeper", "worker"])
@@ -172,8 +185,7 @@ async def test_a_closed_terminal_ends_a_server_warm_unless_nohup_says_otherwise(
             return connection.execute(query).fetchone() is not None
         return False
 
-    before = signal.signal(signal.SIGHUP, signal.SIG_IGN if goes_on else signal.SIG_DFL)  # which it inherits
-    try:
+    with hang_up(signal.SIG_IGN if goes_on else signal.SIG_DFL):
         async with command(settings, log, name) as process:
             await (until(beats, within=60) if name in {"worker", "sweeper"} else address(log))
             for _ in range(2):  # the shell tells it, and then the system
@@ -184,8 +196,6 @@ async def test_a_closed_terminal_ends_a_server_warm_unless_nohup_says_otherwise(
             else:
                 assert await asyncio.to_thread(process.wait, 20) == 0
                 assert line.running() == []
-    finally:
-        signal.signal(signal.SIGHUP, before)
     assert line.running() == []
 
 
