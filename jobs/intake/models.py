@@ -67,7 +67,7 @@ class BatchSizes:
 
     rows: int = 125_000
     addresses: int = 200_000
-    kept: int = 250_000
+    kept: int = 125_000
     json_items: int = 20_000
     json_text: int = 1 << 20
 
