@@ -139,8 +139,7 @@ class Planner:
             )
             is_worked = (await self._forecasts.picture()).queues.slots > 0
             return plan if is_worked else replace(plan, left=replace(plan.left, seconds=None))
-        async with self._database.begin() as connection:
-            return _plan_job(view, await chunks.unjudged(connection, job_id))
+        return _plan_job(view, await self._database.run(chunks.unjudged, job_id))
 
     async def plan_file(
         self, source: Path, column: str, mode: Mode, *, deadline_s: float = math.inf

@@ -218,8 +218,7 @@ class StepWorker:
         path = await self._blobs.fetch(key)
         if step.fetches:
             size = await asyncio.to_thread(os.path.getsize, path)
-            async with self._database.begin() as connection:
-                await jobs.record_size(connection, step, size)
+            await self._database.run(jobs.record_size, step, size)
         return path
 
     def _chunk_size(self, step: ClaimedStep) -> int:

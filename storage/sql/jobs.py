@@ -33,9 +33,8 @@ who is ahead of its account has lists read beside it."""
 STEP_PROCESSORS: Final = 2
 """What a step of a big job keeps busy; who has more processes does other things beside it."""
 _COUNTED: Final = ("processed", "valid", "invalid", "risky", "send", "review", "remove")
-_SHARDS: Final = (
-    8  # of the minute that runs: jobs do not wait for each other's commit, those of one do anyway
-)
+_SHARDS: Final = 8
+"""Of the minute that runs: jobs do not wait for each other's commit, those of one do anyway."""
 
 
 @dataclass(frozen=True, slots=True)
