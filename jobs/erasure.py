@@ -9,7 +9,6 @@ import structlog
 
 from mailsift.jobs.views import AccountId
 from mailsift.pipeline.errors import MailsiftError, error_fields
-from mailsift.pipeline.outcomes.history import KEPT_DAYS
 from mailsift.storage.blobs.store import Blobs, DraftBlobs, JobBlobs, drafts_of, read_marker
 from mailsift.storage.database import Connection, Database
 from mailsift.storage.sql import accounts, accuracy, idempotency, jobs, leftovers, outcomes, receivers
@@ -47,7 +46,7 @@ class Eraser:
         outcome_days: for so long outcomes are kept, and what verdicts came to.
     """
 
-    def __init__(self, *, database: Database, blobs: Blobs, outcome_days: int = KEPT_DAYS) -> None:
+    def __init__(self, *, database: Database, blobs: Blobs, outcome_days: int) -> None:
         self.outcome_days = outcome_days
         self._database = database
         self._blobs = blobs

@@ -19,9 +19,9 @@ from mailsift.pipeline.providers import Providers
 from mailsift.storage.database import Connection, Database, Row
 from mailsift.storage.redis.connection import Client, RedisCircuitBreaker
 from mailsift.storage.redis.throttle_view import ThrottleInspector
-from mailsift.storage.sql import ledger, sources, stats, throttle_edits
+from mailsift.storage.sql import ledger, sources, throttle_edits, workload
 from mailsift.storage.sql.chunks import SHARED_KEYS, TRIAGE_KEY
-from mailsift.storage.sql.stats import ProgressRow, QueueRow, Queues
+from mailsift.storage.sql.workload import ProgressRow, QueueRow, Queues
 from mailsift.storage.states import CLAIMABLE, UNREAD
 
 FRESH_S: Final = 2.0
@@ -91,7 +91,7 @@ class Forecasts:
         for row in picture.queues.rows:
             size[row.job_id] += row.addresses
         async with self._database.begin() as connection:
-            largest = await stats.jobs_in_line(
+            largest = await workload.jobs_in_line(
                 connection, [job_id for job_id, _ in size.most_common(_LARGEST)]
             )
             found = [await self._of_job(connection, row, picture) for row in largest]
@@ -112,17 +112,17 @@ class Forecasts:
             preview, mode = row["options"].get("preview", 0), Mode(row["options"]["mode"])
             load = load_of_unread(row["source_bytes"], picture.queues, mode, preview=preview)
             return time_left(replace(load, deadline_s=deadline_s))
-        progress = await stats.progress(connection, row["id"])
+        progress = await workload.progress(connection, row["id"])
         # Of this job the picture must be of the moment of its progress: what triage has just put in line
         # there would be missing in both, or counted twice.
         others = [other for other in picture.queues.rows if other.job_id != row["id"]]
-        queues = replace(picture.queues, rows=[*others, *await stats.queue_rows(connection, row["id"])])
+        queues = replace(picture.queues, rows=[*others, *await workload.queue_rows(connection, row["id"])])
         load = load_of(row["id"], queues, picture.rates, progress, Mode(row["options"]["mode"]))
         return time_left(replace(load, deadline_s=deadline_s))
 
     async def _read_picture(self, now: float) -> QueuePicture:
         async with self._database.begin() as connection:
-            queues = await stats.queues(connection)
+            queues = await workload.queues(connection)
             edits = await throttle_edits.edits(connection)
             steps = await ledger.steps(connection)
             live = sources.identities(await sources.live(connection)) or self._sources

@@ -99,7 +99,7 @@ class JobService:
         browser: reads results row by row, and what they amount to.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what jobs stand on
         self,
         *,
         database: Database,
@@ -108,6 +108,7 @@ class JobService:
         scratch: Path,
         forecasts: Forecasts,
         places: Places,
+        eraser: Eraser,
     ) -> None:
         self._database = database
         self._blobs = blobs
@@ -116,7 +117,7 @@ class JobService:
         self._forecasts = forecasts
         self._places = places
         self._commits = GroupCommits(database)
-        self._eraser = Eraser(database=database, blobs=blobs)
+        self._eraser = eraser
         self.browser = Browser(database=database, blobs=blobs)
 
     async def account(self, name: str) -> AccountId:

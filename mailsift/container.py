@@ -202,6 +202,7 @@ class Container:
             scratch=self._scratch,
             forecasts=self.forecasts,
             places=self.places,
+            eraser=self.eraser,
         )
 
     @cached_property

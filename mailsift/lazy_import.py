@@ -17,8 +17,8 @@ from typing import Any
 
 from typing_extensions import override
 
-UNASKED = ("opentelemetry.sdk.metrics", "yaml")
-"""What redis and kombu load where it is installed, for figures and messages that nobody here has."""
+UNASKED = ("attr", "opentelemetry.metrics", "yaml")
+"""What rich, redis and kombu load where it is installed, for values, figures and messages nobody here has."""
 _ASKED_OF_ANY = "__"  # what tools ask of every module there is
 
 

@@ -17,7 +17,7 @@ from mailsift.pipeline.judge.decision import judge
 from mailsift.pipeline.judge.table import VerdictPolicy
 from mailsift.pipeline.lists import AddressKnowledge, Lists
 from mailsift.pipeline.syntax.address import canonical_of, parse_cell
-from mailsift.pipeline.verdict import Evidence, Verdict
+from mailsift.pipeline.verdict import Evidence, Verdict, with_repair
 
 if TYPE_CHECKING:
     from mailsift.pipeline.outcomes.history import OutcomeFacts
@@ -123,13 +123,6 @@ class SingleValidator:
             if self._validator is None:
                 self._validator = await asyncio.to_thread(self._open)
             return self._validator
-
-
-def with_repair(verdict: dict[str, Any], repaired: str) -> dict[str, Any]:
-    """Return a verdict that says which address was validated in place of what was given, "" for itself."""
-    if not repaired:
-        return verdict
-    return verdict | {"suggestion": f"Validated as {repaired}. {verdict['suggestion']}".rstrip()}
 
 
 def validate_fast(text: str, lists: Lists, policy: VerdictPolicy) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
 from mailsift.pipeline.facts import Answer, DomainState, Known, Mode
 
@@ -100,3 +101,10 @@ class Verdict:
     score: int
     smtp_code: int
     status: Status
+
+
+def with_repair(verdict: dict[str, Any], repaired: str) -> dict[str, Any]:
+    """Return a verdict that says which address was validated in place of what was given, "" for itself."""
+    if not repaired:
+        return verdict
+    return verdict | {"suggestion": f"Validated as {repaired}. {verdict['suggestion']}".rstrip()}

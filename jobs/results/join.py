@@ -162,7 +162,7 @@ def _join_rows(source: pl.LazyFrame, judged: _Verdicts) -> pl.LazyFrame:
 
 
 def _with_repairs(rows: pl.DataFrame) -> pl.DataFrame:
-    """Let repaired rows say so, in the words of mailsift.pipeline.single.with_repair."""
+    """Let repaired rows say so, in the words of mailsift.pipeline.verdict.with_repair."""
     advice = _prefixed("suggestion")
     said = pl.format("Validated as {}. {}", JUDGED_ADDRESS, advice).str.strip_chars_end()
     return rows.with_columns(pl.when(REPAIRED).then(said).otherwise(advice).alias(advice)).drop(REPAIRED)

@@ -39,9 +39,8 @@ from mailsift.pipeline.judge.tiers import (
     tier_expression,
     tier_of,
 )
-from mailsift.pipeline.single import with_repair
 from mailsift.pipeline.syntax.address import read_domain
-from mailsift.pipeline.verdict import Status
+from mailsift.pipeline.verdict import Status, with_repair
 
 _DEFAULT_COLUMNS = 2  # of the customer's columns, where none was asked for
 _VERDICT_FIELDS = ("status", "result", "score", "reason", "suggestion", "smtp_code")

@@ -20,9 +20,9 @@ from mailsift.jobs.columns import JUDGED_ADDRESS
 from mailsift.pipeline.facts import Mode
 from mailsift.pipeline.judge.table import VerdictPolicy
 from mailsift.pipeline.lists import Lists
-from mailsift.pipeline.single import validate_fast, with_repair
+from mailsift.pipeline.single import validate_fast
 from mailsift.pipeline.syntax.address import canonical_of
-from mailsift.pipeline.verdict import Result
+from mailsift.pipeline.verdict import Result, with_repair
 from mailsift.settings import Settings
 
 if TYPE_CHECKING:

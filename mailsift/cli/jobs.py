@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
 from typing import Annotated, Any, Final, TypeVar
 from uuid import UUID
 
 import typer
-import uvloop
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -180,7 +180,7 @@ def _follow(
 
     check_writable(output)
     with working(Settings.from_env()) as (settings, worker):
-        uvloop.run(act(settings, worker))
+        asyncio.run(act(settings, worker))
 
 
 def _job_fields(view: JobView) -> dict[str, Any]:

@@ -11,8 +11,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from importlib import import_module
 from pathlib import Path
-
-import uvloop
+from typing import TYPE_CHECKING
 
 from mailsift.cli.ends import (
     ResultSink,
@@ -28,7 +27,6 @@ from mailsift.cli.pairs import name_of
 from mailsift.cli.progress import PLAIN, console, duration_text, show_summary, summary_of, watch
 from mailsift.cli.service import print_json
 from mailsift.container import open_container, scratch_folder
-from mailsift.jobs.plans import ListPlan
 from mailsift.jobs.results.breakdown import rows_by_result
 from mailsift.jobs.results.export import export, format_of
 from mailsift.jobs.results.pages import RowFilter
@@ -42,6 +40,9 @@ from mailsift.runtime.installation import installation
 from mailsift.runtime.local_worker import LocalWorker, early_worker
 from mailsift.settings import Settings
 from mailsift.storage.states import JobState
+
+if TYPE_CHECKING:
+    from mailsift.jobs.plans import ListPlan
 
 
 def policy_of(text: str) -> TierPolicy | None:
@@ -80,7 +81,7 @@ def show_plans(sources: list[str], column: str, mode: Mode, *, deadline_s: float
         as_json: print an object a line.
     """
     with installation(Settings.from_env()) as settings:
-        plans = uvloop.run(_plans(settings, sources, column, mode, deadline_s or math.inf))
+        plans = asyncio.run(_plans(settings, sources, column, mode, deadline_s or math.inf))
     for source, found in zip(sources, plans, strict=True):
         if as_json:
             left = {"seconds": found.left.seconds, "reason": found.left.reason}

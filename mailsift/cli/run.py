@@ -7,7 +7,6 @@ import os
 from typing import Annotated, Final
 
 import typer
-import uvloop
 
 from mailsift.cli.options import ModeOption, without_broken_bytes
 from mailsift.cli.pairs import PIPE, pair
@@ -124,4 +123,4 @@ def run(  # noqa: PLR0913 - one argument an option
                 policy=lists.policy_of(policy),
             )
             for source, out in pairs:
-                uvloop.run(lists.submit_and_follow(settings, worker, source, options, out, as_json=as_json))
+                asyncio.run(lists.submit_and_follow(settings, worker, source, options, out, as_json=as_json))

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeVar
-
-import uvloop
 
 from mailsift.cli.options import LOCAL_ACCOUNT
 from mailsift.container import Container, open_container
@@ -26,7 +25,7 @@ def with_container(work: Callable[[Container], Awaitable[T]]) -> T:
             return await work(container)
 
     with installation(Settings.from_env()) as settings:
-        return uvloop.run(run(settings))
+        return asyncio.run(run(settings))
 
 
 def with_account(

@@ -17,8 +17,6 @@ CLOCKS_DIFFER: Final = 600.0
 """So many seconds a mail server's clock may be behind."""
 GONE: Final = frozenset({Answer.NOT_FOUND, Answer.DISABLED})
 ARRIVED: Final = frozenset({OutcomeKind.DELIVERED, OutcomeKind.COMPLAINED, OutcomeKind.UNSUBSCRIBED})
-KEPT_DAYS: Final = 730
-"""For so long outcomes are kept, where an operator says nothing."""
 MOST_DAYS: Final = 3_650
 """No outcome is kept or believed for longer."""
 

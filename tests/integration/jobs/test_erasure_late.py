@@ -35,7 +35,7 @@ def settings(make_settings: Callable[..., Settings]) -> Settings:
 
 @pytest.fixture
 def eraser(settings: Settings, database: Database) -> Eraser:
-    return Eraser(database=database, blobs=open_blobs(settings))
+    return Eraser(database=database, blobs=open_blobs(settings), outcome_days=settings.outcome_days)
 
 
 def files(settings: Settings) -> list[str]:

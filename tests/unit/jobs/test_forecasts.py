@@ -12,7 +12,7 @@ from mailsift.jobs.rates import ProviderRates
 from mailsift.pipeline.facts import Mode
 from mailsift.pipeline.providers import Provider, Providers
 from mailsift.storage.sql.chunks import TRIAGE_KEY
-from mailsift.storage.sql.stats import ProgressRow, QueueRow, Queues
+from mailsift.storage.sql.workload import ProgressRow, QueueRow, Queues
 
 TABLE = Providers([Provider("google"), Provider("yahoo"), Provider("deaf", informative=False)])
 

@@ -12,7 +12,7 @@ from mailsift.jobs.plans import UNKNOWN_LINE, DomainCounts, load_of_list, merge_
 from mailsift.jobs.rates import ProviderRates
 from mailsift.pipeline.facts import Mode
 from mailsift.pipeline.providers import Providers
-from mailsift.storage.sql.stats import QueueRow, Queues
+from mailsift.storage.sql.workload import QueueRow, Queues
 
 PROVIDERS = Providers()
 

@@ -1,0 +1,167 @@
+"""What is to be done, and how it gets on: by what the time left is told (mailsift.jobs.forecasts)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+from uuid import UUID
+
+from sqlalchemy import text
+
+from mailsift.storage.database import Connection, Row, statement
+from mailsift.storage.sql.chunks import TRIAGE_KEY
+from mailsift.storage.sql.workers import MISSED_BEATS
+
+_RATE_MINUTES: Final = 5
+"""How far back the rate of the installation looks."""
+_PROGRESS_WINDOW: Final = 120.0
+"""How many seconds back the measured rate of one job looks."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueueRow:
+    """Addresses of a job that wait for one throttle key and may go on in `ready_s` seconds (0 = now)."""
+
+    job_id: UUID
+    throttle_key: str
+    small: bool
+    addresses: int
+    ready_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Queues:
+    """What every job waits for.
+
+    Attributes:
+        rows: of all jobs that may be worked on.
+        unread_bytes: of lists that nobody has read.
+        slots: how many chunks can be worked on at a time; 0: no worker is there.
+        rate: addresses a second that got a verdict in the last minutes, everywhere.
+    """
+
+    rows: Sequence[QueueRow] = ()
+    unread_bytes: int = 0
+    slots: int = 0
+    rate: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class ProgressRow:
+    """How a job got on with one throttle key.
+
+    Attributes:
+        worked: addresses in its chunks that are done.
+        from_triage: addresses that triage found to be this key's.
+        recent: addresses that left the key in the last `recent_s` seconds, _PROGRESS_WINDOW at most.
+        named, named_ahead: addresses at free-mail domains of this provider, in chunks that triage is done
+            with and in those it is not.
+    """
+
+    throttle_key: str
+    worked: int
+    from_triage: int
+    recent: int
+    recent_s: float
+    named: int = 0
+    named_ahead: int = 0
+
+
+# The minute that runs counts for as much of it as is over.
+_RATE = text("""
+    SELECT coalesce(sum(addresses), 0) / greatest(extract(epoch FROM clock_timestamp()
+        - (date_trunc('minute', clock_timestamp()) - make_interval(mins => :minutes))), 1)
+    FROM throughput
+    WHERE minute >= date_trunc('minute', clock_timestamp()) - make_interval(mins => :minutes)
+""")
+
+# In steps of half a minute: greylisting and "later" have their times. A worker that is gone has no slots.
+_QUEUES = statement("""
+    WITH open_chunk AS (
+        SELECT job_id, lane, state, ready_at, addresses FROM chunk WHERE state = 'ready'
+        UNION ALL
+        SELECT job_id, lane, state, ready_at, addresses FROM chunk WHERE state = 'leased'
+    ), timed AS (
+        SELECT c.job_id, c.lane, j.small, c.addresses, CASE WHEN c.state = 'leased' THEN 0
+            ELSE greatest(0, extract(epoch FROM c.ready_at - clock_timestamp())) END::float8 AS ready_s
+        FROM open_chunk c JOIN job j ON j.id = c.job_id
+        WHERE j.state IN {claimable} AND (CAST(:job_id AS uuid) IS NULL OR c.job_id = :job_id)
+    )
+    SELECT job_id, lane AS throttle_key, small, sum(addresses)::bigint AS addresses, max(ready_s) AS ready_s
+    FROM timed GROUP BY job_id, lane, small, ceil(ready_s / 30)
+""")
+
+_IN_LINE = text("SELECT id, state, options, started_at, deadline_at FROM job WHERE id = ANY(:job_ids)")
+
+_UNREAD = statement("SELECT coalesce(sum(source_bytes), 0)::bigint FROM job WHERE state IN {take_in}")
+
+_SLOTS = text("""
+    SELECT coalesce(sum(slots), 0)::bigint FROM worker
+    WHERE stopped_at IS NULL AND drain_since IS NULL
+      AND beat_at >= clock_timestamp() - make_interval(secs => :missed * beat_s + 1)
+""")
+
+# What a chunk left over is in a chunk whose blob is named after it (storage.blobs.store.JobBlobs.deferred);
+# addresses that went back to the key they came from did not get on.
+_PROGRESS = text("""
+    WITH mine AS (
+        SELECT n, lane, state = 'done' AS done, addresses, leased_at, free_mail,
+            substring(source_key from '/residual/([0-9]+)-')::int AS parent
+        FROM chunk WHERE job_id = :job_id
+    ), recent AS (
+        SELECT lane, sum(addresses)::bigint AS addresses,
+            extract(epoch FROM clock_timestamp() - min(leased_at))::float8 AS seconds
+        FROM mine WHERE done AND leased_at > clock_timestamp() - make_interval(secs => :window)
+        GROUP BY lane
+    ), came_from AS (
+        SELECT m.lane, sum(m.addresses) FILTER (WHERE p.lane = :triage)::bigint AS triage,
+            sum(m.addresses) FILTER (WHERE p.lane = m.lane
+                AND p.leased_at > clock_timestamp() - make_interval(secs => :window))::bigint AS back
+        FROM mine m JOIN mine p ON p.n = m.parent GROUP BY m.lane
+    ), worked AS (
+        SELECT lane, sum(addresses)::bigint AS addresses FROM mine WHERE done GROUP BY lane
+    ), named AS (
+        SELECT provider AS lane, coalesce(sum(count::bigint) FILTER (WHERE done), 0)::bigint AS seen,
+            coalesce(sum(count::bigint) FILTER (WHERE NOT done), 0)::bigint AS ahead
+        FROM mine CROSS JOIN LATERAL jsonb_each_text(free_mail) AS f(provider, count) GROUP BY provider
+    )
+    SELECT lane AS throttle_key, coalesce(w.addresses, 0) AS worked, coalesce(c.triage, 0) AS from_triage,
+        greatest(0, coalesce(r.addresses, 0) - coalesce(c.back, 0)) AS recent,
+        coalesce(r.seconds, 0) AS recent_s, coalesce(f.seen, 0) AS named, coalesce(f.ahead, 0) AS named_ahead
+    FROM worked w FULL JOIN came_from c USING (lane) FULL JOIN recent r USING (lane)
+        FULL JOIN named f USING (lane)
+""")
+
+
+async def rate(connection: Connection) -> float:
+    """Return how many addresses a second got a verdict in the last minutes, everywhere."""
+    return float((await connection.execute(_RATE, {"minutes": _RATE_MINUTES})).scalar_one())
+
+
+async def queues(connection: Connection) -> Queues:
+    """Return what all jobs wait for, for the time they will take."""
+    slots = await connection.execute(_SLOTS, {"missed": MISSED_BEATS})
+    return Queues(
+        rows=await queue_rows(connection),
+        unread_bytes=(await connection.execute(_UNREAD)).scalar_one(),
+        slots=slots.scalar_one(),
+        rate=await rate(connection),
+    )
+
+
+async def queue_rows(connection: Connection, job_id: UUID | None = None) -> list[QueueRow]:
+    """Return what a job waits for, or what all of them do."""
+    found = await connection.execute(_QUEUES, {"job_id": job_id})
+    return [QueueRow(**row) for row in found.mappings()]
+
+
+async def jobs_in_line(connection: Connection, job_ids: Sequence[UUID]) -> Sequence[Row]:
+    """Return what a forecast needs of these jobs: id, state, options, started_at, deadline_at."""
+    return list((await connection.execute(_IN_LINE, {"job_ids": list(job_ids)})).mappings())
+
+
+async def progress(connection: Connection, job_id: UUID) -> Sequence[ProgressRow]:
+    """Return how a job got on, by throttle key."""
+    values = {"job_id": job_id, "window": _PROGRESS_WINDOW, "triage": TRIAGE_KEY}
+    return [ProgressRow(**row) for row in (await connection.execute(_PROGRESS, values)).mappings()]
