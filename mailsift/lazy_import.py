@@ -17,7 +17,7 @@ from typing import Any
 
 from typing_extensions import override
 
-UNASKED = ("attr", "opentelemetry.metrics", "yaml")
+UNASKED = ("attr", "opentelemetry.sdk.metrics", "yaml")
 """What rich, redis and kombu load where it is installed, for values, figures and messages nobody here has."""
 _ASKED_OF_ANY = "__"  # what tools ask of every module there is
 
