@@ -13,6 +13,7 @@ from mailsift.jobs.columns import (
     read_address_place,
     read_names,
 )
+from mailsift.jobs.results.segments import height
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.verdict import Result, Status
 
@@ -54,8 +55,9 @@ def risky_rows(results: Path, out: Path, column: str) -> str:
 def _write_rows(results: Path, out: Path, column: str, keep: pl.Expr) -> str:
     names = read_names(results)
     fresh = dict(zip(names, distinct_names(list(names.values()), []), strict=True))
-    rows = pl.scan_parquet(results, glob=False).filter(keep).select(*names).rename(fresh).collect()
-    if rows.is_empty():
+    rows = pl.scan_parquet(results, glob=False).filter(keep).select(*names).rename(fresh)
+    rows.sink_parquet(out, engine="streaming")
+    if not height(out):
+        out.unlink()
         raise MailsiftError("nothing_to_retry", "No row in this job is worth checking again.")
-    rows.write_parquet(out)
     return fresh[column_id(read_address_place(results, column))]

@@ -8,6 +8,7 @@ import polars as pl
 import pytest
 
 from mailsift.jobs.columns import names_metadata
+from mailsift.jobs.results import diff
 from mailsift.jobs.results.diff import compare
 from mailsift.pipeline.errors import MailsiftError
 
@@ -45,6 +46,20 @@ def test_moves_and_addresses_of_only_one_run(tmp_path: Path) -> None:
     assert found.moves == [{**sides, "addresses": 1}]
     assert [one["email"] for one in found.changed] == ["a@x.com"]
     assert found.changed[0]["after"]["score"] == 95
+
+
+def test_long_lists_are_compared_a_part_at_a_time_to_the_same_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = [("valid", "deliverable", 95), ("risky", "deferred", 45), ("invalid", "mailbox_not_found", 0)]
+    before = [(f"p{n % 70}@x.com", *known[n % 3]) for n in range(100)]
+    after = [(f"p{n}@x.com", *known[n % 2]) for n in range(20, 90)]
+    files = _results(tmp_path / "a", before), _results(tmp_path / "b", after)
+    whole = compare(*files, ("email", "email"), limit=10)
+    assert (whole.compared, whole.only_before, whole.only_after, len(whole.changed)) == (50, 20, 20, 10)
+    assert [one["email"] for one in whole.changed[:3]] == ["p20@x.com", "p21@x.com", "p22@x.com"]
+    monkeypatch.setattr(diff, "_PART", 7)
+    assert compare(*files, ("email", "email"), limit=10) == whole
 
 
 def test_lists_without_an_address_in_common_are_not_compared(tmp_path: Path) -> None:

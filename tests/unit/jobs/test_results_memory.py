@@ -1,0 +1,63 @@
+"""What is made of the results of a long list is made in memory that does not grow with its rows."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from mailsift.jobs.columns import column_id, names_metadata
+from mailsift.pipeline.allocator import FREE_SOON, LITTLE_AHEAD
+
+MEASURED = """
+import re
+import sys
+from pathlib import Path
+
+from mailsift.jobs.results import diff, retry
+
+def peak():
+    told = re.search(r"VmHWM:\\s+(\\d+) kB", Path("/proc/self/status").read_text())
+    return int(told[1]) // 1024
+
+def work(results):
+    if sys.argv[1] == "retry":
+        retry.rows_to_retry(results, results.with_suffix(".again"), "email")
+    else:
+        diff.compare(results, results, ("email", "email"), limit=100)
+
+few, many = map(Path, sys.argv[2:])
+work(few)
+before = peak()
+work(many)
+print(peak() - before)
+"""
+
+
+def results(path: Path, rows: int) -> Path:
+    """Write the results of a list that came to nothing, with long rows."""
+    n = pl.int_range(rows).alias("n")
+    words = {column_id(place): pl.format("{} of some words in a row {}", n, place) for place in range(1, 4)}
+    verdict = {"status": pl.lit("risky"), "result": pl.lit("deferred"), "score": pl.lit(45, dtype=pl.UInt8)}
+    pl.LazyFrame().select(
+        pl.format("person{}@example.org", n).alias(column_id(0)),
+        **words,
+        **{f"mailsift_{name}": value for name, value in verdict.items()},
+    ).sink_parquet(path, row_group_size=16_384, metadata=names_metadata(["email", *"abc"]))
+    return path
+
+
+@pytest.mark.parametrize(("work", "most"), [("retry", 100), ("diff", 250)])
+def test_a_long_list_takes_no_more_memory_than_a_short_one(work: str, most: int, tmp_path: Path) -> None:
+    few, many = results(tmp_path / "few", 40_000), results(tmp_path / "many", 1_200_000)
+    measured = subprocess.run(
+        [sys.executable, "-c", MEASURED, work, few, many],
+        env={**FREE_SOON, **LITTLE_AHEAD},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert int(measured.stdout) < most  # MiB
