@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import reduce
@@ -268,30 +268,41 @@ def _window(files: ResultFiles, found: pl.Series, sort: SortBy, *, after: int, l
         first = int(found.search_sorted(after, side="right"))
         before = found.slice(max(0, first - limit - 1), 1).to_list() if first > limit else [BEGINNING]
         return _Window(first, found.slice(first, limit).to_list(), before[0] if first else None)
-    frame = pl.DataFrame({"row": found, "key": _sort_keys(files, found, sort.value.removeprefix("-"))})
-    down = sort.value.startswith("-")
-    place = _position(found, after)
-    if place is None:
-        return _Window(0, _in_order(frame, limit, down=down).to_list(), None)
-    key, at = frame["key"], frame["key"][place]
-    behind = (key < at if down else key > at) | ((key == at) & (found > after))
-    passed = frame.filter(~behind)
-    previous = BEGINNING
-    if passed.height > limit:
-        previous = _in_order(passed, -limit - 1, down=down)[0]
-    return _Window(passed.height, _in_order(frame.filter(behind), limit, down=down).to_list(), previous)
+    name, down = sort.value.removeprefix("-"), sort.value.startswith("-")
+    read_keys, place = _key_reader(files, name), _position(found, after)
+    at = None if place is None else next(_with_keys(files, found.slice(place, 1), read_keys))["key"][0]
+    first, passed, behind = 0, [], []
+    for frame in _with_keys(files, found, read_keys):
+        key = frame["key"]
+        if at is None:
+            is_passed = pl.repeat(value=False, n=frame.height, eager=True)
+        else:
+            is_passed = (key > at if down else key < at) | ((key == at) & (frame["row"] <= after))
+        first += int(is_passed.sum())
+        passed.append(_in_order(frame.filter(is_passed), -limit - 1, down=down))
+        behind.append(_in_order(frame.filter(~is_passed), limit, down=down))
+    previous = BEGINNING if first else None
+    if first > limit:
+        previous = _in_order(pl.concat(passed), -limit - 1, down=down)["row"][0]
+    return _Window(first, _in_order(pl.concat(behind), limit, down=down)["row"].to_list(), previous)
 
 
-def _in_order(frame: pl.DataFrame, count: int, *, down: bool) -> pl.Series:
-    """Return the first `count` rows by key and number, of a negative one the last."""
+def _in_order(frame: pl.DataFrame, count: int, *, down: bool) -> pl.DataFrame:
+    """Return the first `count` rows by key and number, of a negative one the last.
+
+    Equal keys are in the order of their numbers, before and after.
+    """
+    if frame.is_empty():
+        return frame
     key, most = frame["key"], abs(count)
     least = down == (count < 0)
     edge = key.bottom_k(most).max() if least else key.top_k(most).min()
     beyond = frame.filter(key < edge if least else key > edge)
-    inside = beyond.sort("key", "row", descending=[down, False])["row"]
-    equal = frame.filter(key == edge)["row"]  # there may be a million of them, in order
-    left = most - len(inside)
-    return pl.concat([inside, equal.head(left)] if count > 0 else [equal.tail(left), inside])
+    inside = beyond.sort("key", "row", descending=[down, False])
+    equal = frame.filter(key == edge)  # there may be a million of them
+    left = most - inside.height
+    found = pl.concat([inside, equal.head(left)] if count > 0 else [equal.tail(left), inside])
+    return pl.DataFrame(found.to_dict(as_series=False), schema=found.schema)  # else they keep all texts
 
 
 def _position(found: pl.Series, row: int) -> int | None:
@@ -342,18 +353,32 @@ def _ids_of(rows: Path, columns: Sequence[str]) -> dict[str, str]:
     return {ids[name]: name for name in columns}
 
 
-def _sort_keys(files: ResultFiles, numbers: pl.Series, name: str) -> pl.Series:
-    """Return for each row what it is sorted by."""
-    path = files.results or files.rows
-    if name == "email" or files.results is not None:
-        key = pl.col(VERDICT_PREFIX + name)
-        if name == "email":
-            key = _address_cell(files).str.to_lowercase()
-        keys = pl.scan_parquet(path, glob=False).select(key).collect(engine="streaming").to_series()
-        return keys if len(keys) == len(numbers) else keys.gather(numbers)
-    addresses = pl.scan_parquet(path, glob=False).select(n=pl.col(ADDRESS_N)).collect()[numbers]
-    verdicts = verdicts_of(files.segments, addresses["n"].unique(), (name,))
-    return addresses.join(verdicts, on="n", how="left", maintain_order="left")[name]
+def _with_keys(
+    files: ResultFiles, numbers: pl.Series, read_keys: Callable[[int], pl.Series]
+) -> Iterator[pl.DataFrame]:
+    """Yield rows, whose numbers ascend, with what they are sorted by: a window at a time, texts are large."""
+    for start in range(0, int(numbers[-1]) + 1, files.window):
+        end = numbers.search_sorted(start + files.window)
+        here = numbers.slice(at := int(numbers.search_sorted(start)), int(end) - at)
+        if len(here):
+            yield pl.DataFrame({"row": here, "key": read_keys(start).gather(here - start)})
+
+
+def _key_reader(files: ResultFiles, name: str) -> Callable[[int], pl.Series]:
+    """Return what reads by what the rows of a window are sorted that begins at a row."""
+    if name == "email":
+        return lambda start: _read_window(files, _address_cell(files).str.to_lowercase(), start)
+    if files.results is not None:
+        return lambda start: _read_window(files, pl.col(VERDICT_PREFIX + name), start)
+    if files.so_far is None:
+        raise AssertionError("what is not complete has its verdicts so far")
+    known = files.so_far.results() if name == "result" else files.so_far.scores(files.segments)
+    return lambda start: known.gather(_read_window(files, pl.col(ADDRESS_N), start))
+
+
+def _read_window(files: ResultFiles, expression: pl.Expr, start: int) -> pl.Series:
+    scan = pl.scan_parquet(files.results or files.rows, glob=False).slice(start, files.window)
+    return scan.select(expression).collect().to_series()
 
 
 def read_row(files: ResultFiles, row: int) -> WholeRow | None:

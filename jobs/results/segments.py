@@ -100,6 +100,19 @@ class PartialVerdicts:
         ]
         return self.verdict.is_in(wanted).fill_null(value=False)
 
+    def results(self) -> pl.Series:
+        """Return for each address number its result, in alphabetical order, null where there is none yet."""
+        words = {number: text.split(" ")[1] for text, number in self.verdicts.items()}
+        order = pl.Enum(sorted(set(words.values())))
+        return self.verdict.replace_strict(words, default=None, return_dtype=order)
+
+    def scores(self, segments: Sequence[Path]) -> pl.Series:
+        """Read for each address number its score from the segments, null where there is none yet."""
+        scores = pl.repeat(None, len(self.verdict), dtype=pl.UInt8, eager=True)
+        for batch in _batches(segments, ("n", "score")):
+            scores = scores.scatter(batch["n"], batch["score"])
+        return scores
+
     def at_provider(self, name: str) -> pl.Series:
         """Say for each address number whether this provider runs its mail server."""
         number = dict(self.providers.items()).get(name)

@@ -202,6 +202,8 @@ def test_pages_in_another_order_lead_forward_and_back_with_their_columns(
         page = read_page(files, RowFilter(), after=order[begin - 1], limit=2, sort=sort)
         assert (page.first, [row.row for row in page.rows]) == (begin, order[begin : begin + 2])
         assert page.previous == (order[begin - 3] if begin > 2 else BEGINNING)
+    beyond = read_page(files, RowFilter(), after=order[-1], limit=2, sort=sort)
+    assert (beyond.rows, beyond.first, beyond.previous, beyond.next) == ((), len(order), order[-3], None)
 
 
 def test_a_whole_row_has_every_cell_as_text_and_its_evidence(files: ResultFiles) -> None:

@@ -9,15 +9,16 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from mailsift.jobs.columns import column_id, names_metadata
+from mailsift.jobs.columns import VERDICT_PREFIX, column_id, names_metadata
 from mailsift.pipeline.allocator import FREE_SOON, LITTLE_AHEAD
+from mailsift.pipeline.frames import VERDICTS
 
 MEASURED = """
 import re
 import sys
 from pathlib import Path
 
-from mailsift.jobs.results import diff, retry
+from mailsift.jobs.results import diff, pages, retry
 
 def peak():
     told = re.search(r"VmHWM:\\s+(\\d+) kB", Path("/proc/self/status").read_text())
@@ -26,8 +27,11 @@ def peak():
 def work(results):
     if sys.argv[1] == "retry":
         retry.rows_to_retry(results, results.with_suffix(".again"), "email")
-    else:
+    elif sys.argv[1] == "diff":
         diff.compare(results, results, ("email", "email"), limit=100)
+    else:
+        files = pages.ResultFiles(results, results, 0, results=results)
+        pages.read_page(files, pages.RowFilter(), after=9, limit=50, sort=pages.SortBy.EMAIL)
 
 few, many = map(Path, sys.argv[2:])
 work(few)
@@ -37,20 +41,24 @@ print(peak() - before)
 """
 
 
+NOTHING = {pl.Boolean: False, pl.String: "", pl.UInt8: 0, pl.UInt16: 0}
+
+
 def results(path: Path, rows: int) -> Path:
     """Write the results of a list that came to nothing, with long rows."""
     n = pl.int_range(rows).alias("n")
     words = {column_id(place): pl.format("{} of some words in a row {}", n, place) for place in range(1, 4)}
-    verdict = {"status": pl.lit("risky"), "result": pl.lit("deferred"), "score": pl.lit(45, dtype=pl.UInt8)}
+    verdict = {name: pl.lit(NOTHING[dtype]).cast(dtype) for name, dtype in VERDICTS.items()}
+    verdict |= {"status": pl.lit("risky"), "result": pl.lit("deferred")}
     pl.LazyFrame().select(
         pl.format("person{}@example.org", n).alias(column_id(0)),
         **words,
-        **{f"mailsift_{name}": value for name, value in verdict.items()},
+        **{f"{VERDICT_PREFIX}{name}": value for name, value in verdict.items()},
     ).sink_parquet(path, row_group_size=16_384, metadata=names_metadata(["email", *"abc"]))
     return path
 
 
-@pytest.mark.parametrize(("work", "most"), [("retry", 100), ("diff", 250)])
+@pytest.mark.parametrize(("work", "most"), [("retry", 100), ("diff", 250), ("sorted", 40)])
 def test_a_long_list_takes_no_more_memory_than_a_short_one(work: str, most: int, tmp_path: Path) -> None:
     few, many = results(tmp_path / "few", 40_000), results(tmp_path / "many", 1_200_000)
     measured = subprocess.run(
