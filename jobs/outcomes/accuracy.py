@@ -17,7 +17,7 @@ from uuid import UUID
 import polars as pl
 
 from mailsift.jobs.columns import JUDGED_ADDRESS, VERDICT_PREFIX, kept_metadata
-from mailsift.jobs.results.judged import judged_addresses, providers_by_domain
+from mailsift.jobs.results.judged import domain_providers, judged_addresses
 from mailsift.jobs.views import AccountId, JobId, load_options
 from mailsift.pipeline.clock import Clock, utc_datetime
 from mailsift.pipeline.judge.tiers import Tier
@@ -132,24 +132,22 @@ class AccuracyService:
     ) -> list[Chance | None]:
         """Return the chances of some rows of a job, each given as its canonical address and its verdict."""
         chances = await self.chances(account_id)
-        providers = await providers_by_domain(self._blobs, job_id)
+        known = await domain_providers(self._blobs, job_id)
+        domains = [address.rpartition("@")[2] for address, _ in rows]
+        providers = dict(known.filter(pl.col("domain").is_in(domains)).iter_rows())
         return [
-            chances.of(
-                Cell(
-                    one["status"], one["result"], providers.get(address.rpartition("@")[2], ""), one["score"]
-                )
-            )
-            for address, one in rows
+            chances.of(Cell(one["status"], one["result"], providers.get(domain, ""), one["score"]))
+            for domain, (_, one) in zip(domains, rows, strict=True)
         ]
 
     @asynccontextmanager
     async def with_chances(self, account_id: AccountId, job_id: JobId, results: Path) -> AsyncIterator[Path]:
         """Give a job's results with the chances beside every row."""
         chances = await self.chances(account_id)
-        providers = await providers_by_domain(self._blobs, job_id)
+        providers = await domain_providers(self._blobs, job_id)
         with tempfile.TemporaryDirectory(dir=self._scratch, prefix="chances-") as folder:
             out = Path(folder) / "results.parquet"
-            await asyncio.to_thread(_add_chances, results, providers, chances, out)
+            await asyncio.to_thread(add_chances, results, providers, chances, out)
             yield out
 
     async def expected_bounces(self, account_id: AccountId, job_id: JobId) -> BouncesOfJob | None:
@@ -231,17 +229,18 @@ _CHANCE_COLUMNS: Final = tuple(f"{VERDICT_PREFIX}{name}" for name in ("p", "p_lo
 _VERDICT_KEY: Final = ("status", "result", "score")
 
 
-def _add_chances(results: Path, providers: Mapping[str, str], chances: Chances, out: Path) -> None:
+def add_chances(results: Path, providers: pl.DataFrame, chances: Chances, out: Path) -> None:
     """Write results again, with _CHANCE_COLUMNS behind the others. Blocks; the rows stream through."""
     frame = pl.scan_parquet(results, glob=False)
     schema = frame.collect_schema()
-    has_address = JUDGED_ADDRESS in schema
+    address = pl.col(JUDGED_ADDRESS) if JUDGED_ADDRESS in schema else pl.lit("")
+    with_providers = frame.with_columns(address.str.split("@").list.last().alias("domain")).join(
+        providers.lazy(), on="domain", how="left", maintain_order="left"
+    )
 
     def attach(rows: pl.DataFrame) -> pl.DataFrame:
-        domain = rows[JUDGED_ADDRESS].str.split("@").list.last() if has_address else pl.Series([""])
-        provider = domain.replace_strict(providers, default="", return_dtype=pl.String).alias("provider")
         seen = rows.select(pl.col(VERDICT_PREFIX + name).alias(name) for name in _VERDICT_KEY)
-        cells = seen.with_columns(provider)
+        cells = seen.with_columns(rows["provider"].fill_null(""))
         kinds = cells.unique()
         found = [
             chances.of(Cell(one["status"], one["result"], one["provider"], one["score"]))
@@ -251,11 +250,11 @@ def _add_chances(results: Path, providers: Mapping[str, str], chances: Chances, 
         columns = pl.DataFrame(values, schema=dict.fromkeys(_CHANCE_COLUMNS, pl.Float64), orient="row")
         known = pl.concat([kinds, columns], how="horizontal")
         joined = cells.join(known, on=kinds.columns, how="left", maintain_order="left")
-        return rows.with_columns(joined[name] for name in _CHANCE_COLUMNS)
+        return rows.drop("domain", "provider").with_columns(joined[name] for name in _CHANCE_COLUMNS)
 
     for name in _CHANCE_COLUMNS:
         schema[name] = pl.Float64()
-    frame.map_batches(attach, schema=schema, streamable=True).sink_parquet(
+    with_providers.map_batches(attach, schema=schema, streamable=True).sink_parquet(
         out,
         compression_level=1,
         statistics=False,

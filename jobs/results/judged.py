@@ -122,13 +122,14 @@ def _domain_table(domains: Path) -> pl.DataFrame:
     return found.with_columns(provider.alias("provider"))
 
 
-async def providers_by_domain(blobs: Blobs, job_id: JobId) -> dict[str, str]:
-    """Return who runs the mail servers of a job's domains; empty while it runs."""
+async def domain_providers(blobs: Blobs, job_id: JobId) -> pl.DataFrame:
+    """Return the `domain`s of a job and the `provider` of each one's mail servers; none while it runs."""
     domains = await domains_of(blobs, job_id)
     if domains is None:
-        return {}
-    found = await asyncio.to_thread(_domain_table, domains)
-    return dict(found.select("domain", "provider").iter_rows())
+        return pl.DataFrame(schema={"domain": pl.String, "provider": pl.String})
+    return await asyncio.to_thread(
+        lambda: _domain_table(domains).select("domain", "provider").unique("domain", keep="last")
+    )
 
 
 async def judged_addresses(blobs: Blobs, job_id: JobId, policy: TierPolicy | None = None) -> JudgedAddresses:
