@@ -27,9 +27,9 @@ class TextNumbers:
 
     def numbers(self, texts: pl.Series) -> pl.Series:
         """Return the number of each text; new texts get new numbers."""
-        for text in texts.unique(maintain_order=True):
-            self._known.setdefault(text, len(self._known))
-        return texts.replace_strict(self._known, return_dtype=pl.UInt32)
+        known = self._known
+        found = {text: known.setdefault(text, len(known)) for text in texts.unique(maintain_order=True)}
+        return texts.replace_strict(found, return_dtype=pl.UInt32)
 
     def texts(self, numbers: pl.Series) -> pl.Series:
         """Return the texts again; null stays null."""
