@@ -22,6 +22,7 @@ MOST_CHARACTERS: Final = 32_767
 """UTF-16 code units a cell holds; what is longer is cut off."""
 
 _BATCH: Final = 8_192  # rows; bounds the memory
+_BATCH_BYTES: Final = 16 << 20  # of them, which are in memory some six times over
 _EXACT: Final = 2**53  # spreadsheets keep numbers as binary64
 _ZIP64_BYTES: Final = 2**31 - 1  # what zipfile writes without ZIP64, which not everybody reads
 _CELL_BYTES: Final = 60  # of XML around a text, at most
@@ -88,7 +89,7 @@ def write_sheet(frame: pl.LazyFrame, header: Sequence[str], out: IO[bytes]) -> N
             sheet.write(f'{_HEAD}<worksheet xmlns="{_ROOT}spreadsheetml/2006/main"><sheetData>'.encode())
             sheet.write(f"<row>{titles}</row>".encode())
             frame.sink_batches(
-                lambda batch: _write_rows(batch, sheet.write),
+                lambda batch: _write_batch(batch, sheet.write),
                 chunk_size=_BATCH,
                 maintain_order=True,
                 engine="streaming",
@@ -111,8 +112,15 @@ def _most_bytes(frame: pl.LazyFrame) -> int:
     return int(rows) * len(schema) * _CELL_BYTES + _ESCAPED_BYTES * int(sum(filter(None, sizes)))
 
 
+def _write_batch(batch: pl.DataFrame, write: Callable[[bytes], object]) -> None:
+    """Write a batch as rows, fewer at a time where they are long."""
+    pieces = int(batch.estimated_size()) // _BATCH_BYTES + 1
+    for rows in batch.iter_slices(batch.height // pieces + 1):
+        _write_rows(rows, write)
+
+
 def _write_rows(batch: pl.DataFrame, write: Callable[[bytes], object]) -> None:
-    """Write a batch as rows; what stands between two cells is put there once."""
+    """Write some rows together; what stands between two cells is put there once."""
     parts: list[pl.Expr] = []
     between = "<row>"
     for cells in (_cells(column) for column in batch):
