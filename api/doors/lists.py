@@ -19,7 +19,7 @@ from fastapi.responses import Response
 from mailsift.accounts.doors import Door
 from mailsift.api.doors.codes import Code, CodeTable
 from mailsift.api.doors.entry import Params, VendorCall, checked_email
-from mailsift.api.http.downloads import Download, PipedWriter, attachment
+from mailsift.api.http.downloads import Download, SpooledWriter, attachment
 from mailsift.api.http.inputs import BROKEN
 from mailsift.api.http.uploads import printable_name
 from mailsift.jobs.columns import (
@@ -230,9 +230,8 @@ async def as_csv(
     async with AsyncExitStack() as stack:
         jobs = call.parts.jobs
         found = await stack.enter_async_context(jobs.selection(call.caller.account_id, view.id, RowFilter()))
-        writer = PipedWriter(partial(_write_csv, found.results, columns, only))
-        await writer.open()
-        stack.push_async_callback(writer.aclose)
+        writer = SpooledWriter(partial(_write_csv, found.results, columns, only))
+        await writer.open(stack)
         headers = {"Content-Disposition": attachment(f"{Path(view.name).stem or 'list'}.csv")}
         return Download(
             writer.pieces(), stack.pop_all(), media_type="application/octet-stream", headers=headers

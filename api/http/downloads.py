@@ -1,4 +1,4 @@
-"""Results on their way out as a file: sent as a blocking writer writes them; memory holds a pipe's worth."""
+"""Results on their way out as a file: sent while a blocking writer writes them; memory holds a piece."""
 
 from __future__ import annotations
 
@@ -8,13 +8,16 @@ import json
 import os
 import re
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing, suppress
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from importlib.metadata import version
+from io import RawIOBase
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryFile
-from typing import IO, Final
+from threading import Lock
+from typing import IO, Any, Final, cast
 from urllib.parse import quote
 
 from fastapi import Request
@@ -37,6 +40,10 @@ TYPES: Final = {
 }
 """Media types."""
 _PIECE: Final = 1 << 16
+_LOOK_S: Final = 0.02
+"""Between two looks for more of a file that is being written."""
+_WRITERS: Final = ThreadPoolExecutor(max_workers=4, thread_name_prefix="export")
+"""Write files of results; how many there are bounds the memory of the process."""
 _RANGE: Final = re.compile(r"bytes=([0-9]{0,999})-([0-9]{0,999})", re.IGNORECASE)
 
 
@@ -93,9 +100,8 @@ async def download(
         wanted = _wanted_range(request, tag)
         if wanted is not None:
             return await _write_part(write, wanted, headers, TYPES[options.format], stack)
-        writer = PipedWriter(write)
-        await writer.open()
-        stack.push_async_callback(writer.aclose)
+        writer = SpooledWriter(write)
+        await writer.open(stack)
         return Download(writer.pieces(), stack.pop_all(), media_type=TYPES[options.format], headers=headers)
 
 
@@ -136,7 +142,7 @@ async def _write_part(
 ) -> Response:
     """Return a range: where it lies is known once everything has been written to a file."""
     file = stack.enter_context(TemporaryFile())  # noqa: SIM115 - the stack closes it
-    await asyncio.to_thread(write, file)
+    await asyncio.get_running_loop().run_in_executor(_WRITERS, write, file)
     size = file.seek(0, os.SEEK_END)
     first, last = _first_and_last(wanted, size)
     if first > last:
@@ -165,48 +171,82 @@ async def _pieces(file: IO[bytes], left: int) -> AsyncIterator[bytes]:
         yield piece
 
 
-class PipedWriter:
-    """The bytes a function writes to a file, read while it runs in a thread of its own."""
+class SpooledWriter:
+    """The bytes a blocking function writes, read from a file on the disk while it writes them.
+
+    Who takes them slowly holds that file and no thread: there are a few of those that write.
+    """
 
     def __init__(self, write: Callable[[IO[bytes]], object]) -> None:
         self._write = write
-        self._first = b""
+        self._spool = _Spool()
 
-    async def open(self) -> None:
-        """Start; returns when the first bytes are there.
+    async def open(self, stack: AsyncExitStack) -> None:
+        """Start; returns when the first bytes are there. The end of the stack stops it.
 
         Raises:
             Exception: what the function raises before it writes anything.
         """
-        outlet, inlet = os.pipe()
-        loop = asyncio.get_running_loop()
-        self._reader = asyncio.StreamReader(limit=_PIECE)
-        self._transport, _ = await loop.connect_read_pipe(
-            lambda: asyncio.StreamReaderProtocol(self._reader), os.fdopen(outlet, "rb", 0)
-        )
-        self._thread = asyncio.ensure_future(asyncio.to_thread(self._run, inlet))
-        self._first = await self._reader.read(_PIECE)
-        if not self._first:
-            self._transport.close()
-            await self._thread
+        spool = cast("IO[bytes]", self._spool)
+        self._writing = asyncio.get_running_loop().run_in_executor(_WRITERS, self._write, spool)
+        stack.callback(self._close)
+        await self._read(0)
 
     async def pieces(self) -> AsyncIterator[bytes]:
         """Yield all bytes; a writer that fails half-way breaks the transfer: nobody takes it for whole."""
-        piece = self._first
-        while piece:
+        at = 0
+        while piece := await self._read(at):
+            at += len(piece)
             yield piece
-            piece = await self._reader.read(_PIECE)
-        await self._thread
 
-    async def aclose(self) -> None:
-        """Stop the writer: it finds nobody reading."""
-        self._transport.close()
-        with suppress(Exception):
-            await self._thread
+    async def _read(self, at: int) -> bytes:
+        """Return what stands at a place, as soon as there is something; nothing at the end."""
+        while True:
+            complete = self._writing.done()
+            if piece := await asyncio.to_thread(self._spool.read_at, at):
+                return piece
+            if complete:
+                await self._writing
+                return b""
+            await asyncio.wait({self._writing}, timeout=_LOOK_S)
 
-    def _run(self, inlet: int) -> None:
-        with os.fdopen(inlet, "wb") as out:
-            self._write(out)
+    def _close(self) -> None:
+        """Stop the writer, which finds the file closed."""
+        if not self._writing.cancel() and not self._writing.cancelled():
+            self._writing.exception()  # whoever was to hear of it has, or has gone
+        self._spool.close()
+
+
+class _Spool(RawIOBase):
+    """A file without a name that is written from its start to its end, and read meanwhile."""
+
+    def __init__(self) -> None:
+        self._file = TemporaryFile(buffering=0)  # noqa: SIM115 - closed below
+        self._closing = Lock()  # a number of a closed file may be another one's by the time it is written to
+
+    @override
+    def writable(self) -> bool:
+        return True
+
+    @override
+    def write(self, data: Any) -> int:
+        left = memoryview(data).cast("B")
+        size = len(left)
+        with self._closing:
+            while left:
+                left = left[self._file.write(left) :]
+        return size
+
+    def read_at(self, at: int) -> bytes:
+        """Return some of what stands at a place."""
+        with self._closing:
+            return os.pread(self._file.fileno(), _PIECE, at)
+
+    @override
+    def close(self) -> None:
+        with self._closing:
+            self._file.close()
+        super().close()
 
 
 class Download(StreamingResponse):

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
+import os
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
+from urllib.parse import SplitResult, urlsplit
 
 import httpx
 import openpyxl
@@ -12,6 +17,7 @@ import polars as pl
 import pytest
 
 from mailsift.settings import Settings
+from tests.integration.api.conftest import Api
 
 JOBS = "/v1/bulk/jobs"
 ROWS = [
@@ -28,8 +34,8 @@ FILTERS: list[dict[str, Any]] = [
 ]
 
 
-async def completed(client: httpx.AsyncClient) -> str:
-    body = "\n".join(["id,email", *ROWS]).encode()
+async def completed(client: httpx.AsyncClient, rows: Sequence[str] = ROWS) -> str:
+    body = "\n".join(["id,email", *rows]).encode()
     sent = await client.post(f"{JOBS}?mode=fast", content=body, headers={"content-type": "text/csv"})
     job_id = str(sent.json()["data"]["job_id"])
     answer = await client.get(f"{JOBS}/{job_id}?wait=60")
@@ -75,6 +81,43 @@ async def test_results_that_cannot_be_read_are_an_outage_and_no_defect(
     assert int(refused.headers["retry-after"]) > 0
     kept.rename(results)
     assert (await client.get(path)).is_success
+
+
+@pytest.mark.usefixtures("worker")
+async def test_any_number_of_people_may_take_results_slowly_and_nobody_else_waits(api: Api) -> None:
+    key, address = await api.key("alice"), urlsplit(api.url)
+    async with api.client(key) as client:
+        path = await completed(client, [f"{'long ' * 60}{n},n{n}@example.com" for n in range(30_000)])
+        request = f"GET {path}?format=csv HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {key}\r\n\r\n"
+        async with AsyncExitStack() as stack:
+            slow = [
+                await stack.enter_async_context(connected(address))
+                for _ in range(min(32, (os.cpu_count() or 1) + 4) + 1)  # more than threads for what blocks
+            ]
+            for _, writer in slow:
+                writer.write(request.encode())
+            for reader, _ in slow:
+                assert await asyncio.wait_for(reader.readline(), 30) == b"HTTP/1.1 200 OK\r\n"
+            assert len((await client.get(path, params={"format": "json"})).json()["data"]["rows"]) > 0
+            assert await completed(client)
+            whole = await client.get(path, params={"format": "csv"})
+            reader, _ = slow[-1]
+            while await reader.readline() != b"\r\n":
+                pass
+            pieces = []
+            while size := int(await reader.readline(), 16):
+                pieces.append((await reader.readexactly(size + 2))[:-2])
+            assert b"".join(pieces) == whole.content
+
+
+@asynccontextmanager
+async def connected(address: SplitResult) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+    """Give a connection through which little comes that is not asked for."""
+    reader, writer = await asyncio.open_connection(address.hostname, address.port, limit=1_024)
+    try:
+        yield reader, writer
+    finally:
+        writer.transport.abort()
 
 
 @pytest.mark.usefixtures("worker")
