@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import binascii
 import json
@@ -29,6 +28,7 @@ from mailsift.jobs.results.replay import Replay, replay
 from mailsift.jobs.results.retry import rows_to_retry
 from mailsift.jobs.results.selection import Selection, select_so_far
 from mailsift.jobs.results.tiers import count_tiers
+from mailsift.jobs.results.whole_files import in_thread
 from mailsift.jobs.submissions import (
     LONGEST_UPLOAD_S,
     StoredList,
@@ -290,7 +290,7 @@ class JobService:
         except MailsiftError:
             return row
         policy = load_options(row["options"]).tiers
-        tiers = await asyncio.to_thread(count_tiers, results, policy)
+        tiers = await in_thread(count_tiers, results, policy)
         async with self._database.begin() as connection:
             await policies.keep_counts(connection, row["id"], tiers)
             return await jobs.get(connection, row["id"]) or row
@@ -455,7 +455,7 @@ class JobService:
         async with self.results(account_id, job_id) as results:
             with tempfile.TemporaryDirectory(dir=self._scratch, prefix="retry-") as folder:
                 source = Path(folder) / "retry.parquet"
-                column = await asyncio.to_thread(rows_to_retry, results, source, row["address_column"])
+                column = await in_thread(rows_to_retry, results, source, row["address_column"])
                 again = replace(options, column=column, name=f"{row['name']} (retry)".lstrip())
                 made = await self.submit(account_id, source, again, parent=job_id)
         await self._record(account_id, job_id, "job.retry")
@@ -550,7 +550,7 @@ class JobService:
             rows = [await owned(connection, account_id, job_id) for job_id in (before, after)]
         columns = (rows[0]["address_column"], rows[1]["address_column"])
         async with self.results(account_id, before) as old, self.results(account_id, after) as new:
-            return await asyncio.to_thread(compare, old, new, columns, limit=limit)
+            return await in_thread(compare, old, new, columns, limit=limit)
 
     async def replay(
         self, account_id: AccountId, job_id: JobId, policy: TierPolicy, *, keep: bool = False
@@ -561,7 +561,7 @@ class JobService:
             MailsiftError: `job_not_found`, `no_results_yet`, `job_state_conflict` to keep it while it runs.
         """
         async with self.selection(account_id, job_id, RowFilter()) as found:
-            replayed = await asyncio.to_thread(replay, found.results, found.policy, policy)
+            replayed = await in_thread(replay, found.results, found.policy, policy)
         if keep:
             async with self._database.begin() as connection:
                 await owned(connection, account_id, job_id)
@@ -607,7 +607,7 @@ class JobService:
                 return await self._select_complete(row, wanted)
             blobs = JobBlobs(job_id)
             rows, addresses, *segments = await self._blobs.fetch_all((blobs.rows, blobs.addresses, *keys))
-            return await asyncio.to_thread(select_so_far, row, wanted, (rows, addresses), segments, partial)
+            return await in_thread(select_so_far, row, wanted, (rows, addresses), segments, partial)
         except (MailsiftError, FileNotFoundError):
             async with self._database.begin() as connection:
                 row = await owned(connection, account_id, job_id)  # deleted meanwhile: it is not there

@@ -8,7 +8,6 @@ import json
 import os
 import re
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
@@ -28,6 +27,7 @@ from typing_extensions import override
 from mailsift.api.http.errors import RefusedError
 from mailsift.jobs.results.export import ExportFormat, choose_columns, export
 from mailsift.jobs.results.pages import RowFilter
+from mailsift.jobs.results.whole_files import in_thread
 from mailsift.jobs.service import JobService
 from mailsift.jobs.views import AccountId, JobId, JobView
 from mailsift.storage.states import JobState
@@ -42,8 +42,6 @@ TYPES: Final = {
 _PIECE: Final = 1 << 16
 _LOOK_S: Final = 0.02
 """Between two looks for more of a file that is being written."""
-_WRITERS: Final = ThreadPoolExecutor(max_workers=4, thread_name_prefix="export")
-"""Write files of results; how many there are bounds the memory of the process."""
 _RANGE: Final = re.compile(r"bytes=([0-9]{0,999})-([0-9]{0,999})", re.IGNORECASE)
 
 
@@ -142,7 +140,7 @@ async def _write_part(
 ) -> Response:
     """Return a range: where it lies is known once everything has been written to a file."""
     file = stack.enter_context(TemporaryFile())  # noqa: SIM115 - the stack closes it
-    await asyncio.get_running_loop().run_in_executor(_WRITERS, write, file)
+    await in_thread(write, file)
     size = file.seek(0, os.SEEK_END)
     first, last = _first_and_last(wanted, size)
     if first > last:
@@ -187,8 +185,7 @@ class SpooledWriter:
         Raises:
             Exception: what the function raises before it writes anything.
         """
-        spool = cast("IO[bytes]", self._spool)
-        self._writing = asyncio.get_running_loop().run_in_executor(_WRITERS, self._write, spool)
+        self._writing = in_thread(self._write, cast("IO[bytes]", self._spool))
         stack.callback(self._close)
         await self._read(0)
 

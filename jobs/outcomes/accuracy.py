@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import tempfile
 from collections import defaultdict
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
@@ -18,6 +17,7 @@ import polars as pl
 
 from mailsift.jobs.columns import JUDGED_ADDRESS, VERDICT_PREFIX, kept_metadata
 from mailsift.jobs.results.judged import domain_providers, judged_addresses
+from mailsift.jobs.results.whole_files import in_thread
 from mailsift.jobs.views import AccountId, JobId, load_options
 from mailsift.pipeline.clock import Clock, utc_datetime
 from mailsift.pipeline.judge.tiers import Tier
@@ -147,7 +147,7 @@ class AccuracyService:
         providers = await domain_providers(self._blobs, job_id)
         with tempfile.TemporaryDirectory(dir=self._scratch, prefix="chances-") as folder:
             out = Path(folder) / "results.parquet"
-            await asyncio.to_thread(add_chances, results, providers, chances, out)
+            await in_thread(add_chances, results, providers, chances, out)
             yield out
 
     async def expected_bounces(self, account_id: AccountId, job_id: JobId) -> BouncesOfJob | None:
@@ -161,7 +161,7 @@ class AccuracyService:
             return None
         chances = await self.chances(account_id)
         judged = await judged_addresses(self._blobs, job_id, load_options(row["options"]).tiers)
-        counted = await asyncio.to_thread(judged.counts, "tier")
+        counted = await in_thread(judged.counts, "tier")
         counts = [
             (Cell(one["status"], one["result"], one["provider"], one["score"]), one["n"], one["tier"])
             for one in counted.iter_rows(named=True)
