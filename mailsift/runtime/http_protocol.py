@@ -1,4 +1,4 @@
-"""HTTP/1.1 on a connection: uvicorn's parser, with bounds on how slow and how large a request may come in."""
+"""HTTP/1.1 on a connection: uvicorn's parser, with bounds on how slow a client is and how much it asks."""
 
 from __future__ import annotations
 
@@ -30,11 +30,14 @@ class RequestLimits:
         head_bytes: request line and headers.
         body_bytes: what comes of a body in every such time, unless it ends; who sends less holds a
             connection and no more.
+        answer_seconds: how long the next 48 KiB of an answer may take to go out; who takes nothing holds a
+            file of results on the disk.
     """
 
     seconds: float = 10.0
     head_bytes: int = 16 * 1024
     body_bytes: int = 1024
+    answer_seconds: float = 600.0
 
 
 class _Part(Enum):
@@ -55,6 +58,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._received = self._head_bytes = 0
         self._refusal = "bad_request"
         self._timer: asyncio.TimerHandle | None = None
+        self._answer_timer: asyncio.TimerHandle | None = None
 
     @override
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
@@ -64,7 +68,18 @@ class BoundedProtocol(HttpToolsProtocol):
     @override
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_timer()
+        self._stop_answer_timer()
         super().connection_lost(exc)
+
+    @override
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._answer_timer = self.loop.call_later(self._limits.answer_seconds, self.transport.abort)
+
+    @override
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._stop_answer_timer()
 
     @override
     def data_received(self, data: bytes) -> None:
@@ -124,6 +139,11 @@ class BoundedProtocol(HttpToolsProtocol):
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+
+    def _stop_answer_timer(self) -> None:
+        if self._answer_timer is not None:
+            self._answer_timer.cancel()
+            self._answer_timer = None
 
     def _on_time(self) -> None:
         if self._is_client_in_time():

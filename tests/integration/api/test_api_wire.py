@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 from collections.abc import AsyncIterator
 from typing import Any
@@ -14,7 +15,7 @@ from mailsift.runtime.http_protocol import RequestLimits
 from mailsift.settings import Settings
 from tests.integration.api.conftest import Api, running
 
-LIMITS = RequestLimits(seconds=0.3)
+LIMITS = RequestLimits(seconds=0.3, answer_seconds=0.3)
 GET = b"GET /healthz HTTP/1.1\r\nHost: x\r\n"
 POST = b"POST /v1/email/single-validate HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
 
@@ -81,6 +82,23 @@ async def test_who_drips_does_not_gain_time(hurried: Api) -> None:
     body = [POST + b"Content-Length: 400\r\n\r\n", *(b" " for _ in range(12))]
     answer = await exchange(hurried, *body, between=0.1)
     assert answer == b"" or problem_of(answer)[0] == 408
+
+
+async def test_who_takes_nothing_of_an_answer_is_left_after_a_while_and_who_takes_some_is_not(
+    hurried: Api,
+) -> None:
+    host, _, port = urlsplit(hurried.url).netloc.partition(":")
+    request, asked = b"GET /openapi.json HTTP/1.1\r\nHost: x\r\n", 150  # more than kernels keep
+    for pause, whole in ((1.5, False), (0.0, True)):
+        reader, writer = await asyncio.open_connection(host, int(port))
+        writer.write((request + b"\r\n") * (asked - 1) + request + b"Connection: close\r\n\r\n")
+        await asyncio.sleep(pause)
+        got = bytearray()
+        with contextlib.suppress(ConnectionError):
+            while piece := await asyncio.wait_for(reader.read(1 << 20), 20):
+                got += piece
+        assert (got.count(b"HTTP/1.1 200 OK") == asked) == whole
+        writer.close()
 
 
 async def test_a_slow_list_that_goes_on_is_taken(hurried: Api) -> None:
