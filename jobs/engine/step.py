@@ -132,6 +132,8 @@ class StepWorker:
             )
             return StepDone()
         try:
+            if step.fetches:
+                return await self._fetch(step)
             if step.state == JobTransition.TAKE_IN.target:
                 return await self._take_in(step)
             return await self._finish(step, in_hand)
@@ -145,7 +147,7 @@ class StepWorker:
     async def _take_in(self, step: ClaimedStep) -> StepDone:
         options = load_options(step.options)
         size = self._chunk_size(step)
-        source = await self._fetch_list(step, options)
+        source = await self._blobs.fetch(JobBlobs(step.job_id).source)
         small = await asyncio.to_thread(os.path.getsize, source) <= SMALL_BYTES
         if not small:
             await self._reader.rest()
@@ -208,18 +210,18 @@ class StepWorker:
         self._lookups.add(lookup)
         lookup.add_done_callback(self._lookups.discard)
 
-    async def _fetch_list(self, step: ClaimedStep, options: JobOptions) -> Path:
-        """Return the job's list, fetched from its place unless that was done before."""
+    async def _fetch(self, step: ClaimedStep) -> StepDone:
+        """Fetch the job's list from its place unless that was done before; it is read in its turn."""
         key, account = JobBlobs(step.job_id).source, AccountId(step.account_id)
-        source = self._places.unseal(account, options.places).source
-        if source is not None and not await self._blobs.exists(key):
+        source = self._places.unseal(account, load_options(step.options).places).source
+        if source is None or await self._blobs.exists(key):
+            size = await asyncio.to_thread(os.path.getsize, await self._blobs.fetch(key))
+        else:
             pieces = _bounded(self._places.read(account, source), self._limits.bytes)
-            await store_list(self._blobs, key, pieces, name=source.name)
-        path = await self._blobs.fetch(key)
-        if step.fetches:
-            size = await asyncio.to_thread(os.path.getsize, path)
-            await self._database.run(jobs.record_size, step, size)
-        return path
+            size = (await store_list(self._blobs, key, pieces, name=source.name)).bytes
+        if not await self._database.run(jobs.record_fetched, step, size):
+            raise LeaseLostError
+        return StepDone(opened=1)
 
     def _chunk_size(self, step: ClaimedStep) -> int:
         return _CHUNK_ADDRESSES[load_options(step.options).mode]

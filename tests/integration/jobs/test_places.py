@@ -356,6 +356,27 @@ async def test_from_the_web_and_nothing_secret_is_written_down(
     assert SECRET not in "".join(capfd.readouterr())
 
 
+async def test_a_list_that_is_here_is_validated_while_another_is_fetched_by_the_only_slot(
+    settings: Settings, service: JobService, web: Web
+) -> None:
+    web.hold_first = True
+    alice, bob = await service.account("alice"), await service.account("bob")
+    far = await service.fetch(alice, f"{web.url}/list.csv", "", FAST)
+
+    async def asked() -> bool:
+        return web.asked > 0
+
+    async with engine_on(settings, slots=1) as engine:
+        draining = asyncio.create_task(engine.drain())
+        await until(asked, within=30)
+        here = await service.receive(bob, one_piece(LIST), FAST)
+        assert (await ended(service, bob, here.job_id, within=30)).state is JobState.COMPLETED
+        web.over.set()  # the list ends before it is whole, and is fetched once more
+        await draining
+        view = await work_until_ended(engine, service, alice, far.job_id)
+    assert (view.state, view.processed) == (JobState.COMPLETED, 3)
+
+
 @pytest.mark.parametrize(
     ("source", "sink", "code"),
     [
