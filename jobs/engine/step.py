@@ -21,7 +21,7 @@ from mailsift.jobs.engine.redo import redo, sound_segments
 from mailsift.jobs.engine.small_list import SMALL_ROWS, SmallList, store_small
 from mailsift.jobs.intake.ahead import look_ahead
 from mailsift.jobs.intake.models import IntakeLimits, IntakeOptions
-from mailsift.jobs.intake.process import ReaderKilledError, StandingReader, take_in
+from mailsift.jobs.intake.process import StandingReader, take_in
 from mailsift.jobs.metrics import JOBS_ENDED
 from mailsift.jobs.places.place import Place
 from mailsift.jobs.places.service import Places
@@ -31,7 +31,7 @@ from mailsift.jobs.results.previews import sample
 from mailsift.jobs.submissions import store_list
 from mailsift.jobs.views import AccountId, JobId, JobOptions, load_options
 from mailsift.pipeline.background import guarded
-from mailsift.pipeline.errors import MailsiftError, error_fields
+from mailsift.pipeline.errors import MailsiftError, SuspectError, error_fields
 from mailsift.pipeline.facts import Mode
 from mailsift.storage.blobs.store import Blobs, JobBlobs
 from mailsift.storage.database import Database
@@ -47,11 +47,11 @@ _CHUNK_ADDRESSES: Final[Mapping[Mode, int]] = {Mode.FAST: 50_000, Mode.MEDIUM: 2
 """Addresses a chunk holds at first."""
 _MAX_ATTEMPTS: Final = 3
 """Workers that may die over one step before the job fails."""
-READER_PAUSES: Final = (2.0, 900.0)
-"""Seconds until a list is read again whose reader was killed; the next time, it fails.
+SUSPECT_PAUSES: Final = (2.0, 900.0)
+"""Seconds until a step is done again that a SuspectError ended; the next time, its job fails.
 
-The first kill may have been anybody's; by the end of the second pause another list that took the memory has
-been read (IntakeLimits.seconds).
+The first kill of a reader may have been anybody's; by the end of the second pause another list that took the
+memory has been read (IntakeLimits.seconds).
 """
 
 
@@ -138,8 +138,8 @@ class StepWorker:
                 return await self._take_in(step)
             return await self._finish(step, in_hand)
         except MailsiftError as error:
-            killed_again = isinstance(error, ReaderKilledError) and step.attempt > len(READER_PAUSES)
-            if error.retryable and not killed_again:
+            tried_enough = isinstance(error, SuspectError) and step.attempt > len(SUSPECT_PAUSES)
+            if error.retryable and not tried_enough:
                 raise
             await self._fail(step, error)
         return StepDone()

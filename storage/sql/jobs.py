@@ -250,7 +250,7 @@ _RENEW_STEPS = statement("""
 
 _RELEASE_STEP = text("""
     UPDATE job SET step_token = NULL, step_owner = NULL,
-        step_attempt = step_attempt - CASE WHEN :tried THEN 0 ELSE 1 END,
+        step_attempt = step_attempt - CASE WHEN :tried THEN 0 ELSE 1 END, step_waits_for = :waits_for,
         step_until = CASE WHEN :delay > 0 THEN clock_timestamp() + make_interval(secs => :delay) END
     WHERE id = :job_id AND step_token = :token
 """)
@@ -391,10 +391,29 @@ async def renew_steps(connection: Connection, tokens: Collection[UUID], *, lease
 
 
 async def release_step(
-    connection: Connection, step: ClaimedStep, *, delay: float = 0.0, tried: bool = False
+    connection: Connection,
+    step: ClaimedStep,
+    *,
+    delay: float = 0.0,
+    waits_for: str = "",
+    tried: bool = False,
 ) -> None:
-    """Give the step back undone, to be claimed in `delay` seconds; it counts as an attempt if `tried`."""
-    values = {"job_id": step.job_id, "token": step.token, "delay": delay, "tried": tried}
+    """Give the step back undone.
+
+    Args:
+        connection: an open transaction.
+        step: as claimed; nothing happens when its lease was lost meanwhile.
+        delay: seconds until it may be claimed.
+        waits_for: what for, for people.
+        tried: whether this counts as an attempt.
+    """
+    values = {
+        "job_id": step.job_id,
+        "token": step.token,
+        "delay": delay,
+        "waits_for": waits_for,
+        "tried": tried,
+    }
     await connection.execute(_RELEASE_STEP, values)
 
 

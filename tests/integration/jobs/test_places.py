@@ -240,6 +240,30 @@ async def test_a_database_without_an_encoding_gives_texts(databases: Databases) 
     assert b"".join(read).decode() == "email\r\nZoë@example.com\r\n"
 
 
+async def test_a_query_that_the_database_always_ends_is_given_up_after_some_patience(
+    settings: Settings, service: JobService, planter: Planter, database_url: str
+) -> None:
+    account = await service.account("alice")
+    assert settings.connections is not None
+    known = _toml({**_credentials(database_url), "options": "-c statement_timeout=50ms"})
+    settings.connections.write_text(
+        f'[[connection]]\nurl = "postgresql://crm/sales"\naccounts = ["alice"]\n{known}\n'
+    )
+    query = "postgresql://crm/sales?query=SELECT 'a@example.com' AS email, pg_sleep(60)::text"
+    submitted = await service.fetch(account, query, "", FAST)
+    delays = []
+    for _ in range(3):
+        async with engine_on(settings) as engine:  # another worker each time: none of them need remember
+            await engine.drain()
+        row = await planter.sql("SELECT extract(epoch FROM step_until - clock_timestamp()) AS delay FROM job")
+        delays.append(row[0]["delay"])
+        await planter.sql("UPDATE job SET step_until = clock_timestamp() - interval '1 second'")
+    view = await service.get(account, submitted.job_id)
+    assert (view.state, view.error_code) == (JobState.FAILED, "place_timeout")
+    assert "statement_timeout" in view.error_detail
+    assert delays[1] > 800
+
+
 async def test_a_list_without_rows_ends_its_job_the_same_way_wherever_it_is(
     settings: Settings, service: JobService, planter: Planter, web: Web, s3: str
 ) -> None:
