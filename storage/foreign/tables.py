@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import csv
 import io
 import re
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Final
 from uuid import UUID
 
@@ -18,6 +19,7 @@ from psycopg.postgres import types
 from typing_extensions import override
 
 from mailsift.pipeline.errors import MailsiftError, SuspectError
+from mailsift.storage.foreign.refusals import is_answer, state_of_refusal
 
 JOB_COLUMN: Final = "mailsift_job"
 """The column of a table of results that says which job a row comes from."""
@@ -38,7 +40,8 @@ _SHUT_OUT: Final = re.compile(
     r"FATAL: .*(?:authentication failed|does not exist|not permitted|permission denied|pg_hba|parameter)"
     r"|no password supplied|invalid (?:connection option|\w+ value)"
 )
-"""What is said of the same before there is a connection: without a state, and of what libpq cannot read."""
+"""What is said of the same before there is a connection, should we find no state, and of options that libpq
+cannot read."""
 _ENDED: Final = "57014"
 """SQLSTATE of a statement that the database ends before it is done."""
 LOCK_TIMEOUT: Final = "10s"
@@ -166,7 +169,14 @@ async def _connect(
 ) -> AsyncConnection[Any]:
     said = {**_ALIVE, **credentials, "client_encoding": _ENCODING}
     info = make_conninfo(url, connect_timeout=_CONNECT_SECONDS, **said)
-    return await AsyncConnection.connect(info, context=loaders)
+    try:
+        return await AsyncConnection.connect(info, context=loaders)
+    except psycopg.OperationalError as error:
+        if is_answer(error):
+            state = await asyncio.to_thread(state_of_refusal, info, _CONNECT_SECONDS)
+            with suppress(KeyError):
+                raise psycopg.errors.lookup(state) from error
+        raise
 
 
 @contextmanager

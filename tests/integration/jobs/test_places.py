@@ -302,6 +302,35 @@ async def test_a_database_that_lets_us_not_in_is_told_from_one_that_is_away(
     assert SECRET not in refused.value.message
 
 
+@pytest.mark.parametrize(
+    ("state", "said", "code"),
+    [
+        ("28P01", "la autentificación password falló para el usuario «yo»", "place_refused"),
+        ("28000", "нет записи в pg_hba.conf для компьютера", "place_refused"),
+        ("3D000", 'データベース"sales"は存在しません', "place_refused"),
+        ("42704", 'Konfigurationsparameter "x" does not exist', "place_refused"),
+        ("57P03", "the database system is not permitted to start yet", "place_unavailable"),
+        ("53300", 'lo siento, ya tenemos demasiados clientes C "28P01"', "place_unavailable"),
+    ],
+)
+async def test_a_database_that_lets_us_not_in_is_understood_in_every_language(
+    state: str, said: str, code: str
+) -> None:
+    fields = {"S": "FATAL", "V": "FATAL", "C": state, "M": said}
+    body = b"".join(f"{kind}{value}\0".encode() for kind, value in fields.items()) + b"\0"
+
+    async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readexactly(int.from_bytes(await reader.readexactly(4)) - 4)
+        writer.write(b"E" + (len(body) + 4).to_bytes(4) + body)
+        await writer.drain()
+
+    async with talking(refuse) as port:
+        known = {"host": "127.0.0.1", "port": str(port), "user": "me", "sslmode": "disable"}
+        with pytest.raises(MailsiftError) as refused:
+            await anext(read_query("postgresql://crm/sales", known, "SELECT 1"))
+    assert (refused.value.code, refused.value.retryable) == (code, code == "place_unavailable")
+
+
 async def test_a_database_that_goes_without_a_word_is_missed() -> None:
     """As where a firewall forgets a connection on which nothing was said while a query ran."""
     asked = asyncio.Event()
