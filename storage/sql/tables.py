@@ -164,6 +164,7 @@ schedule = Table(
     Column("jitter_seconds", Integer),
     Column("starts_at", _MOMENT),  # next_run_at and its share of the jitter
     Column("ends_at", _MOMENT),
+    Column("fetches", Boolean),  # its list from a place, for every run
     Column("pause_after_failures", Integer),  # 0 = never
     Column("failures", Integer),  # failed runs in a row
     Column("last_run_at", _MOMENT),

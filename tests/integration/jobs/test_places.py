@@ -7,6 +7,7 @@ import io
 import os
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import replace
 from datetime import time, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -595,6 +596,22 @@ async def test_a_schedule_fetches_its_list_anew_and_asks_nobody_whose_answer_is_
             runs = await container.schedules.runs(account, made.id)
             assert runs[0].job.parent_id == runs[1].job.id
     assert SECRET not in str(await planter.sql("SELECT row_to_json(s)::text AS r FROM schedule s"))
+
+
+async def test_a_schedule_outlives_the_job_whose_list_it_fetches_anew(
+    settings: Settings, service: JobService, web: Web
+) -> None:
+    account, kept = await service.account("alice"), replace(FAST, retention_s=9e6)
+    sink = "postgresql://crm/sales?table=checked"
+    far = (await service.fetch(account, f"{web.url}/list.csv", sink, kept)).job_id
+    here = (await service.receive(account, one_piece(LIST), kept, sink=sink)).job_id
+    async with engine_on(settings) as engine:
+        await work_until_ended(engine, service, account, far)
+    again = await service.rerun(account, far, (await service.get(account, far)).options)
+    async with open_container(settings) as container:
+        for job, goes in ((far, False), (again, False), (here, True)):
+            made = await container.schedules.create(account, job, ScheduleSpec(cron="0 6 * * 1"))
+            assert (made.list_expires_at is not None) is goes
 
 
 async def test_the_rows_that_ended_risky_are_asked_again_and_put_nowhere(
