@@ -28,6 +28,7 @@ from mailsift.jobs.places.service import Places
 from mailsift.jobs.results.breakdown import breakdown_of_segments
 from mailsift.jobs.results.join import join_results, join_small
 from mailsift.jobs.results.previews import sample
+from mailsift.jobs.results.segments import delete_segments
 from mailsift.jobs.submissions import store_list
 from mailsift.jobs.views import AccountId, JobId, JobOptions, load_options
 from mailsift.pipeline.background import guarded
@@ -249,8 +250,7 @@ class StepWorker:
         await self._write_to_sink(step)
         await self._store_breakdown(step, list(sound.values()))
         await self._complete(step)
-        await self._blobs.delete_prefix(JobBlobs(step.job_id).segments)
-        await self._blobs.delete_prefix(f"{JobBlobs(step.job_id).prefix}/residual")
+        await delete_segments(self._blobs, step.job_id)
         return StepDone()
 
     async def _write_to_sink(self, step: ClaimedStep) -> None:
