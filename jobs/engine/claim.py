@@ -18,7 +18,7 @@ from mailsift.jobs.engine.attempt import (
     set_process_gauges,
 )
 from mailsift.jobs.engine.chunk import ChunkWorker
-from mailsift.jobs.engine.claimer import Claimer, EngineConfig
+from mailsift.jobs.engine.claimer import Claimer, EngineConfig, is_fetch
 from mailsift.jobs.engine.commit import LeaseLostError
 from mailsift.jobs.engine.heartbeat import Heartbeat
 from mailsift.jobs.engine.maintenance import Maintenance, free_expired_leases
@@ -284,9 +284,13 @@ class Engine:
         before = set(self._in_flight)
         async with self._database.begin() as connection:
             lost = await renew_leases(connection, before, lease_s=self._config.lease_s)
-            await self._heartbeat.send(connection, in_hand=len(before))
+            await self._heartbeat.send(connection, in_hand=self._in_hand())
         self._set_gauges()
         await _cancel_stragglers([self._in_flight[token] for token in lost.intersection(self._in_flight)])
+
+    def _in_hand(self) -> int:
+        """Return how many slots are taken; of a process that is drained, what is still to be waited for."""
+        return sum(self.is_draining or not is_fetch(one) for one in self._held.values())
 
     def _set_gauges(self) -> None:
         """Show how much this process takes at a time: nothing when it is drained."""

@@ -86,6 +86,11 @@ class ClaimCapacity:
     out_of_turn: bool
 
 
+def is_fetch(one: ClaimedChunk | ClaimedStep) -> bool:
+    """Say whether this is a list that is fetched from its place, and so has no slot."""
+    return isinstance(one, ClaimedStep) and one.fetches
+
+
 def claim_capacity(held: Collection[ClaimedChunk | ClaimedStep], config: EngineConfig) -> ClaimCapacity:
     """Decide what may be claimed beside what is held.
 
@@ -94,7 +99,7 @@ def claim_capacity(held: Collection[ClaimedChunk | ClaimedStep], config: EngineC
     every slot either; but where steps do, and no chunk is worked on, one of a big job may be. A list that is
     fetched comes as slowly as its place likes: it has no slot, and keeps no other account's from coming.
     """
-    fetches = Counter(one.account_id for one in held if isinstance(one, ClaimedStep) and one.fetches)
+    fetches = Counter(one.account_id for one in held if is_fetch(one))
     steps = [one for one in held if isinstance(one, ClaimedStep) and not one.fetches]
     worked = [one for one in held if isinstance(one, ClaimedChunk)]
     reading = [step for step in steps if step.state == JobTransition.TAKE_IN.target]

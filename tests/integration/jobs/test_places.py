@@ -410,8 +410,8 @@ async def test_from_the_web_and_nothing_secret_is_written_down(
     assert SECRET not in "".join(capfd.readouterr())
 
 
-async def test_a_list_that_is_here_is_validated_while_another_is_fetched_by_the_only_slot(
-    settings: Settings, service: JobService, web: Web
+async def test_a_list_that_is_here_is_validated_while_another_is_fetched_and_the_only_slot_is_free(
+    settings: Settings, service: JobService, planter: Planter, web: Web
 ) -> None:
     web.hold_first = True
     alice, bob = await service.account("alice"), await service.account("bob")
@@ -420,11 +420,16 @@ async def test_a_list_that_is_here_is_validated_while_another_is_fetched_by_the_
     async def asked() -> bool:
         return web.asked > 0
 
-    async with engine_on(settings, slots=1) as engine:
+    async def free() -> bool:
+        return await planter.sql("SELECT in_hand FROM worker WHERE slots > 0") == [{"in_hand": 0}]
+
+    async with engine_on(settings, slots=1, heartbeat_s=0.1) as engine:
         draining = asyncio.create_task(engine.drain())
         await until(asked, within=30)
         here = await service.receive(bob, one_piece(LIST), FAST)
         assert (await ended(service, bob, here.job_id, within=30)).state is JobState.COMPLETED
+        await planter.sql("UPDATE worker SET in_hand = 9")
+        await until(free, within=30)
         web.over.set()  # the list ends before it is whole, and is fetched once more
         await draining
         view = await work_until_ended(engine, service, alice, far.job_id)
