@@ -263,9 +263,17 @@ def load_of_list(addresses: int, probes: Mapping[str, int], picture: QueuePictur
 
 
 def _plan_job(view: JobView, unjudged: int) -> ListPlan:
-    """Return the plan of a job whose list was read, with so many addresses to go: what it waits for."""
+    """Return the plan of a job whose list was read, with so many addresses to go: what it waits for.
+
+    What it waits for was read a moment before, and what will wait is a guess in round numbers: no more is to
+    be asked for than there are addresses.
+    """
     left = view.time_left or TimeLeft(0.0 if view.finished_at else None)
     if view.finished_at is not None:
         left = replace(left, seconds=0.0)
-    probes = {line.key: line.addresses for line in left.lines if line.key != TRIAGE_LINE}
+    probes, others = dict[str, int](), unjudged
+    for line in left.lines:
+        if line.key != TRIAGE_LINE and (mailboxes := min(line.addresses, others)):
+            probes[line.key] = mailboxes
+            others -= mailboxes
     return ListPlan(unjudged, probes, left)

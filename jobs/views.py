@@ -207,10 +207,10 @@ WAITS_FOR_MEMORY: Final = "memory"
 def _step_waits(row: Row) -> Iterator[Waiting]:
     """Yield what a job waits for whose intake or finish was given back.
 
-    The store or the disk was away, which costs no attempt; or its reader was killed, which does.
+    A release before this one does not write down why: most often the store or the disk was away.
     """
     if row["state"] in STEP_HELD and row["step_token"] is None and row["step_until"] is not None:
-        reason = WAITS_FOR_MEMORY if row["step_attempt"] else WAITS_FOR_STORAGE
+        reason = row["step_waits_for"] or WAITS_FOR_STORAGE
         yield Waiting("", reason, row["addresses"], row["step_until"])
 
 

@@ -40,6 +40,13 @@ class MailsiftError(Exception):
         self.retryable = retryable
 
 
+class SuspectError(MailsiftError):
+    """What may pass, or come again and again because of what was asked for: a few tries tell."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(code, message, retryable=True)
+
+
 def outage_of(error: BaseException) -> int:
     """Return what the system says is wrong with a disk or file of ours (errno), 0 when nothing of the kind.
 

@@ -124,6 +124,7 @@ STATUS_OF: Final[Mapping[str, int]] = {
     # a place a list is fetched from or results are taken to; found by the worker, too
     "place_not_found": 422,
     "place_refused": 422,
+    "place_timeout": 422,
     "place_unavailable": 503,
     # webhooks and schedules
     "receipt_not_found": 404,

@@ -18,18 +18,18 @@ from mailsift.jobs.engine.attempt import (
     set_process_gauges,
 )
 from mailsift.jobs.engine.chunk import ChunkWorker
-from mailsift.jobs.engine.claimer import Claimer, EngineConfig
+from mailsift.jobs.engine.claimer import Claimer, EngineConfig, is_fetch
 from mailsift.jobs.engine.commit import LeaseLostError
 from mailsift.jobs.engine.heartbeat import Heartbeat
 from mailsift.jobs.engine.maintenance import Maintenance, free_expired_leases
 from mailsift.jobs.engine.small_list import SmallList
-from mailsift.jobs.engine.step import READER_PAUSES, StepWorker
+from mailsift.jobs.engine.step import SUSPECT_PAUSES, StepWorker
 from mailsift.jobs.intake.process import ReaderKilledError
 from mailsift.jobs.tracing import Stopwatch
-from mailsift.jobs.views import WAITS_FOR_STORAGE
+from mailsift.jobs.views import WAITS_FOR_MEMORY, WAITS_FOR_STORAGE
 from mailsift.jobs.waker import Waker
 from mailsift.pipeline.background import guarded
-from mailsift.pipeline.errors import MailsiftError, error_fields, outage_of
+from mailsift.pipeline.errors import MailsiftError, SuspectError, error_fields, outage_of
 from mailsift.storage.database import Connection, Database, DatabaseError, UnfitValueError
 from mailsift.storage.sql import chunks, jobs
 from mailsift.storage.sql.chunks import TRIAGE_KEY, ClaimedChunk
@@ -196,11 +196,11 @@ class Engine:
             _log.info("job.step.lease_lost")
         except Exception as error:  # noqa: BLE001 - whatever it was, the lease ends and another tries
             _log.warning("job.step.error", **error_fields(error))
-            if isinstance(error, ReaderKilledError):
-                await self._release_step(step, READER_PAUSES[step.attempt - 1], tried=True)
+            if isinstance(error, SuspectError):
+                await self._release_step(step, error, SUSPECT_PAUSES[step.attempt - 1])
             elif is_infrastructure(error):
                 outages = self._outages[step.job_id] = self._outages.get(step.job_id, 0) + 1
-                await self._release_step(step, float(min(60, 2**outages)))
+                await self._release_step(step, error, float(min(60, 2**outages)))
         else:
             self._outages.pop(step.job_id, None)
             _log.info("job.step.done", step=step.state)
@@ -241,9 +241,15 @@ class Engine:
             "chunk.release_error",
         )
 
-    async def _release_step(self, step: ClaimedStep, delay: float, *, tried: bool = False) -> None:
+    async def _release_step(self, step: ClaimedStep, cause: Exception, delay: float) -> None:
         await self._give_back(
-            lambda connection: jobs.release_step(connection, step, delay=delay, tried=tried),
+            lambda connection: jobs.release_step(
+                connection,
+                step,
+                delay=delay,
+                waits_for=WAITS_FOR_MEMORY if isinstance(cause, ReaderKilledError) else WAITS_FOR_STORAGE,
+                tried=isinstance(cause, SuspectError),
+            ),
             "job.step.release_error",
         )
 
@@ -278,9 +284,13 @@ class Engine:
         before = set(self._in_flight)
         async with self._database.begin() as connection:
             lost = await renew_leases(connection, before, lease_s=self._config.lease_s)
-            await self._heartbeat.send(connection, in_hand=len(before))
+            await self._heartbeat.send(connection, in_hand=self._in_hand())
         self._set_gauges()
         await _cancel_stragglers([self._in_flight[token] for token in lost.intersection(self._in_flight)])
+
+    def _in_hand(self) -> int:
+        """Return how many slots are taken; of a process that is drained, what is still to be waited for."""
+        return sum(self.is_draining or not is_fetch(one) for one in self._held.values())
 
     def _set_gauges(self) -> None:
         """Show how much this process takes at a time: nothing when it is drained."""

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Final
+from uuid import UUID
 
 from mailsift.jobs.tracing import Stopwatch
 from mailsift.storage.database import Database
@@ -13,6 +14,11 @@ from mailsift.storage.sql import chunks, jobs
 from mailsift.storage.sql.chunks import JOB_CAP, SHARED_KEYS, TRIAGE_KEY, ClaimedChunk
 from mailsift.storage.sql.jobs import ClaimedStep, StepClaim
 from mailsift.storage.states import JobTransition
+
+_FETCHES: Final = 8
+"""Lists that a process fetches from their places at a time, beside its slots: that costs little but time."""
+_FETCHES_AN_ACCOUNT: Final = 2
+"""How many of them may be of one account."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +28,8 @@ class EngineConfig:
     Attributes:
         owner: names this process in its leases; unique.
         worker_id: names the worker whose pool this process is in; "" = it is on its own.
-        slots: chunks and steps in flight at once; one more is kept for small jobs.
+        slots: chunks and steps in flight at once, but for lists that are fetched; one more is kept for small
+            jobs.
         triage_slots: how many of them may be chunks of big jobs that are still to be triaged: those are
             large, and cost computing rather than waiting.
         sources: the identities the process asks mail servers from.
@@ -58,23 +65,30 @@ class ClaimCapacity:
     """What the free slots of a process may take.
 
     Attributes:
-        steps: whether a step.
-        reading: whether that may be an intake.
-        fetching: whether that may be of a list that is still to be fetched.
+        finishing: whether the finish of a job.
+        reading: whether an intake.
+        fetching: whether a list that is still to be fetched.
+        fetched_for: accounts that have their share of these.
         chunks: whether a chunk.
         small_steps, small_chunks: only those of small jobs.
         triage: whether a big job's chunk that is still to be triaged.
         out_of_turn: whether a step of an account that is ahead of others, when nothing else can be claimed.
     """
 
-    steps: bool
+    finishing: bool
     reading: bool
     fetching: bool
+    fetched_for: Collection[UUID]
     chunks: bool
     small_steps: bool
     small_chunks: bool
     triage: bool
     out_of_turn: bool
+
+
+def is_fetch(one: ClaimedChunk | ClaimedStep) -> bool:
+    """Say whether this is a list that is fetched from its place, and so has no slot."""
+    return isinstance(one, ClaimedStep) and one.fetches
 
 
 def claim_capacity(held: Collection[ClaimedChunk | ClaimedStep], config: EngineConfig) -> ClaimCapacity:
@@ -83,27 +97,28 @@ def claim_capacity(held: Collection[ClaimedChunk | ClaimedStep], config: EngineC
     Steps never fill every slot, and reading no more than its half; beside big work small lists are read one
     at a time, for both cost computing, and many would leave the big job little of it. What is big never fills
     every slot either; but where steps do, and no chunk is worked on, one of a big job may be. A list that is
-    fetched costs no computing, but comes as slowly as its place likes: room is left to read what is here.
+    fetched comes as slowly as its place likes: it has no slot, and keeps no other account's from coming.
     """
-    steps = [one for one in held if isinstance(one, ClaimedStep)]
+    fetches = Counter(one.account_id for one in held if is_fetch(one))
+    steps = [one for one in held if isinstance(one, ClaimedStep) and not one.fetches]
     worked = [one for one in held if isinstance(one, ClaimedChunk)]
     reading = [step for step in steps if step.state == JobTransition.TAKE_IN.target]
-    fetches = sum(step.fetches for step in reading)
     reads_small = any(step.small for step in reading)
-    big = [one for one in held if not one.small]
+    big = sum(not step.small for step in steps) + sum(not chunk.small for chunk in worked)
     triages = sum(chunk.throttle_key == TRIAGE_KEY and not chunk.small for chunk in worked)
-    is_free = len(held) <= config.slots
-    is_full_of_big = len(big) >= config.slots
+    is_free = len(steps) + len(worked) <= config.slots
+    has_step_slot = is_free and len(steps) < config.slots
+    is_full_of_big = big >= config.slots
     return ClaimCapacity(
-        steps=is_free and len(steps) < config.slots,
-        reading=len(reading) - fetches < max(1, config.reading_slots - fetches)
-        and not (len(big) > fetches and reads_small),
-        fetching=fetches < max(1, config.reading_slots - 1) and not is_full_of_big,
+        finishing=has_step_slot,
+        reading=has_step_slot and len(reading) < config.reading_slots and not (big and reads_small),
+        fetching=is_free and fetches.total() < _FETCHES,
+        fetched_for=[account for account, count in fetches.items() if count >= _FETCHES_AN_ACCOUNT],
         chunks=is_free,
         small_steps=is_full_of_big,
         small_chunks=is_full_of_big and bool(worked),
         triage=triages < config.triage_slots,
-        out_of_turn=not triages and not any(not (step.small or step.fetches) for step in steps),
+        out_of_turn=not triages and all(step.small for step in steps),
     )
 
 
@@ -167,7 +182,7 @@ class Claimer:
             return await chunks.next_ready(connection, self._config.sources)
 
     async def _step(self, capacity: ClaimCapacity, *, in_turn: bool) -> StepClaim:
-        if not capacity.steps:
+        if not (capacity.finishing or capacity.reading or capacity.fetching):
             return StepClaim(None, is_due=False)
         async with self._database.begin() as connection:
             return await jobs.claim_step(
@@ -175,8 +190,10 @@ class Claimer:
                 owner=self._config.owner,
                 lease=self._config.lease_s,
                 small_only=capacity.small_steps,
+                finishing=capacity.finishing,
                 reading=capacity.reading,
                 fetching=capacity.fetching,
+                fetched_for=capacity.fetched_for,
                 in_turn=in_turn,
             )
 

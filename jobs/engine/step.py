@@ -21,17 +21,18 @@ from mailsift.jobs.engine.redo import redo, sound_segments
 from mailsift.jobs.engine.small_list import SMALL_ROWS, SmallList, store_small
 from mailsift.jobs.intake.ahead import look_ahead
 from mailsift.jobs.intake.models import IntakeLimits, IntakeOptions
-from mailsift.jobs.intake.process import ReaderKilledError, StandingReader, take_in
+from mailsift.jobs.intake.process import StandingReader, take_in
 from mailsift.jobs.metrics import JOBS_ENDED
 from mailsift.jobs.places.place import Place
 from mailsift.jobs.places.service import Places
 from mailsift.jobs.results.breakdown import breakdown_of_segments
 from mailsift.jobs.results.join import join_results, join_small
 from mailsift.jobs.results.previews import sample
+from mailsift.jobs.results.segments import delete_segments
 from mailsift.jobs.submissions import store_list
 from mailsift.jobs.views import AccountId, JobId, JobOptions, load_options
 from mailsift.pipeline.background import guarded
-from mailsift.pipeline.errors import MailsiftError, error_fields
+from mailsift.pipeline.errors import MailsiftError, SuspectError, error_fields
 from mailsift.pipeline.facts import Mode
 from mailsift.storage.blobs.store import Blobs, JobBlobs
 from mailsift.storage.database import Database
@@ -47,11 +48,11 @@ _CHUNK_ADDRESSES: Final[Mapping[Mode, int]] = {Mode.FAST: 50_000, Mode.MEDIUM: 2
 """Addresses a chunk holds at first."""
 _MAX_ATTEMPTS: Final = 3
 """Workers that may die over one step before the job fails."""
-READER_PAUSES: Final = (2.0, 900.0)
-"""Seconds until a list is read again whose reader was killed; the next time, it fails.
+SUSPECT_PAUSES: Final = (2.0, 900.0)
+"""Seconds until a step is done again that a SuspectError ended; the next time, its job fails.
 
-The first kill may have been anybody's; by the end of the second pause another list that took the memory has
-been read (IntakeLimits.seconds).
+The first kill of a reader may have been anybody's; by the end of the second pause another list that took the
+memory has been read (IntakeLimits.seconds).
 """
 
 
@@ -132,12 +133,14 @@ class StepWorker:
             )
             return StepDone()
         try:
+            if step.fetches:
+                return await self._fetch(step)
             if step.state == JobTransition.TAKE_IN.target:
                 return await self._take_in(step)
             return await self._finish(step, in_hand)
         except MailsiftError as error:
-            killed_again = isinstance(error, ReaderKilledError) and step.attempt > len(READER_PAUSES)
-            if error.retryable and not killed_again:
+            tried_enough = isinstance(error, SuspectError) and step.attempt > len(SUSPECT_PAUSES)
+            if error.retryable and not tried_enough:
                 raise
             await self._fail(step, error)
         return StepDone()
@@ -145,7 +148,7 @@ class StepWorker:
     async def _take_in(self, step: ClaimedStep) -> StepDone:
         options = load_options(step.options)
         size = self._chunk_size(step)
-        source = await self._fetch_list(step, options)
+        source = await self._blobs.fetch(JobBlobs(step.job_id).source)
         small = await asyncio.to_thread(os.path.getsize, source) <= SMALL_BYTES
         if not small:
             await self._reader.rest()
@@ -208,18 +211,18 @@ class StepWorker:
         self._lookups.add(lookup)
         lookup.add_done_callback(self._lookups.discard)
 
-    async def _fetch_list(self, step: ClaimedStep, options: JobOptions) -> Path:
-        """Return the job's list, fetched from its place unless that was done before."""
+    async def _fetch(self, step: ClaimedStep) -> StepDone:
+        """Fetch the job's list from its place unless that was done before; it is read in its turn."""
         key, account = JobBlobs(step.job_id).source, AccountId(step.account_id)
-        source = self._places.unseal(account, options.places).source
-        if source is not None and not await self._blobs.exists(key):
+        source = self._places.unseal(account, load_options(step.options).places).source
+        if source is None or await self._blobs.exists(key):
+            size = await asyncio.to_thread(os.path.getsize, await self._blobs.fetch(key))
+        else:
             pieces = _bounded(self._places.read(account, source), self._limits.bytes)
-            await store_list(self._blobs, key, pieces, name=source.name)
-        path = await self._blobs.fetch(key)
-        if step.fetches:
-            size = await asyncio.to_thread(os.path.getsize, path)
-            await self._database.run(jobs.record_size, step, size)
-        return path
+            size = (await store_list(self._blobs, key, pieces, name=source.name)).bytes
+        if not await self._database.run(jobs.record_fetched, step, size):
+            raise LeaseLostError
+        return StepDone(opened=1)
 
     def _chunk_size(self, step: ClaimedStep) -> int:
         return _CHUNK_ADDRESSES[load_options(step.options).mode]
@@ -247,8 +250,7 @@ class StepWorker:
         await self._write_to_sink(step)
         await self._store_breakdown(step, list(sound.values()))
         await self._complete(step)
-        await self._blobs.delete_prefix(JobBlobs(step.job_id).segments)
-        await self._blobs.delete_prefix(f"{JobBlobs(step.job_id).prefix}/residual")
+        await delete_segments(self._blobs, step.job_id)
         return StepDone()
 
     async def _write_to_sink(self, step: ClaimedStep) -> None:

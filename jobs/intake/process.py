@@ -17,7 +17,7 @@ from typing import Any
 
 from mailsift.jobs.intake.models import ChunkSlice, Intake, IntakeLimits, IntakeOptions
 from mailsift.pipeline.allocator import FREE_SOON, LITTLE_AHEAD
-from mailsift.pipeline.errors import MailsiftError
+from mailsift.pipeline.errors import MailsiftError, SuspectError
 
 _IMPORT_ROOT = Path(__file__).parents[2]
 _RAISED_BY_THE_FILE = frozenset(
@@ -52,7 +52,7 @@ _ORDINARY_ERRORS = frozenset(
 _ORDINARY_ROWS = 50_000  # a small file may unpack to a big one
 
 
-class ReaderKilledError(MailsiftError):
+class ReaderKilledError(SuspectError):
     """The process that reads a list was killed, as the system does when memory runs out.
 
     That may be for want of what others use, or because of the list.
@@ -60,7 +60,7 @@ class ReaderKilledError(MailsiftError):
 
     def __init__(self) -> None:
         text = "The process that read the file was killed; the file may need more memory than there is."
-        super().__init__("intake_crashed", text, retryable=True)
+        super().__init__("intake_crashed", text)
 
 
 async def take_in(

@@ -16,6 +16,7 @@ import structlog
 
 from mailsift.jobs.outcomes.service import OutcomeService, read_row
 from mailsift.jobs.results.judged import KIND, JudgedAddresses, judged_addresses
+from mailsift.jobs.results.segments import delete_segments
 from mailsift.jobs.views import JobId
 from mailsift.pipeline.errors import MailsiftError, error_fields
 from mailsift.pipeline.outcomes.fate import WINDOW_DAYS, fates
@@ -123,6 +124,8 @@ class Measurer:
             if before is not None:
                 parts = 1 + job["addresses"] // _PART
                 sums += await asyncio.to_thread(_stability_sums, before, judged, job, parts)
+        if not job["small"]:  # who completed it may not have heard of that, and left them
+            await delete_segments(self._blobs, job["id"])
         async with self._database.begin() as connection:
             await self._still(connection, lease)
             await accuracy.count_job(connection, lease.account_id, job["id"], sums)

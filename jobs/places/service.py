@@ -128,8 +128,8 @@ class Places:
         """Yield the list, piece by piece.
 
         Raises:
-            MailsiftError: `place_not_allowed`, `place_not_found`, `place_refused`, `place_unavailable`
-                (retryable).
+            MailsiftError: `place_not_allowed`, `place_not_found`, `place_refused`; `place_timeout`,
+                `place_unavailable` (both retryable).
         """
         async for piece in self._pieces(place, await self._credentials(account_id, place)):
             yield piece

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
+from uuid import UUID
 
 import polars as pl
 
@@ -13,10 +14,17 @@ from mailsift.jobs.results.tiers import with_unwanted
 from mailsift.pipeline.frames import SEGMENT
 from mailsift.pipeline.judge.tiers import TIER_FIELDS, Tier, TierPolicy, tier_expression
 from mailsift.pipeline.verdict import Status
+from mailsift.storage.blobs.store import Blobs, JobBlobs
 
 _AT_ONCE = 8  # segments read together
 _WINDOW = 65_536  # rows read together
 _READ = ("n", "provider", *TIER_FIELDS)
+
+
+async def delete_segments(blobs: Blobs, job_id: UUID) -> None:
+    """Delete what the results of a completed job hold, too."""
+    await blobs.delete_prefix(JobBlobs(job_id).segments)
+    await blobs.delete_prefix(JobBlobs(job_id).residual)
 
 
 class TextNumbers:

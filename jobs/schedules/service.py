@@ -88,6 +88,7 @@ class ScheduleService:
                 created_at=now,
                 next_run_at=first.at,
                 starts_at=first.starts_at,
+                fetches=places.source is not None,
                 **_columns(replace(spec, name=spec.name or name)),
             )
             await schedules.insert(connection, new)

@@ -105,13 +105,18 @@ class JobBlobs:
         """How many addresses the list has at which domain (mailsift.jobs.plans.DomainCounts)."""
         return f"{self.prefix}/domain_counts.json"
 
+    @property
+    def residual(self) -> str:
+        """All addresses that chunks left unfinished lie under it while the job runs."""
+        return f"{self.prefix}/residual"
+
     def deferred(self, n: int, token: UUID) -> str:
         """The addresses one chunk left unfinished (mailsift.pipeline.frames.WAITING)."""
-        return f"{self.prefix}/residual/{n}-{token}.parquet"
+        return f"{self.residual}/{n}-{token}.parquet"
 
     def redone(self, token: UUID) -> str:
         """The addresses whose verdicts were lost, as one finish has found them (frames.WAITING)."""
-        return f"{self.prefix}/residual/redone-{token}.parquet"
+        return f"{self.residual}/redone-{token}.parquet"
 
 
 def is_sound(key: str, path: Path) -> bool:

@@ -16,7 +16,11 @@ from obstore.store import from_url
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.storage.whole_objects import read_whole
 
-_RETRIES: Final[Any] = {"max_retries": 3, "retry_timeout": timedelta(seconds=30)}
+READING: Final = timedelta(seconds=30)
+"""In which a request ends that reads; one for the rest follows (mailsift.storage.whole_objects)."""
+WRITING: Final = timedelta(minutes=5)
+"""In which a part is sent, one of two at a time and of 5 MiB: the library does not see how far it gets."""
+_RETRIES: Final = 3
 _PIECE: Final = 1 << 20
 _PLAIN_HTTP: Final = "allow_http"  # beside the credentials of a store in one's own house
 _PARTS_AT_ONCE: Final = 2
@@ -35,7 +39,7 @@ async def read_object(url: str, config: Mapping[str, str]) -> AsyncIterator[byte
     Raises:
         MailsiftError: `place_not_found`, `place_refused`, `place_unavailable` (retryable).
     """
-    store, key = _open(url, config)
+    store, key = _open(url, config, READING)
     with _store_errors():
         async for piece in read_whole(store, key, piece=_PIECE):
             yield piece
@@ -47,7 +51,7 @@ async def write_object(url: str, config: Mapping[str, str], source: Path) -> Non
     Raises:
         MailsiftError: see `read_object`.
     """
-    store, key = _open(url, config)
+    store, key = _open(url, config, WRITING)
     with _store_errors():
         await obstore.put_async(store, key, source, max_concurrency=_PARTS_AT_ONCE)
 
@@ -62,15 +66,15 @@ async def matching_objects(pattern: str, config: Mapping[str, str]) -> list[str]
     """
     bucket, prefix = _split(pattern.partition("*")[0].rpartition("/")[0])
     with _store_errors():
-        found = await obstore.list(_store(bucket, config), prefix or None).collect_async()
+        found = await obstore.list(_store(bucket, config, READING), prefix or None).collect_async()
     key = "".join(_SIGNS.get(part) or re.escape(part) for part in _SIGN.split(_split(pattern)[1]))
     return sorted(f"{bucket}/{meta['path']}" for meta in found if re.fullmatch(key, meta["path"]))
 
 
-def _open(url: str, config: Mapping[str, str]) -> tuple[Any, str]:
+def _open(url: str, config: Mapping[str, str], longest: timedelta) -> tuple[Any, str]:
     bucket, key = _split(url)
     with _store_errors():
-        return _store(bucket, config), key
+        return _store(bucket, config, longest), key
 
 
 def _split(url: str) -> tuple[str, str]:
@@ -83,13 +87,15 @@ def _split(url: str) -> tuple[str, str]:
     return "/".join(names[:depth]), "/".join(names[depth:])
 
 
-def _store(url: str, config: Mapping[str, str]) -> Any:
+def _store(url: str, config: Mapping[str, str], longest: timedelta) -> Any:
+    """Return a store whose requests take no longer than that, nor begin anew later."""
     if url.startswith(_AZURE):  # to the library its account is no part of a URL
         account, _, container = url.removeprefix(_AZURE).partition("/")
         url, config = f"{_AZURE}{container}", {"account_name": account, **config}
     known: Any = {name: value for name, value in config.items() if name != _PLAIN_HTTP}
-    client: Any = {_PLAIN_HTTP: True} if config.get(_PLAIN_HTTP) == "true" else None
-    return from_url(url, config=known or None, client_options=client, retry_config=_RETRIES)
+    client: Any = {"timeout": longest} | ({_PLAIN_HTTP: True} if config.get(_PLAIN_HTTP) == "true" else {})
+    retries: Any = {"max_retries": _RETRIES, "retry_timeout": longest}
+    return from_url(url, config=known or None, client_options=client, retry_config=retries)
 
 
 @contextmanager

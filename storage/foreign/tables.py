@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import csv
 import io
 import re
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Final
 from uuid import UUID
 
@@ -17,7 +18,8 @@ from psycopg.conninfo import make_conninfo
 from psycopg.postgres import types
 from typing_extensions import override
 
-from mailsift.pipeline.errors import MailsiftError
+from mailsift.pipeline.errors import MailsiftError, SuspectError
+from mailsift.storage.foreign.refusals import is_answer, state_of_refusal
 
 JOB_COLUMN: Final = "mailsift_job"
 """The column of a table of results that says which job a row comes from."""
@@ -38,7 +40,10 @@ _SHUT_OUT: Final = re.compile(
     r"FATAL: .*(?:authentication failed|does not exist|not permitted|permission denied|pg_hba|parameter)"
     r"|no password supplied|invalid (?:connection option|\w+ value)"
 )
-"""What is said of the same before there is a connection: without a state, and of what libpq cannot read."""
+"""What is said of the same before there is a connection, should we find no state, and of options that libpq
+cannot read."""
+_ENDED: Final = "57014"
+"""SQLSTATE of a statement that the database ends before it is done."""
 LOCK_TIMEOUT: Final = "10s"
 """For so long a table is waited for that is in other hands; then others have their turn."""
 _ALIVE: Final[Mapping[str, str]] = {
@@ -87,8 +92,8 @@ async def read_query(url: str, credentials: Mapping[str, str], query: str) -> As
         query: one SELECT.
 
     Raises:
-        MailsiftError: `place_refused` for credentials or a query that the server refuses, `place_unavailable`
-            (retryable).
+        MailsiftError: `place_refused` for credentials or a query that the server refuses, `place_timeout` for
+            one that it ends before it is done, `place_unavailable` (both retryable).
     """
     with _database_errors():
         connecting = _connect(url, credentials, _text_loaders())
@@ -164,7 +169,14 @@ async def _connect(
 ) -> AsyncConnection[Any]:
     said = {**_ALIVE, **credentials, "client_encoding": _ENCODING}
     info = make_conninfo(url, connect_timeout=_CONNECT_SECONDS, **said)
-    return await AsyncConnection.connect(info, context=loaders)
+    try:
+        return await AsyncConnection.connect(info, context=loaders)
+    except psycopg.OperationalError as error:
+        if is_answer(error):
+            state = await asyncio.to_thread(state_of_refusal, info, _CONNECT_SECONDS)
+            with suppress(KeyError):
+                raise psycopg.errors.lookup(state) from error
+        raise
 
 
 @contextmanager
@@ -174,6 +186,11 @@ def _database_errors() -> Iterator[None]:
         yield
     except psycopg.Error as error:
         state = error.sqlstate or ""
+        if state == _ENDED:
+            text = (
+                "The database ended the query before it was done: it may take longer than statement_timeout."
+            )
+            raise SuspectError("place_timeout", text) from None
         if state.startswith(_REFUSED) or (state and not isinstance(error, psycopg.OperationalError)):
             text = f"The database refuses that (SQLSTATE {state})."
             raise MailsiftError("place_refused", text) from None

@@ -221,6 +221,7 @@ CREATE TABLE job (
     send bigint DEFAULT 0 NOT NULL,
     review bigint DEFAULT 0 NOT NULL,
     remove bigint DEFAULT 0 NOT NULL,
+    step_waits_for text DEFAULT ''::text NOT NULL,
     CONSTRAINT job_chunks CHECK (((chunks_open >= 0) AND (chunks_open <= chunks))),
     CONSTRAINT job_counts CHECK (((processed = ((valid + invalid) + risky)) AND (processed <= total))),
     CONSTRAINT job_finished_at CHECK (((state = ANY (ARRAY['completed'::text, 'failed'::text, 'cancelled'::text])) = (finished_at IS NOT NULL))),
@@ -395,6 +396,7 @@ CREATE TABLE schedule (
     ends_at timestamp with time zone,
     pause_after_failures integer DEFAULT 5 NOT NULL,
     failures integer DEFAULT 0 NOT NULL,
+    fetches boolean DEFAULT false NOT NULL,
     CONSTRAINT schedule_catch_up CHECK ((catch_up = ANY (ARRAY['none'::text, 'latest'::text, 'all'::text]))),
     CONSTRAINT schedule_failures CHECK (((pause_after_failures >= 0) AND (failures >= 0))),
     CONSTRAINT schedule_jitter CHECK ((jitter_seconds >= 0)),
@@ -537,7 +539,7 @@ CREATE TABLE worker (
     health jsonb DEFAULT '{}'::jsonb NOT NULL
 );
 
-INSERT INTO alembic_version VALUES ('0025');
+INSERT INTO alembic_version VALUES ('0027');
 
 SELECT pg_catalog.setval('audit_id_seq', 1, false);
 

@@ -100,7 +100,7 @@ _RELEASE = text("""
 """)
 
 _JOBS = text("""
-    SELECT j.id, j.finished_at, j.addresses, j.options->>'mode' AS mode, p.id AS parent
+    SELECT j.id, j.finished_at, j.addresses, j.small, j.options->>'mode' AS mode, p.id AS parent
     FROM job j LEFT JOIN job p ON p.id = j.parent_id AND p.account_id = j.account_id AND p.state = 'completed'
         AND j.finished_at < p.finished_at + interval '7 days'
     WHERE j.account_id = :account_id AND j.state = 'completed' AND NOT j.measured
@@ -245,7 +245,7 @@ async def release(connection: Connection, lease: Measurement, *, counted_at: dat
 
 
 async def unmeasured(connection: Connection, account_id: UUID, *, rest_s: float) -> Sequence[Row]:
-    """Return the account's ended jobs that were not counted: id, finished_at, addresses, mode, parent.
+    """Return the account's ended jobs that were not counted: id, finished_at, addresses, small, mode, parent.
 
     The parent is named where it ended less than a week before.
     """

@@ -93,8 +93,8 @@ _CLAIM = statement(f"""
            (SELECT min(ready_at) FROM chunk
             WHERE chunk.job_id = job.id AND state = 'ready' AND ready_at > :now) AS ready_at,
            coalesce(nullif(person.zone, ''), account.zone) AS zone,
-           job.expires_at, job.source_bytes > 0 AND EXISTS (
-               SELECT FROM schedule WHERE source_job_id = job.id AND enabled) AS repeated,
+           job.expires_at, EXISTS (
+               SELECT FROM schedule WHERE source_job_id = job.id AND enabled AND NOT fetches) AS repeated,
            member.person_id IS NOT NULL AND (taken.kind <> 'waiting' OR ({_IDLE}))
                AND (taken.kind <> 'expiring' OR job.expires_at > :now) AS is_wanted
     FROM taken JOIN job ON job.id = taken.job_id JOIN account ON account.id = job.account_id

@@ -161,9 +161,9 @@ _INSERT = statement(_FLOOR + _NEW_JOB)
 # `step_until` ends the lease of a step that is worked on, so that a crashed one is claimed again,
 # and the wait of one that was given back. Finishing goes before reading; then the account that is furthest
 # behind, in it small lists first. `rival` is the account furthest behind of those whose chunks are ready or
-# whose work is in hand: with :in_turn a step is left alone while its own account is ahead of that one, but
-# for the finish of a big job, which had its turn when it was validated. A small list pays for all its steps
-# with the first.
+# whose work is in hand, but for lists being fetched: with :in_turn a step is left alone while its own account
+# is ahead of that one, but for the finish of a big job, which had its turn when it was validated. A small
+# list pays for all its steps with the first.
 CLAIM_STEP = statement("""
     WITH rivals AS MATERIALIZED (
         (SELECT o.vtime FROM (
@@ -179,6 +179,7 @@ CLAIM_STEP = statement("""
             CROSS JOIN LATERAL (SELECT account_id FROM job WHERE id = c.job_id OFFSET 0) j
             UNION
             SELECT account_id FROM job WHERE state IN {step_held} AND step_until > clock_timestamp()
+              AND NOT (state IN {take_in} AND source_bytes = 0)
         ) o CROSS JOIN LATERAL (SELECT vtime FROM account WHERE id = o.account_id OFFSET 0) a
         WHERE :in_turn
         UNION ALL
@@ -194,10 +195,10 @@ CLAIM_STEP = statement("""
         SELECT j.id, j.account_id, (j.state NOT IN {take_in} AND NOT j.small)
                OR a.vtime <= coalesce((SELECT min(vtime) FROM rivals), 'infinity') AS turn
         FROM job j JOIN account a ON a.id = j.account_id
-        WHERE j.state IN {step_due} AND (:reading OR j.state NOT IN {take_in})
-          AND (j.step_until IS NULL OR j.step_until < clock_timestamp())
+        WHERE j.state IN {step_due} AND (j.step_until IS NULL OR j.step_until < clock_timestamp())
           AND (j.source_bytes <= :small_bytes OR NOT :small_only)
-          AND (j.source_bytes > 0 OR :fetching OR j.state NOT IN {take_in})
+          AND CASE WHEN j.state NOT IN {take_in} THEN :finishing WHEN j.source_bytes > 0 THEN :reading
+                   ELSE :fetching AND j.account_id <> ALL(CAST(:fetched_for AS uuid[])) END
         ORDER BY turn DESC, j.state IN {take_in}, a.vtime, j.source_bytes > :small_bytes, j.created_at
         LIMIT 1 FOR UPDATE OF j SKIP LOCKED
     ), claimed AS (
@@ -211,6 +212,7 @@ CLAIM_STEP = statement("""
         UPDATE account SET vtime = account.vtime + CASE
             WHEN claimed.source_bytes > :small_bytes THEN :cost
                 + CASE claimed.state WHEN 'intake' THEN claimed.source_bytes / 100 ELSE claimed.total / 4 END
+            WHEN claimed.state = 'intake' AND claimed.source_bytes = 0 THEN :cost
             WHEN claimed.state = 'intake' THEN (2 * :cost + claimed.source_bytes / 25)
                 * CASE WHEN (SELECT count(*) FROM (
                     SELECT FROM job j WHERE j.account_id = claimed.account_id AND j.state IN {take_in}
@@ -234,6 +236,12 @@ _LEASE_FINISH = statement("""
         options, source_name, source_bytes, test
 """)
 
+_RECORD_FETCHED = text("""
+    UPDATE job SET source_bytes = :size, step_token = NULL, step_owner = NULL, step_until = NULL,
+        step_attempt = 0
+    WHERE id = :job_id AND step_token = :token
+""")
+
 _RENEW_STEPS = statement("""
     UPDATE job SET step_until = clock_timestamp() + make_interval(secs => :lease)
     WHERE step_token = ANY(:tokens) AND state IN {step_held}
@@ -242,7 +250,7 @@ _RENEW_STEPS = statement("""
 
 _RELEASE_STEP = text("""
     UPDATE job SET step_token = NULL, step_owner = NULL,
-        step_attempt = step_attempt - CASE WHEN :tried THEN 0 ELSE 1 END,
+        step_attempt = step_attempt - CASE WHEN :tried THEN 0 ELSE 1 END, step_waits_for = :waits_for,
         step_until = CASE WHEN :delay > 0 THEN clock_timestamp() + make_interval(secs => :delay) END
     WHERE id = :job_id AND step_token = :token
 """)
@@ -326,8 +334,10 @@ async def claim_step(  # noqa: PLR0913 - what there is room for
     owner: str,
     lease: float,
     small_only: bool,
+    finishing: bool = True,
     reading: bool = True,
     fetching: bool = True,
+    fetched_for: Collection[UUID] = (),
     in_turn: bool = False,
 ) -> StepClaim:
     """Lease the next intake or finish, if one is due: finishing first, then the account furthest behind.
@@ -337,8 +347,10 @@ async def claim_step(  # noqa: PLR0913 - what there is room for
         owner: names the worker process: its host, a colon and more.
         lease: seconds.
         small_only: only of lists up to SMALL_BYTES, which go first within an account.
-        reading: also intake; False = finishing only.
-        fetching: also the intake of lists that are still to be fetched from their places.
+        finishing: also the finish of a job.
+        reading: also the intake of a list that is here.
+        fetching: also that of one that is still to be fetched from its place.
+        fetched_for: not for these accounts, though.
         in_turn: only when no account that is further behind has a chunk ready or work in hand; else only
             when this machine is not busy with a big list of one of them, in the time that is paid for.
     """
@@ -347,8 +359,10 @@ async def claim_step(  # noqa: PLR0913 - what there is room for
         "lease": lease,
         "small_bytes": SMALL_BYTES,
         "small_only": small_only,
+        "finishing": finishing,
         "reading": reading,
         "fetching": fetching,
+        "fetched_for": list(fetched_for),
         "in_turn": in_turn,
         "cost": STEP_COST,
         "crowd": CROWD,
@@ -377,17 +391,36 @@ async def renew_steps(connection: Connection, tokens: Collection[UUID], *, lease
 
 
 async def release_step(
-    connection: Connection, step: ClaimedStep, *, delay: float = 0.0, tried: bool = False
+    connection: Connection,
+    step: ClaimedStep,
+    *,
+    delay: float = 0.0,
+    waits_for: str = "",
+    tried: bool = False,
 ) -> None:
-    """Give the step back undone, to be claimed in `delay` seconds; it counts as an attempt if `tried`."""
-    values = {"job_id": step.job_id, "token": step.token, "delay": delay, "tried": tried}
+    """Give the step back undone.
+
+    Args:
+        connection: an open transaction.
+        step: as claimed; nothing happens when its lease was lost meanwhile.
+        delay: seconds until it may be claimed.
+        waits_for: what for, for people.
+        tried: whether this counts as an attempt.
+    """
+    values = {
+        "job_id": step.job_id,
+        "token": step.token,
+        "delay": delay,
+        "waits_for": waits_for,
+        "tried": tried,
+    }
     await connection.execute(_RELEASE_STEP, values)
 
 
-async def record_size(connection: Connection, step: ClaimedStep, size: int) -> None:
-    """Write down how many bytes a list has that was fetched, while its intake is still leased."""
-    fetched = update(job).where(job.c.id == step.job_id, job.c.step_token == step.token)
-    await connection.execute(fetched.values(source_bytes=size))
+async def record_fetched(connection: Connection, step: ClaimedStep, size: int) -> bool:
+    """Give the step back whose list was fetched, and has so many bytes; False when its lease is lost."""
+    values = {"job_id": step.job_id, "token": step.token, "size": size}
+    return (await connection.execute(_RECORD_FETCHED, values)).rowcount == 1
 
 
 async def plan(connection: Connection, job_id: UUID, planned: JobPlan, *, chunks: int, token: UUID) -> bool:

@@ -49,6 +49,7 @@ class NewSchedule:
     ends_at: datetime | None
     pause_after_failures: int
     created_at: datetime
+    fetches: bool
 
 
 _RUN_GOES_ON: Final = "EXISTS (SELECT FROM job j WHERE j.schedule_id = s.id AND j.finished_at IS NULL)"
@@ -99,11 +100,11 @@ _FAILED = text("""
 
 _LIST_EXPIRES_AT: Final = (
     select(job.c.expires_at)
-    .where(job.c.id == schedule.c.source_job_id, job.c.source_bytes > 0)
+    .where(job.c.id == schedule.c.source_job_id, schedule.c.fetches.is_(False))
     .scalar_subquery()
     .label("list_expires_at")
 )
-"""When the list that it repeats is deleted; one without bytes is fetched from a place, for every run anew."""
+"""When the list that it repeats is deleted, unless it is fetched from a place for every run."""
 
 
 async def insert(connection: Connection, new: NewSchedule) -> None:

@@ -64,6 +64,7 @@ job = Table(
     Column("step_at", _MOMENT),
     Column("step_until", _MOMENT),
     Column("step_attempt", Integer),
+    Column("step_waits_for", Text),  # why it was given back until `step_until`
     Column("warning", Text),  # code of what makes its verdicts poorer
     Column("error_code", Text),
     Column("error_detail", Text),
@@ -163,6 +164,7 @@ schedule = Table(
     Column("jitter_seconds", Integer),
     Column("starts_at", _MOMENT),  # next_run_at and its share of the jitter
     Column("ends_at", _MOMENT),
+    Column("fetches", Boolean),  # its list from a place, for every run
     Column("pause_after_failures", Integer),  # 0 = never
     Column("failures", Integer),  # failed runs in a row
     Column("last_run_at", _MOMENT),

@@ -53,7 +53,7 @@ class ProcessReport:
     Attributes:
         owner: names it in its leases.
         worker_id: names the worker whose pool it is in.
-        in_hand: chunks and steps it works on.
+        in_hand: slots that are taken; of a process that is drained, all it works on.
         lag_s: the longest its event loop came late since the heartbeat before.
         beat_s: seconds between its heartbeats.
         claimed_ago, swept_ago: seconds since it last claimed something and last looked after the dead's

@@ -212,21 +212,21 @@ async def test_a_list_that_goes_in_three_days_is_told_of_once(office: Office) ->
 
 
 @pytest.mark.parametrize(
-    ("source_bytes", "enabled", "told"), [(9, True, True), (9, False, False), (0, True, False)]
+    ("fetches", "enabled", "told"), [(False, True, True), (False, False, False), (True, True, False)]
 )
 async def test_who_hears_that_a_list_goes_hears_that_its_schedule_pauses(
-    office: Office, source_bytes: int, *, enabled: bool, told: bool
+    office: Office, *, fetches: bool, enabled: bool, told: bool
 ) -> None:
-    """A list without bytes is fetched from a place, for every run anew."""
-    columns = {"finished_at": NOW, "expires_at": NOW + timedelta(days=2), "source_bytes": source_bytes}
+    columns = {"finished_at": NOW, "expires_at": NOW + timedelta(days=2), "source_bytes": 9}
     job = await office.job("Spring", "completed", **columns)
     await office.sql("UPDATE job SET created_at = :at", at=NOW - timedelta(days=60))
     await office.sql(
         "INSERT INTO schedule (id, account_id, source_job_id, cron, zone, options, recheck, overlap,"
-        " catch_up, enabled, next_run_at) VALUES (gen_random_uuid(), :account, :job, '0 6 * * 1', 'UTC',"
-        " '{}', 'all', 'skip', 'latest', :enabled, :now)",
+        " catch_up, fetches, enabled, next_run_at) VALUES (gen_random_uuid(), :account, :job, '0 6 * * 1',"
+        " 'UTC', '{}', 'all', 'skip', 'latest', :fetches, :enabled, :now)",
         account=office.account,
         job=job,
+        fetches=fetches,
         enabled=enabled,
         now=NOW,
     )

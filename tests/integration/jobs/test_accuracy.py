@@ -16,6 +16,7 @@ from mailsift.jobs.views import AccountId, JobId
 from mailsift.pipeline.clock import system_clock
 from mailsift.pipeline.outcomes.chances import Cell
 from mailsift.pipeline.outcomes.outcome import ACCEPTED, Outcome, OutcomeKind, diagnose
+from mailsift.storage.blobs.store import JobBlobs
 from tests.support.ready_jobs import Planter, engine_on, work_until_ended
 
 FIRST, LAST = date(2020, 1, 1), date(2100, 1, 1)
@@ -29,9 +30,10 @@ async def judged(
     days_ago: float,
     account: str = "tests",
     parent: JobId | None = None,
+    small: bool = True,
 ) -> tuple[AccountId, JobId]:
     """Return a complete job that ended so long ago."""
-    account_id, job_id = await planter.plant(addresses, account=account)
+    account_id, job_id = await planter.plant(addresses, account=account, small=small)
     async with engine_on(planter.settings) as engine, open_service(planter.settings) as service:
         await work_until_ended(engine, service, account_id, job_id)
     sql = """UPDATE job SET parent_id = :parent, finished_at = clock_timestamp() - make_interval(secs => :s)
@@ -114,6 +116,22 @@ async def test_the_newest_verdict_answers_and_what_an_outcome_decided_counts_apa
     assert (row.delivered.value, row.delivered.n) == (0.5, 2)
     by_result = await report(container, account, GroupBy.RESULT, GroupBy.MODE)
     assert by_result["deliverable", "fast"].known == 1
+
+
+async def test_segments_of_a_big_job_go_although_who_completed_it_did_not_hear_of_that(
+    container: Container, planter: Planter
+) -> None:
+    left = {}
+    for small in (True, False):
+        _, job = await judged(planter, ["a@example.com"], days_ago=1, small=small)
+        keys = JobBlobs(job)
+        for key in (keys.segment(0, job, b""), keys.deferred(0, job)):
+            await container.blobs.put_bytes(key, b"")
+        await count(container, planter)
+        left[small] = await container.blobs.list(keys.segments), await container.blobs.list(keys.residual)
+        assert await container.blobs.exists(keys.results)
+    assert left[False] == ((), ())
+    assert all(left[True])  # of a small one they stay
 
 
 async def test_a_rerun_within_a_week_shows_how_stable_verdicts_are(

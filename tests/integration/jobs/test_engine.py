@@ -20,6 +20,7 @@ import pytest
 from mailsift.container import open_blobs
 from mailsift.events.delivery import Deliverer
 from mailsift.jobs.engine import claim, step
+from mailsift.jobs.intake.process import take_in
 from mailsift.jobs.results.breakdown import domains_of
 from mailsift.jobs.service import JobService
 from mailsift.jobs.views import AccountId, JobId, JobOptions
@@ -266,6 +267,24 @@ async def test_a_step_waits_for_a_store_that_is_away_as_long_as_it_takes(
         done = await work_until_ended(engine, service, account, job)
     assert (done.state, done.valid, done.waiting) == (JobState.COMPLETED, 1, ())
     assert len(await planter.events(job)) == 1
+
+
+async def test_a_step_that_waits_for_a_store_says_so_also_after_a_worker_has_died_over_it(
+    settings: Settings,
+    planter: Planter,
+    service: JobService,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    away = Away(take_in, AWAY, times=1)
+    monkeypatch.setattr(step, "take_in", away)
+    account, job = await submitted(service, tmp_path, "email\na@example.com\n")
+    await planter.sql("UPDATE job SET state = 'intake', step_attempt = 1, step_until = '2000-01-01'")
+    async with engine_on(settings) as engine:
+        while away.left:
+            await engine.drain()
+        view = await service.get(account, job)
+    assert [wait.reason for wait in view.waiting] == ["storage"]
 
 
 LARGE = "email\n" + "a@example.com\n" * 100_000

@@ -7,6 +7,7 @@ import io
 import os
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import replace
 from datetime import time, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -240,6 +241,30 @@ async def test_a_database_without_an_encoding_gives_texts(databases: Databases) 
     assert b"".join(read).decode() == "email\r\nZoë@example.com\r\n"
 
 
+async def test_a_query_that_the_database_always_ends_is_given_up_after_some_patience(
+    settings: Settings, service: JobService, planter: Planter, database_url: str
+) -> None:
+    account = await service.account("alice")
+    assert settings.connections is not None
+    known = _toml({**_credentials(database_url), "options": "-c statement_timeout=50ms"})
+    settings.connections.write_text(
+        f'[[connection]]\nurl = "postgresql://crm/sales"\naccounts = ["alice"]\n{known}\n'
+    )
+    query = "postgresql://crm/sales?query=SELECT 'a@example.com' AS email, pg_sleep(60)::text"
+    submitted = await service.fetch(account, query, "", FAST)
+    delays = []
+    for _ in range(3):
+        async with engine_on(settings) as engine:  # another worker each time: none of them need remember
+            await engine.drain()
+        row = await planter.sql("SELECT extract(epoch FROM step_until - clock_timestamp()) AS delay FROM job")
+        delays.append(row[0]["delay"])
+        await planter.sql("UPDATE job SET step_until = clock_timestamp() - interval '1 second'")
+    view = await service.get(account, submitted.job_id)
+    assert (view.state, view.error_code) == (JobState.FAILED, "place_timeout")
+    assert "statement_timeout" in view.error_detail
+    assert delays[1] > 800
+
+
 async def test_a_list_without_rows_ends_its_job_the_same_way_wherever_it_is(
     settings: Settings, service: JobService, planter: Planter, web: Web, s3: str
 ) -> None:
@@ -276,6 +301,35 @@ async def test_a_database_that_lets_us_not_in_is_told_from_one_that_is_away(
         await planter.sql("DROP ROLE locked_out")
     assert (refused.value.code, refused.value.retryable) == (code, code == "place_unavailable")
     assert SECRET not in refused.value.message
+
+
+@pytest.mark.parametrize(
+    ("state", "said", "code"),
+    [
+        ("28P01", "la autentificación password falló para el usuario «yo»", "place_refused"),
+        ("28000", "нет записи в pg_hba.conf для компьютера", "place_refused"),
+        ("3D000", 'データベース"sales"は存在しません', "place_refused"),
+        ("42704", 'Konfigurationsparameter "x" does not exist', "place_refused"),
+        ("57P03", "the database system is not permitted to start yet", "place_unavailable"),
+        ("53300", 'lo siento, ya tenemos demasiados clientes C "28P01"', "place_unavailable"),
+    ],
+)
+async def test_a_database_that_lets_us_not_in_is_understood_in_every_language(
+    state: str, said: str, code: str
+) -> None:
+    fields = {"S": "FATAL", "V": "FATAL", "C": state, "M": said}
+    body = b"".join(f"{kind}{value}\0".encode() for kind, value in fields.items()) + b"\0"
+
+    async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readexactly(int.from_bytes(await reader.readexactly(4)) - 4)
+        writer.write(b"E" + (len(body) + 4).to_bytes(4) + body)
+        await writer.drain()
+
+    async with talking(refuse) as port:
+        known = {"host": "127.0.0.1", "port": str(port), "user": "me", "sslmode": "disable"}
+        with pytest.raises(MailsiftError) as refused:
+            await anext(read_query("postgresql://crm/sales", known, "SELECT 1"))
+    assert (refused.value.code, refused.value.retryable) == (code, code == "place_unavailable")
 
 
 async def test_a_database_that_goes_without_a_word_is_missed() -> None:
@@ -354,6 +408,32 @@ async def test_from_the_web_and_nothing_secret_is_written_down(
     for table in ("job", "event", "idempotency"):
         assert SECRET not in str(await planter.sql(f"SELECT row_to_json(t)::text AS r FROM {table} t"))  # noqa: S608 - ours
     assert SECRET not in "".join(capfd.readouterr())
+
+
+async def test_a_list_that_is_here_is_validated_while_another_is_fetched_and_the_only_slot_is_free(
+    settings: Settings, service: JobService, planter: Planter, web: Web
+) -> None:
+    web.hold_first = True
+    alice, bob = await service.account("alice"), await service.account("bob")
+    far = await service.fetch(alice, f"{web.url}/list.csv", "", FAST)
+
+    async def asked() -> bool:
+        return web.asked > 0
+
+    async def free() -> bool:
+        return await planter.sql("SELECT in_hand FROM worker WHERE slots > 0") == [{"in_hand": 0}]
+
+    async with engine_on(settings, slots=1, heartbeat_s=0.1) as engine:
+        draining = asyncio.create_task(engine.drain())
+        await until(asked, within=30)
+        here = await service.receive(bob, one_piece(LIST), FAST)
+        assert (await ended(service, bob, here.job_id, within=30)).state is JobState.COMPLETED
+        await planter.sql("UPDATE worker SET in_hand = 9")
+        await until(free, within=30)
+        web.over.set()  # the list ends before it is whole, and is fetched once more
+        await draining
+        view = await work_until_ended(engine, service, alice, far.job_id)
+    assert (view.state, view.processed) == (JobState.COMPLETED, 3)
 
 
 @pytest.mark.parametrize(
@@ -521,6 +601,22 @@ async def test_a_schedule_fetches_its_list_anew_and_asks_nobody_whose_answer_is_
             runs = await container.schedules.runs(account, made.id)
             assert runs[0].job.parent_id == runs[1].job.id
     assert SECRET not in str(await planter.sql("SELECT row_to_json(s)::text AS r FROM schedule s"))
+
+
+async def test_a_schedule_outlives_the_job_whose_list_it_fetches_anew(
+    settings: Settings, service: JobService, web: Web
+) -> None:
+    account, kept = await service.account("alice"), replace(FAST, retention_s=9e6)
+    sink = "postgresql://crm/sales?table=checked"
+    far = (await service.fetch(account, f"{web.url}/list.csv", sink, kept)).job_id
+    here = (await service.receive(account, one_piece(LIST), kept, sink=sink)).job_id
+    async with engine_on(settings) as engine:
+        await work_until_ended(engine, service, account, far)
+    again = await service.rerun(account, far, (await service.get(account, far)).options)
+    async with open_container(settings) as container:
+        for job, goes in ((far, False), (again, False), (here, True)):
+            made = await container.schedules.create(account, job, ScheduleSpec(cron="0 6 * * 1"))
+            assert (made.list_expires_at is not None) is goes
 
 
 async def test_the_rows_that_ended_risky_are_asked_again_and_put_nowhere(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Awaitable, Callable, Iterator
+from datetime import timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -12,7 +14,8 @@ from typing_extensions import override
 
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.storage.blobs.store import Blobs
-from mailsift.storage.foreign.objects import read_object
+from mailsift.storage.foreign import objects
+from mailsift.storage.foreign.objects import read_object, write_object
 
 MIB = 1 << 20
 WHOLE = bytes(range(256)) * (4 * MIB // 256) + b"the end"
@@ -25,6 +28,7 @@ class Store(ThreadingHTTPServer):
         brings: bytes that an answer brings.
         changes: whether another object takes its place after each answer.
         starts: where each answer began.
+        holds: whether everything is kept waiting until `over`; `held` is set when something is.
     """
 
     daemon_threads = True
@@ -32,6 +36,7 @@ class Store(ThreadingHTTPServer):
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.brings, self.changes, self.starts = len(WHOLE), False, list[int]()
+        self.holds, self.held, self.over = False, threading.Event(), threading.Event()
 
     @property
     def url(self) -> str:
@@ -41,8 +46,24 @@ class Store(ThreadingHTTPServer):
 class _Handler(BaseHTTPRequestHandler):
     server: Store
 
+    def do_PUT(self) -> None:
+        self.rfile.read(int(self.headers["content-length"]))
+        self._hold()
+        self.send_response(200)
+        self.send_header("etag", '"1"')
+        self.send_header("content-length", "0")
+        self.end_headers()
+
+    def _hold(self) -> bool:
+        if self.server.holds:
+            self.server.held.set()
+            self.server.over.wait(60)
+        return self.server.holds
+
     def do_GET(self) -> None:
         store = self.server
+        if self._hold():
+            return  # who has asked is gone
         start = int(self.headers.get("range", "bytes=0-").removeprefix("bytes=").partition("-")[0])
         version = f'"{len(store.starts) if store.changes else 0}"'
         if self.headers.get("if-match", version) != version:
@@ -72,19 +93,22 @@ def store() -> Iterator[Store]:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         yield server
+        server.over.set()
         server.shutdown()
         thread.join()
 
 
 @pytest.fixture
 def read(store: Store) -> Callable[[], Awaitable[bytes]]:
-    known = {"access_key_id": "nobody", "secret_access_key": "none", "region": "us-east-1"}
-
     async def whole() -> bytes:
-        config = {**known, "endpoint": store.url, "allow_http": "true"}
-        return b"".join([piece async for piece in read_object("s3://bucket/list.csv", config)])
+        return b"".join([piece async for piece in read_object("s3://bucket/list.csv", known(store))])
 
     return whole
+
+
+def known(store: Store) -> dict[str, str]:
+    keys = {"access_key_id": "nobody", "secret_access_key": "none", "region": "us-east-1"}
+    return {**keys, "endpoint": store.url, "allow_http": "true"}
 
 
 async def test_an_object_whose_connections_break_is_read_to_its_end(
@@ -93,6 +117,20 @@ async def test_an_object_whose_connections_break_is_read_to_its_end(
     store.brings = MIB // 4  # the library itself goes on a few times
     assert await read() == WHOLE
     assert len(store.starts) > 16
+
+
+async def test_a_part_may_be_sent_more_slowly_than_one_request_reads(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, read: Callable[[], Awaitable[bytes]]
+) -> None:
+    monkeypatch.setattr(objects, "READING", timedelta(milliseconds=100))
+    (tmp_path / "list.csv").write_bytes(b"email")
+    store.holds = True
+    writing = asyncio.create_task(write_object("s3://bucket/list.csv", known(store), tmp_path / "list.csv"))
+    await asyncio.to_thread(store.held.wait)
+    with pytest.raises(MailsiftError, match="place_unavailable"):
+        await read()
+    store.over.set()
+    await writing
 
 
 async def test_a_store_that_brings_nothing_more_is_not_asked_for_ever(

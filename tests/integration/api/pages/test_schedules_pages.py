@@ -114,7 +114,7 @@ async def test_who_looks_hears_beforehand_when_the_list_goes_and_the_schedule_pa
         await post(owner, f"{path}/pause")
         assert told not in await page()
         await post(owner, f"{path}/resume")
-        await sql(api.settings, "UPDATE job SET source_bytes = 0")  # every run fetches it anew
+        await sql(api.settings, "UPDATE schedule SET fetches = true")  # its list, for every run
         assert told not in await page()
 
 

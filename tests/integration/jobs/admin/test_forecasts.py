@@ -188,3 +188,22 @@ async def test_a_plan_counts_the_addresses_to_go_however_many_rows_they_carry(
         await container.jobs.cancel(account, job)
         plan = await container.plans.plan(account, job)
         assert (plan.addresses, plan.probes, plan.left.seconds) == (2, {}, 0.0)
+
+
+async def test_a_plan_asks_for_no_more_mailboxes_than_it_has_addresses(
+    settings: Settings, planter: Planter
+) -> None:
+    """Of seven four are looked at, half of them at each provider, and so one and a half of the rest are."""
+    account, job = await planter.plant(ADDRESSES[:7], options=DEEP, small=False, chunk=4)
+    await planter.sql("UPDATE chunk SET state = 'done' WHERE n = 0")
+    await planter.sql(
+        """INSERT INTO chunk (job_id, n, lane, addresses, source_key, state)
+           VALUES (:job, 2, 'google', 2, 'jobs/x/residual/0-abc.parquet', 'done'),
+                  (:job, 3, 'microsoft365', 2, 'jobs/x/residual/0-abc.parquet', 'done')""",
+        job=job,
+    )
+    async with open_container(settings) as container:
+        plan = await container.plans.plan(account, job)
+    assert plan.addresses == 3
+    assert sorted(plan.probes) == ["google", "microsoft365"]
+    assert sum(plan.probes.values()) == 3
