@@ -12,7 +12,7 @@ from fastapi.openapi.utils import get_openapi
 
 from mailsift.api.http.errors import PROBLEM_TYPE, STATUS_OF, error_body
 from mailsift.api.http.idempotency import KEY_HEADER, KEY_SCHEMA
-from mailsift.api.http.responses import Problem
+from mailsift.api.http.responses import Envelope, Problem
 from mailsift.api.http.uploads import JsonList, JsonPlaces
 from mailsift.api.http.webhook_events import webhooks_openapi
 
@@ -212,6 +212,11 @@ def _path_links(operations: Mapping[str, tuple[str, Any]]) -> Iterator[_Link]:
         for id_, sources in _SOURCES.items():
             if f"{{{id_}}}" in path and name not in special:
                 yield from (_Link(source, name, parameters={f"path.{id_}": "{}"}) for source in sources)
+
+
+def about(summary: str, data: Any, *codes: str) -> dict[str, Any]:
+    """Return what FastAPI is told of an operation: its answer's data, and its errors as `error_responses`."""
+    return {"summary": summary, "response_model": Envelope[data], "responses": error_responses(*codes)}
 
 
 def error_responses(*codes: str) -> dict[int | str, dict[str, Any]]:

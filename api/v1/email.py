@@ -18,8 +18,8 @@ from mailsift.api.http.auth import RequireScope
 from mailsift.api.http.chances import ASKED, ChanceFields, cell_of, chance_fields, provider_in
 from mailsift.api.http.idempotency import Handler, OnceRoute
 from mailsift.api.http.inputs import AMOUNT, Email, RequestModel, Whole, check_json_type, read_json
-from mailsift.api.http.openapi import error_responses
-from mailsift.api.http.responses import Envelope, answer
+from mailsift.api.http.openapi import about
+from mailsift.api.http.responses import answer
 from mailsift.api.http.routing import v1_router
 from mailsift.api.http.uploads import MAX_AGE, YEAR
 from mailsift.api.parts import parts_of
@@ -196,10 +196,8 @@ batch_router = v1_router("/email", "email")
 
 @router.post(
     "/single-validate",
-    summary="Validate one address",
-    response_model=Envelope[FullVerdict | MinimalVerdict],
-    responses=error_responses(),
     openapi_extra={"parameters": [_PREFER]},
+    **about("Validate one address", FullVerdict | MinimalVerdict),
 )
 async def validate_email(
     request: Request, wanted: SingleRequest, caller: Annotated[Caller, Depends(_needed)]
@@ -213,10 +211,8 @@ async def validate_email(
 
 @batch_router.post(
     "/batch-validate",
-    summary="Validate some addresses",
-    response_model=Envelope[BatchResponse],
-    responses=error_responses(),
     openapi_extra={"parameters": [_PREFER]},
+    **about("Validate some addresses", BatchResponse),
 )
 async def validate_batch(
     request: Request, wanted: BatchRequest, caller: Annotated[Caller, Depends(_needed)]

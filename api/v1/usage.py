@@ -10,8 +10,8 @@ from fastapi import Query, Request
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, BeforeValidator, Field
 
-from mailsift.api.http.openapi import error_responses
-from mailsift.api.http.responses import Envelope, ViewModel, answer
+from mailsift.api.http.openapi import about
+from mailsift.api.http.responses import ViewModel, answer
 from mailsift.api.http.routing import v1_router
 from mailsift.api.parts import parts_of
 from mailsift.api.v1.jobs import Reader
@@ -59,12 +59,7 @@ class UsageResponse(BaseModel):
     days: list[DayResponse] = Field(description="the oldest first")
 
 
-@router.get(
-    "",
-    summary="What was used, by day",
-    response_model=Envelope[UsageResponse],
-    responses=error_responses("usage_range_invalid"),
-)
+@router.get("", **about("What was used, by day", UsageResponse, "usage_range_invalid"))
 async def get_usage(
     request: Request,
     caller: Reader,
