@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from json import JSONDecodeError
-from typing import Annotated, Any, Final, TypeAlias
+from typing import Annotated, Any, Final
 
 from fastapi import Depends, Request
 from fastapi.exceptions import RequestValidationError
@@ -43,40 +43,42 @@ _PREFER: Final = {
 }
 
 
-_MODE: Any = Field(default=Mode.DEEP, description="fast: syntax and lists; medium: also DNS; deep: also SMTP")
-_DEADLINE: Any = Field(
-    default=10_000,
-    ge=100,
-    le=LONGEST_MS,
-    description="if time runs out, the verdict is risky, not an error",
-)
-_Age: TypeAlias = Annotated[float, Field(ge=0, le=YEAR), AMOUNT]
-_MAX_AGE: Any = Field(default=None, description=MAX_AGE)
-_REPAIR: Any = Field(
-    default=False,
-    description="if the text is not an address but clearly means one (`Jane <jane@example.com>`), validate"
-    " that one; `suggestion` says which",
-)
+class HowFar(RequestModel):
+    """How far to look, and what is told beside the verdict."""
+
+    mode: Mode = Field(
+        default=Mode.DEEP, description="fast: syntax and lists; medium: also DNS; deep: also SMTP"
+    )
+    deadline_ms: Whole = Field(
+        default=10_000,
+        ge=100,
+        le=LONGEST_MS,
+        description="if time runs out, the verdict is risky, not an error",
+    )
+    max_age: Annotated[float, Field(ge=0, le=YEAR), AMOUNT] | None = Field(default=None, description=MAX_AGE)
+    repair: StrictBool = Field(
+        default=False,
+        description="if the text is not an address but clearly means one (`Jane <jane@example.com>`),"
+        " validate that one; `suggestion` says which",
+    )
+    probability: StrictBool = Field(default=False, description=ASKED)
+    tier: StrictBool = Field(
+        default=False,
+        description="add `tier` (send, review or remove, by the account's policy) and `tier_reason`, as in"
+        " the results of lists: an address that complained, unsubscribed or is suppressed is never `send`",
+    )
 
 
-_PROBABILITY: Any = Field(default=False, description=ASKED)
-_TIER: Any = Field(
-    default=False,
-    description="add `tier` (send, review or remove, by the account's policy) and `tier_reason`, as in the"
-    " results of lists: an address that complained, unsubscribed or is suppressed is never `send`",
-)
-
-
-class SingleRequest(RequestModel):
+class SingleRequest(HowFar):
     """One address and how far to look."""
 
     email: Email = Field(examples=["jane@example.com"])
-    mode: Mode = _MODE
-    deadline_ms: Whole = _DEADLINE
-    max_age: _Age | None = _MAX_AGE
-    repair: StrictBool = _REPAIR
-    probability: StrictBool = _PROBABILITY
-    tier: StrictBool = _TIER
+
+
+class BatchRequest(HowFar):
+    """Some addresses and how far to look."""
+
+    emails: list[Email] = Field(min_length=1, max_length=MOST, examples=[["jane@example.com", "joe@example"]])
 
 
 _RESULTS: Final = "\n".join(
@@ -111,18 +113,6 @@ class MinimalVerdict(BaseModel):
     status: Status
     score: int
     reason: str
-
-
-class BatchRequest(RequestModel):
-    """Some addresses and how far to look."""
-
-    emails: list[Email] = Field(min_length=1, max_length=MOST, examples=[["jane@example.com", "joe@example"]])
-    mode: Mode = _MODE
-    deadline_ms: Whole = _DEADLINE
-    max_age: _Age | None = _MAX_AGE
-    repair: StrictBool = _REPAIR
-    probability: StrictBool = _PROBABILITY
-    tier: StrictBool = _TIER
 
 
 class BatchVerdict(ChanceFields, FullVerdict):
@@ -233,7 +223,7 @@ async def validate_batch(
 
 
 async def _validated(
-    request: Request, emails: Sequence[str], wanted: SingleRequest | BatchRequest, caller: Caller
+    request: Request, emails: Sequence[str], wanted: HowFar, caller: Caller
 ) -> list[dict[str, Any]]:
     parts = parts_of(request)
     verdicts = await _single(request, caller).validate_many(emails, _options(wanted, caller))
@@ -261,7 +251,7 @@ def _single(request: Request, caller: Caller) -> SingleValidator:
     return parts.test_single if caller.test else parts.single
 
 
-def _options(wanted: SingleRequest | BatchRequest, caller: Caller) -> SingleOptions:
+def _options(wanted: HowFar, caller: Caller) -> SingleOptions:
     return SingleOptions(
         wanted.mode,
         wanted.deadline_ms / 1000,

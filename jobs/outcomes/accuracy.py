@@ -24,7 +24,6 @@ from mailsift.pipeline.judge.tiers import Tier
 from mailsift.pipeline.outcomes.chances import (
     Calibration,
     Cell,
-    Chance,
     Chances,
     ExpectedBounces,
     SentTally,
@@ -129,7 +128,7 @@ class AccuracyService:
 
     async def chances_of_rows(
         self, account_id: AccountId, job_id: JobId, rows: Sequence[tuple[str, Mapping[str, Any]]]
-    ) -> list[Chance | None]:
+    ) -> list[MeasuredShare | None]:
         """Return the chances of some rows of a job, each given as its canonical address and its verdict."""
         chances = await self.chances(account_id)
         providers = await providers_by_domain(self._blobs, job_id)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from mailsift.pipeline.outcomes.shares import wilson
+from mailsift.pipeline.outcomes.shares import MeasuredShare, wilson
 
 FEWEST: Final = 100
 """A result with fewer known outcomes has no chance."""
@@ -36,22 +36,6 @@ class SentTally(NamedTuple):
 Tallies = Mapping[Cell, SentTally]
 
 
-@dataclass(frozen=True, slots=True)
-class Chance:
-    """The chance that a message arrives.
-
-    Attributes:
-        value: 0 to 1.
-        low, high: its 95 % interval.
-        n: outcomes of addresses with this result that it rests on.
-    """
-
-    value: float
-    low: float
-    high: float
-    n: int
-
-
 class Chances:
     """Chances by cell, each group drawn towards the wider one as far as its own outcomes are few.
 
@@ -67,8 +51,8 @@ class Chances:
     def __init__(self, own: Tallies, others: Tallies) -> None:
         self._own, self._others = _sum_by_group(own), _sum_by_group(others)
 
-    def of(self, cell: Cell) -> Chance | None:
-        """Return the chance of an address; None where fewer than FEWEST outcomes are known of its result."""
+    def of(self, cell: Cell) -> MeasuredShare | None:
+        """Return the chance of an address, by `n` outcomes with its result; None for fewer than FEWEST."""
         wide, near, full = (
             (cell.result,),
             (cell.result, cell.provider),
@@ -90,7 +74,7 @@ class Chances:
             prior = min(_WEIGHT, strength)
             mean = (tally.arrived + prior * mean) / (tally.sent + prior)
             strength = tally.sent + prior
-        return Chance(mean, *wilson(mean * strength, strength), n)
+        return MeasuredShare(mean, *wilson(mean * strength, strength), n)
 
 
 def _sum_by_group(tallies: Tallies) -> defaultdict[tuple[object, ...], SentTally]:
@@ -169,7 +153,7 @@ def expected_bounces(chances: Chances, counts: Iterable[tuple[Cell, int]]) -> Ex
         chance = chances.of(cell)
         addresses += count
         if chance is None and cell.status == "invalid":
-            chance = Chance(0.0, 0.0, 0.0, 0)
+            chance = MeasuredShare(0.0, 0.0, 0.0, 0)
         if chance is None:
             unknown += count
             continue
