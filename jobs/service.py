@@ -24,10 +24,10 @@ from mailsift.jobs.metrics import JOBS_ENDED
 from mailsift.jobs.places.service import JobPlaces, Places
 from mailsift.jobs.results.browse import Browser
 from mailsift.jobs.results.diff import Diff, compare
+from mailsift.jobs.results.export import Selection, select_so_far
 from mailsift.jobs.results.pages import RowFilter
 from mailsift.jobs.results.replay import Replay, replay
 from mailsift.jobs.results.retry import rows_to_retry
-from mailsift.jobs.results.selection import Selection, select_so_far
 from mailsift.jobs.results.tiers import count_tiers
 from mailsift.jobs.submissions import (
     LONGEST_UPLOAD_S,

@@ -166,7 +166,7 @@ async def _job_with_rows(call: ToolCall, view: JobView, wanted: _Job) -> dict[st
     rows: list[dict[str, Any]] = []
     matches, following = 0, ""
     if view.state is JobState.COMPLETED and Scope.JOBS_READ.value in call.caller.scopes:
-        page = await call.parts.jobs.browser.whole_page(
+        page = await call.parts.jobs.browser.checked_page(
             call.caller.account_id,
             view.id,
             RowFilter(statuses=frozenset(wanted.status)),

@@ -386,7 +386,7 @@ def estimate_of(view: JobView) -> list[tuple[Status, float, float, float]]:
     """Return for each status the share of the whole list that a preview's sample says, and its interval."""
     shares = preview_shares(view)
     return [
-        (status, found.share, found.low, found.high)
+        (status, found.value, found.low, found.high)
         for status in charts.STATUS_ORDER
         if shares
         for found in [shares[status.value]]

@@ -137,7 +137,7 @@ class JobPageResponse(PageResponse):
 class ShareResponse(ViewModel):
     """A share of the list: what the sample says, and where the truth is with 95 %."""
 
-    share: float
+    share: float = Field(validation_alias="value")
     low: float
     high: float
 
@@ -673,7 +673,7 @@ async def _json_page(request: Request, caller: Caller, job_id: JobId, asked: Res
     if lasts and has_already(request, tag):
         return Response(status_code=304, headers=headers)
     place = entity_tag(view, asked.sort, rows, "cursor")[1:13]
-    page = await parts.jobs.browser.whole_page(
+    page = await parts.jobs.browser.checked_page(
         caller.account_id,
         job_id,
         rows,
