@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID, uuid4
@@ -19,7 +19,6 @@ from mailsift.pipeline.errors import MailsiftError
 from mailsift.storage.database import Connection, Database, Row
 from mailsift.storage.sql import people, schedules
 from mailsift.storage.sql.jobs import owned
-from mailsift.storage.sql.schedules import NewSchedule
 
 MAX_SCHEDULES = 100
 
@@ -76,23 +75,20 @@ class ScheduleService:
                 raise MailsiftError(
                     "schedule_limit", f"An account can have at most {MAX_SCHEDULES} schedules."
                 )
-            new = NewSchedule(
+            sealed = self._places.seal(account_id, places) if places else ""
+            await schedules.insert(
+                connection,
                 id=schedule_id,
                 account_id=account_id,
                 source_job_id=job_id,
-                options=dump_options(
-                    replace(
-                        spec.options or theirs, places=self._places.seal(account_id, places) if places else ""
-                    )
-                ),
+                options=dump_options(replace(spec.options or theirs, places=sealed)),
                 created_at=now,
                 next_run_at=first.at,
                 starts_at=first.starts_at,
                 **_columns(replace(spec, name=spec.name or name)),
             )
-            await schedules.insert(connection, new)
             return await self._record_change(
-                connection, account_id, new.id, "schedule.create", cron=spec.cron
+                connection, account_id, schedule_id, "schedule.create", cron=spec.cron
             )
 
     async def list(self, account_id: AccountId) -> Sequence[ScheduleView]:
@@ -240,14 +236,5 @@ async def _owned(connection: Connection, account_id: UUID, schedule_id: UUID, *,
 
 def _columns(spec: ScheduleSpec) -> dict[str, Any]:
     """Return what a schedule's row says of what it does, but for the options and the slot that is next."""
-    return {
-        "name": spec.name,
-        "cron": spec.cron,
-        "zone": spec.zone,
-        "recheck": spec.recheck.value,
-        "overlap": spec.overlap.value,
-        "catch_up": spec.catch_up.value,
-        "jitter_seconds": spec.jitter_seconds,
-        "ends_at": spec.ends_at,
-        "pause_after_failures": spec.pause_after_failures,
-    }
+    columns = asdict(replace(spec, options=None))
+    return {name: value for name, value in columns.items() if name != "options"}
