@@ -1036,13 +1036,6 @@ async def open_engine(
         yield await container.engine(worker_id=worker_id)
 
 
-@asynccontextmanager
-async def open_parts(settings: Settings) -> AsyncIterator[ApiParts]:
-    """Give the parts of the API; needs DATABASE_URL and REDIS_URL."""
-    async with open_container(settings, pool_size=API_POOL) as container:
-        yield await container.api_parts()
-
-
 def open_database(settings: Settings, *, pool_size: int = 4) -> Database:
     """Return the database; needs DATABASE_URL."""
     from mailsift.storage.database import Database

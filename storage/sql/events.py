@@ -118,11 +118,3 @@ async def get(connection: Connection, account_id: UUID, event_id: UUID) -> Event
     wanted = select(event).where(event.c.account_id == account_id, event.c.id == event_id)
     row = (await connection.execute(wanted)).mappings().one_or_none()
     return EventRow(**row) if row else None
-
-
-async def of_job(connection: Connection, job_id: UUID) -> list[EventRow]:
-    """Return the job's events, oldest first."""
-    found = await connection.execute(
-        select(event).where(event.c.job_id == job_id).order_by(event.c.created_at)
-    )
-    return [EventRow(**row) for row in found.mappings()]
