@@ -119,13 +119,11 @@ class Deliverer:
 
     async def release(self, tokens: Collection[UUID]) -> None:
         """Give back what was claimed and not sent."""
-        async with self._database.begin() as connection:
-            await deliveries.release(connection, tokens)
+        await self._database.run(deliveries.release, tokens)
 
     async def sweep(self) -> int:
         """Make due again what dead workers held; returns how many."""
-        async with self._database.begin() as connection:
-            return await deliveries.free_expired(connection, now=utc_datetime(self._clock()))
+        return await self._database.run(deliveries.free_expired, now=utc_datetime(self._clock()))
 
     async def purge(self) -> int:
         """Forget attempts that are too old, some at a time, and what was mailed then; returns how many."""

@@ -177,8 +177,7 @@ class WebhookService:
 
     async def list(self, account_id: UUID) -> Sequence[EndpointView]:
         """Return the account's webhooks, oldest first."""
-        async with self._database.begin() as connection:
-            return [_endpoint_view(row) for row in await endpoints.of_account(connection, account_id)]
+        return [_endpoint_view(row) for row in await self._database.run(endpoints.of_account, account_id)]
 
     async def get(self, account_id: UUID, endpoint_id: UUID) -> EndpointView:
         """Return a webhook.
@@ -186,8 +185,7 @@ class WebhookService:
         Raises:
             MailsiftError: `webhook_not_found`, also when it belongs to somebody else.
         """
-        async with self._database.begin() as connection:
-            return _endpoint_view(await _owned_endpoint(connection, account_id, endpoint_id))
+        return _endpoint_view(await self._database.run(_owned_endpoint, account_id, endpoint_id))
 
     async def update(
         self,
@@ -304,8 +302,7 @@ class WebhookService:
         Raises:
             MailsiftError: `delivery_not_found`, also when it belongs to somebody else.
         """
-        async with self._database.begin() as connection:
-            return _delivery_view(await _owned_delivery(connection, account_id, delivery_id))
+        return _delivery_view(await self._database.run(_owned_delivery, account_id, delivery_id))
 
     async def attempts(self, account_id: UUID, delivery_id: UUID) -> Sequence[AttemptView]:
         """Return the attempts of a delivery in order.
@@ -378,8 +375,7 @@ class WebhookService:
 
     async def events(self, account_id: UUID, wanted: EventFilter, *, limit: int) -> Sequence[EventRow]:
         """Return the account's events, oldest first."""
-        async with self._database.begin() as connection:
-            return await events.of_account(connection, account_id, wanted, limit)
+        return await self._database.run(events.of_account, account_id, wanted, limit)
 
     async def event(self, account_id: UUID, event_id: UUID) -> EventRow:
         """Return an event of the account.
@@ -387,8 +383,7 @@ class WebhookService:
         Raises:
             MailsiftError: `event_not_found`.
         """
-        async with self._database.begin() as connection:
-            found = await events.get(connection, account_id, event_id)
+        found = await self._database.run(events.get, account_id, event_id)
         if found is None:
             raise MailsiftError("event_not_found", "There is no such event.")
         return found

@@ -437,8 +437,7 @@ class JobService:
         await self._record(account_id, job_id, "job.delete", **named)
 
     async def _record(self, account_id: AccountId, job_id: JobId, action: str, **detail: object) -> None:
-        async with self._database.begin() as connection:
-            await audit.record_change(connection, account_id, action, str(job_id), **detail)
+        await self._database.run(audit.record_change, account_id, action, str(job_id), **detail)
 
     async def retry(self, account_id: AccountId, job_id: JobId) -> JobId:
         """Start a new job over the rows of an ended one whose result says nothing about the mailbox.
@@ -466,26 +465,20 @@ class JobService:
         Raises:
             MailsiftError: `job_not_found`, `source_gone`.
         """
-        made = await self._run_again(account_id, job_id, options)
-        await self._record(account_id, job_id, "job.rerun")
-        return made
+        return await self._run_again(account_id, job_id, options, "job.rerun")
 
-    async def _run_again(self, account_id: AccountId, job_id: JobId, options: JobOptions) -> JobId:
+    async def _run_again(
+        self, account_id: AccountId, job_id: JobId, options: JobOptions, action: str, *, once: str = ""
+    ) -> JobId:
+        """Start a new job over the list of another one, and write that down as this action."""
         row = await self._database.run(owned, account_id, job_id)
-        submitted = await self.receive(
-            account_id,
-            read_pieces(await self._list_of(job_id)),
-            options,
-            source_name=row["source_name"],
-            parent=job_id,
-        )
-        return submitted.job_id
-
-    async def _list_of(self, job_id: JobId) -> Path:
         source = await self._blobs.fetch_if_there(JobBlobs(job_id).source)
         if source is None:
             raise MailsiftError("source_gone", "The list of this job is no longer kept.")
-        return source
+        pieces, name = read_pieces(source), row["source_name"]
+        made = await self.receive(account_id, pieces, options, source_name=name, parent=job_id, once=once)
+        await self._record(account_id, job_id, action)
+        return made.job_id
 
     async def restart(self, account_id: AccountId, job_id: JobId) -> JobId:
         """Start a new job over the list of one that failed for reasons of ours, once.
@@ -505,16 +498,8 @@ class JobService:
             raise MailsiftError("list_at_fault", "This job failed because of its list and would fail again.")
         if repeated:
             raise MailsiftError("already_restarted", "This list has already been rerun.")
-        submitted = await self.receive(
-            account_id,
-            read_pieces(await self._list_of(job_id)),
-            replace(load_options(row["options"]), name=row["name"]),
-            source_name=row["source_name"],
-            parent=job_id,
-            once=f"restart:{job_id}",
-        )
-        await self._record(account_id, job_id, "job.restart")
-        return submitted.job_id
+        options = replace(load_options(row["options"]), name=row["name"])
+        return await self._run_again(account_id, job_id, options, "job.restart", once=f"restart:{job_id}")
 
     async def repeat(self, account_id: AccountId, job_id: JobId) -> JobId:
         """Start a new job over the same list as before; every mail server is asked again.
@@ -535,9 +520,7 @@ class JobService:
         if not view.options.preview:
             raise MailsiftError("not_a_preview", "This job isn’t a preview.")
         options = replace(view.options, preview=0, name=view.name)
-        made = await self._run_again(account_id, job_id, options)
-        await self._record(account_id, job_id, "job.promote")
-        return made
+        return await self._run_again(account_id, job_id, options, "job.promote")
 
     async def diff(self, account_id: AccountId, before: JobId, after: JobId, *, limit: int) -> Diff:
         """Compare two runs of a list (mailsift.jobs.results.diff).
@@ -608,8 +591,7 @@ class JobService:
             rows, addresses, *segments = await self._blobs.fetch_all((blobs.rows, blobs.addresses, *keys))
             return await asyncio.to_thread(select_so_far, row, wanted, (rows, addresses), segments, partial)
         except (MailsiftError, FileNotFoundError):
-            async with self._database.begin() as connection:
-                row = await owned(connection, account_id, job_id)  # deleted meanwhile: it is not there
+            row = await self._database.run(owned, account_id, job_id)  # deleted meanwhile: it is not there
             if complete or row["state"] != JobState.COMPLETED:
                 raise
             # It completed while we read, and its segments are gone.

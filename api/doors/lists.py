@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -33,6 +33,7 @@ from mailsift.jobs.columns import (
 )
 from mailsift.jobs.results.export import ExportFormat, export
 from mailsift.jobs.results.pages import RowFilter
+from mailsift.jobs.submissions import json_lines
 from mailsift.jobs.views import JobId, JobOptions, JobView
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.verdict import Result
@@ -106,12 +107,7 @@ def emails_as_lines(emails: object, name: str, *, most: int) -> bytes:
         raise MailsiftError("bad_request", f"`{name}` must be a list of addresses.")
     if len(emails) > most:
         raise MailsiftError("bad_request", f"`{name}` can have at most {most:,} addresses.")
-    return as_lines({"email": checked_email(email, name)} for email in emails)
-
-
-def as_lines(rows: Iterable[Mapping[str, Any]]) -> bytes:
-    """Write rows as JSON lines."""
-    return b"".join(json.dumps(row, ensure_ascii=False).encode() + b"\n" for row in rows)
+    return json_lines({"email": checked_email(email, name)} for email in emails)
 
 
 async def find_job(call: VendorCall, text: object) -> JobView:

@@ -32,7 +32,7 @@ from mailsift.api.http.inputs import (
     repeated,
 )
 from mailsift.api.http.policies import TierPolicyBody
-from mailsift.jobs.submissions import one_piece
+from mailsift.jobs.submissions import json_lines, one_piece
 from mailsift.jobs.views import JobOptions, Priority
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.facts import Mode
@@ -308,8 +308,7 @@ def _lines(emails: Sequence[str | NamedEmail]) -> bytes:
     rows = (
         one if isinstance(one, NamedEmail) else NamedEmail.model_construct(email=one, id="") for one in emails
     )
-    members = ({"email": row.email, "id": row.id} if named else {"email": row.email} for row in rows)
-    return b"".join(json.dumps(row, ensure_ascii=False).encode() + b"\n" for row in members)
+    return json_lines({"email": row.email, "id": row.id} if named else {"email": row.email} for row in rows)
 
 
 def _form_list(items: Sequence[tuple[str, str | UploadFile]], request: Request) -> Upload:

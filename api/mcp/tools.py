@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Annotated, Any, Final
 from uuid import UUID
@@ -18,6 +18,7 @@ from mailsift.api.pages.evidence import points, sections
 from mailsift.api.parts import ApiParts
 from mailsift.api.v1.jobs import job_response
 from mailsift.jobs.results.pages import BEGINNING, RowFilter, SortBy
+from mailsift.jobs.submissions import json_lines, one_piece
 from mailsift.jobs.views import JobId, JobOptions, JobView
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.facts import Mode
@@ -141,7 +142,8 @@ async def _verdict(call: ToolCall, wanted: _One, *, evidence: bool) -> dict[str,
 async def _check_list(call: ToolCall, wanted: _List) -> dict[str, Any]:
     options = JobOptions(mode=wanted.mode, name=wanted.name, column="email")
     account, jobs = call.caller.account_id, call.parts.jobs
-    made = await jobs.receive(account, _lines(wanted.emails), options, source_name="list.jsonl")
+    lines = one_piece(json_lines({"email": email} for email in wanted.emails))
+    made = await jobs.receive(account, lines, options, source_name="list.jsonl")
     loop = asyncio.get_running_loop()
     until = loop.time() + _LIST_SECONDS
     view = await jobs.get(account, made.job_id)
@@ -149,10 +151,6 @@ async def _check_list(call: ToolCall, wanted: _List) -> dict[str, Any]:
         await asyncio.sleep(_LOOK_SECONDS)
         view = await jobs.get(account, made.job_id)
     return await _job_with_rows(call, view, _Job(job_id=made.job_id))
-
-
-async def _lines(emails: list[str]) -> AsyncIterator[bytes]:
-    yield b"".join(json.dumps({"email": email}).encode() + b"\n" for email in emails)
 
 
 async def _job(call: ToolCall, wanted: _Job) -> dict[str, Any]:

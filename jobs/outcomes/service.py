@@ -119,9 +119,8 @@ class OutcomeService:
             max_age: seconds; outcomes that are older show nothing to somebody who has said so. Whom the
                 account may not send to is told all the same: a wish has no age.
         """
-        async with self._database.begin() as connection:
-            if not await outcomes.accounts_with_any(connection, [account_id]):
-                return OutcomeFacts()
+        if not await self._database.run(outcomes.accounts_with_any, [account_id]):
+            return OutcomeFacts()
         return await self._facts_of(account_id, addresses, max_age)
 
     async def _facts_of(

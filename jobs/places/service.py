@@ -197,8 +197,7 @@ class Places:
         if not place.is_database and not place.is_store:
             self._web().check(place.base)
             return {}
-        async with self._database().begin() as connection:
-            name = await accounts.name_of(connection, account_id)
+        name = await self._database().run(accounts.name_of, account_id)
         found = self._connections.find(place, name)
         if found is None and self._environment:
             return {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -14,7 +14,7 @@ from mailsift.jobs.schedules.models import RunView, ScheduleSpec, ScheduleView, 
 from mailsift.jobs.schedules.runs import ScheduleRuns
 from mailsift.jobs.schedules.timetable import check_cron
 from mailsift.jobs.views import AccountId, JobId, JobOptions, dump_options, load_options, view_of
-from mailsift.pipeline.clock import Clock
+from mailsift.pipeline.clock import Clock, utc_datetime
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.storage.database import Connection, Database, Row
 from mailsift.storage.sql import people, schedules
@@ -58,8 +58,7 @@ class ScheduleService:
         if (job_id is None) is not bool(source):
             raise MailsiftError("schedule_needs_list", "A schedule needs a list: from a job or from a place.")
         if not spec.zone:
-            async with self._database.begin() as connection:
-                spec = replace(spec, zone=await people.zone_of(connection, account_id))
+            spec = replace(spec, zone=await self._database.run(people.zone_of, account_id))
         check_cron(spec.cron, spec.zone)
         now, schedule_id = self._now(), uuid4()
         first = spec.timetable(schedule_id).upcoming(now)
@@ -104,8 +103,7 @@ class ScheduleService:
         Raises:
             MailsiftError: `schedule_not_found`, also when it belongs to somebody else.
         """
-        async with self._database.begin() as connection:
-            return await self._view(connection, account_id, schedule_id)
+        return await self._database.run(self._view, account_id, schedule_id)
 
     async def runs(
         self, account_id: AccountId, schedule_id: UUID, *, limit: int = 20, after: UUID | None = None
@@ -200,15 +198,13 @@ class ScheduleService:
         Raises:
             MailsiftError: `schedule_not_found`, `schedule_source_gone`, `nothing_to_retry`.
         """
-        async with self._database.begin() as connection:
-            row = await _owned(connection, account_id, schedule_id)
+        row = await self._database.run(_owned, account_id, schedule_id)
         job_id = await self._runs.start_now(row)
-        async with self._database.begin() as connection:
-            await audit.record_change(connection, account_id, "schedule.run", row["name"])
+        await self._database.run(audit.record_change, account_id, "schedule.run", row["name"])
         return job_id
 
     def _now(self) -> datetime:
-        return datetime.fromtimestamp(self._clock(), UTC)
+        return utc_datetime(self._clock())
 
     async def _record_change(
         self, connection: Connection, account_id: AccountId, schedule_id: UUID, action: str, **detail: str
