@@ -73,14 +73,12 @@ class Deliverer:
         """Lease up to `limit` deliveries that are due, fairly between the endpoints."""
         now = self._clock()
         return await self._database.run(
-            lambda connection: deliveries.claim(
-                connection,
-                limit=limit,
-                limits=self._limits,
-                now=utc_datetime(now),
-                until=utc_datetime(now + LEASE_S),
-                next_probe=utc_datetime(now + PROBE_S),
-            )
+            deliveries.claim,
+            limit=limit,
+            limits=self._limits,
+            now=utc_datetime(now),
+            until=utc_datetime(now + LEASE_S),
+            next_probe=utc_datetime(now + PROBE_S),
         )
 
     async def deliver(self, claimed: ClaimedDelivery) -> None:
@@ -99,12 +97,10 @@ class Deliverer:
         now = self._clock()
         if outcome.error is ErrorClass.NOT_SENT:
             again = not_sent_until(now, self._random)
-            await self._database.run(lambda connection: postpone(connection, claimed, until=again, now=now))
+            await self._database.run(postpone, claimed, until=again, now=now)
         else:
             attempted = FinishedAttempt(claimed, started, outcome)
-            await self._database.run(
-                lambda connection: record_attempt(connection, attempted, now, self._random)
-            )
+            await self._database.run(record_attempt, attempted, now, self._random)
         count_attempt(outcome)
         trace.get_current_span().set_attributes(
             {"mailsift.status": outcome.status_code, "mailsift.error": outcome.error.value}

@@ -437,7 +437,8 @@ class JobService:
         await self._record(account_id, job_id, "job.delete", **named)
 
     async def _record(self, account_id: AccountId, job_id: JobId, action: str, **detail: object) -> None:
-        await self._database.run(audit.record_change, account_id, action, str(job_id), **detail)
+        async with self._database.begin() as connection:
+            await audit.record_change(connection, account_id, action, str(job_id), **detail)
 
     async def retry(self, account_id: AccountId, job_id: JobId) -> JobId:
         """Start a new job over the rows of an ended one whose result says nothing about the mailbox.

@@ -111,7 +111,8 @@ class ScheduleRuns:
             await self._move_on(row, times, plan)
             return 0
         replaces = Overlap(row["overlap"]) is Overlap.CANCEL_PREVIOUS
-        if not replaces and await self._database.run(schedules.open_runs, row["id"]):
+        open_runs = () if replaces else await self._database.run(schedules.open_runs, row["id"])
+        if open_runs:
             await self._skip(row, times, plan, "still_running")
             return 0
         try:

@@ -200,7 +200,8 @@ class ScheduleService:
         """
         row = await self._database.run(_owned, account_id, schedule_id)
         job_id = await self._runs.start_now(row)
-        await self._database.run(audit.record_change, account_id, "schedule.run", row["name"])
+        async with self._database.begin() as connection:
+            await audit.record_change(connection, account_id, "schedule.run", row["name"])
         return job_id
 
     def _now(self) -> datetime:
