@@ -26,9 +26,8 @@ from mailsift.jobs.results.browse import Browser
 from mailsift.jobs.results.diff import Diff, compare
 from mailsift.jobs.results.export import Selection, select_so_far
 from mailsift.jobs.results.pages import RowFilter
-from mailsift.jobs.results.replay import Replay, replay
 from mailsift.jobs.results.retry import rows_to_retry
-from mailsift.jobs.results.tiers import count_tiers
+from mailsift.jobs.results.tiers import Replay, count_tiers, replay
 from mailsift.jobs.submissions import (
     LONGEST_UPLOAD_S,
     StoredList,

@@ -1,4 +1,4 @@
-"""The OpenAPI description: routes, errors with an example each, and which answer leads to which request."""
+"""The OpenAPI description: routers, errors with an example each, and which answer leads to which request."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any, Final
 
-from fastapi import FastAPI
+from fastapi import APIRouter, FastAPI
 from fastapi.openapi.utils import get_openapi
+from fastapi.routing import APIRoute
 
 from mailsift.api.http.errors import PROBLEM_TYPE, STATUS_OF, error_body
-from mailsift.api.http.idempotency import KEY_HEADER, KEY_SCHEMA
+from mailsift.api.http.idempotency import KEY_HEADER, KEY_SCHEMA, OnceRoute
 from mailsift.api.http.responses import Envelope, Problem
 from mailsift.api.http.uploads import JsonList, JsonPlaces
 from mailsift.api.http.webhook_events import webhooks_openapi
@@ -212,6 +213,18 @@ def _path_links(operations: Mapping[str, tuple[str, Any]]) -> Iterator[_Link]:
         for id_, sources in _SOURCES.items():
             if f"{{{id_}}}" in path and name not in special:
                 yield from (_Link(source, name, parameters={f"path.{id_}": "{}"}) for source in sources)
+
+
+def operation_id(route: APIRoute) -> str:
+    """Return what OpenAPI calls an operation: the name of its function."""
+    return route.name
+
+
+def v1_router(path: str, tag: str, route: type[APIRoute] = OnceRoute) -> APIRouter:
+    """Return the router of the operations below a path of /v1."""
+    return APIRouter(
+        prefix=f"/v1{path}", tags=[tag], route_class=route, generate_unique_id_function=operation_id
+    )
 
 
 def about(summary: str, data: Any, *codes: str) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from mailsift.api.pages.page import render
 from mailsift.api.pages.visitor import JobMember, JobReader
 from mailsift.api.pages.words import result_name
 from mailsift.api.parts import ApiParts, parts_of
-from mailsift.jobs.results.replay import Replay
+from mailsift.jobs.results.tiers import Replay
 from mailsift.jobs.views import JobId, JobView
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.judge.tiers import Tier, TierPolicy

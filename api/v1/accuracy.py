@@ -13,9 +13,8 @@ from fastapi import Query, Request
 from fastapi.responses import Response
 from pydantic import BaseModel, Field
 
-from mailsift.api.http.openapi import error_responses
+from mailsift.api.http.openapi import error_responses, v1_router
 from mailsift.api.http.responses import Envelope, ViewModel, answer
-from mailsift.api.http.routing import v1_router
 from mailsift.api.parts import parts_of
 from mailsift.api.v1.jobs import Reader
 from mailsift.api.v1.usage import Day, Until, days_between

@@ -18,9 +18,8 @@ from mailsift.api.http.auth import RequireScope
 from mailsift.api.http.chances import ASKED, ChanceFields, cell_of, chance_fields, provider_in
 from mailsift.api.http.idempotency import Handler, OnceRoute
 from mailsift.api.http.inputs import AMOUNT, Email, RequestModel, Whole, check_json_type, read_json
-from mailsift.api.http.openapi import about
+from mailsift.api.http.openapi import about, v1_router
 from mailsift.api.http.responses import answer
-from mailsift.api.http.routing import v1_router
 from mailsift.api.http.uploads import MAX_AGE, YEAR
 from mailsift.api.parts import parts_of
 from mailsift.pipeline.facts import Mode

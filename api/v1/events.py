@@ -11,10 +11,9 @@ from fastapi import Query, Request
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field
 
-from mailsift.api.http.openapi import about
+from mailsift.api.http.openapi import about, v1_router
 from mailsift.api.http.paging import PageResponse, bad_cursor
 from mailsift.api.http.responses import answer
-from mailsift.api.http.routing import v1_router
 from mailsift.api.parts import parts_of
 from mailsift.api.v1.webhooks import Reader, Since
 from mailsift.events.payloads import EventType

@@ -23,11 +23,10 @@ from mailsift.api.http.chances import ASKED, ChanceFields, chance_fields
 from mailsift.api.http.downloads import TYPES, ExportOptions, download, entity_tag, has_already
 from mailsift.api.http.idempotency import IdempotencyKey, read_key
 from mailsift.api.http.inputs import RequestModel, ShortText
-from mailsift.api.http.openapi import about, error_responses
+from mailsift.api.http.openapi import about, error_responses, v1_router
 from mailsift.api.http.paging import Cursor, Limit, PageResponse, bad_cursor
 from mailsift.api.http.policies import TierPolicyBody
 from mailsift.api.http.responses import Envelope, UtcTime, ViewModel, answer
-from mailsift.api.http.routing import v1_router
 from mailsift.api.http.uploads import UPLOAD_OPENAPI, Upload, upload_of
 from mailsift.api.parts import ApiParts, parts_of
 from mailsift.api.v1.email import FullVerdict

@@ -18,9 +18,8 @@ from mailsift.accounts.keys import Caller, Scope
 from mailsift.api.http.auth import RequireScope
 from mailsift.api.http.downloads import streamed
 from mailsift.api.http.inputs import RequestModel, ShortText, media_type
-from mailsift.api.http.openapi import about, error_responses
+from mailsift.api.http.openapi import about, error_responses, v1_router
 from mailsift.api.http.responses import UtcTime, ViewModel, answer
-from mailsift.api.http.routing import v1_router
 from mailsift.api.parts import parts_of
 from mailsift.jobs.outcomes.signatures import ReceivedPost
 from mailsift.pipeline.errors import MailsiftError

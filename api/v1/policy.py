@@ -5,10 +5,9 @@ from __future__ import annotations
 from fastapi import Request
 from fastapi.responses import JSONResponse
 
-from mailsift.api.http.openapi import about
+from mailsift.api.http.openapi import about, v1_router
 from mailsift.api.http.policies import AccountPolicyBody
 from mailsift.api.http.responses import answer
-from mailsift.api.http.routing import v1_router
 from mailsift.api.parts import parts_of
 from mailsift.api.v1.jobs import Reader, Writer
 

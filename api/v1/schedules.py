@@ -11,10 +11,9 @@ from fastapi.responses import JSONResponse
 from pydantic import AliasChoices, AliasGenerator, AliasPath, BaseModel, ConfigDict, Field
 
 from mailsift.api.http.inputs import WHOLE, Moment, RequestModel, ShortText
-from mailsift.api.http.openapi import about
+from mailsift.api.http.openapi import about, v1_router
 from mailsift.api.http.paging import Cursor, Limit, PageResponse, after_cursor, id_of_cursor, page_of
 from mailsift.api.http.responses import UtcTime, ViewModel, answer
-from mailsift.api.http.routing import v1_router
 from mailsift.api.http.uploads import ListOptions, PlaceText
 from mailsift.api.parts import parts_of
 from mailsift.api.v1.jobs import JobResponse, Reader, Writer, job_response

@@ -10,10 +10,9 @@ from pydantic import BaseModel, Field
 
 from mailsift.api.http.downloads import streamed
 from mailsift.api.http.inputs import Email, RequestModel
-from mailsift.api.http.openapi import about, error_responses
+from mailsift.api.http.openapi import about, error_responses, v1_router
 from mailsift.api.http.paging import Cursor, Limit, PageResponse
 from mailsift.api.http.responses import UtcTime, ViewModel, answer
-from mailsift.api.http.routing import v1_router
 from mailsift.api.parts import parts_of
 from mailsift.api.v1.jobs import Reader, Writer
 from mailsift.api.v1.outcomes import FILE_BODY, TakenResponse, file_of

@@ -19,7 +19,7 @@ from pydantic import (
 from mailsift.accounts.keys import Caller, Scope
 from mailsift.api.http.auth import RequireScope
 from mailsift.api.http.inputs import Moment, RequestModel, Url, Whole
-from mailsift.api.http.openapi import about
+from mailsift.api.http.openapi import about, v1_router
 from mailsift.api.http.paging import (
     Cursor,
     Limit,
@@ -30,7 +30,6 @@ from mailsift.api.http.paging import (
     page_of,
 )
 from mailsift.api.http.responses import UtcTime, ViewModel, answer
-from mailsift.api.http.routing import v1_router
 from mailsift.api.parts import parts_of
 from mailsift.events.endpoints import (
     DEFAULT_RATE,

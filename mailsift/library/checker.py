@@ -219,9 +219,7 @@ class Checker:
                 `column_taken`.
         """
         self._check_usable()
-        from mailsift.library.frames import number_given  # noqa: PLC0415 - frames take time to load
-
-        numbered = number_given(addresses, column, prefix)
+        numbered = _number_given(addresses, column, prefix)
         return numbered.with_verdicts(_wait(self._submit(numbered.distinct, options)))
 
     async def acheck_many(
