@@ -12,7 +12,7 @@ from uuid import UUID
 from sqlalchemy import ColumnElement, delete, func, insert, or_, select, text, update
 from sqlalchemy.dialects.postgresql import insert as upsert
 
-from mailsift.storage.database import Connection, Row
+from mailsift.storage.database import Connection, Row, rows_as
 from mailsift.storage.sql.tables import account, member, person
 from mailsift.storage.sql.tables import audit as audit_log
 
@@ -151,7 +151,7 @@ async def members(connection: Connection, account_id: UUID) -> list[MemberRow]:
         .where(member.c.account_id == account_id)
         .order_by(person.c.email)
     )
-    found = [MemberRow(**row) for row in (await connection.execute(statement)).mappings()]
+    found = await rows_as(MemberRow, connection, statement)
     return sorted(found, key=lambda one: -_ROLES.index(one.role))
 
 
@@ -266,7 +266,7 @@ async def audited(
         statement = statement.where(audit_log.c.account_id == account_id)
     if before is not None:
         statement = statement.where(audit_log.c.id < before)
-    return [AuditRow(**row) for row in (await connection.execute(statement)).mappings()]
+    return await rows_as(AuditRow, connection, statement)
 
 
 def _conditions(wanted: AuditFilter) -> Iterator[ColumnElement[bool]]:
