@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -258,6 +258,13 @@ def _cells(frame: pl.LazyFrame, *, sheet: bool) -> pl.LazyFrame:
         )
 
     return plain.map_batches(defuse, streamable=True) if texts else plain
+
+
+def csv_lines(rows: Iterable[Sequence[object]]) -> bytes:
+    """Return rows as they stand in a CSV file; texts of strangers are to be `defused`."""
+    out = io.StringIO()
+    csv.writer(out, lineterminator="\n").writerows(rows)
+    return out.getvalue().encode()
 
 
 def defused(text: str) -> str:
