@@ -246,11 +246,8 @@ def _is_added(row: AuditRow) -> bool:
 def _subject(row: AuditRow) -> str:
     if row.action == "member.join" and not _is_added(row):
         return ""
-    return _SUBJECTS.get(row.action.partition(".")[0], _plain_subject)(row)
-
-
-def _plain_subject(row: AuditRow) -> str:
-    return row.subject
+    write = _SUBJECTS.get(row.action.partition(".")[0])
+    return write(row) if write else row.subject
 
 
 def _list(row: AuditRow) -> str:

@@ -246,7 +246,8 @@ def error_responses(*codes: str) -> dict[int | str, dict[str, Any]]:
                 "content": _content(),
             },
         )
-        shape["content"]["application/json"]["examples"][code] = {"value": _example(code)}
+        example = error_body(code, code.replace("_", " ").capitalize() + ".", "req_5f2a9c0d8e7b41c3a6f0d912")
+        shape["content"]["application/json"]["examples"][code] = {"value": example}
     return by_status
 
 
@@ -259,7 +260,3 @@ def _headers(status: int) -> dict[str, Any]:
 
 def _content() -> dict[str, Any]:
     return {"application/json": {"schema": _SCHEMA, "examples": {}}, PROBLEM_TYPE: {"schema": _SCHEMA}}
-
-
-def _example(code: str) -> dict[str, Any]:
-    return error_body(code, code.replace("_", " ").capitalize() + ".", "req_5f2a9c0d8e7b41c3a6f0d912")

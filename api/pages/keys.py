@@ -122,7 +122,8 @@ async def create(request: Request, visitor: Member) -> Response:
 @router.get("/{key_id:uuid}/roll")
 async def rolling(request: Request, visitor: Member, key_id: UUID) -> Response:
     """Ask when the old key ends."""
-    return _rolling(request, await _key(request, visitor, key_id))
+    key = await _key(request, visitor, key_id)
+    return render(request, "key_roll.html", key=key, overlaps=list(OVERLAPS.items()))
 
 
 @router.post("/{key_id:uuid}/roll")
@@ -180,10 +181,6 @@ def _purposes(parts: ApiParts) -> list[tuple[str, str]]:
     doors = ((door.value, f"Clients of {NAMES[door]}") for door in parts.doors)
     forms = (_PUBLIC, "Sign-up forms on your site: a public key")
     return [("", "Programs that use Mailsift's own API"), forms, *doors]
-
-
-def _rolling(request: Request, key: KeyRow) -> Response:
-    return render(request, "key_roll.html", key=key, overlaps=list(OVERLAPS.items()))
 
 
 def _new_key_page(

@@ -112,7 +112,8 @@ class SuppressionService:
         named = [(canonical_of(one.email), one) for one in found]
         malformed = sum(not address for address, _ in named)
         # of two reasons the wish counts, whichever is named first
-        good = {address: one for address, one in sorted(named, key=_weakest_first) if address}
+        weakest_first = sorted(named, key=lambda one: -_STRONGEST_FIRST.index(one[1].reason))
+        good = {address: one for address, one in weakest_first if address}
         if not good:
             return ImportCounts(malformed=malformed)
 
@@ -188,11 +189,7 @@ async def _record(connection: Connection, account_id: UUID, action: str, count: 
 
 
 _REASON_OF: Final = {reason.value: reason for reason in SuppressionReason}
-_STRENGTH: Final = {reason: -place for place, reason in enumerate(SuppressionReason)}
-
-
-def _weakest_first(named: tuple[str, Suppression]) -> int:
-    return _STRENGTH[named[1].reason]
+_STRONGEST_FIRST: Final = list(SuppressionReason)
 
 
 def _opened(row: SuppressionRow, cipher: AddressCipher) -> Suppression:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Final
 from urllib.parse import urlencode
 
@@ -90,7 +89,7 @@ _CELL: Final = (
 async def jobs(request: Request, _: Operator) -> Response:
     """List jobs that match."""
     given = request.query_params
-    words = {"state": "open", **_filter_words(given)}
+    words = {"state": "open", **{name: given[name] for name in _WORDS if name in given}}
     sort = given.get("sort", "")
     sort = sort if sort.removeprefix("-") in ORDERS else NEWEST
     number = _page_number(given.get("page", ""))
@@ -135,7 +134,8 @@ async def apply(request: Request, visitor: Operator) -> Response:
     action = JobAction(choice(form, "action", ACTIONS))
     wanted = read_filter(words, now=now_of(request).timestamp())
     done = await parts_of(request).operations.jobs.all_matching(visitor.email, action, wanted)
-    return see(f"/ops/jobs?{urlencode(words)}", _outcome_text(action, done), kind=_flash_kind(done))
+    kind = "good" if done.done or not done.refused else "bad"
+    return see(f"/ops/jobs?{urlencode(words)}", _outcome_text(action, done), kind=kind)
 
 
 @router.get("/{job_id}")
@@ -179,16 +179,8 @@ def _title(span: ChunkSpan) -> str:
     return f"{where}: {counts}"
 
 
-def _filter_words(given: Mapping[str, str]) -> dict[str, str]:
-    return {name: given[name] for name in _WORDS if name in given}
-
-
 def _outcome_text(action: JobAction, done: ActionResult) -> str:
     sentence = f"{done.done:,} {'job was' if done.done == 1 else 'jobs were'} {_DONE[action]}."
     if refused := sum(done.refused.values()):
         sentence += f" {refused:,} could not be: {', '.join(sorted(done.refused))}."
     return sentence
-
-
-def _flash_kind(done: ActionResult) -> str:
-    return "good" if done.done or not done.refused else "bad"
