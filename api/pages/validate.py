@@ -13,7 +13,7 @@ from mailsift.accounts.people import Visitor
 from mailsift.api.http.chances import cell_of
 from mailsift.api.pages.evidence import VerdictDetail, verdict_detail
 from mailsift.api.pages.first_steps import first_steps_context
-from mailsift.api.pages.forms import choice, read_form, typed_text
+from mailsift.api.pages.forms import Form, choice, typed_text
 from mailsift.api.pages.page import render
 from mailsift.api.pages.visitor import Member, Reader
 from mailsift.api.pages.words import MODES
@@ -37,9 +37,8 @@ async def validate(request: Request, visitor: Reader) -> HTMLResponse:
 
 
 @router.post("/")
-async def validate_one(request: Request, visitor: Member) -> HTMLResponse:
+async def validate_one(request: Request, visitor: Member, form: Form) -> HTMLResponse:
     """Validate one address; the answer shows it, and nothing of it is kept."""
-    form = await read_form(request)
     email = typed_text(form, "email", most=_LONGEST)  # invisible marks beside it are the validator's matter
     mode = Mode(choice(form, "mode", {mode.value: mode for mode in Mode}))
     if not email.strip():

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
 from mailsift.api.pages.charts import cells
-from mailsift.api.pages.forms import choice, id_from, read_form, text
+from mailsift.api.pages.forms import Form, choice, id_from, text
 from mailsift.api.pages.ops.listing import ROWS_A_PAGE, Listed
 from mailsift.api.pages.page import now_of, render, render_live, see
 from mailsift.api.pages.visitor import Operator
@@ -127,9 +127,8 @@ def _page_number(asked: str) -> int:
 
 
 @router.post("")
-async def apply(request: Request, visitor: Operator) -> Response:
+async def apply(request: Request, visitor: Operator, form: Form) -> Response:
     """Do something to every job that matches."""
-    form = await read_form(request)
     words = {name: text(form, name) for name in _WORDS}
     action = JobAction(choice(form, "action", ACTIONS))
     wanted = read_filter(words, now=now_of(request).timestamp())
@@ -159,9 +158,9 @@ async def job(request: Request, _: Operator, job_id: str) -> Response:
 
 
 @router.post("/{job_id}")
-async def act(request: Request, visitor: Operator, job_id: str) -> Response:
+async def act(request: Request, visitor: Operator, job_id: str, form: Form) -> Response:
     """Do something to one job."""
-    action = JobAction(choice(await read_form(request), "action", ACTIONS))
+    action = JobAction(choice(form, "action", ACTIONS))
     found = JobId(id_from(job_id))
     await parts_of(request).operations.jobs.one(visitor.email, action, found)
     return see(f"/ops/jobs/{found}", f"The job was {_DONE[action]}.")
