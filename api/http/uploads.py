@@ -30,6 +30,8 @@ from mailsift.api.http.inputs import (
     media_type,
     read_json,
     repeated,
+    unfit_body,
+    unfit_fields,
 )
 from mailsift.api.http.policies import TierPolicyBody
 from mailsift.jobs.submissions import json_lines, one_piece
@@ -278,9 +280,9 @@ async def _json_list(request: Request) -> Upload:
     try:
         found = await asyncio.to_thread(_list_of, bytes(body))
     except ValidationError as error:
-        raise _invalid_request(error, "body") from None
+        raise unfit_fields(error, "body") from None
     except json.JSONDecodeError as error:
-        raise RequestValidationError([{"loc": ("body",), "msg": error.msg, "type": "json_invalid"}]) from None
+        raise unfit_body(error.msg, "json_invalid") from None
     given = _checked_options(dict(request.query_params), "query").model_dump(exclude_unset=True)
     given |= found.model_dump(exclude_unset=True, exclude={"emails", "source"})
     options, sink = UploadOptions(**given).options(), given.get("sink", "")
@@ -328,12 +330,7 @@ def _checked_options(values: Mapping[str, Any], where: str) -> UploadOptions:
     try:
         return UploadOptions.model_validate(values)
     except ValidationError as error:
-        raise _invalid_request(error, where) from None
-
-
-def _invalid_request(error: ValidationError, where: str) -> RequestValidationError:
-    found = error.errors(include_url=False, include_context=False, include_input=False)
-    return RequestValidationError([{**one, "loc": (where, *one["loc"]), "input": None} for one in found])
+        raise unfit_fields(error, where) from None
 
 
 async def file_pieces(file: UploadFile) -> AsyncIterator[bytes]:

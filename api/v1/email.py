@@ -8,16 +8,24 @@ from json import JSONDecodeError
 from typing import Annotated, Any, Final
 
 from fastapi import Depends, Request
-from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, ValidationError
 from typing_extensions import override
 
 from mailsift.accounts.keys import Caller, Scope
 from mailsift.api.http.auth import RequireScope
-from mailsift.api.http.chances import ASKED, ChanceFields, cell_of, chance_fields, provider_in
+from mailsift.api.http.chances import ASKED, ChanceFields, chance_fields, provider_in
 from mailsift.api.http.idempotency import Handler, OnceRoute
-from mailsift.api.http.inputs import AMOUNT, Email, RequestModel, Whole, check_json_type, read_json
+from mailsift.api.http.inputs import (
+    AMOUNT,
+    Email,
+    RequestModel,
+    Whole,
+    check_json_type,
+    read_json,
+    unfit_body,
+    unfit_fields,
+)
 from mailsift.api.http.openapi import about, v1_router
 from mailsift.api.http.responses import answer
 from mailsift.api.http.uploads import MAX_AGE, YEAR
@@ -25,7 +33,7 @@ from mailsift.api.parts import parts_of
 from mailsift.pipeline.facts import Mode
 from mailsift.pipeline.judge.table import MEANINGS
 from mailsift.pipeline.judge.tiers import Tier, TierPolicy, reason_of, tier_of
-from mailsift.pipeline.outcomes.chances import Chances
+from mailsift.pipeline.outcomes.chances import Chances, cell_of
 from mailsift.pipeline.single import SingleOptions, SingleValidator
 from mailsift.pipeline.verdict import Result, Status
 
@@ -163,18 +171,13 @@ async def read_request(request: Request) -> SingleRequest:
     check_json_type(request)
     body = await request.body()
     if not body:
-        raise _invalid_request("Field required", "missing")
+        raise unfit_body("Field required", "missing")
     try:
         return SingleRequest.model_validate(read_json(body))
     except JSONDecodeError as error:
-        raise _invalid_request(error.msg, "json_invalid") from None
+        raise unfit_body(error.msg, "json_invalid") from None
     except ValidationError as error:
-        found = error.errors(include_url=False, include_context=False, include_input=False)
-        raise RequestValidationError([{**one, "loc": ("body", *one["loc"])} for one in found]) from None
-
-
-def _invalid_request(text: str, kind: str) -> RequestValidationError:
-    return RequestValidationError([{"loc": ("body",), "msg": text, "type": kind}])
+        raise unfit_fields(error, "body") from None
 
 
 router = v1_router("/email", "email", DirectRoute)

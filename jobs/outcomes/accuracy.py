@@ -28,6 +28,7 @@ from mailsift.pipeline.outcomes.chances import (
     ExpectedBounces,
     SentTally,
     calibrate,
+    cell_of,
     expected_bounces,
 )
 from mailsift.pipeline.outcomes.fate import Fate
@@ -133,12 +134,7 @@ class AccuracyService:
         chances = await self.chances(account_id)
         providers = await providers_by_domain(self._blobs, job_id)
         return [
-            chances.of(
-                Cell(
-                    one["status"], one["result"], providers.get(address.rpartition("@")[2], ""), one["score"]
-                )
-            )
-            for address, one in rows
+            chances.of(cell_of(one, providers.get(address.rpartition("@")[2], ""))) for address, one in rows
         ]
 
     @asynccontextmanager
@@ -164,8 +160,7 @@ class AccuracyService:
         judged = await judged_addresses(self._blobs, job_id, load_options(row["options"]).tiers)
         counted = await asyncio.to_thread(judged.counts, "tier")
         counts = [
-            (Cell(one["status"], one["result"], one["provider"], one["score"]), one["n"], one["tier"])
-            for one in counted.iter_rows(named=True)
+            (cell_of(one, one["provider"]), one["n"], one["tier"]) for one in counted.iter_rows(named=True)
         ]
         everybody = expected_bounces(chances, [(cell, n) for cell, n, _ in counts])
         sent = expected_bounces(chances, [(cell, n) for cell, n, tier in counts if tier == Tier.SEND])
@@ -180,10 +175,7 @@ class AccuracyService:
         unmeasured = [one for one in own if one.what in FATES and not one.known]
         fitted = tally((_cell(one), one.what, one.n) for one in unmeasured if not one.held_out)
         held_out = tally((_cell(one), one.what, one.n) for one in unmeasured if one.held_out)
-        others = tally(
-            (Cell(one["status"], one["result"], one["provider"], one["score"]), one["what"], one["n"])
-            for one in rest
-        )
+        others = tally((cell_of(one, one["provider"]), one["what"], one["n"]) for one in rest)
         return bool(unmeasured), held_out, Chances(fitted, others)
 
 
@@ -242,10 +234,7 @@ def _add_chances(results: Path, providers: Mapping[str, str], chances: Chances, 
         seen = rows.select(pl.col(VERDICT_PREFIX + name).alias(name) for name in _VERDICT_KEY)
         cells = seen.with_columns(provider)
         kinds = cells.unique()
-        found = [
-            chances.of(Cell(one["status"], one["result"], one["provider"], one["score"]))
-            for one in kinds.iter_rows(named=True)
-        ]
+        found = [chances.of(cell_of(one, one["provider"])) for one in kinds.iter_rows(named=True)]
         values = [(one.value, one.low, one.high) if one else (None, None, None) for one in found]
         columns = pl.DataFrame(values, schema=dict.fromkeys(_CHANCE_COLUMNS, pl.Float64), orient="row")
         known = pl.concat([kinds, columns], how="horizontal")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from mailsift.pipeline.outcomes.shares import MeasuredShare, wilson
 
@@ -24,6 +24,11 @@ class Cell(NamedTuple):
     result: str
     provider: str
     score: int
+
+
+def cell_of(verdict: Mapping[Any, Any], provider: str) -> Cell:
+    """Return which addresses are like one with this verdict."""
+    return Cell(verdict["status"], verdict["result"], provider, verdict["score"])
 
 
 class SentTally(NamedTuple):
