@@ -6,21 +6,20 @@ import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Any, Final
 from uuid import UUID
 
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse, Response, StreamingResponse
 from pydantic import BaseModel, Field
 from starlette.datastructures import UploadFile
 
-from mailsift.accounts.keys import Caller, Scope
-from mailsift.api.http.auth import RequireScope
 from mailsift.api.http.downloads import streamed
 from mailsift.api.http.inputs import RequestModel, ShortText, media_type
 from mailsift.api.http.openapi import about, error_responses, v1_router
 from mailsift.api.http.responses import UtcTime, ViewModel, answer
 from mailsift.api.parts import parts_of
+from mailsift.api.v1.jobs import Reader, Writer
 from mailsift.jobs.outcomes.signatures import ReceivedPost
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.outcomes.senders import SenderKind
@@ -46,8 +45,6 @@ _TYPES: Final = (
     "application/mbox",
     "application/octet-stream",
 )
-Reader = Annotated[Caller, Depends(RequireScope(Scope.JOBS_READ))]
-Writer = Annotated[Caller, Depends(RequireScope(Scope.JOBS_WRITE))]
 
 
 class TakenResponse(ViewModel):
@@ -125,8 +122,6 @@ FILE_BODY: Final[dict[str, Any]] = {
         },
     }
 }
-
-
 """How a file in a request is described."""
 
 

@@ -61,7 +61,7 @@ _RECEIPT = text("""
 _RECEIPTS = text("""
     SELECT id, person_id, erased, at FROM erasure_receipt
     WHERE account_id = :account_id AND (CAST(:id AS uuid) IS NULL OR id = CAST(:id AS uuid))
-    ORDER BY at DESC LIMIT :limit
+    ORDER BY at DESC LIMIT 100
 """)
 
 
@@ -128,8 +128,8 @@ async def write_receipt(
 
 
 async def receipts(
-    connection: Connection, account_id: UUID, *, receipt_id: UUID | None = None, limit: int = 100
+    connection: Connection, account_id: UUID, *, receipt_id: UUID | None = None
 ) -> list[Receipt]:
     """Return the account's receipts, newest first, or the one with this id."""
-    values = {"account_id": account_id, "id": receipt_id, "limit": limit}
+    values = {"account_id": account_id, "id": receipt_id}
     return await rows_as(Receipt, connection, _RECEIPTS, values)
