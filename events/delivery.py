@@ -144,7 +144,7 @@ async def record_attempt(
     written = await deliveries.record_attempt(
         connection,
         claimed,
-        _attempt_row(attempted),
+        attempt_row(claimed.id, claimed.attempts + 1, attempted.at, claimed.trigger, outcome),
         state=state.value,
         next_attempt_at=utc_datetime(again) if again else None,
     )
@@ -191,13 +191,13 @@ async def _warn_or_disable(
         _log.warning("webhook.disabled", reason=disabled.value)
 
 
-def _attempt_row(attempted: FinishedAttempt) -> NewAttempt:
-    claimed, outcome = attempted.claimed, attempted.outcome
+def attempt_row(delivery_id: UUID, n: int, at: float, trigger: str, outcome: AttemptOutcome) -> NewAttempt:
+    """Return an attempt as it is written down; `at` is when it began, in epoch seconds."""
     return NewAttempt(
-        delivery_id=claimed.id,
-        n=claimed.attempts + 1,
-        at=utc_datetime(attempted.at),
-        trigger=claimed.trigger,
+        delivery_id=delivery_id,
+        n=n,
+        at=utc_datetime(at),
+        trigger=trigger,
         ms=outcome.ms,
         status_code=outcome.status_code,
         error=outcome.error.value,
