@@ -40,7 +40,7 @@ from mailsift.jobs.intake.table import (
     as_text,
     choose_column,
 )
-from mailsift.pipeline.errors import MailsiftError
+from mailsift.pipeline.errors import Excused, MailsiftError
 from mailsift.pipeline.free_mail import provider_by_name
 from mailsift.pipeline.harvest import LEAST
 from mailsift.pipeline.syntax.address import UNSEEN
@@ -440,13 +440,10 @@ def _unusual_cells(texts: pl.Series) -> list[str]:
 
 def _choice(sample: pl.DataFrame, names: Sequence[str] | None) -> tuple[Choice, int | None]:
     """Find the address column; where there is none, the first one stands in and nothing is guessed."""
-    try:
+    with Excused("no_address_column"):
         choice = choose_column(sample, names, "")
-    except MailsiftError as error:
-        if error.code != "no_address_column":
-            raise
-        return choose_column(sample, names, "1"), None
-    return choice, choice.index
+        return choice, choice.index
+    return choose_column(sample, names, "1"), None
 
 
 def _column_keys(sample: pl.DataFrame, names: Sequence[str] | None, choice: Choice) -> Iterator[str]:
