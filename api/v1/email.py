@@ -34,7 +34,7 @@ from mailsift.pipeline.facts import Mode
 from mailsift.pipeline.judge.table import MEANINGS
 from mailsift.pipeline.judge.tiers import Tier, TierPolicy, reason_of, tier_of
 from mailsift.pipeline.outcomes.chances import Chances, cell_of
-from mailsift.pipeline.single import SingleOptions, SingleValidator
+from mailsift.pipeline.single import SingleOptions
 from mailsift.pipeline.verdict import Result, Status
 
 LONGEST_MS: Final = 60_000
@@ -228,7 +228,7 @@ async def _validated(
     request: Request, emails: Sequence[str], wanted: HowFar, caller: Caller
 ) -> list[dict[str, Any]]:
     parts = parts_of(request)
-    verdicts = await _single(request, caller).validate_many(emails, _options(wanted, caller))
+    verdicts = await parts.single_of(caller).validate_many(emails, _options(wanted, caller))
     tiers = (await parts.policies.get(caller.account_id)).tiers if wanted.tier else None
     chances = await parts.accuracy.chances(caller.account_id) if wanted.probability else None
     return [_with_extras(one, tiers, chances) for one in verdicts]
@@ -246,11 +246,6 @@ def _with_extras(
     if chances is not None:
         extended |= chance_fields(chances.of(cell_of(verdict, provider_in(evidence))))
     return extended
-
-
-def _single(request: Request, caller: Caller) -> SingleValidator:
-    parts = parts_of(request)
-    return parts.test_single if caller.test else parts.single
 
 
 def _options(wanted: HowFar, caller: Caller) -> SingleOptions:

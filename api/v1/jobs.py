@@ -313,11 +313,16 @@ async def get_job(
 ) -> JSONResponse:
     """Return a job; with `wait` the answer comes when the job ends, or after that many seconds."""
     parts = parts_of(request)
-    view = await _watched(parts, caller, job_id, wait)
+    view = await watched(parts, caller, job_id, wait)
     return answer(job_response(view, parts.clock()))
 
 
-async def _watched(parts: ApiParts, caller: Caller, job_id: JobId, wait: float) -> JobView:
+async def watched(parts: ApiParts, caller: Caller, job_id: JobId, wait: float) -> JobView:
+    """Return a job once it has ended, or after that many seconds.
+
+    Raises:
+        MailsiftError: `job_not_found`.
+    """
     loop = asyncio.get_running_loop()
     until = loop.time() + wait
     while True:
