@@ -55,7 +55,7 @@ class DomainCounts:
 
     Attributes:
         others: at domains that are not named.
-        harvested: the sign by which they look made up (mailsift.pipeline.harvest), or "".
+        harvested: the sign by which they look made up (mailsift.jobs.intake.harvest), or "".
     """
 
     addresses: int

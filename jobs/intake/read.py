@@ -15,7 +15,7 @@ from polars.datatypes import DataTypeClass
 from mailsift.jobs.columns import ADDRESS, ADDRESS_N, REPAIRED, cell_text, column_id, names_metadata
 from mailsift.jobs.disk import check_room
 from mailsift.jobs.intake.ahead import DomainsAhead
-from mailsift.jobs.intake.harvest import find_harvest, refusal
+from mailsift.jobs.intake.harvest import LEAST, find_harvest, refusal
 from mailsift.jobs.intake.models import ChunkSlice, Intake, IntakeLimits, IntakeOptions
 from mailsift.jobs.intake.numbering import AddressBook, SpillBuffer
 from mailsift.jobs.intake.read_json import read_json
@@ -42,7 +42,6 @@ from mailsift.jobs.intake.table import (
 )
 from mailsift.pipeline.errors import Excused, MailsiftError
 from mailsift.pipeline.free_mail import provider_by_name
-from mailsift.pipeline.harvest import LEAST
 from mailsift.pipeline.syntax.address import UNSEEN
 from mailsift.pipeline.syntax.column import is_plain, parse_column
 from mailsift.pipeline.zones import DEFAULT, is_zone
