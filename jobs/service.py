@@ -42,7 +42,7 @@ from mailsift.jobs.waker import Waker
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.judge.tiers import Tier, TierPolicy
 from mailsift.storage.blobs.store import Blobs, JobBlobs
-from mailsift.storage.database import Connection, Database, Row
+from mailsift.storage.database import Connection, Database, Row, from_row
 from mailsift.storage.group_commits import GroupCommits
 from mailsift.storage.sql import accounts, chunks, jobs, leftovers, people, policies
 from mailsift.storage.sql.jobs import NewJob, owned
@@ -369,14 +369,13 @@ class JobService:
             row = await owned(connection, account_id, job_id)
             others = await jobs.same_list(connection, row, runs)
             events = await jobs.events_of(connection, job_id)
-        return JobHistory(
+        return from_row(
+            JobHistory,
+            row,
             runs=tuple(view_of(other) for other in others),
             events=tuple(JobEvent(**event) for event in events),
-            source_name=row["source_name"],
-            source_bytes=row["source_bytes"],
             stored_bytes=await self._stored_bytes(job_id),
             column=row["address_column"],
-            schedule_id=row["schedule_id"],
         )
 
     async def pause(self, account_id: AccountId, job_id: JobId) -> None:

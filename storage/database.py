@@ -70,7 +70,7 @@ def statement(sql: str) -> TextClause:
     return text(sql.format_map(SQL_LISTS))
 
 
-def from_row(kind: Callable[..., T], row: Row, **made: Any) -> T:
+def from_row(kind: Callable[..., T], row: Mapping[Any, Any], **made: Any) -> T:
     """Return a dataclass made of a row.
 
     Args:
