@@ -27,7 +27,7 @@ from mailsift.events.retry import (
 from mailsift.events.sender import WebhookSender
 from mailsift.events.signing import TEST_MODE, Vault, signed_headers
 from mailsift.pipeline.clock import Clock, utc_datetime
-from mailsift.storage.database import Connection, Database, Row
+from mailsift.storage.database import Connection, Database, Row, from_row
 from mailsift.storage.sql import deliveries, endpoints, notices
 from mailsift.storage.sql.deliveries import ClaimedDelivery, EndpointLimits, NewAttempt
 from mailsift.storage.sql.endpoints import EndpointHealth
@@ -151,7 +151,7 @@ async def record_attempt(
     if not written:
         _log.info("webhook.lease_lost")
         return
-    health = health_after(_health_of(endpoint), outcome, step.state, now)
+    health = health_after(from_row(EndpointHealth, endpoint), outcome, step.state, now)
     await endpoints.set_health(connection, claimed.endpoint_id, health)
     if endpoint["enabled"]:
         await _warn_or_disable(connection, endpoint, health, disabled_after(health, outcome, now), now)
@@ -203,10 +203,4 @@ def attempt_row(delivery_id: UUID, n: int, at: float, trigger: str, outcome: Att
         error=outcome.error.value,
         response=outcome.response,
         directive=outcome.directive.value,
-    )
-
-
-def _health_of(endpoint: Row) -> EndpointHealth:
-    return EndpointHealth(
-        endpoint["failures"], endpoint["failing_since"], endpoint["exhausted"], endpoint["probe_at"]
     )
