@@ -17,8 +17,8 @@ from mailsift.pipeline.facts import Mode
 from mailsift.pipeline.scripted import ADDRESSES, DOMAIN
 from mailsift.pipeline.verdict import Result
 from mailsift.storage.database import Database
-from mailsift.storage.sql import first_steps
-from mailsift.storage.sql.first_steps import StepsRow
+from mailsift.storage.sql import accounts
+from mailsift.storage.sql.accounts import StepsRow
 
 SAMPLE_NAME: Final = "Sample list"
 _DAYS: Final = 14
@@ -81,7 +81,7 @@ class FirstStepsService:
 
     async def dismiss(self, visitor: Visitor, step: FirstStep) -> None:
         """Put a step away, for everybody of the visitor's account."""
-        await self._database.run(first_steps.dismiss, visitor.account_id, step.value)
+        await self._database.run(accounts.dismiss_step, visitor.account_id, step.value)
 
     async def run_sample(self, account_id: AccountId) -> JobId:
         """Start the sample list, once, in the account's test account: nobody is asked, nothing counted."""
@@ -94,4 +94,4 @@ class FirstStepsService:
         return await self._drafts.start(owner, draft.id, options)
 
     async def _row(self, account_id: AccountId) -> StepsRow | None:
-        return await self._database.run(first_steps.find, account_id, days=_DAYS)
+        return await self._database.run(accounts.steps_of, account_id, days=_DAYS)

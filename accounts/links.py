@@ -292,13 +292,9 @@ class Links:
         if any(one.email == offer.email for one in members):
             raise MailsiftError("already_member", "This person is already a member.")
         await sessions.forget_invitations(connection, offer.account_id, offer.email)  # the newest counts
+        detail = {"role": offer.role.value, **({"operator": True} if offer.operator else {})}
         await audit.record(
-            connection,
-            account_id=offer.account_id,
-            actor=offer.made_by,
-            action="member.invite",
-            subject=offer.email,
-            detail={"role": offer.role.value, **({"operator": True} if offer.operator else {})},
+            connection, offer.account_id, offer.made_by, "member.invite", offer.email, **detail
         )
         return await self._make(connection, offer)
 
@@ -362,14 +358,7 @@ class Links:
         subject: str,
     ) -> None:
         await people.put_member(connection, account_id, person_id, role.value)
-        await audit.record(
-            connection,
-            account_id=account_id,
-            actor=actor,
-            action="member.join",
-            subject=subject,
-            detail={"role": role.value},
-        )
+        await audit.record(connection, account_id, actor, "member.join", subject, role=role.value)
 
     def _now(self) -> datetime:
         return utc_datetime(self._clock())

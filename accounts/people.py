@@ -84,7 +84,7 @@ class Members:
             member = await _locked(connection, visitor.account_id, person_id, stays=role is Role.OWNER)
             await people.put_member(connection, visitor.account_id, person_id, role.value)
             detail = {"from": member.role, "to": role.value}
-            await note(connection, visitor, "member.role", member.email, detail)
+            await note(connection, visitor, "member.role", member.email, **detail)
 
     async def remove(self, visitor: Visitor, person_id: UUID) -> None:
         """End a membership in the visitor's account, and its sessions.
@@ -96,7 +96,7 @@ class Members:
             member = await _locked(connection, visitor.account_id, person_id, stays=False)
             await people.remove_member(connection, visitor.account_id, person_id)
             await sessions.forget_invitations(connection, visitor.account_id, member.email)
-            await note(connection, visitor, "member.remove", member.email, {"role": member.role})
+            await note(connection, visitor, "member.remove", member.email, role=member.role)
 
     async def remove_person(self, email: str, *, actor: str) -> None:
         """Delete a person with every membership and session.
@@ -135,7 +135,7 @@ class Members:
         async with self._database.begin() as connection:
             await people.set_retention(connection, visitor.account_id, seconds)
             kept = f"{seconds / _DAY:g} days" if seconds else "for ever"
-            await note(connection, visitor, "account.retention", "", {"kept": kept})
+            await note(connection, visitor, "account.retention", kept=kept)
 
     async def set_account_zone(self, visitor: Visitor, zone: str) -> None:
         """Set in which time zone new schedules run, and members read times who have chosen none.
@@ -146,7 +146,7 @@ class Members:
         _check_zone(zone)
         async with self._database.begin() as connection:
             await people.set_zone(connection, visitor.account_id, zone)
-            await note(connection, visitor, "account.zone", "", {"zone": zone})
+            await note(connection, visitor, "account.zone", zone=zone)
 
     async def set_zone(self, visitor: Visitor, zone: str) -> None:
         """Set in which time zone the visitor reads times, on pages and in mails; "" = the account's.
@@ -210,18 +210,7 @@ async def _locked(connection: Connection, account_id: UUID, person_id: UUID, *, 
 
 
 async def note(
-    connection: Connection,
-    visitor: Visitor,
-    action: str,
-    subject: str = "",
-    detail: dict[str, Any] | None = None,
+    connection: Connection, visitor: Visitor, action: str, subject: str = "", /, **detail: Any
 ) -> None:
     """Write down in the visitor's account, in this transaction, what they do."""
-    await audit.record(
-        connection,
-        account_id=visitor.account_id,
-        actor=visitor.email,
-        action=action,
-        subject=subject,
-        detail=detail,
-    )
+    await audit.record(connection, visitor.account_id, visitor.email, action, subject, **detail)

@@ -172,9 +172,7 @@ class Sessions:
                 "no_account", "You aren’t a member of any account. Ask an account owner to invite you."
             )
         account_id = accounts[0]["id"]
-        await audit.record(
-            connection, account_id=account_id, actor=email, action="session.create", detail=detail
-        )
+        await audit.record(connection, account_id, email, "session.create", **detail)
         return await self.open(connection, person_id, account_id)
 
     async def confirm_factor(self, visitor: Visitor, code: str, *, client: str) -> tuple[list[str], str]:

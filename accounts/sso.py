@@ -196,18 +196,13 @@ class SingleSignOn:
             self._now(),
         )
         await sso.insert_session(connection, row)
-        detail = {"by": ACTOR}
-        await audit.record(
-            connection, account_id=account_id, actor=email, action="session.create", detail=detail
-        )
+        await audit.record(connection, account_id, email, "session.create", by=ACTOR)
         return secret
 
     async def _record(
         self, connection: Connection, account_id: UUID, action: str, subject: str, **detail: str
     ) -> None:
-        await audit.record(
-            connection, account_id=account_id, actor=ACTOR, action=action, subject=subject, detail=detail
-        )
+        await audit.record(connection, account_id, ACTOR, action, subject, **detail)
 
     def _sealed_tokens(self, person_id: UUID, identity: Identity) -> bytes:
         return self._vault.seal(person_id, json.dumps(dict(identity.tokens)).encode())

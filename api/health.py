@@ -11,9 +11,8 @@ from fastapi.responses import HTMLResponse, JSONResponse
 from pydantic import BaseModel, Field
 
 from mailsift.api.http.errors import STATUS_OF
-from mailsift.api.http.openapi import error_responses
+from mailsift.api.http.openapi import error_responses, operation_id
 from mailsift.api.http.responses import Envelope, answer
-from mailsift.api.http.routing import operation_id
 from mailsift.api.parts import parts_of
 
 router = APIRouter(tags=["health"], generate_unique_id_function=operation_id)

@@ -10,7 +10,7 @@ from fastapi import Request
 from mailsift.accounts.budgets import Budget
 from mailsift.accounts.doors import Door
 from mailsift.accounts.first_steps import FirstStepsService
-from mailsift.accounts.keys import KeyService
+from mailsift.accounts.keys import Caller, KeyService
 from mailsift.accounts.service import People
 from mailsift.accounts.usage import UsageMeter
 from mailsift.accounts.widget import WidgetGate
@@ -82,6 +82,10 @@ class ApiParts:
     max_bytes: int
     doors: tuple[Door, ...]
     probing: ProbingNotice
+
+    def single_of(self, caller: Caller) -> SingleValidator:
+        """Return what judges one address at a time for this caller."""
+        return self.test_single if caller.test else self.single
 
 
 def parts_of(request: Request) -> ApiParts:

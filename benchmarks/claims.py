@@ -76,6 +76,8 @@ _STEP = {
     "small_only": False,
     "reading": True,
     "fetching": True,
+    "finishing": True,
+    "fetched_for": [],
     "cost": STEP_COST,
     "crowd": CROWD,
     "crowd_price": CROWD_PRICE,

@@ -178,26 +178,18 @@ def hours(seconds: float) -> str:
 
 
 async def record_change(
-    connection: Connection, account_id: UUID, action: str, subject: str = "", **detail: Any
+    connection: Connection, account_id: UUID, action: str, subject: str = "", /, **detail: Any
 ) -> None:
     """Write down what a service changes for a person or a key; what we do of ourselves is not written down.
 
     The arguments are those of `record`.
     """
     if actor := _ACTOR.get():
-        await record(
-            connection, account_id=account_id, actor=actor, action=action, subject=subject, detail=detail
-        )
+        await record(connection, account_id, actor, action, subject, **detail)
 
 
 async def record(
-    connection: Connection,
-    *,
-    account_id: UUID,
-    actor: str,
-    action: str,
-    subject: str = "",
-    detail: Mapping[str, Any] | None = None,
+    connection: Connection, account_id: UUID, actor: str, action: str, subject: str = "", /, **detail: Any
 ) -> None:
     """Write down what somebody did in an account, in the transaction of the change, and tell webhooks of it.
 
@@ -211,16 +203,13 @@ async def record(
         subject: what it was done to: an id or a name.
         detail: JSON types only, never a secret.
     """
-    known = dict(detail or {})
     if action.startswith("webhook."):
         subject = urlsplit(subject).hostname or subject  # the path of its address is often a secret
-    if action.startswith("job.") and "list" not in known:
-        known |= await people.list_named(connection, account_id, subject)
-    if "list" in known:
-        known["list"] = _ADDRESS.sub("…", str(known["list"]))
-    row = await people.audit(
-        connection, account_id=account_id, actor=actor, action=action, subject=subject, detail=known
-    )
+    if action.startswith("job.") and "list" not in detail:
+        detail |= await people.list_named(connection, account_id, subject)
+    if "list" in detail:
+        detail["list"] = _ADDRESS.sub("…", str(detail["list"]))
+    row = await people.audit(connection, account_id, actor, action, subject, **detail)
     if await events.is_asked_for(connection, account_id, EventType.AUDIT):
         event_id = uuid4()
         body = envelope(event_id, EventType.AUDIT, row.at, audit_event(row))
@@ -246,11 +235,8 @@ def _is_added(row: AuditRow) -> bool:
 def _subject(row: AuditRow) -> str:
     if row.action == "member.join" and not _is_added(row):
         return ""
-    return _SUBJECTS.get(row.action.partition(".")[0], _plain_subject)(row)
-
-
-def _plain_subject(row: AuditRow) -> str:
-    return row.subject
+    write = _SUBJECTS.get(row.action.partition(".")[0])
+    return write(row) if write else row.subject
 
 
 def _list(row: AuditRow) -> str:

@@ -27,7 +27,7 @@ from mailsift.events.retry import (
 from mailsift.events.sender import WebhookSender
 from mailsift.events.signing import TEST_MODE, Vault, signed_headers
 from mailsift.pipeline.clock import Clock, utc_datetime
-from mailsift.storage.database import Connection, Database, Row
+from mailsift.storage.database import Connection, Database, Row, from_row
 from mailsift.storage.sql import deliveries, endpoints, notices
 from mailsift.storage.sql.deliveries import ClaimedDelivery, EndpointLimits, NewAttempt
 from mailsift.storage.sql.endpoints import EndpointHealth
@@ -73,14 +73,12 @@ class Deliverer:
         """Lease up to `limit` deliveries that are due, fairly between the endpoints."""
         now = self._clock()
         return await self._database.run(
-            lambda connection: deliveries.claim(
-                connection,
-                limit=limit,
-                limits=self._limits,
-                now=utc_datetime(now),
-                until=utc_datetime(now + LEASE_S),
-                next_probe=utc_datetime(now + PROBE_S),
-            )
+            deliveries.claim,
+            limit=limit,
+            limits=self._limits,
+            now=utc_datetime(now),
+            until=utc_datetime(now + LEASE_S),
+            next_probe=utc_datetime(now + PROBE_S),
         )
 
     async def deliver(self, claimed: ClaimedDelivery) -> None:
@@ -99,12 +97,10 @@ class Deliverer:
         now = self._clock()
         if outcome.error is ErrorClass.NOT_SENT:
             again = not_sent_until(now, self._random)
-            await self._database.run(lambda connection: postpone(connection, claimed, until=again, now=now))
+            await self._database.run(postpone, claimed, until=again, now=now)
         else:
             attempted = FinishedAttempt(claimed, started, outcome)
-            await self._database.run(
-                lambda connection: record_attempt(connection, attempted, now, self._random)
-            )
+            await self._database.run(record_attempt, attempted, now, self._random)
         count_attempt(outcome)
         trace.get_current_span().set_attributes(
             {"mailsift.status": outcome.status_code, "mailsift.error": outcome.error.value}
@@ -119,13 +115,11 @@ class Deliverer:
 
     async def release(self, tokens: Collection[UUID]) -> None:
         """Give back what was claimed and not sent."""
-        async with self._database.begin() as connection:
-            await deliveries.release(connection, tokens)
+        await self._database.run(deliveries.release, tokens)
 
     async def sweep(self) -> int:
         """Make due again what dead workers held; returns how many."""
-        async with self._database.begin() as connection:
-            return await deliveries.free_expired(connection, now=utc_datetime(self._clock()))
+        return await self._database.run(deliveries.free_expired, now=utc_datetime(self._clock()))
 
     async def purge(self) -> int:
         """Forget attempts that are too old, some at a time, and what was mailed then; returns how many."""
@@ -150,14 +144,14 @@ async def record_attempt(
     written = await deliveries.record_attempt(
         connection,
         claimed,
-        _attempt_row(attempted),
+        attempt_row(claimed.id, claimed.attempts + 1, attempted.at, claimed.trigger, outcome),
         state=state.value,
         next_attempt_at=utc_datetime(again) if again else None,
     )
     if not written:
         _log.info("webhook.lease_lost")
         return
-    health = health_after(_health_of(endpoint), outcome, step.state, now)
+    health = health_after(from_row(EndpointHealth, endpoint), outcome, step.state, now)
     await endpoints.set_health(connection, claimed.endpoint_id, health)
     if endpoint["enabled"]:
         await _warn_or_disable(connection, endpoint, health, disabled_after(health, outcome, now), now)
@@ -197,22 +191,16 @@ async def _warn_or_disable(
         _log.warning("webhook.disabled", reason=disabled.value)
 
 
-def _attempt_row(attempted: FinishedAttempt) -> NewAttempt:
-    claimed, outcome = attempted.claimed, attempted.outcome
+def attempt_row(delivery_id: UUID, n: int, at: float, trigger: str, outcome: AttemptOutcome) -> NewAttempt:
+    """Return an attempt as it is written down; `at` is when it began, in epoch seconds."""
     return NewAttempt(
-        delivery_id=claimed.id,
-        n=claimed.attempts + 1,
-        at=utc_datetime(attempted.at),
-        trigger=claimed.trigger,
+        delivery_id=delivery_id,
+        n=n,
+        at=utc_datetime(at),
+        trigger=trigger,
         ms=outcome.ms,
         status_code=outcome.status_code,
         error=outcome.error.value,
         response=outcome.response,
         directive=outcome.directive.value,
-    )
-
-
-def _health_of(endpoint: Row) -> EndpointHealth:
-    return EndpointHealth(
-        endpoint["failures"], endpoint["failing_since"], endpoint["exhausted"], endpoint["probe_at"]
     )

@@ -9,15 +9,16 @@ from typing import Any
 from uuid import UUID, uuid4
 
 from mailsift.events import audit
+from mailsift.events.delivery import attempt_row
 from mailsift.events.payloads import EventType, SimulatedEvent, envelope, simulated_event
-from mailsift.events.retry import AttemptOutcome, DeliveryState, DisabledReason, ErrorClass, ReceiverDirective
+from mailsift.events.retry import DeliveryState, DisabledReason, ErrorClass, ReceiverDirective
 from mailsift.events.sender import WebhookSender
 from mailsift.events.signing import SECRET_BYTES, TEST_MODE, Vault, signed_headers, write_secret
 from mailsift.pipeline.clock import Clock, utc_datetime
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.storage.database import Connection, Database, Row, from_row
 from mailsift.storage.sql import deliveries, endpoints, events, people
-from mailsift.storage.sql.deliveries import EndpointLimits, NewAttempt
+from mailsift.storage.sql.deliveries import EndpointLimits
 from mailsift.storage.sql.endpoints import EndpointHealth, NewEndpoint
 from mailsift.storage.sql.events import EventFilter, EventRow
 
@@ -177,8 +178,7 @@ class WebhookService:
 
     async def list(self, account_id: UUID) -> Sequence[EndpointView]:
         """Return the account's webhooks, oldest first."""
-        async with self._database.begin() as connection:
-            return [_endpoint_view(row) for row in await endpoints.of_account(connection, account_id)]
+        return [_endpoint_view(row) for row in await self._database.run(endpoints.of_account, account_id)]
 
     async def get(self, account_id: UUID, endpoint_id: UUID) -> EndpointView:
         """Return a webhook.
@@ -186,8 +186,7 @@ class WebhookService:
         Raises:
             MailsiftError: `webhook_not_found`, also when it belongs to somebody else.
         """
-        async with self._database.begin() as connection:
-            return _endpoint_view(await _owned_endpoint(connection, account_id, endpoint_id))
+        return _endpoint_view(await self._database.run(_owned_endpoint, account_id, endpoint_id))
 
     async def update(
         self,
@@ -304,8 +303,7 @@ class WebhookService:
         Raises:
             MailsiftError: `delivery_not_found`, also when it belongs to somebody else.
         """
-        async with self._database.begin() as connection:
-            return _delivery_view(await _owned_delivery(connection, account_id, delivery_id))
+        return _delivery_view(await self._database.run(_owned_delivery, account_id, delivery_id))
 
     async def attempts(self, account_id: UUID, delivery_id: UUID) -> Sequence[AttemptView]:
         """Return the attempts of a delivery in order.
@@ -345,16 +343,7 @@ class WebhookService:
         Raises:
             MailsiftError: `webhook_not_found`, `webhook_disabled`.
         """
-        async with self._database.begin() as connection:
-            row = await _owned_endpoint(connection, account_id, endpoint_id)
-            if not row["enabled"]:
-                raise _disabled()
-            count = await deliveries.redeliver_failed(
-                connection, endpoint_id, since=since, now=utc_datetime(self._clock())
-            )
-            await _record_missed(connection, row, since, count)
-        await self._wake(min(count, 1))
-        return count
+        return await self._send_missed(account_id, endpoint_id, since, also_unqueued=False)
 
     async def recover(self, account_id: UUID, endpoint_id: UUID, *, since: datetime) -> int:
         """Send everything the webhook missed since then; returns how many events.
@@ -365,21 +354,29 @@ class WebhookService:
         Raises:
             MailsiftError: `webhook_not_found`, `webhook_disabled`.
         """
+        return await self._send_missed(account_id, endpoint_id, since, also_unqueued=True)
+
+    async def _send_missed(
+        self, account_id: UUID, endpoint_id: UUID, since: datetime, *, also_unqueued: bool
+    ) -> int:
         now = utc_datetime(self._clock())
         async with self._database.begin() as connection:
-            row = await _owned_endpoint(connection, account_id, endpoint_id, lock=True)
+            row = await _owned_endpoint(connection, account_id, endpoint_id, lock=also_unqueued)
             if not row["enabled"]:
                 raise _disabled()
             count = await deliveries.redeliver_failed(connection, endpoint_id, since=since, now=now)
-            count += await deliveries.add_missed(connection, endpoint_id, since=since, now=now)
-            await _record_missed(connection, row, since, count)
+            if also_unqueued:
+                count += await deliveries.add_missed(connection, endpoint_id, since=since, now=now)
+            said = f"{since:%Y-%m-%d %H:%M} UTC"
+            await audit.record_change(
+                connection, account_id, "webhook.redeliver_failed", row["url"], since=said, events=count
+            )
         await self._wake(min(count, 1))
         return count
 
     async def events(self, account_id: UUID, wanted: EventFilter, *, limit: int) -> Sequence[EventRow]:
         """Return the account's events, oldest first."""
-        async with self._database.begin() as connection:
-            return await events.of_account(connection, account_id, wanted, limit)
+        return await self._database.run(events.of_account, account_id, wanted, limit)
 
     async def event(self, account_id: UUID, event_id: UUID) -> EventRow:
         """Return an event of the account.
@@ -387,8 +384,7 @@ class WebhookService:
         Raises:
             MailsiftError: `event_not_found`.
         """
-        async with self._database.begin() as connection:
-            found = await events.get(connection, account_id, event_id)
+        found = await self._database.run(events.get, account_id, event_id)
         if found is None:
             raise MailsiftError("event_not_found", "There is no such event.")
         return found
@@ -417,7 +413,8 @@ class WebhookService:
         outcome = await self._sender.post(row["url"], headers | marks, body)
         async with self._database.begin() as connection:
             await _owned_endpoint(connection, account_id, endpoint_id, lock=True)
-            await _record_test(connection, delivery_id, outcome, at=now)
+            made = attempt_row(delivery_id, 1, started, "test", outcome)
+            await deliveries.record_test(connection, made)
             await audit.record_change(connection, account_id, "webhook.test", row["url"], event=type_.value)
         return TestOutcome(delivery_id, event_id, type_.value, outcome.error, outcome.status_code, outcome.ms)
 
@@ -432,17 +429,6 @@ async def _record_update(connection: Connection, before: Row, view: EndpointView
         await audit.record_change(
             connection, before["account_id"], "webhook.update", view.url, events=_event_names(view.types)
         )
-
-
-async def _record_missed(connection: Connection, row: Row, since: datetime, count: int) -> None:
-    await audit.record_change(
-        connection,
-        row["account_id"],
-        "webhook.redeliver_failed",
-        row["url"],
-        since=f"{since:%Y-%m-%d %H:%M} UTC",
-        events=count,
-    )
 
 
 def _event_names(types: Sequence[str]) -> Sequence[str] | str:
@@ -536,24 +522,6 @@ async def _begin_test(connection: Connection, endpoint_id: UUID, event: EventRow
         connection, delivery_id=delivery_id, event_id=event.id, endpoint_id=endpoint_id, at=now
     )
     return row, delivery_id
-
-
-async def _record_test(
-    connection: Connection, delivery_id: UUID, outcome: AttemptOutcome, *, at: datetime
-) -> None:
-    """Write down how a test went."""
-    made = NewAttempt(
-        delivery_id=delivery_id,
-        n=1,
-        at=at,
-        trigger="test",
-        ms=outcome.ms,
-        status_code=outcome.status_code,
-        error=outcome.error.value,
-        response=outcome.response,
-        directive=outcome.directive.value,
-    )
-    await deliveries.record_test(connection, made)
 
 
 def _endpoint_view(row: Row) -> EndpointView:

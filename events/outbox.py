@@ -88,8 +88,9 @@ class OutboxMailer(ABC, Generic[_Claimed]):
         """Send what is due, some at a time; returns how many mails were looked at."""
         for count in range(_BATCH):
             now = utc_datetime(self._clock())
-            async with self._database.begin() as connection:
-                claimed = await self.claim(connection, now=now, again=now + timedelta(seconds=MAIL_LEASE_S))
+            claimed = await self._database.run(
+                self.claim, now=now, again=now + timedelta(seconds=MAIL_LEASE_S)
+            )
             if claimed is None:
                 return count
             await self._record_try(claimed, *await self._try(claimed))
@@ -110,8 +111,7 @@ class OutboxMailer(ABC, Generic[_Claimed]):
         return MailState.SENT, None
 
     async def _record_try(self, claimed: _Claimed, state: MailState, again: datetime | None) -> None:
-        async with self._database.begin() as connection:
-            await outbox.record_try(connection, self.table, claimed, state=state.value, again=again)
+        await self._database.run(outbox.record_try, self.table, claimed, state=state.value, again=again)
         _log.info(f"{self.table}.settled", mail=str(claimed.id), kind=claimed.kind, state=state.value)
 
 

@@ -287,14 +287,9 @@ class Drafts:
         return Draft(**{**stored, **known})
 
     async def _stored(self, key: str) -> dict[str, Any] | None:
-        path = await self._blobs.fetch_if_there(key)
-        if path is None:
-            return None
-        try:
-            stored: dict[str, Any] = json.loads(await asyncio.to_thread(path.read_bytes))
-        except FileNotFoundError:
-            return None
-        return stored
+        stored = await self._blobs.read_if_there(key)
+        found: dict[str, Any] | None = None if stored is None else json.loads(stored)
+        return found
 
     async def _all(self, account_id: AccountId) -> list[Draft]:
         found = [await self._read(key) for key in await self._blobs.list(drafts_of(account_id))]

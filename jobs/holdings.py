@@ -88,9 +88,7 @@ class Holdings:
             if Erasable.SUPPRESSIONS in what:
                 erased["suppressions"] = await holdings.erase_suppressions(connection, ids)
             receipt = await holdings.write_receipt(connection, account_id, person_id, erased)
-            await audit.record(
-                connection, account_id=account_id, actor=actor, action="account.erase", detail=erased
-            )
+            await audit.record(connection, account_id, actor, "account.erase", **erased)
             return receipt, jobs
 
         drafts = await self._eraser.drafts(account_id) if Erasable.LISTS in what else ()

@@ -55,7 +55,7 @@ class DomainCounts:
 
     Attributes:
         others: at domains that are not named.
-        harvested: the sign by which they look made up (mailsift.pipeline.harvest), or "".
+        harvested: the sign by which they look made up (mailsift.jobs.intake.harvest), or "".
     """
 
     addresses: int
@@ -170,15 +170,8 @@ class Planner:
         return await self._plan_counts(sampled(counts, preview) if preview else counts, mode, deadline_s)
 
     async def _remembered(self, key: str) -> DomainCounts | None:
-        try:
-            stored = await self._blobs.fetch(key)
-            return DomainCounts(**json.loads(await asyncio.to_thread(stored.read_bytes)))
-        except FileNotFoundError:
-            return None
-        except MailsiftError as error:
-            if error.code != "blob_not_found":
-                raise
-            return None
+        stored = await self._blobs.read_if_there(key)
+        return None if stored is None else DomainCounts(**json.loads(stored))
 
     async def _count(self, source: Path, column: str) -> DomainCounts:
         options = IntakeOptions(column=column, chunk_addresses=100_000)

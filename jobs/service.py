@@ -23,11 +23,10 @@ from mailsift.jobs.metrics import JOBS_ENDED
 from mailsift.jobs.places.service import JobPlaces, Places
 from mailsift.jobs.results.browse import Browser
 from mailsift.jobs.results.diff import Diff, compare
+from mailsift.jobs.results.export import Selection, select_so_far
 from mailsift.jobs.results.pages import RowFilter
-from mailsift.jobs.results.replay import Replay, replay
 from mailsift.jobs.results.retry import rows_to_retry
-from mailsift.jobs.results.selection import Selection, select_so_far
-from mailsift.jobs.results.tiers import count_tiers
+from mailsift.jobs.results.tiers import Replay, count_tiers, replay
 from mailsift.jobs.results.whole_files import in_thread
 from mailsift.jobs.submissions import (
     LONGEST_UPLOAD_S,
@@ -43,7 +42,7 @@ from mailsift.jobs.waker import Waker
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.judge.tiers import Tier, TierPolicy
 from mailsift.storage.blobs.store import Blobs, JobBlobs
-from mailsift.storage.database import Connection, Database, Row
+from mailsift.storage.database import Connection, Database, Row, from_row
 from mailsift.storage.group_commits import GroupCommits
 from mailsift.storage.sql import accounts, chunks, jobs, leftovers, people, policies
 from mailsift.storage.sql.jobs import NewJob, owned
@@ -371,14 +370,13 @@ class JobService:
             row = await owned(connection, account_id, job_id)
             others = await jobs.same_list(connection, row, runs)
             events = await jobs.events_of(connection, job_id)
-        return JobHistory(
+        return from_row(
+            JobHistory,
+            row,
             runs=tuple(view_of(other) for other in others),
             events=tuple(JobEvent(**event) for event in events),
-            source_name=row["source_name"],
-            source_bytes=row["source_bytes"],
             stored_bytes=await self._stored_bytes(job_id),
             column=row["address_column"],
-            schedule_id=row["schedule_id"],
         )
 
     async def pause(self, account_id: AccountId, job_id: JobId) -> None:
@@ -467,26 +465,20 @@ class JobService:
         Raises:
             MailsiftError: `job_not_found`, `source_gone`.
         """
-        made = await self._run_again(account_id, job_id, options)
-        await self._record(account_id, job_id, "job.rerun")
-        return made
+        return await self._run_again(account_id, job_id, options, "job.rerun")
 
-    async def _run_again(self, account_id: AccountId, job_id: JobId, options: JobOptions) -> JobId:
+    async def _run_again(
+        self, account_id: AccountId, job_id: JobId, options: JobOptions, action: str, *, once: str = ""
+    ) -> JobId:
+        """Start a new job over the list of another one, and write that down as this action."""
         row = await self._database.run(owned, account_id, job_id)
-        submitted = await self.receive(
-            account_id,
-            read_pieces(await self._list_of(job_id)),
-            options,
-            source_name=row["source_name"],
-            parent=job_id,
-        )
-        return submitted.job_id
-
-    async def _list_of(self, job_id: JobId) -> Path:
         source = await self._blobs.fetch_if_there(JobBlobs(job_id).source)
         if source is None:
             raise MailsiftError("source_gone", "The list of this job is no longer kept.")
-        return source
+        pieces, name = read_pieces(source), row["source_name"]
+        made = await self.receive(account_id, pieces, options, source_name=name, parent=job_id, once=once)
+        await self._record(account_id, job_id, action)
+        return made.job_id
 
     async def restart(self, account_id: AccountId, job_id: JobId) -> JobId:
         """Start a new job over the list of one that failed for reasons of ours, once.
@@ -506,16 +498,8 @@ class JobService:
             raise MailsiftError("list_at_fault", "This job failed because of its list and would fail again.")
         if repeated:
             raise MailsiftError("already_restarted", "This list has already been rerun.")
-        submitted = await self.receive(
-            account_id,
-            read_pieces(await self._list_of(job_id)),
-            replace(load_options(row["options"]), name=row["name"]),
-            source_name=row["source_name"],
-            parent=job_id,
-            once=f"restart:{job_id}",
-        )
-        await self._record(account_id, job_id, "job.restart")
-        return submitted.job_id
+        options = replace(load_options(row["options"]), name=row["name"])
+        return await self._run_again(account_id, job_id, options, "job.restart", once=f"restart:{job_id}")
 
     async def repeat(self, account_id: AccountId, job_id: JobId) -> JobId:
         """Start a new job over the same list as before; every mail server is asked again.
@@ -536,9 +520,7 @@ class JobService:
         if not view.options.preview:
             raise MailsiftError("not_a_preview", "This job isn’t a preview.")
         options = replace(view.options, preview=0, name=view.name)
-        made = await self._run_again(account_id, job_id, options)
-        await self._record(account_id, job_id, "job.promote")
-        return made
+        return await self._run_again(account_id, job_id, options, "job.promote")
 
     async def diff(self, account_id: AccountId, before: JobId, after: JobId, *, limit: int) -> Diff:
         """Compare two runs of a list (mailsift.jobs.results.diff).
@@ -609,8 +591,7 @@ class JobService:
             rows, addresses, *segments = await self._blobs.fetch_all((blobs.rows, blobs.addresses, *keys))
             return await in_thread(select_so_far, row, wanted, (rows, addresses), segments, partial)
         except (MailsiftError, FileNotFoundError):
-            async with self._database.begin() as connection:
-                row = await owned(connection, account_id, job_id)  # deleted meanwhile: it is not there
+            row = await self._database.run(owned, account_id, job_id)  # deleted meanwhile: it is not there
             if complete or row["state"] != JobState.COMPLETED:
                 raise
             # It completed while we read, and its segments are gone.

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 from uuid import UUID
 
 from mailsift.events import audit
@@ -64,6 +65,11 @@ def new_job(
 async def one_piece(data: bytes) -> AsyncIterator[bytes]:
     """Give a list that is here already."""
     yield data
+
+
+def json_lines(rows: Iterable[Mapping[str, Any]]) -> bytes:
+    """Write a list as JSON lines."""
+    return b"".join(json.dumps(row, ensure_ascii=False).encode() + b"\n" for row in rows)
 
 
 async def store_list(blobs: Blobs, key: str, pieces: AsyncIterator[bytes], *, name: str) -> StoredList:

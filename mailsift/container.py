@@ -12,7 +12,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from mailsift.jobs.holdings import Holdings
     from mailsift.jobs.intake.models import IntakeLimits
     from mailsift.jobs.outcomes.accuracy import AccuracyService
+    from mailsift.jobs.outcomes.address_cipher import CipherOf
     from mailsift.jobs.outcomes.measure import Measurer
     from mailsift.jobs.outcomes.receivers import ReceiverService
     from mailsift.jobs.outcomes.service import OutcomeService
@@ -303,12 +304,13 @@ class Container:
         """What accounts told of messages they really sent."""
         from mailsift.jobs.outcomes.service import OutcomeService
 
-        return OutcomeService(
-            database=self.database,
-            vault=self._vault,
-            clock=self.clock,
-            token=secrets.token_bytes,
-        )
+        return OutcomeService(database=self.database, cipher=self._cipher, clock=self.clock)
+
+    @property
+    def _cipher(self) -> CipherOf:
+        from mailsift.jobs.outcomes.address_cipher import cipher_of
+
+        return partial(cipher_of, vault=self._vault, token=secrets.token_bytes)
 
     @cached_property
     def measurer(self) -> Measurer:
@@ -338,9 +340,7 @@ class Container:
         """To whom accounts may not send."""
         from mailsift.jobs.outcomes.suppressions import SuppressionService
 
-        return SuppressionService(
-            database=self.database, vault=self._vault, clock=self.clock, token=secrets.token_bytes
-        )
+        return SuppressionService(database=self.database, cipher=self._cipher, clock=self.clock)
 
     @cached_property
     def receivers(self) -> ReceiverService:
@@ -1035,13 +1035,6 @@ async def open_engine(
     connections = max(2, settings.chunk_slots // 2)
     async with open_container(settings, pool_size=connections, other=other) as container:
         yield await container.engine(worker_id=worker_id)
-
-
-@asynccontextmanager
-async def open_parts(settings: Settings) -> AsyncIterator[ApiParts]:
-    """Give the parts of the API; needs DATABASE_URL and REDIS_URL."""
-    async with open_container(settings, pool_size=API_POOL) as container:
-        yield await container.api_parts()
 
 
 def open_database(settings: Settings, *, pool_size: int = 4) -> Database:

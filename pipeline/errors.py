@@ -47,6 +47,18 @@ class SuspectError(MailsiftError):
         super().__init__(code, message, retryable=True)
 
 
+class Excused:
+    """Ends a block where an error with one of these codes is raised in it, as `contextlib.suppress` does."""
+
+    def __init__(self, *codes: str) -> None:
+        self._codes = codes
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> bool:
+        return isinstance(error, MailsiftError) and error.code in self._codes
+
+
 def outage_of(error: BaseException) -> int:
     """Return what the system says is wrong with a disk or file of ours (errno), 0 when nothing of the kind.
 

@@ -9,7 +9,6 @@ from typing import Self
 from mailsift.sandbox.counters import Counters
 from mailsift.sandbox.delivery import Deliveries
 from mailsift.sandbox.dns_server import DnsServer
-from mailsift.sandbox.middlebox import Middlebox
 from mailsift.sandbox.smtp_commands import SmtpContext
 from mailsift.sandbox.smtp_replies import RecipientReplies
 from mailsift.sandbox.smtp_server import SmtpServer, server_context
@@ -118,17 +117,8 @@ class Sandbox:
         """Let all mail servers vanish, as when a network fails; DNS goes on."""
         await self._smtp.stop()
 
-    async def intercept(self, middlebox: Middlebox) -> None:
-        """Let one machine answer in the name of all mail servers, as a firewall may; DNS goes on.
-
-        Raises:
-            OSError: the port has been taken.
-        """
-        await self._smtp.stop()
-        await self._smtp.start(self._smtp.port, middlebox=middlebox)
-
     async def show(self) -> None:
-        """Let them come back, at the same port, and speak for themselves.
+        """Let them come back, at the same port.
 
         Raises:
             OSError: the port has been taken.

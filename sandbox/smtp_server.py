@@ -16,7 +16,6 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from mailsift.sandbox.middlebox import Middlebox, MiddleboxSession
 from mailsift.sandbox.smtp_commands import SmtpContext
 from mailsift.sandbox.smtp_session import SmtpSession
 from mailsift.sandbox.world import BLACKHOLE
@@ -37,10 +36,9 @@ class SmtpServer:
         self._servers: list[asyncio.Server] = []
         self._blackhole: list[socket.socket] = []
         self._sessions: set[SmtpSession] = set()
-        self._intercepted: set[MiddleboxSession] = set()
 
-    async def start(self, port: int, *, middlebox: Middlebox | None = None) -> None:
-        """Listen on a port, 0 picks a free one; a middlebox answers in the name of all servers.
+    async def start(self, port: int) -> None:
+        """Listen on a port, 0 picks a free one.
 
         Raises:
             OSError: the port is taken.
@@ -50,7 +48,7 @@ class SmtpServer:
         self.port = sockets[0].getsockname()[1]
         for listener in sockets:
             server = await loop.create_server(
-                lambda: self._session(middlebox), sock=listener, backlog=_BACKLOG
+                lambda: SmtpSession(self._context, self._sessions), sock=listener, backlog=_BACKLOG
             )
             self._servers.append(server)
         self._blackhole = _dig(sockets[0], self.port)
@@ -59,18 +57,12 @@ class SmtpServer:
         """Stop listening and cut all connections."""
         for server in self._servers:
             server.close()
-        sessions: tuple[SmtpSession | MiddleboxSession, ...] = (*self._sessions, *self._intercepted)
-        for session in sessions:
+        for session in self._sessions:
             session.abort()
         for hole in self._blackhole:
             hole.close()
         self._servers.clear()
         self._blackhole.clear()
-
-    def _session(self, middlebox: Middlebox | None) -> SmtpSession | MiddleboxSession:
-        if middlebox is None:
-            return SmtpSession(self._context, self._sessions)
-        return MiddleboxSession(middlebox, self._intercepted)
 
 
 def _listeners(port: int, addresses: Iterable[str]) -> list[socket.socket]:

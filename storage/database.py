@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 import select
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from dataclasses import fields
 from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 
 import psycopg
-from sqlalchemy import RowMapping, TextClause, event, make_url, text
+from sqlalchemy import Executable, RowMapping, TextClause, event, make_url, text
 from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.exc import (
     DataError,
@@ -70,7 +70,7 @@ def statement(sql: str) -> TextClause:
     return text(sql.format_map(SQL_LISTS))
 
 
-def from_row(kind: Callable[..., T], row: Row, **made: Any) -> T:
+def from_row(kind: Callable[..., T], row: Mapping[Any, Any], **made: Any) -> T:
     """Return a dataclass made of a row.
 
     Args:
@@ -80,6 +80,21 @@ def from_row(kind: Callable[..., T], row: Row, **made: Any) -> T:
     """
     names = [one.name for one in fields(kind) if one.name not in made]  # type: ignore[arg-type]  # it is one
     return kind(**{name: row[name] for name in names}, **made)
+
+
+async def rows_as(
+    kind: Callable[..., T], connection: Connection, query: Executable, values: Mapping[str, Any] | None = None
+) -> list[T]:
+    """Return the rows that a query finds, each as what `kind` makes of its columns by their names."""
+    return [kind(**row) for row in (await connection.execute(query, values)).mappings()]
+
+
+async def row_as(
+    kind: Callable[..., T], connection: Connection, query: Executable, values: Mapping[str, Any] | None = None
+) -> T | None:
+    """Return the one row that a query finds, in the same way; None where it finds none."""
+    row = (await connection.execute(query, values)).mappings().one_or_none()
+    return kind(**row) if row else None
 
 
 @contextmanager

@@ -37,12 +37,6 @@ class CodeTable:
         """Return what a result is called."""
         return self.role.get(result, self.usual[result]) if role else self.usual[result]
 
-    def results_of(self, code: Code) -> frozenset[Result]:
-        """Return every result that may be called so; empty when this door never says it."""
-        return frozenset(
-            result for rows in (self.usual, self.role) for result, one in rows.items() if one == code
-        )
-
     @property
     def codes(self) -> frozenset[Code]:
         """All words of this door."""

@@ -75,7 +75,7 @@ class VendorCall:
     @property
     def single(self) -> SingleValidator:
         """What judges addresses for this caller."""
-        return self.parts.test_single if self.caller.test else self.parts.single
+        return self.parts.single_of(self.caller)
 
     def options(self, deadline: float, mode: Mode = Mode.DEEP) -> SingleOptions:
         """Return how to look at an address; `deadline` is in seconds."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -33,8 +33,9 @@ from mailsift.jobs.columns import (
 )
 from mailsift.jobs.results.export import ExportFormat, export
 from mailsift.jobs.results.pages import RowFilter
+from mailsift.jobs.submissions import json_lines
 from mailsift.jobs.views import JobId, JobOptions, JobView
-from mailsift.pipeline.errors import MailsiftError
+from mailsift.pipeline.errors import Excused, MailsiftError
 from mailsift.pipeline.verdict import Result
 from mailsift.storage.states import JobState
 
@@ -106,12 +107,7 @@ def emails_as_lines(emails: object, name: str, *, most: int) -> bytes:
         raise MailsiftError("bad_request", f"`{name}` must be a list of addresses.")
     if len(emails) > most:
         raise MailsiftError("bad_request", f"`{name}` can have at most {most:,} addresses.")
-    return as_lines({"email": checked_email(email, name)} for email in emails)
-
-
-def as_lines(rows: Iterable[Mapping[str, Any]]) -> bytes:
-    """Write rows as JSON lines."""
-    return b"".join(json.dumps(row, ensure_ascii=False).encode() + b"\n" for row in rows)
+    return json_lines({"email": checked_email(email, name)} for email in emails)
 
 
 async def find_job(call: VendorCall, text: object) -> JobView:
@@ -154,17 +150,14 @@ def _not_found() -> MailsiftError:
 async def tally(call: VendorCall, view: JobView, table: CodeTable) -> Tally:
     """Count a job's rows by what they are called; of one that runs, as if no address were a role's."""
     account_id, counts = call.caller.account_id, dict[Code, int]()
-    try:
+    found: list[tuple[Result, bool, int]] = []
+    with Excused("no_results_yet"):
         if view.state is JobState.COMPLETED:
             async with call.parts.jobs.results(account_id, view.id) as results:
                 found = await asyncio.to_thread(_count, results)
         else:
             breakdown = await call.parts.jobs.browser.breakdown(account_id, view.id)
             found = [(Result(one.result), False, one.rows) for one in breakdown.reasons]
-    except MailsiftError as error:
-        if error.code != "no_results_yet":
-            raise
-        found = []
     for result, role, rows in found:
         code = table.named(result, role=role)
         counts[code] = counts.get(code, 0) + rows

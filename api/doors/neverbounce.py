@@ -17,7 +17,7 @@ from mailsift.api.doors.codes import address_parts, code_table, normal_form, spl
 from mailsift.api.http.uploads import printable_name
 from mailsift.jobs.columns import VERDICT_PREFIX
 from mailsift.jobs.drafts import Draft
-from mailsift.jobs.submissions import one_piece
+from mailsift.jobs.submissions import json_lines, one_piece
 from mailsift.jobs.views import JobId, JobView
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.providers import public_suffixes
@@ -182,7 +182,7 @@ async def create(request: Request) -> Response:
     _refuse_sample(params)
     if params.get("input_location", "supplied") != "supplied":
         raise MailsiftError("bad_request", "Send the list itself; remote URLs aren’t fetched.")
-    lines = lists.as_lines(lists.supplied_rows(params.get("input"), "input", most=_MOST))
+    lines = json_lines(lists.supplied_rows(params.get("input"), "input", most=_MOST))
     name = printable_name(lists.text_in(params, "filename")) or "list"
     if entry.switch_in(params, "auto_start"):
         job_id = await lists.submit(call, one_piece(lines), lists.job_options(Door.NEVERBOUNCE, name))

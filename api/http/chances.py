@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from pydantic import BaseModel, Field
 
-from mailsift.pipeline.outcomes.chances import Cell, Chance
+from mailsift.pipeline.outcomes.shares import MeasuredShare
 
 ASKED: Final = (
     "add `mailsift_p`, the chance that a message arrives, from what became of others, with its 95 % interval"
@@ -25,15 +25,10 @@ class ChanceFields(BaseModel):
     mailsift_p_high: float | None = Field(default=None, ge=0, le=1)
 
 
-def chance_fields(chance: Chance | None) -> dict[str, float | None]:
+def chance_fields(chance: MeasuredShare | None) -> dict[str, float | None]:
     """Return a chance as the fields of an answer."""
     found = (chance.value, chance.low, chance.high) if chance else (None, None, None)
     return dict(zip(ChanceFields.model_fields, found, strict=True))
-
-
-def cell_of(verdict: Mapping[str, Any], provider: str) -> Cell:
-    """Return which outcomes speak of a verdict."""
-    return Cell(verdict["status"], verdict["result"], provider, verdict["score"])
 
 
 def provider_in(evidence: Mapping[str, Any]) -> str:

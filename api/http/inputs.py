@@ -22,6 +22,7 @@ from pydantic import (
     ConfigDict,
     Field,
     StringConstraints,
+    ValidationError,
 )
 from starlette.convertors import IntegerConvertor, register_url_convertor
 from typing_extensions import override
@@ -42,6 +43,17 @@ def read_json(body: bytes) -> Any:
         return _DECODE(body.decode(json.detect_encoding(body)))
     except (ValueError, RecursionError):  # numbers of thousands of digits, and nesting without end
         raise json.JSONDecodeError("not JSON", "", 0) from None
+
+
+def unfit_body(text: str, kind: str) -> RequestValidationError:
+    """Return the error of a body that is not what it should be, as FastAPI has it."""
+    return RequestValidationError([{"loc": ("body",), "msg": text, "type": kind}])
+
+
+def unfit_fields(error: ValidationError, where: str) -> RequestValidationError:
+    """Return the same of fields that are not, without what they hold."""
+    found = error.errors(include_url=False, include_context=False, include_input=False)
+    return RequestValidationError([{**one, "loc": (where, *one["loc"])} for one in found])
 
 
 def _without_repeated_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -140,7 +140,8 @@ class _Exchange:
             return MailsiftError("unsupported_media_type", "Send the body without Content-Encoding.")
         length = self._headers.get(b"content-length", "0")
         if length.isdecimal() and int(length[:19]) > self._limit:
-            return self._too_large()
+            text = f"The body can have at most {self._limit:,} bytes here."
+            return MailsiftError("content_too_large", text)
         return None
 
     async def through(self, app: ASGIApp) -> None:
@@ -206,6 +207,3 @@ class _Exchange:
                 await self._send({"type": "http.response.body", "body": b""})
         elif not self._head_only:
             await self._send(message)
-
-    def _too_large(self) -> MailsiftError:
-        return MailsiftError("content_too_large", f"The body can have at most {self._limit:,} bytes here.")

@@ -1,4 +1,4 @@
-"""The OpenAPI description: routes, errors with an example each, and which answer leads to which request."""
+"""The OpenAPI description: routers, errors with an example each, and which answer leads to which request."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any, Final
 
-from fastapi import FastAPI
+from fastapi import APIRouter, FastAPI
 from fastapi.openapi.utils import get_openapi
+from fastapi.routing import APIRoute
 
 from mailsift.api.http.errors import PROBLEM_TYPE, STATUS_OF, error_body
-from mailsift.api.http.idempotency import KEY_HEADER, KEY_SCHEMA
-from mailsift.api.http.responses import Problem
+from mailsift.api.http.idempotency import KEY_HEADER, KEY_SCHEMA, OnceRoute
+from mailsift.api.http.responses import Envelope, Problem
 from mailsift.api.http.uploads import JsonList, JsonPlaces
 from mailsift.api.http.webhook_events import webhooks_openapi
 
@@ -214,6 +215,23 @@ def _path_links(operations: Mapping[str, tuple[str, Any]]) -> Iterator[_Link]:
                 yield from (_Link(source, name, parameters={f"path.{id_}": "{}"}) for source in sources)
 
 
+def operation_id(route: APIRoute) -> str:
+    """Return what OpenAPI calls an operation: the name of its function."""
+    return route.name
+
+
+def v1_router(path: str, tag: str, route: type[APIRoute] = OnceRoute) -> APIRouter:
+    """Return the router of the operations below a path of /v1."""
+    return APIRouter(
+        prefix=f"/v1{path}", tags=[tag], route_class=route, generate_unique_id_function=operation_id
+    )
+
+
+def about(summary: str, data: Any, *codes: str) -> dict[str, Any]:
+    """Return what FastAPI is told of an operation: its answer's data, and its errors as `error_responses`."""
+    return {"summary": summary, "response_model": Envelope[data], "responses": error_responses(*codes)}
+
+
 def error_responses(*codes: str) -> dict[int | str, dict[str, Any]]:
     """Return FastAPI's `responses` for these codes and those of every operation under /v1."""
     by_status: dict[int | str, dict[str, Any]] = {}
@@ -228,7 +246,8 @@ def error_responses(*codes: str) -> dict[int | str, dict[str, Any]]:
                 "content": _content(),
             },
         )
-        shape["content"]["application/json"]["examples"][code] = {"value": _example(code)}
+        example = error_body(code, code.replace("_", " ").capitalize() + ".", "req_5f2a9c0d8e7b41c3a6f0d912")
+        shape["content"]["application/json"]["examples"][code] = {"value": example}
     return by_status
 
 
@@ -241,7 +260,3 @@ def _headers(status: int) -> dict[str, Any]:
 
 def _content() -> dict[str, Any]:
     return {"application/json": {"schema": _SCHEMA, "examples": {}}, PROBLEM_TYPE: {"schema": _SCHEMA}}
-
-
-def _example(code: str) -> dict[str, Any]:
-    return error_body(code, code.replace("_", " ").capitalize() + ".", "req_5f2a9c0d8e7b41c3a6f0d912")

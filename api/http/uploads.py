@@ -30,9 +30,11 @@ from mailsift.api.http.inputs import (
     media_type,
     read_json,
     repeated,
+    unfit_body,
+    unfit_fields,
 )
 from mailsift.api.http.policies import TierPolicyBody
-from mailsift.jobs.submissions import one_piece
+from mailsift.jobs.submissions import json_lines, one_piece
 from mailsift.jobs.views import JobOptions, Priority
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.facts import Mode
@@ -278,9 +280,9 @@ async def _json_list(request: Request) -> Upload:
     try:
         found = await asyncio.to_thread(_list_of, bytes(body))
     except ValidationError as error:
-        raise _invalid_request(error, "body") from None
+        raise unfit_fields(error, "body") from None
     except json.JSONDecodeError as error:
-        raise RequestValidationError([{"loc": ("body",), "msg": error.msg, "type": "json_invalid"}]) from None
+        raise unfit_body(error.msg, "json_invalid") from None
     given = _checked_options(dict(request.query_params), "query").model_dump(exclude_unset=True)
     given |= found.model_dump(exclude_unset=True, exclude={"emails", "source"})
     options, sink = UploadOptions(**given).options(), given.get("sink", "")
@@ -308,8 +310,7 @@ def _lines(emails: Sequence[str | NamedEmail]) -> bytes:
     rows = (
         one if isinstance(one, NamedEmail) else NamedEmail.model_construct(email=one, id="") for one in emails
     )
-    members = ({"email": row.email, "id": row.id} if named else {"email": row.email} for row in rows)
-    return b"".join(json.dumps(row, ensure_ascii=False).encode() + b"\n" for row in members)
+    return json_lines({"email": row.email, "id": row.id} if named else {"email": row.email} for row in rows)
 
 
 def _form_list(items: Sequence[tuple[str, str | UploadFile]], request: Request) -> Upload:
@@ -329,12 +330,7 @@ def _checked_options(values: Mapping[str, Any], where: str) -> UploadOptions:
     try:
         return UploadOptions.model_validate(values)
     except ValidationError as error:
-        raise _invalid_request(error, where) from None
-
-
-def _invalid_request(error: ValidationError, where: str) -> RequestValidationError:
-    found = error.errors(include_url=False, include_context=False, include_input=False)
-    return RequestValidationError([{**one, "loc": (where, *one["loc"]), "input": None} for one in found])
+        raise unfit_fields(error, where) from None
 
 
 async def file_pieces(file: UploadFile) -> AsyncIterator[bytes]:

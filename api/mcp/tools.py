@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Annotated, Any, Final
 from uuid import UUID
@@ -16,8 +15,9 @@ from mailsift.api.http.inputs import Email, RequestModel, ShortText
 from mailsift.api.http.paging import bad_cursor
 from mailsift.api.pages.evidence import points, sections
 from mailsift.api.parts import ApiParts
-from mailsift.api.v1.jobs import job_response
+from mailsift.api.v1.jobs import job_response, watched
 from mailsift.jobs.results.pages import BEGINNING, RowFilter, SortBy
+from mailsift.jobs.submissions import json_lines, one_piece
 from mailsift.jobs.views import JobId, JobOptions, JobView
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.facts import Mode
@@ -32,7 +32,6 @@ BODY_BYTES: Final = 512 * 1024
 """What a message may have: a list, and what stands around it."""
 _SINGLE_SECONDS: Final = 20.0
 _LIST_SECONDS: Final = 15.0  # an assistant waits for an answer; then it asks `job`
-_LOOK_SECONDS: Final = 0.25
 _ROWS: Final = 50
 
 _Mode = Annotated[
@@ -132,27 +131,17 @@ async def _explain(call: ToolCall, wanted: _One) -> dict[str, Any]:
 
 
 async def _verdict(call: ToolCall, wanted: _One, *, evidence: bool) -> dict[str, Any]:
-    single = call.parts.test_single if call.caller.test else call.parts.single
     owner = str(call.caller.account_id)
     options = SingleOptions(wanted.mode, _SINGLE_SECONDS, owner=owner, evidence=evidence)
-    return await single.validate(wanted.email, options)
+    return await call.parts.single_of(call.caller).validate(wanted.email, options)
 
 
 async def _check_list(call: ToolCall, wanted: _List) -> dict[str, Any]:
     options = JobOptions(mode=wanted.mode, name=wanted.name, column="email")
-    account, jobs = call.caller.account_id, call.parts.jobs
-    made = await jobs.receive(account, _lines(wanted.emails), options, source_name="list.jsonl")
-    loop = asyncio.get_running_loop()
-    until = loop.time() + _LIST_SECONDS
-    view = await jobs.get(account, made.job_id)
-    while view.finished_at is None and loop.time() < until:
-        await asyncio.sleep(_LOOK_SECONDS)
-        view = await jobs.get(account, made.job_id)
+    lines = one_piece(json_lines({"email": email} for email in wanted.emails))
+    made = await call.parts.jobs.receive(call.caller.account_id, lines, options, source_name="list.jsonl")
+    view = await watched(call.parts, call.caller, made.job_id, _LIST_SECONDS)
     return await _job_with_rows(call, view, _Job(job_id=made.job_id))
-
-
-async def _lines(emails: list[str]) -> AsyncIterator[bytes]:
-    yield b"".join(json.dumps({"email": email}).encode() + b"\n" for email in emails)
 
 
 async def _job(call: ToolCall, wanted: _Job) -> dict[str, Any]:
@@ -166,7 +155,7 @@ async def _job_with_rows(call: ToolCall, view: JobView, wanted: _Job) -> dict[st
     rows: list[dict[str, Any]] = []
     matches, following = 0, ""
     if view.state is JobState.COMPLETED and Scope.JOBS_READ.value in call.caller.scopes:
-        page = await call.parts.jobs.browser.whole_page(
+        page = await call.parts.jobs.browser.checked_page(
             call.caller.account_id,
             view.id,
             RowFilter(statuses=frozenset(wanted.status)),

@@ -22,7 +22,7 @@ from mailsift.api.http.clients import client_of
 from mailsift.api.http.downloads import streamed
 from mailsift.api.http.errors import STATUS_OF
 from mailsift.api.pages import cookies
-from mailsift.api.pages.forms import attempt, choice, mendable, read_form, secret_text, text
+from mailsift.api.pages.forms import Form, attempt, choice, mendable, secret_text, text
 from mailsift.api.pages.jobs import day_of
 from mailsift.api.pages.page import HEADERS, inside, our_address, render, see
 from mailsift.api.pages.sign_in import let_in
@@ -70,9 +70,8 @@ async def account(request: Request, visitor: Reader) -> Response:
 
 
 @router.post("/invite")
-async def invite(request: Request, visitor: Owner) -> Response:
+async def invite(request: Request, visitor: Owner, form: Form) -> Response:
     """Make an invitation; its link is shown this once."""
-    form = await read_form(request)
     email, role = text(form, "email"), _ROLES[choice(form, "role", _ROLES)]
     try:
         secret = await parts_of(request).people.links.invite(visitor, email, role)
@@ -83,43 +82,39 @@ async def invite(request: Request, visitor: Owner) -> Response:
 
 
 @router.post("/invitations/{link_id:uuid}/withdraw")
-async def withdraw(request: Request, visitor: Owner, link_id: UUID) -> Response:
+async def withdraw(request: Request, visitor: Owner, link_id: UUID, _form: Form) -> Response:
     """Withdraw an invitation."""
-    await read_form(request)
     change = parts_of(request).people.links.withdraw(visitor, link_id)
     return await attempt("/account", change, "The invitation is withdrawn.")
 
 
 @router.post("/members/{person_id:uuid}/role")
-async def set_role(request: Request, visitor: Owner, person_id: UUID) -> Response:
+async def set_role(request: Request, visitor: Owner, person_id: UUID, form: Form) -> Response:
     """Give a member another role."""
-    form = await read_form(request)
     role = _ROLES[choice(form, "role", _ROLES)]
     change = parts_of(request).people.members.set_role(visitor, person_id, role)
     return await attempt("/account", change, f"The role is now {role.value}.")
 
 
 @router.post("/members/{person_id:uuid}/remove")
-async def remove(request: Request, visitor: Owner, person_id: UUID) -> Response:
+async def remove(request: Request, visitor: Owner, person_id: UUID, _form: Form) -> Response:
     """Remove a member."""
-    await read_form(request)
     change = parts_of(request).people.members.remove(visitor, person_id)
     return await attempt("/account", change, "The member is removed and signed out.")
 
 
 @router.post("/retention")
-async def set_retention(request: Request, visitor: Owner) -> Response:
+async def set_retention(request: Request, visitor: Owner, form: Form) -> Response:
     """Set how long new jobs are kept."""
-    form = await read_form(request)
     chosen = choice(form, "retention", RETENTIONS)
     change = parts_of(request).people.members.set_retention(visitor, float(chosen))
     return await attempt("/account", change, f"New jobs are kept: {RETENTIONS[chosen].lower()}.")
 
 
 @router.post("/zone")
-async def set_account_zone(request: Request, visitor: Owner) -> Response:
+async def set_account_zone(request: Request, visitor: Owner, form: Form) -> Response:
     """Set the time zone of the account."""
-    zone = text(await read_form(request), "zone", most=64)
+    zone = text(form, "zone", most=64)
     change = parts_of(request).people.members.set_account_zone(visitor, zone)
     return await attempt("/account", change, f"The account’s time zone is {zone}.")
 
@@ -223,9 +218,8 @@ async def you(request: Request, visitor: Reader) -> Response:
 
 
 @router.post("/you/password")
-async def change_password(request: Request, visitor: Reader) -> Response:
+async def change_password(request: Request, visitor: Reader, form: Form) -> Response:
     """Change the password; every other session ends."""
-    form = await read_form(request)
     sessions = parts_of(request).people.sessions
     try:
         secret = await sessions.change_password(
@@ -237,9 +231,8 @@ async def change_password(request: Request, visitor: Reader) -> Response:
 
 
 @router.post("/you/code")
-async def enrol(request: Request, visitor: Reader) -> Response:
+async def enrol(request: Request, visitor: Reader, form: Form) -> Response:
     """Show a new secret to who types the password; it guards once a code of it is typed."""
-    form = await read_form(request)
     sessions = parts_of(request).people.sessions
     try:
         await sessions.authenticate(visitor.email, secret_text(form, "password"), client=client_of(request))
@@ -249,9 +242,8 @@ async def enrol(request: Request, visitor: Reader) -> Response:
 
 
 @router.post("/you/code/confirm")
-async def confirm_code(request: Request, visitor: Reader) -> Response:
+async def confirm_code(request: Request, visitor: Reader, form: Form) -> Response:
     """Turn the second factor on and show the recovery codes, this once; every other session ends."""
-    form = await read_form(request)
     sessions = parts_of(request).people.sessions
     try:
         codes, secret = await sessions.confirm_factor(
@@ -266,9 +258,8 @@ async def confirm_code(request: Request, visitor: Reader) -> Response:
 
 
 @router.post("/you/code/off")
-async def code_off(request: Request, visitor: Reader) -> Response:
+async def code_off(request: Request, visitor: Reader, form: Form) -> Response:
     """Turn the second factor off; needs a code."""
-    form = await read_form(request)
     sessions = parts_of(request).people.sessions
     try:
         await sessions.turn_factor_off(visitor, text(form, "code", most=100), client=client_of(request))
@@ -278,18 +269,16 @@ async def code_off(request: Request, visitor: Reader) -> Response:
 
 
 @router.post("/you/mail")
-async def choose_mail(request: Request, visitor: Reader) -> Response:
+async def choose_mail(request: Request, visitor: Reader, form: Form) -> Response:
     """Choose what about jobs the visitor gets mail of."""
-    form = await read_form(request)
     chosen = [kind for kind in JobMailKind if kind.value in form.getlist("mail")]
     await parts_of(request).people.members.choose_mail(visitor, chosen)
     return see("/account/you", "Your choice is kept." if chosen else "You get no mail about jobs.")
 
 
 @router.post("/you/zone")
-async def set_zone(request: Request, visitor: Reader) -> Response:
+async def set_zone(request: Request, visitor: Reader, form: Form) -> Response:
     """Set in which time zone the visitor reads times."""
-    form = await read_form(request)
     zone, goal = text(form, "zone", most=64), text(form, "next", most=2_000)
     change = parts_of(request).people.members.set_zone(visitor, zone)
     message = f"Times are shown in {zone or visitor.account_zone}."
@@ -305,9 +294,8 @@ def _enrol(request: Request, enrolment: Enrolment) -> Response:
 
 
 @router.post("/you/sign-out-everywhere")
-async def sign_out_everywhere(request: Request, visitor: Reader) -> Response:
+async def sign_out_everywhere(request: Request, visitor: Reader, _form: Form) -> Response:
     """End every session, this one too."""
-    await read_form(request)
     await parts_of(request).people.sessions.sign_out_everywhere(visitor)
     response = see("/login", "You are signed out everywhere.")
     cookies.drop(response, cookies.SESSION)
@@ -315,9 +303,8 @@ async def sign_out_everywhere(request: Request, visitor: Reader) -> Response:
 
 
 @router.post("/you/switch")
-async def switch(request: Request, visitor: Reader) -> Response:
+async def switch(request: Request, visitor: Reader, form: Form) -> Response:
     """Look at another account of the visitor."""
-    form = await read_form(request)
     try:
         account_id = UUID(text(form, "account"))
     except ValueError:

@@ -1,4 +1,4 @@
-"""/accuracy: how often the account's verdicts were right, as numbers and pictures."""
+"""/accuracy and /ops/accuracy: how often an account's verdicts, or all, were right; numbers and pictures."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from fastapi.responses import Response
 
 from mailsift.api.pages.charts import diagram, over_time
 from mailsift.api.pages.page import render
-from mailsift.api.pages.visitor import Reader
+from mailsift.api.pages.visitor import Operator, Reader
 from mailsift.api.pages.words import provider_name, result_name
 from mailsift.api.parts import ApiParts, parts_of
 from mailsift.api.v1.accuracy import to_csv
@@ -20,6 +20,7 @@ from mailsift.pipeline.clock import utc_datetime
 from mailsift.pipeline.outcomes.chances import FEWEST
 
 router = APIRouter(prefix="/accuracy", include_in_schema=False)
+ops_router = APIRouter(prefix="/ops/accuracy", include_in_schema=False)
 
 _DAYS: Final = 90
 _SHOWN: Final = 30  # groups in a table; the file has all
@@ -86,3 +87,17 @@ async def exported(request: Request, account_id: AccountId | None) -> Response:
     rows = await parts.accuracy.report(account_id, groups, *_span(parts))
     headers = {"Content-Disposition": 'attachment; filename="accuracy.csv"'}
     return Response(to_csv(rows, groups), media_type="text/csv; charset=utf-8", headers=headers)
+
+
+@ops_router.get("")
+async def ops_accuracy(
+    request: Request, _: Operator, by: Annotated[GroupBy, Query()] = GroupBy.RESULT
+) -> Response:
+    """Show how the verdicts of the last 90 days held, of all accounts together."""
+    return render(request, "ops/accuracy.html", **await reported(request, None, by))
+
+
+@ops_router.get("/export.csv")
+async def ops_export(request: Request, _: Operator) -> Response:
+    """Return all numbers as CSV."""
+    return await exported(request, None)

@@ -11,7 +11,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
 from mailsift.accounts.people import Visitor
-from mailsift.api.pages.forms import read_form, text
+from mailsift.api.pages.forms import Form, text
 from mailsift.api.pages.page import HEADERS, render, see
 from mailsift.api.pages.visitor import Owner, Reader
 from mailsift.api.parts import parts_of
@@ -35,9 +35,8 @@ async def data(request: Request, visitor: Reader) -> Response:
 
 
 @router.post("/erase")
-async def erase(request: Request, visitor: Owner) -> Response:
+async def erase(request: Request, visitor: Owner, form: Form) -> Response:
     """Erase what is ticked, once the account's name is typed."""
-    form = await read_form(request)
     what = [one for one in Erasable if one.value in form.getlist("what")]
     error = None
     if not what:

@@ -23,8 +23,8 @@ from mailsift.api.pages.words import (
 from mailsift.pipeline.clock import utc_datetime
 from mailsift.pipeline.facts import Answer, DomainState, Mode
 from mailsift.pipeline.judge.table import ROWS, syntax_reason
-from mailsift.pipeline.outcomes.chances import Chance
 from mailsift.pipeline.outcomes.history import STAGE
+from mailsift.pipeline.outcomes.shares import MeasuredShare
 from mailsift.pipeline.replies.table import REASONS
 from mailsift.pipeline.verdict import Status
 
@@ -116,7 +116,7 @@ def verdict_detail(
     *,
     judged: str = "",
     seconds: float = 0.0,
-    chance: Chance | None = None,
+    chance: MeasuredShare | None = None,
 ) -> VerdictDetail:
     """Lay a verdict out; `evidence` is {} when none was kept, `judged` the canonical address if known.
 
@@ -171,7 +171,7 @@ def sections(verdict: Mapping[str, Any], evidence: Mapping[str, Any], judged: st
     return found
 
 
-def _chance_section(chance: Chance | None) -> list[Section]:
+def _chance_section(chance: MeasuredShare | None) -> list[Section]:
     if chance is None:
         return []
     low, high = percent(chance.low), percent(chance.high)

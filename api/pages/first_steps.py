@@ -9,7 +9,7 @@ from fastapi.responses import Response
 
 from mailsift.accounts.first_steps import FirstStep
 from mailsift.accounts.people import Role, Visitor
-from mailsift.api.pages.forms import read_form
+from mailsift.api.pages.forms import Form
 from mailsift.api.pages.page import our_address, page_before, see
 from mailsift.api.pages.visitor import Member
 from mailsift.api.parts import parts_of
@@ -29,17 +29,15 @@ async def first_steps_context(request: Request, visitor: Visitor) -> dict[str, A
 
 
 @router.post("/sample")
-async def run_sample(request: Request, visitor: Member) -> Response:
+async def run_sample(request: Request, visitor: Member, _form: Form) -> Response:
     """Run the sample list in test mode, and show it."""
-    await read_form(request)
     job_id = await parts_of(request).first_steps.run_sample(visitor.account_id)
     return see(f"/jobs/{job_id}")
 
 
 @router.post("/{step}/dismiss")
-async def dismiss(request: Request, visitor: Member, step: str) -> Response:
+async def dismiss(request: Request, visitor: Member, step: str, _form: Form) -> Response:
     """Put a step away."""
-    await read_form(request)
     if step not in _STEPS:
         raise MailsiftError("not_found", "There is nothing here.")
     await parts_of(request).first_steps.dismiss(visitor, _STEPS[step])

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Awaitable, Mapping
-from typing import Final
+from typing import Annotated, Final
 from urllib.parse import urlsplit
 from uuid import UUID
 
-from fastapi import Request
+from fastapi import Depends, Request
 from fastapi.responses import Response
 from starlette.datastructures import FormData
 
@@ -40,6 +40,10 @@ async def read_form(request: Request) -> FormData:
         await form.close()  # what was set aside of a file: nobody else will see this form
         raise
     return form
+
+
+Form = Annotated[FormData, Depends(read_form)]
+"""The form of a POST, once it is known who sends it: it stands behind the visitor."""
 
 
 def _check_texts(form: FormData) -> None:

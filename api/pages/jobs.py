@@ -21,7 +21,7 @@ from mailsift.api.pages import charts, cookies
 from mailsift.api.pages.charts import bar
 from mailsift.api.pages.filters import duration, number, percent
 from mailsift.api.pages.first_steps import first_steps_context
-from mailsift.api.pages.forms import choice, id_from, is_mendable, read_form
+from mailsift.api.pages.forms import Form, choice, id_from, is_mendable
 from mailsift.api.pages.page import HEADERS, now_of, render, see, visitor_known, zone_of
 from mailsift.api.pages.tiers import TierOnPage, note_of, run_before, sentence_of, tiers_of
 from mailsift.api.pages.visitor import JobMember, JobReader, Member, Reader, look_for_visitor
@@ -40,7 +40,7 @@ from mailsift.jobs.results.breakdown import Breakdown
 from mailsift.jobs.results.previews import estimate_of as preview_shares
 from mailsift.jobs.service import JobService
 from mailsift.jobs.views import AccountId, JobId, JobSnapshot, JobView
-from mailsift.pipeline.errors import MailsiftError
+from mailsift.pipeline.errors import Excused, MailsiftError
 from mailsift.pipeline.verdict import Status
 from mailsift.pipeline.zones import zone_named
 from mailsift.storage.states import DOING, ENDED, JobState, JobTransition
@@ -278,9 +278,9 @@ async def _account_listed(request: Request, visitor: Visitor, state: str) -> Acc
 
 
 @router.post("/jobs")
-async def act_on_many(request: Request, visitor: Member) -> Response:
+async def act_on_many(request: Request, visitor: Member, form: Form) -> Response:
     """Do something with every job that is ticked, and say with how many it could be done."""
-    form, parts = await read_form(request), parts_of(request)
+    parts = parts_of(request)
     action = choice(form, "do", _MANY)
     ids = [JobId(id_from(str(value))) for value in form.getlist("job")[:_A_PAGE]]
     done, refused = 0, ""
@@ -360,9 +360,8 @@ async def _breakdown_context(parts: ApiParts, account_id: AccountId, view: JobVi
 
 
 @router.post("/jobs/{job_id:uuid}/{action}")
-async def act(request: Request, visitor: JobMember, job_id: JobId, action: str) -> Response:
+async def act(request: Request, visitor: JobMember, job_id: JobId, action: str, _form: Form) -> Response:
     """Do something with a job."""
-    await read_form(request)
     if action not in _ACTIONS:
         raise MailsiftError("not_found", "There is nothing here.")
     parts, (do, message) = parts_of(request), _ACTIONS[action]
@@ -374,19 +373,16 @@ async def breakdown_of(parts: ApiParts, account_id: AccountId, view: JobView) ->
     """Return what a job amounts to, None when it has no verdicts (yet)."""
     if not view.processed:
         return None
-    try:
+    with Excused("no_results_yet", "blob_not_found"):
         return await parts.jobs.browser.breakdown(account_id, view.id)
-    except MailsiftError as error:
-        if error.code not in {"no_results_yet", "blob_not_found"}:
-            raise
-        return None
+    return None
 
 
 def estimate_of(view: JobView) -> list[tuple[Status, float, float, float]]:
     """Return for each status the share of the whole list that a preview's sample says, and its interval."""
     shares = preview_shares(view)
     return [
-        (status, found.share, found.low, found.high)
+        (status, found.value, found.low, found.high)
         for status in charts.STATUS_ORDER
         if shares
         for found in [shares[status.value]]

@@ -14,7 +14,7 @@ from fastapi.responses import Response
 from mailsift.accounts.doors import NAMES, Door
 from mailsift.accounts.keys import DAY, KeyKind, MintedKey, Scope, kind_of
 from mailsift.accounts.people import Visitor
-from mailsift.api.pages.forms import attempt, choice, mendable, read_form, text
+from mailsift.api.pages.forms import Form, attempt, choice, mendable, text
 from mailsift.api.pages.page import now_of, our_address, render, see
 from mailsift.api.pages.visitor import Member, Reader
 from mailsift.api.parts import ApiParts, parts_of
@@ -94,9 +94,9 @@ async def new(request: Request, _: Member) -> Response:
 
 
 @router.post("/new")
-async def create(request: Request, visitor: Member) -> Response:
+async def create(request: Request, visitor: Member, form: Form) -> Response:
     """Create a key and show it, this once."""
-    form, parts = await read_form(request), parts_of(request)
+    parts = parts_of(request)
     opened = [door.value for door in parts.doors]
     name, lifetime = text(form, "name", most=80), choice(form, "lifetime", LIFETIMES)
     purpose, origins = form.get("door"), text(form, "origins", most=2_000).split()
@@ -122,13 +122,14 @@ async def create(request: Request, visitor: Member) -> Response:
 @router.get("/{key_id:uuid}/roll")
 async def rolling(request: Request, visitor: Member, key_id: UUID) -> Response:
     """Ask when the old key ends."""
-    return _rolling(request, await _key(request, visitor, key_id))
+    key = await _key(request, visitor, key_id)
+    return render(request, "key_roll.html", key=key, overlaps=list(OVERLAPS.items()))
 
 
 @router.post("/{key_id:uuid}/roll")
-async def roll(request: Request, visitor: Member, key_id: UUID) -> Response:
+async def roll(request: Request, visitor: Member, key_id: UUID, form: Form) -> Response:
     """Make a successor of a key and show it, this once."""
-    form, parts = await read_form(request), parts_of(request)
+    parts = parts_of(request)
     overlap = choice(form, "overlap", OVERLAPS)
     key = await _key(request, visitor, key_id)
     try:
@@ -139,9 +140,8 @@ async def roll(request: Request, visitor: Member, key_id: UUID) -> Response:
 
 
 @router.post("/{key_id:uuid}/revoke")
-async def revoke(request: Request, visitor: Member, key_id: UUID) -> Response:
+async def revoke(request: Request, visitor: Member, key_id: UUID, _form: Form) -> Response:
     """End a key now."""
-    await read_form(request)
     change = parts_of(request).keys.revoke(visitor.account_id, key_id)
     return await attempt("/keys", change, "The key is revoked and no longer works.")
 
@@ -180,10 +180,6 @@ def _purposes(parts: ApiParts) -> list[tuple[str, str]]:
     doors = ((door.value, f"Clients of {NAMES[door]}") for door in parts.doors)
     forms = (_PUBLIC, "Sign-up forms on your site: a public key")
     return [("", "Programs that use Mailsift's own API"), forms, *doors]
-
-
-def _rolling(request: Request, key: KeyRow) -> Response:
-    return render(request, "key_roll.html", key=key, overlaps=list(OVERLAPS.items()))
 
 
 def _new_key_page(

@@ -15,7 +15,7 @@ from starlette.datastructures import FormData, UploadFile
 from mailsift.accounts.people import Visitor
 from mailsift.api.http.uploads import file_pieces, printable_name
 from mailsift.api.pages.filters import percent
-from mailsift.api.pages.forms import HEADER, check_token, choice, read_form, text
+from mailsift.api.pages.forms import HEADER, Form, check_token, choice, read_form, text
 from mailsift.api.pages.page import render, see
 from mailsift.api.pages.validate import FRAGMENT
 from mailsift.api.pages.visitor import Member, Reader
@@ -24,7 +24,7 @@ from mailsift.api.parts import ApiParts, parts_of
 from mailsift.jobs.drafts import Draft, Inspection
 from mailsift.jobs.plans import ListPlan
 from mailsift.jobs.views import JobId, JobOptions, Priority
-from mailsift.pipeline.errors import MailsiftError
+from mailsift.pipeline.errors import Excused, MailsiftError
 from mailsift.pipeline.facts import Mode
 from mailsift.storage.states import JobState
 
@@ -153,9 +153,9 @@ def _repairs(request: Request, found: Inspection) -> list[tuple[str, str]]:
 
 
 @router.post("/lists/{draft_id:uuid}/start")
-async def start(request: Request, visitor: Member, draft_id: UUID) -> Response:
+async def start(request: Request, visitor: Member, draft_id: UUID, form: Form) -> Response:
     """Make the list a job; a column of which much does not look like addresses has to be confirmed."""
-    form, parts = await read_form(request), parts_of(request)
+    parts = parts_of(request)
     draft, filled = await _find_draft(parts, visitor, draft_id), _StartForm.of(form)
     options = filled.options()
     if draft is not None:
@@ -196,21 +196,17 @@ async def _chosen_column(parts: ApiParts, visitor: Visitor, draft_id: UUID, numb
 
 
 @router.post("/lists/{draft_id:uuid}/discard")
-async def discard(request: Request, visitor: Member, draft_id: UUID) -> Response:
+async def discard(request: Request, visitor: Member, draft_id: UUID, _form: Form) -> Response:
     """Delete a list that was not started."""
-    await read_form(request)
     await parts_of(request).drafts.discard(visitor.account_id, draft_id)
     return see("/", "The list is discarded.")
 
 
 async def _find_draft(parts: ApiParts, visitor: Visitor, draft_id: UUID) -> Draft | None:
     """Return the list, None when it is gone: a second click on Start leads to the job all the same."""
-    try:
+    with Excused("draft_not_found"):
         return await parts.drafts.get(visitor.account_id, draft_id)
-    except MailsiftError as error:
-        if error.code != "draft_not_found":
-            raise
-        return None
+    return None
 
 
 @dataclass(frozen=True, slots=True)

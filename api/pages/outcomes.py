@@ -16,7 +16,7 @@ from fastapi.responses import HTMLResponse, Response
 from starlette.datastructures import FormData, UploadFile
 
 from mailsift.api.http.downloads import streamed
-from mailsift.api.pages.forms import attempt, choice, read_form, text
+from mailsift.api.pages.forms import Form, attempt, choice, read_form, text
 from mailsift.api.pages.page import HEADERS, render, see
 from mailsift.api.pages.receivers import SENDERS
 from mailsift.api.pages.visitor import Member, Reader
@@ -105,9 +105,8 @@ async def suppressions(request: Request, visitor: Reader, email: str = "", curso
 
 
 @router.post("/suppressions")
-async def add(request: Request, visitor: Member) -> Response:
+async def add(request: Request, visitor: Member, form: Form) -> Response:
     """Put pasted addresses on the list."""
-    form = await read_form(request)
     pasted = form.get("emails", "")
     if not isinstance(pasted, str) or len(pasted) > _MOST_AT_ONCE:
         raise MailsiftError("bad_option", "That’s too many at once. Upload a file instead.")
@@ -119,9 +118,9 @@ async def add(request: Request, visitor: Member) -> Response:
 
 
 @router.post("/suppressions/remove")
-async def remove(request: Request, visitor: Member) -> Response:
+async def remove(request: Request, visitor: Member, form: Form) -> Response:
     """Take an address off the list."""
-    email = text(await read_form(request), "email", most=_LONGEST)
+    email = text(form, "email", most=_LONGEST)
     removal = parts_of(request).suppressions.remove(visitor.account_id, [email])
     return await attempt("/suppressions", removal, "The address may be sent to again.")
 

@@ -9,7 +9,7 @@ from typing import Final
 from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, Response
 
-from mailsift.api.pages.forms import read_form, text
+from mailsift.api.pages.forms import Form, text
 from mailsift.api.pages.page import render, see
 from mailsift.api.pages.tiers import COLOURS, NAMES
 from mailsift.api.pages.visitor import Member, Reader
@@ -47,9 +47,9 @@ async def policy(request: Request, visitor: Reader) -> HTMLResponse:
 
 
 @router.post("")
-async def put_policy(request: Request, visitor: Member) -> Response:
+async def put_policy(request: Request, visitor: Member, form: Form) -> Response:
     """Set the account's policy, or go back to the default."""
-    form, parts = await read_form(request), parts_of(request)
+    parts = parts_of(request)
     typed = {name: text(form, name) for name in (*_TIERS, *_DAYS) if name in form}
     try:
         wanted = AccountPolicy() if "reset" in form else _policy_of(typed)

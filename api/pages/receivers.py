@@ -10,7 +10,7 @@ from uuid import UUID
 from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, Response
 
-from mailsift.api.pages.forms import choice, mendable, read_form, text
+from mailsift.api.pages.forms import Form, choice, mendable, text
 from mailsift.api.pages.page import our_address, render, see
 from mailsift.api.pages.visitor import Member, Reader
 from mailsift.api.parts import parts_of
@@ -38,36 +38,24 @@ class SenderOnPage:
     label: str = ""
 
 
-SENDERS: Final = {
-    SenderKind.SES: SenderOnPage(
-        SENDER_NAMES[SenderKind.SES],
+_WHERE: Final = {
+    SenderKind.SES: (
         "Subscribe this address to the SNS topic of your configuration set, by HTTPS. It confirms itself.",
         "topic",
         "ARN of the SNS topic",
     ),
-    SenderKind.SENDGRID: SenderOnPage(
-        SENDER_NAMES[SenderKind.SENDGRID],
+    SenderKind.SENDGRID: (
         "Settings, Mail settings, Event webhooks. Turn the signature on there.",
         "key",
         "Verification key",
     ),
-    SenderKind.MAILGUN: SenderOnPage(
-        SENDER_NAMES[SenderKind.MAILGUN],
-        "Sending, Webhooks: one for each event.",
-        "key",
-        "Webhook signing key",
-    ),
-    SenderKind.POSTMARK: SenderOnPage(
-        SENDER_NAMES[SenderKind.POSTMARK], "Your server, a message stream, Webhooks."
-    ),
-    SenderKind.BREVO: SenderOnPage(
-        SENDER_NAMES[SenderKind.BREVO], "Transactional, Settings, Webhook; and the same for campaigns."
-    ),
-    SenderKind.SPARKPOST: SenderOnPage(SENDER_NAMES[SenderKind.SPARKPOST], "Configuration, Webhooks."),
-    SenderKind.LISTMONK: SenderOnPage(
-        SENDER_NAMES[SenderKind.LISTMONK], "Whatever forwards its bounces: its own webhook takes them in."
-    ),
+    SenderKind.MAILGUN: ("Sending, Webhooks: one for each event.", "key", "Webhook signing key"),
+    SenderKind.POSTMARK: ("Your server, a message stream, Webhooks.",),
+    SenderKind.BREVO: ("Transactional, Settings, Webhook; and the same for campaigns.",),
+    SenderKind.SPARKPOST: ("Configuration, Webhooks.",),
+    SenderKind.LISTMONK: ("Whatever forwards its bounces: its own webhook takes them in.",),
 }
+SENDERS: Final = {kind: SenderOnPage(SENDER_NAMES[kind], *where) for kind, where in _WHERE.items()}
 
 
 @router.get("/new")
@@ -77,9 +65,9 @@ async def new(request: Request, _: Member) -> HTMLResponse:
 
 
 @router.post("/new")
-async def create(request: Request, visitor: Member) -> Response:
+async def create(request: Request, visitor: Member, form: Form) -> Response:
     """Make a receiver and show the address to paste, with its password this once."""
-    form, parts = await read_form(request), parts_of(request)
+    parts = parts_of(request)
     sender = SenderKind(choice(form, "sender", {kind.value: kind for kind in SENDERS}))
     name, key = text(form, "name"), text(form, "key", most=_LONGEST_KEY)
     try:
@@ -98,9 +86,9 @@ async def receiver(request: Request, visitor: Reader, receiver_id: UUID) -> HTML
 
 
 @router.post("/{receiver_id:uuid}/rotate")
-async def rotate(request: Request, visitor: Member, receiver_id: UUID) -> Response:
+async def rotate(request: Request, visitor: Member, receiver_id: UUID, form: Form) -> Response:
     """Change what a receiver believes; a new password is shown, this once."""
-    key = text(await read_form(request), "key", most=_LONGEST_KEY)
+    key = text(form, "key", most=_LONGEST_KEY)
     parts = parts_of(request)
     try:
         row, password = await parts.receivers.rotate(visitor.account_id, receiver_id, key=key, topic=key)
@@ -110,9 +98,8 @@ async def rotate(request: Request, visitor: Member, receiver_id: UUID) -> Respon
 
 
 @router.post("/{receiver_id:uuid}/delete")
-async def delete(request: Request, visitor: Member, receiver_id: UUID) -> Response:
+async def delete(request: Request, visitor: Member, receiver_id: UUID, _form: Form) -> Response:
     """Remove a receiver; what it brought stays."""
-    await read_form(request)
     parts = parts_of(request)
     await parts.receivers.delete(visitor.account_id, receiver_id)
     return see("/outcomes", "The receiver is removed; the outcomes it brought stay.")

@@ -25,7 +25,7 @@ from mailsift.jobs.results.diff import Diff
 from mailsift.jobs.results.export import ExportFormat
 from mailsift.jobs.results.pages import ResultsPage, RowFilter, SortBy, canonical_domain
 from mailsift.jobs.views import AccountId, JobId, JobView
-from mailsift.pipeline.errors import MailsiftError
+from mailsift.pipeline.errors import Excused, MailsiftError
 from mailsift.pipeline.judge.tiers import Tier
 from mailsift.pipeline.verdict import Result, Status
 
@@ -245,7 +245,7 @@ async def one_row(request: Request, visitor: JobReader, job_id: JobId, number: i
 
 async def _page(request: Request, visitor: Visitor, job_id: JobId, asked: PageQuery) -> ResultsPage | None:
     """Return the rows, None while there are none to be had."""
-    try:
+    with Excused("no_results_yet", "blob_not_found"):
         return await parts_of(request).jobs.browser.page(
             visitor.account_id,
             job_id,
@@ -255,10 +255,7 @@ async def _page(request: Request, visitor: Visitor, job_id: JobId, asked: PageQu
             sort=asked.order,
             columns=asked.chosen,
         )
-    except MailsiftError as error:
-        if error.code not in {"no_results_yet", "blob_not_found"}:
-            raise
-        return None
+    return None
 
 
 @router.get("/jobs/{job_id:uuid}/runs")
@@ -292,12 +289,9 @@ async def runs(request: Request, visitor: JobReader, job_id: JobId, against: str
 @router.get("/jobs/{job_id:uuid}/bounces")
 async def bounces(request: Request, visitor: JobReader, job_id: JobId) -> HTMLResponse:
     """Return what would come back of the list, for a page that asks for it once."""
-    try:
+    found = None
+    with Excused("blob_not_found"):  # as on every page of a job: results that are gone are none
         found = await parts_of(request).accuracy.expected_bounces(visitor.account_id, job_id)
-    except MailsiftError as error:
-        if error.code != "blob_not_found":
-            raise
-        found = None  # as on every page of a job: results that are gone are none
     return render(request, "job_bounces.html", bounces=found)
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, time, timedelta
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 from uuid import UUID
 
 from fastapi import APIRouter, Query, Request
@@ -13,13 +13,13 @@ from fastapi.responses import Response
 from starlette.datastructures import FormData
 
 from mailsift.accounts.people import Visitor
-from mailsift.api.pages.forms import attempt, choice, mendable, read_form, text
+from mailsift.api.pages.forms import Form, attempt, choice, mendable, text
 from mailsift.api.pages.page import now_of, render, see
 from mailsift.api.pages.visitor import Member, Reader
 from mailsift.api.parts import parts_of
 from mailsift.jobs.schedules.models import Overlap, Recheck, ScheduleSpec, ScheduleView
 from mailsift.jobs.schedules.timetable import CatchUp, check_cron, in_words
-from mailsift.jobs.views import AccountId, JobId, JobOptions
+from mailsift.jobs.views import JobId, JobOptions
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.zones import in_zone, local_text, zone_named, zone_names
 
@@ -119,9 +119,9 @@ async def new(
 
 
 @router.post("/new")
-async def create(request: Request, visitor: Member) -> Response:
+async def create(request: Request, visitor: Member, form: Form) -> Response:
     """Make a schedule."""
-    form, parts = await read_form(request), parts_of(request)
+    parts = parts_of(request)
     filled, job_id = read_schedule(form), _job(form)
     try:
         spec = filled.spec()
@@ -160,9 +160,9 @@ async def editing(request: Request, visitor: Member, schedule_id: UUID) -> Respo
 
 
 @router.post("/{schedule_id:uuid}/edit")
-async def edit(request: Request, visitor: Member, schedule_id: UUID) -> Response:
+async def edit(request: Request, visitor: Member, schedule_id: UUID, form: Form) -> Response:
     """Change a schedule."""
-    form, parts = await read_form(request), parts_of(request)
+    parts = parts_of(request)
     filled = read_schedule(form)
     view = await parts.schedules.get(visitor.account_id, schedule_id)
     try:
@@ -182,44 +182,31 @@ async def edit(request: Request, visitor: Member, schedule_id: UUID) -> Response
 
 
 @router.post("/{schedule_id:uuid}/pause")
-async def pause(request: Request, visitor: Member, schedule_id: UUID) -> Response:
+async def pause(request: Request, visitor: Member, schedule_id: UUID, _form: Form) -> Response:
     """Pause a schedule: nothing runs until it is resumed."""
-    change = parts_of(request).schedules.pause
-    return await _apply_changes(request, visitor, schedule_id, change, "Schedule paused.")
+    change = parts_of(request).schedules.pause(visitor.account_id, schedule_id)
+    return await attempt(f"/schedules/{schedule_id}", change, "Schedule paused.")
 
 
 @router.post("/{schedule_id:uuid}/resume")
-async def resume(request: Request, visitor: Member, schedule_id: UUID) -> Response:
+async def resume(request: Request, visitor: Member, schedule_id: UUID, _form: Form) -> Response:
     """Resume a schedule, from its next slot on."""
-    change = parts_of(request).schedules.resume
-    return await _apply_changes(request, visitor, schedule_id, change, "Schedule resumed.")
+    change = parts_of(request).schedules.resume(visitor.account_id, schedule_id)
+    return await attempt(f"/schedules/{schedule_id}", change, "Schedule resumed.")
 
 
 @router.post("/{schedule_id:uuid}/run")
-async def run(request: Request, visitor: Member, schedule_id: UUID) -> Response:
+async def run(request: Request, visitor: Member, schedule_id: UUID, _form: Form) -> Response:
     """Make a run now."""
-    change = parts_of(request).schedules.run_now
-    return await _apply_changes(request, visitor, schedule_id, change, "A run has started.")
+    change = parts_of(request).schedules.run_now(visitor.account_id, schedule_id)
+    return await attempt(f"/schedules/{schedule_id}", change, "A run has started.")
 
 
 @router.post("/{schedule_id:uuid}/delete")
-async def delete(request: Request, visitor: Member, schedule_id: UUID) -> Response:
+async def delete(request: Request, visitor: Member, schedule_id: UUID, _form: Form) -> Response:
     """Delete a schedule; its jobs stay."""
-    await read_form(request)
     await parts_of(request).schedules.delete(visitor.account_id, schedule_id)
     return see("/schedules", "Schedule deleted. Its jobs stay.")
-
-
-async def _apply_changes(
-    request: Request,
-    visitor: Visitor,
-    schedule_id: UUID,
-    change: Callable[[AccountId, UUID], Awaitable[Any]],
-    done: str,
-) -> Response:
-    """Make a change, go back and say so."""
-    await read_form(request)
-    return await attempt(f"/schedules/{schedule_id}", change(visitor.account_id, schedule_id), done)
 
 
 async def _new_page(

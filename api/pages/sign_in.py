@@ -5,9 +5,9 @@ from __future__ import annotations
 import base64
 import re
 import secrets
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Depends, Request
 from fastapi.responses import RedirectResponse, Response
 from starlette.datastructures import FormData
 
@@ -41,6 +41,15 @@ _PAGE_OF: Final = {
 }
 
 
+async def _form(request: Request) -> FormData:
+    await look_for_visitor(request)
+    return await read_form(request)
+
+
+SignInForm = Annotated[FormData, Depends(_form)]
+"""A form of who may be signed in or not."""
+
+
 @router.get("/login")
 async def login(request: Request, next: str = "", ended: bool = False) -> Response:  # noqa: A002 - the name in the address
     """Show the form to sign in; `ended` is said to who was about to send a form."""
@@ -50,9 +59,8 @@ async def login(request: Request, next: str = "", ended: bool = False) -> Respon
 
 
 @router.post("/login")
-async def sign_in(request: Request) -> Response:
+async def sign_in(request: Request, form: SignInForm) -> Response:
     """Sign in."""
-    form = await _form(request)
     email, goal = text(form, "email", most=1_000), text(form, "next", most=2_000)
     try:
         secret = await parts_of(request).people.sessions.sign_in(
@@ -68,9 +76,8 @@ async def sign_in(request: Request) -> Response:
 
 
 @router.post("/login/code")
-async def sign_in_with_code(request: Request) -> Response:
+async def sign_in_with_code(request: Request, form: SignInForm) -> Response:
     """Sign in who has typed the right password already."""
-    form = await _form(request)
     goal, code = text(form, "next", most=2_000), text(form, "code", most=100)
     try:
         secret = await parts_of(request).people.sessions.sign_in_with_code(
@@ -156,9 +163,8 @@ async def welcome(request: Request, token: str = "") -> Response:
 
 
 @router.post("/welcome")
-async def first_owner(request: Request) -> Response:
+async def first_owner(request: Request, form: SignInForm) -> Response:
     """Make the first owner."""
-    form = await _form(request)
     token, account, email = (text(form, name, most=1_000) for name in ("token", "account", "email"))
     try:
         secret = await parts_of(request).people.links.accept_first_owner(
@@ -169,8 +175,6 @@ async def first_owner(request: Request) -> Response:
             zone=text(form, "zone"),
         )
     except MailsiftError as error:
-        if error.code == "link_gone":
-            raise
         return _form_again(error, _welcome_page(request, token, account=account, email=email, error=error))
     return let_in(secret, HOME)
 
@@ -182,9 +186,8 @@ async def invitation(request: Request, token: str = "") -> Response:
 
 
 @router.post("/invite")
-async def accept(request: Request) -> Response:
+async def accept(request: Request, form: SignInForm) -> Response:
     """Take an invitation: as who is signed in, or with a password."""
-    form = await _form(request)
     visitor = visitor_known(request)
     token = text(form, "token", most=1_000)
     links = parts_of(request).people.links
@@ -194,8 +197,6 @@ async def accept(request: Request) -> Response:
     try:
         secret = await links.accept(token, password=secret_text(form, "password"), client=client_of(request))
     except MailsiftError as error:
-        if error.code == "link_gone":
-            raise
         return _form_again(error, _invite(request, token, view, error=error))
     return let_in(secret, HOME)
 
@@ -207,16 +208,13 @@ async def forgotten(request: Request, token: str = "") -> Response:
 
 
 @router.post("/password")
-async def set_password(request: Request) -> Response:
+async def set_password(request: Request, form: SignInForm) -> Response:
     """Set a new password; every session of the person ends."""
-    form = await _form(request)
     token = text(form, "token", most=1_000)
     view = await _link_for(request, token, LinkKind.PASSWORD)
     try:
         await parts_of(request).people.links.set_password(token, secret_text(form, "password"))
     except MailsiftError as error:
-        if error.code == "link_gone":
-            raise
         return _form_again(error, _password(request, token, view, error=error))
     response = see("/login", "Your new password is set. Sign in with it.")
     cookies.drop(response, cookies.SESSION)
@@ -231,11 +229,6 @@ def let_in(secret: str, goal: str, message: str = "") -> Response:
     return response
 
 
-async def _form(request: Request) -> FormData:
-    await look_for_visitor(request)
-    return await read_form(request)
-
-
 async def _link_for(request: Request, token: str, kind: LinkKind) -> LinkView:
     """Return what a link is for; one of another kind is no link for this page."""
     if request.method == "GET":
@@ -247,7 +240,13 @@ async def _link_for(request: Request, token: str, kind: LinkKind) -> LinkView:
 
 
 def _form_again(error: MailsiftError, page: Response) -> Response:
-    """Return the form once more, with what the error says of when to come back."""
+    """Return the form once more, with what the error says of when to come back.
+
+    Raises:
+        MailsiftError: the error, where the link of the form is gone.
+    """
+    if error.code == "link_gone":
+        raise error
     page.headers.update(error_headers(error))
     return page
 

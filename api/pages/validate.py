@@ -10,16 +10,17 @@ from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse
 
 from mailsift.accounts.people import Visitor
-from mailsift.api.http.chances import cell_of
+from mailsift.api.http.chances import provider_in
 from mailsift.api.pages.evidence import VerdictDetail, verdict_detail
 from mailsift.api.pages.first_steps import first_steps_context
-from mailsift.api.pages.forms import choice, read_form, typed_text
+from mailsift.api.pages.forms import Form, choice, typed_text
 from mailsift.api.pages.page import render
 from mailsift.api.pages.visitor import Member, Reader
 from mailsift.api.pages.words import MODES
 from mailsift.api.parts import parts_of
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.facts import Mode
+from mailsift.pipeline.outcomes.chances import cell_of
 from mailsift.pipeline.single import SingleOptions
 
 router = APIRouter(include_in_schema=False)
@@ -37,9 +38,8 @@ async def validate(request: Request, visitor: Reader) -> HTMLResponse:
 
 
 @router.post("/")
-async def validate_one(request: Request, visitor: Member) -> HTMLResponse:
+async def validate_one(request: Request, visitor: Member, form: Form) -> HTMLResponse:
     """Validate one address; the answer shows it, and nothing of it is kept."""
-    form = await read_form(request)
     email = typed_text(form, "email", most=_LONGEST)  # invisible marks beside it are the validator's matter
     mode = Mode(choice(form, "mode", {mode.value: mode for mode in Mode}))
     if not email.strip():
@@ -52,7 +52,7 @@ async def validate_one(request: Request, visitor: Member) -> HTMLResponse:
     evidence = json.loads(verdict.pop("evidence") or "{}")
     judged, seconds = single.judged_address(email, repair=repair), time.monotonic() - started
     chances = await parts_of(request).accuracy.chances(visitor.account_id)
-    chance = chances.of(cell_of(verdict, (evidence.get("domain") or {}).get("provider", "")))
+    chance = chances.of(cell_of(verdict, provider_in(evidence)))
     detail = verdict_detail(email, verdict, evidence, judged=judged, seconds=seconds, chance=chance)
     if FRAGMENT in request.headers:
         return render(request, "verdict.html", detail=detail, tier=None)

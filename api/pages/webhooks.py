@@ -12,7 +12,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 from starlette.datastructures import FormData
 
-from mailsift.api.pages.forms import attempt, choice, mendable, read_form, text
+from mailsift.api.pages.forms import Form, attempt, choice, mendable, text
 from mailsift.api.pages.page import now_of, render, see
 from mailsift.api.pages.visitor import Member, Reader
 from mailsift.api.pages.words import ATTEMPT_ERRORS, DELIVERY_STATES, DISABLED_REASONS
@@ -81,9 +81,9 @@ async def new(request: Request, _: Member) -> Response:
 
 
 @router.post("/new")
-async def create(request: Request, visitor: Member) -> Response:
+async def create(request: Request, visitor: Member, form: Form) -> Response:
     """Register a webhook and show its secret, this once."""
-    form, parts = await read_form(request), parts_of(request)
+    parts = parts_of(request)
     filled = _WebhookForm.of(form)
     try:
         view, secret = await parts.webhooks.create(
@@ -129,9 +129,9 @@ async def editing(request: Request, visitor: Member, webhook_id: UUID) -> Respon
 
 
 @router.post("/{webhook_id:uuid}/edit")
-async def edit(request: Request, visitor: Member, webhook_id: UUID) -> Response:
+async def edit(request: Request, visitor: Member, webhook_id: UUID, form: Form) -> Response:
     """Change a webhook."""
-    form, parts = await read_form(request), parts_of(request)
+    parts = parts_of(request)
     filled = _WebhookForm.of(form)
     view = await parts.webhooks.get(visitor.account_id, webhook_id)
     try:
@@ -148,9 +148,9 @@ async def edit(request: Request, visitor: Member, webhook_id: UUID) -> Response:
 
 
 @router.post("/{webhook_id:uuid}/switch")
-async def switch(request: Request, visitor: Member, webhook_id: UUID) -> Response:
+async def switch(request: Request, visitor: Member, webhook_id: UUID, form: Form) -> Response:
     """Enable or disable a webhook."""
-    form, parts = await read_form(request), parts_of(request)
+    parts = parts_of(request)
     enabled = choice(form, "enabled", {"yes": True, "no": False}) == "yes"
     change = parts.webhooks.update(visitor.account_id, webhook_id, enabled=enabled)
     done = "The webhook is enabled." if enabled else "The webhook is disabled: nothing is sent to it."
@@ -158,9 +158,9 @@ async def switch(request: Request, visitor: Member, webhook_id: UUID) -> Respons
 
 
 @router.post("/{webhook_id:uuid}/rotate")
-async def rotate(request: Request, visitor: Member, webhook_id: UUID) -> Response:
+async def rotate(request: Request, visitor: Member, webhook_id: UUID, form: Form) -> Response:
     """Give a webhook a new secret and show it, this once."""
-    form, parts = await read_form(request), parts_of(request)
+    parts = parts_of(request)
     overlap = choice(form, "overlap", OVERLAPS)
     view = await parts.webhooks.get(visitor.account_id, webhook_id)
     try:
@@ -173,17 +173,16 @@ async def rotate(request: Request, visitor: Member, webhook_id: UUID) -> Respons
 
 
 @router.post("/{webhook_id:uuid}/delete")
-async def delete(request: Request, visitor: Member, webhook_id: UUID) -> Response:
+async def delete(request: Request, visitor: Member, webhook_id: UUID, _form: Form) -> Response:
     """Delete a webhook."""
-    await read_form(request)
     await parts_of(request).webhooks.delete(visitor.account_id, webhook_id)
     return see("/webhooks", "The webhook is deleted with its deliveries.")
 
 
 @router.post("/{webhook_id:uuid}/test")
-async def test(request: Request, visitor: Member, webhook_id: UUID) -> Response:
+async def test(request: Request, visitor: Member, webhook_id: UUID, form: Form) -> Response:
     """Send a simulated event now."""
-    form, parts = await read_form(request), parts_of(request)
+    parts = parts_of(request)
     sample = SimulatedEvent(choice(form, "sample", SAMPLES))
     try:
         outcome = await parts.webhooks.test(visitor.account_id, webhook_id, sample)
@@ -260,17 +259,16 @@ async def delivery(request: Request, visitor: Reader, delivery_id: UUID) -> Resp
 
 
 @router.post("/deliveries/{delivery_id:uuid}/redeliver")
-async def redeliver(request: Request, visitor: Member, delivery_id: UUID) -> Response:
+async def redeliver(request: Request, visitor: Member, delivery_id: UUID, _form: Form) -> Response:
     """Send one event again."""
-    await read_form(request)
     change = parts_of(request).webhooks.redeliver(visitor.account_id, delivery_id)
     return await attempt(f"/webhooks/deliveries/{delivery_id}", change, "The event is being sent again.")
 
 
 @router.post("/{webhook_id:uuid}/redeliver")
-async def redeliver_failed(request: Request, visitor: Member, webhook_id: UUID) -> Response:
+async def redeliver_failed(request: Request, visitor: Member, webhook_id: UUID, form: Form) -> Response:
     """Send everything the webhook missed."""
-    form, parts = await read_form(request), parts_of(request)
+    parts = parts_of(request)
     days = choice(form, "days", SPANS)
     since = now_of(request) - timedelta(days=int(days))
     change = parts.webhooks.recover(visitor.account_id, webhook_id, since=since)

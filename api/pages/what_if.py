@@ -11,21 +11,22 @@ from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, Response
 
 from mailsift.api.pages.filters import number, percent
-from mailsift.api.pages.forms import attempt, read_form
+from mailsift.api.pages.forms import Form, attempt
 from mailsift.api.pages.page import render
+from mailsift.api.pages.tiers import NAMES
 from mailsift.api.pages.visitor import JobMember, JobReader
 from mailsift.api.pages.words import result_name
 from mailsift.api.parts import ApiParts, parts_of
-from mailsift.jobs.results.replay import Replay
+from mailsift.jobs.results.tiers import Replay
 from mailsift.jobs.views import JobId, JobView
 from mailsift.pipeline.errors import MailsiftError
-from mailsift.pipeline.judge.tiers import Tier, TierPolicy
+from mailsift.pipeline.judge.tiers import TierPolicy
 from mailsift.storage.states import ENDED
 
 router = APIRouter(include_in_schema=False)
 
 _LONGEST: Final = 4_000
-TIERS: Final = ((Tier.SEND, "Send"), (Tier.REVIEW, "Review"), (Tier.REMOVE, "Remove"))
+TIERS: Final = tuple(NAMES.items())
 _NEVER_SEND: Final = TIERS[1:]
 QUESTIONS: Final = (
     ("catch_all", "The domain accepts every address", TIERS),
@@ -88,9 +89,8 @@ async def what_if(request: Request, visitor: JobReader, job_id: JobId) -> HTMLRe
 
 
 @router.post("/jobs/{job_id:uuid}/what-if")
-async def keep(request: Request, visitor: JobMember, job_id: JobId) -> Response:
+async def keep(request: Request, visitor: JobMember, job_id: JobId, form: Form) -> Response:
     """Give the job the policy that was tried."""
-    form = await read_form(request)
     written = form.get("policy", "")
     if not isinstance(written, str) or len(written) > _LONGEST:
         raise MailsiftError("bad_option", "This policy isn’t valid.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Sequence
-from datetime import date, timedelta
+from datetime import date
 from enum import StrEnum
 from typing import Annotated, Final
 
@@ -13,15 +13,12 @@ from fastapi import Query, Request
 from fastapi.responses import Response
 from pydantic import BaseModel, Field
 
-from mailsift.api.http.openapi import error_responses
+from mailsift.api.http.openapi import error_responses, v1_router
 from mailsift.api.http.responses import Envelope, ViewModel, answer
-from mailsift.api.http.routing import v1_router
 from mailsift.api.parts import parts_of
 from mailsift.api.v1.jobs import Reader
-from mailsift.api.v1.usage import Day
+from mailsift.api.v1.usage import Day, Until, days_between
 from mailsift.jobs.outcomes.accuracy import SHARES, AccuracyRow, GroupBy
-from mailsift.pipeline.clock import utc_datetime
-from mailsift.pipeline.errors import MailsiftError
 
 router = v1_router("/accuracy", "outcomes")
 
@@ -111,28 +108,26 @@ async def get_accuracy(
     caller: Reader,
     by: Annotated[list[GroupBy] | None, Query(max_length=4, description="what to break it down by")] = None,
     since: Annotated[Day | None, Query(description="first day (UTC); else 89 days before `until`")] = None,
-    until: Annotated[Day | None, Query(description="last day (UTC); else today")] = None,
+    until: Until = None,
     format: AccuracyFormat = AccuracyFormat.JSON,  # noqa: A002 - the word for it
 ) -> Response:
     """Show how often the verdicts of these days were right; an outcome counts for the day of the verdict."""
     parts = parts_of(request)
-    last = until or utc_datetime(parts.clock()).date()
-    first = since or last - timedelta(days=min(_USUAL_DAYS - 1, last.toordinal() - 1))
-    if not 0 <= (last - first).days < _MOST_DAYS:
-        text = f"From `since` to `until` there are 1 to {_MOST_DAYS} days."
-        raise MailsiftError("accuracy_range_invalid", text)
+    first, last = days_between(
+        since, until, now=parts.clock(), usual=_USUAL_DAYS, most=_MOST_DAYS, code="accuracy_range_invalid"
+    )
     groups = tuple(dict.fromkeys(by or ()))
     rows = await parts.accuracy.report(caller.account_id, groups, first, last)
     if format is AccuracyFormat.CSV:
         return Response(to_csv(rows, groups), media_type="text/csv; charset=utf-8")
+    names = ("judged", "known", *SHARES)
+    found = [
+        {name: getattr(row, name) for name in names} | {"group": dict(zip(groups, row.group, strict=True))}
+        for row in rows
+    ]
     held = await parts.accuracy.calibration(caller.account_id)
-    found = AccuracyResponse(
-        since=first,
-        until=last,
-        rows=[_row_response(row, groups) for row in rows],
-        calibration=CalibrationResponse.model_validate(held) if held else None,
-    )
-    return answer(found)
+    shown = {"since": first, "until": last, "rows": found, "calibration": held}
+    return answer(AccuracyResponse.model_validate(shown))
 
 
 def to_csv(rows: Sequence[AccuracyRow], groups: Sequence[GroupBy]) -> str:
@@ -150,18 +145,3 @@ def to_csv(rows: Sequence[AccuracyRow], groups: Sequence[GroupBy]) -> str:
         ]
         writer.writerow([*row.group, row.judged, row.known, *cells])
     return out.getvalue()
-
-
-def _row_response(row: AccuracyRow, groups: Sequence[GroupBy]) -> AccuracyRowResponse:
-    shares = {name: getattr(row, name) for name in SHARES}
-    return AccuracyRowResponse.model_validate(
-        {
-            "group": dict(zip(groups, row.group, strict=True)),
-            "judged": row.judged,
-            "known": row.known,
-            **{
-                name: AccuracyShareResponse.model_validate(one) if one else None
-                for name, one in shares.items()
-            },
-        }
-    )

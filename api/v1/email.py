@@ -5,29 +5,36 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from json import JSONDecodeError
-from typing import Annotated, Any, Final, TypeAlias
+from typing import Annotated, Any, Final
 
 from fastapi import Depends, Request
-from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, ValidationError
 from typing_extensions import override
 
 from mailsift.accounts.keys import Caller, Scope
 from mailsift.api.http.auth import RequireScope
-from mailsift.api.http.chances import ASKED, ChanceFields, cell_of, chance_fields, provider_in
+from mailsift.api.http.chances import ASKED, ChanceFields, chance_fields, provider_in
 from mailsift.api.http.idempotency import Handler, OnceRoute
-from mailsift.api.http.inputs import AMOUNT, Email, RequestModel, Whole, check_json_type, read_json
-from mailsift.api.http.openapi import error_responses
-from mailsift.api.http.responses import Envelope, answer
-from mailsift.api.http.routing import v1_router
+from mailsift.api.http.inputs import (
+    AMOUNT,
+    Email,
+    RequestModel,
+    Whole,
+    check_json_type,
+    read_json,
+    unfit_body,
+    unfit_fields,
+)
+from mailsift.api.http.openapi import about, v1_router
+from mailsift.api.http.responses import answer
 from mailsift.api.http.uploads import MAX_AGE, YEAR
 from mailsift.api.parts import parts_of
 from mailsift.pipeline.facts import Mode
 from mailsift.pipeline.judge.table import MEANINGS
 from mailsift.pipeline.judge.tiers import Tier, TierPolicy, reason_of, tier_of
-from mailsift.pipeline.outcomes.chances import Chances
-from mailsift.pipeline.single import SingleOptions, SingleValidator
+from mailsift.pipeline.outcomes.chances import Chances, cell_of
+from mailsift.pipeline.single import SingleOptions
 from mailsift.pipeline.verdict import Result, Status
 
 LONGEST_MS: Final = 60_000
@@ -43,40 +50,42 @@ _PREFER: Final = {
 }
 
 
-_MODE: Any = Field(default=Mode.DEEP, description="fast: syntax and lists; medium: also DNS; deep: also SMTP")
-_DEADLINE: Any = Field(
-    default=10_000,
-    ge=100,
-    le=LONGEST_MS,
-    description="if time runs out, the verdict is risky, not an error",
-)
-_Age: TypeAlias = Annotated[float, Field(ge=0, le=YEAR), AMOUNT]
-_MAX_AGE: Any = Field(default=None, description=MAX_AGE)
-_REPAIR: Any = Field(
-    default=False,
-    description="if the text is not an address but clearly means one (`Jane <jane@example.com>`), validate"
-    " that one; `suggestion` says which",
-)
+class HowFar(RequestModel):
+    """How far to look, and what is told beside the verdict."""
+
+    mode: Mode = Field(
+        default=Mode.DEEP, description="fast: syntax and lists; medium: also DNS; deep: also SMTP"
+    )
+    deadline_ms: Whole = Field(
+        default=10_000,
+        ge=100,
+        le=LONGEST_MS,
+        description="if time runs out, the verdict is risky, not an error",
+    )
+    max_age: Annotated[float, Field(ge=0, le=YEAR), AMOUNT] | None = Field(default=None, description=MAX_AGE)
+    repair: StrictBool = Field(
+        default=False,
+        description="if the text is not an address but clearly means one (`Jane <jane@example.com>`),"
+        " validate that one; `suggestion` says which",
+    )
+    probability: StrictBool = Field(default=False, description=ASKED)
+    tier: StrictBool = Field(
+        default=False,
+        description="add `tier` (send, review or remove, by the account's policy) and `tier_reason`, as in"
+        " the results of lists: an address that complained, unsubscribed or is suppressed is never `send`",
+    )
 
 
-_PROBABILITY: Any = Field(default=False, description=ASKED)
-_TIER: Any = Field(
-    default=False,
-    description="add `tier` (send, review or remove, by the account's policy) and `tier_reason`, as in the"
-    " results of lists: an address that complained, unsubscribed or is suppressed is never `send`",
-)
-
-
-class SingleRequest(RequestModel):
+class SingleRequest(HowFar):
     """One address and how far to look."""
 
     email: Email = Field(examples=["jane@example.com"])
-    mode: Mode = _MODE
-    deadline_ms: Whole = _DEADLINE
-    max_age: _Age | None = _MAX_AGE
-    repair: StrictBool = _REPAIR
-    probability: StrictBool = _PROBABILITY
-    tier: StrictBool = _TIER
+
+
+class BatchRequest(HowFar):
+    """Some addresses and how far to look."""
+
+    emails: list[Email] = Field(min_length=1, max_length=MOST, examples=[["jane@example.com", "joe@example"]])
 
 
 _RESULTS: Final = "\n".join(
@@ -111,18 +120,6 @@ class MinimalVerdict(BaseModel):
     status: Status
     score: int
     reason: str
-
-
-class BatchRequest(RequestModel):
-    """Some addresses and how far to look."""
-
-    emails: list[Email] = Field(min_length=1, max_length=MOST, examples=[["jane@example.com", "joe@example"]])
-    mode: Mode = _MODE
-    deadline_ms: Whole = _DEADLINE
-    max_age: _Age | None = _MAX_AGE
-    repair: StrictBool = _REPAIR
-    probability: StrictBool = _PROBABILITY
-    tier: StrictBool = _TIER
 
 
 class BatchVerdict(ChanceFields, FullVerdict):
@@ -174,18 +171,13 @@ async def read_request(request: Request) -> SingleRequest:
     check_json_type(request)
     body = await request.body()
     if not body:
-        raise _invalid_request("Field required", "missing")
+        raise unfit_body("Field required", "missing")
     try:
         return SingleRequest.model_validate(read_json(body))
     except JSONDecodeError as error:
-        raise _invalid_request(error.msg, "json_invalid") from None
+        raise unfit_body(error.msg, "json_invalid") from None
     except ValidationError as error:
-        found = error.errors(include_url=False, include_context=False, include_input=False)
-        raise RequestValidationError([{**one, "loc": ("body", *one["loc"])} for one in found]) from None
-
-
-def _invalid_request(text: str, kind: str) -> RequestValidationError:
-    return RequestValidationError([{"loc": ("body",), "msg": text, "type": kind}])
+        raise unfit_fields(error, "body") from None
 
 
 router = v1_router("/email", "email", DirectRoute)
@@ -196,10 +188,8 @@ batch_router = v1_router("/email", "email")
 
 @router.post(
     "/single-validate",
-    summary="Validate one address",
-    response_model=Envelope[FullVerdict | MinimalVerdict],
-    responses=error_responses(),
     openapi_extra={"parameters": [_PREFER]},
+    **about("Validate one address", FullVerdict | MinimalVerdict),
 )
 async def validate_email(
     request: Request, wanted: SingleRequest, caller: Annotated[Caller, Depends(_needed)]
@@ -213,10 +203,8 @@ async def validate_email(
 
 @batch_router.post(
     "/batch-validate",
-    summary="Validate some addresses",
-    response_model=Envelope[BatchResponse],
-    responses=error_responses(),
     openapi_extra={"parameters": [_PREFER]},
+    **about("Validate some addresses", BatchResponse),
 )
 async def validate_batch(
     request: Request, wanted: BatchRequest, caller: Annotated[Caller, Depends(_needed)]
@@ -237,10 +225,10 @@ async def validate_batch(
 
 
 async def _validated(
-    request: Request, emails: Sequence[str], wanted: SingleRequest | BatchRequest, caller: Caller
+    request: Request, emails: Sequence[str], wanted: HowFar, caller: Caller
 ) -> list[dict[str, Any]]:
     parts = parts_of(request)
-    verdicts = await _single(request, caller).validate_many(emails, _options(wanted, caller))
+    verdicts = await parts.single_of(caller).validate_many(emails, _options(wanted, caller))
     tiers = (await parts.policies.get(caller.account_id)).tiers if wanted.tier else None
     chances = await parts.accuracy.chances(caller.account_id) if wanted.probability else None
     return [_with_extras(one, tiers, chances) for one in verdicts]
@@ -260,12 +248,7 @@ def _with_extras(
     return extended
 
 
-def _single(request: Request, caller: Caller) -> SingleValidator:
-    parts = parts_of(request)
-    return parts.test_single if caller.test else parts.single
-
-
-def _options(wanted: SingleRequest | BatchRequest, caller: Caller) -> SingleOptions:
+def _options(wanted: HowFar, caller: Caller) -> SingleOptions:
     return SingleOptions(
         wanted.mode,
         wanted.deadline_ms / 1000,

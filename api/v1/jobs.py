@@ -23,11 +23,10 @@ from mailsift.api.http.chances import ASKED, ChanceFields, chance_fields
 from mailsift.api.http.downloads import TYPES, ExportOptions, download, entity_tag, has_already
 from mailsift.api.http.idempotency import IdempotencyKey, read_key
 from mailsift.api.http.inputs import RequestModel, ShortText
-from mailsift.api.http.openapi import error_responses
+from mailsift.api.http.openapi import about, error_responses, v1_router
 from mailsift.api.http.paging import Cursor, Limit, PageResponse, bad_cursor
 from mailsift.api.http.policies import TierPolicyBody
 from mailsift.api.http.responses import Envelope, UtcTime, ViewModel, answer
-from mailsift.api.http.routing import v1_router
 from mailsift.api.http.uploads import UPLOAD_OPENAPI, Upload, upload_of
 from mailsift.api.parts import ApiParts, parts_of
 from mailsift.api.v1.email import FullVerdict
@@ -137,7 +136,7 @@ class JobPageResponse(PageResponse):
 class ShareResponse(ViewModel):
     """A share of the list: what the sample says, and where the truth is with 95 %."""
 
-    share: float
+    share: float = Field(validation_alias="value")
     low: float
     high: float
 
@@ -284,12 +283,7 @@ async def create_job(
     return await _respond(parts, caller, submitted.job_id, "This job exists.", headers=headers)
 
 
-@router.get(
-    "",
-    summary="List jobs",
-    response_model=Envelope[JobPageResponse],
-    responses=error_responses("bad_cursor"),
-)
+@router.get("", **about("List jobs", JobPageResponse, "bad_cursor"))
 async def list_jobs(
     request: Request,
     caller: Reader,
@@ -310,12 +304,7 @@ async def list_jobs(
     )
 
 
-@router.get(
-    "/{job_id:uuid}",
-    summary="Look at a job",
-    response_model=Envelope[JobResponse],
-    responses=error_responses("job_not_found"),
-)
+@router.get("/{job_id:uuid}", **about("Look at a job", JobResponse, "job_not_found"))
 async def get_job(
     request: Request,
     caller: Reader,
@@ -324,11 +313,16 @@ async def get_job(
 ) -> JSONResponse:
     """Return a job; with `wait` the answer comes when the job ends, or after that many seconds."""
     parts = parts_of(request)
-    view = await _watched(parts, caller, job_id, wait)
+    view = await watched(parts, caller, job_id, wait)
     return answer(job_response(view, parts.clock()))
 
 
-async def _watched(parts: ApiParts, caller: Caller, job_id: JobId, wait: float) -> JobView:
+async def watched(parts: ApiParts, caller: Caller, job_id: JobId, wait: float) -> JobView:
+    """Return a job once it has ended, or after that many seconds.
+
+    Raises:
+        MailsiftError: `job_not_found`.
+    """
     loop = asyncio.get_running_loop()
     until = loop.time() + wait
     while True:
@@ -392,10 +386,7 @@ async def _progress(request: Request, caller: Caller, view: JobView) -> AsyncIte
 
 
 @router.post(
-    "/{job_id:uuid}/pause",
-    summary="Pause a job",
-    response_model=Envelope[JobResponse],
-    responses=error_responses("job_not_found", "job_state_conflict"),
+    "/{job_id:uuid}/pause", **about("Pause a job", JobResponse, "job_not_found", "job_state_conflict")
 )
 async def pause_job(request: Request, caller: Writer, job_id: JobId) -> JSONResponse:
     """Stop working on a job; chunks already being worked on are finished."""
@@ -405,10 +396,7 @@ async def pause_job(request: Request, caller: Writer, job_id: JobId) -> JSONResp
 
 
 @router.post(
-    "/{job_id:uuid}/resume",
-    summary="Resume a job",
-    response_model=Envelope[JobResponse],
-    responses=error_responses("job_not_found", "job_state_conflict"),
+    "/{job_id:uuid}/resume", **about("Resume a job", JobResponse, "job_not_found", "job_state_conflict")
 )
 async def resume_job(request: Request, caller: Writer, job_id: JobId) -> JSONResponse:
     """Continue a paused job."""
@@ -418,10 +406,7 @@ async def resume_job(request: Request, caller: Writer, job_id: JobId) -> JSONRes
 
 
 @router.post(
-    "/{job_id:uuid}/cancel",
-    summary="Cancel a job",
-    response_model=Envelope[JobResponse],
-    responses=error_responses("job_not_found", "job_state_conflict"),
+    "/{job_id:uuid}/cancel", **about("Cancel a job", JobResponse, "job_not_found", "job_state_conflict")
 )
 async def cancel_job(request: Request, caller: Writer, job_id: JobId) -> JSONResponse:
     """End a job now; the verdicts found so far stay."""
@@ -430,12 +415,7 @@ async def cancel_job(request: Request, caller: Writer, job_id: JobId) -> JSONRes
     return await _respond(parts, caller, job_id, "The job is cancelled.")
 
 
-@router.delete(
-    "/{job_id:uuid}",
-    summary="Delete a job",
-    response_model=Envelope[None],
-    responses=error_responses("job_not_found", "job_state_conflict"),
-)
+@router.delete("/{job_id:uuid}", **about("Delete a job", None, "job_not_found", "job_state_conflict"))
 async def delete_job(request: Request, caller: Writer, job_id: JobId) -> JSONResponse:
     """Delete an ended job with its list and its results."""
     await parts_of(request).jobs.delete(caller.account_id, job_id)
@@ -444,9 +424,13 @@ async def delete_job(request: Request, caller: Writer, job_id: JobId) -> JSONRes
 
 @router.get(
     "/{job_id:uuid}/estimate",
-    summary="What a preview says of the list",
-    response_model=Envelope[EstimateResponse],
-    responses=error_responses("job_not_found", "not_a_preview", "no_preview_yet"),
+    **about(
+        "What a preview says of the list",
+        EstimateResponse,
+        "job_not_found",
+        "not_a_preview",
+        "no_preview_yet",
+    ),
 )
 async def get_estimate(request: Request, caller: Reader, job_id: JobId) -> JSONResponse:
     """Estimate the shares of the whole list from a preview, with Wilson's 95 % intervals."""
@@ -463,9 +447,7 @@ async def get_estimate(request: Request, caller: Reader, job_id: JobId) -> JSONR
 
 @router.get(
     "/{job_id:uuid}/plan",
-    summary="What a list will take",
-    response_model=Envelope[PlanResponse],
-    responses=error_responses("job_not_found", "no_address_column", "column_not_found"),
+    **about("What a list will take", PlanResponse, "job_not_found", "no_address_column", "column_not_found"),
 )
 async def get_plan(
     request: Request,
@@ -494,9 +476,7 @@ def plan_response(plan: ListPlan) -> PlanResponse:
 @router.post(
     "/{job_id:uuid}/promote",
     status_code=202,
-    summary="Run a preview's whole list",
-    response_model=Envelope[JobResponse],
-    responses=error_responses("job_not_found", "not_a_preview", "source_gone"),
+    **about("Run a preview's whole list", JobResponse, "job_not_found", "not_a_preview", "source_gone"),
 )
 async def promote_job(request: Request, caller: Writer, job_id: JobId) -> JSONResponse:
     """Start a job over the whole list; what the preview has just asked is not asked again."""
@@ -507,9 +487,7 @@ async def promote_job(request: Request, caller: Writer, job_id: JobId) -> JSONRe
 @router.post(
     "/{job_id:uuid}/rerun",
     status_code=202,
-    summary="Run the list again",
-    response_model=Envelope[JobResponse],
-    responses=error_responses("job_not_found", "source_gone"),
+    **about("Run the list again", JobResponse, "job_not_found", "source_gone"),
 )
 async def rerun_job(request: Request, caller: Writer, job_id: JobId) -> JSONResponse:
     """Run the same list again as a new job with this one as its parent; every mail server is asked again."""
@@ -520,9 +498,14 @@ async def rerun_job(request: Request, caller: Writer, job_id: JobId) -> JSONResp
 @router.post(
     "/{job_id:uuid}/retry",
     status_code=202,
-    summary="Run the unknown rows again",
-    response_model=Envelope[JobResponse],
-    responses=error_responses("job_not_found", "job_state_conflict", "no_results_yet", "nothing_to_retry"),
+    **about(
+        "Run the unknown rows again",
+        JobResponse,
+        "job_not_found",
+        "job_state_conflict",
+        "no_results_yet",
+        "nothing_to_retry",
+    ),
 )
 async def retry_job(request: Request, caller: Writer, job_id: JobId) -> JSONResponse:
     """Run again the rows of an ended job whose result says nothing about the mailbox, as a new job."""
@@ -559,9 +542,7 @@ class ReplayResponse(ViewModel):
 
 @router.post(
     "/{job_id:uuid}/replay",
-    summary="Try another policy",
-    response_model=Envelope[ReplayResponse],
-    responses=error_responses("job_not_found", "job_state_conflict", "no_results_yet"),
+    **about("Try another policy", ReplayResponse, "job_not_found", "job_state_conflict", "no_results_yet"),
 )
 async def replay_job(request: Request, caller: Writer, job_id: JobId, wanted: ReplayRequest) -> JSONResponse:
     """Show what another policy would make of the verdicts; asks nobody. Only `keep` changes the job."""
@@ -696,7 +677,7 @@ async def _json_page(request: Request, caller: Caller, job_id: JobId, asked: Res
     if lasts and has_already(request, tag):
         return Response(status_code=304, headers=headers)
     place = entity_tag(view, asked.sort, rows, "cursor")[1:13]
-    page = await parts.jobs.browser.whole_page(
+    page = await parts.jobs.browser.checked_page(
         caller.account_id,
         job_id,
         rows,
@@ -743,9 +724,9 @@ def _row_of(cursor: str, place: str) -> int:
 
 @router.get(
     "/{job_id:uuid}/diff",
-    summary="What changed between two runs",
-    response_model=Envelope[DiffResponse],
-    responses=error_responses("job_not_found", "no_results_yet", "not_the_same_list"),
+    **about(
+        "What changed between two runs", DiffResponse, "job_not_found", "no_results_yet", "not_the_same_list"
+    ),
 )
 async def get_diff(
     request: Request,

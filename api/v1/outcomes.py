@@ -6,22 +6,20 @@ import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Any, Final
 from uuid import UUID
 
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse, Response, StreamingResponse
 from pydantic import BaseModel, Field
 from starlette.datastructures import UploadFile
 
-from mailsift.accounts.keys import Caller, Scope
-from mailsift.api.http.auth import RequireScope
 from mailsift.api.http.downloads import streamed
 from mailsift.api.http.inputs import RequestModel, ShortText, media_type
-from mailsift.api.http.openapi import error_responses
-from mailsift.api.http.responses import Envelope, UtcTime, ViewModel, answer
-from mailsift.api.http.routing import v1_router
+from mailsift.api.http.openapi import about, error_responses, v1_router
+from mailsift.api.http.responses import UtcTime, ViewModel, answer
 from mailsift.api.parts import parts_of
+from mailsift.api.v1.jobs import Reader, Writer
 from mailsift.jobs.outcomes.signatures import ReceivedPost
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.outcomes.senders import SenderKind
@@ -47,8 +45,6 @@ _TYPES: Final = (
     "application/mbox",
     "application/octet-stream",
 )
-Reader = Annotated[Caller, Depends(RequireScope(Scope.JOBS_READ))]
-Writer = Annotated[Caller, Depends(RequireScope(Scope.JOBS_WRITE))]
 
 
 class TakenResponse(ViewModel):
@@ -126,16 +122,15 @@ FILE_BODY: Final[dict[str, Any]] = {
         },
     }
 }
-
-
 """How a file in a request is described."""
 
 
 @router.post(
     "",
-    summary="Tell what happened",
-    response_model=Envelope[TakenResponse],
-    responses=error_responses(
+    openapi_extra=FILE_BODY,
+    **about(
+        "Tell what happened",
+        TakenResponse,
         "unsupported_media_type",
         "empty_file",
         "unsupported_format",
@@ -143,7 +138,6 @@ FILE_BODY: Final[dict[str, Any]] = {
         "no_address_column",
         "no_outcome_column",
     ),
-    openapi_extra=FILE_BODY,
 )
 async def create_outcomes(request: Request, caller: Writer) -> JSONResponse:
     """Import a file of outcomes: CSV, JSON, JSON lines or Parquet (columns are recognised), or bounces."""
@@ -193,9 +187,7 @@ async def export_outcomes(request: Request, caller: Reader) -> StreamingResponse
 @router.post(
     "/receivers",
     status_code=201,
-    summary="Make a receiver",
-    response_model=Envelope[NewReceiverResponse],
-    responses=error_responses("receiver_key_invalid", "receiver_limit"),
+    **about("Make a receiver", NewReceiverResponse, "receiver_key_invalid", "receiver_limit"),
 )
 async def create_receiver(request: Request, wanted: ReceiverRequest, caller: Writer) -> JSONResponse:
     """Create an address for a mail sender's webhooks; what is posted there counts only if it is signed."""
@@ -207,9 +199,9 @@ async def create_receiver(request: Request, wanted: ReceiverRequest, caller: Wri
 
 @router.post(
     "/receivers/{receiver_id:uuid}/rotate",
-    summary="Change what a receiver believes",
-    response_model=Envelope[NewReceiverResponse],
-    responses=error_responses("receiver_not_found", "receiver_key_invalid"),
+    **about(
+        "Change what a receiver believes", NewReceiverResponse, "receiver_not_found", "receiver_key_invalid"
+    ),
 )
 async def rotate_receiver(
     request: Request, wanted: RotationRequest, caller: Writer, receiver_id: UUID
@@ -226,12 +218,7 @@ def _with_password(row: ReceiverRow, password: str) -> dict[str, Any]:
     return {**fields, "path": f"/receivers/{row.id}", "password": password}
 
 
-@router.get(
-    "/receivers",
-    summary="List receivers",
-    response_model=Envelope[ReceiversResponse],
-    responses=error_responses(),
-)
+@router.get("/receivers", **about("List receivers", ReceiversResponse))
 async def list_receivers(request: Request, caller: Reader) -> JSONResponse:
     """List the account's receivers, oldest first, with what they took and refused."""
     found = await parts_of(request).receivers.list(caller.account_id)

@@ -11,10 +11,9 @@ from fastapi.responses import JSONResponse
 from pydantic import AliasChoices, AliasGenerator, AliasPath, BaseModel, ConfigDict, Field
 
 from mailsift.api.http.inputs import WHOLE, Moment, RequestModel, ShortText
-from mailsift.api.http.openapi import error_responses
+from mailsift.api.http.openapi import about, v1_router
 from mailsift.api.http.paging import Cursor, Limit, PageResponse, after_cursor, id_of_cursor, page_of
-from mailsift.api.http.responses import Envelope, UtcTime, ViewModel, answer
-from mailsift.api.http.routing import v1_router
+from mailsift.api.http.responses import UtcTime, ViewModel, answer
 from mailsift.api.http.uploads import ListOptions, PlaceText
 from mailsift.api.parts import parts_of
 from mailsift.api.v1.jobs import JobResponse, Reader, Writer, job_response
@@ -156,9 +155,9 @@ class ScheduleUpdateRequest(RequestModel):
 @router.post(
     "",
     status_code=201,
-    summary="Make a schedule",
-    response_model=Envelope[ScheduleResponse],
-    responses=error_responses(
+    **about(
+        "Make a schedule",
+        ScheduleResponse,
         "schedule_needs_list",
         "job_not_found",
         "bad_place",
@@ -178,12 +177,7 @@ async def create_schedule(request: Request, wanted: ScheduleRequest, caller: Wri
     return answer(ScheduleResponse.model_validate(view), "The schedule is made.", status=201, headers=headers)
 
 
-@router.get(
-    "",
-    summary="List schedules",
-    response_model=Envelope[SchedulesResponse],
-    responses=error_responses("bad_cursor"),
-)
+@router.get("", **about("List schedules", SchedulesResponse, "bad_cursor"))
 async def list_schedules(
     request: Request, caller: Reader, limit: Limit = 100, cursor: Cursor = ""
 ) -> JSONResponse:
@@ -194,12 +188,7 @@ async def list_schedules(
     return answer(SchedulesResponse.model_validate(found))
 
 
-@router.get(
-    "/{schedule_id:uuid}",
-    summary="Look at a schedule",
-    response_model=Envelope[ScheduleResponse],
-    responses=error_responses("schedule_not_found"),
-)
+@router.get("/{schedule_id:uuid}", **about("Look at a schedule", ScheduleResponse, "schedule_not_found"))
 async def get_schedule(request: Request, caller: Reader, schedule_id: UUID) -> JSONResponse:
     """Return a schedule and its next five runs."""
     return answer(
@@ -209,9 +198,7 @@ async def get_schedule(request: Request, caller: Reader, schedule_id: UUID) -> J
 
 @router.patch(
     "/{schedule_id:uuid}",
-    summary="Change a schedule",
-    response_model=Envelope[ScheduleResponse],
-    responses=error_responses("schedule_not_found", *_CLOCK_ERRORS),
+    **about("Change a schedule", ScheduleResponse, "schedule_not_found", *_CLOCK_ERRORS),
 )
 async def update_schedule(
     request: Request, wanted: ScheduleUpdateRequest, caller: Writer, schedule_id: UUID
@@ -221,24 +208,14 @@ async def update_schedule(
     return answer(ScheduleResponse.model_validate(view), "The schedule is changed.")
 
 
-@router.delete(
-    "/{schedule_id:uuid}",
-    summary="Delete a schedule",
-    response_model=Envelope[None],
-    responses=error_responses("schedule_not_found"),
-)
+@router.delete("/{schedule_id:uuid}", **about("Delete a schedule", None, "schedule_not_found"))
 async def delete_schedule(request: Request, caller: Writer, schedule_id: UUID) -> JSONResponse:
     """Delete a schedule; its jobs stay."""
     await parts_of(request).schedules.delete(caller.account_id, schedule_id)
     return answer(None, "The schedule is deleted.")
 
 
-@router.post(
-    "/{schedule_id:uuid}/pause",
-    summary="Pause a schedule",
-    response_model=Envelope[ScheduleResponse],
-    responses=error_responses("schedule_not_found"),
-)
+@router.post("/{schedule_id:uuid}/pause", **about("Pause a schedule", ScheduleResponse, "schedule_not_found"))
 async def pause_schedule(request: Request, caller: Writer, schedule_id: UUID) -> JSONResponse:
     """Pause a schedule: nothing runs until it is resumed."""
     view = await parts_of(request).schedules.pause(caller.account_id, schedule_id)
@@ -247,9 +224,7 @@ async def pause_schedule(request: Request, caller: Writer, schedule_id: UUID) ->
 
 @router.post(
     "/{schedule_id:uuid}/resume",
-    summary="Resume a schedule",
-    response_model=Envelope[ScheduleResponse],
-    responses=error_responses("schedule_not_found", "schedule_ended"),
+    **about("Resume a schedule", ScheduleResponse, "schedule_not_found", "schedule_ended"),
 )
 async def resume_schedule(request: Request, caller: Writer, schedule_id: UUID) -> JSONResponse:
     """Resume a schedule, from its next slot on."""
@@ -260,9 +235,9 @@ async def resume_schedule(request: Request, caller: Writer, schedule_id: UUID) -
 @router.post(
     "/{schedule_id:uuid}/run",
     status_code=202,
-    summary="Run a schedule now",
-    response_model=Envelope[NewRunResponse],
-    responses=error_responses("schedule_not_found", "schedule_source_gone", "nothing_to_retry"),
+    **about(
+        "Run a schedule now", NewRunResponse, "schedule_not_found", "schedule_source_gone", "nothing_to_retry"
+    ),
 )
 async def run_schedule(request: Request, caller: Writer, schedule_id: UUID) -> JSONResponse:
     """Start a run now, in addition to the scheduled ones."""
@@ -272,9 +247,7 @@ async def run_schedule(request: Request, caller: Writer, schedule_id: UUID) -> J
 
 @router.get(
     "/{schedule_id:uuid}/runs",
-    summary="List a schedule's runs",
-    response_model=Envelope[RunsResponse],
-    responses=error_responses("schedule_not_found", "bad_cursor"),
+    **about("List a schedule's runs", RunsResponse, "schedule_not_found", "bad_cursor"),
 )
 async def list_schedule_runs(
     request: Request, caller: Reader, schedule_id: UUID, limit: Limit = 20, cursor: Cursor = ""

@@ -10,10 +10,9 @@ from pydantic import BaseModel, Field
 
 from mailsift.api.http.downloads import streamed
 from mailsift.api.http.inputs import Email, RequestModel
-from mailsift.api.http.openapi import error_responses
+from mailsift.api.http.openapi import about, error_responses, v1_router
 from mailsift.api.http.paging import Cursor, Limit, PageResponse
-from mailsift.api.http.responses import Envelope, UtcTime, ViewModel, answer
-from mailsift.api.http.routing import v1_router
+from mailsift.api.http.responses import UtcTime, ViewModel, answer
 from mailsift.api.parts import parts_of
 from mailsift.api.v1.jobs import Reader, Writer
 from mailsift.api.v1.outcomes import FILE_BODY, TakenResponse, file_of
@@ -67,12 +66,7 @@ class RemovedResponse(BaseModel):
     removed: int
 
 
-@router.get(
-    "",
-    summary="List whom not to send to",
-    response_model=Envelope[SuppressionPageResponse],
-    responses=error_responses("bad_cursor"),
-)
+@router.get("", **about("List whom not to send to", SuppressionPageResponse, "bad_cursor"))
 async def list_suppressions(
     request: Request,
     caller: Reader,
@@ -97,12 +91,7 @@ def _response(one: Suppression) -> SuppressionResponse:
     return SuppressionResponse(email=one.email, reason=one.reason, origin=one.origin, since=since)
 
 
-@router.post(
-    "",
-    summary="Add addresses not to send to",
-    response_model=Envelope[TakenResponse],
-    responses=error_responses(),
-)
+@router.post("", **about("Add addresses not to send to", TakenResponse))
 async def create_suppressions(request: Request, wanted: SuppressionsRequest, caller: Writer) -> JSONResponse:
     """Add addresses to the list; those already on it stay as they are."""
     found = [Suppression(email, wanted.reason, "api") for email in wanted.emails]
@@ -110,12 +99,7 @@ async def create_suppressions(request: Request, wanted: SuppressionsRequest, cal
     return answer(TakenResponse.model_validate(taken), "The addresses are on the list.")
 
 
-@router.post(
-    "/remove",
-    summary="Remove addresses from the list",
-    response_model=Envelope[RemovedResponse],
-    responses=error_responses(),
-)
+@router.post("/remove", **about("Remove addresses from the list", RemovedResponse))
 async def remove_suppressions(request: Request, wanted: RemovalRequest, caller: Writer) -> JSONResponse:
     """Remove addresses from the list."""
     removed = await parts_of(request).suppressions.remove(caller.account_id, wanted.emails)
@@ -124,12 +108,16 @@ async def remove_suppressions(request: Request, wanted: RemovalRequest, caller: 
 
 @router.post(
     "/import",
-    summary="Add a file of addresses not to send to",
-    response_model=Envelope[TakenResponse],
-    responses=error_responses(
-        "unsupported_media_type", "empty_file", "unsupported_format", "too_many_rows", "no_address_column"
-    ),
     openapi_extra=FILE_BODY,
+    **about(
+        "Add a file of addresses not to send to",
+        TakenResponse,
+        "unsupported_media_type",
+        "empty_file",
+        "unsupported_format",
+        "too_many_rows",
+        "no_address_column",
+    ),
 )
 async def import_suppressions(request: Request, caller: Writer) -> JSONResponse:
     """Import a file: ours, Amazon SES's or SendGrid's, CSV or JSON; its columns are recognised."""

@@ -10,9 +10,8 @@ from fastapi import Query, Request
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, BeforeValidator, Field
 
-from mailsift.api.http.openapi import error_responses
-from mailsift.api.http.responses import Envelope, ViewModel, answer
-from mailsift.api.http.routing import v1_router
+from mailsift.api.http.openapi import about, v1_router
+from mailsift.api.http.responses import ViewModel, answer
 from mailsift.api.parts import parts_of
 from mailsift.api.v1.jobs import Reader
 from mailsift.pipeline.clock import utc_datetime
@@ -33,6 +32,24 @@ def _date_text_only(value: object) -> object:
 
 
 Day = Annotated[date, BeforeValidator(_date_text_only)]
+
+
+Until = Annotated[Day | None, Query(description="last day (UTC); else today")]
+
+
+def days_between(
+    since: date | None, until: date | None, *, now: float, usual: int, most: int, code: str
+) -> tuple[date, date]:
+    """Return the first and the last day that are meant: the `usual` last ones where nothing is said.
+
+    Raises:
+        MailsiftError: `code` where these are none, or more than `most`.
+    """
+    last = until or utc_datetime(now).date()
+    first = since or last - timedelta(days=min(usual - 1, last.toordinal() - 1))
+    if not 0 <= (last - first).days < most:
+        raise MailsiftError(code, f"From `since` to `until` there are 1 to {most} days.")
+    return first, last
 
 
 class AmountsResponse(ViewModel):
@@ -59,25 +76,18 @@ class UsageResponse(BaseModel):
     days: list[DayResponse] = Field(description="the oldest first")
 
 
-@router.get(
-    "",
-    summary="What was used, by day",
-    response_model=Envelope[UsageResponse],
-    responses=error_responses("usage_range_invalid"),
-)
+@router.get("", **about("What was used, by day", UsageResponse, "usage_range_invalid"))
 async def get_usage(
     request: Request,
     caller: Reader,
     since: Annotated[Day | None, Query(description="first day (UTC); else 29 days before `until`")] = None,
-    until: Annotated[Day | None, Query(description="last day (UTC); else today")] = None,
+    until: Until = None,
 ) -> JSONResponse:
     """Show what the account used by day (UTC) and mode; single addresses are counted within seconds."""
     parts = parts_of(request)
-    last = until or utc_datetime(parts.clock()).date()
-    first = since or last - timedelta(days=min(_USUAL_DAYS - 1, last.toordinal() - 1))
-    if not 0 <= (last - first).days < _MOST_DAYS:
-        text = f"From `since` to `until` there are 1 to {_MOST_DAYS} days."
-        raise MailsiftError("usage_range_invalid", text)
+    first, last = days_between(
+        since, until, now=parts.clock(), usual=_USUAL_DAYS, most=_MOST_DAYS, code="usage_range_invalid"
+    )
     found = await parts.usage.days(caller.account_id, first, last)
     days = []
     for day, of_day in groupby(found, lambda one: one.day):

@@ -19,7 +19,7 @@ from pydantic import (
 from mailsift.accounts.keys import Caller, Scope
 from mailsift.api.http.auth import RequireScope
 from mailsift.api.http.inputs import Moment, RequestModel, Url, Whole
-from mailsift.api.http.openapi import error_responses
+from mailsift.api.http.openapi import about, v1_router
 from mailsift.api.http.paging import (
     Cursor,
     Limit,
@@ -29,8 +29,7 @@ from mailsift.api.http.paging import (
     id_of_cursor,
     page_of,
 )
-from mailsift.api.http.responses import Envelope, UtcTime, ViewModel, answer
-from mailsift.api.http.routing import v1_router
+from mailsift.api.http.responses import UtcTime, ViewModel, answer
 from mailsift.api.parts import parts_of
 from mailsift.events.endpoints import (
     DEFAULT_RATE,
@@ -216,11 +215,7 @@ class TestRequest(RequestModel):
 
 
 @router.post(
-    "",
-    status_code=201,
-    summary="Register a webhook",
-    response_model=Envelope[NewWebhookResponse],
-    responses=error_responses(*_FIELD_ERRORS, "webhook_limit"),
+    "", status_code=201, **about("Register a webhook", NewWebhookResponse, *_FIELD_ERRORS, "webhook_limit")
 )
 async def create_webhook(request: Request, wanted: WebhookRequest, caller: Writer) -> JSONResponse:
     """Register a webhook; its secret is shown only in this answer."""
@@ -232,12 +227,7 @@ async def create_webhook(request: Request, wanted: WebhookRequest, caller: Write
     return answer(made, "The webhook is registered.", status=201, headers=headers)
 
 
-@router.get(
-    "",
-    summary="List webhooks",
-    response_model=Envelope[WebhooksResponse],
-    responses=error_responses("bad_cursor"),
-)
+@router.get("", **about("List webhooks", WebhooksResponse, "bad_cursor"))
 async def list_webhooks(
     request: Request, caller: Reader, limit: Limit = 100, cursor: Cursor = ""
 ) -> JSONResponse:
@@ -248,12 +238,7 @@ async def list_webhooks(
     return answer(WebhooksResponse.model_validate(found))
 
 
-@router.post(
-    "/test",
-    summary="Test a webhook",
-    response_model=Envelope[TestResponse],
-    responses=error_responses("webhook_not_found", "webhook_test_limit"),
-)
+@router.post("/test", **about("Test a webhook", TestResponse, "webhook_not_found", "webhook_test_limit"))
 async def test_webhook(request: Request, wanted: TestRequest, caller: Writer) -> JSONResponse:
     """Send a simulated event once, with the header `webhook-test: true`; it never counts as a failure."""
     outcome = await parts_of(request).webhooks.test(
@@ -264,10 +249,7 @@ async def test_webhook(request: Request, wanted: TestRequest, caller: Writer) ->
 
 @router.get("/deliveries/{delivery_id:uuid}", include_in_schema=False)  # old; gone with the next release
 @deliveries_router.get(
-    "/{delivery_id:uuid}",
-    summary="Look at a delivery",
-    response_model=Envelope[DeliveryLogResponse],
-    responses=error_responses("delivery_not_found"),
+    "/{delivery_id:uuid}", **about("Look at a delivery", DeliveryLogResponse, "delivery_not_found")
 )
 async def get_delivery(request: Request, caller: Reader, delivery_id: UUID) -> JSONResponse:
     """Return a delivery and its attempts."""
@@ -281,9 +263,9 @@ async def get_delivery(request: Request, caller: Reader, delivery_id: UUID) -> J
 @deliveries_router.post(
     "/{delivery_id:uuid}/redeliver",
     status_code=202,
-    summary="Send an event again",
-    response_model=Envelope[DeliveryResponse],
-    responses=error_responses("delivery_not_found", "webhook_disabled", "delivery_conflict"),
+    **about(
+        "Send an event again", DeliveryResponse, "delivery_not_found", "webhook_disabled", "delivery_conflict"
+    ),
 )
 async def redeliver(request: Request, caller: Writer, delivery_id: UUID) -> JSONResponse:
     """Send an event once more, now."""
@@ -291,12 +273,7 @@ async def redeliver(request: Request, caller: Writer, delivery_id: UUID) -> JSON
     return answer(DeliveryResponse.model_validate(view), "The event is sent again.", status=202)
 
 
-@router.get(
-    "/{webhook_id:uuid}",
-    summary="Look at a webhook",
-    response_model=Envelope[WebhookResponse],
-    responses=error_responses("webhook_not_found"),
-)
+@router.get("/{webhook_id:uuid}", **about("Look at a webhook", WebhookResponse, "webhook_not_found"))
 async def get_webhook(request: Request, caller: Reader, webhook_id: UUID) -> JSONResponse:
     """Return a webhook."""
     return answer(
@@ -305,10 +282,7 @@ async def get_webhook(request: Request, caller: Reader, webhook_id: UUID) -> JSO
 
 
 @router.patch(
-    "/{webhook_id:uuid}",
-    summary="Change a webhook",
-    response_model=Envelope[WebhookResponse],
-    responses=error_responses("webhook_not_found", *_FIELD_ERRORS),
+    "/{webhook_id:uuid}", **about("Change a webhook", WebhookResponse, "webhook_not_found", *_FIELD_ERRORS)
 )
 async def update_webhook(
     request: Request, wanted: WebhookUpdateRequest, caller: Writer, webhook_id: UUID
@@ -325,12 +299,7 @@ async def update_webhook(
     return answer(WebhookResponse.model_validate(view), "The webhook is changed.")
 
 
-@router.delete(
-    "/{webhook_id:uuid}",
-    summary="Delete a webhook",
-    response_model=Envelope[None],
-    responses=error_responses("webhook_not_found"),
-)
+@router.delete("/{webhook_id:uuid}", **about("Delete a webhook", None, "webhook_not_found"))
 async def delete_webhook(request: Request, caller: Writer, webhook_id: UUID) -> JSONResponse:
     """Delete a webhook with its deliveries."""
     await parts_of(request).webhooks.delete(caller.account_id, webhook_id)
@@ -339,9 +308,13 @@ async def delete_webhook(request: Request, caller: Writer, webhook_id: UUID) -> 
 
 @router.post(
     "/{webhook_id:uuid}/rotate",
-    summary="Rotate a secret",
-    response_model=Envelope[SecretResponse],
-    responses=error_responses("webhook_not_found", "webhook_overlap_invalid", "webhook_secret_overlap"),
+    **about(
+        "Rotate a secret",
+        SecretResponse,
+        "webhook_not_found",
+        "webhook_overlap_invalid",
+        "webhook_secret_overlap",
+    ),
 )
 async def rotate_webhook_secret(
     request: Request, wanted: RotateRequest, caller: Writer, webhook_id: UUID
@@ -354,9 +327,7 @@ async def rotate_webhook_secret(
 
 @router.get(
     "/{webhook_id:uuid}/deliveries",
-    summary="List deliveries",
-    response_model=Envelope[DeliveriesResponse],
-    responses=error_responses("webhook_not_found", "delivery_not_found", "bad_cursor"),
+    **about("List deliveries", DeliveriesResponse, "webhook_not_found", "delivery_not_found", "bad_cursor"),
 )
 async def list_deliveries(
     request: Request,
@@ -399,9 +370,7 @@ async def _last_seen(service: WebhookService, caller: Caller, cursor: str) -> De
 @router.post(
     "/{webhook_id:uuid}/redeliver",
     status_code=202,
-    summary="Send failed events again",
-    response_model=Envelope[CountResponse],
-    responses=error_responses("webhook_not_found", "webhook_disabled"),
+    **about("Send failed events again", CountResponse, "webhook_not_found", "webhook_disabled"),
 )
 async def redeliver_failed(
     request: Request, wanted: RedeliverRequest, caller: Writer, webhook_id: UUID
@@ -415,9 +384,7 @@ async def redeliver_failed(
 @router.post(
     "/{webhook_id:uuid}/recover",
     status_code=202,
-    summary="Send missed events",
-    response_model=Envelope[CountResponse],
-    responses=error_responses("webhook_not_found", "webhook_disabled"),
+    **about("Send missed events", CountResponse, "webhook_not_found", "webhook_disabled"),
 )
 async def recover_webhook(
     request: Request,

@@ -94,8 +94,8 @@ async def widget_check(request: Request, wanted: Check) -> JSONResponse:
     await parts.widget.admit(visit, wanted.token, wanted.number)
     caller = visit.caller
     options = SingleOptions(Mode.MEDIUM, _DEADLINE, owner=str(caller.account_id), outcomes=False)
-    single = parts.test_single if caller.test else parts.single
-    return answer(_public(await single.validate(wanted.email, options)), "The address was looked at.")
+    verdict = await parts.single_of(caller).validate(wanted.email, options)
+    return answer(_public(verdict), "The address was looked at.")
 
 
 def _public(verdict: dict[str, Any]) -> dict[str, Any]:

@@ -104,13 +104,9 @@ class Actions:
             count = await deliveries.redeliver_failed(
                 connection, endpoint_id, since=now - timedelta(hours=hours), now=now
             )
+            detail = {"deliveries": count, "hours": hours}
             await audit.record(
-                connection,
-                account_id=endpoint["account_id"],
-                actor=actor,
-                action="delivery.replay",
-                subject=str(endpoint_id),
-                detail={"deliveries": count, "hours": hours},
+                connection, endpoint["account_id"], actor, "delivery.replay", str(endpoint_id), **detail
             )
         await self._waker.wake(min(count, 1))
         return count
@@ -203,17 +199,11 @@ class JobActions:
         return ActionResult(done, dict(refused))
 
     async def _do(self, actor: str, action: JobAction, job_id: JobId, account: AccountId) -> None:
-        record = partial(
-            audit.record,
-            account_id=account,
-            actor=actor,
-            action=f"job.{action.value}",
-            subject=str(job_id),
-        )
+        line = (account, actor, f"job.{action.value}", str(job_id))
         if action in {JobAction.RETRY, JobAction.RESTART}:
             again = self._jobs.retry if action is JobAction.RETRY else self._jobs.restart
             made = await again(account, job_id)
-            await self._database.run(record, detail={"job": str(made)})
+            await self._database.run(audit.record, *line, job=str(made))
             return
 
         async def transaction(connection: Connection) -> None:
@@ -221,7 +211,7 @@ class JobActions:
                 raise MailsiftError(
                     "job_state_conflict", f"This job can’t be changed like this now: {action.value}."
                 )
-            await record(connection)
+            await audit.record(connection, *line)
 
         await self._database.run(transaction)
         if action is JobAction.CANCEL:

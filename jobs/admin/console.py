@@ -32,7 +32,7 @@ from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.ports import Ask
 from mailsift.pipeline.providers import Providers, as_key
 from mailsift.pipeline.syntax.address import read_domain
-from mailsift.storage.database import Connection, Database, Row, unavailable
+from mailsift.storage.database import Connection, Database, unavailable
 from mailsift.storage.redis.broker import BrokerCounts
 from mailsift.storage.redis.connection import Client, RedisCircuitBreaker
 from mailsift.storage.redis.facts import FactInspector, KnownDomain
@@ -156,7 +156,7 @@ class Console:
                 connection, wanted, limit=limit, offset=limit * (page - 1), sort=sort
             )
             matching = await job_search.count(connection, wanted, most=MOST_COUNTED)
-        return JobsPage([_account_job(row) for row in rows], matching)
+        return JobsPage([AccountJob(row["account_name"], view_of(row)) for row in rows], matching)
 
     async def job(self, job_id: JobId) -> JobDetails:
         """Return everything about one job.
@@ -164,7 +164,7 @@ class Console:
         Raises:
             MailsiftError: `job_not_found`.
         """
-        learned = await self._learned_rates()
+        learned = await self._breaker.call(self._throttles.read)
         row = await self._database.run(job_search.get, job_id)
         if row is None:
             raise MailsiftError("job_not_found", "There is no such job.")
@@ -282,9 +282,6 @@ class Console:
             people.audited, None, limit=limit, before=before, wanted=AuditFilter(words=words)
         )
 
-    async def _learned_rates(self) -> Sequence[LearnedRate] | None:
-        return await self._breaker.call(self._throttles.read)
-
     async def _rates(self, connection: Connection, learned: Sequence[LearnedRate] | None) -> ProviderRates:
         edits = await throttle_edits.edits(connection)
         now, identities = self._fleet.clock(), await self._fleet.identities(connection)
@@ -316,7 +313,3 @@ def domain_of(name: str) -> str:
     if not domain:
         raise MailsiftError("bad_domain", "This isn’t a domain name.")
     return domain
-
-
-def _account_job(row: Row) -> AccountJob:
-    return AccountJob(row["account_name"], view_of(row))

@@ -257,8 +257,7 @@ class Engine:
         """Give work back, as soon as the database is there again: most often that is why it failed."""
         while True:
             try:
-                async with self._database.begin() as connection:
-                    return await release(connection)
+                return await self._database.run(release)
             except Exception as error:  # noqa: BLE001 - at the latest its lease runs out
                 _log.warning(event, **error_fields(error))
                 if not is_infrastructure(error):

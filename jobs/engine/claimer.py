@@ -178,24 +178,22 @@ class Claimer:
 
     async def next_ready(self) -> float:
         """Return in how many seconds there may be something to claim that is not there now."""
-        async with self._database.begin() as connection:
-            return await chunks.next_ready(connection, self._config.sources)
+        return await self._database.run(chunks.next_ready, self._config.sources)
 
     async def _step(self, capacity: ClaimCapacity, *, in_turn: bool) -> StepClaim:
         if not (capacity.finishing or capacity.reading or capacity.fetching):
             return StepClaim(None, is_due=False)
-        async with self._database.begin() as connection:
-            return await jobs.claim_step(
-                connection,
-                owner=self._config.owner,
-                lease=self._config.lease_s,
-                small_only=capacity.small_steps,
-                finishing=capacity.finishing,
-                reading=capacity.reading,
-                fetching=capacity.fetching,
-                fetched_for=capacity.fetched_for,
-                in_turn=in_turn,
-            )
+        return await self._database.run(
+            jobs.claim_step,
+            owner=self._config.owner,
+            lease=self._config.lease_s,
+            small_only=capacity.small_steps,
+            finishing=capacity.finishing,
+            reading=capacity.reading,
+            fetching=capacity.fetching,
+            fetched_for=capacity.fetched_for,
+            in_turn=in_turn,
+        )
 
     async def _chunk(self, capacity: ClaimCapacity, shared: Collection[str]) -> ClaimedChunk | None:
         return await self._database.run(

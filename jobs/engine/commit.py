@@ -14,7 +14,7 @@ from mailsift.events.payloads import JobEnd, envelope, job_event
 from mailsift.jobs.engine.small_list import SmallList
 from mailsift.pipeline.facts import WaitReason
 from mailsift.pipeline.stop import NEVER_STOPS, AskedCounts, ListStop, StopPolicy, ThrottleKey
-from mailsift.storage.database import Connection
+from mailsift.storage.database import Connection, from_row
 from mailsift.storage.sql import chunks, events, job_asked, job_mail, jobs, schedules, sources
 from mailsift.storage.sql.chunks import SHARED_KEYS, ClaimedChunk, LeaseTerms, NewChunk
 from mailsift.storage.sql.events import EventRow
@@ -289,16 +289,8 @@ async def end_job(
     if row is None:
         return False
     await _count_run(connection, row["schedule_id"], transition)
-    end = JobEnd(
-        job_id=job_id,
-        total=row["total"],
-        processed=row["processed"],
-        valid=row["valid"],
-        invalid=row["invalid"],
-        started_at=row["started_at"],
-        finished_at=row["finished_at"],
-        error=": ".join(error) if transition is not JobTransition.COMPLETE else "",
-    )
+    said = ": ".join(error) if transition is not JobTransition.COMPLETE else ""
+    end = from_row(JobEnd, row, job_id=job_id, error=said)
     event_id, (type_, data) = uuid4(), job_event(end)
     body = envelope(event_id, type_, row["finished_at"], data)
     await events.insert(

@@ -68,9 +68,8 @@ async def redo(
         MailsiftError: `blob_damaged`, `blob_not_found` for the addresses themselves.
         LeaseLostError: the lease is gone; nothing was changed.
     """
-    async with database.begin() as connection:
-        if await chunks.redone(connection, step.job_id) >= _MOST_TIMES:
-            return 0
+    if await database.run(chunks.redone, step.job_id) >= _MOST_TIMES:
+        return 0
     addresses = await blobs.fetch(JobBlobs(step.job_id).addresses)
     policy = load_options(step.options).tiers
     key = JobBlobs(step.job_id).redone(step.token)

@@ -15,7 +15,7 @@ from polars.datatypes import DataTypeClass
 from mailsift.jobs.columns import ADDRESS, ADDRESS_N, REPAIRED, cell_text, column_id, names_metadata
 from mailsift.jobs.disk import check_room
 from mailsift.jobs.intake.ahead import DomainsAhead
-from mailsift.jobs.intake.harvest import find_harvest, refusal
+from mailsift.jobs.intake.harvest import LEAST, find_harvest, refusal
 from mailsift.jobs.intake.models import ChunkSlice, Intake, IntakeLimits, IntakeOptions
 from mailsift.jobs.intake.numbering import AddressBook, SpillBuffer
 from mailsift.jobs.intake.read_json import read_json
@@ -40,9 +40,8 @@ from mailsift.jobs.intake.table import (
     as_text,
     choose_column,
 )
-from mailsift.pipeline.errors import MailsiftError
+from mailsift.pipeline.errors import Excused, MailsiftError
 from mailsift.pipeline.free_mail import provider_by_name
-from mailsift.pipeline.harvest import LEAST
 from mailsift.pipeline.syntax.address import UNSEEN
 from mailsift.pipeline.syntax.column import is_plain, parse_column
 from mailsift.pipeline.zones import DEFAULT, is_zone
@@ -440,13 +439,10 @@ def _unusual_cells(texts: pl.Series) -> list[str]:
 
 def _choice(sample: pl.DataFrame, names: Sequence[str] | None) -> tuple[Choice, int | None]:
     """Find the address column; where there is none, the first one stands in and nothing is guessed."""
-    try:
+    with Excused("no_address_column"):
         choice = choose_column(sample, names, "")
-    except MailsiftError as error:
-        if error.code != "no_address_column":
-            raise
-        return choose_column(sample, names, "1"), None
-    return choice, choice.index
+        return choice, choice.index
+    return choose_column(sample, names, "1"), None
 
 
 def _column_keys(sample: pl.DataFrame, names: Sequence[str] | None, choice: Choice) -> Iterator[str]:

@@ -111,7 +111,8 @@ def choose_column(sample: pl.DataFrame, names: Sequence[str] | None, wanted: str
         MailsiftError: `column_not_found` or `no_address_column`.
     """
     texts = sample.select(as_text(column) for column in sample)
-    top = [_without_nuls(name) for name in (texts.row(0) if names is None else names)]
+    # JSON, XLSX and Parquet can have NULs, text files and databases cannot
+    top = [name.replace("\0", "") for name in (texts.row(0) if names is None else names)]
     first = top if names is not None else [cell.strip() for cell in top]
     index = (
         _asked_for(first, wanted, named=names is not None) if wanted else _found(first, address_shares(texts))
@@ -151,11 +152,6 @@ def _is_data(texts: pl.DataFrame, index: int) -> bool:
 def is_address_name(name: str) -> bool:
     """Say whether columns of addresses are called so."""
     return _plain(name) in _NAMES
-
-
-def _without_nuls(name: str) -> str:
-    """Return a name without NULs: JSON, XLSX and Parquet can have them, text files and databases cannot."""
-    return name.replace("\0", "")
 
 
 def as_text(column: pl.Series) -> pl.Series:

@@ -24,11 +24,11 @@ from mailsift.pipeline.judge.tiers import Tier
 from mailsift.pipeline.outcomes.chances import (
     Calibration,
     Cell,
-    Chance,
     Chances,
     ExpectedBounces,
     SentTally,
     calibrate,
+    cell_of,
     expected_bounces,
 )
 from mailsift.pipeline.outcomes.fate import Fate
@@ -129,14 +129,14 @@ class AccuracyService:
 
     async def chances_of_rows(
         self, account_id: AccountId, job_id: JobId, rows: Sequence[tuple[str, Mapping[str, Any]]]
-    ) -> list[Chance | None]:
+    ) -> list[MeasuredShare | None]:
         """Return the chances of some rows of a job, each given as its canonical address and its verdict."""
         chances = await self.chances(account_id)
         known = await domain_providers(self._blobs, job_id)
         domains = [address.rpartition("@")[2] for address, _ in rows]
         providers = dict(known.filter(pl.col("domain").is_in(domains)).iter_rows())
         return [
-            chances.of(Cell(one["status"], one["result"], providers.get(domain, ""), one["score"]))
+            chances.of(cell_of(one, providers.get(domain, "")))
             for domain, (_, one) in zip(domains, rows, strict=True)
         ]
 
@@ -163,8 +163,7 @@ class AccuracyService:
         judged = await judged_addresses(self._blobs, job_id, load_options(row["options"]).tiers)
         counted = await in_thread(judged.counts, "tier")
         counts = [
-            (Cell(one["status"], one["result"], one["provider"], one["score"]), one["n"], one["tier"])
-            for one in counted.iter_rows(named=True)
+            (cell_of(one, one["provider"]), one["n"], one["tier"]) for one in counted.iter_rows(named=True)
         ]
         everybody = expected_bounces(chances, [(cell, n) for cell, n, _ in counts])
         sent = expected_bounces(chances, [(cell, n) for cell, n, tier in counts if tier == Tier.SEND])
@@ -179,10 +178,7 @@ class AccuracyService:
         unmeasured = [one for one in own if one.what in FATES and not one.known]
         fitted = tally((_cell(one), one.what, one.n) for one in unmeasured if not one.held_out)
         held_out = tally((_cell(one), one.what, one.n) for one in unmeasured if one.held_out)
-        others = tally(
-            (Cell(one["status"], one["result"], one["provider"], one["score"]), one["what"], one["n"])
-            for one in rest
-        )
+        others = tally((cell_of(one, one["provider"]), one["what"], one["n"]) for one in rest)
         return bool(unmeasured), held_out, Chances(fitted, others)
 
 
@@ -242,10 +238,7 @@ def add_chances(results: Path, providers: pl.DataFrame, chances: Chances, out: P
         seen = rows.select(pl.col(VERDICT_PREFIX + name).alias(name) for name in _VERDICT_KEY)
         cells = seen.with_columns(rows["provider"].fill_null(""))
         kinds = cells.unique()
-        found = [
-            chances.of(Cell(one["status"], one["result"], one["provider"], one["score"]))
-            for one in kinds.iter_rows(named=True)
-        ]
+        found = [chances.of(cell_of(one, one["provider"])) for one in kinds.iter_rows(named=True)]
         values = [(one.value, one.low, one.high) if one else (None, None, None) for one in found]
         columns = pl.DataFrame(values, schema=dict.fromkeys(_CHANCE_COLUMNS, pl.Float64), orient="row")
         known = pl.concat([kinds, columns], how="horizontal")

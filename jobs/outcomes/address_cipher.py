@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Awaitable, Callable
+from typing import Final, TypeAlias
 from uuid import UUID
 
 from mailsift.events.signing import KEY_BYTES, Vault
@@ -38,6 +38,10 @@ class AddressCipher:
             MailsiftError: `secret_key_missing`.
         """
         return self._vault.open(self._account_id, sealed).decode()
+
+
+CipherOf: TypeAlias = Callable[[Connection, UUID], Awaitable[AddressCipher]]
+"""What gives the cipher of an account."""
 
 
 async def cipher_of(

@@ -65,10 +65,7 @@ def read_outcomes(path: Path) -> Iterator[ParsedOutcome]:
         MailsiftError: `empty_file`, `unsupported_format`, `binary_file`, `too_many_rows`, `no_address_column`
             or `no_outcome_column`.
     """
-    with path.open("rb") as file:
-        head = file.read(HEAD_BYTES)
-    if not head.strip():
-        raise MailsiftError("empty_file", "The file is empty.")
+    head = _head_of(path)
     if _MBOX.match(head):
         return chain.from_iterable(_of_message(raw, came) for raw, came in _messages(path))
     if _MESSAGE.match(head) and not looks_like_json(head[:100].decode("latin-1")):
@@ -98,13 +95,18 @@ def read_suppressed(path: Path) -> Iterator[tuple[str, str, float]]:
     Raises:
         MailsiftError: `empty_file`, `unsupported_format`, `binary_file` or `no_address_column`.
     """
+    head = _head_of(path)
+    records = _records_in(path, head)
+    names, rows = _table_of(map(_flat, records)) if records else _rows(path, head)
+    return _of_suppressed(names, rows)
+
+
+def _head_of(path: Path) -> bytes:
     with path.open("rb") as file:
         head = file.read(HEAD_BYTES)
     if not head.strip():
         raise MailsiftError("empty_file", "The file is empty.")
-    records = _records_in(path, head)
-    names, rows = _table_of(map(_flat, records)) if records else _rows(path, head)
-    return _of_suppressed(names, rows)
+    return head
 
 
 def _of_suppressed(names: tuple[str, ...] | None, rows: Iterator[Row]) -> Iterator[tuple[str, str, float]]:

@@ -22,7 +22,7 @@ from mailsift.pipeline.errors import MailsiftError, error_fields
 from mailsift.pipeline.outcomes.fate import WINDOW_DAYS, fates
 from mailsift.pipeline.outcomes.outcome import Outcome
 from mailsift.storage.blobs.store import Blobs
-from mailsift.storage.database import Connection, Database, Row
+from mailsift.storage.database import Connection, Database, Row, from_row
 from mailsift.storage.sql import accuracy, outcomes
 from mailsift.storage.sql.accuracy import (
     CHANGED,
@@ -258,18 +258,8 @@ def _folded(counts: pl.DataFrame) -> pl.DataFrame:
 
 
 def _sum(job: Row, row: Mapping[str, Any], what: str) -> AccuracySum:
-    return AccuracySum(
-        day=job["finished_at"].astimezone(UTC).date(),
-        mode=job["mode"],
-        provider=row["provider"],
-        status=row["status"],
-        result=row["result"],
-        score=row["score"],
-        what=what,
-        known=row["known"],
-        held_out=False,
-        n=row["n"],
-    )
+    day = job["finished_at"].astimezone(UTC).date()
+    return from_row(AccuracySum, row, day=day, mode=job["mode"], what=what, held_out=False)
 
 
 def _columns(kept: pl.DataFrame) -> dict[str, list[Any]]:

@@ -203,9 +203,8 @@ class ReceiverService:
         """Take what counts once; a sender who has not heard our answer sends the same once more."""
         if verified.once:
             tied = hashlib.sha256(verified.once + posted.body).digest()
-            async with self._database.begin() as connection:
-                if not await receivers.use_once(connection, row.id, verified.once, tied):
-                    raise refused()
+            if not await self._database.run(receivers.use_once, row.id, verified.once, tied):
+                raise refused()
 
 
 async def _record(connection: Connection, row: ReceiverRow, action: str) -> None:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import csv
 import hashlib
-import io
 from collections import defaultdict
 from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -18,11 +16,10 @@ from uuid import UUID
 
 import structlog
 
-from mailsift.events.signing import Vault
-from mailsift.jobs.outcomes.address_cipher import DIGEST_BYTES, AddressCipher, cipher_of
+from mailsift.jobs.outcomes.address_cipher import DIGEST_BYTES, AddressCipher, CipherOf
 from mailsift.jobs.outcomes.files import read_outcomes
 from mailsift.jobs.policies import policy_of
-from mailsift.jobs.results.export import defused
+from mailsift.jobs.results.export import csv_lines, defused
 from mailsift.pipeline.clock import Clock, utc_datetime
 from mailsift.pipeline.errors import MailsiftError, error_fields
 from mailsift.pipeline.facts import Answer
@@ -75,14 +72,12 @@ class OutcomeService:
         self,
         *,
         database: Database,
-        vault: Vault,
+        cipher: CipherOf,
         clock: Clock,
-        token: Callable[[int], bytes],
     ) -> None:
         self._database = database
-        self._vault = vault
+        self._cipher = cipher
         self._clock = clock
-        self._token = token
         self._lookups = SharedCalls(self._look_up, most=_AT_ONCE)
 
     async def record(self, account_id: UUID, found: Sequence[ParsedOutcome]) -> ImportCounts:
@@ -119,9 +114,8 @@ class OutcomeService:
             max_age: seconds; outcomes that are older show nothing to somebody who has said so. Whom the
                 account may not send to is told all the same: a wish has no age.
         """
-        async with self._database.begin() as connection:
-            if not await outcomes.accounts_with_any(connection, [account_id]):
-                return OutcomeFacts()
+        if not await self._database.run(outcomes.accounts_with_any, [account_id]):
+            return OutcomeFacts()
         return await self._facts_of(account_id, addresses, max_age)
 
     async def _facts_of(
@@ -181,7 +175,7 @@ class OutcomeService:
             async with self._database.begin() as connection:
                 cipher = await self._cipher(connection, account_id)
                 rows = await outcomes.page(connection, account_id, limit=_AT_ONCE, after=after)
-            yield head + _csv(rows, cipher)
+            yield head + csv_lines(_cells(row, cipher) for row in rows)
             if not rows:
                 return
             head, after = b"", bytes(rows[-1].report)
@@ -214,7 +208,7 @@ class OutcomeService:
         now = self._clock()
         for one in found:
             address = canonical[one.address]
-            is_dated = _EARLIEST < one.happened_at <= now
+            is_dated = can_be(one.happened_at, now)
             said, digest = one.diagnosis, cipher.digest(address)
             yield OutcomeRow(
                 report=_report_digest(one, digest),
@@ -231,9 +225,6 @@ class OutcomeService:
                 undated=not is_dated,
             )
 
-    async def _cipher(self, connection: Connection, account_id: UUID) -> AddressCipher:
-        return await cipher_of(connection, account_id, self._vault, self._token)
-
 
 @contextmanager
 def _unknown_in_outages() -> Iterator[None]:
@@ -247,20 +238,20 @@ def _unknown_in_outages() -> Iterator[None]:
 _EXPORTED: Final = ("email", "event", "timestamp", "reason", "shows", "origin")
 
 
-def _csv(rows: Iterable[OutcomeRow], cipher: AddressCipher) -> bytes:
-    out = io.StringIO()
-    csv.writer(out, lineterminator="\n").writerows(
-        (
-            defused(cipher.open(bytes(row.sealed))),
-            row.kind,
-            row.happened_at.isoformat(),
-            defused(row.said),  # a stranger's server has chosen the words
-            row.answer,
-            row.origin,
-        )
-        for row in rows
+def _cells(row: OutcomeRow, cipher: AddressCipher) -> Sequence[str]:
+    return (
+        defused(cipher.open(bytes(row.sealed))),
+        row.kind,
+        row.happened_at.isoformat(),
+        defused(row.said),  # a stranger's server has chosen the words
+        row.answer,
+        row.origin,
     )
-    return out.getvalue().encode()
+
+
+def can_be(at: float, now: float) -> bool:
+    """Say whether a moment somebody names can be when something happened."""
+    return _EARLIEST < at <= now
 
 
 def _report_digest(outcome: Outcome, address: bytes) -> bytes:

@@ -107,8 +107,8 @@ def refused() -> MailsiftError:
     return MailsiftError("receiver_refused", "The signature isn’t from the sender this address belongs to.")
 
 
-def _fresh(at: float, trust: SenderTrust, seconds: float) -> None:
-    if not abs(trust.now - at) <= seconds:
+def _fresh(at: float, trust: SenderTrust) -> None:
+    if not abs(trust.now - at) <= _LATEST_RETRY:
         raise ValueError("stale")
 
 
@@ -145,7 +145,7 @@ def _sendgrid(posted: ReceivedPost, trust: SenderTrust) -> VerifiedPost:
         key.verify(signature, stamp.encode() + posted.body, ec.ECDSA(hashes.SHA256()))
     except InvalidSignature:
         raise refused() from None
-    _fresh(float(stamp), trust, _LATEST_RETRY)
+    _fresh(float(stamp), trust)
     return VerifiedPost(posted.body)
 
 
@@ -156,7 +156,7 @@ def _mailgun(posted: ReceivedPost, trust: SenderTrust) -> VerifiedPost:
     expected = hmac.new(trust.secret, (stamp + token).encode(), hashlib.sha256).hexdigest()
     if not hmac.compare_digest(expected.encode(), signature.encode()):
         raise refused()
-    _fresh(float(stamp), trust, _LATEST_RETRY)
+    _fresh(float(stamp), trust)
     return VerifiedPost(posted.body, once=hashlib.sha256(token.encode()).digest())
 
 
@@ -196,7 +196,7 @@ async def _sns(posted: ReceivedPost, trust: SenderTrust) -> VerifiedPost:
     message: dict[str, Any] = json.loads(posted.body)
     if not trust.topic or message["TopicArn"] != trust.topic:
         raise ValueError("another topic")
-    _fresh(epoch(message["Timestamp"]), trust, _LATEST_RETRY)
+    _fresh(epoch(message["Timestamp"]), trust)
     names = _SIGNED_FIELDS[message["Type"]]
     signed = "".join(f"{name}\n{message[name]}\n" for name in names if name in message)
     certificate = load_pem_x509_certificate(await trust.fetch(_certificate_at(message["SigningCertURL"])))

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import csv
-import io
 import json
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from enum import StrEnum
 from itertools import islice
 from pathlib import Path
@@ -16,11 +13,10 @@ from typing import Final
 from uuid import UUID
 
 from mailsift.events import audit
-from mailsift.events.signing import Vault
-from mailsift.jobs.outcomes.address_cipher import AddressCipher, cipher_of
+from mailsift.jobs.outcomes.address_cipher import AddressCipher, CipherOf
 from mailsift.jobs.outcomes.files import read_suppressed
-from mailsift.jobs.outcomes.service import ImportCounts
-from mailsift.jobs.results.export import defused
+from mailsift.jobs.outcomes.service import ImportCounts, can_be
+from mailsift.jobs.results.export import csv_lines, defused
 from mailsift.pipeline.clock import Clock, utc_datetime
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.syntax.address import canonical_of
@@ -29,7 +25,6 @@ from mailsift.storage.sql import suppressions
 from mailsift.storage.sql.suppressions import SuppressionRow
 
 _AT_ONCE: Final = 1_000
-_EARLIEST: Final = datetime(2000, 1, 1, tzinfo=UTC).timestamp()
 
 
 class SuppressionReason(StrEnum):
@@ -70,13 +65,10 @@ class SuppressionPage:
 class SuppressionService:
     """The suppression lists of one installation's accounts."""
 
-    def __init__(
-        self, *, database: Database, vault: Vault, clock: Clock, token: Callable[[int], bytes]
-    ) -> None:
+    def __init__(self, *, database: Database, cipher: CipherOf, clock: Clock) -> None:
         self._database = database
-        self._vault = vault
+        self._cipher = cipher
         self._clock = clock
-        self._token = token
 
     async def page(
         self, account_id: UUID, *, limit: int, cursor: str = "", email: str = "", reason: str = ""
@@ -120,7 +112,8 @@ class SuppressionService:
         named = [(canonical_of(one.email), one) for one in found]
         malformed = sum(not address for address, _ in named)
         # of two reasons the wish counts, whichever is named first
-        good = {address: one for address, one in sorted(named, key=_weakest_first) if address}
+        weakest_first = sorted(named, key=lambda one: -_STRONGEST_FIRST.index(one[1].reason))
+        good = {address: one for address, one in weakest_first if address}
         if not good:
             return ImportCounts(malformed=malformed)
 
@@ -178,7 +171,7 @@ class SuppressionService:
 
     def _row(self, address: str, one: Suppression, cipher: AddressCipher) -> SuppressionRow:
         now = self._clock()
-        since = one.since if _EARLIEST < one.since <= now else now
+        since = one.since if can_be(one.since, now) else now
         return SuppressionRow(
             cipher.digest(address),
             cipher.seal(address),
@@ -186,9 +179,6 @@ class SuppressionService:
             one.origin,
             utc_datetime(since),
         )
-
-    async def _cipher(self, connection: Connection, account_id: UUID) -> AddressCipher:
-        return await cipher_of(connection, account_id, self._vault, self._token)
 
 
 async def _record(connection: Connection, account_id: UUID, action: str, count: int) -> None:
@@ -199,11 +189,7 @@ async def _record(connection: Connection, account_id: UUID, action: str, count: 
 
 
 _REASON_OF: Final = {reason.value: reason for reason in SuppressionReason}
-_STRENGTH: Final = {reason: -place for place, reason in enumerate(SuppressionReason)}
-
-
-def _weakest_first(named: tuple[str, Suppression]) -> int:
-    return _STRENGTH[named[1].reason]
+_STRONGEST_FIRST: Final = list(SuppressionReason)
 
 
 def _opened(row: SuppressionRow, cipher: AddressCipher) -> Suppression:
@@ -222,14 +208,8 @@ def _time(since: float) -> str:
     return utc_datetime(since).isoformat(timespec="seconds")
 
 
-def _csv(rows: Iterable[Sequence[object]]) -> bytes:
-    out = io.StringIO()
-    csv.writer(out, lineterminator="\n").writerows(rows)
-    return out.getvalue().encode()
-
-
 def _our_csv(found: Iterable[Suppression]) -> bytes:
-    return _csv((defused(one.email), one.reason.value, one.origin, _time(one.since)) for one in found)
+    return csv_lines((defused(one.email), one.reason.value, one.origin, _time(one.since)) for one in found)
 
 
 def _ses(found: Iterable[Suppression]) -> bytes:
@@ -240,7 +220,7 @@ def _ses(found: Iterable[Suppression]) -> bytes:
 
 
 def _sendgrid(found: Iterable[Suppression]) -> bytes:
-    return _csv((one.email, int(one.since)) for one in found)
+    return csv_lines((one.email, int(one.since)) for one in found)
 
 
 _WRITERS: Final[Mapping[SuppressionFormat, tuple[bytes, Callable[[Iterable[Suppression]], bytes]]]] = {

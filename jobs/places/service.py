@@ -7,7 +7,7 @@ import hashlib
 import json
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final, Protocol
 
@@ -110,8 +110,7 @@ class Places:
 
     def seal(self, account_id: AccountId, places: JobPlaces) -> str:
         """Return the places as a job's options carry them: only for this account, by keys of this service."""
-        fields = {"source": _public_fields(places.source), "sink": _public_fields(places.sink)}
-        return self._vault().seal(account_id, json.dumps(fields).encode()).hex()
+        return self._vault().seal(account_id, json.dumps(asdict(places)).encode()).hex()
 
     def unseal(self, account_id: AccountId, sealed: str) -> JobPlaces:
         """Return what `seal` was given; nothing for "".
@@ -197,8 +196,7 @@ class Places:
         if not place.is_database and not place.is_store:
             self._web().check(place.base)
             return {}
-        async with self._database().begin() as connection:
-            name = await accounts.name_of(connection, account_id)
+        name = await self._database().run(accounts.name_of, account_id)
         found = self._connections.find(place, name)
         if found is None and self._environment:
             return {}
@@ -206,12 +204,6 @@ class Places:
             text = f"This account has no connection to {place.label} (MAILSIFT_CONNECTIONS)."
             raise MailsiftError("place_not_allowed", text)
         return found.credentials
-
-
-def _public_fields(place: Place | None) -> dict[str, str] | None:
-    if place is None:
-        return None
-    return {"scheme": place.scheme, "base": place.base, "query": place.query, "table": place.table}
 
 
 def _columns(results: Path, names: list[str]) -> list[tuple[str, str]]:

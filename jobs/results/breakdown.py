@@ -211,9 +211,9 @@ async def breakdown_of_complete(blobs: Blobs, job_id: JobId) -> Breakdown:
     Small jobs keep their verdicts for that, which name the providers. Results do not.
     """
     keys = JobBlobs(job_id)
-    kept = await blobs.fetch_if_there(keys.breakdown)
+    kept = await blobs.read_if_there(keys.breakdown)
     if kept is not None:
-        return Breakdown.read(await asyncio.to_thread(kept.read_bytes))
+        return Breakdown.read(kept)
     segments = [await blobs.fetch_sound(key) for key in await blobs.list(keys.segments)]
     sound = [path for path in segments if path is not None]
     return await (

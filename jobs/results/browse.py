@@ -16,15 +16,14 @@ from mailsift.jobs.columns import read_address_place
 from mailsift.jobs.results.breakdown import Breakdown, breakdown_of_complete, count_up, domains_of
 from mailsift.jobs.results.pages import (
     ResultFiles,
+    ResultRow,
     ResultsPage,
     RowFilter,
     SortBy,
-    WholePage,
-    WholeRow,
     matching_rows,
+    read_checked_page,
     read_page,
     read_row,
-    read_whole_page,
 )
 from mailsift.jobs.results.segments import PartialVerdicts
 from mailsift.jobs.views import AccountId, JobId, load_options
@@ -89,7 +88,7 @@ class Browser:
             lambda files: read_page(files, row_filter, after=after, limit=limit, sort=sort, columns=columns),
         )
 
-    async def whole_page(  # noqa: PLR0913 - what a page of an API can be asked for
+    async def checked_page(  # noqa: PLR0913 - what a page of an API can be asked for
         self,
         account_id: AccountId,
         job_id: JobId,
@@ -99,8 +98,8 @@ class Browser:
         limit: int,
         sort: SortBy,
         columns: Sequence[str] = (),
-    ) -> WholePage | None:
-        """Return whole rows that match, as they stand now (mailsift.jobs.results.pages.read_whole_page).
+    ) -> ResultsPage | None:
+        """Do `page` for who names only what there is (mailsift.jobs.results.pages.read_checked_page).
 
         Raises:
             MailsiftError: `job_not_found`, `no_results_yet`, `unknown_column`.
@@ -109,7 +108,7 @@ class Browser:
             account_id,
             job_id,
             row_filter,
-            lambda files: read_whole_page(
+            lambda files: read_checked_page(
                 files, row_filter, after=after, limit=limit, sort=sort, columns=columns
             ),
         )
@@ -119,7 +118,7 @@ class Browser:
         files = await self._files(row, row_filter)
         return await self._thread(lambda: matching_rows(files, row_filter))
 
-    async def row(self, account_id: AccountId, job_id: JobId, row: int) -> WholeRow:
+    async def row(self, account_id: AccountId, job_id: JobId, row: int) -> ResultRow:
         """Return all of one row, counted from 0.
 
         Raises:

@@ -1,23 +1,36 @@
-"""Hand results out: CSV and XLSX that are safe to open, JSONL and Parquet that are exact."""
+"""Hand results out, all or some: CSV and XLSX that are safe to open, JSONL and Parquet that are exact."""
 
 from __future__ import annotations
 
 import csv
 import io
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import IO
 
 import polars as pl
 
-from mailsift.jobs.columns import CLOCK_TEXT, SPAN_TEXT, VERDICT_PREFIX, distinct_names, read_names
+from mailsift.jobs.columns import (
+    CLOCK_TEXT,
+    SPAN_TEXT,
+    VERDICT_PREFIX,
+    distinct_names,
+    read_address_place,
+    read_names,
+)
+from mailsift.jobs.results.join import join_results
+from mailsift.jobs.results.pages import ResultFiles, RowFilter, matching_rows
+from mailsift.jobs.results.segments import PartialVerdicts
 from mailsift.jobs.results.sheet import MOST_ROWS, write_sheet
 from mailsift.jobs.results.tiers import tiered
+from mailsift.jobs.views import load_options
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.judge.tiers import TierPolicy
 from mailsift.pipeline.verdict import Status
+from mailsift.storage.database import Row
 
 
 class ExportFormat(StrEnum):
@@ -57,6 +70,41 @@ def format_of(path: Path) -> ExportFormat:
     except KeyError:
         known = ", ".join(_EXTENSIONS)
         raise MailsiftError("unknown_export_format", f"The output file must end in {known}.") from None
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Results as a file, and which of its rows are wanted: arguments of `export`.
+
+    Attributes:
+        results: the file; it lives as long as whoever gave it says.
+        statuses: only rows with one of these; all, when empty.
+        row_numbers: only the rows with these numbers, from 0; all, when None.
+        policy: what their tiers are read by.
+    """
+
+    results: Path
+    statuses: frozenset[Status]
+    row_numbers: pl.Series | None = None
+    policy: TierPolicy = field(default_factory=TierPolicy)
+
+
+def select_so_far(
+    row: Row, row_filter: RowFilter, files: tuple[Path, Path], segments: Sequence[Path], out: Path
+) -> Selection:
+    """Join the rows that have a verdict so far, and find those that are wanted. Blocks."""
+    rows, addresses = files
+    options = load_options(row["options"])
+    join_results(rows, segments, out, evidence=options.evidence, partial=True)
+    if row_filter.by_status_alone:
+        return Selection(out, row_filter.statuses, policy=options.tiers)
+    so_far = PartialVerdicts(row["addresses"], options.tiers)
+    so_far.add_segments(segments)
+    column = read_address_place(rows, row["address_column"])
+    known = ResultFiles(rows, addresses, column, segments=tuple(segments), so_far=so_far)
+    there = matching_rows(known, RowFilter())
+    row_numbers = there.search_sorted(matching_rows(known, row_filter))
+    return Selection(out, row_filter.statuses, row_numbers, options.tiers)
 
 
 def export(  # noqa: PLR0913 - what a file of results may be
@@ -210,6 +258,13 @@ def _cells(frame: pl.LazyFrame, *, sheet: bool) -> pl.LazyFrame:
         )
 
     return plain.map_batches(defuse, streamable=True) if texts else plain
+
+
+def csv_lines(rows: Iterable[Sequence[object]]) -> bytes:
+    """Return rows as they stand in a CSV file; texts of strangers are to be `defused`."""
+    out = io.StringIO()
+    csv.writer(out, lineterminator="\n").writerows(rows)
+    return out.getvalue().encode()
 
 
 def defused(text: str) -> str:

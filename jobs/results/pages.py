@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import reduce
@@ -43,7 +43,6 @@ from mailsift.pipeline.syntax.address import read_domain
 from mailsift.pipeline.verdict import Status, with_repair
 
 _DEFAULT_COLUMNS = 2  # of the customer's columns, where none was asked for
-_VERDICT_FIELDS = ("status", "result", "score", "reason", "suggestion", "smtp_code")
 _STATUS, _RESULT = f"{VERDICT_PREFIX}status", f"{VERDICT_PREFIX}result"
 
 
@@ -127,20 +126,18 @@ class ResultRow:
         row: its number, from 0.
         address: the cell as the list has it.
         judged: the canonical address that was judged, "" for a cell that is none or where it was not kept.
+        cells: names and texts of the customer's columns that were asked for.
+        verdict: its 13 fields.
+        evidence: {} where it was not asked for or not kept.
         tier, tier_reason: what to do with it, and the rule that says so, "" for `send`.
-        cells: of the customer's columns that were asked for, as text.
     """
 
     row: int
     address: str
     judged: str
-    cells: tuple[str, ...]
-    status: Status
-    result: str
-    score: int
-    reason: str
-    suggestion: str
-    smtp_code: int
+    cells: tuple[tuple[str, str], ...]
+    verdict: dict[str, Any]
+    evidence: dict[str, Any]
     tier: Tier
     tier_reason: str
 
@@ -165,32 +162,6 @@ class ResultsPage:
     next: int | None
     names: tuple[str, ...]
     columns: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class WholeRow:
-    """A row with the customer's cells as text, its 13 fields and its evidence, {} when none was kept.
-
-    `address`, `judged`, `tier` and `tier_reason` are as in ResultRow.
-    """
-
-    row: int
-    address: str
-    judged: str
-    cells: tuple[tuple[str, str], ...]
-    verdict: dict[str, Any]
-    evidence: dict[str, Any]
-    tier: Tier
-    tier_reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class WholePage:
-    """Some of the rows that match, whole; `next` names the row behind which the next page begins, if any."""
-
-    rows: tuple[WholeRow, ...]
-    matches: int
-    next: int | None
 
 
 BEGINNING: Final = -1
@@ -224,16 +195,52 @@ def read_page(
     ids = _own_columns(files)
     shown = [name for name in columns if name in ids] if columns is not None else list(ids)[:_DEFAULT_COLUMNS]
     found = matching_rows(files, row_filter)
+    return _page(files, found, {ids[name]: name for name in shown}, after=after, limit=limit, sort=sort)
+
+
+def read_checked_page(
+    files: ResultFiles,
+    row_filter: RowFilter,
+    *,
+    after: int,
+    limit: int,
+    sort: SortBy,
+    columns: Sequence[str] = (),
+) -> ResultsPage | None:
+    """Do `read_page` for who names only what there is; None where `after` is none of the rows.
+
+    Raises:
+        MailsiftError: `unknown_column`.
+    """
+    ids = {name: id_ for id_, name in reversed(read_names(files.rows).items())}  # of equal names the first
+    if not set(columns) <= set(ids):
+        raise MailsiftError("unknown_column", "The list has no column with one of these names.")
+    found = matching_rows(files, row_filter)
+    if after != BEGINNING and _position(found, after) is None:
+        return None
+    return _page(files, found, {ids[name]: name for name in columns}, after=after, limit=limit, sort=sort)
+
+
+def _page(
+    files: ResultFiles,
+    found: pl.Series,
+    columns: Mapping[str, str],
+    *,
+    after: int,
+    limit: int,
+    sort: SortBy,
+) -> ResultsPage:
+    """Return some of the rows that were found, with the customer's columns of these ids."""
     window = _window(files, found, sort, after=after, limit=limit)
-    rows = {row.row: row for row in _read(files, sorted(window.rows), [ids[name] for name in shown])}
+    rows = {row.row: row for row in _read(files, sorted(window.rows), columns)}
     return ResultsPage(
         rows=tuple(rows[number] for number in window.rows),
         matches=len(found),
         first=window.first,
         previous=window.previous,
         next=window.rows[-1] if window.first + limit < len(found) else None,
-        names=tuple(ids),
-        columns=tuple(shown),
+        names=tuple(_own_columns(files)),
+        columns=tuple(columns.values()),
     )
 
 
@@ -311,48 +318,6 @@ def _position(found: pl.Series, row: int) -> int | None:
     return place if place < len(found) and found[place] == row else None
 
 
-def read_whole_page(
-    files: ResultFiles,
-    row_filter: RowFilter,
-    *,
-    after: int,
-    limit: int,
-    sort: SortBy,
-    columns: Sequence[str] = (),
-) -> WholePage | None:
-    """Return whole rows, at most `limit`, in an order of choice; `cells` has these of the customer's columns.
-
-    Args:
-        files: where everything is.
-        row_filter: which rows.
-        after: the last row of the page before, BEGINNING at first; with None it is no row of these.
-        limit: how many.
-        sort: the order.
-        columns: names of the customer's columns; of equal names the first is meant.
-
-    Raises:
-        MailsiftError: `unknown_column`.
-    """
-    found = matching_rows(files, row_filter)
-    if after != BEGINNING and _position(found, after) is None:
-        return None
-    window = _window(files, found, sort, after=after, limit=limit)
-    rows = {row.row: row for row in _read_whole(files, sorted(window.rows), _ids_of(files.rows, columns))}
-    more = window.first + limit < len(found)
-    return WholePage(
-        tuple(rows[number] for number in window.rows), len(found), window.rows[-1] if more else None
-    )
-
-
-def _ids_of(rows: Path, columns: Sequence[str]) -> dict[str, str]:
-    """Return the customer's columns of these names by our ids."""
-    names = read_names(rows)
-    ids = {name: id_ for id_, name in reversed(names.items())}
-    if not set(columns) <= set(ids):
-        raise MailsiftError("unknown_column", "The list has no column with one of these names.")
-    return {ids[name]: name for name in columns}
-
-
 def _with_keys(
     files: ResultFiles, numbers: pl.Series, read_keys: Callable[[int], pl.Series]
 ) -> Iterator[pl.DataFrame]:
@@ -381,33 +346,12 @@ def _read_window(files: ResultFiles, expression: pl.Expr, start: int) -> pl.Seri
     return scan.select(expression).collect().to_series()
 
 
-def read_row(files: ResultFiles, row: int) -> WholeRow | None:
-    """Return one row, None when there is none of this number or it has no verdict yet."""
-    cells = pl.scan_parquet(files.results or files.rows, glob=False).slice(row, 1).collect()
-    if not cells.height:
+def read_row(files: ResultFiles, row: int) -> ResultRow | None:
+    """Return one row with all its cells, None when there is none of this number or it has no verdict yet."""
+    path = files.results or files.rows
+    if row >= height(path):
         return None
-    names = read_names(files.results or files.rows)
-    if files.results is None:
-        fields = [*VERDICTS, "evidence", "unwanted"]
-        verdict = verdicts_of(files.segments, cells[ADDRESS_N].to_list(), fields)
-    else:
-        ours = [name for name in cells.columns if name not in names]
-        verdict = cells.select(pl.col(name).alias(name.removeprefix(VERDICT_PREFIX)) for name in ours)
-    if not verdict.height:
-        return None
-    values = verdict.row(0, named=True)
-    judged, repaired = cells.select(_judged_column(files), _repaired(files)).row(0)
-    texts = cells.select(cell_text(id_, cells.schema[id_]) for id_ in names).row(0)
-    return WholeRow(
-        row=row,
-        address=texts[files.column],
-        judged=judged,
-        cells=tuple(zip(names.values(), texts, strict=True)),
-        verdict=with_repair({name: values[name] for name in VERDICTS}, judged if repaired else ""),
-        evidence=json.loads(values.get("evidence") or "{}"),
-        tier=tier_of(values, files.policy),
-        tier_reason=reason_of(values, files.policy),
-    )
+    return next(_read(files, [row], read_names(path), with_evidence=True), None)
 
 
 def matching_rows(files: ResultFiles, row_filter: RowFilter) -> pl.Series:
@@ -489,46 +433,41 @@ def _verdict_conditions(row_filter: RowFilter, policy: TierPolicy) -> Iterator[p
         yield tier_expression(policy, VERDICT_PREFIX).is_in(sorted(row_filter.tiers))
 
 
-def _read(files: ResultFiles, numbers: list[int], columns: Sequence[str]) -> Iterator[ResultRow]:
-    """Read rows by their numbers, which ascend, with these of the customer's columns."""
-    cell = column_id(files.column)
-    for row, values in _read_fields(files, numbers, [cell, *columns], _VERDICT_FIELDS):
-        verdict = {name: values[name] for name in _VERDICT_FIELDS} | {"status": Status(values["status"])}
-        cells = tuple(values[id_] for id_ in columns)
-        shown = {"address": values[cell], "judged": values["judged"], "cells": cells}
-        yield ResultRow(row=row, **shown, **verdict, **_tier(values, files.policy))
+def _read(
+    files: ResultFiles, numbers: list[int], columns: Mapping[str, str], *, with_evidence: bool = False
+) -> Iterator[ResultRow]:
+    """Read rows by their numbers, which ascend, with the customer's columns of these ids.
 
-
-def _read_whole(files: ResultFiles, numbers: list[int], columns: dict[str, str]) -> Iterator[WholeRow]:
-    """Read rows by their numbers, which ascend, with all 13 fields and these columns."""
-    cell = column_id(files.column)
-    for row, values in _read_fields(files, numbers, dict.fromkeys((cell, *columns)), tuple(VERDICTS)):
-        cells = tuple((name, values[id_]) for id_, name in columns.items())
-        verdict = {name: values[name] for name in VERDICTS}
-        tier = _tier(values, files.policy)
-        yield WholeRow(row, values[cell], values["judged"], cells, verdict, {}, **tier)
-
-
-def _tier(values: Mapping[str, Any], policy: TierPolicy) -> dict[str, Any]:
-    return {"tier": tier_of(values, policy), "tier_reason": reason_of(values, policy)}
-
-
-def _read_fields(
-    files: ResultFiles, numbers: list[int], cells: Iterable[str], fields: tuple[str, ...]
-) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Read of each row these cells as text, `judged`, these fields of its verdict and TIER_FIELDS."""
-    fields = tuple(dict.fromkeys((*fields, *TIER_FIELDS)))
-    columns: list[str | pl.Expr] = [*cells, _judged_column(files), _repaired(files)]
+    Those that have no verdict yet are left out.
+    """
+    address = column_id(files.column)
+    cells = [*dict.fromkeys((address, *columns))]
+    fields = [*dict.fromkeys((*VERDICTS, *TIER_FIELDS))]
+    wanted: list[str | pl.Expr] = [*cells, _judged_column(files), _repaired(files)]
     if files.results is None:
-        frame = _cells(files, files.rows, numbers, [*columns, ADDRESS_N])
+        fields += ["evidence"] if with_evidence else []
+        frame = _cells(files, files.rows, numbers, [*wanted, ADDRESS_N])
         verdicts = verdicts_of(files.segments, frame[ADDRESS_N].to_list(), fields)
         frame = frame.join(verdicts, left_on=ADDRESS_N, right_on="n", how="left", maintain_order="left")
     else:
+        kept = pl.read_parquet_schema(files.results)
+        fields += ["evidence"] if with_evidence and f"{VERDICT_PREFIX}evidence" in kept else []
         ours = [pl.col(VERDICT_PREFIX + name).alias(name) for name in fields]
-        frame = _cells(files, files.results, numbers, [*columns, *ours])
+        frame = _cells(files, files.results, numbers, [*wanted, *ours])
     frame = frame.with_columns(cell_text(cell, frame.schema[cell]) for cell in cells)
-    for row, values in zip(numbers, frame.iter_rows(named=True), strict=True):
-        yield row, with_repair(values, values["judged"] if values[REPAIRED] else "")
+    for row, raw in zip(numbers, frame.iter_rows(named=True), strict=True):
+        if raw["status"] is not None:
+            values = with_repair(raw, raw["judged"] if raw[REPAIRED] else "")
+            yield ResultRow(
+                row=row,
+                address=values[address],
+                judged=values["judged"],
+                cells=tuple((name, values[id_]) for id_, name in columns.items()),
+                verdict={name: values[name] for name in VERDICTS},
+                evidence=json.loads(values.get("evidence") or "{}"),
+                tier=tier_of(values, files.policy),
+                tier_reason=reason_of(values, files.policy),
+            )
 
 
 def _judged_column(files: ResultFiles) -> pl.Expr:

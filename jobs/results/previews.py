@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from math import sqrt
+from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
@@ -12,18 +11,9 @@ import polars as pl
 from mailsift.jobs.columns import ADDRESS_N, kept_metadata
 from mailsift.jobs.intake.models import ChunkSlice, Intake
 from mailsift.jobs.views import JobView
+from mailsift.pipeline.outcomes.shares import MeasuredShare, wilson
 
-_Z = 1.959964  # of the normal distribution, for 95 %
 _START = 0.5  # of the first step: the same list gives the same sample
-
-
-@dataclass(frozen=True, slots=True)
-class ShareEstimate:
-    """How many of all addresses have a status: what the sample says, and where the truth is with 95 %."""
-
-    share: float
-    low: float
-    high: float
 
 
 def sample(folder: Path, taken: Intake, *, size: int, chunk: int) -> Intake:
@@ -73,7 +63,7 @@ def sample(folder: Path, taken: Intake, *, size: int, chunk: int) -> Intake:
     )
 
 
-def estimate_of(view: JobView) -> dict[str, ShareEstimate]:
+def estimate_of(view: JobView) -> dict[str, MeasuredShare]:
     """Return the shares of the whole list that an ended preview says, by status; {} when it says nothing."""
     if not view.options.preview or view.finished_at is None or not view.processed:
         return {}
@@ -81,7 +71,7 @@ def estimate_of(view: JobView) -> dict[str, ShareEstimate]:
     return estimate(counts, view.list_rows or view.total)
 
 
-def estimate(counts: Mapping[str, int], population: int) -> dict[str, ShareEstimate]:
+def estimate(counts: Mapping[str, int], population: int) -> dict[str, MeasuredShare]:
     """Return the shares of the whole list, by status, with Wilson's 95 % interval.
 
     The interval is narrowed for samples that are a good part of the list (finite population correction).
@@ -94,14 +84,10 @@ def estimate(counts: Mapping[str, int], population: int) -> dict[str, ShareEstim
     if not n:
         return {}
     left = (population - n) / (population - 1) if population > 1 else 0.0
-    z2 = _Z**2 * max(0.0, left)
-    return {name: _wilson(count / n, n, z2) for name, count in counts.items()}
-
-
-def _wilson(share: float, n: int, z2: float) -> ShareEstimate:
-    middle = (share + z2 / (2 * n)) / (1 + z2 / n)
-    half = sqrt(z2 * (share * (1 - share) / n + z2 / (4 * n * n))) / (1 + z2 / n)
-    return ShareEstimate(share, max(0.0, middle - half), min(1.0, middle + half))
+    return {
+        name: MeasuredShare(count / n, *wilson(count, n, left=max(0.0, left)), n)
+        for name, count in counts.items()
+    }
 
 
 def _replace(frame: pl.LazyFrame, path: Path, metadata: dict[str, str], group: int) -> None:

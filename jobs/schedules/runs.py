@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
-from collections.abc import Sequence
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
-from uuid import UUID
 
 import structlog
 
@@ -21,8 +19,8 @@ from mailsift.jobs.service import JobService, read_pieces
 from mailsift.jobs.submissions import insert_stored
 from mailsift.jobs.views import AccountId, JobId, JobOptions, load_options
 from mailsift.jobs.waker import Waker
-from mailsift.pipeline.clock import Clock
-from mailsift.pipeline.errors import MailsiftError
+from mailsift.pipeline.clock import Clock, utc_datetime
+from mailsift.pipeline.errors import Excused, MailsiftError
 from mailsift.storage.blobs.store import Blobs, JobBlobs
 from mailsift.storage.database import Connection, Database, Row
 from mailsift.storage.sql import jobs, schedules
@@ -65,9 +63,12 @@ class ScheduleRuns:
     async def run_due(self) -> int:
         """Make every due slot into a job; returns how many jobs there are now more."""
         made = 0
-        while (claimed := await self._claim()) is not None:
+        while True:
+            now = self._now()
+            claimed = await self._database.run(schedules.claim, now=now, until=now + LEASE)
+            if claimed is None:
+                return made
             made += await self._run_claimed(claimed)
-        return made
 
     async def start_now(self, row: Row) -> JobId:
         """Run a schedule at once, beside its slots.
@@ -91,11 +92,6 @@ class ScheduleRuns:
         await self._waker.wake(1)
         return JobId(new.id)
 
-    async def _claim(self) -> Row | None:
-        now = self._now()
-        async with self._database.begin() as connection:
-            return await schedules.claim(connection, now=now, until=now + LEASE)
-
     async def _run_claimed(self, row: Row) -> int:
         """Do what a claimed schedule is due for; returns how many jobs it made."""
         times, catch_up, now = timetable_of(row), CatchUp(row["catch_up"]), self._now()
@@ -110,11 +106,13 @@ class ScheduleRuns:
         if plan.slot is None:
             await self._skip(row, times, plan, "missed")
             return 0
-        if await self._was_run(row, plan.slot):  # a clock was put back meanwhile
+        # a clock was put back meanwhile
+        if await self._database.run(schedules.was_run, row["id"], plan.slot):
             await self._move_on(row, times, plan)
             return 0
         replaces = Overlap(row["overlap"]) is Overlap.CANCEL_PREVIOUS
-        if not replaces and await self._open_runs(row):
+        open_runs = () if replaces else await self._database.run(schedules.open_runs, row["id"])
+        if open_runs:
             await self._skip(row, times, plan, "still_running")
             return 0
         try:
@@ -132,24 +130,12 @@ class ScheduleRuns:
         """Return when the last run ended of a schedule whose slots wait for that."""
         if Overlap(row["overlap"]) is not Overlap.QUEUE:
             return None
-        async with self._database.begin() as connection:
-            return await schedules.last_end(connection, row["id"])
-
-    async def _was_run(self, row: Row, slot: datetime) -> bool:
-        async with self._database.begin() as connection:
-            return await schedules.was_run(connection, row["id"], slot)
-
-    async def _open_runs(self, row: Row) -> Sequence[UUID]:
-        async with self._database.begin() as connection:
-            return await schedules.open_runs(connection, row["id"])
+        return await self._database.run(schedules.last_end, row["id"])
 
     async def _cancel_runs(self, row: Row) -> None:
-        for job_id in await self._open_runs(row):
-            try:
+        for job_id in await self._database.run(schedules.open_runs, row["id"]):
+            with Excused("job_state_conflict"):  # it has ended meanwhile
                 await self._jobs.cancel(AccountId(row["account_id"]), JobId(job_id))
-            except MailsiftError as error:  # it has ended meanwhile
-                if error.code != "job_state_conflict":
-                    raise
 
     async def _skip(self, row: Row, times: Timetable, plan: DueRun, code: str) -> None:
         await self._move_on(row, times, plan, code)
@@ -157,14 +143,13 @@ class ScheduleRuns:
         _log.info("schedule.skipped", schedule=str(row["id"]), code=code)
 
     async def _move_on(self, row: Row, times: Timetable, plan: DueRun, code: str = "") -> None:
-        async with self._database.begin() as connection:
-            await schedules.record_slot(
-                connection,
-                row,
-                following=plan.next,
-                last_error=code,
-                pause=code in _AWAY or times.is_over(plan.next),
-            )
+        await self._database.run(
+            schedules.record_slot,
+            row,
+            following=plan.next,
+            last_error=code,
+            pause=code in _AWAY or times.is_over(plan.next),
+        )
 
     async def _commit(self, row: Row, new: NewJob, times: Timetable, plan: DueRun) -> int:
         async def transaction(connection: Connection) -> None:
@@ -226,4 +211,4 @@ class ScheduleRuns:
         return await self._jobs.store(account, read_pieces(path), options, source_name=name, parent=parent)
 
     def _now(self) -> datetime:
-        return datetime.fromtimestamp(self._clock(), UTC)
+        return utc_datetime(self._clock())

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
-from datetime import UTC, datetime
+from dataclasses import asdict, replace
+from datetime import datetime
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -14,12 +14,11 @@ from mailsift.jobs.schedules.models import RunView, ScheduleSpec, ScheduleView, 
 from mailsift.jobs.schedules.runs import ScheduleRuns
 from mailsift.jobs.schedules.timetable import check_cron
 from mailsift.jobs.views import AccountId, JobId, JobOptions, dump_options, load_options, view_of
-from mailsift.pipeline.clock import Clock
+from mailsift.pipeline.clock import Clock, utc_datetime
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.storage.database import Connection, Database, Row
 from mailsift.storage.sql import people, schedules
 from mailsift.storage.sql.jobs import owned
-from mailsift.storage.sql.schedules import NewSchedule
 
 MAX_SCHEDULES = 100
 
@@ -59,8 +58,7 @@ class ScheduleService:
         if (job_id is None) is not bool(source):
             raise MailsiftError("schedule_needs_list", "A schedule needs a list: from a job or from a place.")
         if not spec.zone:
-            async with self._database.begin() as connection:
-                spec = replace(spec, zone=await people.zone_of(connection, account_id))
+            spec = replace(spec, zone=await self._database.run(people.zone_of, account_id))
         check_cron(spec.cron, spec.zone)
         now, schedule_id = self._now(), uuid4()
         first = spec.timetable(schedule_id).upcoming(now)
@@ -76,24 +74,21 @@ class ScheduleService:
                 raise MailsiftError(
                     "schedule_limit", f"An account can have at most {MAX_SCHEDULES} schedules."
                 )
-            new = NewSchedule(
+            sealed = self._places.seal(account_id, places) if places else ""
+            await schedules.insert(
+                connection,
                 id=schedule_id,
                 account_id=account_id,
                 source_job_id=job_id,
-                options=dump_options(
-                    replace(
-                        spec.options or theirs, places=self._places.seal(account_id, places) if places else ""
-                    )
-                ),
+                options=dump_options(replace(spec.options or theirs, places=sealed)),
                 created_at=now,
                 next_run_at=first.at,
                 starts_at=first.starts_at,
                 fetches=places.source is not None,
                 **_columns(replace(spec, name=spec.name or name)),
             )
-            await schedules.insert(connection, new)
             return await self._record_change(
-                connection, account_id, new.id, "schedule.create", cron=spec.cron
+                connection, account_id, schedule_id, "schedule.create", cron=spec.cron
             )
 
     async def list(self, account_id: AccountId) -> Sequence[ScheduleView]:
@@ -109,8 +104,7 @@ class ScheduleService:
         Raises:
             MailsiftError: `schedule_not_found`, also when it belongs to somebody else.
         """
-        async with self._database.begin() as connection:
-            return await self._view(connection, account_id, schedule_id)
+        return await self._database.run(self._view, account_id, schedule_id)
 
     async def runs(
         self, account_id: AccountId, schedule_id: UUID, *, limit: int = 20, after: UUID | None = None
@@ -205,15 +199,14 @@ class ScheduleService:
         Raises:
             MailsiftError: `schedule_not_found`, `schedule_source_gone`, `nothing_to_retry`.
         """
-        async with self._database.begin() as connection:
-            row = await _owned(connection, account_id, schedule_id)
+        row = await self._database.run(_owned, account_id, schedule_id)
         job_id = await self._runs.start_now(row)
         async with self._database.begin() as connection:
             await audit.record_change(connection, account_id, "schedule.run", row["name"])
         return job_id
 
     def _now(self) -> datetime:
-        return datetime.fromtimestamp(self._clock(), UTC)
+        return utc_datetime(self._clock())
 
     async def _record_change(
         self, connection: Connection, account_id: AccountId, schedule_id: UUID, action: str, **detail: str
@@ -241,14 +234,5 @@ async def _owned(connection: Connection, account_id: UUID, schedule_id: UUID, *,
 
 def _columns(spec: ScheduleSpec) -> dict[str, Any]:
     """Return what a schedule's row says of what it does, but for the options and the slot that is next."""
-    return {
-        "name": spec.name,
-        "cron": spec.cron,
-        "zone": spec.zone,
-        "recheck": spec.recheck.value,
-        "overlap": spec.overlap.value,
-        "catch_up": spec.catch_up.value,
-        "jitter_seconds": spec.jitter_seconds,
-        "ends_at": spec.ends_at,
-        "pause_after_failures": spec.pause_after_failures,
-    }
+    columns = asdict(replace(spec, options=None))
+    return {name: value for name, value in columns.items() if name != "options"}

@@ -22,8 +22,7 @@ from typing_extensions import override
 from mailsift.cli.pairs import PIPE
 from mailsift.jobs.places.place import Place, is_place, parse_sink, parse_source
 from mailsift.jobs.places.service import Places
-from mailsift.jobs.results.export import ExportFormat, export
-from mailsift.jobs.results.selection import Selection
+from mailsift.jobs.results.export import ExportFormat, Selection, export
 from mailsift.jobs.service import check_readable, read_pieces
 from mailsift.jobs.views import AccountId, JobId
 from mailsift.pipeline.errors import MailsiftError, outage_of

@@ -28,12 +28,11 @@ from mailsift.cli.progress import PLAIN, console, duration_text, show_summary, s
 from mailsift.cli.service import print_json
 from mailsift.container import open_container, scratch_folder
 from mailsift.jobs.results.breakdown import rows_by_result
-from mailsift.jobs.results.export import export, format_of
+from mailsift.jobs.results.export import Selection, export, format_of
 from mailsift.jobs.results.pages import RowFilter
-from mailsift.jobs.results.selection import Selection
 from mailsift.jobs.service import JobService
 from mailsift.jobs.views import AccountId, JobId, JobOptions
-from mailsift.pipeline.errors import MailsiftError
+from mailsift.pipeline.errors import Excused, MailsiftError
 from mailsift.pipeline.facts import Mode
 from mailsift.pipeline.judge.tiers import TierPolicy
 from mailsift.runtime.installation import installation
@@ -174,7 +173,8 @@ async def follow(
     try:
         view = await watch(service, account, job_id, keep_alive=worker.ensure)
     except BaseException:
-        await _pause(service, account, job_id)
+        with Excused("job_state_conflict"):  # intake and finish go on by themselves next time
+            await service.pause(account, job_id)
         _say_how_to_go_on(job_id, out)
         raise
     if view.state is not JobState.COMPLETED:
@@ -213,14 +213,6 @@ def _write_file(found: Selection, out: Path) -> None:
     with told_where(out), partial_file((place := out.resolve()).parent) as partial:
         export(found.results, partial, format=format_of(out), policy=found.policy)
         partial.replace(place)
-
-
-async def _pause(service: JobService, account: AccountId, job_id: JobId) -> None:
-    try:
-        await service.pause(account, job_id)
-    except MailsiftError as error:
-        if error.code != "job_state_conflict":  # intake and finish go on by themselves next time
-            raise
 
 
 def _say_how_to_go_on(job_id: JobId, out: Path | ResultSink) -> None:

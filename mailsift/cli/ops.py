@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Annotated, Any, Final, TypeVar
 
@@ -15,16 +15,16 @@ from mailsift.cli import accuracy as accuracy_output
 from mailsift.cli import ops_output
 from mailsift.cli.options import JsonOption
 from mailsift.cli.progress import PLAIN, console
-from mailsift.cli.service import print_json, with_container
+from mailsift.cli.service import print_json, show, with_container
 from mailsift.events.audit import COMMAND_LINE
 from mailsift.jobs.admin import alarm_files
 from mailsift.jobs.admin.actions import ActionResult, JobAction
 from mailsift.jobs.admin.alarm_table import RULES
 from mailsift.jobs.admin.filters import BROKEN, read_filter
-from mailsift.jobs.admin.models import Overview
+from mailsift.jobs.admin.models import Overview, ThrottleRow
 from mailsift.jobs.admin.service import Operations
 from mailsift.pipeline.clock import system_clock
-from mailsift.pipeline.errors import MailsiftError
+from mailsift.pipeline.errors import Excused, MailsiftError
 from mailsift.storage.sql.opt_outs import OptedOut
 from mailsift.storage.sql.throttle_edits import ANY_SOURCE
 from mailsift.storage.sql.workers import Worker
@@ -73,11 +73,11 @@ def top(
             print_json(await _top_shape(operations))
             return
         terminal = Console()
-        with _screen(terminal, once=once) as show:
-            show(await _top(operations))
+        with _screen(terminal, once=once) as draw:
+            draw(await _top(operations))
             while not once:
                 await asyncio.sleep(_EVERY_SECONDS)
-                show(await _top(operations))
+                draw(await _top(operations))
 
     _with_operations(watch)
 
@@ -146,20 +146,17 @@ def workers(
 ) -> None:
     """Show the worker processes; drain some, so that they can be stopped or upgraded."""
 
-    async def act(operations: Operations) -> list[Worker]:
+    async def act(operations: Operations) -> Sequence[Worker]:
         for names, on in ((drain, True), (undrain, False)):
             if names:
                 count = await _drain(operations, names, drain=on)
                 console.print(
                     f"{count} processes {'drain' if on else 'claim again'} from their next heartbeat."
                 )
-        return list(await operations.console.workers())
+        return await operations.console.workers()
 
     found = _with_operations(act)
-    if as_json:
-        print_json(*map(ops_output.worker_shape, found))
-    else:
-        Console().print(ops_output.worker_table(found))
+    show(found, ops_output.worker_table, ops_output.worker_shape, as_json=as_json)
 
 
 @ops_app.command("throttles")
@@ -174,7 +171,7 @@ def throttles(
 ) -> None:
     """Show how providers may be asked; hold one, let go of it, or reset what was learned."""
 
-    async def act(operations: Operations) -> list[Any]:
+    async def act(operations: Operations) -> Sequence[ThrottleRow]:
         if hold:
             await operations.throttles.hold(COMMAND_LINE, hold, source, seconds=minutes * 60)
         if let_go and not await operations.throttles.let_go(COMMAND_LINE, let_go, source):
@@ -184,13 +181,10 @@ def throttles(
         rows = await operations.console.throttles()
         if rows is None:
             raise MailsiftError("redis_unavailable", "Redis isn’t responding.", retryable=True)
-        return list(rows)
+        return rows
 
     found = _with_operations(act)
-    if as_json:
-        print_json(*map(ops_output.throttle_shape, found))
-    else:
-        Console().print(ops_output.throttle_table(found))
+    show(found, ops_output.throttle_table, ops_output.throttle_shape, as_json=as_json)
 
 
 @ops_app.command("ledger")
@@ -201,10 +195,7 @@ def ledger(
 ) -> None:
     """Show what each source asked each provider, how the provider took it, and the rate it has earned."""
     found = _with_operations(lambda operations: operations.console.ledger(hours=24 * days))
-    if as_json:
-        print_json(*map(ops_output.ledger_shape, found))
-    else:
-        Console().print(ops_output.ledger_table(found))
+    show(found, ops_output.ledger_table, ops_output.ledger_shape, as_json=as_json)
 
 
 @ops_app.command("opt-outs")
@@ -217,19 +208,16 @@ def opt_outs(
 ) -> None:
     """Show, add or remove domains that opted out, except those of MAILSIFT_OPT_OUTS."""
 
-    async def act(operations: Operations) -> list[OptedOut]:
+    async def act(operations: Operations) -> Sequence[OptedOut]:
         for name in add or []:
             await operations.throttles.opt_out(COMMAND_LINE, name, note=note)
         for name in remove or []:
             if not await operations.throttles.opt_in(COMMAND_LINE, name):
                 console.print(f"{name} had not opted out.", **PLAIN)
-        return list(await operations.throttles.opt_outs())
+        return await operations.throttles.opt_outs()
 
     found = _with_operations(act)
-    if as_json:
-        print_json(*map(ops_output.opt_out_shape, found))
-    else:
-        Console().print(ops_output.opt_out_table(found))
+    show(found, ops_output.opt_out_table, ops_output.opt_out_shape, as_json=as_json)
 
 
 @ops_app.command("alarm-rules")
@@ -254,12 +242,9 @@ def _screen(terminal: Console, *, once: bool) -> Iterator[Callable[[RenderableTy
 
 async def _overview(operations: Operations) -> Overview | None:
     """Return the overview; None while the database does not answer."""
-    try:
+    with Excused("database_unavailable"):
         return await operations.console.overview()
-    except MailsiftError as error:
-        if error.code != "database_unavailable":
-            raise
-        return None
+    return None
 
 
 async def _top_shape(operations: Operations) -> dict[str, Any]:

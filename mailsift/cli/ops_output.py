@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
-from typing import Any, Final, Literal
+from typing import Any, Final
 
-from rich.console import Group, RenderableType
+from rich.console import Group, JustifyMethod, RenderableType
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
@@ -38,7 +38,6 @@ _COLOURS: Final = {
     "failed": "red",
     "gone": "red",
 }
-_Column = tuple[str, Literal["left", "right"]]
 
 
 def top_picture(
@@ -66,9 +65,7 @@ def alarm_list(alarms: Sequence[Alarm]) -> RenderableType:
 
 def job_table(jobs: Iterable[AccountJob], *, now: float) -> Table:
     """Return jobs, one a line; `now` is in seconds since the epoch."""
-    columns: list[_Column] = [(name, "left") for name in ("job", "account", "list", "state")]
-    columns += [(name, "right") for name in ("rows", "done", "%", "open", "age")]
-    table = _table(columns)
+    table = _table(("job", "account", "list", "state"), ("rows", "done", "%", "open", "age"))
     for one in jobs:
         view = one.view
         share = 100 * view.processed / view.total if view.total else 0.0
@@ -89,9 +86,7 @@ def job_table(jobs: Iterable[AccountJob], *, now: float) -> Table:
 
 def worker_table(workers: Iterable[Worker]) -> Table:
     """Return worker processes, one a line; times are since then."""
-    columns: list[_Column] = [(name, "left") for name in ("worker", "state", "version")]
-    columns += [(name, "right") for name in ("hand", "slots", "memory", "lag", "beat", "claim")]
-    table = _table(columns)
+    table = _table(("worker", "state", "version"), ("hand", "slots", "memory", "lag", "beat", "claim"))
     for one in workers:
         table.add_row(
             Text(f"{one.host}:{one.pid}"),
@@ -109,8 +104,7 @@ def worker_table(workers: Iterable[Worker]) -> Table:
 
 def source_table(rows: Iterable[SourceRow]) -> Table:
     """Return the sources of the fleet and who asks from them, one a line."""
-    columns: list[_Column] = [(name, "left") for name in ("source", "state", "workers")]
-    table = _table([*columns, ("processes", "right"), ("resting", "right")])
+    table = _table(("source", "state", "workers"), ("processes", "resting"))
     for row in rows:
         one = row.source
         table.add_row(
@@ -125,12 +119,8 @@ def source_table(rows: Iterable[SourceRow]) -> Table:
 
 def throttle_table(rows: Iterable[ThrottleRow]) -> Table:
     """Return providers x sources, one a line."""
-    columns: list[_Column] = [(name, "left") for name in ("provider", "source", "state")]
-    columns += [
-        (name, "right") for name in ("rate /s", "limit /s", "table /s", "sessions", "closed for", "waiting")
-    ]
-    columns += [(outcome.value, "right") for outcome in SessionOutcome]
-    table = _table([*columns, ("edited by", "left")])
+    numbers = ("rate /s", "limit /s", "table /s", "sessions", "closed for", "waiting", *SessionOutcome)
+    table = _table(("provider", "source", "state"), numbers, ("edited by",))
     for row in rows:
         one = row.learned
         table.add_row(
@@ -151,7 +141,7 @@ def throttle_table(rows: Iterable[ThrottleRow]) -> Table:
 
 def opt_out_table(rows: Iterable[OptedOut]) -> Table:
     """Return the domains that do not want to be asked, one a line."""
-    table = _table([("domain", "left"), ("note", "left"), ("added", "left"), ("by", "left")])
+    table = _table(("domain", "note", "added", "by"))
     for row in rows:
         table.add_row(Text(row.domain), Text(row.note), f"{row.added_at:%Y-%m-%d}", Text(row.added_by))
     return table
@@ -159,9 +149,7 @@ def opt_out_table(rows: Iterable[OptedOut]) -> Table:
 
 def ledger_table(rows: Iterable[LedgerRow]) -> Table:
     """Return what each source asked of each provider, one a line."""
-    columns: list[_Column] = [("provider", "left"), ("source", "left")]
-    columns += [(kind.value, "right") for kind in LedgerKind]
-    table = _table([*columns, ("unknown %", "right"), ("step", "right"), ("pace /s", "right")])
+    table = _table(("provider", "source"), (*LedgerKind, "unknown %", "step", "pace /s"))
     for row in rows:
         table.add_row(
             Text(row.provider),
@@ -236,10 +224,12 @@ def _state(state: str) -> Text:
     return Text(state, style=_COLOURS.get(state, ""))
 
 
-def _table(columns: Iterable[_Column]) -> Table:
+def _table(names: Sequence[str], numbers: Sequence[str] = (), last: Sequence[str] = ()) -> Table:
+    """Return a table with these columns, numbers to the right."""
     table = Table(box=None, header_style="bold", pad_edge=False)
-    for name, justify in columns:
+    for name in (*names, *numbers, *last):
         named = name in {"account", "list", "provider", "worker"}  # these give way where there is no room
+        justify: JustifyMethod = "right" if name in numbers else "left"
         table.add_column(name, justify=justify, no_wrap=True, min_width=6 if named else len(name))
     return table
 

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Annotated, Any
 from uuid import UUID
 
 import typer
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from mailsift.cli.jobs import find
 from mailsift.cli.options import JsonOption
 from mailsift.cli.progress import PLAIN, console, shortened
-from mailsift.cli.service import print_json, with_local_account
+from mailsift.cli.service import show, with_local_account
 from mailsift.container import Container
 from mailsift.jobs.places.place import is_place
 from mailsift.jobs.schedules.models import Recheck, ScheduleSpec, ScheduleView
@@ -72,16 +71,14 @@ def create(  # noqa: PLR0913 - options of a command
         place = "" if job else source
         return await container.schedules.create(account, job, spec, source=place, sink=sink)
 
-    _show([with_local_account(make)], as_json=as_json)
+    show([with_local_account(make)], _table, _fields, as_json=as_json)
 
 
 @schedules_app.command("list")
 def list_schedules(*, as_json: JsonOption = False) -> None:
     """List the schedules."""
-    _show(
-        with_local_account(lambda container, account: container.schedules.list(account)),
-        as_json=as_json,
-    )
+    found = with_local_account(lambda container, account: container.schedules.list(account))
+    show(found, _table, _fields, as_json=as_json)
 
 
 @schedules_app.command("run")
@@ -112,17 +109,14 @@ def delete(schedule: ScheduleArgument) -> None:
     console.print("Deleted.")
 
 
-def _show(views: Sequence[ScheduleView], *, as_json: bool) -> None:
-    if as_json:
-        print_json(*map(_fields, views))
-        return
+def _table(views: Iterable[ScheduleView]) -> Table:
     table = Table(box=None, header_style="bold", pad_edge=False)
     for column in ("schedule", "list", "cron", "zone", "next run"):
         table.add_column(column, no_wrap=column == "schedule")
     for view in views:
         cells = map(Text, (view.spec.cron, view.spec.zone, _next_run(view)))
         table.add_row(str(view.id), shortened(view.spec.name, 24), *cells)
-    Console().print(table)
+    return table
 
 
 def _next_run(view: ScheduleView) -> str:

@@ -1,11 +1,13 @@
-"""The service behind a command: its parts, with embedded servers where none are named; how JSON is told."""
+"""The service behind a command: its parts, with embedded servers where none are named; how it is shown."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeVar
+
+from rich.console import Console, RenderableType
 
 from mailsift.cli.options import LOCAL_ACCOUNT
 from mailsift.container import Container, open_container
@@ -59,3 +61,17 @@ def print_json(*shapes: Mapping[str, Any]) -> None:
     """Print objects as JSON, one a line."""
     for shape in shapes:
         print(json.dumps(shape))  # noqa: T201 - the command's output
+
+
+def show(
+    found: Sequence[T],
+    table: Callable[[Sequence[T]], RenderableType],
+    fields: Callable[[T], Mapping[str, Any]],
+    *,
+    as_json: bool,
+) -> None:
+    """Print what was found as a table, or the fields of each as JSON."""
+    if as_json:
+        print_json(*map(fields, found))
+    else:
+        Console().print(table(found))

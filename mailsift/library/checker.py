@@ -25,7 +25,7 @@ from contextlib import AsyncExitStack
 from ipaddress import ip_address
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self, TypedDict, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Final, Self, TypedDict, TypeVar, Unpack, cast
 
 import structlog
 
@@ -219,9 +219,7 @@ class Checker:
                 `column_taken`.
         """
         self._check_usable()
-        from mailsift.library.frames import number_given  # noqa: PLC0415 - frames take time to load
-
-        numbered = number_given(addresses, column, prefix)
+        numbered = _number_given(addresses, column, prefix)
         return numbered.with_verdicts(_wait(self._submit(numbered.distinct, options)))
 
     async def acheck_many(
@@ -347,14 +345,8 @@ def _shared(options: Options) -> Checker:
 
 
 def _call_options(options: Options) -> CallOptions:
-    call: CallOptions = {}
-    if "mode" in options:
-        call["mode"] = options["mode"]
-    if "deadline" in options:
-        call["deadline"] = options["deadline"]
-    if "max_age" in options:
-        call["max_age"] = options["max_age"]
-    return call
+    call = {name: value for name, value in options.items() if name in CallOptions.__annotations__}
+    return cast("CallOptions", call)
 
 
 def _for_one(options: CallOptions) -> CallOptions:

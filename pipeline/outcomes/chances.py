@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from mailsift.pipeline.outcomes.shares import wilson
+from mailsift.pipeline.outcomes.shares import MeasuredShare, wilson
 
 FEWEST: Final = 100
 """A result with fewer known outcomes has no chance."""
@@ -26,6 +26,11 @@ class Cell(NamedTuple):
     score: int
 
 
+def cell_of(verdict: Mapping[Any, Any], provider: str) -> Cell:
+    """Return which addresses are like one with this verdict."""
+    return Cell(verdict["status"], verdict["result"], provider, verdict["score"])
+
+
 class SentTally(NamedTuple):
     """How many messages were sent, and how many arrived."""
 
@@ -34,22 +39,6 @@ class SentTally(NamedTuple):
 
 
 Tallies = Mapping[Cell, SentTally]
-
-
-@dataclass(frozen=True, slots=True)
-class Chance:
-    """The chance that a message arrives.
-
-    Attributes:
-        value: 0 to 1.
-        low, high: its 95 % interval.
-        n: outcomes of addresses with this result that it rests on.
-    """
-
-    value: float
-    low: float
-    high: float
-    n: int
 
 
 class Chances:
@@ -67,8 +56,8 @@ class Chances:
     def __init__(self, own: Tallies, others: Tallies) -> None:
         self._own, self._others = _sum_by_group(own), _sum_by_group(others)
 
-    def of(self, cell: Cell) -> Chance | None:
-        """Return the chance of an address; None where fewer than FEWEST outcomes are known of its result."""
+    def of(self, cell: Cell) -> MeasuredShare | None:
+        """Return the chance of an address, by `n` outcomes with its result; None for fewer than FEWEST."""
         wide, near, full = (
             (cell.result,),
             (cell.result, cell.provider),
@@ -90,7 +79,7 @@ class Chances:
             prior = min(_WEIGHT, strength)
             mean = (tally.arrived + prior * mean) / (tally.sent + prior)
             strength = tally.sent + prior
-        return Chance(mean, *wilson(mean * strength, strength), n)
+        return MeasuredShare(mean, *wilson(mean * strength, strength), n)
 
 
 def _sum_by_group(tallies: Tallies) -> defaultdict[tuple[object, ...], SentTally]:
@@ -169,7 +158,7 @@ def expected_bounces(chances: Chances, counts: Iterable[tuple[Cell, int]]) -> Ex
         chance = chances.of(cell)
         addresses += count
         if chance is None and cell.status == "invalid":
-            chance = Chance(0.0, 0.0, 0.0, 0)
+            chance = MeasuredShare(0.0, 0.0, 0.0, 0)
         if chance is None:
             unknown += count
             continue

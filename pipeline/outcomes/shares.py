@@ -25,16 +25,17 @@ class MeasuredShare:
     n: int
 
 
-def wilson(count: float, n: float) -> tuple[float, float]:
+def wilson(count: float, n: float, *, left: float = 1.0) -> tuple[float, float]:
     """Return the 95 % score interval of a share (Wilson 1927): good for small n and for shares near 0 and 1.
 
     Args:
         count: how many had it, 0 to n; may be a fraction.
         n: of how many; above 0.
+        left: of the variance, where not all there are are many more (finite population correction).
     """
-    p, z2 = count / n, _Z * _Z
+    p, z2 = count / n, _Z * _Z * left
     middle = (p + z2 / (2 * n)) / (1 + z2 / n)
-    half = _Z / (1 + z2 / n) * math.sqrt(p * (1 - p) / n + z2 / (4 * n * n))
+    half = math.sqrt(z2 * (p * (1 - p) / n + z2 / (4 * n * n))) / (1 + z2 / n)
     return max(0.0, middle - half), min(1.0, middle + half)
 
 

@@ -19,7 +19,7 @@ import obstore
 from obstore.exceptions import BaseError
 from obstore.store import LocalStore, ObjectStore, from_url
 
-from mailsift.pipeline.errors import MailsiftError, is_full
+from mailsift.pipeline.errors import Excused, MailsiftError, is_full
 from mailsift.storage.blobs.local_files import (
     Incoming,
     clear_abandoned,
@@ -289,11 +289,16 @@ class Blobs:
 
     async def fetch_if_there(self, key: str) -> Path | None:
         """Do `fetch`; None when there is no such blob."""
-        try:
+        with Excused("blob_not_found"):
             return await self.fetch(key)
-        except MailsiftError as error:
-            if error.code != "blob_not_found":
-                raise
+        return None
+
+    async def read_if_there(self, key: str) -> bytes | None:
+        """Return what a small blob holds; None when there is none, or it goes this very moment."""
+        path = await self.fetch_if_there(key)
+        try:
+            return await asyncio.to_thread(path.read_bytes) if path else None
+        except FileNotFoundError:
             return None
 
     async def fetch_all(self, keys: Sequence[str]) -> Sequence[Path]:
@@ -320,14 +325,10 @@ class Blobs:
     async def exists(self, key: str) -> bool:
         """Say whether the blob is there."""
         _checked_key(key)
-        try:
-            with self._store_errors():
-                await obstore.head_async(self._store, key)
-        except MailsiftError as error:
-            if error.code == "blob_not_found":
-                return False
-            raise
-        return True
+        with Excused("blob_not_found"), self._store_errors():
+            await obstore.head_async(self._store, key)
+            return True
+        return False
 
     async def list(self, prefix: str) -> tuple[str, ...]:
         """Return the sorted keys below the prefix, which is a whole path segment: `a/b` covers `a/b/c`."""
@@ -374,12 +375,8 @@ class Blobs:
     async def _delete_one(self, key: str) -> None:
         await self._forget_copy(key)
         await asyncio.to_thread(_mark, self._root)
-        try:
-            with self._store_errors():
-                await obstore.delete_async(self._store, key)
-        except MailsiftError as error:
-            if error.code != "blob_not_found":
-                raise
+        with Excused("blob_not_found"), self._store_errors():
+            await obstore.delete_async(self._store, key)
 
     def _link_in(self, root: Path, path: Path, key: str) -> bool:
         self._check_there(root)

@@ -1,7 +1,8 @@
-"""The end of an account in SQL."""
+"""Accounts in SQL: by name, what was done there of the first things there are to do, and the end of one."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 from unicodedata import normalize
 from uuid import UUID, uuid4
@@ -11,6 +12,26 @@ from sqlalchemy.dialects.postgresql import insert as upsert
 
 from mailsift.storage.database import Connection
 from mailsift.storage.sql.tables import account
+
+
+@dataclass(frozen=True, slots=True)
+class StepsRow:
+    """What is known of an account.
+
+    Attributes:
+        new: it was made within the last days asked for, or has no list.
+        dismissed: the steps it does not want to see.
+        sample: a job of its test account, None without one.
+        has_list, has_key, has_webhook: of its own, whatever became of them.
+    """
+
+    new: bool
+    dismissed: tuple[str, ...]
+    sample: UUID | None
+    has_list: bool
+    has_key: bool
+    has_webhook: bool
+
 
 # An account's own, and its test account's.
 _OWNER_OF_JOB = text("""
@@ -46,6 +67,29 @@ _FORGET_PEOPLE = text("""
 _FIND = text("""
     SELECT id FROM account WHERE name = ANY(CAST(:names AS text[]))
     ORDER BY array_position(CAST(:names AS text[]), name::text) LIMIT 1
+""")
+
+
+_STEPS = text("""
+    WITH known AS (
+        SELECT a.id, a.created_at, a.steps_dismissed,
+            (SELECT j.id FROM job j JOIN account t ON t.id = j.account_id
+             WHERE t.test_of = a.id ORDER BY j.created_at, j.id LIMIT 1) AS sample,
+            EXISTS (SELECT FROM job WHERE account_id = a.id) AS has_list,
+            EXISTS (SELECT FROM api_key k JOIN account o ON o.id = k.account_id
+                    WHERE a.id IN (o.id, o.test_of)) AS has_key,
+            EXISTS (SELECT FROM endpoint e JOIN account o ON o.id = e.account_id
+                    WHERE a.id IN (o.id, o.test_of)) AS has_webhook
+        FROM account a WHERE a.id = :account_id
+    )
+    SELECT NOT has_list OR created_at > clock_timestamp() - make_interval(days => :days) AS new,
+        steps_dismissed AS dismissed, sample, has_list, has_key, has_webhook
+    FROM known
+""")
+
+_DISMISS_STEP = text("""
+    UPDATE account SET steps_dismissed = array_append(steps_dismissed, :step)
+    WHERE id = :account_id AND NOT :step = ANY(steps_dismissed)
 """)
 
 
@@ -114,3 +158,14 @@ async def ensure_account(connection: Connection, name: str) -> UUID:
     await connection.execute(made)
     found = await connection.execute(select(account.c.id).where(account.c.name == normalized_name(name)))
     return UUID(str(found.scalar_one()))
+
+
+async def steps_of(connection: Connection, account_id: UUID, *, days: int) -> StepsRow | None:
+    """Return what is known of an account; new is what was made in the last `days`, or has no list."""
+    row = (await connection.execute(_STEPS, {"account_id": account_id, "days": days})).mappings().first()
+    return StepsRow(**{**row, "dismissed": tuple(row["dismissed"])}) if row else None
+
+
+async def dismiss_step(connection: Connection, account_id: UUID, step: str) -> None:
+    """Note that an account does not want to see a step any more."""
+    await connection.execute(_DISMISS_STEP, {"account_id": account_id, "step": step})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import date, datetime
 from typing import Any, Final
 from uuid import UUID
@@ -232,16 +232,7 @@ async def hold(connection: Connection, lease: Measurement, *, lease_s: float) ->
 
 async def release(connection: Connection, lease: Measurement, *, counted_at: datetime, rest_s: float) -> None:
     """Give the right back; the account's turn comes again after `rest_s` seconds where more was told."""
-    await connection.execute(
-        _RELEASE,
-        {
-            "account_id": lease.account_id,
-            "token": lease.token,
-            "claimed_at": lease.claimed_at,
-            "counted_at": counted_at,
-            "rest_s": rest_s,
-        },
-    )
+    await connection.execute(_RELEASE, {**asdict(lease), "counted_at": counted_at, "rest_s": rest_s})
 
 
 async def unmeasured(connection: Connection, account_id: UUID, *, rest_s: float) -> Sequence[Row]:

@@ -13,7 +13,7 @@ from uuid import UUID
 from sqlalchemy import text
 
 from mailsift.pipeline.smtp.identity import subnet_of
-from mailsift.storage.database import Connection, statement
+from mailsift.storage.database import Connection, row_as, rows_as, statement
 from mailsift.storage.sql.workers import MISSED_BEATS
 
 TRIAGE_KEY = ""  # not looked at yet
@@ -336,7 +336,9 @@ async def claim(  # noqa: PLR0913 - what a claim depends on, one argument each
         sources: the identities the worker asks mail servers from.
         shared: throttle keys whose chunks it may hold beside those it has.
     """
-    found = await connection.execute(
+    return await row_as(
+        ClaimedChunk,
+        connection,
         CLAIM,
         {
             "owner": owner,
@@ -352,8 +354,6 @@ async def claim(  # noqa: PLR0913 - what a claim depends on, one argument each
             **source_values(sources),
         },
     )
-    row = found.mappings().one_or_none()
-    return ClaimedChunk(**row) if row else None
 
 
 async def lease_first(
@@ -370,8 +370,7 @@ async def lease_first(
         "shared_keys": list(SHARED_KEYS),
         **source_values(terms.sources),
     }
-    row = (await connection.execute(_LEASE_FIRST, values)).mappings().one_or_none()
-    return ClaimedChunk(**row) if row else None
+    return await row_as(ClaimedChunk, connection, _LEASE_FIRST, values)
 
 
 async def next_ready(connection: Connection, sources: Collection[str]) -> float:
@@ -451,8 +450,7 @@ async def cancel(connection: Connection, job_id: UUID) -> None:
 
 async def waits(connection: Connection, job_id: UUID) -> list[Waiting]:
     """Return what the job waits for, soonest first."""
-    found = await connection.execute(_WAITS, {"job_id": job_id})
-    return [Waiting(**row) for row in found.mappings()]
+    return await rows_as(Waiting, connection, _WAITS, {"job_id": job_id})
 
 
 async def segments(connection: Connection, job_id: UUID) -> list[str]:

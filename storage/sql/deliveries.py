@@ -11,7 +11,7 @@ from uuid import UUID
 from sqlalchemy import insert as insert_into
 from sqlalchemy import select, text, tuple_, update
 
-from mailsift.storage.database import Connection, Row
+from mailsift.storage.database import Connection, Row, rows_as
 from mailsift.storage.sql.tables import attempt, delivery, endpoint, event
 
 
@@ -189,8 +189,7 @@ async def claim(
         "until": until,
         "next_probe": next_probe,
     }
-    found = await connection.execute(_CLAIM, values)
-    return [ClaimedDelivery(**row) for row in found.mappings()]
+    return await rows_as(ClaimedDelivery, connection, _CLAIM, values)
 
 
 async def record_attempt(

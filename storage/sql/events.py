@@ -10,7 +10,7 @@ from uuid import UUID
 from sqlalchemy import insert as insert_into
 from sqlalchemy import select, text
 
-from mailsift.storage.database import Connection
+from mailsift.storage.database import Connection, row_as, rows_as
 from mailsift.storage.sql.tables import event
 
 
@@ -109,20 +109,10 @@ async def of_account(
         "after_at": at,
         "after_id": event_id,
     }
-    found = await connection.execute(_LIST, {"account_id": account_id, "limit": limit, **values})
-    return [EventRow(**row) for row in found.mappings()]
+    return await rows_as(EventRow, connection, _LIST, {"account_id": account_id, "limit": limit, **values})
 
 
 async def get(connection: Connection, account_id: UUID, event_id: UUID) -> EventRow | None:
     """Return the account's event."""
     wanted = select(event).where(event.c.account_id == account_id, event.c.id == event_id)
-    row = (await connection.execute(wanted)).mappings().one_or_none()
-    return EventRow(**row) if row else None
-
-
-async def of_job(connection: Connection, job_id: UUID) -> list[EventRow]:
-    """Return the job's events, oldest first."""
-    found = await connection.execute(
-        select(event).where(event.c.job_id == job_id).order_by(event.c.created_at)
-    )
-    return [EventRow(**row) for row in found.mappings()]
+    return await row_as(EventRow, connection, wanted)

@@ -11,7 +11,7 @@ from uuid import UUID
 
 from sqlalchemy import text
 
-from mailsift.storage.database import Connection, Row, statement
+from mailsift.storage.database import Connection, Row, rows_as, statement
 
 _COUNTS = text("""
     SELECT jobs.*, outcomes.*, measured.*, keys.*, log.*, kept.* FROM
@@ -61,7 +61,7 @@ _RECEIPT = text("""
 _RECEIPTS = text("""
     SELECT id, person_id, erased, at FROM erasure_receipt
     WHERE account_id = :account_id AND (CAST(:id AS uuid) IS NULL OR id = CAST(:id AS uuid))
-    ORDER BY at DESC LIMIT :limit
+    ORDER BY at DESC LIMIT 100
 """)
 
 
@@ -95,7 +95,7 @@ async def ending(
 ) -> list[EndingList]:
     """Return lists that are deleted before then, the first one first."""
     values = {"account_id": account_id, "before": before, "limit": limit}
-    return [EndingList(**row) for row in (await connection.execute(_ENDING, values)).mappings()]
+    return await rows_as(EndingList, connection, _ENDING, values)
 
 
 async def erase_lists(connection: Connection, ids: Sequence[UUID]) -> tuple[list[UUID], int]:
@@ -128,8 +128,8 @@ async def write_receipt(
 
 
 async def receipts(
-    connection: Connection, account_id: UUID, *, receipt_id: UUID | None = None, limit: int = 100
+    connection: Connection, account_id: UUID, *, receipt_id: UUID | None = None
 ) -> list[Receipt]:
     """Return the account's receipts, newest first, or the one with this id."""
-    values = {"account_id": account_id, "id": receipt_id, "limit": limit}
-    return [Receipt(**row) for row in (await connection.execute(_RECEIPTS, values)).mappings()]
+    values = {"account_id": account_id, "id": receipt_id}
+    return await rows_as(Receipt, connection, _RECEIPTS, values)

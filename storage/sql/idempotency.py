@@ -7,7 +7,7 @@ is free, unless it had changed something; then its `answer` is empty, and nobody
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from uuid import UUID
 
 from sqlalchemy import text
@@ -106,7 +106,7 @@ _PURGE = text("""
 
 async def claim(connection: Connection, request: Request, job_id: UUID) -> bool:
     """Take the key for this job, which the transaction has inserted; False when another request has it."""
-    return (await connection.execute(_CLAIM, {**_values(request), "job_id": job_id})).rowcount == 1
+    return (await connection.execute(_CLAIM, {**asdict(request), "job_id": job_id})).rowcount == 1
 
 
 async def find(connection: Connection, account_id: UUID, key: str) -> tuple[str, UUID | None] | None:
@@ -117,7 +117,7 @@ async def find(connection: Connection, account_id: UUID, key: str) -> tuple[str,
 
 async def begin(connection: Connection, request: Request, token: UUID, *, lease: float) -> bool:
     """Take the key for a request that is worked on now, for so many seconds; False when another has it."""
-    values = {**_values(request), "token": token, "lease": lease}
+    values = {**asdict(request), "token": token, "lease": lease}
     return (await connection.execute(_BEGIN, values)).rowcount == 1
 
 
@@ -133,31 +133,27 @@ async def known(connection: Connection, request: Request) -> KnownRequest | None
 
 async def mark(connection: Connection, request: Request, token: UUID) -> None:
     """Say, as the end of a transaction, that the request changes something, if this one has done so."""
-    await connection.execute(_MARK, {**_values(request), "token": token})
+    await connection.execute(_MARK, {**asdict(request), "token": token})
 
 
 async def renew(connection: Connection, request: Request, token: UUID, *, lease: float) -> None:
     """Keep the key for so many seconds from now on."""
-    await connection.execute(_RENEW, {**_values(request), "token": token, "lease": lease})
+    await connection.execute(_RENEW, {**asdict(request), "token": token, "lease": lease})
 
 
 async def finish(
     connection: Connection, request: Request, token: UUID, answer: bytes, job_id: UUID | None
 ) -> None:
     """Store the answer, with the job it is about if there is one."""
-    values = {**_values(request), "token": token, "answer": answer, "job_id": job_id}
+    values = {**asdict(request), "token": token, "answer": answer, "job_id": job_id}
     await connection.execute(_FINISH, values)
 
 
 async def free(connection: Connection, request: Request, token: UUID) -> None:
     """Give the key back, unless something was changed under it."""
-    await connection.execute(_FREE, {**_values(request), "token": token})
+    await connection.execute(_FREE, {**asdict(request), "token": token})
 
 
 async def purge(connection: Connection) -> int:
     """Forget keys older than a day and those of requests that died and did nothing; returns how many."""
     return (await connection.execute(_PURGE)).rowcount
-
-
-def _values(request: Request) -> dict[str, object]:
-    return {"account_id": request.account_id, "key": request.key, "fingerprint": request.fingerprint}

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from sqlalchemy import text
 
-from mailsift.storage.database import Connection, statement
+from mailsift.storage.database import Connection, row_as, statement
 from mailsift.storage.sql.outbox import ClaimedMail, MailTable, claim_cte
 
 
@@ -147,5 +147,4 @@ async def claim(
 ) -> ClaimedJobMail | None:
     """Take a mail that is due; `again` is when another may take it if nothing is heard of it."""
     values = {"now": now, "again": again, "before": before, "after": after}
-    row = (await connection.execute(_CLAIM, values)).mappings().one_or_none()
-    return None if row is None else ClaimedJobMail(**row)
+    return await row_as(ClaimedJobMail, connection, _CLAIM, values)

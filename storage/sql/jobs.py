@@ -13,7 +13,7 @@ from sqlalchemy import ColumnElement, Text, cast, delete, func, or_, select, tex
 from sqlalchemy.exc import IntegrityError
 
 from mailsift.pipeline.errors import MailsiftError
-from mailsift.storage.database import Connection, Row, statement
+from mailsift.storage.database import Connection, Row, row_as, statement
 from mailsift.storage.sql.tables import job
 from mailsift.storage.states import ENDED, JobTransition
 
@@ -380,8 +380,7 @@ async def lease_finish(
 ) -> ClaimedStep | None:
     """Lease the finish of this job, out of turn, to who has just closed it; None when it is not due."""
     values = {"job_id": job_id, "owner": owner, "lease": lease, "token": token}
-    row = (await connection.execute(_LEASE_FINISH, values)).mappings().one_or_none()
-    return ClaimedStep(**row) if row else None
+    return await row_as(ClaimedStep, connection, _LEASE_FINISH, values)
 
 
 async def renew_steps(connection: Connection, tokens: Collection[UUID], *, lease: float) -> set[UUID]:

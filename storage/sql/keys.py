@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
@@ -10,7 +10,7 @@ from uuid import UUID
 
 from sqlalchemy import text
 
-from mailsift.storage.database import Connection
+from mailsift.storage.database import Connection, row_as, rows_as
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,14 +106,14 @@ _TOUCH = text("""
 """)
 
 
-def _key(row: Mapping[Any, Any]) -> KeyRow:
-    return KeyRow(**{**row, "scopes": tuple(row["scopes"]), "origins": tuple(row["origins"])})
+def _key(*, scopes: Sequence[str], origins: Sequence[str], **columns: Any) -> KeyRow:
+    return KeyRow(scopes=tuple(scopes), origins=tuple(origins), **columns)
 
 
 async def insert(connection: Connection, new: NewKey) -> KeyRow:
     """Insert a key."""
     values = asdict(new) | {"scopes": list(new.scopes), "origins": list(new.origins)}
-    return _key((await connection.execute(_INSERT, values)).mappings().one())
+    return _key(**(await connection.execute(_INSERT, values)).mappings().one())
 
 
 async def find(connection: Connection, hashes: Sequence[bytes]) -> tuple[KeyRow, bytes] | None:
@@ -123,19 +123,17 @@ async def find(connection: Connection, hashes: Sequence[bytes]) -> tuple[KeyRow,
         return None
     shown = dict(row)
     found = bytes(shown.pop("hash"))
-    return _key(shown), found
+    return _key(**shown), found
 
 
 async def of_account(connection: Connection, account_id: UUID) -> list[KeyRow]:
     """Return every key of the account, the dead ones too, oldest first."""
-    found = await connection.execute(_OF_ACCOUNT, {"account_id": account_id})
-    return [_key(row) for row in found.mappings()]
+    return await rows_as(_key, connection, _OF_ACCOUNT, {"account_id": account_id})
 
 
 async def public_keys(connection: Connection, account_id: UUID) -> list[KeyRow]:
     """Return the living public keys of the account, oldest first."""
-    found = await connection.execute(_PUBLIC_KEYS, {"account_id": account_id})
-    return [_key(row) for row in found.mappings()]
+    return await rows_as(_key, connection, _PUBLIC_KEYS, {"account_id": account_id})
 
 
 async def change_public(
@@ -148,14 +146,12 @@ async def change_public(
         "origins": list(origins),
         "checks_per_minute": checks_per_minute,
     }
-    return _key((await connection.execute(_CHANGE_PUBLIC, values)).mappings().one())
+    return _key(**(await connection.execute(_CHANGE_PUBLIC, values)).mappings().one())
 
 
 async def get(connection: Connection, account_id: UUID, key_id: UUID) -> KeyRow | None:
     """Return the account's key."""
-    values = {"account_id": account_id, "id": key_id}
-    row = (await connection.execute(_GET, values)).mappings().one_or_none()
-    return _key(row) if row else None
+    return await row_as(_key, connection, _GET, {"account_id": account_id, "id": key_id})
 
 
 async def revoke(connection: Connection, account_id: UUID, key_id: UUID) -> bool:

@@ -10,7 +10,7 @@ from uuid import UUID
 
 from sqlalchemy import text
 
-from mailsift.storage.database import Connection, statement
+from mailsift.storage.database import Connection, rows_as, statement
 
 LEASE_EXPIRED: Final = "lease_expired"
 TAKEN_BACK: Final = "taken_back"
@@ -142,8 +142,7 @@ async def free_expired(connection: Connection) -> int:
 
 async def held(connection: Connection, *, limit: int, job_id: UUID | None = None) -> list[Lease]:
     """Return the leases of chunks and steps (of one job, or of all), those that end first come first."""
-    found = await connection.execute(_LEASED, {"limit": limit, "job_id": job_id})
-    return [Lease(**row) for row in found.mappings()]
+    return await rows_as(Lease, connection, _LEASED, {"limit": limit, "job_id": job_id})
 
 
 async def expired(connection: Connection) -> list[UUID]:
@@ -164,8 +163,7 @@ async def take_back(connection: Connection, tokens: Sequence[UUID]) -> list[tupl
 
 async def troubled(connection: Connection, *, limit: int, job_id: UUID | None = None) -> list[TroubledChunk]:
     """Return chunks that were tried more than twice (of one job, or of all), open ones first."""
-    found = await connection.execute(_TROUBLED, {"limit": limit, "job_id": job_id})
-    return [TroubledChunk(**row) for row in found.mappings()]
+    return await rows_as(TroubledChunk, connection, _TROUBLED, {"limit": limit, "job_id": job_id})
 
 
 async def count_troubled(connection: Connection) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Final
 
@@ -22,7 +22,7 @@ from mailsift.pipeline.standing import (
     highest_step,
     update_standing,
 )
-from mailsift.storage.database import Connection, Database, Row
+from mailsift.storage.database import Connection, Database, from_row
 
 FLUSH_SECONDS: Final = 5.0
 KEPT_DAYS: Final = 90
@@ -135,15 +135,16 @@ async def write(
             await connection.execute(_MEET, values)
             row = (await connection.execute(_LOCK, values)).mappings().one()
             highest = highest_step(row_of(key[0]))
-            standing = update_standing(_standing(row), counts[key], row["now"], highest)
-            await connection.execute(_SET, values | _values(standing))
+            standing = update_standing(from_row(Standing, row), counts[key], row["now"], highest)
+            await connection.execute(_SET, values | asdict(standing))
 
 
 async def standings(connection: Connection) -> dict[Place, Standing]:
     """Return what each source's name is worth at each provider now."""
     found = (await connection.execute(_ALL)).mappings()
     return {
-        (row["provider"], row["source"]): decay_after_silence(_standing(row), row["now"]) for row in found
+        (row["provider"], row["source"]): decay_after_silence(from_row(Standing, row), row["now"])
+        for row in found
     }
 
 
@@ -167,14 +168,3 @@ async def lines(connection: Connection, *, hours: int, by: str = "hour") -> Sequ
 async def purge(connection: Connection) -> None:
     """Forget hours that are long over."""
     await connection.execute(_PURGE, {"days": KEPT_DAYS})
-
-
-def _standing(row: Row) -> Standing:
-    return Standing(**{name: row[name] for name in _FIELDS})
-
-
-def _values(standing: Standing) -> dict[str, object]:
-    return {name: getattr(standing, name) for name in _FIELDS}
-
-
-_FIELDS: Final = ("step", "clean", "refused", "stepped_at", "asked_at")

@@ -9,7 +9,7 @@ from uuid import UUID
 from sqlalchemy import text
 from sqlalchemy.dialects.postgresql import insert as insert_into
 
-from mailsift.storage.database import Connection
+from mailsift.storage.database import Connection, row_as
 from mailsift.storage.sql.outbox import ClaimedMail, MailTable, claim_cte
 from mailsift.storage.sql.tables import notice
 
@@ -74,8 +74,7 @@ _PURGE = text("""
 
 async def claim(connection: Connection, *, now: datetime, again: datetime) -> ClaimedNotice | None:
     """Take a notice that is due; `again` is when another may take it if nothing is heard of it."""
-    row = (await connection.execute(_CLAIM, {"now": now, "again": again})).mappings().one_or_none()
-    return None if row is None else ClaimedNotice(**row)
+    return await row_as(ClaimedNotice, connection, _CLAIM, {"now": now, "again": again})
 
 
 async def purge(connection: Connection, *, before: datetime) -> None:

@@ -14,7 +14,7 @@ from sqlalchemy import text
 from mailsift.pipeline.background import repeating
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.opt_outs import OptOuts
-from mailsift.storage.database import Connection, Database, DatabaseError
+from mailsift.storage.database import Connection, Database, DatabaseError, rows_as
 
 REFRESH_SECONDS: Final = 5.0
 
@@ -41,7 +41,7 @@ _REMOVE = text("DELETE FROM opt_out WHERE domain = :domain")
 
 async def known(connection: Connection) -> Sequence[OptedOut]:
     """Return all of them."""
-    return [OptedOut(**row) for row in (await connection.execute(_LIST)).mappings()]
+    return await rows_as(OptedOut, connection, _LIST)
 
 
 async def add(connection: Connection, domain: str, *, note: str, added_by: str) -> None:

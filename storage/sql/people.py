@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
@@ -12,7 +12,7 @@ from uuid import UUID
 from sqlalchemy import ColumnElement, delete, func, insert, or_, select, text, update
 from sqlalchemy.dialects.postgresql import insert as upsert
 
-from mailsift.storage.database import Connection, Row
+from mailsift.storage.database import Connection, Row, rows_as
 from mailsift.storage.sql.tables import account, member, person
 from mailsift.storage.sql.tables import audit as audit_log
 
@@ -151,7 +151,7 @@ async def members(connection: Connection, account_id: UUID) -> list[MemberRow]:
         .where(member.c.account_id == account_id)
         .order_by(person.c.email)
     )
-    found = [MemberRow(**row) for row in (await connection.execute(statement)).mappings()]
+    found = await rows_as(MemberRow, connection, statement)
     return sorted(found, key=lambda one: -_ROLES.index(one.role))
 
 
@@ -181,12 +181,12 @@ _LIST_NAMED = text("""
 
 async def audit(
     connection: Connection,
-    *,
     account_id: UUID | None,
     actor: str,
     action: str,
     subject: str = "",
-    detail: Mapping[str, Any] | None = None,
+    /,
+    **detail: Any,
 ) -> AuditRow:
     """Write down what somebody did, in the transaction of the change; returns the line.
 
@@ -198,17 +198,16 @@ async def audit(
         subject: what it was done to: an id or a name.
         detail: JSON types only, never a secret.
     """
-    known = dict(detail or {})
     values = {"account_id": account_id, "actor": actor, "action": action, "subject": subject}
-    made = (await connection.execute(_AUDIT, {**values, "detail": json.dumps(known)})).one()
-    return AuditRow(made.id, account_id, actor, action, subject, known, made.at)
+    made = (await connection.execute(_AUDIT, {**values, "detail": json.dumps(detail)})).one()
+    return AuditRow(made.id, account_id, actor, action, subject, detail, made.at)
 
 
 async def audit_operation(
-    connection: Connection, /, actor: str, action: str, subject: str = "", **detail: Any
+    connection: Connection, actor: str, action: str, subject: str = "", /, **detail: Any
 ) -> None:
     """Write down what was done to the installation, or to a person of any account: operators read it."""
-    await audit(connection, account_id=None, actor=actor, action=action, subject=subject, detail=detail)
+    await audit(connection, None, actor, action, subject, **detail)
 
 
 async def list_named(connection: Connection, account_id: UUID, job_id: str) -> dict[str, Any]:
@@ -266,7 +265,7 @@ async def audited(
         statement = statement.where(audit_log.c.account_id == account_id)
     if before is not None:
         statement = statement.where(audit_log.c.id < before)
-    return [AuditRow(**row) for row in (await connection.execute(statement)).mappings()]
+    return await rows_as(AuditRow, connection, statement)
 
 
 def _conditions(wanted: AuditFilter) -> Iterator[ColumnElement[bool]]:

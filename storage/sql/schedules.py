@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 from uuid import UUID
@@ -27,29 +27,6 @@ class Slot:
 
     at: datetime
     starts_at: datetime
-
-
-@dataclass(frozen=True, slots=True)
-class NewSchedule:
-    """A schedule to insert."""
-
-    id: UUID
-    account_id: UUID
-    source_job_id: UUID | None
-    name: str
-    cron: str
-    zone: str
-    options: Mapping[str, Any]
-    recheck: str
-    overlap: str
-    catch_up: str
-    next_run_at: datetime
-    starts_at: datetime
-    jitter_seconds: int
-    ends_at: datetime | None
-    pause_after_failures: int
-    created_at: datetime
-    fetches: bool
 
 
 _RUN_GOES_ON: Final = "EXISTS (SELECT FROM job j WHERE j.schedule_id = s.id AND j.finished_at IS NULL)"
@@ -107,9 +84,9 @@ _LIST_EXPIRES_AT: Final = (
 """When the list that it repeats is deleted, unless it is fetched from a place for every run."""
 
 
-async def insert(connection: Connection, new: NewSchedule) -> None:
-    """Insert a schedule, enabled."""
-    await connection.execute(insert_into(schedule).values(asdict(new)))
+async def insert(connection: Connection, **values: Any) -> None:
+    """Insert a schedule with these columns, enabled."""
+    await connection.execute(insert_into(schedule).values(**values))
 
 
 async def get(connection: Connection, schedule_id: UUID, *, lock: bool = False) -> Row | None:

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from sqlalchemy import text
 
-from mailsift.storage.database import Connection
+from mailsift.storage.database import Connection, row_as
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +60,7 @@ async def put(connection: Connection, person_id: UUID, secret: bytes) -> bool:
 
 async def get(connection: Connection, person_id: UUID) -> SecondFactorRow | None:
     """Return the person's second factor."""
-    row = (await connection.execute(_GET, {"person_id": person_id})).mappings().one_or_none()
-    return None if row is None else SecondFactorRow(**row)
+    return await row_as(SecondFactorRow, connection, _GET, {"person_id": person_id})
 
 
 async def confirm(

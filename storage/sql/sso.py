@@ -8,7 +8,7 @@ from uuid import UUID
 
 from sqlalchemy import text
 
-from mailsift.storage.database import Connection
+from mailsift.storage.database import Connection, row_as
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +72,7 @@ async def claim(
 ) -> SsoSessionRow | None:
     """Take the asking about a session that was last asked about before then; None: another one does."""
     values = {"session_id": session_id, "now": now, "before": before}
-    row = (await connection.execute(_CLAIM, values)).mappings().one_or_none()
-    return None if row is None else SsoSessionRow(**row)
+    return await row_as(SsoSessionRow, connection, _CLAIM, values)
 
 
 async def set_known(connection: Connection, session_id: bytes, *, tokens: bytes, now: datetime) -> None:

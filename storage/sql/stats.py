@@ -14,7 +14,7 @@ from uuid import UUID
 
 from sqlalchemy import text
 
-from mailsift.storage.database import Connection, statement
+from mailsift.storage.database import Connection, rows_as, statement
 from mailsift.storage.sql import leases, throttle_edits, workers, workload
 from mailsift.storage.sql.chunks import JOB_CAP, MIXED_KEY, SHARED_KEYS, SLOW_KEY, TRIAGE_KEY
 from mailsift.storage.sql.jobs import SMALL_BYTES
@@ -539,16 +539,14 @@ async def snapshot(
         chunks=await _chunk_levels(connection, job_cap),
         waits={row.reason: row.addresses for row in await connection.execute(_WAITS)},
         troubled=await leases.count_troubled(connection),
-        drift=[CounterDrift(**row) for row in (await connection.execute(_DRIFT)).mappings()],
+        drift=await rows_as(CounterDrift, connection, _DRIFT),
         outbox=await outbox(connection),
         endpoints={row.state: row.endpoints for row in endpoints},
         failing_lately=sum(row.lately for row in endpoints),
         late_schedules=list((await connection.execute(_LATE_SCHEDULES)).scalars()),
         held_sources=await throttle_edits.held_sources(connection),
         workers=await workers.known(connection),
-        minutes=[
-            Minute(**row) for row in (await connection.execute(_MINUTES, {"minutes": MINUTES})).mappings()
-        ],
+        minutes=await rows_as(Minute, connection, _MINUTES, {"minutes": MINUTES}),
         rate=await workload.rate(connection),
         today=(counted.valid, counted.invalid, counted.risky),
     )
@@ -561,39 +559,35 @@ async def limit_time(connection: Connection, seconds: float) -> None:
 
 async def outbox(connection: Connection) -> Outbox:
     """Return how the deliveries of all accounts stand."""
-    levels = [OutboxLevel(**row) for row in (await connection.execute(_OUTBOX)).mappings()]
+    levels = await rows_as(OutboxLevel, connection, _OUTBOX)
     return Outbox(levels, **(await connection.execute(_DELIVERED)).mappings().one())
 
 
 async def throughput(connection: Connection, *, step_s: float, steps: int) -> Sequence[Step]:
     """Return what was done in each of so many steps of time, the last of which is not over."""
-    found = await connection.execute(_THROUGHPUT, {"step": float(step_s), "steps": steps})
-    return [Step(**row) for row in found.mappings()]
+    return await rows_as(Step, connection, _THROUGHPUT, {"step": float(step_s), "steps": steps})
 
 
 async def backlogs(
     connection: Connection, *, job_id: UUID | None = None, limit: int = 200
 ) -> Sequence[KeyBacklog]:
     """Return open chunks by throttle key (of one job, or of all that have not ended), the fullest first."""
-    found = await connection.execute(_BACKLOGS, {"job_id": job_id, "limit": limit})
-    return [KeyBacklog(**row) for row in found.mappings()]
+    return await rows_as(KeyBacklog, connection, _BACKLOGS, {"job_id": job_id, "limit": limit})
 
 
 async def strip(connection: Connection, job_id: UUID, *, cells: int) -> Sequence[ChunkSpan]:
     """Return the job's chunks in their order, cut into at most so many spans of about the same length."""
-    found = await connection.execute(_STRIP, {"job_id": job_id, "cells": cells})
-    return [ChunkSpan(**row) for row in found.mappings()]
+    return await rows_as(ChunkSpan, connection, _STRIP, {"job_id": job_id, "cells": cells})
 
 
 async def endpoints(connection: Connection, *, limit: int) -> Sequence[EndpointRow]:
     """Return endpoints that need a look, those that fail most first."""
-    found = await connection.execute(_ENDPOINTS_TO_LOOK_AT, {"limit": limit})
-    return [EndpointRow(**row) for row in found.mappings()]
+    return await rows_as(EndpointRow, connection, _ENDPOINTS_TO_LOOK_AT, {"limit": limit})
 
 
 async def schedules(connection: Connection, *, limit: int) -> Sequence[ScheduleRow]:
     """Return the schedules of all accounts: late ones first, then those that had trouble."""
-    return [ScheduleRow(**row) for row in (await connection.execute(_SCHEDULES, {"limit": limit})).mappings()]
+    return await rows_as(ScheduleRow, connection, _SCHEDULES, {"limit": limit})
 
 
 async def claimable(connection: Connection, *, most: int) -> int:
@@ -610,4 +604,4 @@ async def _chunk_levels(connection: Connection, job_cap: int) -> list[ChunkLevel
         "mixed": MIXED_KEY,
         "slow": SLOW_KEY,
     }
-    return [ChunkLevel(**row) for row in (await connection.execute(_CHUNKS, values)).mappings()]
+    return await rows_as(ChunkLevel, connection, _CHUNKS, values)

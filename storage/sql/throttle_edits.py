@@ -17,7 +17,7 @@ from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.ports import Ask
 from mailsift.pipeline.providers import Provider
 from mailsift.pipeline.standing import provider_at_step
-from mailsift.storage.database import Connection, Database, DatabaseError
+from mailsift.storage.database import Connection, Database, DatabaseError, rows_as
 from mailsift.storage.sql import ledger, sources
 
 ANY_SOURCE: Final = "*"
@@ -168,7 +168,7 @@ _RELEASE_CHUNKS = text("""
 
 async def edits(connection: Connection) -> Sequence[ThrottleEdit]:
     """Return every edit; one whose hold is over by itself is not held."""
-    return [ThrottleEdit(**row) for row in (await connection.execute(_LIST)).mappings()]
+    return await rows_as(ThrottleEdit, connection, _LIST)
 
 
 async def held_sources(connection: Connection) -> dict[str, str]:

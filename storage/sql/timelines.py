@@ -9,7 +9,7 @@ from uuid import UUID
 
 from sqlalchemy import text
 
-from mailsift.storage.database import Connection
+from mailsift.storage.database import Connection, rows_as
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,10 +88,9 @@ async def chunks(connection: Connection, job_id: UUID, *, limit: int) -> ChunkHi
 
 async def waits(connection: Connection, job_id: UUID) -> list[ObservedWait]:
     """Return what waits of a job, what goes on first comes first."""
-    return [ObservedWait(**row) for row in (await connection.execute(_WAITS, {"job_id": job_id})).mappings()]
+    return await rows_as(ObservedWait, connection, _WAITS, {"job_id": job_id})
 
 
 async def deliveries(connection: Connection, job_id: UUID, *, limit: int) -> list[DeliveryHistory]:
     """Return who was told of a job, the latest first."""
-    found = await connection.execute(_DELIVERIES, {"job_id": job_id, "limit": limit})
-    return [DeliveryHistory(**row) for row in found.mappings()]
+    return await rows_as(DeliveryHistory, connection, _DELIVERIES, {"job_id": job_id, "limit": limit})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import date
 from uuid import UUID
 
@@ -58,8 +58,7 @@ _DAYS = text("""
 async def add(connection: Connection, account_id: UUID, amounts: Mapping[str, Amounts]) -> None:
     """Add to what the account used today, by mode."""
     for mode, used in sorted(amounts.items()):
-        values = {"rows": used.rows, "addresses": used.addresses, "probes": used.probes}
-        await connection.execute(_ADD, {"account_id": account_id, "mode": mode, **values})
+        await connection.execute(_ADD, {"account_id": account_id, "mode": mode, **asdict(used)})
 
 
 async def days(connection: Connection, account_id: UUID, first: date, last: date) -> Sequence[DayUsage]:

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from sqlalchemy import text
 
-from mailsift.storage.database import Connection, Row, statement
+from mailsift.storage.database import Connection, Row, rows_as, statement
 from mailsift.storage.sql.chunks import TRIAGE_KEY
 from mailsift.storage.sql.workers import MISSED_BEATS
 
@@ -152,8 +152,7 @@ async def queues(connection: Connection) -> Queues:
 
 async def queue_rows(connection: Connection, job_id: UUID | None = None) -> list[QueueRow]:
     """Return what a job waits for, or what all of them do."""
-    found = await connection.execute(_QUEUES, {"job_id": job_id})
-    return [QueueRow(**row) for row in found.mappings()]
+    return await rows_as(QueueRow, connection, _QUEUES, {"job_id": job_id})
 
 
 async def jobs_in_line(connection: Connection, job_ids: Sequence[UUID]) -> Sequence[Row]:
@@ -164,4 +163,4 @@ async def jobs_in_line(connection: Connection, job_ids: Sequence[UUID]) -> Seque
 async def progress(connection: Connection, job_id: UUID) -> Sequence[ProgressRow]:
     """Return how a job got on, by throttle key."""
     values = {"job_id": job_id, "window": _PROGRESS_WINDOW, "triage": TRIAGE_KEY}
-    return [ProgressRow(**row) for row in (await connection.execute(_PROGRESS, values)).mappings()]
+    return await rows_as(ProgressRow, connection, _PROGRESS, values)

@@ -14,8 +14,9 @@ from mailsift.jobs.service import JobService
 from mailsift.jobs.views import AccountId, JobId, JobOptions, JobView
 from mailsift.pipeline.facts import Mode
 from mailsift.settings import Settings
-from mailsift.storage.sql import chunks, events
+from mailsift.storage.sql import chunks
 from mailsift.storage.states import JobState
+from tests.support.job_states import events_of
 
 
 async def check_complete(
@@ -39,7 +40,7 @@ async def check_complete(
     assert view.chunks_open == 0
     database = open_database(settings)
     async with database.begin() as connection:
-        terminal = await events.of_job(connection, view.id)
+        terminal = await events_of(connection, view.id)
         assert await chunks.leased(connection) == 0
     await database.aclose()
     (event,) = terminal

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 from pydantic import SecretStr
 
+from mailsift.api.parts import ApiParts
+from mailsift.container import API_POOL, open_container
 from mailsift.jobs.service import JobService
 from mailsift.jobs.views import AccountId, JobId, JobView
 from mailsift.pipeline.errors import MailsiftError
@@ -20,6 +23,13 @@ rate = 5000
 burst = 500
 """
 NO_NETWORK = {"MAILSIFT_SMTP_PORT": "9"}
+
+
+@asynccontextmanager
+async def open_parts(settings: Settings) -> AsyncIterator[ApiParts]:
+    """Give the parts of the API."""
+    async with open_container(settings, pool_size=API_POOL) as container:
+        yield await container.api_parts()
 
 
 def settings_for(

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from uuid import UUID, uuid4
 
-from sqlalchemy import func, update
+from sqlalchemy import func, select, update
 
 from mailsift.jobs.engine.commit import plan_job
 from mailsift.storage.database import Connection, Row
 from mailsift.storage.sql import jobs
 from mailsift.storage.sql.chunks import NewChunk
+from mailsift.storage.sql.events import EventRow
 from mailsift.storage.sql.jobs import JobPlan
-from mailsift.storage.sql.tables import job
+from mailsift.storage.sql.tables import event, job
 from mailsift.storage.states import ENDED, JobState
 
 
@@ -30,6 +31,12 @@ async def plan_now(
     await put_job(connection, job_id, JobState.INTAKE, step_token=token)
     planned = JobPlan(column, total, total, list_rows=0, list_addresses=0, small=small)
     await plan_job(connection, job_id, planned, slices, token=token)
+
+
+async def events_of(connection: Connection, job_id: UUID) -> list[EventRow]:
+    """Return the events of a job, oldest first."""
+    wanted = select(event).where(event.c.job_id == job_id).order_by(event.c.created_at)
+    return [EventRow(**row) for row in (await connection.execute(wanted)).mappings()]
 
 
 async def row_of(connection: Connection, job_id: UUID) -> Row:

@@ -28,10 +28,10 @@ from mailsift.pipeline.validator import ValidationRequest, ValidationResult, Val
 from mailsift.settings import Settings
 from mailsift.storage.blobs.store import JobBlobs
 from mailsift.storage.database import Row
-from mailsift.storage.sql import accounts, events, jobs
+from mailsift.storage.sql import accounts, jobs
 from mailsift.storage.sql.chunks import NewChunk
 from mailsift.storage.sql.jobs import NewJob
-from tests.support.job_states import plan_now
+from tests.support.job_states import events_of, plan_now
 
 FAST = JobOptions(mode=Mode.FAST)
 
@@ -83,7 +83,7 @@ class Planter:
         """Return what has been told of a job, oldest first."""
         database = open_database(self.settings)
         async with database.begin() as connection:
-            found = await events.of_job(connection, job_id)
+            found = await events_of(connection, job_id)
         await database.aclose()
         return [json.loads(event.body) for event in found]
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from mailsift.api.pages.ops import accuracy, jobs, overview, throttles, workers
+from mailsift.api.pages import accuracy
+from mailsift.api.pages.ops import jobs, overview, throttles, workers
 
 ROUTERS: Final = (
     overview.router,
     jobs.router,
     workers.router,
     throttles.router,
-    accuracy.router,
+    accuracy.ops_router,
 )

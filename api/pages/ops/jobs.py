@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Final
 from urllib.parse import urlencode
 
@@ -10,7 +9,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
 from mailsift.api.pages.charts import cells
-from mailsift.api.pages.forms import choice, id_from, read_form, text
+from mailsift.api.pages.forms import Form, choice, id_from, text
 from mailsift.api.pages.ops.listing import ROWS_A_PAGE, Listed
 from mailsift.api.pages.page import now_of, render, render_live, see
 from mailsift.api.pages.visitor import Operator
@@ -90,7 +89,7 @@ _CELL: Final = (
 async def jobs(request: Request, _: Operator) -> Response:
     """List jobs that match."""
     given = request.query_params
-    words = {"state": "open", **_filter_words(given)}
+    words = {"state": "open", **{name: given[name] for name in _WORDS if name in given}}
     sort = given.get("sort", "")
     sort = sort if sort.removeprefix("-") in ORDERS else NEWEST
     number = _page_number(given.get("page", ""))
@@ -128,14 +127,14 @@ def _page_number(asked: str) -> int:
 
 
 @router.post("")
-async def apply(request: Request, visitor: Operator) -> Response:
+async def apply(request: Request, visitor: Operator, form: Form) -> Response:
     """Do something to every job that matches."""
-    form = await read_form(request)
     words = {name: text(form, name) for name in _WORDS}
     action = JobAction(choice(form, "action", ACTIONS))
     wanted = read_filter(words, now=now_of(request).timestamp())
     done = await parts_of(request).operations.jobs.all_matching(visitor.email, action, wanted)
-    return see(f"/ops/jobs?{urlencode(words)}", _outcome_text(action, done), kind=_flash_kind(done))
+    kind = "good" if done.done or not done.refused else "bad"
+    return see(f"/ops/jobs?{urlencode(words)}", _outcome_text(action, done), kind=kind)
 
 
 @router.get("/{job_id}")
@@ -159,9 +158,9 @@ async def job(request: Request, _: Operator, job_id: str) -> Response:
 
 
 @router.post("/{job_id}")
-async def act(request: Request, visitor: Operator, job_id: str) -> Response:
+async def act(request: Request, visitor: Operator, job_id: str, form: Form) -> Response:
     """Do something to one job."""
-    action = JobAction(choice(await read_form(request), "action", ACTIONS))
+    action = JobAction(choice(form, "action", ACTIONS))
     found = JobId(id_from(job_id))
     await parts_of(request).operations.jobs.one(visitor.email, action, found)
     return see(f"/ops/jobs/{found}", f"The job was {_DONE[action]}.")
@@ -179,16 +178,8 @@ def _title(span: ChunkSpan) -> str:
     return f"{where}: {counts}"
 
 
-def _filter_words(given: Mapping[str, str]) -> dict[str, str]:
-    return {name: given[name] for name in _WORDS if name in given}
-
-
 def _outcome_text(action: JobAction, done: ActionResult) -> str:
     sentence = f"{done.done:,} {'job was' if done.done == 1 else 'jobs were'} {_DONE[action]}."
     if refused := sum(done.refused.values()):
         sentence += f" {refused:,} could not be: {', '.join(sorted(done.refused))}."
     return sentence
-
-
-def _flash_kind(done: ActionResult) -> str:
-    return "good" if done.done or not done.refused else "bad"

@@ -13,7 +13,7 @@ from fastapi.responses import Response
 from markupsafe import Markup
 
 from mailsift.api.pages.charts import columns, robust_top
-from mailsift.api.pages.forms import choice, id_from, number_from, read_form
+from mailsift.api.pages.forms import Form, choice, id_from, number_from
 from mailsift.api.pages.ops.listing import ListFilter, Listing
 from mailsift.api.pages.page import now_of, render, render_live, see, zone_of
 from mailsift.api.pages.visitor import Operator
@@ -184,9 +184,9 @@ async def deliveries(request: Request, _: Operator) -> Response:
 
 
 @router.post("/deliveries/{endpoint_id}")
-async def replay(request: Request, visitor: Operator, endpoint_id: str) -> Response:
+async def replay(request: Request, visitor: Operator, endpoint_id: str, form: Form) -> Response:
     """Send what was given up again."""
-    hours = float(choice(await read_form(request), "hours", SPANS))
+    hours = float(choice(form, "hours", SPANS))
     found = id_from(endpoint_id, "webhook_not_found")
     count = await parts_of(request).operations.actions.replay(visitor.email, found, hours=hours)
     what = "delivery is" if count == 1 else "deliveries are"

@@ -12,7 +12,7 @@ from markupsafe import Markup
 from starlette.datastructures import FormData
 
 from mailsift.api.pages.charts import BarPart, stack
-from mailsift.api.pages.forms import choice, read_form, text
+from mailsift.api.pages.forms import Form, choice, text
 from mailsift.api.pages.ops.listing import ListFilter, Listing
 from mailsift.api.pages.page import render, render_live, see
 from mailsift.api.pages.visitor import Operator
@@ -99,9 +99,8 @@ async def edit(request: Request, _: Operator, provider: str = "", source: str = 
 
 
 @router.post("/throttles/limits")
-async def set_limits(request: Request, visitor: Operator) -> Response:
+async def set_limits(request: Request, visitor: Operator, form: Form) -> Response:
     """Change rate and sessions."""
-    form = await read_form(request)
     provider, source = _place(form)
     limits = ProviderLimits(_rate(form), _sessions(form), text(form, "note"))
     await parts_of(request).operations.throttles.edit_limits(visitor.email, provider, source, limits)
@@ -109,9 +108,8 @@ async def set_limits(request: Request, visitor: Operator) -> Response:
 
 
 @router.post("/throttles/hold")
-async def hold(request: Request, visitor: Operator) -> Response:
+async def hold(request: Request, visitor: Operator, form: Form) -> Response:
     """Ask a provider nothing more."""
-    form = await read_form(request)
     provider, source = _place(form)
     seconds = float(choice(form, "seconds", HOLDS))
     await parts_of(request).operations.throttles.hold(
@@ -121,18 +119,18 @@ async def hold(request: Request, visitor: Operator) -> Response:
 
 
 @router.post("/throttles/let-go")
-async def let_go(request: Request, visitor: Operator) -> Response:
+async def let_go(request: Request, visitor: Operator, form: Form) -> Response:
     """End a hold."""
-    provider, source = _place(await read_form(request))
+    provider, source = _place(form)
     held = await parts_of(request).operations.throttles.let_go(visitor.email, provider, source)
     message = "Let go: what waited is picked up again now." if held else "It was not held."
     return _redirect(provider, source, message)
 
 
 @router.post("/throttles/reset")
-async def reset(request: Request, visitor: Operator) -> Response:
+async def reset(request: Request, visitor: Operator, form: Form) -> Response:
     """Forget what was learned."""
-    provider, source = _place(await read_form(request))
+    provider, source = _place(form)
     count = await parts_of(request).operations.throttles.reset(visitor.email, provider, source)
     message = "Forgotten: it is asked at its full rate." if count else "Nothing was learned."
     return _redirect(provider, source, message)
@@ -178,9 +176,9 @@ async def facts(request: Request, _: Operator, domain: str = "") -> Response:
 
 
 @router.post("/facts")
-async def forget(request: Request, visitor: Operator) -> Response:
+async def forget(request: Request, visitor: Operator, form: Form) -> Response:
     """Forget a domain."""
-    domain = text(await read_form(request), "domain", most=300)
+    domain = text(form, "domain", most=300)
     gone = await parts_of(request).operations.throttles.forget(visitor.email, domain)
     message = (
         "Forgotten: it is looked up again when it is next met." if gone else "There was nothing to forget."
@@ -224,9 +222,8 @@ async def opt_outs(request: Request, _: Operator) -> Response:
 
 
 @router.post("/opt-outs/add")
-async def opt_out(request: Request, visitor: Operator) -> Response:
+async def opt_out(request: Request, visitor: Operator, form: Form) -> Response:
     """Ask a domain nothing more."""
-    form = await read_form(request)
     domain = await parts_of(request).operations.throttles.opt_out(
         visitor.email, text(form, "domain", most=300), note=text(form, "note")
     )
@@ -234,8 +231,8 @@ async def opt_out(request: Request, visitor: Operator) -> Response:
 
 
 @router.post("/opt-outs/remove")
-async def opt_in(request: Request, visitor: Operator) -> Response:
+async def opt_in(request: Request, visitor: Operator, form: Form) -> Response:
     """Let a domain be asked again."""
-    domain = text(await read_form(request), "domain", most=300)
+    domain = text(form, "domain", most=300)
     gone = await parts_of(request).operations.throttles.opt_in(visitor.email, domain)
     return see("/ops/opt-outs", f"{domain} may be asked again." if gone else "It had not opted out.")

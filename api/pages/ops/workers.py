@@ -8,7 +8,7 @@ from typing import Final
 from fastapi import APIRouter, Request
 from fastapi.responses import RedirectResponse, Response
 
-from mailsift.api.pages.forms import choice, id_from, number_from, read_form, text
+from mailsift.api.pages.forms import Form, choice, id_from, number_from, text
 from mailsift.api.pages.ops.listing import ListFilter, Listing
 from mailsift.api.pages.page import render, render_live, see
 from mailsift.api.pages.visitor import Operator
@@ -102,9 +102,8 @@ async def workers(request: Request, _: Operator) -> Response:
 
 
 @router.post("/workers")
-async def drain(request: Request, visitor: Operator) -> Response:
+async def drain(request: Request, visitor: Operator, form: Form) -> Response:
     """Let the worker of a process, all of a host, or all there are claim nothing more, or claim again."""
-    form = await read_form(request)
     on = _ORDERS[choice(form, "order", _ORDERS)]
     owner, host = text(form, "owner", most=300), text(form, "host", most=300)
     changed = await parts_of(request).operations.actions.drain(
@@ -128,9 +127,9 @@ async def leases(request: Request, _: Operator) -> Response:
 
 
 @router.post("/leases")
-async def take_back(request: Request, visitor: Operator) -> Response:
+async def take_back(request: Request, visitor: Operator, form: Form) -> Response:
     """Take one lease back, or all that have run out."""
-    token = text(await read_form(request), "token")
+    token = text(form, "token")
     tokens = [id_from(token, "lease_not_found")] if token else None
     taken = await parts_of(request).operations.actions.take_back(visitor.email, tokens)
     if not taken:
@@ -147,9 +146,8 @@ async def broker(request: Request, _: Operator) -> Response:
 
 
 @router.post("/broker")
-async def wake(request: Request, visitor: Operator) -> Response:
+async def wake(request: Request, visitor: Operator, _form: Form) -> Response:
     """Wake every worker."""
-    await read_form(request)
     workers = await parts_of(request).operations.console.workers()
     count = max(1, sum(worker.state == "active" for worker in workers))
     await parts_of(request).operations.actions.wake(visitor.email, count)
@@ -176,9 +174,8 @@ async def old_failing_chunks(_: Operator) -> Response:
 
 
 @router.post("/failing-chunks")
-async def start_afresh(request: Request, visitor: Operator) -> Response:
+async def start_afresh(request: Request, visitor: Operator, form: Form) -> Response:
     """Let one be tried now, with all its attempts."""
-    form = await read_form(request)
     job_id, n = id_from(text(form, "job")), number_from(text(form, "n"))
     await parts_of(request).operations.actions.start_afresh(visitor.email, job_id, n)
     return see("/ops/failing-chunks", f"Chunk {n} is tried again now, with all its attempts.")

@@ -13,7 +13,7 @@ from sqlalchemy import text
 from mailsift.accounts.keys import DAY, Scope
 from mailsift.accounts.people import Role
 from mailsift.api.parts import ApiParts
-from mailsift.container import open_database, open_parts
+from mailsift.container import open_database
 from mailsift.events.audit import act_as
 from mailsift.events.payloads import SimulatedEvent
 from mailsift.jobs.schedules.models import Recheck, ScheduleSpec
@@ -23,7 +23,7 @@ from mailsift.pipeline.outcomes.senders import SenderKind
 from mailsift.sandbox.listing import write_list
 from mailsift.sandbox.world import SandboxWorld
 from mailsift.settings import Settings
-from tests.support.installation import ended, until
+from tests.support.installation import ended, open_parts, until
 from tests.support.receiver import receiving, status
 
 ACCOUNT = "Analytical Engines"

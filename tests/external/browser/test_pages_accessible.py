@@ -11,7 +11,6 @@ from playwright.async_api import expect
 
 from mailsift.accounts.keys import Scope
 from mailsift.accounts.people import Role
-from mailsift.container import open_parts
 from mailsift.events.payloads import SimulatedEvent
 from mailsift.jobs.schedules.models import ScheduleSpec
 from mailsift.jobs.views import JobOptions
@@ -19,6 +18,7 @@ from mailsift.pipeline.clock import system_clock
 from tests.external.browser.axe import check_looks
 from tests.external.browser.chromium import NARROW, sign_in
 from tests.external.browser.conftest import Visits
+from tests.support.installation import open_parts
 from tests.support.sessions import PASSWORD, person
 
 LONG = "averylongnamewithoutanyplacetobreakit" * 4

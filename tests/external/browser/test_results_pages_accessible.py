@@ -8,13 +8,12 @@ from collections.abc import AsyncIterator
 import pytest
 
 from mailsift.accounts.people import Role
-from mailsift.container import open_parts
 from mailsift.jobs.views import AccountId, JobId, JobOptions
 from mailsift.pipeline.facts import Mode
 from mailsift.storage.states import ENDED
 from tests.external.browser.axe import check_looks
 from tests.external.browser.conftest import Visits
-from tests.support.installation import until
+from tests.support.installation import open_parts, until
 
 LONG = "a-very-long-name-without-any-place-to-break-it-" * 3
 ROWS = "".join(f'{n},user{n}@{"x" * 40}{n % 7}.example,"{LONG}"\n' for n in range(80))

@@ -16,7 +16,7 @@ from fastapi.routing import APIRoute, iter_route_contexts
 from pydantic import BaseModel
 
 from mailsift.api.app import create_app
-from mailsift.container import open_parts
+from tests.support.installation import open_parts
 
 if TYPE_CHECKING:
     from mailsift.settings import Settings

@@ -12,11 +12,11 @@ from sqlalchemy.exc import IntegrityError
 
 from mailsift.jobs.engine.commit import LeaseLostError, close_chunk, end_job
 from mailsift.storage.database import Database
-from mailsift.storage.sql import accounts, chunks, events, jobs, leases, workload
+from mailsift.storage.sql import accounts, chunks, jobs, leases, workload
 from mailsift.storage.sql.chunks import ClaimedChunk, NewChunk
 from mailsift.storage.sql.jobs import NewJob, VerdictCounts
 from mailsift.storage.states import JobTransition
-from tests.support.job_states import plan_now
+from tests.support.job_states import events_of, plan_now
 
 OPTIONS = {"mode": "deep"}
 
@@ -271,7 +271,7 @@ async def test_cancel_ends_the_job_once_with_one_event_and_takes_the_leases(data
         with pytest.raises(LeaseLostError):
             await close(database, chunk)
         async with database.begin() as connection:
-            (event,) = await events.of_job(connection, job)
+            (event,) = await events_of(connection, job)
             assert await chunks.leased(connection) == 0
         assert event.type == "bulk.validation.failed"
         assert b'"error":"cancelled: The job was cancelled."' in event.body
@@ -282,7 +282,7 @@ async def test_the_database_refuses_a_second_terminal_event(database_url: str) -
         job = await add_job(database, slices=some(1))
         async with database.begin() as connection:
             await end_job(connection, job, JobTransition.CANCEL, error=("cancelled", "x"))
-            (event,) = await events.of_job(connection, job)
+            (event,) = await events_of(connection, job)
         with pytest.raises(IntegrityError):
             async with database.begin() as connection:
                 await connection.execute(

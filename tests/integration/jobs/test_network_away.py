@@ -15,11 +15,11 @@ from mailsift.pipeline.dns import canaries
 from mailsift.pipeline.facts import Mode
 from mailsift.pipeline.probe import port25
 from mailsift.pipeline.verdict import Result
-from mailsift.sandbox.middlebox import Middlebox
 from mailsift.sandbox.server import Sandbox, SandboxConfig
 from mailsift.sandbox.world import WorldMix
 from tests.support.installation import settings_for, until
 from tests.support.liar import Liar
+from tests.support.middlebox import Interception, Middlebox
 from tests.support.ready_jobs import Planter, engine_on
 
 CHUNK = 20
@@ -77,7 +77,8 @@ async def test_what_vanishes_in_the_middle_costs_time_and_no_verdict(
             await engine.drain()
             before = (await service.get(account, job)).processed
             assert 0 < before <= CHUNK
-            await (sandbox.intercept(middlebox) if middlebox else sandbox.hide())
+            interception = Interception(sandbox, middlebox) if middlebox else None
+            await (interception.begin() if interception else sandbox.hide())
             resolver.silent = dns
 
             async def says_for_what() -> bool:
@@ -92,6 +93,8 @@ async def test_what_vanishes_in_the_middle_costs_time_and_no_verdict(
             await until(says_for_what, within=60)
             away = (await go_on()).processed
 
+            if interception:
+                interception.end()
             await sandbox.show()
             resolver.silent = False
             await until(has_ended, within=90)

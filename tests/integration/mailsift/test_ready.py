@@ -7,10 +7,9 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from mailsift.container import open_parts
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.storage.schema import newest_revision
-from tests.support.installation import settings_for
+from tests.support.installation import open_parts, settings_for
 
 
 @pytest.mark.parametrize(("found", "good"), [("9999", True), (newest_revision(), True), ("0001", False)])

@@ -18,11 +18,10 @@ from mailsift.jobs.columns import read_address_place
 from mailsift.jobs.intake.models import IntakeLimits, IntakeOptions
 from mailsift.jobs.intake.read import read_list
 from mailsift.jobs.results.diff import compare
-from mailsift.jobs.results.export import ExportFormat, export
+from mailsift.jobs.results.export import ExportFormat, export, select_so_far
 from mailsift.jobs.results.join import join_results
 from mailsift.jobs.results.pages import ResultFiles, RowFilter, read_page
 from mailsift.jobs.results.retry import rows_to_retry
-from mailsift.jobs.results.selection import select_so_far
 from mailsift.pipeline.frames import SEGMENT
 from mailsift.pipeline.lists import Lists
 from mailsift.pipeline.syntax.address import parse_cell

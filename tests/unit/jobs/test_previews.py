@@ -10,7 +10,7 @@ from mailsift.jobs.results.previews import estimate
 def test_the_interval_is_wilsons() -> None:
     share = estimate({"valid": 10, "risky": 90}, population=10**9)["valid"]
     # Brown, Cai, DasGupta, "Interval Estimation for a Binomial Proportion": 10 of 100 at 95 %
-    assert (share.share, share.low, share.high) == pytest.approx((0.1, 0.05523, 0.17437), abs=1e-4)
+    assert (share.value, share.low, share.high) == pytest.approx((0.1, 0.05523, 0.17437), abs=1e-4)
 
 
 def test_a_sample_without_a_case_does_not_prove_there_is_none() -> None:

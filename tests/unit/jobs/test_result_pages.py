@@ -14,21 +14,20 @@ import pytest
 from mailsift.jobs.columns import ADDRESS, ADDRESS_N, kept_metadata, names_metadata
 from mailsift.jobs.results.breakdown import count_up
 from mailsift.jobs.results.diff import compare
-from mailsift.jobs.results.export import ExportFormat, export
+from mailsift.jobs.results.export import ExportFormat, Selection, export, select_so_far
 from mailsift.jobs.results.join import join_results
 from mailsift.jobs.results.pages import (
     BEGINNING,
     ResultFiles,
+    ResultRow,
     RowFilter,
     SortBy,
-    WholeRow,
     matching_rows,
+    read_checked_page,
     read_page,
     read_row,
-    read_whole_page,
 )
 from mailsift.jobs.results.segments import PartialVerdicts
-from mailsift.jobs.results.selection import Selection, select_so_far
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.frames import ADDRESSES, SEGMENT, VERDICTS
 from mailsift.pipeline.verdict import Status
@@ -153,9 +152,10 @@ def test_every_filter_finds_what_a_slow_look_at_each_row_finds(files: ResultFile
         assert page.matches == len(page.rows)
         for row in page.rows:
             cell, _, status, result, _ = KNOWN[ROWS[row.row]]
-            assert (row.address, row.status, row.result) == (cell, status, result)
+            assert (row.address, row.verdict["status"], row.verdict["result"]) == (cell, status, result)
             assert row.judged == f"judged {ROWS[row.row]}"
-            assert (row.reason, row.smtp_code) == (f"reason {ROWS[row.row]}", 250 + ROWS[row.row])
+            assert row.verdict["reason"] == f"reason {ROWS[row.row]}"
+            assert row.verdict["smtp_code"] == 250 + ROWS[row.row]
 
 
 @pytest.mark.parametrize("limit", [1, 2, 5, 50])
@@ -190,7 +190,7 @@ def test_pages_in_another_order_lead_forward_and_back_with_their_columns(
     whole = read_page(files, RowFilter(), after=BEGINNING, limit=100, sort=sort, columns=None)
     assert (whole.names, whole.columns) == (("<b>",), ("<b>",))
     assert {len(row.cells) for row in whole.rows} == {1}
-    assert {row.row: row.cells for row in whole.rows}[1] == ('{"k":1}',)  # the first of equal names
+    assert {row.row: row.cells for row in whole.rows}[1] == (("<b>", '{"k":1}'),)  # the first of equal names
     first = read_page(files, RowFilter(), after=BEGINNING, limit=2, sort=sort, columns=["none"])
     assert first.next is not None
     second = read_page(files, RowFilter(), after=first.next, limit=2, sort=sort)
@@ -208,7 +208,7 @@ def test_pages_in_another_order_lead_forward_and_back_with_their_columns(
 
 def test_a_whole_row_has_every_cell_as_text_and_its_evidence(files: ResultFiles) -> None:
     row = read_row(files, 1)
-    assert isinstance(row, WholeRow)
+    assert isinstance(row, ResultRow)
     assert row.cells == (("<b>", '{"k":1}'), ("email", "ann@a.test"), ("<b>", ""))
     assert (row.address, list(row.verdict), row.verdict["score"]) == ("ann@a.test", list(VERDICTS), 0)
     assert (row.judged, row.evidence) == ("judged 0", {"n": 0})
@@ -229,7 +229,9 @@ def test_a_repaired_row_says_so_while_the_job_runs_and_after(
     files = build(tmp_path)
     said = "Validated as judged 0."
     shown = read_page(files, RowFilter(), after=-1, limit=20).rows
-    assert [row.suggestion for row in shown] == [said if ROWS[row.row] == 0 else "" for row in shown]
+    assert [row.verdict["suggestion"] for row in shown] == [
+        said if ROWS[row.row] == 0 else "" for row in shown
+    ]
     row = read_row(files, 1)
     assert row is not None
     assert row.verdict["suggestion"] == said
@@ -254,7 +256,7 @@ def test_without_a_table_of_domains_no_row_has_a_provider(tmp_path: Path) -> Non
     assert read_page(files, RowFilter(provider="google"), after=-1, limit=9).matches == 0
 
 
-def sort_key(row: WholeRow, sort: SortBy) -> Any:
+def sort_key(row: ResultRow, sort: SortBy) -> Any:
     name = sort.value.removeprefix("-")
     return row.address.lower() if name == "email" else row.verdict[name]
 
@@ -262,10 +264,10 @@ def sort_key(row: WholeRow, sort: SortBy) -> Any:
 @pytest.mark.parametrize("sort", list(SortBy))
 def test_whole_pages_are_in_order_and_hold_every_match_once(files: ResultFiles, sort: SortBy) -> None:
     wanted = RowFilter(statuses=frozenset({Status.VALID, Status.RISKY}))
-    found: list[WholeRow] = []
+    found: list[ResultRow] = []
     after: int | None = BEGINNING
     while after is not None:
-        page = read_whole_page(files, wanted, after=after, limit=2, sort=sort, columns=["<b>"])
+        page = read_checked_page(files, wanted, after=after, limit=2, sort=sort, columns=["<b>"])
         assert page is not None
         assert page.matches == len(matching(files, wanted))
         found, after = [*found, *page.rows], page.next
@@ -285,9 +287,9 @@ def test_whole_pages_are_in_order_and_hold_every_match_once(files: ResultFiles, 
 def test_a_row_that_does_not_match_begins_no_page(files: ResultFiles) -> None:
     wanted = RowFilter(statuses=frozenset({Status.VALID}))
     (row, *_) = set(range(len(ROWS))) - set(matching(files, wanted))
-    assert read_whole_page(files, wanted, after=row, limit=2, sort=SortBy.ROW) is None
+    assert read_checked_page(files, wanted, after=row, limit=2, sort=SortBy.ROW) is None
     with pytest.raises(MailsiftError, match="no column"):
-        read_whole_page(files, wanted, after=BEGINNING, limit=2, sort=SortBy.ROW, columns=["nope"])
+        read_checked_page(files, wanted, after=BEGINNING, limit=2, sort=SortBy.ROW, columns=["nope"])
 
 
 @pytest.mark.parametrize(

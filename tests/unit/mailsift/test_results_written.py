@@ -19,8 +19,7 @@ from mailsift.cli import ends, lists
 from mailsift.cli.ends import PipeSink, PlaceSink
 from mailsift.cli.pairs import check_writable
 from mailsift.jobs.places.place import parse_sink
-from mailsift.jobs.results.export import ExportFormat
-from mailsift.jobs.results.selection import Selection
+from mailsift.jobs.results.export import ExportFormat, Selection
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.storage.states import JobState
 

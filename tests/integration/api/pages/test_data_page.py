@@ -8,12 +8,12 @@ from collections.abc import AsyncIterator, Callable
 from uuid import uuid4
 
 from mailsift.accounts.people import Role
-from mailsift.container import open_parts
 from mailsift.jobs.views import JobOptions
 from mailsift.pipeline.facts import Mode
 from mailsift.settings import Settings
 from tests.integration.api.conftest import Api, running
 from tests.integration.api.pages.queries import sql, words
+from tests.support.installation import open_parts
 from tests.support.leftovers import in_tables
 from tests.support.sessions import post, signed_in
 

@@ -8,7 +8,7 @@ from string import ascii_lowercase
 
 import pytest
 
-from mailsift.pipeline.harvest import LEAST, HarvestSign, harvest_sign
+from mailsift.jobs.intake.harvest import LEAST, HarvestSign, harvest_sign
 
 _FIRST = """
 anna ben carla david elena felix greta hanna ivan julia karl lena marc nina oskar paula quentin rosa

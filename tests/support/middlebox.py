@@ -8,6 +8,8 @@ from typing import cast
 
 from typing_extensions import override
 
+from mailsift.sandbox.server import Sandbox
+
 _NAME = "fw.corp.test"
 
 
@@ -57,3 +59,22 @@ class MiddleboxSession(asyncio.Protocol):
 
     def _send(self, reply: bytes) -> None:
         self._transport.write(reply + b"\r\n")
+
+
+class Interception:
+    """Lets one machine answer in the name of all mail servers, as a firewall may; DNS goes on."""
+
+    def __init__(self, sandbox: Sandbox, middlebox: Middlebox) -> None:
+        self._sandbox, self._middlebox = sandbox, middlebox
+        self._sessions: set[MiddleboxSession] = set()
+
+    async def begin(self) -> None:
+        await self._sandbox.hide()
+        self._server = await asyncio.get_running_loop().create_server(
+            lambda: MiddleboxSession(self._middlebox, self._sessions), "0.0.0.0", self._sandbox.smtp_port
+        )
+
+    def end(self) -> None:
+        self._server.close()
+        for session in self._sessions:
+            session.abort()
