@@ -549,7 +549,13 @@ _DAEMON = re.compile(_DAEMON_NAME, re.IGNORECASE)
 _ABSENCE = re.compile(
     r"out of (?:the )?office|auto(?:matic|mated)?[ -]?(?:reply|response|antwort)|abwesen|absen[ct]|vacation"
     r"|on leave"
-    r"|away from|fuera de (?:la )?oficina|risposta automatica|réponse automatique|not in the office",
+    r"|away from|fuera de (?:la )?oficina|not in the office"
+    r"|(?:respuesta|resposta|réponse|risposta|răspuns|odpowied\w+|balasan|jawapan) autom\w+"
+    r"|\bautom\w*[ -]?(?:antwo?o?r[dt]|svar|vastaus|válasz|odpově\w*|odpove\w*|odpowied\w*|odgovor"
+    r"|atsakym\w*|atbild\w*|vastus)|autosvar|autoodpowied|otomatik (?:yanıt|cevap)|balasan otomatis"
+    r"|авто(?:матич\w+ |-?)(?:от|від)(?:вет|повід|говор)|αυτόματη απάντηση|trả lời tự động|ตอบกลับอัตโนมัติ"
+    r"|自动(?:答复|回复)|自動(?:回[覆復]|応答|返信)|자동 ?(?:회신|응답)|(?:رد|الرد) (?:ال)?تلقائي"
+    r"|(?:מענה|תשובה) אוטומטית?",
     re.IGNORECASE,
 )
 _DELIVERY: Final = (
@@ -629,9 +635,8 @@ def _unstructured_bounce(message: Message, parts: list[Message]) -> Iterator[Out
     text = _ReportText(parts, map(str.casefold, failed_addresses))
     diagnoses = {address: _diagnosis_in_text(address, text, kind) for address in failed_addresses}
     failed = _FAILED.search(prose) or _FAILED.search(_decode_header(message["Subject"]))
-    if not (
-        named or still_trying or failed or any(one.answer in _MAILBOX_ANSWERS for one in diagnoses.values())
-    ):
+    tells_why = _is_by_daemon(message) and any(one.answer in _MAILBOX_ANSWERS for one in diagnoses.values())
+    if not (named or still_trying or failed or tells_why):
         return
     forwarded = _forwarded_from(diagnoses, prose)
     for address, diagnosis in diagnoses.items():
@@ -705,13 +710,18 @@ def _is_bounce(message: Message) -> bool:
     )
     if automatic or _ABSENCE.search(subject):
         return False
-    if (
-        _DAEMON.search(_decode_header(message["From"]))
-        or message.get_param("report-type") == "delivery-status"
-    ):
+    if _is_by_daemon(message) or message.get_param("report-type") == "delivery-status":
         return True
     answers = _decode_header(message["Auto-Submitted"]).strip().lower().startswith("auto-replied")  # RFC 3834
-    return not answers and _has_null_path(message)
+    return not answers and _has_null_path(message) and not message[_SENT_BY_RULES]
+
+
+_SENT_BY_RULES: Final = "X-MS-Exchange-Inbox-Rules-Loop"
+"""Header of what the rules of a mailbox of Exchange sent: its absence notes go out as if by a mail server."""
+
+
+def _is_by_daemon(message: Message) -> bool:
+    return bool(_DAEMON.search(_decode_header(message["From"])))
 
 
 def _has_null_path(message: Message) -> bool:
