@@ -254,7 +254,7 @@ def _delivery_statuses(
         status = str(group["Status"] or "").strip()
         action = str(group["Action"] or "").split("(")[0].strip().lower()
         kind = _ACTIONS.get(action) or _STATUS_CLASSES.get(status[:1])
-        address = _original_recipient(group, original, alone=alone)
+        address = _original_recipient(group, message, original, alone=alone)
         if kind and address and action not in _NEUTRAL_ACTIONS:
             yield Outcome(
                 address=address,
@@ -285,19 +285,45 @@ def _diagnosis(group: Message, kind: OutcomeKind, status: str, text: _ReportText
     return from_field
 
 
-def _original_recipient(group: Message, original: Message | None, *, alone: bool) -> str:
+def _original_recipient(group: Message, message: Message, original: Message | None, *, alone: bool) -> str:
     """Return the address the message was sent to: what failed may be where it was forwarded to.
 
-    Where no Original-Recipient says so, the message's own To does, if the report is about one recipient
-    and the To is not the sender or a mailing list, which everybody on the list would share.
+    Where no Original-Recipient says so, the message's own To does, if the report is about one recipient,
+    the message was at that address, and the To is not the sender or a mailing list, which everybody on the
+    list would share.
     """
     first = _recipient(group["Original-Recipient"])
     final = _recipient(group["Final-Recipient"])
     if first or not final or original is None or not alone:
         return first or final
     named = _addresses(original, "To")
-    known = {*_sender_or_list_addresses(original), final.casefold()}
-    return named[0] if len(named) == 1 and named[0].casefold() not in known else final
+    copied = map(str.casefold, _addresses(original, "Cc", "Bcc"))
+    if len(named) != 1 or final.casefold() in copied:
+        return final
+    is_recipient = named[0].casefold() not in _sender_or_list_addresses(original)
+    return named[0] if is_recipient and _was_at(named[0].casefold(), message, original) else final
+
+
+def _was_at(address: str, message: Message, original: Message) -> bool:
+    """Say whether a message came as far as this address, by its trace or by who reports that it failed.
+
+    Else who is in its To may be another recipient than the one that failed, which a Bcc does not show.
+    """
+    reporters = (one.casefold().rpartition("@")[2] for one in _addresses(message, "From"))
+    domain = address.rpartition("@")[2]
+    if any(reporter == domain or reporter.endswith(f".{domain}") for reporter in reporters):
+        return True
+    return address in map(str.casefold, _addresses(original, *_TRACE))
+
+
+_TRACE: Final = (
+    "Received",
+    "Delivered-To",
+    "X-Original-To",
+    "Envelope-To",
+    "X-Forwarded-For",
+    "X-Forwarded-To",
+)
 
 
 _LIST_BOUNCE_ADDRESS = re.compile(r"^owner-|-(?:bounces?|owner|admin|errors|request)@", re.IGNORECASE)
