@@ -356,7 +356,9 @@ _RETURNED = re.compile(
 """To whom the message went back is no reason."""
 
 
-_EXAMPLES = re.compile(r"[(\[](?:ex|e\.?g|for example|such as|z\. ?b|p\. ?(?:ej|ex)|par ex\w*)\b[^()\[\]]*[)\]]")
+_EXAMPLES = re.compile(
+    r"[(\[](?:ex|e\.?g|for example|such as|z\. ?b|p\. ?(?:ej|ex)|par ex\w*)\b[^()\[\]]*[)\]]"
+)
 """What may be the reason, among other things, is none."""
 
 _ABANDONED = re.compile(

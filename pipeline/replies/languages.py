@@ -40,6 +40,7 @@ class ReplyLanguage:
         unknown: said of what is unknown, a mailbox or anything else.
         fault: nouns for an error, a reason or a state.
         unsure: asks whether something is so, and tells it not.
+        passing: said of what will not last.
     """
 
     name: str
@@ -59,6 +60,7 @@ class ReplyLanguage:
     unknown: str
     fault: str
     unsure: str
+    passing: str
 
 
 GERMAN = ReplyLanguage(
@@ -99,6 +101,7 @@ GERMAN = ReplyLanguage(
     unknown=r"unbekannte?[nrms]?",
     fault=r"(?:\w*fehler|grund|ursache|\w*zustand|\w*status)",
     unsure=r"(?<!\bsie )(?<!\bsie, )\bob (?:der|die|das|dies\w*|ein\w*|es|sie) |\bexistenz\b",
+    passing=r"\b(?:vorubergehend|voruebergehend|zeitwei\w+|kurzzeitig|befristet|temporar)\w*",
 )
 FRENCH = ReplyLanguage(
     "French",
@@ -137,6 +140,7 @@ FRENCH = ReplyLanguage(
         r"\b(?:impossible|pas|ne)\b[^.;!?]{0,40}\b(?:verifi|savoir|dire|disons|determin"
         r"|control|confirm)\w* (?:pas )?(?:si|l existence)\b"
     ),
+    passing=r"\b(?:temporair|momentane|provisoir)\w*",
 )
 IBERIAN = ReplyLanguage(
     "Spanish or Portuguese",
@@ -184,6 +188,7 @@ IBERIAN = ReplyLanguage(
         r"\b(?:no|nao|im?possi[vb]\w*|imposible)\b[^.;!?]{0,40}\b(?:verific|comprob|determin"
         r"|sab[ei]|confirm|dec?i[rm]|diz)\w* s[ei]\b|\bexist[ei]ncia de\w*\b"
     ),
+    passing=r"\b(?:temporal|temporari|provisional|momentane)\w*",
 )
 ITALIAN = ReplyLanguage(
     "Italian",
@@ -219,6 +224,7 @@ ITALIAN = ReplyLanguage(
         r"\b(?:non|impossibile)\b[^.;!?]{0,40}\b(?:verific|controll|determin|sap|conferm"
         r"|accert|stabil|dic)\w* se\b|\bl esistenza\b"
     ),
+    passing=r"\b(?:temporane|momentane|provvisori)\w*",
 )
 DUTCH = ReplyLanguage(
     "Dutch",
@@ -247,6 +253,7 @@ DUTCH = ReplyLanguage(
         r"\b(?:niet|onmogelijk|kon|kan)\b[^.;!?]{0,40}\b(?:controle|nagaan|vaststel|bepal"
         r"|weten|verifi)\w*,? of\b"
     ),
+    passing=r"\btijdelijk\w*",
 )
 POLISH = ReplyLanguage(
     "Polish",
@@ -278,6 +285,7 @@ POLISH = ReplyLanguage(
     unknown=r"(?:nieznan(?:y|a|e|ych|ym|ego|ej)|nieznajom\w+)",
     fault=r"(?:blad|bledu|przyczyn\w*|powod\w*|stan\w*|status\w*)",
     unsure=r"(?<!\bsprawdz )(?<!\bsprawdz, )(?<!\bsie )(?<!\bsie, )\bczy\b",
+    passing=r"\b(?:tymczasow|chwilow)\w*",
 )
 CZECH = ReplyLanguage(
     "Czech or Slovak",
@@ -303,6 +311,7 @@ CZECH = ReplyLanguage(
     unknown=r"neznam(?:y|a|e|ych|ym|eho|ej)",
     fault=r"(?:chyb\w|pricin\w|duvod\w?|dovod\w?|stav\w?)",
     unsure=r"(?<!te )(?<!te, )\b(?:zda|zdali|jestli)\b",
+    passing=r"\b(?:docasn|prechodn)\w*",
 )
 SCANDINAVIAN = ReplyLanguage(
     "Swedish, Danish or Norwegian",
@@ -341,6 +350,7 @@ SCANDINAVIAN = ReplyLanguage(
         r"\b(?:inte|ikke|ej)\b[^.;!?]{0,40}\b(?:kontroll|sjekk|tjekk|verifi|avgor|fastsla"
         r"|undersog|veta|vite|vide)\w*(?: \w+)?,? om\b"
     ),
+    passing=r"\b(?:tillfallig|midlertidig|temporar)\w*",
 )
 TURKISH = ReplyLanguage(
     "Turkish",
@@ -374,6 +384,7 @@ TURKISH = ReplyLanguage(
     unknown=r"bilinmeyen",
     fault=r"(?:hata\w*|neden\w*|durum\w*)",
     unsure=r"\bolup olmad\w+(?! kontrol ed)|\bvar mi\b",
+    passing=r"\bgecici\w*",
 )
 RUSSIAN = ReplyLanguage(
     "Russian or Ukrainian",
@@ -413,6 +424,7 @@ RUSSIAN = ReplyLanguage(
         r"\b(?:существует|есть|наиден|известен|активен|зарегистрирован) ли\b|\bчи існу\w+"
         r"|\bсуществовани[ея]\b"
     ),
+    passing=r"\b(?:временн|тимчасов)\w*",
 )
 HUNGARIAN = ReplyLanguage(
     "Hungarian",
@@ -433,6 +445,7 @@ HUNGARIAN = ReplyLanguage(
     unknown=r"ismeretlen(?:ek\w*)?",
     fault=r"(?:hiba|ok\b|allapot)",
     unsure=r"\bhogy\b[^.;!?]{0,60}\w-e\b",
+    passing=r"\b(?:atmeneti|ideiglenes)\w*",
 )
 ROMANIAN = ReplyLanguage(
     "Romanian",
@@ -453,6 +466,7 @@ ROMANIAN = ReplyLanguage(
     unknown=r"necunoscut\w*",
     fault=r"(?:eroare\w*|motiv\w*|cauza|stare\w*)",
     unsure=r"\bnu\b[^.;!?]{0,40}\b(?:verific|determin|sti|spune|confirm)\w* daca\b",
+    passing=r"\b(?:temporar|provizori)\w*",
 )
 BULGARIAN = ReplyLanguage(
     "Bulgarian",
@@ -473,6 +487,7 @@ BULGARIAN = ReplyLanguage(
     unknown=r"(?:неизвестн\w+|неизвестен|непознат\w*)",
     fault=r"(?:грешк\w+|причин\w+|състояни\w+)",
     unsure=r"\bдали\b",
+    passing=r"\bвременн?\w*",
 )
 FINNISH = ReplyLanguage(
     "Finnish",
@@ -495,6 +510,7 @@ FINNISH = ReplyLanguage(
     unknown=r"(?:tuntematon|tuntemattom\w+)",
     fault=r"(?:virhe|syy|tila)",
     unsure=r"(?<!\btarkista )(?<!\btarkista, )\bonko\b",
+    passing=r"\b(?:tilapais|valiaikais)\w*",
 )
 GREEK = ReplyLanguage(
     "Greek",
@@ -515,6 +531,7 @@ GREEK = ReplyLanguage(
     unknown=r"αγνωστ\w+",
     fault=r"(?:σφαλμα\w*|αιτι\w+|λογ(?:οσ|ο|ουσ)|κατασταση\w*)",
     unsure=r"\b(?:αν|εαν) (?:\w+ ){0,3}?υπαρχ\w+",
+    passing=r"\bπροσωριν\w*",
 )
 SOUTH_SLAVIC = ReplyLanguage(
     "Croatian, Serbian or Slovene",
@@ -551,6 +568,7 @@ SOUTH_SLAVIC = ReplyLanguage(
     unknown=r"(?:nepoznat\w*|neznan\w*|непознат\w*)",
     fault=r"(?:gresk\w+|pogresk\w+|napak\w+|razlog\w*|stanj\w+|грешк\w+|разлог\w*)",
     unsure=r"(?<!te )(?<!te, )\b(?:da li|postoji li|да ли)\b|\bali \w+ obstaja\b",
+    passing=r"\b(?:privremen|zacasn|привремен)\w*",
 )
 BALTIC = ReplyLanguage(
     "Lithuanian, Latvian or Estonian",
@@ -591,6 +609,7 @@ BALTIC = ReplyLanguage(
         r"\bar (?:\w+ )?(?:egzistuoja|yra)\b|\bvai (?:\w+ )?(?:eksiste|pastav)\w*"
         r"|\bkas (?:\w+ )?(?:eksisteerib|on olemas)\b"
     ),
+    passing=r"\b(?:laikin|islaicig|ajuti)\w*|\buz laiku\b",
 )
 MALAY = ReplyLanguage(
     "Indonesian or Malay",
@@ -619,6 +638,7 @@ MALAY = ReplyLanguage(
     unknown=r"tidak (?:dikenal|diketahui)",
     fault=r"(?:kesalahan|ralat|alasan|sebab|status)",
     unsure=r"(?<!\bperiksa )\bapakah\b|\bsama ada\b",
+    passing=r"\bsementara\b",
 )
 VIETNAMESE = ReplyLanguage(
     "Vietnamese",
@@ -638,6 +658,7 @@ VIETNAMESE = ReplyLanguage(
     unknown=r"khong (?:xac dinh|ro)",
     fault=r"(?:loi|ly do|trang thai)",
     unsure=r"\bhay khong\b",
+    passing=r"\btam thoi\b",
 )
 SEMITIC = ReplyLanguage(
     "Arabic, Persian or Hebrew",
@@ -666,6 +687,7 @@ SEMITIC = ReplyLanguage(
     unknown=fold(r"(?:غير معروف\w*|مجهول\w*|ناشناخته|לא ידוע\w*)"),
     fault=fold(r"(?:خطأ|سبب|خطا|שגיאה|סיבה)"),
     unsure=fold(r"(?:إذا كان|ما إذا|האם|אם ה)"),
+    passing=fold(r"مؤقت|موقت|זמני"),
 )
 LANGUAGES = (
     *(GERMAN, FRENCH, IBERIAN, ITALIAN, DUTCH, POLISH, CZECH, SCANDINAVIAN, TURKISH, RUSSIAN),
@@ -690,6 +712,7 @@ class UnspacedLanguage:
         other: speaks of us, of a machine or of what is allowed.
         many: speaks of too many of something.
         unsure: asks whether something is so, and tells it not.
+        passing: said of what will not last.
     """
 
     name: str
@@ -704,6 +727,7 @@ class UnspacedLanguage:
     other: str
     many: str
     unsure: str
+    passing: str
 
 
 CHINESE = UnspacedLanguage(
@@ -725,6 +749,7 @@ CHINESE = UnspacedLanguage(
     ),
     many=r"过多|過多|太多|(?:比例|数量|數量)过?[高大]",
     unsure=r"(?:无法|無法|不能|未能|不知)[^,.。]{0,12}是否|是否存在(?:未知|不明)|(?:未知|不明)(?:的)?(?:错误|錯誤|原因)",
+    passing=r"暂时|暫時|临时|臨時",
 )
 JAPANESE = UnspacedLanguage(
     "Japanese",
@@ -748,6 +773,7 @@ JAPANESE = UnspacedLanguage(
     ),
     many=r"多すぎ",
     unsure=r"(?:存在する|有効|いる)か(?!.{0,8}ご?確認(?:くだ|して|下))|不明な(?:エラー|理由)",
+    passing=r"一時",
 )
 KOREAN = UnspacedLanguage(
     "Korean",
@@ -762,6 +788,7 @@ KOREAN = UnspacedLanguage(
     other=r"서버|도메인|정책|거부|금지|스팸|인증|허용|귀하|귀사|당신|접속|\bip|(?:데이터베이스|디렉터리|디렉토리|목록)(?!에|내)",
     many=r"너무 ?많",
     unsure=r"존재하는지|존재 ?여부|알 ?수 ?없는 ?(?:오류|이유)",
+    passing=r"일시|임시",
 )
 THAI = UnspacedLanguage(
     "Thai",
@@ -776,6 +803,7 @@ THAI = UnspacedLanguage(
     other=r"เซิร์ฟเวอร์|โดเมน|นโยบาย|ปฏิเสธ|สแปม|อนุญาต|ของคุณ|\bip|^ฐานข้อมูล",
     many=r"มากเกินไป",
     unsure=r"หรือไม่",
+    passing=r"ชั่วคราว",
 )
 UNSPACED = (CHINESE, JAPANESE, KOREAN, THAI)
 

@@ -74,7 +74,7 @@ CLIENT = AnyOf(
     r"\bip(?:s|v[46])?\b",
     r"\bcountry\b|\bgeo-?ip\b",
     r"\b(?:mail|bounces|connections?|access) from [\[\d]",
-    r"\bconnections? (?:not accepted|denied|rejected|will not)",
+    r"\bconnections? (?:not accepted|denied|rejected|will not|from)\b",
     r"\bdynamic (?:address|range)",
     r"\bptr\b",
     r"\br-?dns\b|\bfcrdns\b",
@@ -147,6 +147,7 @@ CONTENT = AnyOf(
     r"\bmalware\b|\bphish|\bmalicious|\bforged\b",
     r"\bunsolicited\b",
     r"\bsuspicious\b|\bsuspicion\b|\bsuspected\b",
+    r"\b(?:to|cc|from|date|subject)[: ] ?headers?\b|\b(?:bulk|mass|marketing) (?:e-?)?mails?\b",
     r"\bmail content\b|\bmessage filtered\b|\bcontent (?:denied|rejected)",
     r"\b(?:dt|mi|hl|sn):[a-z]{3}\b",
     r"\battack\b|\bharvest|\bprob(?:ing|es)\b(?![.-])",
@@ -472,14 +473,28 @@ DENIED = AnyOf(
 )
 """One sentence has the mailbox, a negation and a word of being there, in an order that ties them together."""
 
+TEMPORARILY = AnyOf(
+    r"\btemporar(?:y|ily)\b|\btry (?:again )?later\b|\bat this time\b|\bcurrently unavailable\b",
+    r"\b(?:said|says|replied|answered|responded|response|reply|returned)(?: with)?:? 4\d\d\b",
+    r"\bfor (?:today|now|the (?:day|night|weekend|holidays?))\b|\bon (?:weekends?|holidays?|sundays?)\b",
+    r"\bfor (?:an?|one|\d+) (?:minutes?|hours?)\b|[,;.:-] ?(?:please )?retry\b",
+    r"\b(?:for|during|due to|because of) (?:an? |the )?(?:back-?up|maintenance|migration|upgrade|repairs?)\b",
+    r"\bwegen (?:\w+ )?(?:umzug|umzugs|wartung)\b",
+    *(language.passing for language in languages.LANGUAGES),
+    *(languages.fold(language.passing) for language in languages.UNSPACED),
+)
+"""Says that it will pass, or that a server behind this one says so."""
+
 CLOSED_TO_SOME = (
-    r"\b(?:external|outside|externe\w?|general public|members only|by another|maintenance"
+    r"\b(?:external|outside|extern[aeio]\w?|estern[eio]|zewnetrzn\w+|внешн\w+|зовнішн\w+"
+    r"|general public|members only|by another|maintenance"
     r"|wartung(?:sarbeiten)?"
     r"|mantenimiento|manutencao|manutenzione|onderhoud)\b"
     r"|\b(?:forwarding|relaying|notifications?|sharing|autoresponders?|sync\w*|pop3?|imap|webmail|filter\w*) "
     r"(?:is |are |was |were |has been )?(?:disabled|suspended|blocked|locked|(?:switched|turned) off)\b"
     r"|\b(?:user|recipient|owner|customer|subscriber) (?:has )?(?:disabled|blocked|(?:switched|turned) off) "
     r"(?:receiving|reception|incoming|e?-?mails?|messages?|delivery|news\w*)\b"
+    r"|\bnews ?letters? (?:reception|delivery|mails?)\b"
     r"|\b(?:until|till) (?:tomorrow|(?:mon|tues|wednes|thurs|fri|satur|sun)day\b)"
 )
 """Closed to some, or for some hours, or only something of it."""
@@ -677,12 +692,6 @@ GREYLISTING_MANNER = AnyOf(
     r"\b(?:deferred|come back later)\b",
     r"\b(?:try(?: it)?|come|retry|send)(?: again| back)? (?:in|after) \d",
 )
-TEMPORARILY = (
-    r"\btemporar(?:y|ily)\b|\btry (?:again )?later\b|\bat this time\b|\bcurrently unavailable\b"
-    r"|\b(?:said|says|replied|answered|responded|response|reply|returned)(?: with)?:? 4\d\d\b"
-)
-"""Says that it will pass, or that a server behind this one says so."""
-
 STORAGE_OR_LENGTH = (
     r"\bstorage\b|\bsize\b|\bcapacity\b|\broom\b|\blength\b|\bspace\b|\bquota\b|\bfull\b|\binodes?\b"
 )
@@ -758,7 +767,7 @@ NOT_CLOSED_FOR_A_REASON = AnyOf(
     CLIENT,
     LISTED,
     IP_LITERAL,
-    r"\btemporar(?:y|ily)\b",
+    TEMPORARILY,
     r"\byour\b",
     CLOSED_TO_SOME,
     r"\b(?:until|till|tomorrow|today|again|only|members|another|process|session|unknown|inconnus)\b",
@@ -773,7 +782,9 @@ TAKES_NO_MAIL = (
 )
 """Beside a code that says the mailbox is disabled."""
 
-NOT_THE_CLOSED_MAILBOX = AnyOf(SENDER, CLIENT, LISTED, AUTHENTICATION, CONTENT, IP_LITERAL, CLOSED_TO_SOME)
+NOT_THE_CLOSED_MAILBOX = AnyOf(
+    SENDER, CLIENT, LISTED, AUTHENTICATION, CONTENT, IP_LITERAL, CLOSED_TO_SOME, TEMPORARILY
+)
 """Makes words of a closed mailbox say something about us."""
 
 # About the mailbox, in other languages than English.
@@ -817,6 +828,7 @@ NOT_THE_BOX_LOCALIZED = AnyOf(
     languages.YOURS,
     _NOT_TOLD,
     RULE,
+    CLOSED_TO_SOME,
 )
 """Says that something else is not there, or speaks of what is ours or allowed."""
 
@@ -963,7 +975,7 @@ NETWORK_TROUBLE = AnyOf(
     r"\bname service error\b|\b(?:host|name) (?:lookup|resolution)\b",
     r"\bconnect to \S+|\blost connection\b|\bconversation with\b|\bno route to host\b"
     r"|\bnetwork is unreachable\b",
-    r"\btimed out\b|\btime-?out\b",
+    r"\btimed out\b|\btime-?out\b|\bno (?:answer|response|reply) from\b",
     r"\btransport (?:is )?unavailable\b|\bverification (?:is )?in progress\b|\bqueue file\b",
 )
 """The server could not reach the server behind it, so it does not know either."""
