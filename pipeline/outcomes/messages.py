@@ -305,7 +305,7 @@ def _original_recipient(group: Message, message: Message, original: Message | No
 
 
 def _was_at(address: str, message: Message, original: Message) -> bool:
-    """Say whether a message came as far as this address, by its trace or by who reports that it failed.
+    """Say whether a message came as far as this address: by its trace, or who reports to whom that it failed.
 
     Else who is in its To may be another recipient than the one that failed, which a Bcc does not show.
     """
@@ -313,7 +313,8 @@ def _was_at(address: str, message: Message, original: Message) -> bool:
     domain = address.rpartition("@")[2]
     if any(reporter == domain or reporter.endswith(f".{domain}") for reporter in reporters):
         return True
-    return address in map(str.casefold, _addresses(original, *_TRACE))
+    traced = chain(_addresses(original, *_TRACE), _verp_recipient(message, [address]))
+    return address in map(str.casefold, traced)
 
 
 _TRACE: Final = (

@@ -91,6 +91,13 @@ CASES = [
         [("jane@shop.example", _K.BOUNCED, _A.NOT_FOUND)],
     ),
     Case(
+        "forwarded, as the address says that the report came to",
+        _dsn("Final-Recipient: rfc822; elsewhere@other.example\nAction: failed\nStatus: 5.1.1\n").replace(
+            "To: news@sender.example", "To: bounces+jane=shop.example@sender.example", 1
+        ),
+        [("jane@shop.example", _K.BOUNCED, _A.NOT_FOUND)],
+    ),
+    Case(
         "a blind copy failed: the archive of whom it was sent to as well, who may have it",
         _dsn("Final-Recipient: rfc822; archive@crm.example\nAction: failed\nStatus: 5.1.1\n"),
         [("archive@crm.example", _K.BOUNCED, _A.NOT_FOUND)],
