@@ -279,6 +279,8 @@ def _diagnosis(group: Message, kind: OutcomeKind, status: str, text: _ReportText
     permanent = kind is OutcomeKind.BOUNCED
     words = " ".join(_decode_header(group["Diagnostic-Code"]).split())
     from_field = diagnose(words, status=status, permanent=permanent)
+    if from_field.answer in _MAILBOX_ANSWERS and _TO_SENDER in text.about(_names_in(group)):
+        return diagnose(f"{words} {_TO_SENDER}", status=status, permanent=permanent)
     if from_field.answer is Answer.UNCLEAR and not from_field.smtp_code:
         from_text = diagnose(text.about(_names_in(group)), permanent=permanent)
         return from_text if from_text.answer is not Answer.UNCLEAR else from_field
@@ -1022,10 +1024,22 @@ def _reason_in(texts: Sequence[str]) -> str:
     """Return the first reply with a code, else the first words that say why."""
     for text in texts:
         if coded := _REPLY_WITH_CODE.search(text):
-            return " ".join(coded[0].split())[:1_500]
+            words = " ".join(coded[0].split())[:1_500]
+            told = _BEFORE_RECIPIENT.search(text[: coded.end()]) or _TRANSCRIPT_OF_SENDER.search(text)
+            return f"{words} {_TO_SENDER}" if told else words
     blocks = (text.strip(" \n\t:>") for text in texts)
     found = (_one_line(part) for block in blocks for part in (block.partition("\n\n")[0], block))
     return next((one for one in found if _FAILED.search(one) or _says_why(one)), "")
+
+
+_TO_SENDER: Final = "(in reply to MAIL FROM command)"
+"""Says, as Postfix does, that a refusal is of the sender: no recipient had been named yet."""
+_BEFORE_RECIPIENT = re.compile(
+    r"after (?:pipelined )?(?:MAIL FROM|[EH]E?HLO|STARTTLS|AUTH|initial connection)\b"
+    r"|refused to talk to me|but (?:sender was rejected|greeting failed|my name was rejected)"
+)
+"""So Exim, Postfix and qmail say the same before a reply."""
+_TRANSCRIPT_OF_SENDER = re.compile(r"^>>> (?:MAIL|[EH]E?HLO)\b.{0,400}\n<<< 5", re.MULTILINE)
 
 
 def _says_why(text: str) -> bool:

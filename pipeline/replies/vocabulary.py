@@ -65,6 +65,7 @@ CLIENT = AnyOf(
     r"\byou(?:re not| (?:are not|do not|must|need|have to))\b",
     r"\byou(?:re| are| were| have been) (?:\w+ )?(?:unknown|blocked|banned|refused|rejected|denied)\b",
     r"\bclient host\b",
+    r"\brefused to talk to me\b|\bafter initial connection\b",
     r"\bexternal client\b",
     r"\bclient was not\b",
     r"\bdo not know you\b",
