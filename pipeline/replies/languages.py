@@ -99,7 +99,7 @@ GERMAN = ReplyLanguage(
     content=r"\bverdacht|\bmissbrauch|\bunerwunscht",
     many=r"\bzu (?:viele|oft|haufig)\b",
     unknown=r"unbekannte?[nrms]?",
-    fault=r"(?:\w*fehler|grund|ursache|\w*zustand|\w*status)",
+    fault=r"(?:\w*fehler|problem|grund|ursache|\w*zustand|\w*status)",
     unsure=r"(?<!\bsie )(?<!\bsie, )\bob (?:der|die|das|dies\w*|ein\w*|es|sie) |\bexistenz\b",
     passing=r"\b(?:vorubergehend|voruebergehend|zeitwei\w+|kurzzeitig|befristet|temporar)\w*",
 )

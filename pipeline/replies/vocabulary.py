@@ -285,6 +285,8 @@ STRANGERS = AnyOf(
     r"\b(?:people|persons|correspondents) (?:\w+ ){0,2}?(?:unknown|not)\b",
     rf"\b(?:von|d|de|des|da|dai|van|av|fran|fra|od|от|від|από|dari|tu) {_UNKNOWN_LOCALIZED}\b"
     rf"(?! {_BOX_LOCALIZED}\b)",
+    r"\b(?:refuse (?:les|des|d|aux)|rechaza(?: a)?|rejeita|recusa|rifiuta(?: gli| da)?|weigert|odrzuca"
+    rf"|отклоняет|отвергает|lehnt|blockt|blockiert) {_UNKNOWN_LOCALIZED}\b(?! {_BOX_LOCALIZED}\b)",
     r"\bkenn(?:t|en) (?:sie|dich)\b|\bvous conn\w+|\bn[oa]o? (?:l[eao]|te|os|lhe|o) con[oh]\w+"
     r"|\bnon (?:la|ti|vi) conosc\w+|\bkent (?:u|je)\b"
     r"|\bвас не зна\w+|\bне знает вас\b|\bne(?:zna| zna) vas\b",
@@ -480,7 +482,10 @@ TEMPORARILY = AnyOf(
     r"\bfor (?:today|now|the (?:day|night|weekend|holidays?))\b|\bon (?:weekends?|holidays?|sundays?)\b",
     r"\bfor (?:an?|one|\d+) (?:minutes?|hours?)\b|[,;.:-] ?(?:please )?retry\b",
     r"\b(?:for|during|due to|because of) (?:an? |the )?(?:back-?up|maintenance|migration|upgrade|repairs?)\b",
-    r"\bwegen (?:\w+ )?(?:umzug|umzugs|wartung)\b",
+    r"\bat the moment\b|\bcome back later\b|\bwhile (?:it|we)\b|\bwegen (?:\w+ )?(?:umzugs?|wartung)\b",
+    r"\b(?:fur|pour|por|per|voor|na|на) (?:\w+ ){0,2}?(?:stunden?|tage?|minuten|heures?|jours?|horas?|dias?"
+    r"|ore|giorni|uur|dagen|godzin\w*|dni|час\w*|дн\w+|сутки)\b",
+    r"\b(?:demain|manana|amanha|domani|(?<!heute )morgen|jutra|zitra|завтра)\b",
     *(language.passing for language in languages.LANGUAGES),
     *(languages.fold(language.passing) for language in languages.UNSPACED),
 )
@@ -489,7 +494,8 @@ TEMPORARILY = AnyOf(
 CLOSED_TO_SOME = (
     r"\b(?:external|outside|extern[aeio]\w?|estern[eio]|zewnetrzn\w+|внешн\w+|зовнішн\w+"
     r"|general public|members only|by another|maintenance"
-    r"|wartung(?:sarbeiten)?"
+    r"|wartung(?:sarbeiten)?|konserwacj\w+|обслуживани\w+|udrzb\w+|underhall|vedlige?hold\w*|vedlikehold\w*"
+    r"|huolto\w*|karbantart\w*|bakim\w*|συντηρησ\w*|odrzavanj\w*"
     r"|mantenimiento|manutencao|manutenzione|onderhoud)\b"
     r"|\b(?:forwarding|relaying|notifications?|sharing|autoresponders?|sync\w*|pop3?|imap|webmail|filter\w*) "
     r"(?:is |are |was |were |has been )?(?:disabled|suspended|blocked|locked|(?:switched|turned) off)\b"
@@ -642,7 +648,14 @@ NOT_FULL = (
 # About rates, limits and greylisting.
 
 _BAD = r"(?:invalid|unknown|bad|wrong|non-?exist[ea]nt)"
-_BAD_LOCALIZED = AnyOf(_UNKNOWN_LOCALIZED, r"inval\w+", r"inexist\w+", r"ungultig\w*", r"несуществ\w+")
+_BAD_LOCALIZED = AnyOf(
+    _UNKNOWN_LOCALIZED,
+    r"inval\w+",
+    r"inexist\w+",
+    r"ungultig\w*",
+    r"(?:несуществ|неверн)\w+",
+    r"(?:nieistniej|bledn)\w+",
+)
 _MANY = AnyOf(
     r"\btoo (?:many|much)\b(?! hops| relays| received)",
     r"\btoo (?:fast|quickly|often|frequently|rapidly|soon)\b",
@@ -651,7 +664,7 @@ _MANY = AnyOf(
     *(languages.fold(language.many) for language in languages.UNSPACED),
     rf"\b(?:{_BAD} {BOX}|{_BAD}(?: \w+)?)s? (?:count|ratio|rate|percentage|threshold|limit)s?\b",
     rf"\b(?:counts?|ratio|number|percentage|share|proportion|rate) of (?:\w+ )?{_BAD}\b",
-    r"\b(?:anzahl|zahl|nombre|limite|numero|a?antall?|liczba|pocet|число|количество|кількість) "
+    r"\b(?:anzahl|zahl|nombre|limite|numero|a?antall?|liczb\w+|pocet|число|количество|кількість) "
     rf"(?:(?:de|d|der|an|di|av) )?(?:\w+ )?{_BAD_LOCALIZED}\b",
 )
 _SPEED = AnyOf(
