@@ -254,7 +254,7 @@ def _delivery_statuses(
         status = str(group["Status"] or "").strip()
         action = str(group["Action"] or "").split("(")[0].strip().lower()
         kind = _ACTIONS.get(action) or _STATUS_CLASSES.get(status[:1])
-        address = _original_recipient(group, original, alone=alone)
+        address = _original_recipient(group, message, original, alone=alone)
         if kind and address and action not in _NEUTRAL_ACTIONS:
             yield Outcome(
                 address=address,
@@ -279,25 +279,54 @@ def _diagnosis(group: Message, kind: OutcomeKind, status: str, text: _ReportText
     permanent = kind is OutcomeKind.BOUNCED
     words = " ".join(_decode_header(group["Diagnostic-Code"]).split())
     from_field = diagnose(words, status=status, permanent=permanent)
+    if from_field.answer in _MAILBOX_ANSWERS and _TO_SENDER in text.about(_names_in(group)):
+        return diagnose(f"{words} {_TO_SENDER}", status=status, permanent=permanent)
     if from_field.answer is Answer.UNCLEAR and not from_field.smtp_code:
         from_text = diagnose(text.about(_names_in(group)), permanent=permanent)
         return from_text if from_text.answer is not Answer.UNCLEAR else from_field
     return from_field
 
 
-def _original_recipient(group: Message, original: Message | None, *, alone: bool) -> str:
+def _original_recipient(group: Message, message: Message, original: Message | None, *, alone: bool) -> str:
     """Return the address the message was sent to: what failed may be where it was forwarded to.
 
-    Where no Original-Recipient says so, the message's own To does, if the report is about one recipient
-    and the To is not the sender or a mailing list, which everybody on the list would share.
+    Where no Original-Recipient says so, the message's own To does, if the report is about one recipient,
+    the message was at that address, and the To is not the sender or a mailing list, which everybody on the
+    list would share.
     """
     first = _recipient(group["Original-Recipient"])
     final = _recipient(group["Final-Recipient"])
     if first or not final or original is None or not alone:
         return first or final
     named = _addresses(original, "To")
-    known = {*_sender_or_list_addresses(original), final.casefold()}
-    return named[0] if len(named) == 1 and named[0].casefold() not in known else final
+    copied = map(str.casefold, _addresses(original, "Cc", "Bcc"))
+    if len(named) != 1 or final.casefold() in copied:
+        return final
+    is_recipient = named[0].casefold() not in _sender_or_list_addresses(original)
+    return named[0] if is_recipient and _was_at(named[0].casefold(), message, original) else final
+
+
+def _was_at(address: str, message: Message, original: Message) -> bool:
+    """Say whether a message came as far as this address: by its trace, or who reports to whom that it failed.
+
+    Else who is in its To may be another recipient than the one that failed, which a Bcc does not show.
+    """
+    reporters = (one.casefold().rpartition("@")[2] for one in _addresses(message, "From"))
+    domain = address.rpartition("@")[2]
+    if any(reporter == domain or reporter.endswith(f".{domain}") for reporter in reporters):
+        return True
+    traced = chain(_addresses(original, *_TRACE), _verp_recipient(message, [address]))
+    return address in map(str.casefold, traced)
+
+
+_TRACE: Final = (
+    "Received",
+    "Delivered-To",
+    "X-Original-To",
+    "Envelope-To",
+    "X-Forwarded-For",
+    "X-Forwarded-To",
+)
 
 
 _LIST_BOUNCE_ADDRESS = re.compile(r"^owner-|-(?:bounces?|owner|admin|errors|request)@", re.IGNORECASE)
@@ -549,7 +578,13 @@ _DAEMON = re.compile(_DAEMON_NAME, re.IGNORECASE)
 _ABSENCE = re.compile(
     r"out of (?:the )?office|auto(?:matic|mated)?[ -]?(?:reply|response|antwort)|abwesen|absen[ct]|vacation"
     r"|on leave"
-    r"|away from|fuera de (?:la )?oficina|risposta automatica|réponse automatique|not in the office",
+    r"|away from|fuera de (?:la )?oficina|not in the office"
+    r"|(?:respuesta|resposta|réponse|risposta|răspuns|odpowied\w+|balasan|jawapan) autom\w+"
+    r"|\bautom\w*[ -]?(?:antwo?o?r[dt]|svar|vastaus|válasz|odpově\w*|odpove\w*|odpowied\w*|odgovor"
+    r"|atsakym\w*|atbild\w*|vastus)|autosvar|autoodpowied|otomatik (?:yanıt|cevap)|balasan otomatis"
+    r"|авто(?:матич\w+ |-?)(?:от|від)(?:вет|повід|говор)|αυτόματη απάντηση|trả lời tự động|ตอบกลับอัตโนมัติ"
+    r"|自动(?:答复|回复)|自動(?:回[覆復]|応答|返信)|자동 ?(?:회신|응답)|(?:رد|الرد) (?:ال)?تلقائي"
+    r"|(?:מענה|תשובה) אוטומטית?",
     re.IGNORECASE,
 )
 _DELIVERY: Final = (
@@ -629,9 +664,8 @@ def _unstructured_bounce(message: Message, parts: list[Message]) -> Iterator[Out
     text = _ReportText(parts, map(str.casefold, failed_addresses))
     diagnoses = {address: _diagnosis_in_text(address, text, kind) for address in failed_addresses}
     failed = _FAILED.search(prose) or _FAILED.search(_decode_header(message["Subject"]))
-    if not (
-        named or still_trying or failed or any(one.answer in _MAILBOX_ANSWERS for one in diagnoses.values())
-    ):
+    tells_why = _is_by_daemon(message) and any(one.answer in _MAILBOX_ANSWERS for one in diagnoses.values())
+    if not (named or still_trying or failed or tells_why):
         return
     forwarded = _forwarded_from(diagnoses, prose)
     for address, diagnosis in diagnoses.items():
@@ -705,13 +739,18 @@ def _is_bounce(message: Message) -> bool:
     )
     if automatic or _ABSENCE.search(subject):
         return False
-    if (
-        _DAEMON.search(_decode_header(message["From"]))
-        or message.get_param("report-type") == "delivery-status"
-    ):
+    if _is_by_daemon(message) or message.get_param("report-type") == "delivery-status":
         return True
     answers = _decode_header(message["Auto-Submitted"]).strip().lower().startswith("auto-replied")  # RFC 3834
-    return not answers and _has_null_path(message)
+    return not answers and _has_null_path(message) and not message[_SENT_BY_RULES]
+
+
+_SENT_BY_RULES: Final = "X-MS-Exchange-Inbox-Rules-Loop"
+"""Header of what the rules of a mailbox of Exchange sent: its absence notes go out as if by a mail server."""
+
+
+def _is_by_daemon(message: Message) -> bool:
+    return bool(_DAEMON.search(_decode_header(message["From"])))
 
 
 def _has_null_path(message: Message) -> bool:
@@ -985,10 +1024,22 @@ def _reason_in(texts: Sequence[str]) -> str:
     """Return the first reply with a code, else the first words that say why."""
     for text in texts:
         if coded := _REPLY_WITH_CODE.search(text):
-            return " ".join(coded[0].split())[:1_500]
+            words = " ".join(coded[0].split())[:1_500]
+            told = _BEFORE_RECIPIENT.search(text[: coded.end()]) or _TRANSCRIPT_OF_SENDER.search(text)
+            return f"{words} {_TO_SENDER}" if told else words
     blocks = (text.strip(" \n\t:>") for text in texts)
     found = (_one_line(part) for block in blocks for part in (block.partition("\n\n")[0], block))
     return next((one for one in found if _FAILED.search(one) or _says_why(one)), "")
+
+
+_TO_SENDER: Final = "(in reply to MAIL FROM command)"
+"""Says, as Postfix does, that a refusal is of the sender: no recipient had been named yet."""
+_BEFORE_RECIPIENT = re.compile(
+    r"after (?:pipelined )?(?:MAIL FROM|[EH]E?HLO|STARTTLS|AUTH|initial connection)\b"
+    r"|refused to talk to me|but (?:sender was rejected|greeting failed|my name was rejected)"
+)
+"""So Exim, Postfix and qmail say the same before a reply."""
+_TRANSCRIPT_OF_SENDER = re.compile(r"^>>> (?:MAIL|[EH]E?HLO)\b.{0,400}\n<<< 5", re.MULTILINE)
 
 
 def _says_why(text: str) -> bool:

@@ -356,6 +356,11 @@ _RETURNED = re.compile(
 """To whom the message went back is no reason."""
 
 
+_EXAMPLES = re.compile(
+    r"[(\[](?:ex|e\.?g|for example|such as|z\. ?b|p\. ?(?:ej|ex)|par ex\w*)\b[^()\[\]]*[)\]]"
+)
+"""What may be the reason, among other things, is none."""
+
 _ABANDONED = re.compile(
     r"\b(?:delivery|transfer|transmission|connection|message|e-?mail|attempts?) (?:to|for|with) the-address"
     r" (?:was|were|has been|have been) (?:abandoned|cancel+ed|suspended|closed|removed|deleted|dropped)\b"
@@ -365,7 +370,7 @@ _ABANDONED = re.compile(
 
 def _strip_courtesies(text: str) -> str:
     """Return a simplified text without what is polite and says no reason."""
-    text = _ABANDONED.sub("", text)
+    text = _EXAMPLES.sub("", _ABANDONED.sub("", text))
     text = _RETURNED.sub("", _REJECTED.sub("", text))
     text = _TASK_FOR_OTHERS.sub("", _IF_YOU.sub("", _LOOKED_UP.sub("", _SPLIT_PRONOUN.sub(r"\1body", text))))
     text = _ADVICE.sub("", _POSSESSIVE.sub(r"\1 ", text.replace("that login", "that user")))

@@ -36,6 +36,11 @@ class ReplyLanguage:
         identity: speaks of logging in.
         rule: speaks of what is allowed.
         content: judges what is sent.
+        many: speaks of too many of something.
+        unknown: said of what is unknown, a mailbox or anything else.
+        fault: nouns for an error, a reason or a state.
+        unsure: asks whether something is so, and tells it not.
+        passing: said of what will not last.
     """
 
     name: str
@@ -51,6 +56,11 @@ class ReplyLanguage:
     identity: str
     rule: str
     content: str
+    many: str
+    unknown: str
+    fault: str
+    unsure: str
+    passing: str
 
 
 GERMAN = ReplyLanguage(
@@ -87,6 +97,11 @@ GERMAN = ReplyLanguage(
         r"|\bnicht (?:erlaubt|gestattet|zugelassen|berechtigt)\b"
     ),
     content=r"\bverdacht|\bmissbrauch|\bunerwunscht",
+    many=r"\bzu (?:viele|oft|haufig)\b",
+    unknown=r"unbekannte?[nrms]?",
+    fault=r"(?:\w*fehler|problem|grund|ursache|\w*zustand|\w*status)",
+    unsure=r"(?<!\bsie )(?<!\bsie, )\bob (?:der|die|das|dies\w*|ein\w*|es|sie) |\bexistenz\b",
+    passing=r"\b(?:vorubergehend|voruebergehend|zeitwei\w+|kurzzeitig|befristet|temporar)\w*",
 )
 FRENCH = ReplyLanguage(
     "French",
@@ -118,6 +133,14 @@ FRENCH = ReplyLanguage(
         r"|\bseul(?:e?s?|ement)\b|\buniquement\b|\bque par\b"
     ),
     content=r"\bpourriel|\bindesirable|\babus\b|\bsuspect",
+    many=r"\btrop (?:de|d|souvent)\b",
+    unknown=r"inconnue?s?",
+    fault=r"(?:erreur|raison|cause|etat|statut)",
+    unsure=(
+        r"\b(?:impossible|pas|ne)\b[^.;!?]{0,40}\b(?:verifi|savoir|dire|disons|determin"
+        r"|control|confirm)\w* (?:pas )?(?:si|l existence)\b"
+    ),
+    passing=r"\b(?:temporair|momentane|provisoir)\w*",
 )
 IBERIAN = ReplyLanguage(
     "Spanish or Portuguese",
@@ -158,6 +181,14 @@ IBERIAN = ReplyLanguage(
         r"|\b(?:acceso|acesso) (?:denegado|negado)|\bsolo\b|\bsolamente\b|\bsomente\b|\bapenas\b"
     ),
     content=r"\babuso|\bsospech|\bsuspeit|\bindesead|\bindesejad",
+    many=r"\b(?:demasiad[ao]s|muit[ao]s|demais)\b",
+    unknown=r"(?:desconocid|desconhecid)[oa]s?",
+    fault=r"(?:error|erro|motivo|razon|razao|causa|estado)",
+    unsure=(
+        r"\b(?:no|nao|im?possi[vb]\w*|imposible)\b[^.;!?]{0,40}\b(?:verific|comprob|determin"
+        r"|sab[ei]|confirm|dec?i[rm]|diz)\w* s[ei]\b|\bexist[ei]ncia de\w*\b"
+    ),
+    passing=r"\b(?:temporal|temporari|provisional|momentane)\w*",
 )
 ITALIAN = ReplyLanguage(
     "Italian",
@@ -186,6 +217,14 @@ ITALIAN = ReplyLanguage(
     identity=r"\baccedere\b|\bparola d ordine",
     rule=r"\bnon (?:autorizzat|consentit|permess|abilitat)|\bvietat|\baccesso negato|\bsolo\b|\bsoltanto\b",
     content=r"\babuso\b|\bsospett|\bindesiderat",
+    many=r"\btropp[eio]\b",
+    unknown=r"sconosciut[oaie]",
+    fault=r"(?:errore|motivo|causa|stato)",
+    unsure=(
+        r"\b(?:non|impossibile)\b[^.;!?]{0,40}\b(?:verific|controll|determin|sap|conferm"
+        r"|accert|stabil|dic)\w* se\b|\bl esistenza\b"
+    ),
+    passing=r"\b(?:temporane|momentane|provvisori)\w*",
 )
 DUTCH = ReplyLanguage(
     "Dutch",
@@ -207,6 +246,14 @@ DUTCH = ReplyLanguage(
     identity=r"\bwachtwoord|\baangemeld|\binlogg|\bingelogd|\baanmeld",
     rule=r"\bbeleid\b|\bniet (?:toegestaan|gemachtigd|bevoegd)\b|\btoegang geweigerd|\balleen\b",
     content=r"\bmisbruik|\bongewenst|\bverdacht",
+    many=r"\bte (?:veel|vaak)\b",
+    unknown=r"onbekenden?",
+    fault=r"(?:\w*fout|reden|oorzaak|\w*status)",
+    unsure=(
+        r"\b(?:niet|onmogelijk|kon|kan)\b[^.;!?]{0,40}\b(?:controle|nagaan|vaststel|bepal"
+        r"|weten|verifi)\w*,? of\b"
+    ),
+    passing=r"\btijdelijk\w*",
 )
 POLISH = ReplyLanguage(
     "Polish",
@@ -234,6 +281,11 @@ POLISH = ReplyLanguage(
     identity=r"\blogowan\w+|\bzaloguj|\bhasl\w+|\buwierzyteln",
     rule=r"\bpolityk\w+|\bzabronion\w+|\bodmow\w+|\btylko\b|\bniedozwolon\w+|\bdozwolon\w+",
     content=r"\bniechcian\w+|\bpodejrzan\w+",
+    many=r"\bzbyt (?:wiel[ue]|duz\w|czest\w)\b|\bza duzo\b",
+    unknown=r"(?:nieznan(?:y|a|e|ych|ym|ego|ej)|nieznajom\w+)",
+    fault=r"(?:blad|bledu|przyczyn\w*|powod\w*|stan\w*|status\w*)",
+    unsure=r"(?<!\bsprawdz )(?<!\bsprawdz, )(?<!\bsie )(?<!\bsie, )\bczy\b",
+    passing=r"\b(?:tymczasow|chwilow)\w*",
 )
 CZECH = ReplyLanguage(
     "Czech or Slovak",
@@ -255,6 +307,11 @@ CZECH = ReplyLanguage(
     identity=r"\bprihlas\w+|\bhesl\w+|\boveren\w+",
     rule=r"\bpolitik\w+|\bzakazan\w+|\bodepren\w*|\bzamitnut\w*|\bpouze\b|\bnepovolen\w+|\bpovolen\w*",
     content=r"\bnevyzadan\w+|\bpodezrel\w+",
+    many=r"\bprilis (?:mnoho|vela|casto)\b",
+    unknown=r"neznam(?:y|a|e|ych|ym|eho|ej)",
+    fault=r"(?:chyb\w|pricin\w|duvod\w?|dovod\w?|stav\w?)",
+    unsure=r"(?<!te )(?<!te, )\b(?:zda|zdali|jestli)\b",
+    passing=r"\b(?:docasn|prechodn)\w*",
 )
 SCANDINAVIAN = ReplyLanguage(
     "Swedish, Danish or Norwegian",
@@ -286,6 +343,14 @@ SCANDINAVIAN = ReplyLanguage(
     identity=r"\blogga in\b|\blosenord|\bautentiser|\binloggning",
     rule=r"\btillat\w*|\btillat\w*|\btilladt\b|\bnekad\b|\bnaegtet|\bnektet|\bendast\b|\bkun\b|\bforbjud\w*",
     content=r"\bskrappost|\bsoppelpost|\bmisstankt",
+    many=r"\bfor (?:manga|mange|mycket|meget|mye|ofta|ofte)\b",
+    unknown=r"(?:okant|okanda?|ukendte?|ukjente?)",
+    fault=r"(?:fel|feil|fejl|orsak|arsak|arsag|status|tilstand)",
+    unsure=(
+        r"\b(?:inte|ikke|ej)\b[^.;!?]{0,40}\b(?:kontroll|sjekk|tjekk|verifi|avgor|fastsla"
+        r"|undersog|veta|vite|vide)\w*(?: \w+)?,? om\b"
+    ),
+    passing=r"\b(?:tillfallig|midlertidig|temporar)\w*",
 )
 TURKISH = ReplyLanguage(
     "Turkish",
@@ -315,6 +380,11 @@ TURKISH = ReplyLanguage(
         r"|\breddedil\w+"
     ),
     content=r"\bistenmeyen|\bsupheli",
+    many=r"\b(?:cok|asiri) (?:fazla|sayida|sik)\b",
+    unknown=r"bilinmeyen",
+    fault=r"(?:hata\w*|neden\w*|durum\w*)",
+    unsure=r"\bolup olmad\w+(?! kontrol ed)|\bvar mi\b",
+    passing=r"\bgecici\w*",
 )
 RUSSIAN = ReplyLanguage(
     "Russian or Ukrainian",
@@ -347,6 +417,14 @@ RUSSIAN = ReplyLanguage(
     identity=r"\bавториз\w+|\bпарол\w+|\bаутентифик\w+",
     rule=r"\bполитик\w+|\bзапрещ\w+|\bотказан\w*|\bтолько\b|\bразреш\w+|\bзаборон\w+",
     content=r"\bспам\w*|\bвирус\w*|\bподозр\w+|\bрассыл\w+",
+    many=r"\bслишком (?:мног\w+|част\w+)|\b(?:за|на)д?то багато\b|\bзабагато\b",
+    unknown=r"(?:неизвестн(?:ыи|ая|ое|ых|ым|ои|ого)|невідом(?:ии|а|е|их|им|ого|оі)|незнаком\w+)",
+    fault=r"(?:ошибк\w*|причин\w*|помилк\w*|состояни\w+|статус\w*|стан\w?)",
+    unsure=(
+        r"\b(?:существует|есть|наиден|известен|активен|зарегистрирован) ли\b|\bчи існу\w+"
+        r"|\bсуществовани[ея]\b"
+    ),
+    passing=r"\b(?:временн|тимчасов)\w*",
 )
 HUNGARIAN = ReplyLanguage(
     "Hungarian",
@@ -363,6 +441,11 @@ HUNGARIAN = ReplyLanguage(
     identity=r"\bbejelentkez\w*|\bjelszo\w*|\bhitelesit\w*",
     rule=r"\bszabaly\w*|\btilos\b|\bcsak\b|\bengedelyez\w*",
     content=r"\bkeretlen|\bgyanus",
+    many=r"\btul (?:sok|gyakran)\b",
+    unknown=r"ismeretlen(?:ek\w*)?",
+    fault=r"(?:hiba|ok\b|allapot)",
+    unsure=r"\bhogy\b[^.;!?]{0,60}\w-e\b",
+    passing=r"\b(?:atmeneti|ideiglenes)\w*",
 )
 ROMANIAN = ReplyLanguage(
     "Romanian",
@@ -379,6 +462,11 @@ ROMANIAN = ReplyLanguage(
     identity=r"\bautentific\w*|\bparol\w*",
     rule=r"\bpolitic\w*|\binterzis\w*|\bdoar\b|\bpermis\w*",
     content=r"\bsuspect\w*",
+    many=r"\bprea (?:mult\w+|des)\b",
+    unknown=r"necunoscut\w*",
+    fault=r"(?:eroare\w*|motiv\w*|cauza|stare\w*)",
+    unsure=r"\bnu\b[^.;!?]{0,40}\b(?:verific|determin|sti|spune|confirm)\w* daca\b",
+    passing=r"\b(?:temporar|provizori)\w*",
 )
 BULGARIAN = ReplyLanguage(
     "Bulgarian",
@@ -395,6 +483,11 @@ BULGARIAN = ReplyLanguage(
     identity=r"\bпарол\w*|\bудостовер\w*",
     rule=r"\bзабранен\w*|\bсамо\b|\bразрешен\w*",
     content=r"\bспам\w*",
+    many=r"\b(?:твърде|прекалено) (?:много|често)\b",
+    unknown=r"(?:неизвестн\w+|неизвестен|непознат\w*)",
+    fault=r"(?:грешк\w+|причин\w+|състояни\w+)",
+    unsure=r"\bдали\b",
+    passing=r"\bвременн?\w*",
 )
 FINNISH = ReplyLanguage(
     "Finnish",
@@ -413,6 +506,11 @@ FINNISH = ReplyLanguage(
     identity=r"\bkirjaudu\w*|\bsalasana\w*",
     rule=r"\bkaytanto\w*|\bkielletty\b|\bvain\b|\bsallittu\b",
     content=r"\broskaposti\w*",
+    many=r"\bliian (?:mont\w+|paljon|usein)\b",
+    unknown=r"(?:tuntematon|tuntemattom\w+)",
+    fault=r"(?:virhe|syy|tila)",
+    unsure=r"(?<!\btarkista )(?<!\btarkista, )\bonko\b",
+    passing=r"\b(?:tilapais|valiaikais)\w*",
 )
 GREEK = ReplyLanguage(
     "Greek",
@@ -429,6 +527,11 @@ GREEK = ReplyLanguage(
     identity=r"\bκωδικ\w+|\bσυνδεθ\w+|\bταυτοποι\w+",
     rule=r"\bπολιτικ\w+|\bμονο\b|\bαπαγορευ\w+|\bεπιτρεπ\w+",
     content=r"\bανεπιθυμητ\w+",
+    many=r"\b(?:παρα|υπερβολικα) πολλ\w+|\bπαρα πολυ\b",
+    unknown=r"αγνωστ\w+",
+    fault=r"(?:σφαλμα\w*|αιτι\w+|λογ(?:οσ|ο|ουσ)|κατασταση\w*)",
+    unsure=r"\b(?:αν|εαν) (?:\w+ ){0,3}?υπαρχ\w+",
+    passing=r"\bπροσωριν\w*",
 )
 SOUTH_SLAVIC = ReplyLanguage(
     "Croatian, Serbian or Slovene",
@@ -461,6 +564,11 @@ SOUTH_SLAVIC = ReplyLanguage(
     identity=r"\bprijavi\w*|\blozink\w*|\bgeslo\w*",
     rule=r"\bpravil\w+|\bzabranjen\w*|\bprepovedan\w*|\bdopusten\w*|\bdozvoljen\w*|\bdovoljen\w*",
     content=r"\bnezeljen\w*|\bsumnjiv\w*",
+    many=r"\b(?:previse|prevec|превише)\b",
+    unknown=r"(?:nepoznat\w*|neznan\w*|непознат\w*)",
+    fault=r"(?:gresk\w+|pogresk\w+|napak\w+|razlog\w*|stanj\w+|грешк\w+|разлог\w*)",
+    unsure=r"(?<!te )(?<!te, )\b(?:da li|postoji li|да ли)\b|\bali \w+ obstaja\b",
+    passing=r"\b(?:privremen|zacasn|привремен)\w*",
 )
 BALTIC = ReplyLanguage(
     "Lithuanian, Latvian or Estonian",
@@ -494,6 +602,14 @@ BALTIC = ReplyLanguage(
     identity=r"\bslaptazod\w+|\bparol\w+|\bprisijun\w+",
     rule=r"\bdraudziam\w*|\baizlieg\w+|\bkeelatud\b|\bainult\b|\btikai\b|\btik nuo\b",
     content=r"\bslamst\w*|\bnepageidaujam\w*|\bramps\w*",
+    many=r"\bper daug\b|\bparak daudz\b|\bliiga (?:palju|tihti)\b",
+    unknown=r"(?:nezinom\w+|nezinam\w+|tundmatu\w*)",
+    fault=r"(?:klaida|kluda|viga|tviga|priezast\w+|iemesl\w+|pohjus)",
+    unsure=(
+        r"\bar (?:\w+ )?(?:egzistuoja|yra)\b|\bvai (?:\w+ )?(?:eksiste|pastav)\w*"
+        r"|\bkas (?:\w+ )?(?:eksisteerib|on olemas)\b"
+    ),
+    passing=r"\b(?:laikin|islaicig|ajuti)\w*|\buz laiku\b",
 )
 MALAY = ReplyLanguage(
     "Indonesian or Malay",
@@ -518,6 +634,11 @@ MALAY = ReplyLanguage(
     identity=r"\bkata sandi|\bautentikasi|\blog masuk",
     rule=r"\bkebijakan|\bdilarang|\bhanya\b|\bdiizinkan|\bdibenarkan",
     content=r"\bmencurigakan",
+    many=r"\bterlalu (?:banyak|sering|kerap)\b",
+    unknown=r"tidak (?:dikenal|diketahui)",
+    fault=r"(?:kesalahan|ralat|alasan|sebab|status)",
+    unsure=r"(?<!\bperiksa )\bapakah\b|\bsama ada\b",
+    passing=r"\bsementara\b",
 )
 VIETNAMESE = ReplyLanguage(
     "Vietnamese",
@@ -533,6 +654,11 @@ VIETNAMESE = ReplyLanguage(
     identity=r"\bmat khau|\bdang nhap|\bxac thuc",
     rule=r"\bchinh sach|\bkhong duoc phep|\bbi cam\b",
     content=r"\bthu rac",
+    many=r"\bqua nhieu\b",
+    unknown=r"khong (?:xac dinh|ro)",
+    fault=r"(?:loi|ly do|trang thai)",
+    unsure=r"\bhay khong\b",
+    passing=r"\btam thoi\b",
 )
 SEMITIC = ReplyLanguage(
     "Arabic, Persian or Hebrew",
@@ -557,6 +683,11 @@ SEMITIC = ReplyLanguage(
     identity=fold(r"كلمة (?:ال)?مرور|رمز عبور|סיסמה"),
     rule=fold(r"سياسة|ممنوع|فقط|מדיניות|רק "),
     content=fold(r"مزعج|הונאה"),
+    many=fold(r"(?:عدد كبير جدا|أكثر من اللازم|بیش از حد|יותר מדי)"),
+    unknown=fold(r"(?:غير معروف\w*|مجهول\w*|ناشناخته|לא ידוע\w*)"),
+    fault=fold(r"(?:خطأ|سبب|خطا|שגיאה|סיבה)"),
+    unsure=fold(r"(?:إذا كان|ما إذا|האם|אם ה)"),
+    passing=fold(r"مؤقت|موقت|זמני"),
 )
 LANGUAGES = (
     *(GERMAN, FRENCH, IBERIAN, ITALIAN, DUTCH, POLISH, CZECH, SCANDINAVIAN, TURKISH, RUSSIAN),
@@ -579,6 +710,9 @@ class UnspacedLanguage:
         full: said of what is used up.
         sender: speaks of the sender.
         other: speaks of us, of a machine or of what is allowed.
+        many: speaks of too many of something.
+        unsure: asks whether something is so, and tells it not.
+        passing: said of what will not last.
     """
 
     name: str
@@ -591,6 +725,9 @@ class UnspacedLanguage:
     full: str
     sender: str
     other: str
+    many: str
+    unsure: str
+    passing: str
 
 
 CHINESE = UnspacedLanguage(
@@ -610,6 +747,9 @@ CHINESE = UnspacedLanguage(
         r"发送|發送|您|你|域名|服务器|伺服器|策略|拒绝|拒絕|禁止|黑名单|黑名單|垃圾|仅|只|权限|認證|认证|频|\bip"
         r"|(?:数据库|数据庫|資料庫|目录|目錄|名录|列表)(?![中里裡内內上])"
     ),
+    many=r"过多|過多|太多|(?:比例|数量|數量)过?[高大]",
+    unsure=r"(?:无法|無法|不能|未能|不知)[^,.。]{0,12}是否|是否存在(?:未知|不明)|(?:未知|不明)(?:的)?(?:错误|錯誤|原因)",
+    passing=r"暂时|暫時|临时|臨時",
 )
 JAPANESE = UnspacedLanguage(
     "Japanese",
@@ -631,6 +771,9 @@ JAPANESE = UnspacedLanguage(
         r"あなた|お客様|御社|貴社|サーバ|ドメイン|ポリシー|拒否|禁止|迷惑|スパム|認証|許可|ブラックリスト|接続|\bip"
         r"|(?:データベース|ディレクトリー?|名簿|テーブル)(?![のにで内上中])"
     ),
+    many=r"多すぎ",
+    unsure=r"(?:存在する|有効|いる)か(?!.{0,8}ご?確認(?:くだ|して|下))|不明な(?:エラー|理由)",
+    passing=r"一時",
 )
 KOREAN = UnspacedLanguage(
     "Korean",
@@ -643,6 +786,9 @@ KOREAN = UnspacedLanguage(
     full=r"(?:초과|가득|부족|꽉)",
     sender=r"(?:발신|보내는|보낸|송신)",
     other=r"서버|도메인|정책|거부|금지|스팸|인증|허용|귀하|귀사|당신|접속|\bip|(?:데이터베이스|디렉터리|디렉토리|목록)(?!에|내)",
+    many=r"너무 ?많",
+    unsure=r"존재하는지|존재 ?여부|알 ?수 ?없는 ?(?:오류|이유)",
+    passing=r"일시|임시",
 )
 THAI = UnspacedLanguage(
     "Thai",
@@ -655,6 +801,9 @@ THAI = UnspacedLanguage(
     full=r"(?:เต็ม|เกิน)",
     sender=r"ผู้ส่ง",
     other=r"เซิร์ฟเวอร์|โดเมน|นโยบาย|ปฏิเสธ|สแปม|อนุญาต|ของคุณ|\bip|^ฐานข้อมูล",
+    many=r"มากเกินไป",
+    unsure=r"หรือไม่",
+    passing=r"ชั่วคราว",
 )
 UNSPACED = (CHINESE, JAPANESE, KOREAN, THAI)
 

@@ -168,6 +168,11 @@ RULES: Final = (
     _RULE("network-trouble", Answer.UNCLEAR, "5", _RCPT, "", words.NETWORK_TROUBLE, "",
           "The server could not reach the one behind it, so it does not know the mailbox either."),
 
+    _RULE("not-found-out", Answer.UNCLEAR, "5", _RCPT, words.NO_POLICY_CODE, words.NOT_FOUND_OUT, "",
+          "The server does not know or does not tell, or sends us to one that knows."),
+    _RULE("strangers", Answer.REFUSED_US, "5", _RCPT, "", words.STRANGERS, "",
+          "The recipient takes no mail from those he does not know, and we are none of them."),
+
     # The mailbox is closed.
     _RULE("account-disabled-code", Answer.DISABLED, "5", _RCPT, r"7\.13", "",
           AnyOf(words.US, words.OURS),
@@ -178,7 +183,8 @@ RULES: Final = (
     _RULE("disabled-5.7", Answer.DISABLED, "5", _RCPT, "", words.CLOSED,
           AnyOf(words.NOT_ONLY_THE_MAILBOX, words.CLOSED_TO_SOME),
           "The same words with a policy code count where the reply says nothing else."),
-    _RULE("disabled-code", Answer.DISABLED, "5", _RCPT, r"2\.1", words.TAKES_NO_MAIL, words.NOT_THE_MAILBOX,
+    _RULE("disabled-code", Answer.DISABLED, "5", _RCPT, r"2\.1", words.TAKES_NO_MAIL,
+          AnyOf(words.NOT_THE_MAILBOX, words.CLOSED_TO_SOME),
           "RFC 3463 X.2.1 with words that say the mailbox takes no mail."),
     _RULE("deleted-languages", Answer.NOT_FOUND, "5", _RCPT, r"1\.(?:1|10)", words.DELETED_LOCALIZED,
           words.NOT_THE_BOX_LOCALIZED,

@@ -44,7 +44,7 @@ SENDER = AnyOf(
     r"\bmail from\b|\b(?:send|sent|write|wrote) from\b",
     r"\b(?:(?:e-?)?mail|message|letter|post|anything)s? from\b"
     r"(?! (?:the|this|his|her|their) (?:server|mailbox|inbox|account)\b)",
-    r"\bfrom (?:address|domain)\b|\b(?:mailing|writing|sent|coming) from\b|\bused to send\b",
+    r"\bfrom:? (?:address|domain)\b|\b(?:mailing|writing|sent|coming) from\b|\bused to send\b",
     r"\boriginat(?:ors?|ing)\b",
     r"call-?back(?! (?:\w+ ){0,4}(?:recipient|rcpt)\b)|\bcall-?outs? from you",
     r"badmailfrom",
@@ -63,17 +63,19 @@ CLIENT = AnyOf(
     r"\b(?:server|host|client|network|relay|gateway|machine)s? (?:ip )?address\b",
     r"\b(?:ip )?address \[?\d+\.\d+\.\d+\.\d+",
     r"\byou(?:re not| (?:are not|do not|must|need|have to))\b",
+    r"\byou(?:re| are| were| have been) (?:\w+ )?(?:unknown|blocked|banned|refused|rejected|denied)\b",
     r"\bclient host\b",
+    r"\brefused to talk to me\b|\bafter initial connection\b",
     r"\bexternal client\b",
     r"\bclient was not\b",
     r"\bdo not know you\b",
     r"\bclient [\[(]",
     r"\bhost impersonat",
     r"\bsource ip\b",
-    r"\bips?\b",
+    r"\bip(?:s|v[46])?\b",
     r"\bcountry\b|\bgeo-?ip\b",
     r"\b(?:mail|bounces|connections?|access) from [\[\d]",
-    r"\bconnections? (?:not accepted|denied|rejected|will not)",
+    r"\bconnections? (?:not accepted|denied|rejected|will not|from)\b",
     r"\bdynamic (?:address|range)",
     r"\bptr\b",
     r"\br-?dns\b|\bfcrdns\b",
@@ -128,7 +130,7 @@ AUTHENTICATION = AnyOf(
     r"\bdkim\b",
     r"\bdmarc\b",
     r"\bsender id\b",
-    r"auth?enti[cfs]|\bsmtp auth\b(?! is not required)|\bpassword\b|\bcredentials?\b",
+    r"auth?enti[cfs]|\bsasl\b|\bsmtp auth\b(?! is not required)|\bpassword\b|\bcredentials?\b",
     r"(?<!has not )(?<!never )(?<!nobody )\blog(?:ged)? ?in\b",
     r"\b(?:starttls|tls|ssl|encryption)\b(?! not available)",
     r"\brelay(?:ing|ed|s)?\b(?! recipient table| domain|=)|\brelais\b|\breenvio\b",
@@ -146,9 +148,10 @@ CONTENT = AnyOf(
     r"\bmalware\b|\bphish|\bmalicious|\bforged\b",
     r"\bunsolicited\b",
     r"\bsuspicious\b|\bsuspicion\b|\bsuspected\b",
+    r"\b(?:to|cc|from|date|subject)[: ] ?headers?\b|\b(?:bulk|mass|marketing) (?:e-?)?mails?\b",
     r"\bmail content\b|\bmessage filtered\b|\bcontent (?:denied|rejected)",
     r"\b(?:dt|mi|hl|sn):[a-z]{3}\b",
-    r"\battack\b|\bharvest|\bprobing\b",
+    r"\battack\b|\bharvest|\bprob(?:ing|es)\b(?![.-])",
     *(language.content for language in languages.LANGUAGES),
 )
 """Judges what is sent, or how."""
@@ -226,7 +229,8 @@ US = AnyOf(SENDER, CLIENT, BLOCK_LIST, AUTHENTICATION, CONTENT)
 
 OTHER_MATTERS = (
     r"\b(?:refuses|verif\w+|possible(?! to deliver)|now|filters?|bounces?|moment"
-    r"|(?<!in our )(?<!in the )database|lookup|failure|message size|too (?:large|big)|attachments?)\b"
+    r"|(?<!in our )(?<!in the )database|lookup|failure|message size|too (?:large|big)|attachments?"
+    r"|vrfy|expn|options?|features?|(?:not |un)supported)\b"
 )
 """Tells of something else than that a mailbox is not there."""
 
@@ -243,7 +247,60 @@ CONDITION = AnyOf(
 )
 """Tells what would have to be for the mail to be taken, or that nothing is told."""
 
-NOT_ONLY_THE_MAILBOX = AnyOf(US, OURS, POLICY, IP_LITERAL, OTHER_MATTERS, CONDITION, WARNING_LINK)
+_UNKNOWN_LOCALIZED = AnyOf(*(language.unknown for language in languages.LANGUAGES))
+_FAULT = (
+    r"(?:reason|failure|error|fault|problem|cause|state|status|condition|type|class|kind|option|parameter)s?"
+)
+_BOX_LOCALIZED = AnyOf(*(language.box for language in languages.LANGUAGES), languages.BORROWED)
+
+
+def _unknown_fault(language: languages.ReplyLanguage) -> str:
+    return (
+        rf"\b{language.unknown} (?!{language.box}|{languages.BORROWED})(?:\w+ )?{language.fault}\b"
+        rf"|\b{language.fault}(?: (?:ist|est|es|e|is|jest|je))? {language.unknown}\b"
+        rf"(?! (?:{language.box}|{languages.BORROWED})\b)"
+    )
+
+
+NOT_FOUND_OUT = AnyOf(
+    *(language.unsure for language in languages.LANGUAGES),
+    *(languages.fold(language.unsure) for language in languages.UNSPACED),
+    r"\b(?:not|unable|impossible|fail\w*)\b[^.;!?]{0,40}\b"
+    r"(?:find out|tell|check|determine|verify|know|confirm|establish|say|see) if\b",
+    r"\bexistence\b|\b(?:may|might) or (?:may|might) not\b",
+    r"\b(?:(?:un|not )able to|fail\w* to|(?:could|can|did) not(?: be)?) "
+    r"(?:check|determine|examine|inspect)(?:e?d)?\b(?! ?:)",
+    rf"\bunknown (?!{BOX}\b)(?:\w+ )?{_FAULT}\b",
+    rf"\bunknown {BOX} (?:types?|class|kind|options?|parameters?|status|state)\b",
+    rf"\b(?:{BOX} )?{_FAULT} (?:of (?:(?:the|this|that) )*{BOX} )?(?:is |was )?"
+    rf"(?:unknown|not known|undetermined)\b(?! {BOX}\b)",
+    *map(_unknown_fault, languages.LANGUAGES),
+    r"\b(?:other|another|primary|main|right|correct|proper|different|wrong|backup|secondary|fallback) "
+    r"(?:mx|(?:mail )?servers?|(?:mail )?exchangers?|mail ?hosts?|nodes?)\b|\buse the mx\b|\banderen mx\b",
+)
+"""The server could not find out, does not tell, or sends us to a server that knows."""
+
+STRANGERS = AnyOf(
+    r"\bunknown (?:people|persons|writers|correspondents|parties|callers)\b|\bstrangers\b",
+    r"\b(?:people|persons|correspondents) (?:\w+ ){0,2}?(?:unknown|not)\b",
+    rf"\b(?:von|d|de|des|da|dai|van|av|fran|fra|od|от|від|από|dari|tu) {_UNKNOWN_LOCALIZED}\b"
+    rf"(?! {_BOX_LOCALIZED}\b)",
+    r"\b(?:refuse (?:les|des|d|aux)|rechaza(?: a)?|rejeita|recusa|rifiuta(?: gli| da)?|weigert|odrzuca"
+    rf"|отклоняет|отвергает|lehnt|blockt|blockiert) {_UNKNOWN_LOCALIZED}\b(?! {_BOX_LOCALIZED}\b)",
+    r"\bkenn(?:t|en) (?:sie|dich)\b|\bvous conn\w+|\bn[oa]o? (?:l[eao]|te|os|lhe|o) con[oh]\w+"
+    r"|\bnon (?:la|ti|vi) conosc\w+|\bkent (?:u|je)\b"
+    r"|\bвас не зна\w+|\bне знает вас\b|\bne(?:zna| zna) vas\b",
+    r"\b(?:white|allow|safe|pass|permit)(?:ed)?[ -]?list\w*"
+    r"|\bnot in (?:the |our )?list of (?:allowed|permitted|trusted) "
+    r"(?!recipients|users|mailboxes|addresses)"
+    r"|\blistes? blanche|\blista (?:blanca|branca|bianca)|\b(?:бел|біл)\w+ спис\w+|\bbial\w+ lisc?\w+"
+    r"|\bwitte lijst|白名[单單]|ホワイトリスト|화이트리스트",
+)
+"""Somebody takes no mail from those he does not know."""
+
+NOT_ONLY_THE_MAILBOX = AnyOf(
+    *(US, OURS, POLICY, IP_LITERAL, OTHER_MATTERS, CONDITION, WARNING_LINK, NOT_FOUND_OUT, STRANGERS)
+)
 NOT_THE_MAILBOX = AnyOf(NOT_ONLY_THE_MAILBOX, MACHINE, OTHER_THING, languages.YOURS)
 """Anything that makes a bare code about the mailbox doubtful."""
 
@@ -419,12 +476,35 @@ DENIED = AnyOf(
 )
 """One sentence has the mailbox, a negation and a word of being there, in an order that ties them together."""
 
-CLOSED_TO_SOME = (
-    r"\b(?:external|outside|externe\w?|general public|members only|by another|maintenance"
-    r"|wartung(?:sarbeiten)?"
-    r"|mantenimiento|manutencao|manutenzione|onderhoud)\b"
+TEMPORARILY = AnyOf(
+    r"\btemporar(?:y|ily)\b|\btry (?:again )?later\b|\bat this time\b|\bcurrently unavailable\b",
+    r"\b(?:said|says|replied|answered|responded|response|reply|returned)(?: with)?:? 4\d\d\b",
+    r"\bfor (?:today|now|the (?:day|night|weekend|holidays?))\b|\bon (?:weekends?|holidays?|sundays?)\b",
+    r"\bfor (?:an?|one|\d+) (?:minutes?|hours?)\b|[,;.:-] ?(?:please )?retry\b",
+    r"\b(?:for|during|due to|because of) (?:an? |the )?(?:back-?up|maintenance|migration|upgrade|repairs?)\b",
+    r"\bat the moment\b|\bcome back later\b|\bwhile (?:it|we)\b|\bwegen (?:\w+ )?(?:umzugs?|wartung)\b",
+    r"\b(?:fur|pour|por|per|voor|na|на) (?:\w+ ){0,2}?(?:stunden?|tage?|minuten|heures?|jours?|horas?|dias?"
+    r"|ore|giorni|uur|dagen|godzin\w*|dni|час\w*|дн\w+|сутки)\b",
+    r"\b(?:demain|manana|amanha|domani|(?<!heute )morgen|jutra|zitra|завтра)\b",
+    *(language.passing for language in languages.LANGUAGES),
+    *(languages.fold(language.passing) for language in languages.UNSPACED),
 )
-"""Closed to some, or for some hours."""
+"""Says that it will pass, or that a server behind this one says so."""
+
+CLOSED_TO_SOME = (
+    r"\b(?:external|outside|extern[aeio]\w?|estern[eio]|zewnetrzn\w+|внешн\w+|зовнішн\w+"
+    r"|general public|members only|by another|maintenance"
+    r"|wartung(?:sarbeiten)?|konserwacj\w+|обслуживани\w+|udrzb\w+|underhall|vedlige?hold\w*|vedlikehold\w*"
+    r"|huolto\w*|karbantart\w*|bakim\w*|συντηρησ\w*|odrzavanj\w*"
+    r"|mantenimiento|manutencao|manutenzione|onderhoud)\b"
+    r"|\b(?:forwarding|relaying|notifications?|sharing|autoresponders?|sync\w*|pop3?|imap|webmail|filter\w*) "
+    r"(?:is |are |was |were |has been )?(?:disabled|suspended|blocked|locked|(?:switched|turned) off)\b"
+    r"|\b(?:user|recipient|owner|customer|subscriber) (?:has )?(?:disabled|blocked|(?:switched|turned) off) "
+    r"(?:receiving|reception|incoming|e?-?mails?|messages?|delivery|news\w*)\b"
+    r"|\bnews ?letters? (?:reception|delivery|mails?)\b"
+    r"|\b(?:until|till) (?:tomorrow|(?:mon|tues|wednes|thurs|fri|satur|sun)day\b)"
+)
+"""Closed to some, or for some hours, or only something of it."""
 
 SOMETHING_ELSE_DENIED = (
     rf"{CLOSED_TO_SOME}|"
@@ -567,11 +647,25 @@ NOT_FULL = (
 
 # About rates, limits and greylisting.
 
+_BAD = r"(?:invalid|unknown|bad|wrong|non-?exist[ea]nt)"
+_BAD_LOCALIZED = AnyOf(
+    _UNKNOWN_LOCALIZED,
+    r"inval\w+",
+    r"inexist\w+",
+    r"ungultig\w*",
+    r"(?:несуществ|неверн)\w+",
+    r"(?:nieistniej|bledn)\w+",
+)
 _MANY = AnyOf(
     r"\btoo (?:many|much)\b(?! hops| relays| received)",
     r"\btoo (?:fast|quickly|often|frequently|rapidly|soon)\b",
     r"\bexcess(?:ive(?:ly)?)?\b",
-    r"\bzu viele\b|\btrop de\b|\bdemasiad[ao]s\b|\btropp[ei]\b|\bte veel\b|\bmuit[ao]s\b",
+    *(language.many for language in languages.LANGUAGES),
+    *(languages.fold(language.many) for language in languages.UNSPACED),
+    rf"\b(?:{_BAD} {BOX}|{_BAD}(?: \w+)?)s? (?:count|ratio|rate|percentage|threshold|limit)s?\b",
+    rf"\b(?:counts?|ratio|number|percentage|share|proportion|rate) of (?:\w+ )?{_BAD}\b",
+    r"\b(?:anzahl|zahl|nombre|limite|numero|a?antall?|liczb\w+|pocet|число|количество|кількість) "
+    rf"(?:(?:de|d|der|an|di|av) )?(?:\w+ )?{_BAD_LOCALIZED}\b",
 )
 _SPEED = AnyOf(
     r"\brate[ -]?(?:control|exceed|limit|overlimit)|\bratelimit",
@@ -612,8 +706,6 @@ GREYLISTING_MANNER = AnyOf(
     r"\b(?:deferred|come back later)\b",
     r"\b(?:try(?: it)?|come|retry|send)(?: again| back)? (?:in|after) \d",
 )
-TEMPORARILY = r"\btemporar(?:y|ily)\b|\btry (?:again )?later\b|\bat this time\b|\bcurrently unavailable\b"
-
 STORAGE_OR_LENGTH = (
     r"\bstorage\b|\bsize\b|\bcapacity\b|\broom\b|\blength\b|\bspace\b|\bquota\b|\bfull\b|\binodes?\b"
 )
@@ -689,7 +781,7 @@ NOT_CLOSED_FOR_A_REASON = AnyOf(
     CLIENT,
     LISTED,
     IP_LITERAL,
-    r"\btemporar(?:y|ily)\b",
+    TEMPORARILY,
     r"\byour\b",
     CLOSED_TO_SOME,
     r"\b(?:until|till|tomorrow|today|again|only|members|another|process|session|unknown|inconnus)\b",
@@ -704,7 +796,9 @@ TAKES_NO_MAIL = (
 )
 """Beside a code that says the mailbox is disabled."""
 
-NOT_THE_CLOSED_MAILBOX = AnyOf(SENDER, CLIENT, LISTED, AUTHENTICATION, CONTENT, IP_LITERAL)
+NOT_THE_CLOSED_MAILBOX = AnyOf(
+    SENDER, CLIENT, LISTED, AUTHENTICATION, CONTENT, IP_LITERAL, CLOSED_TO_SOME, TEMPORARILY
+)
 """Makes words of a closed mailbox say something about us."""
 
 # About the mailbox, in other languages than English.
@@ -748,6 +842,7 @@ NOT_THE_BOX_LOCALIZED = AnyOf(
     languages.YOURS,
     _NOT_TOLD,
     RULE,
+    CLOSED_TO_SOME,
 )
 """Says that something else is not there, or speaks of what is ours or allowed."""
 
@@ -894,7 +989,7 @@ NETWORK_TROUBLE = AnyOf(
     r"\bname service error\b|\b(?:host|name) (?:lookup|resolution)\b",
     r"\bconnect to \S+|\blost connection\b|\bconversation with\b|\bno route to host\b"
     r"|\bnetwork is unreachable\b",
-    r"\btimed out\b|\btime-?out\b",
+    r"\btimed out\b|\btime-?out\b|\bno (?:answer|response|reply) from\b",
     r"\btransport (?:is )?unavailable\b|\bverification (?:is )?in progress\b|\bqueue file\b",
 )
 """The server could not reach the server behind it, so it does not know either."""

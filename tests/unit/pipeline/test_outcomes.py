@@ -22,14 +22,16 @@ _K, _A = OutcomeKind, Answer
 NOW = 1_793_000_000.0
 
 
-def _dsn(fields: str, *, prose: str = "Sorry.", to: str = "jane@shop.example") -> str:
+def _dsn(
+    fields: str, *, prose: str = "Sorry.", to: str = "jane@shop.example", reporter: str = "mx.example"
+) -> str:
     return (
-        "From: Mail Delivery System <MAILER-DAEMON@mx.example>\nTo: news@sender.example\n"
+        f"From: Mail Delivery System <MAILER-DAEMON@{reporter}>\nTo: news@sender.example\n"
         "Subject: Undelivered Mail Returned to Sender\nDate: Tue, 03 Nov 2026 10:00:01 +0000\n"
         'MIME-Version: 1.0\nContent-Type: multipart/report; report-type=delivery-status; boundary="=_b"\n\n'
         f"--=_b\nContent-Type: text/plain\n\n{prose}\n"
         "--=_b\nContent-Type: message/delivery-status\n\n"
-        f"Reporting-MTA: dns; mx.example\n\n{fields}\n"
+        f"Reporting-MTA: dns; {reporter}\n\n{fields}\n"
         "--=_b\nContent-Type: text/rfc822-headers\n\n"
         f"From: news@sender.example\nTo: {to}\nMessage-ID: <m1@sender.example>\n\n--=_b--\n"
     )
@@ -74,9 +76,40 @@ CASES = [
         "forwarded: the list's address is the one that was sent to",
         _dsn(
             "Final-Recipient: rfc822; elsewhere@other.example\nAction: failed\nStatus: 5.1.1\n"
-            "Diagnostic-Code: smtp; 550 no such user\n"
+            "Diagnostic-Code: smtp; 550 no such user\n",
+            reporter="mx.shop.example",
         ),
         [("jane@shop.example", _K.BOUNCED, _A.NOT_FOUND)],
+    ),
+    Case(
+        "forwarded, as the trace of the message says",
+        _dsn(
+            "Final-Recipient: rfc822; elsewhere@other.example\nAction: failed\nStatus: 5.1.1\n",
+            to="jane@shop.example\nReceived: from mx.sender.example by mx.shop.example\n"
+            "\tfor <Jane@shop.example>; Tue, 03 Nov 2026 10:00:00 +0000",
+        ),
+        [("jane@shop.example", _K.BOUNCED, _A.NOT_FOUND)],
+    ),
+    Case(
+        "forwarded, as the address says that the report came to",
+        _dsn("Final-Recipient: rfc822; elsewhere@other.example\nAction: failed\nStatus: 5.1.1\n").replace(
+            "To: news@sender.example", "To: bounces+jane=shop.example@sender.example", 1
+        ),
+        [("jane@shop.example", _K.BOUNCED, _A.NOT_FOUND)],
+    ),
+    Case(
+        "a blind copy failed: the archive of whom it was sent to as well, who may have it",
+        _dsn("Final-Recipient: rfc822; archive@crm.example\nAction: failed\nStatus: 5.1.1\n"),
+        [("archive@crm.example", _K.BOUNCED, _A.NOT_FOUND)],
+    ),
+    Case(
+        "a copy failed",
+        _dsn(
+            "Final-Recipient: rfc822; joe@shop.example\nAction: failed\nStatus: 5.1.1\n",
+            to="jane@shop.example\nCc: joe@shop.example",
+            reporter="mx.shop.example",
+        ),
+        [("joe@shop.example", _K.BOUNCED, _A.NOT_FOUND)],
     ),
     Case(
         "delivered, as was asked for",

@@ -50,7 +50,7 @@ def _case(*, expected: str, provider: str, stage: str, code: str, enhanced: str,
 
 _NAMES = """
 mailbox refused later heldout blind kinds2 kinds3 kinds4 kinds5 kinds6 kinds7 kinds8 kinds9 kinds10 kinds11
-kinds12 kinds13 kinds14 heldout2 heldout3 heldout4 heldout5
+kinds12 kinds13 kinds14 kinds15 heldout2 heldout3 heldout4 heldout5
 """
 TABLES = {name: _cases(name) for name in _NAMES.split()}
 WRITTEN_FIRST = TABLES["mailbox"] + TABLES["refused"] + TABLES["later"]
@@ -72,6 +72,7 @@ KINDS = [
         "kinds12",
         "kinds13",
         "kinds14",
+        "kinds15",
         "heldout2",
         "heldout3",
     )
@@ -411,7 +412,7 @@ def test_of_an_address_verification_only_the_inner_reason_speaks(
 @pytest.mark.parametrize("language", LANGUAGES, ids=lambda language: language.id)
 def test_the_words_of_a_language_are_alternatives_in_a_group(language: ReplyLanguage) -> None:
     """They are put between other words: a bare alternative would speak for itself."""
-    for name in ("box", "absent", "no", "closed", "blocked", "full"):
+    for name in ("box", "absent", "no", "closed", "blocked", "full", "unknown", "fault"):
         pattern = re.sub(r"\[[^\]]*\]", "", getattr(language, name))
         innermost = re.compile(r"\((?:\?[:!=<]*)?[^()]*\)")
         while (shorter := innermost.sub("", pattern)) != pattern:
