@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 import secrets
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any, Final
 
+from httptools import HttpParserUpgrade, HttpRequestParser
 from typing_extensions import override
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
@@ -50,11 +52,18 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def __init__(self, *, limits: RequestLimits, **connection: Any) -> None:
         super().__init__(**connection)
+        self.parser = _OneProtocolParser(self)
         self._limits = limits
         self._part = _Part.NOTHING
         self._received = self._head_bytes = 0
         self._refusal = "bad_request"
         self._timer: asyncio.TimerHandle | None = None
+        self._head = b""
+
+    def take_head(self) -> bytes:
+        """Return the request line and headers that are to be read anew, once; empty when there are none."""
+        head, self._head = self._head, b""
+        return head
 
     @override
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
@@ -94,11 +103,17 @@ class BoundedProtocol(HttpToolsProtocol):
 
     @override
     def on_headers_complete(self) -> None:
+        if self.parser.should_upgrade() and any(name == b"upgrade" for name, _ in self.headers):
+            version = self.parser.get_http_version().encode()
+            self._head = _without_offer(self.parser.get_method(), self.url, version, self.headers)
+            return
         super().on_headers_complete()
         self._expect(_Part.BODY)
 
     @override
     def on_message_complete(self) -> None:
+        if self._head:
+            return
         super().on_message_complete()
         self._part = _Part.NOTHING
         self._stop_timer()
@@ -157,6 +172,49 @@ class BoundedProtocol(HttpToolsProtocol):
             self.cycle.disconnected = True
             self.cycle.message_event.set()
         self.transport.close()
+
+
+class _OneProtocolParser(HttpRequestParser):
+    """httptools' parser for a server that changes to no other protocol: it passes over every offer to.
+
+    httptools takes what follows an offer for the other protocol: the body of the request, too, and the next
+    requests. Java's client offers HTTP/2 with everything it sends in the clear (RFC 9110, section 7.8).
+    """
+
+    def __init__(self, protocol: BoundedProtocol) -> None:
+        super().__init__(protocol)
+        self._protocol = protocol
+        self.set_dangerous_leniencies(lenient_data_after_close=True)  # as uvicorn has it
+
+    @override
+    def feed_data(self, data: bytes) -> None:  # type: ignore[override]  # nobody feeds it anything else
+        """Parse what has come; a new parser reads a head with an offer once more, without it."""
+        parser = self
+        while True:
+            try:
+                HttpRequestParser.feed_data(parser, data)
+            except HttpParserUpgrade as offer:
+                head = self._protocol.take_head()
+                if not head:  # CONNECT
+                    raise
+                parser = self._protocol.parser = _OneProtocolParser(self._protocol)
+                data = head + data[offer.args[0] :]
+            else:
+                return
+
+
+def _without_offer(
+    method: bytes, url: bytes, version: bytes, headers: Iterable[tuple[bytes, bytes]]
+) -> bytes:
+    """Return the head of a request as HTTP writes it, but for its offer to change the protocol."""
+    lines = [b"%s %s HTTP/%s" % (method, url, version)]
+    for name, value in headers:
+        if name == b"connection":
+            left = (one for one in value.split(b",") if one.strip().lower() != b"upgrade")
+            lines.append(b"connection: " + b",".join(left))
+        elif name != b"upgrade":
+            lines.append(name + b": " + value)
+    return b"\r\n".join((*lines, b"\r\n"))
 
 
 def _answer(code: str) -> bytes:

@@ -150,3 +150,42 @@ async def test_what_is_no_http_is_told_in_json(api: Api) -> None:
     for garbage in NO_HTTP:
         status, found = problem_of(await exchange(api, garbage))
         assert (status, found["code"]) == (400, "bad_request"), garbage
+
+
+H2C = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAARAAAAAAAIAAAAA\r\n"
+OFFERS = (H2C, b"Upgrade: TLS/1.2, websocket\r\nConnection: keep-alive, upgrade\r\n")
+
+
+@pytest.mark.parametrize("offer", OFFERS)
+@pytest.mark.parametrize("at_once", [True, False])
+async def test_who_offers_another_protocol_is_answered_in_this_one(
+    api: Api, offer: bytes, at_once: bool
+) -> None:
+    """Java's client offers HTTP/2 with everything it sends in the clear, lists too."""
+    body = b'{"email": "ann@example.com", "mode": "fast"}'
+    own = b"Host: x\r\n" + offer + f"Authorization: Bearer {await api.key('alice')}\r\n".encode()
+    head = POST.replace(b"Host: x\r\n", own)
+    pieces = [
+        head + b"Content-Length: %d\r\n\r\n" % len(body),
+        body,
+        head + b"Transfer-Encoding: chunked\r\n\r\n%x\r\n" % len(body),
+        body + b"\r\n0\r\n\r\n",
+        GET + offer + b"\r\n",
+        GET + b"Connection: close\r\n\r\n",
+    ]
+    answer = await exchange(api, *([b"".join(pieces)] if at_once else pieces), between=0.05)
+    assert answer.count(b"HTTP/1.1 200 OK") == answer.count(b"HTTP/1.1") == 4
+    assert answer.count(b'"result":"passed"') == 2
+
+
+async def test_the_rest_of_connection_counts_beside_an_offer(api: Api) -> None:
+    offer = b"Upgrade: h2c\r\nConnection: upgrade, close\r\n\r\n"
+    answer = await exchange(api, GET + offer + GET + b"\r\n")
+    assert answer.count(b"HTTP/1.1 200 OK") == answer.count(b"HTTP/1.1") == 1
+
+
+async def test_a_tunnel_is_refused(api: Api) -> None:
+    for target in (b"example.com:443", b"/healthz"):
+        connect = b"CONNECT %s HTTP/1.1\r\nHost: x\r\nConnection: close\r\n" % target
+        for offer in (b"", H2C):
+            assert problem_of(await exchange(api, connect + offer + b"\r\n"))[0] in {400, 405}
