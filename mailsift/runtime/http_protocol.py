@@ -32,11 +32,14 @@ class RequestLimits:
         head_bytes: request line and headers.
         body_bytes: what comes of a body in every such time, unless it ends; who sends less holds a
             connection and no more.
+        idle_seconds: how long a connection that was answered waits for its next request. Fronts and clients
+            keep theirs for a minute or so: that they close them, and not we, loses no request on its way.
     """
 
     seconds: float = 10.0
     head_bytes: int = 16 * 1024
     body_bytes: int = 1024
+    idle_seconds: int = 120
 
 
 class _Part(Enum):

@@ -14,7 +14,7 @@ from mailsift.runtime.http_protocol import RequestLimits
 from mailsift.settings import Settings
 from tests.integration.api.conftest import Api, running
 
-LIMITS = RequestLimits(seconds=0.3)
+LIMITS = RequestLimits(seconds=0.3, idle_seconds=1)
 GET = b"GET /healthz HTTP/1.1\r\nHost: x\r\n"
 POST = b"POST /v1/email/single-validate HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
 
@@ -81,6 +81,12 @@ async def test_who_drips_does_not_gain_time(hurried: Api) -> None:
     body = [POST + b"Content-Length: 400\r\n\r\n", *(b" " for _ in range(12))]
     answer = await exchange(hurried, *body, between=0.1)
     assert answer == b"" or problem_of(answer)[0] == 408
+
+
+async def test_who_was_answered_may_ask_again_for_as_long_as_it_says(hurried: Api) -> None:
+    asks = GET + b"\r\n"
+    answer = await exchange(hurried, asks, asks, between=0.6)  # longer than a head may take
+    assert answer.count(b"HTTP/1.1 200 OK") == 2
 
 
 async def test_a_slow_list_that_goes_on_is_taken(hurried: Api) -> None:
