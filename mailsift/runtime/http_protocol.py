@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import secrets
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any, Final
@@ -62,6 +62,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._refusal = "bad_request"
         self._timer: asyncio.TimerHandle | None = None
         self._head = b""
+        self._is_last = False
 
     def take_head(self) -> bytes:
         """Return the request line and headers that are to be read anew, once; empty when there are none."""
@@ -111,6 +112,8 @@ class BoundedProtocol(HttpToolsProtocol):
             self._head = _without_offer(self.parser.get_method(), self.url, version, self.headers)
             return
         super().on_headers_complete()
+        if not self.cycle.keep_alive:
+            self.cycle.transport = _LastAnswer(self.transport, self.close_once_read)  # type: ignore[assignment]
         self._expect(_Part.BODY)
 
     @override
@@ -120,6 +123,17 @@ class BoundedProtocol(HttpToolsProtocol):
         super().on_message_complete()
         self._part = _Part.NOTHING
         self._stop_timer()
+        if self._is_last:
+            self.transport.close()
+
+    def close_once_read(self) -> None:
+        """Close the connection behind its last answer, once what is still coming of the request has come.
+
+        What is unread at the end resets a connection, and may take the answer with it.
+        """
+        self._is_last = True
+        if self._part is not _Part.BODY or self.cycle.waiting_for_100_continue:
+            self.transport.close()
 
     @override
     def send_400_response(self, msg: str) -> None:
@@ -175,6 +189,17 @@ class BoundedProtocol(HttpToolsProtocol):
             self.cycle.disconnected = True
             self.cycle.message_event.set()
         self.transport.close()
+
+
+class _LastAnswer:
+    """The transport of an answer that ends its connection, by `close`."""
+
+    def __init__(self, transport: asyncio.Transport, close: Callable[[], None]) -> None:
+        self._transport = transport
+        self.close = close
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
 
 
 class _OneProtocolParser(HttpRequestParser):

@@ -26,8 +26,11 @@ async def hurried(settings: Settings) -> AsyncIterator[Api]:
         yield found
 
 
-async def exchange(api: Api, *pieces: bytes, between: float = 0.0) -> bytes:
-    """Send these pieces and return all that comes back until the API closes the connection."""
+async def exchange(api: Api, *pieces: bytes, between: float = 0.0, sent: bool = False) -> bytes:
+    """Send these pieces and return all that comes back until the API closes the connection.
+
+    Where all is `sent` nothing more comes, and the answer is complete.
+    """
     host, _, port = urlsplit(api.url).netloc.partition(":")
     reader, writer = await asyncio.open_connection(host, int(port))
     try:
@@ -35,6 +38,8 @@ async def exchange(api: Api, *pieces: bytes, between: float = 0.0) -> bytes:
             writer.write(piece)
             await writer.drain()
             await asyncio.sleep(between)
+        if sent:
+            return await asyncio.wait_for(reader.readuntil(b"}"), 20)
         return await asyncio.wait_for(reader.read(), 20)
     except ConnectionError:
         return b""
@@ -156,6 +161,28 @@ async def test_what_is_no_http_is_told_in_json(api: Api) -> None:
     for garbage in NO_HTTP:
         status, found = problem_of(await exchange(api, garbage))
         assert (status, found["code"]) == (400, "bad_request"), garbage
+
+
+@pytest.mark.parametrize("version", [b"1.1", b"1.0"])
+@pytest.mark.parametrize("key", ["", "alice"])
+async def test_who_sends_a_list_and_hears_no_before_its_end_hears_it(
+    api: Api, version: bytes, key: str
+) -> None:
+    """As Python's urllib does, which ends every connection: what was unread then reset it, answer and all."""
+    own = f"Authorization: Bearer {await api.key(key)}\r\n".encode() if key else b""
+    head = (
+        b"POST /v1/bulk/jobs HTTP/%s\r\nHost: x\r\nConnection: close\r\nContent-Type: text/csv\r\n" % version
+    )
+    size = 300_000_000 if key else 40_000_000
+    pieces = [b"ann@example.com\n" * 65_536] * 40  # of a list that is too large, or of nobody
+    answer = await exchange(api, head + own + b"Content-Length: %d\r\n\r\n" % size, *pieces, sent=True)
+    assert problem_of(answer)[0] == (413 if key else 401)
+
+
+async def test_nobody_waits_for_a_list_that_was_not_asked_for(api: Api) -> None:
+    """Who is told no before a 100 sends nothing more: the connection is over."""
+    asks = b"Content-Length: 9\r\nExpect: 100-continue\r\nConnection: close\r\n\r\n"
+    assert problem_of(await exchange(api, POST + asks))[0] == 401
 
 
 H2C = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAARAAAAAAAIAAAAA\r\n"
