@@ -9,7 +9,7 @@ from typing import Final
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
-from mailsift.api.http.inputs import check_query
+from mailsift.api.http.inputs import check_json_type, check_query
 from mailsift.api.mcp.tools import ToolCall
 from mailsift.api.parts import parts_of
 from mailsift.pipeline.errors import MailsiftError
@@ -29,6 +29,7 @@ async def answer_message(request: Request) -> Response:
         raise MailsiftError("mcp_disabled", "MCP is switched off here (MAILSIFT_MCP_BUDGET is 0).")
     caller = await parts.authenticator.authenticate(request)
     check_query(request)
+    check_json_type(request)
     try:  # only here: nobody else needs the package, and it takes a second to load
         server = await asyncio.to_thread(import_module, "mailsift.api.mcp.server")
     except ModuleNotFoundError:

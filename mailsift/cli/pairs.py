@@ -64,23 +64,23 @@ def _identity(text: str) -> object:
 
 
 def output_of(source: str, output: str, *, many: bool) -> str:
-    """Return where the result of a source goes: what was asked for, in that folder when there are many.
+    """Return where the result of a source goes: what was asked for, or in that folder.
 
     Raises:
         MailsiftError: `output_not_writable` for many results in one file.
     """
     beside = f"{name_of(source)}.mailsift.csv"
-    if not many:
-        return output or (
-            PIPE if source == PIPE else beside if is_place(source) else f"{source}.mailsift.csv"
-        )
     if not output:
+        if source == PIPE and not many:
+            return PIPE
         return beside if is_place(source) or source == PIPE else f"{source}.mailsift.csv"
     if is_place(output) and output.endswith("/"):
         return output + beside
-    if is_place(output) or not Path(output).is_dir():
+    if not is_place(output) and output != PIPE and os.path.isdir(output):  # noqa: PTH112 - no to a name too long
+        return str(Path(output) / beside)
+    if many:
         raise MailsiftError("output_not_writable", "With several lists, --output must be a folder.")
-    return str(Path(output) / beside)
+    return output
 
 
 def check_writable(out: Path) -> None:

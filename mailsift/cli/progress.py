@@ -61,8 +61,11 @@ class Speed:
 async def watch(
     service: JobService, account: AccountId, job_id: JobId, *, keep_alive: Callable[[], None]
 ) -> JobView:
-    """Show the job until it ends and return its last view; `keep_alive` is called at every look."""
-    speed, printed_at, pause = Speed(), float("-inf"), _FIRST_LOOK_SECONDS
+    """Show the job until it ends and return its last view; `keep_alive` is called at every look.
+
+    Where nobody watches a terminal, what is new is told, a line at a time: a list may wait for days.
+    """
+    speed, printed_at, pause, told = Speed(), float("-inf"), _FIRST_LOOK_SECONDS, ("", "")
     with Live(console=console, transient=True, auto_refresh=False) as live:
         while True:
             view = await service.get(account, job_id)
@@ -74,8 +77,12 @@ async def watch(
             if console.is_terminal:
                 live.update(progress_bar(view, rate), refresh=True)
             elif now - printed_at >= _QUIET_SECONDS:
-                printed_at = now
-                console.print(_line(view, rate), *_warning_lines(view), sep="\n", soft_wrap=True)
+                line, before = _line(view, rate), told
+                told = (line.plain, view.warning)
+                if told != before:
+                    printed_at = now
+                    warnings = _warning_lines(view) if view.warning != before[1] else ()
+                    console.print(line, *warnings, sep="\n", soft_wrap=True)
             await asyncio.sleep(pause)
             pause = min(1.1 * pause, _POLL_SECONDS)
 

@@ -36,7 +36,7 @@ def run(  # noqa: PLR0913 - one argument an option
             "--output",
             "-o",
             help="Result file: .csv, .xlsx, .jsonl or .parquet; - for standard output; a place: s3://, "
-            "gs://, az://, postgresql://host/database?table=...; of several lists a folder. [default: "
+            "gs://, az://, postgresql://host/database?table=...; or a folder. [default: "
             "FILE.mailsift.csv]",
         ),
     ] = "",

@@ -123,6 +123,7 @@ async def serve(
             access_log=False,
             server_header=False,
             timeout_graceful_shutdown=_DRAIN_SECONDS,
+            timeout_keep_alive=limits.idle_seconds,
             http=partial(BoundedProtocol, limits=limits),  # type: ignore[arg-type]  # it is called, no more
             ws="none",
         )

@@ -515,9 +515,8 @@ class Valkey(Daemon):
         }
         lines = [f"{name} {value}" for name, value in VALKEY_SETTINGS.items()]
         lines += [f"{name} {_quoted(path)}" for name, path in paths.items()]
-        config = self._home / "valkey.conf"
-        config.write_text("\n".join(lines) + "\n")
-        _run((str(binary), str(config)), (alive,), None)
+        # not by a file: its name would be taken for a pattern, and where nothing fits all defaults count
+        _run((str(binary), "-"), (alive,), None, told="\n".join(lines) + "\n")
 
     @override
     def pid(self) -> int | None:
@@ -548,12 +547,13 @@ def _run(
     *,
     log: IO[bytes] | None = None,
     environment: Mapping[str, str] | None = None,
+    told: str = "",
 ) -> None:
-    """Run a command that ends by itself, out of reach of the terminal's Ctrl-C."""
+    """Run a command that ends by itself, out of reach of the terminal's Ctrl-C; `told` is its input."""
     subprocess.run(  # noqa: S603 - our own binaries and arguments
         command,
         check=True,
-        stdin=subprocess.DEVNULL,
+        input=told,
         stdout=log or subprocess.DEVNULL,
         stderr=log or subprocess.PIPE,
         text=True,

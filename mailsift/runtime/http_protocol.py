@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 import secrets
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any, Final
 
+from httptools import HttpParserUpgrade, HttpRequestParser
 from typing_extensions import override
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
@@ -32,12 +34,15 @@ class RequestLimits:
             connection and no more.
         answer_seconds: how long the next 48 KiB of an answer may take to go out; who takes nothing holds a
             file of results on the disk.
+        idle_seconds: how long a connection that was answered waits for its next request. Fronts and clients
+            keep theirs for a minute or so: that they close them, and not we, loses no request on its way.
     """
 
     seconds: float = 10.0
     head_bytes: int = 16 * 1024
     body_bytes: int = 1024
     answer_seconds: float = 600.0
+    idle_seconds: int = 120
 
 
 class _Part(Enum):
@@ -53,12 +58,20 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def __init__(self, *, limits: RequestLimits, **connection: Any) -> None:
         super().__init__(**connection)
+        self.parser = _OneProtocolParser(self)
         self._limits = limits
         self._part = _Part.NOTHING
         self._received = self._head_bytes = 0
         self._refusal = "bad_request"
         self._timer: asyncio.TimerHandle | None = None
         self._answer_timer: asyncio.TimerHandle | None = None
+        self._head = b""
+        self._is_last = False
+
+    def take_head(self) -> bytes:
+        """Return the request line and headers that are to be read anew, once; empty when there are none."""
+        head, self._head = self._head, b""
+        return head
 
     @override
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
@@ -109,14 +122,33 @@ class BoundedProtocol(HttpToolsProtocol):
 
     @override
     def on_headers_complete(self) -> None:
+        if self.parser.should_upgrade() and any(name == b"upgrade" for name, _ in self.headers):
+            version = self.parser.get_http_version().encode()
+            self._head = _without_offer(self.parser.get_method(), self.url, version, self.headers)
+            return
         super().on_headers_complete()
+        if not self.cycle.keep_alive:
+            self.cycle.transport = _LastAnswer(self.transport, self.close_once_read)  # type: ignore[assignment]
         self._expect(_Part.BODY)
 
     @override
     def on_message_complete(self) -> None:
+        if self._head:
+            return
         super().on_message_complete()
         self._part = _Part.NOTHING
         self._stop_timer()
+        if self._is_last:
+            self.transport.close()
+
+    def close_once_read(self) -> None:
+        """Close the connection behind its last answer, once what is still coming of the request has come.
+
+        What is unread at the end resets a connection, and may take the answer with it.
+        """
+        self._is_last = True
+        if self._part is not _Part.BODY or self.cycle.waiting_for_100_continue:
+            self.transport.close()
 
     @override
     def send_400_response(self, msg: str) -> None:
@@ -177,6 +209,60 @@ class BoundedProtocol(HttpToolsProtocol):
             self.cycle.disconnected = True
             self.cycle.message_event.set()
         self.transport.close()
+
+
+class _LastAnswer:
+    """The transport of an answer that ends its connection, by `close`."""
+
+    def __init__(self, transport: asyncio.Transport, close: Callable[[], None]) -> None:
+        self._transport = transport
+        self.close = close
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+
+class _OneProtocolParser(HttpRequestParser):
+    """httptools' parser for a server that changes to no other protocol: it passes over every offer to.
+
+    httptools takes what follows an offer for the other protocol: the body of the request, too, and the next
+    requests. Java's client offers HTTP/2 with everything it sends in the clear (RFC 9110, section 7.8).
+    """
+
+    def __init__(self, protocol: BoundedProtocol) -> None:
+        super().__init__(protocol)
+        self._protocol = protocol
+        self.set_dangerous_leniencies(lenient_data_after_close=True)  # as uvicorn has it
+
+    @override
+    def feed_data(self, data: bytes) -> None:  # type: ignore[override]  # nobody feeds it anything else
+        """Parse what has come; a new parser reads a head with an offer once more, without it."""
+        parser = self
+        while True:
+            try:
+                HttpRequestParser.feed_data(parser, data)
+            except HttpParserUpgrade as offer:
+                head = self._protocol.take_head()
+                if not head:  # CONNECT
+                    raise
+                parser = self._protocol.parser = _OneProtocolParser(self._protocol)
+                data = head + data[offer.args[0] :]
+            else:
+                return
+
+
+def _without_offer(
+    method: bytes, url: bytes, version: bytes, headers: Iterable[tuple[bytes, bytes]]
+) -> bytes:
+    """Return the head of a request as HTTP writes it, but for its offer to change the protocol."""
+    lines = [b"%s %s HTTP/%s" % (method, url, version)]
+    for name, value in headers:
+        if name == b"connection":
+            left = (one for one in value.split(b",") if one.strip().lower() != b"upgrade")
+            lines.append(b"connection: " + b",".join(left))
+        elif name != b"upgrade":
+            lines.append(name + b": " + value)
+    return b"\r\n".join((*lines, b"\r\n"))
 
 
 def _answer(code: str) -> bytes:

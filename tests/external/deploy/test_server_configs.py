@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import re
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+from mailsift.runtime.http_protocol import RequestLimits
 from tests.support.deploy_files import DEPLOY
 from tests.support.reverse_proxies import nginx_config, write_certificate
 
@@ -30,6 +33,20 @@ def test_caddy_takes_its_front() -> None:
     done = run(["caddy", "validate", "--adapter", "caddyfile", "--config", given])
     assert done.returncode == 0, done.stderr
     assert run(["caddy", "fmt", given]).stdout == given.read_text()
+
+
+@pytest.mark.needs("caddy")
+def test_the_fronts_let_go_of_an_idle_connection_before_the_api_does() -> None:
+    """One that the API closes may be the one that the next request is on its way through: a 502."""
+    nginx = (DEPLOY / "nginx/mailsift.conf").read_text()
+    upstream = re.search(r"upstream mailsift_api {(.*?)}", nginx, re.DOTALL)
+    assert upstream
+    kept = re.search(r"keepalive_timeout ([0-9]+)s;", upstream[1])
+    done = run(["caddy", "adapt", "--adapter", "caddyfile", "--config", DEPLOY / "caddy/Caddyfile"])
+    caddy = re.search(r'"keep_alive": {"idle_timeout": ([0-9]+)}', json.dumps(json.loads(done.stdout)))
+    assert kept, "nginx's own is 60 seconds"
+    assert caddy, "Caddy's own is two minutes"
+    assert max(int(kept[1]), int(caddy[1]) / 1e9) + 10 <= RequestLimits().idle_seconds
 
 
 @pytest.mark.needs("unbound-checkconf")

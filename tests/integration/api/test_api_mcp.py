@@ -206,6 +206,12 @@ async def test_the_door_wants_a_key_a_short_message_and_leave(api: Api) -> None:
         assert answer.json()["code"] == "content_too_large"
 
 
+async def test_what_is_no_json_is_refused_as_everywhere(api: Api) -> None:
+    async with api.client(await api.key("alice")) as client:
+        answer = await client.post("/mcp", content=b"{}", headers={"Content-Type": "text/plain"})
+    assert (answer.status_code, answer.json()["code"]) == (415, "unsupported_media_type")
+
+
 async def test_an_assistant_starts_the_command_and_talks_to_it(settings: Settings) -> None:
     environment = {"PATH": os.environ["PATH"], **settings.environment()}  # noqa: TID251 - for a child
     words_ = ["-m", "mailsift", "mcp", "--test"]

@@ -81,6 +81,8 @@ async def test_the_message_names_the_first_field_and_its_cause(client: httpx.Asy
     )
     assert "more in `errors`)." in answer.json()["message"]
     assert (await client.post(SINGLE, json=[])).json()["message"].startswith("The body: ")
+    field = {"file": (None, "email\na@example.com\n")}  # curl -F 'file=<list.csv', FormData.append of a text
+    assert "filename" in (await client.post(JOBS, files=field)).json()["message"]
 
 
 async def test_who_brings_no_key_is_told_of_no_error(api: Api) -> None:

@@ -15,7 +15,7 @@ from mailsift.runtime.http_protocol import RequestLimits
 from mailsift.settings import Settings
 from tests.integration.api.conftest import Api, running
 
-LIMITS = RequestLimits(seconds=0.3, answer_seconds=0.3)
+LIMITS = RequestLimits(seconds=0.3, answer_seconds=0.3, idle_seconds=1)
 GET = b"GET /healthz HTTP/1.1\r\nHost: x\r\n"
 POST = b"POST /v1/email/single-validate HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
 
@@ -27,8 +27,11 @@ async def hurried(settings: Settings) -> AsyncIterator[Api]:
         yield found
 
 
-async def exchange(api: Api, *pieces: bytes, between: float = 0.0) -> bytes:
-    """Send these pieces and return all that comes back until the API closes the connection."""
+async def exchange(api: Api, *pieces: bytes, between: float = 0.0, sent: bool = False) -> bytes:
+    """Send these pieces and return all that comes back until the API closes the connection.
+
+    Where all is `sent` nothing more comes, and the answer is complete.
+    """
     host, _, port = urlsplit(api.url).netloc.partition(":")
     reader, writer = await asyncio.open_connection(host, int(port))
     try:
@@ -36,6 +39,8 @@ async def exchange(api: Api, *pieces: bytes, between: float = 0.0) -> bytes:
             writer.write(piece)
             await writer.drain()
             await asyncio.sleep(between)
+        if sent:
+            return await asyncio.wait_for(reader.readuntil(b"}"), 20)
         return await asyncio.wait_for(reader.read(), 20)
     except ConnectionError:
         return b""
@@ -99,6 +104,12 @@ async def test_who_takes_nothing_of_an_answer_is_left_after_a_while_and_who_take
                 got += piece
         assert (got.count(b"HTTP/1.1 200 OK") == asked) == whole
         writer.close()
+
+
+async def test_who_was_answered_may_ask_again_for_as_long_as_it_says(hurried: Api) -> None:
+    asks = GET + b"\r\n"
+    answer = await exchange(hurried, asks, asks, between=0.6)  # longer than a head may take
+    assert answer.count(b"HTTP/1.1 200 OK") == 2
 
 
 async def test_a_slow_list_that_goes_on_is_taken(hurried: Api) -> None:
@@ -168,3 +179,64 @@ async def test_what_is_no_http_is_told_in_json(api: Api) -> None:
     for garbage in NO_HTTP:
         status, found = problem_of(await exchange(api, garbage))
         assert (status, found["code"]) == (400, "bad_request"), garbage
+
+
+@pytest.mark.parametrize("version", [b"1.1", b"1.0"])
+@pytest.mark.parametrize("key", ["", "alice"])
+async def test_who_sends_a_list_and_hears_no_before_its_end_hears_it(
+    api: Api, version: bytes, key: str
+) -> None:
+    """As Python's urllib does, which ends every connection: what was unread then reset it, answer and all."""
+    own = f"Authorization: Bearer {await api.key(key)}\r\n".encode() if key else b""
+    head = (
+        b"POST /v1/bulk/jobs HTTP/%s\r\nHost: x\r\nConnection: close\r\nContent-Type: text/csv\r\n" % version
+    )
+    size = 300_000_000 if key else 40_000_000
+    pieces = [b"ann@example.com\n" * 65_536] * 40  # of a list that is too large, or of nobody
+    answer = await exchange(api, head + own + b"Content-Length: %d\r\n\r\n" % size, *pieces, sent=True)
+    assert problem_of(answer)[0] == (413 if key else 401)
+
+
+async def test_nobody_waits_for_a_list_that_was_not_asked_for(api: Api) -> None:
+    """Who is told no before a 100 sends nothing more: the connection is over."""
+    asks = b"Content-Length: 9\r\nExpect: 100-continue\r\nConnection: close\r\n\r\n"
+    assert problem_of(await exchange(api, POST + asks))[0] == 401
+
+
+H2C = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAARAAAAAAAIAAAAA\r\n"
+OFFERS = (H2C, b"Upgrade: TLS/1.2, websocket\r\nConnection: keep-alive, upgrade\r\n")
+
+
+@pytest.mark.parametrize("offer", OFFERS)
+@pytest.mark.parametrize("at_once", [True, False])
+async def test_who_offers_another_protocol_is_answered_in_this_one(
+    api: Api, offer: bytes, at_once: bool
+) -> None:
+    """Java's client offers HTTP/2 with everything it sends in the clear, lists too."""
+    body = b'{"email": "ann@example.com", "mode": "fast"}'
+    own = b"Host: x\r\n" + offer + f"Authorization: Bearer {await api.key('alice')}\r\n".encode()
+    head = POST.replace(b"Host: x\r\n", own)
+    pieces = [
+        head + b"Content-Length: %d\r\n\r\n" % len(body),
+        body,
+        head + b"Transfer-Encoding: chunked\r\n\r\n%x\r\n" % len(body),
+        body + b"\r\n0\r\n\r\n",
+        GET + offer + b"\r\n",
+        GET + b"Connection: close\r\n\r\n",
+    ]
+    answer = await exchange(api, *([b"".join(pieces)] if at_once else pieces), between=0.05)
+    assert answer.count(b"HTTP/1.1 200 OK") == answer.count(b"HTTP/1.1") == 4
+    assert answer.count(b'"result":"passed"') == 2
+
+
+async def test_the_rest_of_connection_counts_beside_an_offer(api: Api) -> None:
+    offer = b"Upgrade: h2c\r\nConnection: upgrade, close\r\n\r\n"
+    answer = await exchange(api, GET + offer + GET + b"\r\n")
+    assert answer.count(b"HTTP/1.1 200 OK") == answer.count(b"HTTP/1.1") == 1
+
+
+async def test_a_tunnel_is_refused(api: Api) -> None:
+    for target in (b"example.com:443", b"/healthz"):
+        connect = b"CONNECT %s HTTP/1.1\r\nHost: x\r\nConnection: close\r\n" % target
+        for offer in (b"", H2C):
+            assert problem_of(await exchange(api, connect + offer + b"\r\n"))[0] in {400, 405}

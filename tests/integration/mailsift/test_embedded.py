@@ -243,6 +243,18 @@ def test_a_home_that_does_not_suit_a_socket_gets_its_sockets_elsewhere(short_tmp
     shutil.rmtree(sockets)
 
 
+@pytest.mark.parametrize("name", ["[lists] 2026", "what?\\", "every*"])
+def test_valkey_is_told_what_to_do_in_a_home_that_looks_like_a_pattern(short_tmp: Path, name: str) -> None:
+    """It takes a file's name for a pattern; where nothing fits, it listens to everybody on port 6379."""
+    (short_tmp / "everyone's").mkdir(exist_ok=True)
+    home = short_tmp / name
+    with EmbeddedServers(home, postgres=False) as servers, client(servers) as valkey:
+        told = valkey.config_get("port", "dir")
+        sockets = Path(servers.redis_url.removeprefix("unix://")).parent
+    assert told == {"port": "0", "dir": str(home / "valkey")}
+    shutil.rmtree(sockets)
+
+
 def test_postgres_works_in_a_home_with_an_awkward_name(short_tmp: Path) -> None:
     home = short_tmp / """it's a, "home" $HOME `id` 100%"""
     with EmbeddedServers(home, valkey=False) as servers, database(servers) as postgres:

@@ -31,6 +31,13 @@ def test_every_list_has_a_result_of_its_own_in_the_folder(tmp_path: Path) -> Non
     )
 
 
+def test_a_pattern_that_matches_one_list_today_puts_its_result_into_the_folder_too(tmp_path: Path) -> None:
+    (one,) = _lists(tmp_path, "jan/a.csv")
+    assert pair([one], f"{tmp_path}/") == [(one, f"{tmp_path}/a.csv.mailsift.csv")]
+    assert pair([one], "s3://lake/checked/") == [(one, "s3://lake/checked/a.csv.mailsift.csv")]
+    assert pair(["-"], str(tmp_path)) == [("-", f"{tmp_path}/stdin.mailsift.csv")]
+
+
 @pytest.mark.parametrize("output", ["", "s3://lake/checked/"])
 def test_lists_that_are_called_alike_do_not_overwrite_each_other_s_results(
     tmp_path: Path, output: str

@@ -128,3 +128,29 @@ def test_nobody_s_work_ends_because_its_progress_cannot_be_shown(monkeypatch: py
         assert Path(f"/proc/self/fd/{full.fileno()}").readlink() == Path(
             os.devnull
         )  # nor at the interpreter's end
+
+
+class _Looks:
+    """A service that shows a job as it was at each look, and then its end."""
+
+    def __init__(self, *views: JobView) -> None:
+        self._views = iter((*views, DONE))
+
+    async def get(self, *_: object) -> JobView:
+        return next(self._views)
+
+
+async def test_a_log_is_told_what_is_new_and_nothing_twice(
+    printed: io.StringIO, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A list may wait for days beside a cron job whose output is mailed."""
+    monkeypatch.setattr(progress, "_QUIET_SECONDS", 0.0)
+    monkeypatch.setattr(Speed, "update", lambda *_: 0.0)
+    waits, further = (replace(RUNNING, warning="no_way_out", processed=n) for n in (500, 501))
+    looks = _Looks(RUNNING, waits, waits, waits, further, replace(further, warning=""), waits)
+    await progress.watch(looks, RUNNING.account_id, RUNNING.id, keep_alive=lambda: None)  # type: ignore[arg-type]
+    lines = printed.getvalue().splitlines()
+    assert [line.startswith("Warning: no_way_out") for line in lines].count(True) == 2
+    assert [line.split()[1] for line in lines if line.startswith("validating")] == [
+        *("500/2,000", "500/2,000", "501/2,000", "501/2,000", "500/2,000"),
+    ]
