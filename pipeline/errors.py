@@ -47,7 +47,7 @@ class SuspectError(MailsiftError):
         super().__init__(code, message, retryable=True)
 
 
-class Excused:
+class SuppressCodes:
     """Ends a block where an error with one of these codes is raised in it, as `contextlib.suppress` does."""
 
     def __init__(self, *codes: str) -> None:

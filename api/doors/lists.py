@@ -35,7 +35,7 @@ from mailsift.jobs.results.export import ExportFormat, export
 from mailsift.jobs.results.pages import RowFilter
 from mailsift.jobs.submissions import json_lines
 from mailsift.jobs.views import JobId, JobOptions, JobView
-from mailsift.pipeline.errors import Excused, MailsiftError
+from mailsift.pipeline.errors import MailsiftError, SuppressCodes
 from mailsift.pipeline.verdict import Result
 from mailsift.storage.states import JobState
 
@@ -151,7 +151,7 @@ async def tally(call: VendorCall, view: JobView, table: CodeTable) -> Tally:
     """Count a job's rows by what they are called; of one that runs, as if no address were a role's."""
     account_id, counts = call.caller.account_id, dict[Code, int]()
     found: list[tuple[Result, bool, int]] = []
-    with Excused("no_results_yet"):
+    with SuppressCodes("no_results_yet"):
         if view.state is JobState.COMPLETED:
             async with call.parts.jobs.results(account_id, view.id) as results:
                 found = await asyncio.to_thread(_count, results)

@@ -227,7 +227,7 @@ def v1_router(path: str, tag: str, route: type[APIRoute] = OnceRoute) -> APIRout
     )
 
 
-def about(summary: str, data: Any, *codes: str) -> dict[str, Any]:
+def operation(summary: str, data: Any, *codes: str) -> dict[str, Any]:
     """Return what FastAPI is told of an operation: its answer's data, and its errors as `error_responses`."""
     return {"summary": summary, "response_model": Envelope[data], "responses": error_responses(*codes)}
 

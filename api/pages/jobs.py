@@ -40,7 +40,7 @@ from mailsift.jobs.results.breakdown import Breakdown
 from mailsift.jobs.results.previews import estimate_of as preview_shares
 from mailsift.jobs.service import JobService
 from mailsift.jobs.views import AccountId, JobId, JobSnapshot, JobView
-from mailsift.pipeline.errors import Excused, MailsiftError
+from mailsift.pipeline.errors import MailsiftError, SuppressCodes
 from mailsift.pipeline.verdict import Status
 from mailsift.pipeline.zones import zone_named
 from mailsift.storage.states import DOING, ENDED, JobState, JobTransition
@@ -373,7 +373,7 @@ async def breakdown_of(parts: ApiParts, account_id: AccountId, view: JobView) ->
     """Return what a job amounts to, None when it has no verdicts (yet)."""
     if not view.processed:
         return None
-    with Excused("no_results_yet", "blob_not_found"):
+    with SuppressCodes("no_results_yet", "blob_not_found"):
         return await parts.jobs.browser.breakdown(account_id, view.id)
     return None
 

@@ -24,7 +24,7 @@ from mailsift.api.parts import ApiParts, parts_of
 from mailsift.jobs.drafts import Draft, Inspection
 from mailsift.jobs.plans import ListPlan
 from mailsift.jobs.views import JobId, JobOptions, Priority
-from mailsift.pipeline.errors import Excused, MailsiftError
+from mailsift.pipeline.errors import MailsiftError, SuppressCodes
 from mailsift.pipeline.facts import Mode
 from mailsift.storage.states import JobState
 
@@ -204,7 +204,7 @@ async def discard(request: Request, visitor: Member, draft_id: UUID, _form: Form
 
 async def _find_draft(parts: ApiParts, visitor: Visitor, draft_id: UUID) -> Draft | None:
     """Return the list, None when it is gone: a second click on Start leads to the job all the same."""
-    with Excused("draft_not_found"):
+    with SuppressCodes("draft_not_found"):
         return await parts.drafts.get(visitor.account_id, draft_id)
     return None
 

@@ -25,7 +25,7 @@ from mailsift.jobs.results.diff import Diff
 from mailsift.jobs.results.export import ExportFormat
 from mailsift.jobs.results.pages import ResultsPage, RowFilter, SortBy, canonical_domain
 from mailsift.jobs.views import AccountId, JobId, JobView
-from mailsift.pipeline.errors import Excused, MailsiftError
+from mailsift.pipeline.errors import MailsiftError, SuppressCodes
 from mailsift.pipeline.judge.tiers import Tier
 from mailsift.pipeline.verdict import Result, Status
 
@@ -245,7 +245,7 @@ async def one_row(request: Request, visitor: JobReader, job_id: JobId, number: i
 
 async def _page(request: Request, visitor: Visitor, job_id: JobId, asked: PageQuery) -> ResultsPage | None:
     """Return the rows, None while there are none to be had."""
-    with Excused("no_results_yet", "blob_not_found"):
+    with SuppressCodes("no_results_yet", "blob_not_found"):
         return await parts_of(request).jobs.browser.page(
             visitor.account_id,
             job_id,
@@ -290,7 +290,7 @@ async def runs(request: Request, visitor: JobReader, job_id: JobId, against: str
 async def bounces(request: Request, visitor: JobReader, job_id: JobId) -> HTMLResponse:
     """Return what would come back of the list, for a page that asks for it once."""
     found = None
-    with Excused("blob_not_found"):  # as on every page of a job: results that are gone are none
+    with SuppressCodes("blob_not_found"):  # as on every page of a job: results that are gone are none
         found = await parts_of(request).accuracy.expected_bounces(visitor.account_id, job_id)
     return render(request, "job_bounces.html", bounces=found)
 

@@ -26,7 +26,7 @@ from mailsift.api.http.inputs import (
     unfit_body,
     unfit_fields,
 )
-from mailsift.api.http.openapi import about, v1_router
+from mailsift.api.http.openapi import operation, v1_router
 from mailsift.api.http.responses import answer
 from mailsift.api.http.uploads import MAX_AGE, YEAR
 from mailsift.api.parts import parts_of
@@ -50,7 +50,7 @@ _PREFER: Final = {
 }
 
 
-class HowFar(RequestModel):
+class ValidationOptions(RequestModel):
     """How far to look, and what is told beside the verdict."""
 
     mode: Mode = Field(
@@ -76,13 +76,13 @@ class HowFar(RequestModel):
     )
 
 
-class SingleRequest(HowFar):
+class SingleRequest(ValidationOptions):
     """One address and how far to look."""
 
     email: Email = Field(examples=["jane@example.com"])
 
 
-class BatchRequest(HowFar):
+class BatchRequest(ValidationOptions):
     """Some addresses and how far to look."""
 
     emails: list[Email] = Field(min_length=1, max_length=MOST, examples=[["jane@example.com", "joe@example"]])
@@ -189,7 +189,7 @@ batch_router = v1_router("/email", "email")
 @router.post(
     "/single-validate",
     openapi_extra={"parameters": [_PREFER]},
-    **about("Validate one address", FullVerdict | MinimalVerdict),
+    **operation("Validate one address", FullVerdict | MinimalVerdict),
 )
 async def validate_email(
     request: Request, wanted: SingleRequest, caller: Annotated[Caller, Depends(_needed)]
@@ -204,7 +204,7 @@ async def validate_email(
 @batch_router.post(
     "/batch-validate",
     openapi_extra={"parameters": [_PREFER]},
-    **about("Validate some addresses", BatchResponse),
+    **operation("Validate some addresses", BatchResponse),
 )
 async def validate_batch(
     request: Request, wanted: BatchRequest, caller: Annotated[Caller, Depends(_needed)]
@@ -225,7 +225,7 @@ async def validate_batch(
 
 
 async def _validated(
-    request: Request, emails: Sequence[str], wanted: HowFar, caller: Caller
+    request: Request, emails: Sequence[str], wanted: ValidationOptions, caller: Caller
 ) -> list[dict[str, Any]]:
     parts = parts_of(request)
     verdicts = await parts.single_of(caller).validate_many(emails, _options(wanted, caller))
@@ -248,7 +248,7 @@ def _with_extras(
     return extended
 
 
-def _options(wanted: HowFar, caller: Caller) -> SingleOptions:
+def _options(wanted: ValidationOptions, caller: Caller) -> SingleOptions:
     return SingleOptions(
         wanted.mode,
         wanted.deadline_ms / 1000,

@@ -11,7 +11,7 @@ from fastapi import Query, Request
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field
 
-from mailsift.api.http.openapi import about, v1_router
+from mailsift.api.http.openapi import operation, v1_router
 from mailsift.api.http.paging import PageResponse, bad_cursor
 from mailsift.api.http.responses import answer
 from mailsift.api.parts import parts_of
@@ -48,7 +48,7 @@ class EventsQuery(BaseModel):
     cursor: str = Field(default="", max_length=1_000, description="next_cursor of the page before")
 
 
-@router.get("", **about("List events", EventsResponse, "bad_cursor"))
+@router.get("", **operation("List events", EventsResponse, "bad_cursor"))
 async def list_events(
     request: Request, caller: Reader, asked: Annotated[EventsQuery, Query()]
 ) -> JSONResponse:
@@ -62,7 +62,7 @@ async def list_events(
     return answer(listed)
 
 
-@router.get("/{event_id:uuid}", **about("Look at an event", EventResponse, "event_not_found"))
+@router.get("/{event_id:uuid}", **operation("Look at an event", EventResponse, "event_not_found"))
 async def get_event(request: Request, caller: Reader, event_id: UUID) -> JSONResponse:
     """Return an event by its id, which is the `webhook-id` of its deliveries."""
     return answer(_event(await parts_of(request).webhooks.event(caller.account_id, event_id)))

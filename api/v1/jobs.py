@@ -23,7 +23,7 @@ from mailsift.api.http.chances import ASKED, ChanceFields, chance_fields
 from mailsift.api.http.downloads import TYPES, ExportOptions, download, entity_tag, has_already
 from mailsift.api.http.idempotency import IdempotencyKey, read_key
 from mailsift.api.http.inputs import RequestModel, ShortText
-from mailsift.api.http.openapi import about, error_responses, v1_router
+from mailsift.api.http.openapi import error_responses, operation, v1_router
 from mailsift.api.http.paging import Cursor, Limit, PageResponse, bad_cursor
 from mailsift.api.http.policies import TierPolicyBody
 from mailsift.api.http.responses import Envelope, UtcTime, ViewModel, answer
@@ -283,7 +283,7 @@ async def create_job(
     return await _respond(parts, caller, submitted.job_id, "This job exists.", headers=headers)
 
 
-@router.get("", **about("List jobs", JobPageResponse, "bad_cursor"))
+@router.get("", **operation("List jobs", JobPageResponse, "bad_cursor"))
 async def list_jobs(
     request: Request,
     caller: Reader,
@@ -304,7 +304,7 @@ async def list_jobs(
     )
 
 
-@router.get("/{job_id:uuid}", **about("Look at a job", JobResponse, "job_not_found"))
+@router.get("/{job_id:uuid}", **operation("Look at a job", JobResponse, "job_not_found"))
 async def get_job(
     request: Request,
     caller: Reader,
@@ -386,7 +386,7 @@ async def _progress(request: Request, caller: Caller, view: JobView) -> AsyncIte
 
 
 @router.post(
-    "/{job_id:uuid}/pause", **about("Pause a job", JobResponse, "job_not_found", "job_state_conflict")
+    "/{job_id:uuid}/pause", **operation("Pause a job", JobResponse, "job_not_found", "job_state_conflict")
 )
 async def pause_job(request: Request, caller: Writer, job_id: JobId) -> JSONResponse:
     """Stop working on a job; chunks already being worked on are finished."""
@@ -396,7 +396,7 @@ async def pause_job(request: Request, caller: Writer, job_id: JobId) -> JSONResp
 
 
 @router.post(
-    "/{job_id:uuid}/resume", **about("Resume a job", JobResponse, "job_not_found", "job_state_conflict")
+    "/{job_id:uuid}/resume", **operation("Resume a job", JobResponse, "job_not_found", "job_state_conflict")
 )
 async def resume_job(request: Request, caller: Writer, job_id: JobId) -> JSONResponse:
     """Continue a paused job."""
@@ -406,7 +406,7 @@ async def resume_job(request: Request, caller: Writer, job_id: JobId) -> JSONRes
 
 
 @router.post(
-    "/{job_id:uuid}/cancel", **about("Cancel a job", JobResponse, "job_not_found", "job_state_conflict")
+    "/{job_id:uuid}/cancel", **operation("Cancel a job", JobResponse, "job_not_found", "job_state_conflict")
 )
 async def cancel_job(request: Request, caller: Writer, job_id: JobId) -> JSONResponse:
     """End a job now; the verdicts found so far stay."""
@@ -415,7 +415,7 @@ async def cancel_job(request: Request, caller: Writer, job_id: JobId) -> JSONRes
     return await _respond(parts, caller, job_id, "The job is cancelled.")
 
 
-@router.delete("/{job_id:uuid}", **about("Delete a job", None, "job_not_found", "job_state_conflict"))
+@router.delete("/{job_id:uuid}", **operation("Delete a job", None, "job_not_found", "job_state_conflict"))
 async def delete_job(request: Request, caller: Writer, job_id: JobId) -> JSONResponse:
     """Delete an ended job with its list and its results."""
     await parts_of(request).jobs.delete(caller.account_id, job_id)
@@ -424,7 +424,7 @@ async def delete_job(request: Request, caller: Writer, job_id: JobId) -> JSONRes
 
 @router.get(
     "/{job_id:uuid}/estimate",
-    **about(
+    **operation(
         "What a preview says of the list",
         EstimateResponse,
         "job_not_found",
@@ -447,7 +447,9 @@ async def get_estimate(request: Request, caller: Reader, job_id: JobId) -> JSONR
 
 @router.get(
     "/{job_id:uuid}/plan",
-    **about("What a list will take", PlanResponse, "job_not_found", "no_address_column", "column_not_found"),
+    **operation(
+        "What a list will take", PlanResponse, "job_not_found", "no_address_column", "column_not_found"
+    ),
 )
 async def get_plan(
     request: Request,
@@ -476,7 +478,7 @@ def plan_response(plan: ListPlan) -> PlanResponse:
 @router.post(
     "/{job_id:uuid}/promote",
     status_code=202,
-    **about("Run a preview's whole list", JobResponse, "job_not_found", "not_a_preview", "source_gone"),
+    **operation("Run a preview's whole list", JobResponse, "job_not_found", "not_a_preview", "source_gone"),
 )
 async def promote_job(request: Request, caller: Writer, job_id: JobId) -> JSONResponse:
     """Start a job over the whole list; what the preview has just asked is not asked again."""
@@ -487,7 +489,7 @@ async def promote_job(request: Request, caller: Writer, job_id: JobId) -> JSONRe
 @router.post(
     "/{job_id:uuid}/rerun",
     status_code=202,
-    **about("Run the list again", JobResponse, "job_not_found", "source_gone"),
+    **operation("Run the list again", JobResponse, "job_not_found", "source_gone"),
 )
 async def rerun_job(request: Request, caller: Writer, job_id: JobId) -> JSONResponse:
     """Run the same list again as a new job with this one as its parent; every mail server is asked again."""
@@ -498,7 +500,7 @@ async def rerun_job(request: Request, caller: Writer, job_id: JobId) -> JSONResp
 @router.post(
     "/{job_id:uuid}/retry",
     status_code=202,
-    **about(
+    **operation(
         "Run the unknown rows again",
         JobResponse,
         "job_not_found",
@@ -542,7 +544,9 @@ class ReplayResponse(ViewModel):
 
 @router.post(
     "/{job_id:uuid}/replay",
-    **about("Try another policy", ReplayResponse, "job_not_found", "job_state_conflict", "no_results_yet"),
+    **operation(
+        "Try another policy", ReplayResponse, "job_not_found", "job_state_conflict", "no_results_yet"
+    ),
 )
 async def replay_job(request: Request, caller: Writer, job_id: JobId, wanted: ReplayRequest) -> JSONResponse:
     """Show what another policy would make of the verdicts; asks nobody. Only `keep` changes the job."""
@@ -724,7 +728,7 @@ def _row_of(cursor: str, place: str) -> int:
 
 @router.get(
     "/{job_id:uuid}/diff",
-    **about(
+    **operation(
         "What changed between two runs", DiffResponse, "job_not_found", "no_results_yet", "not_the_same_list"
     ),
 )

@@ -16,7 +16,7 @@ from starlette.datastructures import UploadFile
 
 from mailsift.api.http.downloads import streamed
 from mailsift.api.http.inputs import RequestModel, ShortText, media_type
-from mailsift.api.http.openapi import about, error_responses, v1_router
+from mailsift.api.http.openapi import error_responses, operation, v1_router
 from mailsift.api.http.responses import UtcTime, ViewModel, answer
 from mailsift.api.parts import parts_of
 from mailsift.api.v1.jobs import Reader, Writer
@@ -128,7 +128,7 @@ FILE_BODY: Final[dict[str, Any]] = {
 @router.post(
     "",
     openapi_extra=FILE_BODY,
-    **about(
+    **operation(
         "Tell what happened",
         TakenResponse,
         "unsupported_media_type",
@@ -187,7 +187,7 @@ async def export_outcomes(request: Request, caller: Reader) -> StreamingResponse
 @router.post(
     "/receivers",
     status_code=201,
-    **about("Make a receiver", NewReceiverResponse, "receiver_key_invalid", "receiver_limit"),
+    **operation("Make a receiver", NewReceiverResponse, "receiver_key_invalid", "receiver_limit"),
 )
 async def create_receiver(request: Request, wanted: ReceiverRequest, caller: Writer) -> JSONResponse:
     """Create an address for a mail sender's webhooks; what is posted there counts only if it is signed."""
@@ -199,7 +199,7 @@ async def create_receiver(request: Request, wanted: ReceiverRequest, caller: Wri
 
 @router.post(
     "/receivers/{receiver_id:uuid}/rotate",
-    **about(
+    **operation(
         "Change what a receiver believes", NewReceiverResponse, "receiver_not_found", "receiver_key_invalid"
     ),
 )
@@ -218,7 +218,7 @@ def _with_password(row: ReceiverRow, password: str) -> dict[str, Any]:
     return {**fields, "path": f"/receivers/{row.id}", "password": password}
 
 
-@router.get("/receivers", **about("List receivers", ReceiversResponse))
+@router.get("/receivers", **operation("List receivers", ReceiversResponse))
 async def list_receivers(request: Request, caller: Reader) -> JSONResponse:
     """List the account's receivers, oldest first, with what they took and refused."""
     found = await parts_of(request).receivers.list(caller.account_id)

@@ -20,7 +20,7 @@ from mailsift.accounts.keys import (
 )
 from mailsift.api.http.auth import RequireScope
 from mailsift.api.http.inputs import WHOLE, RequestModel, ShortText
-from mailsift.api.http.openapi import about, v1_router
+from mailsift.api.http.openapi import operation, v1_router
 from mailsift.api.http.paging import Cursor, Limit, PageResponse, after_cursor, page_of
 from mailsift.api.http.responses import UtcTime, ViewModel, answer
 from mailsift.api.parts import parts_of
@@ -91,7 +91,9 @@ class PublicKeyUpdateRequest(RequestModel):
 
 
 @router.post(
-    "", status_code=201, **about("Make a public key", NewPublicKeyResponse, "bad_origin", "public_key_limit")
+    "",
+    status_code=201,
+    **operation("Make a public key", NewPublicKeyResponse, "bad_origin", "public_key_limit"),
 )
 async def create_public_key(request: Request, wanted: PublicKeyRequest, caller: Writer) -> JSONResponse:
     """Create a key for pages of these origins; it opens the checks of the widget and nothing else."""
@@ -103,7 +105,7 @@ async def create_public_key(request: Request, wanted: PublicKeyRequest, caller: 
     return answer(made, "The public key is made.", status=201, headers=headers)
 
 
-@router.get("", **about("List public keys", PublicKeysResponse, "bad_cursor"))
+@router.get("", **operation("List public keys", PublicKeysResponse, "bad_cursor"))
 async def list_public_keys(
     request: Request, caller: Writer, limit: Limit = 100, cursor: Cursor = ""
 ) -> JSONResponse:
@@ -118,7 +120,7 @@ async def list_public_keys(
     return answer(PublicKeysResponse.model_validate(found))
 
 
-@router.get("/{public_key_id:uuid}", **about("Look at a public key", PublicKeyResponse, "key_not_found"))
+@router.get("/{public_key_id:uuid}", **operation("Look at a public key", PublicKeyResponse, "key_not_found"))
 async def get_public_key(request: Request, caller: Writer, public_key_id: UUID) -> JSONResponse:
     """Return a public key."""
     row = await parts_of(request).keys.public_key(caller.account_id, public_key_id)
@@ -126,7 +128,8 @@ async def get_public_key(request: Request, caller: Writer, public_key_id: UUID) 
 
 
 @router.patch(
-    "/{public_key_id:uuid}", **about("Change a public key", PublicKeyResponse, "key_not_found", "bad_origin")
+    "/{public_key_id:uuid}",
+    **operation("Change a public key", PublicKeyResponse, "key_not_found", "bad_origin"),
 )
 async def update_public_key(
     request: Request, wanted: PublicKeyUpdateRequest, caller: Writer, public_key_id: UUID
@@ -136,7 +139,7 @@ async def update_public_key(
     return answer(PublicKeyResponse.model_validate(_fields_of(row)), "The public key is changed.")
 
 
-@router.delete("/{public_key_id:uuid}", **about("Revoke a public key", None, "key_not_found"))
+@router.delete("/{public_key_id:uuid}", **operation("Revoke a public key", None, "key_not_found"))
 async def revoke_public_key(request: Request, caller: Writer, public_key_id: UUID) -> JSONResponse:
     """Revoke a public key now; forms that use it continue without checks."""
     await parts_of(request).keys.revoke_public(caller.account_id, public_key_id)

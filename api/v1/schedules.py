@@ -11,7 +11,7 @@ from fastapi.responses import JSONResponse
 from pydantic import AliasChoices, AliasGenerator, AliasPath, BaseModel, ConfigDict, Field
 
 from mailsift.api.http.inputs import WHOLE, Moment, RequestModel, ShortText
-from mailsift.api.http.openapi import about, v1_router
+from mailsift.api.http.openapi import operation, v1_router
 from mailsift.api.http.paging import Cursor, Limit, PageResponse, after_cursor, id_of_cursor, page_of
 from mailsift.api.http.responses import UtcTime, ViewModel, answer
 from mailsift.api.http.uploads import ListOptions, PlaceText
@@ -155,7 +155,7 @@ class ScheduleUpdateRequest(RequestModel):
 @router.post(
     "",
     status_code=201,
-    **about(
+    **operation(
         "Make a schedule",
         ScheduleResponse,
         "schedule_needs_list",
@@ -177,7 +177,7 @@ async def create_schedule(request: Request, wanted: ScheduleRequest, caller: Wri
     return answer(ScheduleResponse.model_validate(view), "The schedule is made.", status=201, headers=headers)
 
 
-@router.get("", **about("List schedules", SchedulesResponse, "bad_cursor"))
+@router.get("", **operation("List schedules", SchedulesResponse, "bad_cursor"))
 async def list_schedules(
     request: Request, caller: Reader, limit: Limit = 100, cursor: Cursor = ""
 ) -> JSONResponse:
@@ -188,7 +188,7 @@ async def list_schedules(
     return answer(SchedulesResponse.model_validate(found))
 
 
-@router.get("/{schedule_id:uuid}", **about("Look at a schedule", ScheduleResponse, "schedule_not_found"))
+@router.get("/{schedule_id:uuid}", **operation("Look at a schedule", ScheduleResponse, "schedule_not_found"))
 async def get_schedule(request: Request, caller: Reader, schedule_id: UUID) -> JSONResponse:
     """Return a schedule and its next five runs."""
     return answer(
@@ -198,7 +198,7 @@ async def get_schedule(request: Request, caller: Reader, schedule_id: UUID) -> J
 
 @router.patch(
     "/{schedule_id:uuid}",
-    **about("Change a schedule", ScheduleResponse, "schedule_not_found", *_CLOCK_ERRORS),
+    **operation("Change a schedule", ScheduleResponse, "schedule_not_found", *_CLOCK_ERRORS),
 )
 async def update_schedule(
     request: Request, wanted: ScheduleUpdateRequest, caller: Writer, schedule_id: UUID
@@ -208,14 +208,16 @@ async def update_schedule(
     return answer(ScheduleResponse.model_validate(view), "The schedule is changed.")
 
 
-@router.delete("/{schedule_id:uuid}", **about("Delete a schedule", None, "schedule_not_found"))
+@router.delete("/{schedule_id:uuid}", **operation("Delete a schedule", None, "schedule_not_found"))
 async def delete_schedule(request: Request, caller: Writer, schedule_id: UUID) -> JSONResponse:
     """Delete a schedule; its jobs stay."""
     await parts_of(request).schedules.delete(caller.account_id, schedule_id)
     return answer(None, "The schedule is deleted.")
 
 
-@router.post("/{schedule_id:uuid}/pause", **about("Pause a schedule", ScheduleResponse, "schedule_not_found"))
+@router.post(
+    "/{schedule_id:uuid}/pause", **operation("Pause a schedule", ScheduleResponse, "schedule_not_found")
+)
 async def pause_schedule(request: Request, caller: Writer, schedule_id: UUID) -> JSONResponse:
     """Pause a schedule: nothing runs until it is resumed."""
     view = await parts_of(request).schedules.pause(caller.account_id, schedule_id)
@@ -224,7 +226,7 @@ async def pause_schedule(request: Request, caller: Writer, schedule_id: UUID) ->
 
 @router.post(
     "/{schedule_id:uuid}/resume",
-    **about("Resume a schedule", ScheduleResponse, "schedule_not_found", "schedule_ended"),
+    **operation("Resume a schedule", ScheduleResponse, "schedule_not_found", "schedule_ended"),
 )
 async def resume_schedule(request: Request, caller: Writer, schedule_id: UUID) -> JSONResponse:
     """Resume a schedule, from its next slot on."""
@@ -235,7 +237,7 @@ async def resume_schedule(request: Request, caller: Writer, schedule_id: UUID) -
 @router.post(
     "/{schedule_id:uuid}/run",
     status_code=202,
-    **about(
+    **operation(
         "Run a schedule now", NewRunResponse, "schedule_not_found", "schedule_source_gone", "nothing_to_retry"
     ),
 )
@@ -247,7 +249,7 @@ async def run_schedule(request: Request, caller: Writer, schedule_id: UUID) -> J
 
 @router.get(
     "/{schedule_id:uuid}/runs",
-    **about("List a schedule's runs", RunsResponse, "schedule_not_found", "bad_cursor"),
+    **operation("List a schedule's runs", RunsResponse, "schedule_not_found", "bad_cursor"),
 )
 async def list_schedule_runs(
     request: Request, caller: Reader, schedule_id: UUID, limit: Limit = 20, cursor: Cursor = ""

@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field
 
 from mailsift.api.http.downloads import streamed
 from mailsift.api.http.inputs import Email, RequestModel
-from mailsift.api.http.openapi import about, error_responses, v1_router
+from mailsift.api.http.openapi import error_responses, operation, v1_router
 from mailsift.api.http.paging import Cursor, Limit, PageResponse
 from mailsift.api.http.responses import UtcTime, ViewModel, answer
 from mailsift.api.parts import parts_of
@@ -66,7 +66,7 @@ class RemovedResponse(BaseModel):
     removed: int
 
 
-@router.get("", **about("List whom not to send to", SuppressionPageResponse, "bad_cursor"))
+@router.get("", **operation("List whom not to send to", SuppressionPageResponse, "bad_cursor"))
 async def list_suppressions(
     request: Request,
     caller: Reader,
@@ -91,7 +91,7 @@ def _response(one: Suppression) -> SuppressionResponse:
     return SuppressionResponse(email=one.email, reason=one.reason, origin=one.origin, since=since)
 
 
-@router.post("", **about("Add addresses not to send to", TakenResponse))
+@router.post("", **operation("Add addresses not to send to", TakenResponse))
 async def create_suppressions(request: Request, wanted: SuppressionsRequest, caller: Writer) -> JSONResponse:
     """Add addresses to the list; those already on it stay as they are."""
     found = [Suppression(email, wanted.reason, "api") for email in wanted.emails]
@@ -99,7 +99,7 @@ async def create_suppressions(request: Request, wanted: SuppressionsRequest, cal
     return answer(TakenResponse.model_validate(taken), "The addresses are on the list.")
 
 
-@router.post("/remove", **about("Remove addresses from the list", RemovedResponse))
+@router.post("/remove", **operation("Remove addresses from the list", RemovedResponse))
 async def remove_suppressions(request: Request, wanted: RemovalRequest, caller: Writer) -> JSONResponse:
     """Remove addresses from the list."""
     removed = await parts_of(request).suppressions.remove(caller.account_id, wanted.emails)
@@ -109,7 +109,7 @@ async def remove_suppressions(request: Request, wanted: RemovalRequest, caller: 
 @router.post(
     "/import",
     openapi_extra=FILE_BODY,
-    **about(
+    **operation(
         "Add a file of addresses not to send to",
         TakenResponse,
         "unsupported_media_type",

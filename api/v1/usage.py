@@ -10,7 +10,7 @@ from fastapi import Query, Request
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, BeforeValidator, Field
 
-from mailsift.api.http.openapi import about, v1_router
+from mailsift.api.http.openapi import operation, v1_router
 from mailsift.api.http.responses import ViewModel, answer
 from mailsift.api.parts import parts_of
 from mailsift.api.v1.jobs import Reader
@@ -76,7 +76,7 @@ class UsageResponse(BaseModel):
     days: list[DayResponse] = Field(description="the oldest first")
 
 
-@router.get("", **about("What was used, by day", UsageResponse, "usage_range_invalid"))
+@router.get("", **operation("What was used, by day", UsageResponse, "usage_range_invalid"))
 async def get_usage(
     request: Request,
     caller: Reader,

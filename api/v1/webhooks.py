@@ -19,7 +19,7 @@ from pydantic import (
 from mailsift.accounts.keys import Caller, Scope
 from mailsift.api.http.auth import RequireScope
 from mailsift.api.http.inputs import Moment, RequestModel, Url, Whole
-from mailsift.api.http.openapi import about, v1_router
+from mailsift.api.http.openapi import operation, v1_router
 from mailsift.api.http.paging import (
     Cursor,
     Limit,
@@ -215,7 +215,9 @@ class TestRequest(RequestModel):
 
 
 @router.post(
-    "", status_code=201, **about("Register a webhook", NewWebhookResponse, *_FIELD_ERRORS, "webhook_limit")
+    "",
+    status_code=201,
+    **operation("Register a webhook", NewWebhookResponse, *_FIELD_ERRORS, "webhook_limit"),
 )
 async def create_webhook(request: Request, wanted: WebhookRequest, caller: Writer) -> JSONResponse:
     """Register a webhook; its secret is shown only in this answer."""
@@ -227,7 +229,7 @@ async def create_webhook(request: Request, wanted: WebhookRequest, caller: Write
     return answer(made, "The webhook is registered.", status=201, headers=headers)
 
 
-@router.get("", **about("List webhooks", WebhooksResponse, "bad_cursor"))
+@router.get("", **operation("List webhooks", WebhooksResponse, "bad_cursor"))
 async def list_webhooks(
     request: Request, caller: Reader, limit: Limit = 100, cursor: Cursor = ""
 ) -> JSONResponse:
@@ -238,7 +240,7 @@ async def list_webhooks(
     return answer(WebhooksResponse.model_validate(found))
 
 
-@router.post("/test", **about("Test a webhook", TestResponse, "webhook_not_found", "webhook_test_limit"))
+@router.post("/test", **operation("Test a webhook", TestResponse, "webhook_not_found", "webhook_test_limit"))
 async def test_webhook(request: Request, wanted: TestRequest, caller: Writer) -> JSONResponse:
     """Send a simulated event once, with the header `webhook-test: true`; it never counts as a failure."""
     outcome = await parts_of(request).webhooks.test(
@@ -249,7 +251,7 @@ async def test_webhook(request: Request, wanted: TestRequest, caller: Writer) ->
 
 @router.get("/deliveries/{delivery_id:uuid}", include_in_schema=False)  # old; gone with the next release
 @deliveries_router.get(
-    "/{delivery_id:uuid}", **about("Look at a delivery", DeliveryLogResponse, "delivery_not_found")
+    "/{delivery_id:uuid}", **operation("Look at a delivery", DeliveryLogResponse, "delivery_not_found")
 )
 async def get_delivery(request: Request, caller: Reader, delivery_id: UUID) -> JSONResponse:
     """Return a delivery and its attempts."""
@@ -263,7 +265,7 @@ async def get_delivery(request: Request, caller: Reader, delivery_id: UUID) -> J
 @deliveries_router.post(
     "/{delivery_id:uuid}/redeliver",
     status_code=202,
-    **about(
+    **operation(
         "Send an event again", DeliveryResponse, "delivery_not_found", "webhook_disabled", "delivery_conflict"
     ),
 )
@@ -273,7 +275,7 @@ async def redeliver(request: Request, caller: Writer, delivery_id: UUID) -> JSON
     return answer(DeliveryResponse.model_validate(view), "The event is sent again.", status=202)
 
 
-@router.get("/{webhook_id:uuid}", **about("Look at a webhook", WebhookResponse, "webhook_not_found"))
+@router.get("/{webhook_id:uuid}", **operation("Look at a webhook", WebhookResponse, "webhook_not_found"))
 async def get_webhook(request: Request, caller: Reader, webhook_id: UUID) -> JSONResponse:
     """Return a webhook."""
     return answer(
@@ -282,7 +284,8 @@ async def get_webhook(request: Request, caller: Reader, webhook_id: UUID) -> JSO
 
 
 @router.patch(
-    "/{webhook_id:uuid}", **about("Change a webhook", WebhookResponse, "webhook_not_found", *_FIELD_ERRORS)
+    "/{webhook_id:uuid}",
+    **operation("Change a webhook", WebhookResponse, "webhook_not_found", *_FIELD_ERRORS),
 )
 async def update_webhook(
     request: Request, wanted: WebhookUpdateRequest, caller: Writer, webhook_id: UUID
@@ -299,7 +302,7 @@ async def update_webhook(
     return answer(WebhookResponse.model_validate(view), "The webhook is changed.")
 
 
-@router.delete("/{webhook_id:uuid}", **about("Delete a webhook", None, "webhook_not_found"))
+@router.delete("/{webhook_id:uuid}", **operation("Delete a webhook", None, "webhook_not_found"))
 async def delete_webhook(request: Request, caller: Writer, webhook_id: UUID) -> JSONResponse:
     """Delete a webhook with its deliveries."""
     await parts_of(request).webhooks.delete(caller.account_id, webhook_id)
@@ -308,7 +311,7 @@ async def delete_webhook(request: Request, caller: Writer, webhook_id: UUID) -> 
 
 @router.post(
     "/{webhook_id:uuid}/rotate",
-    **about(
+    **operation(
         "Rotate a secret",
         SecretResponse,
         "webhook_not_found",
@@ -327,7 +330,9 @@ async def rotate_webhook_secret(
 
 @router.get(
     "/{webhook_id:uuid}/deliveries",
-    **about("List deliveries", DeliveriesResponse, "webhook_not_found", "delivery_not_found", "bad_cursor"),
+    **operation(
+        "List deliveries", DeliveriesResponse, "webhook_not_found", "delivery_not_found", "bad_cursor"
+    ),
 )
 async def list_deliveries(
     request: Request,
@@ -370,7 +375,7 @@ async def _last_seen(service: WebhookService, caller: Caller, cursor: str) -> De
 @router.post(
     "/{webhook_id:uuid}/redeliver",
     status_code=202,
-    **about("Send failed events again", CountResponse, "webhook_not_found", "webhook_disabled"),
+    **operation("Send failed events again", CountResponse, "webhook_not_found", "webhook_disabled"),
 )
 async def redeliver_failed(
     request: Request, wanted: RedeliverRequest, caller: Writer, webhook_id: UUID
@@ -384,7 +389,7 @@ async def redeliver_failed(
 @router.post(
     "/{webhook_id:uuid}/recover",
     status_code=202,
-    **about("Send missed events", CountResponse, "webhook_not_found", "webhook_disabled"),
+    **operation("Send missed events", CountResponse, "webhook_not_found", "webhook_disabled"),
 )
 async def recover_webhook(
     request: Request,

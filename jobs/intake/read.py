@@ -40,7 +40,7 @@ from mailsift.jobs.intake.table import (
     as_text,
     choose_column,
 )
-from mailsift.pipeline.errors import Excused, MailsiftError
+from mailsift.pipeline.errors import MailsiftError, SuppressCodes
 from mailsift.pipeline.free_mail import provider_by_name
 from mailsift.pipeline.syntax.address import UNSEEN
 from mailsift.pipeline.syntax.column import is_plain, parse_column
@@ -439,7 +439,7 @@ def _unusual_cells(texts: pl.Series) -> list[str]:
 
 def _choice(sample: pl.DataFrame, names: Sequence[str] | None) -> tuple[Choice, int | None]:
     """Find the address column; where there is none, the first one stands in and nothing is guessed."""
-    with Excused("no_address_column"):
+    with SuppressCodes("no_address_column"):
         choice = choose_column(sample, names, "")
         return choice, choice.index
     return choose_column(sample, names, "1"), None

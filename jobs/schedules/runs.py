@@ -20,7 +20,7 @@ from mailsift.jobs.submissions import insert_stored
 from mailsift.jobs.views import AccountId, JobId, JobOptions, load_options
 from mailsift.jobs.waker import Waker
 from mailsift.pipeline.clock import Clock, utc_datetime
-from mailsift.pipeline.errors import Excused, MailsiftError
+from mailsift.pipeline.errors import MailsiftError, SuppressCodes
 from mailsift.storage.blobs.store import Blobs, JobBlobs
 from mailsift.storage.database import Connection, Database, Row
 from mailsift.storage.sql import jobs, schedules
@@ -134,7 +134,7 @@ class ScheduleRuns:
 
     async def _cancel_runs(self, row: Row) -> None:
         for job_id in await self._database.run(schedules.open_runs, row["id"]):
-            with Excused("job_state_conflict"):  # it has ended meanwhile
+            with SuppressCodes("job_state_conflict"):  # it has ended meanwhile
                 await self._jobs.cancel(AccountId(row["account_id"]), JobId(job_id))
 
     async def _skip(self, row: Row, times: Timetable, plan: DueRun, code: str) -> None:

@@ -32,7 +32,7 @@ from mailsift.jobs.results.export import Selection, export, format_of
 from mailsift.jobs.results.pages import RowFilter
 from mailsift.jobs.service import JobService
 from mailsift.jobs.views import AccountId, JobId, JobOptions
-from mailsift.pipeline.errors import Excused, MailsiftError
+from mailsift.pipeline.errors import MailsiftError, SuppressCodes
 from mailsift.pipeline.facts import Mode
 from mailsift.pipeline.judge.tiers import TierPolicy
 from mailsift.runtime.installation import installation
@@ -173,7 +173,7 @@ async def follow(
     try:
         view = await watch(service, account, job_id, keep_alive=worker.ensure)
     except BaseException:
-        with Excused("job_state_conflict"):  # intake and finish go on by themselves next time
+        with SuppressCodes("job_state_conflict"):  # intake and finish go on by themselves next time
             await service.pause(account, job_id)
         _say_how_to_go_on(job_id, out)
         raise

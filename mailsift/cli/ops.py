@@ -24,7 +24,7 @@ from mailsift.jobs.admin.filters import BROKEN, read_filter
 from mailsift.jobs.admin.models import Overview, ThrottleRow
 from mailsift.jobs.admin.service import Operations
 from mailsift.pipeline.clock import system_clock
-from mailsift.pipeline.errors import Excused, MailsiftError
+from mailsift.pipeline.errors import MailsiftError, SuppressCodes
 from mailsift.storage.sql.opt_outs import OptedOut
 from mailsift.storage.sql.throttle_edits import ANY_SOURCE
 from mailsift.storage.sql.workers import Worker
@@ -242,7 +242,7 @@ def _screen(terminal: Console, *, once: bool) -> Iterator[Callable[[RenderableTy
 
 async def _overview(operations: Operations) -> Overview | None:
     """Return the overview; None while the database does not answer."""
-    with Excused("database_unavailable"):
+    with SuppressCodes("database_unavailable"):
         return await operations.console.overview()
     return None
 

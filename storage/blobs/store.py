@@ -19,7 +19,7 @@ import obstore
 from obstore.exceptions import BaseError
 from obstore.store import LocalStore, ObjectStore, from_url
 
-from mailsift.pipeline.errors import Excused, MailsiftError, is_full
+from mailsift.pipeline.errors import MailsiftError, SuppressCodes, is_full
 from mailsift.storage.blobs.local_files import (
     Incoming,
     clear_abandoned,
@@ -289,7 +289,7 @@ class Blobs:
 
     async def fetch_if_there(self, key: str) -> Path | None:
         """Do `fetch`; None when there is no such blob."""
-        with Excused("blob_not_found"):
+        with SuppressCodes("blob_not_found"):
             return await self.fetch(key)
         return None
 
@@ -325,7 +325,7 @@ class Blobs:
     async def exists(self, key: str) -> bool:
         """Say whether the blob is there."""
         _checked_key(key)
-        with Excused("blob_not_found"), self._store_errors():
+        with SuppressCodes("blob_not_found"), self._store_errors():
             await obstore.head_async(self._store, key)
             return True
         return False
@@ -375,7 +375,7 @@ class Blobs:
     async def _delete_one(self, key: str) -> None:
         await self._forget_copy(key)
         await asyncio.to_thread(_mark, self._root)
-        with Excused("blob_not_found"), self._store_errors():
+        with SuppressCodes("blob_not_found"), self._store_errors():
             await obstore.delete_async(self._store, key)
 
     def _link_in(self, root: Path, path: Path, key: str) -> bool:
