@@ -101,8 +101,15 @@ _NO_TEXT: Final = "surrogates not allowed"
 _LISTING: Final = "mailsift.listing"
 _NO_PLUGINS: Final = {"PYDANTIC_DISABLE_PLUGINS": "__all__"}
 """Spares pydantic to look for some through all packages that are installed."""
-_SESSIONS: Final = ("sqlalchemy.ext.asyncio.session", "sqlalchemy.ext.asyncio.scoping")
-"""They load SQLAlchemy's object mapper, a fifth of that library; here are rows."""
+_UNUSED: Final = (
+    "sqlalchemy.ext.asyncio.session",
+    "sqlalchemy.ext.asyncio.scoping",
+    *(
+        f"sqlalchemy.dialects.postgresql.{driver}"
+        for driver in ("asyncpg", "pg8000", "psycopg2", "psycopg2cffi")
+    ),
+)
+"""They load SQLAlchemy's object mapper, a fifth of that library, and drivers; here are rows, and psycopg."""
 
 
 class _Commands(TyperGroup):
@@ -243,7 +250,7 @@ def _prepare() -> None:
         os.environ.setdefault(name, value)  # noqa: TID251 - for a library
     for library in ("polars", "asyncio"):
         import_lazily(library)
-    for module in _SESSIONS:
+    for module in _UNUSED:
         leave_out(module)
 
 

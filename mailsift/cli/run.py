@@ -106,7 +106,7 @@ def run(  # noqa: PLR0913 - one argument an option
     if as_json and any(out == PIPE for _, out in pairs):
         raise MailsiftError("output_not_writable", "Results and summary can’t both go to standard output.")
     with early_worker(given) as early:
-        with loading(), without(*UNASKED):
+        with loading(), without("opentelemetry.metrics", *UNASKED):
             from mailsift.cli import lists  # noqa: PLC0415 - loads while the worker does
             from mailsift.jobs import tasks  # noqa: F401, PLC0415 - what wakes it, loaded while servers start
             from mailsift.jobs.views import JobOptions  # noqa: PLC0415
