@@ -15,7 +15,7 @@ from mailsift.runtime.http_protocol import RequestLimits
 from mailsift.settings import Settings
 from tests.integration.api.conftest import Api, running
 
-LIMITS = RequestLimits(seconds=0.3, answer_seconds=0.3, idle_seconds=1)
+LIMITS = RequestLimits(seconds=0.3, answer_seconds=1.0, idle_seconds=1)
 GET = b"GET /healthz HTTP/1.1\r\nHost: x\r\n"
 POST = b"POST /v1/email/single-validate HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
 
@@ -94,7 +94,7 @@ async def test_who_takes_nothing_of_an_answer_is_left_after_a_while_and_who_take
 ) -> None:
     host, _, port = urlsplit(hurried.url).netloc.partition(":")
     request, asked = b"GET /openapi.json HTTP/1.1\r\nHost: x\r\n", 150  # more than kernels keep
-    for pause, whole in ((1.5, False), (0.0, True)):
+    for pause, whole in ((2.5, False), (0.0, True)):
         reader, writer = await asyncio.open_connection(host, int(port))
         writer.write((request + b"\r\n") * (asked - 1) + request + b"Connection: close\r\n\r\n")
         await asyncio.sleep(pause)
