@@ -36,9 +36,10 @@ class Diff:
 
 
 def compare(before: Path, after: Path, columns: tuple[str, str], *, limit: int) -> Diff:
-    """Compare two results files. Blocks for about a second a million rows; memory holds 21 bytes a row.
+    """Compare two results files.
 
-    Addresses are told apart by 64 bits of their hash; they are compared a part at a time.
+    Blocks for about a second a million rows; memory holds some 35 bytes for each row of both. Addresses are
+    told apart by 64 bits of their hash; they are compared a part at a time.
 
     Args:
         before: a results file (mailsift.jobs.results.join).

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from functools import reduce
+from functools import partial, reduce
 from operator import and_
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -331,18 +331,20 @@ def _with_keys(
 
 def _key_reader(files: ResultFiles, name: str) -> Callable[[int], pl.Series]:
     """Return what reads by what the rows of a window are sorted that begins at a row."""
+    path = files.results or files.rows
     if name == "email":
-        return lambda start: _read_window(files, _address_cell(files).str.to_lowercase(), start)
+        return lambda start: _read_window(files, start, path, _address_cell(files).str.to_lowercase())
     if files.results is not None:
-        return lambda start: _read_window(files, pl.col(VERDICT_PREFIX + name), start)
+        return lambda start: _read_window(files, start, path, pl.col(VERDICT_PREFIX + name))
     if files.so_far is None:
         raise AssertionError("what is not complete has its verdicts so far")
     known = files.so_far.results() if name == "result" else files.so_far.scores(files.segments)
-    return lambda start: known.gather(_read_window(files, pl.col(ADDRESS_N), start))
+    return lambda start: known.gather(_read_window(files, start, path, pl.col(ADDRESS_N)))
 
 
-def _read_window(files: ResultFiles, expression: pl.Expr, start: int) -> pl.Series:
-    scan = pl.scan_parquet(files.results or files.rows, glob=False).slice(start, files.window)
+def _read_window(files: ResultFiles, start: int, path: Path, expression: pl.Expr) -> pl.Series:
+    """Return for each row of a window of a file what an expression makes of it."""
+    scan = with_unwanted(pl.scan_parquet(path, glob=False)).slice(start, files.window)
     return scan.select(expression).collect().to_series()
 
 
@@ -393,12 +395,7 @@ def _provider_mask(files: ResultFiles, provider: str) -> pl.Series:
 
 def _mask(files: ResultFiles, row_filter: RowFilter, matching: pl.Series | None, start: int) -> pl.Series:
     """Say for each row of a window whether it matches."""
-
-    def window(path: Path, expression: pl.Expr) -> pl.Series:
-        scan = with_unwanted(pl.scan_parquet(path, glob=False)).slice(start, files.window)
-        return scan.select(expression).collect().to_series()
-
-    masks = []
+    window, masks = partial(_read_window, files, start), []
     if matching is not None:
         numbers = window(files.rows, pl.col(ADDRESS_N))
         masks.append(matching.gather(numbers))
