@@ -186,7 +186,7 @@ class SpooledWriter:
             Exception: what the function raises before it writes anything.
         """
         self._writing = in_thread(self._write, cast("IO[bytes]", self._spool))
-        stack.callback(self._close)
+        stack.push_async_callback(self._close)
         await self._read(0)
 
     async def pieces(self) -> AsyncIterator[bytes]:
@@ -207,11 +207,11 @@ class SpooledWriter:
                 return b""
             await asyncio.wait({self._writing}, timeout=_LOOK_S)
 
-    def _close(self) -> None:
+    async def _close(self) -> None:
         """Stop the writer, which finds the file closed."""
         if not self._writing.cancel() and not self._writing.cancelled():
             self._writing.exception()  # whoever was to hear of it has, or has gone
-        self._spool.close()
+        await asyncio.to_thread(self._spool.close)  # it waits for the disk, should it hang
 
 
 class _Spool(RawIOBase):
@@ -235,9 +235,8 @@ class _Spool(RawIOBase):
         return size
 
     def read_at(self, at: int) -> bytes:
-        """Return some of what stands at a place."""
-        with self._closing:
-            return os.pread(self._file.fileno(), _PIECE, at)
+        """Return some of what stands at a place; nobody is there for it once the file is closed."""
+        return os.pread(self._file.fileno(), _PIECE, at)
 
     @override
     def close(self) -> None:
