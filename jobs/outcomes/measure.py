@@ -41,7 +41,7 @@ _LEAST_REST_S: Final = 30.0
 _REST_FACTOR: Final = 20.0  # what took long is done again the later
 _AT_ONCE: Final = 200_000  # addresses with new outcomes, held in memory
 _BATCH: Final = 5_000
-_PART: Final = 200_000  # addresses of two runs that are compared at once
+_PART: Final = 1_000_000  # addresses of two runs that are compared at once
 _OVERLAP: Final = timedelta(minutes=5)  # for what was committed later than it arrived
 _log = structlog.get_logger()
 
@@ -218,10 +218,13 @@ def _judged_sums(judged: JudgedAddresses, job: Row) -> list[AccuracySum]:
 def _stability_sums(
     before: JudgedAddresses, after: JudgedAddresses, job: Row, parts: int
 ) -> list[AccuracySum]:
-    """Compare two runs, a part of the addresses at a time; what an outcome has decided is left out."""
+    """Compare two runs, a part of the addresses at a time; what an outcome has decided is left out.
+
+    Addresses are told apart by 64 bits of their hash.
+    """
     pieces = [
-        pl.concat(_part(before, part, parts))
-        .join(pl.concat(_part(after, part, parts)), on="address", suffix="_after")
+        pl.concat(_part(before, part, parts, "provider", *KIND))
+        .join(pl.concat(_part(after, part, parts, "status")), on="hash", suffix="_after")
         .with_columns(
             pl.when(pl.col("status") == pl.col("status_after"))
             .then(pl.lit(SAME))
@@ -240,12 +243,11 @@ def _stability_sums(
     ]
 
 
-def _part(judged: JudgedAddresses, part: int, parts: int) -> Iterator[pl.DataFrame]:
-    mine = pl.col("address").hash(seed=0) % parts == part
+def _part(judged: JudgedAddresses, part: int, parts: int, *columns: str) -> Iterator[pl.DataFrame]:
+    mine = pl.col("hash") % parts == part
     for window in judged.windows():
-        yield window.filter(mine & ~pl.col("known")).select(
-            "address", pl.col("provider").cast(pl.String), *KIND
-        )
+        hashed = window.filter(~pl.col("known")).select(pl.col("address").hash(seed=0).alias("hash"), *columns)
+        yield hashed.filter(mine)
 
 
 def _folded(counts: pl.DataFrame) -> pl.DataFrame:
