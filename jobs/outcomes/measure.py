@@ -246,8 +246,8 @@ def _stability_sums(
 def _part(judged: JudgedAddresses, part: int, parts: int, *columns: str) -> Iterator[pl.DataFrame]:
     mine = pl.col("hash") % parts == part
     for window in judged.windows():
-        hashed = window.filter(~pl.col("known")).select(pl.col("address").hash(seed=0).alias("hash"), *columns)
-        yield hashed.filter(mine)
+        unknown = window.filter(~pl.col("known"))
+        yield unknown.select(pl.col("address").hash(seed=0).alias("hash"), *columns).filter(mine)
 
 
 def _folded(counts: pl.DataFrame) -> pl.DataFrame:
