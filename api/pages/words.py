@@ -8,7 +8,7 @@ from typing import Final
 from mailsift.api.pages.filters import duration, number
 from mailsift.events.retry import DeliveryState, DisabledReason, ErrorClass
 from mailsift.jobs.eta import MIXED_LINE, TRIAGE_LINE, EtaLine
-from mailsift.jobs.views import WAITS_FOR_MEMORY, WAITS_FOR_STORAGE
+from mailsift.jobs.views import WAITS_FOR_MEMORY, WAITS_FOR_PLACE, WAITS_FOR_STORAGE
 from mailsift.pipeline.facts import Answer, DomainState, Mode, WaitReason
 from mailsift.pipeline.judge.table import ROWS
 from mailsift.pipeline.verdict import Result
@@ -222,6 +222,13 @@ def _by_reason(waiting: Iterable[Waiting]) -> Iterator[tuple[str, list[Waiting]]
     yield from grouped.items()
 
 
+_OWN_WAITS: Final = {
+    WAITS_FOR_STORAGE: "storage",
+    WAITS_FOR_MEMORY: "memory",
+    WAITS_FOR_PLACE: "the place of its list or results",
+}
+
+
 def _sentence(reason: str, some: list[Waiting], zone: str) -> str:
     count = sum(wait.addresses for wait in some)
     keys = [wait.throttle_key for wait in some if len(wait.throttle_key) > 1]
@@ -235,8 +242,8 @@ def _sentence(reason: str, some: list[Waiting], zone: str) -> str:
         if keys
         else ""
     )
-    if reason in {WAITS_FOR_STORAGE, WAITS_FOR_MEMORY}:
-        return f"The job waits for {reason}, {until}"
+    if reason in _OWN_WAITS:
+        return f"The job waits for {_OWN_WAITS[reason]}, {until}"
     waits_for = _WAITS.get(reason, f"wait ({reason.replace('_', ' ')})")
     return f"{number(count)} {_plural(count, waits_for)}{where}, {until}"
 

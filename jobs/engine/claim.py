@@ -18,7 +18,7 @@ from mailsift.jobs.engine.attempt import (
     set_process_gauges,
 )
 from mailsift.jobs.engine.chunk import ChunkWorker
-from mailsift.jobs.engine.claimer import Claimer, EngineConfig, is_fetch
+from mailsift.jobs.engine.claimer import Claimer, EngineConfig, is_transfer
 from mailsift.jobs.engine.commit import LeaseLostError
 from mailsift.jobs.engine.heartbeat import Heartbeat
 from mailsift.jobs.engine.maintenance import Maintenance, free_expired_leases
@@ -26,7 +26,7 @@ from mailsift.jobs.engine.small_list import SmallList
 from mailsift.jobs.engine.step import SUSPECT_PAUSES, StepWorker
 from mailsift.jobs.intake.process import ReaderKilledError
 from mailsift.jobs.tracing import Stopwatch
-from mailsift.jobs.views import WAITS_FOR_MEMORY, WAITS_FOR_STORAGE
+from mailsift.jobs.views import WAITS_FOR_MEMORY, WAITS_FOR_PLACE, WAITS_FOR_STORAGE
 from mailsift.jobs.waker import Waker
 from mailsift.pipeline.background import guarded
 from mailsift.pipeline.errors import MailsiftError, SuspectError, error_fields, outage_of
@@ -247,7 +247,7 @@ class Engine:
                 connection,
                 step,
                 delay=delay,
-                waits_for=WAITS_FOR_MEMORY if isinstance(cause, ReaderKilledError) else WAITS_FOR_STORAGE,
+                waits_for=_step_waits_for(cause),
                 tried=isinstance(cause, SuspectError),
             ),
             "job.step.release_error",
@@ -289,7 +289,7 @@ class Engine:
 
     def _in_hand(self) -> int:
         """Return how many slots are taken; of a process that is drained, what is still to be waited for."""
-        return sum(self.is_draining or not is_fetch(one) for one in self._held.values())
+        return sum(self.is_draining or not is_transfer(one) for one in self._held.values())
 
     def _set_gauges(self) -> None:
         """Show how much this process takes at a time: nothing when it is drained."""
@@ -316,6 +316,14 @@ async def _cancel_stragglers(tasks: Collection[asyncio.Task[None]]) -> None:
         _, stragglers = await asyncio.wait(tasks, timeout=_COMMITTED_S)
         for task in stragglers:
             task.cancel()
+
+
+def _step_waits_for(cause: Exception) -> str:
+    """Return what a step waits for that this has ended."""
+    if isinstance(cause, ReaderKilledError):
+        return WAITS_FOR_MEMORY
+    is_away = isinstance(cause, MailsiftError) and cause.code in {"place_unavailable", "place_timeout"}
+    return WAITS_FOR_PLACE if is_away else WAITS_FOR_STORAGE
 
 
 def is_storage(error: Exception) -> bool:

@@ -15,9 +15,10 @@ from mailsift.storage.sql.chunks import JOB_CAP, SHARED_KEYS, TRIAGE_KEY, Claime
 from mailsift.storage.sql.jobs import ClaimedStep, StepClaim
 from mailsift.storage.states import JobTransition
 
-_FETCHES: Final = 8
-"""Lists that a process fetches from their places at a time, beside its slots: that costs little but time."""
-_FETCHES_AN_ACCOUNT: Final = 2
+_TRANSFERS: Final = 8
+"""Lists and results that a process moves from and to places at a time, beside its slots: they cost little but
+time."""
+_TRANSFERS_AN_ACCOUNT: Final = 2
 """How many of them may be of one account."""
 
 
@@ -28,8 +29,8 @@ class EngineConfig:
     Attributes:
         owner: names this process in its leases; unique.
         worker_id: names the worker whose pool this process is in; "" = it is on its own.
-        slots: chunks and steps in flight at once, but for lists that are fetched; one more is kept for small
-            jobs.
+        slots: chunks and steps in flight at once, but for what goes from or to places; one more is kept for
+            small jobs.
         triage_slots: how many of them may be chunks of big jobs that are still to be triaged: those are
             large, and cost computing rather than waiting.
         sources: the identities the process asks mail servers from.
@@ -67,8 +68,8 @@ class ClaimCapacity:
     Attributes:
         finishing: whether the finish of a job.
         reading: whether an intake.
-        fetching: whether a list that is still to be fetched.
-        fetched_for: accounts that have their share of these.
+        transferring: whether a list that is still to be fetched, or results that are to be delivered.
+        transferring_for: accounts that have their share of these.
         chunks: whether a chunk.
         small_steps, small_chunks: only those of small jobs.
         triage: whether a big job's chunk that is still to be triaged.
@@ -77,8 +78,8 @@ class ClaimCapacity:
 
     finishing: bool
     reading: bool
-    fetching: bool
-    fetched_for: Collection[UUID]
+    transferring: bool
+    transferring_for: Collection[UUID]
     chunks: bool
     small_steps: bool
     small_chunks: bool
@@ -86,9 +87,9 @@ class ClaimCapacity:
     out_of_turn: bool
 
 
-def is_fetch(one: ClaimedChunk | ClaimedStep) -> bool:
-    """Say whether this is a list that is fetched from its place, and so has no slot."""
-    return isinstance(one, ClaimedStep) and one.fetches
+def is_transfer(one: ClaimedChunk | ClaimedStep) -> bool:
+    """Say whether this goes from or to a place, and so has no slot."""
+    return isinstance(one, ClaimedStep) and one.is_transfer
 
 
 def claim_capacity(held: Collection[ClaimedChunk | ClaimedStep], config: EngineConfig) -> ClaimCapacity:
@@ -96,11 +97,11 @@ def claim_capacity(held: Collection[ClaimedChunk | ClaimedStep], config: EngineC
 
     Steps never fill every slot, and reading no more than its half; beside big work small lists are read one
     at a time, for both cost computing, and many would leave the big job little of it. What is big never fills
-    every slot either; but where steps do, and no chunk is worked on, one of a big job may be. A list that is
-    fetched comes as slowly as its place likes: it has no slot, and keeps no other account's from coming.
+    every slot either; but where steps do, and no chunk is worked on, one of a big job may be. What goes from
+    or to a place takes as long as the place likes: it has no slot, and holds up no other account's.
     """
-    fetches = Counter(one.account_id for one in held if is_fetch(one))
-    steps = [one for one in held if isinstance(one, ClaimedStep) and not one.fetches]
+    transfers = Counter(one.account_id for one in held if isinstance(one, ClaimedStep) and one.is_transfer)
+    steps = [one for one in held if isinstance(one, ClaimedStep) and not one.is_transfer]
     worked = [one for one in held if isinstance(one, ClaimedChunk)]
     reading = [step for step in steps if step.state == JobTransition.TAKE_IN.target]
     reads_small = any(step.small for step in reading)
@@ -112,8 +113,8 @@ def claim_capacity(held: Collection[ClaimedChunk | ClaimedStep], config: EngineC
     return ClaimCapacity(
         finishing=has_step_slot,
         reading=has_step_slot and len(reading) < config.reading_slots and not (big and reads_small),
-        fetching=is_free and fetches.total() < _FETCHES,
-        fetched_for=[account for account, count in fetches.items() if count >= _FETCHES_AN_ACCOUNT],
+        transferring=is_free and transfers.total() < _TRANSFERS,
+        transferring_for=[account for account, count in transfers.items() if count >= _TRANSFERS_AN_ACCOUNT],
         chunks=is_free,
         small_steps=is_full_of_big,
         small_chunks=is_full_of_big and bool(worked),
@@ -181,7 +182,7 @@ class Claimer:
         return await self._database.run(chunks.next_ready, self._config.sources)
 
     async def _step(self, capacity: ClaimCapacity, *, in_turn: bool) -> StepClaim:
-        if not (capacity.finishing or capacity.reading or capacity.fetching):
+        if not (capacity.finishing or capacity.reading or capacity.transferring):
             return StepClaim(None, is_due=False)
         return await self._database.run(
             jobs.claim_step,
@@ -190,8 +191,8 @@ class Claimer:
             small_only=capacity.small_steps,
             finishing=capacity.finishing,
             reading=capacity.reading,
-            fetching=capacity.fetching,
-            fetched_for=capacity.fetched_for,
+            transferring=capacity.transferring,
+            transferring_for=capacity.transferring_for,
             in_turn=in_turn,
         )
 

@@ -74,6 +74,8 @@ class StepDone:
 class StepWorker:
     """Does intake and finish, each fenced by the step's lease.
 
+    What goes from or to a customer's place is a step by itself, for it takes as long as the place likes.
+
     Args:
         overrides: the file with the operator's lists, "" for none.
         scratch: for files that live as long as a step.
@@ -137,6 +139,8 @@ class StepWorker:
                 return await self._fetch(step)
             if step.state == JobTransition.TAKE_IN.target:
                 return await self._take_in(step)
+            if step.delivers:
+                return await self._deliver(step)
             return await self._finish(step, in_hand)
         except MailsiftError as error:
             tried_enough = isinstance(error, SuspectError) and step.attempt > len(SUSPECT_PAUSES)
@@ -231,9 +235,8 @@ class StepWorker:
         """Write the results; where verdicts are lost or damaged, have them found again instead."""
         if in_hand is not None and in_hand.verdicts is not None:
             await write_results(self._blobs, step, in_hand, self._scratch)
-            await self._write_to_sink(step)
-            await self._complete(step)  # who asks what it amounts to has that counted from its segment
-            return StepDone()
+            # who asks what it amounts to has that counted from its segment
+            return await self._hand_over(step)
         keys = await self._database.run(chunks.segments, step.job_id)
         sound = await sound_segments(self._blobs, keys)
         try:
@@ -247,22 +250,32 @@ class StepWorker:
             if not redone:
                 raise
             return StepDone(opened=redone)
-        await self._write_to_sink(step)
         await self._store_breakdown(step, list(sound.values()))
-        await self._complete(step)
-        await delete_segments(self._blobs, step.job_id)
-        return StepDone()
+        return await self._hand_over(step)
 
-    async def _write_to_sink(self, step: ClaimedStep) -> None:
-        """Write the results to the customer's place; idempotent."""
+    async def _hand_over(self, step: ClaimedStep) -> StepDone:
+        """Complete a job whose results are written, or leave them to be delivered."""
         options = load_options(step.options)
-        sink = self._sink_of(step, options)
-        if sink is not None and not options.preview:
-            results = await self._blobs.fetch(JobBlobs(step.job_id).results)
+        if options.preview or self._sink_of(step, options) is None:
+            await self._complete(step)
+            return StepDone()
+        if not await self._database.run(jobs.record_written, step):
+            raise LeaseLostError
+        return StepDone(opened=1)
+
+    async def _deliver(self, step: ClaimedStep) -> StepDone:
+        """Put the results into the customer's place, be it for the second time; finish anew without them."""
+        key = JobBlobs(step.job_id).results
+        if not await self._blobs.exists(key):
+            return await self._finish(step, None)
+        results, options = await self._blobs.fetch(key), load_options(step.options)
+        if sink := self._sink_of(step, options):
             account, job_id = AccountId(step.account_id), JobId(step.job_id)
             await self._places.write(
                 account, sink, results, job=job_id, scratch=self._scratch, policy=options.tiers
             )
+        await self._complete(step)
+        return StepDone()
 
     def _sink_of(self, step: ClaimedStep, options: JobOptions) -> Place | None:
         return self._places.unseal(AccountId(step.account_id), options.places).sink
@@ -275,8 +288,10 @@ class StepWorker:
             _log.warning("finish.no_breakdown", job=str(step.job_id), **error_fields(error))
 
     async def _complete(self, step: ClaimedStep) -> None:
-        """Complete the job; only then may go what its results hold, too."""
+        """Complete the job; only then may go what its results hold, too, unless that is next to nothing."""
         await self._end(step, JobTransition.COMPLETE)
+        if step.source_bytes > SMALL_BYTES:
+            await delete_segments(self._blobs, step.job_id)
 
     async def _fail(self, step: ClaimedStep, error: MailsiftError) -> None:
         await self._end(step, JobTransition.FAIL, error=(error.code, error.message))

@@ -17,7 +17,14 @@ from rich.text import Text
 
 from mailsift.cli.streams import Watched
 from mailsift.jobs.service import JobService
-from mailsift.jobs.views import WAITS_FOR_MEMORY, WAITS_FOR_STORAGE, AccountId, JobId, JobView
+from mailsift.jobs.views import (
+    WAITS_FOR_MEMORY,
+    WAITS_FOR_PLACE,
+    WAITS_FOR_STORAGE,
+    AccountId,
+    JobId,
+    JobView,
+)
 from mailsift.storage.states import DOING, JobState
 
 console = Console(file=cast("IO[str]", Watched()))
@@ -39,6 +46,7 @@ _WARNINGS = {
 
 _OWN_WAITS = {
     WAITS_FOR_STORAGE: "is a disk full, or the blob store away?",
+    WAITS_FOR_PLACE: "the place of the list or of the results isn’t answering",
     WAITS_FOR_MEMORY: "the process that reads the list was killed",
 }
 

@@ -222,6 +222,7 @@ CREATE TABLE job (
     review bigint DEFAULT 0 NOT NULL,
     remove bigint DEFAULT 0 NOT NULL,
     step_waits_for text DEFAULT ''::text NOT NULL,
+    delivers boolean DEFAULT false NOT NULL,
     CONSTRAINT job_chunks CHECK (((chunks_open >= 0) AND (chunks_open <= chunks))),
     CONSTRAINT job_counts CHECK (((processed = ((valid + invalid) + risky)) AND (processed <= total))),
     CONSTRAINT job_finished_at CHECK (((state = ANY (ARRAY['completed'::text, 'failed'::text, 'cancelled'::text])) = (finished_at IS NOT NULL))),
@@ -539,7 +540,7 @@ CREATE TABLE worker (
     health jsonb DEFAULT '{}'::jsonb NOT NULL
 );
 
-INSERT INTO alembic_version VALUES ('0027');
+INSERT INTO alembic_version VALUES ('0028');
 
 SELECT pg_catalog.setval('audit_id_seq', 1, false);
 

@@ -85,17 +85,23 @@ class ClaimedStep:
     options: dict[str, Any]
     source_name: str
     source_bytes: int
+    delivers: bool
     test: bool
 
     @property
     def fetches(self) -> bool:
-        """Whether its list is still to be fetched from its place: nobody knows how long it is, or takes."""
+        """Whether its list is still to be fetched from its place: nobody knows how long it is."""
         return self.state == JobTransition.TAKE_IN.target and not self.source_bytes
+
+    @property
+    def is_transfer(self) -> bool:
+        """Whether it fetches a list from its place or delivers results: that takes what the place takes."""
+        return self.fetches or self.delivers
 
     @property
     def small(self) -> bool:
         """Whether it goes before bigger ones of its account."""
-        return self.source_bytes <= SMALL_BYTES and not self.fetches
+        return self.source_bytes <= SMALL_BYTES and not self.is_transfer
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,9 +167,9 @@ _INSERT = statement(_FLOOR + _NEW_JOB)
 # `step_until` ends the lease of a step that is worked on, so that a crashed one is claimed again,
 # and the wait of one that was given back. Finishing goes before reading; then the account that is furthest
 # behind, in it small lists first. `rival` is the account furthest behind of those whose chunks are ready or
-# whose work is in hand, but for lists being fetched: with :in_turn a step is left alone while its own account
-# is ahead of that one, but for the finish of a big job, which had its turn when it was validated. A small
-# list pays for all its steps with the first.
+# whose work is in hand, but for what goes from or to places: with :in_turn a step is left alone while its own
+# account is ahead of that one, but for the finish of a big job, which had its turn when it was validated. A
+# small list pays for all its steps with the first, a big one for its delivery with its finish.
 CLAIM_STEP = statement("""
     WITH rivals AS MATERIALIZED (
         (SELECT o.vtime FROM (
@@ -179,13 +185,14 @@ CLAIM_STEP = statement("""
             CROSS JOIN LATERAL (SELECT account_id FROM job WHERE id = c.job_id OFFSET 0) j
             UNION
             SELECT account_id FROM job WHERE state IN {step_held} AND step_until > clock_timestamp()
-              AND NOT (state IN {take_in} AND source_bytes = 0)
+              AND NOT (delivers OR state IN {take_in} AND source_bytes = 0)
         ) o CROSS JOIN LATERAL (SELECT vtime FROM account WHERE id = o.account_id OFFSET 0) a
         WHERE :in_turn
         UNION ALL
         SELECT a.vtime FROM job j JOIN account a ON a.id = j.account_id
         WHERE NOT :in_turn AND j.state IN {step_held} AND j.step_until > clock_timestamp()
-          AND j.source_bytes > :small_bytes AND split_part(j.step_owner, ':', 1) = split_part(:owner, ':', 1)
+          AND j.source_bytes > :small_bytes AND NOT j.delivers
+          AND split_part(j.step_owner, ':', 1) = split_part(:owner, ':', 1)
           AND (SELECT count(*) FROM worker w
                WHERE w.host = split_part(:owner, ':', 1) AND w.stopped_at IS NULL AND w.slots > 0
                  AND w.beat_at > clock_timestamp() - make_interval(secs => 3 * w.beat_s)) <= :busy
@@ -196,9 +203,10 @@ CLAIM_STEP = statement("""
                OR a.vtime <= coalesce((SELECT min(vtime) FROM rivals), 'infinity') AS turn
         FROM job j JOIN account a ON a.id = j.account_id
         WHERE j.state IN {step_due} AND (j.step_until IS NULL OR j.step_until < clock_timestamp())
-          AND (j.source_bytes <= :small_bytes OR NOT :small_only)
-          AND CASE WHEN j.state NOT IN {take_in} THEN :finishing WHEN j.source_bytes > 0 THEN :reading
-                   ELSE :fetching AND j.account_id <> ALL(CAST(:fetched_for AS uuid[])) END
+          AND (j.source_bytes <= :small_bytes OR j.delivers OR NOT :small_only)
+          AND CASE WHEN j.delivers OR j.state IN {take_in} AND j.source_bytes = 0
+                       THEN :transferring AND j.account_id <> ALL(CAST(:transferring_for AS uuid[]))
+                   WHEN j.state IN {take_in} THEN :reading ELSE :finishing END
         ORDER BY turn DESC, j.state IN {take_in}, a.vtime, j.source_bytes > :small_bytes, j.created_at
         LIMIT 1 FOR UPDATE OF j SKIP LOCKED
     ), claimed AS (
@@ -210,6 +218,7 @@ CLAIM_STEP = statement("""
         RETURNING job.*
     ), charged AS (
         UPDATE account SET vtime = account.vtime + CASE
+            WHEN claimed.delivers THEN 0
             WHEN claimed.source_bytes > :small_bytes THEN :cost
                 + CASE claimed.state WHEN 'intake' THEN claimed.source_bytes / 100 ELSE claimed.total / 4 END
             WHEN claimed.state = 'intake' AND claimed.source_bytes = 0 THEN :cost
@@ -221,7 +230,8 @@ CLAIM_STEP = statement("""
         FROM claimed WHERE account.id = claimed.account_id
     )
     SELECT EXISTS (SELECT FROM due) AS is_due, id AS job_id, account_id, parent_id, state,
-           step_attempt AS attempt, step_token AS token, options, source_name, source_bytes, test
+           step_attempt AS attempt, step_token AS token, options, source_name, source_bytes,
+           delivers, test
     FROM (VALUES (1)) AS one LEFT JOIN claimed ON true
 """)
 
@@ -233,12 +243,17 @@ _LEASE_FINISH = statement("""
         step_until = clock_timestamp() + make_interval(secs => :lease)
     WHERE id = :job_id AND state IN {finish_due} AND step_token IS NULL
     RETURNING id AS job_id, account_id, parent_id, state, step_attempt AS attempt, step_token AS token,
-        options, source_name, source_bytes, test
+        options, source_name, source_bytes, delivers, test
 """)
 
 _RECORD_FETCHED = text("""
     UPDATE job SET source_bytes = :size, step_token = NULL, step_owner = NULL, step_until = NULL,
         step_attempt = 0
+    WHERE id = :job_id AND step_token = :token
+""")
+
+_RECORD_WRITTEN = text("""
+    UPDATE job SET delivers = true, step_token = NULL, step_owner = NULL, step_until = NULL, step_attempt = 0
     WHERE id = :job_id AND step_token = :token
 """)
 
@@ -336,8 +351,8 @@ async def claim_step(  # noqa: PLR0913 - what there is room for
     small_only: bool,
     finishing: bool = True,
     reading: bool = True,
-    fetching: bool = True,
-    fetched_for: Collection[UUID] = (),
+    transferring: bool = True,
+    transferring_for: Collection[UUID] = (),
     in_turn: bool = False,
 ) -> StepClaim:
     """Lease the next intake or finish, if one is due: finishing first, then the account furthest behind.
@@ -349,8 +364,8 @@ async def claim_step(  # noqa: PLR0913 - what there is room for
         small_only: only of lists up to SMALL_BYTES, which go first within an account.
         finishing: also the finish of a job.
         reading: also the intake of a list that is here.
-        fetching: also that of one that is still to be fetched from its place.
-        fetched_for: not for these accounts, though.
+        transferring: also what fetches a list from its place or delivers results to theirs.
+        transferring_for: not for these accounts, though.
         in_turn: only when no account that is further behind has a chunk ready or work in hand; else only
             when this machine is not busy with a big list of one of them, in the time that is paid for.
     """
@@ -361,8 +376,8 @@ async def claim_step(  # noqa: PLR0913 - what there is room for
         "small_only": small_only,
         "finishing": finishing,
         "reading": reading,
-        "fetching": fetching,
-        "fetched_for": list(fetched_for),
+        "transferring": transferring,
+        "transferring_for": list(transferring_for),
         "in_turn": in_turn,
         "cost": STEP_COST,
         "crowd": CROWD,
@@ -420,6 +435,12 @@ async def record_fetched(connection: Connection, step: ClaimedStep, size: int) -
     """Give the step back whose list was fetched, and has so many bytes; False when its lease is lost."""
     values = {"job_id": step.job_id, "token": step.token, "size": size}
     return (await connection.execute(_RECORD_FETCHED, values)).rowcount == 1
+
+
+async def record_written(connection: Connection, step: ClaimedStep) -> bool:
+    """Give the finish back whose results are written, to be delivered; False when its lease is lost."""
+    values = {"job_id": step.job_id, "token": step.token}
+    return (await connection.execute(_RECORD_WRITTEN, values)).rowcount == 1
 
 
 async def plan(connection: Connection, job_id: UUID, planned: JobPlan, *, chunks: int, token: UUID) -> bool:

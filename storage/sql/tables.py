@@ -64,6 +64,7 @@ job = Table(
     Column("step_at", _MOMENT),
     Column("step_until", _MOMENT),
     Column("step_attempt", Integer),
+    Column("delivers", Boolean),  # its results are written, and are still to be put into their place
     Column("step_waits_for", Text),  # why it was given back until `step_until`
     Column("warning", Text),  # code of what makes its verdicts poorer
     Column("error_code", Text),

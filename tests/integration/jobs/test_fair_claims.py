@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
@@ -20,6 +21,10 @@ from tests.support.job_states import plan_now, put_job
 
 Claimed = ClaimedChunk | ClaimedStep
 TO_BE_FETCHED = 0  # bytes, as far as anybody knows
+TRANSFERS: list[dict[str, Any]] = [
+    {"size": TO_BE_FETCHED},
+    {"size": 4_000_000, "state": JobState.FINALIZING, "delivers": True},
+]
 
 
 class Process:
@@ -44,13 +49,18 @@ class Process:
 
 
 async def send_list(
-    database: Database, account: str, *, size: int = 60, state: JobState = JobState.UPLOADING
+    database: Database,
+    account: str,
+    *,
+    size: int = 60,
+    state: JobState = JobState.UPLOADING,
+    delivers: bool = False,
 ) -> UUID:
     job_id = uuid4()
     async with database.begin() as connection:
         account_id = await accounts.ensure_account(connection, account)
         await jobs.insert(connection, NewJob(job_id, account_id, "list", {}, "list.csv", "", size))
-        await put_job(connection, job_id, state)
+        await put_job(connection, job_id, state, delivers=delivers)
     return job_id
 
 
@@ -123,27 +133,31 @@ async def test_reading_takes_no_more_than_half_of_the_slots_and_chunks_find_room
     assert len(process.held) == 6  # the seventh slot is for small jobs
 
 
+@pytest.mark.parametrize("transfer", TRANSFERS)
 @pytest.mark.parametrize(("slots", "size"), [(1, 60), (1, 4_000_000), (2, 60), (6, 4_000_000)])
-async def test_lists_that_come_slowly_from_their_places_hold_no_slot(
-    database: Database, slots: int, size: int
+async def test_what_goes_slowly_from_or_to_places_holds_no_slot(
+    database: Database, transfer: dict[str, Any], slots: int, size: int
 ) -> None:
     for account in "abcdefghij":
-        await send_list(database, account, size=TO_BE_FETCHED)
+        await send_list(database, account, **transfer)
     process = Process(database, slots=slots)
     await process.fill()
-    fetched = len(process.held)
-    assert 0 < fetched < 10
+    moved = len(process.held)
+    assert 0 < moved < 10
     here = {await send_list(database, "z", size=size), await plan_job(database, "y", 1)}
     await process.fill()
-    assert {one.job_id for one in process.held[fetched:]} == here
+    assert {one.job_id for one in process.held[moved:]} == here
 
 
-async def test_whose_lists_come_slowly_leaves_room_to_fetch_those_of_others(database: Database) -> None:
+@pytest.mark.parametrize("transfer", TRANSFERS)
+async def test_whose_places_are_slow_leaves_room_for_those_of_others(
+    database: Database, transfer: dict[str, Any]
+) -> None:
     for _ in range(20):
-        await send_list(database, "many", size=TO_BE_FETCHED)
+        await send_list(database, "many", **transfer)
     process = Process(database, slots=1)
     await process.fill()
-    other = await send_list(database, "other", size=TO_BE_FETCHED)
+    other = await send_list(database, "other", **transfer)
     claimed = await process.claim()
     assert claimed is not None
     assert claimed.job_id == other
@@ -330,6 +344,10 @@ async def test_where_more_processes_are_than_a_big_list_keeps_busy_nobody_waits_
         (
             "UPDATE job SET state = 'intake', step_until = 'infinity', source_bytes = 0 WHERE total > 0",
             False,  # what is fetched for it takes nobody's time
+        ),
+        (
+            "UPDATE job SET state = 'finalizing', step_until = 'infinity', delivers = true WHERE total > 0",
+            False,  # nor does what is delivered
         ),
     ],
 )

@@ -669,13 +669,44 @@ async def test_the_results_of_a_list_that_is_sent_are_put_where_they_are_wanted(
     assert len(await planter.sql("SELECT FROM checked")) == 3
 
 
+async def test_results_that_go_slowly_to_their_place_keep_nobody_waiting_and_are_whole(
+    settings: Settings, service: JobService, planter: Planter, s3: str
+) -> None:
+    alice, bob = await service.account("alice"), await service.account("bob")
+    many = b"email\n" + b"".join(b"somebody-%d@example.com\n" % n for n in range(40_000))
+    out = "lists/slow.csv"
+
+    async def free() -> bool:
+        return await planter.sql("SELECT in_hand FROM worker WHERE slots > 0") == [{"in_hand": 0}]
+
+    with store_gate(s3) as gate:
+        gate.holds_a_part = True
+        _replace(settings.connections, s3, gate.url)
+        async with engine_on(settings, slots=1, heartbeat_s=0.1) as engine:
+            slow = await service.receive(alice, one_piece(many), FAST, sink=f"s3://{machines.BUCKET}/{out}")
+            draining = asyncio.create_task(engine.drain())
+            assert await asyncio.to_thread(gate.held.wait, 60)
+            here = await service.receive(bob, one_piece(LIST), FAST)
+            assert (await ended(service, bob, here.job_id, within=30)).state is JobState.COMPLETED
+            await planter.sql("UPDATE worker SET in_hand = 9")
+            await until(free, within=30)
+            assert (await service.get(alice, slow.job_id)).state is JobState.FINALIZING
+            gate.over.set()  # the part is lost, and sent once more
+            await draining
+            view = await work_until_ended(engine, service, alice, slow.job_id)
+    assert view.state is JobState.COMPLETED
+    found = await obstore.get_async(bucket(s3), out)
+    assert len(pl.read_csv(io.BytesIO(bytes(await found.bytes_async())))) == 40_000
+
+
 async def test_a_job_whose_place_for_results_is_away_can_be_cancelled_and_keeps_its_verdicts(
     settings: Settings, service: JobService
 ) -> None:
     account = await service.account("alice")
     made = await service.receive(account, one_piece(LIST), FAST, sink="postgresql://crm/away?table=checked")
     async with engine_on(settings) as engine:
-        await until(lambda: _finalizing(engine, service, account, made.job_id), within=30)
+        await until(lambda: _waiting(engine, service, account, made.job_id), within=30)
+        assert [wait.reason for wait in (await service.get(account, made.job_id)).waiting] == ["place"]
         await service.cancel(account, made.job_id)
         await engine.drain()
     view = await service.get(account, made.job_id)
@@ -684,9 +715,9 @@ async def test_a_job_whose_place_for_results_is_away_can_be_cancelled_and_keeps_
         assert len(pl.read_parquet(found.results)) == 3
 
 
-async def _finalizing(engine: Engine, service: JobService, account: AccountId, job_id: JobId) -> bool:
+async def _waiting(engine: Engine, service: JobService, account: AccountId, job_id: JobId) -> bool:
     await engine.drain()
-    return (await service.get(account, job_id)).state is JobState.FINALIZING
+    return bool((await service.get(account, job_id)).waiting)
 
 
 async def test_a_table_takes_a_list_with_columns_of_every_type(
