@@ -158,7 +158,7 @@ async def test_work_that_has_just_committed_has_lost_no_lease(
 
 
 async def test_a_step_counts_how_it_ended() -> None:
-    step = ClaimedStep(JOB, JOB, None, "intake", 1, JOB, {}, "list.csv", 10, test=False)
+    step = ClaimedStep(JOB, JOB, None, "intake", 1, JOB, {}, "list.csv", 10, delivers=False, test=False)
     counts = Counted(*COUNTED)
     for error in (MailsiftError("x", "y"), LeaseLostError(), asyncio.CancelledError()):
         with pytest.raises(type(error)), attempt_at_step(step):

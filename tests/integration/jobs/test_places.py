@@ -715,6 +715,23 @@ async def test_a_job_whose_place_for_results_is_away_can_be_cancelled_and_keeps_
         assert len(pl.read_parquet(found.results)) == 3
 
 
+async def test_results_that_are_lost_before_they_are_delivered_are_written_again(
+    settings: Settings, service: JobService, planter: Planter, database_url: str
+) -> None:
+    account = await service.account("alice")
+    made = await service.receive(account, one_piece(LIST), FAST, sink="postgresql://crm/away?table=checked")
+    async with engine_on(settings) as engine:
+        await until(lambda: _waiting(engine, service, account, made.job_id), within=30)
+    (settings.home / f"blobs/jobs/{made.job_id}/results.parquet").unlink()
+    _replace(
+        settings.connections, 'host = "127.0.0.1"\n        port = "1"', _toml(_credentials(database_url))
+    )
+    async with engine_on(settings) as engine:
+        view = await work_until_ended(engine, service, account, made.job_id)
+    rows = await planter.sql("SELECT mailsift_result FROM checked")
+    assert (view.state, len(rows)) == (JobState.COMPLETED, 3)
+
+
 async def _waiting(engine: Engine, service: JobService, account: AccountId, job_id: JobId) -> bool:
     await engine.drain()
     return bool((await service.get(account, job_id)).waiting)
