@@ -289,7 +289,7 @@ class JobService:
         except MailsiftError:
             return row
         policy = load_options(row["options"]).tiers
-        tiers = await in_thread(count_tiers, results, policy)
+        tiers = await in_thread(row["account_id"], count_tiers, results, policy)
         async with self._database.begin() as connection:
             await policies.keep_counts(connection, row["id"], tiers)
             return await jobs.get(connection, row["id"]) or row
@@ -453,7 +453,7 @@ class JobService:
         async with self.results(account_id, job_id) as results:
             with tempfile.TemporaryDirectory(dir=self._scratch, prefix="retry-") as folder:
                 source = Path(folder) / "retry.parquet"
-                column = await in_thread(rows_to_retry, results, source, row["address_column"])
+                column = await in_thread(account_id, rows_to_retry, results, source, row["address_column"])
                 again = replace(options, column=column, name=f"{row['name']} (retry)".lstrip())
                 made = await self.submit(account_id, source, again, parent=job_id)
         await self._record(account_id, job_id, "job.retry")
@@ -532,7 +532,7 @@ class JobService:
             rows = [await owned(connection, account_id, job_id) for job_id in (before, after)]
         columns = (rows[0]["address_column"], rows[1]["address_column"])
         async with self.results(account_id, before) as old, self.results(account_id, after) as new:
-            return await in_thread(compare, old, new, columns, limit=limit)
+            return await in_thread(account_id, compare, old, new, columns, limit=limit)
 
     async def replay(
         self, account_id: AccountId, job_id: JobId, policy: TierPolicy, *, keep: bool = False
@@ -543,7 +543,7 @@ class JobService:
             MailsiftError: `job_not_found`, `no_results_yet`, `job_state_conflict` to keep it while it runs.
         """
         async with self.selection(account_id, job_id, RowFilter()) as found:
-            replayed = await in_thread(replay, found.results, found.policy, policy)
+            replayed = await in_thread(account_id, replay, found.results, found.policy, policy)
         if keep:
             async with self._database.begin() as connection:
                 await owned(connection, account_id, job_id)
@@ -589,7 +589,9 @@ class JobService:
                 return await self._select_complete(row, wanted)
             blobs = JobBlobs(job_id)
             rows, addresses, *segments = await self._blobs.fetch_all((blobs.rows, blobs.addresses, *keys))
-            return await in_thread(select_so_far, row, wanted, (rows, addresses), segments, partial)
+            return await in_thread(
+                account_id, select_so_far, row, wanted, (rows, addresses), segments, partial
+            )
         except (MailsiftError, FileNotFoundError):
             row = await self._database.run(owned, account_id, job_id)  # deleted meanwhile: it is not there
             if complete or row["state"] != JobState.COMPLETED:

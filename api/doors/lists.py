@@ -221,9 +221,9 @@ async def as_csv(
         MailsiftError: `no_results_yet`.
     """
     async with AsyncExitStack() as stack:
-        jobs = call.parts.jobs
-        found = await stack.enter_async_context(jobs.selection(call.caller.account_id, view.id, RowFilter()))
-        writer = SpooledWriter(partial(_write_csv, found.results, columns, only))
+        account_id, jobs = call.caller.account_id, call.parts.jobs
+        found = await stack.enter_async_context(jobs.selection(account_id, view.id, RowFilter()))
+        writer = SpooledWriter(account_id, partial(_write_csv, found.results, columns, only))
         await writer.open(stack)
         headers = {"Content-Disposition": attachment(f"{Path(view.name).stem or 'list'}.csv")}
         return Download(

@@ -97,8 +97,10 @@ async def download(
         }
         wanted = _wanted_range(request, tag)
         if wanted is not None:
-            return await _write_part(write, wanted, headers, TYPES[options.format], stack)
-        writer = SpooledWriter(write)
+            file = stack.enter_context(TemporaryFile())  # noqa: SIM115 - the stack closes it
+            await in_thread(account_id, write, file)
+            return _part_of(file, wanted, headers, TYPES[options.format], stack)
+        writer = SpooledWriter(account_id, write)
         await writer.open(stack)
         return Download(writer.pieces(), stack.pop_all(), media_type=TYPES[options.format], headers=headers)
 
@@ -131,16 +133,14 @@ def _wanted_range(request: Request, tag: str) -> tuple[str, str] | None:
     return (found[1], found[2]) if request.headers.get("if-range", tag) == tag else None
 
 
-async def _write_part(
-    write: Callable[[IO[bytes]], object],
+def _part_of(
+    file: IO[bytes],
     wanted: tuple[str, str],
     headers: Mapping[str, str],
     media_type: str,
     stack: AsyncExitStack,
 ) -> Response:
     """Return a range: where it lies is known once everything has been written to a file."""
-    file = stack.enter_context(TemporaryFile())  # noqa: SIM115 - the stack closes it
-    await in_thread(write, file)
     size = file.seek(0, os.SEEK_END)
     first, last = _first_and_last(wanted, size)
     if first > last:
@@ -175,7 +175,8 @@ class SpooledWriter:
     Who takes them slowly holds that file and no thread: there are a few of those that write.
     """
 
-    def __init__(self, write: Callable[[IO[bytes]], object]) -> None:
+    def __init__(self, account_id: AccountId, write: Callable[[IO[bytes]], object]) -> None:
+        self._account_id = account_id
         self._write = write
         self._spool = _Spool()
 
@@ -185,7 +186,7 @@ class SpooledWriter:
         Raises:
             Exception: what the function raises before it writes anything.
         """
-        self._writing = in_thread(self._write, cast("IO[bytes]", self._spool))
+        self._writing = in_thread(self._account_id, self._write, cast("IO[bytes]", self._spool))
         stack.push_async_callback(self._close)
         await self._read(0)
 

@@ -147,7 +147,7 @@ class AccuracyService:
         providers = await domain_providers(self._blobs, job_id)
         with tempfile.TemporaryDirectory(dir=self._scratch, prefix="chances-") as folder:
             out = Path(folder) / "results.parquet"
-            await in_thread(add_chances, results, providers, chances, out)
+            await in_thread(account_id, add_chances, results, providers, chances, out)
             yield out
 
     async def expected_bounces(self, account_id: AccountId, job_id: JobId) -> BouncesOfJob | None:
@@ -161,7 +161,7 @@ class AccuracyService:
             return None
         chances = await self.chances(account_id)
         judged = await judged_addresses(self._blobs, job_id, load_options(row["options"]).tiers)
-        counted = await in_thread(judged.counts, "tier")
+        counted = await in_thread(account_id, judged.counts, "tier")
         counts = [
             (cell_of(one, one["provider"]), one["n"], one["tier"]) for one in counted.iter_rows(named=True)
         ]
