@@ -18,7 +18,7 @@ from pydantic import BaseModel, Field
 from mailsift.accounts.people import Members, Role, Visitor
 from mailsift.accounts.second_factors import Enrolment
 from mailsift.accounts.sessions import LIFETIME
-from mailsift.api.http.clients import client_of
+from mailsift.api.http.auth import client_of
 from mailsift.api.http.downloads import streamed
 from mailsift.api.http.errors import STATUS_OF
 from mailsift.api.pages import cookies
