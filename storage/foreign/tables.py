@@ -221,8 +221,8 @@ def _is_answer(error: psycopg.Error) -> bool:
 def _state_of_refusal(info: str, seconds: float) -> str:
     """Connect once more, with a trace of what is said, and return the SQLSTATE in it; "" when there is none.
 
-    The driver tells only the words of a server that refuses, in any language. It blocks its thread for so many
-    seconds at most. The trace, which may hold a password, stays in memory.
+    The driver tells only the words of a server that refuses, in any language. It blocks its thread for so
+    many seconds at most. The trace, which may hold a password, stays in memory.
     """
     if not hasattr(os, "memfd_create"):  # nor is there a trace outside Linux
         return ""
