@@ -23,7 +23,6 @@ from mailsift.api.pages import (
     uploads,
     validate,
     webhooks,
-    what_if,
 )
 
 ROUTERS: Final = (
@@ -34,7 +33,7 @@ ROUTERS: Final = (
     help_page.router,
     lists.router,
     uploads.router,
-    what_if.router,  # before what takes any word behind a job
+    policy.what_if_router,  # before what takes any word behind a job
     jobs.router,
     results.router,
     outcomes.router,
