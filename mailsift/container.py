@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from mailsift.jobs.drafts import Drafts
     from mailsift.jobs.engine.claim import Engine
     from mailsift.jobs.engine.claimer import EngineConfig
-    from mailsift.jobs.engine.health import HealthWatch
+    from mailsift.jobs.engine.heartbeat import HealthWatch
     from mailsift.jobs.engine.listing_watch import ListingWatch
     from mailsift.jobs.engine.maintenance import Maintenance, Tidier
     from mailsift.jobs.erasure import Eraser
@@ -411,7 +411,7 @@ class Container:
     @cached_property
     def _health(self) -> HealthWatch:
         """What this process sees of network, disk and store; of resolvers and port 25 where it validates."""
-        from mailsift.jobs.engine.health import HealthWatch
+        from mailsift.jobs.engine.heartbeat import HealthWatch
 
         return HealthWatch(
             folder=self.settings.home,
