@@ -309,7 +309,6 @@ _RAISED_JOB: Final = """
 """
 _CATCH_UP = statement(_FLOOR + _RAISED_JOB)
 
-# A list may take longer than it is to be kept: then its results, and whoever is to be told, have a day still.
 _SET_POLICY = text("""
     UPDATE job SET options = jsonb_set(options, '{policy}', CAST(:policy AS jsonb)),
         send = :send, review = :review, remove = :remove
@@ -320,6 +319,7 @@ _SET_TIER_COUNTS = text("""
     WHERE id = :job_id AND finished_at IS NOT NULL
 """)
 
+# A list may take longer than it is to be kept: then its results, and whoever is to be told, have a day still.
 _END = text("""
     UPDATE job SET state = :state, finished_at = clock_timestamp(), error_code = :error_code,
         expires_at = CASE WHEN expires_at IS NOT NULL THEN greatest(expires_at,
