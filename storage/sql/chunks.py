@@ -14,7 +14,6 @@ from sqlalchemy import text
 
 from mailsift.pipeline.smtp.identity import subnet_of
 from mailsift.storage.database import Connection, row_as, rows_as, statement
-from mailsift.storage.sql.workers import MISSED_BEATS
 
 TRIAGE_KEY = ""  # not looked at yet
 MIXED_KEY = "*"  # few addresses at each of many providers
@@ -142,8 +141,7 @@ _LEASE: Final = """    ), leased AS (
            job.small, job.test, coalesce(job.deadline_at <= clock_timestamp(), false) AS deadline_passed,
            leased.subnet, leased.lease_sources AS sources,
            (SELECT count(DISTINCT identity) FROM worker CROSS JOIN LATERAL unnest(sources) s(identity)
-            WHERE stopped_at IS NULL AND drain_since IS NULL
-              AND beat_at >= clock_timestamp() - make_interval(secs => :missed * beat_s + 1)) AS live_sources
+            WHERE {live_worker}) AS live_sources
     FROM leased JOIN job ON job.id = leased.job_id
 """
 """Leases the chunk that was `picked`; in front of it stand that, `closed` and `shut`. What is
@@ -384,7 +382,7 @@ def source_values(sources: Collection[str]) -> dict[str, object]:
     """Return what CLAIM wants to know of a worker's sources."""
     known = sorted(set(sources))
     subnets = sorted({subnet for source in known if (subnet := subnet_of(source))})
-    return {"sources": known, "subnets": subnets, "stray": STRAY_SECONDS, "missed": MISSED_BEATS}
+    return {"sources": known, "subnets": subnets, "stray": STRAY_SECONDS}
 
 
 async def renew(connection: Connection, tokens: Collection[UUID], *, lease: float) -> set[UUID]:
