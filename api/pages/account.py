@@ -33,7 +33,7 @@ from mailsift.api.pages.visitor import Owner, Reader
 from mailsift.api.parts import parts_of
 from mailsift.events.audit import AuditLine, actor_words, audit_line
 from mailsift.events.job_mail import JobMailKind
-from mailsift.jobs.holdings import Erasable
+from mailsift.jobs.erasure import Erasable
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.zones import zone_names
 from mailsift.storage.sql.holdings import Receipt
