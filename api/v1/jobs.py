@@ -32,7 +32,7 @@ from mailsift.api.parts import ApiParts, parts_of
 from mailsift.api.v1.email import FullVerdict
 from mailsift.jobs.plans import ListPlan
 from mailsift.jobs.results.export import ExportFormat
-from mailsift.jobs.results.pages import BEGINNING, RowFilter, SortBy, canonical_domain
+from mailsift.jobs.results.pages import BEGINNING, PageRequest, RowFilter, SortBy, canonical_domain
 from mailsift.jobs.results.previews import estimate_of
 from mailsift.jobs.submissions import Submitted
 from mailsift.jobs.views import JobId, JobSnapshot, JobView, Priority
@@ -680,10 +680,7 @@ async def _json_page(request: Request, caller: Caller, job_id: JobId, asked: Res
         caller.account_id,
         job_id,
         rows,
-        after=_row_of(asked.cursor, place),
-        limit=asked.limit,
-        sort=asked.sort,
-        columns=asked.columns,
+        PageRequest(asked.limit, _row_of(asked.cursor, place), asked.sort, asked.columns),
     )
     if page is None:
         raise bad_cursor()
