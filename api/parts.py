@@ -20,7 +20,7 @@ from mailsift.api.http.idempotency import AnswerStore
 from mailsift.events.endpoints import WebhookService
 from mailsift.jobs.admin.service import Operations
 from mailsift.jobs.drafts import Drafts
-from mailsift.jobs.holdings import Holdings
+from mailsift.jobs.erasure import Holdings
 from mailsift.jobs.outcomes.accuracy import AccuracyService
 from mailsift.jobs.outcomes.receivers import ReceiverService
 from mailsift.jobs.outcomes.service import OutcomeService

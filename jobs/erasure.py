@@ -1,22 +1,44 @@
-"""What is deleted is gone: rows, blobs, and what a worker that does not know of it still writes."""
+"""What is deleted is gone: rows, blobs, and what a worker that does not know of it still writes.
+
+What is kept of an account is shown here, and erased when its owner says so, with a receipt.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final
 from uuid import UUID
 
 import structlog
 
+from mailsift.events import audit
+from mailsift.events.job_mail import ENDS_SOON
 from mailsift.jobs.views import AccountId
+from mailsift.pipeline.clock import Clock, utc_datetime
 from mailsift.pipeline.errors import MailsiftError, error_fields
 from mailsift.storage.blobs.store import Blobs, DraftBlobs, JobBlobs, drafts_of, read_marker
 from mailsift.storage.database import Connection, Database
-from mailsift.storage.sql import accounts, accuracy, idempotency, jobs, leftovers, outcomes, receivers
+from mailsift.storage.sql import (
+    accounts,
+    accuracy,
+    holdings,
+    idempotency,
+    jobs,
+    leftovers,
+    outcomes,
+    receivers,
+)
+from mailsift.storage.sql.holdings import EndingList, Receipt
 
 AT_ONCE = 20
 """Jobs that one sweep deletes."""
 _LATE_S = 600.0
 """Nobody writes for a deleted job any more after so long: longer than a lease and a store's patience."""
+
+_SHOWN: Final = 20
+"""Lists that end soon."""
 
 _log = structlog.get_logger()
 
@@ -126,3 +148,95 @@ class Eraser:
                 await self._blobs.delete_prefix(JobBlobs(job_id).prefix)
         except MailsiftError as error:
             _log.warning("erasure.late", **error_fields(error))
+
+
+class Erasable(StrEnum):
+    """What can be erased by itself."""
+
+    LISTS = "lists"
+    OUTCOMES = "outcomes"
+    SUPPRESSIONS = "suppressions"
+
+
+@dataclass(frozen=True, slots=True)
+class KeptData:
+    """What is kept of an account.
+
+    Attributes:
+        counts: how much, and until when (mailsift.storage.sql.holdings).
+        drafts: lists that were uploaded and not started.
+        outcome_days: for so long outcomes are kept, and what verdicts came to.
+        ending: lists that are deleted soon.
+    """
+
+    counts: dict[str, Any]
+    drafts: int
+    outcome_days: int
+    ending: Sequence[EndingList]
+    receipts: Sequence[Receipt]
+
+
+class Holdings:
+    """What an installation keeps of its accounts."""
+
+    def __init__(self, *, database: Database, eraser: Eraser, clock: Clock) -> None:
+        self._database = database
+        self._eraser = eraser
+        self._clock = clock
+
+    async def kept_data(self, account_id: AccountId) -> KeptData:
+        """Return what is kept of the account and its test account."""
+        soon = utc_datetime(self._clock()) + ENDS_SOON
+        async with self._database.begin() as connection:
+            ids = await _with_test(connection, account_id)
+            counts = dict(await holdings.counts(connection, ids, outcome_days=self._eraser.outcome_days))
+            ending = await holdings.ending(connection, account_id, before=soon, limit=_SHOWN)
+            receipts = await holdings.receipts(connection, account_id)
+        drafts = len(await self._eraser.drafts(account_id))
+        return KeptData(counts, drafts, self._eraser.outcome_days, ending, receipts)
+
+    async def erase(
+        self, account_id: AccountId, what: Collection[Erasable], *, person_id: UUID, actor: str
+    ) -> UUID:
+        """Erase this of the account and its test account for good; lists that still run stay.
+
+        Returns:
+            The id of the receipt.
+        """
+
+        async def transaction(connection: Connection) -> tuple[UUID, list[UUID]]:
+            ids = await _with_test(connection, account_id)
+            erased: dict[str, int] = {}
+            job_ids: list[UUID] = []
+            if Erasable.LISTS in what:
+                job_ids, rows = await holdings.erase_lists(connection, ids)
+                await self._eraser.leave(connection, job_ids)
+                erased |= {"lists": len(job_ids), "rows": rows, "drafts": len(drafts)}
+            if Erasable.OUTCOMES in what:
+                erased["outcomes"] = await holdings.erase_outcomes(connection, ids)
+            if Erasable.SUPPRESSIONS in what:
+                erased["suppressions"] = await holdings.erase_suppressions(connection, ids)
+            receipt = await holdings.write_receipt(connection, account_id, person_id, erased)
+            await audit.record(connection, account_id, actor, "account.erase", **erased)
+            return receipt, job_ids
+
+        drafts = await self._eraser.drafts(account_id) if Erasable.LISTS in what else ()
+        receipt, job_ids = await self._database.run(transaction)
+        await self._eraser.files(job_ids, drafts)
+        return receipt
+
+    async def receipt(self, account_id: AccountId, receipt_id: UUID) -> Receipt:
+        """Return a receipt of the account.
+
+        Raises:
+            MailsiftError: `not_found`.
+        """
+        found = await self._database.run(holdings.receipts, account_id, receipt_id=receipt_id)
+        if not found:
+            raise MailsiftError("not_found", "There is no such receipt.")
+        return found[0]
+
+
+async def _with_test(connection: Connection, account_id: AccountId) -> list[UUID]:
+    test = await accounts.test_account(connection, account_id)
+    return [account_id, *([test] if test else [])]

@@ -11,7 +11,7 @@ from mailsift.events import audit
 from mailsift.pipeline.judge.tiers import TierPolicy
 from mailsift.pipeline.outcomes.history import OutcomePolicy
 from mailsift.storage.database import Connection, Database
-from mailsift.storage.sql import policies
+from mailsift.storage.sql import accounts
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class AccountPolicy:
 
 async def policy_of(connection: Connection, account_id: UUID) -> AccountPolicy:
     """Return an account's policy."""
-    return AccountPolicy.read(await policies.get(connection, account_id))
+    return AccountPolicy.read(await accounts.policy_of(connection, account_id))
 
 
 class PolicyService:
@@ -50,5 +50,5 @@ class PolicyService:
     async def put(self, account_id: UUID, policy: AccountPolicy) -> None:
         """Store the account's policy: jobs that begin from now on take its tiers."""
         async with self._database.begin() as connection:
-            await policies.put(connection, account_id, asdict(policy))
+            await accounts.set_policy(connection, account_id, asdict(policy))
             await audit.record_change(connection, account_id, "policy.set")

@@ -44,7 +44,7 @@ from mailsift.pipeline.judge.tiers import Tier, TierPolicy
 from mailsift.storage.blobs.store import Blobs, JobBlobs
 from mailsift.storage.database import Connection, Database, Row, from_row
 from mailsift.storage.group_commits import GroupCommits
-from mailsift.storage.sql import accounts, chunks, jobs, leftovers, people, policies
+from mailsift.storage.sql import accounts, chunks, jobs, leftovers, people
 from mailsift.storage.sql.jobs import NewJob, owned
 from mailsift.storage.states import ENDED, JobState, JobTransition
 
@@ -291,7 +291,7 @@ class JobService:
         policy = load_options(row["options"]).tiers
         tiers = await in_thread(row["account_id"], count_tiers, results, policy)
         async with self._database.begin() as connection:
-            await policies.keep_counts(connection, row["id"], tiers)
+            await jobs.set_tier_counts(connection, row["id"], tiers)
             return await jobs.get(connection, row["id"]) or row
 
     async def numbered(self, account_id: AccountId, number: int) -> JobId:
@@ -547,7 +547,7 @@ class JobService:
         if keep:
             async with self._database.begin() as connection:
                 await owned(connection, account_id, job_id)
-                if not await policies.keep_for_job(connection, job_id, policy.as_json(), replayed.after):
+                if not await jobs.set_policy(connection, job_id, policy.as_json(), replayed.after):
                     text = "A job that runs keeps its policy; cancel it, or wait for its end."
                     raise MailsiftError("job_state_conflict", text)
                 await audit.record_change(connection, account_id, "job.policy", str(job_id))

@@ -40,12 +40,11 @@ if TYPE_CHECKING:
     from mailsift.jobs.drafts import Drafts
     from mailsift.jobs.engine.claim import Engine
     from mailsift.jobs.engine.claimer import EngineConfig
-    from mailsift.jobs.engine.health import HealthWatch
+    from mailsift.jobs.engine.heartbeat import HealthWatch
     from mailsift.jobs.engine.listing_watch import ListingWatch
     from mailsift.jobs.engine.maintenance import Maintenance, Tidier
-    from mailsift.jobs.erasure import Eraser
+    from mailsift.jobs.erasure import Eraser, Holdings
     from mailsift.jobs.forecasts import Forecasts
-    from mailsift.jobs.holdings import Holdings
     from mailsift.jobs.intake.models import IntakeLimits
     from mailsift.jobs.outcomes.accuracy import AccuracyService
     from mailsift.jobs.outcomes.address_cipher import CipherOf
@@ -226,7 +225,7 @@ class Container:
     @cached_property
     def places(self) -> Places:
         """Where lists are fetched from and results put, beside uploads and downloads."""
-        from mailsift.jobs.places.connections import Connections
+        from mailsift.jobs.places.place import Connections
         from mailsift.jobs.places.service import Places
 
         return Places(
@@ -366,7 +365,7 @@ class Container:
     @cached_property
     def holdings(self) -> Holdings:
         """What is kept of accounts."""
-        from mailsift.jobs.holdings import Holdings
+        from mailsift.jobs.erasure import Holdings
 
         return Holdings(database=self.database, eraser=self.eraser, clock=self.clock)
 
@@ -411,7 +410,7 @@ class Container:
     @cached_property
     def _health(self) -> HealthWatch:
         """What this process sees of network, disk and store; of resolvers and port 25 where it validates."""
-        from mailsift.jobs.engine.health import HealthWatch
+        from mailsift.jobs.engine.heartbeat import HealthWatch
 
         return HealthWatch(
             folder=self.settings.home,

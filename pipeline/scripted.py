@@ -64,7 +64,7 @@ class ScriptedDomains:
 class ScriptedServers:
     """Knows by a domain's name what its server would say (mailsift.pipeline.validator.MailboxWitness)."""
 
-    async def probe(self, targets: Sequence[ProbeTarget], **_how: object) -> ProbeResult:
+    async def probe(self, targets: Sequence[ProbeTarget], *_: object, **_how: object) -> ProbeResult:
         """Return a fact for every mailbox, at once; nothing waits."""
         return ProbeResult(
             mailboxes={target.address: _mailbox_fact(target.domain) for target in targets},

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
 
@@ -30,58 +30,40 @@ from mailsift.pipeline.judge.table import VerdictPolicy
 from mailsift.pipeline.lists import Lists
 from mailsift.pipeline.opt_outs import NOBODY, OptOuts
 from mailsift.pipeline.probe.collector import NETWORK_SECONDS
-from mailsift.pipeline.probe.prober import ProbeResult
+from mailsift.pipeline.probe.prober import ProbeRequest, ProbeResult
 from mailsift.pipeline.probe.queue import ProbeTarget
 from mailsift.pipeline.probe.reading import ProberRule
 from mailsift.pipeline.providers import Providers
-from mailsift.pipeline.stop import NEVER_STOPS, AskedCounts, ListStop, StopPolicy, ThrottleKey
+from mailsift.pipeline.stop import AskedCounts, StopPolicy, ThrottleKey
 
 
 @dataclass(frozen=True, slots=True)
-class ValidationRequest:
-    """How to look at one frame.
+class ValidationRequest(ProbeRequest):
+    """How to look at one frame, and how to ask mail servers meanwhile.
 
     Attributes:
         mode: how far to look.
         evidence: write the evidence beside every verdict.
-        max_age: seconds a mailbox verdict may be reused; 0 = always ask.
         probe_limit: with more mailboxes than this to ask for, none is asked: they are handed back with
             reason `survey` (triage), so that the caller can group them by provider; 0 = ask all.
         delays: seconds to wait before the second, third … try at a server that said "later".
         dns_s: seconds without news from DNS after which the slow domains have to come back; None = wait.
-        session_s: wall-clock seconds one SMTP session may take.
-        budget_s: seconds after which no new session is opened.
-        ends_at: time of the event loop at which every session has to end, whatever it may take otherwise.
         final: nobody will come back: judge what is known now.
-        list_id: names the list the frame is of: a jump in refusals is a matter within one list.
-        owner: who asks; answers about mailboxes are used again for the same owner only.
         sent: what messages that were really sent showed, by address; nobody is asked about these.
         unwanted: why the owner may not send there, by address; nobody is asked about these either.
-        closed: identities of our sources that are not to be asked from while there are others.
-        stop: when the list is left alone at a provider, what it asked so far, and where it has stopped.
         domains_found: gets what DNS said as soon as that is known, for a caller who may not wait for the mail
             servers.
-        mailboxes_found: gets what mail servers said, session by session, for a caller who shows progress.
     """
 
     mode: Mode
     evidence: bool = False
-    max_age: float = 0.0
     probe_limit: int = 0
     delays: tuple[float, ...] = ()
     dns_s: float | None = None
-    session_s: float = 45.0
-    budget_s: float = 20.0
-    ends_at: float = float("inf")
     final: bool = True
-    list_id: str = ""
-    owner: str = ""
     sent: Mapping[str, MailboxFact] = field(default_factory=dict)
     unwanted: Mapping[str, str] = field(default_factory=dict)
-    closed: Collection[str] = ()
-    stop: ListStop = NEVER_STOPS
     domains_found: dict[str, DomainFact] = field(default_factory=dict, compare=False)
-    mailboxes_found: dict[str, MailboxFact] | None = field(default=None, compare=False)
 
     def is_last_try(self, tries: int) -> bool:
         """Tell whether nobody comes back for an address that a server has put off so many times."""
@@ -140,19 +122,11 @@ class DomainWitness(Protocol):
 class MailboxWitness(Protocol):
     """Who says what mail servers know (mailsift.pipeline.probe.prober.Prober)."""
 
-    async def probe(  # noqa: PLR0913 - see Prober.probe
+    async def probe(
         self,
         targets: Sequence[ProbeTarget],
+        request: ProbeRequest,
         *,
-        budget_s: float,
-        session_s: float,
-        max_age: float,
-        ends_at: float = float("inf"),
-        list_id: str = "",
-        owner: str = "",
-        closed: Collection[str] = (),
-        stop: ListStop = NEVER_STOPS,
-        mailboxes_found: dict[str, MailboxFact] | None = None,
         recheck_port25: Callable[[], Awaitable[object]] | None = None,
     ) -> ProbeResult:
         """Return facts about mailboxes."""
@@ -350,15 +324,7 @@ class Validator:
                     "address", "local", "domain", "tries", "known_by"
                 ).iter_rows()
             ],
-            budget_s=request.budget_s,
-            ends_at=request.ends_at,
-            session_s=request.session_s,
-            max_age=request.max_age,
-            list_id=request.list_id,
-            owner=request.owner,
-            closed=request.closed,
-            stop=request.stop,
-            mailboxes_found=request.mailboxes_found,
+            request,
             recheck_port25=self._port25.is_still_open,
         )
         waits = {} if request.final else await self._waits_after_silence(askable, probed) | probed.waits

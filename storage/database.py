@@ -26,7 +26,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_en
 from sqlalchemy.pool import ConnectionPoolEntry
 
 from mailsift.pipeline.errors import MailsiftError
-from mailsift.storage.states import SQL_LISTS
+from mailsift.storage.states import SQL_PIECES
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -66,8 +66,8 @@ _before_commit: ContextVar[Callable[[AsyncConnection], Awaitable[None]] | None] 
 
 
 def statement(sql: str) -> TextClause:
-    """Return a statement with the lists of states it names in braces: `state IN {claimable}`."""
-    return text(sql.format_map(SQL_LISTS))
+    """Return a statement with what it names in braces: lists of states (`state IN {claimable}`), and more."""
+    return text(sql.format_map(SQL_PIECES))
 
 
 def from_row(kind: Callable[..., T], row: Mapping[Any, Any], **made: Any) -> T:

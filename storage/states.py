@@ -1,4 +1,7 @@
-"""What jobs and chunks may be and become: the SQL takes its states from here, docs/states.md its pictures."""
+"""What jobs and chunks may be and become: the SQL takes its states from here, docs/states.md its pictures.
+
+And which processes are there, of those that have told of themselves.
+"""
 
 from __future__ import annotations
 
@@ -133,7 +136,17 @@ def sql_list(states: Iterable[str]) -> str:
     return "(" + ", ".join(f"'{state}'" for state in states) + ")"
 
 
-SQL_LISTS: Final = {
+_MISSED_BEATS: Final = 2
+"""A process that misses so many heartbeats in a row is gone."""
+_HEARD_OF: Final = f"(beat_at >= clock_timestamp() - make_interval(secs => {_MISSED_BEATS} * beat_s + 1))"
+_OPEN_CHUNKS: Final = """open_chunk AS (
+        SELECT job_id, lane, state, waits_for, ready_at, addresses FROM chunk WHERE state = 'ready'
+        UNION ALL
+        SELECT job_id, lane, state, waits_for, ready_at, addresses FROM chunk WHERE state = 'leased'
+    )"""
+"""By both partial indexes: no chunk that is done is looked at."""
+
+SQL_PIECES: Final = {
     "take_in": sql_list(_T.TAKE_IN.sources),
     "ended": sql_list(state for state in JobState if state in ENDED),
     "claimable": sql_list(CLAIMABLE),
@@ -145,5 +158,8 @@ SQL_LISTS: Final = {
     "unfinished": sql_list(UNFINISHED),
     "unpaused": sql_list(UNPAUSED),
     "open_chunk": sql_list(OPEN_CHUNK),
+    "open_chunks": _OPEN_CHUNKS,
+    "heard_of": _HEARD_OF,
+    "live_worker": f"stopped_at IS NULL AND drain_since IS NULL AND {_HEARD_OF}",
 }
 """What a statement may name in braces (mailsift.storage.database.statement)."""

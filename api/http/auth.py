@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 from math import ceil
 from typing import Annotated, Final
 
@@ -10,7 +11,6 @@ from fastapi.security import HTTPBearer
 
 from mailsift.accounts.doors import NAMES, Door
 from mailsift.accounts.keys import Caller, KeyService, Scope, revocation_mark
-from mailsift.api.http.clients import client_of
 from mailsift.api.http.errors import RefusedError
 from mailsift.api.http.inputs import check_query
 from mailsift.events.audit import act_as, key_actor
@@ -202,3 +202,22 @@ class RequireScope:
         caller = await authenticator.authenticate(request, self._scope)
         check_query(request)
         return caller
+
+
+def client_of(request: Request) -> str:
+    """Return what limits know a client by; a proxy's word counts where uvicorn is told to trust it."""
+    return network_of(request.client.host) if request.client else ""
+
+
+def network_of(address: str) -> str:
+    """Return an IPv4 address, or the /64 of an IPv6 one: what one household has, and may change at will.
+
+    What is no address is counted as it is written.
+    """
+    try:
+        found = ipaddress.ip_address(address)
+    except ValueError:
+        return address
+    if isinstance(found, ipaddress.IPv4Address):
+        return str(found)
+    return str(found.ipv4_mapped or ipaddress.IPv6Network((int(found) >> 64 << 64, 64)))

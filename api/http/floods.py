@@ -9,8 +9,7 @@ from uuid import UUID
 
 from fastapi import Request
 
-from mailsift.api.http.auth import limit_headers, quota_error
-from mailsift.api.http.clients import client_of
+from mailsift.api.http.auth import client_of, limit_headers, quota_error
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.storage.redis.rate_limit import RateLimit, Zone
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from operator import attrgetter
-from typing import Annotated, Final, TypeVar
+from typing import Annotated, Any, Final, TypeVar
 from uuid import UUID
 
 from fastapi import Query
@@ -42,8 +42,10 @@ def id_of_cursor(cursor: str) -> UUID | None:
 _ID: Final = attrgetter("id")
 
 
-def page_of(found: Sequence[T], limit: int, id_of: Callable[[T], UUID] = _ID) -> tuple[Sequence[T], str]:
-    """Return a page and the cursor after it.
+def page_of(
+    found: Sequence[T], limit: int, id_of: Callable[[T], UUID] = _ID
+) -> tuple[Sequence[T], dict[str, Any]]:
+    """Return a page, and what it says beside what is on it.
 
     Args:
         found: what stands on the page and, if there is any, what comes after it.
@@ -51,7 +53,12 @@ def page_of(found: Sequence[T], limit: int, id_of: Callable[[T], UUID] = _ID) ->
         id_of: what a cursor names.
     """
     page = found[:limit]
-    return page, str(id_of(page[-1])) if len(found) > limit else ""
+    return page, page_end(str(id_of(page[-1])) if len(found) > limit else "")
+
+
+def page_end(next_cursor: str) -> dict[str, Any]:
+    """Return the fields of a PageResponse."""
+    return {"next_cursor": next_cursor, "has_more": bool(next_cursor)}
 
 
 def after_cursor(found: Sequence[T], cursor: str) -> Sequence[T]:

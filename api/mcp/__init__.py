@@ -1,1 +1,41 @@
-"""What an assistant may ask, over the Model Context Protocol: four tools, by HTTP or on standard input."""
+"""What an assistant may ask, over the Model Context Protocol: four tools, by HTTP or on standard input.
+
+Here is POST /mcp: the tools, for whoever has a key.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from importlib import import_module
+from typing import Final
+
+from fastapi import APIRouter, Request
+from fastapi.responses import Response
+
+from mailsift.api.http.inputs import check_json_type, check_query
+from mailsift.api.mcp.tools import ToolCall
+from mailsift.api.parts import parts_of
+from mailsift.pipeline.errors import MailsiftError
+
+PATH: Final = "/mcp"
+router = APIRouter()
+
+
+@router.post(PATH, include_in_schema=False)
+async def answer_message(request: Request) -> Response:
+    """Answer one message of the Model Context Protocol (streamable HTTP, without sessions).
+
+    Counted like a request under /v1; what a tool needs of a key's scopes it says itself.
+    """
+    parts = parts_of(request)
+    if not parts.budget.per_day:
+        raise MailsiftError("mcp_disabled", "MCP is switched off here (MAILSIFT_MCP_BUDGET is 0).")
+    caller = await parts.authenticator.authenticate(request)
+    check_query(request)
+    check_json_type(request)
+    try:  # only here: nobody else needs the package, and it takes a second to load
+        server = await asyncio.to_thread(import_module, "mailsift.api.mcp.server")
+    except ModuleNotFoundError:
+        raise MailsiftError("mcp_missing", "MCP isn’t installed here: install mailsift[mcp].") from None
+    response: Response = server.McpResponse(ToolCall(parts, caller))
+    return response

@@ -16,7 +16,7 @@ from mailsift.api.http.paging import bad_cursor
 from mailsift.api.pages.evidence import points, sections
 from mailsift.api.parts import ApiParts
 from mailsift.api.v1.jobs import job_response, watched
-from mailsift.jobs.results.pages import BEGINNING, RowFilter, SortBy
+from mailsift.jobs.results.pages import BEGINNING, PageRequest, RowFilter
 from mailsift.jobs.submissions import json_lines, one_piece
 from mailsift.jobs.views import JobId, JobOptions, JobView
 from mailsift.pipeline.errors import MailsiftError
@@ -159,9 +159,7 @@ async def _job_with_rows(call: ToolCall, view: JobView, wanted: _Job) -> dict[st
             call.caller.account_id,
             view.id,
             RowFilter(statuses=frozenset(wanted.status)),
-            after=int(wanted.cursor or BEGINNING),
-            limit=wanted.limit,
-            sort=SortBy.ROW,
+            PageRequest(wanted.limit, int(wanted.cursor or BEGINNING)),
         )
         if page is None:
             raise bad_cursor()

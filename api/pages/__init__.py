@@ -7,8 +7,6 @@ from typing import Final
 from mailsift.api.pages import (
     account,
     accuracy,
-    data,
-    first_steps,
     help_page,
     jobs,
     keys,
@@ -23,25 +21,22 @@ from mailsift.api.pages import (
     uploads,
     validate,
     webhooks,
-    what_if,
 )
 
 ROUTERS: Final = (
     static.router,
     sign_in.router,
     validate.router,
-    first_steps.router,
     help_page.router,
     lists.router,
     uploads.router,
-    what_if.router,  # before what takes any word behind a job
+    policy.what_if_router,  # before what takes any word behind a job
     jobs.router,
     results.router,
     outcomes.router,
     policy.router,
     receivers.router,
     account.router,
-    data.router,
     accuracy.router,
     keys.router,
     webhooks.router,

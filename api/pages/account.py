@@ -1,4 +1,7 @@
-"""/account: members, invitations, retention, the audit log; /account/you: password, sessions, accounts."""
+"""/account: members, invitations, retention, the audit log; /account/you: password, sessions, accounts.
+
+/account/data: what is kept of the account and until when, erasing it, and receipts of that.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ from pydantic import BaseModel, Field
 from mailsift.accounts.people import Members, Role, Visitor
 from mailsift.accounts.second_factors import Enrolment
 from mailsift.accounts.sessions import LIFETIME
-from mailsift.api.http.clients import client_of
+from mailsift.api.http.auth import client_of
 from mailsift.api.http.downloads import streamed
 from mailsift.api.http.errors import STATUS_OF
 from mailsift.api.pages import cookies
@@ -30,8 +33,10 @@ from mailsift.api.pages.visitor import Owner, Reader
 from mailsift.api.parts import parts_of
 from mailsift.events.audit import AuditLine, actor_words, audit_line
 from mailsift.events.job_mail import JobMailKind
+from mailsift.jobs.erasure import Erasable
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.zones import zone_names
+from mailsift.storage.sql.holdings import Receipt
 from mailsift.storage.sql.people import NO_FILTER, AuditFilter
 
 router = APIRouter(prefix="/account", include_in_schema=False)
@@ -60,6 +65,11 @@ _THINGS: Final[Mapping[str, tuple[str, Sequence[str]]]] = {
     "account": ("The account", ("account",)),
 }
 """What the log can be narrowed to: label, and what actions begin with."""
+_ERASABLE: Final = {
+    Erasable.LISTS.value: "Lists, with their results and evidence",
+    Erasable.OUTCOMES.value: "Outcomes, and what was counted by them",
+    Erasable.SUPPRESSIONS.value: "Suppressions",
+}
 _ROLES: Final = {role.value: role for role in Role}
 
 
@@ -333,4 +343,64 @@ async def _profile_page(
         factor=await sessions.factors.view(visitor.user_id),
         error=error,
         code_error=code_error,
+    )
+
+
+@router.get("/data")
+async def data(request: Request, visitor: Reader) -> Response:
+    """Show what is kept of the account."""
+    return await _data(request, visitor)
+
+
+@router.post("/data/erase")
+async def erase(request: Request, visitor: Owner, form: Form) -> Response:
+    """Erase what is ticked, once the account's name is typed."""
+    what = [one for one in Erasable if one.value in form.getlist("what")]
+    error = None
+    if not what:
+        error = MailsiftError("bad_option", "Select what to erase.")
+    elif text(form, "name") != visitor.account_name:
+        error = MailsiftError("bad_option", "Type the account name exactly as shown.")
+    if error:
+        return await _data(request, visitor, ticked=[one.value for one in what], error=error)
+    receipt = await parts_of(request).holdings.erase(
+        visitor.account_id, what, person_id=visitor.user_id, actor=visitor.email
+    )
+    return see("/account/data#receipts", f"It is erased. The receipt has the number {receipt}.")
+
+
+@router.get("/data/receipts/{receipt_id:uuid}.json")
+async def receipt(request: Request, visitor: Reader, receipt_id: UUID) -> Response:
+    """Return a receipt: what was erased, when and by whom; no address is in it."""
+    found = await parts_of(request).holdings.receipt(visitor.account_id, receipt_id)
+    headers = {**HEADERS, "Content-Disposition": f'attachment; filename="receipt-{found.id}.json"'}
+    body = json.dumps(_receipt_fields(found, visitor), ensure_ascii=False, indent=2)
+    return Response(body + "\n", media_type="application/json", headers=headers)
+
+
+def _receipt_fields(found: Receipt, visitor: Visitor) -> dict[str, object]:
+    return {
+        "receipt": str(found.id),
+        "account": str(visitor.account_id),
+        "person": str(found.person_id),
+        "erased_at": found.at.astimezone(UTC).isoformat(timespec="seconds"),
+        "erased": found.erased,
+    }
+
+
+async def _data(
+    request: Request,
+    visitor: Visitor,
+    *,
+    ticked: list[str] | None = None,
+    error: MailsiftError | None = None,
+) -> Response:
+    return render(
+        request,
+        "account_data.html",
+        status=422 if error else 200,
+        kept=await parts_of(request).holdings.kept_data(visitor.account_id),
+        erasable=_ERASABLE,
+        ticked=ticked or [],
+        error=error,
     )

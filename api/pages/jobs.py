@@ -20,10 +20,10 @@ from mailsift.accounts.people import Visitor
 from mailsift.api.pages import charts, cookies
 from mailsift.api.pages.charts import bar
 from mailsift.api.pages.filters import duration, number, percent
-from mailsift.api.pages.first_steps import first_steps_context
 from mailsift.api.pages.forms import Form, choice, id_from, is_mendable
 from mailsift.api.pages.page import HEADERS, now_of, render, see, visitor_known, zone_of
 from mailsift.api.pages.tiers import TierOnPage, note_of, run_before, sentence_of, tiers_of
+from mailsift.api.pages.validate import first_steps_context
 from mailsift.api.pages.visitor import JobMember, JobReader, Member, Reader, look_for_visitor
 from mailsift.api.pages.words import (
     MODES,

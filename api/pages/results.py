@@ -23,7 +23,7 @@ from mailsift.api.pages.words import own_suggestion, provider_key, provider_name
 from mailsift.api.parts import parts_of
 from mailsift.jobs.results.diff import Diff
 from mailsift.jobs.results.export import ExportFormat
-from mailsift.jobs.results.pages import ResultsPage, RowFilter, SortBy, canonical_domain
+from mailsift.jobs.results.pages import PageRequest, ResultsPage, RowFilter, SortBy, canonical_domain
 from mailsift.jobs.views import AccountId, JobId, JobView
 from mailsift.pipeline.errors import MailsiftError, SuppressCodes
 from mailsift.pipeline.judge.tiers import Tier
@@ -250,10 +250,7 @@ async def _page(request: Request, visitor: Visitor, job_id: JobId, asked: PageQu
             visitor.account_id,
             job_id,
             asked.wanted(),
-            after=asked.after,
-            limit=asked.size,
-            sort=asked.order,
-            columns=asked.chosen,
+            PageRequest(asked.size, asked.after, asked.order, asked.chosen),
         )
     return None
 

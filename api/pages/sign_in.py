@@ -15,7 +15,7 @@ from mailsift.accounts.links import LinkKind, LinkView
 from mailsift.accounts.second_factors import CodeNeededError
 from mailsift.accounts.sessions import LIFETIME
 from mailsift.accounts.sign_in_attempts import SignInAttempt
-from mailsift.api.http.clients import client_of
+from mailsift.api.http.auth import client_of
 from mailsift.api.http.errors import STATUS_OF, error_headers
 from mailsift.api.pages import cookies
 from mailsift.api.pages.forms import read_form, secret_text, text

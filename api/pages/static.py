@@ -13,7 +13,7 @@ import structlog
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
-from mailsift.api.http.clients import client_of
+from mailsift.api.http.auth import client_of
 from mailsift.api.parts import parts_of
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.storage.redis.rate_limit import Zone

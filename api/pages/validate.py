@@ -1,20 +1,20 @@
-"""/: one address and its evidence, or a list to be dropped."""
+"""/: one address and its evidence, a list to be dropped, and the first things there are to do, as cards."""
 
 from __future__ import annotations
 
 import json
 import time
-from typing import Final
+from typing import Any, Final
 
 from fastapi import APIRouter, Request
-from fastapi.responses import HTMLResponse
+from fastapi.responses import HTMLResponse, Response
 
-from mailsift.accounts.people import Visitor
+from mailsift.accounts.first_steps import FirstStep
+from mailsift.accounts.people import Role, Visitor
 from mailsift.api.http.chances import provider_in
 from mailsift.api.pages.evidence import VerdictDetail, verdict_detail
-from mailsift.api.pages.first_steps import first_steps_context
 from mailsift.api.pages.forms import Form, choice, typed_text
-from mailsift.api.pages.page import render
+from mailsift.api.pages.page import our_address, page_before, render, see
 from mailsift.api.pages.visitor import Member, Reader
 from mailsift.api.pages.words import MODES
 from mailsift.api.parts import parts_of
@@ -29,6 +29,7 @@ FRAGMENT: Final = "X-Fragment"
 """Header of a script that wants only the piece of a page it asked for, and errors as JSON."""
 _LONGEST: Final = 1_000
 _DEADLINE: Final = 20.0  # seconds; what is not known by then makes the verdict risky
+_STEPS: Final = {step.value: step for step in FirstStep}
 
 
 @router.get("/")
@@ -81,3 +82,27 @@ async def _page(
         tier=None,
         max_bytes=parts.max_bytes,
     )
+
+
+async def first_steps_context(request: Request, visitor: Visitor) -> dict[str, Any]:
+    """Return what first_steps.html needs: nothing is left for whoever may not change anything."""
+    if not visitor.role.may(Role.MEMBER):
+        return {"steps": None, "address": ""}
+    steps = await parts_of(request).first_steps.of(visitor)
+    return {"steps": steps, "address": our_address(request)}
+
+
+@router.post("/first-steps/sample")
+async def run_sample(request: Request, visitor: Member, _form: Form) -> Response:
+    """Run the sample list in test mode, and show it."""
+    job_id = await parts_of(request).first_steps.run_sample(visitor.account_id)
+    return see(f"/jobs/{job_id}")
+
+
+@router.post("/first-steps/{step}/dismiss")
+async def dismiss(request: Request, visitor: Member, step: str, _form: Form) -> Response:
+    """Put a step away."""
+    if step not in _STEPS:
+        raise MailsiftError("not_found", "There is nothing here.")
+    await parts_of(request).first_steps.dismiss(visitor, _STEPS[step])
+    return see(page_before(request))

@@ -12,7 +12,7 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field
 
 from mailsift.api.http.openapi import operation, v1_router
-from mailsift.api.http.paging import PageResponse, bad_cursor
+from mailsift.api.http.paging import PageResponse, bad_cursor, page_end
 from mailsift.api.http.responses import answer
 from mailsift.api.parts import parts_of
 from mailsift.api.v1.webhooks import Reader, Since
@@ -56,10 +56,9 @@ async def list_events(
     wanted = EventFilter(asked.type, asked.since, asked.job_id, _place_of(asked.cursor))
     limit = asked.limit
     found = await parts_of(request).webhooks.events(caller.account_id, wanted, limit=limit + 1)
-    page, more = found[:limit], len(found) > limit
-    following = _cursor(page[-1]) if more else ""
-    listed = {"events": [_event(row) for row in page], "next_cursor": following, "has_more": more}
-    return answer(listed)
+    page = found[:limit]
+    following = _cursor(page[-1]) if len(found) > limit else ""
+    return answer({"events": [_event(row) for row in page], **page_end(following)})
 
 
 @router.get("/{event_id:uuid}", **operation("Look at an event", EventResponse, "event_not_found"))

@@ -24,7 +24,7 @@ from mailsift.api.http.downloads import TYPES, ExportOptions, download, entity_t
 from mailsift.api.http.idempotency import IdempotencyKey, read_key
 from mailsift.api.http.inputs import RequestModel, ShortText
 from mailsift.api.http.openapi import error_responses, operation, v1_router
-from mailsift.api.http.paging import Cursor, Limit, PageResponse, bad_cursor
+from mailsift.api.http.paging import Cursor, Limit, PageResponse, bad_cursor, page_end
 from mailsift.api.http.policies import TierPolicyBody
 from mailsift.api.http.responses import Envelope, UtcTime, ViewModel, answer
 from mailsift.api.http.uploads import UPLOAD_OPENAPI, Upload, upload_of
@@ -32,7 +32,7 @@ from mailsift.api.parts import ApiParts, parts_of
 from mailsift.api.v1.email import FullVerdict
 from mailsift.jobs.plans import ListPlan
 from mailsift.jobs.results.export import ExportFormat
-from mailsift.jobs.results.pages import BEGINNING, RowFilter, SortBy, canonical_domain
+from mailsift.jobs.results.pages import BEGINNING, PageRequest, RowFilter, SortBy, canonical_domain
 from mailsift.jobs.results.previews import estimate_of
 from mailsift.jobs.submissions import Submitted
 from mailsift.jobs.views import JobId, JobSnapshot, JobView, Priority
@@ -295,13 +295,8 @@ async def list_jobs(
     parts = parts_of(request)
     page = await parts.jobs.page(caller.account_id, limit=limit, cursor=cursor, states=set(status))
     now = parts.clock()
-    return answer(
-        JobPageResponse(
-            jobs=[job_response(view, now) for view in page.jobs],
-            next_cursor=page.next_cursor,
-            has_more=bool(page.next_cursor),
-        )
-    )
+    listed = [job_response(view, now) for view in page.jobs]
+    return answer(JobPageResponse(jobs=listed, **page_end(page.next_cursor)))
 
 
 @router.get("/{job_id:uuid}", **operation("Look at a job", JobResponse, "job_not_found"))
@@ -685,10 +680,7 @@ async def _json_page(request: Request, caller: Caller, job_id: JobId, asked: Res
         caller.account_id,
         job_id,
         rows,
-        after=_row_of(asked.cursor, place),
-        limit=asked.limit,
-        sort=asked.sort,
-        columns=asked.columns,
+        PageRequest(asked.limit, _row_of(asked.cursor, place), asked.sort, asked.columns),
     )
     if page is None:
         raise bad_cursor()
@@ -706,8 +698,7 @@ async def _json_page(request: Request, caller: Caller, job_id: JobId, asked: Res
             for one, chance in zip(page.rows, likely, strict=True)
         ],
         "matches": page.matches,
-        "next_cursor": "" if page.next is None else f"{place}.{page.next}",
-        "has_more": page.next is not None,
+        **page_end("" if page.next is None else f"{place}.{page.next}"),
     }
     return answer(found, headers=headers)
 

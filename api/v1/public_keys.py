@@ -111,13 +111,9 @@ async def list_public_keys(
 ) -> JSONResponse:
     """List the public keys that are still valid, oldest first."""
     rows = await parts_of(request).keys.public_keys(caller.account_id)
-    page, following = page_of(after_cursor(rows, cursor), limit)
-    found = {
-        "public_keys": [_fields_of(row) for row in page],
-        "next_cursor": following,
-        "has_more": bool(following),
-    }
-    return answer(PublicKeysResponse.model_validate(found))
+    page, end = page_of(after_cursor(rows, cursor), limit)
+    shown = [_fields_of(row) for row in page]
+    return answer(PublicKeysResponse.model_validate({"public_keys": shown, **end}))
 
 
 @router.get("/{public_key_id:uuid}", **operation("Look at a public key", PublicKeyResponse, "key_not_found"))

@@ -183,9 +183,8 @@ async def list_schedules(
 ) -> JSONResponse:
     """List the account's schedules, oldest first."""
     views = await parts_of(request).schedules.list(caller.account_id)
-    page, following = page_of(after_cursor(views, cursor), limit)
-    found = {"schedules": page, "next_cursor": following, "has_more": bool(following)}
-    return answer(SchedulesResponse.model_validate(found))
+    page, end = page_of(after_cursor(views, cursor), limit)
+    return answer(SchedulesResponse.model_validate({"schedules": page, **end}))
 
 
 @router.get("/{schedule_id:uuid}", **operation("Look at a schedule", ScheduleResponse, "schedule_not_found"))
@@ -259,7 +258,7 @@ async def list_schedule_runs(
     found = await parts.schedules.runs(
         caller.account_id, schedule_id, limit=limit + 1, after=id_of_cursor(cursor)
     )
-    page, following = page_of(found, limit, lambda run: run.job.id)
+    page, end = page_of(found, limit, lambda run: run.job.id)
     now = parts.clock()
     listed = [RunResponse(scheduled_for=run.scheduled_for, job=job_response(run.job, now)) for run in page]
-    return answer(RunsResponse(runs=listed, next_cursor=following, has_more=bool(following)))
+    return answer(RunsResponse(runs=listed, **end))

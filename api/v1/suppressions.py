@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field
 from mailsift.api.http.downloads import streamed
 from mailsift.api.http.inputs import Email, RequestModel
 from mailsift.api.http.openapi import error_responses, operation, v1_router
-from mailsift.api.http.paging import Cursor, Limit, PageResponse
+from mailsift.api.http.paging import Cursor, Limit, PageResponse, page_end
 from mailsift.api.http.responses import UtcTime, ViewModel, answer
 from mailsift.api.parts import parts_of
 from mailsift.api.v1.jobs import Reader, Writer
@@ -81,9 +81,7 @@ async def list_suppressions(
         caller.account_id, limit=limit, cursor=cursor, email=email, reason=reason.value if reason else ""
     )
     listed = [_response(one) for one in page.suppressions]
-    return answer(
-        SuppressionPageResponse(suppressions=listed, next_cursor=page.next, has_more=bool(page.next))
-    )
+    return answer(SuppressionPageResponse(suppressions=listed, **page_end(page.next)))
 
 
 def _response(one: Suppression) -> SuppressionResponse:

@@ -235,9 +235,8 @@ async def list_webhooks(
 ) -> JSONResponse:
     """List the account's webhooks, oldest first."""
     views = await parts_of(request).webhooks.list(caller.account_id)
-    page, following = page_of(after_cursor(views, cursor), limit)
-    found = {"webhooks": page, "next_cursor": following, "has_more": bool(following)}
-    return answer(WebhooksResponse.model_validate(found))
+    page, end = page_of(after_cursor(views, cursor), limit)
+    return answer(WebhooksResponse.model_validate({"webhooks": page, **end}))
 
 
 @router.post("/test", **operation("Test a webhook", TestResponse, "webhook_not_found", "webhook_test_limit"))
@@ -352,9 +351,8 @@ async def list_deliveries(
         seen = await service.delivery(caller.account_id, before)
     place = (seen.created_at, seen.id) if seen else None
     views = await service.deliveries(caller.account_id, webhook_id, limit=limit + 1, before=place)
-    page, following = page_of(views, limit)
-    found = {"deliveries": page, "next_cursor": following, "has_more": bool(following)}
-    return answer(DeliveriesResponse.model_validate(found))
+    page, end = page_of(views, limit)
+    return answer(DeliveriesResponse.model_validate({"deliveries": page, **end}))
 
 
 async def _last_seen(service: WebhookService, caller: Caller, cursor: str) -> DeliveryView | None:

@@ -13,7 +13,7 @@ from fastapi.responses import JSONResponse, Response
 from pydantic import StringConstraints
 
 from mailsift.accounts.widget import LIFETIME, MOST_CHECKS, FormVisit, check_origin
-from mailsift.api.http.clients import client_of
+from mailsift.api.http.auth import client_of
 from mailsift.api.http.inputs import Email, RequestModel, StrictRoute, Whole
 from mailsift.api.http.responses import answer
 from mailsift.api.parts import parts_of

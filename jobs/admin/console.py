@@ -221,9 +221,9 @@ class Console:
     async def ledger(self, *, hours: int) -> Sequence[LedgerRow]:
         """Return what each source asked of each provider in the last hours, the busiest first."""
         async with self._database.begin() as connection:
-            lines = await ledger.lines(connection, hours=hours, by="day")
+            totals = await ledger.totals(connection, hours=hours)
             standings = await ledger.standings(connection)
-        return ledger_rows(lines, standings, self._fleet.providers)
+        return ledger_rows(totals, standings, self._fleet.providers)
 
     async def throttle(self, provider: str, source: str) -> ThrottleRow:
         """Return one provider at one source of ours, or at every one (ANY_SOURCE).

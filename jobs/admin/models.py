@@ -15,7 +15,6 @@ from mailsift.jobs.views import JobView
 from mailsift.pipeline.ports import Ask
 from mailsift.pipeline.providers import Provider, Providers
 from mailsift.pipeline.standing import (
-    NO_COUNTS,
     REFUSALS,
     LedgerCounts,
     LedgerKind,
@@ -27,7 +26,7 @@ from mailsift.storage.redis.throttle_view import LearnedRate
 from mailsift.storage.sql import leases
 from mailsift.storage.sql.chunks import MAX_ATTEMPTS, MIXED_KEY, SLOW_KEY, TRIAGE_KEY
 from mailsift.storage.sql.leases import Lease, TroubledChunk
-from mailsift.storage.sql.ledger import LedgerLine
+from mailsift.storage.sql.ledger import Place
 from mailsift.storage.sql.people import AuditRow
 from mailsift.storage.sql.sources import LiveSource
 from mailsift.storage.sql.stats import ChunkSpan, KeyBacklog, Snapshot
@@ -217,13 +216,9 @@ class LedgerRow:
 
 
 def ledger_rows(
-    lines: Sequence[LedgerLine], standings: Mapping[tuple[str, str], Standing], providers: Providers
+    totals: Mapping[Place, LedgerCounts], standings: Mapping[Place, Standing], providers: Providers
 ) -> list[LedgerRow]:
-    """Put the ledger of some time together by provider and source, the busiest first."""
-    totals: dict[tuple[str, str], LedgerCounts] = {}
-    for line in lines:
-        key = line.provider, line.source
-        totals[key] = totals.get(key, NO_COUNTS) + line.counts
+    """Put the ledger of some time and what it has earned together, the busiest first."""
     rows = []
     for key, counts in totals.items():
         standing = standings.get(key)

@@ -10,7 +10,7 @@ from typing import Final
 import structlog
 
 from mailsift.jobs.admin.alarms import Installation
-from mailsift.jobs.engine.health import HealthWatch
+from mailsift.jobs.engine.heartbeat import HealthWatch
 from mailsift.pipeline.errors import MailsiftError, error_fields
 from mailsift.storage.database import Database, DatabaseError
 from mailsift.storage.redis import broker

@@ -1,4 +1,7 @@
-"""A worker process reports itself with every heartbeat and learns whether it may claim."""
+"""A worker process reports itself with every heartbeat and learns whether it may claim.
+
+And what any process sees of what it depends on: the way out, resolvers, its disk and the blob store.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import asyncio
 import os
 import resource
 import secrets
+import shutil
 import socket
 import time
 from collections.abc import Callable, Collection
@@ -18,6 +22,8 @@ import structlog
 from mailsift.jobs.metrics import LOOP_LAG, MEMORY, SWEPT
 from mailsift.pipeline.clock import system_clock
 from mailsift.pipeline.errors import error_fields
+from mailsift.pipeline.probe.port25 import Port25Status
+from mailsift.storage.blobs.store import Blobs
 from mailsift.storage.database import Connection, Database
 from mailsift.storage.sql import sources, workers
 from mailsift.storage.sql.workers import ProcessHealth, ProcessReport
@@ -132,3 +138,53 @@ def resident_bytes() -> int:
 
 def _age(at: float | None) -> float | None:
     return None if at is None else time.monotonic() - at
+
+
+class HealthWatch:
+    """Reports the state of what the process depends on, and checks again what is in trouble.
+
+    Args:
+        port25: the way out, where the process probes.
+        resolvers: how many resolvers there are, and how many of them are not believed.
+    """
+
+    def __init__(
+        self,
+        *,
+        folder: Path,
+        blobs: Blobs,
+        port25: Port25Status | None = None,
+        resolvers: Callable[[], tuple[int, int]] = lambda: (0, 0),
+    ) -> None:
+        self._folder = folder
+        self._blobs = blobs
+        self._port25 = port25
+        self._resolvers = resolvers
+
+    def current(self) -> ProcessHealth:
+        """Return the state of all of it."""
+        known, distrusted = self._resolvers()
+        free, size = _disk_space(self._folder)
+        return ProcessHealth(
+            port25=self._port25.state if self._port25 else "",
+            resolvers=known,
+            distrusted=distrusted,
+            disk_free=free,
+            disk_size=size,
+            store=self._blobs.trouble,
+        )
+
+    async def recheck(self) -> None:
+        """Check whether what was in trouble is mended."""
+        await self._blobs.recheck()
+        if self._port25 is not None:
+            await self._port25.recheck()
+
+
+def _disk_space(folder: Path) -> tuple[int, int]:
+    """Return the free bytes and the size of the disk a folder is on; zeros where that is not known."""
+    try:
+        found = shutil.disk_usage(folder)
+    except OSError:
+        return 0, 0
+    return found.free, found.total

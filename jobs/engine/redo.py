@@ -12,7 +12,6 @@ from typing import Final
 
 import polars as pl
 
-from mailsift.jobs.disk import check_room
 from mailsift.jobs.engine.chunk import counts_of
 from mailsift.jobs.engine.commit import redo_lost
 from mailsift.jobs.results.segments import scan_segments
@@ -20,6 +19,7 @@ from mailsift.jobs.views import load_options
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.frames import ADDRESSES, SEGMENT, WAITING
 from mailsift.pipeline.judge.tiers import TIER_FIELDS, TierPolicy
+from mailsift.storage.blobs.local_files import check_room
 from mailsift.storage.blobs.store import Blobs, JobBlobs
 from mailsift.storage.database import Database
 from mailsift.storage.sql import chunks

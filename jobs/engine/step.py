@@ -15,7 +15,6 @@ from typing import Final
 import polars as pl
 import structlog
 
-from mailsift.jobs.disk import check_room
 from mailsift.jobs.engine.commit import LeaseLostError, end_job, plan_job
 from mailsift.jobs.engine.redo import redo, sound_segments
 from mailsift.jobs.engine.small_list import SMALL_ROWS, SmallList, store_small
@@ -34,6 +33,7 @@ from mailsift.jobs.views import AccountId, JobId, JobOptions, load_options
 from mailsift.pipeline.background import guarded
 from mailsift.pipeline.errors import MailsiftError, SuspectError, error_fields
 from mailsift.pipeline.facts import Mode
+from mailsift.storage.blobs.local_files import check_room
 from mailsift.storage.blobs.store import Blobs, JobBlobs
 from mailsift.storage.database import Database
 from mailsift.storage.sql import chunks, jobs

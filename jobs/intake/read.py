@@ -13,7 +13,6 @@ import polars as pl
 from polars.datatypes import DataTypeClass
 
 from mailsift.jobs.columns import ADDRESS, ADDRESS_N, REPAIRED, cell_text, column_id, names_metadata
-from mailsift.jobs.disk import check_room
 from mailsift.jobs.intake.ahead import DomainsAhead
 from mailsift.jobs.intake.harvest import LEAST, find_harvest, refusal
 from mailsift.jobs.intake.models import ChunkSlice, Intake, IntakeLimits, IntakeOptions
@@ -45,6 +44,7 @@ from mailsift.pipeline.free_mail import provider_by_name
 from mailsift.pipeline.syntax.address import UNSEEN
 from mailsift.pipeline.syntax.column import is_plain, parse_column
 from mailsift.pipeline.zones import DEFAULT, is_zone
+from mailsift.storage.blobs.local_files import check_room
 
 _Type: TypeAlias = pl.DataType | DataTypeClass
 

@@ -16,14 +16,15 @@ import polars as pl
 from mailsift.jobs.columns import column_id
 from mailsift.jobs.intake.models import IntakeLimits
 from mailsift.jobs.intake.sniff import (
+    AS_WINDOWS,
     HEAD_BYTES,
     Dialect,
     TextScan,
     dialect_of,
+    is_mostly_utf8,
     too_many_columns,
     too_many_rows,
 )
-from mailsift.jobs.intake.strays import AS_WINDOWS, is_mostly_utf8
 from mailsift.jobs.intake.table import SourceTable
 from mailsift.pipeline.errors import MailsiftError
 

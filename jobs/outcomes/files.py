@@ -16,14 +16,15 @@ import polars as pl
 
 from mailsift.jobs.columns import cell_text
 from mailsift.jobs.intake.sniff import (
+    AS_WINDOWS,
     HEAD_BYTES,
     FileContainer,
     container_of,
     dialect_of,
     encoding_of,
+    is_mostly_utf8,
     looks_like_json,
 )
-from mailsift.jobs.intake.strays import AS_WINDOWS, is_mostly_utf8
 from mailsift.jobs.outcomes.columns import (
     SAMPLE,
     Row,

@@ -15,8 +15,7 @@ import polars as pl
 
 from mailsift.events.signing import Vault
 from mailsift.jobs.columns import JUDGED_ADDRESS, VERDICT_PREFIX, distinct_names, read_names
-from mailsift.jobs.places.connections import Connections
-from mailsift.jobs.places.place import Place, parse_sink, parse_source
+from mailsift.jobs.places.place import Connections, Place, parse_sink, parse_source
 from mailsift.jobs.results.export import check_fits, export, format_of, plain_values
 from mailsift.jobs.results.tiers import tiered
 from mailsift.jobs.views import AccountId, JobId

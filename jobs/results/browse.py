@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
@@ -15,11 +15,11 @@ import polars as pl
 from mailsift.jobs.columns import read_address_place
 from mailsift.jobs.results.breakdown import Breakdown, breakdown_of_complete, count_up, domains_of
 from mailsift.jobs.results.pages import (
+    PageRequest,
     ResultFiles,
     ResultRow,
     ResultsPage,
     RowFilter,
-    SortBy,
     matching_rows,
     read_checked_page,
     read_page,
@@ -65,16 +65,8 @@ class Browser:
         self._slots = asyncio.Semaphore(_THREADS)
         self._loading = asyncio.Lock()
 
-    async def page(  # noqa: PLR0913 - what a page can be asked for
-        self,
-        account_id: AccountId,
-        job_id: JobId,
-        row_filter: RowFilter,
-        *,
-        after: int = -1,
-        limit: int = 50,
-        sort: SortBy = SortBy.ROW,
-        columns: Sequence[str] | None = (),
+    async def page(
+        self, account_id: AccountId, job_id: JobId, row_filter: RowFilter, asked: PageRequest
     ) -> ResultsPage:
         """Return some of the rows that match, as they stand now (mailsift.jobs.results.pages.read_page).
 
@@ -82,22 +74,11 @@ class Browser:
             MailsiftError: `job_not_found`, `no_results_yet`.
         """
         return await self._ask(
-            account_id,
-            job_id,
-            row_filter,
-            lambda files: read_page(files, row_filter, after=after, limit=limit, sort=sort, columns=columns),
+            account_id, job_id, row_filter, lambda files: read_page(files, row_filter, asked)
         )
 
-    async def checked_page(  # noqa: PLR0913 - what a page of an API can be asked for
-        self,
-        account_id: AccountId,
-        job_id: JobId,
-        row_filter: RowFilter,
-        *,
-        after: int,
-        limit: int,
-        sort: SortBy,
-        columns: Sequence[str] = (),
+    async def checked_page(
+        self, account_id: AccountId, job_id: JobId, row_filter: RowFilter, asked: PageRequest
     ) -> ResultsPage | None:
         """Do `page` for who names only what there is (mailsift.jobs.results.pages.read_checked_page).
 
@@ -105,12 +86,7 @@ class Browser:
             MailsiftError: `job_not_found`, `no_results_yet`, `unknown_column`.
         """
         return await self._ask(
-            account_id,
-            job_id,
-            row_filter,
-            lambda files: read_checked_page(
-                files, row_filter, after=after, limit=limit, sort=sort, columns=columns
-            ),
+            account_id, job_id, row_filter, lambda files: read_checked_page(files, row_filter, asked)
         )
 
     async def row_numbers(self, row: Row, row_filter: RowFilter) -> pl.Series:

@@ -168,77 +168,63 @@ BEGINNING: Final = -1
 """The row before the first one."""
 
 
+@dataclass(frozen=True, slots=True)
+class PageRequest:
+    """Which of the matching rows are wanted.
+
+    Attributes:
+        limit: at most so many.
+        after: those behind the row of this number; in an order other than the list's one that is no match is
+            the start.
+        columns: names of the customer's columns; None: the first few.
+    """
+
+    limit: int = 50
+    after: int = BEGINNING
+    sort: SortBy = SortBy.ROW
+    columns: Sequence[str] | None = ()
+
+
 def canonical_domain(domain: str) -> str:
     """Return a domain as the canonical form of addresses writes it; what is none stays as it is."""
     return read_domain(domain) or domain.strip().removeprefix("@").lower()
 
 
-def read_page(
-    files: ResultFiles,
-    row_filter: RowFilter,
-    *,
-    after: int,
-    limit: int,
-    sort: SortBy = SortBy.ROW,
-    columns: Sequence[str] | None = (),
-) -> ResultsPage:
-    """Return the matching rows behind row number `after` (-1: from the start), at most `limit`.
-
-    Args:
-        files: where everything is.
-        row_filter: which rows.
-        after: a row; in an order other than the list's one that is no match is the start.
-        limit: how many.
-        sort: the order.
-        columns: names of the customer's columns, unknown ones are left out; None: the first few.
-    """
-    ids = _own_columns(files)
+def read_page(files: ResultFiles, row_filter: RowFilter, asked: PageRequest) -> ResultsPage:
+    """Return some of the matching rows; columns that are not there are left out."""
+    ids, columns = _own_columns(files), asked.columns
     shown = [name for name in columns if name in ids] if columns is not None else list(ids)[:_DEFAULT_COLUMNS]
-    found = matching_rows(files, row_filter)
-    return _page(files, found, {ids[name]: name for name in shown}, after=after, limit=limit, sort=sort)
+    return _page(files, matching_rows(files, row_filter), {ids[name]: name for name in shown}, asked)
 
 
-def read_checked_page(
-    files: ResultFiles,
-    row_filter: RowFilter,
-    *,
-    after: int,
-    limit: int,
-    sort: SortBy,
-    columns: Sequence[str] = (),
-) -> ResultsPage | None:
+def read_checked_page(files: ResultFiles, row_filter: RowFilter, asked: PageRequest) -> ResultsPage | None:
     """Do `read_page` for who names only what there is; None where `after` is none of the rows.
 
     Raises:
         MailsiftError: `unknown_column`.
     """
     ids = {name: id_ for id_, name in reversed(read_names(files.rows).items())}  # of equal names the first
+    columns = asked.columns or ()
     if not set(columns) <= set(ids):
         raise MailsiftError("unknown_column", "The list has no column with one of these names.")
     found = matching_rows(files, row_filter)
-    if after != BEGINNING and _position(found, after) is None:
+    if asked.after != BEGINNING and _position(found, asked.after) is None:
         return None
-    return _page(files, found, {ids[name]: name for name in columns}, after=after, limit=limit, sort=sort)
+    return _page(files, found, {ids[name]: name for name in columns}, asked)
 
 
 def _page(
-    files: ResultFiles,
-    found: pl.Series,
-    columns: Mapping[str, str],
-    *,
-    after: int,
-    limit: int,
-    sort: SortBy,
+    files: ResultFiles, found: pl.Series, columns: Mapping[str, str], asked: PageRequest
 ) -> ResultsPage:
     """Return some of the rows that were found, with the customer's columns of these ids."""
-    window = _window(files, found, sort, after=after, limit=limit)
+    window = _window(files, found, asked.sort, after=asked.after, limit=asked.limit)
     rows = {row.row: row for row in _read(files, sorted(window.rows), columns)}
     return ResultsPage(
         rows=tuple(rows[number] for number in window.rows),
         matches=len(found),
         first=window.first,
         previous=window.previous,
-        next=window.rows[-1] if window.first + limit < len(found) else None,
+        next=window.rows[-1] if window.first + asked.limit < len(found) else None,
         names=tuple(_own_columns(files)),
         columns=tuple(columns.values()),
     )

@@ -53,10 +53,10 @@ COMMANDS: Final[Mapping[str, CommandRow]] = {
     ),
     "keys": CommandRow("mailsift.cli.keys:keys_app", "Create, list, roll and revoke API keys."),
     "users": CommandRow(
-        "mailsift.cli.users:users_app", "Add, list and remove the people who sign in to the pages."
+        "mailsift.cli.accounts:users_app", "Add, list and remove the people who sign in to the pages."
     ),
     "suppressions": CommandRow(
-        "mailsift.cli.suppressions:suppressions_app", "Manage the addresses an account may not send to."
+        "mailsift.cli.outcomes:suppressions_app", "Manage the addresses an account may not send to."
     ),
     "outcomes": CommandRow("mailsift.cli.outcomes:outcomes_app", "Report what became of messages you sent."),
     "accuracy": CommandRow(

@@ -1,16 +1,108 @@
-"""`mailsift accounts`: the end of an account."""
+"""`mailsift users`: the people who sign in to the pages; `mailsift accounts`: the end of an account."""
 
 from __future__ import annotations
 
-from typing import Annotated
+import sys
+from datetime import datetime
+from typing import Annotated, Any
 
 import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
+from mailsift.accounts.people import Role
+from mailsift.accounts.sessions import normalized_email
+from mailsift.cli.options import JsonOption
 from mailsift.cli.progress import PLAIN, console
-from mailsift.cli.service import with_container
+from mailsift.cli.service import print_json, with_container
 from mailsift.container import Container
+from mailsift.events.audit import COMMAND_LINE
+from mailsift.settings import Settings
 
 accounts_app = typer.Typer(help="Delete accounts.", no_args_is_help=True)
+users_app = typer.Typer(
+    help="Add, list and remove the people who sign in to the pages.", no_args_is_help=True
+)
+
+EmailArgument = Annotated[str, typer.Argument(help="The person's email address.")]
+
+
+@users_app.command("create")
+def create(
+    email: EmailArgument,
+    *,
+    account: Annotated[
+        str, typer.Option("--account", "-a", help="The account they join; a new name creates one.")
+    ],
+    role: Annotated[Role, typer.Option(help="What they may do there.")] = Role.OWNER,
+    operator: Annotated[
+        bool, typer.Option("--operator", help="They may see and control the whole installation.")
+    ] = False,
+    password_stdin: Annotated[
+        bool, typer.Option("--password-stdin", help="Read their password from stdin; else print a link.")
+    ] = False,
+) -> None:
+    """Make a person a member of an account, at once or by a one-time link that is printed."""
+    if password_stdin:
+        password = sys.stdin.readline().rstrip("\n")
+        with_container(
+            lambda parts: parts.people.links.add_member(account, email, role, password, operator=operator)
+        )
+        console.print("They can sign in now.", **PLAIN)
+        return
+    secret = with_container(
+        lambda parts: parts.people.links.invite_from_terminal(account, email, role, operator=operator)
+    )
+    _show_link(f"/invite?token={secret}")
+
+
+@users_app.command("list")
+def list_users(*, as_json: JsonOption = False) -> None:
+    """List everybody who can sign in, and where they are members."""
+    rows = with_container(lambda parts: parts.people.members.everybody())
+    people = [{name: _json_value(value) for name, value in row.items()} for row in rows]
+    if as_json:
+        print_json(*people)
+        return
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for column in ("email", "account", "role", "operator", "last sign-in"):
+        table.add_column(column, overflow="fold")
+    for row in people:
+        words = (
+            row["email"],
+            row["account"],
+            row["role"],
+            "yes" if row["operator"] else "",
+            row["last_sign_in"],
+        )
+        table.add_row(*map(Text, words))
+    Console().print(table)
+
+
+@users_app.command("remove")
+def remove(email: EmailArgument) -> None:
+    """Delete a person; their sessions end, their keys and jobs stay with the account."""
+    with_container(
+        lambda parts: parts.people.members.remove_person(normalized_email(email), actor=COMMAND_LINE)
+    )
+    console.print("Removed.", **PLAIN)
+
+
+@users_app.command("link")
+def link(email: EmailArgument) -> None:
+    """Print a one-time link by which a person sets a new password."""
+    secret = with_container(lambda parts: parts.people.links.new_password(email))
+    _show_link(f"/password?token={secret}")
+
+
+@users_app.command("reset-code")
+def reset_code(email: EmailArgument) -> None:
+    """Let a person who has lost their authenticator and recovery codes sign in with the password alone."""
+    with_container(
+        lambda parts: parts.people.sessions.factors.reset(normalized_email(email), actor=COMMAND_LINE)
+    )
+    console.print("Their sign-in asks for no code any more.", **PLAIN)
 
 
 @accounts_app.callback()
@@ -38,3 +130,17 @@ def delete(
 
     with_container(work)
     console.print("Deleted.", **PLAIN)
+
+
+def _show_link(path: str) -> None:
+    """Print the address of a page for people: below PUBLIC_URL, else where the API listens."""
+    settings = Settings.from_env()
+    host = f"[{settings.api_host}]" if ":" in settings.api_host else settings.api_host
+    print((settings.public_url or f"http://{host}:{settings.api_port}") + path)  # noqa: T201 - the command's output
+    console.print("This link is shown only now, works once, and ends in three days.", **PLAIN)
+
+
+def _json_value(value: Any) -> Any:
+    if isinstance(value, datetime):
+        return value.isoformat(timespec="seconds")
+    return value if isinstance(value, bool) else str(value or "")

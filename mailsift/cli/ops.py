@@ -17,7 +17,7 @@ from mailsift.cli.options import JsonOption
 from mailsift.cli.progress import PLAIN, console
 from mailsift.cli.service import print_json, show, with_container
 from mailsift.events.audit import COMMAND_LINE
-from mailsift.jobs.admin import alarm_files
+from mailsift.jobs.admin import alarms
 from mailsift.jobs.admin.actions import ActionResult, JobAction
 from mailsift.jobs.admin.alarm_table import RULES
 from mailsift.jobs.admin.filters import BROKEN, read_filter
@@ -226,7 +226,7 @@ def alarm_rules(
 ) -> None:
     """Print the alarms as rules for Prometheus: what `/ops` says is wrong, and what only counters show."""
     print(  # noqa: T201 - the command's output
-        alarm_files.runbook(RULES) if runbook else alarm_files.prometheus_rules(RULES), end=""
+        alarms.runbook(RULES) if runbook else alarms.prometheus_rules(RULES), end=""
     )
 
 

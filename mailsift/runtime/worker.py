@@ -60,7 +60,6 @@ for _part in (
     "jobs.drafts",
     "jobs.outcomes.measure",
     "jobs.schedules.runs",
-    "jobs.engine.health",
     "jobs.engine.listing_watch",
     "key_files",
     "pipeline.probe.port25",

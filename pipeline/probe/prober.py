@@ -53,6 +53,36 @@ WAITS_WITHOUT_PROGRESS: Final = 5.0
 """A provider that grants nothing is waited for so many times ProbeConfig.local_wait."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProbeRequest:
+    """How to ask this time.
+
+    Attributes:
+        budget_s: seconds after which no session is opened; those that are open may use up their time.
+        session_s: seconds one session may take; from ProbeConfig.session_seconds on, a mailbox that gets no
+            answer in that time is unreachable, with less it waits for a more patient try.
+        max_age: seconds within which a definite answer, or what is known of random recipients, is used again;
+            0 = always ask.
+        ends_at: time of the event loop at which every session ends, with the replies it has.
+        list_id: names the list the mailboxes are of: a jump in refusals is a matter within one list.
+        owner: who asks; answers about mailboxes are used again for the same owner only.
+        closed: identities of our sources that are not to be asked from while there are others.
+        stop: when the list is left alone at a provider, what it asked so far, and where it has stopped.
+        mailboxes_found: gets the facts session by session, for a caller who shows progress; some of them may
+            be taken back at the end.
+    """
+
+    budget_s: float = 20.0
+    session_s: float = 45.0
+    max_age: float = 0.0
+    ends_at: float = float("inf")
+    list_id: str = ""
+    owner: str = ""
+    closed: Collection[str] = ()
+    stop: ListStop = NEVER_STOPS
+    mailboxes_found: dict[str, MailboxFact] | None = field(default=None, compare=False)
+
+
 @dataclass(frozen=True, slots=True)
 class ProbeResult:
     """What a call to the prober found out.
@@ -127,36 +157,18 @@ class Prober:
         )
         self._breaker = Breaker()
 
-    async def probe(  # noqa: PLR0913 - how to ask this time, one argument each
+    async def probe(
         self,
         targets: Sequence[ProbeTarget],
+        request: ProbeRequest,
         *,
-        budget_s: float,
-        session_s: float,
-        max_age: float,
-        ends_at: float = float("inf"),
-        list_id: str = "",
-        owner: str = "",
-        closed: Collection[str] = (),
-        stop: ListStop = NEVER_STOPS,
-        mailboxes_found: dict[str, MailboxFact] | None = None,
         recheck_port25: Callable[[], Awaitable[object]] | None = None,
     ) -> ProbeResult:
         """Ask about mailboxes; providers whose answers mean nothing are not asked and get no fact.
 
         Args:
             targets: the mailboxes, each address once.
-            budget_s: seconds after which no session is opened; those that are open may use up their time.
-            session_s: seconds one session may take; from ProbeConfig.session_seconds on, a mailbox that gets
-                no answer in that time is unreachable, with less it waits for a more patient try.
-            max_age: seconds within which a definite answer, or what is known of random recipients, is used
-                again; 0 = always ask.
-            ends_at: time of the event loop at which every session ends, with the replies it has.
-            list_id: names the list the targets are of: a jump in refusals is a matter within one list.
-            owner: who asks; answers about mailboxes are used again for the same owner only.
-            closed: identities of sources that are not to be asked from while there are others.
-            stop: when the list is left alone at a provider, and where it is now.
-            mailboxes_found: gets the facts session by session; some of them may be taken back at the end.
+            request: how to ask.
             recheck_port25: collects the greetings of well-known servers again; called where several others
                 greet alike.
 
@@ -167,16 +179,17 @@ class Prober:
         targets_by_address = {
             target.address: target for target in targets if rows[target.fact.provider].informative
         }
-        collector = self._collector(session_s, list_id)
-        if mailboxes_found is not None:
-            collector.mailboxes_found = mailboxes_found
+        owner, stop = request.owner, request.stop
+        collector = self._collector(request.session_s, request.list_id)
+        if request.mailboxes_found is not None:
+            collector.mailboxes_found = request.mailboxes_found
         collector.catch_alls.last_tries |= {
             target.domain for target in targets_by_address.values() if target.last_try
         }
         recalled = await self._cache.recall(
-            targets_by_address, collector.catch_alls, max_age=max_age, owner=owner
+            targets_by_address, collector.catch_alls, max_age=request.max_age, owner=owner
         )
-        asked_from = self._sources_of(targets_by_address, closed)
+        asked_from = self._sources_of(targets_by_address, request.closed)
         rests = stop.rests()
         places = {source.label: place for place, source in enumerate(self._sources)}
         # In one order at every try: the first one asks for the random recipients, and greylisting knows it.
@@ -194,8 +207,8 @@ class Prober:
             row = rows[target.fact.provider]
             self._route(target, asked_from[address], row, collector).witness = address
         self._witnesses.recall(collector.queue.routes(), owner)
-        with FairDeadline(budget_s) as deadline:
-            await ProbeRun(collector, self._throttle, deadline, ends_at=ends_at, stop=stop).run()
+        with FairDeadline(request.budget_s) as deadline:
+            await ProbeRun(collector, self._throttle, deadline, ends_at=request.ends_at, stop=stop).run()
         self._witnesses.remember(collector.queue.routes(), collector.mailboxes, owner)
         collector.retract_doubted_refusals()
         collector.retract_unproven_refusals()

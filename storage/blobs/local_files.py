@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import fcntl
 import hashlib
 import os
 import shutil
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -224,3 +226,17 @@ def _files(folder: Path, pattern: str) -> Iterator[tuple[float, int, Path]]:
             stat = file.stat()
             if S_ISREG(stat.st_mode):
                 yield stat.st_mtime, stat.st_size, file
+
+
+_ROOM = 65_536  # the head of a file of ours, and more
+
+
+def check_room(folder: Path) -> None:
+    """Write a little into the folder, and take it away again, where a library only says that writing failed.
+
+    Raises:
+        OSError: what comes of that now.
+    """
+    with tempfile.TemporaryFile(dir=folder, buffering=0) as file:
+        if file.write(bytes(_ROOM)) < _ROOM:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

@@ -14,10 +14,10 @@ from obstore.exceptions import BaseError, PermissionDeniedError, Unauthenticated
 from obstore.store import from_url
 
 from mailsift.pipeline.errors import MailsiftError
-from mailsift.storage.whole_objects import read_whole
+from mailsift.storage.blobs.store import read_whole
 
 READING: Final = timedelta(seconds=30)
-"""In which a request ends that reads; one for the rest follows (mailsift.storage.whole_objects)."""
+"""In which a request ends that reads; one for the rest follows (mailsift.storage.blobs.store.read_whole)."""
 WRITING: Final = timedelta(minutes=5)
 """In which a part is sent, one of two at a time and of 5 MiB: the library does not see how far it gets."""
 _RETRIES: Final = 3

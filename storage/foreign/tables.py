@@ -5,21 +5,24 @@ from __future__ import annotations
 import asyncio
 import csv
 import io
+import os
 import re
+import select
+import time
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, Final
 from uuid import UUID
 
 import psycopg
-from psycopg import AsyncConnection, sql
+from psycopg import AsyncConnection, pq, sql
 from psycopg.adapt import AdaptersMap, Buffer, Loader
 from psycopg.conninfo import make_conninfo
 from psycopg.postgres import types
+from psycopg.pq import PollingStatus
 from typing_extensions import override
 
 from mailsift.pipeline.errors import MailsiftError, SuspectError
-from mailsift.storage.foreign.refusals import is_answer, state_of_refusal
 
 JOB_COLUMN: Final = "mailsift_job"
 """The column of a table of results that says which job a row comes from."""
@@ -172,8 +175,8 @@ async def _connect(
     try:
         return await AsyncConnection.connect(info, context=loaders)
     except psycopg.OperationalError as error:
-        if is_answer(error):
-            state = await asyncio.to_thread(state_of_refusal, info, _CONNECT_SECONDS)
+        if _is_answer(error):
+            state = await asyncio.to_thread(_state_of_refusal, info, _CONNECT_SECONDS)
             with suppress(KeyError):
                 raise psycopg.errors.lookup(state) from error
         raise
@@ -199,3 +202,50 @@ def _database_errors() -> Iterator[None]:
             raise MailsiftError("place_refused", text) from None
         text = f"The database does not answer (SQLSTATE {state or 'unknown'})."
         raise MailsiftError("place_unavailable", text, retryable=True) from None
+
+
+_ANSWER: Final = ":  "
+"""What stands between the severity and the words of a server in the driver's text, and nowhere else."""
+_EVENTS: Final[Mapping[int, int]] = {
+    PollingStatus.READING: select.POLLIN,
+    PollingStatus.WRITING: select.POLLOUT,
+}
+_STATE: Final = re.compile(rb'\tErrorResponse\t.*? C "([0-9A-Z]{5})"')
+
+
+def _is_answer(error: psycopg.Error) -> bool:
+    """Say whether a connection that did not come about was refused by the server."""
+    return _ANSWER in str(error)
+
+
+def _state_of_refusal(info: str, seconds: float) -> str:
+    """Connect once more, with a trace of what is said, and return the SQLSTATE in it; "" when there is none.
+
+    The driver tells only the words of a server that refuses, in any language. It blocks its thread for so
+    many seconds at most. The trace, which may hold a password, stays in memory.
+    """
+    if not hasattr(os, "memfd_create"):  # nor is there a trace outside Linux
+        return ""
+    trace = os.memfd_create("trace")
+    try:
+        connection = pq.PGconn.connect_start(info.encode())
+        connection.trace(trace)
+        _wait(connection, time.monotonic() + seconds)
+        connection.untrace()  # writes what it has
+        connection.finish()
+        os.lseek(trace, 0, os.SEEK_SET)
+        found = _STATE.search(os.read(trace, os.fstat(trace).st_size))
+    finally:
+        os.close(trace)
+    return found[1].decode() if found else ""
+
+
+def _wait(connection: pq.abc.PGconn, until: float) -> None:
+    """Go on until there is a connection, or none."""
+    while (left := until - time.monotonic()) > 0:
+        event = _EVENTS.get(connection.connect_poll())
+        if event is None:
+            return
+        ready = select.poll()
+        ready.register(connection.socket, event)
+        ready.poll(left * 1_000)

@@ -1,9 +1,11 @@
-"""Accounts in SQL: by name, what was done there of the first things there are to do, and the end of one."""
+"""Accounts in SQL: by name, their policy, what was done of the first things there are to do, and the end."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 from unicodedata import normalize
 from uuid import UUID, uuid4
 
@@ -39,6 +41,8 @@ _OWNER_OF_JOB = text("""
     WHERE j.id = :job_id AND :account_id IN (o.id, o.test_of)
 """)
 
+_POLICY = text("SELECT policy FROM account WHERE id = :account_id")
+_SET_POLICY = text("UPDATE account SET policy = CAST(:policy AS jsonb) WHERE id = :account_id")
 _LOCK = text("SELECT FROM account WHERE id = :account_id FOR UPDATE")
 _PEOPLE = text("SELECT person_id FROM member WHERE account_id = :account_id")
 _JOBS = text("DELETE FROM job WHERE account_id = :account_id RETURNING id")
@@ -158,6 +162,17 @@ async def ensure_account(connection: Connection, name: str) -> UUID:
     await connection.execute(made)
     found = await connection.execute(select(account.c.id).where(account.c.name == normalized_name(name)))
     return UUID(str(found.scalar_one()))
+
+
+async def policy_of(connection: Connection, account_id: UUID) -> Mapping[str, Any]:
+    """Return what the account's policy was stored as, {} where it has none."""
+    found = (await connection.execute(_POLICY, {"account_id": account_id})).scalar_one_or_none()
+    return dict(found or {})
+
+
+async def set_policy(connection: Connection, account_id: UUID, policy: Mapping[str, Any]) -> None:
+    """Store the account's policy."""
+    await connection.execute(_SET_POLICY, {"account_id": account_id, "policy": json.dumps(dict(policy))})
 
 
 async def steps_of(connection: Connection, account_id: UUID, *, days: int) -> StepsRow | None:

@@ -14,7 +14,6 @@ from sqlalchemy import text
 
 from mailsift.pipeline.smtp.identity import subnet_of
 from mailsift.storage.database import Connection, row_as, rows_as, statement
-from mailsift.storage.sql.workers import MISSED_BEATS
 
 TRIAGE_KEY = ""  # not looked at yet
 MIXED_KEY = "*"  # few addresses at each of many providers
@@ -142,12 +141,19 @@ _LEASE: Final = """    ), leased AS (
            job.small, job.test, coalesce(job.deadline_at <= clock_timestamp(), false) AS deadline_passed,
            leased.subnet, leased.lease_sources AS sources,
            (SELECT count(DISTINCT identity) FROM worker CROSS JOIN LATERAL unnest(sources) s(identity)
-            WHERE stopped_at IS NULL AND drain_since IS NULL
-              AND beat_at >= clock_timestamp() - make_interval(secs => :missed * beat_s + 1)) AS live_sources
+            WHERE {live_worker}) AS live_sources
     FROM leased JOIN job ON job.id = leased.job_id
 """
 """Leases the chunk that was `picked`; in front of it stand that, `closed` and `shut`. What is
 leased under the token of its intake has been paid for with that."""
+
+_TAKEABLE: Final = """c.job_id = o.id AND c.state = 'ready' AND c.ready_at <= clock_timestamp()
+              AND (:triage OR o.small OR c.lane <> :triage_key)
+              AND (c.lane = ANY(:shared_keys) OR c.lane NOT IN (SELECT lane FROM shut)
+                   OR (o.late AND c.lane NOT IN (SELECT lane FROM shut WHERE taken)))
+              AND (c.subnet = '' OR c.subnet = ANY(:subnets)
+                   OR c.ready_at <= clock_timestamp() - make_interval(secs => :stray))"""
+"""Of a chunk `c`: who claims may take it for the job `o`."""
 
 # Fair by virtual time: the account that is furthest behind, in it small jobs and then the job that is
 # furthest behind. A provider is asked from each source by one worker at a time, and not while its budget
@@ -182,28 +188,15 @@ _PICK_NEXT: Final = """
               AND j.id NOT IN (SELECT job_id FROM held GROUP BY job_id HAVING count(*) >= :job_cap)
             ORDER BY account_vtime, j.small DESC, j.vtime, j.id
         ) o CROSS JOIN LATERAL (
-            SELECT FROM chunk c
-            WHERE c.job_id = o.id AND c.state = 'ready' AND c.ready_at <= clock_timestamp()
-              AND (:triage OR o.small OR c.lane <> :triage_key)
-              AND (c.lane = ANY(:shared_keys) OR c.lane NOT IN (SELECT lane FROM shut)
-                   OR (o.late AND c.lane NOT IN (SELECT lane FROM shut WHERE taken)))
-              AND (c.subnet = '' OR c.subnet = ANY(:subnets)
-                   OR c.ready_at <= clock_timestamp() - make_interval(secs => :stray))
-            LIMIT 1
+            SELECT FROM chunk c WHERE {takeable} LIMIT 1
         ) takeable ORDER BY o.account_vtime, o.small DESC, o.vtime, o.id LIMIT 32
     ), picked AS MATERIALIZED (
         SELECT c.job_id, c.n FROM candidate o CROSS JOIN LATERAL (
-            SELECT c.job_id, c.n FROM chunk c
-            WHERE c.job_id = o.id AND c.state = 'ready' AND c.ready_at <= clock_timestamp()
-              AND (:triage OR o.small OR c.lane <> :triage_key)
-              AND (c.lane = ANY(:shared_keys) OR c.lane NOT IN (SELECT lane FROM shut)
-                   OR (o.late AND c.lane NOT IN (SELECT lane FROM shut WHERE taken)))
-              AND (c.subnet = '' OR c.subnet = ANY(:subnets)
-                   OR c.ready_at <= clock_timestamp() - make_interval(secs => :stray))
+            SELECT c.job_id, c.n FROM chunk c WHERE {takeable}
             ORDER BY c.lane = ANY(:shared_here) DESC, c.ready_at, c.n LIMIT 1 FOR UPDATE SKIP LOCKED
         ) c ORDER BY o.account_vtime, o.small DESC, o.vtime, o.id LIMIT 1
 """
-CLAIM = statement(_PICK_NEXT + _LEASE)
+CLAIM = statement(_PICK_NEXT.replace("{takeable}", _TAKEABLE) + _LEASE)
 
 _PICK_FIRST: Final = """
     WITH closed AS (
@@ -384,7 +377,7 @@ def source_values(sources: Collection[str]) -> dict[str, object]:
     """Return what CLAIM wants to know of a worker's sources."""
     known = sorted(set(sources))
     subnets = sorted({subnet for source in known if (subnet := subnet_of(source))})
-    return {"sources": known, "subnets": subnets, "stray": STRAY_SECONDS, "missed": MISSED_BEATS}
+    return {"sources": known, "subnets": subnets, "stray": STRAY_SECONDS}
 
 
 async def renew(connection: Connection, tokens: Collection[UUID], *, lease: float) -> set[UUID]:

@@ -324,6 +324,16 @@ _RAISED_JOB: Final = """
 """
 _CATCH_UP = statement(_FLOOR + _RAISED_JOB)
 
+_SET_POLICY = text("""
+    UPDATE job SET options = jsonb_set(options, '{policy}', CAST(:policy AS jsonb)),
+        send = :send, review = :review, remove = :remove
+    WHERE id = :job_id AND finished_at IS NOT NULL
+""")
+_SET_TIER_COUNTS = text("""
+    UPDATE job SET send = :send, review = :review, remove = :remove
+    WHERE id = :job_id AND finished_at IS NOT NULL
+""")
+
 # A list may take longer than it is to be kept: then its results, and whoever is to be told, have a day still.
 _END = text("""
     UPDATE job SET state = :state, finished_at = clock_timestamp(), error_code = :error_code,
@@ -699,6 +709,19 @@ _EVENTS_OF_JOB = text("""
             SELECT state, count(*) FROM delivery WHERE event_id = e.id GROUP BY state) d) AS deliveries
     FROM event e WHERE e.job_id = :job_id ORDER BY e.created_at
 """)
+
+
+async def set_policy(
+    connection: Connection, job_id: UUID, policy: Mapping[str, Any], tiers: Mapping[str, int]
+) -> bool:
+    """Give an ended job another policy and what its rows come to by it; False when it has not ended."""
+    values = {"job_id": job_id, "policy": json.dumps(dict(policy)), **tiers}
+    return (await connection.execute(_SET_POLICY, values)).rowcount == 1
+
+
+async def set_tier_counts(connection: Connection, job_id: UUID, tiers: Mapping[str, int]) -> None:
+    """Store what the rows of an ended job come to by its policy."""
+    await connection.execute(_SET_TIER_COUNTS, {"job_id": job_id, **tiers})
 
 
 async def same_list(connection: Connection, of: Row | Mapping[str, Any], limit: int) -> Sequence[Row]:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import asdict, dataclass
-from datetime import datetime
+from dataclasses import asdict
 from typing import Final
 
 from sqlalchemy import text
@@ -81,16 +80,6 @@ async def kept_written(database: Database, book: LedgerBook) -> AsyncIterator[No
         await book.flush(database)
 
 
-@dataclass(frozen=True, slots=True)
-class LedgerLine:
-    """What a source asked of a provider in one hour, or since some time."""
-
-    hour: datetime
-    provider: str
-    source: str
-    counts: LedgerCounts
-
-
 # Two flushes write in the same order, or they deadlock.
 _ADD = text("""
     INSERT INTO source_ledger AS l (hour, provider, source, kind, count)
@@ -115,10 +104,10 @@ _SET = text("""
         stepped_at = to_timestamp(:stepped_at), asked_at = to_timestamp(:asked_at)
     WHERE provider = :provider AND source = :source
 """)
-_LINES = text("""
-    SELECT date_trunc(:unit, hour) AS hour, provider, source, kind, sum(count)::bigint AS count
+_TOTALS = text("""
+    SELECT provider, source, kind, sum(count)::bigint AS count
     FROM source_ledger WHERE hour > clock_timestamp() - make_interval(hours => :hours)
-    GROUP BY 1, provider, source, kind ORDER BY 1 DESC, provider, source, kind
+    GROUP BY provider, source, kind
 """)
 _PURGE = text("DELETE FROM source_ledger WHERE hour < clock_timestamp() - make_interval(days => :days)")
 
@@ -153,16 +142,15 @@ async def steps(connection: Connection) -> dict[Place, int]:
     return {key: one.step for key, one in (await standings(connection)).items() if one.step}
 
 
-async def lines(connection: Connection, *, hours: int, by: str = "hour") -> Sequence[LedgerLine]:
-    """Return the ledger of the last hours, newest first, by `hour` or `day`."""
-    found = (await connection.execute(_LINES, {"hours": hours, "unit": by})).mappings()
-    counted: dict[tuple[datetime, str, str], dict[LedgerKind, int]] = {}
+async def totals(connection: Connection, *, hours: int) -> dict[Place, LedgerCounts]:
+    """Return what each source asked of each provider in the last hours."""
+    counted: dict[Place, dict[LedgerKind, int]] = {}
     known = set(LedgerKind)
-    for row in found:
-        counts = counted.setdefault((row["hour"], row["provider"], row["source"]), {})
-        if row["kind"] in known:  # a later release may know more of them
-            counts[LedgerKind(row["kind"])] = row["count"]
-    return [LedgerLine(*key, LedgerCounts(counts)) for key, counts in counted.items()]
+    for provider, source, kind, count in await connection.execute(_TOTALS, {"hours": hours}):
+        counts = counted.setdefault((provider, source), {})
+        if kind in known:  # a later release may know more of them
+            counts[LedgerKind(kind)] = count
+    return {place: LedgerCounts(counts) for place, counts in counted.items()}
 
 
 async def purge(connection: Connection) -> None:

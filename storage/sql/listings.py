@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Final
 
 from sqlalchemy import text
 
-from mailsift.pipeline.listings import ListingState
 from mailsift.storage.database import Connection
 from mailsift.storage.sql import throttle_edits
 from mailsift.storage.sql.throttle_edits import ANY_PROVIDER, ThrottleEdit
 
 WATCH: Final = "block lists"
 """Who holds a source that is listed: what operators hold is theirs to let go of."""
+
+
+class ListingState(StrEnum):
+    """What a zone says of a source."""
+
+    LISTED = "listed"
+    CLEAR = "clear"
+    UNKNOWN = "unknown"  # no answer, or a zone that is not believed
+
 
 _DUE = text("""
     INSERT INTO source_listing AS l (source, zone) VALUES (:source, :zone)

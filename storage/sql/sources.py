@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import text
 
-from mailsift.storage.database import Connection
-from mailsift.storage.sql.workers import MISSED_BEATS
+from mailsift.storage.database import Connection, statement
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,15 +28,13 @@ class LiveSource:
     resting: int
 
 
-_LIVE = text("""
+_LIVE = statement("""
     SELECT s.identity, count(*) AS processes, array_agg(DISTINCT w.host ORDER BY w.host) AS hosts,
         min(extract(epoch FROM clock_timestamp() - w.beat_at))::float8 AS beat_age,
         (SELECT count(*) FROM source_rest r
          WHERE r.source = s.identity AND r.rests_until > clock_timestamp()) AS resting
     FROM worker w CROSS JOIN LATERAL unnest(w.sources) AS s(identity)
-    WHERE w.stopped_at IS NULL AND w.drain_since IS NULL
-      AND w.beat_at >= clock_timestamp() - make_interval(secs => :missed * w.beat_s + 1)
-    GROUP BY s.identity ORDER BY s.identity
+    WHERE {live_worker} GROUP BY s.identity ORDER BY s.identity
 """)
 
 _REST = text("""
@@ -46,14 +43,12 @@ _REST = text("""
     ON CONFLICT (provider, source) DO UPDATE SET rests_until = excluded.rests_until
 """)
 
-_OPENS = text("""
+_OPENS = statement("""
     SELECT p.provider, min(greatest(0, coalesce(
         extract(epoch FROM r.rests_until - clock_timestamp()), 0)))::float8 AS seconds
     FROM unnest(CAST(:providers AS text[])) AS p(provider)
     CROSS JOIN (
-        SELECT DISTINCT unnest(sources) AS identity FROM worker
-        WHERE stopped_at IS NULL AND drain_since IS NULL
-          AND beat_at >= clock_timestamp() - make_interval(secs => :missed * beat_s + 1)
+        SELECT DISTINCT unnest(sources) AS identity FROM worker WHERE {live_worker}
     ) s
     LEFT JOIN source_rest r ON r.provider = p.provider AND r.source = s.identity
     GROUP BY p.provider
@@ -65,7 +60,7 @@ _PURGE = text("DELETE FROM source_rest WHERE rests_until < clock_timestamp() - i
 
 async def live(connection: Connection) -> list[LiveSource]:
     """Return the sources of the workers that claim, each once."""
-    found = await connection.execute(_LIVE, {"missed": MISSED_BEATS})
+    found = await connection.execute(_LIVE)
     return [LiveSource(**{**row, "hosts": tuple(row["hosts"])}) for row in found.mappings()]
 
 
@@ -83,7 +78,7 @@ async def opens(connection: Connection, providers: Collection[str]) -> dict[str,
     """Return in how many seconds the first live source may ask each provider; nothing when none is live."""
     if not providers:
         return {}
-    found = await connection.execute(_OPENS, {"providers": sorted(providers), "missed": MISSED_BEATS})
+    found = await connection.execute(_OPENS, {"providers": sorted(providers)})
     return {row.provider: row.seconds for row in found}
 
 

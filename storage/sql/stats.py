@@ -314,18 +314,11 @@ _STEPS = statement("""
     SELECT count(*) FROM job WHERE state IN {step_due} AND step_token IS NULL
 """)
 
-# Both partial indexes are used; chunks that are done are not looked at. What a claim would pass over is not
-# claimable: keys that are being served or may be asked from no source now, and jobs that have as many leases
-# as one job may have.
+# What a claim would pass over is not claimable: keys that are being served or may be asked from no source
+# now, and jobs that have as many leases as one job may have.
 _CHUNKS = statement("""
-    WITH open_chunk AS (
-        SELECT job_id, state, lane, ready_at, addresses FROM chunk WHERE state = 'ready'
-        UNION ALL
-        SELECT job_id, state, lane, ready_at, addresses FROM chunk WHERE state = 'leased'
-    ), live AS (
-        SELECT DISTINCT unnest(sources) AS source FROM worker
-        WHERE stopped_at IS NULL AND drain_since IS NULL
-          AND beat_at >= clock_timestamp() - make_interval(secs => :missed * beat_s + 1)
+    WITH {open_chunks}, live AS (
+        SELECT DISTINCT unnest(sources) AS source FROM worker WHERE {live_worker}
     ), busy AS (
         SELECT lane FROM chunk WHERE state = 'leased' AND lane <> ALL(:shared_keys)
         UNION
@@ -449,11 +442,7 @@ _TODAY = text("""
 """)
 
 _BACKLOGS = statement("""
-    WITH open_chunk AS (
-        SELECT job_id, lane, state, waits_for, ready_at, addresses FROM chunk WHERE state = 'ready'
-        UNION ALL
-        SELECT job_id, lane, state, waits_for, ready_at, addresses FROM chunk WHERE state = 'leased'
-    ), mine AS (
+    WITH {open_chunks}, mine AS (
         SELECT c.*, c.state = 'ready' AND c.ready_at > clock_timestamp() AS waits
         FROM open_chunk c JOIN job j ON j.id = c.job_id
         WHERE j.state IN {worked}
@@ -599,7 +588,6 @@ async def _chunk_levels(connection: Connection, job_cap: int) -> list[ChunkLevel
     values = {
         "shared_keys": list(SHARED_KEYS),
         "job_cap": job_cap,
-        "missed": workers.MISSED_BEATS,
         "survey": TRIAGE_KEY,
         "mixed": MIXED_KEY,
         "slow": SLOW_KEY,

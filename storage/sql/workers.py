@@ -12,10 +12,8 @@ from sqlalchemy import create_engine, text
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.pool import NullPool
 
-from mailsift.storage.database import Connection, driver_url, from_row, unavailable
+from mailsift.storage.database import Connection, driver_url, from_row, statement, unavailable
 
-MISSED_BEATS: Final = 2
-"""A process that misses so many heartbeats in a row is gone."""
 ACTIVE: Final = "active"
 """The state of a worker that claims."""
 _MOST_LISTED: Final = 500
@@ -143,7 +141,7 @@ _REPORT_EXIT = text("""
     WHERE owner = :owner
 """)
 
-_LIST = text("""
+_LIST = statement("""
     SELECT w.owner, w.crew AS worker_id, w.host, w.pid, w.version, w.slots, w.in_hand, w.lag_s, w.rss_bytes,
         w.started_at, w.health, extract(epoch FROM clock_timestamp() - w.started_at)::float8 AS up_s,
         coalesce(leased.chunks, 0) AS chunks, w.drain_since IS NOT NULL AS draining,
@@ -151,7 +149,7 @@ _LIST = text("""
         extract(epoch FROM clock_timestamp() - w.beat_at)::float8 AS beat_age,
         extract(epoch FROM clock_timestamp() - w.claimed_at)::float8 AS claim_age,
         extract(epoch FROM clock_timestamp() - w.swept_at)::float8 AS sweep_age,
-        w.beat_at < clock_timestamp() - make_interval(secs => :missed * w.beat_s + 1) AS gone, w.sources
+        NOT {heard_of} AS gone, w.sources
     FROM worker w LEFT JOIN (
         SELECT lease_owner, count(*) AS chunks FROM chunk WHERE state = 'leased' GROUP BY lease_owner
     ) leased ON leased.lease_owner = w.owner
@@ -182,16 +180,12 @@ async def report_exit(connection: Connection, owner: str) -> None:
     await connection.execute(_REPORT_EXIT, {"owner": owner})
 
 
-_CLAIMING = text("""
-    SELECT host, pid FROM worker
-    WHERE stopped_at IS NULL AND drain_since IS NULL AND slots > 0
-      AND beat_at >= clock_timestamp() - make_interval(secs => :missed * beat_s + 1)
-""")
+_CLAIMING = statement("SELECT host, pid FROM worker WHERE {live_worker} AND slots > 0")
 
 
 async def known(connection: Connection) -> Sequence[Worker]:
     """Return the processes that did not say goodbye, those that are gone last."""
-    rows = await connection.execute(_LIST, {"limit": _MOST_LISTED, "missed": MISSED_BEATS})
+    rows = await connection.execute(_LIST, {"limit": _MOST_LISTED})
     return [from_row(Worker, row, health=ProcessHealth.load(row["health"])) for row in rows.mappings()]
 
 
@@ -199,7 +193,7 @@ def claiming(url: str) -> list[tuple[str, int]]:
     """Return host and process id of every process that claims work in the database behind the URL."""
     try:
         with create_engine(driver_url(url), poolclass=NullPool).connect() as connection:
-            return [(row.host, row.pid) for row in connection.execute(_CLAIMING, {"missed": MISSED_BEATS})]
+            return [(row.host, row.pid) for row in connection.execute(_CLAIMING)]
     except OperationalError as error:
         raise unavailable() from error
 

@@ -11,7 +11,6 @@ from sqlalchemy import text
 
 from mailsift.storage.database import Connection, Row, rows_as, statement
 from mailsift.storage.sql.chunks import TRIAGE_KEY
-from mailsift.storage.sql.workers import MISSED_BEATS
 
 _RATE_MINUTES: Final = 5
 """How far back the rate of the installation looks."""
@@ -78,11 +77,7 @@ _RATE = text("""
 
 # In steps of half a minute: greylisting and "later" have their times. A worker that is gone has no slots.
 _QUEUES = statement("""
-    WITH open_chunk AS (
-        SELECT job_id, lane, state, ready_at, addresses FROM chunk WHERE state = 'ready'
-        UNION ALL
-        SELECT job_id, lane, state, ready_at, addresses FROM chunk WHERE state = 'leased'
-    ), timed AS (
+    WITH {open_chunks}, timed AS (
         SELECT c.job_id, c.lane, j.small, c.addresses, CASE WHEN c.state = 'leased' THEN 0
             ELSE greatest(0, extract(epoch FROM c.ready_at - clock_timestamp())) END::float8 AS ready_s
         FROM open_chunk c JOIN job j ON j.id = c.job_id
@@ -96,11 +91,7 @@ _IN_LINE = text("SELECT id, state, options, started_at, deadline_at FROM job WHE
 
 _UNREAD = statement("SELECT coalesce(sum(source_bytes), 0)::bigint FROM job WHERE state IN {take_in}")
 
-_SLOTS = text("""
-    SELECT coalesce(sum(slots), 0)::bigint FROM worker
-    WHERE stopped_at IS NULL AND drain_since IS NULL
-      AND beat_at >= clock_timestamp() - make_interval(secs => :missed * beat_s + 1)
-""")
+_SLOTS = statement("SELECT coalesce(sum(slots), 0)::bigint FROM worker WHERE {live_worker}")
 
 # What a chunk left over is in a chunk whose blob is named after it (storage.blobs.store.JobBlobs.deferred);
 # addresses that went back to the key they came from did not get on.
@@ -141,7 +132,7 @@ async def rate(connection: Connection) -> float:
 
 async def queues(connection: Connection) -> Queues:
     """Return what all jobs wait for, for the time they will take."""
-    slots = await connection.execute(_SLOTS, {"missed": MISSED_BEATS})
+    slots = await connection.execute(_SLOTS)
     return Queues(
         rows=await queue_rows(connection),
         unread_bytes=(await connection.execute(_UNREAD)).scalar_one(),

@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 import yaml
 
-from mailsift.jobs.admin.alarm_files import prometheus_rules, runbook
 from mailsift.jobs.admin.alarm_table import RULES
-from mailsift.jobs.admin.alarms import AlarmRule
+from mailsift.jobs.admin.alarms import AlarmRule, prometheus_rules, runbook
 from tests.support.exposition import ALERTS, DEPLOY, rules
 
 SERIES = yaml.safe_load((Path(__file__).parent / "alert_series.yml").read_text())

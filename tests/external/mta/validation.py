@@ -15,7 +15,7 @@ from mailsift.pipeline.dns.domains import DnsConfig, DomainFacts
 from mailsift.pipeline.facts import CatchAllFact, DomainState, Known, MailboxFact, Mode, WaitReason
 from mailsift.pipeline.guard import AddressGuard
 from mailsift.pipeline.judge.decision import judge
-from mailsift.pipeline.probe.prober import Prober
+from mailsift.pipeline.probe.prober import Prober, ProbeRequest
 from mailsift.pipeline.probe.queue import ProbeTarget
 from mailsift.pipeline.providers import Provider, Providers
 from mailsift.pipeline.smtp.config import ProbeConfig, StartTls
@@ -93,7 +93,7 @@ async def inquire(world: World, raw: Sequence[str], us: Us | None = None) -> Fin
         for again in range(us.tries):
             if again:
                 await asyncio.sleep(_PAUSE)  # the server counts real seconds
-            probed = await pipeline.prober.probe(left, budget_s=20, session_s=_PATIENCE, max_age=0)
+            probed = await pipeline.prober.probe(left, ProbeRequest(session_s=_PATIENCE))
             mailboxes |= probed.mailboxes
             catch_alls |= probed.catch_alls
             left = [target for target in left if target.address in probed.waits]

@@ -9,7 +9,7 @@ from uuid import UUID
 import pytest
 
 from mailsift.container import Container, open_service
-from mailsift.jobs.holdings import Erasable
+from mailsift.jobs.erasure import Erasable
 from mailsift.jobs.outcomes.accuracy import AccuracyRow, GroupBy
 from mailsift.jobs.outcomes.measure import Measurer
 from mailsift.jobs.views import AccountId, JobId

@@ -12,7 +12,7 @@ from mailsift.container import open_blobs, open_database
 from mailsift.jobs.results import breakdown
 from mailsift.jobs.results.breakdown import Breakdown
 from mailsift.jobs.results.browse import Browser
-from mailsift.jobs.results.pages import RowFilter
+from mailsift.jobs.results.pages import PageRequest, RowFilter
 from mailsift.jobs.service import JobService
 from mailsift.jobs.views import AccountId, JobId, JobOptions
 from mailsift.pipeline.errors import MailsiftError
@@ -67,7 +67,7 @@ async def browser(settings: Settings, blobs: Blobs, ticks: Ticks) -> AsyncIterat
 async def seen(
     browser: Browser, account: AccountId, job_id: JobId, wanted: RowFilter = ALL, **how: Any
 ) -> list[str]:
-    page = await browser.page(account, job_id, wanted, **how)
+    page = await browser.page(account, job_id, wanted, PageRequest(**how))
     return [row.address for row in page.rows]
 
 
@@ -75,7 +75,10 @@ async def test_a_job_that_runs_shows_the_rows_it_has_and_then_all(
     settings: Settings, planter: Planter, service: JobService, browser: Browser
 ) -> None:
     account, job_id = await planter.plant(ADDRESSES, chunk=4)
-    for look in (browser.page(account, job_id, RowFilter()), browser.breakdown(account, job_id)):
+    for look in (
+        browser.page(account, job_id, RowFilter(), PageRequest()),
+        browser.breakdown(account, job_id),
+    ):
         with pytest.raises(MailsiftError, match="no verdicts yet"):
             await look
     await planter.sql(LATER)
@@ -217,7 +220,7 @@ async def test_another_account_sees_nothing(
         await work_until_ended(engine, service, account, job_id)
     other = await service.account("other")
     looks = (
-        browser.page(other, job_id, RowFilter()),
+        browser.page(other, job_id, RowFilter(), PageRequest()),
         browser.row(other, job_id, 0),
         browser.breakdown(other, job_id),
         service.history(other, job_id),

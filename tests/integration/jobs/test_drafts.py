@@ -12,7 +12,7 @@ import pytest
 
 from mailsift.container import OtherParts, open_container
 from mailsift.jobs.drafts import Draft, Drafts, Inspection
-from mailsift.jobs.holdings import Erasable
+from mailsift.jobs.erasure import Erasable
 from mailsift.jobs.service import JobService
 from mailsift.jobs.views import AccountId, JobId, JobOptions
 from mailsift.pipeline.facts import Mode

@@ -33,7 +33,8 @@ def work(results):
         export.export(results, results.with_suffix(".xlsx"), format=export.ExportFormat.XLSX)
     else:
         files = pages.ResultFiles(results, results, 0, results=results)
-        pages.read_page(files, pages.RowFilter(), after=9, limit=50, sort=pages.SortBy.EMAIL)
+        asked = pages.PageRequest(50, after=9, sort=pages.SortBy.EMAIL)
+        pages.read_page(files, pages.RowFilter(), asked)
 
 few, many = map(Path, sys.argv[2:])
 work(few)

@@ -16,7 +16,7 @@ from mailsift import gauges
 from mailsift.cli.serve import worker_settings
 from mailsift.gauges import InstallationGauges
 from mailsift.jobs.admin.reading import InstallationReader
-from mailsift.jobs.engine.health import HealthWatch
+from mailsift.jobs.engine.heartbeat import HealthWatch
 from mailsift.jobs.tasks import CeleryWaker, make_app
 from mailsift.pipeline.ports import SessionOutcome
 from mailsift.runtime.worker import run_sweeper

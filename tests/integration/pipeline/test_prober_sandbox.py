@@ -16,7 +16,7 @@ from mailsift.pipeline.dns.domains import DnsConfig, DomainFacts
 from mailsift.pipeline.facts import CatchAllFact, DomainFact, Known, MailboxFact, Mode, WaitReason
 from mailsift.pipeline.guard import AddressGuard
 from mailsift.pipeline.judge.decision import judge
-from mailsift.pipeline.probe.prober import Prober
+from mailsift.pipeline.probe.prober import Prober, ProbeRequest
 from mailsift.pipeline.probe.queue import ProbeTarget
 from mailsift.pipeline.providers import Providers
 from mailsift.pipeline.smtp.config import ProbeConfig
@@ -84,7 +84,7 @@ class Inquiry:
         """Ask, and come back as the engine would: at once with more patience, or later."""
         for attempt in range(tries):
             session_s = 1.5 if attempt == 0 else 4.0
-            probed = await self.prober.probe(targets, budget_s=20, session_s=session_s, max_age=0)
+            probed = await self.prober.probe(targets, ProbeRequest(session_s=session_s))
             self.mailboxes |= probed.mailboxes
             self.catch_alls |= probed.catch_alls
             targets = [target for target in targets if target.address in probed.waits]
@@ -191,6 +191,6 @@ async def test_a_domain_that_changes_gets_the_verdict_of_today_both_ways() -> No
             max_age = 86_400.0 if number < 2 else 0.0
             local = f"known{number}"
             target = ProbeTarget(f"{local}@{name}", local, name, fact)
-            probed = await prober.probe([target], budget_s=20, session_s=4, max_age=max_age)
+            probed = await prober.probe([target], ProbeRequest(session_s=4, max_age=max_age))
             expected = Known.YES if behaviour == "catch-all" else Known.NO
             assert probed.catch_alls[name].catch_all is expected

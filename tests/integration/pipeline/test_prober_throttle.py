@@ -12,7 +12,7 @@ from typing_extensions import override
 from mailsift.pipeline.facts import Answer
 from mailsift.pipeline.guard import AddressGuard
 from mailsift.pipeline.ports import Ask, Grant, Report, Throttle
-from mailsift.pipeline.probe.prober import Prober, ProbeResult
+from mailsift.pipeline.probe.prober import Prober, ProbeRequest, ProbeResult
 from mailsift.pipeline.probe.queue import ProbeTarget
 from mailsift.pipeline.providers import Provider, Providers
 from mailsift.pipeline.smtp.config import ProbeConfig
@@ -67,7 +67,7 @@ async def test_two_processes_worth_of_probers_keep_one_providers_limit_with_few_
             clock=time.monotonic,
             token=lambda: str(next(numbers)),
         )
-        return await prober.probe(asked, budget_s=30, session_s=30, max_age=0)
+        return await prober.probe(asked, ProbeRequest(budget_s=30, session_s=30))
 
     async with mailing(mailer) as port:
         both = await asyncio.gather(*(probe(port, half) for half in halves))

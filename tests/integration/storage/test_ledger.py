@@ -34,9 +34,9 @@ async def test_what_many_processes_count_adds_up_and_names_no_customer(database_
         await asyncio.gather(*(book.flush(database) for book in books))
         await asyncio.gather(*(book.flush(database) for book in books))  # nothing is written twice
         async with database.begin() as connection:
-            lines = await ledger.lines(connection, hours=1, by="day")
+            by_place = await ledger.totals(connection, hours=1)
             standings = await ledger.standings(connection)
-        by_provider = {line.provider: line.counts for line in lines}
+        by_provider = {provider: counts for (provider, _), counts in by_place.items()}
         assert set(by_provider) == {"google", "other"}
         assert by_provider["google"].counts == {
             LedgerKind.PROBES: 120,
@@ -74,8 +74,8 @@ async def test_what_could_not_be_written_comes_with_the_next_flush(database_url:
         await book.flush(away)
         await book.flush(database)
         async with database.begin() as connection:
-            [line] = await ledger.lines(connection, hours=1)
-        assert line.counts.of(LedgerKind.PROBES) == 10
+            [counts] = (await ledger.totals(connection, hours=1)).values()
+        assert counts.of(LedgerKind.PROBES) == 10
     finally:
         await away.aclose()
         await database.aclose()
@@ -100,6 +100,6 @@ async def test_an_earned_pace_reaches_the_throttle_and_hours_are_forgotten(datab
         async with database.begin() as connection:
             await connection.execute(text("UPDATE source_ledger SET hour = hour - interval '91 days'"))
             await ledger.purge(connection)
-            assert not await ledger.lines(connection, hours=10_000)
+            assert not await ledger.totals(connection, hours=10_000)
     finally:
         await database.aclose()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mailsift.api.http.clients import network_of
+from mailsift.api.http.auth import network_of
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from mailsift.jobs.intake.read import read_list
 from mailsift.jobs.results.diff import compare
 from mailsift.jobs.results.export import ExportFormat, export, select_so_far
 from mailsift.jobs.results.join import join_results
-from mailsift.jobs.results.pages import ResultFiles, RowFilter, read_page
+from mailsift.jobs.results.pages import PageRequest, ResultFiles, RowFilter, read_page
 from mailsift.jobs.results.retry import rows_to_retry
 from mailsift.pipeline.frames import SEGMENT
 from mailsift.pipeline.lists import Lists
@@ -153,7 +153,9 @@ def test_of_two_columns_of_one_name_that_is_shown_compared_and_retried_which_was
     assert found.row_numbers.to_list() == [1]
 
     place = read_address_place(found.results, taken.column)
-    page = read_page(ResultFiles(rows, addresses, place, found.results), known, after=-1, limit=9)
+    page = read_page(
+        ResultFiles(rows, addresses, place, found.results), known, PageRequest(after=-1, limit=9)
+    )
     assert [row.address for row in page.rows] == ["joe@example.com"]
 
     assert compare(found.results, found.results, (taken.column, taken.column), limit=9).compared == 2

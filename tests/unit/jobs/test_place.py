@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mailsift.jobs.places.connections import Connections
-from mailsift.jobs.places.place import parse_source
+from mailsift.jobs.places.place import Connections, parse_source
 
 _ODD = "SELECT email FROM guest WHERE email NOT LIKE '%+ab%' AND flags & 1 = 1 AND note <> 'a=b'"
 

@@ -18,6 +18,7 @@ from mailsift.jobs.results.export import ExportFormat, Selection, export, select
 from mailsift.jobs.results.join import join_results
 from mailsift.jobs.results.pages import (
     BEGINNING,
+    PageRequest,
     ResultFiles,
     ResultRow,
     RowFilter,
@@ -147,7 +148,7 @@ WANTED = [
 
 def test_every_filter_finds_what_a_slow_look_at_each_row_finds(files: ResultFiles) -> None:
     for wanted in WANTED:
-        page = read_page(files, wanted, after=-1, limit=100)
+        page = read_page(files, wanted, PageRequest(after=-1, limit=100))
         assert [row.row for row in page.rows] == matching(files, wanted), wanted
         assert page.matches == len(page.rows)
         for row in page.rows:
@@ -162,24 +163,24 @@ def test_every_filter_finds_what_a_slow_look_at_each_row_finds(files: ResultFile
 def test_pages_forward_and_backward_show_every_row_once(files: ResultFiles, limit: int) -> None:
     wanted = RowFilter(statuses=frozenset({Status.VALID, Status.RISKY}))
     expected = matching(files, wanted)
-    pages = [read_page(files, wanted, after=-1, limit=limit)]
+    pages = [read_page(files, wanted, PageRequest(after=-1, limit=limit))]
     while (after := pages[-1].next) is not None:
-        pages.append(read_page(files, wanted, after=after, limit=limit))
+        pages.append(read_page(files, wanted, PageRequest(after=after, limit=limit)))
         assert len(pages) <= len(expected)
     assert [row.row for page in pages for row in page.rows] == expected
     assert [page.first for page in pages] == list(range(0, len(expected), limit))
     for before, page in pairwise(pages):
         assert page.previous is not None
-        assert read_page(files, wanted, after=page.previous, limit=limit) == before
+        assert read_page(files, wanted, PageRequest(after=page.previous, limit=limit)) == before
     assert pages[0].previous is None
 
 
 def test_a_page_may_begin_anywhere(files: ResultFiles) -> None:
-    page = read_page(files, RowFilter(), after=6, limit=2)
+    page = read_page(files, RowFilter(), PageRequest(after=6, limit=2))
     expected = matching(files, RowFilter())
     assert [row.row for row in page.rows] == [row for row in expected if row > 6][:2]
     assert page.first == len([row for row in expected if row <= 6])
-    beyond = read_page(files, RowFilter(), after=999, limit=2)
+    beyond = read_page(files, RowFilter(), PageRequest(after=999, limit=2))
     assert (beyond.rows, beyond.next, beyond.matches) == ((), None, len(expected))
 
 
@@ -187,22 +188,24 @@ def test_a_page_may_begin_anywhere(files: ResultFiles) -> None:
 def test_pages_in_another_order_lead_forward_and_back_with_their_columns(
     files: ResultFiles, sort: SortBy
 ) -> None:
-    whole = read_page(files, RowFilter(), after=BEGINNING, limit=100, sort=sort, columns=None)
+    whole = read_page(files, RowFilter(), PageRequest(after=BEGINNING, limit=100, sort=sort, columns=None))
     assert (whole.names, whole.columns) == (("<b>",), ("<b>",))
     assert {len(row.cells) for row in whole.rows} == {1}
     assert {row.row: row.cells for row in whole.rows}[1] == (("<b>", '{"k":1}'),)  # the first of equal names
-    first = read_page(files, RowFilter(), after=BEGINNING, limit=2, sort=sort, columns=["none"])
+    first = read_page(files, RowFilter(), PageRequest(after=BEGINNING, limit=2, sort=sort, columns=["none"]))
     assert first.next is not None
-    second = read_page(files, RowFilter(), after=first.next, limit=2, sort=sort)
+    second = read_page(files, RowFilter(), PageRequest(after=first.next, limit=2, sort=sort))
     assert [row.row for page in (first, second) for row in page.rows] == [row.row for row in whole.rows[:4]]
     assert (second.first, second.previous, first.columns) == (2, BEGINNING, ())
-    assert read_page(files, RowFilter(), after=BEGINNING, limit=2, sort=sort, columns=[]) == first
+    assert (
+        read_page(files, RowFilter(), PageRequest(after=BEGINNING, limit=2, sort=sort, columns=[])) == first
+    )
     order = [row.row for row in whole.rows]
     for begin in range(2, len(order), 2):
-        page = read_page(files, RowFilter(), after=order[begin - 1], limit=2, sort=sort)
+        page = read_page(files, RowFilter(), PageRequest(after=order[begin - 1], limit=2, sort=sort))
         assert (page.first, [row.row for row in page.rows]) == (begin, order[begin : begin + 2])
         assert page.previous == (order[begin - 3] if begin > 2 else BEGINNING)
-    beyond = read_page(files, RowFilter(), after=order[-1], limit=2, sort=sort)
+    beyond = read_page(files, RowFilter(), PageRequest(after=order[-1], limit=2, sort=sort))
     assert (beyond.rows, beyond.first, beyond.previous, beyond.next) == ((), len(order), order[-3], None)
 
 
@@ -228,7 +231,7 @@ def test_a_repaired_row_says_so_while_the_job_runs_and_after(
     monkeypatch.setitem(globals(), "rows_file", lambda _: path)
     files = build(tmp_path)
     said = "Validated as judged 0."
-    shown = read_page(files, RowFilter(), after=-1, limit=20).rows
+    shown = read_page(files, RowFilter(), PageRequest(after=-1, limit=20)).rows
     assert [row.verdict["suggestion"] for row in shown] == [
         said if ROWS[row.row] == 0 else "" for row in shown
     ]
@@ -247,13 +250,13 @@ def test_results_of_an_older_release_do_not_say_what_was_judged(tmp_path: Path) 
     row = read_row(files, 1)
     assert row is not None
     assert (row.address, row.judged, row.verdict["score"]) == ("ann@a.test", "", 0)
-    assert {one.judged for one in read_page(files, RowFilter(), after=-1, limit=9).rows} == {""}
+    assert {one.judged for one in read_page(files, RowFilter(), PageRequest(after=-1, limit=9)).rows} == {""}
 
 
 def test_without_a_table_of_domains_no_row_has_a_provider(tmp_path: Path) -> None:
     kept = complete(tmp_path)
     files = ResultFiles(kept.rows, kept.addresses, kept.column, results=kept.results)
-    assert read_page(files, RowFilter(provider="google"), after=-1, limit=9).matches == 0
+    assert read_page(files, RowFilter(provider="google"), PageRequest(after=-1, limit=9)).matches == 0
 
 
 def sort_key(row: ResultRow, sort: SortBy) -> Any:
@@ -267,7 +270,7 @@ def test_whole_pages_are_in_order_and_hold_every_match_once(files: ResultFiles, 
     found: list[ResultRow] = []
     after: int | None = BEGINNING
     while after is not None:
-        page = read_checked_page(files, wanted, after=after, limit=2, sort=sort, columns=["<b>"])
+        page = read_checked_page(files, wanted, PageRequest(after=after, limit=2, sort=sort, columns=["<b>"]))
         assert page is not None
         assert page.matches == len(matching(files, wanted))
         found, after = [*found, *page.rows], page.next
@@ -287,9 +290,11 @@ def test_whole_pages_are_in_order_and_hold_every_match_once(files: ResultFiles, 
 def test_a_row_that_does_not_match_begins_no_page(files: ResultFiles) -> None:
     wanted = RowFilter(statuses=frozenset({Status.VALID}))
     (row, *_) = set(range(len(ROWS))) - set(matching(files, wanted))
-    assert read_checked_page(files, wanted, after=row, limit=2, sort=SortBy.ROW) is None
+    assert read_checked_page(files, wanted, PageRequest(after=row, limit=2, sort=SortBy.ROW)) is None
     with pytest.raises(MailsiftError, match="no column"):
-        read_checked_page(files, wanted, after=BEGINNING, limit=2, sort=SortBy.ROW, columns=["nope"])
+        read_checked_page(
+            files, wanted, PageRequest(after=BEGINNING, limit=2, sort=SortBy.ROW, columns=["nope"])
+        )
 
 
 @pytest.mark.parametrize(
@@ -331,9 +336,9 @@ def test_addresses_that_are_bytes_are_shown_found_and_sorted_as_text(tmp_path: P
             pl.when(pl.int_range(pl.len()) == 0).then(pl.lit(b"\xff")).otherwise(pl.col("c1").cast(pl.Binary))
         )
         pl.read_parquet(path).with_columns(as_bytes.alias("c1")).write_parquet(path, metadata=kept)
-    page = read_page(whole, RowFilter(text="BOB"), after=BEGINNING, limit=9)
+    page = read_page(whole, RowFilter(text="BOB"), PageRequest(after=BEGINNING, limit=9))
     assert [row.address for row in page.rows] == ["Bob+x@A.test "] * 2
-    page = read_page(whole, RowFilter(), after=BEGINNING, limit=99, sort=SortBy.EMAIL)
+    page = read_page(whole, RowFilter(), PageRequest(after=BEGINNING, limit=99, sort=SortBy.EMAIL))
     assert page.rows[-1].address == "joe@ann.test"
     assert {row.address for row in page.rows} == {"ff", *(KNOWN[n][0] for n in ROWS)}
     assert compare(whole.results, whole.results, ("email", "email"), limit=9).compared == len(set(ROWS)) + 1

@@ -10,7 +10,7 @@ import pytest
 
 from mailsift.cli.ends import pieces_of, sources_of
 from mailsift.cli.pairs import name_of, pair
-from mailsift.jobs.places.connections import Connections
+from mailsift.jobs.places.place import Connections
 from mailsift.jobs.places.service import Places
 from mailsift.jobs.views import AccountId
 from mailsift.pipeline.errors import MailsiftError

@@ -26,7 +26,7 @@ from mailsift.pipeline.ports import (
     SessionOutcome,
     Throttle,
 )
-from mailsift.pipeline.probe.prober import Prober, ProbeResult
+from mailsift.pipeline.probe.prober import Prober, ProbeRequest, ProbeResult
 from mailsift.pipeline.probe.queue import ProbeTarget
 from mailsift.pipeline.providers import Provider, Providers
 from mailsift.pipeline.smtp.config import ProbeConfig
@@ -330,7 +330,9 @@ class Bench:
         max_age: float = 0.0,
     ) -> ProbeResult:
         """Probe, and check what holds for every call: nobody is lost and every lease is given back."""
-        probed = await self.prober.probe(asked, budget_s=budget_s, session_s=session_s, max_age=max_age)
+        probed = await self.prober.probe(
+            asked, ProbeRequest(budget_s=budget_s, session_s=session_s, max_age=max_age)
+        )
         assert {target.address for target in asked} >= set(probed.mailboxes) | set(probed.waits)
         assert not self.throttle.open
         return probed

@@ -13,7 +13,7 @@ from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.facts import Answer, Known, Wait, WaitReason
 from mailsift.pipeline.guard import AddressGuard
 from mailsift.pipeline.ports import Ask, Grant, SessionOutcome
-from mailsift.pipeline.probe.prober import ProbeResult
+from mailsift.pipeline.probe.prober import ProbeRequest, ProbeResult
 from tests.unit.pipeline.smtp_stub import (
     DROP,
     NOT_FOUND,
@@ -268,7 +268,7 @@ async def test_a_server_is_asked_from_a_source_that_reaches_it(closed: tuple[str
     async with mailing(Mailer(rcpt=knows(*USERS)), host="::1") as port:
         bench = Bench(port, settings={"sources": ("127.0.0.1", "::1")})
         probed = await bench.prober.probe(
-            targets(fact, *USERS[:9]), budget_s=20, session_s=60, max_age=0, closed=closed
+            targets(fact, *USERS[:9]), ProbeRequest(session_s=60, closed=closed)
         )
     assert answers(probed) == dict.fromkeys(USERS[:9], Answer.ACCEPTED)
     assert set(probed.asked_from.values()) == {"::1"}

@@ -7,7 +7,7 @@ from typing_extensions import override
 
 from mailsift.pipeline.facts import Answer, Known, Wait, WaitReason
 from mailsift.pipeline.ports import Ask, FactKind, Grant
-from mailsift.pipeline.probe.prober import ProbeResult
+from mailsift.pipeline.probe.prober import ProbeRequest, ProbeResult
 from tests.unit.pipeline.smtp_stub import (
     Bench,
     Mailer,
@@ -52,13 +52,13 @@ async def test_the_doubt_lives_on_in_the_same_list_and_not_in_another() -> None:
     async with mailing(Mailer(rcpt=turning(TRUSTED))) as port:
         bench = Bench(port, providers=providers(50, 1))
         first = await bench.prober.probe(
-            targets(FACT, *PEOPLE[:400]), budget_s=20, session_s=60, max_age=0, list_id="one"
+            targets(FACT, *PEOPLE[:400]), ProbeRequest(session_s=60, list_id="one")
         )
         again = await bench.prober.probe(
-            targets(FACT, *PEOPLE[400:]), budget_s=20, session_s=60, max_age=0, list_id="one"
+            targets(FACT, *PEOPLE[400:]), ProbeRequest(session_s=60, list_id="one")
         )
         other = await bench.prober.probe(
-            targets(FACT, *PEOPLE[400:]), budget_s=20, session_s=60, max_age=0, list_id="two"
+            targets(FACT, *PEOPLE[400:]), ProbeRequest(session_s=60, list_id="two")
         )
     assert found(first, Answer.DOUBTED)
     assert len(found(again, Answer.DOUBTED)) == len(again.waits) == 200

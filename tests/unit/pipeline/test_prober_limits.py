@@ -10,6 +10,7 @@ from typing_extensions import override
 
 from mailsift.pipeline.facts import Answer, Wait, WaitReason
 from mailsift.pipeline.ports import Ask, Grant, SessionOutcome
+from mailsift.pipeline.probe.prober import ProbeRequest
 from tests.unit.pipeline.smtp_stub import (
     DROP,
     NOT_FOUND,
@@ -296,7 +297,7 @@ async def test_no_more_sessions_than_the_process_may_have() -> None:
         bench = Bench(port, settings={"max_sessions": 6})
         halves = [[t for fact in part for t in targets(fact, "ann")] for part in (facts[:20], facts[20:])]
         both = await asyncio.gather(
-            *(bench.prober.probe(h, budget_s=9, session_s=9, max_age=0) for h in halves)
+            *(bench.prober.probe(h, ProbeRequest(budget_s=9, session_s=9)) for h in halves)
         )
     assert [len(probed.mailboxes) for probed in both] == [20, 20]
     assert mailer.peak <= 6

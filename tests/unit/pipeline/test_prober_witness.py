@@ -8,7 +8,7 @@ import pytest
 
 from mailsift.pipeline.facts import Answer, Known, WaitReason
 from mailsift.pipeline.ports import FactKind
-from mailsift.pipeline.probe.prober import ProbeResult
+from mailsift.pipeline.probe.prober import ProbeRequest, ProbeResult
 from tests.unit.pipeline.smtp_stub import (
     DROP,
     NOT_FOUND,
@@ -225,7 +225,7 @@ async def test_whom_a_process_has_heard_accepted_is_a_witness_for_the_rest_of_th
         mailer.rcpt = knows()  # it has had enough of us
         rest = await bench.probe(targets(FACT, *GONE[1:5], *REAL[1:5]), max_age=86_400)
         asked = targets(FACT, *GONE[1:5], *REAL[1:5])
-        other = await bench.prober.probe(asked, budget_s=20, session_s=60, max_age=86_400, owner="another")
+        other = await bench.prober.probe(asked, ProbeRequest(session_s=60, max_age=86_400, owner="another"))
         bench.now += 86_401
         later = await bench.probe(targets(FACT, *GONE[1:5], *REAL[1:5]), max_age=86_400)
     assert found(rest, Answer.DOUBTED) == {*GONE[1:5], *REAL[1:5]}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from mailsift.sandbox.smtp_session import DelayLine
+from mailsift.sandbox.smtp_server import DelayLine
 
 
 async def test_without_latency_bytes_go_out_at_once() -> None:

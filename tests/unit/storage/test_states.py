@@ -8,7 +8,7 @@ import pytest
 import mailsift.storage.sql
 from mailsift.events.retry import DeliveryState
 from mailsift.storage import states
-from mailsift.storage.states import ENDED, SQL_LISTS, ChunkState, ChunkTransition, JobState, JobTransition
+from mailsift.storage.states import ENDED, SQL_PIECES, ChunkState, ChunkTransition, JobState, JobTransition
 from tests.support.states_page import PAGE, states_page
 
 STATEMENTS = sorted(Path(mailsift.storage.sql.__path__[0]).glob("*.py"))
@@ -33,12 +33,12 @@ def test_a_statement_takes_its_lists_of_states_from_the_table_and_invents_none(p
     assert [listed for listed in lists if set(re.findall(r"\w+", listed)) & {*JobState, *ChunkState}] == []
     named = set(re.findall(r"state (?:=|<>|WHEN) '(\w+)'", text))
     assert named <= {*JobState, *ChunkState, *DeliveryState}
-    assert set(re.findall(r"state (?:NOT )?IN \{(\w+)\}", text)) <= set(SQL_LISTS)
+    assert set(re.findall(r"state (?:NOT )?IN \{(\w+)\}", text)) <= set(SQL_PIECES)
 
 
 def test_a_list_in_sql_is_the_states_in_quotes() -> None:
     assert states.sql_list(states.CLAIMABLE) == "('queued', 'running')"
-    assert SQL_LISTS["ended"] == "('completed', 'failed', 'cancelled')"
+    assert SQL_PIECES["ended"] == "('completed', 'failed', 'cancelled')"
 
 
 def test_the_page_shows_the_machines_as_they_are() -> None:

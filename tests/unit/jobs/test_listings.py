@@ -8,8 +8,14 @@ from ipaddress import ip_address
 
 import pytest
 
+from mailsift.jobs.engine.listing_watch import (
+    check_listing,
+    listing_name,
+    may_be_listed,
+    read_listing,
+)
 from mailsift.pipeline.dns.rules import DnsAnswer, DnsOutcome
-from mailsift.pipeline.listings import ListingState, check_listing, listing_name, may_be_listed, read_listing
+from mailsift.storage.sql.listings import ListingState
 
 ZONE = "bl.example"
 US = "203.0.113.7"
