@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable
 from urllib.parse import parse_qsl, urlencode
 
@@ -18,12 +19,18 @@ from mailsift.storage.redis.connection import BROKER_PREFIX, ClientError
 
 PULL = "mailsift.pull"
 QUEUE = "mailsift"
+_BROKERS = ("CELERY_BROKER_URL", "CELERY_BROKER_READ_URL", "CELERY_BROKER_WRITE_URL")
 
 _log = structlog.get_logger()
 
 
 def make_app(redis_url: str) -> Celery:
-    """Return the Celery application; the broker carries wake-ups and nothing else."""
+    """Return the Celery application; the broker carries wake-ups and nothing else.
+
+    Celery takes a broker that the environment names before ours, and it may be another program's.
+    """
+    for name in _BROKERS:
+        os.environ.pop(name, None)  # noqa: TID251 - for a library
     app = Celery("mailsift", broker=broker_url(redis_url))
     app.conf.update(
         task_default_queue=QUEUE,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
 from redis.asyncio import Redis
 
 from mailsift.jobs.tasks import QUEUE, CeleryWaker, make_app
@@ -15,6 +16,15 @@ async def test_wake_ups_that_are_wanted_at_once_go_together(redis: Redis, redis_
     waker = CeleryWaker(make_app(redis_url))
     await asyncio.gather(*(waker.wake(2) for _ in range(10)))
     assert 2 <= await redis.llen(f"{BROKER_PREFIX}{QUEUE}") < 20
+
+
+async def test_the_broker_of_another_program_gets_no_wake_up(
+    redis: Redis, redis_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("CELERY_BROKER_URL", "CELERY_BROKER_READ_URL", "CELERY_BROKER_WRITE_URL"):
+        monkeypatch.setenv(name, "redis://127.0.0.1:1/0")
+    await CeleryWaker(make_app(redis_url)).wake(1)
+    assert await redis.llen(f"{BROKER_PREFIX}{QUEUE}") == 1
 
 
 async def test_a_broker_that_says_nothing_holds_nobody_up() -> None:
