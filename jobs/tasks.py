@@ -19,17 +19,25 @@ from mailsift.storage.redis.connection import BROKER_PREFIX, ClientError
 
 PULL = "mailsift.pull"
 QUEUE = "mailsift"
-_BROKERS = ("CELERY_BROKER_URL", "CELERY_BROKER_READ_URL", "CELERY_BROKER_WRITE_URL")
+_OTHERS = tuple(
+    f"CELERY_{name}"
+    for name in (
+        "BROKER_URL",
+        "BROKER_READ_URL",
+        "BROKER_WRITE_URL",
+        "RESULT_BACKEND",
+        "LOADER",
+        "CONFIG_MODULE",
+    )
+)
+"""What Celery takes from the environment before what an application says; it may be there for another one."""
 
 _log = structlog.get_logger()
 
 
 def make_app(redis_url: str) -> Celery:
-    """Return the Celery application; the broker carries wake-ups and nothing else.
-
-    Celery takes a broker that the environment names before ours, and it may be another program's.
-    """
-    for name in _BROKERS:
+    """Return the Celery application; the broker carries wake-ups and nothing else."""
+    for name in _OTHERS:
         os.environ.pop(name, None)  # noqa: TID251 - for a library
     app = Celery("mailsift", broker=broker_url(redis_url))
     app.conf.update(

@@ -18,11 +18,13 @@ async def test_wake_ups_that_are_wanted_at_once_go_together(redis: Redis, redis_
     assert 2 <= await redis.llen(f"{BROKER_PREFIX}{QUEUE}") < 20
 
 
-async def test_the_broker_of_another_program_gets_no_wake_up(
-    redis: Redis, redis_url: str, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    "name", ["BROKER_URL", "BROKER_READ_URL", "BROKER_WRITE_URL", "RESULT_BACKEND", "LOADER", "CONFIG_MODULE"]
+)
+async def test_what_the_environment_says_to_another_program_s_celery_does_not_reach_ours(
+    name: str, redis: Redis, redis_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("CELERY_BROKER_URL", "CELERY_BROKER_READ_URL", "CELERY_BROKER_WRITE_URL"):
-        monkeypatch.setenv(name, "redis://127.0.0.1:1/0")
+    monkeypatch.setenv(f"CELERY_{name}", "redis://127.0.0.1:1/0")
     await CeleryWaker(make_app(redis_url)).wake(1)
     assert await redis.llen(f"{BROKER_PREFIX}{QUEUE}") == 1
 
