@@ -627,9 +627,9 @@ def check_readable(source: Path) -> None:
         MailsiftError: `file_not_found`, `not_a_file`.
     """
     if not os.path.exists(source):  # noqa: PTH110 - says no to a name that is too long for one
-        raise MailsiftError("file_not_found", "There is no such file.")
+        raise MailsiftError("file_not_found", f"There is no file {source}.")
     if not source.is_file():
-        raise MailsiftError("not_a_file", "This isn’t a regular file.")
+        raise MailsiftError("not_a_file", f"{source} isn’t a regular file.")
 
 
 def _write_cursor(last: JobView, narrowed: list[str]) -> str:

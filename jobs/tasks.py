@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable
 from urllib.parse import parse_qsl, urlencode
 
@@ -18,12 +19,26 @@ from mailsift.storage.redis.connection import BROKER_PREFIX, ClientError
 
 PULL = "mailsift.pull"
 QUEUE = "mailsift"
+_OTHERS = tuple(
+    f"CELERY_{name}"
+    for name in (
+        "BROKER_URL",
+        "BROKER_READ_URL",
+        "BROKER_WRITE_URL",
+        "RESULT_BACKEND",
+        "LOADER",
+        "CONFIG_MODULE",
+    )
+)
+"""What Celery takes from the environment before what an application says; it may be there for another one."""
 
 _log = structlog.get_logger()
 
 
 def make_app(redis_url: str) -> Celery:
     """Return the Celery application; the broker carries wake-ups and nothing else."""
+    for name in _OTHERS:
+        os.environ.pop(name, None)  # noqa: TID251 - for a library
     app = Celery("mailsift", broker=broker_url(redis_url))
     app.conf.update(
         task_default_queue=QUEUE,

@@ -440,7 +440,9 @@ class Settings(BaseSettings):
             if not os.access(self.home, os.W_OK):
                 raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
         except OSError as error:
-            text = f"{PREFIX}HOME: {self.home} can’t be written ({error.strerror})."
+            text = (
+                f"{PREFIX}HOME: {self.home} can’t be written ({error.strerror}). Set it to a folder that can."
+            )
             raise MailsiftError("bad_settings", text) from error
 
     @property

@@ -24,6 +24,7 @@ FRESH = _OURS.with_name("schema.sql")
 """What an empty database gets: the same as by all migrations, in a third of the time."""
 _MIGRATION_LOCK = 0x6D736966  # any constant: one migration at a time in one database
 _IN_THE_WAY = ("55P03", "40P01")  # lock_not_available; deadlock_detected, with one who goes on without us
+_TEXTS = {"client_encoding": "UTF8"}  # from a database without an encoding the driver would get bytes
 LOCK_SECONDS = 2  # how long one try may hold up the others
 _PAUSE_SECONDS = 1.0
 
@@ -57,7 +58,7 @@ def migrate(url: str, *, patience: float = 600.0, more: Sequence[Path] = ()) -> 
         The revision the database is at afterwards.
 
     Raises:
-        MailsiftError: `database_unavailable`, `database_busy`, `database_foreign`.
+        MailsiftError: `database_unavailable`, `database_busy`, `database_foreign`, `database_encoding`.
     """
     ends_at = time.monotonic() + patience
     while True:
@@ -80,7 +81,7 @@ def connected(url: str) -> SyncConnection:
         MailsiftError: `database_unavailable`.
     """
     try:
-        return create_engine(driver_url(url), poolclass=NullPool).connect()
+        return create_engine(driver_url(url), poolclass=NullPool, connect_args=_TEXTS).connect()
     except DBAPIError as error:
         raise unavailable() from error
 
@@ -105,7 +106,15 @@ def _upgrade(connection: SyncConnection, url: str, more: Sequence[Path]) -> str:
 
 
 def _created(connection: SyncConnection) -> str:
-    """Create everything in a database that was never migrated; returns the revision it is at then."""
+    """Create everything in a database that was never migrated; returns the revision it is at then.
+
+    Raises:
+        MailsiftError: `database_encoding`.
+    """
+    encoding = connection.execute(text("SELECT current_setting('server_encoding')")).scalar_one()
+    if encoding != "UTF8":
+        reason = f"Its encoding is {encoding}: create a database WITH ENCODING 'UTF8' TEMPLATE template0."
+        raise MailsiftError("database_encoding", reason)
     statements = FRESH.read_text(encoding="utf-8")
     connection.exec_driver_sql(statements, execution_options={"no_parameters": True})  # so they may be many
     return _revision_of(connection)

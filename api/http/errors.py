@@ -200,6 +200,7 @@ INTERNAL: Final[frozenset[str]] = frozenset(
         "checker_closed",
         "column_taken",
         "database_busy",
+        "database_encoding",
         "database_foreign",
         "dns_servers_invalid",
         "embedded_failed",

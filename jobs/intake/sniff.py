@@ -180,7 +180,8 @@ def check_workbook(path: Path, limits: IntakeLimits) -> None:
     except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError):
         raise MailsiftError("bad_xlsx", "The file is a damaged XLSX or zip file.") from None
     if WORKBOOK not in {part_name(entry.filename) for entry in entries}:
-        raise MailsiftError("unsupported_format", "The file is a zip archive, but not an XLSX workbook.")
+        reason = "The file is a zip archive, but not an XLSX workbook; save it as XLSX or CSV."
+        raise MailsiftError("unsupported_format", reason)
     unpacked = sum(entry.file_size for entry in entries)
     _refuse_bomb(path.stat().st_size if len(entries) <= _ZIP_ENTRIES else 0, unpacked)
     _refuse_big(unpacked, limits)

@@ -113,11 +113,13 @@ async def sources_of(texts: Sequence[str], places: Places, account: str) -> list
     """Return what is meant by the arguments of the account's, patterns replaced by what they match.
 
     Raises:
-        MailsiftError: `file_not_found` for a pattern that matches nothing, `not_a_file`, `bad_place`.
+        MailsiftError: `file_not_found`, for a pattern that matches nothing too, `not_a_file`, `bad_place`.
     """
-    found = [source for text in texts for source in await _matches(text, places, account)]
-    if not found:
-        raise MailsiftError("file_not_found", "There is no such file.")
+    found = list[str]()
+    for text in texts:
+        if not (matches := await _matches(text, places, account)):
+            raise MailsiftError("file_not_found", f"There is no file {text}.")
+        found += matches
     for source in found:
         if is_place(source):
             parse_source(source)

@@ -67,7 +67,7 @@ def output_of(source: str, output: str, *, many: bool) -> str:
     """Return where the result of a source goes: what was asked for, or in that folder.
 
     Raises:
-        MailsiftError: `output_not_writable` for many results in one file.
+        MailsiftError: `output_not_writable` for many results in one file, and for a folder that is not there.
     """
     beside = f"{name_of(source)}.mailsift.csv"
     if not output:
@@ -78,8 +78,11 @@ def output_of(source: str, output: str, *, many: bool) -> str:
         return output + beside
     if not is_place(output) and output != PIPE and os.path.isdir(output):  # noqa: PTH112 - no to a name too long
         return str(Path(output) / beside)
+    if output.endswith("/"):
+        raise MailsiftError("output_not_writable", f"There is no folder {output}.")
     if many:
-        raise MailsiftError("output_not_writable", "With several lists, --output must be a folder.")
+        text = f"With several lists, --output must be a folder, and {output} is none."
+        raise MailsiftError("output_not_writable", text)
     return output
 
 

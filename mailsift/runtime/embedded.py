@@ -378,7 +378,7 @@ _SAID_ANYWAY: Final[Mapping[str, str]] = {
 }
 """What libpq would else take from the environment (PGPORT, PGOPTIONS …), where it is about another server."""
 
-_UNSAID: Final = ("PGSERVICE", "PGHOSTADDR", "PGREQUIREPEER")
+_UNSAID: Final = ("PGSERVICE", "PGHOSTADDR", "PGREQUIREPEER", "PGTZ", "PGDATESTYLE", "PGGEQO")
 """What it takes from there whatever an address says, or where an address cannot say that there is none."""
 
 

@@ -27,13 +27,14 @@ def installation(
         watched: True where the command that started this one watches them already.
 
     Raises:
-        MailsiftError: `embedded_missing`, `embedded_failed`, `database_unavailable`.
+        MailsiftError: `bad_settings`, `embedded_missing`, `embedded_failed`, `database_unavailable`.
     """
     need_postgres = database and settings.database_url is None
     need_valkey = settings.redis_url is None
     if not need_postgres and not need_valkey:
         yield settings
         return
+    settings.make_home()
     with EmbeddedServers(settings.home, postgres=need_postgres, valkey=need_valkey) as servers:
         found: dict[str, SecretStr] = {}
         if need_postgres:

@@ -118,9 +118,10 @@ def early_worker(settings: Settings) -> Iterator[LocalWorker | None]:
     It is None where there may be another one. Why the servers do not come up is told by who needs them.
 
     Raises:
-        MailsiftError: `bad_overrides`.
+        MailsiftError: `bad_overrides`, `bad_settings`.
     """
     Providers.load(settings.overrides)  # a mistake is told before anything starts, not by a dying worker
+    settings.make_home()
     servers = EmbeddedServers(settings.home, valkey=settings.redis_url is None)
     if settings.database_url is not None or servers.are_used():
         yield None

@@ -38,6 +38,7 @@ from tests.support.installation import settings_for
 from tests.support.interruptions import FEW, MANY, Story, interrupt_everything
 from tests.support.servers import Urls
 
+README = (Path(__file__).parents[2] / "README.md").read_text()
 FIELDS = [f"mailsift_{name}" for name in (*VERDICTS, "tier", "tier_reason")]
 MAY_BE_BLANK = {"mailsift_suggestion", "mailsift_tier_reason"}
 COUNTS = ("valid", "invalid", "risky")
@@ -87,6 +88,7 @@ def test_run_gives_every_row_back_in_its_place_with_the_true_verdict(finished: F
     with finished.source.open(encoding="utf-8", newline="") as file:
         given = list(csv.reader(file))
     assert list(finished.rows[0]) == [*HEADER, "mailsift_address", *FIELDS]
+    assert f"the columns you had, and {1 + len(FIELDS)} more" in README
     assert [[_unmarked(row[name]) for name in HEADER] for row in finished.rows] == given[1:]
     wrong = disagreements(finished.out, finished.source.with_name("list.truth.csv"))
     assert wrong.is_empty(), wrong

@@ -248,6 +248,21 @@ def test_what_cannot_work_is_refused_before_anything_starts(
 
 
 @pytest.mark.parametrize(
+    "words", ["run list.csv", "jobs list", "keys create --account acme", "check --mode medium a@example.com"]
+)
+def test_a_home_that_cannot_be_made_is_told_by_every_command_that_needs_one(
+    words: str, keyboard: Keyboard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("list.csv").write_text("a@example.com\n")
+    typed = keyboard.type(Settings(home=tmp_path / "list.csv" / "home"), *words.split())
+    assert (typed.status, typed.out) == (2, "")
+    assert typed.err.startswith(
+        f"mailsift: bad_settings: MAILSIFT_HOME: {tmp_path}/list.csv/home can’t be written"
+    )
+
+
+@pytest.mark.parametrize(
     "words",
     ["run list.csv --max-age inf", "run list.csv --deadline inf", "keys create --account acme --days inf"],
 )

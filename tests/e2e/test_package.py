@@ -14,10 +14,12 @@ import venv
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.metadata import version
+from importlib.metadata import Distribution, distribution, packages_distributions, version
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from tests.support.serving import address
 from tests.support.workers import kill_group
@@ -27,6 +29,18 @@ API_PAGE = (ROOT / "docs/api.md").read_text()
 SHELL = re.compile(r"```sh\n(.*?)```", re.DOTALL)
 OTHERS = ("api", "events", "jobs")
 FOLDERS = {"accounts", "api", "events", "jobs", "pipeline", "sandbox", "storage"}
+UNDECLARED = """\
+import sys
+
+
+class Undeclared:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {names}:
+            raise ModuleNotFoundError(f"{{name}} is of nothing that Mailsift depends on", name=name)
+
+
+sys.meta_path.insert(0, Undeclared())
+"""
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +69,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def installed(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Python of an environment with our wheel, what it depends on, and packages with names like ours."""
+    """Python of an environment with our wheel, what `[embedded]` brings, and packages named like ours."""
     home = tmp_path_factory.mktemp("environment")
     venv.create(home, with_pip=False)
     packages = Path(sysconfig.get_path("purelib", vars={"base": str(home), "platbase": str(home)}))
@@ -70,7 +84,34 @@ def installed(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     subprocess.run(
         [*install, "--no-index", "--ignore-installed", str(wheel)], check=True, capture_output=True
     )
+    ours = next(iter(Distribution.discover(name="mailsift", path=[str(packages)])))
+    brought = brought_by(ours, frozenset({"embedded"}))
+    names = {
+        name for name, owners in packages_distributions().items() if brought.isdisjoint(canonical(owners))
+    }
+    (packages / "undeclared.py").write_text(UNDECLARED.format(names=sorted(names - {"mailsift", *OTHERS})))
+    (packages / "undeclared.pth").write_text("import undeclared")
     return python
+
+
+def brought_by(package: Distribution, extras: frozenset[str]) -> set[str]:
+    """What pip would install for the package with these extras, and for what that needs."""
+    found: dict[str, set[str]] = {}
+    waiting = [(package, extras)]
+    while waiting:
+        package, extras = waiting.pop()
+        for needed in map(Requirement, package.requires or ()):
+            name, known = canonicalize_name(needed.name), found.get(canonicalize_name(needed.name))
+            if needed.marker and not any(needed.marker.evaluate({"extra": one}) for one in ("", *extras)):
+                continue
+            if known is None or not needed.extras <= known:
+                found[name] = needed.extras | (known or set())
+                waiting.append((distribution(name), frozenset(needed.extras)))
+    return set(found)
+
+
+def canonical(names: list[str]) -> set[str]:
+    return {canonicalize_name(name) for name in names}
 
 
 def run(*command: str | Path) -> str:

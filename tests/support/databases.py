@@ -80,9 +80,9 @@ class Databases:
         self._drop(name)
 
     @contextmanager
-    def without_encoding(self) -> Iterator[str]:
-        """Give the address of a new database that takes texts for bytes."""
-        name = self._create("ENCODING 'SQL_ASCII' LOCALE 'C' TEMPLATE template0")
+    def encoded(self, encoding: LiteralString) -> Iterator[str]:
+        """Give the address of a new database of another encoding than UTF-8."""
+        name = self._create("ENCODING '" + encoding + "' LOCALE 'C' TEMPLATE template0")
         yield self._address(name)
         self._drop(name)
 

@@ -235,7 +235,7 @@ async def test_a_query_gives_every_value_as_the_database_writes_it(
 
 
 async def test_a_database_without_an_encoding_gives_texts(databases: Databases) -> None:
-    with databases.without_encoding() as url:
+    with databases.encoded("SQL_ASCII") as url:
         query = "SELECT 'Zoë@example.com' AS email"
         read = [piece async for piece in read_query("postgresql://crm/sales", _credentials(url), query)]
     assert b"".join(read).decode() == "email\r\nZoë@example.com\r\n"

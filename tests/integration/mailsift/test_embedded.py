@@ -113,7 +113,7 @@ def test_the_servers_listen_on_unix_sockets_only_and_never_evict(home: Path) -> 
 def test_another_server_that_the_environment_names_is_not_asked(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("PGSERVICE", "PGHOSTADDR", "PGREQUIREPEER"):
+    for name in ("PGSERVICE", "PGHOSTADDR", "PGREQUIREPEER", "PGTZ", "PGDATESTYLE", "PGGEQO"):
         monkeypatch.setenv(name, "192.0.2.1")
     with (
         EmbeddedServers(home, valkey=False) as servers,

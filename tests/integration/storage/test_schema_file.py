@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import LiteralString
+
 import pytest
 from sqlalchemy import text
 
@@ -31,3 +33,13 @@ def test_a_database_of_another_program_is_not_taken_for_ours(empty_database_url:
         migrate(empty_database_url)
     assert refused.value.code == "database_foreign"
     assert not serves(revision(empty_database_url))
+
+
+@pytest.mark.parametrize("encoding", ["SQL_ASCII", "LATIN1"])
+def test_a_database_that_does_not_hold_every_text_is_not_taken(
+    databases: Databases, encoding: LiteralString
+) -> None:
+    with databases.encoded(encoding) as url:
+        with pytest.raises(MailsiftError, match=f"database_encoding: .*{encoding}"):
+            migrate(url)
+        assert revision(url) == ""

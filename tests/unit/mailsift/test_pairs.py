@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -66,6 +67,20 @@ async def test_in_a_pattern_only_two_signs_are_no_letters(tmp_path: Path) -> Non
     places = Places(connections=Connections(), web=_unasked, vault=_unasked, database=_unasked)
     (name, *_) = _lists(tmp_path, "lists [1] a.csv", "lists 1 b.csv")
     assert await sources_of([f"{tmp_path}/lists [1]*.csv"], places, "local") == [name]
+
+
+@pytest.mark.parametrize("missing", ["missing.csv", "missing/*.csv"])
+async def test_of_several_lists_the_one_that_is_not_there_is_named(tmp_path: Path, missing: str) -> None:
+    places = Places(connections=Connections(), web=_unasked, vault=_unasked, database=_unasked)
+    (there,) = _lists(tmp_path, "list.csv")
+    with pytest.raises(MailsiftError, match=f"file_not_found: .*{re.escape(missing)}"):
+        await sources_of([there, f"{tmp_path}/{missing}"], places, "local")
+
+
+@pytest.mark.parametrize("lists", [["a.csv"], ["a.csv", "b.csv"]])
+def test_a_folder_that_is_not_there_is_named(tmp_path: Path, lists: list[str]) -> None:
+    with pytest.raises(MailsiftError, match=r"output_not_writable: .*checked/\."):
+        pair(_lists(tmp_path, *lists), f"{tmp_path}/checked/")
 
 
 async def test_a_file_that_cannot_be_read_is_no_fault_of_the_store() -> None:
