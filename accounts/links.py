@@ -219,15 +219,17 @@ class Links:
         """
         view = await self.find(secret)
         self._sessions.local.check(view.email)
-        hashed = ""
+        hashed, proof = "", None
         if view.known:
-            person_id = await self._sessions.authenticate(view.email, password, client=client)
-            if (await self._sessions.factors.view(person_id)).on:
+            proof = await self._sessions.authenticate(view.email, password, client=client)
+            if (await self._sessions.factors.view(proof.person_id)).on:
                 raise MailsiftError("sign_in_first", "Sign in with your code first, then open this again.")
         else:
             hashed = await self._hash(password, view.email)
         async with self._database.begin() as connection:
             link = await self._use(connection, secret, LinkKind.INVITE)
+            if proof is not None:
+                await self._sessions.check(connection, proof)
             person_id = await self._add(connection, link, link["email"], hashed)
             return await self._join(connection, link, link["account_id"], person_id, link["email"])
 

@@ -64,9 +64,21 @@ async def get_person(connection: Connection, person_id: UUID) -> Row | None:
     return (await connection.execute(select(person).where(person.c.id == person_id))).mappings().one_or_none()
 
 
+async def lock_person(connection: Connection, person_id: UUID) -> Row | None:
+    """Return the person, whom nobody else changes until the transaction ends."""
+    statement = select(person).where(person.c.id == person_id).with_for_update(key_share=True)
+    return (await connection.execute(statement)).mappings().one_or_none()
+
+
 async def change_person(connection: Connection, /, person_id: UUID, **values: Any) -> None:
     """Set columns of the person."""
     await connection.execute(update(person).where(person.c.id == person_id).values(**values))
+
+
+async def replace_password(connection: Connection, person_id: UUID, stored: str, fresh: str) -> None:
+    """Store the same password hashed anew, unless another one is stored by now."""
+    statement = update(person).where(person.c.id == person_id, person.c.password == stored)
+    await connection.execute(statement.values(password=fresh))
 
 
 async def remove_person(connection: Connection, person_id: UUID) -> None:
