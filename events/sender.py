@@ -352,7 +352,7 @@ class WebhookSender:
                     read += piece[: RESPONSE_BYTES - len(read)]
                     if len(read) >= RESPONSE_BYTES:
                         break
-        except (TimeoutError, httpx.TransportError):
+        except (TimeoutError, httpx.TransportError, ssl.SSLError):
             pass
         return bytes(read)
 
