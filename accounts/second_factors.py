@@ -179,7 +179,8 @@ class SecondFactors:
             MailsiftError: `sign_in_again`.
         """
         try:
-            person, mark, ends = json.loads(self._vault.open(_PENDING_OWNER, base64.urlsafe_b64decode(pending)))
+            sealed = base64.urlsafe_b64decode(pending)
+            person, mark, ends = json.loads(self._vault.open(_PENDING_OWNER, sealed))
         except (MailsiftError, ValueError):
             raise _sign_in_again() from None
         if ends <= self._clock():

@@ -61,11 +61,12 @@ _PLACES_LEFT: Final = """(
 """How many more attempts endpoint `e` takes at once; one alone while its breaker is open."""
 
 _IS_DUE: Final = f"""
-    e.enabled AND (e.probe_at IS NULL OR e.probe_at <= :now) AND (e.paced_until IS NULL OR e.paced_until <= :now)
+    e.enabled AND (e.probe_at IS NULL OR e.probe_at <= :now)
+    AND (e.paced_until IS NULL OR e.paced_until <= :now)
     AND EXISTS (SELECT FROM delivery d
                 WHERE d.endpoint_id = e.id AND d.state = 'pending' AND d.next_attempt_at <= :now)
     AND {_PLACES_LEFT} > 0
-"""  # noqa: S608 - a condition of this file
+"""
 
 # The rows of the endpoints stay locked until the claim commits, so that the count of what is in flight is
 # exact then. Of those who have a place left the account comes first that has fewest attempts under way, as

@@ -123,8 +123,6 @@ async def test_half_a_sign_in_with_the_password_before_is_none(api: Api) -> None
         page = await sign_in(late, email)
         await _new_password(api, email)
         code = totp.at(int(system_clock()), counter_offset=1)
-        answer = await late.post(
-            "/login/code", data={"csrf": csrf_of(page.text), "code": code, "next": "/"}
-        )
+        answer = await late.post("/login/code", data={"csrf": csrf_of(page.text), "code": code, "next": "/"})
         assert answer.status_code == 401
         assert cookie(late, SESSION) == ""
