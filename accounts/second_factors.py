@@ -7,16 +7,16 @@ import hashlib
 import hmac
 import json
 import unicodedata
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Final, Self
+from typing import Final, Self
 from uuid import UUID
 
 from mailsift.accounts.people import Visitor, note
 from mailsift.events.signing import Vault
 from mailsift.pipeline.clock import Clock, utc_datetime
 from mailsift.pipeline.errors import MailsiftError
-from mailsift.storage.database import Connection, Database
+from mailsift.storage.database import Connection, Database, Row
 from mailsift.storage.sql import people, second_factors
 
 STEP_S: Final = 30
@@ -44,7 +44,7 @@ class PasswordProof:
     mark: str = field(repr=False)
 
     @classmethod
-    def of(cls, person: Mapping[str, Any]) -> Self:
+    def of(cls, person: Row) -> Self:
         """Return what proves that somebody knows the password this person has now."""
         return cls(person["id"], hashlib.sha256(person["password"].encode()).hexdigest())
 

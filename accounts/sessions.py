@@ -288,8 +288,7 @@ class Sessions:
         fresh = await self._passwords.hash(new)
         async with self._database.begin() as connection:
             await self.check(connection, proof)
-            await people.change_person(connection, visitor.user_id, password=fresh)
-            await sessions.end_sessions(connection, visitor.user_id)
+            await put_password(connection, visitor.user_id, visitor.email, fresh)
             await note(connection, visitor, "password.change")
             return await self.open(connection, visitor.user_id, visitor.account_id)
 
@@ -312,6 +311,13 @@ class Sessions:
 
     def _now(self) -> datetime:
         return utc_datetime(self._clock())
+
+
+async def put_password(connection: Connection, person_id: UUID, email: str, hashed: str) -> None:
+    """Give a person another password: their sessions end, and links to a new one, too."""
+    await people.change_person(connection, person_id, password=hashed)
+    await sessions.end_sessions(connection, person_id)
+    await sessions.forget_password_links(connection, email)
 
 
 def normalized_email(email: str) -> str:

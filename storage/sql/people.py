@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, delete, func, insert, or_, select, text, update
+from sqlalchemy import ColumnElement, delete, func, or_, select, text, update
 from sqlalchemy.dialects.postgresql import insert as upsert
 
 from mailsift.storage.database import Connection, Row, rows_as
@@ -47,10 +47,14 @@ class AuditRow:
     at: datetime
 
 
-async def add_person(connection: Connection, *, email: str, password: str, operator: bool = False) -> UUID:
-    """Insert a person; a second one of the same address is an IntegrityError."""
-    values = {"email": email, "password": password, "operator": operator}
-    made: UUID = (await connection.execute(insert(person).values(values).returning(person.c.id))).scalar_one()
+async def add_person(
+    connection: Connection, *, email: str, password: str, operator: bool = False
+) -> UUID | None:
+    """Insert a person; None when there is one of this address, who may have come just now."""
+    statement = upsert(person).values(email=email, password=password, operator=operator)
+    made: UUID | None = (
+        await connection.execute(statement.on_conflict_do_nothing().returning(person.c.id))
+    ).scalar_one_or_none()
     return made
 
 

@@ -1,4 +1,4 @@
-"""A password that is changed while somebody signs in with the one before."""
+"""A password that is changed: while somebody signs in with the one before, and while links to a new one are about."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
+from mailsift.accounts.links import Links
 from mailsift.accounts.passwords import Passwords
 from mailsift.accounts.people import Role
 from mailsift.container import open_container
 from mailsift.pipeline.clock import system_clock
+from mailsift.pipeline.errors import MailsiftError
 from tests.integration.api.conftest import Api
 from tests.integration.api.pages.queries import sql
 from tests.integration.api.pages.test_second_factor import set_up
@@ -126,3 +128,26 @@ async def test_half_a_sign_in_with_the_password_before_is_none(api: Api) -> None
         answer = await late.post("/login/code", data={"csrf": csrf_of(page.text), "code": code, "next": "/"})
         assert answer.status_code == 401
         assert cookie(late, SESSION) == ""
+
+
+async def test_of_the_links_to_a_new_password_the_newest_counts_and_only_until_there_is_one(api: Api) -> None:
+    email = await person(api)
+    async with open_container(api.settings) as container, browser(api) as client:
+        links = container.people.links
+        lost = await links.new_password(email)
+        newest = await links.new_password(email)
+        assert await _is_gone(links, lost)
+        await links.set_password(newest, NEW)
+        unused = await links.new_password(email)
+        await sign_in(client, email, NEW)
+        await post(client, "/account/you/password", old=NEW, new=PASSWORD)
+        assert await _is_gone(links, unused)
+    assert await _opens(api, email, PASSWORD)
+
+
+async def _is_gone(links: Links, secret: str) -> bool:
+    try:
+        await links.set_password(secret, "somebody else’s password")
+    except MailsiftError as error:
+        return error.code == "link_gone"
+    return False
