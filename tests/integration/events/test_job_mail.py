@@ -125,9 +125,11 @@ async def office(database_url: str, tmp_path: Path) -> AsyncIterator[Office]:
                 other_account = await accounts.ensure_account(connection, "other")
                 for email, kinds in CHOICES.items():
                     person = await people.add_person(connection, email=email, password="x")
+                    assert person is not None
                     await people.put_member(connection, office.account, person, "member")
                     await job_mail.choose(connection, office.account, person, kinds)
                 stranger = await people.add_person(connection, email="eve@example.com", password="x")
+                assert stranger is not None
                 await people.put_member(connection, other_account, stranger, "owner")
                 await job_mail.choose(connection, other_account, stranger, ALL)
             yield office

@@ -1,4 +1,4 @@
-"""A password that is changed: while somebody signs in with the one before, and while links to a new one are about."""
+"""A password that is changed while somebody signs in with the one before, or has a link to another."""
 
 from __future__ import annotations
 
