@@ -194,6 +194,25 @@ async def test_headers_that_drip_for_ever_are_a_timeout_by_the_wall_clock(drip: 
     assert outcome.ms < 2_000
 
 
+@pytest.mark.parametrize("is_tls", [False, True])
+async def test_an_answer_that_never_comes_to_an_end_of_its_headers_costs_us_little(is_tls: bool) -> None:
+    sent = 0
+
+    async def pouring(writer: asyncio.StreamWriter) -> None:
+        nonlocal sent
+        while True:
+            writer.write(b"HTTP/1.1 103 Early Hints\r\n\r\n" * 1_000)
+            await writer.drain()
+            sent += 28_000
+
+    authority = trustme.CA()
+    theirs = _certified(authority, "127.0.0.1") if is_tls else None
+    async with receiving(pouring, tls=theirs) as receiver:
+        outcome = await sender(trust=_trusting(authority)).post(receiver.url, {}, BODY)
+    assert (outcome.error, outcome.status_code) == (ErrorClass.RESET, 0)
+    assert sent < 16 * 1024**2  # most of it lies in buffers of the system
+
+
 async def test_a_body_that_drips_does_not_change_the_status_that_was_heard() -> None:
     async def dripping(writer: asyncio.StreamWriter) -> None:
         writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 100000\r\n\r\n")
