@@ -326,7 +326,7 @@ _ADD_MISSED = text("""
     FROM endpoint e JOIN event ON event.account_id = e.account_id
     WHERE e.id = :endpoint_id AND event.job_id IS NOT NULL AND event.created_at >= :since
       AND (e.types = '{}' OR event.type = ANY(e.types))
-    ORDER BY event.created_at
+    ORDER BY event.created_at FOR KEY SHARE OF event
     ON CONFLICT (event_id, endpoint_id) DO NOTHING
 """)
 

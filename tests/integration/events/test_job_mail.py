@@ -168,7 +168,9 @@ async def test_each_hears_of_what_they_chose_once_in_plain_text_and_html(office:
     assert "A quote in line 3 is not closed." in failure.get_content()
 
 
-async def test_a_list_that_ends_while_somebody_who_wants_to_hear_of_it_is_removed_ends(office: Office) -> None:
+async def test_a_list_that_ends_while_somebody_who_wants_to_hear_of_it_is_removed_ends(
+    office: Office,
+) -> None:
     done = await office.job("Spring")
     async with office.database.begin() as connection:
         await connection.execute(text("DELETE FROM person WHERE email = 'all@example.com'"))
