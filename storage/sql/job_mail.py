@@ -49,8 +49,8 @@ _CHOOSE = text("""
     UPDATE member SET mail = :kinds WHERE account_id = :account_id AND person_id = :person_id
 """)
 
-# In the transaction that ends the job: who is to be told is who wants it then. Who is removed at that moment is
-# waited for, and nobody any more.
+# In the transaction that ends the job: who is to be told is who wants it then. Who is removed at that moment
+# is waited for, and nobody any more.
 _REMEMBER = text("""
     INSERT INTO job_mail (job_id, person_id, kind, next_try_at)
     SELECT job.id, member.person_id, :kind, job.finished_at

@@ -251,7 +251,7 @@ async def _job_with_event(hooks: Webhooks) -> UUID:
     made = "INSERT INTO job (id, account_id, name, state, options, created_at)"
     async with hooks.database.begin() as connection:
         await connection.execute(
-            text(f"{made} VALUES (:id, :account, '', 'queued', '{{}}', :now)"),  # noqa: S608 - of here
+            text(f"{made} VALUES (:id, :account, '', 'queued', '{{}}', :now)"),
             {"id": job, "account": hooks.account, "now": now},
         )
         row = EventRow(uuid4(), hooks.account, job, EventType.COMPLETED.value, b"{}", now, None)
