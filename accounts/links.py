@@ -10,8 +10,8 @@ from typing import Final
 from uuid import UUID
 
 from mailsift.accounts.passwords import Passwords, check_password
-from mailsift.accounts.people import Role, Visitor, note
-from mailsift.accounts.sessions import Sessions, digest, normalized_email
+from mailsift.accounts.people import Role, Visitor, check_owners, note
+from mailsift.accounts.sessions import Sessions, digest, normalized_email, put_password
 from mailsift.accounts.sign_in_attempts import base64url
 from mailsift.events import audit
 from mailsift.events.audit import COMMAND_LINE
@@ -136,10 +136,12 @@ class Links:
         Raises:
             MailsiftError: `person_not_found`.
         """
+        email = normalized_email(email)
         async with self._database.begin() as connection:
-            if await people.person_of(connection, normalized_email(email)) is None:
+            if await people.person_of(connection, email) is None:
                 raise MailsiftError("person_not_found", "There is no such person.")
-            return await self._make(connection, _LinkTerms(LinkKind.PASSWORD, email=normalized_email(email)))
+            await sessions.forget_password_links(connection, email)  # the newest counts
+            return await self._make(connection, _LinkTerms(LinkKind.PASSWORD, email=email))
 
     async def invitations(self, account_id: AccountId) -> list[Invitation]:
         """Return the account's open invitations, newest first."""
@@ -219,15 +221,17 @@ class Links:
         """
         view = await self.find(secret)
         self._sessions.local.check(view.email)
-        hashed = ""
+        hashed, proof = "", None
         if view.known:
-            person_id = await self._sessions.authenticate(view.email, password, client=client)
-            if (await self._sessions.factors.view(person_id)).on:
+            proof = await self._sessions.authenticate(view.email, password, client=client)
+            if (await self._sessions.factors.view(proof.person_id)).on:
                 raise MailsiftError("sign_in_first", "Sign in with your code first, then open this again.")
         else:
             hashed = await self._hash(password, view.email)
         async with self._database.begin() as connection:
             link = await self._use(connection, secret, LinkKind.INVITE)
+            if proof is not None:
+                await self._sessions.check(connection, proof)
             person_id = await self._add(connection, link, link["email"], hashed)
             return await self._join(connection, link, link["account_id"], person_id, link["email"])
 
@@ -256,8 +260,7 @@ class Links:
             person = await people.person_of(connection, link["email"])
             if person is None:
                 raise _gone()
-            await people.change_person(connection, person["id"], password=hashed)
-            await sessions.end_sessions(connection, person["id"])
+            await put_password(connection, person["id"], link["email"], hashed)
             await people.audit_operation(connection, COMMAND_LINE, "password.reset", link["email"])
 
     async def add_member(
@@ -266,23 +269,17 @@ class Links:
         """Make a person with a password, or a known one with this new password, a member; no link is needed.
 
         Raises:
-            MailsiftError: `email_invalid`, `account_name_invalid`, `password_weak`.
+            MailsiftError: `email_invalid`, `account_name_invalid`, `password_weak`, `last_owner`.
         """
         email, account = checked_email(email), checked_name(account)
         hashed = await self._hash(password, email)
         async with self._database.begin() as connection:
             account_id = await accounts.ensure_account(connection, account)
-            known = await people.person_of(connection, email)
-            if known is None:
-                person_id = await people.add_person(
-                    connection, email=email, password=hashed, operator=operator
-                )
-            else:
-                person_id = known["id"]
-                await people.change_person(
-                    connection, person_id, password=hashed, operator=operator or known["operator"]
-                )
-                await sessions.end_sessions(connection, person_id)
+            person_id = await people.add_person(connection, email=email, password=hashed, operator=operator)
+            if person_id is None:
+                person_id = await _known(connection, email, operator=operator)
+                await put_password(connection, person_id, email, hashed)
+                await check_owners(connection, account_id, person_id, role)
             await self._member(connection, account_id, person_id, role, actor=COMMAND_LINE, subject=email)
 
     async def _invite(self, connection: Connection, offer: _LinkTerms) -> str:
@@ -327,19 +324,12 @@ class Links:
 
     async def _add(self, connection: Connection, link: Row, email: str, hashed: str) -> UUID:
         """Return the person, made when they are new; the link may make them an operator."""
-        known = await people.person_of(connection, email)
-        if known is None:
-            if not hashed:
-                raise _gone()  # removed since the link was looked at
-            return await people.add_person(
-                connection, email=email, password=hashed, operator=link["operator"]
-            )
-        if hashed:  # they chose another password meanwhile, which nobody has typed here
+        if not hashed:
+            return await _known(connection, email, operator=link["operator"])
+        made = await people.add_person(connection, email=email, password=hashed, operator=link["operator"])
+        if made is None:  # they chose another password meanwhile, which nobody has typed here
             raise MailsiftError("sign_in_first", "Sign in first, then open this again.")
-        if link["operator"]:
-            await people.change_person(connection, known["id"], operator=True)
-        found: UUID = known["id"]
-        return found
+        return made
 
     async def _join(
         self, connection: Connection, link: Row, account_id: UUID, person_id: UUID, email: str
@@ -358,10 +348,26 @@ class Links:
         subject: str,
     ) -> None:
         await people.put_member(connection, account_id, person_id, role.value)
+        await sessions.forget_invitations(connection, account_id, subject)
         await audit.record(connection, account_id, actor, "member.join", subject, role=role.value)
 
     def _now(self) -> datetime:
         return utc_datetime(self._clock())
+
+
+async def _known(connection: Connection, email: str, *, operator: bool) -> UUID:
+    """Return the person, who becomes an operator if they are to.
+
+    Raises:
+        MailsiftError: `link_gone`: they were removed since the link was looked at.
+    """
+    known = await people.person_of(connection, email)
+    if known is None:
+        raise _gone()
+    if operator:
+        await people.change_person(connection, known["id"], operator=True)
+    found: UUID = known["id"]
+    return found
 
 
 def checked_email(text: str) -> str:

@@ -99,7 +99,7 @@ class Members:
             await note(connection, visitor, "member.remove", member.email, role=member.role)
 
     async def remove_person(self, email: str, *, actor: str) -> None:
-        """Delete a person with every membership and session.
+        """Delete a person with every membership, session and open invitation.
 
         Raises:
             MailsiftError: `person_not_found`, `last_owner` of an account with other members.
@@ -112,6 +112,7 @@ class Members:
                 alone = len(await people.members(connection, account["id"])) == 1
                 await _locked(connection, account["id"], person["id"], stays=alone)
             await sessions.end_sessions(connection, person["id"])
+            await sessions.forget_links(connection, email)
             await people.remove_person(connection, person["id"])
             await people.audit_operation(connection, actor, "person.remove", email)
 
@@ -203,10 +204,26 @@ async def _locked(connection: Connection, account_id: UUID, person_id: UUID, *, 
     found = next((one for one in members if one.person_id == person_id), None)
     if found is None:
         raise MailsiftError("member_not_found", "There is no such member.")
-    if not stays and [one.person_id for one in members if one.role == Role.OWNER] == [person_id]:
+    if not stays:
+        _check_owners(members, person_id)
+    return found
+
+
+async def check_owners(connection: Connection, account_id: UUID, person_id: UUID, role: Role) -> None:
+    """Let somebody be given this role until the transaction ends, whether they are a member or not.
+
+    Raises:
+        MailsiftError: `last_owner`.
+    """
+    await people.lock_account(connection, account_id)
+    if role is not Role.OWNER:
+        _check_owners(await people.members(connection, account_id), person_id)
+
+
+def _check_owners(members: Sequence[MemberRow], leaving: UUID) -> None:
+    if [one.person_id for one in members if one.role == Role.OWNER] == [leaving]:
         text = "This is the account's only owner: make somebody else an owner first."
         raise MailsiftError("last_owner", text)
-    return found
 
 
 async def note(

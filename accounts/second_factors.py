@@ -9,14 +9,14 @@ import json
 import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Self
 from uuid import UUID
 
 from mailsift.accounts.people import Visitor, note
 from mailsift.events.signing import Vault
 from mailsift.pipeline.clock import Clock, utc_datetime
 from mailsift.pipeline.errors import MailsiftError
-from mailsift.storage.database import Connection, Database
+from mailsift.storage.database import Connection, Database, Row
 from mailsift.storage.sql import people, second_factors
 
 STEP_S: Final = 30
@@ -34,6 +34,19 @@ class CodeNeededError(MailsiftError):
     def __init__(self, pending: str) -> None:
         super().__init__("code_needed", "Type the code that your authenticator shows.")
         self.pending = pending
+
+
+@dataclass(frozen=True, slots=True)
+class PasswordProof:
+    """Whose password was right, and a mark of what is stored of that one: another one has another."""
+
+    person_id: UUID
+    mark: str = field(repr=False)
+
+    @classmethod
+    def of(cls, person: Row) -> Self:
+        """Return what proves that somebody knows the password this person has now."""
+        return cls(person["id"], hashlib.sha256(person["password"].encode()).hexdigest())
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,24 +167,25 @@ class SecondFactors:
             return True
         raise _wrong_code()
 
-    def pending(self, person_id: UUID) -> str:
+    def pending(self, proof: PasswordProof) -> str:
         """Return what says for some minutes that somebody's password was right."""
-        state = json.dumps([person_id.hex, self._clock() + _PENDING_S]).encode()
+        state = json.dumps([proof.person_id.hex, proof.mark, self._clock() + _PENDING_S]).encode()
         return base64.urlsafe_b64encode(self._vault.seal(_PENDING_OWNER, state)).decode()
 
-    def person_of(self, pending: str) -> UUID:
+    def proof_of(self, pending: str) -> PasswordProof:
         """Return whose password was right.
 
         Raises:
             MailsiftError: `sign_in_again`.
         """
         try:
-            person, ends = json.loads(self._vault.open(_PENDING_OWNER, base64.urlsafe_b64decode(pending)))
+            sealed = base64.urlsafe_b64decode(pending)
+            person, mark, ends = json.loads(self._vault.open(_PENDING_OWNER, sealed))
         except (MailsiftError, ValueError):
             raise _sign_in_again() from None
         if ends <= self._clock():
             raise _sign_in_again()
-        return UUID(person)
+        return PasswordProof(UUID(person), mark)
 
     def _step_of(self, person_id: UUID, sealed: bytes, code: str) -> int | None:
         """Return the step whose code this is, of those that a clock may show now."""

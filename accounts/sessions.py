@@ -12,14 +12,14 @@ from uuid import UUID
 
 from mailsift.accounts.passwords import Passwords, check_password
 from mailsift.accounts.people import Membership, Role, Visitor, note
-from mailsift.accounts.second_factors import CodeNeededError, SecondFactors
+from mailsift.accounts.second_factors import CodeNeededError, PasswordProof, SecondFactors
 from mailsift.accounts.sign_in_attempts import base64url
 from mailsift.events import audit
 from mailsift.jobs.views import AccountId
 from mailsift.pipeline.clock import Clock, utc_datetime
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.syntax.address import parse_address
-from mailsift.storage.database import Connection, Database
+from mailsift.storage.database import Connection, Database, Row
 from mailsift.storage.redis.rate_limit import RateLimit, Zone
 from mailsift.storage.sql import people, sessions
 from mailsift.storage.sql.sessions import NewSession, SessionRow
@@ -136,10 +136,12 @@ class Sessions:
             MailsiftError: `wrong_credentials`, the same for an unknown person and a wrong password;
                 `rate_limited`, `no_account`, `sso_only`; CodeNeededError.
         """
-        person_id = await self.authenticate(email, password, client=client)
-        if (await self.factors.view(person_id)).on:
-            raise CodeNeededError(self.factors.pending(person_id))
-        return await self._database.run(self._start_in_first_account, person_id, normalized_email(email))
+        proof = await self.authenticate(email, password, client=client)
+        if (await self.factors.view(proof.person_id)).on:
+            raise CodeNeededError(self.factors.pending(proof))
+        async with self._database.begin() as connection:
+            await self.check(connection, proof)
+            return await self._start_in_first_account(connection, proof.person_id, normalized_email(email))
 
     async def sign_in_with_code(self, pending: str, code: str, *, client: str) -> str:
         """Return the secret of a new session of somebody whose password was right.
@@ -152,18 +154,27 @@ class Sessions:
         Raises:
             MailsiftError: `wrong_code`, `sign_in_again`, `rate_limited`, `no_account`.
         """
-        person_id = self.factors.person_of(pending)
-        await self._limiter.count_attempt(f"code {person_id}", client)
+        proof = self.factors.proof_of(pending)
+        await self._limiter.count_attempt(f"code {proof.person_id}", client)
         async with self._database.begin() as connection:
-            person = await people.get_person(connection, person_id)
-            if person is None:
-                raise MailsiftError("sign_in_again", "Sign in again.")
+            person = await self.check(connection, proof)
             self.local.check(person["email"])
-            by = "recovery code" if await self.factors.use(connection, person_id, code) else "code"
-            return await self._start_in_first_account(connection, person_id, person["email"], by=by)
+            by = "recovery code" if await self.factors.use(connection, proof.person_id, code) else "code"
+            return await self._start_in_first_account(connection, proof.person_id, person["email"], by=by)
+
+    async def check(self, connection: Connection, proof: PasswordProof) -> Row:
+        """Return the person, whose password is the one that was proved until the transaction ends.
+
+        Raises:
+            MailsiftError: `wrong_credentials`: they have another one by now, or are gone.
+        """
+        person = await people.lock_person(connection, proof.person_id)
+        if person is None or PasswordProof.of(person) != proof:
+            raise _wrong_credentials()
+        return person
 
     async def _start_in_first_account(
-        self, connection: Connection, /, person_id: UUID, email: str, **detail: str
+        self, connection: Connection, person_id: UUID, email: str, **detail: str
     ) -> str:
         """Begin a session in the person's first account."""
         accounts = await people.accounts_of(connection, person_id)
@@ -196,8 +207,8 @@ class Sessions:
         await self._limiter.count_attempt(f"code {visitor.user_id}", client)
         await self.factors.turn_off(visitor, code)
 
-    async def authenticate(self, email: str, password: str, *, client: str) -> UUID:
-        """Return whose address and password these are.
+    async def authenticate(self, email: str, password: str, *, client: str) -> PasswordProof:
+        """Return whose address and password these are; what they open is opened where `check` says so, too.
 
         Raises:
             MailsiftError: `wrong_credentials`, `rate_limited`, `sso_only`.
@@ -205,14 +216,15 @@ class Sessions:
         email = normalized_email(email)
         self.local.check(email)
         await self._limiter.count_attempt(email, client)
-        person = await self._database.run(people.person_of, email)
-        if not await self._passwords.verify(person["password"] if person else None, password) or not person:
-            raise MailsiftError("wrong_credentials", "The email address or the password is wrong.")
-        if self._passwords.is_outdated(person["password"]):
-            fresh = await self._passwords.hash(password)
-            await self._database.run(people.change_person, person["id"], password=fresh)
-        found: UUID = person["id"]
-        return found
+        while True:
+            person = await self._database.run(people.person_of, email)
+            stored = person["password"] if person else None
+            if not await self._passwords.verify(stored, password) or person is None:
+                raise _wrong_credentials()
+            if not self._passwords.is_outdated(person["password"]):
+                return PasswordProof.of(person)
+            fresh = await self._passwords.hash(password)  # unless it is another one meanwhile: look again
+            await self._database.run(people.replace_password, person["id"], person["password"], fresh)
 
     async def open(self, connection: Connection, person_id: UUID, account_id: UUID) -> str:
         """Begin a session of a person who has proved who they are; returns its secret."""
@@ -272,11 +284,11 @@ class Sessions:
             MailsiftError: `wrong_credentials`, `password_weak`, `rate_limited`.
         """
         check_password(new, email=visitor.email)
-        await self.authenticate(visitor.email, old, client=client)
+        proof = await self.authenticate(visitor.email, old, client=client)
         fresh = await self._passwords.hash(new)
         async with self._database.begin() as connection:
-            await people.change_person(connection, visitor.user_id, password=fresh)
-            await sessions.end_sessions(connection, visitor.user_id)
+            await self.check(connection, proof)
+            await put_password(connection, visitor.user_id, visitor.email, fresh)
             await note(connection, visitor, "password.change")
             return await self.open(connection, visitor.user_id, visitor.account_id)
 
@@ -301,6 +313,13 @@ class Sessions:
         return utc_datetime(self._clock())
 
 
+async def put_password(connection: Connection, person_id: UUID, email: str, hashed: str) -> None:
+    """Give a person another password: their sessions end, and links to a new one, too."""
+    await people.change_person(connection, person_id, password=hashed)
+    await sessions.end_sessions(connection, person_id)
+    await sessions.forget_password_links(connection, email)
+
+
 def normalized_email(email: str) -> str:
     """Return an address as people are known by: its canonical form, lower-case; of what is none, its text."""
     given = email.strip()
@@ -311,6 +330,10 @@ def normalized_email(email: str) -> str:
 def digest(secret: str) -> bytes:
     """Return what is stored of a secret of 256 random bits; such a one needs no slow hash."""
     return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).digest()
+
+
+def _wrong_credentials() -> MailsiftError:
+    return MailsiftError("wrong_credentials", "The email address or the password is wrong.")
 
 
 def _duration_text(seconds: int) -> str:

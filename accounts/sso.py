@@ -161,6 +161,8 @@ class SingleSignOn:
                 "no_account", "None of your groups has access to an account here. Ask your operator."
             )
         person_id = found["id"] if found else await _add(connection, email)
+        if person_id is None:  # whom another sign-in has made just now
+            return await self._person(connection, identity)
         if not await sso.link(connection, self._issuer, identity.subject, person_id):
             raise _distrust("identity")
         return person_id, email
@@ -211,7 +213,7 @@ class SingleSignOn:
         return utc_datetime(self._clock())
 
 
-async def _add(connection: Connection, email: str) -> UUID:
+async def _add(connection: Connection, email: str) -> UUID | None:
     return await people.add_person(connection, email=email, password=_NONE_VERIFIES)
 
 

@@ -132,12 +132,17 @@ class Deliverer:
 async def record_attempt(
     connection: Connection, attempted: FinishedAttempt, now: float, random: random_module.Random
 ) -> None:
-    """Write down an attempt; nothing is written when the lease was lost or the endpoint deleted meanwhile."""
+    """Write down an attempt; nothing is written when the lease was lost or the endpoint deleted meanwhile.
+
+    What a place says that the endpoint has left meanwhile counts for the delivery, which goes to the new one.
+    """
     claimed, outcome = attempted.claimed, attempted.outcome
     endpoint = await endpoints.get(connection, claimed.endpoint_id, lock=True)
     if endpoint is None:
         return
-    step = next_step(claimed.round + 1, outcome, now, random)
+    has_moved = endpoint["url"] != claimed.url
+    heard = AttemptOutcome(outcome.error) if has_moved else outcome
+    step = next_step(claimed.round + 1, heard, now, random)
     state, again = step.state, step.at
     if state is DeliveryState.PENDING and not endpoint["enabled"]:
         state, again = DeliveryState.SKIPPED, None
@@ -150,9 +155,16 @@ async def record_attempt(
     )
     if not written:
         _log.info("webhook.lease_lost")
-        return
-    health = health_after(from_row(EndpointHealth, endpoint), outcome, step.state, now)
-    await endpoints.set_health(connection, claimed.endpoint_id, health)
+    elif not has_moved:
+        await _heed(connection, endpoint, outcome, step.state, now)
+
+
+async def _heed(
+    connection: Connection, endpoint: Row, outcome: AttemptOutcome, state: DeliveryState, now: float
+) -> None:
+    """Write down how the endpoint fares after an attempt that left its delivery in `state`."""
+    health = health_after(from_row(EndpointHealth, endpoint), outcome, state, now)
+    await endpoints.set_health(connection, endpoint["id"], health)
     if endpoint["enabled"]:
         await _warn_or_disable(connection, endpoint, health, disabled_after(health, outcome, now), now)
 

@@ -198,7 +198,7 @@ class WebhookService:
         enabled: bool | None = None,
         rate_per_second: float | None = None,
     ) -> EndpointView:
-        """Change what is not None; disabling skips what waits, enabling forgets past failures.
+        """Change what is not None; disabling skips what waits, enabling and another URL forget past failures.
 
         A `rate_per_second` of 0 gives the usual one back.
 
@@ -218,6 +218,7 @@ class WebhookService:
             if enabled and not row["enabled"]:
                 self._sender.check(values.get("url", row["url"]))
                 values |= {"enabled": True, "disabled_reason": DisabledReason.NO.value}
+            if "enabled" in values or values.get("url", row["url"]) != row["url"]:
                 await endpoints.set_health(connection, endpoint_id, EndpointHealth())
             if values:
                 await endpoints.change(connection, endpoint_id, **values)

@@ -8,8 +8,9 @@ import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
+from functools import partial
 from ipaddress import ip_address
-from typing import Final
+from typing import Any, Final
 
 import httpcore
 import httpx
@@ -76,6 +77,8 @@ _OFFLINE: Final = frozenset({errno.ENETUNREACH, errno.ENETDOWN})
 """No way out at all, if it is IPv4: many a machine has no IPv6, which says nothing beside an IPv4 address."""
 RESPONSE_BYTES: Final = 16 * 1024
 """What is read of a response before the connection is closed."""
+_ANSWER_BYTES: Final = 256 * 1024
+"""What a connection may bring before it is closed, whatever is made of it: interim answers have no end."""
 _USER_AGENT: Final = "Mailsift-Webhooks/1.0"
 _READ_SECONDS: Final = 60.0
 """How long a server may be silent while a list is read."""
@@ -101,19 +104,65 @@ class _SendError(Exception):
         self.error = error
 
 
+class _Bounded(httpcore.AsyncNetworkStream):
+    """A connection that brings so many bytes at most."""
+
+    def __init__(self, stream: httpcore.AsyncNetworkStream, most: int) -> None:
+        self._stream = stream
+        self._left = most
+
+    @override
+    async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
+        found = await self._stream.read(max_bytes, timeout)
+        self._left -= len(found)
+        if self._left < 0:
+            raise httpcore.RemoteProtocolError("too long")
+        return found
+
+    @override
+    async def write(self, buffer: bytes, timeout: float | None = None) -> None:
+        await self._stream.write(buffer, timeout)
+
+    @override
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+    @override
+    async def start_tls(
+        self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
+    ) -> httpcore.AsyncNetworkStream:
+        return _Bounded(await self._stream.start_tls(ssl_context, server_hostname, timeout), self._left)
+
+    @override
+    def get_extra_info(self, info: str) -> Any:
+        return self._stream.get_extra_info(info)
+
+
 class GuardedBackend(httpcore.AsyncNetworkBackend):
     """Opens sockets only to addresses the guard allows.
 
     The name is resolved here and the checked address is dialled, so an answer that changes meanwhile changes
     nothing; host header and certificate check still see the name.
+
+    Args:
+        guard: says which addresses may be dialled.
+        resolve: finds the addresses of a name.
+        network: opens the sockets.
+        most: bytes that a connection brings; None = without end.
     """
 
     def __init__(
-        self, *, guard: AddressGuard, resolve: ResolveHost, network: httpcore.AsyncNetworkBackend
+        self,
+        *,
+        guard: AddressGuard,
+        resolve: ResolveHost,
+        network: httpcore.AsyncNetworkBackend,
+        most: int | None,
     ) -> None:
         self._guard = guard
         self._resolve = resolve
         self._network = network
+        self._most = most
 
     @override
     async def connect_tcp(
@@ -130,7 +179,8 @@ class GuardedBackend(httpcore.AsyncNetworkBackend):
         each = timeout and timeout / max(len(addresses), 1)
         for address in addresses:
             try:
-                return await self._network.connect_tcp(address, port, each, local_address, socket_options)
+                found = await self._network.connect_tcp(address, port, each, local_address, socket_options)
+                return found if self._most is None else _Bounded(found, self._most)
             except (httpcore.ConnectError, httpcore.ConnectTimeout) as error:
                 if _is_ours(error, address):
                     ours = _SendError(ErrorClass.NOT_SENT)
@@ -218,9 +268,10 @@ class WebhookSender:
         self._guard = guard
         self._own_names = own_names
         self._config = config or SendConfig()
-        self._backend = GuardedBackend(
-            guard=guard, resolve=resolve, network=network or httpcore.AnyIOBackend()
+        open_backend = partial(
+            GuardedBackend, guard=guard, resolve=resolve, network=network or httpcore.AnyIOBackend()
         )
+        self._answers, self._lists = open_backend(most=_ANSWER_BYTES), open_backend(most=None)
         self._ssl = ssl_context or ssl.create_default_context()
 
     def check(self, url: str) -> str:
@@ -261,7 +312,7 @@ class WebhookSender:
         try:
             async with (
                 asyncio.timeout(self._config.timeout_s) as limit,
-                self._client() as client,
+                self._client(self._answers, self._config.timeout_s) as client,
                 client.stream(
                     "GET", target.url, headers={**_named(target), "user-agent": _USER_AGENT}
                 ) as answer,
@@ -285,7 +336,7 @@ class WebhookSender:
         target = self._checked_url(url)
         try:
             async with (
-                self._client(_READ_SECONDS) as client,
+                self._client(self._lists, _READ_SECONDS) as client,
                 client.stream(
                     "GET",
                     target.url,
@@ -302,12 +353,10 @@ class WebhookSender:
         except (httpx.HTTPError, httpx.InvalidURL, ssl.SSLError, OSError) as error:
             raise _unavailable(type(error).__name__) from None
 
-    def _client(self, silence_s: float | None = None) -> httpx.AsyncClient:
-        """Return a client that waits so long for every step; by default as long as for the whole request."""
+    def _client(self, backend: GuardedBackend, silence_s: float) -> httpx.AsyncClient:
+        """Return a client that waits so long for every step; its own time would be five seconds."""
         return httpx.AsyncClient(
-            transport=GuardedTransport(self._backend, self._ssl),
-            trust_env=False,
-            timeout=silence_s or self._config.timeout_s,  # its own would be five seconds
+            transport=GuardedTransport(backend, self._ssl), trust_env=False, timeout=silence_s
         )
 
     def _checked_url(self, url: str) -> WebhookUrl:
@@ -319,7 +368,7 @@ class WebhookSender:
     async def _post(self, target: WebhookUrl, headers: Mapping[str, str], body: bytes) -> AttemptOutcome:
         async with (
             asyncio.timeout(self._config.timeout_s) as limit,
-            self._client() as client,
+            self._client(self._answers, self._config.timeout_s) as client,
         ):
             request = self._request(target, headers, body)
             async with aclosing(await client.send(request, stream=True)) as answer:
@@ -352,7 +401,7 @@ class WebhookSender:
                     read += piece[: RESPONSE_BYTES - len(read)]
                     if len(read) >= RESPONSE_BYTES:
                         break
-        except (TimeoutError, httpx.TransportError):
+        except (TimeoutError, httpx.TransportError, ssl.SSLError):
             pass
         return bytes(read)
 

@@ -112,6 +112,9 @@ def _group_rule(value: str) -> str:
     return value
 
 
+_CONTROLS: Final = re.compile(r"[\x00-\x1f\x7f]")
+
+
 def _default_home() -> Path:
     """Return the user's data directory; root, and who has no home, keeps data where services do."""
     with suppress(RuntimeError):  # a number without a name, as containers are run by
@@ -122,6 +125,8 @@ def _default_home() -> Path:
 
 def _absolute(path: Path) -> Path:
     """Return a path that means the same to every process; no shell reads the `~` in a service file."""
+    if _CONTROLS.search(str(path)):  # which no file of settings and no URL can hold
+        raise ValueError("expected a path without line ends and other control characters")
     try:
         return path.expanduser().absolute()
     except RuntimeError:

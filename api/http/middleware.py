@@ -124,12 +124,20 @@ class _Exchange:
 
     def refusal(self, is_door: Callable[[str], bool]) -> MailsiftError | None:
         """Say why the request goes no further, if it does not."""
+        return self._refused_target(is_door) or self._refused_headers()
+
+    def _refused_target(self, is_door: Callable[[str], bool]) -> MailsiftError | None:
+        if self._scope["path"].endswith("\n"):  # which the patterns of the framework take for the end
+            return MailsiftError("not_found", "There is nothing here.")
         query = self._scope["query_string"]
         if _KEY_IN_QUERY.search(query) and (
             _OUR_KEY_IN_QUERY.search(query) or not is_door(self._scope["path"])
         ):
             text = "A key belongs in the Authorization header, never in a URL: this one should be revoked."
             return MailsiftError("key_in_query", text)
+        return None
+
+    def _refused_headers(self) -> MailsiftError | None:
         names = [name for name, _ in self._scope["headers"]]
         for name, shown in _ONCE.items():
             if names.count(name) > 1:

@@ -121,9 +121,8 @@ def delete(
     async def work(container: Container) -> None:
         account_id = await container.jobs.find_account(name)
         if not yes:
-            typer.confirm(
-                f"Delete the account {name} with everything that belongs to it, for good?", abort=True
-            )
+            question = f"Delete the account {name} with everything that belongs to it, for good?"
+            typer.confirm(question, abort=True, err=True)
         for row in await container.keys.list(account_id):
             await container.keys.revoke(account_id, row.id)  # processes that know it are told
         await container.eraser.account(account_id)

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import errno
+import json
+import os
+import sys
 from collections.abc import Iterable
 from datetime import datetime
 from typing import Annotated, Any, Final
@@ -18,8 +22,10 @@ from mailsift.accounts.links import checked_name
 from mailsift.cli.options import JsonOption, OwnerOption
 from mailsift.cli.progress import PLAIN, console, shortened
 from mailsift.cli.service import print_json, with_account
+from mailsift.cli.streams import check_out, let_go
 from mailsift.container import Container
 from mailsift.jobs.views import AccountId
+from mailsift.pipeline.errors import MailsiftError
 from mailsift.storage.sql.keys import KeyRow
 
 _WIDE: Final = 140
@@ -63,8 +69,8 @@ def create(  # noqa: PLR0913 - options of a command
     """Create a key and show it once."""
     account = checked_name(account)
 
-    async def make(container: Container, account_id: AccountId) -> MintedKey:
-        return await container.keys.create(
+    async def make(container: Container, account_id: AccountId) -> None:
+        minted = await container.keys.create(
             account_id,
             name=name,
             scopes=scopes or (),
@@ -72,8 +78,10 @@ def create(  # noqa: PLR0913 - options of a command
             kind=KeyKind(test=test, door=door, public=bool(origins)),
             origins=origins or (),
         )
+        await _show_new(container, account_id, minted, as_json=as_json)
 
-    _show_new(with_account(make, account, makes_account=True), as_json=as_json)
+    check_out()
+    with_account(make, account, makes_account=True)
 
 
 @keys_app.command("list")
@@ -130,18 +138,32 @@ def roll(
     as_json: JsonOption = False,
 ) -> None:
     """Replace a key with a new one; the old one ends later, so that nobody is locked out."""
-    minted = with_account(
-        lambda parts, account_id: parts.keys.roll(account_id, key, overlap=hours * 3600), account
-    )
-    _show_new(minted, as_json=as_json)
+
+    async def replace(container: Container, account_id: AccountId) -> None:
+        minted = await container.keys.roll(account_id, key, overlap=hours * 3600)
+        await _show_new(container, account_id, minted, as_json=as_json)
+
+    check_out()
+    with_account(replace, account)
 
 
-def _show_new(minted: MintedKey, *, as_json: bool) -> None:
-    if as_json:
-        print_json({"key": minted.secret, **_key_fields(minted.row)})
-        return
-    print(minted.secret)  # noqa: T201 - the command's output
-    console.print("This key is shown only now.", **PLAIN)
+async def _show_new(container: Container, account_id: AccountId, minted: MintedKey, *, as_json: bool) -> None:
+    """Show a key this once; one that cannot be shown opens nothing.
+
+    Raises:
+        MailsiftError: `output_not_writable`.
+    """
+    secret = {"key": minted.secret, **_key_fields(minted.row)}
+    try:
+        print(json.dumps(secret) if as_json else minted.secret, flush=True)  # noqa: T201 - the command's output
+    except OSError as error:
+        let_go(sys.stdout)
+        await container.keys.revoke(account_id, minted.row.id)
+        why = os.strerror(error.errno or errno.EIO)
+        text = f"Can’t write: {why}. The new key was revoked, as nobody has seen it."
+        raise MailsiftError("output_not_writable", text) from None
+    if not as_json:
+        console.print("This key is shown only now.", **PLAIN)
 
 
 def _key_fields(row: KeyRow) -> dict[str, Any]:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
 from typing import Final
 
 from mailsift.cli.options import without_broken_bytes
+from mailsift.cli.streams import check_out
 from mailsift.jobs.places.place import is_place, parse_sink, parse_source
 from mailsift.jobs.results.export import format_of
 from mailsift.pipeline.errors import MailsiftError
@@ -30,8 +30,8 @@ def pair(sources: list[str], output: str) -> list[tuple[str, str]]:
                 format_of(Path(sink.label))
         elif out != PIPE:
             check_writable(Path(out))
-        elif sys.stdout is None:
-            raise MailsiftError("output_not_writable", "Standard output is closed.")
+        else:
+            check_out()
     _check_apart(pairs)
     return pairs
 

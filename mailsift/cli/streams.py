@@ -7,6 +7,8 @@ import sys
 from contextlib import suppress
 from typing import IO, Any, TextIO
 
+from mailsift.pipeline.errors import MailsiftError
+
 
 def open_what_is_closed() -> None:
     """Give /dev/null to a standard stream that is closed (`2>&-`, and some supervisors).
@@ -20,6 +22,16 @@ def open_what_is_closed() -> None:
             os.set_inheritable(number, True)  # noqa: FBT003 - so it is defined
             if name != "stdout":
                 setattr(sys, name, os.fdopen(number, "r" if name == "stdin" else "w", encoding="utf-8"))
+
+
+def check_out() -> None:
+    """Refuse to begin what would be shown to nobody.
+
+    Raises:
+        MailsiftError: `output_not_writable`.
+    """
+    if sys.stdout is None:
+        raise MailsiftError("output_not_writable", "Standard output is closed.")
 
 
 def let_go(stream: IO[Any]) -> None:

@@ -60,17 +60,29 @@ _PLACES_LEFT: Final = """(
         SELECT count(*) FROM delivery d WHERE d.endpoint_id = e.id AND d.state = 'delivering'))"""
 """How many more attempts endpoint `e` takes at once; one alone while its breaker is open."""
 
+_IS_DUE: Final = f"""
+    e.enabled AND (e.probe_at IS NULL OR e.probe_at <= :now)
+    AND (e.paced_until IS NULL OR e.paced_until <= :now)
+    AND EXISTS (SELECT FROM delivery d
+                WHERE d.endpoint_id = e.id AND d.state = 'pending' AND d.next_attempt_at <= :now)
+    AND {_PLACES_LEFT} > 0
+"""
+
 # The rows of the endpoints stay locked until the claim commits, so that the count of what is in flight is
-# exact then. Whoever was served longest ago comes first, of those who have a place left.
+# exact then. Of those who have a place left the account comes first that has fewest attempts under way, as
+# many webhooks as it may have, and of one account who was served longest ago.
 _ENDPOINTS_DUE = text(f"""
-    SELECT e.id FROM endpoint e
-    WHERE e.enabled AND (e.probe_at IS NULL OR e.probe_at <= :now)
-      AND (e.paced_until IS NULL OR e.paced_until <= :now)
-      AND EXISTS (SELECT FROM delivery d
-                  WHERE d.endpoint_id = e.id AND d.state = 'pending' AND d.next_attempt_at <= :now)
-      AND {_PLACES_LEFT} > 0
-    ORDER BY e.served_at NULLS FIRST LIMIT :limit FOR NO KEY UPDATE OF e SKIP LOCKED
-""")  # noqa: S608 - a condition of this file
+    WITH busy AS (
+        SELECT e.account_id, count(*) AS attempts
+        FROM delivery d JOIN endpoint e ON e.id = d.endpoint_id WHERE d.state = 'delivering' GROUP BY 1
+    ), turns AS (
+        SELECT e.id, coalesce(busy.attempts, 0) + row_number() OVER (
+            PARTITION BY e.account_id ORDER BY e.served_at NULLS FIRST) AS turn
+        FROM endpoint e LEFT JOIN busy ON busy.account_id = e.account_id WHERE {_IS_DUE}
+    )
+    SELECT e.id FROM turns JOIN endpoint e ON e.id = turns.id WHERE {_IS_DUE}
+    ORDER BY turns.turn, e.served_at NULLS FIRST LIMIT :limit FOR NO KEY UPDATE OF e SKIP LOCKED
+""")  # noqa: S608 - same
 
 # First the oldest of every endpoint, then the second of every endpoint. An endpoint whose breaker is open
 # gets one attempt at a time; the next may be made a minute later at the earliest, whatever comes of this one.
@@ -314,7 +326,7 @@ _ADD_MISSED = text("""
     FROM endpoint e JOIN event ON event.account_id = e.account_id
     WHERE e.id = :endpoint_id AND event.job_id IS NOT NULL AND event.created_at >= :since
       AND (e.types = '{}' OR event.type = ANY(e.types))
-    ORDER BY event.created_at
+    ORDER BY event.created_at FOR KEY SHARE OF event
     ON CONFLICT (event_id, endpoint_id) DO NOTHING
 """)
 

@@ -32,11 +32,13 @@ class EventRow:
     once: str | None
 
 
-# The outbox: who is to be told is decided in the transaction that makes it happen.
+# The outbox: who is to be told is decided in the transaction that makes it happen. An endpoint that is
+# deleted at that moment is waited for, and is none any more.
 _FAN_OUT = text("""
     INSERT INTO delivery (event_id, endpoint_id, next_attempt_at)
     SELECT :event_id, id, :created_at FROM endpoint
     WHERE account_id = :account_id AND enabled AND (types = '{}' AND NOT :asked_only OR :type = ANY(types))
+    FOR KEY SHARE
 """)
 
 

@@ -49,12 +49,14 @@ _CHOOSE = text("""
     UPDATE member SET mail = :kinds WHERE account_id = :account_id AND person_id = :person_id
 """)
 
-# In the transaction that ends the job: who is to be told is who wants it then.
+# In the transaction that ends the job: who is to be told is who wants it then. Who is removed at that moment
+# is waited for, and nobody any more.
 _REMEMBER = text("""
     INSERT INTO job_mail (job_id, person_id, kind, next_try_at)
     SELECT job.id, member.person_id, :kind, job.finished_at
     FROM job JOIN member ON member.account_id = job.account_id AND :kind = ANY(member.mail)
-    WHERE job.id = :job_id
+    JOIN person ON person.id = member.person_id
+    WHERE job.id = :job_id FOR KEY SHARE OF person
     ON CONFLICT DO NOTHING
 """)
 

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, delete, func, insert, or_, select, text, update
+from sqlalchemy import ColumnElement, delete, func, or_, select, text, update
 from sqlalchemy.dialects.postgresql import insert as upsert
 
 from mailsift.storage.database import Connection, Row, rows_as
@@ -47,10 +47,14 @@ class AuditRow:
     at: datetime
 
 
-async def add_person(connection: Connection, *, email: str, password: str, operator: bool = False) -> UUID:
-    """Insert a person; a second one of the same address is an IntegrityError."""
-    values = {"email": email, "password": password, "operator": operator}
-    made: UUID = (await connection.execute(insert(person).values(values).returning(person.c.id))).scalar_one()
+async def add_person(
+    connection: Connection, *, email: str, password: str, operator: bool = False
+) -> UUID | None:
+    """Insert a person; None when there is one of this address, who may have come just now."""
+    statement = upsert(person).values(email=email, password=password, operator=operator)
+    made: UUID | None = (
+        await connection.execute(statement.on_conflict_do_nothing().returning(person.c.id))
+    ).scalar_one_or_none()
     return made
 
 
@@ -64,9 +68,21 @@ async def get_person(connection: Connection, person_id: UUID) -> Row | None:
     return (await connection.execute(select(person).where(person.c.id == person_id))).mappings().one_or_none()
 
 
+async def lock_person(connection: Connection, person_id: UUID) -> Row | None:
+    """Return the person, whom nobody else changes until the transaction ends."""
+    statement = select(person).where(person.c.id == person_id).with_for_update(key_share=True)
+    return (await connection.execute(statement)).mappings().one_or_none()
+
+
 async def change_person(connection: Connection, /, person_id: UUID, **values: Any) -> None:
     """Set columns of the person."""
     await connection.execute(update(person).where(person.c.id == person_id).values(**values))
+
+
+async def replace_password(connection: Connection, person_id: UUID, stored: str, fresh: str) -> None:
+    """Store the same password hashed anew, unless another one is stored by now."""
+    statement = update(person).where(person.c.id == person_id, person.c.password == stored)
+    await connection.execute(statement.values(password=fresh))
 
 
 async def remove_person(connection: Connection, person_id: UUID) -> None:

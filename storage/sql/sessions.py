@@ -137,6 +137,16 @@ async def forget_invitations(connection: Connection, account_id: UUID, email: st
     await connection.execute(delete(link).where(link.c.account_id == account_id, link.c.email == email))
 
 
+async def forget_links(connection: Connection, email: str) -> None:
+    """Delete every link of a person."""
+    await connection.execute(delete(link).where(link.c.email == email))
+
+
+async def forget_password_links(connection: Connection, email: str) -> None:
+    """Delete the links by which a person sets a new password."""
+    await connection.execute(delete(link).where(link.c.kind == "password", link.c.email == email))
+
+
 async def links_of(connection: Connection, account_id: UUID, *, now: datetime) -> Sequence[Row]:
     """Return the account's open invitations, newest first."""
     statement = (

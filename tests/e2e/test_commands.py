@@ -381,6 +381,36 @@ def test_only_a_new_key_makes_an_account(settings: Settings, keyboard: Keyboard)
     assert len(keyboard.type(settings, "keys", "list", "--json", "--account", "a typo").out.splitlines()) == 1
 
 
+@pytest.mark.parametrize(
+    ("out", "why"),
+    [(">/dev/full", "Can’t write: No space left on device"), (">&-", "Standard output is closed")],
+)
+def test_a_key_that_nobody_could_read_opens_nothing(
+    settings: Settings, keyboard: Keyboard, out: str, why: str
+) -> None:
+    environment = {**os.environ, **settings.environment()}  # noqa: TID251 - for a child
+    keyboard.type(settings, "keys", "create", "--account", out)
+    (known,) = _keys(settings, keyboard, out)
+    for words in ("create", f"roll {known['id']}"):
+        done = subprocess.run(
+            ["/bin/sh", "-c", f'"{sys.executable}" -m mailsift keys {words} --account "{out}" {out}'],
+            env=environment,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 2
+        assert done.stderr.startswith(f"mailsift: output_not_writable: {why}.")
+    (first, *others) = _keys(settings, keyboard, out)
+    assert first["revoked_at"] == ""
+    assert all(key["revoked_at"] for key in others)
+
+
+def _keys(settings: Settings, keyboard: Keyboard, account: str) -> list[dict[str, str]]:
+    typed = keyboard.type(settings, "keys", "list", "--json", "--account", account)
+    return [json.loads(line) for line in typed.out.splitlines()]
+
+
 def test_as_many_jobs_as_nobody_has_are_no_number(settings: Settings, keyboard: Keyboard) -> None:
     typed = keyboard.type(settings, "jobs", "list", "--limit", 30 * "9")
     assert (typed.status, "Invalid value" in typed.err) == (2, True)

@@ -212,6 +212,11 @@ async def test_nothing_there_and_methods_that_are_not(client: httpx.AsyncClient,
         assert "<script" not in page.text
 
 
+@pytest.mark.parametrize("path", ["/v1/bulk/jobs%0A", "/login%0A", "/healthz%0a", "/v1/bulk/jobs%0D%0A"])
+async def test_a_path_that_ends_with_a_line_end_is_none_of_ours(client: httpx.AsyncClient, path: str) -> None:
+    _checked(await client.get(path), 404, "not_found")
+
+
 async def test_nothing_is_read_of_who_has_no_key(api: Api) -> None:
     async with httpx.AsyncClient(base_url=api.url) as stranger:
         for path in (SINGLE, HOOKS, SCHEDULES, JOBS, "/v1/suppressions", "/v1/public-keys"):

@@ -6,20 +6,23 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import pytest
+from sqlalchemy import text
 
 from mailsift.events.payloads import EventType
 from mailsift.events.retry import RETRY_S, DeliveryState, DisabledReason
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.storage.database import Connection
-from mailsift.storage.sql import events
+from mailsift.storage.sql import endpoints, events
 from mailsift.storage.sql.events import EventRow
+from tests.support.installation import until
 from tests.support.receiver import receiving, status
 from tests.support.webhooks import Webhooks, open_webhooks, verify
 
 DAY = 86_400.0
+_WAITS = text("SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'")
 
 
 @pytest.fixture
@@ -208,6 +211,57 @@ async def test_what_a_dead_worker_held_for_a_disabled_webhook_does_not_wait_for_
     view = await hooks.newest(endpoint.id)
     assert (view.state, view.next_attempt_at) == (DeliveryState.SKIPPED, None)
     assert view.finished_at is not None
+
+
+async def test_an_event_that_happens_while_a_webhook_is_being_deleted_reaches_the_others(
+    hooks: Webhooks,
+) -> None:
+    async with receiving() as leaving, receiving() as staying:
+        endpoint, _ = await hooks.service.create(hooks.account, leaving.url)
+        await hooks.service.create(hooks.account, staying.url)
+        async with hooks.database.begin() as connection:
+            await endpoints.delete(connection, endpoint.id)
+            happening = asyncio.create_task(hooks.happen())
+            await until(lambda: _is_somebody_waiting(hooks), within=20)
+        await happening
+        assert await hooks.work() == 1
+    assert (leaving.connections, staying.connections) == (0, 1)
+
+
+async def test_what_was_missed_is_sent_although_a_list_with_its_events_is_deleted_meanwhile(
+    hooks: Webhooks,
+) -> None:
+    async with receiving() as receiver:
+        jobs = [await _job_with_event(hooks) for _ in range(2)]
+        endpoint, _ = await hooks.service.create(hooks.account, receiver.url)
+        async with hooks.database.begin() as connection:
+            await connection.execute(text("DELETE FROM job WHERE id = :id"), {"id": jobs[0]})
+            long_ago = datetime(2020, 1, 1, tzinfo=UTC)
+            recovering = asyncio.create_task(
+                hooks.service.recover(hooks.account, endpoint.id, since=long_ago)
+            )
+            await until(lambda: _is_somebody_waiting(hooks), within=20)
+        assert await recovering == 1
+        assert await hooks.work() == 1
+
+
+async def _job_with_event(hooks: Webhooks) -> UUID:
+    """Make a job with an event; returns its id."""
+    job, now = uuid4(), datetime.fromtimestamp(hooks.now, UTC)
+    made = "INSERT INTO job (id, account_id, name, state, options, created_at)"
+    async with hooks.database.begin() as connection:
+        await connection.execute(
+            text(f"{made} VALUES (:id, :account, '', 'queued', '{{}}', :now)"),
+            {"id": job, "account": hooks.account, "now": now},
+        )
+        row = EventRow(uuid4(), hooks.account, job, EventType.COMPLETED.value, b"{}", now, None)
+        await events.insert(connection, row)
+    return job
+
+
+async def _is_somebody_waiting(hooks: Webhooks) -> bool:
+    async with hooks.database.begin() as connection:
+        return (await connection.execute(_WAITS)).first() is not None
 
 
 async def test_many_workers_send_every_delivery_once(hooks: Webhooks) -> None:

@@ -26,7 +26,7 @@ from mailsift.storage.database import Database
 from mailsift.storage.sql import accounts, job_mail, people
 from mailsift.storage.sql.job_mail import ClaimedJobMail
 from mailsift.storage.states import JobTransition
-from tests.support.installation import settings_for
+from tests.support.installation import settings_for, until
 
 NOW = datetime(2031, 5, 6, 7, 8, tzinfo=UTC)
 ALL = tuple(kind.value for kind in JobMailKind)
@@ -35,6 +35,9 @@ CHOICES = {
     "failed@example.com": ("failed",),
     "none@example.com": (),
 }
+
+
+_WAITS = "SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
 
 
 @dataclass
@@ -88,6 +91,9 @@ class Office:
             assert await end_job(connection, job_id, transition, error=error)
         await self.sql("UPDATE job_mail SET next_try_at = :now", now=self.now)
 
+    async def is_somebody_waiting(self) -> bool:
+        return bool(await self.sql(_WAITS))
+
     async def send(self) -> list[str]:
         """Send what is due; returns for whom."""
         before = len(self.inbox.mail)
@@ -125,9 +131,11 @@ async def office(database_url: str, tmp_path: Path) -> AsyncIterator[Office]:
                 other_account = await accounts.ensure_account(connection, "other")
                 for email, kinds in CHOICES.items():
                     person = await people.add_person(connection, email=email, password="x")
+                    assert person is not None
                     await people.put_member(connection, office.account, person, "member")
                     await job_mail.choose(connection, office.account, person, kinds)
                 stranger = await people.add_person(connection, email="eve@example.com", password="x")
+                assert stranger is not None
                 await people.put_member(connection, other_account, stranger, "owner")
                 await job_mail.choose(connection, other_account, stranger, ALL)
             yield office
@@ -158,6 +166,18 @@ async def test_each_hears_of_what_they_chose_once_in_plain_text_and_html(office:
     failure = by_subject["Autumn could not be validated"].get_body(("plain",))
     assert failure is not None
     assert "A quote in line 3 is not closed." in failure.get_content()
+
+
+async def test_a_list_that_ends_while_somebody_who_wants_to_hear_of_it_is_removed_ends(
+    office: Office,
+) -> None:
+    done = await office.job("Spring")
+    async with office.database.begin() as connection:
+        await connection.execute(text("DELETE FROM person WHERE email = 'all@example.com'"))
+        ending = asyncio.create_task(office.end(done, JobTransition.COMPLETE))
+        await until(office.is_somebody_waiting, within=20)
+    await ending
+    assert await office.send() == []
 
 
 async def test_a_list_that_waits_for_more_than_an_hour_is_told_of_once(office: Office) -> None:

@@ -50,6 +50,7 @@ async def _add_people(hooks: Webhooks) -> None:
     async with hooks.database.begin() as connection:
         for email, role in (*((owner, "owner") for owner in OWNERS), ("eve@example.com", "member")):
             person = await people.add_person(connection, email=email, password="x")
+            assert person is not None
             await people.put_member(connection, hooks.account, person, role)
 
 

@@ -83,3 +83,33 @@ async def test_the_answer_to_a_test_disables_nothing(hooks: Webhooks) -> None:
     assert (await hooks.service.get(hooks.account, endpoint.id)).enabled
     (made,) = await hooks.log(endpoint.id)
     assert made.directive is ReceiverDirective.DISABLE
+
+
+@pytest.mark.parametrize("answer", [status(410), status(200, "webhook-delivery: disable"), status(500)])
+async def test_what_a_place_says_that_the_webhook_has_left_counts_for_its_delivery_alone(
+    hooks: Webhooks, answer: bytes
+) -> None:
+    async with receiving(answer) as before, receiving() as after:
+        endpoint, _ = await hooks.service.create(hooks.account, before.url)
+        await hooks.happen()
+        (claimed,) = await hooks.deliverer.claim(1)
+        await hooks.service.update(hooks.account, endpoint.id, url=after.url)
+        await hooks.deliverer.deliver(claimed)
+        view = await hooks.service.get(hooks.account, endpoint.id)
+        assert (view.enabled, view.failing_since) == (True, None)
+        hooks.now += 10
+        await hooks.work()
+    assert (await hooks.newest(endpoint.id)).state is DeliveryState.SUCCEEDED
+
+
+async def test_a_webhook_that_moves_is_not_left_alone_for_what_its_place_before_did(hooks: Webhooks) -> None:
+    async with receiving(status(500)) as before, receiving() as after:
+        endpoint, _ = await hooks.service.create(hooks.account, before.url)
+        await hooks.happen(20)
+        tried = await hooks.work()
+        assert (await hooks.service.get(hooks.account, endpoint.id)).paused_until is not None
+        same = await hooks.service.update(hooks.account, endpoint.id, url=before.url)
+        assert same.paused_until is not None
+        moved = await hooks.service.update(hooks.account, endpoint.id, url=after.url)
+        assert (moved.paused_until, moved.failing_since) == (None, None)
+        assert await hooks.work() == 20 - tried

@@ -10,6 +10,7 @@ import pytest
 
 from mailsift.events.retry import DeliveryState
 from mailsift.pipeline.errors import MailsiftError
+from mailsift.storage.sql import accounts
 from mailsift.storage.sql.deliveries import EndpointLimits
 from tests.support.receiver import receiving, status
 from tests.support.webhooks import Webhooks, open_webhooks
@@ -130,3 +131,26 @@ async def test_an_endpoint_whose_requests_are_under_way_takes_no_place_from_the_
             claimed = await hooks.deliverer.claim(2)
             assert {one.endpoint_id for one in claimed} == {quick.id}
             await asyncio.gather(*map(hooks.deliverer.deliver, claimed))
+
+
+async def test_many_webhooks_of_one_account_do_not_keep_those_of_another_waiting(hooks: Webhooks) -> None:
+    async with receiving() as silent, receiving() as quick:
+        for _ in range(20):
+            await hooks.service.create(hooks.account, silent.url)
+        await hooks.happen(2)
+        busy = await hooks.deliverer.claim(8)
+        async with hooks.database.begin() as connection:
+            hooks.account = await accounts.ensure_account(connection, "b")
+        await hooks.service.create(hooks.account, quick.url)
+        await hooks.happen(4)
+        await hooks.deliverer.deliver(busy.pop())
+        for _ in range(3):  # one place is free, and the others stay taken
+            hooks.now += 1
+            (next_one,) = await hooks.deliverer.claim(1)
+            assert next_one.url == quick.url
+            await hooks.deliverer.deliver(next_one)
+        for one in busy:
+            await hooks.deliverer.deliver(one)
+        hooks.now += 1
+        claimed = await hooks.deliverer.claim(2)  # all are free, and twelve have never been served
+        assert {one.url for one in claimed} == {silent.url, quick.url}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import gzip
+import os
 import ssl
 import tracemalloc
 from collections.abc import Mapping, Sequence
@@ -39,6 +40,19 @@ def sender(*, timeout_s: float = 5.0, trust: ssl.SSLContext | None = None) -> We
         config=SendConfig(allow_http=True, timeout_s=timeout_s),
         ssl_context=trust or NOBODY_TRUSTED,
     )
+
+
+def _certified(authority: trustme.CA, name: str) -> ssl.SSLContext:
+    """Return what a server of this name speaks TLS with."""
+    made = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    authority.issue_cert(name).configure_cert(made)
+    return made
+
+
+def _trusting(authority: trustme.CA) -> ssl.SSLContext:
+    made = ssl.create_default_context()
+    authority.configure_trust(made)
+    return made
 
 
 async def test_the_bytes_arrive_as_they_are_and_the_answer_is_told() -> None:
@@ -180,6 +194,25 @@ async def test_headers_that_drip_for_ever_are_a_timeout_by_the_wall_clock(drip: 
     assert outcome.ms < 2_000
 
 
+@pytest.mark.parametrize("is_tls", [False, True])
+async def test_an_answer_that_never_comes_to_an_end_of_its_headers_costs_us_little(is_tls: bool) -> None:
+    sent = 0
+
+    async def pouring(writer: asyncio.StreamWriter) -> None:
+        nonlocal sent
+        while True:
+            writer.write(b"HTTP/1.1 103 Early Hints\r\n\r\n" * 1_000)
+            await writer.drain()
+            sent += 28_000
+
+    authority = trustme.CA()
+    theirs = _certified(authority, "127.0.0.1") if is_tls else None
+    async with receiving(pouring, tls=theirs) as receiver:
+        outcome = await sender(trust=_trusting(authority)).post(receiver.url, {}, BODY)
+    assert (outcome.error, outcome.status_code) == (ErrorClass.RESET, 0)
+    assert sent < 16 * 1024**2  # most of it lies in buffers of the system
+
+
 async def test_a_body_that_drips_does_not_change_the_status_that_was_heard() -> None:
     async def dripping(writer: asyncio.StreamWriter) -> None:
         writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 100000\r\n\r\n")
@@ -197,6 +230,19 @@ async def test_a_body_that_drips_does_not_change_the_status_that_was_heard() -> 
 async def test_a_body_that_breaks_off_does_not_change_the_status_that_was_heard() -> None:
     async with receiving(b"HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\nthank") as receiver:
         outcome = await sender().post(receiver.url, {}, BODY)
+    assert (outcome.error, outcome.status_code, outcome.response) == (ErrorClass.NONE, 200, "thank")
+
+
+async def test_a_body_that_tls_makes_nothing_of_does_not_change_the_status_that_was_heard() -> None:
+    async def breaking_off(writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\nthank")
+        await writer.drain()
+        ours = writer.get_extra_info("socket")
+        os.write(ours.fileno(), b"\x17\x03\x03\x00\x20" + bytes(32))  # a record that nobody has encrypted
+
+    authority = trustme.CA()
+    async with receiving(breaking_off, tls=_certified(authority, "127.0.0.1")) as receiver:
+        outcome = await sender(trust=_trusting(authority)).post(receiver.url, {}, BODY)
     assert (outcome.error, outcome.status_code, outcome.response) == (ErrorClass.NONE, 200, "thank")
 
 
@@ -267,11 +313,8 @@ async def test_what_is_no_http_is_a_reset(answer: bytes) -> None:
 
 async def test_tls_is_checked_against_the_name_and_whom_we_trust() -> None:
     authority = trustme.CA()
-    ours, other = (ssl.create_default_context(ssl.Purpose.CLIENT_AUTH) for _ in range(2))
-    authority.issue_cert("127.0.0.1").configure_cert(ours)
-    authority.issue_cert("other.example").configure_cert(other)
-    trust = ssl.create_default_context()
-    authority.configure_trust(trust)
+    ours, other = _certified(authority, "127.0.0.1"), _certified(authority, "other.example")
+    trust = _trusting(authority)
     async with receiving(tls=ours) as receiver:
         assert (await sender(trust=trust).post(receiver.url, {}, BODY)).error is ErrorClass.NONE
         assert (await sender().post(receiver.url, {}, BODY)).error is ErrorClass.TLS

@@ -123,6 +123,8 @@ def test_blobs_lie_below_home_unless_told_otherwise(monkeypatch: pytest.MonkeyPa
         ("MAILSIFT_REDIS_URL", "redis://:123?hunter2=x@host"),
         ("MAILSIFT_REDIS_URL", "rediss://host?ssl_cert_reqs=hunter2"),
         ("MAILSIFT_REDIS_URL", "unix:///run/valkey.sock?db=hunter2"),
+        ("MAILSIFT_HOME", "/var/lib/hunter2\n"),
+        ("MAILSIFT_OVERRIDES", "/etc/hunter2\x1b"),
     ],
 )
 def test_a_bad_value_is_named_by_its_variable_and_never_shown(

@@ -6,15 +6,17 @@ import asyncio
 import re
 from datetime import timedelta
 
+import pytest
 from sqlalchemy import text
 
 from mailsift.accounts.people import Role
-from mailsift.container import open_database, open_service
+from mailsift.container import open_container, open_database, open_service
 from mailsift.jobs.views import JobOptions
+from mailsift.pipeline.errors import MailsiftError
 from tests.integration.api.conftest import Api
 from tests.integration.api.pages.queries import audit_of, sql
 from tests.support.installation import until
-from tests.support.sessions import browser, csrf_of, person, post, sign_in, signed_in
+from tests.support.sessions import PASSWORD, browser, csrf_of, person, post, sign_in, signed_in
 
 
 async def ids_of(api: Api) -> dict[str, str]:
@@ -45,6 +47,52 @@ async def test_who_is_removed_is_out_at_once(api: Api) -> None:
         again = await post(owner, f"/account/members/{person_id}/remove")
         assert again.status_code == 404
     assert await audit_of(api.settings) == [("member.remove", email)]
+
+
+async def test_who_is_deleted_does_not_come_back_by_a_link(api: Api) -> None:
+    email = await person(api, Role.MEMBER)
+    await person(api)
+    async with open_container(api.settings) as container, browser(api) as client:
+        people = container.people
+        invitation = await people.links.invite_from_terminal("beta", email, Role.OWNER)
+        forgotten = await people.links.new_password(email)
+        await people.members.remove_person(email, actor="cli")
+        for path, secret in (("invite", invitation), ("password", forgotten)):
+            assert (await client.get(f"/{path}?token={secret}")).status_code == 404
+
+
+async def test_an_invitation_takes_nothing_from_who_is_a_member_by_now(api: Api) -> None:
+    async with open_container(api.settings) as container:
+        links = container.people.links
+        secret = await links.invite_from_terminal("alice", "ada@people.test", Role.VIEWER)
+        await links.add_member("alice", "ada@people.test", Role.OWNER, PASSWORD, operator=False)
+        with pytest.raises(MailsiftError, match="link_gone"):
+            await links.accept(secret, password=PASSWORD, client="")
+    assert await sql(api.settings, "SELECT role FROM member") == [("owner",)]
+
+
+async def test_the_terminal_takes_no_account_its_last_owner_either(api: Api) -> None:
+    email = await person(api)
+    with pytest.raises(MailsiftError, match="last_owner"):
+        await person(api, Role.VIEWER, email=email)
+    await person(api)
+    await person(api, Role.VIEWER, email=email)
+    assert await sql(api.settings, "SELECT role FROM member ORDER BY role") == [("owner",), ("viewer",)]
+
+
+async def test_who_is_new_takes_two_invitations_at_once(api: Api) -> None:
+    async with open_container(api.settings) as container:
+        links = container.people.links
+        secrets = [
+            await links.invite_from_terminal(name, "new@people.test", Role.OWNER) for name in ("a", "b")
+        ]
+        taken = await asyncio.gather(
+            *(links.accept(secret, password=PASSWORD, client="") for secret in secrets),
+            return_exceptions=True,
+        )
+    refused = [one.code for one in taken if isinstance(one, MailsiftError)]
+    assert len([one for one in taken if isinstance(one, str)]) == 1
+    assert refused == ["sign_in_first"]
 
 
 async def test_the_last_owner_stays_one(api: Api) -> None:

@@ -10,6 +10,7 @@ import pyotp
 import pytest
 
 from mailsift.accounts.people import Role
+from mailsift.accounts.second_factors import PasswordProof
 from mailsift.container import open_container
 from mailsift.pipeline.clock import system_clock
 from mailsift.pipeline.errors import MailsiftError
@@ -21,7 +22,7 @@ SESSION, YOU = "__Host-mailsift", "/account/you"
 PERSIAN = str.maketrans("0123456789", "۰۱۲۳۴۵۶۷۸۹")
 
 
-async def _set_up(client: httpx.AsyncClient) -> tuple[pyotp.TOTP, list[str]]:
+async def set_up(client: httpx.AsyncClient) -> tuple[pyotp.TOTP, list[str]]:
     """Turn it on with the code of now: that of the next step is left for the test."""
     page = (await post(client, "/account/you/code", password=PASSWORD)).text
     assert "<svg" in page
@@ -56,7 +57,7 @@ async def test_a_code_is_asked_for_and_works_once(api: Api) -> None:
     async with browser(api) as client, browser(api) as elsewhere:
         await sign_in(client, email)
         await sign_in(elsewhere, email)
-        totp, codes = await _set_up(client)
+        totp, codes = await set_up(client)
         assert (await client.get(YOU)).status_code == 200
         assert (await elsewhere.get(YOU)).status_code == 303, "other sessions have ended"
     assert (await _with_code(api, email, codes[1])).status_code == 303
@@ -86,7 +87,7 @@ async def test_codes_cannot_be_guessed_at(api: Api) -> None:
     email = await person(api)
     async with browser(api) as client:
         await sign_in(client, email)
-        totp, _ = await _set_up(client)
+        totp, _ = await set_up(client)
         token = csrf_of((await client.get(YOU)).text)
         answers = [
             (await client.post("/account/you/code/off", data={"csrf": token, "code": f"{n:06}"})).status_code
@@ -102,7 +103,7 @@ async def test_only_who_knows_the_password_and_a_code_changes_anything(api: Api)
     async with browser(api) as client:
         await sign_in(client, email)
         assert (await post(client, "/account/you/code", password="wrong password it is")).status_code == 401
-        _, codes = await _set_up(client)
+        _, codes = await set_up(client)
         assert (await post(client, "/account/you/code", password=PASSWORD)).status_code == 409
         for wrong in ("000000", "١٢٣٤٥٦", "123–456"):
             assert (await post(client, "/account/you/code/off", code=wrong)).status_code == 401
@@ -116,7 +117,7 @@ async def test_a_half_sign_in_ends_and_belongs_to_nobody_else(api: Api) -> None:
     email = await person(api)
     async with browser(api) as client:
         await sign_in(client, email)
-        totp, _ = await _set_up(client)
+        totp, _ = await set_up(client)
     async with browser(api) as stranger:
         page = await stranger.get("/login")
         form = {"csrf": csrf_of(page.text), "code": _code(totp, steps=1), "next": "/"}
@@ -126,11 +127,12 @@ async def test_a_half_sign_in_ends_and_belongs_to_nobody_else(api: Api) -> None:
     async with open_container(api.settings) as container:
         factors = container.people.sessions.factors
         ((person_id,),) = await sql(api.settings, "SELECT person_id FROM second_factor")
-        pending = factors.pending(UUID(str(person_id)))
-        assert factors.person_of(pending) == UUID(str(person_id))
+        proof = PasswordProof(UUID(str(person_id)), "a mark")
+        pending = factors.pending(proof)
+        assert factors.proof_of(pending) == proof
         for forged in (pending[:-4] + "AAAA", "", "x"):
             with pytest.raises(MailsiftError) as refused:
-                factors.person_of(forged)
+                factors.proof_of(forged)
             assert refused.value.code == "sign_in_again"
 
 
@@ -138,7 +140,7 @@ async def test_an_invitation_does_not_go_around_it_and_an_operator_resets_it(api
     email = await person(api)
     async with browser(api) as client:
         await sign_in(client, email)
-        await _set_up(client)
+        await set_up(client)
     async with open_container(api.settings) as container:
         people = container.people
         secret = await people.links.invite_from_terminal("other", email, Role.VIEWER, operator=False)

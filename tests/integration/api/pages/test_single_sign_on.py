@@ -143,6 +143,14 @@ async def test_who_wants_to_a_page_with_a_long_address_gets_in_all_the_same(api:
         assert (answer.status_code, answer.headers.get("location")) == (303, "/")
 
 
+async def test_who_is_new_may_come_back_in_two_windows_at_once(api: Api, provider: str) -> None:
+    await _somebody(provider, "twin", groups=["mail-staff"])
+    async with browser(api) as one, browser(api) as other:
+        backs = [await _way_back(client, "twin") for client in (one, other)]
+        answers = await asyncio.gather(one.get(backs[0]), other.get(backs[1]))
+    assert [answer.status_code for answer in answers] == [303, 303]
+
+
 async def test_who_the_provider_forgets_is_out(api: Api, provider: str) -> None:
     await _somebody(provider, "joe", groups=["mail-staff"])
     async with browser(api) as client:
