@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -101,6 +101,17 @@ _LEFTOVERS = r"^['`*]|^(?:e-?mail|mail|smtp)=|^www\.|%(?:20|22|27|2b|3c|3e|40)"
 URLs have them: a local part may have them, nobody's does."""
 _LEFTOVER_PATTERN = re.compile(_LEFTOVERS)
 _TYPED_DOMAIN = re.compile(r"@([^@]{1,64})\Z")
+
+
+def _existing(domain: str) -> str:
+    """Return a domain that can exist, "" for another one."""
+    return domain if suffix_exists(domain) else ""
+
+
+def _repair_candidates(text: str, domain_of: Callable[[str], str]) -> tuple[str, ...]:
+    from mailsift.pipeline.syntax.repair import repair_candidates  # noqa: PLC0415 - many patterns to compile
+
+    return repair_candidates(text, domain_of=domain_of)
 
 
 class DomainKnowledge(NamedTuple):
@@ -263,21 +274,18 @@ class Lists:
 
     def repair_candidates(self, text: str) -> tuple[str, ...]:
         """Return the addresses that a text which is none probably means (syntax.repair)."""
-        from mailsift.pipeline.syntax.repair import repair_candidates  # noqa: PLC0415 - many patterns to compile
-
-        return repair_candidates(text, domain_of=self._repaired_domain)
+        return _repair_candidates(text, lambda typed: self.suggested(typed) or _existing(typed))
 
     def repaired(self, cell: str) -> str:
-        """Return the address a cell that is none clearly means; "" where it is one, or may mean others."""
-        parsed = parse_cell(cell)
-        candidates = self.repair_candidates(parsed.address) if parsed.rule else ()
-        return candidates[0] if len(candidates) == 1 else ""
+        """Return the address a cell that is none clearly means; "" where it is one, or may mean others.
 
-    def _repaired_domain(self, typed: str) -> str:
-        suggested = self.suggested(typed)
-        if suggested:
-            return suggested
-        return typed if suffix_exists(typed) else ""
+        Its domain is the typed one unless there can be none of that name: a slip may be somebody's domain.
+        """
+        parsed = parse_cell(cell)
+        if not parsed.rule:
+            return ""
+        meant = _repair_candidates(parsed.address, lambda typed: _existing(typed) or self.suggested(typed))
+        return meant[0] if len(meant) == 1 else ""
 
     def is_disposable(self, domain: str) -> bool:
         """Whether the domain, or one it lies under, is a throw-away service and no alias service.

@@ -165,3 +165,17 @@ def test_a_link_that_shows_one_address_and_goes_to_another_means_either(cell: st
 @pytest.mark.parametrize("cell", ["info@ / sales@nordwind.io", "info@, sales@nordwind.io"])
 def test_a_cell_of_two_names_before_one_domain_does_not_mean_the_second(cell: str) -> None:
     assert LISTS.repaired(cell) == ""
+
+
+@pytest.mark.parametrize(
+    ("cell", "validated"),
+    [
+        ("Jane <jane@protomail.com>", "jane@protomail.com"),
+        ("Jane <jane@gmial.com>", "jane@gmial.com"),
+        ("jane@outlook.co;", "jane@outlook.co"),
+        ("Jane <jane@gmail>", "jane@gmail.com"),
+        ("jane@gmail,con", "jane@gmail.com"),
+    ],
+)
+def test_a_domain_that_may_be_somebodys_is_not_validated_as_another_one(cell: str, validated: str) -> None:
+    assert LISTS.repaired(cell) == validated
