@@ -45,7 +45,8 @@ class ReplyRule:
             and "" any code.
         stages: where in the session the rule applies.
         enhanced: pattern for the whole "subject.detail" of RFC 3463 ("1.1"); "" = not looked at. The class
-            digit is left out: it repeats the code, and where they disagree the code counts.
+            digit is left out: it repeats the code, and where they disagree the code counts,
+            and an enhanced code about an address (X.1.X) does not.
         text: pattern searched in the simplified text (classifier.simplify); "" = not looked at.
         unless: the rule does not apply where this is found in the simplified text; "" = nothing.
         reason: why this may be concluded, for people.

@@ -297,6 +297,14 @@ def test_the_enhanced_code_is_found_in_the_text_when_it_is_not_given() -> None:
     assert classify(rcpt(550, "Rejected 5.1.1.4")).answer is not Answer.NOT_FOUND
 
 
+@pytest.mark.parametrize("enhanced", ["4.1.1", "4.1.6", "4.1.10", "2.1.1"])
+def test_an_enhanced_code_that_contradicts_the_code_decides_nothing_alone(enhanced: str) -> None:
+    assert classify(rcpt(550, "Rejected", enhanced)).answer is Answer.UNCLEAR
+    assert classify(rcpt(550, f"{enhanced} Rejected")).answer is Answer.UNCLEAR
+    assert classify(rcpt(550, "User unknown", enhanced)).answer is Answer.NOT_FOUND
+    assert classify(rcpt(550, "Client host rejected", enhanced[:2] + "7.1")).answer is Answer.REFUSED_US
+
+
 def test_a_sentence_broken_over_lines_with_repeated_codes_is_read_whole() -> None:
     text = "The email account that you tried to reach does\n5.1.1 not\n5.1.1 exist. Please try"
     assert classify(rcpt(550, text, "5.1.1")).rule == "no-such-mailbox"
