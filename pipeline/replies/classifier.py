@@ -251,7 +251,9 @@ def _fold(text: str) -> str:
     return _ELISION.sub(r"\1 ", folded) if "'" in folded or "’" in folded else folded
 
 
-_TRAILER = re.compile(r"\[[^\[\]]{0,120}\bip: ?[0-9a-f.:]{3,45} ?\]")
+_TRAILER = re.compile(
+    r"\[[^\[\]]{0,120}\bip: ?[0-9a-f.:]{3,45} ?\]|(?<=\baddressee unknown), relay=\[[0-9a-f.:]{3,45}\]"
+)
 """An id and our address for the people who run the server, at the end of every refusal."""
 
 _ID = re.compile(r"\b(?=[a-z]*\d)(?=\d*[a-z])[a-z\d]{7,}\b")

@@ -234,6 +234,13 @@ def test_our_name_inside_an_email_address_does_not_make_the_reply_about_us() -> 
     assert classify(reply, own=["example.net"]).answer is Answer.NOT_FOUND
 
 
+def test_whose_session_it_was_is_no_reason_where_openwave_puts_it_behind_every_unknown_user() -> None:
+    reply = rcpt(550, "<jane@example.com> Addressee unknown, relay=[192.0.2.25]", "5.1.1")
+    assert classify(reply, own=["192.0.2.25"]).answer is Answer.NOT_FOUND
+    for words in ("relay=[192.0.2.25] rejected", "user unknown to relay=[192.0.2.25]"):
+        assert classify(rcpt(550, words, "5.1.1"), own=["192.0.2.25"]).answer is Answer.REFUSED_US
+
+
 def test_a_rate_reply_that_names_us_is_still_a_rate_reply() -> None:
     reply = rcpt(421, "[192.0.2.25] too many connections", "4.7.28")
     assert classify(reply, own=["192.0.2.25"]).answer is Answer.RATE_LIMITED
