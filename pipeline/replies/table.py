@@ -45,7 +45,8 @@ class ReplyRule:
             and "" any code.
         stages: where in the session the rule applies.
         enhanced: pattern for the whole "subject.detail" of RFC 3463 ("1.1"); "" = not looked at. The class
-            digit is left out: it repeats the code, and where they disagree the code counts.
+            digit is left out: it repeats the code, and where they disagree the code counts,
+            and an enhanced code about an address (X.1.X) does not.
         text: pattern searched in the simplified text (classifier.simplify); "" = not looked at.
         unless: the rule does not apply where this is found in the simplified text; "" = nothing.
         reason: why this may be concluded, for people.
@@ -109,6 +110,9 @@ RULES: Final = (
     # About us.
     _RULE("names-us-for-now", Answer.REFUSED_US, "4", _ANY, "", OURSELVES, "",
           "The temporary refusal names our own address or host name, and neither a rate nor greylisting."),
+    _RULE("closed-awhile", Answer.TEMPORARY, "5", _RCPT, "", words.CLOSED_ANYHOW, words.US,
+          "The mailbox is closed for some hours or days, so nothing is known of it for later.",
+          Meaning.AWHILE),
     _RULE("mailbox-blocked", Answer.DISABLED, "5", _RCPT, r"2\.1", words.BOX_CLOSED,
           words.NOT_THE_CLOSED_MAILBOX,
           "RFC 3463 X.2.1 for a mailbox that is blocked or inactive; of ours nothing is named."),

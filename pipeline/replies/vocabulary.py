@@ -56,7 +56,8 @@ SENDER = AnyOf(
 
 CLIENT = AnyOf(
     r"\byour (?:(?:e-?mail|mail|sending) ?)?"
-    r"(?:isp|host|hostname|server|mta|network|domain|system|machine|computer|gateway|client|provider|dns)s?\b",
+    r"(?:isp|host|hostname|server|mta|network|domain|system|machine|computer|gateway|client|provider"
+    r"|dns)s?\b",
     r"\bwho are you\b",
     r"\byour (?:internet|access|connection)\b",
     r"\bfrom your\b(?! (?:mailing )?(?:lists?|address|contacts|records|database))",
@@ -486,10 +487,43 @@ TEMPORARILY = AnyOf(
     r"\b(?:fur|pour|por|per|voor|na|на) (?:\w+ ){0,2}?(?:stunden?|tage?|minuten|heures?|jours?|horas?|dias?"
     r"|ore|giorni|uur|dagen|godzin\w*|dni|час\w*|дн\w+|сутки)\b",
     r"\b(?:demain|manana|amanha|domani|(?<!heute )morgen|jutra|zitra|завтра)\b",
+    r"\buntil\b(?! you)|\btill (?:\d|the |next\b|further\b|tomorrow\b|\w+(?:day|uary|ber)\b)|\bas long as\b"
+    r"|\bfor the (?:duration|time being|moment)\b|\bat present\b",
+    r"\b(?:vacations?|holidays?|sabbatical)\b|\b(?:on|parental|maternity|paternity|sick|annual"
+    r"|study) leave\b",
+    r"\b(?:over|during|for) (?:the )?(?:\w+ )?(?:christmas|easter|summer|winter|spring|break|recess|night)\b",
+    r"\b(?:outside|out of|after) (?:office|business|working|opening|service) hours\b"
+    r"|\bout of (?:the )?office\b",
+    r"\bbetween \d{1,2}(?::\d\d)?(?: ?[ap]m)? and \d",
+    r"\breopen\w*|\bresumes?\b|\bback (?:on|in|from|after|soon|next|by)\b|\b(?:his|her|their"
+    r"|owners?) return\b",
+    r"\breturn(?:s|ing)? (?:on|in|next)\b|\bwakes? up\b|\bpaused\b",
+    r"\bwill (?:soon |then )?be (?:\w+ )?(?:available|open(?:ed)?|active|activated|restored|created"
+    r"|unlocked|enabled"
+    r"|re-?activated|re-?enabled)\b",
+    r"\b(?:not|never|nothing|nobody) (?:(?!activ)\S+ ){0,5}?yet\b(?! (?:been )?activ)|\byet to be\b"
+    r"|\bpending (?!delet|remov|clos)",
+    r"\bin progress\b|\bunder ?way\b|\bongoing\b|\b(?:synchroni[sz]ation|replication|migration"
+    r"|import) (?:\S+ ){0,4}?running\b",
+    r"\bbeing (?:migrated|moved|transferred|imported|restored|repaired|created|set up|provisioned|upgraded"
+    r"|rebuilt"
+    r"|synchroni[sz]ed|replicated|configured|relocated|converted)\b",
+    r"(?<!error )(?<!occurred )(?<!failed )(?<!failure )\bwhile (?:its?|his|her|their|he|she|they|the|an?"
+    r"|on|owner)\b",
+    r"\b(?:right|just) now\b|\bsoon\b|\blater (?:today|on|this)\b|\bthis (?:evening|afternoon|morning|week"
+    r"|weekend)\b",
+    r"\bnext (?:week|month|year|term|semester|(?:mon|tues|wednes|thurs|fri|satur|sun)day)\b",
+    r"\bagain (?:in|after|on|from|next) (?!\w*(?:address|spelling|record))|\b(?:busy|read-?only)\b",
+    r"\b(?:suspended|locked|locked out|blocked|frozen|closed|disabled|barred|shut|deactivated"
+    r"|unavailable) for "
+    r"(?:the next )?(?:\w+ ){1,2}(?:minutes?|hours?|days?|weeks?)\b(?! of)",
     *(language.passing for language in languages.LANGUAGES),
     *(languages.fold(language.passing) for language in languages.UNSPACED),
 )
-"""Says that it will pass, or that a server behind this one says so."""
+"""Says that it will pass, or that a server behind this one says so.
+
+A word of a return, a holiday, of what is under way or not yet so is enough, whatever is said to be so long.
+"""
 
 CLOSED_TO_SOME = (
     r"\b(?:external|outside|extern[aeio]\w?|estern[eio]|zewnetrzn\w+|внешн\w+|зовнішн\w+"
@@ -677,7 +711,8 @@ _SPEED = AnyOf(
     r"\bper (?:hour|day|minute|second)\b|\bhourly\b|\bdaily\b",
     r"\bunexpected volume\b|\buser complaints\b",
     r"\b(?:mail|message) quota (?:for|of) your (?:host|server|ip|network)\b",
-    r"(?:连接|連接|連線|邮件|郵件|发送|發送)[^,.。]{0,6}(?:过多|過多|频繁|頻繁|太多|超限)|接続[^,.。]{0,4}多すぎ",
+    r"(?:连接|連接|連線|邮件|郵件|发送|發送)[^,.。]{0,6}(?:过多|過多|频繁|頻繁|太多|超限)"
+    r"|接続[^,.。]{0,4}多すぎ",
     r"\bthread limit\b|\b(?:connection|message|recipient) cap\b|\bfewer \w+ at (?:once|a time)\b",
     r"\b(?:sender|sending|send|daily|hourly|rate|connection) (?:message |mail )?quota\b",
 )
@@ -726,6 +761,10 @@ SOMETHING_ELSE_MISSING = AnyOf(
     r"(?:not found|unknown|not exist)\b",
     r"\b(?:database|table|ldap|map|backend)\b(?: \w+)?:? "
     r"(?:not found|unknown|unavailable|error|fail)",
+    rf"\b(?:database|table|ldap|backend|directory|{OTHER_THING})(?: (?:server|service))? {{1,2}}(?:(?:is"
+    rf"|are|was) )?"
+    r"(?:currently )?(?:offline|down|unreachable|locked|restarting"
+    r"|not (?:available|reachable|ready|responding|loaded))\b",
     r"\bfind the recipient domain\b",
     r"\b(?:domain|host) of (?:the |your )?\w+ (?:(?:is|was|does|could|can) )?"
     r"(?:not (?:be )?(?:found|exist)|unknown)\b",
@@ -894,7 +933,8 @@ def closed_unspaced(language: languages.UnspacedLanguage) -> str:
 def full_unspaced(language: languages.UnspacedLanguage) -> str:
     """Return what says in a language without blanks that a mailbox is full."""
     return languages.fold(
-        rf"(?:{language.box}|{language.space}){_BETWEEN}{language.full}|{language.full}.{{0,6}}?{language.space}"
+        rf"(?:{language.box}|{language.space}){_BETWEEN}{language.full}"
+        rf"|{language.full}.{{0,6}}?{language.space}"
     )
 
 
@@ -929,6 +969,16 @@ BLOCKED_LOOSELY_LOCALIZED = AnyOf(
 )
 """The same sentence says of the mailbox that it is closed, or blocked: beside a code that says so too."""
 
+CLOSED_ANYHOW = AnyOf(
+    CLOSED,
+    CLOSED_LOOSELY,
+    CLOSED_LOCALIZED,
+    CLOSED_LOOSELY_LOCALIZED,
+    BLOCKED_LOOSELY_LOCALIZED,
+    CLOSED_FOR_A_REASON,
+)
+"""What may say that a mailbox is closed, in whatever words; it does not say for how long."""
+
 _NEGATION_LOCALIZED = (
     r"\b(?:nicht|kein\w*|nie|pas|plus|aucune?|no|non|nao|nessun\w*|ningun\w*|nenhum\w*|niet|geen|brak|neni"
     r"|inte|ej|ikke|ingen|ingenting|ei|yok\w*|degil\w*|не|нет|нема|немає|ні|nincs|nem|nu"
@@ -950,8 +1000,10 @@ _THERE_LOCALIZED = (
 )
 _DELETED_LOCALIZED = (
     r"(?:gel(?:o|oe)scht|entfernt|supprime\w*|efface\w*|eliminad\w|borrad\w|excluid\w|apagad\w|removid\w"
-    r"|cancellat\w|eliminat\w|rimoss\w|verwijderd|usunie\w+|skasowan\w+|smazan\w*|zmazan\w*|slettet|raderat\w*"
-    r"|borttag\w*|удал[её]н\w*|видален\w*|изтрит\w*|silin\w+|torol\w+|sters\w*|διαγραφ\w+|obrisan\w*|izbrisan\w*"
+    r"|cancellat\w|eliminat\w|rimoss\w|verwijderd|usunie\w+|skasowan\w+|smazan\w*|zmazan\w*|slettet"
+    r"|raderat\w*"
+    r"|borttag\w*|удал[её]н\w*|видален\w*|изтрит\w*|silin\w+|torol\w+|sters\w*|διαγραφ\w+|obrisan\w*"
+    r"|izbrisan\w*"
     r"|dihapus|bi xoa)"
 )
 DELETED_LOCALIZED = AnyOf(

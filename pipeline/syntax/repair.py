@@ -105,7 +105,19 @@ _AROUND = " \t\r\n.,;:!?|/\\<>()[]{}*•·‣#=-–—'&"
 _BREAKS = re.compile(r"[\s,;|<>()\[\]{}&]+|(?<=\w)/(?=[^@]*@)")
 _LABELS = frozenset(
     [
-        *("e-mail", "email", "mail", "correo", "contact", "kontakt", "address", "adresse", "at", "to"),
+        *(
+            "e-mail",
+            "email",
+            "mail",
+            "smtp",
+            "correo",
+            "contact",
+            "kontakt",
+            "address",
+            "adresse",
+            "at",
+            "to",
+        ),
         *("tel", "phone", "telefon", "fax", "mobile"),
         *("new", "old", "neu", "alt", "work", "private", "privat", "personal", "perso"),
         *("please", "hello", "hi"),
@@ -122,6 +134,11 @@ _SENTENCE_END = re.compile(r"[.!?]\s")
 _ONE_WORD = re.compile(r"(?!www\.)[\w.+'-]+", re.IGNORECASE)
 _BLANK_BEFORE_DOT, _BLANK_AFTER_DOT = re.compile(r"\s+(?=\.)"), re.compile(r"(?<=[^\W\d]\.)\s+(?=[^\W\d])")
 _WORD_BREAKS = re.compile(r"[\s<>()\[\]{}|;&]+")
+_NO_DOMAIN = re.compile(r"[\w.+'-]+@")
+"""One of several names before the same domain: "info@ / sales@nordwind.io"."""
+_OTHER_DOT = re.compile(r"\A([\w.+'-]*[^\W\d_][\w.+'-]*)(?:[:>]|[<(\[{](?=[^>)\]}]*\Z))([\w.+'-]+)@")
+"""A single word with what may be a dot of another keyboard (there `:` or `>` are over it), or a bracket that
+is not closed."""
 _PARTED = re.compile(r"(?:[<>(\[{|:]|\s-)\s*\S+\Z")
 """A sign that keeps the last word apart from those before it."""
 _LATIN = re.compile("[A-Za-z\u00c0-\u024f]")
@@ -152,7 +169,10 @@ def repair_candidates(cell: str, *, domain_of: Callable[[str], str]) -> tuple[st
     if text.count("@") == 1:
         found = [_one_address(text, domain_of)]
     else:
-        found = [_one_address(piece, domain_of) for piece in _BREAKS.split(text) if "@" in piece]
+        pieces = [piece for piece in _BREAKS.split(text) if "@" in piece]
+        if any(map(_NO_DOMAIN.fullmatch, pieces)):
+            return ()
+        found = [_one_address(piece, domain_of) for piece in pieces]
     return tuple(dict.fromkeys(filter(None, found)))[:MOST_OFFERS]
 
 
@@ -194,14 +214,19 @@ def _is_ornament(sign: str) -> bool:
 
 
 def _without_markup(text: str) -> str:
-    """Return what a link shows; where it goes, when it shows no address."""
+    """Return what a link shows, and where it goes, when that is another address or it shows none."""
     shown = _MARKUP.sub(" ", _LOOKS.sub("", text))
-    goes = _GOES.search(text) if "@" not in shown else None
-    return goes[0] if goes else shown
+    goes = _GOES.search(text)
+    if goes is None or goes[0].partition(":")[2].partition("?")[0].lower() in shown.lower():
+        return shown
+    return f"{shown} {goes[0]}" if "@" in shown else goes[0]
 
 
 def _one_address(text: str, domain_of: Callable[[str], str]) -> str:
     """Return the address in a text with one @, "" when it is not clear which it is."""
+    slip = _OTHER_DOT.match(text.strip())
+    if slip and slip[1].lower() not in _LABELS and slip[1].lower() not in slip[2].lower():
+        return ""
     before, _, after = text.partition("@")
     local, after = _local_part(before.rstrip()), after.lstrip()
     read = map(_domain, (after, _SENTENCE_END.split(after)[0])) if local else ()

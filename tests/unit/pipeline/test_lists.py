@@ -62,6 +62,8 @@ def test_an_empty_frame_stays_empty_and_gets_its_columns(lists: Lists) -> None:
         "noreply",
         "no-reply",
         "kontakt",
+        "biuro",
+        "post",
         "hr",
     ],
 )
@@ -100,6 +102,26 @@ def test_a_listed_public_suffix_says_nothing_about_the_domains_below_it(tmp_path
 def test_free_mail_is_the_domain_itself_and_not_what_lies_below_it(lists: Lists) -> None:
     frame = _described(lists, "a@gmail.com", "a@gmx.de", "a@corp.gmail.com", "a@acme.test")
     assert frame["free"].to_list() == [True, True, False, False]
+
+
+_FREE_EVERYWHERE = """
+tuta.com tutanota.com tutamail.com keemail.me daum.net nate.com kakao.com sfr.fr neuf.fr tlen.pl azet.sk
+zoznam.sk inbox.lv meta.ua walla.co.il docomo.ne.jp gmx.fr gmx.es hotmail.be hotmail.com.mx hotmail.com.tw
+yahoo.cl yahoo.com.pe yandex.kz outlook.com.ar live.hk t-online.hu indamail.hu dir.bg online.no hinet.net
+pchome.com.tw sina.com.cn
+"""
+_OF_A_COMPANY = """
+cox.com nus.edu.sg pec.it aruba.it verizon.com comcast.com att.com vodafone.com orange.com charter.com
+laposte.fr
+"""
+
+
+@pytest.mark.parametrize(("domains", "free"), [(_FREE_EVERYWHERE, True), (_OF_A_COMPANY, False)])
+def test_free_mail_of_every_country_is_known_and_is_no_mail_of_a_company(
+    lists: Lists, domains: str, free: bool
+) -> None:
+    frame = _described(lists, *(f"jane@{domain}" for domain in domains.split()))
+    assert frame.filter(pl.col("free") != free)["domain"].to_list() == []
 
 
 @pytest.mark.parametrize("cell", ["a@gmailcom", "a@gmail", "a@gmail..com", "a@gmail,com", "a@gmail.com."])

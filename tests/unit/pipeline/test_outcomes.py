@@ -1230,3 +1230,47 @@ def test_a_bounce_that_names_many_in_a_row_is_looked_at_once_for_each(
     assert counted["_LISTED"].asked <= 2
     assert counted["_BETWEEN_NAMES"].asked <= recipients
     assert counted["_REPLY_WITH_CODE"].asked <= 6 * recipients
+
+
+_NO_USER = "Action: failed\nStatus: 5.1.1\nDiagnostic-Code: smtp; 550 5.1.1 User unknown\n"
+
+
+def _reported(message: str) -> list[tuple[str, OutcomeKind, Answer]]:
+    return [(one.address, one.kind, one.diagnosis.answer) for one in read_message(message.encode())]
+
+
+def test_one_of_several_behind_a_role_may_be_missing_and_the_role_is_there() -> None:
+    names = "Original-Recipient: rfc822; {}@shop.example\nFinal-Recipient: rfc822; {}\n"
+    gone = _dsn(names.format("info", "karl@home.example") + _NO_USER, to="info@shop.example")
+    assert _reported(gone) == [("info@shop.example", _K.BOUNCED, _A.UNCLEAR)]
+    same = _dsn(names.format("info", "info@exchange.shop.example") + _NO_USER, to="info@shop.example")
+    assert _reported(same) == [("info@shop.example", _K.BOUNCED, _A.NOT_FOUND)]
+    person = _dsn(names.format("karl", "karl.k@home.example") + _NO_USER, to="karl@shop.example")
+    assert _reported(person) == [("karl@shop.example", _K.BOUNCED, _A.NOT_FOUND)]
+
+
+def test_nor_is_a_role_missing_in_the_words_of_exim() -> None:
+    text = (
+        "A message that you sent could not be delivered to one or more of its recipients.\n"
+        "This is a permanent error. The following address(es) failed:\n\n"
+        "  karl@home.example\n    (generated from sales@shop.example)\n"
+        "    SMTP error from remote mail server after RCPT TO:<karl@home.example>:\n"
+        "    550 5.1.1 no such user\n"
+    )
+    told = _reported(_plain(text, headers="X-Failed-Recipients: karl@home.example\n"))
+    assert told == [("sales@shop.example", _K.BOUNCED, _A.UNCLEAR)]
+
+
+def test_a_message_that_arrived_at_one_of_two_behind_an_address_arrived() -> None:
+    group = "Original-Recipient: rfc822; karl@shop.example\nFinal-Recipient: rfc822; {}@home.example\n"
+    fields = f"{group.format('a')}{_NO_USER}\n{group.format('b')}Action: delivered\nStatus: 2.0.0\n"
+    assert _reported(_dsn(fields, to="karl@shop.example")) == [
+        ("karl@shop.example", _K.DELIVERED, _A.ACCEPTED)
+    ]
+
+
+def test_a_recipient_without_a_domain_is_the_one_of_that_name_whom_the_message_was_sent_to() -> None:
+    fields = "Final-Recipient: rfc822; jane\n" + _NO_USER
+    assert _reported(_dsn(fields)) == [("jane@shop.example", _K.BOUNCED, _A.NOT_FOUND)]
+    assert _reported(_dsn(fields, to="janet@shop.example")) == []
+    assert _reported(_dsn(fields, to="jane@shop.example, jane@home.example")) == []

@@ -136,3 +136,46 @@ def test_what_programs_leave_around_an_address_is_no_part_of_it(cell: str, meant
 def test_an_emoji_in_front_of_an_address_is_seen_through_with_the_mark_that_colours_it() -> None:
     known = LISTS.describe_one(parse_cell("\N{ENVELOPE}\ufe0fann@nordwind.io"))
     assert known.meant == "ann@nordwind.io"
+
+
+@pytest.mark.parametrize(
+    "cell",
+    ["jane:doe@nordwind.io", "jane>doe@nordwind.io", "jane<doe@nordwind.io", "jane(doe@nordwind.io"],
+)
+def test_a_sign_that_may_be_a_dot_of_another_keyboard_parts_no_name(cell: str) -> None:
+    assert LISTS.repair_candidates(cell) == ()
+
+
+@pytest.mark.parametrize(
+    "cell",
+    ["Mail:jane@nordwind.io", "Jane<jane@nordwind.io>", "jane<jane.doe@nordwind.io", "Jane: doe@nordwind.io"],
+)
+def test_what_stands_before_such_a_sign_may_be_seen_to_be_no_part_of_the_name(cell: str) -> None:
+    assert LISTS.repaired(cell)
+
+
+@pytest.mark.parametrize(
+    "cell",
+    ['<a href="mailto:jane@nordwind.io">bob@nordwind.io</a>', "[bob@nordwind.io](mailto:jane@nordwind.io)"],
+)
+def test_a_link_that_shows_one_address_and_goes_to_another_means_either(cell: str) -> None:
+    assert set(LISTS.repair_candidates(cell)) == {"bob@nordwind.io", "jane@nordwind.io"}
+
+
+@pytest.mark.parametrize("cell", ["info@ / sales@nordwind.io", "info@, sales@nordwind.io"])
+def test_a_cell_of_two_names_before_one_domain_does_not_mean_the_second(cell: str) -> None:
+    assert LISTS.repaired(cell) == ""
+
+
+@pytest.mark.parametrize(
+    ("cell", "validated"),
+    [
+        ("Jane <jane@protomail.com>", "jane@protomail.com"),
+        ("Jane <jane@gmial.com>", "jane@gmial.com"),
+        ("jane@outlook.co;", "jane@outlook.co"),
+        ("Jane <jane@gmail>", "jane@gmail.com"),
+        ("jane@gmail,con", "jane@gmail.com"),
+    ],
+)
+def test_a_domain_that_may_be_somebodys_is_not_validated_as_another_one(cell: str, validated: str) -> None:
+    assert LISTS.repaired(cell) == validated

@@ -50,7 +50,7 @@ def _case(*, expected: str, provider: str, stage: str, code: str, enhanced: str,
 
 _NAMES = """
 mailbox refused later heldout blind kinds2 kinds3 kinds4 kinds5 kinds6 kinds7 kinds8 kinds9 kinds10 kinds11
-kinds12 kinds13 kinds14 kinds15 heldout2 heldout3 heldout4 heldout5
+kinds12 kinds13 kinds14 kinds15 kinds16 heldout2 heldout3 heldout4 heldout5
 """
 TABLES = {name: _cases(name) for name in _NAMES.split()}
 WRITTEN_FIRST = TABLES["mailbox"] + TABLES["refused"] + TABLES["later"]
@@ -73,6 +73,7 @@ KINDS = [
         "kinds13",
         "kinds14",
         "kinds15",
+        "kinds16",
         "heldout2",
         "heldout3",
     )
@@ -233,6 +234,13 @@ def test_our_name_inside_an_email_address_does_not_make_the_reply_about_us() -> 
     assert classify(reply, own=["example.net"]).answer is Answer.NOT_FOUND
 
 
+def test_whose_session_it_was_is_no_reason_where_openwave_puts_it_behind_every_unknown_user() -> None:
+    reply = rcpt(550, "<jane@example.com> Addressee unknown, relay=[192.0.2.25]", "5.1.1")
+    assert classify(reply, own=["192.0.2.25"]).answer is Answer.NOT_FOUND
+    for words in ("relay=[192.0.2.25] rejected", "user unknown to relay=[192.0.2.25]"):
+        assert classify(rcpt(550, words, "5.1.1"), own=["192.0.2.25"]).answer is Answer.REFUSED_US
+
+
 def test_a_rate_reply_that_names_us_is_still_a_rate_reply() -> None:
     reply = rcpt(421, "[192.0.2.25] too many connections", "4.7.28")
     assert classify(reply, own=["192.0.2.25"]).answer is Answer.RATE_LIMITED
@@ -296,6 +304,14 @@ def test_the_enhanced_code_is_found_in_the_text_when_it_is_not_given() -> None:
     assert classify(rcpt(550, "Rejected 5.1.1.4")).answer is not Answer.NOT_FOUND
 
 
+@pytest.mark.parametrize("enhanced", ["4.1.1", "4.1.6", "4.1.10", "2.1.1"])
+def test_an_enhanced_code_that_contradicts_the_code_decides_nothing_alone(enhanced: str) -> None:
+    assert classify(rcpt(550, "Rejected", enhanced)).answer is Answer.UNCLEAR
+    assert classify(rcpt(550, f"{enhanced} Rejected")).answer is Answer.UNCLEAR
+    assert classify(rcpt(550, "User unknown", enhanced)).answer is Answer.NOT_FOUND
+    assert classify(rcpt(550, "Client host rejected", enhanced[:2] + "7.1")).answer is Answer.REFUSED_US
+
+
 def test_a_sentence_broken_over_lines_with_repeated_codes_is_read_whole() -> None:
     text = "The email account that you tried to reach does\n5.1.1 not\n5.1.1 exist. Please try"
     assert classify(rcpt(550, text, "5.1.1")).rule == "no-such-mailbox"
@@ -328,7 +344,7 @@ def test_the_delay_a_server_names_is_read(text: str, seconds: int) -> None:
 
 
 def test_a_final_answer_carries_no_delay() -> None:
-    assert classify(rcpt(550, "user unknown, try again in 5 minutes", "5.1.1")).retry_after == 0
+    assert classify(rcpt(550, "user unknown, looked for within 5 minutes", "5.1.1")).retry_after == 0
 
 
 @pytest.mark.parametrize(
