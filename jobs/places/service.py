@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
@@ -27,20 +27,11 @@ from mailsift.storage.foreign.objects import matching_objects, read_object, writ
 from mailsift.storage.foreign.tables import LONGEST_NAME, TAKEN_NAMES, read_query, write_table
 from mailsift.storage.sql import accounts
 
+if TYPE_CHECKING:
+    from mailsift.events.sender import WebhookSender
+
 _ROWS_AT_ONCE: Final = 50_000
 _SQL_TYPES: Final = {"Boolean": "boolean", "UInt8": "smallint", "UInt16": "integer"}
-
-
-class WebReader(Protocol):
-    """Who reads from web servers (mailsift.events.sender.WebhookSender)."""
-
-    def read(self, url: str) -> AsyncIterator[bytes]:
-        """Yield what is there, piece by piece."""
-        ...
-
-    def check(self, url: str) -> str:
-        """Return the one spelling of a URL that may be dialled."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +64,7 @@ class Places:
         self,
         *,
         connections: Connections,
-        web: Callable[[], WebReader],
+        web: Callable[[], WebhookSender],
         vault: Callable[[], Vault],
         database: Callable[[], Database],
         environment: bool = False,

@@ -44,18 +44,16 @@ class ProcessHealth:
         return cls(**{name: value for name, value in stored.items() if name in known})
 
 
-@dataclass(frozen=True, slots=True)
-class ProcessReport:
-    """What a process tells of itself.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Process:
+    """What a process tells of itself, and operators see of it.
 
     Attributes:
         owner: names it in its leases.
         worker_id: names the worker whose pool it is in.
+        slots: chunks and steps it takes at a time; 0 = a sweeper.
         in_hand: slots that are taken; of a process that is drained, all it works on.
         lag_s: the longest its event loop came late since the heartbeat before.
-        beat_s: seconds between its heartbeats.
-        claimed_ago, swept_ago: seconds since it last claimed something and last looked after the dead's
-            leases; None = never.
         sources: the identities it asks mail servers from.
     """
 
@@ -68,37 +66,37 @@ class ProcessReport:
     in_hand: int
     lag_s: float
     rss_bytes: int
+    health: ProcessHealth = field(default_factory=ProcessHealth)
+    sources: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessReport(_Process):
+    """What a process tells of itself.
+
+    Attributes:
+        beat_s: seconds between its heartbeats.
+        claimed_ago, swept_ago: seconds since it last claimed something and last looked after the dead's
+            leases; None = never.
+    """
+
     beat_s: float
     claimed_ago: float | None
     swept_ago: float | None
-    health: ProcessHealth = field(default_factory=ProcessHealth)
-    sources: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Worker:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Worker(_Process):
     """A process as operators see it; ages in seconds.
 
     Attributes:
-        slots: chunks and steps it takes at a time; 0 = a sweeper.
         chunks: chunks that are leased to it, by the database.
         draining: an operator wants it to claim nothing more.
         heard: it has been told so.
         gone: it has missed its heartbeats and never said goodbye.
-        health: what it sees of network, disk and store.
-        sources: the identities it asks mail servers from.
     """
 
-    owner: str
-    worker_id: str
-    host: str
-    pid: int
-    version: str
-    slots: int
-    in_hand: int
     chunks: int
-    lag_s: float
-    rss_bytes: int
     started_at: datetime
     up_s: float
     beat_age: float
@@ -107,8 +105,6 @@ class Worker:
     draining: bool
     heard: bool
     gone: bool
-    health: ProcessHealth = field(default_factory=ProcessHealth)
-    sources: Sequence[str] = ()
 
     @property
     def state(self) -> str:
