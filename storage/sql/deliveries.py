@@ -60,13 +60,13 @@ _PLACES_LEFT: Final = """(
         SELECT count(*) FROM delivery d WHERE d.endpoint_id = e.id AND d.state = 'delivering'))"""
 """How many more attempts endpoint `e` takes at once; one alone while its breaker is open."""
 
-_IS_DUE: Final = f"""
+_IS_DUE: Final = """
     e.enabled AND (e.probe_at IS NULL OR e.probe_at <= :now)
     AND (e.paced_until IS NULL OR e.paced_until <= :now)
     AND EXISTS (SELECT FROM delivery d
                 WHERE d.endpoint_id = e.id AND d.state = 'pending' AND d.next_attempt_at <= :now)
-    AND {_PLACES_LEFT} > 0
 """
+"""Endpoint `e` may be sent something now, and there is something to send."""
 
 # The rows of the endpoints stay locked until the claim commits, so that the count of what is in flight is
 # exact then. Of those who have a place left the account comes first that has fewest attempts under way, as
@@ -78,9 +78,10 @@ _ENDPOINTS_DUE = text(f"""
     ), turns AS (
         SELECT e.id, coalesce(busy.attempts, 0) + row_number() OVER (
             PARTITION BY e.account_id ORDER BY e.served_at NULLS FIRST) AS turn
-        FROM endpoint e LEFT JOIN busy ON busy.account_id = e.account_id WHERE {_IS_DUE}
+        FROM endpoint e LEFT JOIN busy ON busy.account_id = e.account_id
+        WHERE {_IS_DUE} AND {_PLACES_LEFT} > 0
     )
-    SELECT e.id FROM turns JOIN endpoint e ON e.id = turns.id WHERE {_IS_DUE}
+    SELECT e.id FROM turns JOIN endpoint e ON e.id = turns.id WHERE {_IS_DUE} AND {_PLACES_LEFT} > 0
     ORDER BY turns.turn, e.served_at NULLS FIRST LIMIT :limit FOR NO KEY UPDATE OF e SKIP LOCKED
 """)  # noqa: S608 - same
 
