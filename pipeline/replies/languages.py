@@ -421,7 +421,7 @@ SCANDINAVIAN = ReplyLanguage(
     passing=(
         r"\b(?:tillfallig|midlertidig|temporar|ferie|foraldraledig|sommarledig|permisjon|forelopig|indtil"
         r"|inntil)\w*"
-        r"|\b(?:pa|under) (?:\w+)?(?:semester|lov|orlov|barsel)\w*|\b\w*orlov\b"
+        r"|\b(?:pa|under) (?:\w+)?(?:semester|lov|orlov|barsel)\w*"
         r"|\btills?\b(?= (?:vidare|den \d|dess|nasta|slutet|\d|\w+dag\b|\w+ari\b|mars|april|maj|ju[nl]i"
         r"|augusti|\w+ber\b))|\btills\b"
         r"|\b(?:annu|endnu|enna) (?:inte|ej|ikke)\b|\b(?:inte|ej|ikke) (?:\S+ ){0,2}?(?:annu|an|enda|enna"
@@ -630,7 +630,8 @@ FINNISH = ReplyLanguage(
     fault=r"(?:virhe|syy|tila)",
     unsure=r"(?<!\btarkista )(?<!\btarkista, )\bonko\b",
     passing=(
-        r"\b(?:tilapais|valiaikais|loma(?!k)|myohemmin|viikonlop)\w*|\b(?:toistaiseksi|saakka|asti|ajaksi"
+        r"\b(?:tilapais|valiaikais|loma(?:ll|st|lt|kau)|myohemmin|viikonlop)\w*|\b(?:toistaiseksi|saakka"
+        r"|asti|loma[ant]?|lomien|ajaksi"
         r"|kunnes|kesken"
         r"|kaynnissa)\b|\bei(?:vat)? (?:\S+ ){0,2}?viela\b|\bviela ei|\baikana\b|\bpalaa (?!lahett)"
         r"|\bavataan\b"

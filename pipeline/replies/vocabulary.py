@@ -491,7 +491,8 @@ TEMPORARILY = AnyOf(
     r"\b(?:demain|manana|amanha|domani|(?<!heute )morgen|jutra|zitra|завтра)\b",
     r"\buntil\b(?! you)|\btill (?:\d|the |next\b|further\b|tomorrow\b|\w+(?:day|uary|ber)\b)|\bas long as\b"
     r"|\bfor the (?:duration|time being|moment)\b|\bat present\b",
-    r"\b(?:vacations?|holidays?|sabbatical)\b|\b(?:on|parental|maternity|paternity|sick|annual"
+    r"(?<![\w.-])(?:vacations?|holidays?|sabbatical)\b(?![.-]\w)|\b(?:on|parental|maternity|paternity|sick"
+    r"|annual"
     r"|study) leave\b",
     r"\b(?:over|during|for) (?:the )?(?:\w+ )?(?:christmas|easter|summer|winter|spring|break|recess|night)\b",
     r"\b(?:outside|out of|after) (?:office|business|working|opening|service) hours\b"
