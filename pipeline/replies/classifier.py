@@ -233,10 +233,9 @@ def simplify(text: str, *, own: Sequence[str] = ()) -> str:
     plain = _TRAILER.sub(" ", plain)
     if "/" in plain or "www." in plain:
         plain = _URL.sub(_link_placeholder, plain)
-    for sender in (name for name in own if "@" in name):  # before it is an address like any other
-        plain = _name_pattern(sender).sub(OURSELVES, plain)
     if "@" in plain:
-        plain = _ADDRESS.sub(f" {MAILBOX} ", plain)
+        ours = tuple(name[name.rindex("@") :].casefold() for name in own if "@" in name)
+        plain = _ADDRESS.sub(lambda found: _address_placeholder(found[0], ours), plain)
     for name in own:
         plain = _name_pattern(name).sub(OURSELVES, plain) if name else plain
     plain = _ENHANCED.sub(" ", plain)
@@ -249,6 +248,12 @@ def _fold(text: str) -> str:
     """Return a text in lower case, without accents and with elided articles apart."""
     folded = fold(text)[:_MAX_TEXT]
     return _ELISION.sub(r"\1 ", folded) if "'" in folded or "’" in folded else folded
+
+
+def _address_placeholder(address: str, ours: tuple[str, ...]) -> str:
+    """Return what stands for an address: at our sender's domain all are ours, a missing postmaster's too."""
+    is_ours = bool(ours) and address.rstrip(">").endswith(ours)
+    return f" {OURSELVES if is_ours else MAILBOX} "
 
 
 _TRAILER = re.compile(

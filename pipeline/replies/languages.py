@@ -421,7 +421,7 @@ SCANDINAVIAN = ReplyLanguage(
     passing=(
         r"\b(?:tillfallig|midlertidig|temporar|ferie|foraldraledig|sommarledig|permisjon|forelopig|indtil"
         r"|inntil)\w*"
-        r"|\b(?:pa|under) (?:\w+)?(?:semester|lov|orlov|barsel)\w*|\b\w*orlov\b"
+        r"|\b(?:pa|under) (?:\w+)?(?:semester|lov|orlov|barsel)\w*"
         r"|\btills?\b(?= (?:vidare|den \d|dess|nasta|slutet|\d|\w+dag\b|\w+ari\b|mars|april|maj|ju[nl]i"
         r"|augusti|\w+ber\b))|\btills\b"
         r"|\b(?:annu|endnu|enna) (?:inte|ej|ikke)\b|\b(?:inte|ej|ikke) (?:\S+ ){0,2}?(?:annu|an|enda|enna"
@@ -630,7 +630,8 @@ FINNISH = ReplyLanguage(
     fault=r"(?:virhe|syy|tila)",
     unsure=r"(?<!\btarkista )(?<!\btarkista, )\bonko\b",
     passing=(
-        r"\b(?:tilapais|valiaikais|loma(?!k)|myohemmin|viikonlop)\w*|\b(?:toistaiseksi|saakka|asti|ajaksi"
+        r"\b(?:tilapais|valiaikais|loma(?:ll|st|lt|kau)|myohemmin|viikonlop)\w*|\b(?:toistaiseksi|saakka"
+        r"|asti|loma[ant]?|lomien|ajaksi"
         r"|kunnes|kesken"
         r"|kaynnissa)\b|\bei(?:vat)? (?:\S+ ){0,2}?viela\b|\bviela ei|\baikana\b|\bpalaa (?!lahett)"
         r"|\bavataan\b"
@@ -902,7 +903,7 @@ CHINESE = UnspacedLanguage(
     other=(
         r"发送|發送|您|你|域名|服务器|伺服器|策略|拒绝|拒絕|禁止|黑名单|黑名單|垃圾|仅|只|权限|認證|认证|频"
         r"|\bip"
-        r"|(?:数据库|数据庫|資料庫|目录|目錄|名录|列表)(?![中里裡内內上])"
+        r"|密[钥鑰]|证书|證書|(?:数据库|数据庫|資料庫|目录|目錄|名录|列表)(?![中里裡内內上])"
     ),
     many=r"过多|過多|太多|(?:比例|数量|數量)过?[高大]",
     unsure=r"(?:无法|無法|不能|未能|不知)[^,.。]{0,12}是否|是否存在(?:未知|不明)|(?:未知|不明)(?:的)?(?:错误|錯誤|原因)",
@@ -936,7 +937,7 @@ JAPANESE = UnspacedLanguage(
     sender=r"(?:送信者|送信元|差出人|発信者)",
     other=(
         r"あなた|お客様|御社|貴社|サーバ|ドメイン|ポリシー|拒否|禁止|迷惑|スパム|認証|許可|ブラックリスト"
-        r"|接続|\bip"
+        r"|接続|鍵|証明書|\bip"
         r"|(?:データベース|ディレクトリー?|名簿|テーブル)(?![のにで内上中])"
     ),
     many=r"多すぎ",
@@ -957,7 +958,7 @@ KOREAN = UnspacedLanguage(
     space=r"(?:용량|공간|할당량)",
     full=r"(?:초과|가득|부족|꽉)",
     sender=r"(?:발신|보내는|보낸|송신)",
-    other=r"서버|도메인|정책|거부|금지|스팸|인증|허용|귀하|귀사|당신|접속|\bip|(?:데이터베이스|디렉터리|디렉토리|목록)(?!에|내)",
+    other=r"서버|도메인|정책|거부|금지|스팸|인증|허용|귀하|귀사|당신|접속|인증서|\bip|(?:데이터베이스|디렉터리|디렉토리|목록)(?!에|내)",
     many=r"너무 ?많",
     unsure=r"존재하는지|존재 ?여부|알 ?수 ?없는 ?(?:오류|이유)",
     passing=(

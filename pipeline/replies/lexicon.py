@@ -425,13 +425,13 @@ WORDS: Final = {
         weihnacht* ostern pfingsten fasching karneval silvester neujahr feiertag* vorlesungsfrei* dienstreise
         montag* dienstag* mittwoch* donnerstag* freitag* samstag* sonntag* tage tagen woche wochen stunden
         minuten heute morgen
-        noel paques fetes fete toussaint lundi mardi mercredi jeudi vendredi samedi dimanche jour jours
+        paques fetes fete toussaint lundi mardi mercredi jeudi vendredi samedi dimanche jour jours
         semaine*
         heures demain nuit
-        navidad* carnaval pascua* fiestas festivos lunes martes miercoles jueves viernes sabado domingo dias
+        navidad* carnaval pascua* fiestas festivos lunes martes miercoles jueves viernes sabado dias
         semana* horas manana hoy
         natal pascoa feira amanha hoje
-        natale pasqua ferragosto feste festivit* lunedi martedi mercoledi giovedi venerdi sabato domenica
+        natale pasqua ferragosto feste festivit* lunedi martedi mercoledi giovedi venerdi
         giorn*
         settiman* ore domani oggi
         kerst* pasen feestdag* maandag dinsdag woensdag donderdag vrijdag zaterdag zondag dagen week weken uur
@@ -439,25 +439,25 @@ WORDS: Final = {
         swieta swiat swiateczn* poniedzial* wtorek wtorku srode srody czwart* piatek piatku sobot* niedziel*
         tydzien tygodni* godzin* jutro dzis dzisiaj
         vanoc* velikonoc* svatk* pondel* utery ctvrtek patek nedel* dny dni tyden tydny hodin* zitra dnes
-        jul jule* julen pask* mandag tirsdag tisdag onsdag torsdag fredag lordag lorda* sondag dag dagar dage
+        jul julen juleferie* pask* mandag tirsdag tisdag onsdag torsdag fredag lordag lorda* sondag dagar dage
         dager vecka veckor uge uger uke uker timmar timer imorgon idag
         joulu* paasiai* maanant* tiistai* keskiviik* torstai* perjantai* lauantai* sunnuntai* paiva* viikko*
         viikon viikoksi tunti* tunnin tunniksi huomen*
-        bayram* pazartesi sali carsamba persembe cuma cumartesi pazar gun gunluk haftalik haftaya saat
+        bayram* pazartesi carsamba persembe cuma cumartesi gunluk haftalik haftaya saat
         saatligine
         yarin
         karacsony* husvet* unnep* hetfo* kedd* szerda* csutortok* pentek* szombat* vasarnap* napig napra hetre
         orara holnap*
-        craciun* pastelor luni marti miercuri joi vineri sambata duminica zile saptaman* ore maine
+        craciun* pastelor luni miercuri vineri sambata duminica zile saptaman* ore maine
         праздник* рождеств* новогодн* понедельник* вторник* среду среды четверг* пятниц* суббот* воскресен*
         дней дня дни дена недел* сутки суток часов часа минут завтра сегодня седмиц* утре
         свята свят понеділ* вівтор* четвер* субот* неділ* тижд* тижн* годин* днів
         χριστουγενν* πασχα γιορτ* δευτερα τριτη τεταρτη πεμπτη παρασκευη σαββατο κυριακη ημερ* εβδομαδ* ωρεσ
         αυριο
-        bozic* uskrs* blagdan* ponedje* ponede* utorak cetvrtak petak dana dani tjed* sati sutra jutri
+        bozic* uskrs* blagdan* ponedje* ponede* utorak cetvrtak petak tjed* sati sutra jutri
         kaled* ziemassvet* jould* joulu* savait* nedelj* valand* stund* nadal*
         hari minggu senin selasa rabu kamis jumat sabtu besok lebaran
-        tuan ngay
+        ngay
         יום ימים שבוע מחר يوم أيام اسبوع غدا
         """,
     Word.SINCE: """

@@ -113,8 +113,10 @@ _BOX_IN_GENITIVE: Final = (
 )
 """Whose a thing is in languages that need no word between the two."""
 _LOCALIZED_REGISTER: Final = (
-    r"(?:\w*(?:verzeichnis|datenbank|adressbuch|tabelle|annuaire|repertoire|registr|directori|diretori|database"
-    r"|elenc|rubric|bestand|adresboek|katalog|rejestr|каталог|справочник|реестр|databaz|adresar|adatbazis|nyilvantart"
+    r"(?:\w*(?:verzeichnis|datenbank|adressbuch|tabelle|annuaire|repertoire|registr|directori|diretori"
+    r"|database"
+    r"|elenc|rubric|bestand|adresboek|katalog|rejestr|каталог|справочник|реестр|databaz|adresar|adatbazis"
+    r"|nyilvantart"
     r"|tietokan|hakemist|veritaban)\w*"
     r"|base de (?:donnees|datos|dados)"
     r"|(?:table|tabla|tabela|liste?n?|lista|lijst|baz[ay]|баз[аы]|список|seznam)\b)"
@@ -124,7 +126,9 @@ _BOXES_IN_GENITIVE: Final = (
     r"|адресатов|mottagare|anvandare)"
 )
 _GENITIVE_BEFORE: Final = (
-    r"(?:(?:bu|taman) )?(?:vastaanottajan|kayttajan|tilin|postilaatikon|alicinin|kullanicinin|hesabin"
+    r"(?:(?:bu|taman) )?(?:mottagarens|anvandarens|kontots|brevladans|modtagerens|brugerens|kontoens"
+    r"|mottakerens|brukerens|postkassens|vastaanottajan|kayttajan|tilin|postilaatikon|alicinin|kullanicinin"
+    r"|hesabin"
     r"|kutusunun|an? (?:cimzett|felhasznalo|postafiok)(?= \w+[ae] (?<!tele )(?<!v[ae] )))"
 )
 """Whose a thing is in languages in which that comes first."""

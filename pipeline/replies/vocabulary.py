@@ -250,7 +250,8 @@ CONDITION = AnyOf(
 
 _UNKNOWN_LOCALIZED = AnyOf(*(language.unknown for language in languages.LANGUAGES))
 _FAULT = (
-    r"(?:reason|failure|error|fault|problem|cause|state|status|condition|type|class|kind|option|parameter)s?"
+    r"(?:reason|failure|error|fault|problem|cause|state|status|condition|type|class|kind|option|parameter"
+    r"|response|reply|answer|result|charset|character set|encoding)s?"
 )
 _BOX_LOCALIZED = AnyOf(*(language.box for language in languages.LANGUAGES), languages.BORROWED)
 
@@ -268,7 +269,7 @@ NOT_FOUND_OUT = AnyOf(
     *(languages.fold(language.unsure) for language in languages.UNSPACED),
     r"\b(?:not|unable|impossible|fail\w*)\b[^.;!?]{0,40}\b"
     r"(?:find out|tell|check|determine|verify|know|confirm|establish|say|see) if\b",
-    r"\bexistence\b|\b(?:may|might) or (?:may|might) not\b",
+    r"\bexistence\b|\b(?:may|might) or (?:may|might) not\b|\bapi\b|\bhttp \d{3}\b",
     r"\b(?:(?:un|not )able to|fail\w* to|(?:could|can|did) not(?: be)?) "
     r"(?:check|determine|examine|inspect)(?:e?d)?\b(?! ?:)",
     rf"\bunknown (?!{BOX}\b)(?:\w+ )?{_FAULT}\b",
@@ -284,6 +285,7 @@ NOT_FOUND_OUT = AnyOf(
 STRANGERS = AnyOf(
     r"\bunknown (?:people|persons|writers|correspondents|parties|callers)\b|\bstrangers\b",
     r"\b(?:people|persons|correspondents) (?:\w+ ){0,2}?(?:unknown|not)\b",
+    r"\byou (?:are|were) not (?:found|listed|known|among|in)\b",
     rf"\b(?:von|d|de|des|da|dai|van|av|fran|fra|od|от|від|από|dari|tu) {_UNKNOWN_LOCALIZED}\b"
     rf"(?! {_BOX_LOCALIZED}\b)",
     r"\b(?:refuse (?:les|des|d|aux)|rechaza(?: a)?|rejeita|recusa|rifiuta(?: gli| da)?|weigert|odrzuca"
@@ -489,7 +491,8 @@ TEMPORARILY = AnyOf(
     r"\b(?:demain|manana|amanha|domani|(?<!heute )morgen|jutra|zitra|завтра)\b",
     r"\buntil\b(?! you)|\btill (?:\d|the |next\b|further\b|tomorrow\b|\w+(?:day|uary|ber)\b)|\bas long as\b"
     r"|\bfor the (?:duration|time being|moment)\b|\bat present\b",
-    r"\b(?:vacations?|holidays?|sabbatical)\b|\b(?:on|parental|maternity|paternity|sick|annual"
+    r"(?<![\w.-])(?:vacations?|holidays?|sabbatical)\b(?![.-]\w)|\b(?:on|parental|maternity|paternity|sick"
+    r"|annual"
     r"|study) leave\b",
     r"\b(?:over|during|for) (?:the )?(?:\w+ )?(?:christmas|easter|summer|winter|spring|break|recess|night)\b",
     r"\b(?:outside|out of|after) (?:office|business|working|opening|service) hours\b"
@@ -752,6 +755,8 @@ SOMETHING_ELSE_MISSING = AnyOf(
     r"\b(?:host|server|domain|route|gateway|relay|exchanger)s? (?:for|of|behind|serving)"
     rf" (?:\w+ ){{0,2}}?{BOX}\b",
     r"\baddress (?:for|of) (?:\w+ ){0,2}?(?:host|domain|server)\b",
+    r"(?<!\bno )\bforward(?:ing)? (?:address|target|destination)\b",
+    r"\b(?:rcpt|recipient) (?:options?|parameters?)\b",
     r"\b(?:host|hostname|domain|dns|record|mx|server)s? (?:name )?(?:is |was |may |does )?"
     r"(?:not found|unknown|not exist|invalid|lookup)\b",
     r"\b(?:no such|unknown|invalid) (?:host|domain|database)\b(?! user)",
@@ -871,7 +876,12 @@ _SUBJECT = r"(?:^|[.;:!] ?)(?:(?:el|la|le|l|der|die|das|il|lo|o|a|de|het) )?"
 NOT_THE_BOX_LOCALIZED = AnyOf(
     r"\b(?:vous (?:n )?etes|usted(?:es)? (?:no )?(?:es|son|esta)|voce (?:nao )?e|sie sind|du bist"
     r"|lei (?:non )?e"
-    r"|u bent|jij bent|вы (?:не|ещё не|должны)|ви не|siz|du ar|du er)\b",
+    r"|u bent|jij bent|вы (?:не|ещё не|должны)|ви не|siz|du ar|du er"
+    r"|usted(?:es)? no|voce nao|vous ne|lei non|sie (?:stehen|sind|haben) nicht|u (?:staat|komt) niet)\b",
+    r"\b(?:schlussel|cle|clave|chave|chiave|sleutel|klucz|klic|nyckel|nokkel|nogle|ключ|anahtar|kulcs|avain"
+    r"|κλειδι|certifi|zertifi|сертифик|сертифік)\w{0,6}\b",
+    r"\b(?:transfert|redirection|reexpedition|reenvio|reencaminhamento|inoltro|weiterleitung\w*|doorstuur\w*"
+    r"|przekierowan\w*|presmerovan\w*|пересылк\w*|переадрес\w*)\b",
     rf"{_SUBJECT}(?:{_ELSE}|{languages.MACHINE}) (?:de|des|du|del|della|dell|do|da|van|von|odbiorcy|prijemce"
     r"|получателя|адресата)\b",
     rf"{_SUBJECT}(?:{_ELSE}|{languages.MACHINE}) (?:destinatai?r[eoi]\w*|distante?|remot[oa])\b",

@@ -50,7 +50,7 @@ def _case(*, expected: str, provider: str, stage: str, code: str, enhanced: str,
 
 _NAMES = """
 mailbox refused later heldout blind kinds2 kinds3 kinds4 kinds5 kinds6 kinds7 kinds8 kinds9 kinds10 kinds11
-kinds12 kinds13 kinds14 kinds15 kinds16 heldout2 heldout3 heldout4 heldout5
+kinds12 kinds13 kinds14 kinds15 kinds16 kinds17 heldout2 heldout3 heldout4 heldout5
 """
 TABLES = {name: _cases(name) for name in _NAMES.split()}
 WRITTEN_FIRST = TABLES["mailbox"] + TABLES["refused"] + TABLES["later"]
@@ -74,6 +74,7 @@ KINDS = [
         "kinds14",
         "kinds15",
         "kinds16",
+        "kinds17",
         "heldout2",
         "heldout3",
     )
@@ -232,6 +233,19 @@ def test_only_a_reply_that_names_us_exactly_is_about_us(own: list[str], answer: 
 def test_our_name_inside_an_email_address_does_not_make_the_reply_about_us() -> None:
     reply = rcpt(550, "<nobody@example.net>: user unknown", "5.1.1")
     assert classify(reply, own=["example.net"]).answer is Answer.NOT_FOUND
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "postmaster@ours.example: no such mailbox, RFC 5321 wants one",
+        "Reverse check: mailbox <bounce@ours.example> does not exist",
+        "<abuse@OURS.example>: user unknown",
+    ],
+)
+def test_an_address_at_our_senders_domain_that_is_missing_is_ours(text: str) -> None:
+    assert classify(rcpt(550, text, "5.1.1"), own=["probe@ours.example"]).answer is Answer.REFUSED_US
+    assert classify(rcpt(550, text, "5.1.1"), own=["probe@s.example"]).answer is Answer.NOT_FOUND
 
 
 def test_whose_session_it_was_is_no_reason_where_openwave_puts_it_behind_every_unknown_user() -> None:
