@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from typing import Annotated, Final
 
@@ -56,16 +56,8 @@ def show_accuracy(account: str | None, by: Sequence[GroupBy], days: int, *, as_c
     if as_csv:
         sys.stdout.write(to_csv(rows, by))
         return
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    for name in by:
-        table.add_column(name.value.capitalize())
-    for title in ("Judged", *_TITLES.values()):
-        table.add_column(title, justify="right")
-    for row in rows:
-        shares = (_share_text(getattr(row, name)) for name in SHARES)
-        table.add_row(*row.group, f"{row.judged:,}", *shares)
     if rows:
-        Console().print(table)
+        Console().print(accuracy_table(rows, by))
     else:
         console.print("Nothing has been measured yet.")
     if calibration:
@@ -73,6 +65,19 @@ def show_accuracy(account: str | None, by: Sequence[GroupBy], days: int, *, as_c
             f"Chances of delivery were {calibration.error:.1%} off on average, on {calibration.n:,} addresses"
             " that they do not rest on."
         )
+
+
+def accuracy_table(rows: Iterable[AccuracyRow], by: Sequence[GroupBy]) -> Table:
+    """Return the rows as a table that cuts no number off, however narrow the terminal is."""
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for name in by:
+        table.add_column(name.value.capitalize(), overflow="fold")
+    for title in ("Judged", *_TITLES.values()):
+        table.add_column(title, justify="right", overflow="fold")
+    for row in rows:
+        shares = (_share_text(getattr(row, name)) for name in SHARES)
+        table.add_row(*row.group, f"{row.judged:,}", *shares)
+    return table
 
 
 def _share_text(share: MeasuredShare | None) -> str:

@@ -27,6 +27,8 @@ _PARTS_AT_ONCE: Final = 2
 _SIGN: Final = re.compile(r"(\*\*/|\*+)")
 _SIGNS: Final = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*"}
 _AZURE: Final = "az://"
+_NO_CREDENTIALS: Final = re.compile("token request|/latest/api/token")
+"""How it shows that there are none: then the library asks the cloud of this machine for some."""
 
 
 async def read_object(url: str, config: Mapping[str, str]) -> AsyncIterator[bytes]:
@@ -109,6 +111,8 @@ def _store_errors() -> Iterator[None]:
         raise MailsiftError("place_refused", "The store refuses our credentials.") from None
     except (BaseError, OSError) as error:
         text = f"The store does not do its part: {type(error).__name__}."
+        if _NO_CREDENTIALS.search(str(error)):
+            text = "There are no credentials for the store: set them in the environment, or in a connection."
         raise MailsiftError("place_unavailable", text, retryable=True) from None
     except BaseException as error:
         # A name the library does not know makes it panic, and what is raised then is no Exception.

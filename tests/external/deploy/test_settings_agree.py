@@ -98,6 +98,12 @@ def test_the_secrets_that_are_made_are_good_ones_and_never_made_twice(tmp_path: 
     assert {path.name: path.read_text().strip() for path in made.iterdir()} == told
 
 
+def test_a_folder_for_secrets_that_is_there_is_closed_to_others(tmp_path: Path) -> None:
+    (tmp_path / "secrets").mkdir()
+    (tmp_path / "secrets").chmod(0o755)
+    assert secrets_in(tmp_path).stat().st_mode & 0o777 == 0o700
+
+
 def test_the_ports_agree() -> None:
     services = compose()["services"]
     assert image_environment()["MAILSIFT_API_PORT"] == API_PORT

@@ -143,6 +143,19 @@ async def test_a_store_that_brings_nothing_more_is_not_asked_for_ever(
     assert len(store.starts) < 10
 
 
+@pytest.mark.parametrize(
+    ("url", "known"),
+    [
+        ("s3://bucket/list.csv", {"metadata_endpoint": "http://127.0.0.1:1", "allow_http": "true"}),
+        ("az://account/bucket/list.csv", {"msi_endpoint": "http://127.0.0.1:1", "allow_http": "true"}),
+    ],
+)
+async def test_who_has_no_credentials_hears_that(url: str, known: dict[str, str]) -> None:
+    with pytest.raises(MailsiftError, match=r"place_unavailable: .*credentials") as failed:
+        await anext(read_object(url, known))
+    assert failed.value.retryable  # a machine that has a role may get them a moment later
+
+
 async def test_an_object_that_is_replaced_meanwhile_is_read_anew(
     store: Store, read: Callable[[], Awaitable[bytes]]
 ) -> None:

@@ -1,4 +1,4 @@
-"""Lists of jobs and keys in a terminal of 80 columns: what the other commands take stands there whole."""
+"""Jobs, keys and what was measured in a narrow terminal: what the other commands take stands there whole."""
 
 from __future__ import annotations
 
@@ -10,8 +10,11 @@ import pytest
 from rich.console import Console
 from rich.table import Table
 
+from mailsift.cli.accuracy import accuracy_table
 from mailsift.cli.jobs import job_table
 from mailsift.cli.keys import key_table
+from mailsift.jobs.outcomes.accuracy import AccuracyRow, GroupBy
+from mailsift.pipeline.outcomes.shares import MeasuredShare
 from mailsift.storage.sql.keys import KeyRow
 from tests.support.job_views import RUNNING, START
 
@@ -51,6 +54,14 @@ def lines(table: Table, width: int) -> list[str]:
 def test_a_narrow_terminal_shows_what_matters_on_one_line(table: Table, whole: list[str]) -> None:
     _, row = lines(table, 80)
     assert [piece for piece in whole if piece not in row] == []
+
+
+@pytest.mark.parametrize("width", [40, 80])
+def test_of_what_was_measured_no_number_is_cut_off(width: int) -> None:
+    share = MeasuredShare(0.991, 0.985, 0.996, 800_012)
+    row = AccuracyRow(("microsoft365", "mailbox_not_found"), 800_012, 3, share, share, share, share, share)
+    shown = lines(accuracy_table([row], [GroupBy.PROVIDER, GroupBy.RESULT]), width)
+    assert "…" not in "".join(shown)
 
 
 def test_a_wide_one_shows_everything() -> None:
