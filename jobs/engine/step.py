@@ -251,13 +251,13 @@ class StepWorker:
                 raise
             return StepDone(opened=redone)
         await self._store_breakdown(step, list(sound.values()))
-        return await self._hand_over(step)
+        return await self._hand_over(step, counted=True)
 
-    async def _hand_over(self, step: ClaimedStep) -> StepDone:
+    async def _hand_over(self, step: ClaimedStep, *, counted: bool = False) -> StepDone:
         """Complete a job whose results are written, or leave them to be delivered."""
         options = load_options(step.options)
         if options.preview or self._sink_of(step, options) is None:
-            await self._complete(step)
+            await self._complete(step, counted=counted)
             return StepDone()
         if not await self._database.run(jobs.record_written, step):
             raise LeaseLostError
@@ -274,7 +274,8 @@ class StepWorker:
             await self._places.write(
                 account, sink, results, job=job_id, scratch=self._scratch, policy=options.tiers
             )
-        await self._complete(step)
+        counted = await self._blobs.exists(JobBlobs(step.job_id).breakdown)
+        await self._complete(step, counted=counted)
         return StepDone()
 
     def _sink_of(self, step: ClaimedStep, options: JobOptions) -> Place | None:
@@ -287,10 +288,10 @@ class StepWorker:
         except Exception as error:  # noqa: BLE001 - the results are there; it is counted up when asked for
             _log.warning("finish.no_breakdown", job=str(step.job_id), **error_fields(error))
 
-    async def _complete(self, step: ClaimedStep) -> None:
-        """Complete the job; only then may go what its results hold, too, unless that is next to nothing."""
+    async def _complete(self, step: ClaimedStep, *, counted: bool) -> None:
+        """Complete the job; only then may go what its results hold, too, if it has been counted up."""
         await self._end(step, JobTransition.COMPLETE)
-        if step.source_bytes > SMALL_BYTES:
+        if counted:
             await delete_segments(self._blobs, step.job_id)
 
     async def _fail(self, step: ClaimedStep, error: MailsiftError) -> None:
