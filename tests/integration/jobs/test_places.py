@@ -684,16 +684,15 @@ async def test_results_that_go_slowly_to_their_place_keep_nobody_waiting_and_are
         _replace(settings.connections, s3, gate.url)
         async with engine_on(settings, slots=1, heartbeat_s=0.1) as engine:
             slow = await service.receive(alice, one_piece(many), FAST, sink=f"s3://{machines.BUCKET}/{out}")
-            draining = asyncio.create_task(engine.drain())
-            assert await asyncio.to_thread(gate.held.wait, 60)
+            working = asyncio.create_task(work_until_ended(engine, service, alice, slow.job_id, within=180))
+            assert await asyncio.to_thread(gate.held.wait, 100)
             here = await service.receive(bob, one_piece(LIST), FAST)
             assert (await ended(service, bob, here.job_id, within=30)).state is JobState.COMPLETED
             await planter.sql("UPDATE worker SET in_hand = 9")
             await until(free, within=30)
             assert (await service.get(alice, slow.job_id)).state is JobState.FINALIZING
             gate.over.set()  # the part is lost, and sent once more
-            await draining
-            view = await work_until_ended(engine, service, alice, slow.job_id)
+            view = await working
     assert view.state is JobState.COMPLETED
     found = await obstore.get_async(bucket(s3), out)
     assert len(pl.read_csv(io.BytesIO(bytes(await found.bytes_async())))) == 40_000
