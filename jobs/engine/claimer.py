@@ -100,7 +100,7 @@ def claim_capacity(held: Collection[ClaimedChunk | ClaimedStep], config: EngineC
     every slot either; but where steps do, and no chunk is worked on, one of a big job may be. What goes from
     or to a place takes as long as the place likes: it has no slot, and holds up no other account's.
     """
-    transfers = Counter(one.account_id for one in held if isinstance(one, ClaimedStep) and one.is_transfer)
+    transfers = Counter(one.account_id for one in held if is_transfer(one))
     steps = [one for one in held if isinstance(one, ClaimedStep) and not one.is_transfer]
     worked = [one for one in held if isinstance(one, ClaimedChunk)]
     reading = [step for step in steps if step.state == JobTransition.TAKE_IN.target]

@@ -146,9 +146,9 @@ def classify(reply: SmtpReply, *, own: Sequence[str] = ()) -> ReplyReading:
 
 
 def _enhanced_code(reply: SmtpReply) -> str:
-    """Return subject and detail of the enhanced code, "" for one of an address that means "later" or "yes".
+    """Return subject and detail of the enhanced code, "" without one that counts.
 
-    Beside a permanent code one of another class contradicts it: then the words alone tell.
+    One about an address (X.1.X) whose class contradicts a permanent code does not: then the words alone tell.
     """
     found = _ENHANCED.search(f"{reply.enhanced} {reply.text[:_MAX_TEXT]}")
     if found is None:

@@ -105,8 +105,7 @@ GERMAN = ReplyLanguage(
         r"\b(?:vorubergehend|voruebergehend|zeitwei\w+|kurzzeitig|befristet|temporar|ferien|urlaub|elternzeit"
         r"|mutterschutz|vorlaufig|vorlaeufig|(?:sommer|winter|mittags|baby|sende)?pause\b)\w*"
         r"|\bbis (?:auf|zu[mr]?|ende|anfang|mitte|nachste|kommende|\d|\w+(?:tag|woch|ber|uar)\b|marz|april"
-        r"|mai|ju[nl]i"
-        r"|august|spater)"
+        r"|mai|ju[nl]i|august|spater)"
         r"|\bwieder (?:ge?offnet|geoeffnet|offen|da|erreichbar|verfugbar|verfuegbar|aktiv|zuruck|in)\b"
         r"|\bnoch (?:nicht|kein)|\bsolange\b|\bspater\b|\berst (?:ab|am|im|wieder|nach|in)\b|\blauft(?! ab\b)"
         r"|\bwird (?:gerade|derzeit|neu)\b|\bwochenende|\b(?:nachste|kommende)\w* (?:woche|monat|jahr"
@@ -208,8 +207,7 @@ IBERIAN = ReplyLanguage(
     ),
     passing=(
         r"\b(?:temporal|temporari|provisional|momentane|vacacion|vacances|reabr|reabert|reapert|mientras"
-        r"|enquanto)\w*"
-        r"|\bferias\b|\bhasta\b|\bfins (?:al?|el)\b|\bpor (?:ahora|agora|el momento|enquanto)\b"
+        r"|enquanto)\w*|\bferias\b|\bhasta\b|\bfins (?:al?|el)\b|\bpor (?:ahora|agora|el momento|enquanto)\b"
         r"|\bde momento\b"
         r"|\bate (?:[oa]|ao|dia|\d|novo|nova|amanha|segunda|terca|quarta|quinta|sexta|sabado|domingo"
         r"|janeiro|fevereiro|marco|abril|maio|ju[nl]ho|agosto|setembro|outubro|novembro|dezembro)\b"
@@ -264,8 +262,7 @@ ITALIAN = ReplyLanguage(
         r"|\bper (?:ora|il momento)\b|\bancora non\b|\bnon (?:\S+ ){1,4}?ancora\b|\bin (?:corso|attesa)\b"
         r"|\bpiu tardi\b|\britorn[oa] (?:il|in|dal|previsto)\b|\btornera\b|\bprossim[oa]\b|\bfine settimana\b"
         r"|\bdi nuovo (?:dispon|attiv|apert)|\bperiodo (?:di|estiv|invernal)|\bin (?:aspettativa|maternita"
-        r"|congedo)\b"
-        r"|\bdurante (?:il|la|le|lo|l|i) (?!ultim|verif|consegn|trasm|invi|\d)"
+        r"|congedo)\b|\bdurante (?:il|la|le|lo|l|i) (?!ultim|verif|consegn|trasm|invi|\d)"
     ),
 )
 DUTCH = ReplyLanguage(
@@ -340,8 +337,7 @@ POLISH = ReplyLanguage(
         r"\b(?:tymczasow|chwilow|urlop|wakacj|wznow|powrot|powroc|weekend)\w*|\bferi(?:i|ach|e zimowe)\b"
         r"|\bdo (?:odwolania|konca|czasu|dnia|\d|poniedzialku|wtorku|srody|czwartku|piatku|soboty|niedzieli"
         r"|stycznia|lutego|marca|kwietnia|maja|czerwca|lipca|sierpnia|wrzesnia|pazdziernika|listopada"
-        r"|grudnia)"
-        r"|\bna (?:czas|razie)\b|\bpoki co\b|\bdopoki\b|\bjeszcze nie|\bnie (?:\S+ ){1,3}?jeszcze\b"
+        r"|grudnia)|\bna (?:czas|razie)\b|\bpoki co\b|\bdopoki\b|\bjeszcze nie|\bnie (?:\S+ ){1,3}?jeszcze\b"
         r"|\btrwa(?:ja)?\b|\bw (?:toku|trakcie)\b|\bwroci\b|\bponownie (?:otw|dost|aktyw)|\bpozniej\b"
         r"|\bpodczas (?!weryf|dostar|doreczan|spraw|przetw)"
     ),
@@ -374,8 +370,7 @@ CZECH = ReplyLanguage(
         r"\b(?:docasn|prechodn|dovolen|prazdnin|prozatim|zatim|zatial|vikend|navrat)\w*|\bpo dobu\b"
         r"|\bdokud\b|\bprobiha"
         r"|\bdo (?:odvolani|konce|\d|pondel[ik]|uter|stred|ctvrtk|patk|sobot|nedel|ledna|unora|brezna|dubna"
-        r"|kvetna"
-        r"|cervna|cervence|srpna|zari|rijna|listopadu|prosince)"
+        r"|kvetna|cervna|cervence|srpna|zari|rijna|listopadu|prosince)"
         r"|\b(?:jeste|dosud|doposud) n\w+|\beste (?:nie|neex|neak|nebo)|\b(?:opet|znovu) (?:otev|dost"
         r"|aktiv)|\b(?:pozdeji|neskor)\b"
         r"|\bpristi (?:tyden|mesic|rok)|\bbehem (?!overo|doruc|kontrol|posledn|\d)"
@@ -420,17 +415,14 @@ SCANDINAVIAN = ReplyLanguage(
     ),
     passing=(
         r"\b(?:tillfallig|midlertidig|temporar|ferie|foraldraledig|sommarledig|permisjon|forelopig|indtil"
-        r"|inntil)\w*"
-        r"|\b(?:pa|under) (?:\w+)?(?:semester|lov|orlov|barsel)\w*"
+        r"|inntil)\w*|\b(?:pa|under) (?:\w+)?(?:semester|lov|orlov|barsel)\w*"
         r"|\btills?\b(?= (?:vidare|den \d|dess|nasta|slutet|\d|\w+dag\b|\w+ari\b|mars|april|maj|ju[nl]i"
         r"|augusti|\w+ber\b))|\btills\b"
         r"|\b(?:annu|endnu|enna) (?:inte|ej|ikke)\b|\b(?:inte|ej|ikke) (?:\S+ ){0,2}?(?:annu|an|enda|enna"
         r"|endnu)\b"
         r"|\bpagar\b|\bpa gang\b|\b(?:genabn|gjenapn|ateroppn)\w*|\boppnas\b|\bigen (?:den|i|pa|fra|fran"
-        r"|om)\b"
-        r"|\b(?:tillbaka|tilbage|tilbake) (?:den|i|pa|efter|etter|fra|fran)\b|\bsen(?:are|ere)\b"
-        r"|\bsa lange\b|\bmedan\b"
-        r"|\b(?:nasta|neste|naeste) (?:vecka|uke|uge|man)|\bhelgen\b"
+        r"|om)\b|\b(?:tillbaka|tilbage|tilbake) (?:den|i|pa|efter|etter|fra|fran)\b|\bsen(?:are|ere)\b"
+        r"|\bsa lange\b|\bmedan\b|\b(?:nasta|neste|naeste) (?:vecka|uke|uge|man)|\bhelgen\b"
     ),
 )
 TURKISH = ReplyLanguage(
@@ -477,9 +469,7 @@ RUSSIAN = ReplyLanguage(
     "russian",
     box=(
         r"(?:пользовател\w*|користувач\w*|получател\w*|отримувач\w*|одержувач\w*|адресат\w*|абонент\w*"
-        r"|ящик\w*"
-        r"|скриньк\w*|аккаунт\w*"
-        r"|учетн\w+ запис\w+|обликов\w+ запис\w+|адрес\w{0,3})"
+        r"|ящик\w*|скриньк\w*|аккаунт\w*|учетн\w+ запис\w+|обликов\w+ запис\w+|адрес\w{0,3})"
     ),
     absent=(
         r"(?:не (?:был\w* )?(?:наиден\w*|найден\w*|знаиден\w*|существу\w+|існує|існуе"
@@ -604,8 +594,7 @@ BULGARIAN = ReplyLanguage(
         r"\b(?:временн?|отпуск|ваканц|засега|докато)\w*|\bдо (?:\d|края|второ|понеделник|вторник|сряда"
         r"|четвъртък|петък)"
         r"|\b(?:все )?още не|\bне (?:\S+ ){1,3}?още\b|\bпо време на (?!проверк|достав)|\bотново (?:отвор"
-        r"|достъп|актив)"
-        r"|\bв ход\b|\bпо-късно\b"
+        r"|достъп|актив)|\bв ход\b|\bпо-късно\b"
     ),
 )
 FINNISH = ReplyLanguage(
@@ -631,11 +620,9 @@ FINNISH = ReplyLanguage(
     unsure=r"(?<!\btarkista )(?<!\btarkista, )\bonko\b",
     passing=(
         r"\b(?:tilapais|valiaikais|loma(?:ll|st|lt|kau)|myohemmin|viikonlop)\w*|\b(?:toistaiseksi|saakka"
-        r"|asti|loma[ant]?|lomien|ajaksi"
-        r"|kunnes|kesken"
+        r"|asti|loma[ant]?|lomien|ajaksi|kunnes|kesken"
         r"|kaynnissa)\b|\bei(?:vat)? (?:\S+ ){0,2}?viela\b|\bviela ei|\baikana\b|\bpalaa (?!lahett)"
-        r"|\bavataan\b"
-        r"|\bensi (?:viik|kuu|maan|vuo)"
+        r"|\bavataan\b|\bensi (?:viik|kuu|maan|vuo)"
     ),
 )
 GREEK = ReplyLanguage(
@@ -661,8 +648,7 @@ GREEK = ReplyLanguage(
         r"\b(?:προσωριν|επανερχ|επαναλειτουργ|ξανα)\w*|\bδιακοπ(?:εσ|ων)\b|\bμε(?:χρι)\b|\bεωσ (?:τ|\d)"
         r"|\bπροσ το παρον\b"
         r"|\bσε (?:αδεια|εξελιξη)\b|\bακομ[αη] δεν\b|\bδεν (?:\S+ ){1,3}?ακομ[αη]\b|\bκατα τη διαρκεια\b"
-        r"|\bεπιστρεφει\b"
-        r"|\bαργοτερα\b|\bεπομεν\w+ (?:εβδ|μην)"
+        r"|\bεπιστρεφει\b|\bαργοτερα\b|\bεπομεν\w+ (?:εβδ|μην)"
     ),
 )
 SOUTH_SLAVIC = ReplyLanguage(
@@ -704,8 +690,7 @@ SOUTH_SLAVIC = ReplyLanguage(
         r"\b(?:privremen|zacasn|привремен|odmor|praznik|godisnj|tijekom|kasnije|pozneje)\w*|\bdopust(?:a|u"
         r"|om)?\b|\btokom\b"
         r"|\bdo (?:dal[jn]\w+|nadaljnj|kraja|konca|\d|ponede?i?lj|utork|tork|sred|cetvrt|petk|subot|sobot"
-        r"|nedelj)"
-        r"|\bjos (?:ne|ni)\w*|\bza ?sad\b|\bza sada\b|\bzaenkrat\b|\bdok (?:je|se|traje)\b|\bdokler\b"
+        r"|nedelj)|\bjos (?:ne|ni)\w*|\bza ?sad\b|\bza sada\b|\bzaenkrat\b|\bdok (?:je|se|traje)\b|\bdokler\b"
         r"|\b(?:u tijeku|u toku|v teku)\b|\bponov[no]o? (?:otvor|dost|odpr|aktiv)"
     ),
 )
@@ -752,8 +737,7 @@ BALTIC = ReplyLanguage(
         r"\b(?:laikin|islaicig|ajuti|atostog|atvalinajum|puhkus)\w*|\buz laiku\b|\biki \w|\blidz \w"
         r"|\bkuni\b|\bkol kas\b"
         r"|\bpagaidam\b|\besialgu\b|\bdar ne|\bvel (?:ne|na)|\bveel (?:ei|pole)\b|\b(?:ei"
-        r"|pole) (?:\S+ ){0,2}?veel\b"
-        r"|\b(?:veliau|velak|hiljem)\b"
+        r"|pole) (?:\S+ ){0,2}?veel\b|\b(?:veliau|velak|hiljem)\b"
     ),
 )
 MALAY = ReplyLanguage(
@@ -810,8 +794,7 @@ VIETNAMESE = ReplyLanguage(
     passing=(
         r"\btam (?:thoi|dong|ngung|khoa|dung)\b|\b(?:ky nghi|nghi (?:le|phep|tet|he))\b|\bcho (?:den|toi)\b"
         r"|\bden (?:het|ngay|thang|thu|khi)\b|\bchua (?:duoc )?(?:kich hoat|tao|mo|di chuyen)\b|\bmo lai\b"
-        r"|\btro lai\b"
-        r"|\btrong (?:thoi gian|khi)\b"
+        r"|\btro lai\b|\btrong (?:thoi gian|khi)\b"
     ),
 )
 SEMITIC = ReplyLanguage(
@@ -902,8 +885,7 @@ CHINESE = UnspacedLanguage(
     sender=r"(?:发件|寄件|发信|發信|发送者|發送者)",
     other=(
         r"发送|發送|您|你|域名|服务器|伺服器|策略|拒绝|拒絕|禁止|黑名单|黑名單|垃圾|仅|只|权限|認證|认证|频"
-        r"|\bip"
-        r"|密[钥鑰]|证书|證書|(?:数据库|数据庫|資料庫|目录|目錄|名录|列表)(?![中里裡内內上])"
+        r"|\bip|密[钥鑰]|证书|證書|(?:数据库|数据庫|資料庫|目录|目錄|名录|列表)(?![中里裡内內上])"
     ),
     many=r"过多|過多|太多|(?:比例|数量|數量)过?[高大]",
     unsure=r"(?:无法|無法|不能|未能|不知)[^,.。]{0,12}是否|是否存在(?:未知|不明)|(?:未知|不明)(?:的)?(?:错误|錯誤|原因)",
@@ -921,8 +903,7 @@ JAPANESE = UnspacedLanguage(
     "japanese",
     box=(
         r"(?:ユーザー?|利用者|受信者|受取人|宛て?先|アドレス|メールボックス|受信(?:箱|トレイ|ボックス)"
-        r"|アカウント|加入者|会員"
-        r"|ディレクトリ(?:のリスト)? ?に)"
+        r"|アカウント|加入者|会員|ディレクトリ(?:のリスト)? ?に)"
     ),
     absent=(
         r"(?:存在しま?せ?んでした|存在しません|存在しない|存在せず|見つかりません|見つからない"
@@ -937,8 +918,7 @@ JAPANESE = UnspacedLanguage(
     sender=r"(?:送信者|送信元|差出人|発信者)",
     other=(
         r"あなた|お客様|御社|貴社|サーバ|ドメイン|ポリシー|拒否|禁止|迷惑|スパム|認証|許可|ブラックリスト"
-        r"|接続|鍵|証明書|\bip"
-        r"|(?:データベース|ディレクトリー?|名簿|テーブル)(?![のにで内上中])"
+        r"|接続|鍵|証明書|\bip|(?:データベース|ディレクトリー?|名簿|テーブル)(?![のにで内上中])"
     ),
     many=r"多すぎ",
     unsure=r"(?:存在する|有効|いる)か(?!.{0,8}ご?確認(?:くだ|して|下))|不明な(?:エラー|理由)",
@@ -963,8 +943,7 @@ KOREAN = UnspacedLanguage(
     unsure=r"존재하는지|존재 ?여부|알 ?수 ?없는 ?(?:오류|이유)",
     passing=(
         r"(?:일시|임시|당분간|잠시|아직|나중에|까지(?! ?(?:연락|문의))|휴가|휴일|휴직|방학|연휴|출장|재개"
-        r"|복귀"
-        r"|다시 ?(?:열|사용|이용|활성)|(?:이전|점검|진행|작업|동기화) ?중|다음 ?[주달]|내일"
+        r"|복귀|다시 ?(?:열|사용|이용|활성)|(?:이전|점검|진행|작업|동기화) ?중|다음 ?[주달]|내일"
         r"|동안(?! ?(?:미?사용|접속|이용|로그인)))"
     ),
 )

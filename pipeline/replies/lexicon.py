@@ -426,14 +426,12 @@ WORDS: Final = {
         montag* dienstag* mittwoch* donnerstag* freitag* samstag* sonntag* tage tagen woche wochen stunden
         minuten heute morgen
         paques fetes fete toussaint lundi mardi mercredi jeudi vendredi samedi dimanche jour jours
-        semaine*
-        heures demain nuit
+        semaine* heures demain nuit
         navidad* carnaval pascua* fiestas festivos lunes martes miercoles jueves viernes sabado dias
         semana* horas manana hoy
         natal pascoa feira amanha hoje
-        natale pasqua ferragosto feste festivit* lunedi martedi mercoledi giovedi venerdi
-        giorn*
-        settiman* ore domani oggi
+        natale pasqua ferragosto feste festivit* lunedi martedi mercoledi giovedi venerdi giorn* settiman*
+        ore domani oggi
         kerst* pasen feestdag* maandag dinsdag woensdag donderdag vrijdag zaterdag zondag dagen week weken uur
         vandaag
         swieta swiat swiateczn* poniedzial* wtorek wtorku srode srody czwart* piatek piatku sobot* niedziel*
@@ -443,9 +441,7 @@ WORDS: Final = {
         dager vecka veckor uge uger uke uker timmar timer imorgon idag
         joulu* paasiai* maanant* tiistai* keskiviik* torstai* perjantai* lauantai* sunnuntai* paiva* viikko*
         viikon viikoksi tunti* tunnin tunniksi huomen*
-        bayram* pazartesi carsamba persembe cuma cumartesi gunluk haftalik haftaya saat
-        saatligine
-        yarin
+        bayram* pazartesi carsamba persembe cuma cumartesi gunluk haftalik haftaya saat saatligine yarin
         karacsony* husvet* unnep* hetfo* kedd* szerda* csutortok* pentek* szombat* vasarnap* napig napra hetre
         orara holnap*
         craciun* pastelor luni miercuri vineri sambata duminica zile saptaman* ore maine

@@ -116,9 +116,7 @@ _LOCALIZED_REGISTER: Final = (
     r"(?:\w*(?:verzeichnis|datenbank|adressbuch|tabelle|annuaire|repertoire|registr|directori|diretori"
     r"|database"
     r"|elenc|rubric|bestand|adresboek|katalog|rejestr|каталог|справочник|реестр|databaz|adresar|adatbazis"
-    r"|nyilvantart"
-    r"|tietokan|hakemist|veritaban)\w*"
-    r"|base de (?:donnees|datos|dados)"
+    r"|nyilvantart|tietokan|hakemist|veritaban)\w*|base de (?:donnees|datos|dados)"
     r"|(?:table|tabla|tabela|liste?n?|lista|lijst|baz[ay]|баз[аы]|список|seznam)\b)"
 )
 _BOXES_IN_GENITIVE: Final = (
@@ -128,8 +126,7 @@ _BOXES_IN_GENITIVE: Final = (
 _GENITIVE_BEFORE: Final = (
     r"(?:(?:bu|taman) )?(?:mottagarens|anvandarens|kontots|brevladans|modtagerens|brugerens|kontoens"
     r"|mottakerens|brukerens|postkassens|vastaanottajan|kayttajan|tilin|postilaatikon|alicinin|kullanicinin"
-    r"|hesabin"
-    r"|kutusunun|an? (?:cimzett|felhasznalo|postafiok)(?= \w+[ae] (?<!tele )(?<!v[ae] )))"
+    r"|hesabin|kutusunun|an? (?:cimzett|felhasznalo|postafiok)(?= \w+[ae] (?<!tele )(?<!v[ae] )))"
 )
 """Whose a thing is in languages in which that comes first."""
 _BEFORE: Final = r"(?:^|(?<=[.;:!?] ))(?:(?:el|la|le|l|der|die|das|il|lo|o|a|de|het) )?"

@@ -492,8 +492,7 @@ TEMPORARILY = AnyOf(
     r"\buntil\b(?! you)|\btill (?:\d|the |next\b|further\b|tomorrow\b|\w+(?:day|uary|ber)\b)|\bas long as\b"
     r"|\bfor the (?:duration|time being|moment)\b|\bat present\b",
     r"(?<![\w.-])(?:vacations?|holidays?|sabbatical)\b(?![.-]\w)|\b(?:on|parental|maternity|paternity|sick"
-    r"|annual"
-    r"|study) leave\b",
+    r"|annual|study) leave\b",
     r"\b(?:over|during|for) (?:the )?(?:\w+ )?(?:christmas|easter|summer|winter|spring|break|recess|night)\b",
     r"\b(?:outside|out of|after) (?:office|business|working|opening|service) hours\b"
     r"|\bout of (?:the )?office\b",
@@ -502,15 +501,13 @@ TEMPORARILY = AnyOf(
     r"|owners?) return\b",
     r"\breturn(?:s|ing)? (?:on|in|next)\b|\bwakes? up\b|\bpaused\b",
     r"\bwill (?:soon |then )?be (?:\w+ )?(?:available|open(?:ed)?|active|activated|restored|created"
-    r"|unlocked|enabled"
-    r"|re-?activated|re-?enabled)\b",
+    r"|unlocked|enabled|re-?activated|re-?enabled)\b",
     r"\b(?:not|never|nothing|nobody) (?:(?!activ)\S+ ){0,5}?yet\b(?! (?:been )?activ)|\byet to be\b"
     r"|\bpending (?!delet|remov|clos)",
     r"\bin progress\b|\bunder ?way\b|\bongoing\b|\b(?:synchroni[sz]ation|replication|migration"
     r"|import) (?:\S+ ){0,4}?running\b",
     r"\bbeing (?:migrated|moved|transferred|imported|restored|repaired|created|set up|provisioned|upgraded"
-    r"|rebuilt"
-    r"|synchroni[sz]ed|replicated|configured|relocated|converted)\b",
+    r"|rebuilt|synchroni[sz]ed|replicated|configured|relocated|converted)\b",
     r"(?<!error )(?<!occurred )(?<!failed )(?<!failure )\bwhile (?:its?|his|her|their|he|she|they|the|an?"
     r"|on|owner)\b",
     r"\b(?:right|just) now\b|\bsoon\b|\blater (?:today|on|this)\b|\bthis (?:evening|afternoon|morning|week"
@@ -518,8 +515,7 @@ TEMPORARILY = AnyOf(
     r"\bnext (?:week|month|year|term|semester|(?:mon|tues|wednes|thurs|fri|satur|sun)day)\b",
     r"\bagain (?:in|after|on|from|next) (?!\w*(?:address|spelling|record))|\b(?:busy|read-?only)\b",
     r"\b(?:suspended|locked|locked out|blocked|frozen|closed|disabled|barred|shut|deactivated"
-    r"|unavailable) for "
-    r"(?:the next )?(?:\w+ ){1,2}(?:minutes?|hours?|days?|weeks?)\b(?! of)",
+    r"|unavailable) for (?:the next )?(?:\w+ ){1,2}(?:minutes?|hours?|days?|weeks?)\b(?! of)",
     *(language.passing for language in languages.LANGUAGES),
     *(languages.fold(language.passing) for language in languages.UNSPACED),
 )
@@ -714,8 +710,7 @@ _SPEED = AnyOf(
     r"\bper (?:hour|day|minute|second)\b|\bhourly\b|\bdaily\b",
     r"\bunexpected volume\b|\buser complaints\b",
     r"\b(?:mail|message) quota (?:for|of) your (?:host|server|ip|network)\b",
-    r"(?:连接|連接|連線|邮件|郵件|发送|發送)[^,.。]{0,6}(?:过多|過多|频繁|頻繁|太多|超限)"
-    r"|接続[^,.。]{0,4}多すぎ",
+    r"(?:连接|連接|連線|邮件|郵件|发送|發送)[^,.。]{0,6}(?:过多|過多|频繁|頻繁|太多|超限)|接続[^,.。]{0,4}多すぎ",
     r"\bthread limit\b|\b(?:connection|message|recipient) cap\b|\bfewer \w+ at (?:once|a time)\b",
     r"\b(?:sender|sending|send|daily|hourly|rate|connection) (?:message |mail )?quota\b",
 )
@@ -875,8 +870,7 @@ _SUBJECT = r"(?:^|[.;:!] ?)(?:(?:el|la|le|l|der|die|das|il|lo|o|a|de|het) )?"
 
 NOT_THE_BOX_LOCALIZED = AnyOf(
     r"\b(?:vous (?:n )?etes|usted(?:es)? (?:no )?(?:es|son|esta)|voce (?:nao )?e|sie sind|du bist"
-    r"|lei (?:non )?e"
-    r"|u bent|jij bent|вы (?:не|ещё не|должны)|ви не|siz|du ar|du er"
+    r"|lei (?:non )?e|u bent|jij bent|вы (?:не|ещё не|должны)|ви не|siz|du ar|du er"
     r"|usted(?:es)? no|voce nao|vous ne|lei non|sie (?:stehen|sind|haben) nicht|u (?:staat|komt) niet)\b",
     r"\b(?:schlussel|cle|clave|chave|chiave|sleutel|klucz|klic|nyckel|nokkel|nogle|ключ|anahtar|kulcs|avain"
     r"|κλειδι|certifi|zertifi|сертифик|сертифік)\w{0,6}\b",
@@ -1013,8 +1007,7 @@ _DELETED_LOCALIZED = (
     r"|cancellat\w|eliminat\w|rimoss\w|verwijderd|usunie\w+|skasowan\w+|smazan\w*|zmazan\w*|slettet"
     r"|raderat\w*"
     r"|borttag\w*|удал[её]н\w*|видален\w*|изтрит\w*|silin\w+|torol\w+|sters\w*|διαγραφ\w+|obrisan\w*"
-    r"|izbrisan\w*"
-    r"|dihapus|bi xoa)"
+    r"|izbrisan\w*|dihapus|bi xoa)"
 )
 DELETED_LOCALIZED = AnyOf(
     *(rf"\b{language.box}\b{_SAID}{_DELETED_LOCALIZED}\b" for language in languages.LANGUAGES)

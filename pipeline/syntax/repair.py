@@ -105,19 +105,8 @@ _AROUND = " \t\r\n.,;:!?|/\\<>()[]{}*•·‣#=-–—'&"
 _BREAKS = re.compile(r"[\s,;|<>()\[\]{}&]+|(?<=\w)/(?=[^@]*@)")
 _LABELS = frozenset(
     [
-        *(
-            "e-mail",
-            "email",
-            "mail",
-            "smtp",
-            "correo",
-            "contact",
-            "kontakt",
-            "address",
-            "adresse",
-            "at",
-            "to",
-        ),
+        *("e-mail", "email", "mail", "smtp", "correo", "contact", "kontakt", "address", "adresse"),
+        *("at", "to"),
         *("tel", "phone", "telefon", "fax", "mobile"),
         *("new", "old", "neu", "alt", "work", "private", "privat", "personal", "perso"),
         *("please", "hello", "hi"),
