@@ -71,8 +71,6 @@ class FactorView:
 
 
 class SecondFactors:
-    """The second factors of one installation."""
-
     def __init__(
         self, *, database: Database, vault: Vault, clock: Clock, token: Callable[[int], bytes]
     ) -> None:
@@ -82,7 +80,6 @@ class SecondFactors:
         self._token = token
 
     async def view(self, person_id: UUID) -> FactorView:
-        """Return where somebody's second factor stands."""
         row = await self._database.run(second_factors.get, person_id)
         if row is None or row.confirmed_at is None:
             return FactorView(on=False, recovery_left=0)

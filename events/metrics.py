@@ -35,6 +35,5 @@ METRICS: Final = (ATTEMPTS, SECONDS, DISABLED)
 
 
 def count_attempt(outcome: AttemptOutcome) -> None:
-    """Count one attempt."""
     ATTEMPTS.labels(outcome.error or _ARRIVED).inc()
     SECONDS.observe(outcome.ms / 1000)

@@ -23,8 +23,6 @@ WARN_AFTER_S: Final = DISABLE_AFTER_S / 2
 
 
 class NoticeKind(StrEnum):
-    """What happened."""
-
     FAILING = "webhook_failing"
     DISABLED = "webhook_disabled"
 
@@ -71,7 +69,6 @@ class Notifier(OutboxMailer[ClaimedNotice]):
 
     @override
     async def claim(self, connection: Connection, *, now: datetime, again: datetime) -> ClaimedNotice | None:
-        """Take a notice that is due."""
         return await notices.claim(connection, now=now, again=again)
 
     @override

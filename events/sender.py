@@ -55,7 +55,6 @@ class ReceiverResolver:
         return found
 
     async def aclose(self) -> None:
-        """Release the sockets."""
         await self._client.aclose()
 
     async def _ask(self, name: str, record_type: RecordType) -> DnsAnswer:

@@ -159,7 +159,6 @@ class Container:
 
     @cached_property
     def blobs(self) -> Blobs:
-        """Where lists and results are."""
         return self._other.blobs or open_blobs(self.settings)
 
     @cached_property
@@ -192,7 +191,6 @@ class Container:
 
     @cached_property
     def jobs(self) -> JobService:
-        """What can be asked of jobs."""
         from mailsift.jobs.service import JobService
 
         return JobService(
@@ -276,7 +274,6 @@ class Container:
 
     @cached_property
     def schedules(self) -> ScheduleService:
-        """What can be asked of schedules."""
         from mailsift.jobs.schedules.service import ScheduleService
 
         return ScheduleService(
@@ -285,7 +282,6 @@ class Container:
 
     @cached_property
     def schedule_runs(self) -> ScheduleRuns:
-        """Runs what is due."""
         from mailsift.jobs.schedules.runs import ScheduleRuns
 
         return ScheduleRuns(
@@ -364,7 +360,6 @@ class Container:
 
     @cached_property
     def holdings(self) -> Holdings:
-        """What is kept of accounts."""
         from mailsift.jobs.erasure import Holdings
 
         return Holdings(database=self.database, eraser=self.eraser, clock=self.clock)
@@ -379,7 +374,6 @@ class Container:
 
     @cached_property
     def operations(self) -> Operations:
-        """What operators see and do."""
         from mailsift.jobs.admin.actions import Actions, JobActions
         from mailsift.jobs.admin.console import Console, FleetConfig
         from mailsift.jobs.admin.reading import InstallationReader
@@ -402,7 +396,6 @@ class Container:
 
     @cached_property
     def gauges(self) -> InstallationGauges:
-        """The metrics of the whole installation."""
         from mailsift.gauges import InstallationGauges
 
         return InstallationGauges(self.operations.reader.read)
@@ -446,7 +439,6 @@ class Container:
 
     @cached_property
     def people(self) -> People:
-        """Who signs in to the pages."""
         from mailsift.accounts.links import Links
         from mailsift.accounts.passwords import Passwords
         from mailsift.accounts.people import Members
@@ -516,7 +508,6 @@ class Container:
 
     @cached_property
     def sender(self) -> WebhookSender:
-        """Makes the requests of webhooks."""
         from mailsift.events.sender import ReceiverResolver, SendConfig, WebhookSender
         from mailsift.events.webhook_url import host_name_in, split_hosts
         from mailsift.pipeline.guard import AddressGuard
@@ -534,7 +525,6 @@ class Container:
 
     @cached_property
     def webhooks(self) -> WebhookService:
-        """What can be asked of webhooks."""
         from mailsift.events.endpoints import WebhookService
 
         return WebhookService(
@@ -568,14 +558,12 @@ class Container:
 
     @cached_property
     def notifier(self) -> Notifier:
-        """Tells owners of their webhooks."""
         from mailsift.events.notices import Notifier
 
         return Notifier(database=self.database, route=self._mail_route, clock=self.clock)
 
     @cached_property
     def job_mailer(self) -> JobMailer:
-        """Tells members of their jobs."""
         from mailsift.events.job_mail import JobMailer
 
         return JobMailer(database=self.database, route=self._mail_route, clock=self.clock)
@@ -795,7 +783,6 @@ class Container:
 
     @property
     def policy(self) -> VerdictPolicy:
-        """What decides between verdicts."""
         from mailsift.pipeline.judge.table import VerdictPolicy
 
         return self._other.policy or VerdictPolicy(disposable_invalid=self.settings.disposable_invalid)
@@ -870,7 +857,6 @@ class Container:
         return meter
 
     async def api_parts(self) -> ApiParts:
-        """Return what the API is made of."""
         from mailsift.accounts.budgets import Budget
         from mailsift.accounts.first_steps import FirstStepsService
         from mailsift.accounts.widget import WidgetGate
@@ -1058,7 +1044,6 @@ def open_waker(settings: Settings) -> Waker:
 
 
 def open_blobs(settings: Settings) -> Blobs:
-    """Return the blob store of this installation."""
     from mailsift.storage.blobs.store import Blobs
 
     return Blobs(settings.blobs, settings.home / "blob-cache")

@@ -68,7 +68,6 @@ class SandboxDomain:
 
     @property
     def disposable(self) -> bool:
-        """Whether this is a throw-away domain."""
         return self.behaviour is _DISPOSABLE
 
 

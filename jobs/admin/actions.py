@@ -118,8 +118,6 @@ class Actions:
 
 
 class JobAction(StrEnum):
-    """What may be done."""
-
     PAUSE = "pause"
     RESUME = "resume"
     CANCEL = "cancel"

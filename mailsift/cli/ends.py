@@ -43,8 +43,6 @@ class ResultSink(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PipeSink(ResultSink):
-    """Standard output."""
-
     format: ExportFormat
 
     @override

@@ -49,7 +49,6 @@ class Examiner:
     """Asks resolvers, trusted or not, about domains.
 
     Args:
-        client: asks.
         guard: decides which addresses are public.
     """
 
@@ -63,7 +62,6 @@ class Examiner:
         """Ask about well-known domains and random names, all side by side, then for their servers.
 
         Args:
-            server: whom to ask.
             domains: that take mail.
             suffixes: under which random names are tried.
         """

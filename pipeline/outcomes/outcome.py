@@ -13,8 +13,6 @@ from mailsift.pipeline.replies.table import Stage
 
 
 class OutcomeKind(StrEnum):
-    """What happened."""
-
     DELIVERED = "delivered"
     BOUNCED = "bounced"  # given up: it will not arrive
     DEFERRED = "deferred"  # not yet: it is tried again

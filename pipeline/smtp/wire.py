@@ -108,7 +108,6 @@ class WireReply(NamedTuple):
 
     @property
     def text(self) -> str:
-        """All words in one line."""
         return " ".join(line for line in self.lines if line)
 
 

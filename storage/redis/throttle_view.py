@@ -37,7 +37,6 @@ class LearnedRate:
 
     @property
     def sessions(self) -> int:
-        """Sessions that were counted."""
         return sum(self.mix.values())
 
 

@@ -114,7 +114,6 @@ async def erase_outcomes(connection: Connection, ids: Sequence[UUID]) -> int:
 
 
 async def erase_suppressions(connection: Connection, ids: Sequence[UUID]) -> int:
-    """Delete every suppression; returns how many."""
     return (await connection.execute(_SUPPRESSIONS, {"ids": list(ids)})).rowcount
 
 
