@@ -32,9 +32,8 @@ from mailsift.jobs.views import AccountId, JobId, JobView
 from mailsift.pipeline.dns.codec import decode_domain
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.facts import DomainState, Mode
-from mailsift.pipeline.free_mail import provider_by_name
 from mailsift.pipeline.ports import FactCache, FactKind
-from mailsift.pipeline.providers import Providers
+from mailsift.pipeline.providers import Providers, provider_by_name
 from mailsift.storage.blobs.store import Blobs, JobBlobs
 from mailsift.storage.database import Database
 from mailsift.storage.sql import chunks

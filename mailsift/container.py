@@ -23,11 +23,10 @@ from mailsift.settings import Settings
 
 if TYPE_CHECKING:
     from mailsift.accounts.keys import KeyService
-    from mailsift.accounts.service import People
     from mailsift.accounts.sessions import Sessions
     from mailsift.accounts.sso import SingleSignOn
     from mailsift.accounts.usage import UsageMeter
-    from mailsift.api.parts import ApiParts
+    from mailsift.api.parts import ApiParts, People
     from mailsift.events.delivery import Deliverer
     from mailsift.events.endpoints import WebhookService
     from mailsift.events.job_mail import JobMailer
@@ -47,10 +46,9 @@ if TYPE_CHECKING:
     from mailsift.jobs.forecasts import Forecasts
     from mailsift.jobs.intake.models import IntakeLimits
     from mailsift.jobs.outcomes.accuracy import AccuracyService
-    from mailsift.jobs.outcomes.address_cipher import CipherOf
     from mailsift.jobs.outcomes.measure import Measurer
     from mailsift.jobs.outcomes.receivers import ReceiverService
-    from mailsift.jobs.outcomes.service import OutcomeService
+    from mailsift.jobs.outcomes.service import CipherOf, OutcomeService
     from mailsift.jobs.outcomes.suppressions import SuppressionService
     from mailsift.jobs.places.service import Places
     from mailsift.jobs.plans import Planner
@@ -303,7 +301,7 @@ class Container:
 
     @property
     def _cipher(self) -> CipherOf:
-        from mailsift.jobs.outcomes.address_cipher import cipher_of
+        from mailsift.jobs.outcomes.service import cipher_of
 
         return partial(cipher_of, vault=self._vault, token=secrets.token_bytes)
 
@@ -375,8 +373,7 @@ class Container:
     @cached_property
     def operations(self) -> Operations:
         from mailsift.jobs.admin.actions import Actions, JobActions
-        from mailsift.jobs.admin.console import Console, FleetConfig
-        from mailsift.jobs.admin.reading import InstallationReader
+        from mailsift.jobs.admin.console import Console, FleetConfig, InstallationReader
         from mailsift.jobs.admin.service import Operations
         from mailsift.jobs.admin.throttle_admin import ThrottleAdmin
         from mailsift.jobs.tasks import QUEUE
@@ -443,8 +440,8 @@ class Container:
         from mailsift.accounts.passwords import Passwords
         from mailsift.accounts.people import Members
         from mailsift.accounts.second_factors import SecondFactors
-        from mailsift.accounts.service import People
         from mailsift.accounts.sessions import LocalSignIn, Sessions, SignInLimiter
+        from mailsift.api.parts import People
 
         database, clock, token = self.database, self.clock, secrets.token_bytes
         passwords = Passwords(token)
@@ -857,11 +854,10 @@ class Container:
         return meter
 
     async def api_parts(self) -> ApiParts:
-        from mailsift.accounts.budgets import Budget
         from mailsift.accounts.first_steps import FirstStepsService
+        from mailsift.accounts.usage import Budget
         from mailsift.accounts.widget import WidgetGate
-        from mailsift.api.http.auth import Authenticator
-        from mailsift.api.http.floods import FloodGuard
+        from mailsift.api.http.auth import Authenticator, FloodGuard
         from mailsift.api.http.idempotency import AnswerStore
         from mailsift.api.parts import ApiParts, ProbingNotice
         from mailsift.key_files import read_key_peppers

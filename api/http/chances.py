@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from pydantic import BaseModel, Field
 
-from mailsift.pipeline.outcomes.shares import MeasuredShare
+from mailsift.pipeline.outcomes.chances import MeasuredShare
 
 ASKED: Final = (
     "add `mailsift_p`, the chance that a message arrives, from what became of others, with its 95 % interval"

@@ -23,8 +23,8 @@ from mailsift.api.pages.words import (
 from mailsift.pipeline.clock import utc_datetime
 from mailsift.pipeline.facts import Answer, DomainState, Mode
 from mailsift.pipeline.judge.table import ROWS, syntax_reason
+from mailsift.pipeline.outcomes.chances import MeasuredShare
 from mailsift.pipeline.outcomes.history import STAGE
-from mailsift.pipeline.outcomes.shares import MeasuredShare
 from mailsift.pipeline.replies.table import REASONS
 from mailsift.pipeline.verdict import Status
 
