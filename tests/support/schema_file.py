@@ -8,8 +8,6 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
-from alembic import command
-
 from mailsift.runtime.embedded import POSTGRES_VERSION, EmbeddedServers, installed_package
 from mailsift.storage import schema
 
@@ -21,13 +19,13 @@ _HEAD: Final = """\
 _OF_THE_DUMP: Final = re.compile(r"^(--|\\|SET |SELECT pg_catalog\.set_config).*\n", re.MULTILINE)
 
 
-def upgrade(url: str, to: str = "head") -> None:
+def upgrade(url: str, to: str = schema.newest_revision()) -> None:
     """Bring a database up one migration after the other, as those of former releases are."""
-    config = schema.alembic_config(url)
-    connection = schema.connected(url)
+    known, connection = schema.revision(url), schema.connected(url)
     with connection, connection.begin():
-        config.attributes["connection"] = connection
-        command.upgrade(config, to)
+        for number, path in schema.migrations().items():
+            if known < number <= to:
+                schema.run_migration(connection, number, path)
 
 
 def dump(url: str) -> str:

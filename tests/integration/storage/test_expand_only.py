@@ -11,7 +11,6 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from alembic.script import ScriptDirectory
 
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.storage import schema
@@ -20,10 +19,7 @@ from mailsift.storage.schema import current_revision, migrate, newest_revision, 
 from tests.support.next_release import REVISION, migrate_to_next
 from tests.support.schema_file import upgrade
 
-REVISIONS = [
-    found.revision
-    for found in reversed(list(ScriptDirectory.from_config(schema.alembic_config("")).walk_revisions()))
-]
+REVISIONS = list(schema.migrations())
 _COLUMNS = """
     SELECT c.relname, a.attname, format_type(a.atttypid, a.atttypmod), a.attnotnull,
            a.atthasdef OR a.attidentity <> '' OR a.attgenerated <> ''

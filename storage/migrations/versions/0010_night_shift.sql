@@ -1,0 +1,10 @@
+-- What processes say of their own health, and tries to sign in while Redis does not count them.
+
+ALTER TABLE worker ADD COLUMN health jsonb NOT NULL DEFAULT '{}';
+
+CREATE TABLE sign_in_try (
+    holder bytea NOT NULL,
+    tried_at timestamptz NOT NULL
+);
+
+CREATE INDEX sign_in_try_of ON sign_in_try (holder, tried_at);

@@ -1,0 +1,3 @@
+-- Which outcomes came without a time of their own.
+
+ALTER TABLE outcome ADD COLUMN undated boolean NOT NULL DEFAULT false;
