@@ -108,9 +108,7 @@ class DomainWitness(Protocol):
     """Who says what DNS knows (mailsift.pipeline.dns.domains.DomainFacts)."""
 
     @property
-    def has_trusted_resolver(self) -> bool:
-        """Whether it can be believed now."""
-        ...
+    def has_trusted_resolver(self) -> bool: ...
 
     async def lookup(
         self, domains: Sequence[str], *, patience_s: float | None, final: bool
