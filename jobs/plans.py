@@ -29,9 +29,8 @@ from mailsift.jobs.intake.models import IntakeLimits, IntakeOptions
 from mailsift.jobs.intake.process import ask_child
 from mailsift.jobs.service import JobService
 from mailsift.jobs.views import AccountId, JobId, JobView
-from mailsift.pipeline.dns.codec import decode_domain
 from mailsift.pipeline.errors import MailsiftError
-from mailsift.pipeline.facts import DomainState, Mode
+from mailsift.pipeline.facts import DomainState, Mode, decode_domain
 from mailsift.pipeline.ports import FactCache, FactKind
 from mailsift.pipeline.providers import Providers, provider_by_name
 from mailsift.storage.blobs.store import Blobs, JobBlobs

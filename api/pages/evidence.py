@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from mailsift.api.http.chances import chance_fields
+from mailsift.api.http.responses import chance_fields
 from mailsift.api.pages.charts import gauge
 from mailsift.api.pages.filters import number, percent
 from mailsift.api.pages.words import (

@@ -13,7 +13,6 @@ from mailsift.pipeline.background import guarded, record_failure
 from mailsift.pipeline.clock import Clock
 from mailsift.pipeline.dns.canaries import ResolverTrust
 from mailsift.pipeline.dns.client import NO_TRUSTED_RESOLVER, DnsClient
-from mailsift.pipeline.dns.codec import decode_domain, encode_domain
 from mailsift.pipeline.dns.denials import DenialChecker
 from mailsift.pipeline.dns.host_cache import HostCache
 from mailsift.pipeline.dns.rules import (
@@ -30,7 +29,7 @@ from mailsift.pipeline.dns.rules import (
 )
 from mailsift.pipeline.dns.wildcards import SuffixWildcards, is_wildcard
 from mailsift.pipeline.dns.zone_limiter import ZoneLimiter
-from mailsift.pipeline.facts import DomainFact, DomainState
+from mailsift.pipeline.facts import DomainFact, DomainState, decode_domain, encode_domain
 from mailsift.pipeline.guard import AddressGuard
 from mailsift.pipeline.ports import CacheEntry, FactCache, FactKind
 from mailsift.pipeline.providers import Providers
