@@ -406,7 +406,7 @@ class Container:
             folder=self.settings.home,
             blobs=self.blobs,
             port25=self._port25,
-            resolvers=(lambda: self._domains.resolver_counts) if self._port25 else lambda: (0, 0),
+            resolvers=(lambda: self.domains.resolver_counts) if self._port25 else lambda: (0, 0),
         )
 
     @property
@@ -610,8 +610,8 @@ class Container:
             database=self.database,
             zones=self.settings.block_lists,
             sources=self._own_identities,
-            ask=self._domains.addresses_of,
-            trusted=self.resolver_is_trusted,
+            ask=self.domains.addresses_of,
+            trusted=self.domains.trust.ready,
             wake=self.waker.wake,
         )
 
@@ -655,7 +655,7 @@ class Container:
         return RedisFactCache(self.redis)
 
     @cached_property
-    def _domains(self) -> DomainFacts:
+    def domains(self) -> DomainFacts:
         from mailsift.pipeline.dns.domains import DnsConfig, DomainFacts
 
         domains = DomainFacts(
@@ -667,14 +667,6 @@ class Container:
         )
         self._closing.push_async_callback(domains.aclose)
         return domains
-
-    async def resolver_is_trusted(self) -> bool:
-        """Look at the canaries; returns whether there is a resolver that can be believed."""
-        return await self._domains.check_canaries()
-
-    async def resolver_faults(self) -> dict[str, str]:
-        """Look at every resolver; returns by its address why it is not believed, "" for those that are."""
-        return await self._domains.resolver_faults()
 
     async def throttle(self, *, edited: bool) -> Throttle:
         """Return the throttle; an edited one obeys what operators changed, which it reads in the database.
@@ -710,7 +702,7 @@ class Container:
 
         settings = self.settings
         return Port25Probe(
-            domains=self._domains,
+            domains=self.domains,
             throttle=throttle,
             guard=self._guard,
             names=settings.preflight_domains,
@@ -759,7 +751,7 @@ class Container:
             return Validator(
                 lists=self.lists,
                 providers=self.providers,
-                domains=self._domains,
+                domains=self.domains,
                 prober=prober,
                 port25=port25,
                 policy=self.policy,

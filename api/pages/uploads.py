@@ -89,7 +89,7 @@ async def append(request: Request, visitor: Member, upload_id: UUID) -> Response
 @router.delete("/uploads/{upload_id:uuid}")
 async def cancel(request: Request, visitor: Member, upload_id: UUID) -> Response:
     _check(request)
-    await parts_of(request).uploads.cancel(visitor.account_id, upload_id)
+    await parts_of(request).drafts.discard(visitor.account_id, upload_id)
     return Response(status_code=204)
 
 
