@@ -80,6 +80,7 @@ class SecondFactors:
         self._token = token
 
     async def view(self, person_id: UUID) -> FactorView:
+        """Return where somebody's second factor stands."""
         row = await self._database.run(second_factors.get, person_id)
         if row is None or row.confirmed_at is None:
             return FactorView(on=False, recovery_left=0)

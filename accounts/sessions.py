@@ -176,6 +176,7 @@ class Sessions:
     async def _start_in_first_account(
         self, connection: Connection, person_id: UUID, email: str, **detail: str
     ) -> str:
+        """Begin a session in the person's first account."""
         accounts = await people.accounts_of(connection, person_id)
         if not accounts:
             raise MailsiftError(

@@ -597,6 +597,7 @@ async def take_back_use(connection: Connection, job_id: UUID, *, rows: int, addr
 
 
 async def get(connection: Connection, job_id: UUID) -> Row | None:
+    """Return the job's row."""
     return (await connection.execute(select(job).where(job.c.id == job_id))).mappings().one_or_none()
 
 
