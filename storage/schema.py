@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection as SyncConnection
 from sqlalchemy import create_engine, text
@@ -14,6 +16,9 @@ from sqlalchemy.pool import NullPool
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.storage.database import Connection, driver_url, unavailable
 
+if TYPE_CHECKING:
+    from alembic.config import Config
+
 _OURS = Path(__file__).parent / "migrations" / "versions"
 FRESH = _OURS.with_name("schema.sql")
 """What an empty database gets: the same as by all migrations, in a third of the time."""
@@ -22,6 +27,19 @@ _IN_THE_WAY = ("55P03", "40P01")  # lock_not_available; deadlock_detected, with 
 _TEXTS = {"client_encoding": "UTF8"}  # from a database without an encoding the driver would get bytes
 LOCK_SECONDS = 2  # how long one try may hold up the others
 _PAUSE_SECONDS = 1.0
+
+
+def alembic_config(url: str, *more: Path) -> Config:
+    """Return what Alembic goes by: our migrations, and those in more folders, as a later release has them."""
+    from alembic.config import Config  # noqa: PLC0415 - slow to load, and most databases are up to date
+
+    config = Config()
+    config.set_main_option("script_location", str(_OURS.parent))
+    if more:
+        config.set_main_option("path_separator", "os")
+        config.set_main_option("version_locations", os.pathsep.join(map(str, (_OURS, *more))))
+    config.attributes["url"] = driver_url(url)
+    return config
 
 
 def migrate(url: str, *, patience: float = 600.0, more: Sequence[Path] = ()) -> str:
@@ -45,7 +63,7 @@ def migrate(url: str, *, patience: float = 600.0, more: Sequence[Path] = ()) -> 
     while True:
         connection = connected(url)
         try:
-            return _upgrade(connection, more)
+            return _upgrade(connection, url, more)
         except OperationalError as error:
             if getattr(error.orig, "sqlstate", None) not in _IN_THE_WAY:
                 raise
@@ -67,30 +85,23 @@ def connected(url: str) -> SyncConnection:
         raise unavailable() from error
 
 
-def _upgrade(connection: SyncConnection, more: Sequence[Path]) -> str:
+def _upgrade(connection: SyncConnection, url: str, more: Sequence[Path]) -> str:
     with connection, connection.begin():
         connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _MIGRATION_LOCK})
         found = _revision_of(connection) or _created(connection)
         if not found.isdecimal():
             reason = "Another program’s tables are in this database: give Mailsift one of its own."
             raise MailsiftError("database_foreign", reason)
-        newer = {number: path for number, path in migrations(*more).items() if number > found}
-        if newer:
-            connection.execute(text(f"SET LOCAL lock_timeout = '{LOCK_SECONDS}s'"))
-        for number, path in newer.items():
-            run_migration(connection, number, path)
-        return max((found, *newer))
+        newest = newest_revision(*more)
+        if found >= newest:
+            return found
+        from alembic import command  # noqa: PLC0415 - see alembic_config
 
-
-def run_migration(connection: SyncConnection, number: str, path: Path) -> None:
-    """Bring a database that is at the revision before up to this one."""
-    _run_file(connection, path)
-    connection.execute(text("UPDATE alembic_version SET version_num = :number"), {"number": number})
-
-
-def _run_file(connection: SyncConnection, path: Path) -> None:
-    statements = path.read_text(encoding="utf-8")
-    connection.exec_driver_sql(statements, execution_options={"no_parameters": True})  # so they may be many
+        connection.execute(text(f"SET LOCAL lock_timeout = '{LOCK_SECONDS}s'"))
+        config = alembic_config(url, *more)
+        config.attributes["connection"] = connection
+        command.upgrade(config, "head")
+    return newest
 
 
 def _created(connection: SyncConnection) -> str:
@@ -103,7 +114,8 @@ def _created(connection: SyncConnection) -> str:
     if encoding != "UTF8":
         reason = f"Its encoding is {encoding}: create a database WITH ENCODING 'UTF8' TEMPLATE template0."
         raise MailsiftError("database_encoding", reason)
-    _run_file(connection, FRESH)
+    statements = FRESH.read_text(encoding="utf-8")
+    connection.exec_driver_sql(statements, execution_options={"no_parameters": True})  # so they may be many
     return _revision_of(connection)
 
 
@@ -143,12 +155,6 @@ def _revision_of(connection: SyncConnection) -> str:
     return str(connection.execute(text("SELECT version_num FROM alembic_version")).scalar_one())
 
 
-def newest_revision() -> str:
-    """Return the revision this release expects: the number of its last file."""
-    return max(migrations())
-
-
-def migrations(*more: Path) -> dict[str, Path]:
-    """Return all migrations by their revisions, in their order: ours, and those of more folders."""
-    found = (path for folder in (_OURS, *more) for path in folder.glob("[0-9]*_*.sql"))
-    return {path.name[:4]: path for path in sorted(found, key=lambda path: path.name)}
+def newest_revision(*more: Path) -> str:
+    """Return the revision this release expects, and whoever has more folders: the number of the last file."""
+    return max(path.stem[:4] for folder in (_OURS, *more) for path in folder.glob("[0-9]*_*.py"))

@@ -8,6 +8,8 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
+from alembic import command
+
 from mailsift.runtime.embedded import POSTGRES_VERSION, EmbeddedServers, installed_package
 from mailsift.storage import schema
 
@@ -19,13 +21,13 @@ _HEAD: Final = """\
 _OF_THE_DUMP: Final = re.compile(r"^(--|\\|SET |SELECT pg_catalog\.set_config).*\n", re.MULTILINE)
 
 
-def upgrade(url: str, to: str = schema.newest_revision()) -> None:
+def upgrade(url: str, to: str = "head") -> None:
     """Bring a database up one migration after the other, as those of former releases are."""
-    known, connection = schema.revision(url), schema.connected(url)
+    config = schema.alembic_config(url)
+    connection = schema.connected(url)
     with connection, connection.begin():
-        for number, path in schema.migrations().items():
-            if known < number <= to:
-                schema.run_migration(connection, number, path)
+        config.attributes["connection"] = connection
+        command.upgrade(config, to)
 
 
 def dump(url: str) -> str:

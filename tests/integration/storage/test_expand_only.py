@@ -11,6 +11,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from alembic.script import ScriptDirectory
 
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.storage import schema
@@ -19,7 +20,10 @@ from mailsift.storage.schema import current_revision, migrate, newest_revision, 
 from tests.support.next_release import REVISION, migrate_to_next
 from tests.support.schema_file import upgrade
 
-REVISIONS = list(schema.migrations())
+REVISIONS = [
+    found.revision
+    for found in reversed(list(ScriptDirectory.from_config(schema.alembic_config("")).walk_revisions()))
+]
 _COLUMNS = """
     SELECT c.relname, a.attname, format_type(a.atttypid, a.atttypmod), a.attnotnull,
            a.atthasdef OR a.attidentity <> '' OR a.attgenerated <> ''
