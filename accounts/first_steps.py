@@ -31,6 +31,8 @@ _MORE: Final = ("marie", "paul", "sofia", "info")  # so that some are safe to se
 
 
 class FirstStep(StrEnum):
+    """A first thing to do."""
+
     SAMPLE = "sample"
     LIST = "list"
     CONNECT = "connect"

@@ -59,6 +59,7 @@ class KeyKind:
 
     @property
     def prefix(self) -> str:
+        """What its keys begin with."""
         if self.public:
             return "svc_pub_test_" if self.test else "svc_pub_"
         if self.door is None:
@@ -179,6 +180,8 @@ class KeyService:
         """Make a key.
 
         Args:
+            account_id: whose.
+            name: what people call it.
             scopes: what it may do; none = everything.
             lifetime: seconds; 0 = for ever.
             kind: what it is for; behind a door there is no more to do than DOOR_SCOPES.
@@ -461,6 +464,7 @@ def _host_in(text: str) -> str:
 
 
 def revocation_mark(key_id: UUID) -> str:
+    """Return the name of the mark of a revoked key."""
     return f"key:{key_id}"
 
 
@@ -481,6 +485,7 @@ def new_key(choose: Callable[[str], str], kind: KeyKind = ORDINARY) -> str:
 
     Args:
         choose: picks one character of a text; `secrets.choice`.
+        kind: what it is for.
     """
     body = kind.prefix + "".join(choose(_DIGITS) for _ in range(_RANDOM))
     return body + _checksum(body)
@@ -499,6 +504,7 @@ def hint(key: str) -> str:
 
 
 def kind_of(key: str) -> KeyKind:
+    """Return the kind of a key, or of the key whose hint this is."""
     return KINDS[key[: key.rindex("_") + 1]]
 
 
@@ -542,4 +548,5 @@ def _checksum(body: str) -> str:
 
 
 def hashes(key: str, peppers: Sequence[Pepper]) -> list[bytes]:
+    """Return the key's hash under every pepper."""
     return [hashed(key, pepper) for pepper in peppers]

@@ -81,6 +81,7 @@ def check_id_token(
 
     Args:
         token: as it came.
+        keys: the provider's.
         client: for whom it must be, from whom, and signed how.
         nonce: of the attempt; None: a refreshed token, which need not have one.
         now: epoch seconds.

@@ -32,6 +32,7 @@ class Passwords:
         self._turns = asyncio.Semaphore(_AT_ONCE)
 
     async def hash(self, password: str) -> str:
+        """Return what is stored of a password."""
         async with self._turns:
             return await asyncio.to_thread(self._hasher.hash, password)
 

@@ -71,6 +71,8 @@ class FactorView:
 
 
 class SecondFactors:
+    """The second factors of one installation."""
+
     def __init__(
         self, *, database: Database, vault: Vault, clock: Clock, token: Callable[[int], bytes]
     ) -> None:

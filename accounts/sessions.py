@@ -268,6 +268,7 @@ class Sessions:
         return await self._database.run(sessions.find_session, digest(secret), now=self._now(), idle=IDLE)
 
     async def sign_out(self, secret: str) -> None:
+        """End the session."""
         await self._database.run(sessions.end_session, digest(secret))
 
     async def sign_out_everywhere(self, visitor: Visitor) -> int:
@@ -292,6 +293,7 @@ class Sessions:
             return await self.open(connection, visitor.user_id, visitor.account_id)
 
     async def accounts(self, visitor: Visitor) -> Sequence[Membership]:
+        """Return the accounts the person is a member of."""
         rows = await self._database.run(people.accounts_of, visitor.user_id)
         return [Membership(AccountId(row["id"]), row["name"], Role(row["role"])) for row in rows]
 

@@ -116,5 +116,6 @@ class ApiParts:
 
 
 def parts_of(request: Request) -> ApiParts:
+    """Return the parts of the application that serves the request."""
     parts: ApiParts = request.app.state.parts
     return parts

@@ -196,6 +196,8 @@ async def record(
     What is done to a list is written with its name, so that the line can be read when the list is gone.
 
     Args:
+        connection: the transaction.
+        account_id: whose.
         actor: the address of the person, what `key_actor` returns, or COMMAND_LINE.
         action: `<thing>.<verb>`, e.g. `key.create`.
         subject: what it was done to: an id or a name.

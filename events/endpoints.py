@@ -100,6 +100,7 @@ class TestOutcome:
 
     @property
     def delivered(self) -> bool:
+        """Whether it arrived."""
         return self.error is ErrorClass.NONE
 
 
@@ -115,8 +116,10 @@ class WebhookService:
     """The webhooks of one installation; every call names the account it speaks for.
 
     Args:
+        database: the truth.
         sender: knows which URLs may be a webhook, and makes the requests of tests.
         vault: seals the secrets.
+        clock: the time.
         token: returns that many random bytes.
         wake: tells the workers that there is work; never raises.
     """
@@ -245,6 +248,8 @@ class WebhookService:
         """Give the webhook a new secret; the one before signs too for `overlap_s` seconds.
 
         Args:
+            account_id: whose webhook it is.
+            endpoint_id: the webhook.
             overlap_s: for so long both sign; 0 = the one before ends now.
             force: rotate although a secret before the last rotation signs too; it ends now.
 

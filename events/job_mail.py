@@ -105,6 +105,7 @@ class JobMailer(OutboxMailer[ClaimedJobMail]):
 
     @override
     async def claim(self, connection: Connection, *, now: datetime, again: datetime) -> ClaimedJobMail | None:
+        """Take a mail that is due."""
         return await job_mail.claim(
             connection, now=now, again=again, before=now - WAITS, after=now + WAITS / 2
         )

@@ -35,5 +35,6 @@ METRICS: Final = (ATTEMPTS, SECONDS, DISABLED)
 
 
 def count_attempt(outcome: AttemptOutcome) -> None:
+    """Count one attempt."""
     ATTEMPTS.labels(outcome.error or _ARRIVED).inc()
     SECONDS.observe(outcome.ms / 1000)

@@ -23,6 +23,8 @@ WARN_AFTER_S: Final = DISABLE_AFTER_S / 2
 
 
 class NoticeKind(StrEnum):
+    """What happened."""
+
     FAILING = "webhook_failing"
     DISABLED = "webhook_disabled"
 
@@ -69,6 +71,7 @@ class Notifier(OutboxMailer[ClaimedNotice]):
 
     @override
     async def claim(self, connection: Connection, *, now: datetime, again: datetime) -> ClaimedNotice | None:
+        """Take a notice that is due."""
         return await notices.claim(connection, now=now, again=again)
 
     @override

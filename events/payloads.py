@@ -91,6 +91,7 @@ class SimulatedEvent(StrEnum):
 
 
 def simulated_event(kind: SimulatedEvent, job_id: UUID, now: datetime) -> tuple[EventType, dict[str, Any]]:
+    """Return the type and the data of a simulated event."""
     return _SIMULATED[kind](job_id, now)
 
 

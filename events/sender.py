@@ -55,6 +55,7 @@ class ReceiverResolver:
         return found
 
     async def aclose(self) -> None:
+        """Release the sockets."""
         await self._client.aclose()
 
     async def _ask(self, name: str, record_type: RecordType) -> DnsAnswer:

@@ -122,6 +122,7 @@ class EtaLine:
 
     @property
     def text(self) -> str:
+        """Return the line in words."""
         name = {TRIAGE_LINE: "not looked at yet", MIXED_LINE: "many small providers"}.get(self.key, self.key)
         text = f"{name}: {self.addresses:,} {'address' if self.addresses == 1 else 'addresses'}"
         text += ", held by an operator" if not self.rate else f" at {_rate(self.rate)}/s"

@@ -143,6 +143,7 @@ def load_of(
     """Return everything that a job's time depends on.
 
     Args:
+        job_id: the job.
         queues: what all jobs wait for.
         rates: how fast providers may be asked.
         progress: how the job got on; empty for one that has not begun.

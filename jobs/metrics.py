@@ -140,6 +140,7 @@ METRICS: Final = (
 
 
 def count_verdicts(finished: pl.DataFrame) -> None:
+    """Count the verdicts of a frame by status and result."""
     # By one key, which polars counts in this thread: where lists are small, to change threads takes longer.
     verdicts = finished.select("status", "result").to_struct()
     for verdict, times in verdicts.value_counts().iter_rows():
@@ -147,6 +148,7 @@ def count_verdicts(finished: pl.DataFrame) -> None:
 
 
 def count_verdict(status: str, result: str) -> None:
+    """Count one verdict."""
     ADDRESSES.labels(status, result).inc()
 
 

@@ -33,10 +33,13 @@ class AccountPolicy:
 
 
 async def policy_of(connection: Connection, account_id: UUID) -> AccountPolicy:
+    """Return an account's policy."""
     return AccountPolicy.read(await accounts.policy_of(connection, account_id))
 
 
 class PolicyService:
+    """The policies of one installation's accounts."""
+
     def __init__(self, *, database: Database) -> None:
         self._database = database
 

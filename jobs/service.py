@@ -172,7 +172,9 @@ class JobService:
         """Store a list as it comes in and start its job; memory holds one piece at a time.
 
         Args:
+            account_id: whose list.
             pieces: the file; when they end early by an exception, nothing is left of them.
+            options: what to do.
             source_name: the file's name as the customer calls it.
             parent: the job this one repeats.
             sink: the place where the results are put, "" for nowhere.
@@ -205,8 +207,10 @@ class JobService:
         """Start a job whose list a worker fetches from a place.
 
         Args:
+            account_id: whose job.
             source: the place of the list.
             sink: where the results are put, "" for nowhere.
+            options: what to do.
             once: as for `receive`.
 
         Raises:
@@ -328,6 +332,8 @@ class JobService:
         """Return one page of the account's jobs; new jobs do not shift the pages.
 
         Args:
+            account_id: whose.
+            limit: how many.
             cursor: `next_cursor` of the page before.
             states: only these; all, when empty.
             name: only those whose name has this in it.
@@ -600,6 +606,7 @@ class JobService:
 
 
 async def read_pieces(source: Path) -> AsyncIterator[bytes]:
+    """Read a file piece by piece."""
     with source.open("rb") as file:
         while data := file.read(_READ_BYTES):
             yield data

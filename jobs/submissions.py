@@ -68,6 +68,7 @@ async def one_piece(data: bytes) -> AsyncIterator[bytes]:
 
 
 def json_lines(rows: Iterable[Mapping[str, Any]]) -> bytes:
+    """Write a list as JSON lines."""
     return b"".join(json.dumps(row, ensure_ascii=False).encode() + b"\n" for row in rows)
 
 
@@ -110,6 +111,8 @@ async def insert_once(connection: Connection, new: NewJob, once: str, *, places:
     """Insert a job whose list has been stored, unless its idempotency key has one already.
 
     Args:
+        connection: an open transaction.
+        new: the job.
         once: the key, "" when there is none.
         places: digest of the places that the options have sealed, "" for none.
 

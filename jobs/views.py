@@ -115,14 +115,17 @@ class JobView:
 
     @property
     def mode(self) -> Mode:
+        """How far to look."""
         return self.options.mode
 
     @property
     def tiers(self) -> dict[Tier, int]:
+        """Rows by what to do with them."""
         return {Tier.SEND: self.send, Tier.REVIEW: self.review, Tier.REMOVE: self.remove}
 
     @property
     def policy(self) -> TierPolicy:
+        """What makes a tier of a verdict."""
         return self.options.tiers
 
     @property
@@ -182,6 +185,7 @@ class JobSnapshot:
 
 
 def dump_options(options: JobOptions) -> dict[str, Any]:
+    """Return the options as JSON types."""
     dumped = {**asdict(options), "mode": options.mode.value, "priority": options.priority.value}
     return dumped if options.policy else {name: value for name, value in dumped.items() if name != "policy"}
 

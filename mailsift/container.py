@@ -157,6 +157,7 @@ class Container:
 
     @cached_property
     def blobs(self) -> Blobs:
+        """Where lists and results are."""
         return self._other.blobs or open_blobs(self.settings)
 
     @cached_property
@@ -189,6 +190,7 @@ class Container:
 
     @cached_property
     def jobs(self) -> JobService:
+        """What can be asked of jobs."""
         from mailsift.jobs.service import JobService
 
         return JobService(
@@ -272,6 +274,7 @@ class Container:
 
     @cached_property
     def schedules(self) -> ScheduleService:
+        """What can be asked of schedules."""
         from mailsift.jobs.schedules.service import ScheduleService
 
         return ScheduleService(
@@ -280,6 +283,7 @@ class Container:
 
     @cached_property
     def schedule_runs(self) -> ScheduleRuns:
+        """Runs what is due."""
         from mailsift.jobs.schedules.runs import ScheduleRuns
 
         return ScheduleRuns(
@@ -358,6 +362,7 @@ class Container:
 
     @cached_property
     def holdings(self) -> Holdings:
+        """What is kept of accounts."""
         from mailsift.jobs.erasure import Holdings
 
         return Holdings(database=self.database, eraser=self.eraser, clock=self.clock)
@@ -372,6 +377,7 @@ class Container:
 
     @cached_property
     def operations(self) -> Operations:
+        """What operators see and do."""
         from mailsift.jobs.admin.actions import Actions, JobActions
         from mailsift.jobs.admin.console import Console, FleetConfig, InstallationReader
         from mailsift.jobs.admin.service import Operations
@@ -393,6 +399,7 @@ class Container:
 
     @cached_property
     def gauges(self) -> InstallationGauges:
+        """The metrics of the whole installation."""
         from mailsift.gauges import InstallationGauges
 
         return InstallationGauges(self.operations.reader.read)
@@ -436,6 +443,7 @@ class Container:
 
     @cached_property
     def people(self) -> People:
+        """Who signs in to the pages."""
         from mailsift.accounts.links import Links
         from mailsift.accounts.passwords import Passwords
         from mailsift.accounts.people import Members
@@ -505,6 +513,7 @@ class Container:
 
     @cached_property
     def sender(self) -> WebhookSender:
+        """Makes the requests of webhooks."""
         from mailsift.events.sender import ReceiverResolver, SendConfig, WebhookSender
         from mailsift.events.webhook_url import host_name_in, split_hosts
         from mailsift.pipeline.guard import AddressGuard
@@ -522,6 +531,7 @@ class Container:
 
     @cached_property
     def webhooks(self) -> WebhookService:
+        """What can be asked of webhooks."""
         from mailsift.events.endpoints import WebhookService
 
         return WebhookService(
@@ -555,12 +565,14 @@ class Container:
 
     @cached_property
     def notifier(self) -> Notifier:
+        """Tells owners of their webhooks."""
         from mailsift.events.notices import Notifier
 
         return Notifier(database=self.database, route=self._mail_route, clock=self.clock)
 
     @cached_property
     def job_mailer(self) -> JobMailer:
+        """Tells members of their jobs."""
         from mailsift.events.job_mail import JobMailer
 
         return JobMailer(database=self.database, route=self._mail_route, clock=self.clock)
@@ -772,6 +784,7 @@ class Container:
 
     @property
     def policy(self) -> VerdictPolicy:
+        """What decides between verdicts."""
         from mailsift.pipeline.judge.table import VerdictPolicy
 
         return self._other.policy or VerdictPolicy(disposable_invalid=self.settings.disposable_invalid)
@@ -846,6 +859,7 @@ class Container:
         return meter
 
     async def api_parts(self) -> ApiParts:
+        """Return what the API is made of."""
         from mailsift.accounts.first_steps import FirstStepsService
         from mailsift.accounts.usage import Budget
         from mailsift.accounts.widget import WidgetGate
@@ -1032,6 +1046,7 @@ def open_waker(settings: Settings) -> Waker:
 
 
 def open_blobs(settings: Settings) -> Blobs:
+    """Return the blob store of this installation."""
     from mailsift.storage.blobs.store import Blobs
 
     return Blobs(settings.blobs, settings.home / "blob-cache")

@@ -87,6 +87,7 @@ class SharedCounts(Collector):
 
     @override
     def collect(self) -> Iterable[Metric]:
+        """Read the files."""
         for path in self._folder.glob("gauge_live*_*.db"):
             pid = int(path.stem.rpartition("_")[2])
             if not _lives(pid):

@@ -13,6 +13,7 @@ system_clock: Clock = time.time  # noqa: TID251 - the one place that reads the w
 
 
 def utc_datetime(epoch: float) -> datetime:
+    """Return epoch seconds as a time in UTC."""
     return datetime.fromtimestamp(epoch, UTC)
 
 
@@ -35,6 +36,7 @@ class SharedClock:
         self._ahead: float | None = None
 
     def __call__(self) -> float:
+        """Return the time."""
         return self._system() if self._ahead is None else self._ahead + self._monotonic()
 
     def learn(self, now: float) -> None:

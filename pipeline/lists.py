@@ -237,6 +237,7 @@ class Lists:
         return pl.DataFrame(described, schema=schema, orient="row")
 
     def describe_one(self, parsed: ParsedAddress) -> AddressKnowledge:
+        """Do what `describe` does for one address."""
         typed, good = parsed.domain, bool(parsed.domain)
         if parsed.rule.startswith("domain_"):
             found = _TYPED_DOMAIN.search(parsed.address)
@@ -343,6 +344,7 @@ def _longest_match(domain: str, entries: Collection[str]) -> str:
 
 
 def _with_parents(domain: str) -> Iterator[str]:
+    """The domain, its parent, and so on."""
     while domain:
         yield domain
         domain = domain.partition(".")[2]

@@ -138,6 +138,7 @@ def count_grants(providers: Sequence[str], grants: Sequence[Grant]) -> None:
 
 
 def count_sessions(reports: Iterable[Report]) -> None:
+    """Count the sessions that are reported."""
     for report in reports:
         label = provider_label(report.ask.provider)
         SESSIONS.labels(label, report.outcome).inc()

@@ -67,6 +67,7 @@ def read_overrides(path: Path | None) -> Overrides:
 
 
 def bad_overrides(message: str) -> MailsiftError:
+    """Return the error for a mistake in the overrides file."""
     return MailsiftError("bad_overrides", f"Overrides file: {message}.")
 
 

@@ -55,6 +55,7 @@ class LedgerCounts:
     counts: Mapping[LedgerKind, int] = field(default_factory=dict)
 
     def __add__(self, other: LedgerCounts) -> LedgerCounts:
+        """Return both together."""
         kinds = dict.fromkeys((*self.counts, *other.counts))
         return LedgerCounts({kind: self.of(kind) + other.of(kind) for kind in kinds})
 

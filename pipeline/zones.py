@@ -12,6 +12,7 @@ _NO_PLACES: Final = frozenset({"Factory", "localtime", "posixrules"})
 
 
 def is_zone(name: str) -> bool:
+    """Say whether this is the name of a time zone."""
     return _find(name) is not None
 
 

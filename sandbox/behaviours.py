@@ -10,6 +10,8 @@ from mailsift.sandbox.truth import DnsBehaviour, ExpectedVerdict
 
 
 class OnConnect(StrEnum):
+    """What happens to a connection."""
+
     OPEN = "open"
     RESET = "reset"  # the connection is reset before a banner
     REFUSED = "refused"  # the only address is ::1, where nobody listens
@@ -20,6 +22,8 @@ class OnConnect(StrEnum):
 
 
 class ReplyPace(StrEnum):
+    """How fast replies come."""
+
     PROMPT = "prompt"
     TARPIT = "tarpit"  # each reply takes seconds, one after the other
     DRIP = "drip"  # one byte a second
@@ -35,6 +39,8 @@ class Starttls(StrEnum):
 
 
 class HostileReply(StrEnum):
+    """Hostile replies."""
+
     NONE = "none"
     ENDLESS = "endless"  # the reply to EHLO has no last line
     GIANT = "giant"  # the banner is a line without an end
@@ -42,6 +48,8 @@ class HostileReply(StrEnum):
 
 
 class RecipientPolicy(StrEnum):
+    """What RCPT is answered with."""
+
     MAILBOXES = "mailboxes"  # known mailboxes only
     ACCEPT = "accept"  # every recipient
     BLANKET = "blanket"  # the same refusal to every recipient
@@ -148,6 +156,7 @@ class Behaviour:
 
     @property
     def domain(self) -> str:
+        """The scenario domain."""
         return f"{self.name}.{SCENARIOS}"
 
 

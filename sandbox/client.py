@@ -58,6 +58,7 @@ class SandboxProcess:
 
     @property
     def pid(self) -> int | None:
+        """Of its process, while there is one."""
         return self._process.pid if self._process else None
 
     def start(self) -> None:

@@ -127,6 +127,7 @@ class ControlServer:
         self.port = self._server.sockets[0].getsockname()[1]
 
     async def stop(self) -> None:
+        """Stop listening."""
         if self._server:
             self._server.close()
 

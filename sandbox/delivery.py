@@ -62,6 +62,8 @@ _COMPLAINT = _REPORT.format(
 
 
 class Destiny(StrEnum):
+    """What becomes of a message."""
+
     ARRIVES = "arrives"
     RETURNS = "returns"  # it is taken, and comes back with a report
     SECOND_TRY = "second_try"  # it is put off once

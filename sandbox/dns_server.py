@@ -203,6 +203,7 @@ def _send(udp: socket.socket, message: bytes, peer: tuple[str, int]) -> None:
 
 
 def _bind(port: int) -> tuple[socket.socket, socket.socket]:
+    """Bind one port for UDP and TCP."""
     for attempt in range(_TRIES):
         udp, tcp = socket.socket(type=socket.SOCK_DGRAM), socket.socket()
         try:

@@ -91,6 +91,7 @@ class _Truths:
         self._known: dict[tuple[str, Mailbox, bool], _Columns] = {}
 
     def columns(self, row: _Row) -> _Columns:
+        """Return the columns of a row."""
         if not row.good:
             return self._wrong
         local, _, domain = row.address.rpartition("@")
@@ -107,6 +108,8 @@ class _Truths:
 
 
 class _Lister:
+    """Draws rows."""
+
     def __init__(self, world: SandboxWorld, rng: random.Random) -> None:
         self._world, self._rng = world, rng
         self._earlier: list[_Row] = []
@@ -126,6 +129,7 @@ class _Lister:
         self._drawn: list[SandboxDomain] = []
 
     def rows(self, count: int) -> Iterator[_Row]:
+        """Yield this many rows."""
         while count > 0:
             for kind in self._rng.choices(self._names, self._weights, k=min(count, _BLOCK)):
                 draw = self._kinds.get(kind)

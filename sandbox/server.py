@@ -83,10 +83,12 @@ class Sandbox:
 
     @property
     def dns_port(self) -> int:
+        """The DNS port on 127.0.0.1, UDP and TCP."""
         return self._dns.port
 
     @property
     def smtp_port(self) -> int:
+        """The SMTP port of every mail server."""
         return self._smtp.port
 
     @property

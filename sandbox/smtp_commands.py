@@ -45,6 +45,8 @@ class SmtpContext:
 
 
 class AfterReply(StrEnum):
+    """What follows a reply."""
+
     GO_ON = "go_on"
     CLOSE = "close"
     TLS = "tls"  # the handshake
@@ -78,9 +80,11 @@ class SmtpDialogue:
         self._in_message = False
 
     def banner(self) -> str:
+        """Return the greeting."""
         return self.fill("220 " + self._words.banner)
 
     def fill(self, text: str) -> str:
+        """Fill in the placeholders of a wording."""
         return self._context.recipient_replies.fill(text, self._host, self._client)
 
     def execute(self, line: bytes) -> ScriptedReply:

@@ -36,6 +36,7 @@ class ServerWording:
     bye: str
 
     def of(self, mailbox: Mailbox) -> str:
+        """Return the reply to RCPT for a mailbox."""
         return {
             Mailbox.EXISTS: self.rcpt,
             Mailbox.MISSING: self.missing,
@@ -250,6 +251,7 @@ class RcptCommand:
 
     @property
     def address(self) -> str:
+        """The address as one text."""
         return f"{self.local}@{self.domain}"
 
 
@@ -306,6 +308,7 @@ class RecipientReplies:
         return self.fill(text, recipient.host, recipient.client, recipient.address)
 
     def fill(self, text: str, host: MailHost, client: str, address: str = "") -> str:
+        """Fill in the placeholders of a wording."""
         if "{" not in text:
             return text
         return text.format(

@@ -207,6 +207,7 @@ class SmtpSession(asyncio.Protocol):
         self._send_replies(replies)
 
     def abort(self) -> None:
+        """Cut the connection."""
         self._transport.abort()
 
     def _accept_or_refuse(self, host: MailHost) -> None:
@@ -325,6 +326,7 @@ class DelayLine:
         """Send bytes.
 
         Args:
+            data: what to write.
             work: seconds the server works on them, one reply after the other.
             then: called once they are written.
         """

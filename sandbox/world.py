@@ -68,6 +68,7 @@ class SandboxDomain:
 
     @property
     def disposable(self) -> bool:
+        """Whether this is a throw-away domain."""
         return self.behaviour is _DISPOSABLE
 
 

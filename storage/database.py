@@ -190,6 +190,7 @@ class Database:
         raise AssertionError("unreachable")
 
     async def aclose(self) -> None:
+        """Close every connection."""
         await self._engine.dispose()
 
 
@@ -255,6 +256,7 @@ def _outage(error: DBAPIError) -> MailsiftError | None:
 
 
 def unavailable() -> MailsiftError:
+    """Return the error for a database that cannot be reached."""
     return MailsiftError("database_unavailable", "The database isn’t responding.", retryable=True)
 
 

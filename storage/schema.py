@@ -50,6 +50,7 @@ def migrate(url: str, *, patience: float = 600.0, more: Sequence[Path] = ()) -> 
     so it waits a moment only, lets the others pass and tries again.
 
     Args:
+        url: of the database.
         patience: seconds to keep trying.
         more: folders with migrations beside ours.
 

@@ -174,6 +174,7 @@ def _retry_after_s(decision: RateLimitDecision) -> int:
 
 
 def quota_error(decision: RateLimitDecision, headers: dict[str, str]) -> RefusedError:
+    """Return the error of a spent quota."""
     wait = {"Retry-After": str(_retry_after_s(decision))}
     return RefusedError(
         "rate_limited", "Too many requests. Retry-After says when to try again.", {**headers, **wait}

@@ -35,6 +35,7 @@ class CompressionMiddleware:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
         if scope["type"] == "http":
             send = _Compressor(
                 send, accepted=accepts_gzip(Headers(scope=scope).get("accept-encoding", ""))

@@ -160,6 +160,7 @@ class AnswerStore:
 
 
 def _job_in(body: str) -> UUID | None:
+    """Return the job an answer tells of."""
     try:
         return UUID(json.loads(body)["data"]["job_id"])
     except (ValueError, TypeError, KeyError):

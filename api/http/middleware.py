@@ -59,6 +59,7 @@ class RequestMiddleware:
         self._log = _log.bind()  # once: to find out how to log takes as long as to log
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -167,6 +168,7 @@ class _Exchange:
                 await self.answer(_public_error(error))
 
     async def answer(self, error: MailsiftError) -> None:
+        """Send an error."""
         await error_response(Request(self._scope), error)(self._scope, self._receive, self._mark)
 
     def log(self, span: Span, log: structlog.typing.FilteringBoundLogger) -> None:

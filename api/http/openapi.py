@@ -120,6 +120,7 @@ class _Link:
     body: Mapping[str, str] = field(default_factory=dict)
 
     def as_openapi(self) -> dict[str, Any]:
+        """Return it as OpenAPI writes it."""
         link: dict[str, Any] = {"operationId": self.operation}
         for name, wanted in (("parameters", self.parameters), ("requestBody", self.body)):
             if wanted:
@@ -232,6 +233,7 @@ def operation_id(route: APIRoute) -> str:
 
 
 def v1_router(path: str, tag: str, route: type[APIRoute] = OnceRoute) -> APIRouter:
+    """Return the router of the operations below a path of /v1."""
     return APIRouter(
         prefix=f"/v1{path}", tags=[tag], route_class=route, generate_unique_id_function=operation_id
     )

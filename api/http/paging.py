@@ -77,4 +77,5 @@ def after_cursor(found: Sequence[T], cursor: str) -> Sequence[T]:
 
 
 def bad_cursor() -> MailsiftError:
+    """Return the error of a cursor from elsewhere."""
     return MailsiftError("bad_cursor", "This cursor doesn’t belong to this list.")

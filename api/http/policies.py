@@ -41,6 +41,7 @@ class TierPolicyBody(BaseModel):
     minimum_score: _Score = 0
 
     def policy(self) -> TierPolicy:
+        """Return what the engine takes."""
         return TierPolicy(**self.model_dump())
 
 
@@ -53,6 +54,7 @@ class OutcomePolicyBody(BaseModel):
     bounced_days: _Days = Field(default=365.0, description="a bounce shows that it is gone; 0 = never")
 
     def policy(self) -> OutcomePolicy:
+        """Return what the engine takes."""
         return OutcomePolicy(**self.model_dump())
 
 
@@ -65,4 +67,5 @@ class AccountPolicyBody(BaseModel):
     outcomes: OutcomePolicyBody = Field(default_factory=OutcomePolicyBody)
 
     def policy(self) -> AccountPolicy:
+        """Return what the engine takes."""
         return AccountPolicy(self.tiers.policy(), self.outcomes.policy())

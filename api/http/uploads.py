@@ -128,6 +128,7 @@ class ListOptions(RequestModel):
     )
 
     def options(self) -> JobOptions:
+        """Return what the engine takes."""
         same = self.model_dump(include={field.name for field in fields(JobOptions)} - {"policy"})
         policy = self.policy.policy() if self.policy else None
         given = self.max_age if "max_age" in self.model_fields_set else None
@@ -334,6 +335,7 @@ def _checked_options(values: Mapping[str, Any], where: str) -> UploadOptions:
 
 
 async def file_pieces(file: UploadFile) -> AsyncIterator[bytes]:
+    """Give an uploaded file piece by piece."""
     while data := await file.read(_PIECE):
         yield data
 

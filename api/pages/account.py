@@ -93,12 +93,14 @@ async def invite(request: Request, visitor: Owner, form: Form) -> Response:
 
 @router.post("/invitations/{link_id:uuid}/withdraw")
 async def withdraw(request: Request, visitor: Owner, link_id: UUID, _form: Form) -> Response:
+    """Withdraw an invitation."""
     change = parts_of(request).people.links.withdraw(visitor, link_id)
     return await attempt("/account", change, "The invitation is withdrawn.")
 
 
 @router.post("/members/{person_id:uuid}/role")
 async def set_role(request: Request, visitor: Owner, person_id: UUID, form: Form) -> Response:
+    """Give a member another role."""
     role = _ROLES[choice(form, "role", _ROLES)]
     change = parts_of(request).people.members.set_role(visitor, person_id, role)
     return await attempt("/account", change, f"The role is now {role.value}.")
@@ -106,12 +108,14 @@ async def set_role(request: Request, visitor: Owner, person_id: UUID, form: Form
 
 @router.post("/members/{person_id:uuid}/remove")
 async def remove(request: Request, visitor: Owner, person_id: UUID, _form: Form) -> Response:
+    """Remove a member."""
     change = parts_of(request).people.members.remove(visitor, person_id)
     return await attempt("/account", change, "The member is removed and signed out.")
 
 
 @router.post("/retention")
 async def set_retention(request: Request, visitor: Owner, form: Form) -> Response:
+    """Set how long new jobs are kept."""
     chosen = choice(form, "retention", RETENTIONS)
     change = parts_of(request).people.members.set_retention(visitor, float(chosen))
     return await attempt("/account", change, f"New jobs are kept: {RETENTIONS[chosen].lower()}.")
@@ -119,6 +123,7 @@ async def set_retention(request: Request, visitor: Owner, form: Form) -> Respons
 
 @router.post("/zone")
 async def set_account_zone(request: Request, visitor: Owner, form: Form) -> Response:
+    """Set the time zone of the account."""
     zone = text(form, "zone", most=64)
     change = parts_of(request).people.members.set_account_zone(visitor, zone)
     return await attempt("/account", change, f"The account’s time zone is {zone}.")
@@ -140,6 +145,7 @@ class LogQuery(BaseModel):
         return AuditFilter(actor=self.who.replace("\0", ""), things=things, since=since, until=until)
 
     def address(self, path: str, **more: object) -> str:
+        """Return where a page shows these lines."""
         asked = {"who": self.who, "what": self.what, "since": self.since, "until": self.until, **more}
         query = urlencode({name: value for name, value in asked.items() if value})
         return f"{path}?{query}" if query else path
@@ -147,6 +153,7 @@ class LogQuery(BaseModel):
 
 @router.get("/log")
 async def log(request: Request, visitor: Reader, asked: Annotated[LogQuery, Query()]) -> Response:
+    """Show what was done in the account, newest first."""
     members, wanted = parts_of(request).people.members, asked.wanted(visitor.zone)
     rows, following = await members.log(visitor.account_id, before=asked.before, wanted=wanted)
     actors = {actor: actor_words(actor, exactly=True) for actor in await members.actors(visitor.account_id)}
@@ -216,6 +223,7 @@ async def _account(
 
 @router.get("/you")
 async def you(request: Request, visitor: Reader) -> Response:
+    """Show the visitor to themselves."""
     return await _profile_page(request, visitor)
 
 
@@ -261,6 +269,7 @@ async def confirm_code(request: Request, visitor: Reader, form: Form) -> Respons
 
 @router.post("/you/code/off")
 async def code_off(request: Request, visitor: Reader, form: Form) -> Response:
+    """Turn the second factor off; needs a code."""
     sessions = parts_of(request).people.sessions
     try:
         await sessions.turn_factor_off(visitor, text(form, "code", most=100), client=client_of(request))
@@ -271,6 +280,7 @@ async def code_off(request: Request, visitor: Reader, form: Form) -> Response:
 
 @router.post("/you/mail")
 async def choose_mail(request: Request, visitor: Reader, form: Form) -> Response:
+    """Choose what about jobs the visitor gets mail of."""
     chosen = [kind for kind in JobMailKind if kind.value in form.getlist("mail")]
     await parts_of(request).people.members.choose_mail(visitor, chosen)
     return see("/account/you", "Your choice is kept." if chosen else "You get no mail about jobs.")
@@ -278,6 +288,7 @@ async def choose_mail(request: Request, visitor: Reader, form: Form) -> Response
 
 @router.post("/you/zone")
 async def set_zone(request: Request, visitor: Reader, form: Form) -> Response:
+    """Set in which time zone the visitor reads times."""
     zone, goal = text(form, "zone", most=64), text(form, "next", most=2_000)
     change = parts_of(request).people.members.set_zone(visitor, zone)
     message = f"Times are shown in {zone or visitor.account_zone}."
@@ -294,6 +305,7 @@ def _enrol(request: Request, enrolment: Enrolment) -> Response:
 
 @router.post("/you/sign-out-everywhere")
 async def sign_out_everywhere(request: Request, visitor: Reader, _form: Form) -> Response:
+    """End every session, this one too."""
     await parts_of(request).people.sessions.sign_out_everywhere(visitor)
     response = see("/login", "You are signed out everywhere.")
     cookies.drop(response, cookies.SESSION)
@@ -302,6 +314,7 @@ async def sign_out_everywhere(request: Request, visitor: Reader, _form: Form) ->
 
 @router.post("/you/switch")
 async def switch(request: Request, visitor: Reader, form: Form) -> Response:
+    """Look at another account of the visitor."""
     try:
         account_id = UUID(text(form, "account"))
     except ValueError:
@@ -335,6 +348,7 @@ async def _profile_page(
 
 @router.get("/data")
 async def data(request: Request, visitor: Reader) -> Response:
+    """Show what is kept of the account."""
     return await _data(request, visitor)
 
 

@@ -38,6 +38,7 @@ _NAMED: Final = {GroupBy.RESULT: result_name, GroupBy.PROVIDER: _provider, Group
 async def accuracy(
     request: Request, visitor: Reader, by: Annotated[GroupBy, Query()] = GroupBy.RESULT
 ) -> Response:
+    """Show what became of the forecasts of the last 90 days."""
     calibration = await parts_of(request).accuracy.calibration(visitor.account_id)
     return render(
         request,
@@ -81,6 +82,7 @@ async def export(request: Request, visitor: Reader) -> Response:
 
 
 async def exported(request: Request, account_id: AccountId | None) -> Response:
+    """Return all numbers of an account, or of all accounts together, as CSV."""
     parts, groups = parts_of(request), tuple(GroupBy)
     rows = await parts.accuracy.report(account_id, groups, *_span(parts))
     headers = {"Content-Disposition": 'attachment; filename="accuracy.csv"'}
@@ -97,4 +99,5 @@ async def ops_accuracy(
 
 @ops_router.get("/export.csv")
 async def ops_export(request: Request, _: Operator) -> Response:
+    """Return all numbers as CSV."""
     return await exported(request, None)

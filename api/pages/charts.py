@@ -75,6 +75,7 @@ def columns(series: Sequence[float], *, label: str, titles: Sequence[str] = (), 
 
 
 def stack(parts: Sequence[BarPart], *, label: str) -> Markup:
+    """Draw parts of a whole as one bar."""
     whole = sum(part.value for part in parts)
     at, drawn = 0.0, []
     for part in parts:
@@ -126,6 +127,8 @@ def robust_top(values: Sequence[float]) -> float:
 
 
 class StatusMix(NamedTuple):
+    """Rows by status."""
+
     valid: int
     risky: int
     invalid: int

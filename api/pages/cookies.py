@@ -33,6 +33,7 @@ def put(response: Response, name: str, value: str, *, seconds: int | None = None
 
 
 def drop(response: Response, name: str) -> None:
+    """Let the browser forget a cookie."""
     response.delete_cookie(name, path="/", secure=True, httponly=True, samesite="lax")
 
 
@@ -73,10 +74,12 @@ def _xor(one: bytes, other: bytes) -> bytes:
 
 
 def write_flash(message: str, kind: str) -> str:
+    """Return the cookie value of a message."""
     return base64.urlsafe_b64encode(json.dumps([kind, message[:300]]).encode()).decode().rstrip("=")
 
 
 def read_flash(value: str) -> tuple[str, str] | None:
+    """Return kind and text of a message."""
     try:
         kind, message = json.loads(base64.urlsafe_b64decode(value + "=" * (-len(value) % 4)))
     except (ValueError, TypeError):

@@ -73,6 +73,8 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class ScorePart:
+    """One part of the score."""
+
     why: str
     points: int
 

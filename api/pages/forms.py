@@ -113,6 +113,7 @@ def typed_text(form: FormData, name: str, *, most: int) -> str:
 
 
 def secret_text(form: FormData, name: str) -> str:
+    """Return a password as it was typed, spaces and all."""
     value = form.get(name, "")
     return value[:1_000] if isinstance(value, str) else ""
 

@@ -129,6 +129,7 @@ class JobOnPage:
 
 
 def job_on_page(view: JobView, request: Request) -> JobOnPage:
+    """Return a job as pages show it."""
     now, zone = now_of(request), zone_of(request)
     snapshot = JobSnapshot(view, now.timestamp())
     ended = view.state in ENDED
@@ -228,6 +229,7 @@ def day_of(given: str, zone: str, *, later: int = 0) -> datetime | None:
 
 @router.get("/jobs")
 async def jobs(request: Request, visitor: Reader, query: Annotated[JobListQuery, Query()]) -> HTMLResponse:
+    """List the jobs."""
     listed = await _list_context(request, visitor, query)
     return render(request, "jobs.html", **listed, **await first_steps_context(request, visitor))
 
@@ -312,6 +314,7 @@ def _address(path: str = "/jobs", **asked: str) -> str:
 
 @router.get("/jobs/{job_id:uuid}")
 async def job(request: Request, visitor: JobReader, job_id: JobId) -> HTMLResponse:
+    """Show a job: progress, verdicts, where they come from, downloads."""
     parts = parts_of(request)
     view = await parts.jobs.get(visitor.account_id, job_id)
     about = await parts.jobs.history(visitor.account_id, job_id)
@@ -345,6 +348,7 @@ async def breakdown(request: Request, visitor: JobReader, job_id: JobId) -> HTML
 
 
 async def _breakdown_context(parts: ApiParts, account_id: AccountId, view: JobView) -> dict[str, Any]:
+    """Return what job_breakdown.html needs beside the job."""
     return {
         "breakdown": await breakdown_of(parts, account_id, view),
         "few": _FEW,
@@ -357,6 +361,7 @@ async def _breakdown_context(parts: ApiParts, account_id: AccountId, view: JobVi
 
 @router.post("/jobs/{job_id:uuid}/{action}")
 async def act(request: Request, visitor: JobMember, job_id: JobId, action: str, _form: Form) -> Response:
+    """Do something with a job."""
     if action not in _ACTIONS:
         raise MailsiftError("not_found", "There is nothing here.")
     parts, (do, message) = parts_of(request), _ACTIONS[action]

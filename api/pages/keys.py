@@ -48,6 +48,8 @@ OVERLAPS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class _KeyForm:
+    """What stands in the form."""
+
     name: str = ""
     lifetime: str = "0"
     chosen: Sequence[str] = ()
@@ -71,6 +73,7 @@ class KeyOnPage:
 
 @router.get("")
 async def keys(request: Request, visitor: Reader) -> Response:
+    """List the account's keys."""
     now = now_of(request)
     found = [
         _key_on_page(row, now) for row in reversed(await parts_of(request).keys.list(visitor.account_id))
@@ -86,11 +89,13 @@ async def keys(request: Request, visitor: Reader) -> Response:
 
 @router.get("/new")
 async def new(request: Request, _: Member) -> Response:
+    """Show the form for a key."""
     return _form(request, _KeyForm(chosen=tuple(SCOPES)))
 
 
 @router.post("/new")
 async def create(request: Request, visitor: Member, form: Form) -> Response:
+    """Create a key and show it, this once."""
     parts = parts_of(request)
     opened = [door.value for door in parts.doors]
     name, lifetime = text(form, "name", most=80), choice(form, "lifetime", LIFETIMES)
@@ -116,12 +121,14 @@ async def create(request: Request, visitor: Member, form: Form) -> Response:
 
 @router.get("/{key_id:uuid}/roll")
 async def rolling(request: Request, visitor: Member, key_id: UUID) -> Response:
+    """Ask when the old key ends."""
     key = await _key(request, visitor, key_id)
     return render(request, "key_roll.html", key=key, overlaps=list(OVERLAPS.items()))
 
 
 @router.post("/{key_id:uuid}/roll")
 async def roll(request: Request, visitor: Member, key_id: UUID, form: Form) -> Response:
+    """Make a successor of a key and show it, this once."""
     parts = parts_of(request)
     overlap = choice(form, "overlap", OVERLAPS)
     key = await _key(request, visitor, key_id)
@@ -134,6 +141,7 @@ async def roll(request: Request, visitor: Member, key_id: UUID, form: Form) -> R
 
 @router.post("/{key_id:uuid}/revoke")
 async def revoke(request: Request, visitor: Member, key_id: UUID, _form: Form) -> Response:
+    """End a key now."""
     change = parts_of(request).keys.revoke(visitor.account_id, key_id)
     return await attempt("/keys", change, "The key is revoked and no longer works.")
 
@@ -168,6 +176,7 @@ def _form(request: Request, typed: _KeyForm, error: MailsiftError | None = None)
 
 
 def _purposes(parts: ApiParts) -> list[tuple[str, str]]:
+    """Return what a key may be for, as choices."""
     doors = ((door.value, f"Clients of {NAMES[door]}") for door in parts.doors)
     forms = (_PUBLIC, "Sign-up forms on your site: a public key")
     return [("", "Programs that use Mailsift's own API"), forms, *doors]

@@ -78,6 +78,7 @@ async def _from_form(request: Request, visitor: Visitor) -> Draft:
 
 @router.get("/lists/{draft_id:uuid}")
 async def inspect(request: Request, visitor: Reader, draft_id: UUID) -> HTMLResponse:
+    """Show what is in a list, and ask what to do with it."""
     return await _list_page(request, visitor, draft_id)
 
 
@@ -196,6 +197,7 @@ async def _chosen_column(parts: ApiParts, visitor: Visitor, draft_id: UUID, numb
 
 @router.post("/lists/{draft_id:uuid}/discard")
 async def discard(request: Request, visitor: Member, draft_id: UUID, _form: Form) -> Response:
+    """Delete a list that was not started."""
     await parts_of(request).drafts.discard(visitor.account_id, draft_id)
     return see("/", "The list is discarded.")
 

@@ -49,18 +49,21 @@ NAMES: Final = {
 
 @router.get("/outcomes")
 async def outcomes(request: Request, visitor: Reader) -> HTMLResponse:
+    """Show where a file of outcomes is dropped, and which senders tell by themselves."""
     found = await parts_of(request).receivers.list(visitor.account_id)
     return render(request, "outcomes.html", receivers=found, senders=SENDERS)
 
 
 @router.post("/outcomes")
 async def take_outcomes(request: Request, visitor: Member) -> Response:
+    """Take a file of outcomes; what comes of it is said on the page."""
     take = parts_of(request).outcomes.import_file
     return await _import_upload(request, visitor.account_id, take, "/outcomes", "outcomes")
 
 
 @router.get("/outcomes/export.csv")
 async def export_outcomes(request: Request, visitor: Reader) -> Response:
+    """Return every outcome of the account as CSV."""
     pieces = parts_of(request).outcomes.export(visitor.account_id)
     return await _download(pieces, "text/csv; charset=utf-8", "outcomes.csv")
 
@@ -103,6 +106,7 @@ async def suppressions(request: Request, visitor: Reader, email: str = "", curso
 
 @router.post("/suppressions")
 async def add(request: Request, visitor: Member, form: Form) -> Response:
+    """Put pasted addresses on the list."""
     pasted = form.get("emails", "")
     if not isinstance(pasted, str) or len(pasted) > _MOST_AT_ONCE:
         raise MailsiftError("bad_option", "That’s too many at once. Upload a file instead.")
@@ -115,6 +119,7 @@ async def add(request: Request, visitor: Member, form: Form) -> Response:
 
 @router.post("/suppressions/remove")
 async def remove(request: Request, visitor: Member, form: Form) -> Response:
+    """Take an address off the list."""
     email = text(form, "email", most=_LONGEST)
     removal = parts_of(request).suppressions.remove(visitor.account_id, [email])
     return await attempt("/suppressions", removal, "The address may be sent to again.")
@@ -122,6 +127,7 @@ async def remove(request: Request, visitor: Member, form: Form) -> Response:
 
 @router.post("/suppressions/import")
 async def take_suppressions(request: Request, visitor: Member) -> Response:
+    """Put the addresses of a file on the list."""
     take = parts_of(request).suppressions.import_file
     return await _import_upload(request, visitor.account_id, take, "/suppressions", "addresses")
 

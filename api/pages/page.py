@@ -201,6 +201,7 @@ def zone_of(request: Request) -> str:
 
 
 def now_of(request: Request) -> datetime:
+    """Return the time, UTC."""
     return utc_datetime(parts_of(request).clock())
 
 
@@ -234,6 +235,7 @@ def inside(goal: str) -> str:
 
 
 def our_hosts(request: Request) -> set[str]:
+    """Return the names this service answers to in this request."""
     named = parts_of(request).people.public_url
     return {request.headers.get("host", "").lower(), *([urlsplit(named).netloc.lower()] if named else [])}
 

@@ -70,6 +70,7 @@ class TierInWords:
 
 @router.get("")
 async def policy(request: Request, visitor: Reader) -> HTMLResponse:
+    """Show the account's policy and what it means."""
     return _page(request, await parts_of(request).policies.get(visitor.account_id))
 
 
@@ -123,6 +124,7 @@ def _page(
 
 
 def in_words(wanted: TierPolicy) -> tuple[TierInWords, ...]:
+    """Return what a policy comes to, tier by tier."""
     chosen = wanted.as_json()
     held = {tier: [*grounds] for tier, grounds in _ALWAYS.items()}
     for name, label, _ in _QUESTIONS:
@@ -177,6 +179,7 @@ async def what_if(request: Request, visitor: JobReader, job_id: JobId) -> HTMLRe
 
 @what_if_router.post("/jobs/{job_id:uuid}/what-if")
 async def keep(request: Request, visitor: JobMember, job_id: JobId, form: Form) -> Response:
+    """Give the job the policy that was tried."""
     written = form.get("policy", "")
     if not isinstance(written, str) or len(written) > _LONGEST:
         raise MailsiftError("bad_option", "This policy isn’t valid.")

@@ -60,6 +60,7 @@ SENDERS: Final = {kind: SenderOnPage(SENDER_NAMES[kind], *where) for kind, where
 
 @router.get("/new")
 async def new(request: Request, _: Member) -> HTMLResponse:
+    """Show the form for a receiver."""
     return _form(request)
 
 
@@ -80,6 +81,7 @@ async def create(request: Request, visitor: Member, form: Form) -> Response:
 
 @router.get("/{receiver_id:uuid}")
 async def receiver(request: Request, visitor: Reader, receiver_id: UUID) -> HTMLResponse:
+    """Show a receiver: its address, and what it took and refused."""
     return _receiver_page(request, await parts_of(request).receivers.get(visitor.account_id, receiver_id))
 
 
@@ -97,6 +99,7 @@ async def rotate(request: Request, visitor: Member, receiver_id: UUID, form: For
 
 @router.post("/{receiver_id:uuid}/delete")
 async def delete(request: Request, visitor: Member, receiver_id: UUID, _form: Form) -> Response:
+    """Remove a receiver; what it brought stays."""
     parts = parts_of(request)
     await parts.receivers.delete(visitor.account_id, receiver_id)
     return see("/outcomes", "The receiver is removed; the outcomes it brought stay.")

@@ -68,6 +68,7 @@ class PageQuery(BaseModel):
 
     @property
     def narrowed(self) -> bool:
+        """Whether some rows are left out."""
         return any(getattr(self, name) for name in _NARROWING)
 
     @property
@@ -164,6 +165,7 @@ class StatusTable:
 async def results(
     request: Request, visitor: JobReader, job_id: JobId, asked: Annotated[PageQuery, Query()]
 ) -> Response:
+    """Show some rows with their verdicts."""
     view = await parts_of(request).jobs.get(visitor.account_id, job_id)
     begin = asked.row.replace(",", "")
     if begin.isdecimal():
@@ -201,6 +203,8 @@ def _tier_tabs(view: JobView) -> list[tuple[str, str, str, int]]:
 
 
 class FileQuery(PageQuery):
+    """Which rows are wanted as a file of which kind."""
+
     format: ExportFormat = ExportFormat.CSV
 
 
@@ -208,6 +212,7 @@ class FileQuery(PageQuery):
 async def get_file(
     request: Request, visitor: JobReader, job_id: JobId, asked: Annotated[FileQuery, Query()]
 ) -> Response:
+    """Return the results as a file, all rows or those the page shows."""
     options = ExportOptions(asked.format, asked.wanted())
     file = await download(request, parts_of(request).jobs, visitor.account_id, job_id, options)
     cookies.put(file, cookies.FORMAT, asked.format.value, seconds=_YEAR)
@@ -216,6 +221,7 @@ async def get_file(
 
 @router.get("/jobs/{job_id:uuid}/rows/{number:int}")
 async def one_row(request: Request, visitor: JobReader, job_id: JobId, number: int) -> HTMLResponse:
+    """Show one row, counted from 1, with its cells and what is behind its verdict."""
     if not 1 <= number <= _LAST:
         raise MailsiftError("row_not_found", "This list has no such row.")
     parts = parts_of(request)

@@ -77,6 +77,7 @@ FAILURES: Final = {
 
 @router.get("")
 async def schedules(request: Request, visitor: Reader) -> Response:
+    """List the account's schedules."""
     parts = parts_of(request)
     found = await parts.schedules.list(visitor.account_id)
     recent = [] if found else (await parts.jobs.page(visitor.account_id, limit=1)).jobs
@@ -119,6 +120,7 @@ async def new(
 
 @router.post("/new")
 async def create(request: Request, visitor: Member, form: Form) -> Response:
+    """Make a schedule."""
     parts = parts_of(request)
     filled, job_id = read_schedule(form), _job(form)
     try:
@@ -134,6 +136,7 @@ async def create(request: Request, visitor: Member, form: Form) -> Response:
 
 @router.get("/{schedule_id:uuid}")
 async def schedule(request: Request, visitor: Reader, schedule_id: UUID) -> Response:
+    """Show a schedule, its next runs and those that were."""
     service = parts_of(request).schedules
     view = await service.get(visitor.account_id, schedule_id)
     return render(
@@ -151,12 +154,14 @@ async def schedule(request: Request, visitor: Reader, schedule_id: UUID) -> Resp
 
 @router.get("/{schedule_id:uuid}/edit")
 async def editing(request: Request, visitor: Member, schedule_id: UUID) -> Response:
+    """Show the form to change a schedule."""
     view = await parts_of(request).schedules.get(visitor.account_id, schedule_id)
     return _form(request, filled_from(view.spec), schedule=view)
 
 
 @router.post("/{schedule_id:uuid}/edit")
 async def edit(request: Request, visitor: Member, schedule_id: UUID, form: Form) -> Response:
+    """Change a schedule."""
     parts = parts_of(request)
     filled = read_schedule(form)
     view = await parts.schedules.get(visitor.account_id, schedule_id)
@@ -178,24 +183,28 @@ async def edit(request: Request, visitor: Member, schedule_id: UUID, form: Form)
 
 @router.post("/{schedule_id:uuid}/pause")
 async def pause(request: Request, visitor: Member, schedule_id: UUID, _form: Form) -> Response:
+    """Pause a schedule: nothing runs until it is resumed."""
     change = parts_of(request).schedules.pause(visitor.account_id, schedule_id)
     return await attempt(f"/schedules/{schedule_id}", change, "Schedule paused.")
 
 
 @router.post("/{schedule_id:uuid}/resume")
 async def resume(request: Request, visitor: Member, schedule_id: UUID, _form: Form) -> Response:
+    """Resume a schedule, from its next slot on."""
     change = parts_of(request).schedules.resume(visitor.account_id, schedule_id)
     return await attempt(f"/schedules/{schedule_id}", change, "Schedule resumed.")
 
 
 @router.post("/{schedule_id:uuid}/run")
 async def run(request: Request, visitor: Member, schedule_id: UUID, _form: Form) -> Response:
+    """Make a run now."""
     change = parts_of(request).schedules.run_now(visitor.account_id, schedule_id)
     return await attempt(f"/schedules/{schedule_id}", change, "A run has started.")
 
 
 @router.post("/{schedule_id:uuid}/delete")
 async def delete(request: Request, visitor: Member, schedule_id: UUID, _form: Form) -> Response:
+    """Delete a schedule; its jobs stay."""
     await parts_of(request).schedules.delete(visitor.account_id, schedule_id)
     return see("/schedules", "Schedule deleted. Its jobs stay.")
 
@@ -325,6 +334,7 @@ def read_schedule(form: FormData) -> ScheduleForm:
 
 
 def filled_from(spec: ScheduleSpec) -> ScheduleForm:
+    """Return the form of a schedule that exists."""
     filled = ScheduleForm(
         name=spec.name,
         zone=spec.zone,

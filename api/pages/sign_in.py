@@ -60,6 +60,7 @@ async def login(request: Request, next: str = "", ended: bool = False) -> Respon
 
 @router.post("/login")
 async def sign_in(request: Request, form: SignInForm) -> Response:
+    """Sign in."""
     email, goal = text(form, "email", most=1_000), text(form, "next", most=2_000)
     try:
         secret = await parts_of(request).people.sessions.sign_in(
@@ -76,6 +77,7 @@ async def sign_in(request: Request, form: SignInForm) -> Response:
 
 @router.post("/login/code")
 async def sign_in_with_code(request: Request, form: SignInForm) -> Response:
+    """Sign in who has typed the right password already."""
     goal, code = text(form, "next", most=2_000), text(form, "code", most=100)
     try:
         secret = await parts_of(request).people.sessions.sign_in_with_code(
@@ -154,6 +156,7 @@ async def sign_out(request: Request) -> Response:
 
 @router.get("/welcome")
 async def welcome(request: Request, token: str = "") -> Response:
+    """Show the first owner the form that makes them one."""
     await _link_for(request, token, LinkKind.FIRST_OWNER)
     account = await parts_of(request).people.links.suggested_account()
     return _welcome_page(request, token, account=account)
@@ -161,6 +164,7 @@ async def welcome(request: Request, token: str = "") -> Response:
 
 @router.post("/welcome")
 async def first_owner(request: Request, form: SignInForm) -> Response:
+    """Make the first owner."""
     token, account, email = (text(form, name, most=1_000) for name in ("token", "account", "email"))
     try:
         secret = await parts_of(request).people.links.accept_first_owner(
@@ -177,6 +181,7 @@ async def first_owner(request: Request, form: SignInForm) -> Response:
 
 @router.get("/invite")
 async def invitation(request: Request, token: str = "") -> Response:
+    """Show an invitation."""
     return _invite(request, token, await _link_for(request, token, LinkKind.INVITE))
 
 
@@ -198,6 +203,7 @@ async def accept(request: Request, form: SignInForm) -> Response:
 
 @router.get("/password")
 async def forgotten(request: Request, token: str = "") -> Response:
+    """Show the form for a new password."""
     return _password(request, token, await _link_for(request, token, LinkKind.PASSWORD))
 
 
@@ -216,6 +222,7 @@ async def set_password(request: Request, form: SignInForm) -> Response:
 
 
 def let_in(secret: str, goal: str, message: str = "") -> Response:
+    """Return the way into the pages with a new session."""
     response = see(goal, message)
     cookies.put(response, cookies.SESSION, secret, seconds=int(LIFETIME.total_seconds()))
     cookies.drop(response, cookies.FORM)

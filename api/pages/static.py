@@ -40,11 +40,14 @@ class Asset:
 
 
 class Assets:
+    """Every static file there is, by name."""
+
     def __init__(self, found: dict[str, Asset]) -> None:
         self._found = found
 
     @classmethod
     def load(cls) -> Self:
+        """Upload the files of api/static."""
         names = (item for item in files("mailsift.api").joinpath("static").iterdir() if item.is_file())
         return cls(
             {item.name: _asset(item.name, item.read_bytes()) for item in names if _has_known_type(item.name)}
@@ -55,11 +58,13 @@ class Assets:
         return f"/static/{name}?v={self._found[name].version}"
 
     def get(self, name: str) -> Asset | None:
+        """Return the file."""
         return self._found.get(name)
 
 
 @router.get("/static/{name}")
 async def static(request: Request, name: str, v: str = "") -> Response:
+    """Return a static file."""
     asset = request.app.state.theme.assets.get(name)
     if asset is None:
         raise MailsiftError("not_found", "There is no such file.")

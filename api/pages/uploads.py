@@ -51,6 +51,7 @@ router = APIRouter(include_in_schema=False, route_class=_TusRoute)
 
 @router.options("/uploads")
 async def offered(request: Request, _: Reader) -> Response:
+    """Say what is spoken here."""
     return Response(status_code=204, headers={**_OFFERED, "Tus-Max-Size": str(parts_of(request).max_bytes)})
 
 
@@ -70,6 +71,7 @@ async def begin(request: Request, visitor: Member) -> Response:
 
 @router.get("/uploads/{upload_id:uuid}")
 async def find(request: Request, visitor: Member, upload_id: UUID) -> Response:
+    """Say how much has come in; asked with HEAD."""
     found = await parts_of(request).uploads.find(visitor.account_id, upload_id)
     return Response(status_code=204, headers=_state(found))
 
@@ -88,6 +90,7 @@ async def append(request: Request, visitor: Member, upload_id: UUID) -> Response
 
 @router.delete("/uploads/{upload_id:uuid}")
 async def cancel(request: Request, visitor: Member, upload_id: UUID) -> Response:
+    """Delete what has come in."""
     _check(request)
     await parts_of(request).drafts.discard(visitor.account_id, upload_id)
     return Response(status_code=204)

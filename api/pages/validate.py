@@ -34,6 +34,7 @@ _STEPS: Final = {step.value: step for step in FirstStep}
 
 @router.get("/")
 async def validate(request: Request, visitor: Reader) -> HTMLResponse:
+    """Show the form for one address and the place for a list."""
     return await _page(request, visitor)
 
 
@@ -93,12 +94,14 @@ async def first_steps_context(request: Request, visitor: Visitor) -> dict[str, A
 
 @router.post("/first-steps/sample")
 async def run_sample(request: Request, visitor: Member, _form: Form) -> Response:
+    """Run the sample list in test mode, and show it."""
     job_id = await parts_of(request).first_steps.run_sample(visitor.account_id)
     return see(f"/jobs/{job_id}")
 
 
 @router.post("/first-steps/{step}/dismiss")
 async def dismiss(request: Request, visitor: Member, step: str, _form: Form) -> Response:
+    """Put a step away."""
     if step not in _STEPS:
         raise MailsiftError("not_found", "There is nothing here.")
     await parts_of(request).first_steps.dismiss(visitor, _STEPS[step])

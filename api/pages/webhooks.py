@@ -69,17 +69,20 @@ class _WebhookForm:
 
 @router.get("")
 async def webhooks(request: Request, visitor: Reader) -> Response:
+    """List the account's webhooks."""
     found = await parts_of(request).webhooks.list(visitor.account_id)
     return render(request, "webhooks.html", webhooks=found, reasons=DISABLED_REASONS)
 
 
 @router.get("/new")
 async def new(request: Request, _: Member) -> Response:
+    """Show the form for a webhook."""
     return _form(request, _WebhookForm())
 
 
 @router.post("/new")
 async def create(request: Request, visitor: Member, form: Form) -> Response:
+    """Register a webhook and show its secret, this once."""
     parts = parts_of(request)
     filled = _WebhookForm.of(form)
     try:
@@ -118,6 +121,7 @@ async def webhook(
 
 @router.get("/{webhook_id:uuid}/edit")
 async def editing(request: Request, visitor: Member, webhook_id: UUID) -> Response:
+    """Show the form to change a webhook."""
     view = await parts_of(request).webhooks.get(visitor.account_id, webhook_id)
     rate = view.rate_per_second
     filled = _WebhookForm(view.url, view.types or tuple(EVENTS), f"{rate:g}" if rate else "")
@@ -126,6 +130,7 @@ async def editing(request: Request, visitor: Member, webhook_id: UUID) -> Respon
 
 @router.post("/{webhook_id:uuid}/edit")
 async def edit(request: Request, visitor: Member, webhook_id: UUID, form: Form) -> Response:
+    """Change a webhook."""
     parts = parts_of(request)
     filled = _WebhookForm.of(form)
     view = await parts.webhooks.get(visitor.account_id, webhook_id)
@@ -144,6 +149,7 @@ async def edit(request: Request, visitor: Member, webhook_id: UUID, form: Form) 
 
 @router.post("/{webhook_id:uuid}/switch")
 async def switch(request: Request, visitor: Member, webhook_id: UUID, form: Form) -> Response:
+    """Enable or disable a webhook."""
     parts = parts_of(request)
     enabled = choice(form, "enabled", {"yes": True, "no": False}) == "yes"
     change = parts.webhooks.update(visitor.account_id, webhook_id, enabled=enabled)
@@ -153,6 +159,7 @@ async def switch(request: Request, visitor: Member, webhook_id: UUID, form: Form
 
 @router.post("/{webhook_id:uuid}/rotate")
 async def rotate(request: Request, visitor: Member, webhook_id: UUID, form: Form) -> Response:
+    """Give a webhook a new secret and show it, this once."""
     parts = parts_of(request)
     overlap = choice(form, "overlap", OVERLAPS)
     view = await parts.webhooks.get(visitor.account_id, webhook_id)
@@ -167,12 +174,14 @@ async def rotate(request: Request, visitor: Member, webhook_id: UUID, form: Form
 
 @router.post("/{webhook_id:uuid}/delete")
 async def delete(request: Request, visitor: Member, webhook_id: UUID, _form: Form) -> Response:
+    """Delete a webhook."""
     await parts_of(request).webhooks.delete(visitor.account_id, webhook_id)
     return see("/webhooks", "The webhook is deleted with its deliveries.")
 
 
 @router.post("/{webhook_id:uuid}/test")
 async def test(request: Request, visitor: Member, webhook_id: UUID, form: Form) -> Response:
+    """Send a simulated event now."""
     parts = parts_of(request)
     sample = SimulatedEvent(choice(form, "sample", SAMPLES))
     try:
@@ -214,6 +223,7 @@ def _secret(
 async def deliveries(
     request: Request, visitor: Reader, webhook_id: UUID, before: UUID | None = None
 ) -> Response:
+    """List what was sent to a webhook, newest first."""
     service = parts_of(request).webhooks
     webhook = await service.get(visitor.account_id, webhook_id)
     last = await service.delivery(visitor.account_id, before) if before else None
@@ -234,6 +244,7 @@ async def deliveries(
 
 @router.get("/deliveries/{delivery_id:uuid}")
 async def delivery(request: Request, visitor: Reader, delivery_id: UUID) -> Response:
+    """Show a delivery with every attempt and what the receiver said."""
     service = parts_of(request).webhooks
     view = await service.delivery(visitor.account_id, delivery_id)
     return render(
@@ -249,12 +260,14 @@ async def delivery(request: Request, visitor: Reader, delivery_id: UUID) -> Resp
 
 @router.post("/deliveries/{delivery_id:uuid}/redeliver")
 async def redeliver(request: Request, visitor: Member, delivery_id: UUID, _form: Form) -> Response:
+    """Send one event again."""
     change = parts_of(request).webhooks.redeliver(visitor.account_id, delivery_id)
     return await attempt(f"/webhooks/deliveries/{delivery_id}", change, "The event is being sent again.")
 
 
 @router.post("/{webhook_id:uuid}/redeliver")
 async def redeliver_failed(request: Request, visitor: Member, webhook_id: UUID, form: Form) -> Response:
+    """Send everything the webhook missed."""
     parts = parts_of(request)
     days = choice(form, "days", SPANS)
     since = now_of(request) - timedelta(days=int(days))

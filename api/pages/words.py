@@ -201,6 +201,7 @@ def result_name(code: str) -> str:
 
 
 def result_choices() -> list[tuple[str, str]]:
+    """Return every result code and what it is called."""
     return [(result.value, result_name(result.value)) for result in Result]
 
 

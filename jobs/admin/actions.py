@@ -118,6 +118,8 @@ class Actions:
 
 
 class JobAction(StrEnum):
+    """What may be done."""
+
     PAUSE = "pause"
     RESUME = "resume"
     CANCEL = "cancel"

@@ -48,6 +48,7 @@ def of_database(check: Callable[[Snapshot], Iterator[str]]) -> Callable[[Install
 
 
 def database_is_gone(installation: Installation) -> Iterator[str]:
+    """PostgreSQL does not answer."""
     if installation.stats is None:
         yield "PostgreSQL does not answer: nothing is taken in and no verdict is stored."
 
@@ -98,6 +99,7 @@ def workers_are_too_few(stats: Snapshot) -> Iterator[str]:
 
 
 def reading_is_slow(stats: Snapshot) -> Iterator[str]:
+    """A small list waits to be read."""
     waited = stats.oldest_jobs.get("small", 0.0)
     if waited > READING_SECONDS and stats.live:
         yield f"A small list has been waiting for {_seconds(waited)} to be begun."
@@ -111,6 +113,7 @@ def nobody_sweeps(stats: Snapshot) -> Iterator[str]:
 
 
 def counters_lie(stats: Snapshot) -> Iterator[str]:
+    """A counter disagrees with what it counts."""
     if wrong := [one for one in stats.drift if one.chunks_open]:
         yield f"The counter of open chunks is wrong in {len(wrong)} running jobs."
 
@@ -154,6 +157,7 @@ def a_resolver_lies(installation: Installation) -> Iterator[str]:
 
 
 def providers_refuse_us(installation: Installation) -> Iterator[str]:
+    """Large providers refuse us."""
     for one in installation.throttles or ():
         if one.refuses and one.closed_s > 0 and one.provider in _BIG:
             yield f"{one.provider} refuses us{_from(one.source)}: left alone for {_seconds(one.closed_s)}."
@@ -182,6 +186,7 @@ def sources_are_held(stats: Snapshot) -> Iterator[str]:
 
 
 def disks_are_full(installation: Installation) -> Iterator[str]:
+    """There is no room."""
     for one in _worst_disk(installation):
         if one[0] < FULL_BYTES or one[0] < one[1] * FULL_SHARE:
             yield f"A disk is full: {_size(one[0])} of {_size(one[1])} are free where MAILSIFT_HOME is."
@@ -274,6 +279,7 @@ def _unreplaced(everybody: Sequence[Worker]) -> int:
 
 
 def loops_are_late(stats: Snapshot) -> Iterator[str]:
+    """An event loop was blocked."""
     worst = max((worker.lag_s for worker in stats.live), default=0.0)
     if worst > LAG_SECONDS:
         yield f"An event loop came {worst:.1f} s late: something computes where it should wait."

@@ -18,6 +18,8 @@ from mailsift.storage.sql.workers import ProcessHealth, Worker
 
 
 class Level(StrEnum):
+    """How bad it is."""
+
     CRITICAL = "critical"  # nothing flows, or a number is wrong
     WARNING = "warning"  # it flows more slowly than it could
 
@@ -93,10 +95,12 @@ class Alarm:
 
     @property
     def code(self) -> str:
+        """Of the rule."""
         return self.rule.code
 
     @property
     def level(self) -> Level:
+        """Of the rule."""
         return self.rule.level
 
 
@@ -111,6 +115,7 @@ _MADE_BY: Final = "Made by `make alarms` from jobs/admin/alarm_table.py"
 
 
 def prometheus_rules(rules: Iterable[AlarmRule]) -> str:
+    """Return the rule file of Prometheus."""
     lines = [
         f"# {_MADE_BY}; change it there. {RUNBOOK} says what to do for each.",
         "# critical: act now, even at night; warning: can wait until the morning.",

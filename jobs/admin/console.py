@@ -137,6 +137,7 @@ class FleetConfig:
     clock: Clock
 
     async def identities(self, connection: Connection) -> tuple[str, ...]:
+        """Return the identities of the fleet's sources."""
         return sources.identities(await sources.live(connection)) or tuple(self.sources)
 
     async def check_source(self, connection: Connection, source: str) -> None:
@@ -202,6 +203,8 @@ class Console:
         """Return matching jobs of all accounts.
 
         Args:
+            wanted: which ones.
+            limit: how many.
             page: of so many, from 1.
             sort: a column of job_search.ORDERS, descending with a minus before it.
         """

@@ -83,6 +83,8 @@ class Overview:
 
 @dataclass(frozen=True, slots=True)
 class AccountJob:
+    """A job with the name of its account."""
+
     account: str
     view: JobView
 
@@ -115,6 +117,8 @@ def describe_trouble(chunk: TroubledChunk) -> str:
 
 @dataclass(frozen=True, slots=True)
 class JobDetails:
+    """A job as operators see it."""
+
     job: AccountJob
     priority: str
     backlogs: Sequence[RatedBacklog]

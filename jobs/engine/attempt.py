@@ -85,6 +85,7 @@ def set_process_gauges(*, slots: int, triage_slots: int) -> None:
 
 
 def set_in_flight_gauges(held: Iterable[ClaimedChunk | ClaimedStep]) -> None:
+    """Show what this process works on."""
     kinds = [_kind(one) for one in held]
     for kind in ("chunk", "survey", "step"):
         IN_FLIGHT.labels(kind).set(kinds.count(kind))

@@ -171,6 +171,7 @@ class ChunkWorker:
         """Validate the chunk and commit what came of it.
 
         Args:
+            chunk: as claimed.
             watch: measures where the time goes.
             in_hand: the list, where the chunk holds all of it and this worker has just read it.
 

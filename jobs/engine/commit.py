@@ -59,6 +59,8 @@ async def close_chunk(  # noqa: PLR0913 - what one commit writes
     """Close a chunk: count its rows, point to its segment, insert what comes back later.
 
     Args:
+        connection: an open transaction.
+        chunk: as claimed.
         segment_key: blob with its verdicts, None when there are none.
         counts: its rows that have a verdict.
         deferred: the chunks that come back later.
@@ -192,6 +194,8 @@ async def plan_job(
     """Give a job its chunks, so that they can be claimed.
 
     Args:
+        connection: an open transaction.
+        job_id: the job.
         planned: what intake found out about it.
         new: its chunks.
         token: the lease of the intake.
@@ -225,6 +229,8 @@ async def redo_lost(
     """Let a job that is being finished find verdicts again that were lost.
 
     Args:
+        connection: an open transaction.
+        job_id: the job.
         counts: its rows that still have a verdict.
         new: chunks of all its other addresses.
         sound: the segments that hold what is left.
@@ -270,6 +276,8 @@ async def end_job(
     """Move a job to its terminal state and store the one event that reports it.
 
     Args:
+        connection: an open transaction.
+        job_id: the job.
         transition: COMPLETE, FAIL or CANCEL.
         token: the lease of the step that ends the job, when one does.
         error: stable code and sentence, empty for COMPLETE.

@@ -162,6 +162,7 @@ class HealthWatch:
         self._resolvers = resolvers
 
     def current(self) -> ProcessHealth:
+        """Return the state of all of it."""
         known, distrusted = self._resolvers()
         free, size = _disk_space(self._folder)
         return ProcessHealth(

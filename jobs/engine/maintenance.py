@@ -64,6 +64,7 @@ class Maintenance:
 
     @property
     def in_flight(self) -> set[asyncio.Task[None]]:
+        """What is being sent."""
         return set(self._sending.values())
 
     async def start(self) -> bool:

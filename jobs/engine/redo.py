@@ -54,6 +54,7 @@ async def redo(
     """Give the addresses of a job that have no verdict (any more) to new chunks.
 
     Args:
+        database: where the job is.
         blobs: where its addresses and verdicts are.
         step: the finish, as claimed.
         sound: the job's undamaged segments.

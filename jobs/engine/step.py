@@ -120,6 +120,7 @@ class StepWorker:
         """Do the step; a list that cannot be taken in fails its job with a stable code.
 
         Args:
+            step: as claimed.
             in_hand: the list and its verdicts, where this worker has just committed them.
 
         Returns:

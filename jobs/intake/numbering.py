@@ -62,6 +62,7 @@ class SpillBuffer:
                 yield one
 
     def clear(self) -> None:
+        """Remove what is left."""
         for path in self.folder.glob("spool-*") if self.folder else ():
             path.unlink()
 
@@ -120,6 +121,7 @@ class AddressBook:
         return numbers, kept
 
     def _order(self, domains: pl.Series) -> pl.Series:
+        """Return the order in which addresses with these domains are numbered."""
         order, is_repeat = _runs(domains)
         return order if self._buffer.folder else order.gather(_alphabetical(domains.gather(order), is_repeat))
 
@@ -232,6 +234,7 @@ def _runs(texts: pl.Series) -> tuple[pl.Series, pl.Series]:
 
 
 def _equals_previous(values: pl.Series) -> pl.Series:
+    """Say which values are the one before them."""
     return (values == values.shift(1)).fill_null(value=False)
 
 

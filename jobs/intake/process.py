@@ -214,10 +214,12 @@ class StandingReader:
 
     @property
     def pid(self) -> int | None:
+        """Of its process, while there is one."""
         return self._child.pid if self._child else None
 
     @property
     def is_reading(self) -> bool:
+        """Whether its process is at work."""
         return self._lock.locked()
 
     async def ask(self, work: str, request: Mapping[str, Any], limits: IntakeLimits) -> dict[str, Any]:
@@ -235,6 +237,7 @@ class StandingReader:
             await self.aclose()
 
     async def aclose(self) -> None:
+        """End the process."""
         child, self._child, self._read = self._child, None, 0
         if child is not None:
             child.kill()

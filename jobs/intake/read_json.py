@@ -46,6 +46,7 @@ def read_json(path: Path, encoding: str, workdir: Path, *, array: bool, limits: 
     A column that holds one plain type keeps it; mixed and nested values become JSON text.
 
     Args:
+        path: the file.
         encoding: as `sniff.encoding_of` found it.
         workdir: folder for what has been read; memory does not grow with the list.
         array: whether it is one array.
@@ -112,6 +113,7 @@ def _lines(file: TextIO, limits: IntakeLimits) -> Iterator[_Object]:
 
 
 def _elements(file: TextIO, limits: IntakeLimits) -> Iterator[_Object]:
+    """Yield the elements of one array."""
     text, number = _Pieces(file, limits), 0
     if text.mark() != "[":
         raise _bad("The array does not begin.")
@@ -200,6 +202,7 @@ def _object(value: Any, place: str) -> _Object:
 
 
 def _frame(batch: list[_Object], ids: Mapping[str, str]) -> pl.DataFrame:
+    """Turn objects into columns."""
     return pl.DataFrame([_column(id_, [item.get(name) for item in batch]) for name, id_ in ids.items()])
 
 

@@ -28,6 +28,8 @@ HEAD_BYTES = 65_536
 
 
 class FileContainer(StrEnum):
+    """What the first bytes say."""
+
     TEXT = "text"
     GZIP = "gzip"
     ZIP = "zip"
@@ -258,10 +260,12 @@ class TextScan:
 
 
 def too_many_columns(limit: int) -> MailsiftError:
+    """Say that the list is too wide."""
     return MailsiftError("too_many_columns", f"The list has more than {limit:,} columns.")
 
 
 def too_many_rows(limit: int) -> MailsiftError:
+    """Say that the list is too long."""
     return MailsiftError("too_many_rows", f"The list has more than {limit:,} rows.")
 
 

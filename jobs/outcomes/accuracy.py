@@ -193,6 +193,7 @@ def tally(found: Iterable[tuple[Cell, str, int]]) -> dict[Cell, SentTally]:
 
 
 def summarise(sums: Iterable[AccuracySum], by: Sequence[GroupBy]) -> list[AccuracyRow]:
+    """Return the rows of a report, by the names of their groups."""
     groups: defaultdict[tuple[str, ...], list[AccuracySum]] = defaultdict(list)
     for one in sums:
         groups[tuple(str(getattr(one, name.value)) for name in by)].append(one)

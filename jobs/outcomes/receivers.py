@@ -70,7 +70,9 @@ class ReceiverService:
         """Make a receiver.
 
         Args:
+            account_id: whose.
             sender: who will post there.
+            name: what people call it.
             key: of SendGrid its verification key, of Mailgun its webhook signing key.
             topic: of SES the ARN of the SNS topic.
 

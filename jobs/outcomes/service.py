@@ -112,6 +112,7 @@ class ImportCounts:
     malformed: int = 0
 
     def __add__(self, other: ImportCounts) -> ImportCounts:
+        """Return both together."""
         return ImportCounts(
             self.taken + other.taken, self.repeated + other.repeated, self.malformed + other.malformed
         )
@@ -165,6 +166,7 @@ class OutcomeService:
         """Return what the account's own messages showed of addresses, by the account's policy.
 
         Args:
+            account_id: whose.
             addresses: canonical ones.
             max_age: seconds; outcomes that are older show nothing to somebody who has said so. Whom the
                 account may not send to is told all the same: a wish has no age.

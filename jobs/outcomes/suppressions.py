@@ -75,6 +75,8 @@ class SuppressionService:
         """Return some of the account's list.
 
         Args:
+            account_id: whose.
+            limit: how many.
             cursor: `next` of the page before.
             email: only this address, in any spelling; all, when "".
             reason: only with this reason; all, when "".
@@ -96,6 +98,7 @@ class SuppressionService:
         return SuppressionPage(shown, rows[limit - 1].address.hex() if len(rows) > limit else "")
 
     async def count(self, account_id: UUID) -> Mapping[str, int]:
+        """Return how many there are by reason."""
         return await self._database.run(suppressions.count, account_id)
 
     async def add(self, account_id: UUID, found: Sequence[Suppression]) -> ImportCounts:

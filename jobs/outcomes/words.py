@@ -212,6 +212,7 @@ def kind_in_name(name: str) -> tuple[OutcomeKind, bool] | None:
 
 
 def is_kind(cell: str) -> bool:
+    """Say whether a cell tells what happened."""
     return kind_of(cell) is not None
 
 
@@ -236,6 +237,7 @@ def is_dropped(cell: str) -> bool:
 
 
 def letters(name: str) -> str:
+    """Return the letters of a column's name alone."""
     return re.sub(r"[^a-z]", "", name.lower())
 
 

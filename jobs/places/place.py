@@ -57,6 +57,7 @@ class Place:
 
     @property
     def is_store(self) -> bool:
+        """Whether it is an object in a store."""
         return self.scheme in STORES
 
 
@@ -153,10 +154,13 @@ class Connection:
         return f"{place.label}/".startswith(f"{self.url}/")
 
     def serves(self, account: str) -> bool:
+        """Say whether an account may use it."""
         return bool(self.accounts & {account, _EVERYBODY})
 
 
 class Connections:
+    """All connections of an installation."""
+
     def __init__(self, connections: Sequence[Connection] = ()) -> None:
         # The most particular one decides.
         self._connections = sorted(connections, key=lambda one: -len(one.url))

@@ -77,6 +77,7 @@ class Breakdown:
 
     @classmethod
     def read(cls, stored: bytes) -> Breakdown:
+        """Return what `to_json` has written."""
         found = json.loads(stored)
         known = {field.name: found[field.name] for field in fields(cls)}
         reasons = tuple(
@@ -243,6 +244,7 @@ async def _breakdown_of_results(blobs: Blobs, job_id: JobId) -> Breakdown:
 
 
 def rows_by_result(results: Path) -> dict[str, int]:
+    """Return how many rows have which result."""
     result = f"{VERDICT_PREFIX}result"
     counted = pl.scan_parquet(results, glob=False).group_by(result).len().collect(engine="streaming")
     return dict(counted.iter_rows())

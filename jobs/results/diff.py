@@ -84,6 +84,7 @@ def _summed(moves: list[pl.DataFrame]) -> pl.DataFrame:
 
 
 def _named(results: Path, column: str, changed: pl.DataFrame) -> list[dict[str, Any]]:
+    """Return rows that changed with their addresses."""
     emails = (
         _cells(results, column).select("row", "email").filter(pl.col("row").is_in(changed["row"].implode()))
     )

@@ -129,6 +129,7 @@ def export(  # noqa: PLR0913 - what a file of results may be
     Args:
         results: a results file (mailsift.jobs.results.join).
         out: the file to write; an open one is left open.
+        format: what to write.
         statuses: keep only rows with one of these; None keeps all.
         row_numbers: keep only the rows of the file with these numbers, from 0; None keeps all.
         columns: keep only these, in this order, as choose_columns gives them; None keeps all.
@@ -219,6 +220,8 @@ def plain_values(name: str, dtype: pl.DataType, *, sheet: bool = False) -> pl.Ex
     """Turn values that neither CSV nor a sheet can hold into text: JSON for nested ones, base64 for bytes.
 
     Args:
+        name: of the column.
+        dtype: its type.
         sheet: also what CSV has a form for, but a sheet has none: dates, times and decimals.
     """
     column = pl.col(name)

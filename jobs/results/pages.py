@@ -329,6 +329,7 @@ def _key_reader(files: ResultFiles, name: str) -> Callable[[int], pl.Series]:
 
 
 def _read_window(files: ResultFiles, start: int, path: Path, expression: pl.Expr) -> pl.Series:
+    """Return for each row of a window of a file what an expression makes of it."""
     scan = with_unwanted(pl.scan_parquet(path, glob=False)).slice(start, files.window)
     return scan.select(expression).collect().to_series()
 
@@ -379,6 +380,7 @@ def _provider_mask(files: ResultFiles, provider: str) -> pl.Series:
 
 
 def _mask(files: ResultFiles, row_filter: RowFilter, matching: pl.Series | None, start: int) -> pl.Series:
+    """Say for each row of a window whether it matches."""
     window, masks = partial(_read_window, files, start), []
     if matching is not None:
         numbers = window(files.rows, pl.col(ADDRESS_N))
@@ -400,6 +402,7 @@ def _cell_conditions(row_filter: RowFilter, files: ResultFiles) -> Iterator[pl.E
 
 
 def _address_cell(files: ResultFiles) -> pl.Expr:
+    """Return the cell with the address as text."""
     cell = column_id(files.column)
     return cell_text(cell, pl.read_parquet_schema(files.results or files.rows)[cell])
 

@@ -44,6 +44,7 @@ class TextNumbers:
         return pl.Series(list(self._known), dtype=pl.String).gather(numbers)
 
     def items(self) -> Collection[tuple[str, int]]:
+        """Return all texts with their numbers."""
         return self._known.items()
 
 

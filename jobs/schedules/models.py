@@ -56,6 +56,7 @@ class ScheduleSpec:
     pause_after_failures: int = 5
 
     def timetable(self, schedule_id: UUID) -> Timetable:
+        """Return when the schedule with this id runs."""
         return Timetable(self.cron, self.zone, schedule_id, self.jitter_seconds, self.ends_at)
 
 
@@ -96,6 +97,7 @@ class RunView:
 
 
 def timetable_of(row: Row) -> Timetable:
+    """Return when the schedule of a row runs."""
     return Timetable(row["cron"], row["zone"], row["id"], row["jitter_seconds"], row["ends_at"])
 
 

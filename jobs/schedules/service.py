@@ -44,6 +44,7 @@ class ScheduleService:
         """Run the list of a job, or one that is fetched for every run, again by the clock.
 
         Args:
+            account_id: whose.
             job_id: the job whose list it is; a list that this job has fetched is fetched anew.
             spec: what to do and when.
             source: the place of the list, in place of a job.

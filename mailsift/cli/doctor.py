@@ -39,6 +39,8 @@ _SECONDS = 5.0
 
 
 class Health(StrEnum):
+    """How a check went."""
+
     OK = "ok"
     WARNING = "warning"  # works, but answers will be worse
     FAILED = "failed"

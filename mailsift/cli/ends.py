@@ -43,6 +43,8 @@ class ResultSink(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PipeSink(ResultSink):
+    """Standard output."""
+
     format: ExportFormat
 
     @override

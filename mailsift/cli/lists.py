@@ -73,6 +73,7 @@ def show_plans(sources: list[str], column: str, mode: Mode, *, deadline_s: float
     """Print what lists will take, one after the other; nothing is started but the servers.
 
     Args:
+        sources: the lists.
         column: of the addresses, "" to find it.
         mode: how far they are looked at.
         deadline_s: seconds after which each of them waits no longer; 0: never.
@@ -143,6 +144,7 @@ def working(settings: Settings, loading: LocalWorker | None = None) -> Iterator[
 async def submit_and_follow(
     settings: Settings, worker: LocalWorker, source: str, options: JobOptions, out: str, *, as_json: bool
 ) -> None:
+    """Submit a list and follow its job to the end."""
     async with open_container(settings) as container:
         service, places = container.jobs, container.places.with_environment()
         account = await service.account(LOCAL_ACCOUNT)

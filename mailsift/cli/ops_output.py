@@ -268,10 +268,12 @@ def overview_shape(overview: Overview) -> dict[str, Any]:
 
 
 def alarm_shapes(alarms: Iterable[Alarm]) -> list[dict[str, str]]:
+    """Return what is wrong."""
     return [{"code": alarm.code, "level": alarm.level.value, "text": alarm.text} for alarm in alarms]
 
 
 def job_shape(job: AccountJob) -> dict[str, Any]:
+    """Return a job."""
     view = job.view
     return {
         "id": str(view.id),
@@ -293,6 +295,7 @@ def job_shape(job: AccountJob) -> dict[str, Any]:
 
 
 def worker_shape(worker: Worker) -> dict[str, Any]:
+    """Return a worker process."""
     return {
         "owner": worker.owner,
         "host": worker.host,
@@ -312,6 +315,7 @@ def worker_shape(worker: Worker) -> dict[str, Any]:
 
 
 def throttle_shape(row: ThrottleRow) -> dict[str, Any]:
+    """Return a provider at one source."""
     return {
         "provider": row.learned.provider,
         "source": row.learned.source,

@@ -102,6 +102,7 @@ def check_writable(out: Path) -> None:
 
 
 def name_of(source: str) -> str:
+    """Return what the list of a source is called."""
     if source == PIPE:
         return "stdin"
     return without_broken_bytes(parse_source(source).name if is_place(source) else Path(source).name)

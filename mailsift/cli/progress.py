@@ -96,6 +96,7 @@ async def watch(
 
 
 def progress_bar(view: JobView, rate: float) -> Group:
+    """Return the bar, the counts and the rate, and what the job waits for."""
     bar = ProgressBar(total=max(1, view.total), completed=view.processed, width=40, pulse=not view.total)
     grid = Table.grid(padding=(0, 1))
     grid.add_row(bar, _line(view, rate))

@@ -37,6 +37,7 @@ def with_account(
 
     Args:
         work: takes the parts and the account's id.
+        account: its name.
         makes_account: a name that no account has makes one.
 
     Raises:
@@ -57,6 +58,7 @@ def with_local_account(work: Callable[[Container, AccountId], Awaitable[T]]) -> 
 
 
 def print_json(*shapes: Mapping[str, Any]) -> None:
+    """Print objects as JSON, one a line."""
     for shape in shapes:
         print(json.dumps(shape))  # noqa: T201 - the command's output
 
@@ -68,6 +70,7 @@ def show(
     *,
     as_json: bool,
 ) -> None:
+    """Print what was found as a table, or the fields of each as JSON."""
     if as_json:
         print_json(*map(fields, found))
     else:

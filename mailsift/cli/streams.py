@@ -47,6 +47,7 @@ class Watched:
 
     @property
     def encoding(self) -> str:
+        """Of the stream."""
         return _stderr().encoding
 
     def write(self, text: str) -> int:
@@ -58,6 +59,7 @@ class Watched:
             return len(text)
 
     def flush(self) -> None:
+        """Do what `write` does."""
         try:
             _stderr().flush()
         except OSError:
@@ -68,6 +70,7 @@ class Watched:
         return _stderr().isatty()
 
     def fileno(self) -> int:
+        """Return its descriptor."""
         return _stderr().fileno()
 
 

@@ -331,6 +331,8 @@ VALKEY_SETTINGS = {
 
 
 class Daemon(Protocol):
+    """One of the two servers."""
+
     name: str
     logfile: Path
     stop_signals: tuple[signal.Signals, signal.Signals]

@@ -266,6 +266,7 @@ def _without_offer(
 
 
 def _answer(code: str) -> bytes:
+    """Return an error as HTTP/1.1 writes it."""
     status, request_id = STATUS_OF[code], f"req_{secrets.token_hex(12)}"
     body = json.dumps(error_body(code, _SENTENCE_OF[code], request_id)).encode()
     headers = (

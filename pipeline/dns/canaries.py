@@ -92,10 +92,12 @@ class ResolverTrust:
 
     @property
     def is_active(self) -> bool:
+        """Whether there are canaries."""
         return bool(self._domains)
 
     @property
     def has_trusted_resolver(self) -> bool:
+        """Whether there is a resolver that can be trusted."""
         return not self._closed and any(server.trusted for server in self._client.nameservers)
 
     @property

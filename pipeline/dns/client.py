@@ -169,6 +169,7 @@ class DnsClient:
             self._send_handle = self._loop.call_soon(self._send_waiting)
 
     def _send_waiting(self) -> None:
+        """Send what may be sent."""
         self._send_handle = None
         if self._tick_timer is None and not self._closed:
             self._tick_timer = self._loop.call_later(self.clock.expect(), self._on_tick)

@@ -36,6 +36,7 @@ class DenialChecker:
     against AAAA, so that a resolver which denies one type denies nothing.
 
     Args:
+        client: asks.
         guard: decides which addresses are public.
         on_contradiction: called with "host:port" of a resolver whose denial another question did not confirm.
     """

@@ -141,6 +141,7 @@ class DomainFacts:
     UNAVAILABLE.
 
     Args:
+        config: see DnsConfig.
         cache: remembers facts between processes.
         providers: names the provider of a route.
         guard: decides which addresses are public.
@@ -253,6 +254,7 @@ class DomainFacts:
         await asyncio.gather(*self._late_tasks, return_exceptions=True)
 
     def _decode(self, found: Mapping[str, bytes]) -> dict[str, DomainFact]:
+        """Return the facts that still hold."""
         now = self._clock()
         facts = ((domain, decode_domain(domain, data)) for domain, data in found.items())
         return {domain: fact for domain, fact in facts if fact is not None and fact.expires_at > now}

@@ -49,6 +49,7 @@ class Examiner:
     """Asks resolvers, trusted or not, about domains.
 
     Args:
+        client: asks.
         guard: decides which addresses are public.
     """
 
@@ -62,6 +63,7 @@ class Examiner:
         """Ask about well-known domains and random names, all side by side, then for their servers.
 
         Args:
+            server: whom to ask.
             domains: that take mail.
             suffixes: under which random names are tried.
         """

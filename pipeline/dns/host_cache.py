@@ -22,6 +22,7 @@ class HostCache:
     """Finds and remembers the addresses of hosts, at most `size` of them, the least used forgotten first.
 
     Args:
+        checker: asks.
         guard: decides which addresses count as public.
         clock: epoch seconds.
         lifetime: seconds an answer may be reused.

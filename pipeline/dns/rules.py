@@ -20,12 +20,16 @@ Exchangers = tuple[tuple[int, str], ...]
 
 
 class RecordType(StrEnum):
+    """The record types that are asked for."""
+
     MX = "MX"
     A = "A"
     AAAA = "AAAA"
 
 
 class DnsOutcome(StrEnum):
+    """How a question ended."""
+
     FOUND = "found"
     NO_DATA = "no_data"  # the name exists without such a record, RFC 2308
     NO_NAME = "no_name"  # NXDOMAIN: nothing exists at or below the name, RFC 8020
@@ -176,6 +180,8 @@ def interpret_implicit_mx(
     """Judge a domain without MX by its own addresses (RFC 5321 section 5.1).
 
     Args:
+        domain: its name.
+        found: its addresses.
         wildcard: the addresses of a name that does not exist under the same suffix, where there are any: they
             are no route, as the suffix gives them to every name.
     """

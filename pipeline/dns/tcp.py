@@ -35,6 +35,9 @@ class TcpClient:
     """Asks one resolver over a connection that is opened when it is needed; a lost one is replaced once.
 
     It knows no deadline: whoever asks has one, and ignores what comes later.
+
+    Args:
+        address: host and port.
     """
 
     def __init__(self, address: tuple[str, int]) -> None:
@@ -111,6 +114,7 @@ class _Connection(asyncio.Protocol):
             self._flush_handle = asyncio.get_running_loop().call_soon(self._flush)
 
     def close(self) -> None:
+        """Close it, if it is open."""
         if self._transport is not None:
             self._transport.close()
 

@@ -24,6 +24,7 @@ class SuffixWildcards:
     """Asks for a name that does not exist under the suffix of a domain, once in five minutes and type.
 
     Args:
+        client: asks.
         absent_label: a label that does not exist.
         clock: epoch seconds.
     """

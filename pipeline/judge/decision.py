@@ -38,6 +38,7 @@ def judge(evidence: Evidence, policy: VerdictPolicy = _DEFAULT_POLICY) -> Verdic
 
 
 def decide(evidence: Evidence, policy: VerdictPolicy = _DEFAULT_POLICY) -> VerdictRow:
+    """Return the row of ROWS that decides."""
     return next(row for row in ROWS if row.when(evidence, policy))
 
 

@@ -56,6 +56,7 @@ def _domain_has_no_answer(evidence: Evidence, _: VerdictPolicy) -> bool:
 
 
 def _mode_is(mode: Mode) -> Condition:
+    """Hold when this is the mode."""
     return lambda evidence, _: evidence.mode is mode
 
 

@@ -70,12 +70,14 @@ class TierPolicy:
     minimum_score: int = 0
 
     def __post_init__(self) -> None:
+        """Refuse what no policy may say."""
         if any(getattr(self, name) is _SEND for name in _NEVER_SEND):
             raise ValueError("who complained, unsubscribed or is suppressed is never sent to")
         if not 0 <= self.minimum_score <= 100:
             raise ValueError(_NO_SCORE)
 
     def as_json(self) -> dict[str, Any]:
+        """Return it for `read`."""
         return asdict(self)
 
     @classmethod

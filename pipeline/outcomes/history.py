@@ -49,6 +49,7 @@ class OutcomePolicy:
         return cls(**{name: float(value) for name, value in stored.items() if name in names})
 
     def seconds(self, outcome: Outcome) -> float:
+        """Return for how long an outcome is believed."""
         days = self.bounced_days if outcome.kind is OutcomeKind.BOUNCED else self.delivered_days
         return days * DAY
 
@@ -168,6 +169,7 @@ class OutcomeFacts:
     unwanted: Mapping[str, str] = field(default_factory=dict)
 
     def only(self, addresses: Iterable[str]) -> OutcomeFacts:
+        """Return what is known of these addresses."""
         asked = frozenset(addresses)
         return OutcomeFacts(
             {address: fact for address, fact in self.sent.items() if address in asked},

@@ -951,6 +951,7 @@ class _ReportText:
 
     @cached_property
     def prose(self) -> str:
+        """The text."""
         return _human_text(self._parts)
 
     @cached_property

@@ -13,6 +13,8 @@ from mailsift.pipeline.replies.table import Stage
 
 
 class OutcomeKind(StrEnum):
+    """What happened."""
+
     DELIVERED = "delivered"
     BOUNCED = "bounced"  # given up: it will not arrive
     DEFERRED = "deferred"  # not yet: it is tried again

@@ -45,6 +45,7 @@ def mailbox_key(address: str, owner: str) -> str:
 
 
 def pack_mailbox(fact: MailboxFact) -> bytes:
+    """Return the bytes to remember."""
     return _encode(dict(zip(_MAILBOX_FIELDS, _mailbox_values(fact), strict=True))).encode()
 
 
@@ -75,6 +76,7 @@ class RememberedCatchAll(NamedTuple):
 
 
 def pack_catch_all(known: RememberedCatchAll) -> bytes:
+    """Return the bytes to remember."""
     values = dict(zip(_CATCH_ALL_FIELDS, _catch_all_values(known.fact), strict=True))
     beside = {
         "random": known.random,

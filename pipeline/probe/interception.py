@@ -59,6 +59,7 @@ class InterceptionDetector:
         self._operator = lru_cache(maxsize=4096)(self._find_operator)
 
     def is_well_known(self, provider: str) -> bool:
+        """Tell whether it is well known who the provider is."""
         return self._providers.knows(provider)
 
     def record_greeting(self, source: str, provider: str, greeting: Greeting) -> None:

@@ -95,6 +95,7 @@ class CatchAllState:
         self.known_at.setdefault(fact.domain, set()).add(preference)
 
     def forget(self, domain: str) -> None:
+        """Drop what is known of a domain."""
         self.known.pop(domain, None)
         self.known_at.pop(domain, None)
         self.unconfirmed.discard(domain)
@@ -342,6 +343,7 @@ class SessionPlan:
 
     @property
     def ask(self) -> Ask:
+        """What the throttle is asked for."""
         most = max(self.size, self.route.provider.row.recipients)
         wanted = min(self.size + self.may_need_witness, most)
         least = 1 + self.may_need_witness
@@ -383,6 +385,7 @@ class ProbeQueue:
         return route
 
     def put(self, route: RouteQueue, domain: str, addresses: Sequence[str], *, singly: bool = False) -> None:
+        """Queue addresses of a domain."""
         if addresses:
             self._by_domain.setdefault(domain, {})[route] = None
             route.add(domain, addresses, singly=singly)
@@ -463,6 +466,7 @@ class ProbeQueue:
         return min((provider.resting_until for provider in self._turns), default=float("inf"))
 
     def routes(self) -> Mapping[RouteKey, RouteQueue]:
+        """Return all routes there were."""
         return self._routes
 
     def drop_domain(self, domain: str) -> list[str]:

@@ -102,6 +102,7 @@ class ReplyReader:
         return self._classify(reply if text is reply.text else replace(reply, text=text))
 
     def is_acceptance(self, address: str, reply: SmtpReply) -> bool:
+        """Tell whether the reply accepts the address."""
         return self.read(reply, address).reading.answer is Answer.ACCEPTED
 
     def is_slow_down(self, address: str, reply: SmtpReply) -> bool:
@@ -244,6 +245,7 @@ class FinishedSession:
 def read_session(
     plan: SessionPlan, log: SessionLog, reader: ReplyReader, *, elapsed: float
 ) -> FinishedSession:
+    """Read the replies of a finished session."""
     limits = {
         address: answer.reply for address, answer in log.answers.items() if is_session_limit(answer.reply)
     }
@@ -300,6 +302,7 @@ def outcome_of(session: FinishedSession) -> SessionOutcome:
 
 
 def ledger_counts(session: FinishedSession) -> LedgerCounts:
+    """Return what the ledger counts of a session."""
     readings = {address: reply.reading for address, reply in session.replies.items()}
     randoms = {name for group in session.plan.groups for name in (group.random, group.confirm) if name}
     refusals = [

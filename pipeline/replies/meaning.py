@@ -21,6 +21,8 @@ from mailsift.pipeline.replies.patterns import AnyOf, Patterns
 
 
 class Meaning(StrEnum):
+    """What a text says."""
+
     ABSENT = "absent"
     """There is no such mailbox."""
     CLOSED = "closed"

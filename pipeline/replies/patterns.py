@@ -107,6 +107,7 @@ class Patterns:
         return masks
 
     def matches(self, number: int, text: str) -> bool:
+        """Say whether the pattern with this number matches somewhere in a text."""
         pattern = self._compiled[number]
         if pattern is None:
             pattern = self._compiled[number] = re.compile(self.parts[number])

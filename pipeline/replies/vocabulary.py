@@ -912,6 +912,7 @@ def _closed(language: languages.ReplyLanguage) -> str:
 
 
 def absent_in(language: languages.ReplyLanguage) -> str:
+    """Return what says in this language that a mailbox does not exist."""
     return rf"\b{_box(language)}\b{_SAID}{language.absent}\b|\b{language.no} {_box(language)}\b"
 
 

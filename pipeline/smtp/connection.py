@@ -24,6 +24,8 @@ _LONGEST_HANDSHAKE: Final = 300.0
 
 
 class Ending(StrEnum):
+    """Why a session ended."""
+
     DONE = "done"
     UNREACHED = "unreached"  # no connection
     REFUSED = "refused"  # a refusal before the first RCPT
@@ -159,6 +161,8 @@ async def dial(address: str, port: int, source: Source, *, within: float) -> Smt
 
     Args:
         address: the destination; never a name, so nobody resolves it a second time.
+        port: TCP port.
+        source: our own address or proxy.
         within: seconds for everything.
 
     Raises:

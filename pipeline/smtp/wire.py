@@ -108,6 +108,7 @@ class WireReply(NamedTuple):
 
     @property
     def text(self) -> str:
+        """All words in one line."""
         return " ".join(line for line in self.lines if line)
 
 

@@ -29,6 +29,7 @@ class Incoming:
         self.size = 0
 
     async def write(self, data: bytes) -> None:
+        """Take the next bytes."""
         if len(data) <= _LITTLE:
             self._append(data)
         else:

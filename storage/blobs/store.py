@@ -288,6 +288,7 @@ class Blobs:
         return path
 
     async def fetch_if_there(self, key: str) -> Path | None:
+        """Do `fetch`; None when there is no such blob."""
         with SuppressCodes("blob_not_found"):
             return await self.fetch(key)
         return None
@@ -322,6 +323,7 @@ class Blobs:
         return None
 
     async def exists(self, key: str) -> bool:
+        """Say whether the blob is there."""
         _checked_key(key)
         with SuppressCodes("blob_not_found"), self._store_errors():
             await obstore.head_async(self._store, key)
@@ -422,6 +424,7 @@ class Blobs:
             raise self._note(_store_error(error)) from error
 
     def _note(self, error: MailsiftError) -> MailsiftError:
+        """Remember that the store is in trouble."""
         self.trouble = error.code
         return error
 

@@ -105,6 +105,7 @@ def _facts(keys: Sequence[str], found: Sequence[bytes | int | None]) -> dict[str
 
 
 def fact_key(kind: FactKind, key: str) -> str:
+    """Return where a fact lies."""
     return f"{PREFIX}fact:{kind}:{key}"
 
 
@@ -123,10 +124,13 @@ class KnownDomain:
 
     @property
     def empty(self) -> bool:
+        """Whether nothing is known."""
         return self.dns is None and self.catch_all is None
 
 
 class FactInspector:
+    """Looks into the fact cache."""
+
     def __init__(self, redis: Redis) -> None:
         """Take a client (the caller closes it)."""
         self._redis = redis

@@ -14,6 +14,8 @@ KEPT_SECONDS: Final = 300.0
 
 
 class MayAsk(Enum):
+    """Whether a list may have another session."""
+
     YES = auto()
     WAITS = auto()  # those under way may stop it
     STOPS = auto()
@@ -48,6 +50,7 @@ class ListTallies:
         return MayAsk.WAITS if waits else MayAsk.YES
 
     def begin(self, ask: Ask, lease: str, recipients: int, now: float) -> None:
+        """Count a session that begins."""
         if ask.tally is not None:
             self._state_of(ask, ask.tally, now).in_flight[lease] = recipients
 

@@ -37,6 +37,7 @@ class LearnedRate:
 
     @property
     def sessions(self) -> int:
+        """Sessions that were counted."""
         return sum(self.mix.values())
 
 

@@ -135,6 +135,7 @@ async def remove(connection: Connection, account_id: UUID) -> list[UUID]:
 
 
 async def ensure_test_account(connection: Connection, account_id: UUID) -> UUID:
+    """Return the test account of an account, made when it does not exist."""
     made = upsert(account).values(id=uuid4(), name=f"test:{account_id}", test_of=account_id)
     await connection.execute(made.on_conflict_do_nothing())
     found = await connection.execute(select(account.c.id).where(account.c.test_of == account_id))
@@ -142,6 +143,7 @@ async def ensure_test_account(connection: Connection, account_id: UUID) -> UUID:
 
 
 async def test_account(connection: Connection, account_id: UUID) -> UUID | None:
+    """Return the test account of an account, if it has one."""
     found = await connection.execute(select(account.c.id).where(account.c.test_of == account_id))
     return found.scalar_one_or_none()
 
@@ -169,6 +171,7 @@ async def policy_of(connection: Connection, account_id: UUID) -> Mapping[str, An
 
 
 async def set_policy(connection: Connection, account_id: UUID, policy: Mapping[str, Any]) -> None:
+    """Store the account's policy."""
     await connection.execute(_SET_POLICY, {"account_id": account_id, "policy": json.dumps(dict(policy))})
 
 

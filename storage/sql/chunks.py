@@ -320,6 +320,7 @@ async def claim(  # noqa: PLR0913 - what a claim depends on, one argument each
     """Lease the next chunk to `owner` for `lease` seconds of the database's clock, if one is ready.
 
     Args:
+        connection: an open transaction.
         owner: names the worker process.
         lease: seconds.
         job_cap: chunks of one job that may be leased at once.
@@ -408,6 +409,7 @@ async def release(
     """Give the chunk back undone, ready again in `delay` seconds.
 
     Args:
+        connection: an open transaction.
         chunk: as claimed; nothing happens when its lease was lost meanwhile.
         delay: seconds.
         waits_for: why it is not ready now, for people.
@@ -468,4 +470,5 @@ async def unjudged(connection: Connection, job_id: UUID) -> int:
 
 
 async def leased(connection: Connection) -> int:
+    """Return how many chunks are leased at this moment."""
     return int((await connection.execute(_LEASED)).scalar_one())

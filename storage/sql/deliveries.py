@@ -238,6 +238,7 @@ async def postpone(
 
 
 async def release(connection: Connection, tokens: Collection[UUID]) -> None:
+    """Give deliveries back untried."""
     await connection.execute(_RELEASE, {"tokens": list(tokens)})
 
 
@@ -265,6 +266,7 @@ async def insert_test(
 
 
 async def record_test(connection: Connection, made: NewAttempt) -> None:
+    """Write down the attempt of a test."""
     values = {"attempts": made.n, "state": "exhausted" if made.error else "succeeded"}
     await connection.execute(update(delivery).where(delivery.c.id == made.delivery_id).values(values))
     await add_attempt(connection, made)
@@ -351,10 +353,12 @@ class NewAttempt:
 
 
 async def add_attempt(connection: Connection, made: NewAttempt) -> None:
+    """Add an attempt to the log."""
     await connection.execute(insert_into(attempt).values(asdict(made)))
 
 
 async def attempts_of(connection: Connection, delivery_id: UUID) -> Sequence[Row]:
+    """Return the delivery's attempts in order."""
     statement = select(attempt).where(attempt.c.delivery_id == delivery_id).order_by(attempt.c.n)
     return (await connection.execute(statement)).mappings().all()
 

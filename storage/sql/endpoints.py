@@ -47,6 +47,7 @@ class EndpointHealth:
 
 
 async def insert(connection: Connection, new: NewEndpoint) -> None:
+    """Insert an endpoint, enabled."""
     await connection.execute(insert_into(endpoint).values(asdict(new)))
 
 
@@ -69,11 +70,13 @@ async def of_account(connection: Connection, account_id: UUID) -> Sequence[Row]:
 
 
 async def count(connection: Connection, account_id: UUID) -> int:
+    """Return how many endpoints the account has."""
     statement = select(func.count()).select_from(endpoint).where(endpoint.c.account_id == account_id)
     return int((await connection.execute(statement)).scalar_one())
 
 
 async def change(connection: Connection, endpoint_id: UUID, **values: Any) -> None:
+    """Set columns of the endpoint."""
     await connection.execute(update(endpoint).where(endpoint.c.id == endpoint_id).values(**values))
 
 
@@ -89,6 +92,7 @@ async def disable(connection: Connection, endpoint_id: UUID, *, reason: str, now
 
 
 async def delete(connection: Connection, endpoint_id: UUID) -> None:
+    """Delete the endpoint with its deliveries and their attempts."""
     await connection.execute(delete_from(endpoint).where(endpoint.c.id == endpoint_id))
 
 

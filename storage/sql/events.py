@@ -115,5 +115,6 @@ async def of_account(
 
 
 async def get(connection: Connection, account_id: UUID, event_id: UUID) -> EventRow | None:
+    """Return the account's event."""
     wanted = select(event).where(event.c.account_id == account_id, event.c.id == event_id)
     return await row_as(EventRow, connection, wanted)

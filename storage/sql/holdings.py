@@ -113,6 +113,7 @@ async def erase_outcomes(connection: Connection, ids: Sequence[UUID]) -> int:
 
 
 async def erase_suppressions(connection: Connection, ids: Sequence[UUID]) -> int:
+    """Delete every suppression; returns how many."""
     return (await connection.execute(_SUPPRESSIONS, {"ids": list(ids)})).rowcount
 
 

@@ -122,6 +122,7 @@ async def begin(connection: Connection, request: Request, token: UUID, *, lease:
 
 
 async def known(connection: Connection, request: Request) -> KnownRequest | None:
+    """Return what is known of the request's key."""
     values = {"account_id": request.account_id, "key": request.key}
     row = (await connection.execute(_FOUND, values)).one_or_none()
     if row is None:
@@ -143,6 +144,7 @@ async def renew(connection: Connection, request: Request, token: UUID, *, lease:
 async def finish(
     connection: Connection, request: Request, token: UUID, answer: bytes, job_id: UUID | None
 ) -> None:
+    """Store the answer, with the job it is about if there is one."""
     values = {**asdict(request), "token": token, "answer": answer, "job_id": job_id}
     await connection.execute(_FINISH, values)
 

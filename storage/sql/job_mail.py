@@ -129,6 +129,8 @@ async def remember_waiting(
     """Put mail about jobs that wait into the outbox, once for each.
 
     Args:
+        connection: an open transaction.
+        now: the time.
         before: a job that was made earlier and has not begun waits.
         after: one whose addresses are all asked later than then waits.
     """

@@ -132,6 +132,7 @@ class VerdictCounts:
 
     @property
     def processed(self) -> int:
+        """All rows that have a verdict."""
         return self.valid + self.invalid + self.risky
 
 
@@ -367,6 +368,7 @@ async def claim_step(  # noqa: PLR0913 - what there is room for
     """Lease the next intake or finish, if one is due: finishing first, then the account furthest behind.
 
     Args:
+        connection: an open transaction.
         owner: names the worker process: its host, a colon and more.
         lease: seconds.
         small_only: only of lists up to SMALL_BYTES, which go first within an account.
@@ -423,6 +425,7 @@ async def release_step(
     """Give the step back undone.
 
     Args:
+        connection: an open transaction.
         step: as claimed; nothing happens when its lease was lost meanwhile.
         delay: seconds until it may be claimed.
         waits_for: what for, for people.
@@ -550,6 +553,8 @@ async def count(  # noqa: PLR0913 - whose rows, and what else changes with them
     could be more than the list has, which the database refuses.
 
     Args:
+        connection: an open transaction.
+        job_id: the job.
         counts: the chunk's rows that have a verdict.
         n: the chunk.
         token: its lease.
@@ -630,6 +635,7 @@ def number_of(job_id: UUID) -> int:
 
 
 async def numbered(connection: Connection, account_id: UUID, number: int) -> UUID | None:
+    """Return the account's job with this number."""
     values = {"account_id": account_id, "number": number}
     return (await connection.execute(_NUMBERED, values)).scalar_one_or_none()
 
@@ -656,6 +662,9 @@ async def newest(  # noqa: PLR0913 - what a list of jobs can be narrowed by
     """Return the account's newest jobs, in these states if any are named.
 
     Args:
+        connection: an open transaction.
+        account_id: whose.
+        limit: how many.
         before: only those after this one (created_at, id) in the order of the list.
         states: all, when empty.
         name: only those whose name has this in it, upper or lower case alike.
@@ -734,6 +743,7 @@ async def same_list(connection: Connection, of: Row | Mapping[str, Any], limit: 
 
 
 async def was_repeated(connection: Connection, job_id: UUID) -> bool:
+    """Say whether another job repeats this one."""
     found = await connection.execute(select(job.c.id).where(job.c.parent_id == job_id).limit(1))
     return found.first() is not None
 

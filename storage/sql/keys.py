@@ -111,6 +111,7 @@ def _key(*, scopes: Sequence[str], origins: Sequence[str], **columns: Any) -> Ke
 
 
 async def insert(connection: Connection, new: NewKey) -> KeyRow:
+    """Insert a key."""
     values = asdict(new) | {"scopes": list(new.scopes), "origins": list(new.origins)}
     return _key(**(await connection.execute(_INSERT, values)).mappings().one())
 
@@ -149,6 +150,7 @@ async def change_public(
 
 
 async def get(connection: Connection, account_id: UUID, key_id: UUID) -> KeyRow | None:
+    """Return the account's key."""
     return await row_as(_key, connection, _GET, {"account_id": account_id, "id": key_id})
 
 

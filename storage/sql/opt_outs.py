@@ -40,6 +40,7 @@ _REMOVE = text("DELETE FROM opt_out WHERE domain = :domain")
 
 
 async def known(connection: Connection) -> Sequence[OptedOut]:
+    """Return all of them."""
     return await rows_as(OptedOut, connection, _LIST)
 
 

@@ -119,6 +119,7 @@ async def of_addresses(
 async def all_of_addresses(
     connection: Connection, account_id: UUID, addresses: Sequence[bytes]
 ) -> Sequence[OutcomeRow]:
+    """Return every outcome of these addresses (digests)."""
     found = await connection.execute(
         _ALL_OF_ADDRESSES, {"account_id": account_id, "addresses": list(addresses)}
     )

@@ -21,6 +21,8 @@ _ROLES: Final = ("viewer", "member", "owner")
 
 @dataclass(frozen=True, slots=True)
 class MemberRow:
+    """A member of an account."""
+
     person_id: UUID
     email: str
     role: str
@@ -62,6 +64,7 @@ async def person_of(connection: Connection, email: str) -> Row | None:
 
 
 async def get_person(connection: Connection, person_id: UUID) -> Row | None:
+    """Return the person."""
     return (await connection.execute(select(person).where(person.c.id == person_id))).mappings().one_or_none()
 
 
@@ -72,6 +75,7 @@ async def lock_person(connection: Connection, person_id: UUID) -> Row | None:
 
 
 async def change_person(connection: Connection, /, person_id: UUID, **values: Any) -> None:
+    """Set columns of the person."""
     await connection.execute(update(person).where(person.c.id == person_id).values(**values))
 
 
@@ -99,6 +103,7 @@ async def everybody(connection: Connection) -> Sequence[Row]:
 
 
 async def anybody(connection: Connection) -> bool:
+    """Say whether there is a person at all."""
     return (await connection.execute(select(person.c.id).limit(1))).first() is not None
 
 
@@ -109,12 +114,14 @@ async def lock_account(connection: Connection, account_id: UUID) -> Row | None:
 
 
 async def get_account(connection: Connection, account_id: UUID) -> Row | None:
+    """Return the account."""
     return (
         (await connection.execute(select(account).where(account.c.id == account_id))).mappings().one_or_none()
     )
 
 
 async def account_names(connection: Connection, *, limit: int) -> list[str]:
+    """Return names of accounts, oldest first."""
     statement = select(account.c.name).order_by(account.c.created_at, account.c.id).limit(limit)
     return list((await connection.execute(statement)).scalars())
 
@@ -125,16 +132,19 @@ async def set_retention(connection: Connection, account_id: UUID, seconds: float
 
 
 async def set_zone(connection: Connection, account_id: UUID, zone: str) -> None:
+    """Set the time zone of the account."""
     await connection.execute(update(account).where(account.c.id == account_id).values(zone=zone))
 
 
 async def zone_of(connection: Connection, account_id: UUID) -> str:
+    """Return the time zone of the account."""
     return str(
         (await connection.execute(select(account.c.zone).where(account.c.id == account_id))).scalar_one()
     )
 
 
 async def put_member(connection: Connection, account_id: UUID, person_id: UUID, role: str) -> None:
+    """Make a person a member with this role, or give a member this role."""
     values = {"account_id": account_id, "person_id": person_id, "role": role}
     statement = upsert(member).values(values)
     await connection.execute(
@@ -197,6 +207,7 @@ async def audit(
     """Write down what somebody did, in the transaction of the change; returns the line.
 
     Args:
+        connection: the transaction.
         account_id: whose owners may read it; None = of the installation, read by operators.
         actor: the address of the person, `key:`, the beginning of a key's id and its name, or `cli`.
         action: `<thing>.<verb>`, e.g. `key.create`.
@@ -248,6 +259,7 @@ NO_FILTER: Final = AuditFilter()
 
 
 async def actors(connection: Connection, account_id: UUID) -> list[str]:
+    """Return who did anything in the account."""
     statement = select(audit_log.c.actor).where(audit_log.c.account_id == account_id).distinct()
     return sorted((await connection.execute(statement)).scalars())
 

@@ -69,10 +69,12 @@ _FORGET = text("DELETE FROM receiver_token WHERE used_at < clock_timestamp() - i
 
 
 async def add(connection: Connection, row: NewReceiver) -> ReceiverRow:
+    """Store a receiver."""
     return from_row(ReceiverRow, (await connection.execute(_ADD, asdict(row))).mappings().one())
 
 
 async def of_account(connection: Connection, account_id: UUID) -> Sequence[ReceiverRow]:
+    """Return the receivers of an account, oldest first."""
     found = await connection.execute(_OF_ACCOUNT, {"account_id": account_id})
     return [from_row(ReceiverRow, row) for row in found.mappings()]
 

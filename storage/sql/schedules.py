@@ -113,6 +113,7 @@ async def change(connection: Connection, schedule_id: UUID, **values: Any) -> No
 
 
 async def delete(connection: Connection, schedule_id: UUID) -> None:
+    """Delete the schedule; its jobs stay."""
     await connection.execute(delete_from(schedule).where(schedule.c.id == schedule_id))
 
 
@@ -169,12 +170,14 @@ async def runs(
 async def place_of_run(
     connection: Connection, schedule_id: UUID, job_id: UUID
 ) -> tuple[datetime, UUID] | None:
+    """Return (created_at, id) of a job of the schedule, None when it has no such job."""
     found = select(job.c.created_at, job.c.id).where(job.c.schedule_id == schedule_id, job.c.id == job_id)
     row = (await connection.execute(found)).one_or_none()
     return (row.created_at, row.id) if row else None
 
 
 async def was_run(connection: Connection, schedule_id: UUID, slot: datetime) -> bool:
+    """Say whether a slot of the schedule has its job."""
     found = select(job.c.id).where(job.c.schedule_id == schedule_id, job.c.scheduled_for == slot)
     return (await connection.execute(found)).first() is not None
 
@@ -186,6 +189,7 @@ async def open_runs(connection: Connection, schedule_id: UUID) -> list[UUID]:
 
 
 async def last_end(connection: Connection, schedule_id: UUID) -> datetime | None:
+    """Return when the last of the schedule's jobs ended; None when none has."""
     found = select(func.max(job.c.finished_at)).where(job.c.schedule_id == schedule_id)
     ended: datetime | None = (await connection.execute(found)).scalar_one()
     return ended

@@ -59,6 +59,7 @@ async def put(connection: Connection, person_id: UUID, secret: bytes) -> bool:
 
 
 async def get(connection: Connection, person_id: UUID) -> SecondFactorRow | None:
+    """Return the person's second factor."""
     return await row_as(SecondFactorRow, connection, _GET, {"person_id": person_id})
 
 

@@ -102,10 +102,12 @@ async def choose_account(connection: Connection, session_id: bytes, account_id: 
 
 
 async def end_session(connection: Connection, session_id: bytes) -> None:
+    """End a session."""
     await connection.execute(delete(session).where(session.c.id == session_id))
 
 
 async def end_sessions(connection: Connection, person_id: UUID) -> int:
+    """End the sessions of a person; returns how many."""
     return (await connection.execute(delete(session).where(session.c.person_id == person_id))).rowcount
 
 
@@ -131,10 +133,12 @@ async def use_link(connection: Connection, digest: bytes, *, now: datetime) -> R
 
 
 async def forget_invitations(connection: Connection, account_id: UUID, email: str) -> None:
+    """Delete the invitations of a person into an account."""
     await connection.execute(delete(link).where(link.c.account_id == account_id, link.c.email == email))
 
 
 async def forget_links(connection: Connection, email: str) -> None:
+    """Delete every link of a person."""
     await connection.execute(delete(link).where(link.c.email == email))
 
 

@@ -93,4 +93,5 @@ async def purge(connection: Connection) -> None:
 
 
 def identities(sources: Sequence[LiveSource]) -> tuple[str, ...]:
+    """Return the identities alone."""
     return tuple(source.identity for source in sources)

@@ -49,6 +49,7 @@ _KNOWN = text("UPDATE sso_session SET tokens = :tokens, known_at = :now WHERE se
 
 
 async def person_of(connection: Connection, issuer: str, subject: str) -> UUID | None:
+    """Return whose identity this is."""
     found: UUID | None = (
         await connection.execute(_PERSON, {"issuer": issuer, "subject": subject})
     ).scalar_one_or_none()

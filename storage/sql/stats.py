@@ -169,9 +169,11 @@ class Snapshot:
     today: tuple[int, int, int] = (0, 0, 0)
 
     def addresses(self, *states: str) -> int:
+        """Return the addresses in chunks of these states."""
         return sum(level.addresses for level in self.chunks if level.state in states)
 
     def chunk_count(self, *states: str) -> int:
+        """Return how many chunks are in these states."""
         return sum(level.chunks for level in self.chunks if level.state in states)
 
     @property
@@ -511,6 +513,7 @@ async def snapshot(
     """Ask for everything that metrics, alarms, pages and terminal show.
 
     Args:
+        connection: an open transaction.
         small_bytes: lists up to this size are small.
         job_cap: chunks of one job that may be leased at once.
         today: when the day began whose verdicts are counted; None = in UTC.

@@ -91,6 +91,9 @@ async def page(
     """Return some, ordered by digest, so that pages do not shift.
 
     Args:
+        connection: an open transaction.
+        account_id: whose.
+        limit: how many.
         after: those behind this digest.
         only: the one with this digest.
         reason: those with this reason; all, when "".
@@ -101,6 +104,7 @@ async def page(
 
 
 async def count(connection: Connection, account_id: UUID) -> Mapping[str, int]:
+    """Return how many there are by reason."""
     return {row[0]: int(row[1]) for row in await connection.execute(_COUNT, {"account_id": account_id})}
 
 

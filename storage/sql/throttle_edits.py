@@ -121,6 +121,7 @@ def bounded(row: Provider, *, rate: float | None, sessions: int | None) -> Provi
 
 
 def most_sessions(row: Provider) -> int:
+    """Return the sessions an edit may give a provider."""
     return int(row.sessions * MOST_RAISE)
 
 

@@ -27,6 +27,7 @@ class Amounts:
     probes: int = 0
 
     def __add__(self, other: Amounts) -> Amounts:
+        """Return both together."""
         return Amounts(self.rows + other.rows, self.addresses + other.addresses, self.probes + other.probes)
 
 
@@ -60,5 +61,6 @@ async def add(connection: Connection, account_id: UUID, amounts: Mapping[str, Am
 
 
 async def days(connection: Connection, account_id: UUID, first: date, last: date) -> Sequence[DayUsage]:
+    """Return what the account used from the first to the last day, the oldest first."""
     found = await connection.execute(_DAYS, {"account_id": account_id, "first": first, "last": last})
     return [DayUsage(row.day, row.mode, Amounts(row.rows, row.addresses, row.probes)) for row in found]

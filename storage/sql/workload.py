@@ -142,6 +142,7 @@ async def queues(connection: Connection) -> Queues:
 
 
 async def queue_rows(connection: Connection, job_id: UUID | None = None) -> list[QueueRow]:
+    """Return what a job waits for, or what all of them do."""
     return await rows_as(QueueRow, connection, _QUEUES, {"job_id": job_id})
 
 

@@ -87,6 +87,7 @@ _CELL: Final = (
 
 @router.get("")
 async def jobs(request: Request, _: Operator) -> Response:
+    """List jobs that match."""
     given = request.query_params
     words = {"state": "open", **{name: given[name] for name in _WORDS if name in given}}
     sort = given.get("sort", "")
@@ -127,6 +128,7 @@ def _page_number(asked: str) -> int:
 
 @router.post("")
 async def apply(request: Request, visitor: Operator, form: Form) -> Response:
+    """Do something to every job that matches."""
     words = {name: text(form, name) for name in _WORDS}
     action = JobAction(choice(form, "action", ACTIONS))
     wanted = read_filter(words, now=now_of(request).timestamp())
@@ -138,6 +140,7 @@ async def apply(request: Request, visitor: Operator, form: Form) -> Response:
 @router.get("/{job_id}")
 @router.get("/{job_id}/live")
 async def job(request: Request, _: Operator, job_id: str) -> Response:
+    """Show one job."""
     seen = await parts_of(request).operations.console.job(JobId(id_from(job_id)))
     state = seen.job.view.state
     return render_live(
@@ -156,6 +159,7 @@ async def job(request: Request, _: Operator, job_id: str) -> Response:
 
 @router.post("/{job_id}")
 async def act(request: Request, visitor: Operator, job_id: str, form: Form) -> Response:
+    """Do something to one job."""
     action = JobAction(choice(form, "action", ACTIONS))
     found = JobId(id_from(job_id))
     await parts_of(request).operations.jobs.one(visitor.email, action, found)

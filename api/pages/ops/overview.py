@@ -102,6 +102,7 @@ _ENDPOINTS: Final[Listing[EndpointRow]] = Listing(
 @router.get("")
 @router.get("/live")
 async def overview(request: Request, _: Operator, span: str = "hour") -> Response:
+    """Show the overview."""
     span = span if span in THROUGHPUT else "hour"
     console, chosen = parts_of(request).operations.console, THROUGHPUT[span]
     zone = zone_of(request)
@@ -140,12 +141,14 @@ def throughput_chart(steps: Sequence[Step], span: str, zone: str) -> Throughput:
 
 @router.get("/runbook")
 async def runbook(request: Request, _: Operator) -> Response:
+    """Show what every alarm means, and which ring."""
     ringing = {alarm.code for alarm in await parts_of(request).operations.console.alarms()}
     return render(request, "ops/runbook.html", rules=RULES, ringing=ringing)
 
 
 @router.get("/schedules")
 async def schedules(request: Request, _: Operator) -> Response:
+    """List the schedules of all accounts."""
     found = await parts_of(request).operations.console.schedules()
     listed = _SCHEDULES.of(found, request.query_params)
     return render(request, "ops/schedules.html", listed=listed, late_from=SCHEDULE_SECONDS)
@@ -153,6 +156,7 @@ async def schedules(request: Request, _: Operator) -> Response:
 
 @router.get("/audit")
 async def audit(request: Request, _: Operator, before: str = "", text: str = "") -> Response:
+    """List what was done."""
     last, words = number_from(before) if before else None, text.replace("\0", "").strip()[:200]
     console = parts_of(request).operations.console
     lines = await console.audit(limit=_AUDIT_LINES + 1, before=last, words=words)
@@ -172,6 +176,7 @@ async def audit(request: Request, _: Operator, before: str = "", text: str = "")
 
 @router.get("/deliveries")
 async def deliveries(request: Request, _: Operator) -> Response:
+    """Show how the deliveries of all accounts stand."""
     outbox, endpoints = await parts_of(request).operations.console.deliveries()
     listed = _ENDPOINTS.of(endpoints, request.query_params)
     failing = sum(map(_FAILING.keeps, endpoints))
@@ -180,6 +185,7 @@ async def deliveries(request: Request, _: Operator) -> Response:
 
 @router.post("/deliveries/{endpoint_id}")
 async def replay(request: Request, visitor: Operator, endpoint_id: str, form: Form) -> Response:
+    """Send what was given up again."""
     hours = float(choice(form, "hours", SPANS))
     found = id_from(endpoint_id, "webhook_not_found")
     count = await parts_of(request).operations.actions.replay(visitor.email, found, hours=hours)

@@ -85,6 +85,7 @@ async def throttles(request: Request, _: Operator) -> Response:
 
 @router.get("/throttles/edit")
 async def edit(request: Request, _: Operator, provider: str = "", source: str = ANY_SOURCE) -> Response:
+    """Show one provider with everything that can be changed."""
     row = await parts_of(request).operations.console.throttle(provider, source)
     return render(
         request,
@@ -99,6 +100,7 @@ async def edit(request: Request, _: Operator, provider: str = "", source: str = 
 
 @router.post("/throttles/limits")
 async def set_limits(request: Request, visitor: Operator, form: Form) -> Response:
+    """Change rate and sessions."""
     provider, source = _place(form)
     limits = ProviderLimits(_rate(form), _sessions(form), text(form, "note"))
     await parts_of(request).operations.throttles.edit_limits(visitor.email, provider, source, limits)
@@ -107,6 +109,7 @@ async def set_limits(request: Request, visitor: Operator, form: Form) -> Respons
 
 @router.post("/throttles/hold")
 async def hold(request: Request, visitor: Operator, form: Form) -> Response:
+    """Ask a provider nothing more."""
     provider, source = _place(form)
     seconds = float(choice(form, "seconds", HOLDS))
     await parts_of(request).operations.throttles.hold(
@@ -117,6 +120,7 @@ async def hold(request: Request, visitor: Operator, form: Form) -> Response:
 
 @router.post("/throttles/let-go")
 async def let_go(request: Request, visitor: Operator, form: Form) -> Response:
+    """End a hold."""
     provider, source = _place(form)
     held = await parts_of(request).operations.throttles.let_go(visitor.email, provider, source)
     message = "Let go: what waited is picked up again now." if held else "It was not held."
@@ -125,6 +129,7 @@ async def let_go(request: Request, visitor: Operator, form: Form) -> Response:
 
 @router.post("/throttles/reset")
 async def reset(request: Request, visitor: Operator, form: Form) -> Response:
+    """Forget what was learned."""
     provider, source = _place(form)
     count = await parts_of(request).operations.throttles.reset(visitor.email, provider, source)
     message = "Forgotten: it is asked at its full rate." if count else "Nothing was learned."
@@ -165,12 +170,14 @@ def _redirect(provider: str, source: str, message: str) -> Response:
 
 @router.get("/facts")
 async def facts(request: Request, _: Operator, domain: str = "") -> Response:
+    """Look up a domain."""
     found = await parts_of(request).operations.console.facts(domain[:300]) if domain else None
     return render(request, "ops/cache.html", asked=domain[:300], found=found, at=_time_of)
 
 
 @router.post("/facts")
 async def forget(request: Request, visitor: Operator, form: Form) -> Response:
+    """Forget a domain."""
     domain = text(form, "domain", most=300)
     gone = await parts_of(request).operations.throttles.forget(visitor.email, domain)
     message = (
@@ -194,6 +201,7 @@ LEDGER_WORDS: Final = {
 
 @router.get("/ledger")
 async def ledger(request: Request, _: Operator, days: str = "1") -> Response:
+    """Show the ledger of some days."""
     span = days if days in LEDGER_DAYS else "1"
     rows = await parts_of(request).operations.console.ledger(hours=24 * int(span))
     return render(
@@ -209,11 +217,13 @@ async def ledger(request: Request, _: Operator, days: str = "1") -> Response:
 
 @router.get("/opt-outs")
 async def opt_outs(request: Request, _: Operator) -> Response:
+    """Show who opted out."""
     return render(request, "ops/opt_outs.html", rows=await parts_of(request).operations.throttles.opt_outs())
 
 
 @router.post("/opt-outs/add")
 async def opt_out(request: Request, visitor: Operator, form: Form) -> Response:
+    """Ask a domain nothing more."""
     domain = await parts_of(request).operations.throttles.opt_out(
         visitor.email, text(form, "domain", most=300), note=text(form, "note")
     )
@@ -222,6 +232,7 @@ async def opt_out(request: Request, visitor: Operator, form: Form) -> Response:
 
 @router.post("/opt-outs/remove")
 async def opt_in(request: Request, visitor: Operator, form: Form) -> Response:
+    """Let a domain be asked again."""
     domain = text(form, "domain", most=300)
     gone = await parts_of(request).operations.throttles.opt_in(visitor.email, domain)
     return see("/ops/opt-outs", f"{domain} may be asked again." if gone else "It had not opted out.")

@@ -95,6 +95,7 @@ _TROUBLED: Final[Listing[TroubledChunk]] = Listing(
 @router.get("/workers")
 @router.get("/workers/live")
 async def workers(request: Request, _: Operator) -> Response:
+    """List the worker processes."""
     console = parts_of(request).operations.console
     listed = _WORKERS.of(await console.workers(), request.query_params)
     return render_live(request, "ops/workers", listed=listed, sources=await console.sources())
@@ -120,6 +121,7 @@ async def drain(request: Request, visitor: Operator, form: Form) -> Response:
 @router.get("/leases")
 @router.get("/leases/live")
 async def leases(request: Request, _: Operator) -> Response:
+    """List what is leased."""
     found = await parts_of(request).operations.console.leases()
     return render_live(request, "ops/leases", listed=_LEASES.of(found, request.query_params))
 
@@ -139,11 +141,13 @@ async def take_back(request: Request, visitor: Operator, form: Form) -> Response
 @router.get("/broker")
 @router.get("/broker/live")
 async def broker(request: Request, _: Operator) -> Response:
+    """Show what lies in the broker."""
     return render_live(request, "ops/broker", counts=await parts_of(request).operations.console.broker())
 
 
 @router.post("/broker")
 async def wake(request: Request, visitor: Operator, _form: Form) -> Response:
+    """Wake every worker."""
     workers = await parts_of(request).operations.console.workers()
     count = max(1, sum(worker.state == "active" for worker in workers))
     await parts_of(request).operations.actions.wake(visitor.email, count)
@@ -152,6 +156,7 @@ async def wake(request: Request, visitor: Operator, _form: Form) -> Response:
 
 @router.get("/failing-chunks")
 async def failing_chunks(request: Request, _: Operator) -> Response:
+    """List chunks that were tried again and again."""
     chunks = await parts_of(request).operations.console.troubled()
     return render(
         request,
@@ -170,6 +175,7 @@ async def old_failing_chunks(_: Operator) -> Response:
 
 @router.post("/failing-chunks")
 async def start_afresh(request: Request, visitor: Operator, form: Form) -> Response:
+    """Let one be tried now, with all its attempts."""
     job_id, n = id_from(text(form, "job")), number_from(text(form, "n"))
     await parts_of(request).operations.actions.start_afresh(visitor.email, job_id, n)
     return see("/ops/failing-chunks", f"Chunk {n} is tried again now, with all its attempts.")
