@@ -57,6 +57,8 @@ class Visitor:
 
 @dataclass(frozen=True, slots=True)
 class Membership:
+    """An account a person is a member of."""
+
     account_id: AccountId
     name: str
     role: Role

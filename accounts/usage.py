@@ -36,6 +36,7 @@ class UsageMeter:
         of_account[mode] = of_account.get(mode, Amounts()) + amounts
 
     def count_single(self, options: SingleOptions, rows: int, addresses: int, probes: int) -> None:
+        """Add what validating single addresses took."""
         self.count(options.owner, options.mode, Amounts(rows, addresses, probes))
 
     async def flush(self) -> None:

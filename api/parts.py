@@ -112,6 +112,7 @@ class ApiParts:
     probing: ProbingNotice
 
     def single_of(self, caller: Caller) -> SingleValidator:
+        """Return what judges one address at a time for this caller."""
         return self.test_single if caller.test else self.single
 
 

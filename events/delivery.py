@@ -114,6 +114,7 @@ class Deliverer:
         )
 
     async def release(self, tokens: Collection[UUID]) -> None:
+        """Give back what was claimed and not sent."""
         await self._database.run(deliveries.release, tokens)
 
     async def sweep(self) -> int:

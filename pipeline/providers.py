@@ -244,6 +244,8 @@ _FIELDS = {
 
 
 class Providers:
+    """The provider table with the operator's changes."""
+
     def __init__(self, rows: Sequence[Provider] = PROVIDERS, default: Provider = DEFAULT) -> None:
         """Build the table; of two rows with the same key or suffix the later one wins."""
         self._default = default

@@ -108,7 +108,9 @@ class DomainWitness(Protocol):
     """Who says what DNS knows (mailsift.pipeline.dns.domains.DomainFacts)."""
 
     @property
-    def has_trusted_resolver(self) -> bool: ...
+    def has_trusted_resolver(self) -> bool:
+        """Whether it can be believed now."""
+        ...
 
     async def lookup(
         self, domains: Sequence[str], *, patience_s: float | None, final: bool

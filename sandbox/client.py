@@ -93,6 +93,7 @@ class SandboxProcess:
         self.control_port, self.env = ready["control_port"], ready["env"]
 
     def stop(self) -> None:
+        """End it and wait for its end."""
         process, self._process = self._process, None
         if process is None:
             return
@@ -104,6 +105,7 @@ class SandboxProcess:
             process.communicate()
 
     def counters(self) -> dict[str, Any]:
+        """Return what it saw (mailsift.sandbox.counters.Counters.snapshot)."""
         return self._ask("counters")
 
     def reports(self) -> list[str]:
@@ -112,6 +114,7 @@ class SandboxProcess:
         return found
 
     def reset(self) -> None:
+        """Set the counters back."""
         self._ask("reset")
 
     def __enter__(self) -> Self:

@@ -52,6 +52,7 @@ class Counters:
             peaks[key] = max(peaks[key], value[key])
 
     def disconnected(self, host: str, provider: str) -> None:
+        """Count the end of a connection."""
         self._open -= 1
         for value, key in ((self.open_by_host, host), (self.open_by_provider, provider)):
             value[key] -= 1

@@ -58,6 +58,7 @@ class DnsServer:
         loop.add_reader(udp.fileno(), self._read_queries, udp)
 
     async def stop(self) -> None:
+        """Stop listening, and hang up."""
         if self._udp:
             asyncio.get_running_loop().remove_reader(self._udp.fileno())
             self._udp.close()

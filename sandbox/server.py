@@ -127,6 +127,7 @@ class Sandbox:
         await self._smtp.start(self._smtp.port)
 
     async def stop(self) -> None:
+        """Stop listening and cut all connections."""
         await self._smtp.stop()
         await self._dns.stop()
 

@@ -62,6 +62,7 @@ class SmtpServer:
         self._blackhole = _dig(sockets[0], self.port)
 
     async def stop(self) -> None:
+        """Stop listening and cut all connections."""
         for server in self._servers:
             server.close()
         for session in self._sessions:

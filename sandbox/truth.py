@@ -9,6 +9,8 @@ from mailsift.sandbox.population import Mailbox
 
 
 class DnsBehaviour(StrEnum):
+    """How a domain answers DNS queries."""
+
     MX = "mx"
     IMPLICIT = "implicit"  # no MX, an A record (RFC 5321 section 5.1)
     CNAME = "cname"  # the domain is an alias; the target has the MX
@@ -40,6 +42,8 @@ class ExpectedVerdict:
 
 @dataclass(frozen=True, slots=True)
 class Truth:
+    """The right verdict in each mode."""
+
     fast: ExpectedVerdict
     medium: ExpectedVerdict
     deep: ExpectedVerdict
@@ -82,6 +86,7 @@ BY_MAILBOX: dict[Mailbox, ExpectedVerdict] = {
 
 
 def of_syntax_error() -> Truth:
+    """Return the truth about text that is no address."""
     return Truth(SYNTAX_ERROR, SYNTAX_ERROR, SYNTAX_ERROR)
 
 

@@ -34,10 +34,12 @@ class CodeTable:
         return self.named(Result(verdict["result"]), role=verdict["is_role_based"])
 
     def named(self, result: Result, *, role: bool) -> Code:
+        """Return what a result is called."""
         return self.role.get(result, self.usual[result]) if role else self.usual[result]
 
     @property
     def codes(self) -> frozenset[Code]:
+        """All words of this door."""
         return frozenset((*self.usual.values(), *self.role.values()))
 
     def column(self, place: int) -> pl.Expr:

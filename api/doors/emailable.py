@@ -63,6 +63,7 @@ def shape(text: str, verdict: Mapping[str, Any], seconds: float = 0.0) -> dict[s
 
 
 def show(_: str, error: MailsiftError, status: int) -> entry.VendorError:
+    """Return an error."""
     return entry.VendorError({"message": error.message}, status)
 
 
@@ -86,6 +87,7 @@ async def account(request: Request) -> Response:
 
 @_router.post("/v1/batch")
 async def create_batch(request: Request) -> Response:
+    """Take a list and start its job."""
     call = await _entry.admit(request, Scope.JOBS_WRITE)
     entry.refuse_callback(call.params.get("url"))
     emails = call.params.get("emails")

@@ -69,10 +69,12 @@ class VendorCall:
 
     @property
     def seconds(self) -> float:
+        """How long it has taken so far."""
         return round(asyncio.get_running_loop().time() - self.since, 3)
 
     @property
     def single(self) -> SingleValidator:
+        """What judges addresses for this caller."""
         return self.parts.single_of(self.caller)
 
     def options(self, deadline: float, mode: Mode = Mode.DEEP) -> SingleOptions:
@@ -202,6 +204,7 @@ class Strangers:
 
 
 def strangers_of(request: Request) -> Strangers:
+    """Return what counts the bodies of strangers."""
     strangers: Strangers = request.app.state.strangers
     return strangers
 

@@ -38,6 +38,7 @@ _router: Final = APIRouter(include_in_schema=False)
 
 
 def shape(text: str, verdict: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what an address comes to."""
     result, reason = CODES.of(verdict)
     user, domain = split_address(text)
     return {
@@ -70,6 +71,7 @@ def _respond(call: entry.VendorCall, content: Mapping[str, Any]) -> Response:
 
 @_router.get("/v2/verify")
 async def verify(request: Request) -> Response:
+    """Verify one address."""
     call = await _entry.admit(request, Scope.VALIDATE)
     text = entry.email_in(call.params)
     seconds = entry.number_in(call.params, "timeout", 6_000, least=100, most=_MOST_MS) / 1000
@@ -78,6 +80,7 @@ async def verify(request: Request) -> Response:
 
 @_router.get("/v2/balance")
 async def balance(request: Request) -> Response:
+    """Tell that there is no end of credits."""
     call = await _entry.admit(request, Scope.VALIDATE)
     return _respond(call, {"balance": entry.UNLIMITED, **_DONE})
 
@@ -94,6 +97,7 @@ async def verify_batch(request: Request) -> Response:
 
 @_router.get(f"{_BATCH}/{{number:int}}")
 async def batch_status(request: Request, number: int) -> Response:
+    """Tell how far a batch is, and where its results are."""
     call = await _entry.admit(request, Scope.JOBS_READ)
     view = await lists.find_job(call, number)
     counted = await lists.tally(call, view, CODES)

@@ -61,6 +61,7 @@ class Tally:
 
     @property
     def rows(self) -> int:
+        """How many rows have a verdict."""
         return sum(self.by_code.values())
 
     def of(self, word: str, place: int = 0) -> int:
@@ -266,6 +267,7 @@ def _as_row(row: object) -> dict[str, Any] | None:
 
 
 async def mean_score(call: VendorCall, view: JobView) -> float:
+    """Return the mean score of a job's rows."""
     async with call.parts.jobs.results(call.caller.account_id, view.id) as results:
         return await asyncio.to_thread(_mean_score, results)
 

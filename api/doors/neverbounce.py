@@ -72,6 +72,7 @@ _router: Final = APIRouter(include_in_schema=False)
 
 
 def flags_of(verdict: Mapping[str, Any]) -> list[str]:
+    """Return the flags of an address."""
     result = verdict["result"]
     flags = {
         "has_dns": verdict["mx_valid"],
@@ -91,6 +92,7 @@ def flags_of(verdict: Mapping[str, Any]) -> list[str]:
 
 
 def parts_of_address(text: str) -> dict[str, str]:
+    """Return an address taken apart."""
     user, host = split_address(text)
     domain = public_suffixes().privatesuffix(host.lower()) or host
     return {
@@ -143,6 +145,7 @@ def _route(path: str) -> Callable[[Handler], Handler]:
 
 @_route("single/check")
 async def check(request: Request) -> Response:
+    """Check one address."""
     call = await _entry.admit(request, Scope.VALIDATE)
     text = entry.email_in(call.params)
     seconds = entry.number_in(call.params, "timeout", 30, most=_SECONDS)
@@ -200,6 +203,7 @@ async def parse(request: Request) -> Response:
 
 @_route("jobs/start")
 async def start(request: Request) -> Response:
+    """Start a list."""
     call, draft = await _draft(request)
     _refuse_sample(call.params)
     await _start(call, draft)
@@ -208,6 +212,7 @@ async def start(request: Request) -> Response:
 
 @_route("jobs/status")
 async def status(request: Request) -> Response:
+    """Tell how far a list is."""
     call = await _entry.admit(request, Scope.JOBS_READ)
     draft = await _find_draft(call)
     content = await _draft_status(call, draft) if draft else await _job_status(call, await _job(call))
@@ -233,6 +238,7 @@ async def results(request: Request) -> Response:
 
 @_route("jobs/search")
 async def search(request: Request) -> Response:
+    """Find jobs among the newest."""
     call = await _entry.admit(request, Scope.JOBS_READ)
     page, most, params = _page(call), _page_size(call), call.params
     wanted = {name: lists.text_in(params, name) for name in ("job_id", "filename", "job_status")}
@@ -258,6 +264,7 @@ async def search(request: Request) -> Response:
 
 @_route("jobs/download")
 async def download(request: Request) -> Response:
+    """Hand out a list with what its addresses came to."""
     call = await _entry.admit(request, Scope.JOBS_READ)
     view = await _job(call)
     if view.state is not JobState.COMPLETED:

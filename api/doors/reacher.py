@@ -36,6 +36,7 @@ _router: Final = APIRouter(include_in_schema=False)
 
 
 def shape(text: str, verdict: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what an address comes to."""
     (reachable,), (user, domain) = CODES.of(verdict), split_address(text)
     result, good = verdict["result"], verdict["syntax_valid"]
     return {
@@ -68,6 +69,7 @@ def shape(text: str, verdict: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def show(_: str, error: MailsiftError, status: int) -> entry.VendorError:
+    """Return an error."""
     return entry.VendorError({"error": error.message}, status)
 
 
@@ -91,6 +93,7 @@ def _iso_time(at: float) -> str:
 @_router.post("/v0/bulk")
 @_router.post("/v1/bulk")
 async def create_bulk(request: Request) -> Response:
+    """Take a list and start its job."""
     call = await _entry.admit(request, Scope.JOBS_WRITE)
     entry.refuse_callback(call.params.get("webhook"))
     lines = lists.emails_as_lines(call.params.get("input"), "input", most=_MOST)
@@ -103,6 +106,7 @@ async def create_bulk(request: Request) -> Response:
 @_router.get("/v0/bulk/{number:int}")
 @_router.get("/v1/bulk/{number:int}")
 async def bulk_status(request: Request, number: int) -> Response:
+    """Tell how far a list is."""
     call = await _entry.admit(request, Scope.JOBS_READ)
     view = await lists.find_job(call, number)
     counted = await lists.tally(call, view, CODES)
@@ -124,6 +128,7 @@ async def bulk_status(request: Request, number: int) -> Response:
 @_router.get("/v0/bulk/{number:int}/results")
 @_router.get("/v1/bulk/{number:int}/results")
 async def bulk_results(request: Request, number: int) -> Response:
+    """Give some of a list's results."""
     call = await _entry.admit(request, Scope.JOBS_READ)
     view = await lists.find_job(call, number)
     if view.state is not JobState.COMPLETED:

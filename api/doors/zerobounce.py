@@ -70,6 +70,7 @@ def shape(text: str, verdict: Mapping[str, Any], at: float) -> dict[str, Any]:
 
 
 def _columns() -> dict[str, pl.Expr]:
+    """Return what stands beside the customer's columns in a file."""
     parts, nothing = address_parts(), pl.lit("")
     advice = pl.col(f"{VERDICT_PREFIX}suggestion").cast(pl.String)
     meant = advice.str.extract(MEANT)
@@ -106,6 +107,7 @@ def show(path: str, error: MailsiftError, status: int) -> entry.VendorError:
 
 @_router.api_route("/v2/validate", methods=["GET", "POST"])
 async def validate(request: Request) -> Response:
+    """Validate one address."""
     call = await _entry.admit(request, Scope.VALIDATE)
     text = entry.email_in(call.params)
     entry.refuse_callback(call.params.get("callback_url"))
@@ -116,6 +118,7 @@ async def validate(request: Request) -> Response:
 
 @_router.post("/v2/validatebatch")
 async def validate_batch(request: Request) -> Response:
+    """Validate up to 100 addresses."""
     call = await _entry.admit(request, Scope.VALIDATE)
     batch = call.params.get("email_batch")
     if not isinstance(batch, list) or not 1 <= len(batch) <= _BATCH:
@@ -135,12 +138,14 @@ async def validate_batch(request: Request) -> Response:
 
 @_router.api_route("/v2/getcredits", methods=["GET", "POST"])
 async def get_credits(request: Request) -> Response:
+    """Tell that there is no end of credits."""
     await _entry.admit(request, Scope.VALIDATE)
     return JSONResponse({"Credits": str(entry.UNLIMITED)})
 
 
 @_router.post("/v2/sendfile")
 async def send_file(request: Request) -> Response:
+    """Take a list and start its job."""
     async with _entry.admit_form(request, Scope.JOBS_WRITE, most_fields=_FORM_FIELDS) as (call, form):
         file = form.get("file")
         if not isinstance(file, UploadFile):
@@ -158,6 +163,7 @@ async def send_file(request: Request) -> Response:
 
 @_router.get("/v2/filestatus")
 async def file_status(request: Request) -> Response:
+    """Tell how far a list is."""
     _, view = await _file(request, Scope.JOBS_READ)
     return JSONResponse(
         {
@@ -174,6 +180,7 @@ async def file_status(request: Request) -> Response:
 
 @_router.get("/v2/getfile")
 async def get_file(request: Request) -> Response:
+    """Hand out the list with what its addresses came to."""
     call, view = await _file(request, Scope.JOBS_READ)
     if view.state is not JobState.COMPLETED:
         raise MailsiftError("no_results_yet", "The file isn’t ready yet.")
@@ -183,6 +190,7 @@ async def get_file(request: Request) -> Response:
 
 @_router.get("/v2/deletefile")
 async def delete_file(request: Request) -> Response:
+    """Delete a list that has ended, and all of it."""
     call, view = await _file(request, Scope.JOBS_WRITE)
     await call.parts.jobs.delete(call.caller.account_id, view.id)
     return JSONResponse({"success": True, "message": "File Deleted", **_name(view)})

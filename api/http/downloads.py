@@ -209,6 +209,7 @@ class SpooledWriter:
             await asyncio.wait({self._writing}, timeout=_LOOK_S)
 
     async def _close(self) -> None:
+        """Stop the writer, which finds the file closed."""
         if not self._writing.cancel() and not self._writing.cancelled():
             self._writing.exception()  # whoever was to hear of it has, or has gone
         await asyncio.to_thread(self._spool.close)  # it waits for the disk, should it hang

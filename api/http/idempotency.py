@@ -210,6 +210,7 @@ def _marking(handler: Handler) -> Handler:
 
 
 def takes_key_itself(route: APIRoute) -> bool:
+    """Tell whether the operation looks after its Idempotency-Key."""
     return any(one.alias.lower() == KEY_HEADER.lower() for one in route.dependant.header_params)
 
 

@@ -99,6 +99,7 @@ class EnvelopeResponse(JSONResponse):
 
 
 def is_test(request: Request) -> bool:
+    """Tell whether the request came with a key of test mode."""
     caller: Caller | None = request.scope.get("caller")
     return caller is not None and caller.test
 

@@ -303,6 +303,7 @@ class Console:
         return throttle_rows([learned], edits, waiting, self._fleet.providers, steps)[0]
 
     async def sources(self) -> Sequence[SourceRow]:
+        """Return the sources of the workers that claim, each once."""
         async with self._database.begin() as connection:
             book = EditBook(await throttle_edits.edits(connection))
             live = await sources.live(connection)
@@ -327,6 +328,7 @@ class Console:
         return await self._database.run(stats.schedules, limit=_SOME)
 
     async def broker(self) -> BrokerCounts | None:
+        """Return what lies in the broker; None while it is gone."""
         return await self._reader.broker()
 
     async def audit(

@@ -249,6 +249,7 @@ class RouteQueue:
         yield from self._singly
 
     def drain(self) -> Iterator[str]:
+        """Take everything out."""
         for queue in (self._together, self._singly):
             while queue:
                 yield from queue.popitem()[1]

@@ -81,6 +81,7 @@ async def change(connection: Connection, endpoint_id: UUID, **values: Any) -> No
 
 
 async def set_health(connection: Connection, endpoint_id: UUID, health: EndpointHealth) -> None:
+    """Write down how the endpoint fares."""
     await change(connection, endpoint_id, **asdict(health))
 
 

@@ -107,6 +107,7 @@ async def erase_lists(connection: Connection, ids: Sequence[UUID]) -> tuple[list
 
 
 async def erase_outcomes(connection: Connection, ids: Sequence[UUID]) -> int:
+    """Delete every outcome and what was counted by them; returns how many outcomes."""
     await connection.execute(_STOP_COUNTING, {"ids": list(ids)})
     outcomes, *_ = [(await connection.execute(one, {"ids": list(ids)})).rowcount for one in _OUTCOMES]
     return outcomes

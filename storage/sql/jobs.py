@@ -754,6 +754,7 @@ async def events_of(connection: Connection, job_id: UUID) -> Sequence[Row]:
 
 
 async def insert_once(connection: Connection, new: NewJob) -> bool:
+    """Insert the job; False when a job with this id exists."""
     savepoint = await connection.begin_nested()
     try:
         await insert(connection, new)

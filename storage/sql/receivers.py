@@ -86,11 +86,13 @@ async def by_ids(connection: Connection, ids: Collection[UUID]) -> Mapping[UUID,
 
 
 async def change(connection: Connection, receiver_id: UUID, secret: bytes, topic: str) -> ReceiverRow:
+    """Store what a receiver believes from now on."""
     values = {"id": receiver_id, "secret": secret, "topic": topic}
     return from_row(ReceiverRow, (await connection.execute(_CHANGE, values)).mappings().one())
 
 
 async def remove(connection: Connection, account_id: UUID, receiver_id: UUID) -> bool:
+    """Delete a receiver; what it brought stays."""
     return (await connection.execute(_REMOVE, {"id": receiver_id, "account_id": account_id})).rowcount == 1
 
 

@@ -63,6 +63,7 @@ async def link(connection: Connection, issuer: str, subject: str, person_id: UUI
 
 
 async def insert_session(connection: Connection, new: SsoSessionRow) -> None:
+    """Note that the provider has opened this session."""
     await connection.execute(_INSERT, asdict(new))
 
 
@@ -75,4 +76,5 @@ async def claim(
 
 
 async def set_known(connection: Connection, session_id: bytes, *, tokens: bytes, now: datetime) -> None:
+    """Note that the provider has said who it is, now."""
     await connection.execute(_KNOWN, {"session_id": session_id, "tokens": tokens, "now": now})

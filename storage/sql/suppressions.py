@@ -109,5 +109,6 @@ async def count(connection: Connection, account_id: UUID) -> Mapping[str, int]:
 
 
 async def remove(connection: Connection, account_id: UUID, addresses: Sequence[bytes]) -> int:
+    """Remove these addresses (digests); returns how many were there."""
     values = {"account_id": account_id, "addresses": list(addresses)}
     return int((await connection.execute(_REMOVE, values)).rowcount)

@@ -56,6 +56,7 @@ _DAYS = text("""
 
 
 async def add(connection: Connection, account_id: UUID, amounts: Mapping[str, Amounts]) -> None:
+    """Add to what the account used today, by mode."""
     for mode, used in sorted(amounts.items()):
         await connection.execute(_ADD, {"account_id": account_id, "mode": mode, **asdict(used)})
 
