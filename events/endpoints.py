@@ -344,6 +344,9 @@ class WebhookService:
         """Send again what was given up or skipped since then; returns how many events.
 
         Args:
+            account_id: whose webhook.
+            endpoint_id: which.
+            since: with a time zone.
             also_unqueued: also what happened while the webhook was disabled, wanted other events or was not
                 registered yet.
 

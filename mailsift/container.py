@@ -668,6 +668,7 @@ class Container:
 
     @cached_property
     def domains(self) -> DomainFacts:
+        """What is known of domains, and who asks DNS for the rest."""
         from mailsift.pipeline.dns.domains import DnsConfig, DomainFacts
 
         domains = DomainFacts(

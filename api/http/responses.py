@@ -129,6 +129,7 @@ class ChanceFields(BaseModel):
 
 
 def chance_fields(chance: MeasuredShare | None) -> dict[str, float | None]:
+    """Return a chance as the fields of an answer."""
     found = (chance.value, chance.low, chance.high) if chance else (None, None, None)
     return dict(zip(ChanceFields.model_fields, found, strict=True))
 

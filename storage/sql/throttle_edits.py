@@ -234,6 +234,8 @@ WATCH: Final = "block lists"
 
 
 class ListingState(StrEnum):
+    """What a zone says of a source."""
+
     LISTED = "listed"
     CLEAR = "clear"
     UNKNOWN = "unknown"  # no answer, or a zone that is not believed
@@ -273,6 +275,7 @@ async def learn_listing(connection: Connection, source: str, zone: str, seen: Li
 
 
 async def listed_in(connection: Connection, source: str, zones: tuple[str, ...]) -> list[str]:
+    """Return which of these zones list a source."""
     values = {"source": source, "zones": list(zones)}
     return list((await connection.execute(_ZONES, values)).scalars())
 
