@@ -338,28 +338,21 @@ class WebhookService:
         await self._wake(1)
         return view
 
-    async def redeliver_failed(self, account_id: UUID, endpoint_id: UUID, *, since: datetime) -> int:
-        """Send again what was given up or skipped since then; returns how many.
-
-        Raises:
-            MailsiftError: `webhook_not_found`, `webhook_disabled`.
-        """
-        return await self._send_missed(account_id, endpoint_id, since, also_unqueued=False)
-
-    async def recover(self, account_id: UUID, endpoint_id: UUID, *, since: datetime) -> int:
-        """Send everything the webhook missed since then; returns how many events.
-
-        Missed is what was given up or skipped, and what happened while it was disabled, wanted other events
-        or was not registered yet.
-
-        Raises:
-            MailsiftError: `webhook_not_found`, `webhook_disabled`.
-        """
-        return await self._send_missed(account_id, endpoint_id, since, also_unqueued=True)
-
-    async def _send_missed(
-        self, account_id: UUID, endpoint_id: UUID, since: datetime, *, also_unqueued: bool
+    async def resend(
+        self, account_id: UUID, endpoint_id: UUID, *, since: datetime, also_unqueued: bool
     ) -> int:
+        """Send again what was given up or skipped since then; returns how many events.
+
+        Args:
+            account_id: whose webhook.
+            endpoint_id: which.
+            since: with a time zone.
+            also_unqueued: also what happened while the webhook was disabled, wanted other events or was not
+                registered yet.
+
+        Raises:
+            MailsiftError: `webhook_not_found`, `webhook_disabled`.
+        """
         now = utc_datetime(self._clock())
         async with self._database.begin() as connection:
             row = await _owned_endpoint(connection, account_id, endpoint_id, lock=also_unqueued)

@@ -29,12 +29,10 @@ from mailsift.jobs.intake.models import IntakeLimits, IntakeOptions
 from mailsift.jobs.intake.process import ask_child
 from mailsift.jobs.service import JobService
 from mailsift.jobs.views import AccountId, JobId, JobView
-from mailsift.pipeline.dns.codec import decode_domain
 from mailsift.pipeline.errors import MailsiftError
-from mailsift.pipeline.facts import DomainState, Mode
-from mailsift.pipeline.free_mail import provider_by_name
+from mailsift.pipeline.facts import DomainState, Mode, decode_domain
 from mailsift.pipeline.ports import FactCache, FactKind
-from mailsift.pipeline.providers import Providers
+from mailsift.pipeline.providers import Providers, provider_by_name
 from mailsift.storage.blobs.store import Blobs, JobBlobs
 from mailsift.storage.database import Database
 from mailsift.storage.sql import chunks

@@ -49,7 +49,8 @@ class _PieceBlob:
 class ListUploads:
     """The lists on their way in; every call names the account it speaks for.
 
-    One is a draft that is not whole: it counts as one, is forgotten after a day and erased with its account.
+    One is a draft that is not whole: it counts and is discarded as one, is forgotten after a day and erased
+    with its account.
     What one request brings is a blob named after its place, so that any process can take the next. A request
     that was given up and ends late takes nothing away: of two at one place the longer counts.
     """
@@ -128,14 +129,6 @@ class ListUploads:
         if end is not None:
             with suppress(TimeoutError):
                 await asyncio.wait_for(end.wait(), _PATIENCE)
-
-    async def cancel(self, account_id: AccountId, upload_id: UUID) -> None:
-        """Delete what has come in.
-
-        Raises:
-            MailsiftError: `draft_not_found`.
-        """
-        await self._drafts.discard(account_id, upload_id)
 
     async def _upload_of(self, account_id: AccountId, draft: Draft) -> ListUpload:
         if draft.sha256:

@@ -23,11 +23,10 @@ from mailsift.settings import Settings
 
 if TYPE_CHECKING:
     from mailsift.accounts.keys import KeyService
-    from mailsift.accounts.service import People
     from mailsift.accounts.sessions import Sessions
     from mailsift.accounts.sso import SingleSignOn
     from mailsift.accounts.usage import UsageMeter
-    from mailsift.api.parts import ApiParts
+    from mailsift.api.parts import ApiParts, People
     from mailsift.events.delivery import Deliverer
     from mailsift.events.endpoints import WebhookService
     from mailsift.events.job_mail import JobMailer
@@ -47,10 +46,9 @@ if TYPE_CHECKING:
     from mailsift.jobs.forecasts import Forecasts
     from mailsift.jobs.intake.models import IntakeLimits
     from mailsift.jobs.outcomes.accuracy import AccuracyService
-    from mailsift.jobs.outcomes.address_cipher import CipherOf
     from mailsift.jobs.outcomes.measure import Measurer
     from mailsift.jobs.outcomes.receivers import ReceiverService
-    from mailsift.jobs.outcomes.service import OutcomeService
+    from mailsift.jobs.outcomes.service import CipherOf, OutcomeService
     from mailsift.jobs.outcomes.suppressions import SuppressionService
     from mailsift.jobs.places.service import Places
     from mailsift.jobs.plans import Planner
@@ -307,7 +305,7 @@ class Container:
 
     @property
     def _cipher(self) -> CipherOf:
-        from mailsift.jobs.outcomes.address_cipher import cipher_of
+        from mailsift.jobs.outcomes.service import cipher_of
 
         return partial(cipher_of, vault=self._vault, token=secrets.token_bytes)
 
@@ -381,8 +379,7 @@ class Container:
     def operations(self) -> Operations:
         """What operators see and do."""
         from mailsift.jobs.admin.actions import Actions, JobActions
-        from mailsift.jobs.admin.console import Console, FleetConfig
-        from mailsift.jobs.admin.reading import InstallationReader
+        from mailsift.jobs.admin.console import Console, FleetConfig, InstallationReader
         from mailsift.jobs.admin.service import Operations
         from mailsift.jobs.admin.throttle_admin import ThrottleAdmin
         from mailsift.jobs.tasks import QUEUE
@@ -416,7 +413,7 @@ class Container:
             folder=self.settings.home,
             blobs=self.blobs,
             port25=self._port25,
-            resolvers=(lambda: self._domains.resolver_counts) if self._port25 else lambda: (0, 0),
+            resolvers=(lambda: self.domains.resolver_counts) if self._port25 else lambda: (0, 0),
         )
 
     @property
@@ -451,8 +448,8 @@ class Container:
         from mailsift.accounts.passwords import Passwords
         from mailsift.accounts.people import Members
         from mailsift.accounts.second_factors import SecondFactors
-        from mailsift.accounts.service import People
         from mailsift.accounts.sessions import LocalSignIn, Sessions, SignInLimiter
+        from mailsift.api.parts import People
 
         database, clock, token = self.database, self.clock, secrets.token_bytes
         passwords = Passwords(token)
@@ -625,8 +622,8 @@ class Container:
             database=self.database,
             zones=self.settings.block_lists,
             sources=self._own_identities,
-            ask=self._domains.addresses_of,
-            trusted=self.resolver_is_trusted,
+            ask=self.domains.addresses_of,
+            trusted=self.domains.trust.ready,
             wake=self.waker.wake,
         )
 
@@ -662,7 +659,7 @@ class Container:
     def _fact_cache(self) -> FactCache:
         """Facts of all processes; without REDIS_URL those of this one."""
         if self.settings.redis_url is None:
-            from mailsift.storage.local_facts import LocalFactCache
+            from mailsift.storage.redis.facts import LocalFactCache
 
             return LocalFactCache(self.clock)
         from mailsift.storage.redis.facts import RedisFactCache
@@ -670,7 +667,8 @@ class Container:
         return RedisFactCache(self.redis)
 
     @cached_property
-    def _domains(self) -> DomainFacts:
+    def domains(self) -> DomainFacts:
+        """What is known of domains, and who asks DNS for the rest."""
         from mailsift.pipeline.dns.domains import DnsConfig, DomainFacts
 
         domains = DomainFacts(
@@ -682,14 +680,6 @@ class Container:
         )
         self._closing.push_async_callback(domains.aclose)
         return domains
-
-    async def resolver_is_trusted(self) -> bool:
-        """Look at the canaries; returns whether there is a resolver that can be believed."""
-        return await self._domains.check_canaries()
-
-    async def resolver_faults(self) -> dict[str, str]:
-        """Look at every resolver; returns by its address why it is not believed, "" for those that are."""
-        return await self._domains.resolver_faults()
 
     async def throttle(self, *, edited: bool) -> Throttle:
         """Return the throttle; an edited one obeys what operators changed, which it reads in the database.
@@ -725,7 +715,7 @@ class Container:
 
         settings = self.settings
         return Port25Probe(
-            domains=self._domains,
+            domains=self.domains,
             throttle=throttle,
             guard=self._guard,
             names=settings.preflight_domains,
@@ -774,7 +764,7 @@ class Container:
             return Validator(
                 lists=self.lists,
                 providers=self.providers,
-                domains=self._domains,
+                domains=self.domains,
                 prober=prober,
                 port25=port25,
                 policy=self.policy,
@@ -871,11 +861,10 @@ class Container:
 
     async def api_parts(self) -> ApiParts:
         """Return what the API is made of."""
-        from mailsift.accounts.budgets import Budget
         from mailsift.accounts.first_steps import FirstStepsService
+        from mailsift.accounts.usage import Budget
         from mailsift.accounts.widget import WidgetGate
-        from mailsift.api.http.auth import Authenticator
-        from mailsift.api.http.floods import FloodGuard
+        from mailsift.api.http.auth import Authenticator, FloodGuard
         from mailsift.api.http.idempotency import AnswerStore
         from mailsift.api.parts import ApiParts, ProbingNotice
         from mailsift.key_files import read_key_peppers

@@ -30,7 +30,6 @@ import mailsift.api.metrics
 import mailsift.events.metrics
 import mailsift.jobs.metrics
 import mailsift.pipeline.metrics
-from mailsift import gauges
 from mailsift.pipeline.errors import MailsiftError, error_fields
 from mailsift.pipeline.metrics import declare
 from mailsift.settings import Settings
@@ -47,8 +46,6 @@ API: Final = (
     *(*mailsift.jobs.metrics.SHARED, *mailsift.pipeline.metrics.METRICS),
 )
 """What an API counts."""
-INSTALLATION: Final = gauges.METRICS
-"""What an API reads of the whole installation when it is asked."""
 WORKER: Final = (
     *(BUILD, *mailsift.jobs.metrics.METRICS, *mailsift.jobs.metrics.SHARED),
     *(*mailsift.events.metrics.METRICS, *mailsift.pipeline.metrics.METRICS),

@@ -185,50 +185,6 @@ STATUS_OF: Final[Mapping[str, int]] = {
 }
 """Every code that may leave through HTTP."""
 
-INTERNAL: Final[frozenset[str]] = frozenset(
-    {
-        "bad_blob_key",
-        "bad_connections",
-        "bad_opt_outs",
-        "bad_overrides",
-        "bad_peppers",
-        "bad_reply",
-        "bad_settings",
-        "bad_source",
-        "blob_damaged",
-        "blob_not_found",
-        "checker_closed",
-        "column_taken",
-        "database_busy",
-        "database_encoding",
-        "database_foreign",
-        "dns_servers_invalid",
-        "embedded_failed",
-        "embedded_missing",
-        "factor_off",
-        "file_not_found",
-        "file_not_readable",
-        "finalizing_crashed",
-        "forked_with_frames",
-        "job_ambiguous",
-        "mail_failed",
-        "not_a_file",
-        "not_a_list",
-        "not_text",
-        "otel_missing",
-        "output_is_input",
-        "output_not_writable",
-        "port_in_use",
-        "resolver_failed",
-        "results_incomplete",
-        "secret_key_missing",
-        "unknown_mode",
-        "unsafe_command",
-        "worker_failed",
-    }
-)
-"""Codes of the command line, the library, settings and defects: through HTTP they are an internal error."""
-
 _CODE_OF: Final[Mapping[int, str]] = {
     400: "bad_request",
     401: "unauthorized",

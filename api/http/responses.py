@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Annotated, Any, Final, Generic, Literal, TypeVar
 
@@ -11,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, TypeAdapter,
 from typing_extensions import override
 
 from mailsift.accounts.keys import Caller
+from mailsift.pipeline.outcomes.chances import MeasuredShare
 
 T = TypeVar("T")
 
@@ -108,3 +110,31 @@ def answer(
     """Return a good answer; `data` holds JSON types and ViewModels."""
     body = {"data": data, "message": message, "status": status, "success": True}
     return EnvelopeResponse(body, status, headers)
+
+
+PROBABILITY: Final = (
+    "add `mailsift_p`, the chance that a message arrives, from what became of others, with its 95 % interval"
+    " (`mailsift_p_low`, `mailsift_p_high`); nothing where too few outcomes are known"
+)
+
+
+class ChanceFields(BaseModel):
+    """What `probability` adds to a verdict; it is no part of it."""
+
+    mailsift_p: float | None = Field(
+        default=None, ge=0, le=1, description="with `probability`: the chance; null where too little is known"
+    )
+    mailsift_p_low: float | None = Field(default=None, ge=0, le=1, description="its 95 % interval")
+    mailsift_p_high: float | None = Field(default=None, ge=0, le=1)
+
+
+def chance_fields(chance: MeasuredShare | None) -> dict[str, float | None]:
+    """Return a chance as the fields of an answer."""
+    found = (chance.value, chance.low, chance.high) if chance else (None, None, None)
+    return dict(zip(ChanceFields.model_fields, found, strict=True))
+
+
+def provider_in(evidence: Mapping[str, Any]) -> str:
+    """Return who runs the mail server, by the evidence of a verdict; "" where nobody looked."""
+    fact = evidence.get("domain")
+    return str(fact["provider"]) if fact else ""

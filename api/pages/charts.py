@@ -15,8 +15,7 @@ from markupsafe import Markup
 
 from mailsift.api.pages.filters import percent
 from mailsift.pipeline.judge.decision import BANDS
-from mailsift.pipeline.outcomes.chances import Bin, Calibration
-from mailsift.pipeline.outcomes.shares import MeasuredShare
+from mailsift.pipeline.outcomes.chances import Bin, Calibration, MeasuredShare
 from mailsift.pipeline.verdict import Status
 
 _COLUMNS_WIDTH: Final = 720.0

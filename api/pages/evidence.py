@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from mailsift.api.http.chances import chance_fields
+from mailsift.api.http.responses import chance_fields
 from mailsift.api.pages.charts import gauge
 from mailsift.api.pages.filters import number, percent
 from mailsift.api.pages.words import (
@@ -23,8 +23,8 @@ from mailsift.api.pages.words import (
 from mailsift.pipeline.clock import utc_datetime
 from mailsift.pipeline.facts import Answer, DomainState, Mode
 from mailsift.pipeline.judge.table import ROWS, syntax_reason
+from mailsift.pipeline.outcomes.chances import MeasuredShare
 from mailsift.pipeline.outcomes.history import STAGE
-from mailsift.pipeline.outcomes.shares import MeasuredShare
 from mailsift.pipeline.replies.table import REASONS
 from mailsift.pipeline.verdict import Status
 

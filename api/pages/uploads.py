@@ -92,7 +92,7 @@ async def append(request: Request, visitor: Member, upload_id: UUID) -> Response
 async def cancel(request: Request, visitor: Member, upload_id: UUID) -> Response:
     """Delete what has come in."""
     _check(request)
-    await parts_of(request).uploads.cancel(visitor.account_id, upload_id)
+    await parts_of(request).drafts.discard(visitor.account_id, upload_id)
     return Response(status_code=204)
 
 

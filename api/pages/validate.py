@@ -11,7 +11,7 @@ from fastapi.responses import HTMLResponse, Response
 
 from mailsift.accounts.first_steps import FirstStep
 from mailsift.accounts.people import Role, Visitor
-from mailsift.api.http.chances import provider_in
+from mailsift.api.http.responses import provider_in
 from mailsift.api.pages.evidence import VerdictDetail, verdict_detail
 from mailsift.api.pages.forms import Form, choice, typed_text
 from mailsift.api.pages.page import our_address, page_before, render, see

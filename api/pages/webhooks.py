@@ -271,6 +271,6 @@ async def redeliver_failed(request: Request, visitor: Member, webhook_id: UUID, 
     parts = parts_of(request)
     days = choice(form, "days", SPANS)
     since = now_of(request) - timedelta(days=int(days))
-    change = parts.webhooks.recover(visitor.account_id, webhook_id, since=since)
+    change = parts.webhooks.resend(visitor.account_id, webhook_id, since=since, also_unqueued=True)
     done = f"What was missed in {SPANS[days]} is sent."
     return await attempt(f"/webhooks/{webhook_id}/deliveries", change, done)

@@ -14,7 +14,6 @@ from typing_extensions import override
 
 from mailsift.accounts.keys import Caller, Scope
 from mailsift.api.http.auth import RequireScope
-from mailsift.api.http.chances import ASKED, ChanceFields, chance_fields, provider_in
 from mailsift.api.http.idempotency import Handler, OnceRoute
 from mailsift.api.http.inputs import (
     AMOUNT,
@@ -27,7 +26,7 @@ from mailsift.api.http.inputs import (
     unfit_fields,
 )
 from mailsift.api.http.openapi import operation, v1_router
-from mailsift.api.http.responses import answer
+from mailsift.api.http.responses import PROBABILITY, ChanceFields, answer, chance_fields, provider_in
 from mailsift.api.http.uploads import MAX_AGE, YEAR
 from mailsift.api.parts import parts_of
 from mailsift.pipeline.facts import Mode
@@ -68,7 +67,7 @@ class ValidationOptions(RequestModel):
         description="if the text is not an address but clearly means one (`Jane <jane@example.com>`),"
         " validate that one; `suggestion` says which",
     )
-    probability: StrictBool = Field(default=False, description=ASKED)
+    probability: StrictBool = Field(default=False, description=PROBABILITY)
     tier: StrictBool = Field(
         default=False,
         description="add `tier` (send, review or remove, by the account's policy) and `tier_reason`, as in"

@@ -19,14 +19,21 @@ from pydantic import AliasChoices, AliasGenerator, AliasPath, BaseModel, ConfigD
 
 from mailsift.accounts.keys import Caller, Scope
 from mailsift.api.http.auth import RequireScope
-from mailsift.api.http.chances import ASKED, ChanceFields, chance_fields
 from mailsift.api.http.downloads import TYPES, ExportOptions, download, entity_tag, has_already
 from mailsift.api.http.idempotency import IdempotencyKey, read_key
 from mailsift.api.http.inputs import RequestModel, ShortText
 from mailsift.api.http.openapi import error_responses, operation, v1_router
 from mailsift.api.http.paging import Cursor, Limit, PageResponse, bad_cursor, page_end
 from mailsift.api.http.policies import TierPolicyBody
-from mailsift.api.http.responses import Envelope, UtcTime, ViewModel, answer
+from mailsift.api.http.responses import (
+    PROBABILITY,
+    ChanceFields,
+    Envelope,
+    UtcTime,
+    ViewModel,
+    answer,
+    chance_fields,
+)
 from mailsift.api.http.uploads import UPLOAD_OPENAPI, Upload, upload_of
 from mailsift.api.parts import ApiParts, parts_of
 from mailsift.api.v1.email import FullVerdict
@@ -603,7 +610,7 @@ class ResultsQuery(RequestModel):
     )
     probability: bool = Field(
         default=False,
-        description=ASKED,
+        description=PROBABILITY,
     )
     sort: SortBy = Field(default=SortBy.ROW, description="of JSON; `-` is downwards")
     limit: int = Field(default=100, ge=1, le=1_000, description="rows per JSON page")

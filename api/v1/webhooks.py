@@ -380,7 +380,7 @@ async def redeliver_failed(
 ) -> JSONResponse:
     """Send again what was given up or skipped since a given time."""
     service = parts_of(request).webhooks
-    count = await service.redeliver_failed(caller.account_id, webhook_id, since=wanted.since)
+    count = await service.resend(caller.account_id, webhook_id, since=wanted.since, also_unqueued=False)
     return answer(CountResponse(count=count), "They are sent again.", status=202)
 
 
@@ -400,5 +400,7 @@ async def recover_webhook(
     That is what was given up or skipped, and what happened while it was disabled or not registered yet. Its
     events come with the `webhook-id` they always had.
     """
-    count = await parts_of(request).webhooks.recover(caller.account_id, webhook_id, since=since)
+    count = await parts_of(request).webhooks.resend(
+        caller.account_id, webhook_id, since=since, also_unqueued=True
+    )
     return answer(CountResponse(count=count), "What was missed is sent.", status=202)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from importlib.metadata import version
 from typing import Final
 
+import structlog
+
 from mailsift.jobs.admin.alarm_table import alarms
-from mailsift.jobs.admin.alarms import Alarm
+from mailsift.jobs.admin.alarms import Alarm, Installation
 from mailsift.jobs.admin.models import (
     AccountJob,
     JobDetails,
@@ -21,18 +25,19 @@ from mailsift.jobs.admin.models import (
     rated_backlog,
     throttle_rows,
 )
-from mailsift.jobs.admin.reading import InstallationReader
 from mailsift.jobs.admin.timeline import JobTimeline
+from mailsift.jobs.engine.heartbeat import HealthWatch
 from mailsift.jobs.forecasts import Forecasts
 from mailsift.jobs.rates import ProviderRates
 from mailsift.jobs.service import JobEvent
 from mailsift.jobs.views import JobId, view_of
 from mailsift.pipeline.clock import Clock
-from mailsift.pipeline.errors import MailsiftError
+from mailsift.pipeline.errors import MailsiftError, error_fields
 from mailsift.pipeline.ports import Ask
 from mailsift.pipeline.providers import Providers, as_key
 from mailsift.pipeline.syntax.address import read_domain
-from mailsift.storage.database import Connection, Database, unavailable
+from mailsift.storage.database import Connection, Database, DatabaseError, unavailable
+from mailsift.storage.redis import broker
 from mailsift.storage.redis.broker import BrokerCounts
 from mailsift.storage.redis.connection import Client, RedisCircuitBreaker
 from mailsift.storage.redis.facts import FactInspector, KnownDomain
@@ -53,9 +58,61 @@ from mailsift.storage.sql import (
 from mailsift.storage.sql.job_search import NEWEST, JobFilter
 from mailsift.storage.sql.leases import Lease, TroubledChunk
 from mailsift.storage.sql.people import AuditFilter, AuditRow
-from mailsift.storage.sql.stats import EndpointRow, Outbox, ScheduleRow, Step
+from mailsift.storage.sql.stats import EndpointRow, Outbox, ScheduleRow, Snapshot, Step
 from mailsift.storage.sql.throttle_edits import ANY_PROVIDER, ANY_SOURCE, EditBook
 from mailsift.storage.sql.workers import Worker
+
+MOST_SECONDS: Final = 5.0
+"""What one look may take, at the database and at Redis."""
+
+_log = structlog.get_logger()
+
+
+class InstallationReader:
+    """Reads the same numbers for pages, terminal and metrics."""
+
+    def __init__(self, *, database: Database, redis: Client, queue: str, health: HealthWatch) -> None:
+        self._database = database
+        self._redis = redis
+        self._queue = queue
+        self._health = health
+        self._throttle = ThrottleInspector(redis)
+        self._breaker = RedisCircuitBreaker("The operator console")
+        self._version = version("mailsift")
+
+    async def read(self, *, today: datetime | None = None) -> Installation:
+        """Return everything; what does not answer is None.
+
+        Args:
+            today: when the day began whose verdicts are counted; None = in UTC.
+        """
+        snapshot, (throttles, broker), _ = await asyncio.gather(
+            self._snapshot(today), self._read_redis(), self._health.recheck()
+        )
+        return Installation(
+            stats=snapshot,
+            throttles=throttles,
+            broker=broker,
+            own=self._health.current(),
+            version=self._version,
+        )
+
+    async def broker(self) -> BrokerCounts | None:
+        """Return what lies in the broker; None while it is gone."""
+        return await self._breaker.call(broker.counts, self._redis, self._queue)
+
+    async def _snapshot(self, today: datetime | None) -> Snapshot | None:
+        try:
+            async with asyncio.timeout(MOST_SECONDS), self._database.begin() as connection:
+                await stats.limit_time(connection, MOST_SECONDS)
+                return await stats.snapshot(connection, today=today)
+        except (DatabaseError, MailsiftError, OSError) as error:
+            _log.warning("installation.unreadable", source="database", **error_fields(error))
+            return None
+
+    async def _read_redis(self) -> tuple[list[LearnedRate] | None, BrokerCounts | None]:
+        return await self._breaker.call(self._throttle.read), await self.broker()
+
 
 MOST_COUNTED: Final = 10_000
 STRIP_CELLS: Final = 240

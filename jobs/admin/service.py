@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from mailsift.jobs.admin.actions import Actions, JobActions
-from mailsift.jobs.admin.console import Console
-from mailsift.jobs.admin.reading import InstallationReader
+from mailsift.jobs.admin.console import Console, InstallationReader
 from mailsift.jobs.admin.throttle_admin import ThrottleAdmin
 
 

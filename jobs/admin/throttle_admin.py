@@ -9,7 +9,7 @@ from typing import Final
 from mailsift.jobs.admin.console import FleetConfig, domain_of, provider_key
 from mailsift.jobs.waker import Waker
 from mailsift.pipeline.errors import MailsiftError
-from mailsift.pipeline.free_mail import provider_by_name
+from mailsift.pipeline.providers import provider_by_name
 from mailsift.storage.database import Database
 from mailsift.storage.redis.connection import Client, ClientError
 from mailsift.storage.redis.facts import FactInspector

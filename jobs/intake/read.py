@@ -40,7 +40,7 @@ from mailsift.jobs.intake.table import (
     choose_column,
 )
 from mailsift.pipeline.errors import MailsiftError, SuppressCodes
-from mailsift.pipeline.free_mail import provider_by_name
+from mailsift.pipeline.providers import provider_by_name
 from mailsift.pipeline.syntax.address import UNSEEN
 from mailsift.pipeline.syntax.column import is_plain, parse_column
 from mailsift.pipeline.zones import DEFAULT, is_zone

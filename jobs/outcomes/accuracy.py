@@ -26,13 +26,14 @@ from mailsift.pipeline.outcomes.chances import (
     Cell,
     Chances,
     ExpectedBounces,
+    MeasuredShare,
     SentTally,
     calibrate,
     cell_of,
     expected_bounces,
+    share_of,
 )
 from mailsift.pipeline.outcomes.fate import Fate
-from mailsift.pipeline.outcomes.shares import MeasuredShare, share_of
 from mailsift.pipeline.verdict import Status
 from mailsift.storage.blobs.store import Blobs
 from mailsift.storage.database import Database

@@ -4,8 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import hmac
 from collections import defaultdict
-from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import (
+    AsyncGenerator,
+    Awaitable,
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -16,7 +26,7 @@ from uuid import UUID
 
 import structlog
 
-from mailsift.jobs.outcomes.address_cipher import DIGEST_BYTES, AddressCipher, CipherOf
+from mailsift.events.signing import KEY_BYTES, Vault
 from mailsift.jobs.outcomes.files import read_outcomes
 from mailsift.jobs.policies import policy_of
 from mailsift.jobs.results.export import csv_lines, defused
@@ -31,6 +41,53 @@ from mailsift.storage.database import Connection, Database, DatabaseError
 from mailsift.storage.shared_calls import SharedCalls
 from mailsift.storage.sql import accuracy, outcomes, suppressions
 from mailsift.storage.sql.outcomes import OutcomeRow
+
+DIGEST_BYTES: Final = 16
+
+
+class AddressCipher:
+    """Hides the addresses of one account: seals them, and makes the digests they are looked up by."""
+
+    def __init__(self, account_id: UUID, key: bytes, token: Callable[[int], bytes]) -> None:
+        self._account_id = account_id
+        self._key = key
+        self._vault = Vault({"": key}, token=token)
+
+    def digest(self, address: str) -> bytes:
+        """Return what an address is looked up by."""
+        return hmac.digest(self._key, address.encode(), hashlib.sha256)[:DIGEST_BYTES]
+
+    def seal(self, address: str) -> bytes:
+        """Return an address that only this account's key opens."""
+        return self._vault.seal(self._account_id, address.encode())
+
+    def open(self, sealed: bytes) -> str:
+        """Return a sealed address.
+
+        Raises:
+            MailsiftError: `secret_key_missing`.
+        """
+        return self._vault.open(self._account_id, sealed).decode()
+
+
+CipherOf: TypeAlias = Callable[[Connection, UUID], Awaitable[AddressCipher]]
+"""What gives the cipher of an account."""
+
+
+async def cipher_of(
+    connection: Connection, account_id: UUID, vault: Vault, token: Callable[[int], bytes]
+) -> AddressCipher:
+    """Return what hides an account's addresses; its key is made at the first time.
+
+    Raises:
+        MailsiftError: `secret_key_missing`.
+    """
+    sealed = await outcomes.secret(connection, account_id)
+    if sealed is None:
+        await outcomes.keep_secret(connection, account_id, vault.seal(account_id, token(KEY_BYTES)))
+        sealed = await outcomes.secret(connection, account_id) or b""
+    return AddressCipher(account_id, vault.open(account_id, sealed), token)
+
 
 _AT_ONCE: Final = 1_000
 """So few that to hide, store or open them keeps others of this process waiting for a moment only."""

@@ -13,9 +13,8 @@ from typing import Final
 from uuid import UUID
 
 from mailsift.events import audit
-from mailsift.jobs.outcomes.address_cipher import AddressCipher, CipherOf
 from mailsift.jobs.outcomes.files import read_suppressed
-from mailsift.jobs.outcomes.service import ImportCounts, can_be
+from mailsift.jobs.outcomes.service import AddressCipher, CipherOf, ImportCounts, can_be
 from mailsift.jobs.results.export import csv_lines, defused
 from mailsift.pipeline.clock import Clock, utc_datetime
 from mailsift.pipeline.errors import MailsiftError

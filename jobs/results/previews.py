@@ -11,7 +11,7 @@ import polars as pl
 from mailsift.jobs.columns import ADDRESS_N, kept_metadata
 from mailsift.jobs.intake.models import ChunkSlice, Intake
 from mailsift.jobs.views import JobView
-from mailsift.pipeline.outcomes.shares import MeasuredShare, wilson
+from mailsift.pipeline.outcomes.chances import MeasuredShare, wilson
 
 _START = 0.5  # of the first step: the same list gives the same sample
 

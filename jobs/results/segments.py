@@ -73,7 +73,7 @@ class PartialVerdicts:
 
     @classmethod
     def of_results(cls, addresses: int, rows: Path, results: Path) -> PartialVerdicts:
-        """Return what the results of a complete job say (jobs.finish); they do not name providers."""
+        """Return what the results of a complete job say; they do not name providers."""
         partial = cls(addresses)
         numbers = pl.scan_parquet(rows, glob=False).select(pl.col(ADDRESS_N).alias("n"))
         verdicts = with_unwanted(pl.scan_parquet(results, glob=False)).select(

@@ -49,7 +49,8 @@ COMMANDS: Final[Mapping[str, CommandRow]] = {
     ),
     "api": CommandRow("mailsift.cli.serve:api", "Serve the API alone; `mailsift worker` runs beside it."),
     "mcp": CommandRow(
-        "mailsift.cli.mcp:mcp", "Serve an assistant over standard input and output (Model Context Protocol)."
+        "mailsift.cli.serve:mcp",
+        "Serve an assistant over standard input and output (Model Context Protocol).",
     ),
     "keys": CommandRow("mailsift.cli.keys:keys_app", "Create, list, roll and revoke API keys."),
     "users": CommandRow(
@@ -60,7 +61,7 @@ COMMANDS: Final[Mapping[str, CommandRow]] = {
     ),
     "outcomes": CommandRow("mailsift.cli.outcomes:outcomes_app", "Report what became of messages you sent."),
     "accuracy": CommandRow(
-        "mailsift.cli.accuracy:accuracy",
+        "mailsift.cli.outcomes:accuracy",
         "Show how often the verdicts of an account's lists were right, with 95 % intervals.",
     ),
     "accounts": CommandRow("mailsift.cli.accounts:accounts_app", "Delete accounts."),

@@ -188,7 +188,7 @@ async def _validate(
     async with open_container(settings) as container:
         validator = await container.validator()
         result = await validator.validate(distinct, request)
-        trusted = request.mode is Mode.FAST or await container.resolver_is_trusted()
+        trusted = request.mode is Mode.FAST or await container.domains.trust.ready()
     joined = numbered.select("n").join(
         result.finished.select("n", *VERDICTS, "evidence"), on="n", how="left", maintain_order="left"
     )

@@ -198,7 +198,7 @@ async def _resolver(settings: Settings) -> Finding:
 async def _resolver_faults(settings: Settings) -> dict[str, str]:
     """Return of each resolver why it is not believed, or that it is silent; "" for those that are well."""
     async with open_container(settings) as container:
-        faults = await container.resolver_faults()
+        faults = await container.domains.trust.examine_all()
     if not settings.dns_canaries:  # nobody has asked them anything
         faults = dict(
             zip(faults, await asyncio.gather(*(_silence(settings, one) for one in faults)), strict=True)

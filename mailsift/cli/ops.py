@@ -11,8 +11,8 @@ import typer
 from rich.console import Console, RenderableType
 from rich.live import Live
 
-from mailsift.cli import accuracy as accuracy_output
 from mailsift.cli import ops_output
+from mailsift.cli import outcomes as outcome_commands
 from mailsift.cli.options import JsonOption
 from mailsift.cli.progress import PLAIN, console
 from mailsift.cli.service import print_json, show, with_container
@@ -51,13 +51,13 @@ def _with_operations(work: Callable[[Operations], Awaitable[T]]) -> T:
 
 @ops_app.command("accuracy")
 def accuracy(
-    by: accuracy_output.ByOption = None,
-    days: accuracy_output.DaysOption = 90,
+    by: outcome_commands.ByOption = None,
+    days: outcome_commands.DaysOption = 90,
     *,
-    as_csv: accuracy_output.CsvOption = False,
+    as_csv: outcome_commands.CsvOption = False,
 ) -> None:
     """Show how often verdicts of all accounts were right; no account and no address is named."""
-    accuracy_output.show_accuracy(None, by or [], days, as_csv=as_csv)
+    outcome_commands.show_accuracy(None, by or [], days, as_csv=as_csv)
 
 
 @ops_app.command("top")

@@ -1,4 +1,4 @@
-"""`mailsift serve` and `mailsift api`: the HTTP API, with a worker beside it or alone."""
+"""`mailsift serve`, `api` and `mcp`: the API, with a worker beside it or alone, and an assistant's tools."""
 
 from __future__ import annotations
 
@@ -11,9 +11,12 @@ from typing import Annotated
 import typer
 import uvloop
 
+from mailsift.accounts.keys import Caller, Scope
+from mailsift.cli.lists import working
 from mailsift.cli.operate import server_settings
+from mailsift.cli.options import LOCAL_ACCOUNT
 from mailsift.cli.progress import PLAIN, console
-from mailsift.container import open_container, scratch_folder
+from mailsift.container import API_POOL, open_container, scratch_folder
 from mailsift.pipeline.background import repeating
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.runtime.api_server import listening
@@ -95,3 +98,34 @@ def _print_address(url: str, pages: str, token: str | None) -> None:
         return
     console.print("Nobody can sign in yet. Become the first owner with this link, which works once:", **PLAIN)
     console.print(f"{pages}/welcome?token={token}", **PLAIN)
+
+
+def mcp(
+    *,
+    account: Annotated[
+        str, typer.Option("--account", help="The account the jobs belong to.")
+    ] = LOCAL_ACCOUNT,
+    test: Annotated[bool, typer.Option("--test", help="Test mode: no mail server is asked.")] = False,
+) -> None:
+    """Serve an assistant over standard input and output (Model Context Protocol).
+
+    Starts what is not running, as `mailsift run` does.
+    """
+    with working(Settings.from_env()) as (settings, _):
+        uvloop.run(_serve_assistant(settings, account, test=test))
+
+
+async def _serve_assistant(settings: Settings, account: str, *, test: bool) -> None:
+    try:
+        from mailsift.api.mcp.server import serve_stdio  # noqa: PLC0415 - an extra
+        from mailsift.api.mcp.tools import ToolCall  # noqa: PLC0415 - with it
+    except ModuleNotFoundError:
+        raise MailsiftError("mcp_missing", "MCP isn’t installed: install mailsift[mcp].") from None
+    async with open_container(settings, pool_size=API_POOL) as container:
+        jobs = container.jobs
+        owner = await (jobs.account(account) if account == LOCAL_ACCOUNT else jobs.find_account(account))
+        if test:
+            owner = await container.keys.test_account(owner)
+        # there is no key: the account has its budget
+        caller = Caller(owner, owner, frozenset(scope.value for scope in Scope), None, test=test)
+        await serve_stdio(ToolCall(await container.api_parts(), caller))

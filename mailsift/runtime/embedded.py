@@ -55,6 +55,9 @@ class EmbeddedServers:
 
     The first to enter starts what does not run, the last to leave stops it; servers that a killed command
     left behind are taken over. Ctrl-C in the terminal reaches the command, not the servers.
+
+    Attributes:
+        postgres, valkey: the servers themselves.
     """
 
     def __init__(self, home: Path, *, postgres: bool = True, valkey: bool = True) -> None:
@@ -62,9 +65,9 @@ class EmbeddedServers:
         self._home = home
         self._run = self._home / "run"
         self._sockets = _socket_folder(self._run)
-        self._postgres = Postgres(self._home, self._sockets)
-        self._valkey = Valkey(self._home, self._sockets)
-        self._needed: list[Daemon] = [*([self._postgres] * postgres), *([self._valkey] * valkey)]
+        self.postgres = Postgres(self._home, self._sockets)
+        self.valkey = Valkey(self._home, self._sockets)
+        self._needed: list[Daemon] = [*([self.postgres] * postgres), *([self.valkey] * valkey)]
         self._user: int | None = None
         self._leaving = threading.Event()
         self._watch: threading.Thread | None = None
@@ -73,22 +76,12 @@ class EmbeddedServers:
     @property
     def database_url(self) -> str:
         """Address for SQLAlchemy: `postgresql+psycopg://...`."""
-        return self._postgres.url
+        return self.postgres.url
 
     @property
     def redis_url(self) -> str:
         """Address for redis-py: `unix:///...`."""
-        return self._valkey.url
-
-    @property
-    def postgres_pid(self) -> int | None:
-        """Process id of the postmaster; None when there is no pid file."""
-        return self._postgres.pid()
-
-    @property
-    def valkey_pid(self) -> int | None:
-        """Process id of Valkey; None when there is no pid file."""
-        return self._valkey.pid()
+        return self.valkey.url
 
     def are_used(self) -> bool:
         """Say whether a command works with them now.
@@ -194,7 +187,7 @@ class EmbeddedServers:
             return
         with _closing(user):
             if _lock_alone(user):
-                self._stop_all([self._postgres, self._valkey])
+                self._stop_all([self.postgres, self.valkey])
 
     def __enter__(self) -> Self:
         self.start()

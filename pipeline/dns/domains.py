@@ -13,7 +13,6 @@ from mailsift.pipeline.background import guarded, record_failure
 from mailsift.pipeline.clock import Clock
 from mailsift.pipeline.dns.canaries import ResolverTrust
 from mailsift.pipeline.dns.client import NO_TRUSTED_RESOLVER, DnsClient
-from mailsift.pipeline.dns.codec import decode_domain, encode_domain
 from mailsift.pipeline.dns.denials import DenialChecker
 from mailsift.pipeline.dns.host_cache import HostCache
 from mailsift.pipeline.dns.rules import (
@@ -30,7 +29,7 @@ from mailsift.pipeline.dns.rules import (
 )
 from mailsift.pipeline.dns.wildcards import SuffixWildcards, is_wildcard
 from mailsift.pipeline.dns.zone_limiter import ZoneLimiter
-from mailsift.pipeline.facts import DomainFact, DomainState
+from mailsift.pipeline.facts import DomainFact, DomainState, decode_domain, encode_domain
 from mailsift.pipeline.guard import AddressGuard
 from mailsift.pipeline.ports import CacheEntry, FactCache, FactKind
 from mailsift.pipeline.providers import Providers
@@ -148,6 +147,9 @@ class DomainFacts:
         guard: decides which addresses are public.
         clock: epoch seconds.
 
+    Attributes:
+        trust: knows which resolvers can be believed.
+
     Raises:
         MailsiftError: dns_servers_invalid.
         RuntimeError: outside a running event loop.
@@ -172,9 +174,9 @@ class DomainFacts:
             tries=config.tries,
             concurrency=config.concurrency,
         )
-        self._trust = ResolverTrust(self._client, config.canaries, guard=guard)
+        self.trust = ResolverTrust(self._client, config.canaries, guard=guard)
         self._checker = DenialChecker(
-            self._client, guard=guard, on_contradiction=self._trust.record_contradiction
+            self._client, guard=guard, on_contradiction=self.trust.record_contradiction
         )
         self._hosts = HostCache(
             checker=self._checker, guard=guard, clock=clock, lifetime=config.lifetime, size=config.hosts
@@ -191,18 +193,10 @@ class DomainFacts:
             fail=self._fail,
         )
 
-    async def check_canaries(self) -> bool:
-        """Wait for the first look at the resolvers; returns whether one can be trusted."""
-        return await self._trust.ready()
-
-    async def resolver_faults(self) -> dict[str, str]:
-        """Look at every resolver; returns by its label why it is not believed, "" for those that are."""
-        return await self._trust.examine_all()
-
     @property
     def resolver_counts(self) -> tuple[int, int]:
         """How many resolvers there are, and how many of them were looked at and are not believed."""
-        return len(self._client.nameservers), self._trust.distrusted
+        return len(self._client.nameservers), self.trust.distrusted
 
     @property
     def in_flight(self) -> int:
@@ -220,7 +214,7 @@ class DomainFacts:
     @property
     def has_trusted_resolver(self) -> bool:
         """Whether there is a resolver whose canaries hold."""
-        return self._trust.has_trusted_resolver
+        return self.trust.has_trusted_resolver
 
     async def lookup(
         self, domains: Sequence[str], *, patience_s: float | None = None, final: bool = True
@@ -252,9 +246,9 @@ class DomainFacts:
 
     async def aclose(self) -> None:
         """Release sockets and timers; open lookups end with UNAVAILABLE."""
-        self._trust.close()
+        self.trust.close()
         await self._client.aclose()
-        await self._trust.aclose()
+        await self.trust.aclose()
         if self._publisher is not None:
             await self._publisher
         await asyncio.gather(*self._late_tasks, return_exceptions=True)
@@ -283,7 +277,7 @@ class DomainFacts:
 
     async def _resolve(self, missing: Sequence[str], patience_s: float | None) -> dict[str, DomainFact]:
         """Ask DNS for what is not asked for yet, wait for all of it and remember what was asked for here."""
-        if not await self._trust.ready():
+        if not await self.trust.ready():
             return {domain: self._fact(domain, _UNTRUSTED) for domain in missing}
         batch = _Batch(missing)
         fresh = [domain for domain in missing if domain not in self._waiting]
@@ -355,7 +349,7 @@ class DomainFacts:
             self._hosts.find(domain, partial(self._step, domain, self._on_own_addresses))
         else:
             pending = _PendingHosts(domain, chosen, answer.ttl)
-            if self._trust.is_active:
+            if self.trust.is_active:
                 take = partial(self._step, domain, self._on_suffix_wildcard, pending)
                 self._wildcards.find(domain, RecordType.MX, take)
             else:
@@ -401,7 +395,7 @@ class DomainFacts:
             resolution = DomainResolution(
                 DomainState.UNAVAILABLE, detail="everybody knows that it takes mail"
             )
-        if not self._trust.is_active:
+        if not self.trust.is_active:
             self._publish(domain, resolution)
             return
         self._unpublished.append((domain, resolution))
@@ -423,7 +417,7 @@ class DomainFacts:
     async def _confirm_and_publish(self, unpublished: Sequence[tuple[str, DomainResolution]]) -> None:
         states = {resolution.state for _, resolution in unpublished}
         failures = DomainState.UNAVAILABLE in states
-        if await self._trust.confirm(denials=bool(states & _OUTCOMES.keys()), failures=failures):
+        if await self.trust.confirm(denials=bool(states & _OUTCOMES.keys()), failures=failures):
             for domain, resolution in unpublished:
                 self._step(domain, self._publish, domain, self._without_doubtful_denial(resolution))
             await asyncio.sleep(_PUBLISH_BUSY_SECONDS if self._client.is_backed_up else _PUBLISH_SECONDS)
@@ -435,7 +429,7 @@ class DomainFacts:
         self._hosts.clear()
         self._wildcards.clear()
         for domain, _ in unpublished:
-            if self._trust.has_trusted_resolver:
+            if self.trust.has_trusted_resolver:
                 self._step(domain, self._start, domain)
             else:
                 self._publish(domain, _UNTRUSTED)
@@ -443,13 +437,13 @@ class DomainFacts:
     def _without_doubtful_denial(self, resolution: DomainResolution) -> DomainResolution:
         """Return the resolution, but not one that makes invalid what a doubtful resolver denied."""
         invalid = resolution.state in _OUTCOMES and resolution.state is not DomainState.UNAVAILABLE
-        return _DOUBTFUL if invalid and not self._trust.denials_believed else resolution
+        return _DOUBTFUL if invalid and not self.trust.denials_believed else resolution
 
     def _publish(self, domain: str, resolution: DomainResolution) -> None:
         """Turn the resolution into a fact and hand it to every lookup that waits for it."""
         fact = self._fact(domain, resolution)
         if resolution.state is DomainState.ROUTED and not resolution.implicit:
-            self._trust.record_mail_domain(domain)
+            self.trust.record_mail_domain(domain)
         for batch in self._waiting.pop(domain, ()):
             batch.add(fact)
 

@@ -129,15 +129,9 @@ _CLAIM = text(f"""
     ORDER BY taken.created_at, taken.id
 """)  # noqa: S608 - same
 
-_RECORD_ATTEMPT = text("""
+_GIVE_BACK = text("""
     UPDATE delivery SET state = :state, next_attempt_at = :next_attempt_at, finished_at = :finished_at,
-        attempts = attempts + 1, round = round + 1, lease_token = NULL, lease_until = NULL
-    WHERE id = :id AND state = 'delivering' AND lease_token = :token
-""")
-
-_POSTPONE = text("""
-    UPDATE delivery SET state = :state, next_attempt_at = :next_attempt_at, finished_at = :finished_at,
-        lease_token = NULL, lease_until = NULL
+        attempts = attempts + :made, round = round + :made, lease_token = NULL, lease_until = NULL
     WHERE id = :id AND state = 'delivering' AND lease_token = :token
 """)
 
@@ -220,8 +214,9 @@ async def record_attempt(
         "state": state,
         "next_attempt_at": next_attempt_at,
         "finished_at": made.at if next_attempt_at is None else None,
+        "made": 1,
     }
-    if (await connection.execute(_RECORD_ATTEMPT, values)).rowcount != 1:
+    if (await connection.execute(_GIVE_BACK, values)).rowcount != 1:
         return False
     await add_attempt(connection, made)
     return True
@@ -237,8 +232,9 @@ async def postpone(
         "state": "pending" if until else "skipped",
         "next_attempt_at": until,
         "finished_at": None if until else now,
+        "made": 0,
     }
-    return (await connection.execute(_POSTPONE, values)).rowcount == 1
+    return (await connection.execute(_GIVE_BACK, values)).rowcount == 1
 
 
 async def release(connection: Connection, tokens: Collection[UUID]) -> None:

@@ -200,11 +200,11 @@ async def test_a_closed_terminal_ends_a_server_warm_unless_nohup_says_otherwise(
 
 
 def _postgres(servers: EmbeddedServers) -> int | None:
-    return servers.postgres_pid
+    return servers.postgres.pid()
 
 
 def _valkey(servers: EmbeddedServers) -> int | None:
-    return servers.valkey_pid
+    return servers.valkey.pid()
 
 
 async def _says(log: Path, *words: str) -> bool:

@@ -32,7 +32,7 @@ class RedisServer:
 
     @property
     def pid(self) -> int:
-        pid = self._servers.valkey_pid
+        pid = self._servers.valkey.pid()
         assert pid is not None
         return pid
 

@@ -141,7 +141,7 @@ def the_api_dies(stage: Stage) -> Iterator[None]:
 
 @contextmanager
 def redis_hangs(stage: Stage) -> Iterator[None]:
-    pid = stage.servers.valkey_pid
+    pid = stage.servers.valkey.pid()
     if pid:
         _send(pid, signal.SIGSTOP)
     yield
@@ -151,7 +151,7 @@ def redis_hangs(stage: Stage) -> Iterator[None]:
 
 @contextmanager
 def redis_dies(stage: Stage) -> Iterator[None]:
-    _send(stage.servers.valkey_pid, signal.SIGKILL)
+    _send(stage.servers.valkey.pid(), signal.SIGKILL)
     yield
 
 
@@ -173,7 +173,7 @@ def a_broker_key_is_of_a_wrong_type(stage: Stage) -> Iterator[None]:
 
 @contextmanager
 def postgresql_dies(stage: Stage) -> Iterator[None]:
-    _send(stage.servers.postgres_pid, signal.SIGQUIT)
+    _send(stage.servers.postgres.pid(), signal.SIGQUIT)
     yield
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from mailsift import metrics
+from mailsift import gauges
 from tests.support.deploy_files import DEPLOY, manifests
 
 KUBERNETES = DEPLOY / "kubernetes"
@@ -121,7 +121,7 @@ def test_workers_follow_the_age_of_the_queue_by_a_metric_that_exists() -> None:
     assert set(scalers) <= set(PODS)
     (metric,) = scalers["worker"]["metrics"]
     assert metric["external"]["metric"]["name"] in {
-        family.name for one in metrics.INSTALLATION for family in one.describe()
+        family.name for one in gauges.METRICS for family in one.describe()
     }
     assert "replicas" not in PODS["worker"]["spec"], "the scaler and the manifest would fight"
     assert "replicas" not in PODS["api"]["spec"]

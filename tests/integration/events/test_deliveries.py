@@ -119,9 +119,9 @@ async def test_after_eleven_attempts_a_delivery_is_given_up_and_can_be_sent_agai
         assert (view.state, view.attempts) == (DeliveryState.EXHAUSTED, 11)
         receiver.answer = status(200)
         since = datetime.fromtimestamp(started - 1, UTC)
-        assert await hooks.service.redeliver_failed(hooks.account, endpoint.id, since=since) == 1
+        assert await hooks.service.resend(hooks.account, endpoint.id, since=since, also_unqueued=False) == 1
         assert await hooks.work() == 1
-        assert await hooks.service.redeliver_failed(hooks.account, endpoint.id, since=since) == 0
+        assert await hooks.service.resend(hooks.account, endpoint.id, since=since, also_unqueued=False) == 0
         again = await hooks.service.redeliver(hooks.account, view.id)
         assert again.state is DeliveryState.PENDING
         assert await hooks.work() == 1
@@ -145,8 +145,8 @@ async def test_gone_disables_the_endpoint_and_skips_what_waits(hooks: Webhooks) 
     assert sorted(states) == ["exhausted"] + ["skipped"] * 4
     assert receiver.connections == 1
     with pytest.raises(MailsiftError, match="webhook_disabled"):
-        await hooks.service.redeliver_failed(
-            hooks.account, endpoint.id, since=datetime(2020, 1, 1, tzinfo=UTC)
+        await hooks.service.resend(
+            hooks.account, endpoint.id, since=datetime(2020, 1, 1, tzinfo=UTC), also_unqueued=False
         )
 
 
@@ -238,7 +238,7 @@ async def test_what_was_missed_is_sent_although_a_list_with_its_events_is_delete
             await connection.execute(text("DELETE FROM job WHERE id = :id"), {"id": jobs[0]})
             long_ago = datetime(2020, 1, 1, tzinfo=UTC)
             recovering = asyncio.create_task(
-                hooks.service.recover(hooks.account, endpoint.id, since=long_ago)
+                hooks.service.resend(hooks.account, endpoint.id, since=long_ago, also_unqueued=True)
             )
             await until(lambda: _is_somebody_waiting(hooks), within=20)
         assert await recovering == 1

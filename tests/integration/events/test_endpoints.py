@@ -152,7 +152,7 @@ async def test_a_test_never_counts_is_limited_and_is_not_sent_again(hooks: Webho
         with pytest.raises(MailsiftError, match="delivery_conflict"):
             await hooks.service.redeliver(hooks.account, told.delivery_id)
         since = datetime(2020, 1, 1, tzinfo=UTC)
-        assert await hooks.service.redeliver_failed(hooks.account, endpoint.id, since=since) == 0
+        assert await hooks.service.resend(hooks.account, endpoint.id, since=since, also_unqueued=False) == 0
     assert receiver.connections == 10
 
 
@@ -216,7 +216,7 @@ async def test_what_is_anothers_does_not_exist(hooks: Webhooks) -> None:
             service.delete(other, endpoint.id),
             service.rotate(other, endpoint.id),
             service.deliveries(other, endpoint.id),
-            service.redeliver_failed(other, endpoint.id, since=since),
+            service.resend(other, endpoint.id, since=since, also_unqueued=False),
             service.test(other, endpoint.id, SimulatedEvent.WEBHOOK),
             service.get(hooks.account, uuid4()),
         ):

@@ -31,7 +31,7 @@ import json, select, sys
 from pathlib import Path
 from mailsift.runtime.embedded import EmbeddedServers
 with EmbeddedServers(Path(sys.argv[1])) as servers:
-    print(json.dumps([servers.postgres_pid, servers.valkey_pid]), flush=True)
+    print(json.dumps([servers.postgres.pid(), servers.valkey.pid()]), flush=True)
     while not select.select([sys.stdin], [], [], 0.1)[0]:
         pass  # a signal that comes just before a read would be noticed only after it
 """
@@ -89,7 +89,7 @@ def test_both_servers_remember_what_the_last_command_stored(home: Path) -> None:
     with EmbeddedServers(home) as servers, client(servers) as valkey, database(servers) as postgres:
         valkey.set("key", "value")
         postgres.execute("CREATE TABLE kept AS SELECT 42 AS answer")
-        first = (servers.postgres_pid, servers.valkey_pid)
+        first = (servers.postgres.pid(), servers.valkey.pid())
     assert not any(map(runs, first))
 
     with EmbeddedServers(home) as servers, client(servers) as valkey, database(servers) as postgres:
@@ -155,8 +155,8 @@ def test_programs_that_postgres_cannot_reach_are_copied_to_where_it_can(
     home = short_tmp / "unreachable"
     with EmbeddedServers(home, valkey=False) as servers, database(servers) as postgres:
         assert postgres.execute("SELECT 1").fetchone() == (1,)
-        assert servers.postgres_pid is not None
-        program = Path(f"/proc/{servers.postgres_pid}/exe").readlink()
+        assert servers.postgres.pid() is not None
+        program = Path(f"/proc/{servers.postgres.pid()}/exe").readlink()
     assert reachable in program.parents
     assert stat.S_IMODE(locked.parent.stat().st_mode) == 0o700
     shutil.rmtree(reachable)
@@ -166,7 +166,7 @@ def test_a_command_leaves_the_servers_to_the_one_that_still_uses_them(home: Path
     with command(home) as other:
         started = pids(other)
         with EmbeddedServers(home) as servers:
-            assert (servers.postgres_pid, servers.valkey_pid) == started
+            assert (servers.postgres.pid(), servers.valkey.pid()) == started
         assert all(map(runs, started))
     assert not any(map(runs, started))
 
@@ -184,7 +184,7 @@ def test_the_next_command_takes_over_what_a_killed_one_left_and_stops_it(home: P
     assert all(map(runs, left))
 
     with EmbeddedServers(home) as servers:
-        assert (servers.postgres_pid, servers.valkey_pid) == left
+        assert (servers.postgres.pid(), servers.valkey.pid()) == left
     assert not any(map(runs, left))
 
 
@@ -192,7 +192,7 @@ def test_killed_servers_come_back_with_what_was_committed(home: Path) -> None:
     with EmbeddedServers(home) as servers:
         with database(servers) as postgres:
             postgres.execute("CREATE TABLE committed AS SELECT 7 AS answer")
-        for pid in (servers.postgres_pid, servers.valkey_pid):
+        for pid in (servers.postgres.pid(), servers.valkey.pid()):
             assert pid is not None
             os.kill(pid, signal.SIGKILL)
     assert (home / "postgres/data/postmaster.pid").exists()  # stale
@@ -218,8 +218,8 @@ def test_a_pid_file_that_names_a_stranger_is_no_running_server(home: Path) -> No
     stale = home / "valkey/valkey.pid"
     stale.write_text(f"{os.getpid()}\n")
     with EmbeddedServers(home) as servers:
-        assert servers.valkey_pid != os.getpid()
-        assert runs(servers.valkey_pid)
+        assert servers.valkey.pid() != os.getpid()
+        assert runs(servers.valkey.pid())
 
 
 def test_ctrl_c_reaches_the_command_and_not_the_servers(home: Path) -> None:
@@ -313,4 +313,4 @@ def test_stopping_twice_and_without_a_start_is_harmless(short_tmp: Path) -> None
     servers.start()
     servers.stop()
     servers.stop()
-    assert servers.valkey_pid is None
+    assert servers.valkey.pid() is None

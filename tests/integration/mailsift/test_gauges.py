@@ -15,7 +15,7 @@ from prometheus_client import generate_latest
 from mailsift import gauges
 from mailsift.cli.serve import worker_settings
 from mailsift.gauges import InstallationGauges
-from mailsift.jobs.admin.reading import InstallationReader
+from mailsift.jobs.admin.console import InstallationReader
 from mailsift.jobs.engine.heartbeat import HealthWatch
 from mailsift.jobs.tasks import CeleryWaker, make_app
 from mailsift.pipeline.ports import SessionOutcome

@@ -7,8 +7,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from mailsift.api.pages.charts import BarPart, cells, columns, diagram, nice_top, over_time, stack
-from mailsift.pipeline.outcomes.chances import Bin, Calibration
-from mailsift.pipeline.outcomes.shares import MeasuredShare
+from mailsift.pipeline.outcomes.chances import Bin, Calibration, MeasuredShare
 
 SVG = "{http://www.w3.org/2000/svg}"
 

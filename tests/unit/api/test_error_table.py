@@ -4,12 +4,57 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Final
 
-from mailsift.api.http.errors import INTERNAL, STATUS_OF
+from mailsift.api.http.errors import STATUS_OF
 
 ROOT = Path(__file__).parents[3]
 FOLDERS = ("api", "accounts", "mailsift", "jobs", "events", "storage", "pipeline")
 CODE = re.compile(r'(?:MailsiftError|Refused|RefusedError|RateLimitedError)\(\s*"([a-z_0-9]+)"')
+
+INTERNAL: Final[frozenset[str]] = frozenset(
+    {
+        "bad_blob_key",
+        "bad_connections",
+        "bad_opt_outs",
+        "bad_overrides",
+        "bad_peppers",
+        "bad_reply",
+        "bad_settings",
+        "bad_source",
+        "blob_damaged",
+        "blob_not_found",
+        "checker_closed",
+        "column_taken",
+        "database_busy",
+        "database_encoding",
+        "database_foreign",
+        "dns_servers_invalid",
+        "embedded_failed",
+        "embedded_missing",
+        "factor_off",
+        "file_not_found",
+        "file_not_readable",
+        "finalizing_crashed",
+        "forked_with_frames",
+        "job_ambiguous",
+        "mail_failed",
+        "not_a_file",
+        "not_a_list",
+        "not_text",
+        "otel_missing",
+        "output_is_input",
+        "output_not_writable",
+        "port_in_use",
+        "resolver_failed",
+        "results_incomplete",
+        "secret_key_missing",
+        "unknown_mode",
+        "unsafe_command",
+        "worker_failed",
+    }
+)
+"""Codes of the command line, the library, settings and defects: through HTTP they are an internal error."""
 
 
 def _raised() -> set[str]:

@@ -10,11 +10,11 @@ import pytest
 from rich.console import Console
 from rich.table import Table
 
-from mailsift.cli.accuracy import accuracy_table
 from mailsift.cli.jobs import job_table
 from mailsift.cli.keys import key_table
+from mailsift.cli.outcomes import accuracy_table
 from mailsift.jobs.outcomes.accuracy import AccuracyRow, GroupBy
-from mailsift.pipeline.outcomes.shares import MeasuredShare
+from mailsift.pipeline.outcomes.chances import MeasuredShare
 from mailsift.storage.sql.keys import KeyRow
 from tests.support.job_views import RUNNING, START
 

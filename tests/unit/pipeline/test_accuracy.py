@@ -13,11 +13,11 @@ from mailsift.pipeline.outcomes.chances import (
     SentTally,
     calibrate,
     expected_bounces,
+    share_of,
 )
 from mailsift.pipeline.outcomes.fate import Fate, fates
 from mailsift.pipeline.outcomes.history import DAY
 from mailsift.pipeline.outcomes.outcome import ACCEPTED, Outcome, OutcomeKind, diagnose
-from mailsift.pipeline.outcomes.shares import share_of
 
 _GONE, _BLOCKED = "550 5.1.1 User unknown", "550 5.7.1 Message blocked by policy"
 _LATER, _HELD = "451 4.3.0 try again later", "Not delivering to previously bounced address"

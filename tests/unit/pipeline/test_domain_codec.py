@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mailsift.pipeline.dns.codec import decode_domain, encode_domain
-from mailsift.pipeline.facts import DomainFact, DomainState, MxHost
+from mailsift.pipeline.facts import DomainFact, DomainState, MxHost, decode_domain, encode_domain
 
 hosts = st.builds(MxHost, st.text(), st.integers(0, 65_535), st.lists(st.text(), max_size=3).map(tuple))
 facts = st.builds(

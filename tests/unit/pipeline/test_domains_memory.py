@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from mailsift.pipeline.dns.codec import encode_domain
 from mailsift.pipeline.dns.domains import DnsConfig
 from mailsift.pipeline.dns.rules import DnsOutcome
-from mailsift.pipeline.facts import DomainFact, DomainState
+from mailsift.pipeline.facts import DomainFact, DomainState, encode_domain
 from mailsift.pipeline.ports import CacheEntry, FactKind
 from tests.unit.pipeline.dns_stub import SERVFAIL, MemoryCache, Says, Zone, domain_facts, serving
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mailsift.pipeline.free_mail import provider_by_name
+from mailsift.pipeline.providers import provider_by_name
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,8 @@ from mailsift.container import open_redis
 from mailsift.jobs.admin.actions import AT_ONCE, JobAction
 from mailsift.jobs.admin.service import Operations
 from mailsift.jobs.service import JobService
-from mailsift.pipeline.dns.codec import encode_domain
 from mailsift.pipeline.errors import MailsiftError
-from mailsift.pipeline.facts import CatchAllFact, DomainFact, DomainState, Known, MxHost
+from mailsift.pipeline.facts import CatchAllFact, DomainFact, DomainState, Known, MxHost, encode_domain
 from mailsift.pipeline.ports import CacheEntry, FactKind
 from mailsift.pipeline.probe.cache import RememberedCatchAll, pack_catch_all
 from mailsift.settings import Settings
