@@ -659,7 +659,7 @@ class Container:
     def _fact_cache(self) -> FactCache:
         """Facts of all processes; without REDIS_URL those of this one."""
         if self.settings.redis_url is None:
-            from mailsift.storage.redis.facts import LocalFactCache
+            from mailsift.storage.local_facts import LocalFactCache
 
             return LocalFactCache(self.clock)
         from mailsift.storage.redis.facts import RedisFactCache

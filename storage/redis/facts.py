@@ -1,15 +1,13 @@
-"""The pipeline's fact cache: in Redis, or in this process alone."""
+"""The pipeline's fact cache in Redis."""
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from redis.asyncio import Redis
 from typing_extensions import override
 
-from mailsift.pipeline.clock import Clock
 from mailsift.pipeline.facts import CatchAllFact, DomainFact, decode_domain
 from mailsift.pipeline.ports import CacheEntry, Claimed, FactCache, FactKind
 from mailsift.pipeline.probe.cache import unpack_catch_all
@@ -162,29 +160,3 @@ class FactInspector:
             mailsift.storage.redis.connection.ClientError: Redis isn’t responding.
         """
         return int(await self._redis.delete(*(fact_key(kind, domain) for kind in _KINDS)))
-
-
-KEPT_FACTS = 200_000
-"""How many are remembered, some hundred bytes each; the longest known are forgotten first."""
-
-
-class LocalFactCache(FactCache):
-    """Remembers facts between the calls of one process. Used on one event loop only."""
-
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self._facts: OrderedDict[tuple[FactKind, str], tuple[float, bytes]] = OrderedDict()
-
-    @override
-    async def get(self, kind: FactKind, keys: Sequence[str]) -> Mapping[str, bytes]:
-        now = self._clock()
-        known = ((key, self._facts.get((kind, key))) for key in keys)
-        return {key: fact[1] for key, fact in known if fact is not None and fact[0] > now}
-
-    @override
-    async def put(self, kind: FactKind, entries: Sequence[CacheEntry]) -> None:
-        now = self._clock()
-        for entry in entries:
-            self._facts[kind, entry.key] = (now + entry.ttl, entry.value)
-        while len(self._facts) > KEPT_FACTS:
-            self._facts.popitem(last=False)
