@@ -73,11 +73,16 @@ class Compared:
 
 
 @contextmanager
-def home(sandbox: SandboxProcess, **settings: str) -> Iterator[tuple[Path, dict[str, str]]]:
-    """Give a fresh MAILSIFT_HOME and the environment of an installation on the sandbox."""
+def home(
+    sandbox: SandboxProcess, *, limits: str = "", **settings: str
+) -> Iterator[tuple[Path, dict[str, str]]]:
+    """Give a fresh MAILSIFT_HOME and the environment of an installation on the sandbox.
+
+    `limits` is added to `[limits]` of the overrides, a line each.
+    """
     with tempfile.TemporaryDirectory(prefix="ms-bench-", dir="/tmp") as folder:
         overrides = Path(folder) / "overrides.toml"
-        overrides.write_text(OVERRIDES)
+        overrides.write_text(OVERRIDES + limits)
         environment = {
             **os.environ,  # noqa: TID251 - handed on to a child
             **FREE_SOON,  # as the command `mailsift` does

@@ -27,7 +27,12 @@ from mailsift.sandbox.world import WorldMix
 def main() -> int:
     """Install the others, make the namespace and compare in there; 2 when that cannot be done here."""
     options = argparse.ArgumentParser(prog="python -m benchmarks.peers", description=__doc__.splitlines()[0])
-    options.add_argument("--rows", type=int, default=20_000, help="addresses in the list")
+    options.add_argument(
+        "--rows",
+        type=int,
+        default=100_000,
+        help="addresses in the list; of a short one the end is a wait for DNS that has failed once",
+    )
     options.add_argument("--sample", type=int, default=5_000, help="how many of them the others get")
     options.add_argument("--all", action="store_true", help="the others get all of them")
     options.add_argument("--latency-ms", type=int, default=20, help="milliseconds to a reply")

@@ -7,17 +7,22 @@ import os
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
+from statistics import median
 
-from benchmarks.engine import SESSIONS, home
+from benchmarks.engine import home
 from benchmarks.peers.listing import SEED, domains_of, read_statuses
 from benchmarks.peers.tools import PEERS, Peer
 from mailsift.sandbox.client import SandboxProcess
 from mailsift.sandbox.world import WorldMix
 
-GOAL = 5.0
+GOAL = 7.0
+RUNS = 3
+SESSIONS = 20
+"""At a host, for us: as many as the others are seen to hold at the busiest one (the table says it)."""
 KINDNESS = {
     "UV_THREADPOOL_SIZE": "50",  # Node looks host names up in threads, and has four unless told
     "PY3VE_IGNORE_UPDATER": "1",  # no download of a list while the clock runs
@@ -45,6 +50,7 @@ class Finding:
 
     Attributes:
         seconds: how long it took.
+        cpu: seconds of processors, its servers' included.
         statuses: valid, invalid or risky, by address.
         sessions: the most that one mail host saw at a time.
         bans: how often a gateway blocked it for hours.
@@ -52,6 +58,7 @@ class Finding:
 
     name: str
     seconds: float
+    cpu: float
     statuses: Mapping[str, str]
     sessions: int
     bans: int
@@ -64,17 +71,18 @@ class Finding:
 
 def ask_mailsift(internet: Internet, folder: Path) -> Finding:
     """Run the list as a deep job in an installation that is up."""
-    with home(internet) as (scratch, environment):
+    with home(internet, limits=f"sessions = {SESSIONS}\n") as (scratch, environment):
         out = scratch / "out.csv"
         command = [sys.executable, "-m", "benchmarks.installed", str(folder / "list.csv"), "deep", str(out)]
         done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True)
         statuses = read_statuses(out, "mailsift_status")
-    seconds = json.loads(done.stdout.splitlines()[-1])["seconds"]
-    return Finding("mailsift", seconds, statuses, *_seen(internet))
+    took = json.loads(done.stdout.splitlines()[-1])
+    return Finding("mailsift", took["seconds"], sum(took["cpu"].values()), statuses, *_seen(internet))
 
 
 def ask_peer(internet: Internet, peer: Peer, tools: Path, addresses: Sequence[str]) -> Finding:
     """Run addresses through one of the others."""
+    used = _cpu_of_children()
     done = subprocess.run(
         peer.command(tools),
         input="\n".join(addresses),
@@ -84,7 +92,21 @@ def ask_peer(internet: Internet, peer: Peer, tools: Path, addresses: Sequence[st
         check=True,
     )
     said = json.loads(done.stdout)
-    return Finding(peer.name, said["seconds"], said["statuses"], *_seen(internet))
+    cpu = _cpu_of_children() - used
+    return Finding(peer.name, said["seconds"], cpu, said["statuses"], *_seen(internet))
+
+
+def _cpu_of_children() -> float:
+    times = os.times()
+    return times.children_user + times.children_system
+
+
+def ask_again(ask: Callable[[], Finding], truths: Mapping[str, str]) -> Finding:
+    """Return some runs as one: medians of what they took, and what the least right of them said."""
+    runs = [ask() for _ in range(RUNS)]
+    least_right = min(runs, key=lambda run: Score.of(run, truths).overall)
+    seconds, cpu = (median(times) for times in zip(*((run.seconds, run.cpu) for run in runs), strict=True))
+    return replace(least_right, seconds=seconds, cpu=cpu)
 
 
 def _seen(internet: Internet) -> tuple[int, int]:
@@ -129,14 +151,16 @@ def tell(findings: Sequence[Finding], truths: Mapping[str, str]) -> None:
     """Print speed and correctness side by side, then what the goal is about."""
     ours, *others = findings
     print(
-        f"{'':28}{'addresses':>9}{'a second':>10}{'mailsift':>10}   agreement        wrongly         sessions"
+        f"{'':28}{'addresses':>9}{'a second':>10}{'mailsift':>10}{'CPU us':>12}"
+        "   agreement        wrongly         sessions\n"
+        f"{'':28}{'':9}{'':10}{'is faster':>10}{'an address':>12}"
+        "  decided     all  invalid   valid   at a host"
     )
-    print(f"{'':28}{'':9}{'':10}{'is faster':>10}  decided     all  invalid   valid   at a host")
     for finding in findings:
-        score = Score.of(finding, truths)
+        score, addresses = Score.of(finding, truths), len(finding.statuses)
         print(
-            f"{finding.name:28}{len(finding.statuses):>9,}{finding.speed:>10,.0f}"
-            f"{ours.speed / finding.speed:>9.1f}x{score.decided:>9.2%}{score.overall:>8.2%}"
+            f"{finding.name:28}{addresses:>9,}{finding.speed:>10,.0f}{ours.speed / finding.speed:>9.1f}x"
+            f"{1e6 * finding.cpu / addresses:>12,.0f}{score.decided:>9.2%}{score.overall:>8.2%}"
             f"{score.false_invalid:>9.2%}{score.false_valid:>8.2%}{finding.sessions:>12}"
         )
     correct = [peer for peer in others if Score.of(peer, truths).decided == 1]
@@ -154,14 +178,16 @@ def main() -> None:
     domains = domains_of(len(truths))
     print(
         f"{len(truths):,} addresses, {domains:,} business domains, {latency_ms} ms to a reply\n"
+        f"medians of {RUNS}; load {os.getloadavg()[0]:.1f}; our servers and workers are up and warm\n"
         f"mailsift: from the list to the result file, {SESSIONS} sessions a host, no limit to the rate\n"
         f"the others: {sample:,} of the addresses, 50 at a time, any number a host; unknown counts as risky",
         flush=True,
     )
     with Internet(domains=domains, latency_ms=latency_ms, mix=mix) as internet:
-        findings = [ask_mailsift(internet, folder)]
         addresses = list(truths)[:sample]
-        findings += [ask_peer(internet, peer, tools, addresses) for peer in PEERS]
+        asked = [partial(ask_mailsift, internet, folder)]
+        asked += [partial(ask_peer, internet, peer, tools, addresses) for peer in PEERS]
+        findings = [ask_again(ask, truths) for ask in asked]
     tell(findings, truths)
 
 
