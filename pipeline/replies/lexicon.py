@@ -66,7 +66,7 @@ WORDS: Final = {
         alici* kullanici* hesa* posta kutu* adresi eposta uye*
         primatel* primaoc* korisnik* sanducic* nalog prejemnik* uporabnik* predal
         gavej* saņem* saneme* lietotaj* naudotoj* saaja* kasutaj* postkast*
-        penerima pengguna peti akaun akun alamat
+        penerima pengguna peti akaun akun alamat kotak
         erabiltzaile* hartzaile* postontzi* helbide* perdorues* marres* llogari*
         उपयोगकर्ता* प्राप्तकर्ता* मेलबॉक्स खाता खाते
         הנמען נמען המשתמש משתמש התיבה תיבת תיבה החשבון חשבון הכתובת כתובת
@@ -621,3 +621,72 @@ PHRASES: Final = {
         """,
 }
 """Words that stand for something together: a pattern a line."""
+
+PLAIN: Final = """
+    a an the this that these those which who whom whose what why how there he she it they we i me him her them
+    us his its their our my is are was were be been being am has have had having do does did done can could
+    may might must shall should will would to of for from by with at in on as and or but nor so if than then
+    because since due about into onto over under via per out off up down again also too just very more most
+    longer any some all other another one both each such same own either therefore here now when where already
+    currently sorry please thank hello dear regret unfortunately cannot rejected refused returned accepted
+    accepting receive receives receiving accept accepts delivered deliver delivery undeliverable undelivered
+    unavailable permanent permanently said says reply status state reason reasons error failed action taken
+    time tried trying try reach reached reads marked set put switched turned flagged listed remains became
+    made told asked writing wrote write contact call phone form information details see reject rejects example
+    com net org local remote provider administrator* admin administration administrative* management
+    department company organi* firm university school college office hr customers users holder owner owners
+    person payment payments paid unpaid bill bills fees invoice* nonpayment inactiv* inactivity activity year
+    years month months breach violat* term terms condition conditions abuse* misuse* fraud* stolen reported
+    security order request wish death heirs contract* agreement membership subscription* licen* logged login
+    access accessed used unused january february march april june july august september october november
+    december exception process further last former behalf you your yourself yet long extended learn go sign
+    signed message messages usersearch behind means denied smtp auth required document rejection target ever
+    forever opened reopened end ended services incoming automatically mail post case move cause
+    der die das den dem des ein eine einen einem einer eines ist sind war wurde wurden worden wird werden hat
+    haben sein seit von vom zu zum zur und oder aber auch mit fur fuer als bei aus nach dieser diese dieses
+    diesem diesen er sie es wir uns leider mehr hier bitte grund wegen aufgrund durch infolge inaktivitat
+    verstoss* verstosses missbrauch* nichtzahlung zahlung* administrator verwaltung vertrag* wunsch antrag
+    monat* jahr* angenommen nimmt entgegen dauerhaft endgultig unternehmen sechs zwei
+    le la les l un une de du d au aux et ou est sont ete etait sera ce cet cette ces il elle qui que pour par
+    en car ne n plus sur son sa ses nous non suite raison defaut paiement inactivite abus mois ans annee* deux
+    administrateur lettres definitivement demande contrat
+    el los las una unos del al y o e ha han sido fue esta estan este esto ese esa por para con su sus lo no
+    nos se ya mas falta pago impago inactividad administrador postal meses anos ano dos encuentra motivo causa
+    debido definitivamente contrato solicitud
+    os um uma da na pelo pela foi esse essa nao seu sua mais pagamento inatividade dois dada
+    gli uno di della dello dei dal dalla ed è era stato stata stati sono questo questa quel che si ci piu
+    mancato inattivita inutilizzo amministratore mesi anni gestore contratto richiesta
+    het een van zijn werd wordt deze dit dat ze hij zij wij ons voor met op aan bij door wegens vanwege sinds
+    meer niet wanbetaling inactiviteit misbruik beheerder maanden jaar contract verzoek definitief
+    oraz lub jest byl byla bylo zostal zostala zostalo ten ta tego tej za od po przez dla z w u powodu braku
+    platnosci nieaktywnosci roku lat miesiec* umowy klienta
+    nebo je jsou tento tato toto pro v kvuli nezaplaceni neaktivite spravce* let mesic* dobu
+    och og eller ar var blev blivit har hade det denne dette denna detta av af fra fran till til pa med som
+    att om vi oss inte pga grunn manad* maned* ars aret inaktivitet missbruk betaling betalning skrev
+    ve veya bu bir icin ile tarafindan nedeniyle olarak edildi edilmistir alindi alinmis* alinmistir birakildi
+    yonetici* hareketsizlik ay yil gecen disi
+    и или а но это этот эта эти он она оно был была было быль для от из за по в на с со у к о об запись
+    почтовыи администратор* причин* связи неуплат* неиспользован* неактивност* нарушен* месяц* год* года
+    лет їі його цеи ця це був була було через та і або запис адміністратор* зв язку несплат*
+    ja tai oli ovat tama taman sen joka etta koska vuoksi johdosta ei ole toimesta yllapi* hallinto* kuukau*
+    vuo* kayttamattom* vastaanota postia organisaatio* tassa
+    az egy ez ezt azt ben ban miatt altal volt lett inaktivitas hasznalat* honap* ev ota rendszergazd*
+    adminisztrator* fel fuggesztve tiltva zarva
+    sau sunt fost ai ale acest aceasta acel pe din cu prin pentru catre cauza inactivit* neplat* luni ani
+    και η ο το του τησ τον την των με σε απο για εχει ειναι ηταν αυτοσ αυτη λογω διαχειριστ* μην* χρον*
+    αδρανει* ετ*
+    ili bio bila bilo ovaj ova ovo taj iz s zbog neplacan* neaktivn* mjesec* mesec* godin*
+    ir vai bija sis tas uz yra buvo kad seda
+    dan atau ini itu adalah telah sudah oleh karena untuk dari pada ke yang akan anda tidak bulan tahun
+    va hoac duoc bi boi cho cua nguoi dung nay khoan quan tri vien nhan thu nam thang
+    ал من في على إلى عن هو هي هذا هذه تم قد لان بسبب המשתמש של על ידי את זה היא הוא
+    januar* februar* marz mars mai juin juli juillet aout septembr* oktober octobre decembr* janvier fevrier
+    avril enero febrero marzo abril mayo junio julio septiembre octubre noviembre diciembre janeiro fevereiro
+    maio junho julho setembro outubro novembro dezembro gennaio febbraio aprile maggio giugno luglio settembre
+    ottobre dicembre mei augustus
+    prolong* begaran anmodning onsk* wens pedido peticion durante pendant avant informazioni zyczeni* zadost
+    zakaznik* prani* volejte просьб* желани* владел* прохання власник* asiakkaan pyynnosta keres* ugyfel*
+    cererea clientului musteri* istegi uzerine daha acilmayacak alamaz αιτημα* πελατ* zahtjev* zahtev*
+    permintaan yeu cau
+"""
+"""Words that say nothing by themselves, and why a mailbox is closed for good: unpaid, unused, as wished."""
