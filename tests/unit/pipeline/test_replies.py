@@ -155,6 +155,9 @@ def test_a_closed_mailbox_of_which_more_is_said_than_we_can_read_is_not_invalid(
         "Dieses Postfach wurde wegen Inaktivität dauerhaft geschlossen",
         "Compte résilié à la demande du client",
         "Ящик закрыт по просьбе владельца",
+        "Skrzynka odbiorcy jest obecnie nieaktywna i nie przyjmuje poczty",
+        "Hesap uzun süre kullanılmadığı için kapatıldı",
+        "The account you are emailing is no longer active",
     ],
 )
 def test_a_mailbox_that_is_closed_for_reasons_that_last_is_still_closed(words: str) -> None:
