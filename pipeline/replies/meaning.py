@@ -15,7 +15,7 @@ from itertools import pairwise
 from operator import or_
 from typing import Final
 
-from mailsift.pipeline.replies.languages import fold
+from mailsift.pipeline.replies.languages import UNSPACED, fold
 from mailsift.pipeline.replies.lexicon import PHRASES, PLAIN, WORDS, Word
 from mailsift.pipeline.replies.patterns import AnyOf, Patterns
 
@@ -180,9 +180,11 @@ def _passes(words: int) -> bool:
 
 
 _SHORTEST_UNREAD: Final = 3
-_SEVERAL_CLAUSES: Final = re.compile(r"[.!?\n](?=\s|$)|\s/\s")
+_SEVERAL_CLAUSES: Final = re.compile(r"[.!?\n](?=\s|$)|[。！？]|\s/\s")
 _WORD_OR_NAME: Final = re.compile(r"[^\W_]+(?:\.[^\W_]+)*")
-_WITHOUT_BLANKS: Final = re.compile(r"[\u0e00-\u0e7f\u3040-\u30ff\u4e00-\u9fff\uac00-\ud7af]")
+_WITHOUT_BLANKS: Final = re.compile(r"[\u0e00-\u0e7f\u1100-\u11ff\u3040-\u30ff\u4e00-\u9fff]")
+_TWO_SIGNS: Final = re.compile(r"[\u0e00-\u0e7f\u3040-\u30ff\u4e00-\u9fff]{2}|[\u1100-\u11ff]{4}")
+"""Of Korean, whose signs are taken apart for comparing, four letters."""
 
 
 def _is_unread(word: str) -> bool:
@@ -209,6 +211,29 @@ def _says_more(sentence: str) -> bool:
         return False
     unread = [number for number, word in enumerate(words) if _is_unread(word)]
     return any(number + 1 in unread or not _may_be_a_name(meant, number) for number in unread)
+
+
+@cache
+def _unspaced() -> tuple[tuple[re.Pattern[str], re.Pattern[str], re.Pattern[str]], ...]:
+    """Return of each language without blanks what is closed in it, what is missing, and all that is known."""
+    return tuple(
+        (
+            re.compile(fold(language.closed)),
+            re.compile(fold(rf"{language.absent}|{language.no}")),
+            re.compile(fold(rf"{language.box}|{language.closed}|{language.plain}")),
+        )
+        for language in UNSPACED
+    )
+
+
+def _says_more_unspaced(sentence: str) -> bool:
+    """Say whether a mailbox is closed in a sentence without blanks of which we do not know every sign."""
+    return bool(_WITHOUT_BLANKS.search(sentence)) and any(
+        closed.search(sentence)
+        and not absent.search(sentence)
+        and _TWO_SIGNS.search(known.sub(" ", sentence))
+        for closed, absent, known in _unspaced()
+    )
 
 
 def _may_be_a_name(meant: Sequence[int], number: int) -> bool:
@@ -280,7 +305,8 @@ def meanings(text: str) -> frozenset[Meaning]:
     told = [sentence for sentence in sentences if not sentence.is_signature()]
     found = frozenset(meaning for sentence in told for meaning in _meanings(sentence))
     speaks_of_us = any(sentence.all & Word.MINE for sentence in told)
-    if any(map(_says_more, _SEVERAL_CLAUSES.split(text))):
+    clauses = _SEVERAL_CLAUSES.split(text)
+    if any(map(_says_more, clauses)) or any(map(_says_more_unspaced, clauses)):
         found |= {Meaning.CLOSED_AND_MORE}
     if found & _NOT_FOR_GOOD:
         found -= {Meaning.CLOSED}
