@@ -112,6 +112,8 @@ GERMAN = ReplyLanguage(
         r"|\w+tag\b)"
         r"|\bwahrend (?:der|des|seiner|ihrer) (?!letzten|vergangenen|zustell|pruf|uberpruf|verarbeit)"
         r"|\bin \w+ (?:stunden?|tagen?|wochen?|minuten?) (?:erneut|wieder|noch ?mal)"
+        r"|\bbis (?:die|der|das|dass|wir|er)\b|\bsobald (?!sie\b)|\bmomentan\b|\bnachts\b|\binzwischen\b"
+        r"|\b(?:neu auf|wieder ?auf|um)gebaut|\bdauert an\b"
     ),
 )
 FRENCH = ReplyLanguage(
@@ -157,6 +159,8 @@ FRENCH = ReplyLanguage(
         r"|\bplus tard\b|\bde retour (?:le|en|dans|apres|lundi|demain)\b|\bprochaine?s?\b"
         r"|\ba nouveau (?:dispon|ouv|act)"
         r"|\b(?:pendant|durant) (?:l[ae]?|les|s[aeo]\w*) (?!verif|trait|dern|transm|transac|livr|distrib|\d)"
+        r"|\b(?:en|dans l) attente\b|\ble temps que\b|\bdes que (?!vous\b)|\bla nuit\b"
+        r"|\breconstruction\b"
     ),
 )
 IBERIAN = ReplyLanguage(
@@ -221,6 +225,8 @@ IBERIAN = ReplyLanguage(
         r"|\bbaja (?:medica|maternal|laboral)"
         r"|\b(?:disponib|abi?ert|activ|ativ)\w+ (?:de nuevo|nuevamente|novamente)\b"
         r"|\bdurante (?:el|l?[ao]s?|su|sua|seu) (?!ultim|verif|proces|entrega|transm|envi|\d)"
+        r"|\be[mn] espera\b|\baguarda(?:ndo)? (?:pag|aprov|renov)|\ben cuanto (?!usted|tenga)"
+        r"|\bassim que (?!voc)"
     ),
 )
 ITALIAN = ReplyLanguage(
@@ -263,6 +269,8 @@ ITALIAN = ReplyLanguage(
         r"|\bpiu tardi\b|\britorn[oa] (?:il|in|dal|previsto)\b|\btornera\b|\bprossim[oa]\b|\bfine settimana\b"
         r"|\bdi nuovo (?:dispon|attiv|apert)|\bperiodo (?:di|estiv|invernal)|\bin (?:aspettativa|maternita"
         r"|congedo)\b|\bdurante (?:il|la|le|lo|l|i) (?!ultim|verif|consegn|trasm|invi|\d)"
+        r"|\bal momento\b(?! (?:del|dell|della|di)\b)|\bappena (?:il|la|l|sara)\b|\bdi notte\b|\bricostru"
+        r"|\bin fase di\b"
     ),
 )
 DUTCH = ReplyLanguage(
@@ -301,6 +309,7 @@ DUTCH = ReplyLanguage(
         r"|\blater\b"
         r"|\bwordt (?:verhuisd|gemigreerd|verplaatst|overgezet)|\bvolgende? (?:week|maand|jaar|\w+dag\b)"
         r"|\b(?:tijdens|gedurende) (?:de|het|zijn|haar) (?!laatste|afgelopen|verif|aflever|contro|bezorg|\d)"
+        r"|\b(?:totdat|zodra (?!u\b))|\bin afwachting\b|\bwacht op\b|\bs nachts\b|\bherbouw"
     ),
 )
 POLISH = ReplyLanguage(
@@ -340,6 +349,7 @@ POLISH = ReplyLanguage(
         r"|grudnia)|\bna (?:czas|razie)\b|\bpoki co\b|\bdopoki\b|\bjeszcze nie|\bnie (?:\S+ ){1,3}?jeszcze\b"
         r"|\btrwa(?:ja)?\b|\bw (?:toku|trakcie)\b|\bwroci\b|\bponownie (?:otw|dost|aktyw)|\bpozniej\b"
         r"|\bpodczas (?!weryf|dostar|doreczan|spraw|przetw)"
+        r"|\b(?:dopiero|gdy tylko)\b|\boczek(?:uje|iwani)\w* (?!usuni)|\bw nocy\b|\b(?:prze|od)budow"
     ),
 )
 CZECH = ReplyLanguage(
@@ -374,6 +384,8 @@ CZECH = ReplyLanguage(
         r"|\b(?:jeste|dosud|doposud) n\w+|\beste (?:nie|neex|neak|nebo)|\b(?:opet|znovu) (?:otev|dost"
         r"|aktiv)|\b(?:pozdeji|neskor)\b"
         r"|\bpristi (?:tyden|mesic|rok)|\bbehem (?!overo|doruc|kontrol|posledn|\d)"
+        r"|\baz (?:po|do|od|bude|se)\b|\bceka(?:ni)? na\b|\bv noci\b|\bse (?:\w+ )?obnovuje\b|\b(?:prestav"
+        r"|rekonstru)\w+"
     ),
 )
 SCANDINAVIAN = ReplyLanguage(
@@ -423,6 +435,8 @@ SCANDINAVIAN = ReplyLanguage(
         r"|\bpagar\b|\bpa gang\b|\b(?:genabn|gjenapn|ateroppn)\w*|\boppnas\b|\bigen (?:den|i|pa|fra|fran"
         r"|om)\b|\b(?:tillbaka|tilbage|tilbake) (?:den|i|pa|efter|etter|fra|fran)\b|\bsen(?:are|ere)\b"
         r"|\bsa lange\b|\bmedan\b|\b(?:nasta|neste|naeste) (?:vecka|uke|uge|man)|\bhelgen\b"
+        r"|\bsa (?:snart|lenge)\b|\bmens\b|\b(?:om natten|nattetid|pa natten)\b"
+        r"|\b(?:bygg?e?s om|ombyg\w+|genopbyg\w+|gjenoppbyg\w+|ateruppbyg\w+)"
     ),
 )
 TURKISH = ReplyLanguage(
@@ -462,6 +476,8 @@ TURKISH = ReplyLanguage(
         r"|\bdevam ed\w+|\bsurmekte"
         r"|\b(?:yeniden|tekrar) (?:acil|aktif|etkin|hizmet)|\bdaha sonra\b|\bgelecek (?:hafta|ay|yil)"
         r"|\bhafta sonu"
+        r"|\byeniden (?:kur|yap|ol)\w+|\bbekl(?:iyor|emede|eniyor|enmekte)\w*|\b(?:gece|geceleri)\b"
+        r"|(?<!ay )(?<!yil )\bboyunca\b|\besitle"
     ),
 )
 RUSSIAN = ReplyLanguage(
@@ -514,6 +530,9 @@ RUSSIAN = ReplyLanguage(
         r"|\b(?:идет|триває)\b"
         r"|\b(?:ведется|проводится|в процессе)\b|\b(?:позже|позднее|пізніше)\b|\b(?:выходн|вихідн)\w+"
         r"|\b(?:следующ|наступн)\w+ (?:недел|тижн|месяц|місяц|год|понед)"
+        r"|\bдо (?:оплат|сплат|окончан|закінч|заверш|перв|перш|начал|початк|полн|повн|выясн|утра|ранку)"
+        r"|\b(?:доки|ночью|вночі|ожидает (?!удал)|ждет|очікує (?!видал))\b|\b(?:перестро|перебудов|перезагру"
+        r"|перезаванта)\w+"
     ),
 )
 HUNGARIAN = ReplyLanguage(
@@ -542,6 +561,8 @@ HUNGARIAN = ReplyLanguage(
         r"|\bjovo (?:het|honap)"
         r"|\b(?:visszavonas|hetfo|kedd|szerda|csutortok|pentek|szombat|vasarnap|vege|\d+[.-]?|\w+(?:uar"
         r"|ber))ig\b"
+        r"|\bmig (?:a|az|nem|be|ki|vissza)\b|\w+(?:epit|allit|tolt|frissit)(?:es|oz|ozes) alatt\b|\b(?:ujraep"
+        r"|ujjaep)\w+|\bejszaka|\bvar(?:akozik)? (?:a|az)\b"
     ),
 )
 ROMANIAN = ReplyLanguage(
@@ -569,6 +590,7 @@ ROMANIAN = ReplyLanguage(
         r"|\bdeocamdata\b|\binca n|\bnu (?:\S+ ){1,3}?inca\b|\bpe (?:perioada|durata)\b|\bcat timp\b"
         r"|\brevin[eo]?\b"
         r"|\bse intoarce\b|\bin curs\b|\bmai tarziu\b|\bviitoare\b|\bin timpul (?!verif|livr|trimit)"
+        r"|\bin asteptare|\basteapta\b|\bimediat ce (?!dvs)|\bnoaptea\b|\breconstru\w+"
     ),
 )
 BULGARIAN = ReplyLanguage(
@@ -595,6 +617,7 @@ BULGARIAN = ReplyLanguage(
         r"|четвъртък|петък)"
         r"|\b(?:все )?още не|\bне (?:\S+ ){1,3}?още\b|\bпо време на (?!проверк|достав)|\bотново (?:отвор"
         r"|достъп|актив)|\bв ход\b|\bпо-късно\b"
+        r"|\bдо (?:плащан|заплащ|приключ|заверш|първ|начал)|\b(?:изчаква|очаква|през нощта)\b"
     ),
 )
 FINNISH = ReplyLanguage(
@@ -623,6 +646,7 @@ FINNISH = ReplyLanguage(
         r"|asti|loma[ant]?|lomien|ajaksi|kunnes|kesken"
         r"|kaynnissa)\b|\bei(?:vat)? (?:\S+ ){0,2}?viela\b|\bviela ei|\baikana\b|\bpalaa (?!lahett)"
         r"|\bavataan\b|\bensi (?:viik|kuu|maan|vuo)"
+        r"|\bodottaa (?!pois)|\boisin\b|\b(?:rakennetaan|paivitetaan|huolletaan)\b"
     ),
 )
 GREEK = ReplyLanguage(
@@ -649,6 +673,8 @@ GREEK = ReplyLanguage(
         r"|\bπροσ το παρον\b"
         r"|\bσε (?:αδεια|εξελιξη)\b|\bακομ[αη] δεν\b|\bδεν (?:\S+ ){1,3}?ακομ[αη]\b|\bκατα τη διαρκεια\b"
         r"|\bεπιστρεφει\b|\bαργοτερα\b|\bεπομεν\w+ (?:εβδ|μην)"
+        r"|\b(?:ωσπου|οσο|μολισ) (?!(?:η διευθ|βρειτε|εχετε))|\bεωσ οτου\b|\bσε αναμονη\b|\bτη νυχτα\b"
+        r"|\bανακατασκευ"
     ),
 )
 SOUTH_SLAVIC = ReplyLanguage(
@@ -692,6 +718,8 @@ SOUTH_SLAVIC = ReplyLanguage(
         r"|\bdo (?:dal[jn]\w+|nadaljnj|kraja|konca|\d|ponede?i?lj|utork|tork|sred|cetvrt|petk|subot|sobot"
         r"|nedelj)|\bjos (?:ne|ni)\w*|\bza ?sad\b|\bza sada\b|\bzaenkrat\b|\bdok (?:je|se|traje)\b|\bdokler\b"
         r"|\b(?:u tijeku|u toku|v teku)\b|\bponov[no]o? (?:otvor|dost|odpr|aktiv)"
+        r"|\bdok (?:ne|nije|racun|plac)|\bceka(?:nj)?\w* (?!bris)|\bnocu\b|\bponoci\b|\b(?:obnavlja"
+        r"|rekonstru)\w*"
     ),
 )
 BALTIC = ReplyLanguage(
@@ -738,6 +766,7 @@ BALTIC = ReplyLanguage(
         r"|\bkuni\b|\bkol kas\b"
         r"|\bpagaidam\b|\besialgu\b|\bdar ne|\bvel (?:ne|na)|\bveel (?:ei|pole)\b|\b(?:ei"
         r"|pole) (?:\S+ ){0,2}?veel\b|\b(?:veliau|velak|hiljem)\b"
+        r"|\bkol (?:ne|bus)\w*|\blaukia\w*|\bgaida\w*|\bootab\b"
     ),
 )
 MALAY = ReplyLanguage(
@@ -771,6 +800,7 @@ MALAY = ReplyLanguage(
         r"\b(?:sementara|libur\w*|cuti|hingga|sampai|selama|nanti)\b|\bbelum (?!terdaftar)"
         r"|\b(?:dibuka|aktif|aktifkan|tersedia) kembali\b|\bkembali (?:pada|tanggal)\b|\b(?:minggu"
         r"|bulan) depan\b"
+        r"|\bsedang (?:di|dalam|me)\w*|\bmenunggu\b|\bmalam hari\b|\bsebelum (?:tanggal|hari|mulai)"
     ),
 )
 VIETNAMESE = ReplyLanguage(
@@ -795,6 +825,8 @@ VIETNAMESE = ReplyLanguage(
         r"\btam (?:thoi|dong|ngung|khoa|dung)\b|\b(?:ky nghi|nghi (?:le|phep|tet|he))\b|\bcho (?:den|toi)\b"
         r"|\bden (?:het|ngay|thang|thu|khi)\b|\bchua (?:duoc )?(?:kich hoat|tao|mo|di chuyen)\b|\bmo lai\b"
         r"|\btro lai\b|\btrong (?:thoi gian|khi)\b"
+        r"|\bchua (?:ton tai|co\b)|\bcho toi (?:khi|ngay)|\bcho (?:thanh toan|xac nhan|duyet)"
+        r"|\bdang (?:duoc )?(?:xay|khoi phuc|nang cap|bao tri|di chuyen)"
     ),
 )
 SEMITIC = ReplyLanguage(
@@ -825,8 +857,9 @@ SEMITIC = ReplyLanguage(
     fault=fold(r"(?:خطأ|سبب|خطا|שגיאה|סיבה)"),
     unsure=fold(r"(?:إذا كان|ما إذا|האם|אם ה)"),
     passing=fold(
-        r"(?:مؤقت|موقت|זמני|حتى|إجازة|اجازة|عطلة|سيعود|يعود|سيعاد|مرخصی|تعطیلات|هنوز|עדיין|חופש|ייפתח|יחזור)"
-        r"|\bעד (?:יום|ה|סוף|\d|להודעה)|\bتا (?:\d|پایان|روز|اطلاع)"
+        r"(?:\bقيد \w|\b(?:إلى|لحين|ريثما|أثناء|خلال) (?:حين|ال)|\bبعد\b(?= ?(?:$|[.,]))|بانتظار|مؤقت|موقت"
+        r"|זמני|حتى|إجازة|اجازة|عطلة|سيعود|يعود|سيعاد|مرخصی|تعطیلات|هنوز|עדיין|חופש|ייפתח|יחזור)"
+        r"|\bעד (?:יום|ה|ל|ש|סוף|\d)|בינתיים|כל עוד|בתהליך|ממתין|\bتا (?:\d|پایان|روز|اطلاع)"
     ),
 )
 LANGUAGES = (
@@ -853,6 +886,7 @@ class UnspacedLanguage:
         many: speaks of too many of something.
         unsure: asks whether something is so, and tells it not.
         passing: said of what will not last: of some days, of a holiday, of what is under way, of a return.
+        plain: says nothing by itself, or why a mailbox is closed for good.
     """
 
     name: str
@@ -868,6 +902,7 @@ class UnspacedLanguage:
     many: str
     unsure: str
     passing: str
+    plain: str
 
 
 CHINESE = UnspacedLanguage(
@@ -890,12 +925,22 @@ CHINESE = UnspacedLanguage(
     many=r"过多|過多|太多|(?:比例|数量|數量)过?[高大]",
     unsure=r"(?:无法|無法|不能|未能|不知)[^,.。]{0,12}是否|是否存在(?:未知|不明)|(?:未知|不明)(?:的)?(?:错误|錯誤|原因)",
     passing=(
-        r"(?:暂时|暫時|临时|臨時|暂[不未]|暫[不未]|直到|假期|休假|放假|度假|出差|期间|期間|恢复|恢復"
+        r"(?:同步|暂时|暫時|临时|臨時|暂[不未]|暫[不未]|直到|假期|休假|放假|度假|出差|期间|期間|(?<!无法)(?<!無法)(?<!不能)(?<!不可)恢[复復]"
         r"|重新[开開启啟]|稍[后後晚]|正在|春节|春節|国庆|國慶|元旦"
         r"|下[周週]|下个?個?月|明天|尚未(?:激活|启用|啟用|迁移|遷移|创建|建立|开通|開通|生效)|[还還][没沒]"
-        r"|[周週]末"
+        r"|[周週]末|(?:重建|审核|審核|调查|調查|迁移|遷移|维护|維護|更新|处理|處理|修复|修復)中|(?:等待|等候)"
         r"|[至到](?:下|明|本|\d|[周週]|星期|月)|(?:冻结|凍結|停用|锁定|鎖定|关闭|關閉|暂停|暫停|禁用|封停)了?"
         r"[一二两兩三四五六七八九十\d]+(?:天|小时|小時|[周週]|日|个月|個月)|解[冻凍锁鎖])"
+    ),
+    plain=(
+        r"管理员|管理員|管理者|联系人|聯絡人|这个|這個|对方|對方|已经|已經|由于|由於|不再|无法|無法|不能"
+        r"|不可|处在|处于|處於|状态|狀態|目前|当前|當前|现在|現在|电子|電子|邮件|郵件|信件|企业|企業"
+        r"|公司|单位|系统|系統|员工|員工|客户|客戶|会员|會員|本人|长期|長期|多年|超过|超過|逾期|没有"
+        r"|沒有|登录|登錄|登入|使用|活动|欠费|欠費|缴费|繳費|到期|合同|服务|服務|申请|申請|要求|主动"
+        r"|主動|违规|違規|违反|条款|條款|离职|離職|退休|去世|离开|離開|终止|終止|取消|永久|彻底|退信"
+        r"|接收|收取|收到|收信|收件|发往|寄送|投递|投遞|联系|聯繫|错误|代码|去年|前年|此|该|該|本|其|已"
+        r"|被|遭|的|了|是|为|為|而|并|且|或|与|與|和|及|由|于|於|因|从|從|自|请|請|勿|再|不|未|年|月|日"
+        r"|天"
     ),
 )
 JAPANESE = UnspacedLanguage(
@@ -923,9 +968,17 @@ JAPANESE = UnspacedLanguage(
     many=r"多すぎ",
     unsure=r"(?:存在する|有効|いる)か(?!.{0,8}ご?確認(?:くだ|して|下))|不明な(?:エラー|理由)",
     passing=(
-        r"(?:一時|まで(?!ご|お|連絡|問)|休暇|休業|休み|連休|年末年始|お盆|出張|再開|復帰|後で|後ほど"
+        r"(?:同期|一時|まで(?!ご|お|連絡|問)|休暇|休業|休み|連休|年末年始|お盆|出張|再開|復帰|後で|後ほど"
         r"|のちほど|しばらく|まだ|当面|来週|来月|明日"
-        r"|(?:移行|メンテナンス|処理|作業|準備|同期|休暇|期間)中|間は|[日時週]間)"
+        r"|(?:移行|メンテナンス|処理|作業|準備|休暇|期間|構築|復旧|調査|審査|更新|改修|点検)中|間は|[日時週]間)"
+    ),
+    plain=(
+        r"されています|していました|されました|なりました|によって|いません|している|しました|受け取れ"
+        r"|受け付け|メール|により|すでに|ました|ません|いない|されて|なって|管理者|長期間|年以上|未払い"
+        r"|支払い|エラー|コード|この|その|より|から|ため|現在|既に|です|ます|いる|いた|され|しま|して"
+        r"|せん|なり|なっ|ある|あり|おり|状態|済み|処理|会社|社員|退職|契約|解除|終了|利用|使用|長期"
+        r"|年間|料金|支払|滞納|規約|違反|不正|本人|希望|要請|申請|永久|完全|受信|配信|配達|でき|電子"
+        r"|番号|連絡|ご|お|は|が|を|に|で|と|の|へ|も|し|さ|れ|て|た|な|い|り|る|済|未|年|月|日"
     ),
 )
 KOREAN = UnspacedLanguage(
@@ -942,9 +995,18 @@ KOREAN = UnspacedLanguage(
     many=r"너무 ?많",
     unsure=r"존재하는지|존재 ?여부|알 ?수 ?없는 ?(?:오류|이유)",
     passing=(
-        r"(?:일시|임시|당분간|잠시|아직|나중에|까지(?! ?(?:연락|문의))|휴가|휴일|휴직|방학|연휴|출장|재개"
-        r"|복귀|다시 ?(?:열|사용|이용|활성)|(?:이전|점검|진행|작업|동기화) ?중|다음 ?[주달]|내일"
+        r"(?:동기화|일시|임시|당분간|잠시|아직|나중에|까지(?! ?(?:연락|문의))|휴가|휴일|휴직|방학|연휴"
+        r"|출장|재개|복귀|다시 ?(?:열|사용|이용|활성)"
+        r"|(?:이전|점검|진행|작업|구축|복구|조사|심사|갱신|수리|업데이트) ?중"
+        r"|다음 ?[주달]|내일"
         r"|동안(?! ?(?:미?사용|접속|이용|로그인)))"
+    ),
+    plain=(
+        r"되었습니다|에 ?의해|로 ?인해|있습니다|오랫동안|하지 ?않|관리자|운영자|시스템|됩니다|입니다"
+        r"|장기간|미사용|미접속|미이용|로그인|이메일|수 ?없|습니다|해당|본인|고객|회사|직원|으로|되어"
+        r"|되었|있는|상태|전환|처리|현재|이미|장기|사용|이용|접속|않아|않은|요금|미납|체납|계약|해지"
+        r"|탈퇴|퇴사|퇴직|약관|위반|요청|신청|삭제|영구|메일|전자|우편|수신|받을|니다|이상|불가|오류"
+        r"|코드|본|그|로|은|는|이|가|을|를|에|의|과|와|및|된|년|월|일"
     ),
 )
 THAI = UnspacedLanguage(
@@ -961,6 +1023,10 @@ THAI = UnspacedLanguage(
     many=r"มากเกินไป",
     unsure=r"หรือไม่",
     passing=r"(?:ชั่วคราว|จนถึง|จนกว่า|วันหยุด|ระหว่าง|ลาพัก|พักร้อน|กลับมา|ยังไม่|ภายหลัง|สัปดาห์หน้า)",
+    plain=(
+        r"เนื่องจาก|ผู้ดูแล|ข้อความ|สามารถ|อีเมล|แล้ว|ระบบ|เป็น|เวลา|ชำระ|เงิน|ค้าง|ถาวร|นี้|ของ|ได้|และ"
+        r"|โดย|ไม่|รับ|การ|ใช้|งาน|นาน|ถูก|ลบ"
+    ),
 )
 UNSPACED = (CHINESE, JAPANESE, KOREAN, THAI)
 

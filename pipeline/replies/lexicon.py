@@ -66,7 +66,7 @@ WORDS: Final = {
         alici* kullanici* hesa* posta kutu* adresi eposta uye*
         primatel* primaoc* korisnik* sanducic* nalog prejemnik* uporabnik* predal
         gavej* saņem* saneme* lietotaj* naudotoj* saaja* kasutaj* postkast*
-        penerima pengguna peti akaun akun alamat
+        penerima pengguna peti akaun akun alamat kotak
         erabiltzaile* hartzaile* postontzi* helbide* perdorues* marres* llogari*
         उपयोगकर्ता* प्राप्तकर्ता* मेलबॉक्स खाता खाते
         הנמען נמען המשתמש משתמש התיבה תיבת תיבה החשבון חשבון הכתובת כתובת
@@ -621,3 +621,111 @@ PHRASES: Final = {
         """,
 }
 """Words that stand for something together: a pattern a line."""
+
+PLAIN: Final = """
+    the this that these those which who whom whose what why how there she they him her them his its their our
+    are was were been being has have had having does did done can could may might must shall should will would
+    for from with and but nor than then because due about into onto under via per off down also too just very
+    more most longer any some all other another one both each same own either therefore when where already
+    currently sorry please thank hello dear regret unfortunately rejected refused returned accepted accepting
+    receive receives receiving accept accepts undeliverable undelivered unavailable permanent permanently said
+    says reply status state reason reasons action taken time tried trying try reads marked set put switched
+    turned flagged remains became made told asked writing wrote write contact call phone form information
+    details see reject rejects example com org local remote provider administrator* admin administration
+    administrative* management company organi* firm university school college customers users
+    holder owners payment payments paid unpaid bill bills fees invoice* nonpayment inactiv* year years month
+    months breach violat* term terms condition conditions abuse* misuse* fraud* stolen reported security order
+    wish death heirs contract* agreement subscription* licen* logged access accessed march april june july
+    august september october december exception process further last former behalf you your yourself yet long
+    extended learn sign signed usersearch behind means denied smtp auth required document rejection target
+    ever forever opened reopened end services incoming automatically post case move cause dispatch emailing
+    mailing emailed way ways psmtp gsmtp esmtp code number numbers sends anymore take takes taking get gets
+    ask asking different alternate alternative inform informed informs notify afraid letter letters refuse
+    refuses holders written spoken
+    der die das den dem des ein eine einen einem einer eines ist sind war wurde wurden worden wird werden hat
+    haben sein von vom zum zur und oder aber auch mit fur fuer als aus dieser diese dieses diesem diesen sie
+    wir uns leider mehr hier bitte grund wegen aufgrund durch infolge verstoss* missbrauch* nichtzahlung
+    zahlung* verwaltung vertrag* wunsch antrag monat* jahr* angenommen nimmt entgegen dauerhaft endgultig
+    unternehmen sechs zwei zurzeit gegenwartig kann konnen annehmen annimmt nehmen akzeptiert zustellen
+    zugestellt wege weg wenden selbst hatte deren dessen
+    les une aux est sont ete etait sera cet cette ces elle qui que pour par car son ses nous suite raison
+    defaut paiement abus mois ans annee* deux administrateur lettres demande contrat actuellement recoit
+    recoivent recevoir accepte acceptent courrier vos veuillez contacter celui peut
+    los las una unos del han sido fue esta estan este esto ese esa por para con sus nos mas falta pago impago
+    administrador postal meses anos ano dos encuentra motivo causa debido contrato actualmente admite admiten
+    acepta aceptan recibir recibiendo puede pueden tiene contacte contactar otro otra medio
+    uma pelo pela foi esse essa seu sua pagamento dois dada atualmente aceita aceitam receber pode tem outro
+    meio contate
+    gli uno della dello dei dalla era stato stata stati sono questo questa quel che piu mancato inutilizzo
+    amministratore mesi anni gestore contratto attualmente riceve ricevere accetta accettare puo contattare
+    altro modo tramite
+    het een van zijn werd wordt deze dit dat hij zij wij ons voor met aan door wegens vanwege meer wanbetaling
+    misbruik beheerder maanden jaar thans ontvangt ontvangen aanneemt neemt accepteert kan manier
+    oraz lub jest byl byla bylo zostal zostala zostalo ten tego tej przez dla powodu braku roku lat miesiec*
+    umowy obecnie aktualnie przyjmuje przyjmowac odbiera poczty poczte moze skontaktuj inny sposob
+    nebo jsou tento tato toto pro kvuli spravce* let mesic* dobu soucasnosti soucasne aktualne
+    nyni prijima prijmat neprijima prijimat postu posty muze jinak
+    och eller blev blivit har hade det denne dette denna detta fra fran till til med som att oss pga grunn
+    manad* maned* ars aret missbruk skrev narvarande nuvarande tar tager mottar modtar
+    mottager emot imod beskeder nogen annat satt
+    veya bir icin ile tarafindan nedeniyle olarak edildi edilmistir alindi alinmis* birakildi yonetici*
+    hareketsizlik yil gecen disi halen kabul etmiyor etmemektedir etmez almiyor
+    или это этот эта эти она оно был была было быль для запись администратор* причин* связи неуплат*
+    неиспользован* неактивност* нарушен* месяц* год* настоящее настоящии время данныи момент сеичас принимает
+    принимать получает получать почту больше может свяжитесь
+    лет його цеи був була було через або запис адміністратор* язку несплат* наразі зараз даний приимає
+    приимати отримує пошту листи більше
+    tai oli ovat tama taman sen joka etta koska johdosta toimesta yllapi* hallinto* kuukau* vuo* kayttamattom*
+    vastaanota postia tassa nykyisin talla hetkella vastaan vastaanottaa
+    egy ezt azt ben ban miatt altal volt lett hasznalat* honap* rendszergazd* adminisztrator* fel fuggesztve
+    zarva jelenleg fogad leveleket levelet tud
+    sau sunt fost ale acest aceasta acel din prin pentru catre cauza neplat* ani prezent accepta
+    poate
+    και του τησ τον την των για εχει ειναι ηταν αυτοσ αυτη λογω διαχειριστ* μην* χρον* αδρανει* ετ* στιγμη
+    δεχεται λαμβανει μπορει πλεον
+    ili bio bila bilo ovaj ova ovo taj zbog neplacan* neaktivn* mjesec* mesec* godin* trenutno poste poruke
+    sprejema prejema sporocil
+    vai bija sis tas yra buvo kad siuo metu priima laisku vestules pasta hetkel vota vastu kirju
+    dan atau ini itu adalah telah sudah oleh karena untuk dari pada yang akan anda bulan tahun menerima pesan
+    surat lagi dapat kini
+    hoac duoc boi cho cua nguoi dung nay khoan quan tri vien nhan thu nam thang hien tin
+    على إلى هذا هذه لان بسبب ידי היא הוא
+    januar* februar* marz mars juin juli juillet aout septembr* oktober octobre decembr* janvier fevrier avril
+    enero febrero marzo abril mayo junio julio septiembre octubre diciembre janeiro fevereiro maio junho julho
+    setembro outubro dezembro gennaio febbraio aprile maggio giugno luglio settembre ottobre dicembre mei
+    augustus
+    prolong* begaran anmodning onsk* wens pedido durante pendant avant informazioni zyczeni* zadost zakaznik*
+    prani* volejte просьб* желани* владел* прохання власник* pyynnosta keres* ugyfel* cererea
+    musteri* istegi uzerine daha acilmayacak alamaz αιτημα* πελατ* zahtjev* zahtev* permintaan yeu
+    cau
+    rechnung* bezahl* verwende* benutz* nutzen andere* laenger* nutzung inhaber* halter*
+    ausgeschied* verlass* regeln nutzungsbeding* bedingungen betrieben loschung ruckstand
+    impay* reglement depart* titulaire* client* utilisation longue* longtemps regles
+    cancelad* hace tiempo largo condiciones titular* propietari* incumplimiento
+    fatura* tempo longo condicoes cancelament* inadimplenc* violacao
+    fattur* lungo condizioni titolar* cessazione disdett* violazione
+    rekening* factuur* betal* klant* eigenaar* tijd gebruik* voorwaarden opzegging vertrek
+    faktur* rachun* platnos* zaplac* klient* wlasciciel* dlug* czasu regulamin* naruszen* nieoplac* rezygnacj*
+    duvod* nezaplac* neuhraz* vlastnik* majitel* dlouh* porusen* podmin*
+    utebliven regning* kund* agare* ejer* eier* lang* tid villkor vilkar manglende brud brott
+    laskun lasku maksamat* omistaja* asiakka* pitkaan ehtojen rikkom*
+    odeme* odenme* yapilma* sahibi* uzun sure suredir sart* ihlal* kullanilmama*
+    nemfizet* szamla* dijhatral* tulajdonos* hosszu ideje szerzod* megsert* feltetel*
+    factur* proprietar* mult timp incalcar* conditii*
+    длительн* долг* оплат* задолжен* счет* договор* клиент* правил* услов* увольнен*
+    тривал* заборгован* рахун* клієнт* умов* заяв* звільнен*
+    πληρωμ* εξοφλησ* ιδιοκτητ* αιτησ* παραβιασ* ορων συμβολαι*
+    racun* placan* vlasnik* dugo vrijeme uvjet* uslov* krsen* lastnik* neplacil*
+    tagihan* pembayaran* pemilik* lama pelanggaran ketentuan
+    thanh toan chu huu pham dieu lau
+    weil denn darum daher deshalb uber etwa parce puisque donc environ porque pues asi perche poiche quindi
+    circa
+    omdat want dus ruim poniewaz gdyz ponad wiec protoze nebot vice fordi eftersom derfor cunku dolayi mert
+    tobb
+    deoarece peste yli потому поскольку более свыше тому понад διοτι επειδη jer vise
+    forwarding normas termos kural* aykiri kullanim* regelen regels zasad pravidel regler saantoj* szabaly*
+    regulil* κανονων pravila peraturan
+    ceased billing betaal* eigentum* proveedor provedor fornitore fournisseur dostawc* leverancier solicitacao
+    prosb* misbrug* visszaeles* proprietaire agb полугода
+"""
+"""Words that say nothing by themselves, and why a mailbox is closed for good: unpaid, unused, as wished."""

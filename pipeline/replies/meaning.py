@@ -15,8 +15,8 @@ from itertools import pairwise
 from operator import or_
 from typing import Final
 
-from mailsift.pipeline.replies.languages import fold
-from mailsift.pipeline.replies.lexicon import PHRASES, WORDS, Word
+from mailsift.pipeline.replies.languages import UNSPACED, fold
+from mailsift.pipeline.replies.lexicon import PHRASES, PLAIN, WORDS, Word
 from mailsift.pipeline.replies.patterns import AnyOf, Patterns
 
 
@@ -29,6 +29,8 @@ class Meaning(StrEnum):
     """The mailbox takes no mail any more, or not at present."""
     AWHILE = "awhile"
     """What is said is so for some hours or days."""
+    CLOSED_AND_MORE = "more"
+    """The mailbox is closed, and what else the sentence says of that is in words we do not know."""
     FULL = "full"
     """The mailbox has no room left."""
     UNKNOWN_CLIENT = "stranger"
@@ -52,6 +54,14 @@ def _words() -> tuple[dict[str, int], dict[str, int], int]:
             table, key = (prefixes, word[:-1]) if word.endswith("*") else (exact, word)
             table[key] = table.get(key, Word.NOTHING) | meaning
     return exact, prefixes, max(map(len, prefixes))
+
+
+@cache
+def _plain_words() -> tuple[frozenset[str], tuple[str, ...]]:
+    """Return the words that say nothing by themselves, and how more of them begin."""
+    words = fold(PLAIN).split()
+    beginnings = tuple(word[:-1] for word in words if word.endswith("*"))
+    return frozenset(word for word in words if not word.endswith("*")), beginnings
 
 
 @cache
@@ -169,6 +179,69 @@ def _passes(words: int) -> bool:
     return bool(words & Word.WHILE and words & Word.BOX) and not words & (Word.SINCE | Word.GONE)
 
 
+_SHORTEST_UNREAD: Final = 3
+_SEVERAL_CLAUSES: Final = re.compile(r"[.!?\n](?=\s|$)|[。！？]|\s/\s")
+_WORD_OR_NAME: Final = re.compile(r"[^\W_]+(?:\.[^\W_]+)*")
+_WITHOUT_BLANKS: Final = re.compile(r"[\u0e00-\u0e7f\u1100-\u11ff\u3040-\u30ff\u4e00-\u9fff]")
+_TWO_SIGNS: Final = re.compile(r"[\u0e00-\u0e7f\u3040-\u30ff\u4e00-\u9fff]{2}|[\u1100-\u11ff]{4}")
+"""Of Korean, whose signs are taken apart for comparing, four letters."""
+
+
+def _is_unread(word: str) -> bool:
+    """Say whether we do not know what a word says: in scripts without blanks none is looked for."""
+    plain, beginnings = _plain_words()
+    return not (
+        len(word) < _SHORTEST_UNREAD
+        or word in plain
+        or word.startswith(beginnings)
+        or any(map(str.isdigit, word))
+        or _word_meaning(word)
+        or _WITHOUT_BLANKS.search(word)
+    )
+
+
+def _says_more(sentence: str) -> bool:
+    """Say whether a mailbox is closed in a sentence with words that we do not know, but for its name."""
+    words = _WORD_OR_NAME.findall(sentence)
+    meant = [_word_meaning(word) for word in words]
+    said = reduce(or_, meant, _phrase_meaning(sentence))
+    is_closed = said & Word.BOX and (said & Word.CLOSED or (said & Word.NOT and said & Word.ACTIVE))
+    is_gone = said & (Word.GONE | Word.LEFT | Word.NOBODY) or (said & Word.NOT and said & Word.THERE)
+    if not is_closed or is_gone:
+        return False
+    unread = [number for number, word in enumerate(words) if _is_unread(word)]
+    return any(number + 1 in unread or not _may_be_a_name(meant, number) for number in unread)
+
+
+@cache
+def _unspaced() -> tuple[tuple[re.Pattern[str], re.Pattern[str], re.Pattern[str]], ...]:
+    """Return of each language without blanks what is closed in it, what is missing, and all that is known."""
+    return tuple(
+        (
+            re.compile(fold(language.closed)),
+            re.compile(fold(rf"{language.absent}|{language.no}")),
+            re.compile(fold(rf"{language.box}|{language.closed}|{language.plain}")),
+        )
+        for language in UNSPACED
+    )
+
+
+def _says_more_unspaced(sentence: str) -> bool:
+    """Say whether a mailbox is closed in a sentence without blanks of which we do not know every sign."""
+    return bool(_WITHOUT_BLANKS.search(sentence)) and any(
+        closed.search(sentence)
+        and not absent.search(sentence)
+        and _TWO_SIGNS.search(known.sub(" ", sentence))
+        for closed, absent, known in _unspaced()
+    )
+
+
+def _may_be_a_name(meant: Sequence[int], number: int) -> bool:
+    """Say whether a word stands before or after one for a mailbox, as its name does."""
+    beside = (*meant[max(0, number - 1) : number], *meant[number + 1 : number + 2])
+    return any(word & Word.BOX for word in beside)
+
+
 def _meanings(sentence: _Sentence) -> Iterator[Meaning]:
     phrases = sentence.phrases
     all_words = reduce(or_, sentence.words, phrases)
@@ -216,6 +289,7 @@ _WHERE_IT_GOES: Final = re.compile(
 
 _LONGEST_NAME: Final = 3
 _ABOUT_THE_BOX: Final = frozenset({Meaning.ABSENT, Meaning.CLOSED})
+_NOT_FOR_GOOD: Final = frozenset({Meaning.AWHILE, Meaning.CLOSED_AND_MORE})
 
 
 @lru_cache(maxsize=256)
@@ -231,6 +305,9 @@ def meanings(text: str) -> frozenset[Meaning]:
     told = [sentence for sentence in sentences if not sentence.is_signature()]
     found = frozenset(meaning for sentence in told for meaning in _meanings(sentence))
     speaks_of_us = any(sentence.all & Word.MINE for sentence in told)
-    if Meaning.AWHILE in found:
+    clauses = _SEVERAL_CLAUSES.split(text)
+    if any(map(_says_more, clauses)) or any(map(_says_more_unspaced, clauses)):
+        found |= {Meaning.CLOSED_AND_MORE}
+    if found & _NOT_FOR_GOOD:
         found -= {Meaning.CLOSED}
     return found - _ABOUT_THE_BOX if speaks_of_us else found

@@ -497,7 +497,8 @@ TEMPORARILY = AnyOf(
     r"\b(?:outside|out of|after) (?:office|business|working|opening|service) hours\b"
     r"|\bout of (?:the )?office\b",
     r"\bbetween \d{1,2}(?::\d\d)?(?: ?[ap]m)? and \d",
-    r"\breopen\w*|\bresumes?\b|\bback (?:on|in|from|after|soon|next|by)\b|\b(?:his|her|their"
+    r"(?<!not )(?<!not be )(?<!never )(?<!never be )\bre-?(?:open|activat|enabl)\w*|\bresumes?\b|\bback (?:on"
+    r"|in|from|after|soon|next|by)\b|\b(?:his|her|their"
     r"|owners?) return\b",
     r"\breturn(?:s|ing)? (?:on|in|next)\b|\bwakes? up\b|\bpaused\b",
     r"\bwill (?:soon |then )?be (?:\w+ )?(?:available|open(?:ed)?|active|activated|restored|created"
@@ -516,6 +517,16 @@ TEMPORARILY = AnyOf(
     r"\bagain (?:in|after|on|from|next) (?!\w*(?:address|spelling|record))|\b(?:busy|read-?only)\b",
     r"\b(?:suspended|locked|locked out|blocked|frozen|closed|disabled|barred|shut|deactivated"
     r"|unavailable) for (?:the next )?(?:\w+ ){1,2}(?:minutes?|hours?|days?|weeks?)\b(?! of)",
+    r"\b(?:meanwhile|meantime)\b|\bso far\b(?! as\b)|\bfor a while\b|\bas soon as (?!you\b)"
+    r"|\bonce (?:the )?(?:it|he|she|they|we|its|his|her|their|owner|user|customer|payment)\b",
+    r"\bbefore (?:the |his |her |its |their )?(?:start|beginning|opening|launch|first|go-?live|\d)",
+    r"\b(?:await\w*|waiting (?:for|on)) (?!delet|remov|clos)",
+    r"\b(?:every|each) (?:night|evening|morning|day|weekend|summer|winter|year|\w+day)\b|\bat night\b",
+    r"\bcomes? alive\b|\bgoes live\b|\bgrace period\b|\b(?:expected|scheduled|planned) (?:back )?(?:for|by"
+    r"|on|in|at)\b",
+    r"\b(?:rebuil|re-?index|re-?load|re-?sync)\w*|\brestor(?:e (?:job|is|from)|ing)\b|\bs[iy]n(?:c|k|ch"
+    r"|kh)roni\w+"
+    r"|\bсинхрони\w+",
     *(language.passing for language in languages.LANGUAGES),
     *(languages.fold(language.passing) for language in languages.UNSPACED),
 )

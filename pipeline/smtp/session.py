@@ -478,14 +478,14 @@ class ProbeSession:
             self._utf8_refused = command.utf8 and self._refuses_utf8(answer)
             if not self._utf8_refused:
                 self._require_success(answer, command.stage)
+        elif self._quotes_another(command.address, answer.text):
+            raise SessionError(Ending.UNTIED)
         elif self._utf8_refused:  # this is the reply to a RCPT without MAIL
             self.log.not_askable.append(command.address)
         else:
             self._record_recipient(command, answer)
 
     def _record_recipient(self, command: _Command, answer: wire.WireReply) -> None:
-        if self._quotes_another(command.address, answer.text):
-            raise SessionError(Ending.UNTIED)
         reply = SmtpReply(Stage.RCPT, answer.code, answer.enhanced, answer.text)
         self._update_allowance(command.address, answer.code)
         if command.only_if_accepted and answer.code not in _ACCEPTED:

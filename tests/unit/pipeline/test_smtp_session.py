@@ -269,6 +269,18 @@ async def test_a_server_that_refuses_the_smtputf8_it_offers_refuses_nobody_else(
     assert log.not_askable == ["jürgen@a.test"]
 
 
+async def test_a_reply_that_names_another_one_unties_a_session_whose_smtputf8_is_refused() -> None:
+    late = f"550 5.1.1 <{BOB}>: user unknown"  # so BOB got the reply of somebody else
+    mailer = Mailer(
+        rcpt=lambda address: late if not address.isascii() else knows("ann", "bob")(address),
+        mail_utf8="555 5.5.4 Unsupported option: SMTPUTF8",
+    )
+    async with mailing(mailer) as port:
+        log = await talk(port, DomainRecipients("a.test", PROBE, ("jürgen@a.test", ANN, BOB)))
+    assert log.ending is Ending.UNTIED
+    assert codes(log) == {}
+
+
 async def test_who_is_refused_before_a_plain_sender_was_taken_is_refused_as_everybody() -> None:
     mailer = Mailer(rcpt=knows("jürgen"), mail_utf8="550 5.7.1 not for you")
     async with mailing(mailer) as port:
