@@ -30,6 +30,7 @@ from mailsift.jobs.intake.sniff import (
     looks_like_json,
     too_many_columns,
     too_many_rows,
+    without_dos_end,
 )
 from mailsift.jobs.intake.table import (
     SAMPLE_ROWS,
@@ -112,6 +113,8 @@ def open_table(source: Path, workdir: Path, limits: IntakeLimits) -> SourceTable
         case FileContainer.TEXT:
             pass
     encoding = encoding_of(head)
+    if not encoding.startswith("utf-16"):
+        source = without_dos_end(source, workdir)
     if kind := looks_like_json(head.decode(encoding, errors="replace")):
         return read_json(source, encoding, workdir, array=kind == "json", limits=limits)
     return read_text(source, encoding, workdir, limits)

@@ -30,7 +30,7 @@ from mailsift.pipeline.errors import MailsiftError
 
 _BLOCK = 1 << 20
 _NO_DELIMITER = "\0"  # the scan made sure that no line has one
-_EXCEL_HINT = re.compile(r"sep=.(?:\r?\n|\r)", re.ASCII | re.IGNORECASE)
+_EXCEL_HINT = re.compile(r'("?)sep=.\1(?:\r?\n|\r)', re.ASCII | re.IGNORECASE)
 """A first line that only spreadsheets read."""
 _QUOTED_LINE = r'^"((?:[^"]|"")*)"$'
 

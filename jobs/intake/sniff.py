@@ -9,7 +9,9 @@ import codecs
 import csv
 import gzip
 import io
+import os
 import re
+import shutil
 import zipfile
 import zlib
 from collections import Counter
@@ -62,6 +64,9 @@ _MARKS = {  # byte order marks; what Python calls the encodings that swallow the
 WORKBOOK: Final = "xl/workbook.xml"
 """The part that makes a zip archive a workbook."""
 
+_DOS_END = b"\x1a"
+"""Ctrl-Z, with which programs of DOS end a text; those of CP/M fill its last block with it."""
+_DOS_BLOCK = 128
 _CONTROL = bytes({*range(0x20), 0x7F} - set(b"\t\n\x0b\x0c\r\x1b"))
 _DELIMITERS = (",", ";", "\t", "|")
 _SAMPLE_RECORDS = 200
@@ -103,6 +108,7 @@ def encoding_of(head: bytes) -> str:
     for mark, name in _MARKS.items():
         if head.startswith(mark):
             return name
+    head = head.rstrip(_DOS_END)
     even, odd = head[::2].count(0), head[1::2].count(0)
     if even + odd:
         # Addresses are mostly ASCII, so in UTF-16 about every second byte is NUL, always on the same side.
@@ -113,6 +119,20 @@ def encoding_of(head: bytes) -> str:
     if len(head) - len(head.translate(None, _CONTROL)) > len(head) // 100:
         raise MailsiftError("binary_file", "The file isn’t text: it is full of control characters.")
     return "utf-8"
+
+
+def without_dos_end(path: Path, workdir: Path) -> Path:
+    """Return the file, which is no UTF-16, or a copy of it without the Ctrl-Z that end it."""
+    with path.open("rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(0, size - _DOS_BLOCK))
+        last = file.read()
+    if not last.endswith(_DOS_END):
+        return path
+    target = workdir / "ended.txt"
+    shutil.copyfile(path, target)
+    os.truncate(target, size - len(last) + len(last.rstrip(_DOS_END)))
+    return target
 
 
 def looks_like_json(head: str) -> str:

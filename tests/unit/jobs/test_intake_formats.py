@@ -201,8 +201,27 @@ def test_a_text_file_is_one_address_a_line(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("end", [b"\r\n", b"\n", b"\r"])
 def test_the_line_that_tells_excel_the_delimiter_is_no_row(tmp_path: Path, end: bytes) -> None:
-    got = read(tmp_path, end.join((b"sep=;", b"Email;n", b"a@example.com;1", b"")))
-    assert (got.names, got.rows) == (["Email", "n"], [("a@example.com", "1")])
+    for hint in (b"sep=;", b'"sep=;"'):
+        got = read(tmp_path, end.join((hint, b"Email;n", b"a@example.com;1", b"")))
+        assert (got.names, got.rows) == (["Email", "n"], [("a@example.com", "1")])
+
+
+@pytest.mark.parametrize("marks", [1, 127])
+def test_the_marks_that_end_a_file_in_dos_are_no_row(tmp_path: Path, marks: int) -> None:
+    text, end = "Email;n\r\na@example.com;ä\r\n", b"\x1a" * marks
+    for data in (text.encode() + end, text.encode("cp1252") + end, gzip.compress(text.encode() + end)):
+        got = read(tmp_path, data)
+        assert (got.names, got.rows) == (["Email", "n"], [("a@example.com", "ä")])
+
+
+def test_half_a_letter_of_utf_16_is_no_mark_of_dos(tmp_path: Path) -> None:
+    got = read(tmp_path, "Email;n\na@example.com;\u041a".encode("utf-16-be"))
+    assert got.rows == [("a@example.com", "\u041a")]
+
+
+def test_nothing_but_the_mark_that_ends_a_file_in_dos_is_an_empty_list(tmp_path: Path) -> None:
+    with pytest.raises(MailsiftError, match="empty_file"):
+        read(tmp_path, b"\x1a")
 
 
 @pytest.mark.parametrize("array", [True, False])
