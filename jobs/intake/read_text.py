@@ -106,7 +106,7 @@ def _without_prefix(path: Path, start: int, workdir: Path) -> Path:
 
 def _frame(path: Path, scan: TextScan, dialect: Dialect, workdir: Path, limits: IntakeLimits) -> pl.LazyFrame:
     """Choose the fastest reader that reads this file exactly."""
-    if scan.lone_returns:
+    if scan.lone_returns or dialect.spaced:
         return _rewritten(path, dialect, workdir, limits)
     if scan.quotes and not _quotes_are_plain(path, dialect):
         if dialect.delimiter or _has_open_line(path):
@@ -198,7 +198,7 @@ def _rewritten(path: Path, dialect: Dialect, workdir: Path, limits: IntakeLimits
         target.open("w", encoding="utf-8", newline="") as out,
     ):
         write = csv.writer(out, lineterminator="\r\n").writerow
-        for count, record in enumerate(_records(file, dialect.delimiter or _NO_DELIMITER, limits)):
+        for count, record in enumerate(_records(file, dialect, limits)):
             columns = max(columns, len(record))
             if columns > limits.columns:
                 raise too_many_columns(limits.columns)
@@ -208,15 +208,16 @@ def _rewritten(path: Path, dialect: Dialect, workdir: Path, limits: IntakeLimits
     return _scan(target, ",", columns, quotes=True)
 
 
-def _records(file: Iterator[str], delimiter: str, limits: IntakeLimits) -> Iterator[list[str]]:
+def _records(file: Iterator[str], dialect: Dialect, limits: IntakeLimits) -> Iterator[list[str]]:
     """Yield the records of a CSV file.
 
     Raises:
         MailsiftError: `unclosed_quote` with the line where the cell starts.
     """
+    delimiter = dialect.delimiter or _NO_DELIMITER
     csv.field_size_limit(limits.line_bytes)  # lines are shorter, so only an open quote can reach it
     end = iter([f"{delimiter}end"])  # a line of our own: an open quote would swallow it
-    reader = csv.reader(chain(file, end), delimiter=delimiter)
+    reader = csv.reader(chain(file, end), delimiter=delimiter, skipinitialspace=dialect.spaced)
     line, record = 1, [""]
     try:
         for record in reader:

@@ -81,10 +81,17 @@ _ADDRESS_CELL = re.compile(r"[^\s@,;|]+@[^\s@,;|]+\.[^\s@,;|]+")
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """How lines are cut into cells: `delimiter` is "" for one cell a line; `columns` is the usual width."""
+    """How lines are cut into cells.
+
+    Attributes:
+        delimiter: "" for one cell a line.
+        columns: the usual width.
+        spaced: a blank follows each delimiter, and quotes begin after it.
+    """
 
     delimiter: str
     columns: int
+    spaced: bool = False
 
 
 def container_of(head: bytes) -> FileContainer:
@@ -149,16 +156,31 @@ def dialect_of(head: str) -> Dialect:
     if not scored:
         return Dialect(delimiter="", columns=1)
     score, delimiter = max(scored)
-    return Dialect(delimiter=delimiter, columns=score[2])
+    return Dialect(delimiter=delimiter, columns=score[2], spaced=_is_spaced(head, delimiter))
+
+
+def _records(head: str, delimiter: str, *, spaced: bool, strict: bool = False) -> list[list[str]]:
+    reader = csv.reader(
+        io.StringIO(head, newline=""), delimiter=delimiter, skipinitialspace=spaced, strict=strict
+    )
+    return [row for row in islice(reader, _SAMPLE_RECORDS) if row]
+
+
+def _is_spaced(head: str, delimiter: str) -> bool:
+    """Say whether a blank follows each delimiter, and whole cells in quotes some of these."""
+    if f'{delimiter} "' not in head:
+        return False
+    try:
+        _records(head, delimiter, spaced=True, strict=True)
+    except csv.Error:  # what begins in quotes goes on behind them
+        return False
+    plain = _records(head, delimiter, spaced=False)
+    return all(not cell or cell.startswith(" ") for row in plain for cell in row[1:])
 
 
 def _score(head: str, delimiter: str) -> tuple[bool, float, int] | None:
     """Rate a delimiter: is there an address cell, share of records with the usual width, that width."""
-    records = [
-        row
-        for row in islice(csv.reader(io.StringIO(head, newline=""), delimiter=delimiter), _SAMPLE_RECORDS)
-        if row
-    ]
+    records = _records(head, delimiter, spaced=_is_spaced(head, delimiter))
     if not records:
         return None
     (width, count), *_ = Counter(len(row) for row in records).most_common(1)

@@ -137,6 +137,9 @@ def test_the_refusal_shows_no_cells_of_a_list_without_header() -> None:
             Dialect(";", 3),
         ),
         ("some lists, of March\na@example.com\nb@example.com\n", Dialect("", 1)),
+        ('n, email\n"A", "a@example.com"\n"B, C", "b@example.com"\n', Dialect(",", 2, spaced=True)),
+        ('n, email\nA, "a@example.com"\nB,"b@example.com"\n', Dialect(",", 2)),
+        ('email, note\na@example.com, "x" is\nb@example.com, ""\n', Dialect(",", 2)),
     ],
 )
 def test_the_delimiter_is_the_one_that_cuts_records_alike(head: str, expected: Dialect) -> None:

@@ -184,6 +184,19 @@ def test_a_header_with_the_addresses_cuts_a_list_whose_rows_mostly_end_early(tmp
     check_addresses(got, [email for email, _ in got.rows])
 
 
+def test_a_blank_after_each_delimiter_is_none_of_the_cell_where_quotes_follow_it(tmp_path: Path) -> None:
+    data = b'name, email, city\n"A", "a@example.com", "Paris, FR"\n"B", "b@example.com", ""\n'
+    got = read(tmp_path, data)
+    assert got.names == ["name", "email", "city"]
+    assert got.rows == [("A", "a@example.com", "Paris, FR"), ("B", "b@example.com", "")]
+    check_addresses(got, ["a@example.com", "b@example.com"])
+
+
+def test_blanks_after_delimiters_stay_where_no_quotes_follow_them(tmp_path: Path) -> None:
+    got = read(tmp_path, b'email, note\na@example.com, x\nb@example.com, "y" z\n')
+    assert got.rows == [("a@example.com", " x"), ("b@example.com", ' "y" z')]
+
+
 def test_a_stray_quote_inside_a_cell_is_a_character_like_others(tmp_path: Path) -> None:
     got = read(tmp_path, b'Email,size\na@example.com,5" disk\nb@example.com,3\n"c@example.com","4"\n')
     assert got.rows == [("a@example.com", '5" disk'), ("b@example.com", "3"), ("c@example.com", "4")]
