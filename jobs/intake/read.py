@@ -218,7 +218,7 @@ def _split(
     table: SourceTable, workdir: Path, *, options: IntakeOptions, limits: IntakeLimits, file_bytes: int
 ) -> Intake:
     """Write the table's distinct addresses and its rows."""
-    choice = choose_column(first_rows(table), table.names, options.column)
+    choice = choose_column(first_rows(table), table.names, options.column, repair=options.repair)
     frame = table.frame.slice(1) if choice.header else table.frame
     name = column_id(choice.index)
     cells = cell_text(name, frame.collect_schema()[name]).alias("cell")

@@ -46,6 +46,13 @@ def test_without_a_header_the_column_is_found_by_content_and_names_are_numbers()
     assert choice == Choice(1, ("column_1", "column_2"), header=False)
 
 
+@pytest.mark.parametrize("name", ["Ann", '"Ann, A."', ""])
+def test_cells_that_mean_an_address_make_a_column_one_where_they_are_repaired(name: str) -> None:
+    rows = pl.DataFrame([["1", f"{name} <a@example.com>"], ["2", "Bob (b@example.com)"]], orient="row")
+    choice = choose_column(rows, None, "", repair=True)
+    assert choice == Choice(1, ("column_1", "column_2"), header=False)
+
+
 def test_an_unknown_header_is_a_header_when_its_address_cell_is_no_address() -> None:
     choice = choose([["Contact", ""], ["a@example.com", "x"], ["b@example.com", "y"]])
     assert choice == Choice(0, ("Contact", "column_2"), header=True)
