@@ -20,6 +20,7 @@ from mailsift.jobs.intake.sniff import (
     HEAD_BYTES,
     Dialect,
     TextScan,
+    addresses_in_line,
     dialect_of,
     is_mostly_utf8,
     too_many_columns,
@@ -38,6 +39,8 @@ _QUOTED_LINE = r'^"((?:[^"]|"")*)"$'
 def read_text(path: Path, encoding: str, workdir: Path, limits: IntakeLimits) -> SourceTable:
     """Read a text file of one record a line; quoted cells may span lines, blank lines are skipped.
 
+    Of one that is a line of addresses, as mail programs have them, each is a record.
+
     Args:
         path: the file, which starts as text does.
         encoding: as `sniff.encoding_of` found it.
@@ -50,11 +53,14 @@ def read_text(path: Path, encoding: str, workdir: Path, limits: IntakeLimits) ->
     path, scan, encoding = _as_utf8(path, encoding, workdir, limits)
     with path.open(encoding="utf-8", newline="") as file:
         head = file.read(HEAD_BYTES)
+    is_whole = len(head) < HEAD_BYTES
     if hint := _EXCEL_HINT.match(head):
         path, head = _without_prefix(path, len(hint[0]), workdir), head[len(hint[0]) :]
-    if len(head) == HEAD_BYTES:  # the last record may be cut off
+    if not is_whole:  # the last record may be cut off
         head = head[: max(head.rfind("\n"), head.rfind("\r")) + 1]
     dialect = dialect_of(head)
+    if is_whole and dialect.delimiter and (cells := addresses_in_line(head, dialect.delimiter)):
+        return SourceTable(pl.LazyFrame({column_id(0): cells}), None, "txt", encoding)
     if dialect.columns > limits.columns:
         raise too_many_columns(limits.columns)
     frame = _frame(path, scan, dialect, workdir, limits)

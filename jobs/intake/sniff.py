@@ -77,6 +77,8 @@ _ZIP_ENTRIES = 10_000
 _BLANK_LINE = re.compile(rb"\n\r?\n")
 _LONE_RETURN = re.compile(rb"\r[^\n]")  # of one at the end nobody knows yet
 _ADDRESS_CELL = re.compile(r"[^\s@,;|]+@[^\s@,;|]+\.[^\s@,;|]+")
+_RECIPIENT = re.compile(rf"{_ADDRESS_CELL.pattern}|[^@<>]*<{_ADDRESS_CELL.pattern}>")
+_FEWEST_IN_LINE = 3  # one or two may be columns of a table
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +159,14 @@ def dialect_of(head: str) -> Dialect:
         return Dialect(delimiter="", columns=1)
     score, delimiter = max(scored)
     return Dialect(delimiter=delimiter, columns=score[2], spaced=_is_spaced(head, delimiter))
+
+
+def addresses_in_line(text: str, delimiter: str) -> list[str]:
+    """Return the addresses, perhaps with names, of a text that is one line of them and nothing else."""
+    first, *others = _records(text, delimiter, spaced=True) or [[]]
+    cells = [cell for cell in map(str.strip, first) if cell]
+    is_one = not others and len(cells) >= _FEWEST_IN_LINE and all(map(_RECIPIENT.fullmatch, cells))
+    return cells if is_one else []
 
 
 def _records(head: str, delimiter: str, *, spaced: bool, strict: bool = False) -> list[list[str]]:

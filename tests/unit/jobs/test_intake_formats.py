@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from mailsift.jobs.columns import ADDRESS, ADDRESS_N, read_names
 from mailsift.jobs.intake.models import BatchSizes, Intake, IntakeLimits, IntakeOptions
 from mailsift.jobs.intake.read import read_list
+from mailsift.jobs.intake.sniff import HEAD_BYTES
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.frames import ADDRESSES
 from mailsift.pipeline.syntax.column import parse_column
@@ -210,6 +211,41 @@ def test_a_text_file_is_one_address_a_line(tmp_path: Path) -> None:
     assert got.rows == [(cell,) for cell in cells]
     assert (got.names, got.intake.format) == (["column_1"], "txt")
     check_addresses(got, list(cells))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a@example.com, b@example.com,c@example.com",
+        "a@example.com;b@example.com; c@example.com;\n",
+        "\na@example.com\tb@example.com\tc@example.com\n\n",
+    ],
+)
+def test_each_address_of_a_text_that_is_one_line_of_them_is_a_row(tmp_path: Path, text: str) -> None:
+    got = read(tmp_path, text.encode())
+    assert got.rows == [("a@example.com",), ("b@example.com",), ("c@example.com",)]
+    many = [f"somebody{n}@example.com" for n in range(1_000)]
+    assert read(tmp_path, ", ".join(many).encode()).rows == [(one,) for one in many]
+
+
+def test_a_line_of_addresses_as_long_as_what_is_sniffed_is_a_row_where_others_follow(tmp_path: Path) -> None:
+    first = ",".join(f"{place:050}@example.com" for place in range(HEAD_BYTES // 63))
+    got = read(tmp_path, f"{first}\nsomebody@example.com\n".encode(), line_bytes=1 << 20, columns=2_000)
+    assert len(got.rows) == 2
+
+
+def test_recipients_in_one_line_are_rows_with_their_names(tmp_path: Path) -> None:
+    cells = ["Ann A. <a@example.com>", "<b@example.com>", "B, Bob <c@example.com>"]
+    got = read(tmp_path, b'Ann A. <a@example.com>, <b@example.com>, "B, Bob" <c@example.com>\n')
+    assert got.rows == [(cell,) for cell in cells]
+
+
+@pytest.mark.parametrize(
+    "text", ["a@example.com,b@example.com", "a@example.com,b@example.com,Ann", "a@a.test,b@a.test,c@a.test\nx,,"]
+)
+def test_lines_that_may_be_of_a_table_are_rows(tmp_path: Path, text: str) -> None:
+    got = read(tmp_path, text.encode())
+    assert len(got.rows) == text.count("\n") + 1
 
 
 @pytest.mark.parametrize("end", [b"\r\n", b"\n", b"\r"])
