@@ -300,6 +300,20 @@ def test_json_objects_keep_plain_types_and_turn_the_rest_into_text(tmp_path: Pat
     check_addresses(got, ["a@example.com", None, "A@example.com"])
 
 
+@pytest.mark.parametrize(
+    "text",
+    ['{"emails": ["a@example.com", "b@example.com"], "mode": "fast"}', '{"email":[{"email":"a@example.com"}]}'],
+)
+def test_one_object_around_the_list_is_refused(tmp_path: Path, text: str) -> None:
+    with pytest.raises(MailsiftError, match="bad_json"):
+        read(tmp_path, text.encode())
+
+
+def test_one_object_with_an_address_is_a_list_of_one_row(tmp_path: Path) -> None:
+    got = read(tmp_path, b'{"email":"a@example.com","others":["b@example.com"]}')
+    check_addresses(got, ["a@example.com"])
+
+
 def test_json_columns_stay_exact_when_batches_disagree_about_the_type(tmp_path: Path) -> None:
     lines = [
         {"email": "a@example.com", "price": 10, "big": 2**60, "x": None},
