@@ -122,7 +122,7 @@ def choose_column(
     if wanted:
         index = _asked_for(first, wanted, named=names is not None)
     else:
-        index = _found(first, address_shares(texts, _MEANT_LIKE if repair else _ADDRESS_LIKE))
+        index = _found(first, texts, _MEANT_LIKE if repair else _ADDRESS_LIKE)
     named = bool(wanted) and _plain(first[index]) == _plain(wanted)
     header = names is None and "@" not in first[index] and (named or not _is_data(texts, index))
     if names is None:
@@ -193,12 +193,13 @@ def _asked_for(first: Sequence[str], wanted: str, *, named: bool) -> int:
     raise MailsiftError("column_not_found", f"{text}: {', '.join(shown)}." if header else f"{text}.")
 
 
-def _found(first: Sequence[str], shares: Sequence[float]) -> int:
+def _found(first: Sequence[str], texts: pl.DataFrame, address_like: str) -> int:
     """Find the column by name, unless only another one has addresses; else by content."""
+    shares = address_shares(texts, address_like)
     named = sorted(
         (_NAMES[plain], place) for place, name in enumerate(first) if (plain := _plain(name)) in _NAMES
     )
-    best = max(range(len(first)), key=lambda place: (shares[place], -place))
+    best = _fullest(shares, texts)
     for _, place in named:
         if shares[place] > 0:
             return place
@@ -208,6 +209,18 @@ def _found(first: Sequence[str], shares: Sequence[float]) -> int:
         return named[0][1]
     text = "No column is named like one with addresses, and none holds any: name it with column (--column)."
     raise MailsiftError("no_address_column", text)
+
+
+def _fullest(shares: Sequence[float], texts: pl.DataFrame) -> int:
+    """Return the column with the most addresses among its cells.
+
+    Of several it is the first, but for those with the same few again and again: who keeps or sells the list.
+    """
+    most = max(shares)
+    distinct = texts.select(pl.all().n_unique()).row(0)
+    full = [place for place, share in enumerate(shares) if share == most]
+    enough = max(distinct[place] for place in full) / 2
+    return next(place for place in full if distinct[place] >= enough)
 
 
 def _printable(name: str) -> str:

@@ -107,6 +107,15 @@ def test_the_fullest_column_of_addresses_wins_and_notes_that_mention_one_do_not(
     assert choose(rows).index == 1
 
 
+def test_of_columns_full_of_addresses_the_one_with_few_of_them_is_of_those_who_keep_the_list() -> None:
+    rows = [["Owner mail", "Lead mail", "Second mail"]]
+    rows += [[f"seller{n % 3}@example.com", f"n{n}@example.com", f"m{n}@example.com"] for n in range(12)]
+    assert choose(rows).index == 1
+    twice = [["Person mail", "Second mail"]]
+    twice += [[f"n{n - n % 2}@example.com", f"m{n}@example.com"] for n in range(12)]
+    assert choose(twice).index == 0
+
+
 @pytest.mark.parametrize(("wanted", "index"), [("two", 1), (" TWO", 0), ("3", 2), ("1", 3)])
 def test_a_column_is_taken_by_its_exact_name_then_its_spelling_then_its_number(
     wanted: str, index: int
