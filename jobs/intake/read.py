@@ -218,7 +218,7 @@ def _split(
     table: SourceTable, workdir: Path, *, options: IntakeOptions, limits: IntakeLimits, file_bytes: int
 ) -> Intake:
     """Write the table's distinct addresses and its rows."""
-    choice = choose_column(first_rows(table), table.names, options.column, repair=options.repair)
+    choice = _chosen(table, options)
     frame = table.frame.slice(1) if choice.header else table.frame
     name = column_id(choice.index)
     cells = cell_text(name, frame.collect_schema()[name]).alias("cell")
@@ -251,6 +251,16 @@ def _split(
     buffer.clear()
     named, rows = choice.names[choice.index], column.rows
     return Intake(rows, distinct, rows - distinct, named, table.format, table.encoding, chunks)
+
+
+def _chosen(table: SourceTable, options: IntakeOptions) -> Choice:
+    try:
+        return choose_column(first_rows(table), table.names, options.column, repair=options.repair)
+    except MailsiftError as error:
+        if error.code != "no_address_column" or table.format != "xlsx":
+            raise
+        text = f"{error.message} Of a workbook only the first sheet that is shown is read."
+        raise MailsiftError(error.code, text) from None
 
 
 class _AddressColumn:

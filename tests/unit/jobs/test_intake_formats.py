@@ -157,6 +157,14 @@ def test_a_gzip_of_two_members_reads_as_one_text(tmp_path: Path) -> None:
     assert got.rows == [tuple(row) for row in ROWS]
 
 
+def test_a_workbook_whose_first_sheet_has_no_addresses_is_refused_by_name_of_that(tmp_path: Path) -> None:
+    with xlsxwriter.Workbook(book := io.BytesIO()) as made:
+        made.add_worksheet().write_column(0, 0, ["Export summary", "exported from a program"])
+        made.add_worksheet().write_column(0, 0, ["email", "a@example.com"])
+    with pytest.raises(MailsiftError, match=r"no_address_column: .*first sheet"):
+        read(tmp_path, book.getvalue())
+
+
 @pytest.mark.parametrize("quoted", [True, False])
 def test_blank_lines_are_skipped_and_rows_with_a_blank_address_are_not(tmp_path: Path, quoted: bool) -> None:
     mark = '"' if quoted else ""
