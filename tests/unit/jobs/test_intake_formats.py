@@ -249,7 +249,8 @@ def test_recipients_in_one_line_are_rows_with_their_names(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    "text", ["a@example.com,b@example.com", "a@example.com,b@example.com,Ann", "a@a.test,b@a.test,c@a.test\nx,,"]
+    "text",
+    ["a@example.com,b@example.com", "a@example.com,b@example.com,Ann", "a@a.test,b@a.test,c@a.test\nx,,"],
 )
 def test_lines_that_may_be_of_a_table_are_rows(tmp_path: Path, text: str) -> None:
     got = read(tmp_path, text.encode())
@@ -310,7 +311,10 @@ def test_json_objects_keep_plain_types_and_turn_the_rest_into_text(tmp_path: Pat
 
 @pytest.mark.parametrize(
     "text",
-    ['{"emails": ["a@example.com", "b@example.com"], "mode": "fast"}', '{"email":[{"email":"a@example.com"}]}'],
+    [
+        '{"emails": ["a@example.com", "b@example.com"], "mode": "fast"}',
+        '{"email":[{"email":"a@example.com"}]}',
+    ],
 )
 def test_one_object_around_the_list_is_refused(tmp_path: Path, text: str) -> None:
     with pytest.raises(MailsiftError, match="bad_json"):
