@@ -13,7 +13,7 @@ from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 
 import psycopg
 from sqlalchemy import Executable, RowMapping, TextClause, event, make_url, text
-from sqlalchemy.engine.interfaces import DBAPIConnection
+from sqlalchemy.engine.interfaces import DBAPIConnection, ExceptionContext
 from sqlalchemy.exc import (
     DataError,
     DBAPIError,
@@ -43,7 +43,14 @@ UnfitValueError = DataError
 _RETRY_STATES = frozenset({"40P01", "40001"})  # deadlock detected, serialization failure
 _MISSING_STATES = frozenset({"42P01", "42703"})  # undefined table, undefined column
 _DISK_FULL = "53100"
-_OUTAGES = ("53", "57P", "08")  # no means left, an operator stops the server, the connection broke
+_READ_ONLY = "25006"
+_OUTAGES = (
+    "53",  # no means left
+    "57P",  # an operator stops the server,
+    "57014",  # or what it was busy with; so does statement_timeout
+    "55P03",  # lock_timeout
+    "08",  # the connection broke
+)
 _TRIES = 5
 _ALIVE_SECONDS: Final = 5.0
 """A connection that was used so lately, and on which the server has said nothing since, is asked for no sign
@@ -136,6 +143,7 @@ class Database:
         )
         _speak_plainly(self._engine)
         _check_connections(self._engine)
+        _leave_read_only(self._engine)
 
     @asynccontextmanager
     async def begin(self) -> AsyncIterator[AsyncConnection]:
@@ -143,9 +151,9 @@ class Database:
 
         Raises:
             MailsiftError: `database_unavailable` when no connection can be had (also because a server that
-                says nothing holds all of ours) or it breaks, `storage_full`
-                when the server has no room, `database_not_migrated` when a table or column of this release is
-                missing.
+                says nothing holds all of ours), it breaks, or the server ends what takes too long or can only
+                be read from, `storage_full` when it has no room, `database_not_migrated` when a table or
+                column of this release is missing.
         """
         try:
             connection = await self._engine.connect()
@@ -234,6 +242,18 @@ def _check_connections(engine: AsyncEngine) -> None:
             raise InvalidatePoolError from error
 
 
+def _leave_read_only(engine: AsyncEngine) -> None:
+    """Let the pool forget its connections when the server takes nothing.
+
+    After a failover they may lead to what was the primary, while new ones lead to what is.
+    """
+
+    @event.listens_for(engine.sync_engine, "handle_error")
+    def look_at(context: ExceptionContext) -> None:
+        if getattr(context.original_exception, "sqlstate", None) == _READ_ONLY:
+            context.is_disconnect = True
+
+
 def _has_spoken(connection: Any) -> bool:
     """Say whether there is something to read on psycopg's connection, or it is gone."""
     if connection.closed:
@@ -244,7 +264,7 @@ def _has_spoken(connection: Any) -> bool:
 
 
 def _outage(error: DBAPIError) -> MailsiftError | None:
-    """Return what we say of a server that goes away, shuts down or lacks means; None: it is another error."""
+    """Return what we say of a server that goes away, gives up or lacks means; None: it is another error."""
     state = getattr(error.orig, "sqlstate", None) or ""
     if state == _DISK_FULL:
         text = (

@@ -30,6 +30,7 @@ from mailsift.jobs.intake.sniff import (
     looks_like_json,
     too_many_columns,
     too_many_rows,
+    without_dos_end,
 )
 from mailsift.jobs.intake.table import (
     SAMPLE_ROWS,
@@ -112,6 +113,8 @@ def open_table(source: Path, workdir: Path, limits: IntakeLimits) -> SourceTable
         case FileContainer.TEXT:
             pass
     encoding = encoding_of(head)
+    if not encoding.startswith("utf-16"):
+        source = without_dos_end(source, workdir)
     if kind := looks_like_json(head.decode(encoding, errors="replace")):
         return read_json(source, encoding, workdir, array=kind == "json", limits=limits)
     return read_text(source, encoding, workdir, limits)
@@ -215,7 +218,7 @@ def _split(
     table: SourceTable, workdir: Path, *, options: IntakeOptions, limits: IntakeLimits, file_bytes: int
 ) -> Intake:
     """Write the table's distinct addresses and its rows."""
-    choice = choose_column(first_rows(table), table.names, options.column)
+    choice = _chosen(table, options)
     frame = table.frame.slice(1) if choice.header else table.frame
     name = column_id(choice.index)
     cells = cell_text(name, frame.collect_schema()[name]).alias("cell")
@@ -248,6 +251,16 @@ def _split(
     buffer.clear()
     named, rows = choice.names[choice.index], column.rows
     return Intake(rows, distinct, rows - distinct, named, table.format, table.encoding, chunks)
+
+
+def _chosen(table: SourceTable, options: IntakeOptions) -> Choice:
+    try:
+        return choose_column(first_rows(table), table.names, options.column, repair=options.repair)
+    except MailsiftError as error:
+        if error.code != "no_address_column" or table.format != "xlsx":
+            raise
+        text = f"{error.message} Of a workbook only the first sheet that is shown is read."
+        raise MailsiftError(error.code, text) from None
 
 
 class _AddressColumn:

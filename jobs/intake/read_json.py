@@ -7,7 +7,7 @@ import math
 import re
 import sys
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -69,7 +69,16 @@ def read_json(path: Path, encoding: str, workdir: Path, *, array: bool, limits: 
         raise MailsiftError("bad_encoding", f"Parts of the file aren’t {encoding}.") from None
     except RecursionError:
         raise _bad("Values are nested too deeply.") from None
-    return SourceTable(read.frame(), tuple(ids), "json" if array else "jsonl", encoding)
+    frame = read.frame()
+    if not array and read.rows == 1 and _is_around_a_list(frame.collect().row(0)):
+        raise _bad("The file is one object, and the addresses are in an array inside it.")
+    return SourceTable(frame, tuple(ids), "json" if array else "jsonl", encoding)
+
+
+def _is_around_a_list(row: Sequence[object]) -> bool:
+    """Say whether the addresses of the only row are all in arrays: it is what an API takes or gives."""
+    texts = [value for value in row if isinstance(value, str) and "@" in value]
+    return bool(texts) and all(text.startswith("[") for text in texts)
 
 
 def _batches(objects: Iterator[_Object], size: int, ids: dict[str, str]) -> Iterator[list[_Object]]:

@@ -20,6 +20,7 @@ from mailsift.jobs.intake.sniff import (
     HEAD_BYTES,
     Dialect,
     TextScan,
+    addresses_in_line,
     dialect_of,
     is_mostly_utf8,
     too_many_columns,
@@ -30,13 +31,15 @@ from mailsift.pipeline.errors import MailsiftError
 
 _BLOCK = 1 << 20
 _NO_DELIMITER = "\0"  # the scan made sure that no line has one
-_EXCEL_HINT = re.compile(r"sep=.(?:\r?\n|\r)", re.ASCII | re.IGNORECASE)
+_EXCEL_HINT = re.compile(r'("?)sep=.\1(?:\r?\n|\r)', re.ASCII | re.IGNORECASE)
 """A first line that only spreadsheets read."""
 _QUOTED_LINE = r'^"((?:[^"]|"")*)"$'
 
 
 def read_text(path: Path, encoding: str, workdir: Path, limits: IntakeLimits) -> SourceTable:
     """Read a text file of one record a line; quoted cells may span lines, blank lines are skipped.
+
+    Of one that is a line of addresses, as mail programs have them, each is a record.
 
     Args:
         path: the file, which starts as text does.
@@ -50,11 +53,14 @@ def read_text(path: Path, encoding: str, workdir: Path, limits: IntakeLimits) ->
     path, scan, encoding = _as_utf8(path, encoding, workdir, limits)
     with path.open(encoding="utf-8", newline="") as file:
         head = file.read(HEAD_BYTES)
+    is_whole = len(head) < HEAD_BYTES
     if hint := _EXCEL_HINT.match(head):
         path, head = _without_prefix(path, len(hint[0]), workdir), head[len(hint[0]) :]
-    if len(head) == HEAD_BYTES:  # the last record may be cut off
+    if not is_whole:  # the last record may be cut off
         head = head[: max(head.rfind("\n"), head.rfind("\r")) + 1]
     dialect = dialect_of(head)
+    if is_whole and dialect.delimiter and (cells := addresses_in_line(head, dialect.delimiter)):
+        return SourceTable(pl.LazyFrame({column_id(0): cells}), None, "txt", encoding)
     if dialect.columns > limits.columns:
         raise too_many_columns(limits.columns)
     frame = _frame(path, scan, dialect, workdir, limits)
@@ -106,7 +112,7 @@ def _without_prefix(path: Path, start: int, workdir: Path) -> Path:
 
 def _frame(path: Path, scan: TextScan, dialect: Dialect, workdir: Path, limits: IntakeLimits) -> pl.LazyFrame:
     """Choose the fastest reader that reads this file exactly."""
-    if scan.lone_returns:
+    if scan.lone_returns or dialect.spaced:
         return _rewritten(path, dialect, workdir, limits)
     if scan.quotes and not _quotes_are_plain(path, dialect):
         if dialect.delimiter or _has_open_line(path):
@@ -198,7 +204,7 @@ def _rewritten(path: Path, dialect: Dialect, workdir: Path, limits: IntakeLimits
         target.open("w", encoding="utf-8", newline="") as out,
     ):
         write = csv.writer(out, lineterminator="\r\n").writerow
-        for count, record in enumerate(_records(file, dialect.delimiter or _NO_DELIMITER, limits)):
+        for count, record in enumerate(_records(file, dialect, limits)):
             columns = max(columns, len(record))
             if columns > limits.columns:
                 raise too_many_columns(limits.columns)
@@ -208,15 +214,16 @@ def _rewritten(path: Path, dialect: Dialect, workdir: Path, limits: IntakeLimits
     return _scan(target, ",", columns, quotes=True)
 
 
-def _records(file: Iterator[str], delimiter: str, limits: IntakeLimits) -> Iterator[list[str]]:
+def _records(file: Iterator[str], dialect: Dialect, limits: IntakeLimits) -> Iterator[list[str]]:
     """Yield the records of a CSV file.
 
     Raises:
         MailsiftError: `unclosed_quote` with the line where the cell starts.
     """
+    delimiter = dialect.delimiter or _NO_DELIMITER
     csv.field_size_limit(limits.line_bytes)  # lines are shorter, so only an open quote can reach it
     end = iter([f"{delimiter}end"])  # a line of our own: an open quote would swallow it
-    reader = csv.reader(chain(file, end), delimiter=delimiter)
+    reader = csv.reader(chain(file, end), delimiter=delimiter, skipinitialspace=dialect.spaced)
     line, record = 1, [""]
     try:
         for record in reader:

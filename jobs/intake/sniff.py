@@ -9,7 +9,9 @@ import codecs
 import csv
 import gzip
 import io
+import os
 import re
+import shutil
 import zipfile
 import zlib
 from collections import Counter
@@ -62,6 +64,9 @@ _MARKS = {  # byte order marks; what Python calls the encodings that swallow the
 WORKBOOK: Final = "xl/workbook.xml"
 """The part that makes a zip archive a workbook."""
 
+_DOS_END = b"\x1a"
+"""Ctrl-Z, with which programs of DOS end a text; those of CP/M fill its last block with it."""
+_DOS_BLOCK = 128
 _CONTROL = bytes({*range(0x20), 0x7F} - set(b"\t\n\x0b\x0c\r\x1b"))
 _DELIMITERS = (",", ";", "\t", "|")
 _SAMPLE_RECORDS = 200
@@ -72,14 +77,23 @@ _ZIP_ENTRIES = 10_000
 _BLANK_LINE = re.compile(rb"\n\r?\n")
 _LONE_RETURN = re.compile(rb"\r[^\n]")  # of one at the end nobody knows yet
 _ADDRESS_CELL = re.compile(r"[^\s@,;|]+@[^\s@,;|]+\.[^\s@,;|]+")
+_RECIPIENT = re.compile(rf"{_ADDRESS_CELL.pattern}|[^@<>]*<{_ADDRESS_CELL.pattern}>")
+_FEWEST_IN_LINE = 3  # one or two may be columns of a table
 
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """How lines are cut into cells: `delimiter` is "" for one cell a line; `columns` is the usual width."""
+    """How lines are cut into cells.
+
+    Attributes:
+        delimiter: "" for one cell a line.
+        columns: the usual width.
+        spaced: a blank follows each delimiter, and quotes begin after it.
+    """
 
     delimiter: str
     columns: int
+    spaced: bool = False
 
 
 def container_of(head: bytes) -> FileContainer:
@@ -103,6 +117,7 @@ def encoding_of(head: bytes) -> str:
     for mark, name in _MARKS.items():
         if head.startswith(mark):
             return name
+    head = head.rstrip(_DOS_END)
     even, odd = head[::2].count(0), head[1::2].count(0)
     if even + odd:
         # Addresses are mostly ASCII, so in UTF-16 about every second byte is NUL, always on the same side.
@@ -113,6 +128,20 @@ def encoding_of(head: bytes) -> str:
     if len(head) - len(head.translate(None, _CONTROL)) > len(head) // 100:
         raise MailsiftError("binary_file", "The file isn’t text: it is full of control characters.")
     return "utf-8"
+
+
+def without_dos_end(path: Path, workdir: Path) -> Path:
+    """Return the file, which is no UTF-16, or a copy of it without the Ctrl-Z that end it."""
+    with path.open("rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(0, size - _DOS_BLOCK))
+        last = file.read()
+    if not last.endswith(_DOS_END):
+        return path
+    target = workdir / "ended.txt"
+    shutil.copyfile(path, target)
+    os.truncate(target, size - len(last) + len(last.rstrip(_DOS_END)))
+    return target
 
 
 def looks_like_json(head: str) -> str:
@@ -129,16 +158,39 @@ def dialect_of(head: str) -> Dialect:
     if not scored:
         return Dialect(delimiter="", columns=1)
     score, delimiter = max(scored)
-    return Dialect(delimiter=delimiter, columns=score[2])
+    return Dialect(delimiter=delimiter, columns=score[2], spaced=_is_spaced(head, delimiter))
+
+
+def addresses_in_line(text: str, delimiter: str) -> list[str]:
+    """Return the addresses, perhaps with names, of a text that is one line of them and nothing else."""
+    first, *others = _records(text, delimiter, spaced=True) or [[]]
+    cells = [cell for cell in map(str.strip, first) if cell]
+    is_one = not others and len(cells) >= _FEWEST_IN_LINE and all(map(_RECIPIENT.fullmatch, cells))
+    return cells if is_one else []
+
+
+def _records(head: str, delimiter: str, *, spaced: bool, strict: bool = False) -> list[list[str]]:
+    reader = csv.reader(
+        io.StringIO(head, newline=""), delimiter=delimiter, skipinitialspace=spaced, strict=strict
+    )
+    return [row for row in islice(reader, _SAMPLE_RECORDS) if row]
+
+
+def _is_spaced(head: str, delimiter: str) -> bool:
+    """Say whether a blank follows each delimiter, and whole cells in quotes some of these."""
+    if f'{delimiter} "' not in head:
+        return False
+    try:
+        _records(head, delimiter, spaced=True, strict=True)
+    except csv.Error:  # what begins in quotes goes on behind them
+        return False
+    plain = _records(head, delimiter, spaced=False)
+    return all(not cell or cell.startswith(" ") for row in plain for cell in row[1:])
 
 
 def _score(head: str, delimiter: str) -> tuple[bool, float, int] | None:
     """Rate a delimiter: is there an address cell, share of records with the usual width, that width."""
-    records = [
-        row
-        for row in islice(csv.reader(io.StringIO(head, newline=""), delimiter=delimiter), _SAMPLE_RECORDS)
-        if row
-    ]
+    records = _records(head, delimiter, spaced=_is_spaced(head, delimiter))
     if not records:
         return None
     (width, count), *_ = Counter(len(row) for row in records).most_common(1)

@@ -81,6 +81,8 @@ _NAMES = {  # the first that a list has wins
     )
 }
 _ADDRESS_LIKE = r"^\s*[^\s@]\S*@\S+\s*$"
+_MEANT_LIKE = rf"{_ADDRESS_LIKE}|<[^\s<>@]+@[^\s<>@]+>\s*$"
+"""The same, and a name with its address in angle brackets, which is repaired most often."""
 _FIGURES = r"^[^\p{L}]*\d[^\p{L}]*$"
 """A number, a date, a telephone number."""
 _YEAR = r"^\s*(?:19|20)\d\d\s*$"
@@ -99,13 +101,16 @@ class Choice:
     header: bool
 
 
-def choose_column(sample: pl.DataFrame, names: Sequence[str] | None, wanted: str) -> Choice:
+def choose_column(
+    sample: pl.DataFrame, names: Sequence[str] | None, wanted: str, *, repair: bool = False
+) -> Choice:
     """Choose the address column.
 
     Args:
         sample: the first rows of the list.
         names: the columns' names, None when the first row may hold them.
         wanted: a column's name, or its number from 1; "" to find it.
+        repair: whether cells with a name and an address in angle brackets will do.
 
     Raises:
         MailsiftError: `column_not_found` or `no_address_column`.
@@ -114,9 +119,10 @@ def choose_column(sample: pl.DataFrame, names: Sequence[str] | None, wanted: str
     # JSON, XLSX and Parquet can have NULs, text files and databases cannot
     top = [name.replace("\0", "") for name in (texts.row(0) if names is None else names)]
     first = top if names is not None else [cell.strip() for cell in top]
-    index = (
-        _asked_for(first, wanted, named=names is not None) if wanted else _found(first, address_shares(texts))
-    )
+    if wanted:
+        index = _asked_for(first, wanted, named=names is not None)
+    else:
+        index = _found(first, texts, _MEANT_LIKE if repair else _ADDRESS_LIKE)
     named = bool(wanted) and _plain(first[index]) == _plain(wanted)
     header = names is None and "@" not in first[index] and (named or not _is_data(texts, index))
     if names is None:
@@ -164,11 +170,11 @@ def as_text(column: pl.Series) -> pl.Series:
     return texts.fill_null("").alias(column.name)
 
 
-def address_shares(texts: pl.DataFrame) -> list[float]:
+def address_shares(texts: pl.DataFrame, address_like: str = _ADDRESS_LIKE) -> list[float]:
     """Return for each column the share of address-like cells among the filled ones."""
     cell = pl.all()
     filled = cell.str.contains(r"\S")
-    return list(texts.select((cell.str.contains(_ADDRESS_LIKE).sum() / filled.sum()).fill_nan(0.0)).row(0))
+    return list(texts.select((cell.str.contains(address_like).sum() / filled.sum()).fill_nan(0.0)).row(0))
 
 
 def _asked_for(first: Sequence[str], wanted: str, *, named: bool) -> int:
@@ -187,12 +193,13 @@ def _asked_for(first: Sequence[str], wanted: str, *, named: bool) -> int:
     raise MailsiftError("column_not_found", f"{text}: {', '.join(shown)}." if header else f"{text}.")
 
 
-def _found(first: Sequence[str], shares: Sequence[float]) -> int:
+def _found(first: Sequence[str], texts: pl.DataFrame, address_like: str) -> int:
     """Find the column by name, unless only another one has addresses; else by content."""
+    shares = address_shares(texts, address_like)
     named = sorted(
         (_NAMES[plain], place) for place, name in enumerate(first) if (plain := _plain(name)) in _NAMES
     )
-    best = max(range(len(first)), key=lambda place: (shares[place], -place))
+    best = _fullest(shares, texts)
     for _, place in named:
         if shares[place] > 0:
             return place
@@ -202,6 +209,18 @@ def _found(first: Sequence[str], shares: Sequence[float]) -> int:
         return named[0][1]
     text = "No column is named like one with addresses, and none holds any: name it with column (--column)."
     raise MailsiftError("no_address_column", text)
+
+
+def _fullest(shares: Sequence[float], texts: pl.DataFrame) -> int:
+    """Return the column with the most addresses among its cells.
+
+    Of several it is the first, but for those with the same few again and again: who keeps or sells the list.
+    """
+    most = max(shares)
+    distinct = texts.select(pl.all().n_unique()).row(0)
+    full = [place for place, share in enumerate(shares) if share == most]
+    enough = max(distinct[place] for place in full) / 2
+    return next(place for place in full if distinct[place] >= enough)
 
 
 def _printable(name: str) -> str:

@@ -129,9 +129,9 @@ class ProcessRuntime:
             self._engine.stop()
 
     def drain(self) -> None:
-        """What a wake-up does."""
+        """What a wake-up does; its failure is ours to tell, Celery would name it by an error of its own."""
         if self._loop is not None:
-            self._loop.run(self._drain())
+            self._loop.run(guarded(self._drain(), "drain"))
 
     async def _drain(self) -> None:
         """Drain the engine, one caller at a time: a process that is at work is not free for a wake-up."""

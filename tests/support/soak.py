@@ -66,8 +66,8 @@ MEMORY_MINUTES: Final = 10
 GROWTH: Final = 1.05
 MORE_FILES: Final = 16
 _EVENTS: Final = "SELECT id::text FROM event WHERE job_id = %s"
-_ERROR: Final = re.compile(r" ERROR:  (?!canceling|deadlock)(.+)")
-"""What PostgreSQL says of a statement that is wrong; what is tried again is not."""
+_ERROR: Final = re.compile(r" ERROR:  (?!canceling|deadlock|cannot execute)(.+)")
+"""What PostgreSQL says of a statement that is wrong; what is tried again is not, be it when it may be."""
 TRY_AGAIN: Final = frozenset({408, 429, 502, 503, 504, 507})
 
 

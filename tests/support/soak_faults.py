@@ -178,6 +178,54 @@ def postgresql_dies(stage: Stage) -> Iterator[None]:
 
 
 @contextmanager
+def postgresql_ends_every_session(stage: Stage) -> Iterator[None]:
+    stage.query("SELECT pg_terminate_backend(pid)::text FROM pg_stat_activity WHERE pid <> pg_backend_pid()")
+    yield
+
+
+@contextmanager
+def postgresql_can_only_be_read(stage: Stage) -> Iterator[None]:
+    with _setting(stage, "default_transaction_read_only", "on"):
+        yield
+
+
+@contextmanager
+def postgresql_has_no_time(stage: Stage) -> Iterator[None]:
+    with _setting(stage, "statement_timeout", "2ms"):
+        yield
+
+
+@contextmanager
+def _setting(stage: Stage, name: LiteralString, value: LiteralString) -> Iterator[None]:
+    """Have the server do something as an operator may have told it to, but for who tells it."""
+    url = stage.servers.database_url.replace("+psycopg", "")
+    spared = "-c default_transaction_read_only=off -c statement_timeout=0"
+    for told in (f"ALTER SYSTEM SET {name} = '{value}'", f"ALTER SYSTEM RESET {name}"):
+        with psycopg.connect(url, autocommit=True, options=spared) as db:
+            db.execute(told)
+            db.execute("SELECT pg_reload_conf()")
+        if told.endswith("'"):
+            yield
+
+
+@contextmanager
+def redis_is_full(stage: Stage) -> Iterator[None]:
+    with redis.Redis.from_url(stage.servers.redis_url) as client:
+        client.config_set("maxmemory", 1)
+        yield
+        client.config_set("maxmemory", 0)
+
+
+@contextmanager
+def redis_is_a_replica(stage: Stage) -> Iterator[None]:
+    """As after a failover: it answers, and takes nothing."""
+    with redis.Redis.from_url(stage.servers.redis_url) as client:
+        client.replicaof("127.0.0.1", 1)
+        yield
+        client.replicaof("NO", "ONE")
+
+
+@contextmanager
 def the_store_is_away(stage: Stage) -> Iterator[None]:
     away = stage.blobs.with_name("blobs.away")
     stage.blobs.rename(away)
@@ -294,8 +342,13 @@ FAULTS: Final[Sequence[tuple[Fault, int]]] = (
     (redis_hangs, 5),
     (redis_dies, 2),
     (redis_forgets_everything, 0),
+    (redis_is_full, 5),
+    (redis_is_a_replica, 5),
     (a_broker_key_is_of_a_wrong_type, 1),
     (postgresql_dies, 3),
+    (postgresql_ends_every_session, 0),
+    (postgresql_can_only_be_read, 5),
+    (postgresql_has_no_time, 5),
     (the_store_is_away, 5),
     (the_disk_is_full, 5),
     (the_resolver_lies, 6),

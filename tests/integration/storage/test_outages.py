@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from datetime import date, timedelta
+from typing import Any
 
 import psycopg
 import pytest
@@ -19,7 +20,13 @@ _FAIL = "DO $$ BEGIN RAISE EXCEPTION 'x' USING ERRCODE = '{state}'; END $$"
 
 @pytest.mark.parametrize(
     ("state", "code"),
-    [("53100", "storage_full"), ("53300", "database_unavailable"), ("57P01", "database_unavailable")],
+    [
+        ("53100", "storage_full"),
+        ("53300", "database_unavailable"),
+        ("57P01", "database_unavailable"),
+        ("57014", "database_unavailable"),  # statement_timeout, or an operator ended what it was busy with
+        ("55P03", "database_unavailable"),  # lock_timeout
+    ],
 )
 async def test_a_server_without_means_is_an_outage(database_url: str, state: str, code: str) -> None:
     database = Database(database_url)
@@ -68,6 +75,33 @@ async def test_a_server_that_holds_every_connection_is_an_outage(database_url: s
                 pass
     assert (caught.value.code, caught.value.retryable) == ("database_unavailable", True)
     await database.aclose()
+
+
+async def test_a_server_that_takes_nothing_is_an_outage_and_asked_by_new_connections(
+    empty_database_url: str,
+) -> None:
+    """After a failover, what is kept would go to the server that was the primary, for ever."""
+
+    async def become(connection: psycopg.AsyncConnection[Any], value: str) -> None:
+        here = sql.Identifier(connection.info.dbname)
+        setting = sql.SQL("ALTER DATABASE {} SET default_transaction_read_only = {}")
+        await connection.execute(setting.format(here, sql.SQL(value)))
+
+    plain = empty_database_url.replace("+psycopg", "")
+    async with await psycopg.AsyncConnection.connect(plain, autocommit=True) as operator:
+        await become(operator, "on")
+        database = Database(empty_database_url, pool_size=2)
+        async with database.begin(), database.begin():  # both are kept
+            pass
+        with pytest.raises(MailsiftError) as caught:
+            async with database.begin() as connection:
+                await connection.execute(text("CREATE TABLE a (b integer)"))
+        assert (caught.value.code, caught.value.retryable) == ("database_unavailable", True)
+        await become(operator, "off")
+        async with database.begin() as one, database.begin() as other:
+            await one.execute(text("CREATE TABLE a (b integer)"))
+            await other.execute(text("CREATE TABLE c (d integer)"))
+        await database.aclose()
 
 
 FOREIGN_HABITS = {

@@ -46,6 +46,13 @@ def test_without_a_header_the_column_is_found_by_content_and_names_are_numbers()
     assert choice == Choice(1, ("column_1", "column_2"), header=False)
 
 
+@pytest.mark.parametrize("name", ["Ann", '"Ann, A."', ""])
+def test_cells_that_mean_an_address_make_a_column_one_where_they_are_repaired(name: str) -> None:
+    rows = pl.DataFrame([["1", f"{name} <a@example.com>"], ["2", "Bob (b@example.com)"]], orient="row")
+    choice = choose_column(rows, None, "", repair=True)
+    assert choice == Choice(1, ("column_1", "column_2"), header=False)
+
+
 def test_an_unknown_header_is_a_header_when_its_address_cell_is_no_address() -> None:
     choice = choose([["Contact", ""], ["a@example.com", "x"], ["b@example.com", "y"]])
     assert choice == Choice(0, ("Contact", "column_2"), header=True)
@@ -100,6 +107,15 @@ def test_the_fullest_column_of_addresses_wins_and_notes_that_mention_one_do_not(
     assert choose(rows).index == 1
 
 
+def test_of_columns_full_of_addresses_the_one_with_few_of_them_is_of_those_who_keep_the_list() -> None:
+    rows = [["Owner mail", "Lead mail", "Second mail"]]
+    rows += [[f"seller{n % 3}@example.com", f"n{n}@example.com", f"m{n}@example.com"] for n in range(12)]
+    assert choose(rows).index == 1
+    twice = [["Person mail", "Second mail"]]
+    twice += [[f"n{n - n % 2}@example.com", f"m{n}@example.com"] for n in range(12)]
+    assert choose(twice).index == 0
+
+
 @pytest.mark.parametrize(("wanted", "index"), [("two", 1), (" TWO", 0), ("3", 2), ("1", 3)])
 def test_a_column_is_taken_by_its_exact_name_then_its_spelling_then_its_number(
     wanted: str, index: int
@@ -137,6 +153,9 @@ def test_the_refusal_shows_no_cells_of_a_list_without_header() -> None:
             Dialect(";", 3),
         ),
         ("some lists, of March\na@example.com\nb@example.com\n", Dialect("", 1)),
+        ('n, email\n"A", "a@example.com"\n"B, C", "b@example.com"\n', Dialect(",", 2, spaced=True)),
+        ('n, email\nA, "a@example.com"\nB,"b@example.com"\n', Dialect(",", 2)),
+        ('email, note\na@example.com, "x" is\nb@example.com, ""\n', Dialect(",", 2)),
     ],
 )
 def test_the_delimiter_is_the_one_that_cuts_records_alike(head: str, expected: Dialect) -> None:

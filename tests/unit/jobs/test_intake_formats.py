@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from mailsift.jobs.columns import ADDRESS, ADDRESS_N, read_names
 from mailsift.jobs.intake.models import BatchSizes, Intake, IntakeLimits, IntakeOptions
 from mailsift.jobs.intake.read import read_list
+from mailsift.jobs.intake.sniff import HEAD_BYTES
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.frames import ADDRESSES
 from mailsift.pipeline.syntax.column import parse_column
@@ -156,6 +157,14 @@ def test_a_gzip_of_two_members_reads_as_one_text(tmp_path: Path) -> None:
     assert got.rows == [tuple(row) for row in ROWS]
 
 
+def test_a_workbook_whose_first_sheet_has_no_addresses_is_refused_by_name_of_that(tmp_path: Path) -> None:
+    with xlsxwriter.Workbook(book := io.BytesIO()) as made:
+        made.add_worksheet().write_column(0, 0, ["Export summary", "exported from a program"])
+        made.add_worksheet().write_column(0, 0, ["email", "a@example.com"])
+    with pytest.raises(MailsiftError, match=r"no_address_column: .*first sheet"):
+        read(tmp_path, book.getvalue())
+
+
 @pytest.mark.parametrize("quoted", [True, False])
 def test_blank_lines_are_skipped_and_rows_with_a_blank_address_are_not(tmp_path: Path, quoted: bool) -> None:
     mark = '"' if quoted else ""
@@ -184,6 +193,19 @@ def test_a_header_with_the_addresses_cuts_a_list_whose_rows_mostly_end_early(tmp
     check_addresses(got, [email for email, _ in got.rows])
 
 
+def test_a_blank_after_each_delimiter_is_none_of_the_cell_where_quotes_follow_it(tmp_path: Path) -> None:
+    data = b'name, email, city\n"A", "a@example.com", "Paris, FR"\n"B", "b@example.com", ""\n'
+    got = read(tmp_path, data)
+    assert got.names == ["name", "email", "city"]
+    assert got.rows == [("A", "a@example.com", "Paris, FR"), ("B", "b@example.com", "")]
+    check_addresses(got, ["a@example.com", "b@example.com"])
+
+
+def test_blanks_after_delimiters_stay_where_no_quotes_follow_them(tmp_path: Path) -> None:
+    got = read(tmp_path, b'email, note\na@example.com, x\nb@example.com, "y" z\n')
+    assert got.rows == [("a@example.com", " x"), ("b@example.com", ' "y" z')]
+
+
 def test_a_stray_quote_inside_a_cell_is_a_character_like_others(tmp_path: Path) -> None:
     got = read(tmp_path, b'Email,size\na@example.com,5" disk\nb@example.com,3\n"c@example.com","4"\n')
     assert got.rows == [("a@example.com", '5" disk'), ("b@example.com", "3"), ("c@example.com", "4")]
@@ -199,10 +221,65 @@ def test_a_text_file_is_one_address_a_line(tmp_path: Path) -> None:
     check_addresses(got, list(cells))
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a@example.com, b@example.com,c@example.com",
+        "a@example.com;b@example.com; c@example.com;\n",
+        "\na@example.com\tb@example.com\tc@example.com\n\n",
+    ],
+)
+def test_each_address_of_a_text_that_is_one_line_of_them_is_a_row(tmp_path: Path, text: str) -> None:
+    got = read(tmp_path, text.encode())
+    assert got.rows == [("a@example.com",), ("b@example.com",), ("c@example.com",)]
+    many = [f"somebody{n}@example.com" for n in range(1_000)]
+    assert read(tmp_path, ", ".join(many).encode()).rows == [(one,) for one in many]
+
+
+def test_a_line_of_addresses_as_long_as_what_is_sniffed_is_a_row_where_others_follow(tmp_path: Path) -> None:
+    first = ",".join(f"{place:050}@example.com" for place in range(HEAD_BYTES // 63))
+    got = read(tmp_path, f"{first}\nsomebody@example.com\n".encode(), line_bytes=1 << 20, columns=2_000)
+    assert len(got.rows) == 2
+
+
+def test_recipients_in_one_line_are_rows_with_their_names(tmp_path: Path) -> None:
+    cells = ["Ann A. <a@example.com>", "<b@example.com>", "B, Bob <c@example.com>"]
+    got = read(tmp_path, b'Ann A. <a@example.com>, <b@example.com>, "B, Bob" <c@example.com>\n')
+    assert got.rows == [(cell,) for cell in cells]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["a@example.com,b@example.com", "a@example.com,b@example.com,Ann", "a@a.test,b@a.test,c@a.test\nx,,"],
+)
+def test_lines_that_may_be_of_a_table_are_rows(tmp_path: Path, text: str) -> None:
+    got = read(tmp_path, text.encode())
+    assert len(got.rows) == text.count("\n") + 1
+
+
 @pytest.mark.parametrize("end", [b"\r\n", b"\n", b"\r"])
 def test_the_line_that_tells_excel_the_delimiter_is_no_row(tmp_path: Path, end: bytes) -> None:
-    got = read(tmp_path, end.join((b"sep=;", b"Email;n", b"a@example.com;1", b"")))
-    assert (got.names, got.rows) == (["Email", "n"], [("a@example.com", "1")])
+    for hint in (b"sep=;", b'"sep=;"'):
+        got = read(tmp_path, end.join((hint, b"Email;n", b"a@example.com;1", b"")))
+        assert (got.names, got.rows) == (["Email", "n"], [("a@example.com", "1")])
+
+
+@pytest.mark.parametrize("marks", [1, 127])
+def test_the_marks_that_end_a_file_in_dos_are_no_row(tmp_path: Path, marks: int) -> None:
+    text, end = "Email;n\r\na@example.com;ä\r\n", b"\x1a" * marks
+    for data in (text.encode() + end, text.encode("cp1252") + end, gzip.compress(text.encode() + end)):
+        got = read(tmp_path, data)
+        assert (got.names, got.rows) == (["Email", "n"], [("a@example.com", "ä")])
+
+
+def test_half_a_letter_of_utf_16_is_no_mark_of_dos(tmp_path: Path) -> None:
+    got = read(tmp_path, "Email;n\na@example.com;\u041a".encode("utf-16-be"))
+    assert got.rows == [("a@example.com", "\u041a")]
+
+
+def test_nothing_but_the_mark_that_ends_a_file_in_dos_is_an_empty_list(tmp_path: Path) -> None:
+    with pytest.raises(MailsiftError, match="empty_file"):
+        read(tmp_path, b"\x1a")
 
 
 @pytest.mark.parametrize("array", [True, False])
@@ -230,6 +307,23 @@ def test_json_objects_keep_plain_types_and_turn_the_rest_into_text(tmp_path: Pat
     ]
     assert got.intake.format == ("json" if array else "jsonl")
     check_addresses(got, ["a@example.com", None, "A@example.com"])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"emails": ["a@example.com", "b@example.com"], "mode": "fast"}',
+        '{"email":[{"email":"a@example.com"}]}',
+    ],
+)
+def test_one_object_around_the_list_is_refused(tmp_path: Path, text: str) -> None:
+    with pytest.raises(MailsiftError, match="bad_json"):
+        read(tmp_path, text.encode())
+
+
+def test_one_object_with_an_address_is_a_list_of_one_row(tmp_path: Path) -> None:
+    got = read(tmp_path, b'{"email":"a@example.com","others":["b@example.com"]}')
+    check_addresses(got, ["a@example.com"])
 
 
 def test_json_columns_stay_exact_when_batches_disagree_about_the_type(tmp_path: Path) -> None:

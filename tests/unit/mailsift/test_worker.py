@@ -5,11 +5,13 @@ from __future__ import annotations
 import gc
 import os
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pydantic import SecretStr
+from structlog.testing import capture_logs
 
 from mailsift.cli.operate import share_processors
 from mailsift.pipeline.errors import MailsiftError
@@ -43,16 +45,36 @@ def test_a_mistake_in_the_settings_ends_the_worker_before_it_begins(broken: Sett
     assert refused.value.code == "bad_overrides"
 
 
-def test_a_process_without_an_engine_takes_the_worker_down(broken: Settings, kills: list[Kill]) -> None:
+@pytest.fixture
+def as_it_was() -> Iterator[None]:
+    """Undoes what a process of a pool does for itself."""
     thresholds, mask = gc.get_threshold(), signal.pthread_sigmask(signal.SIG_BLOCK, ())
+    stop = signal.getsignal(signal.SIGUSR2)
+    yield
+    signal.signal(signal.SIGUSR2, stop)
+    gc.unfreeze()
+    gc.set_threshold(*thresholds)
+    signal.pthread_sigmask(signal.SIG_SETMASK, mask)  # children would inherit it, deaf to Ctrl-C
+
+
+@pytest.mark.usefixtures("as_it_was")
+def test_a_wake_up_without_a_database_is_logged_by_what_is_away(broken: Settings) -> None:
+    """Raised in Celery's task it would be an error of Celery's own, which names nothing."""
+    runtime = ProcessRuntime(broken.model_copy(update={"overrides": None}))
+    runtime.open()
+    with capture_logs() as logs:
+        runtime.drain()
+    runtime.close(exitcode=0)
+    assert ("drain.error", "database_unavailable") in {(one["event"], one.get("error")) for one in logs}
+
+
+@pytest.mark.usefixtures("as_it_was")
+def test_a_process_without_an_engine_takes_the_worker_down(broken: Settings, kills: list[Kill]) -> None:
     runtime = ProcessRuntime(broken)
     with pytest.raises(MailsiftError):
         runtime.open()
     runtime.drain()
     runtime.close(exitcode=0)
-    gc.unfreeze()
-    gc.set_threshold(*thresholds)
-    signal.pthread_sigmask(signal.SIG_SETMASK, mask)  # children would inherit it, deaf to Ctrl-C
     assert kills == [(os.getppid(), signal.SIGINT)]  # as a failure: TERM is an end in order
     assert runtime.has_failed  # so that the other process does not take it for Ctrl-C
 
