@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, delete, func, or_, select, text, update
+from sqlalchemy import ColumnElement, Select, delete, func, or_, select, text, update
 from sqlalchemy.dialects.postgresql import insert as upsert
 
 from mailsift.storage.database import Connection, Row, rows_as
@@ -102,6 +102,11 @@ async def everybody(connection: Connection) -> Sequence[Row]:
     return (await connection.execute(statement)).mappings().all()
 
 
+async def lock_people(connection: Connection) -> None:
+    """Let nobody else add or change a person until the transaction ends."""
+    await connection.execute(text("LOCK TABLE person IN SHARE ROW EXCLUSIVE MODE"))
+
+
 async def anybody(connection: Connection) -> bool:
     """Say whether there is a person at all."""
     return (await connection.execute(select(person.c.id).limit(1))).first() is not None
@@ -173,13 +178,22 @@ async def members(connection: Connection, account_id: UUID) -> list[MemberRow]:
 
 async def accounts_of(connection: Connection, person_id: UUID) -> Sequence[Row]:
     """Return the accounts a person is a member of: id, name, role; by name."""
-    statement = (
+    return (await connection.execute(_accounts_of(person_id))).mappings().all()
+
+
+async def lock_accounts_of(connection: Connection, person_id: UUID) -> Sequence[Row]:
+    """Return the same of those whose member the person stays until the transaction ends."""
+    statement = _accounts_of(person_id).with_for_update(read=True, key_share=True, of=member)
+    return (await connection.execute(statement)).mappings().all()
+
+
+def _accounts_of(person_id: UUID) -> Select[tuple[UUID, str, str]]:
+    return (
         select(account.c.id, account.c.name, member.c.role)
         .join(member, member.c.account_id == account.c.id)
         .where(member.c.person_id == person_id)
         .order_by(account.c.name)
     )
-    return (await connection.execute(statement)).mappings().all()
 
 
 # The detail is bound as text: what the driver makes of a mapping is its business.
