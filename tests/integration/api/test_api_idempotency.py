@@ -162,6 +162,25 @@ _SLOW_ANSWERS = """
 _WAITING = "SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
 
 
+async def test_an_order_is_answered_although_its_job_is_deleted_while_the_answer_is_kept(
+    api: Api, client: httpx.AsyncClient
+) -> None:
+    job = (await client.post(JOBS, json={"emails": ["a@example.com"]})).json()["data"]["job_id"]
+    await rows(api, f"{_SLOW_ANSWERS} SELECT 1")
+    async with await psycopg.AsyncConnection.connect(address_of(api)) as holder:
+        await holder.execute("SELECT pg_advisory_lock(4711)")
+        ordered = asyncio.create_task(client.post(f"{JOBS}/{job}/cancel", headers=keyed("stop")))
+        await until(partial(_waits, api, 1), within=20)
+        deleted = asyncio.create_task(rows(api, "DELETE FROM job RETURNING id"))
+
+        async def is_deleted_or_waits() -> bool:
+            return deleted.done() or await _waits(api, 2)
+
+        await until(is_deleted_or_waits, within=20)
+    assert (await ordered).status_code == 200
+    assert len(await deleted) == 1
+
+
 async def test_a_process_that_is_killed_leaves_one_effect_whenever_it_dies(
     settings: Settings, tmp_path: Path
 ) -> None:
