@@ -150,7 +150,8 @@ _NEW_JOB: Final = """
         WHERE account.id = :account_id AND account.vtime < accounts.floor)
     INSERT INTO job (id, account_id, parent_id, name, state, options, source_name, source_sha256,
                      source_bytes, test, deadline_at, expires_at)
-    VALUES (:job_id, :account_id, (SELECT id FROM job WHERE id = :parent_id FOR KEY SHARE), :name, 'uploading', CAST(:options AS jsonb) || CASE
+    VALUES (:job_id, :account_id, (SELECT id FROM job WHERE id = :parent_id FOR KEY SHARE), :name,
+            'uploading', CAST(:options AS jsonb) || CASE
                 WHEN CAST(:options AS jsonb)->>'policy' IS NULL THEN coalesce((
                     SELECT jsonb_build_object('policy', a.policy->'tiers') FROM account a
                     WHERE a.id = :account_id AND a.policy ? 'tiers'), '{{}}') ELSE '{{}}' END,
