@@ -154,7 +154,7 @@ async def test_a_request_that_died_frees_its_key_and_a_day_ends_everything(
 
 # Whoever stores an answer waits as long as somebody else holds the lock 4711.
 _SLOW_ANSWERS = """
-    CREATE FUNCTION wait() RETURNS trigger LANGUAGE plpgsql AS $$
+    CREATE OR REPLACE FUNCTION wait() RETURNS trigger LANGUAGE plpgsql AS $$
         BEGIN PERFORM pg_advisory_xact_lock(4711); RETURN NEW; END $$;
     CREATE TRIGGER wait BEFORE UPDATE ON idempotency FOR EACH ROW
         WHEN (octet_length(NEW.answer) > 0) EXECUTE FUNCTION wait();
@@ -179,6 +179,7 @@ async def test_an_order_is_answered_although_its_job_is_deleted_while_the_answer
         await until(is_deleted_or_waits, within=20)
     assert (await ordered).status_code == 200
     assert len(await deleted) == 1
+    await rows(api, "DROP TRIGGER wait ON idempotency; SELECT 1")
 
 
 async def test_a_process_that_is_killed_leaves_one_effect_whenever_it_dies(
