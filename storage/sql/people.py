@@ -63,11 +63,6 @@ async def person_of(connection: Connection, email: str) -> Row | None:
     return (await connection.execute(select(person).where(person.c.email == email))).mappings().one_or_none()
 
 
-async def get_person(connection: Connection, person_id: UUID) -> Row | None:
-    """Return the person."""
-    return (await connection.execute(select(person).where(person.c.id == person_id))).mappings().one_or_none()
-
-
 async def lock_person(connection: Connection, person_id: UUID) -> Row | None:
     """Return the person, whom nobody else changes until the transaction ends."""
     statement = select(person).where(person.c.id == person_id).with_for_update(key_share=True)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 from sqlalchemy import text
 
@@ -19,6 +21,18 @@ async def sql(settings: Settings, statement: str, **values: object) -> list[tupl
         async with database.begin() as connection:
             found = await connection.execute(text(statement), values)
             return [tuple(row) for row in found] if found.returns_rows else []
+    finally:
+        await database.aclose()
+
+
+@asynccontextmanager
+async def meanwhile(api: Api, statement: str, **values: object) -> AsyncIterator[None]:
+    """Do something to the database that is committed when the block ends, and seen by nobody before."""
+    database = open_database(api.settings)
+    try:
+        async with database.begin() as connection:
+            await connection.execute(text(statement), values)
+            yield
     finally:
         await database.aclose()
 

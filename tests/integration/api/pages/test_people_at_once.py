@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 
 import pyotp
 import pytest
-from sqlalchemy import text
 
 from mailsift.accounts.people import Role, Visitor
-from mailsift.container import Container, open_container, open_database
+from mailsift.container import Container, open_container
 from mailsift.pipeline.clock import system_clock
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.storage.sql import second_factors
 from tests.integration.api.conftest import Api
-from tests.integration.api.pages.queries import sql, wait_for_locks
+from tests.integration.api.pages.queries import meanwhile, sql, wait_for_locks
 from tests.support.sessions import (
     PASSWORD,
     browser,
@@ -27,18 +24,6 @@ from tests.support.sessions import (
 )
 
 NEW = "a new long password"
-
-
-@asynccontextmanager
-async def meanwhile(api: Api, statement: str, **values: object) -> AsyncIterator[None]:
-    """Do something to the database that is committed when the block ends, and seen by nobody before."""
-    database = open_database(api.settings)
-    try:
-        async with database.begin() as connection:
-            await connection.execute(text(statement), values)
-            yield
-    finally:
-        await database.aclose()
 
 
 LEAVES = "DELETE FROM member USING person, account WHERE person.id = person_id AND account.id = account_id"
