@@ -344,6 +344,7 @@ class KeyService:
         wanted = hashes(secret, self._peppers)
         found = await self._database.run(keys.find, wanted)
         if found is None or not any(hmac.compare_digest(found[1], one) for one in wanted):
+            self._known.pop(self._cache_key(secret), None)  # Redis may come back without the key's mark
             return None
         row, kind = found[0], kind_of(secret)
         may = frozenset(row.scopes)

@@ -11,6 +11,7 @@ from uuid import UUID
 
 from mailsift.accounts.passwords import Passwords, check_password
 from mailsift.accounts.people import Role, Visitor, check_owners, note
+from mailsift.accounts.second_factors import PasswordProof
 from mailsift.accounts.sessions import Sessions, digest, normalized_email, put_password
 from mailsift.accounts.sign_in_attempts import base64url
 from mailsift.events import audit
@@ -202,6 +203,7 @@ class Links:
         await self.find(secret)
         hashed = await self._hash(password, email)
         async with self._database.begin() as connection:
+            await people.lock_people(connection)  # there may be two such links
             link = await self._use(connection, secret, LinkKind.FIRST_OWNER)
             if await people.anybody(connection):
                 raise _gone()
@@ -224,16 +226,20 @@ class Links:
         hashed, proof = "", None
         if view.known:
             proof = await self._sessions.authenticate(view.email, password, client=client)
-            if (await self._sessions.factors.view(proof.person_id)).on:
-                raise MailsiftError("sign_in_first", "Sign in with your code first, then open this again.")
         else:
             hashed = await self._hash(password, view.email)
-        async with self._database.begin() as connection:
-            link = await self._use(connection, secret, LinkKind.INVITE)
-            if proof is not None:
-                await self._sessions.check(connection, proof)
-            person_id = await self._add(connection, link, link["email"], hashed)
-            return await self._join(connection, link, link["account_id"], person_id, link["email"])
+        return await self._database.run(self._accept, secret, hashed, proof)
+
+    async def _accept(
+        self, connection: Connection, secret: str, hashed: str, proof: PasswordProof | None
+    ) -> str:
+        link = await self._use(connection, secret, LinkKind.INVITE)
+        if proof is not None:
+            await self._sessions.check(connection, proof)
+            if await self._sessions.factors.is_on(connection, proof.person_id):
+                raise MailsiftError("sign_in_first", "Sign in with your code first, then open this again.")
+        person_id = await self._add(connection, link, link["email"], hashed)
+        return await self._join(connection, link, link["account_id"], person_id, link["email"])
 
     async def join(self, secret: str, visitor: Visitor) -> str:
         """Join the account of an invitation as who is signed in; returns the secret of a session in it.
@@ -241,12 +247,14 @@ class Links:
         Raises:
             MailsiftError: `link_gone`, also when it is for somebody else.
         """
-        async with self._database.begin() as connection:
-            link = await self._use(connection, secret, LinkKind.INVITE)
-            if link["email"] != visitor.email:
-                raise _gone()
-            person_id = await self._add(connection, link, visitor.email, "")
-            return await self._join(connection, link, link["account_id"], person_id, visitor.email)
+        return await self._database.run(self._join_as, secret, visitor)
+
+    async def _join_as(self, connection: Connection, secret: str, visitor: Visitor) -> str:
+        link = await self._use(connection, secret, LinkKind.INVITE)
+        if link["email"] != visitor.email:
+            raise _gone()
+        person_id = await self._add(connection, link, visitor.email, "")
+        return await self._join(connection, link, link["account_id"], person_id, visitor.email)
 
     async def set_password(self, secret: str, password: str) -> None:
         """Set the password of the person a link is for, and end their sessions.
@@ -255,13 +263,15 @@ class Links:
             MailsiftError: `link_gone`, `password_weak`.
         """
         hashed = await self._hash(password, (await self.find(secret)).email)
-        async with self._database.begin() as connection:
-            link = await self._use(connection, secret, LinkKind.PASSWORD)
-            person = await people.person_of(connection, link["email"])
-            if person is None:
-                raise _gone()
-            await put_password(connection, person["id"], link["email"], hashed)
-            await people.audit_operation(connection, COMMAND_LINE, "password.reset", link["email"])
+        await self._database.run(self._set_password, secret, hashed)
+
+    async def _set_password(self, connection: Connection, secret: str, hashed: str) -> None:
+        link = await self._use(connection, secret, LinkKind.PASSWORD)
+        person = await people.person_of(connection, link["email"])
+        if person is None:
+            raise _gone()
+        await put_password(connection, person["id"], link["email"], hashed)
+        await people.audit_operation(connection, COMMAND_LINE, "password.reset", link["email"])
 
     async def add_member(
         self, account: str, email: str, role: Role, password: str, *, operator: bool
@@ -356,13 +366,13 @@ class Links:
 
 
 async def _known(connection: Connection, email: str, *, operator: bool) -> UUID:
-    """Return the person, who becomes an operator if they are to.
+    """Return the person, who is there until the transaction ends and becomes an operator if they are to.
 
     Raises:
         MailsiftError: `link_gone`: they were removed since the link was looked at.
     """
     known = await people.person_of(connection, email)
-    if known is None:
+    if known is None or await people.lock_person(connection, known["id"]) is None:
         raise _gone()
     if operator:
         await people.change_person(connection, known["id"], operator=True)

@@ -104,17 +104,7 @@ class Members:
         Raises:
             MailsiftError: `person_not_found`, `last_owner` of an account with other members.
         """
-        async with self._database.begin() as connection:
-            person = await people.person_of(connection, email)
-            if person is None:
-                raise MailsiftError("person_not_found", "There is no such person.")
-            for account in await people.accounts_of(connection, person["id"]):
-                alone = len(await people.members(connection, account["id"])) == 1
-                await _locked(connection, account["id"], person["id"], stays=alone)
-            await sessions.end_sessions(connection, person["id"])
-            await sessions.forget_links(connection, email)
-            await people.remove_person(connection, person["id"])
-            await people.audit_operation(connection, actor, "person.remove", email)
+        await self._database.run(_remove_person, email, actor=actor)
 
     async def everybody(self) -> Sequence[dict[str, Any]]:
         """Return every membership: email, account, role, operator, created_at, last_sign_in."""
@@ -191,6 +181,21 @@ def _check_zone(zone: str) -> None:
         raise MailsiftError(
             "schedule_zone_invalid", "The time zone must be an IANA name, such as Europe/Paris."
         )
+
+
+async def _remove_person(connection: Connection, email: str, *, actor: str) -> None:
+    person = await people.person_of(connection, email)
+    if person is None or await people.lock_person(connection, person["id"]) is None:
+        raise MailsiftError("person_not_found", "There is no such person.")
+    for account in await people.accounts_of(connection, person["id"]):
+        await people.lock_account(connection, account["id"])
+        members = await people.members(connection, account["id"])
+        if len(members) > 1:
+            _check_owners(members, person["id"])
+    await sessions.end_sessions(connection, person["id"])
+    await sessions.forget_links(connection, email)
+    await people.remove_person(connection, person["id"])
+    await people.audit_operation(connection, actor, "person.remove", email)
 
 
 async def _locked(connection: Connection, account_id: UUID, person_id: UUID, *, stays: bool) -> MemberRow:

@@ -18,6 +18,7 @@ from mailsift.pipeline.clock import Clock, utc_datetime
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.storage.database import Connection, Database, Row
 from mailsift.storage.sql import people, second_factors
+from mailsift.storage.sql.second_factors import SecondFactorRow
 
 STEP_S: Final = 30
 _DRIFT: Final = 1  # steps a clock may be off (RFC 6238, section 5.2)
@@ -83,10 +84,12 @@ class SecondFactors:
 
     async def view(self, person_id: UUID) -> FactorView:
         """Return where somebody's second factor stands."""
-        row = await self._database.run(second_factors.get, person_id)
-        if row is None or row.confirmed_at is None:
-            return FactorView(on=False, recovery_left=0)
-        return FactorView(on=True, recovery_left=row.recovery_left)
+        row = await self._database.run(_guarding, person_id)
+        return FactorView(on=row is not None, recovery_left=row.recovery_left if row else 0)
+
+    async def is_on(self, connection: Connection, person_id: UUID) -> bool:
+        """Say whether a second factor guards somebody."""
+        return await _guarding(connection, person_id) is not None
 
     async def enrol(self, visitor: Visitor) -> Enrolment:
         """Make a secret, which guards once it is confirmed.
@@ -104,26 +107,28 @@ class SecondFactors:
         uri = pyotp.TOTP(secret).provisioning_uri(name=visitor.email, issuer_name="Mailsift")
         return Enrolment(secret, uri)
 
-    async def confirm(self, visitor: Visitor, code: str) -> list[str]:
+    async def confirm(self, connection: Connection, visitor: Visitor, code: str) -> list[str]:
         """Let it guard from now on; returns the recovery codes, which are shown this once.
 
         Raises:
             MailsiftError: `wrong_code`.
         """
         codes = [self._recovery_code() for _ in range(_RECOVERY_CODES)]
-        async with self._database.begin() as connection:
-            row = await second_factors.get(connection, visitor.user_id)
-            step = self._step_of(visitor.user_id, row.secret, code) if row else None
-            hashes = [_hashed(visitor.user_id, one) for one in codes]
-            if step is None or not await second_factors.confirm(
-                connection,
-                visitor.user_id,
-                recovery=hashes,
-                step=step,
-                now=utc_datetime(self._clock()),
-            ):
-                raise _wrong_code()
-            await note(connection, visitor, "factor.on")
+        row = await second_factors.get(connection, visitor.user_id)
+        step = self._step_of(visitor.user_id, row.secret, code) if row else None
+        if row is None or step is None:
+            raise _wrong_code()
+        hashes = [_hashed(visitor.user_id, one) for one in codes]
+        if not await second_factors.confirm(
+            connection,
+            visitor.user_id,
+            row.secret,
+            recovery=hashes,
+            step=step,
+            now=utc_datetime(self._clock()),
+        ):
+            raise _wrong_code()
+        await note(connection, visitor, "factor.on")
         return codes
 
     async def turn_off(self, visitor: Visitor, code: str) -> None:
@@ -157,11 +162,11 @@ class SecondFactors:
         Raises:
             MailsiftError: `wrong_code`.
         """
-        row = await second_factors.get(connection, person_id)
-        if row is None or row.confirmed_at is None:
+        row = await _guarding(connection, person_id)
+        if row is None:
             raise _wrong_code()
         step = self._step_of(person_id, row.secret, code)
-        if step is not None and await second_factors.use_step(connection, person_id, step):
+        if step is not None and await second_factors.use_step(connection, person_id, row.secret, step):
             return False
         if await second_factors.use_recovery(connection, person_id, _hashed(person_id, code)):
             return True
@@ -201,6 +206,12 @@ class SecondFactors:
     def _recovery_code(self) -> str:
         text = base64.b32encode(self._token(_RECOVERY_BYTES)).decode().lower()
         return "-".join(text[at : at + 4] for at in range(0, len(text), 4))
+
+
+async def _guarding(connection: Connection, person_id: UUID) -> SecondFactorRow | None:
+    """Return what guards somebody; None while it is not confirmed."""
+    row = await second_factors.get(connection, person_id)
+    return row if row is not None and row.confirmed_at is not None else None
 
 
 def _hashed(person_id: UUID, code: str) -> bytes:

@@ -137,10 +137,10 @@ class Sessions:
                 `rate_limited`, `no_account`, `sso_only`; CodeNeededError.
         """
         proof = await self.authenticate(email, password, client=client)
-        if (await self.factors.view(proof.person_id)).on:
-            raise CodeNeededError(self.factors.pending(proof))
         async with self._database.begin() as connection:
             await self.check(connection, proof)
+            if await self.factors.is_on(connection, proof.person_id):
+                raise CodeNeededError(self.factors.pending(proof))
             return await self._start_in_first_account(connection, proof.person_id, normalized_email(email))
 
     async def sign_in_with_code(self, pending: str, code: str, *, client: str) -> str:
@@ -177,7 +177,7 @@ class Sessions:
         self, connection: Connection, person_id: UUID, email: str, **detail: str
     ) -> str:
         """Begin a session in the person's first account."""
-        accounts = await people.accounts_of(connection, person_id)
+        accounts = await people.lock_accounts_of(connection, person_id)
         if not accounts:
             raise MailsiftError(
                 "no_account", "You aren’t a member of any account. Ask an account owner to invite you."
@@ -190,12 +190,14 @@ class Sessions:
         """Turn the second factor on and end every session; returns recovery codes and a new session.
 
         Raises:
-            MailsiftError: `wrong_code`, `rate_limited`.
+            MailsiftError: `wrong_code`, `rate_limited`, `account_not_found`.
         """
         await self._limiter.count_attempt(f"code {visitor.user_id}", client)
-        codes = await self.factors.confirm(visitor, code)
         async with self._database.begin() as connection:
+            await people.lock_person(connection, visitor.user_id)  # who signs in without a code has done so
+            codes = await self.factors.confirm(connection, visitor, code)
             await sessions.end_sessions(connection, visitor.user_id)
+            await _check_membership(connection, visitor, visitor.account_id)
             return codes, await self.open(connection, visitor.user_id, visitor.account_id)
 
     async def turn_factor_off(self, visitor: Visitor, code: str, *, client: str) -> None:
@@ -281,16 +283,22 @@ class Sessions:
         """Set a new password and end every session; returns the secret of the one that goes on.
 
         Raises:
-            MailsiftError: `wrong_credentials`, `password_weak`, `rate_limited`.
+            MailsiftError: `wrong_credentials`, `password_weak`, `rate_limited`, `account_not_found`.
         """
         check_password(new, email=visitor.email)
         proof = await self.authenticate(visitor.email, old, client=client)
-        fresh = await self._passwords.hash(new)
-        async with self._database.begin() as connection:
-            await self.check(connection, proof)
-            await put_password(connection, visitor.user_id, visitor.email, fresh)
-            await note(connection, visitor, "password.change")
-            return await self.open(connection, visitor.user_id, visitor.account_id)
+        return await self._database.run(
+            self._change_password, visitor, proof, await self._passwords.hash(new)
+        )
+
+    async def _change_password(
+        self, connection: Connection, visitor: Visitor, proof: PasswordProof, fresh: str
+    ) -> str:
+        await self.check(connection, proof)
+        await put_password(connection, visitor.user_id, visitor.email, fresh)
+        await note(connection, visitor, "password.change")
+        await _check_membership(connection, visitor, visitor.account_id)
+        return await self.open(connection, visitor.user_id, visitor.account_id)
 
     async def accounts(self, visitor: Visitor) -> Sequence[Membership]:
         """Return the accounts the person is a member of."""
@@ -304,13 +312,22 @@ class Sessions:
             MailsiftError: `account_not_found`, also when the person is no member of it.
         """
         async with self._database.begin() as connection:
-            rows = await people.accounts_of(connection, visitor.user_id)
-            if account_id not in {row["id"] for row in rows}:
-                raise MailsiftError("account_not_found", "There is no such account.")
+            await _check_membership(connection, visitor, account_id)
             await sessions.choose_account(connection, digest(secret), account_id)
 
     def _now(self) -> datetime:
         return utc_datetime(self._clock())
+
+
+async def _check_membership(connection: Connection, visitor: Visitor, account_id: UUID) -> None:
+    """Refuse who is no member of the account; they stay one until the transaction ends.
+
+    Raises:
+        MailsiftError: `account_not_found`.
+    """
+    rows = await people.lock_accounts_of(connection, visitor.user_id)
+    if account_id not in {row["id"] for row in rows}:
+        raise MailsiftError("account_not_found", "There is no such account.")
 
 
 async def put_password(connection: Connection, person_id: UUID, email: str, hashed: str) -> None:

@@ -105,7 +105,7 @@ class SingleSignOn:
         async with self._database.begin() as connection:
             person_id, email = await self._person(connection, identity)
             await self._apply_groups(connection, person_id, email, identity)
-            mine = await people.accounts_of(connection, person_id)
+            mine = await people.lock_accounts_of(connection, person_id)
             if mine:
                 return await self._open(connection, person_id, mine[0]["id"], email, identity)
         raise MailsiftError(
@@ -133,7 +133,7 @@ class SingleSignOn:
             _log.warning("sso.unavailable", error=error.code)
             return now - claimed.known_at < GRACE
         async with self._database.begin() as connection:
-            person = await people.get_person(connection, claimed.person_id)
+            person = await people.lock_person(connection, claimed.person_id)
             if person is None:
                 return False
             await self._apply_groups(connection, claimed.person_id, person["email"], identity)
@@ -144,18 +144,22 @@ class SingleSignOn:
     async def _person(self, connection: Connection, identity: Identity) -> tuple[UUID, str]:
         """Return whose identity it is, and their address; a verified address makes it somebody's.
 
+        They are there until the transaction ends.
+
         Raises:
             DistrustError: the address is not verified, or is somebody's with another identity.
         """
         known = await sso.person_of(connection, self._issuer, identity.subject)
         if known is not None:
-            person = await people.get_person(connection, known)
+            person = await people.lock_person(connection, known)
             if person is not None:
                 return known, person["email"]
         email = normalized_email(identity.email)
         if not email:
             raise _distrust("email")
         found = await people.person_of(connection, email)
+        if found is not None:
+            found = await people.lock_person(connection, found["id"])
         if found is None and not roles_of(identity.groups, self._rules):
             raise MailsiftError(
                 "no_account", "None of your groups has access to an account here. Ask your operator."

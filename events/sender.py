@@ -82,6 +82,8 @@ _ANSWER_BYTES: Final = 256 * 1024
 _USER_AGENT: Final = "Mailsift-Webhooks/1.0"
 _READ_SECONDS: Final = 60.0
 """How long a server may be silent while a list is read."""
+_SLOW_SECONDS, _SLOW_BYTES = 600.0, 60 * 1024
+"""So much of a list comes while it is waited for so long; in that time the head of the answer is there."""
 _READING: Final = {"user-agent": "Mailsift/1.0", "accept-encoding": "identity", "connection": "close"}
 
 
@@ -327,7 +329,9 @@ class WebhookSender:
         return body
 
     async def read(self, url: str) -> AsyncIterator[bytes]:
-        """Yield what a server answers to GET, as it comes; silence ends it after a minute.
+        """Yield what a server answers to GET, as it comes.
+
+        Silence ends it after a minute, and what drips after ten: somebody else waits for the place it takes.
 
         Raises:
             MailsiftError: `webhook_url_invalid`, `webhook_url_blocked`, `place_not_found`, `place_refused`,
@@ -335,18 +339,19 @@ class WebhookSender:
         """
         target = self._checked_url(url)
         try:
-            async with (
-                self._client(self._lists, _READ_SECONDS) as client,
-                client.stream(
+            async with self._client(self._lists, _READ_SECONDS) as client:
+                request = client.build_request(
                     "GET",
                     target.url,
                     headers={**_named(target), **_READING},
                     extensions=_path_target(target),
-                ) as found,
-            ):
-                _refuse(found.status_code)
-                async for piece in found.aiter_raw():
-                    yield piece
+                )
+                async with asyncio.timeout(_SLOW_SECONDS):
+                    found = await client.send(request, stream=True)
+                async with aclosing(found):
+                    _refuse(found.status_code)
+                    async for piece in _brisk(found.aiter_raw()):
+                        yield piece
         except _SendError as error:
             blocked = error.error is ErrorClass.BLOCKED
             raise _not_allowed() if blocked else _unavailable(error.error.value) from None
@@ -404,6 +409,24 @@ class WebhookSender:
         except (TimeoutError, httpx.TransportError, ssl.SSLError):
             pass
         return bytes(read)
+
+
+async def _brisk(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """Hand pieces on; the time that passes while they are taken is not the server's.
+
+    Raises:
+        MailsiftError: `place_unavailable`: too little comes.
+    """
+    clock = asyncio.get_running_loop().time
+    waited, received, since = 0.0, 0, clock()
+    async for piece in pieces:
+        waited, received = waited + clock() - since, received + len(piece)
+        if waited >= _SLOW_SECONDS:
+            if received < _SLOW_BYTES:
+                raise _unavailable("too little comes")
+            waited, received = 0.0, 0
+        yield piece
+        since = clock()
 
 
 def _named(target: WebhookUrl) -> dict[str, str]:

@@ -64,7 +64,7 @@ class ScheduleService:
         first = spec.timetable(schedule_id).upcoming(now)
         named = await self._places.checked(account_id, source, sink)
         async with self._database.begin() as connection:
-            job = await owned(connection, account_id, job_id) if job_id else None
+            job = await owned(connection, account_id, job_id, stays=True) if job_id else None
             theirs = load_options(job["options"]) if job else JobOptions()
             before = self._places.unseal(account_id, theirs.places)
             places = JobPlaces(named.source or before.source, named.sink or before.sink)

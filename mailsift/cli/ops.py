@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Annotated, Any, Final, TypeVar
 
 import typer
@@ -184,7 +185,12 @@ def throttles(
         return rows
 
     found = _with_operations(act)
-    show(found, ops_output.throttle_table, ops_output.throttle_shape, as_json=as_json)
+    show(
+        found,
+        partial(ops_output.throttle_table, is_wide=_is_wide()),
+        ops_output.throttle_shape,
+        as_json=as_json,
+    )
 
 
 @ops_app.command("ledger")
@@ -195,7 +201,9 @@ def ledger(
 ) -> None:
     """Show what each source asked each provider, how the provider took it, and the rate it has earned."""
     found = _with_operations(lambda operations: operations.console.ledger(hours=24 * days))
-    show(found, ops_output.ledger_table, ops_output.ledger_shape, as_json=as_json)
+    show(
+        found, partial(ops_output.ledger_table, is_wide=_is_wide()), ops_output.ledger_shape, as_json=as_json
+    )
 
 
 @ops_app.command("opt-outs")
@@ -228,6 +236,10 @@ def alarm_rules(
     print(  # noqa: T201 - the command's output
         alarms.runbook(RULES) if runbook else alarms.prometheus_rules(RULES), end=""
     )
+
+
+def _is_wide() -> bool:
+    return Console().width >= ops_output.WIDE
 
 
 @contextmanager

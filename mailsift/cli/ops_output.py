@@ -15,7 +15,7 @@ from mailsift.jobs.admin.alarms import Alarm, Level
 from mailsift.jobs.admin.models import AccountJob, LedgerRow, Overview, SourceRow, ThrottleRow
 from mailsift.jobs.views import Priority
 from mailsift.pipeline.ports import SessionOutcome
-from mailsift.pipeline.standing import LedgerKind
+from mailsift.pipeline.standing import REFUSALS, LedgerKind
 from mailsift.storage.sql.opt_outs import OptedOut
 from mailsift.storage.sql.stats import Minute, Snapshot
 from mailsift.storage.sql.workers import Worker
@@ -23,6 +23,14 @@ from mailsift.storage.sql.workers import Worker
 _BARS: Final = " ▁▂▃▄▅▆▇█"
 _MOST_WORKERS: Final = 12
 _BAR_MINUTES: Final = 30  # fit into a line of 80 characters
+WIDE: Final = 140
+"""Columns of a terminal from which on everything fits."""
+_KINDS: Final = {kind.value: (kind,) for kind in LedgerKind}
+_KINDS_IN_SHORT: Final = {
+    "probes": (LedgerKind.PROBES,),
+    "unknown": (LedgerKind.UNKNOWN,),
+    "refused": REFUSALS,
+}
 _COLOURS: Final = {
     "running": "cyan",
     "active": "green",
@@ -117,25 +125,19 @@ def source_table(rows: Iterable[SourceRow]) -> Table:
     return table
 
 
-def throttle_table(rows: Iterable[ThrottleRow]) -> Table:
-    """Return providers x sources, one a line."""
-    numbers = ("rate /s", "limit /s", "table /s", "sessions", "closed for", "waiting", *SessionOutcome)
-    table = _table(("provider", "source", "state"), numbers, ("edited by",))
+def throttle_table(rows: Iterable[ThrottleRow], *, is_wide: bool) -> Table:
+    """Return providers x sources; a narrow terminal keeps its room for where each stands."""
+    limits, mix = (("limit /s", "table /s"), tuple(SessionOutcome)) if is_wide else ((), ())
+    numbers = ("rate /s", *limits, "sessions", "closed for", "waiting", *mix)
+    table = _table(("provider", "source", "state"), numbers, ("edited by",) if is_wide else ())
     for row in rows:
         one = row.learned
-        table.add_row(
-            Text(one.provider),
-            Text(one.source or "default"),
-            _state(row.state),
-            f"{row.rate:.2f}",
-            f"{row.now.rate:g}",
-            f"{row.base.rate:g}",
-            f"{one.in_use}/{row.now.sessions}",
-            span(one.closed_s) if one.closed_s else "",
-            f"{row.waiting:,}" if row.waiting else "",
-            *(f"{count:,}" if (count := one.mix.get(outcome, 0)) else "" for outcome in SessionOutcome),
-            Text(row.edit.edited_by if row.edit else ""),
-        )
+        cells: list[str | Text] = [Text(one.provider), Text(one.source or "default"), _state(row.state)]
+        cells += [f"{row.rate:.2f}", *((f"{row.now.rate:g}", f"{row.base.rate:g}") if limits else ())]
+        cells += [f"{one.in_use}/{row.now.sessions}", span(one.closed_s) if one.closed_s else ""]
+        cells += [_count(row.waiting), *(_count(one.mix.get(outcome, 0)) for outcome in mix)]
+        cells += [Text(row.edit.edited_by if row.edit else "")] if is_wide else []
+        table.add_row(*cells)
     return table
 
 
@@ -147,19 +149,24 @@ def opt_out_table(rows: Iterable[OptedOut]) -> Table:
     return table
 
 
-def ledger_table(rows: Iterable[LedgerRow]) -> Table:
-    """Return what each source asked of each provider, one a line."""
-    table = _table(("provider", "source"), (*LedgerKind, "unknown %", "step", "pace /s"))
+def ledger_table(rows: Iterable[LedgerRow], *, is_wide: bool) -> Table:
+    """Return what each source asked of each provider; a narrow terminal has one number of all refusals."""
+    kinds = _KINDS if is_wide else _KINDS_IN_SHORT
+    table = _table(("provider", "source"), (*kinds, "unknown %", "step", "pace /s"))
     for row in rows:
         table.add_row(
             Text(row.provider),
             Text(row.source or "default"),
-            *(f"{count:,}" if (count := row.counts.of(kind)) else "" for kind in LedgerKind),
+            *(_count(row.counts.of(*which)) for which in kinds.values()),
             f"{row.unknown_share:.0%}",
             f"{row.standing.step:+}" if row.standing else "",
             "" if row.rate is None else f"{row.rate:g}",
         )
     return table
+
+
+def _count(number: int) -> str:
+    return f"{number:,}" if number else ""
 
 
 def span(seconds: float) -> str:
@@ -228,9 +235,16 @@ def _table(names: Sequence[str], numbers: Sequence[str] = (), last: Sequence[str
     """Return a table with these columns, numbers to the right."""
     table = Table(box=None, header_style="bold", pad_edge=False)
     for name in (*names, *numbers, *last):
-        named = name in {"account", "list", "provider", "worker"}  # these give way where there is no room
+        named = name in {"account", "list", "worker"}  # these give way where there is no room
         justify: JustifyMethod = "right" if name in numbers else "left"
-        table.add_column(name, justify=justify, no_wrap=True, min_width=6 if named else len(name))
+        folds = name in {"provider", "source", "edited by"}  # these go on in the next line
+        table.add_column(
+            name,
+            justify=justify,
+            no_wrap=not folds,
+            overflow="fold",
+            min_width=6 if named or folds else len(name),
+        )
     return table
 
 

@@ -76,7 +76,7 @@ _MARK = text("""
 # Of a job the answer goes when the job goes.
 _FINISH = text("""
     UPDATE idempotency SET answer = :answer, lease_until = NULL,
-        job_id = (SELECT id FROM job WHERE id = :job_id AND account_id = :account_id)
+        job_id = (SELECT id FROM job WHERE id = :job_id AND account_id = :account_id FOR KEY SHARE)
     WHERE account_id = :account_id AND key = :key AND token = :token
 """)
 

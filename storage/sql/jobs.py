@@ -150,7 +150,8 @@ _NEW_JOB: Final = """
         WHERE account.id = :account_id AND account.vtime < accounts.floor)
     INSERT INTO job (id, account_id, parent_id, name, state, options, source_name, source_sha256,
                      source_bytes, test, deadline_at, expires_at)
-    VALUES (:job_id, :account_id, :parent_id, :name, 'uploading', CAST(:options AS jsonb) || CASE
+    VALUES (:job_id, :account_id, (SELECT id FROM job WHERE id = :parent_id FOR KEY SHARE), :name,
+            'uploading', CAST(:options AS jsonb) || CASE
                 WHEN CAST(:options AS jsonb)->>'policy' IS NULL THEN coalesce((
                     SELECT jsonb_build_object('policy', a.policy->'tiers') FROM account a
                     WHERE a.id = :account_id AND a.policy ? 'tiers'), '{{}}') ELSE '{{}}' END,
@@ -347,7 +348,10 @@ _END = text("""
 
 
 async def insert(connection: Connection, new: NewJob) -> None:
-    """Insert a job whose source lies ready for intake; an account that was idle starts beside the others."""
+    """Insert a job whose source lies ready for intake; an account that was idle starts beside the others.
+
+    One whose parent has been deleted by now has none.
+    """
     values = {one.name: getattr(new, one.name) for one in fields(new)}
     values |= {"job_id": values.pop("id"), "options": json.dumps(dict(new.options))}
     await connection.execute(_INSERT, values)
@@ -601,18 +605,20 @@ async def take_back_use(connection: Connection, job_id: UUID, *, rows: int, addr
     await connection.execute(_TAKE_BACK_USE, values)
 
 
-async def get(connection: Connection, job_id: UUID) -> Row | None:
-    """Return the job's row."""
-    return (await connection.execute(select(job).where(job.c.id == job_id))).mappings().one_or_none()
+async def get(connection: Connection, job_id: UUID, *, stays: bool = False) -> Row | None:
+    """Return the job's row; `stays`: nobody deletes it until the transaction ends."""
+    wanted = select(job).where(job.c.id == job_id)
+    found = await connection.execute(wanted.with_for_update(read=True, key_share=True) if stays else wanted)
+    return found.mappings().one_or_none()
 
 
-async def owned(connection: Connection, account_id: UUID, job_id: UUID) -> Row:
-    """Return the account's job.
+async def owned(connection: Connection, account_id: UUID, job_id: UUID, *, stays: bool = False) -> Row:
+    """Return the account's job; `stays`: nobody deletes it until the transaction ends.
 
     Raises:
         MailsiftError: `job_not_found`, also when it belongs to somebody else.
     """
-    row = await get(connection, job_id)
+    row = await get(connection, job_id, stays=stays)
     if row is None or row["account_id"] != account_id:
         raise MailsiftError("job_not_found", "There is no such job.")
     return row

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, delete, func, or_, select, text, update
+from sqlalchemy import ColumnElement, Select, delete, func, or_, select, text, update
 from sqlalchemy.dialects.postgresql import insert as upsert
 
 from mailsift.storage.database import Connection, Row, rows_as
@@ -63,11 +63,6 @@ async def person_of(connection: Connection, email: str) -> Row | None:
     return (await connection.execute(select(person).where(person.c.email == email))).mappings().one_or_none()
 
 
-async def get_person(connection: Connection, person_id: UUID) -> Row | None:
-    """Return the person."""
-    return (await connection.execute(select(person).where(person.c.id == person_id))).mappings().one_or_none()
-
-
 async def lock_person(connection: Connection, person_id: UUID) -> Row | None:
     """Return the person, whom nobody else changes until the transaction ends."""
     statement = select(person).where(person.c.id == person_id).with_for_update(key_share=True)
@@ -100,6 +95,11 @@ async def everybody(connection: Connection) -> Sequence[Row]:
         .order_by(account.c.name.nulls_last(), person.c.email)
     )
     return (await connection.execute(statement)).mappings().all()
+
+
+async def lock_people(connection: Connection) -> None:
+    """Let nobody else add or change a person until the transaction ends."""
+    await connection.execute(text("LOCK TABLE person IN SHARE ROW EXCLUSIVE MODE"))
 
 
 async def anybody(connection: Connection) -> bool:
@@ -173,13 +173,22 @@ async def members(connection: Connection, account_id: UUID) -> list[MemberRow]:
 
 async def accounts_of(connection: Connection, person_id: UUID) -> Sequence[Row]:
     """Return the accounts a person is a member of: id, name, role; by name."""
-    statement = (
+    return (await connection.execute(_accounts_of(person_id))).mappings().all()
+
+
+async def lock_accounts_of(connection: Connection, person_id: UUID) -> Sequence[Row]:
+    """Return the same of those whose member the person stays until the transaction ends."""
+    statement = _accounts_of(person_id).with_for_update(read=True, key_share=True, of=member)
+    return (await connection.execute(statement)).mappings().all()
+
+
+def _accounts_of(person_id: UUID) -> Select[tuple[UUID, str, str]]:
+    return (
         select(account.c.id, account.c.name, member.c.role)
         .join(member, member.c.account_id == account.c.id)
         .where(member.c.person_id == person_id)
         .order_by(account.c.name)
     )
-    return (await connection.execute(statement)).mappings().all()
 
 
 # The detail is bound as text: what the driver makes of a mapping is its business.

@@ -147,8 +147,14 @@ async def record_slot(
 async def attach(
     connection: Connection, job_id: UUID, schedule_id: UUID, scheduled_for: datetime | None
 ) -> None:
-    """Say which schedule and slot a job is of; a second job of one slot is an IntegrityError."""
-    values = {"schedule_id": schedule_id, "scheduled_for": scheduled_for}
+    """Say which schedule and slot a job is of; a second job of one slot is an IntegrityError.
+
+    Of a schedule that has been deleted by now it is no run.
+    """
+    there = (
+        select(schedule.c.id).where(schedule.c.id == schedule_id).with_for_update(read=True, key_share=True)
+    )
+    values = {"schedule_id": there.scalar_subquery(), "scheduled_for": scheduled_for}
     await connection.execute(update(job).where(job.c.id == job_id).values(**values))
 
 

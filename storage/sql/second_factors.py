@@ -35,13 +35,13 @@ _GET = text("""
 
 _CONFIRM = text("""
     UPDATE second_factor SET confirmed_at = :now, recovery = :recovery, last_step = :step
-    WHERE person_id = :person_id AND confirmed_at IS NULL
+    WHERE person_id = :person_id AND confirmed_at IS NULL AND secret = :secret
 """)
 
 # Of two who come with one code, one gets in.
 _USE_STEP = text("""
     UPDATE second_factor SET last_step = :step
-    WHERE person_id = :person_id AND confirmed_at IS NOT NULL AND last_step < :step
+    WHERE person_id = :person_id AND confirmed_at IS NOT NULL AND secret = :secret AND last_step < :step
 """)
 
 _USE_RECOVERY = text("""
@@ -64,16 +64,23 @@ async def get(connection: Connection, person_id: UUID) -> SecondFactorRow | None
 
 
 async def confirm(
-    connection: Connection, person_id: UUID, *, recovery: Sequence[bytes], step: int, now: datetime
+    connection: Connection,
+    person_id: UUID,
+    secret: bytes,
+    *,
+    recovery: Sequence[bytes],
+    step: int,
+    now: datetime,
 ) -> bool:
-    """Let it guard from now on; False when it does already, or there is none."""
-    values = {"person_id": person_id, "recovery": list(recovery), "step": step, "now": now}
+    """Let this secret guard from now on; False when one does already, or another one is to be confirmed."""
+    values = {"person_id": person_id, "secret": secret, "recovery": list(recovery), "step": step, "now": now}
     return (await connection.execute(_CONFIRM, values)).rowcount == 1
 
 
-async def use_step(connection: Connection, person_id: UUID, step: int) -> bool:
-    """Use the code of a step; False when that or a later one was used."""
-    return (await connection.execute(_USE_STEP, {"person_id": person_id, "step": step})).rowcount == 1
+async def use_step(connection: Connection, person_id: UUID, secret: bytes, step: int) -> bool:
+    """Use the code of a step; False when that or a later one was used, or another secret guards by now."""
+    values = {"person_id": person_id, "secret": secret, "step": step}
+    return (await connection.execute(_USE_STEP, values)).rowcount == 1
 
 
 async def use_recovery(connection: Connection, person_id: UUID, digest: bytes) -> bool:

@@ -154,12 +154,32 @@ async def test_a_request_that_died_frees_its_key_and_a_day_ends_everything(
 
 # Whoever stores an answer waits as long as somebody else holds the lock 4711.
 _SLOW_ANSWERS = """
-    CREATE FUNCTION wait() RETURNS trigger LANGUAGE plpgsql AS $$
+    CREATE OR REPLACE FUNCTION wait() RETURNS trigger LANGUAGE plpgsql AS $$
         BEGIN PERFORM pg_advisory_xact_lock(4711); RETURN NEW; END $$;
     CREATE TRIGGER wait BEFORE UPDATE ON idempotency FOR EACH ROW
         WHEN (octet_length(NEW.answer) > 0) EXECUTE FUNCTION wait();
 """
 _WAITING = "SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
+
+
+async def test_an_order_is_answered_although_its_job_is_deleted_while_the_answer_is_kept(
+    api: Api, client: httpx.AsyncClient
+) -> None:
+    job = (await client.post(JOBS, json={"emails": ["a@example.com"]})).json()["data"]["job_id"]
+    await rows(api, f"{_SLOW_ANSWERS} SELECT 1")
+    async with await psycopg.AsyncConnection.connect(address_of(api)) as holder:
+        await holder.execute("SELECT pg_advisory_lock(4711)")
+        ordered = asyncio.create_task(client.post(f"{JOBS}/{job}/cancel", headers=keyed("stop")))
+        await until(partial(_waits, api, 1), within=20)
+        deleted = asyncio.create_task(rows(api, "DELETE FROM job RETURNING id"))
+
+        async def is_deleted_or_waits() -> bool:
+            return deleted.done() or await _waits(api, 2)
+
+        await until(is_deleted_or_waits, within=20)
+    assert (await ordered).status_code == 200
+    assert len(await deleted) == 1
+    await rows(api, "DROP TRIGGER wait ON idempotency; SELECT 1")
 
 
 async def test_a_process_that_is_killed_leaves_one_effect_whenever_it_dies(

@@ -16,7 +16,7 @@ from mailsift.settings import Settings
 from mailsift.storage.redis.rate_limit import RateLimitDecision, Zone
 from tests.integration.api.conftest import running
 from tests.integration.api.pages.queries import sql
-from tests.support.installation import settings_for
+from tests.support.installation import settings_for, until
 from tests.support.servers import RedisServer
 
 if TYPE_CHECKING:
@@ -57,6 +57,14 @@ async def test_a_revoked_key_opens_nothing_while_redis_is_away_either(
             (row,) = await container.keys.list(account)
             await container.keys.revoke(account, row.id)
         assert (await client.get(JOBS)).status_code == 401
+        redis_server.start()  # which knows nothing of it
+        async with api.client(await api.key("bob")) as bob:
+            await until(lambda: _is_counted(bob), within=20)
+        assert (await client.get(JOBS)).status_code == 401
+
+
+async def _is_counted(client: httpx.AsyncClient) -> bool:
+    return "ratelimit" in (await client.get(JOBS)).headers
 
 
 async def test_a_rolled_key_lives_for_the_overlap_beside_its_successor(

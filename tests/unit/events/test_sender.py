@@ -8,7 +8,7 @@ import gzip
 import os
 import ssl
 import tracemalloc
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 import httpcore
@@ -390,6 +390,53 @@ async def test_a_name_is_asked_for_as_it_is_written_whether_idna_knows_it_or_not
         assert await ours.fetch(url) == b"a@b.com"
         assert [piece async for piece in ours.read(url)] == [b"a@b.com"]
     assert {one.headers["host"] for one in receiver.requests} == {f"{name}:{receiver.port}"}
+
+
+def _drip(every_s: float, *, head: bytes, piece: bytes) -> Callable[[asyncio.StreamWriter], Awaitable[None]]:
+    async def answer(writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 200 OK\r\n" + head)
+        while not writer.is_closing():
+            writer.write(piece)
+            await writer.drain()
+            await asyncio.sleep(every_s)
+
+    return answer
+
+
+@pytest.mark.parametrize(
+    ("head", "piece"),
+    [(b"\r\n", b"a"), (b"", b"x-more: headers\r\n"), (b"transfer-encoding: chunked\r\n\r\n", b"1\r\na\r\n")],
+    ids=["body", "head", "chunks"],
+)
+async def test_a_list_that_drips_is_read_for_minutes_and_not_for_ever(head: bytes, piece: bytes) -> None:
+    loop, began = asyncio.get_running_loop(), asyncio.get_running_loop().time()
+    async with receiving(_drip(30.0, head=head, piece=piece)) as receiver:
+
+        async def read() -> None:
+            async for _ in sender().read(receiver.url):
+                assert loop.time() - began < 3_600
+
+        with pytest.raises(MailsiftError) as told:
+            await read()
+    assert (told.value.code, told.value.retryable) == ("place_unavailable", True)
+    assert loop.time() - began < 3_600
+
+
+async def test_a_list_that_comes_slowly_is_read_to_its_end_however_slowly_it_is_taken() -> None:
+    async def slow(writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 200 OK\r\n\r\n")
+        for _ in range(100):
+            writer.write(b"a@example.com\n" * 500)
+            await writer.drain()
+            await asyncio.sleep(50)
+
+    size = 0
+    async with receiving(slow) as receiver:
+        async for piece in sender().read(receiver.url):
+            size += len(piece)
+            if size < 10:
+                await asyncio.sleep(3_600)
+    assert size == 100 * 500 * 14
 
 
 async def test_a_url_that_was_stored_is_checked_again() -> None:

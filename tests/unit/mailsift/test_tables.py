@@ -12,10 +12,17 @@ from rich.table import Table
 
 from mailsift.cli.jobs import job_table
 from mailsift.cli.keys import key_table
+from mailsift.cli.ops_output import ledger_table, throttle_table
 from mailsift.cli.outcomes import accuracy_table
+from mailsift.jobs.admin.models import LedgerRow, ThrottleRow
 from mailsift.jobs.outcomes.accuracy import AccuracyRow, GroupBy
 from mailsift.pipeline.outcomes.chances import MeasuredShare
+from mailsift.pipeline.ports import SessionOutcome
+from mailsift.pipeline.providers import Provider
+from mailsift.pipeline.standing import LedgerCounts, LedgerKind, Standing
+from mailsift.storage.redis.throttle_view import LearnedRate
 from mailsift.storage.sql.keys import KeyRow
+from mailsift.storage.sql.throttle_edits import ThrottleEdit
 from tests.support.job_views import RUNNING, START
 
 JOB = replace(
@@ -62,6 +69,22 @@ def test_of_what_was_measured_no_number_is_cut_off(width: int) -> None:
     row = AccuracyRow(("microsoft365", "mailbox_not_found"), 800_012, 3, share, share, share, share, share)
     shown = lines(accuracy_table([row], [GroupBy.PROVIDER, GroupBy.RESULT]), width)
     assert "…" not in "".join(shown)
+
+
+@pytest.mark.parametrize("width", [80, 200])
+def test_of_what_providers_are_asked_nothing_is_cut_off(width: int) -> None:
+    host, source = "mx.mail-gateway.example-of-a-provider.com", "2001:db8:85a3:1234:5678:8a2e:370:7334"
+    base, is_wide = Provider(host), width == 200
+    counts = dict.fromkeys(LedgerKind, 1_234_567)
+    learned = LearnedRate(host, source, closed_s=7_200, mix=dict.fromkeys(SessionOutcome, 123_456))
+    edit = ThrottleEdit(host, source, edited_by="ada.lovelace@engines.example.com")
+    throttle = ThrottleRow(learned, base, base, held=False, edit=edit, waiting=1_234_567)
+    asked = LedgerRow(host, source, LedgerCounts(counts), Standing(-3), 0.05)
+    for table in (throttle_table([throttle], is_wide=is_wide), ledger_table([asked], is_wide=is_wide)):
+        head, *rows = lines(table, width)
+        assert "".join(row[: head.index("source")].strip() for row in rows) == host
+        assert "1,234,567" in rows[0]
+        assert "…" not in "".join(rows)
 
 
 def test_a_wide_one_shows_everything() -> None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 from sqlalchemy import text
 
 from mailsift.container import open_database
 from mailsift.settings import Settings
 from tests.integration.api.conftest import Api
+from tests.support.installation import until
 
 
 async def sql(settings: Settings, statement: str, **values: object) -> list[tuple[object, ...]]:
@@ -20,6 +23,28 @@ async def sql(settings: Settings, statement: str, **values: object) -> list[tupl
             return [tuple(row) for row in found] if found.returns_rows else []
     finally:
         await database.aclose()
+
+
+@asynccontextmanager
+async def meanwhile(api: Api, statement: str, **values: object) -> AsyncIterator[None]:
+    """Do something to the database that is committed when the block ends, and seen by nobody before."""
+    database = open_database(api.settings)
+    try:
+        async with database.begin() as connection:
+            await connection.execute(text(statement), values)
+            yield
+    finally:
+        await database.aclose()
+
+
+async def wait_for_locks(api: Api, count: int) -> None:
+    """Return when so many transactions wait for a lock."""
+    waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+
+    async def are_waiting() -> bool:
+        return await sql(api.settings, f"{waiting} AND datname = current_database()") == [(count,)]
+
+    await until(are_waiting, within=20)
 
 
 async def audit_of(settings: Settings) -> list[tuple[str, str]]:

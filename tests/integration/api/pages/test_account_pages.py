@@ -14,8 +14,7 @@ from mailsift.container import open_container, open_database, open_service
 from mailsift.jobs.views import JobOptions
 from mailsift.pipeline.errors import MailsiftError
 from tests.integration.api.conftest import Api
-from tests.integration.api.pages.queries import audit_of, sql
-from tests.support.installation import until
+from tests.integration.api.pages.queries import audit_of, sql, wait_for_locks
 from tests.support.sessions import PASSWORD, browser, csrf_of, person, post, sign_in, signed_in
 
 
@@ -80,21 +79,6 @@ async def test_the_terminal_takes_no_account_its_last_owner_either(api: Api) -> 
     assert await sql(api.settings, "SELECT role FROM member ORDER BY role") == [("owner",), ("viewer",)]
 
 
-async def test_who_is_new_takes_two_invitations_at_once(api: Api) -> None:
-    async with open_container(api.settings) as container:
-        links = container.people.links
-        secrets = [
-            await links.invite_from_terminal(name, "new@people.test", Role.OWNER) for name in ("a", "b")
-        ]
-        taken = await asyncio.gather(
-            *(links.accept(secret, password=PASSWORD, client="") for secret in secrets),
-            return_exceptions=True,
-        )
-    refused = [one.code for one in taken if isinstance(one, MailsiftError)]
-    assert len([one for one in taken if isinstance(one, str)]) == 1
-    assert refused == ["sign_in_first"]
-
-
 async def test_the_last_owner_stays_one(api: Api) -> None:
     async with signed_in(api) as owner, signed_in(api, Role.MEMBER):
         (owner_id,) = [id_ for email, id_ in (await ids_of(api)).items() if email.startswith("owner")]
@@ -117,15 +101,10 @@ async def test_two_owners_cannot_remove_each_other_at_once(api: Api) -> None:
                 one.post(f"/account/members/{ids[1]}/remove", data={"csrf": tokens[0]}),
                 two.post(f"/account/members/{ids[0]}/remove", data={"csrf": tokens[1]}),
             )
-            await until(lambda: _are_waiting(api, 2), within=20)
+            await wait_for_locks(api, 2)
         await both
         await database.aclose()
     assert await sql(api.settings, "SELECT count(*) FROM member WHERE role = 'owner'") == [(1,)]
-
-
-async def _are_waiting(api: Api, count: int) -> bool:
-    waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
-    return await sql(api.settings, f"{waiting} AND datname = current_database()") == [(count,)]
 
 
 async def test_new_jobs_are_kept_as_long_as_the_account_says(api: Api) -> None:

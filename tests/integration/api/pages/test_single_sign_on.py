@@ -23,6 +23,7 @@ from mailsift.accounts.people import Role
 from mailsift.container import open_container
 from mailsift.settings import Settings
 from tests.integration.api.conftest import Api, running
+from tests.integration.api.pages.queries import meanwhile, wait_for_locks
 from tests.support.connections import talking
 from tests.support.ports import free_port
 from tests.support.serving import NO_TLS
@@ -149,6 +150,19 @@ async def test_who_is_new_may_come_back_in_two_windows_at_once(api: Api, provide
         backs = [await _way_back(client, "twin") for client in (one, other)]
         answers = await asyncio.gather(one.get(backs[0]), other.get(backs[1]))
     assert [answer.status_code for answer in answers] == [303, 303]
+
+
+async def test_who_is_deleted_as_they_come_back_is_made_anew_by_their_groups(api: Api, provider: str) -> None:
+    await _somebody(provider, "june", groups=["mail-staff"])
+    async with browser(api) as client, browser(api) as other:
+        await _signed_in(client, "june")
+        await _somebody(provider, "june", groups=["mail-admins"])
+        back = await _way_back(other, "june")
+        async with meanwhile(api, "DELETE FROM person"):
+            late = asyncio.create_task(other.get(back))
+            await wait_for_locks(api, 1)
+        assert (await late).status_code == 303
+        assert "Invite" in (await other.get("/account")).text
 
 
 async def test_who_the_provider_forgets_is_out(api: Api, provider: str) -> None:
