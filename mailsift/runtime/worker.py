@@ -37,7 +37,7 @@ from mailsift.jobs.engine.maintenance import Sweeper
 from mailsift.jobs.tasks import QUEUE, make_app, register_pull, send_wake_ups
 from mailsift.metrics import metered_sweeper, metered_worker
 from mailsift.pipeline.background import guarded
-from mailsift.pipeline.errors import error_fields
+from mailsift.pipeline.errors import MailsiftError, error_fields
 from mailsift.pipeline.providers import Providers, public_suffixes
 from mailsift.runtime.loop_thread import LoopThread
 from mailsift.settings import Settings
@@ -107,7 +107,8 @@ class ProcessRuntime:
             # The pool would go on without an engine, look alive and do nothing. Told so, it ends in failure.
             self._failure[0] = 1
             if isinstance(error, Exception):
-                _log.error("worker.not_opened", **error_fields(error))
+                why = {"why": error.message} if isinstance(error, MailsiftError) else {}
+                _log.error("worker.not_opened", **error_fields(error), **why)
             os.kill(os.getppid(), signal.SIGINT)
             raise
         signal.signal(_STOP, lambda *_: self._stop())

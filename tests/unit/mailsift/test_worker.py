@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from pydantic import SecretStr
+from structlog.testing import capture_logs
 
 from mailsift.cli.operate import share_processors
 from mailsift.pipeline.errors import MailsiftError
@@ -46,7 +47,7 @@ def test_a_mistake_in_the_settings_ends_the_worker_before_it_begins(broken: Sett
 def test_a_process_without_an_engine_takes_the_worker_down(broken: Settings, kills: list[Kill]) -> None:
     thresholds, mask = gc.get_threshold(), signal.pthread_sigmask(signal.SIG_BLOCK, ())
     runtime = ProcessRuntime(broken)
-    with pytest.raises(MailsiftError):
+    with capture_logs() as told, pytest.raises(MailsiftError):
         runtime.open()
     runtime.drain()
     runtime.close(exitcode=0)
@@ -55,6 +56,8 @@ def test_a_process_without_an_engine_takes_the_worker_down(broken: Settings, kil
     signal.pthread_sigmask(signal.SIG_SETMASK, mask)  # children would inherit it, deaf to Ctrl-C
     assert kills == [(os.getppid(), signal.SIGINT)]  # as a failure: TERM is an end in order
     assert runtime.has_failed  # so that the other process does not take it for Ctrl-C
+    assert [(one["event"], one["error"]) for one in told] == [("worker.not_opened", "bad_overrides")]
+    assert "unknown table [nonsense]" in told[0]["why"]  # a code alone names no setting
 
 
 class Worker:
