@@ -7,7 +7,7 @@ import sys
 import warnings
 
 _WITHOUT_SENSE = (("POLARS_MAX_THREADS", "0"), ("COLUMNS", "0"))
-"""Zero is as many as there are to who writes it; one library panics at it, and one shows tables of no width."""
+"""To who writes it, zero is as many as there are; one library panics at it, one shows tables of no width."""
 
 
 def settle_environment() -> None:
