@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import os
 import signal
+from multiprocessing.context import BaseContext
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +44,20 @@ def test_a_mistake_in_the_settings_ends_the_worker_before_it_begins(broken: Sett
     with pytest.raises(MailsiftError) as refused:
         run_worker(broken)
     assert refused.value.code == "bad_overrides"
+
+
+def test_a_machine_without_shared_memory_is_told_of_it(
+    broken: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in a chroot: the processes of a pool have nothing to wait at; an error of no words ended it."""
+
+    def refused(*_: object) -> None:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+    monkeypatch.setattr(BaseContext, "Semaphore", refused)
+    with pytest.raises(MailsiftError, match="Permission denied.*/dev/shm") as told:
+        run_worker(broken.model_copy(update={"overrides": None}))
+    assert told.value.code == "worker_failed"
 
 
 def test_a_process_without_an_engine_takes_the_worker_down(broken: Settings, kills: list[Kill]) -> None:
