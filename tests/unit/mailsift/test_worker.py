@@ -55,7 +55,7 @@ def test_a_machine_without_shared_memory_is_told_of_it(
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
     monkeypatch.setattr(BaseContext, "Semaphore", refused)
-    with pytest.raises(MailsiftError, match="Permission denied.*/dev/shm") as told:
+    with pytest.raises(MailsiftError, match=r"Permission denied.*/dev/shm") as told:
         run_worker(broken.model_copy(update={"overrides": None}))
     assert told.value.code == "worker_failed"
 
