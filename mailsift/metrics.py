@@ -74,7 +74,8 @@ def registry_of(metrics: Iterable[Collector], *, role: str) -> CollectorRegistry
 
 
 def _show_build(role: str) -> None:
-    BUILD.clear()
+    if any(family.samples for family in BUILD.collect()):  # the library warns of it in a worker
+        BUILD.clear()
     BUILD.labels(role, version("mailsift")).set(1)
 
 

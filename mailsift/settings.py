@@ -112,7 +112,8 @@ def _group_rule(value: str) -> str:
     return value
 
 
-_CONTROLS: Final = re.compile(r"[\x00-\x1f\x7f]")
+_NO_TEXT: Final = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
+"""Control characters, and bytes that are no UTF-8 (PEP 383)."""
 
 
 def _default_home() -> Path:
@@ -125,12 +126,13 @@ def _default_home() -> Path:
 
 def _absolute(path: Path) -> Path:
     """Return a path that means the same to every process; no shell reads the `~` in a service file."""
-    if _CONTROLS.search(str(path)):  # which no file of settings and no URL can hold
-        raise ValueError("expected a path without line ends and other control characters")
     try:
-        return path.expanduser().absolute()
+        found = path.expanduser().absolute()
     except RuntimeError:
         raise ValueError("nobody knows whose ~ that is") from None
+    if _NO_TEXT.search(str(found)):  # which no file of settings and no URL can hold
+        raise ValueError("expected a path in UTF-8, without line ends and other control characters")
+    return found
 
 
 LocalPath = Annotated[Path, AfterValidator(_absolute)]
@@ -161,6 +163,7 @@ class Settings(BaseSettings):
 
     home: LocalPath = Field(
         default_factory=_default_home,
+        validate_default=True,
         description="where data is kept that has no URL of its own (default: the user's data "
         "directory; for root and users without a home: /var/lib/mailsift)",
     )

@@ -16,6 +16,7 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command, get_group
 from typing_extensions import override
 
+from mailsift.cli.environment import settle_environment
 from mailsift.cli.streams import let_go, open_what_is_closed
 from mailsift.lazy_import import UNASKED, import_lazily, leave_out, loading, without
 from mailsift.pipeline.allocator import FREE_SOON, LITTLE_AHEAD
@@ -190,6 +191,7 @@ def main() -> None:
     """
     os.umask(0o077)
     open_what_is_closed()
+    settle_environment()
     _prepare()
     try:
         _obey()

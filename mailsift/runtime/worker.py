@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import mmap
+import multiprocessing
 import os
 import secrets
 import signal
@@ -37,7 +38,7 @@ from mailsift.jobs.engine.maintenance import Sweeper
 from mailsift.jobs.tasks import QUEUE, make_app, register_pull, send_wake_ups
 from mailsift.metrics import metered_sweeper, metered_worker
 from mailsift.pipeline.background import guarded
-from mailsift.pipeline.errors import error_fields
+from mailsift.pipeline.errors import MailsiftError, error_fields
 from mailsift.pipeline.providers import Providers, public_suffixes
 from mailsift.runtime.loop_thread import LoopThread
 from mailsift.settings import Settings
@@ -107,7 +108,8 @@ class ProcessRuntime:
             # The pool would go on without an engine, look alive and do nothing. Told so, it ends in failure.
             self._failure[0] = 1
             if isinstance(error, Exception):
-                _log.error("worker.not_opened", **error_fields(error))
+                why = {"why": error.message} if isinstance(error, MailsiftError) else {}
+                _log.error("worker.not_opened", **error_fields(error), **why)
             os.kill(os.getppid(), signal.SIGINT)
             raise
         signal.signal(_STOP, lambda *_: self._stop())
@@ -292,10 +294,11 @@ def run_worker(settings: Settings, *, parent: int = 0, counts: Path | None = Non
     Raises:
         KeyboardInterrupt: after SIGINT, which stops it as SIGTERM does.
         SystemExit: otherwise; its code is 1 when a process could not open its engine.
-        MailsiftError: `bad_overrides`, `otel_missing`, `port_in_use`.
+        MailsiftError: `bad_overrides`, `otel_missing`, `port_in_use`, `worker_failed`.
     """
     Providers.load(settings.overrides)  # a mistake is told here, once, and not by every process
     public_suffixes()  # parsed here, once, too
+    _check_semaphores()
     if settings.redis_url is None:
         raise AssertionError("the caller sets the addresses of the servers")
     app = make_app(settings.redis_url.get_secret_value())
@@ -315,6 +318,15 @@ def run_worker(settings: Settings, *, parent: int = 0, counts: Path | None = Non
         app.conf.update(mailsift_pool_started=show_metrics)
         os.dup2(nowhere.fileno(), 1)  # the library says goodbye there, in words that are no log line
         _serve(app, settings, runtime)
+
+
+def _check_semaphores() -> None:
+    """See to it that the pool can make what its processes wait at: the library ends without a word of why."""
+    try:
+        multiprocessing.get_context("fork").Semaphore()
+    except OSError as error:
+        text = f"No semaphore can be made ({error.strerror}): /dev/shm must be there, and be writable."
+        raise MailsiftError("worker_failed", text) from error
 
 
 def _keep_our_logs(**_: object) -> None:

@@ -315,6 +315,39 @@ def test_a_terminal_that_knows_only_some_letters_gets_the_others_in_ascii(settin
     assert json.loads(done.stdout)["email"] == "\N{CYRILLIC SMALL LETTER A}@example.com"
 
 
+MEANT_FOR_OTHERS = {
+    "POLARS_MAX_THREADS": "0",  # as many as there are, as other tools understand it
+    "PYTHONWARNINGS": "error",  # for a developer's own programs; as root, a worker is warned of that
+    "PROMETHEUS_MULTIPROC_DIR": "/nowhere",  # of another program
+}
+
+
+@pytest.mark.parametrize("name", MEANT_FOR_OTHERS)
+def test_a_variable_that_is_meant_for_other_programs_keeps_no_list_from_its_end(
+    name: str, short_tmp: Path
+) -> None:
+    """Workers panicked, died of a warning, or had no place to count."""
+    source, out = short_tmp / f"{name}.csv", short_tmp / f"{name}.out.csv"
+    source.write_text("email\nann@example.com\n")
+    home = Settings(home=short_tmp / name)
+    done = subprocess.run(
+        [sys.executable, "-m", "mailsift", "run", source, "--mode", "fast", "--output", out],
+        env=environment_for(home.environment(), {name: MEANT_FOR_OTHERS[name]}),
+        capture_output=True,
+        cwd=ROOT,
+        timeout=30,
+        check=False,
+    )
+    assert (done.returncode, len(out.read_text().splitlines())) == (0, 2), done.stderr.decode()
+
+
+def test_a_terminal_that_says_it_has_no_columns_gets_tables_all_the_same(settings: Settings) -> None:
+    environment = environment_for(settings.environment(), {"COLUMNS": "0"})
+    command = [sys.executable, "-m", "mailsift", "settings"]
+    done = subprocess.run(command, env=environment, capture_output=True, cwd=ROOT, check=True)
+    assert b"MAILSIFT_HOME" in done.stdout
+
+
 def test_standard_streams_that_are_closed_are_no_numbers_for_sockets(short_tmp: Path) -> None:
     """As `2>&-` and some supervisors leave them: servers of ours took one for their own, and died of it."""
     source, out = short_tmp / "closed.csv", short_tmp / "closed.out.csv"

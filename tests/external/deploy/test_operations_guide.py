@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from importlib import import_module
 
 import typer
@@ -53,3 +54,19 @@ def test_every_command_exists() -> None:
         if rest and isinstance(group, typer.Typer):
             known = {one.name or one.callback.__name__ for one in group.registered_commands if one.callback}
             assert rest[0] in known, (first, rest)
+
+
+def test_commands_are_run_as_the_units_are() -> None:
+    """As root `doctor` left folders of the store that no unit could write to: none of them started."""
+    function = re.search(r"^mailsift\(\) \{.*?^\}", GUIDE, re.MULTILINE | re.DOTALL)
+    assert function is not None
+    shown = f"systemd-run() {{ printf '%s\\n' \"$@\"; }}\n{function[0]}\nmailsift doctor"
+    done = subprocess.run(["bash", "-euc", shown], capture_output=True, text=True, check=True)
+    given = done.stdout.splitlines()
+    unit = (DEPLOY / "systemd/mailsift-migrate.service").read_text()
+    assert f"--uid={re.search(r'^User=(.*)$', unit, re.MULTILINE)[1]}" in given  # type: ignore[index]
+    same = re.findall(
+        r"^((?:LoadCredential|EnvironmentFile|StateDirectory|StateDirectoryMode)=.*)$", unit, re.MULTILINE
+    )
+    assert {f"--property={line}" for line in same} == {one for one in given if one.startswith("--property=")}
+    assert given[-2:] == ["/opt/mailsift/bin/mailsift", "doctor"]

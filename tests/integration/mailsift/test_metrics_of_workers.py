@@ -147,6 +147,7 @@ async def test_what_a_killed_process_has_counted_stays_and_its_successor_counts_
         after = await exposed(settings)
     assert after.value("mailsift_chunk_claim_seconds_count") >= 2 * ADDRESSES / 10
     assert after.value("mailsift_worker_slots", kind="all") == 2 * settings.chunk_slots
+    assert "UserWarning" not in (tmp_path / "worker.log").read_text()  # a start is nothing to warn of
 
 
 async def test_a_worker_whose_master_was_killed_leaves_its_port_to_the_next_one(

@@ -125,6 +125,7 @@ def test_blobs_lie_below_home_unless_told_otherwise(monkeypatch: pytest.MonkeyPa
         ("MAILSIFT_REDIS_URL", "unix:///run/valkey.sock?db=hunter2"),
         ("MAILSIFT_HOME", "/var/lib/hunter2\n"),
         ("MAILSIFT_OVERRIDES", "/etc/hunter2\x1b"),
+        ("MAILSIFT_HOME", "/var/lib/hunter2\udcff"),  # a byte that is no UTF-8
     ],
 )
 def test_a_bad_value_is_named_by_its_variable_and_never_shown(
@@ -245,6 +246,14 @@ def test_data_of_root_lie_in_a_folder_of_their_own(
     monkeypatch.delenv("MAILSIFT_HOME", raising=False)
     monkeypatch.setattr(os, "geteuid", lambda: user)
     assert Settings().home == Path(home)
+
+
+def test_a_home_of_a_user_that_is_no_text_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", "/somebody/\udcff")
+    monkeypatch.delenv("MAILSIFT_HOME", raising=False)
+    monkeypatch.setattr(os, "geteuid", lambda: 1_000)
+    with pytest.raises(MailsiftError, match=r"bad_settings: MAILSIFT_HOME: .*UTF-8"):
+        Settings.from_env()
 
 
 def test_data_of_a_user_who_is_only_a_number_lie_where_services_keep_theirs(

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import os
 import signal
 from collections.abc import Iterator
+from multiprocessing.context import BaseContext
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +47,20 @@ def test_a_mistake_in_the_settings_ends_the_worker_before_it_begins(broken: Sett
     assert refused.value.code == "bad_overrides"
 
 
+def test_a_machine_without_shared_memory_is_told_of_it(
+    broken: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in a chroot: the processes of a pool have nothing to wait at; an error of no words ended it."""
+
+    def refused(*_: object) -> None:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+    monkeypatch.setattr(BaseContext, "Semaphore", refused)
+    with pytest.raises(MailsiftError, match=r"Permission denied.*/dev/shm") as told:
+        run_worker(broken.model_copy(update={"overrides": None}))
+    assert told.value.code == "worker_failed"
+
+
 @pytest.fixture
 def as_it_was() -> Iterator[None]:
     """Undoes what a process of a pool does for itself."""
@@ -71,12 +87,14 @@ def test_a_wake_up_without_a_database_is_logged_by_what_is_away(broken: Settings
 @pytest.mark.usefixtures("as_it_was")
 def test_a_process_without_an_engine_takes_the_worker_down(broken: Settings, kills: list[Kill]) -> None:
     runtime = ProcessRuntime(broken)
-    with pytest.raises(MailsiftError):
+    with capture_logs() as told, pytest.raises(MailsiftError):
         runtime.open()
     runtime.drain()
     runtime.close(exitcode=0)
     assert kills == [(os.getppid(), signal.SIGINT)]  # as a failure: TERM is an end in order
     assert runtime.has_failed  # so that the other process does not take it for Ctrl-C
+    assert [(one["event"], one["error"]) for one in told] == [("worker.not_opened", "bad_overrides")]
+    assert "unknown table [nonsense]" in told[0]["why"]  # a code alone names no setting
 
 
 class Worker:
