@@ -251,8 +251,6 @@ def _prepare() -> None:
             stream.reconfigure(errors="backslashreplace")  # where a terminal knows only some letters
     for name, value in {**FREE_SOON, **LITTLE_AHEAD, **_NO_PLUGINS}.items():
         os.environ.setdefault(name, value)  # noqa: TID251 - for a library
-    if os.environ.get("COLUMNS") == "0":  # noqa: TID251 - of a terminal without a size, where rich shows nothing
-        del os.environ["COLUMNS"]  # noqa: TID251 - for a library
     for library in ("polars", "asyncio"):
         import_lazily(library)
     for module in _UNUSED:

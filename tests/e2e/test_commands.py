@@ -595,9 +595,3 @@ def test_the_version_is_that_of_the_package(keyboard: Keyboard) -> None:
 def test_every_setting_is_listed(keyboard: Keyboard) -> None:
     listed = keyboard.type(None, "settings").out
     assert all(name in listed for name, _, _ in Settings.describe())
-
-
-def test_a_terminal_that_says_it_has_no_columns_shows_tables() -> None:
-    words, env = [sys.executable, "-m", "mailsift", "settings"], environment_for({"COLUMNS": "0"})
-    done = subprocess.run(words, cwd=ROOT, env=env, capture_output=True, text=True, check=True)
-    assert "MAILSIFT_DATABASE_URL" in done.stdout
