@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -595,3 +596,33 @@ def test_the_version_is_that_of_the_package(keyboard: Keyboard) -> None:
 def test_every_setting_is_listed(keyboard: Keyboard) -> None:
     listed = keyboard.type(None, "settings").out
     assert all(name in listed for name, _, _ in Settings.describe())
+
+
+_READ = """
+import uvloop
+from mailsift.cli.ends import pieces_of
+
+async def read():
+    print("now", flush=True)
+    async for _ in pieces_of("-", None, None):
+        print("more", flush=True)
+
+uvloop.run(read())
+"""
+
+
+@pytest.mark.parametrize("so_far", [b"", b"a@example.com\n"])
+def test_ctrl_c_does_not_wait_for_who_writes_into_our_pipe(so_far: bytes) -> None:
+    command = [sys.executable, "-c", _READ]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            assert process.stdout.readline() == b"now\n"
+            process.stdin.write(so_far)
+            process.stdin.flush()
+            assert process.stdout.readline() == b"more\n" if so_far else True
+            process.send_signal(signal.SIGINT)
+            assert process.wait(60) == -signal.SIGINT
+        finally:
+            process.kill()

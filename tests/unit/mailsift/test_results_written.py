@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import signal
-import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -178,33 +176,3 @@ def test_a_link_that_leads_to_no_folder_is_told_before_the_work(tmp_path: Path) 
     with pytest.raises(MailsiftError) as caught:
         check_writable(out)
     assert caught.value.code == "output_not_writable"
-
-
-_READ = """
-import uvloop
-from mailsift.cli.ends import pieces_of
-
-async def read():
-    print("now", flush=True)
-    async for _ in pieces_of("-", None, None):
-        print("more", flush=True)
-
-uvloop.run(read())
-"""
-
-
-@pytest.mark.parametrize("so_far", [b"", b"a@example.com\n"])
-def test_ctrl_c_does_not_wait_for_who_writes_into_our_pipe(so_far: bytes) -> None:
-    command = [sys.executable, "-c", _READ]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        try:
-            assert process.stdout.readline() == b"now\n"
-            process.stdin.write(so_far)
-            process.stdin.flush()
-            assert process.stdout.readline() == b"more\n" if so_far else True
-            process.send_signal(signal.SIGINT)
-            assert process.wait(60) == -signal.SIGINT
-        finally:
-            process.kill()
