@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from fastapi import Request
 
 from mailsift.accounts.doors import Door
 from mailsift.accounts.first_steps import FirstStepsService
 from mailsift.accounts.keys import Caller, KeyService
-from mailsift.accounts.links import Links
-from mailsift.accounts.people import Members
-from mailsift.accounts.sessions import Sessions
+from mailsift.accounts.service import People
 from mailsift.accounts.usage import Budget, UsageMeter
 from mailsift.accounts.widget import WidgetGate
-from mailsift.api.http.auth import Authenticator, FloodGuard
+from mailsift.api.http.auth import Authenticator
+from mailsift.api.http.floods import FloodGuard
 from mailsift.api.http.idempotency import AnswerStore
 from mailsift.events.endpoints import WebhookService
 from mailsift.jobs.admin.service import Operations
@@ -33,33 +31,6 @@ from mailsift.jobs.service import JobService
 from mailsift.jobs.uploads import ListUploads
 from mailsift.pipeline.clock import Clock
 from mailsift.pipeline.single import SingleValidator
-from mailsift.storage.redis.rate_limit import RateLimit
-
-if TYPE_CHECKING:
-    from mailsift.accounts.sso import SingleSignOn
-
-
-@dataclass(frozen=True, slots=True)
-class People:
-    """Everything about people.
-
-    Attributes:
-        sessions: signing in and out, passwords.
-        links: one-time links, invitations among them, are made and used.
-        members: roles, retention, the audit log.
-        limit: counts what must not be asked too often.
-        sso: signs people in by a provider, where one is configured.
-        sso_name: what the provider is called on the button.
-        public_url: how browsers reach the pages, without a slash at its end; "" = as the browser says.
-    """
-
-    sessions: Sessions
-    links: Links
-    members: Members
-    limit: RateLimit
-    public_url: str = ""
-    sso: SingleSignOn | None = None
-    sso_name: str = ""
 
 
 @dataclass(frozen=True, slots=True)

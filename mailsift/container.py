@@ -23,10 +23,11 @@ from mailsift.settings import Settings
 
 if TYPE_CHECKING:
     from mailsift.accounts.keys import KeyService
+    from mailsift.accounts.service import People
     from mailsift.accounts.sessions import Sessions
     from mailsift.accounts.sso import SingleSignOn
     from mailsift.accounts.usage import UsageMeter
-    from mailsift.api.parts import ApiParts, People
+    from mailsift.api.parts import ApiParts
     from mailsift.events.delivery import Deliverer
     from mailsift.events.endpoints import WebhookService
     from mailsift.events.job_mail import JobMailer
@@ -448,8 +449,8 @@ class Container:
         from mailsift.accounts.passwords import Passwords
         from mailsift.accounts.people import Members
         from mailsift.accounts.second_factors import SecondFactors
+        from mailsift.accounts.service import People
         from mailsift.accounts.sessions import LocalSignIn, Sessions, SignInLimiter
-        from mailsift.api.parts import People
 
         database, clock, token = self.database, self.clock, secrets.token_bytes
         passwords = Passwords(token)
@@ -864,7 +865,8 @@ class Container:
         from mailsift.accounts.first_steps import FirstStepsService
         from mailsift.accounts.usage import Budget
         from mailsift.accounts.widget import WidgetGate
-        from mailsift.api.http.auth import Authenticator, FloodGuard
+        from mailsift.api.http.auth import Authenticator
+        from mailsift.api.http.floods import FloodGuard
         from mailsift.api.http.idempotency import AnswerStore
         from mailsift.api.parts import ApiParts, ProbingNotice
         from mailsift.key_files import read_key_peppers

@@ -14,8 +14,8 @@ import structlog
 
 from mailsift.pipeline.dns.rules import DENIALS, DnsAnswer, DnsOutcome
 from mailsift.storage.database import Database
-from mailsift.storage.sql import throttle_edits
-from mailsift.storage.sql.throttle_edits import ListingState
+from mailsift.storage.sql import listings
+from mailsift.storage.sql.listings import ListingState
 
 CHECK_SECONDS: Final = 3_600.0
 _RECHECK_SECONDS: Final = 300.0  # until the next check, where another process made one or nothing was learned
@@ -124,15 +124,15 @@ class ListingWatch:
 
     async def _check(self, source: str, zone: str) -> ListingState:
         """Check, unless another process just did: then nothing is known here yet."""
-        due = await self._database.run(throttle_edits.listing_is_due, source, zone, seconds=_RECHECK_SECONDS)
+        due = await self._database.run(listings.is_due, source, zone, seconds=_RECHECK_SECONDS)
         if not due:
             return ListingState.UNKNOWN
         state = await check_listing(source, zone, self._ask)
-        await self._database.run(throttle_edits.learn_listing, source, zone, state)
+        await self._database.run(listings.learn, source, zone, state)
         return state
 
     async def _hold_while_listed(self, source: str) -> None:
-        done = await self._database.run(throttle_edits.hold_while_listed, source, self._zones)
+        done = await self._database.run(listings.hold_while_listed, source, self._zones)
         if done:
             _log.warning("source.listing", source=source, then=done)
         if done == "let go":

@@ -7,6 +7,7 @@ import gc
 import io
 import os
 import sys
+import warnings
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Annotated, Any, Final, NamedTuple
@@ -16,7 +17,6 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command, get_group
 from typing_extensions import override
 
-from mailsift.cli.environment import settle_environment
 from mailsift.cli.streams import let_go, open_what_is_closed
 from mailsift.lazy_import import UNASKED, import_lazily, leave_out, loading, without
 from mailsift.pipeline.allocator import FREE_SOON, LITTLE_AHEAD
@@ -191,7 +191,7 @@ def main() -> None:
     """
     os.umask(0o077)
     open_what_is_closed()
-    settle_environment()
+    _settle_environment()
     _prepare()
     try:
         _obey()
@@ -243,6 +243,21 @@ def _tell(line: str) -> None:
         print(f"mailsift: {line}", file=sys.stderr, flush=True)  # noqa: T201 - the command line speaks
     except OSError:
         let_go(sys.stderr)
+
+
+_WITHOUT_SENSE: Final = (("POLARS_MAX_THREADS", "0"), ("COLUMNS", "0"))
+"""To who writes it, zero is as many as there are; one library panics at it, one shows tables of no width."""
+
+
+def _settle_environment() -> None:
+    """Let nothing that is meant for other programs end a command, or a process that it starts."""
+    for name, value in _WITHOUT_SENSE:
+        if os.environ.get(name) == value:  # noqa: TID251 - for a library
+            del os.environ[name]  # noqa: TID251 - for a library
+    # a folder of somebody else's counts: a worker makes its own
+    os.environ.pop("PROMETHEUS_MULTIPROC_DIR", None)  # noqa: TID251 - for a library
+    if any(option.startswith("e") for option in sys.warnoptions):
+        warnings.simplefilter("default")  # an error is what a warning is in tests, and a line of the log here
 
 
 def _prepare() -> None:

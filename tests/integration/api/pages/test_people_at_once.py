@@ -193,30 +193,27 @@ async def _visitor(container: Container, email: str) -> Visitor:
     return found
 
 
-async def test_of_two_who_delete_a_person_one_is_told_there_is_none(api: Api) -> None:
-    email = await person(api, Role.MEMBER)
-    await person(api)
+async def _deleted_at_once(api: Api, *emails: str) -> list[BaseException | None]:
     async with open_container(api.settings) as container:
         members = container.people.members
         async with meanwhile(api, "SELECT id FROM account FOR UPDATE"):
-            both = asyncio.gather(
-                *(members.remove_person(email, actor="cli") for _ in range(2)), return_exceptions=True
+            all_of_them = asyncio.gather(
+                *(members.remove_person(email, actor="cli") for email in emails), return_exceptions=True
             )
-            await wait_for_locks(api, 2)
-        ended = await both
+            await wait_for_locks(api, len(emails))
+        return await all_of_them
+
+
+async def test_of_two_who_delete_a_person_one_is_told_there_is_none(api: Api) -> None:
+    email = await person(api, Role.MEMBER)
+    await person(api)
+    ended = await _deleted_at_once(api, email, email)
     assert [one.code for one in ended if isinstance(one, MailsiftError)] == ["person_not_found"]
 
 
 async def test_two_owners_who_are_deleted_at_once_leave_no_account_without_one(api: Api) -> None:
     emails = [await person(api) for _ in range(2)]
     await person(api, Role.VIEWER)
-    async with open_container(api.settings) as container:
-        members = container.people.members
-        async with meanwhile(api, "SELECT id FROM account FOR UPDATE"):
-            both = asyncio.gather(
-                *(members.remove_person(email, actor="cli") for email in emails), return_exceptions=True
-            )
-            await wait_for_locks(api, 2)
-        ended = await both
+    ended = await _deleted_at_once(api, *emails)
     assert [one.code for one in ended if isinstance(one, MailsiftError)] == ["last_owner"]
     assert await sql(api.settings, "SELECT count(*) FROM member WHERE role = 'owner'") == [(1,)]
