@@ -9,12 +9,15 @@ from pathlib import Path
 
 import pytest
 from sqlalchemy.engine import make_url
+from typing_extensions import override
 
-from mailsift.container import open_service
+from mailsift.container import OtherParts, open_service
 from mailsift.jobs.service import JobService
 from mailsift.jobs.submissions import Submitted
 from mailsift.jobs.views import AccountId
 from mailsift.settings import Settings
+from mailsift.storage.blobs.local_files import Incoming
+from mailsift.storage.blobs.store import Blobs
 from mailsift.storage.states import JobState
 from tests.support.connections import talking
 from tests.support.installation import code_of
@@ -59,6 +62,24 @@ async def deaf_to_commits(database_url: str, *, inserts: int) -> AsyncIterator[s
         yield url.set(host="127.0.0.1", port=port, query={}).render_as_string(hide_password=False)
 
 
+class StoredTogether(Blobs):
+    """Hold stored lists until all are: one is inserted, the others share the next commit."""
+
+    def __init__(self, settings: Settings, *, lists: int) -> None:
+        super().__init__(settings.blobs, settings.home / "blob-cache")
+        self._missing, self._complete = lists, asyncio.Event()
+
+    @override
+    @asynccontextmanager
+    async def stream_in(self, key: str) -> AsyncIterator[Incoming]:
+        async with super().stream_in(key) as incoming:
+            yield incoming
+        self._missing -= 1
+        if not self._missing:
+            self._complete.set()
+        await self._complete.wait()
+
+
 async def send(service: JobService, account: AccountId, name: str, *, once: bool = True) -> Submitted:
     async def pieces() -> AsyncIterator[bytes]:
         yield f"email\n{name}@example.com\n".encode()
@@ -94,7 +115,9 @@ async def test_lists_that_are_committed_together_and_nobody_heard_of_it_are_vali
     account = await service.account("tests")
     async with (
         deaf_to_commits(database_url, inserts=2) as url,
-        open_service(make_settings(database_url=url)) as cut_off,
+        open_service(
+            make_settings(database_url=url), OtherParts(blobs=StoredTogether(settings, lists=3))
+        ) as cut_off,
     ):
         sent = await asyncio.gather(*(send(cut_off, account, f"user{n}", once=once) for n in range(3)))
     jobs = [one.job_id for one in sent]
