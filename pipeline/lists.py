@@ -256,7 +256,8 @@ class Lists:
             return False, " or ".join(self.repair_candidates(parsed.address))
         local = self._repaired_local(parsed)
         plain = read_as_plain(local) if mixes_scripts(local) else ""
-        if parse_address(f"{plain}@{parsed.domain}").rule:  # a wide sign may become one that stands nowhere
+        # A wide sign may become one that stands nowhere.
+        if plain and parse_address(f"{plain}@{parsed.domain}").rule:
             plain = ""
         local = plain or local
         if local == parsed.local:

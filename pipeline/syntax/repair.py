@@ -229,10 +229,14 @@ def _one_address(text: str, domain_of: Callable[[str], str]) -> str:
 
 def _with_its_dots(local: str, before: str) -> str:
     """Return a local part with all dots that stand there: some carriers have given such ones out."""
-    if ".." not in before and not before.rstrip().endswith("."):
+    typed = before.rstrip()
+    if ".." not in typed and not typed.endswith("."):
         return local
-    found = re.search(r"\.+".join(map(re.escape, local.split("."))) + r"\.*\Z", before.rstrip())
-    return found[0] if found else local
+    start = len(typed)
+    for label in reversed(local.split(".")):
+        start = len(typed[:start].rstrip(".")) - len(label)
+    dotted = typed[start:]
+    return dotted if _DOTS.sub(".", dotted).rstrip(".") == local else local
 
 
 def _local_part(before: str) -> str:
