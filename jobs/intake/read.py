@@ -38,6 +38,7 @@ from mailsift.jobs.intake.table import (
     SourceTable,
     address_shares,
     as_text,
+    below_notes,
     choose_column,
 )
 from mailsift.pipeline.errors import MailsiftError, SuppressCodes
@@ -65,6 +66,7 @@ def read_list(source: Path, workdir: Path, *, options: IntakeOptions, limits: In
     check_size(source, limits)
     table = open_table(source, workdir, limits)
     with _as_file_faults(table, workdir):
+        table = below_notes(table)
         size = source.stat().st_size
         intake = _split(table, workdir, options=options, limits=limits, file_bytes=size)
         if (
@@ -414,6 +416,7 @@ def inspect_list(source: Path, workdir: Path, limits: IntakeLimits) -> dict[str,
     check_size(source, limits)
     table = open_table(source, workdir, limits)
     with _as_file_faults(table, workdir):
+        table = below_notes(table)
         sample = first_rows(table)
         rows = int(table.frame.select(pl.len()).collect(engine="streaming").item())
     choice, guess = _choice(sample, table.names)

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Final
 
 from mailsift.jobs.intake.models import IntakeLimits
-from mailsift.jobs.intake.table import is_address_name
+from mailsift.jobs.intake.table import header_place, is_address_name
 from mailsift.pipeline.errors import MailsiftError
 
 HEAD_BYTES = 65_536
@@ -194,8 +194,11 @@ def _score(head: str, delimiter: str) -> tuple[bool, float, int] | None:
     if not records:
         return None
     (width, count), *_ = Counter(len(row) for row in records).most_common(1)
-    if width == 1 and any(map(is_address_name, records[0])):
-        width = len(records[0])  # a header says how many cells there may be where most rows end early
+    header = records[header_place(records)]
+    if width == 1 and any(map(is_address_name, header)):
+        width = len(
+            header
+        )  # it says how many cells there may be where most rows end early, or notes stand above
         count = sum(len(row) <= width for row in records)
     if width == 1:
         return None

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import polars as pl
 
@@ -89,7 +89,37 @@ _YEAR = r"^\s*(?:19|20)\d\d\s*$"
 """Names of columns that hold figures, often enough."""
 _ENOUGH = 0.3  # of a column's filled cells look like addresses
 _SHOWN_NAMES, _SHOWN_CHARS = 20, 40
+_MOST_NOTES = 20  # rows above a header
 _MOST_DIGITS = 9  # of a column's number; Python refuses to read thousands
+
+
+def below_notes(table: SourceTable) -> SourceTable:
+    """Return the table without the titles and notes that programs write above its header.
+
+    They are no rows: there is no @ in them, each fills fewer cells than the header below them, and addresses
+    stand under one of its names.
+    """
+    if table.names is not None:
+        return table
+    top = _texts(table.frame.head(_MOST_NOTES + 1).collect(engine="streaming"))
+    place = header_place(top.rows())
+    if not place:
+        return table
+    sample = _texts(table.frame.slice(place, SAMPLE_ROWS).collect(engine="streaming"))
+    named = [index for index, name in enumerate(sample.row(0)) if is_address_name(name)]
+    holds = any(address_shares(sample.select(pl.nth(index)))[0] for index in named)
+    return replace(table, frame=table.frame.slice(place)) if holds else table
+
+
+def header_place(records: Sequence[Sequence[str]]) -> int:
+    """Return where among a list's first records its header stands below notes, 0 where there are none."""
+    filled = [sum(map(bool, map(str.strip, record))) for record in records[: _MOST_NOTES + 1]]
+    for place, cells in enumerate(filled):
+        if any("@" in cell for cell in records[place]):
+            break
+        if any(map(is_address_name, records[place])):
+            return place if cells > max(filled[:place], default=cells) else 0
+    return 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +145,7 @@ def choose_column(
     Raises:
         MailsiftError: `column_not_found` or `no_address_column`.
     """
-    texts = sample.select(as_text(column) for column in sample)
+    texts = _texts(sample)
     # JSON, XLSX and Parquet can have NULs, text files and databases cannot
     top = [name.replace("\0", "") for name in (texts.row(0) if names is None else names)]
     first = top if names is not None else [cell.strip() for cell in top]
@@ -158,6 +188,10 @@ def _is_data(texts: pl.DataFrame, index: int) -> bool:
 def is_address_name(name: str) -> bool:
     """Say whether columns of addresses are called so."""
     return _plain(name) in _NAMES
+
+
+def _texts(sample: pl.DataFrame) -> pl.DataFrame:
+    return sample.select(as_text(column) for column in sample)
 
 
 def as_text(column: pl.Series) -> pl.Series:

@@ -257,6 +257,44 @@ def test_lines_that_may_be_of_a_table_are_rows(tmp_path: Path, text: str) -> Non
     assert len(got.rows) == text.count("\n") + 1
 
 
+_TABLE = [["id", "E-mail", "City"], ["1", "a@example.com", "Rome"], ["2", "", "Bonn"]]
+
+
+@pytest.mark.parametrize(
+    "notes",
+    [
+        [["Notes:"], ["When exporting, addresses may be missing, or not."], []],
+        [["Customer report", "", ""], ["", "", ""], ["Period", "2026-01", ""]],
+        [["Newsletter Q3; all regions"]],
+    ],
+)
+@pytest.mark.parametrize("rows", [1, 2])
+def test_titles_and_notes_above_a_header_are_no_rows(
+    tmp_path: Path, notes: list[list[str]], rows: int
+) -> None:
+    table = _TABLE[: rows + 1]
+    with xlsxwriter.Workbook(book := io.BytesIO()) as made:
+        sheet = made.add_worksheet()
+        for place, record in enumerate(notes + table):
+            sheet.write_row(place, 0, record)
+    for data in (csv_bytes(notes + table), csv_bytes(notes + table, ";"), book.getvalue()):
+        got = read(tmp_path, data)
+        assert got.names == table[0]
+        assert [[cell or "" for cell in row] for row in got.rows] == table[1:]
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [["Contact", "Via"], ["1", "E-mail"], ["2", "a@example.com"]],  # as full as what follows
+        [["someone@example.com"], ["1", "E-mail"], ["2", "a@example.com"]],  # an address
+        [["Contacts"], ["Ann", "Email", "Rome"], ["Bob", "Phone", "a@example.com"]],  # no address below it
+    ],
+)
+def test_what_may_be_a_row_is_none_of_the_notes_above_a_header(tmp_path: Path, rows: list[list[str]]) -> None:
+    assert len(read(tmp_path, csv_bytes(rows)).rows) >= len(rows) - 1
+
+
 @pytest.mark.parametrize("end", [b"\r\n", b"\n", b"\r"])
 def test_the_line_that_tells_excel_the_delimiter_is_no_row(tmp_path: Path, end: bytes) -> None:
     for hint in (b"sep=;", b'"sep=;"'):
