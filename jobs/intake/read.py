@@ -23,6 +23,7 @@ from mailsift.jobs.intake.read_xlsx import read_xlsx
 from mailsift.jobs.intake.sniff import (
     HEAD_BYTES,
     FileContainer,
+    check_is_list,
     check_size,
     container_of,
     encoding_of,
@@ -117,7 +118,9 @@ def open_table(source: Path, workdir: Path, limits: IntakeLimits) -> SourceTable
     encoding = encoding_of(head)
     if not encoding.startswith("utf-16"):
         source = without_dos_end(source, workdir)
-    if kind := looks_like_json(head.decode(encoding, errors="replace")):
+    text = head.decode(encoding, errors="replace")
+    check_is_list(text)
+    if kind := looks_like_json(text):
         return read_json(source, encoding, workdir, array=kind == "json", limits=limits)
     return read_text(source, encoding, workdir, limits)
 

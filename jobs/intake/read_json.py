@@ -70,15 +70,17 @@ def read_json(path: Path, encoding: str, workdir: Path, *, array: bool, limits: 
     except RecursionError:
         raise _bad("Values are nested too deeply.") from None
     frame = read.frame()
-    if not array and read.rows == 1 and _is_around_a_list(frame.collect().row(0)):
-        raise _bad("The file is one object, and the addresses are in an array inside it.")
+    if not array and read.rows == 1 and _holds_the_list(frame.collect().row(0)):
+        raise _bad(
+            "The file is one object with the addresses in arrays or objects inside it, not an object a row."
+        )
     return SourceTable(frame, tuple(ids), "json" if array else "jsonl", encoding)
 
 
-def _is_around_a_list(row: Sequence[object]) -> bool:
-    """Say whether the addresses of the only row are all in arrays: it is what an API takes or gives."""
+def _holds_the_list(row: Sequence[object]) -> bool:
+    """Say whether the addresses of the only row are all inside values: APIs and data frames write it so."""
     texts = [value for value in row if isinstance(value, str) and "@" in value]
-    return bool(texts) and all(text.startswith("[") for text in texts)
+    return bool(texts) and all(text.startswith(("[", "{")) for text in texts)
 
 
 def _batches(objects: Iterator[_Object], size: int, ids: dict[str, str]) -> Iterator[list[_Object]]:

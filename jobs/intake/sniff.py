@@ -55,6 +55,14 @@ _UNSUPPORTED = {
     b"{\\rtf": "a rich text document",
 }
 
+_NO_LISTS = (  # how texts begin that hold no list, and what they are
+    (
+        re.compile(r"\s*<(?:!doctype|html|head|body|table|\?xml)[\s>]", re.IGNORECASE),
+        "a web page or XML whatever it is called; open it in a spreadsheet program and save it as XLSX",
+    ),
+    (re.compile(r"\s*BEGIN:VCARD\s", re.IGNORECASE), "an address book of vCards; export it as CSV"),
+)
+
 _MARKS = {  # byte order marks; what Python calls the encodings that swallow them
     codecs.BOM_UTF8: "utf-8-sig",
     codecs.BOM_UTF16_LE: "utf-16",
@@ -104,7 +112,7 @@ def container_of(head: bytes) -> FileContainer:
     """
     for magic, name in _UNSUPPORTED.items():
         if head.startswith(magic):
-            raise MailsiftError("unsupported_format", f"The file is {name}.")
+            raise _is_something_else(name)
     return next((kind for magic, kind in _CONTAINERS.items() if head.startswith(magic)), FileContainer.TEXT)
 
 
@@ -142,6 +150,21 @@ def without_dos_end(path: Path, workdir: Path) -> Path:
     shutil.copyfile(path, target)
     os.truncate(target, size - len(last) + len(last.rstrip(_DOS_END)))
     return target
+
+
+def check_is_list(head: str) -> None:
+    """Refuse a text that begins as no list does.
+
+    Raises:
+        MailsiftError: `unsupported_format`.
+    """
+    for beginning, name in _NO_LISTS:
+        if beginning.match(head):
+            raise _is_something_else(name)
+
+
+def _is_something_else(name: str) -> MailsiftError:
+    return MailsiftError("unsupported_format", f"The file is {name}.")
 
 
 def looks_like_json(head: str) -> str:

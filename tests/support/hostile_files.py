@@ -132,6 +132,17 @@ BAD: dict[str, tuple[Callable[[], bytes], str]] = {
         "bad_parquet",
     ),
     "nested bytes": (lambda: parquet(pl.DataFrame({"email": [ADDRESS], "x": [[b"\0"]]})), "bad_parquet"),
+    "a web page called a workbook": (
+        lambda: b"\n<HTML><body><table><tr><td>" + ADDRESS.encode() + b"</td></tr>\n</table>",
+        "unsupported_format",
+    ),
+    "an old excel's XML": (
+        lambda: b'<?xml version="1.0"?>\n<Workbook><Cell>' + ADDRESS.encode() + b"</Cell></Workbook>",
+        "unsupported_format",
+    ),
+    "vcards": (lambda: b"BEGIN:VCARD\nEMAIL:" + ADDRESS.encode() + b"\nEND:VCARD\n", "unsupported_format"),
+    "a data frame by columns": (lambda: b'{"email":{"0":"' + ADDRESS.encode() + b'"}}', "bad_json"),
+    "a data frame by rows": (lambda: b'{"0":{"email":"' + ADDRESS.encode() + b'"}}', "bad_json"),
     "broken json lines": (lambda: b'{"email":"' + ADDRESS.encode() + b'"}\n{"email":\n', "bad_json"),
     "a broken array": (lambda: b'[{"email":"' + ADDRESS.encode() + b'"} {}]', "bad_json"),
     "an unfinished array": (lambda: b'["' + ADDRESS.encode() + b'",', "bad_json"),
