@@ -72,7 +72,7 @@ class DnsServer:
         """Answer one query through `send`: now, later or never."""
         if len(query) < wire.HEADER or query[2] & 0x80:
             return
-        given = (None if tcp else self._fast_answer(query)) or answer_slowly(self._zone, query, tcp=tcp)
+        given = self._fast_answer(query, tcp=tcp) or answer_slowly(self._zone, query, tcp=tcp)
         if given.qtype is not None:
             self._counters.dns[given.qtype] += 1
             self._counters.dns_tcp += tcp
@@ -84,14 +84,14 @@ class DnsServer:
         else:
             asyncio.get_running_loop().call_later(manner.delay, send, given.message)
 
-    def _fast_answer(self, query: bytes) -> GivenAnswer | None:
+    def _fast_answer(self, query: bytes, *, tcp: bool) -> GivenAnswer | None:
         """Return the prebuilt answer to a usual query, None where there is none that fits."""
         try:
             question = wire.read_question(query)
             reply = self._prebuilt.find(question)
         except (ValueError, IndexError):
             return None
-        message = wire.respond(query, question, reply)
+        message = wire.respond(query, question, reply, tcp=tcp)
         return GivenAnswer(message, question.name, question.qtype, reply.manner) if message else None
 
     def _lose(self, name: bytes) -> bool:
@@ -120,7 +120,7 @@ class GivenAnswer:
 
 
 def answer_slowly(zone: SandboxZone, query: bytes, *, tcp: bool) -> GivenAnswer:
-    """Answer any query by dnspython: over TCP, truncated, and what is no usual query."""
+    """Answer any query by dnspython: truncated, and what is no usual query."""
     try:
         asked = dns.message.from_wire(query)
     except dns.exception.DNSException:

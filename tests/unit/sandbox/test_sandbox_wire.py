@@ -19,10 +19,12 @@ from mailsift.sandbox.zone import ASKED, NEGATIVE_TTL, SandboxZone, ZoneAnswer, 
 ZONE = SandboxZone(SandboxWorld(domains=1))
 
 
-def _ask(name: str, rtype: str, answer: ZoneAnswer, *, edns: int | None = None) -> dns.message.Message | None:
+def _ask(
+    name: str, rtype: str, answer: ZoneAnswer, *, edns: int | None = None, tcp: bool = False
+) -> dns.message.Message | None:
     query = dns.message.make_query(name, rtype, use_edns=edns is not None, payload=edns or 1232)
     data = query.to_wire()
-    message = wire.respond(data, wire.read_question(data), wire.prebuild(answer))
+    message = wire.respond(data, wire.read_question(data), wire.prebuild(answer), tcp=tcp)
     if message is None:
         return None
     found = dns.message.from_wire(message)
@@ -83,6 +85,9 @@ def test_what_does_not_fit_into_a_datagram_is_left_to_the_slow_way(edns: int | N
     records = tuple(ZoneRecord(ASKED, RdataType.MX, f"{n} mx{n:02}.example.net.") for n in range(25))
     answer = _ask("example.com", "MX", ZoneAnswer(records=records), edns=edns)
     assert (answer is not None) is fits
+    whole = _ask("example.com", "MX", ZoneAnswer(records=records), edns=edns, tcp=True)
+    assert whole is not None
+    assert len(whole.answer[0]) == len(records)
 
 
 @pytest.mark.parametrize("name", ["many-mx.sandbox.test", "truncated.sandbox.test"])
