@@ -90,14 +90,15 @@ _YEAR = r"^\s*(?:19|20)\d\d\s*$"
 _ENOUGH = 0.3  # of a column's filled cells look like addresses
 _SHOWN_NAMES, _SHOWN_CHARS = 20, 40
 _MOST_NOTES = 20  # rows above a header
+_TITLE = 1  # cell that a title fills
 _MOST_DIGITS = 9  # of a column's number; Python refuses to read thousands
 
 
 def below_notes(table: SourceTable) -> SourceTable:
     """Return the table without the titles and notes that programs write above its header.
 
-    They are no rows: there is no @ in them, each fills fewer cells than the header below them, and addresses
-    stand under one of its names.
+    They are no rows: there is no @ in them, and addresses stand under one of the header's names. Each fills
+    fewer cells than the header, or the first and the last of them are titles, as in reports of meetings.
     """
     if table.names is not None:
         return table
@@ -113,12 +114,15 @@ def below_notes(table: SourceTable) -> SourceTable:
 
 def header_place(records: Sequence[Sequence[str]]) -> int:
     """Return where among a list's first records its header stands below notes, 0 where there are none."""
-    filled = [sum(map(bool, map(str.strip, record))) for record in records[: _MOST_NOTES + 1]]
-    for place, cells in enumerate(filled):
-        if any("@" in cell for cell in records[place]):
+    notes: list[int] = []  # cells that are filled, of each
+    for record in records[: _MOST_NOTES + 1]:
+        if any("@" in cell for cell in record):
             break
-        if any(map(is_address_name, records[place])):
-            return place if cells > max(filled[:place], default=cells) else 0
+        cells = sum(map(bool, map(str.strip, record)))
+        if any(map(is_address_name, record)):
+            has_titles = cells > _TITLE + 1 and max(notes[:1] + notes[-1:], default=cells) <= _TITLE
+            return len(notes) if has_titles or cells > max(notes, default=cells) else 0
+        notes.append(cells)
     return 0
 
 

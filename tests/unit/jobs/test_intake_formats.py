@@ -266,6 +266,12 @@ _TABLE = [["id", "E-mail", "City"], ["1", "a@example.com", "Rome"], ["2", "", "B
         [["Notes:"], ["When exporting, addresses may be missing, or not."], []],
         [["Customer report", "", ""], ["", "", ""], ["Period", "2026-01", ""]],
         [["Newsletter Q3; all regions"]],
+        [
+            ["Registration Report"],
+            ["Topic", "ID", "Guests"],
+            ["Launch", "9", "2"],
+            ["Details"],
+        ],
     ],
 )
 @pytest.mark.parametrize("rows", [1, 2])
@@ -288,6 +294,12 @@ def test_titles_and_notes_above_a_header_are_no_rows(
     [
         [["Contact", "Via"], ["1", "E-mail"], ["2", "a@example.com"]],  # as full as what follows
         [["someone@example.com"], ["1", "E-mail"], ["2", "a@example.com"]],  # an address
+        [
+            ["Ann", "?", "Rome"],
+            ["Eve", ""],
+            ["Bob", "Email", "Bonn"],
+            ["Cy", "a@example.com", "Lyon"],
+        ],  # no title
         [["Contacts"], ["Ann", "Email", "Rome"], ["Bob", "Phone", "a@example.com"]],  # no address below it
     ],
 )
