@@ -7,6 +7,7 @@ import csv
 import re
 import shutil
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import chain
 from operator import length_hint
 from pathlib import Path
@@ -23,6 +24,7 @@ from mailsift.jobs.intake.sniff import (
     addresses_in_line,
     dialect_of,
     is_mostly_utf8,
+    old_encodings,
     too_many_columns,
     too_many_rows,
 )
@@ -85,20 +87,19 @@ def transcode(source: Path, encoding: str, target: Path) -> None:
 
 def _as_utf8(path: Path, encoding: str, workdir: Path, limits: IntakeLimits) -> tuple[Path, TextScan, str]:
     """Return a UTF-8 version of the file, what is in it, and the encoding it had."""
+    likely = [encoding]
     if encoding == "utf-8":
         scan = TextScan(path, limits)
         if scan.utf8:
             return path, scan, encoding
-        encoding = "utf-8" if is_mostly_utf8(path) else "cp1252"
+        if not is_mostly_utf8(path):
+            likely = old_encodings(path)
     target = workdir / "utf8.txt"
-    try:
-        transcode(path, encoding, target)
-    except UnicodeError:
-        if encoding != "cp1252":
-            raise MailsiftError("bad_encoding", f"The file looks like {encoding} but isn’t.") from None
-        encoding = "latin-1"  # has a character for every byte
-        transcode(path, encoding, target)
-    return target, TextScan(target, limits), encoding
+    for found in likely:
+        with suppress(UnicodeError):
+            transcode(path, found, target)
+            return target, TextScan(target, limits), found
+    raise MailsiftError("bad_encoding", f"The file looks like {encoding} but isn’t.")
 
 
 def _without_prefix(path: Path, start: int, workdir: Path) -> Path:

@@ -289,6 +289,31 @@ def test_titles_and_notes_above_a_header_are_no_rows(
         assert [[cell or "" for cell in row] for row in got.rows] == table[1:]
 
 
+_OLD_ENCODINGS = {
+    "cp1251": ["Иван Петров", "Мария Иванова", "Сергей Кузнецов", "Казань"],
+    "koi8-r": ["Ольга Смирнова", "Дмитрий Волков", "Москва", "Новосибирск"],
+    "cp1253": ["Γιώργος Παπαδόπουλος", "Μαρία Γεωργίου", "Αθήνα", "Πάτρα"],
+    "cp1255": ["דוד כהן", "שרה לוי", "תל אביב", "ירושלים"],
+    "cp1256": ["محمد أحمد", "فاطمة علي", "القاهرة", "الرياض"],
+    "cp932": ["山田太郎", "佐藤花子", "渡辺ゆみ", "田中ケンジ", "東京都"],
+    "gb18030": ["王伟", "李娜", "北京市", "上海市"],
+    "big5": ["王小明", "陳美玲", "台北市", "高雄市"],
+    "cp949": ["김민준", "이서연", "서울특별시", "부산광역시"],
+    "cp874": ["สมชาย ใจดี", "สมหญิง รักไทย", "กรุงเทพ", "เชียงใหม่"],
+    "cp1252": ["François Lefèvre", "Þórður", "Åsa Öberg", "Inês Conceição", "“Café” – 5 €", "Zürich"],
+}
+
+
+@pytest.mark.parametrize("encoding", _OLD_ENCODINGS)
+def test_names_in_the_encodings_that_excel_writes_come_back_as_they_were(
+    tmp_path: Path, encoding: str
+) -> None:
+    rows = [[f"user{n}@example.com", name] for n, name in enumerate(_OLD_ENCODINGS[encoding] * 5)]
+    got = read(tmp_path, csv_bytes([["email", "name"], *rows], ";", encoding=encoding))
+    assert list(map(list, got.rows)) == rows
+    assert got.intake.encoding == encoding
+
+
 @pytest.mark.parametrize(
     "rows",
     [
