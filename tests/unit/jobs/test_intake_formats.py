@@ -300,7 +300,18 @@ _OLD_ENCODINGS = {
     "big5": ["王小明", "陳美玲", "台北市", "高雄市"],
     "cp949": ["김민준", "이서연", "서울특별시", "부산광역시"],
     "cp874": ["สมชาย ใจดี", "สมหญิง รักไทย", "กรุงเทพ", "เชียงใหม่"],
-    "cp1252": ["François Lefèvre", "Þórður", "Åsa Öberg", "Inês Conceição", "“Café” – 5 €", "Zürich"],
+    "cp1250": ["Paweł Wiśniewski", "Małgorzata Żółkiewska", "Łódź"],
+    "cp1252": [
+        "François Lefèvre",
+        "¿Qué?",
+        "5 m³",
+        "Nº 1",
+        "Þórður",
+        "Åsa Öberg",
+        "Inês Conceição",
+        "“Café” – 5 €",
+        "Zürich",
+    ],
 }
 
 
