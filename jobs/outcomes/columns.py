@@ -16,6 +16,7 @@ from mailsift.jobs.outcomes.words import (
     is_dropped,
     is_handed_over,
     is_kind,
+    is_of_another_channel,
     is_of_people,
     is_state,
     kind_in_name,
@@ -77,6 +78,7 @@ _SAYS_WHAT: Final = re.compile(r"event|activity|metric", re.IGNORECASE)
 _IS_NO_KIND: Final = re.compile(
     r"note|tag|subject|title|name$|campaign|list$|segment|template", re.IGNORECASE
 )
+_OF_CHANNEL: Final = re.compile(r"(?:message|delivery)?(?:channel|medium)(?:type|name)?|(?:object|message)type")
 _FROM: Final = re.compile(r"(?:sender|from|mailfrom|envelopefrom|returnpath)(?:e?mail)?(?:address)?")
 """Who writes: to us, who wants no more; else it is the sender, of whose mailbox a bounce says nothing."""
 _WISHES: Final = frozenset({OutcomeKind.COMPLAINED, OutcomeKind.UNSUBSCRIBED})
@@ -85,7 +87,7 @@ _COMPLAINER: Final = re.compile(r"original(?:recipients?|rcpt)(?:to)?(?:address)
 """Who a complaint is by, where it came in as a message to somebody of ours."""
 _ANOTHER_ADDRESS: Final = re.compile(r"e?mail(?:address)?")
 _TO: Final = re.compile(
-    r"(?:(?:final|original)?(?:recipients?|rcpt)(?:to)?|to|(?:mail)?destination)(?:e?mail)?(?:address(?:es)?)?"
+    r"(?:(?:final|original|bounced|failed)?(?:recipients?|rcpt)(?:to)?|to|(?:mail)?destination)(?:e?mail)?(?:address(?:es)?)?"
 )
 _DEFUSED: Final = re.compile(r"'[=+\-]")
 _BEHIND_A_NAME: Final = re.compile(r"[^<>@]*<([^<>@\s]+@[^<>@\s]+)>")
@@ -131,6 +133,7 @@ class _Columns:
     usual: OutcomeKind | None = None
     tells: tuple[_Tell, ...] = ()
     complainer: int | None = None
+    channels: tuple[int, ...] = ()
     others: tuple[int, ...] = ()
     letters: bool = False
     of_senders: bool = False
@@ -229,7 +232,7 @@ def is_reply(cell: str) -> bool:
 
 def _recognise(names: Row | None, frame: pl.DataFrame) -> tuple[_Columns, bool]:
     """Find out which column holds what, by name and else by its cells; and whether there is a header."""
-    shown = [_last(name) for name in names] if names is not None else None
+    shown = [_called(name) for name in names] if names is not None else None
     choice = address_column(frame, shown, _recipients(shown or frame.row(0), frame))
     full = list(names) if names is not None else list(choice.names)
     cells = [list(column) for column in (frame.slice(1) if choice.header else frame)]
@@ -245,7 +248,7 @@ def _recognise(names: Row | None, frame: pl.DataFrame) -> tuple[_Columns, bool]:
     if kind is None and not words and not tells:
         text = "No column says what happened: delivered, bounced, deferred, complained or unsubscribed."
         raise MailsiftError("no_outcome_column", text)
-    named_like = [letters(_last(name)) for name in full]
+    named_like = [letters(_called(name)) for name in full]
     states = cells[kind] if kind is not None else []
     of_people = any(map(is_of_people, states)) or (kind is None and bool(tells) and not words)
     times = _times(full, cells, taken, of_people=of_people)
@@ -267,6 +270,7 @@ def _recognise(names: Row | None, frame: pl.DataFrame) -> tuple[_Columns, bool]:
         complainer=next(
             (place for place, name in enumerate(named_like) if _COMPLAINER.fullmatch(name)), None
         ),
+        channels=tuple(place for place, name in enumerate(named_like) if _OF_CHANNEL.fullmatch(name)),
         others=tuple(
             place
             for place, name in enumerate(named_like)
@@ -305,6 +309,12 @@ def _usual(cells: Sequence[Sequence[str]], words: Sequence[int], status: int | N
 def _last(name: str) -> str:
     """Return what a field is called in the object it stands in."""
     return name.rpartition(".")[2]
+
+
+def _called(name: str) -> str:
+    """Return what a field is called, and that it is the sender's where it stands in an object of that name."""
+    owners = name.split(".")[:-1]
+    return f"sender {_last(name)}" if any(_FROM.fullmatch(letters(one)) for one in owners) else _last(name)
 
 
 def _recipients(names: Sequence[str], frame: pl.DataFrame) -> str:
@@ -410,7 +420,8 @@ def _read_row(columns: _Columns, row: Row) -> ParsedOutcome:
         word = _LETTERS.get(word, word)
     kind = _kind_of_row(word, signs, columns, words, status)
     address = _address_in(row, columns, kind)
-    if kind is None or "@" not in address or (columns.of_senders and kind not in _WISHES):
+    elsewhere = any(is_of_another_channel(cell_at(row, place)) for place in columns.channels)
+    if kind is None or elsewhere or "@" not in address or (columns.of_senders and kind not in _WISHES):
         return None
     own = [sign for sign in signs if sign.kind is kind]
     words = words or next((sign.words for sign in own if " " in sign.words), "")  # one word is a category
