@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -78,7 +79,9 @@ _SAYS_WHAT: Final = re.compile(r"event|activity|metric", re.IGNORECASE)
 _IS_NO_KIND: Final = re.compile(
     r"note|tag|subject|title|name$|campaign|list$|segment|template", re.IGNORECASE
 )
-_OF_CHANNEL: Final = re.compile(r"(?:message|delivery)?(?:channel|medium)(?:type|name)?|(?:object|message)type")
+_OF_CHANNEL: Final = re.compile(
+    r"(?:message|delivery)?(?:channel|medium)(?:type|name)?|(?:object|message)type"
+)
 _FROM: Final = re.compile(r"(?:sender|from|mailfrom|envelopefrom|returnpath)(?:e?mail)?(?:address)?")
 """Who writes: to us, who wants no more; else it is the sender, of whose mailbox a bounce says nothing."""
 _WISHES: Final = frozenset({OutcomeKind.COMPLAINED, OutcomeKind.UNSUBSCRIBED})
@@ -250,7 +253,8 @@ def _recognise(names: Row | None, frame: pl.DataFrame) -> tuple[_Columns, bool]:
         raise MailsiftError("no_outcome_column", text)
     named_like = [letters(_called(name)) for name in full]
     states = cells[kind] if kind is not None else []
-    of_people = any(map(is_of_people, states)) or (kind is None and bool(tells) and not words)
+    of_readers = any(map(is_of_people, states))
+    of_people = of_readers or (kind is None and bool(tells) and not words)
     times = _times(full, cells, taken, of_people=of_people)
     telling = {tell.place for tell in tells}
     return _Columns(
@@ -259,7 +263,7 @@ def _recognise(names: Row | None, frame: pl.DataFrame) -> tuple[_Columns, bool]:
         when=next((place for place in times if place not in telling), next(iter(times), None)),
         words=words,
         status=status,
-        message_id=next((place for place in _named(full, "message_id") if place not in taken), None),
+        message_id=None if of_readers else _message_id_column(full, cells, choice.index, taken),
         day_first=day_first_in(cell for place in times for cell in cells[place]),
         sent_is_delivered=_says_sent_for_delivered(states),
         of_bounces=kind is not None
@@ -279,6 +283,24 @@ def _recognise(names: Row | None, frame: pl.DataFrame) -> tuple[_Columns, bool]:
         letters=coded_by_letter is not None,
         of_senders=bool(_FROM.fullmatch(named_like[choice.index])),
     ), choice.header
+
+
+def _message_id_column(
+    full: Sequence[str], cells: Sequence[Sequence[str]], address: int, taken: set[int | None]
+) -> int | None:
+    """Return the column that says which message it was; a reader's id, always the same, says none."""
+    for place in _named(full, "message_id"):
+        named = set(zip(cells[address], cells[place], strict=True))
+        again = len(named) < len(cells[place]) and len(named) == len(set(cells[address]))
+        of_readers = (again and letters(_last(full[place])) == "id") or all(_is_digest(*one) for one in named)
+        if place not in taken and not of_readers:
+            return place
+    return None
+
+
+def _is_digest(address: str, cell: str) -> bool:
+    """Say whether a cell is Mailchimp's id of an address ("The subscriber hash")."""
+    return hashlib.md5(address.lower().encode(), usedforsecurity=False).hexdigest() == cell
 
 
 _OF_ACCOUNTING: Final = re.compile(r"dsn|timelogged|bouncecat$|feedbacktype")
@@ -312,7 +334,7 @@ def _last(name: str) -> str:
 
 
 def _called(name: str) -> str:
-    """Return what a field is called, and that it is the sender's where it stands in an object of that name."""
+    """Return what a field is called, and that it is the sender's where an object of that name holds it."""
     owners = name.split(".")[:-1]
     return f"sender {_last(name)}" if any(_FROM.fullmatch(letters(one)) for one in owners) else _last(name)
 

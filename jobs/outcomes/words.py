@@ -21,9 +21,9 @@ KINDS: Final = {
     " unzustellbar rucklaufer abgewiesen abgelehnt fehlgeschlagen rejete refuse echec echoue rebond rebonds"
     " rebote rebotado rechazado gebounced gebounct"
     " fallido devolvido rejeitado respinto rimbalzato fallito geweigerd mislukt odrzucono",
-    OutcomeKind.DEFERRED: "deferred defer delay delayed deliverydelay softbounce softbounced soft temporary"
-    " transient temporaryfailure temporaryfail tempfail softfail retrying retry greylisted failedattempt"
-    " verzogert differe retarde aplazado diferido adiado differito uitgesteld",
+    OutcomeKind.DEFERRED: "deferred defer delay delayed deliverydelay softbounce softbounced soft deferral"
+    " temporary transient temporaryfailure temporaryfail tempfail softfail retrying retry greylisted"
+    " failedattempt verzogert differe retarde aplazado diferido adiado differito uitgesteld",
     OutcomeKind.COMPLAINED: "complained complaint complaints spam spamreport spamcomplaint abuse"
     " reportedspam feedback junk spammed scomp fbl beschwerde plainte queja reclamacao reclamo klacht"
     " spambeschwerde spammeldung spamklacht spammelding",
@@ -109,7 +109,7 @@ _LONGEST_NAME: Final = 3
 """Words of a phrase in which one known word is enough."""
 
 _ANOTHER_CHANNEL: Final = re.compile(
-    r"\b(?:sms|mms|rcs|whats ?app|viber|line messag\w+|text messag\w+|in[ -]?app|(?:web|mobile|app)?[ -]?push)\b"
+    r"\b(?:sms|mms|rcs|whats ?app|viber|(?:line|text) messag\w+|in[ -]?app|(?:web|mobile|app)?[ -]?push)\b"
 )
 """Ways to somebody that lead to no mailbox, though an address stands beside them to say who it was."""
 
