@@ -30,8 +30,6 @@ from mailsift.pipeline.outcomes.times import epoch
 
 Json: TypeAlias = Mapping[str, Any]
 
-_MOST_EVENTS = 10_000
-
 
 class SenderKind(StrEnum):
     """The mail senders whose webhooks are understood."""
@@ -74,7 +72,7 @@ def read_webhook(sender: SenderKind, body: bytes) -> tuple[ParsedOutcome, ...]:
         events = posted if isinstance(posted, list) else _events_in(posted)
     except _MALFORMED as error:
         raise _not_a_webhook(sender) from error
-    results = [read_event(sender, event) for event in events[:_MOST_EVENTS]]
+    results = [read_event(sender, event) for event in events]
     if results and all(outcomes == _UNREADABLE for outcomes in results):
         raise _not_a_webhook(sender)
     return tuple(chain.from_iterable(results))
