@@ -230,7 +230,7 @@ def share(column: Iterable[str], holds: Callable[[str], object]) -> float:
 
 def is_reply(cell: str) -> bool:
     """Say whether a cell has a mail server's words, with a code in them."""
-    return bool(re.search(r"(?<![\d.])[245]\d\d[ \-]|\b[245]\.\d{1,3}\.\d{1,3}\b", cell))
+    return bool(re.search(r"(?<![\d.])[245](?:\d\d[ \-]|\.\d{1,3}\.\d{1,3}\b(?!\.\d))", cell))
 
 
 def _recognise(names: Row | None, frame: pl.DataFrame) -> tuple[_Columns, bool]:
@@ -549,6 +549,6 @@ def _weighed(signs: Sequence[_Sign]) -> OutcomeKind:
 
 def _kind_by(words: str, status: str) -> OutcomeKind | None:
     """Return what a server's words tell where no column says what happened."""
-    found = re.search(r"(?<![\d.])([245])(?:\d\d(?=[ \-])|\.\d{1,3}\.\d{1,3}\b)", f"{status} {words}")
+    found = re.search(r"(?<![\d.])([245])(?:\d\d(?=[ \-])|\.\d{1,3}\.\d{1,3}\b(?!\.\d))", f"{status} {words}")
     kinds = {"2": OutcomeKind.DELIVERED, "4": OutcomeKind.DEFERRED, "5": OutcomeKind.BOUNCED}
     return kinds[found[1]] if found else None
