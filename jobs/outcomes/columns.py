@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from mailsift.jobs.outcomes.words import (
     is_dropped,
     is_handed_over,
     is_kind,
+    is_of_another_channel,
     is_of_people,
     is_state,
     kind_in_name,
@@ -77,6 +79,9 @@ _SAYS_WHAT: Final = re.compile(r"event|activity|metric", re.IGNORECASE)
 _IS_NO_KIND: Final = re.compile(
     r"note|tag|subject|title|name$|campaign|list$|segment|template", re.IGNORECASE
 )
+_OF_CHANNEL: Final = re.compile(
+    r"(?:message|delivery)?(?:channel|medium)(?:type|name)?|(?:object|message)type"
+)
 _FROM: Final = re.compile(r"(?:sender|from|mailfrom|envelopefrom|returnpath)(?:e?mail)?(?:address)?")
 """Who writes: to us, who wants no more; else it is the sender, of whose mailbox a bounce says nothing."""
 _WISHES: Final = frozenset({OutcomeKind.COMPLAINED, OutcomeKind.UNSUBSCRIBED})
@@ -85,7 +90,7 @@ _COMPLAINER: Final = re.compile(r"original(?:recipients?|rcpt)(?:to)?(?:address)
 """Who a complaint is by, where it came in as a message to somebody of ours."""
 _ANOTHER_ADDRESS: Final = re.compile(r"e?mail(?:address)?")
 _TO: Final = re.compile(
-    r"(?:(?:final|original)?(?:recipients?|rcpt)(?:to)?|to|(?:mail)?destination)(?:e?mail)?(?:address(?:es)?)?"
+    r"(?:(?:final|original|bounced|failed)?(?:recipients?|rcpt)(?:to)?|to|(?:mail)?destination)(?:e?mail)?(?:address(?:es)?)?"
 )
 _DEFUSED: Final = re.compile(r"'[=+\-]")
 _BEHIND_A_NAME: Final = re.compile(r"[^<>@]*<([^<>@\s]+@[^<>@\s]+)>")
@@ -131,6 +136,7 @@ class _Columns:
     usual: OutcomeKind | None = None
     tells: tuple[_Tell, ...] = ()
     complainer: int | None = None
+    channels: tuple[int, ...] = ()
     others: tuple[int, ...] = ()
     letters: bool = False
     of_senders: bool = False
@@ -224,12 +230,12 @@ def share(column: Iterable[str], holds: Callable[[str], object]) -> float:
 
 def is_reply(cell: str) -> bool:
     """Say whether a cell has a mail server's words, with a code in them."""
-    return bool(re.search(r"(?<![\d.])[245]\d\d[ \-]|\b[245]\.\d{1,3}\.\d{1,3}\b", cell))
+    return bool(re.search(r"(?<![\d.])[245](?:\d\d[ \-]|\.\d{1,3}\.\d{1,3}\b(?!\.\d))", cell))
 
 
 def _recognise(names: Row | None, frame: pl.DataFrame) -> tuple[_Columns, bool]:
     """Find out which column holds what, by name and else by its cells; and whether there is a header."""
-    shown = [_last(name) for name in names] if names is not None else None
+    shown = [_called(name) for name in names] if names is not None else None
     choice = address_column(frame, shown, _recipients(shown or frame.row(0), frame))
     full = list(names) if names is not None else list(choice.names)
     cells = [list(column) for column in (frame.slice(1) if choice.header else frame)]
@@ -245,9 +251,10 @@ def _recognise(names: Row | None, frame: pl.DataFrame) -> tuple[_Columns, bool]:
     if kind is None and not words and not tells:
         text = "No column says what happened: delivered, bounced, deferred, complained or unsubscribed."
         raise MailsiftError("no_outcome_column", text)
-    named_like = [letters(_last(name)) for name in full]
+    named_like = [letters(_called(name)) for name in full]
     states = cells[kind] if kind is not None else []
-    of_people = any(map(is_of_people, states)) or (kind is None and bool(tells) and not words)
+    of_readers = any(map(is_of_people, states))
+    of_people = of_readers or (kind is None and bool(tells) and not words)
     times = _times(full, cells, taken, of_people=of_people)
     telling = {tell.place for tell in tells}
     return _Columns(
@@ -256,7 +263,7 @@ def _recognise(names: Row | None, frame: pl.DataFrame) -> tuple[_Columns, bool]:
         when=next((place for place in times if place not in telling), next(iter(times), None)),
         words=words,
         status=status,
-        message_id=next((place for place in _named(full, "message_id") if place not in taken), None),
+        message_id=None if of_readers else _message_id_column(full, cells, choice.index, taken),
         day_first=day_first_in(cell for place in times for cell in cells[place]),
         sent_is_delivered=_says_sent_for_delivered(states),
         of_bounces=kind is not None
@@ -267,6 +274,7 @@ def _recognise(names: Row | None, frame: pl.DataFrame) -> tuple[_Columns, bool]:
         complainer=next(
             (place for place, name in enumerate(named_like) if _COMPLAINER.fullmatch(name)), None
         ),
+        channels=tuple(place for place, name in enumerate(named_like) if _OF_CHANNEL.fullmatch(name)),
         others=tuple(
             place
             for place, name in enumerate(named_like)
@@ -275,6 +283,24 @@ def _recognise(names: Row | None, frame: pl.DataFrame) -> tuple[_Columns, bool]:
         letters=coded_by_letter is not None,
         of_senders=bool(_FROM.fullmatch(named_like[choice.index])),
     ), choice.header
+
+
+def _message_id_column(
+    full: Sequence[str], cells: Sequence[Sequence[str]], address: int, taken: set[int | None]
+) -> int | None:
+    """Return the column that says which message it was; a reader's id, always the same, says none."""
+    for place in _named(full, "message_id"):
+        named = set(zip(cells[address], cells[place], strict=True))
+        again = len(named) < len(cells[place]) and len(named) == len(set(cells[address]))
+        of_readers = (again and letters(_last(full[place])) == "id") or all(_is_digest(*one) for one in named)
+        if place not in taken and not of_readers:
+            return place
+    return None
+
+
+def _is_digest(address: str, cell: str) -> bool:
+    """Say whether a cell is Mailchimp's id of an address ("The subscriber hash")."""
+    return hashlib.md5(address.lower().encode(), usedforsecurity=False).hexdigest() == cell
 
 
 _OF_ACCOUNTING: Final = re.compile(r"dsn|timelogged|bouncecat$|feedbacktype")
@@ -305,6 +331,12 @@ def _usual(cells: Sequence[Sequence[str]], words: Sequence[int], status: int | N
 def _last(name: str) -> str:
     """Return what a field is called in the object it stands in."""
     return name.rpartition(".")[2]
+
+
+def _called(name: str) -> str:
+    """Return what a field is called, and that it is the sender's where an object of that name holds it."""
+    owners = name.split(".")[:-1]
+    return f"sender {_last(name)}" if any(_FROM.fullmatch(letters(one)) for one in owners) else _last(name)
 
 
 def _recipients(names: Sequence[str], frame: pl.DataFrame) -> str:
@@ -410,7 +442,8 @@ def _read_row(columns: _Columns, row: Row) -> ParsedOutcome:
         word = _LETTERS.get(word, word)
     kind = _kind_of_row(word, signs, columns, words, status)
     address = _address_in(row, columns, kind)
-    if kind is None or "@" not in address or (columns.of_senders and kind not in _WISHES):
+    elsewhere = any(is_of_another_channel(cell_at(row, place)) for place in columns.channels)
+    if kind is None or elsewhere or "@" not in address or (columns.of_senders and kind not in _WISHES):
         return None
     own = [sign for sign in signs if sign.kind is kind]
     words = words or next((sign.words for sign in own if " " in sign.words), "")  # one word is a category
@@ -516,6 +549,6 @@ def _weighed(signs: Sequence[_Sign]) -> OutcomeKind:
 
 def _kind_by(words: str, status: str) -> OutcomeKind | None:
     """Return what a server's words tell where no column says what happened."""
-    found = re.search(r"(?<![\d.])([245])(?:\d\d(?=[ \-])|\.\d{1,3}\.\d{1,3}\b)", f"{status} {words}")
+    found = re.search(r"(?<![\d.])([245])(?:\d\d(?=[ \-])|\.\d{1,3}\.\d{1,3}\b(?!\.\d))", f"{status} {words}")
     kinds = {"2": OutcomeKind.DELIVERED, "4": OutcomeKind.DEFERRED, "5": OutcomeKind.BOUNCED}
     return kinds[found[1]] if found else None

@@ -304,8 +304,24 @@ _BLANK: Final = re.compile(r"[\s,\ufeff]*+(?!\Z)")
 def _records_of(value: Any) -> Iterator[_Record]:
     """Yield the objects of a value: one, a list of some, or an envelope; a plain text is an address."""
     for one in value if isinstance(value, list) else [value]:
-        for record in _unfolded(one):
+        for record in map(_wrapped_event, _unfolded(_wrapped_event(one))):
             yield record if isinstance(record, dict) else {"email": record} if isinstance(record, str) else {}
+
+
+def _wrapped_event(found: Any) -> Any:
+    """Return a sender's event that Amazon has wrapped (by SNS, SQS, for a function), else what is given."""
+    inner = found
+    for _ in range(_DEEPEST):
+        if not isinstance(inner, dict):
+            break
+        if sender_of(inner):
+            return inner
+        held = next((inner[name] for name in _WRAPPED_IN if name in inner), None)
+        inner = next(iter(_decoded(held)), None) if isinstance(held, str) else held
+    return found
+
+
+_WRAPPED_IN: Final = ("Message", "Sns", "body", "Body")
 
 
 def _unfolded(found: Any) -> Sequence[Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import hashlib
 from collections.abc import Callable, Sequence
@@ -185,7 +186,8 @@ class ReceiverService:
             _log.info("receiver.confirmed", receiver_id=str(row.id))
         if not verified.events:
             return ImportCounts()
-        found = read_webhook(sender, verified.events)
+        # four megabytes of words take ten seconds to read
+        found = await asyncio.to_thread(read_webhook, sender, verified.events)
         await self._use(row, verified, posted)
         return await self._outcomes.record(row.account_id, found)
 

@@ -80,12 +80,14 @@ async def cipher_of(
     """Return what hides an account's addresses; its key is made at the first time.
 
     Raises:
-        MailsiftError: `secret_key_missing`.
+        MailsiftError: `secret_key_missing`, `account_not_found`.
     """
     sealed = await outcomes.secret(connection, account_id)
     if sealed is None:
         await outcomes.keep_secret(connection, account_id, vault.seal(account_id, token(KEY_BYTES)))
-        sealed = await outcomes.secret(connection, account_id) or b""
+        sealed = await outcomes.secret(connection, account_id)
+    if sealed is None:
+        raise MailsiftError("account_not_found", "The account has been deleted.")
     return AddressCipher(account_id, vault.open(account_id, sealed), token)
 
 

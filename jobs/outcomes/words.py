@@ -21,9 +21,9 @@ KINDS: Final = {
     " unzustellbar rucklaufer abgewiesen abgelehnt fehlgeschlagen rejete refuse echec echoue rebond rebonds"
     " rebote rebotado rechazado gebounced gebounct"
     " fallido devolvido rejeitado respinto rimbalzato fallito geweigerd mislukt odrzucono",
-    OutcomeKind.DEFERRED: "deferred defer delay delayed deliverydelay softbounce softbounced soft temporary"
-    " transient temporaryfailure temporaryfail tempfail softfail retrying retry greylisted failedattempt"
-    " verzogert differe retarde aplazado diferido adiado differito uitgesteld",
+    OutcomeKind.DEFERRED: "deferred defer delay delayed deliverydelay softbounce softbounced soft deferral"
+    " temporary transient temporaryfailure temporaryfail tempfail softfail retrying retry greylisted"
+    " failedattempt verzogert differe retarde aplazado diferido adiado differito uitgesteld",
     OutcomeKind.COMPLAINED: "complained complaint complaints spam spamreport spamcomplaint abuse"
     " reportedspam feedback junk spammed scomp fbl beschwerde plainte queja reclamacao reclamo klacht"
     " spambeschwerde spammeldung spamklacht spammelding",
@@ -108,6 +108,11 @@ _LONGEST_WORDS: Final = 100
 _LONGEST_NAME: Final = 3
 """Words of a phrase in which one known word is enough."""
 
+_ANOTHER_CHANNEL: Final = re.compile(
+    r"\b(?:sms|mms|rcs|whats ?app|viber|(?:line|text) messag\w+|in[ -]?app|(?:web|mobile|app)?[ -]?push)\b"
+)
+"""Ways to somebody that lead to no mailbox, though an address stands beside them to say who it was."""
+
 _STATES: Final = {
     "on its way": "sent send sends emailsend emailsent sendemail processed process accepted injection"
     " injected queued queue pending scheduled submission submitted reception requests request draft none"
@@ -158,6 +163,8 @@ def kind_of(word: str) -> OutcomeKind | None:
 
 @lru_cache(maxsize=4_096)  # a column that says what happened has few words
 def _kind_of(word: str) -> OutcomeKind | None:
+    if is_of_another_channel(word):
+        return None
     plain = _apart(word if " " in word else word.rpartition(".")[2])  # users.messages.email.Bounce
     known = _KIND_OF.get(re.sub(r"[^a-z]", "", plain))
     if known or not 1 < len(re.split(r"[\s-]+", plain)) <= _LONGEST_PHRASE or re.search(r"\d", plain):
@@ -224,6 +231,11 @@ def is_state(cell: str) -> bool:
 def is_of_people(cell: str) -> bool:
     """Say whether a cell tells how a reader stands to a list ("active"), and not what a message came to."""
     return _STATE_OF.get(_plain(cell)) == "of people"
+
+
+def is_of_another_channel(cell: str) -> bool:
+    """Say whether a cell tells of what was not sent by mail: "sms", "pushBounce", "Clicked SMS"."""
+    return bool(_ANOTHER_CHANNEL.search(_apart(cell[:_LONGEST_WORDS])))
 
 
 def is_handed_over(cell: str) -> bool:

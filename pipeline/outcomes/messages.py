@@ -303,7 +303,8 @@ def _diagnosis(group: Message, kind: OutcomeKind, status: str, text: _ReportText
     from_field = diagnose(words, status=status, permanent=permanent)
     if from_field.answer in _MAILBOX_ANSWERS and _TO_SENDER in text.about(_names_in(group)):
         return diagnose(f"{words} {_TO_SENDER}", status=status, permanent=permanent)
-    if from_field.answer is Answer.UNCLEAR and not from_field.smtp_code:
+    says_why = from_field.smtp_code or (words and from_field.answer is not Answer.UNCLEAR)
+    if not says_why:
         from_text = diagnose(text.about(_names_in(group)), permanent=permanent)
         return from_text if from_text.answer is not Answer.UNCLEAR else from_field
     return from_field

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from email.utils import parseaddr
 from enum import StrEnum
 from itertools import chain
@@ -28,8 +29,6 @@ from mailsift.pipeline.outcomes.outcome import (
 from mailsift.pipeline.outcomes.times import epoch
 
 Json: TypeAlias = Mapping[str, Any]
-
-_MOST_EVENTS = 10_000
 
 
 class SenderKind(StrEnum):
@@ -73,7 +72,7 @@ def read_webhook(sender: SenderKind, body: bytes) -> tuple[ParsedOutcome, ...]:
         events = posted if isinstance(posted, list) else _events_in(posted)
     except _MALFORMED as error:
         raise _not_a_webhook(sender) from error
-    results = [read_event(sender, event) for event in events[:_MOST_EVENTS]]
+    results = [read_event(sender, event) for event in events]
     if results and all(outcomes == _UNREADABLE for outcomes in results):
         raise _not_a_webhook(sender)
     return tuple(chain.from_iterable(results))
@@ -266,7 +265,7 @@ _POSTMARK_NO_BOUNCE: Final = frozenset(
     | {"InboundError"}
 )
 _POSTMARK_SOFT: Final = frozenset({"Transient", "SoftBounce"})
-_POSTMARK_DROPPED: Final = frozenset({"TemplateRenderingFailed", "SMTPApiError"})
+_POSTMARK_DROPPED: Final = frozenset({"TemplateRenderingFailed", "SMTPApiError", "ManuallyDeactivated"})
 _POSTMARK_SUPPRESSED: Final = {
     "ManualSuppression": OutcomeKind.UNSUBSCRIBED,
     "SpamComplaint": OutcomeKind.COMPLAINED,
@@ -401,7 +400,8 @@ def _sparkpost(event: Json) -> Iterator[ParsedOutcome]:
         )
 
 
-# listmonk: its bounces as /api/bounces lists them, and as its own bounce webhook takes them ("Bounces").
+# listmonk: its bounces as /api/bounces lists them, and as its own bounce webhook takes them ("Bounces"). What
+# it has from a webhook of another sender stands in its `meta` as that sender has posted it.
 
 _LISTMONK: Final = {
     "hard": OutcomeKind.BOUNCED,
@@ -413,18 +413,25 @@ _LISTMONK: Final = {
 
 
 def _listmonk(event: Json) -> Iterator[ParsedOutcome]:
-    kind = _LISTMONK.get(_text(event, "type").lower())
+    kind, address = _LISTMONK.get(_text(event, "type").lower()), _text(event, "email")
     if kind:
         meta = _meta(event.get("meta"))
+        sender = sender_of(meta)
+        passed_on = read_event(sender, meta) if sender else ()
+        told = [one for one in passed_on if one and one.address.casefold() == address.casefold()]
+        if told:
+            listed_at = epoch(_text(event, "created_at"))
+            yield from (replace(one, happened_at=one.happened_at or listed_at) for one in told)
+            return
         yield from _outcome(
             SenderKind.LISTMONK,
             kind,
-            _text(event, "email"),
+            address,
             _text(event, "created_at") or _text(meta, "timestamp", "date"),
             words=_text(
                 meta, "diagnostic", "diagnostic_code", "diagnosticCode", "reason", "response", "error"
             )
-            or " ".join(_sentences(meta)),
+            or ("" if sender else " ".join(_sentences(meta))),
             status=_text(meta, "status"),
             message_id=_text(meta, "message_id", "messageId"),
         )

@@ -22,27 +22,30 @@ _SLASHED: Final = re.compile(r"\s*(\d{1,2})([/.\-])(\d{1,2})[/.\-](?:\d{4}|\d{2}
 _MONTHS_OF_A_YEAR: Final = 12
 _LONGEST: Final = 100
 _BESIDE: Final = re.compile(
-    r" \([^)]*\)$|\b(?:GMT|UTC)(?=[+-]\d)|\b(?:a|as|alle|de|del|kl|om|um)\b\.?(?= )|\bUhr\b"
+    r" \([^)]*\)$|\[[\w/+-]+\]$|\b(?:GMT|UTC)(?=[+-]\d)|\b(?:a|as|alle|de|del|kl|om|um)\b\.?(?= )|\bUhr\b"
     r"|(?<=\d)\.(?= *[A-Za-z])"
 )
 """Words around the parts of a date that say nothing more."""
 _WHERE_A_PART_IS_MISSING: Final = (datetime(2001, 1, 1, tzinfo=UTC), datetime(2004, 2, 2, tzinfo=UTC))
 
 _MONTHS: Final = (
-    "jan january januar janvier enero janeiro gennaio januari styczen stycznia",
-    "feb february februar fevrier febrero fevereiro febbraio februari luty lutego",
-    "mar march marz maerz mars marzo marco maart marzec marca",
-    "apr april avril abril aprile kwiecien kwietnia",
-    "may mai mayo maio maggio mei maj maja",
-    "jun june juni juin junio junho giugno czerwiec czerwca",
-    "jul july juli juillet julio julho luglio lipiec lipca",
-    "aug august aout agosto augustus sierpien sierpnia",
-    "sep sept september septembre septiembre setembro settembre wrzesien wrzesnia",
-    "oct october oktober octobre octubre outubro ottobre pazdziernik pazdziernika",
-    "nov november novembre noviembre novembro listopad listopada",
-    "dec december dezember decembre diciembre dezembro dicembre grudzien grudnia",
+    "jan january januar janvier janv enero ene janeiro gennaio gen januari styczen stycznia sty",
+    "feb february februar fevrier fevr febrero fevereiro fev febbraio februari luty lutego lut",
+    "mar march marz maerz mrz mars marzo marco maart mrt marzec marca",
+    "apr april avril avr abril abr aprile kwiecien kwietnia kwi",
+    "may mai mayo maio maggio mag mei maj maja",
+    "jun june juni juin junio junho giugno giu czerwiec czerwca cze",
+    "jul july juli juillet juil julio julho luglio lug lipiec lipca lip",
+    "aug august aout agosto ago augustus sierpien sierpnia sie",
+    "sep sept september septembre septiembre setembro settembre set wrzesien wrzesnia wrz",
+    "oct october oktober okt octobre octubre outubro out ottobre ott pazdziernik pazdziernika paz",
+    "nov november novembre noviembre novembro listopad listopada lis",
+    "dec december dezember dez decembre diciembre dic dezembro dicembre grudzien grudnia gru",
 )
-"""What the months are called where mail senders live, without accents."""
+"""What the months are called where mail senders live, in full and in short, without accents."""
+
+_JAPANESE: Final = str.maketrans({"年": "-", "月": "-", "日": " "})
+"""What stands behind the year, the month and the day in Japanese and Chinese."""
 
 _ZONES: Final = {
     name: hours
@@ -115,7 +118,7 @@ def _from_text(text: str, day_first: bool | None) -> float:
     if len(text) > _LONGEST or not re.search(r"\d", text):
         return 0.0
     plain = "".join(letter for letter in normalize("NFKD", text) if not combining(letter))
-    plain = _BESIDE.sub(" ", plain)
+    plain = _BESIDE.sub(" ", plain.translate(_JAPANESE)).strip()
     known = day_first_in([plain]) if day_first is None else day_first
     orders = (True, False) if known is None else (known,)
     return min(filter(None, (_parse_written(plain, order) for order in orders)), default=0.0)

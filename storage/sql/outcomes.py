@@ -45,11 +45,13 @@ _LISTS = ", ".join(f"CAST(:{name} AS {kind}[])" for name, kind in zip(_NAMES, _T
 
 # Who complained or unsubscribed is not sent to any more. Only a new report says so: whom the account has
 # taken off the list again does not come back by one it knows. The same at the same moment is the same report,
-# whoever brings it: an export, which names no messages, or a webhook and a file.
+# whoever brings it: an export, which names no messages, or a webhook and a file. Of an account that is just
+# being deleted nothing is stored.
 _ADD = text(f"""
     WITH added AS (
         INSERT INTO outcome (account_id, {_COLUMNS})
-        SELECT :account_id, new.* FROM unnest({_LISTS}) AS new ({_COLUMNS})
+        SELECT kept.id, new.* FROM (SELECT id FROM account WHERE id = :account_id FOR KEY SHARE) AS kept,
+            unnest({_LISTS}) AS new ({_COLUMNS})
         WHERE NOT EXISTS (
             SELECT FROM outcome o WHERE o.account_id = :account_id AND o.address = new.address
                 AND o.happened_at = new.happened_at AND o.kind = new.kind AND o.answer = new.answer)
@@ -93,7 +95,8 @@ _OLD = text("DELETE FROM outcome WHERE happened_at < clock_timestamp() - make_in
 _SECRET = text("SELECT sealed FROM account_secret WHERE account_id = :account_id")
 
 _KEEP_SECRET = text("""
-    INSERT INTO account_secret (account_id, sealed) SELECT id, :sealed FROM account WHERE id = :account_id
+    INSERT INTO account_secret (account_id, sealed)
+    SELECT id, :sealed FROM account WHERE id = :account_id FOR KEY SHARE
     ON CONFLICT (account_id) DO NOTHING
 """)
 

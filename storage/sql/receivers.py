@@ -62,7 +62,8 @@ _COUNT = text("""
     WHERE id = :id
 """)
 _USE_ONCE = text("""
-    INSERT INTO receiver_token (receiver_id, token) VALUES (:id, :token) ON CONFLICT DO NOTHING
+    INSERT INTO receiver_token (receiver_id, token)
+    SELECT id, :token FROM receiver WHERE id = :id FOR KEY SHARE ON CONFLICT DO NOTHING
 """)
 _USED_FOR = text("SELECT EXISTS (SELECT FROM receiver_token WHERE receiver_id = :id AND token = :token)")
 _FORGET = text("DELETE FROM receiver_token WHERE used_at < clock_timestamp() - interval '2 days'")
@@ -105,7 +106,7 @@ async def count(
 
 
 async def use_once(connection: Connection, receiver_id: UUID, token: bytes, tied: bytes) -> bool:
-    """Take a token for one body (`tied`: digest of both); False when it was taken for another."""
+    """Take a token for one body (`tied`: digest of both); False for another, or with no receiver."""
     values = {"id": receiver_id, "token": token}
     if (await connection.execute(_USE_ONCE, values)).rowcount:
         await connection.execute(_USE_ONCE, {"id": receiver_id, "token": tied})

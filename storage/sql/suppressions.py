@@ -38,7 +38,8 @@ _LISTS: Final = ", ".join(f"CAST(:{name} AS {kind}[])" for name, kind in zip(_NA
 
 _ADD = text(f"""
     INSERT INTO suppression (account_id, {_COLUMNS})
-    SELECT :account_id, new.* FROM unnest({_LISTS}) AS new
+    SELECT kept.id, new.* FROM (SELECT id FROM account WHERE id = :account_id FOR KEY SHARE) AS kept,
+        unnest({_LISTS}) AS new
     ON CONFLICT (account_id, address) DO NOTHING
 """)  # noqa: S608 - names of our own columns
 

@@ -1274,3 +1274,9 @@ def test_a_recipient_without_a_domain_is_the_one_of_that_name_whom_the_message_w
     assert _reported(_dsn(fields)) == [("jane@shop.example", _K.BOUNCED, _A.NOT_FOUND)]
     assert _reported(_dsn(fields, to="janet@shop.example")) == []
     assert _reported(_dsn(fields, to="jane@shop.example, jane@home.example")) == []
+
+
+def test_no_event_of_a_batch_is_left_out_however_many_there_are() -> None:
+    events = [{"event": "delivered", "email": f"a{n}@example.com", "timestamp": 1} for n in range(10_001)]
+
+    assert len(read_webhook(SenderKind.SENDGRID, json.dumps(events).encode())) == 10_001
