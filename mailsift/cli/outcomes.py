@@ -38,7 +38,7 @@ def import_files(
         typer.Argument(
             exists=True,
             dir_okay=False,
-            help="CSV, JSON lines or Parquet with an address and what happened; bounces (.eml) or mbox.",
+            help="CSV, JSON, JSON lines or Parquet with an address and what happened; bounces (.eml) or mbox.",
         ),
     ],
     account: OwnerOption,

@@ -578,6 +578,19 @@ def test_the_list_of_commands_says_what_they_say_of_themselves() -> None:
         assert COMMANDS[(name,)].help.splitlines()[0] == row.summary
 
 
+@pytest.mark.parametrize(
+    "words", [name for name, one in COMMANDS.items() if name and hasattr(one, "commands")]
+)
+def test_a_command_with_others_below_it_lists_them_by_whole_sentences(
+    words: tuple[str, ...], keyboard: Keyboard
+) -> None:
+    told = " ".join(keyboard.type(None, *words, "--help").out.split())
+    first = {
+        name: " ".join(one.help.split("\n\n")[0].split()) for name, one in COMMANDS[words].commands.items()
+    }
+    assert [name for name, sentence in first.items() if sentence not in told] == []
+
+
 def test_help_loads_no_command() -> None:
     script = "import sys\nfrom mailsift.cli import main\ntry: main()\nfinally: print(sorted(sys.modules))"
     done = subprocess.run(
