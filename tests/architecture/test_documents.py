@@ -8,6 +8,7 @@ import shlex
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.main import get_command
@@ -101,7 +102,7 @@ def commands_named() -> list[tuple[str, str]]:
 def test_a_command_that_a_document_shows_can_be_typed(document: str, typed: str) -> None:
     """Commands and options are there, and an option that takes something shows what."""
     words = shlex.split(re.split(r" [|>] ", typed)[0], comments=True)
-    commands = [get_command(app)]
+    commands: list[Any] = [get_command(app)]
     while words and hasattr(commands[0], "commands"):  # `ops top|jobs` are two
         names = words.pop(0).split("|")
         commands = [commands[0].get_command(None, name) for name in names]
