@@ -15,7 +15,7 @@ from pathlib import Path
 from mailsift.accounts.keys import Pepper, read_peppers
 from mailsift.events.signing import KEY_BYTES, Vault
 from mailsift.pipeline.errors import MailsiftError
-from mailsift.settings import PREFIX, Settings
+from mailsift.settings import Settings
 
 _LOCAL = "local"
 
@@ -60,7 +60,7 @@ def _read_keys(text: str) -> dict[str, bytes]:
 
 
 def _bad_keys() -> MailsiftError:
-    text = f"{PREFIX}SECRET_KEYS: expected name:base64 of 32 bytes, ... with distinct names."
+    text = "MAILSIFT_SECRET_KEYS: expected name:base64 of 32 bytes, ... with distinct names."
     return MailsiftError("bad_settings", text)
 
 

@@ -14,7 +14,7 @@ from typing import Final
 from opentelemetry import trace
 
 from mailsift.pipeline.errors import MailsiftError
-from mailsift.settings import PREFIX, Settings
+from mailsift.settings import Settings
 
 _PATH: Final = "/v1/traces"
 _SECONDS: Final = 5.0
@@ -28,7 +28,7 @@ def check_tracing(settings: Settings) -> None:
         MailsiftError: `otel_missing`.
     """
     if settings.otel_endpoint is not None and not _is_installed():
-        text = f'{PREFIX}OTEL_ENDPOINT is set, but OpenTelemetry is missing: pip install "mailsift[otel]".'
+        text = 'MAILSIFT_OTEL_ENDPOINT is set, but OpenTelemetry is missing: pip install "mailsift[otel]".'
         raise MailsiftError("otel_missing", text)
 
 

@@ -241,8 +241,8 @@ RULES: Final = (
             "Their addresses wait, then end as risky, `probe_blocked`. Other providers are likely to follow."
         ),
         action=(
-            "Hold the source (`/ops/workers`, `mailsift ops throttles --hold '*' --source`), find the "
-            "block list it is on, fix what got it listed, and let go of it once it is delisted."
+            "Hold the source (`/ops/workers`, `mailsift ops throttles --hold '*' --source ADDRESS`), find "
+            "the block list it is on, fix what got it listed, and let go of it once it is delisted."
         ),
     ),
     _warning(
@@ -258,7 +258,7 @@ RULES: Final = (
         action=(
             "If it is listed: ask for delisting where the list offers a form, and see `/ops/ledger` for "
             "what got it listed. It resumes by itself within an hour of delisting. If somebody holds it: "
-            "let go of it (`mailsift ops throttles --let-go '*' --source`) once the reason is gone."
+            "let go of it (`mailsift ops throttles --let-go '*' --source ADDRESS`) once the reason is gone."
         ),
     ),
     _warning(

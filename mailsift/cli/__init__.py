@@ -143,6 +143,8 @@ class _Commands(TyperGroup):
         if isinstance(found, typer.Typer):
             found.rich_markup_mode = None
             command: Any = get_group(found)
+            for below in command.commands.values():
+                below.short_help = below.help.partition("\n\n")[0]  # whole, not cut off
         else:
             alone = typer.Typer(pretty_exceptions_enable=False, add_completion=False, rich_markup_mode=None)
             alone.command(cmd_name)(found)

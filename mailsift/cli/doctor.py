@@ -170,8 +170,8 @@ async def _keys(settings: Settings) -> Finding:
 
 
 DISTRUSTED = (
-    "No resolver can be trusted: it knows names nobody has, or denies names everybody knows (DNS_CANARIES). "
-    "Until one can, no address becomes valid or invalid by DNS."
+    "No resolver can be trusted: it knows names nobody has, or denies names everybody knows "
+    "(MAILSIFT_DNS_CANARIES). Until one can, no address becomes valid or invalid by DNS."
 )
 """What people are told of resolvers that lie."""
 
@@ -191,7 +191,7 @@ async def _resolver(settings: Settings) -> Finding:
             told.append(f"Only {' and '.join(sound)} {'is' if len(sound) == 1 else 'are'} asked.")
         return Finding("resolver", Health.WARNING, " ".join(told))
     if not exchangers:
-        return Finding("resolver", Health.WARNING, f"{name} has no MX (PREFLIGHT_DOMAINS).")
+        return Finding("resolver", Health.WARNING, f"{name} has no MX (MAILSIFT_PREFLIGHT_DOMAINS).")
     return Finding("resolver", Health.OK, f"{name} has {len(exchangers)} MX.")
 
 
@@ -276,14 +276,18 @@ async def _reverse_name(settings: Settings) -> Finding:
         return Finding("reverse name", Health.FAILED, "No route leads out of this machine.")
     inside = [one for one in named if not ipaddress.ip_address(one).is_global]
     if inside and not settings.allow_non_public:
-        detail = f"{', '.join(inside)}: not public. Name the address the world sees in SOURCE_IDENTITIES."
+        detail = (
+            f"{', '.join(inside)}: not public. Name the address the world sees in MAILSIFT_SOURCE_IDENTITIES."
+        )
         return Finding("reverse name", Health.WARNING, detail)
     async with _dns(await _sound_resolvers(settings)) as resolver:
         problems = [
             where for where, helo in named.items() if not await _forward_confirmed(resolver, where, helo)
         ]
     if problems:
-        detail = f"{', '.join(problems)}: no reverse name that leads back to it and equals HELO_NAME."
+        detail = (
+            f"{', '.join(problems)}: no reverse name that leads back to it and equals MAILSIFT_HELO_NAME."
+        )
         return Finding("reverse name", Health.WARNING, f"{detail} Many servers refuse such clients.")
     names = ", ".join(sorted(set(named.values())))
     return Finding("reverse name", Health.OK, f"{names} is forward-confirmed.")
@@ -320,7 +324,8 @@ async def _forward_confirmed(resolver: aiodns.DNSResolver, source: str, helo: st
 
 NULL_SENDER = (
     "Probes have the null sender <>, which is how call-outs are told, and block lists name who makes "
-    "them. With a domain of your own, set MAIL_FROM to a mailbox there that is read, and publish SPF for it."
+    "them. With a domain of your own, set MAILSIFT_MAIL_FROM to a mailbox there that is read, and publish "
+    "SPF for it."
 )
 """What people are told who have not set a sender."""
 

@@ -20,6 +20,7 @@ from mailsift.container import Container
 from mailsift.jobs.outcomes.accuracy import SHARES, AccuracyRow, GroupBy
 from mailsift.jobs.outcomes.service import ImportCounts
 from mailsift.jobs.outcomes.suppressions import Suppression, SuppressionFormat, SuppressionReason
+from mailsift.jobs.service import check_readable
 from mailsift.jobs.views import AccountId
 from mailsift.pipeline.clock import system_clock, utc_datetime
 from mailsift.pipeline.outcomes.chances import Calibration, MeasuredShare
@@ -36,14 +37,14 @@ def import_files(
     files: Annotated[
         list[Path],
         typer.Argument(
-            exists=True,
-            dir_okay=False,
-            help="CSV, JSON lines or Parquet with an address and what happened; bounces (.eml) or mbox.",
+            help="CSV, JSON, JSON lines or Parquet: an address, and what happened; bounces (.eml) or mbox.",
         ),
     ],
     account: OwnerOption,
 ) -> None:
     """Import deliveries, bounces, complaints and unsubscriptions; importing a file twice changes nothing."""
+    for file in files:
+        check_readable(file)
 
     async def take(container: Container, account_id: AccountId) -> ImportCounts:
         total = ImportCounts()
@@ -88,10 +89,11 @@ def remove(emails: EmailsArgument, account: OwnerOption) -> None:
 
 @suppressions_app.command("import")
 def import_file(
-    file: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="CSV, JSON or Parquet.")],
+    file: Annotated[Path, typer.Argument(help="CSV, JSON or Parquet, or one address a line.")],
     account: OwnerOption,
 ) -> None:
     """Put the addresses of a file on the list: ours, Amazon SES's or SendGrid's."""
+    check_readable(file)
     _print_counts(
         with_account(lambda parts, account_id: parts.suppressions.import_file(account_id, file), account)
     )

@@ -27,7 +27,9 @@ from mailsift.settings import Settings
 
 _LOOK_SECONDS = 2.0
 
-HostOption = Annotated[str | None, typer.Option("--host", help="Address to listen on. [default: API_HOST]")]
+HostOption = Annotated[
+    str | None, typer.Option("--host", help="Address to listen on. [default: MAILSIFT_API_HOST]")
+]
 PortOption = Annotated[int | None, typer.Option("--port", "-p", min=0, max=65535, help="0: any free port.")]
 
 

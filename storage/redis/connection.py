@@ -117,7 +117,7 @@ def words_of(error: RedisError) -> str:
 _WORDS: Final = (
     (AuthenticationError, "It does not take our name or password."),
     (NoPermissionError, "Our user may not do here what it must (ACL)."),
-    (ReadOnlyError, "It is a replica, which takes nothing: REDIS_URL must name the primary."),
+    (ReadOnlyError, "It is a replica, which takes nothing: MAILSIFT_REDIS_URL must name the primary."),
     (OutOfMemoryError, "It is full (maxmemory) and takes nothing."),
     (BusyLoadingError, "It is still loading its file."),
     (ResponseError, "It answers, but does not do what it must."),

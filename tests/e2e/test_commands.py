@@ -225,6 +225,9 @@ def test_check_shows_hostile_text_as_text(settings: Settings, keyboard: Keyboard
         (("run", "list.csv", "list.csv.mailsift.csv"), "output_is_input"),
         (("run", "list.csv", "there/list.csv", "--output", "there"), "output_not_writable"),
         (("run", "list.csv", "there/../list.csv"), "output_not_writable"),
+        (("outcomes", "import", "list.csv", "missing.csv", "--account", "acme"), "file_not_found"),
+        (("outcomes", "import", "/dev/null", "--account", "acme"), "not_a_file"),
+        (("suppressions", "import", "/dev/null", "--account", "acme"), "not_a_file"),
         (("jobs", "results", "x", "--output", "out"), "unknown_export_format"),
         (("jobs", "resume", "x", "--output", "missing/out.csv"), "output_not_writable"),
         (("jobs", "retry", "x", "--output", "folder.csv"), "output_not_writable"),
@@ -576,6 +579,19 @@ def test_every_command_explains_itself(words: tuple[str, ...], keyboard: Keyboar
 def test_the_list_of_commands_says_what_they_say_of_themselves() -> None:
     for name, row in cli.COMMANDS.items():
         assert COMMANDS[(name,)].help.splitlines()[0] == row.summary
+
+
+@pytest.mark.parametrize(
+    "words", [name for name, one in COMMANDS.items() if name and hasattr(one, "commands")]
+)
+def test_a_command_with_others_below_it_lists_them_by_whole_sentences(
+    words: tuple[str, ...], keyboard: Keyboard
+) -> None:
+    told = " ".join(keyboard.type(None, *words, "--help").out.split())
+    first = {
+        name: " ".join(one.help.split("\n\n")[0].split()) for name, one in COMMANDS[words].commands.items()
+    }
+    assert [name for name, sentence in first.items() if sentence not in told] == []
 
 
 def test_help_loads_no_command() -> None:

@@ -81,7 +81,7 @@ async def test_the_address_that_the_world_sees_is_examined(settings: Settings) -
         assert found["reverse name"].detail.startswith("203.0.113.9: no reverse name")
     public = other.model_copy(update={"allow_non_public": False, "source_identities": ("10.0.0.5",)})
     assert (await findings(public, ""))["reverse name"].detail == (
-        "10.0.0.5: not public. Name the address the world sees in SOURCE_IDENTITIES."
+        "10.0.0.5: not public. Name the address the world sees in MAILSIFT_SOURCE_IDENTITIES."
     )
 
 
@@ -221,7 +221,7 @@ async def test_a_resolver_that_denies_what_it_is_asked_for_has_answered(settings
     unknown = settings.model_copy(update={"preflight_domains": ("nobody-knows-me.test",)})
     found = await findings(unknown)
     assert found["resolver"] == Finding(
-        "resolver", Health.WARNING, "nobody-knows-me.test has no MX (PREFLIGHT_DOMAINS)."
+        "resolver", Health.WARNING, "nobody-knows-me.test has no MX (MAILSIFT_PREFLIGHT_DOMAINS)."
     )
     found = await findings(unknown.model_copy(update={"dns_canaries": ("nobody-knows-me.test",)}))
     assert found["resolver"] == Finding("resolver", Health.FAILED, DISTRUSTED)
@@ -242,7 +242,7 @@ async def test_a_resolver_that_denies_what_it_is_asked_for_has_answered(settings
         (
             "REPLICAOF 127.0.0.1 1",
             "default",
-            "It is a replica, which takes nothing: REDIS_URL must name the primary.",
+            "It is a replica, which takes nothing: MAILSIFT_REDIS_URL must name the primary.",
         ),
     ],
 )
