@@ -23,8 +23,11 @@ _OUTAGES = _FULL | {
 }
 _OS_ERROR = re.compile(r"\(os error (\d+)\)|\bcode: (\d+), kind:")  # as Rust writes it
 
+PANIC = "PanicException"
+"""What polars raises when it panics, which is no Exception; by its name, as the library is loaded late."""
+
 _NO_THREAD = re.compile(r"can't start new thread")
-_NO_FRAMES = re.compile(r"can't spawn worker thread|could not spawn threads|LazyLock .* been poisoned")
+_NO_FRAMES = re.compile(r"Resource temporarily unavailable|LazyLock .* been poisoned")
 
 
 class MailsiftError(Exception):
@@ -88,7 +91,8 @@ def lacks_threads(error: BaseException) -> bool:
 
 def lacks_frames(error: BaseException) -> bool:
     """Say whether polars got no threads when it began: it asks once, and works no more in this process."""
-    return any(_NO_FRAMES.search(str(one)) for one in _chain(error))
+    panics = (str(one) for one in _chain(error) if type(one).__name__ == PANIC)
+    return any(map(_NO_FRAMES.search, panics))
 
 
 def _chain(error: BaseException | None) -> Iterator[BaseException]:

@@ -22,6 +22,7 @@ from mailsift.jobs.metrics import (
     count_phases,
 )
 from mailsift.jobs.tracing import Stopwatch, open_part, open_span
+from mailsift.pipeline.errors import PANIC
 from mailsift.storage.sql.chunks import TRIAGE_KEY, ClaimedChunk
 from mailsift.storage.sql.jobs import ClaimedStep
 
@@ -88,7 +89,7 @@ def _panics_as_errors() -> Iterator[None]:
     try:
         yield
     except BaseException as error:
-        if type(error).__name__ != "PanicException":  # by its name: the library is loaded when it is used
+        if type(error).__name__ != PANIC:
             raise
         raise FramesFailedError().with_traceback(error.__traceback__) from error
 
