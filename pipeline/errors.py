@@ -23,6 +23,12 @@ _OUTAGES = _FULL | {
 }
 _OS_ERROR = re.compile(r"\(os error (\d+)\)|\bcode: (\d+), kind:")  # as Rust writes it
 
+PANIC = "PanicException"
+"""What polars raises when it panics, which is no Exception; by its name, as the library is loaded late."""
+
+_NO_THREAD = re.compile(r"can't start new thread")
+_NO_FRAMES = re.compile(r"Resource temporarily unavailable|LazyLock .* been poisoned")
+
 
 class MailsiftError(Exception):
     """Something a caller can act on.
@@ -76,6 +82,17 @@ def outage_of(error: BaseException) -> int:
 def is_full(error: BaseException) -> bool:
     """Say whether a disk has no room left, or a quota is used up."""
     return outage_of(error) in _FULL
+
+
+def lacks_threads(error: BaseException) -> bool:
+    """Say whether the system gave this process no thread: as many run as its user or its unit may have."""
+    return lacks_frames(error) or any(_NO_THREAD.search(str(one)) for one in _chain(error))
+
+
+def lacks_frames(error: BaseException) -> bool:
+    """Say whether polars got no threads when it began: it asks once, and works no more in this process."""
+    panics = (str(one) for one in _chain(error) if type(one).__name__ == PANIC)
+    return any(map(_NO_FRAMES.search, panics))
 
 
 def _chain(error: BaseException | None) -> Iterator[BaseException]:

@@ -22,6 +22,7 @@ from mailsift.jobs.metrics import (
     count_phases,
 )
 from mailsift.jobs.tracing import Stopwatch, open_part, open_span
+from mailsift.pipeline.errors import PANIC
 from mailsift.storage.sql.chunks import TRIAGE_KEY, ClaimedChunk
 from mailsift.storage.sql.jobs import ClaimedStep
 
@@ -68,13 +69,29 @@ def _counted(count: Callable[[str, float], None]) -> Iterator[None]:
     """Hand the outcome of what is done meanwhile, and the seconds it took, to `count`."""
     started, outcome = time.perf_counter(), "stopped"
     try:
-        yield
+        with _panics_as_errors():
+            yield
         outcome = "done"
     except Exception as error:
         outcome = "lease_lost" if isinstance(error, LeaseLostError) else "error"
         raise
     finally:
         count(outcome, time.perf_counter() - started)
+
+
+class FramesFailedError(Exception):
+    """polars panicked."""
+
+
+@contextmanager
+def _panics_as_errors() -> Iterator[None]:
+    """Raise an error for a panic of polars': that is none, and passes by who takes care of what breaks."""
+    try:
+        yield
+    except BaseException as error:
+        if type(error).__name__ != PANIC:
+            raise
+        raise FramesFailedError().with_traceback(error.__traceback__) from error
 
 
 def set_process_gauges(*, slots: int, triage_slots: int) -> None:

@@ -29,7 +29,14 @@ from mailsift.jobs.tracing import Stopwatch
 from mailsift.jobs.views import WAITS_FOR_MEMORY, WAITS_FOR_PLACE, WAITS_FOR_STORAGE
 from mailsift.jobs.waker import Waker
 from mailsift.pipeline.background import guarded
-from mailsift.pipeline.errors import MailsiftError, SuspectError, error_fields, outage_of
+from mailsift.pipeline.errors import (
+    MailsiftError,
+    SuspectError,
+    error_fields,
+    lacks_frames,
+    lacks_threads,
+    outage_of,
+)
 from mailsift.storage.database import Connection, Database, DatabaseError, UnfitValueError
 from mailsift.storage.sql import chunks, jobs
 from mailsift.storage.sql.chunks import TRIAGE_KEY, ClaimedChunk
@@ -48,6 +55,7 @@ class Engine:
 
     Attributes:
         due_at: when, by the monotonic clock, the next chunk is due that waited when the last `drain` ended.
+        is_useless: whether it has stopped because nothing can be worked on in its process.
     """
 
     def __init__(  # noqa: PLR0913 - what it works with
@@ -85,6 +93,7 @@ class Engine:
         self._swept_at = float("-inf")
         self._closing = False
         self.due_at = float("inf")
+        self.is_useless = False
         self._set_gauges()
 
     async def drain(self) -> bool:
@@ -196,6 +205,7 @@ class Engine:
             _log.info("job.step.lease_lost")
         except Exception as error:  # noqa: BLE001 - whatever it was, the lease ends and another tries
             _log.warning("job.step.error", **error_fields(error))
+            self._stop_if_useless(error)
             if isinstance(error, SuspectError):
                 await self._release_step(step, error, SUSPECT_PAUSES[step.attempt - 1])
             elif is_infrastructure(error):
@@ -218,6 +228,7 @@ class Engine:
             _log.info("chunk.lease_lost")
         except Exception as error:  # noqa: BLE001 - whatever it was, nothing is lost: the chunk goes back
             _log.warning("chunk.error", **error_fields(error))
+            self._stop_if_useless(error)
             await self._release(chunk, error)
         else:
             _log.info("chunk.done", lane=chunk.throttle_key, addresses=chunk.addresses, **watch.fields())
@@ -227,6 +238,12 @@ class Engine:
                 await self._waker.wake(1)
             elif chunk.throttle_key == TRIAGE_KEY and chunk.live_sources > 1:
                 await self._waker.wake(chunk.live_sources - 1)  # what it left for providers is for all
+
+    def _stop_if_useless(self, error: Exception) -> None:
+        """Claim nothing more in a process that can do nothing more: others can."""
+        if lacks_frames(error):
+            self.is_useless = True
+            self.stop()
 
     async def _release(self, chunk: ClaimedChunk, cause: Exception) -> None:
         await self._give_back(
@@ -334,7 +351,9 @@ def is_storage(error: Exception) -> bool:
 
 
 def is_infrastructure(error: Exception) -> bool:
-    """Say whether the database, the blob store or the disk failed: then no address is suspected of it."""
+    """Say whether the database, the blob store, the disk or the system failed: no address is to blame."""
+    if lacks_threads(error):
+        return True
     if isinstance(error, MailsiftError):
         return error.retryable
     if isinstance(error, UnfitValueError):

@@ -31,7 +31,7 @@ from mailsift.jobs.results.segments import delete_segments
 from mailsift.jobs.submissions import store_list
 from mailsift.jobs.views import AccountId, JobId, JobOptions, load_options
 from mailsift.pipeline.background import guarded
-from mailsift.pipeline.errors import MailsiftError, SuspectError, error_fields
+from mailsift.pipeline.errors import MailsiftError, SuspectError, error_fields, lacks_threads
 from mailsift.pipeline.facts import Mode
 from mailsift.storage.blobs.local_files import check_room
 from mailsift.storage.blobs.store import Blobs, JobBlobs
@@ -144,7 +144,7 @@ class StepWorker:
             return await self._finish(step, in_hand)
         except MailsiftError as error:
             tried_enough = isinstance(error, SuspectError) and step.attempt > len(SUSPECT_PAUSES)
-            if error.retryable and not tried_enough:
+            if (error.retryable and not tried_enough) or lacks_threads(error):
                 raise
             await self._fail(step, error)
         return StepDone()

@@ -19,9 +19,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from mailsift.jobs.intake.models import BatchSizes, IntakeLimits, IntakeOptions
-from mailsift.pipeline.errors import MailsiftError, outage_of
+from mailsift.pipeline.errors import MailsiftError, lacks_threads, outage_of
 
 _GRACE_S = 5
+_STATM: Final = Path("/proc/self/statm")
+_STACK: Final = 64 << 20  # octets; more than any thread asks for
 
 
 def main() -> None:
@@ -44,20 +46,33 @@ def _answer(request: Mapping[str, Any]) -> dict[str, Any]:
     try:
         return _WORK[request["work"]](request, limits)
     except BaseException as error:  # noqa: BLE001 - a panic in Rust, too
-        return _failure(error)
+        return _failure(error, limits)
 
 
-def _failure(error: BaseException) -> dict[str, Any]:
+def _failure(error: BaseException, limits: IntakeLimits) -> dict[str, Any]:
     """Return which rule the file broke, or that reading it failed: a name, for a text may quote it.
 
-    A disk that is full and a file that has gone say nothing about the list, whatever error came of them.
+    A disk that is full, a file that has gone and a system that starts no more threads say nothing about the
+    list, whatever error came of them.
     """
     if outage := outage_of(error):
         text = f"The files of the reading process fail: {os.strerror(outage)}."
         return {"code": "intake_crashed", "message": text, "retryable": True}
+    if lacks_threads(error) and not _is_memory_used_up(limits):
+        text = "The process reading the file was given no threads."
+        return {"code": "intake_crashed", "message": text, "retryable": True}
     if isinstance(error, MailsiftError):
         return {"code": error.code, "message": error.message}
     return {"code": "intake_crashed", "message": f"Reading the file failed ({type(error).__name__})."}
+
+
+def _is_memory_used_up(limits: IntakeLimits) -> bool:
+    """Say whether there is no room for the stack of one more thread, which is the list's fault again."""
+    try:
+        pages = int(_STATM.read_text(encoding="ascii").split()[0])
+    except OSError:  # no such place, and no such limit
+        return False
+    return pages * resource.getpagesize() + _STACK > limits.memory_bytes
 
 
 def _take_in(request: Mapping[str, Any], limits: IntakeLimits) -> dict[str, Any]:

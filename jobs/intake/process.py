@@ -36,7 +36,7 @@ _BLOCKED_SIGNALS = frozenset({signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
 """What asks a process to stop is not for the one that reads. From its first moment: an interpreter that is
 interrupted while it starts ends as it does over a defect. And blocked: polars hears an ignored SIGINT and
 takes the file for ended where it was interrupted."""
-_COMMAND = (sys.executable, "-P", "-m", "mailsift.jobs.intake.child")  # -P: imports nothing from here
+COMMAND = (sys.executable, "-P", "-m", "mailsift.jobs.intake.child")  # -P: imports nothing from here
 
 _ORDINARY_ERRORS = frozenset(
     {
@@ -130,7 +130,7 @@ def _start_child(limits: IntakeLimits) -> subprocess.Popen[bytes]:
     previous_mask = signal.pthread_sigmask(signal.SIG_BLOCK, _BLOCKED_SIGNALS)
     try:
         return subprocess.Popen(  # noqa: S603 - ours; forks in milliseconds
-            _COMMAND,
+            COMMAND,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,  # a panic's message may quote the file

@@ -55,6 +55,8 @@ _LOOK_SECONDS = 0.25
 _ANSWER_SECONDS = 1.0
 """A stopping process ends its wake-up within so long; else the library waits for it."""
 
+_NO_THREADS = "No threads could be started to compute: as many run as may (ulimit -u, TasksMax, pids)."
+
 _log = structlog.get_logger()
 
 for _part in (
@@ -87,7 +89,7 @@ class ProcessRuntime:
 
     @property
     def has_failed(self) -> bool:
-        """Whether a process of this pool took the worker down, for it has no engine."""
+        """Whether a process of this pool took the worker down, for it has no engine, or one of no use."""
         return self._failure[0] != 0
 
     def open(self, **_: object) -> None:
@@ -98,19 +100,17 @@ class ProcessRuntime:
         # What lives as long as the process is not worth looking through again and again.
         gc.freeze()
         gc.set_threshold(20_000, 50, 100)
-        self._loop = LoopThread()
         try:
+            self._loop = LoopThread()
             self._stack.enter_context(traced(self._settings, "worker"))
             opening = open_engine(self._settings, worker_id=self._worker_id)
             self._engine = self._loop.run(self._stack.enter_async_context(opening))
             self._loop.run(self._stack.enter_async_context(self._driven()))
         except BaseException as error:
-            # The pool would go on without an engine, look alive and do nothing. Told so, it ends in failure.
-            self._failure[0] = 1
             if isinstance(error, Exception):
                 why = {"why": error.message} if isinstance(error, MailsiftError) else {}
                 _log.error("worker.not_opened", **error_fields(error), **why)
-            os.kill(os.getppid(), signal.SIGINT)
+            self._end_worker()
             raise
         signal.signal(_STOP, lambda *_: self._stop())
 
@@ -124,6 +124,11 @@ class ProcessRuntime:
             self._loop.close()
         if self._stopping:
             os._exit(exitcode)
+
+    def _end_worker(self) -> None:
+        """Let the pool end in failure: without an engine it would go on, look alive and do nothing."""
+        self._failure[0] = 1
+        os.kill(os.getppid(), signal.SIGINT)
 
     def _stop(self) -> None:
         self._stopping = True
@@ -145,6 +150,9 @@ class ProcessRuntime:
                 more = await self._engine.drain()
             finally:
                 self._drained_at = float("-inf") if more else time.monotonic()
+                if self._engine.is_useless and not self.has_failed:  # told twice, it would end at once
+                    _log.error("worker.useless", why=_NO_THREADS)
+                    self._end_worker()
 
     def _due_at(self, silence: float) -> float:
         """Return when to look for work unasked, after so much silence at the latest."""

@@ -196,6 +196,8 @@ class ResolverTrust:
         if self._closed:
             return False
         server.has_ipv6 = examination.has_ipv6
+        if examination.known:
+            server.claims_all = bool(server.claims_all) or examination.claimed
         state.known = frozenset(examination.known)
         if examination.faults or len(examination.known) * 2 < len(self._domains) or not examination.denied:
             self._distrust(server, state, examination)

@@ -23,6 +23,7 @@ Done = Callable[[DnsAnswer], None]
 _NO_ZONE: Final = "denied without the SOA of its zone"
 _NO_IPV6: Final = "the resolver gives nobody an IPv6 address"
 _BLOCKED: Final = "the resolver gives it the address of nothing, as filters do"
+_OWN_ZONE: Final = "the resolver has a zone of its own for it, which others may not see"
 _CONTRADICTED: Final = "denied, but not by everybody"
 
 
@@ -31,6 +32,9 @@ class DenialChecker:
 
     An answer that leads nowhere is a denial too: no exchanger that could be one, no address that is public;
     but not the address of nothing, which says more of the resolver than of the name.
+
+    A resolver that claims to be the authority for a name, but not for the canaries, speaks of its own zone
+    (split horizon): what is not there, the world may have.
 
     A name that does not exist does not exist for any type: NXDOMAIN for MX is held against A, and for A
     against AAAA, so that a resolver which denies one type denies nothing.
@@ -58,6 +62,8 @@ class DenialChecker:
             done(answer)
         elif is_blocked(answer):
             done(DnsAnswer(DnsOutcome.FAILED, detail=_BLOCKED))
+        elif self._is_of_own_zone(answer):
+            done(DnsAnswer(DnsOutcome.FAILED, detail=_OWN_ZONE))
         elif answer.outcome in DENIALS and not has_zone(answer):
             done(DnsAnswer(DnsOutcome.FAILED, detail=_NO_ZONE))
         elif record_type is RecordType.AAAA and not self._has_ipv6(answer):
@@ -92,6 +98,12 @@ class DenialChecker:
     def _has_ipv6(self, answer: DnsAnswer) -> bool:
         servers = (server for server in self._client.nameservers if server.label == answer.server)
         return all(server.has_ipv6 for server in servers)
+
+    def _is_of_own_zone(self, answer: DnsAnswer) -> bool:
+        if not answer.authoritative:
+            return False
+        servers = (one for one in self._client.nameservers if one.claims_all is False)
+        return any(answer.server in {"", one.label} for one in servers)  # "" where there is only one
 
 
 def agree(first: DnsAnswer, second: DnsAnswer) -> bool:

@@ -36,6 +36,7 @@ class Examination:
         known: canary domains whose mail servers it knows.
         denied: random names it denies.
         has_ipv6: some mail server of a canary has an IPv6 address.
+        claimed: an answer about a canary came with the claim to be its authority.
     """
 
     faults: list[str] = field(default_factory=list)
@@ -43,6 +44,7 @@ class Examination:
     known: set[str] = field(default_factory=set)
     denied: int = 0
     has_ipv6: bool = False
+    claimed: bool = False
 
 
 class Examiner:
@@ -77,6 +79,7 @@ class Examiner:
         examination = Examination()
         for (name, record_type), answer in zip(names, answers[len(domains) :], strict=True):
             _check_random(name, record_type, answer, examination)
+        examination.claimed = any(answer.authoritative for answer in answers[: len(domains)])
         hosts = {}
         for domain, answer in zip(domains, answers[: len(domains)], strict=True):
             if host := _check_exchangers(domain, answer, examination):
@@ -100,6 +103,7 @@ class Examiner:
         if len(owners) > 1 and any(count == len(hosts) for count in addresses.values()):
             examination.faults.append("one address for everybody")
         examination.has_ipv6 = any(answer.addresses for answer in answers[len(hosts) :])
+        examination.claimed |= any(answer.authoritative for answer in answers)
 
     async def count_denied(self, server: Nameserver, domains: Sequence[str]) -> int:
         """Return how many of some domains that took mail the resolver denies a mail server now."""

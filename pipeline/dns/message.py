@@ -35,6 +35,8 @@ _OPTION: Final = struct.Struct("!HH")
 _OPT_CODE: Final = 41
 _OWNER_ASKED: Final = 0xC00C  # a pointer to the question's name
 
+_AUTHORITATIVE: Final = 0x04  # in the first octet of the flags
+
 _FLAGS: Final = b"\x01\x00"  # a standard query, recursion desired
 _ONE_QUESTION: Final = _FLAGS + struct.pack("!HHHH", 1, 0, 0, 0)
 _ONE_QUESTION_EDNS: Final = _FLAGS + struct.pack("!HHHH", 1, 0, 0, 1)
@@ -126,6 +128,11 @@ def read_reply(reply: bytes, question: bytes, record_type: RecordType) -> DnsAns
     Raises:
         MALFORMED: one of these, when it is.
     """
+    answer = _read_answer(reply, question, record_type)
+    return answer._replace(authoritative=True) if reply[2] & _AUTHORITATIVE else answer
+
+
+def _read_answer(reply: bytes, question: bytes, record_type: RecordType) -> DnsAnswer:
     rcode = reply[3] & 0x0F
     if rcode not in {0, _NXDOMAIN}:
         return DnsAnswer(DnsOutcome.FAILED, detail=_RCODES.get(rcode, f"RCODE {rcode}"))

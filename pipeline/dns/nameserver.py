@@ -152,6 +152,8 @@ class Nameserver:
         answered: something that it said may be believed once its canaries have been looked at again.
         unanswered: questions in a row without a reply.
         has_ipv6: it gives IPv6 addresses to those who have them, as far as we know.
+        claims_all: it claims to be the authority for well-known domains, too, as forwarders do that say so of
+            all they have kept; None = no canary has told yet.
         edns: it has answered a question with EDNS; None = not known, False = it wants none.
         keeps_case: it repeats the question as it was spelt; None = not known yet.
     """
@@ -163,6 +165,7 @@ class Nameserver:
     denials_believed: bool = True
     answered: bool = False
     has_ipv6: bool = True
+    claims_all: bool | None = None
     edns: bool | None = None
     keeps_case: bool | None = None
     _sockets: list[UdpSocket] = field(default_factory=list)

@@ -52,6 +52,7 @@ class DnsAnswer(NamedTuple):
         zone: of a denial: the owner of the SOA that came with it, "" for the root; None without one.
         server: of a denial, and of any answer where there are several: the resolver that said so, as
             "host:port".
+        authoritative: it came with the claim to be the authority for the name (RFC 1035 section 4.1.1).
     """
 
     outcome: DnsOutcome
@@ -62,6 +63,7 @@ class DnsAnswer(NamedTuple):
     name: str = ""
     zone: str | None = None
     server: str = ""
+    authoritative: bool = False
 
 
 class HostAddresses(NamedTuple):

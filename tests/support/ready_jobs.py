@@ -168,7 +168,7 @@ async def caught(engine: Engine, gate: Gate) -> asyncio.Task[bool]:
 class Poisoned(Changed):
     """Breaks whenever one address is in the frame, or so many times."""
 
-    def __init__(self, *, address: str = "", times: int = 0, error: Exception | None = None) -> None:
+    def __init__(self, *, address: str = "", times: int = 0, error: BaseException | None = None) -> None:
         super().__init__()
         self._address, self.left, self._error = address, times, error or ValueError("poison")
         self.sizes: list[int] = []

@@ -6,8 +6,10 @@ import asyncio
 import errno
 import signal
 import subprocess
+import threading
 import time
 from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -130,11 +132,12 @@ async def test_heartbeats_keep_the_lease_of_work_that_takes_long(
     assert row["attempt"] == 1
 
 
+@pytest.mark.parametrize("error", [ValueError("poison"), pl.exceptions.PanicException("poison")])
 async def test_a_chunk_whose_work_breaks_goes_back_and_is_tried_again(
-    settings: Settings, planter: Planter, service: JobService
+    settings: Settings, planter: Planter, service: JobService, error: BaseException
 ) -> None:
     account, job = await planter.plant(ADDRESSES)
-    async with engine_on(settings, Poisoned(times=1)) as engine:
+    async with engine_on(settings, Poisoned(times=1, error=error)) as engine:
         await engine.drain()
         (wait,) = (await service.get(account, job)).waiting
         assert (wait.reason, wait.addresses) == ("error", 8)
@@ -174,6 +177,56 @@ async def test_a_blob_store_that_fails_is_not_the_addresses_fault(
             await planter.sql("UPDATE chunk SET ready_at = clock_timestamp() WHERE state = 'ready'")
     assert len(poisoned.sizes) == 8
     assert await results(service, account, job) == ["passed"]
+
+
+async def test_a_machine_without_a_thread_left_is_not_the_addresses_fault(
+    settings: Settings, planter: Planter, service: JobService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    account, job = await planter.plant(ADDRESSES)
+    is_full = [True]
+    start = threading.Thread.start
+
+    def start_if_there_is_room(thread: threading.Thread) -> None:
+        if is_full[0]:
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    async with engine_on(settings) as engine:
+        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1))  # one that has no thread yet
+        monkeypatch.setattr(threading.Thread, "start", start_if_there_is_room)
+        for _ in range(2):
+            await engine.drain()
+            await planter.sql("UPDATE chunk SET ready_at = clock_timestamp()")
+        (row,) = await planter.sql("SELECT attempt, state FROM chunk")
+        is_full[0] = False
+        view = await work_until_ended(engine, service, account, job)
+    assert (row["attempt"], row["state"]) == (0, "ready")
+    assert (view.state, view.valid) == (JobState.COMPLETED, 7)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "OS can't spawn worker thread: Resource temporarily unavailable (os error 11)",
+        "LazyLock instance has previously been poisoned",
+    ],
+)
+async def test_a_process_in_which_polars_got_no_threads_leaves_the_work_to_others(
+    settings: Settings, planter: Planter, service: JobService, words: str
+) -> None:
+    """It asks for them once: from then on each of its frames would fail there, and so would their lists."""
+    account, job = await planter.plant(ADDRESSES)
+    error = pl.exceptions.PanicException(words)
+    async with engine_on(settings, poisoned := Poisoned(times=9, error=error)) as engine:
+        for _ in range(2):
+            await engine.drain()
+            await planter.sql("UPDATE chunk SET ready_at = clock_timestamp()")
+        (row,) = await planter.sql("SELECT attempt, state FROM chunk")
+        assert (row["attempt"], row["state"], len(poisoned.sizes)) == (0, "ready", 1)
+        assert engine.is_useless
+    async with engine_on(settings) as other:
+        view = await work_until_ended(other, service, account, job)
+    assert (view.state, view.valid) == (JobState.COMPLETED, 7)
 
 
 async def test_an_engine_that_is_closed_gives_its_chunks_back_untried(
@@ -454,6 +507,28 @@ async def test_a_finish_that_breaks_is_done_again_when_its_lease_is_over_however
         gate.opened.set()
         await draining
     assert len(await planter.events(job)) == 1
+
+
+async def test_a_finish_in_a_process_where_polars_got_no_threads_is_done_by_another(
+    settings: Settings, planter: Planter, service: JobService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What cannot be read there is not damaged."""
+
+    async def cannot_read(*_: object) -> None:
+        damaged = MailsiftError("blob_damaged", "A stored file differs from what was written.")
+        raise damaged from pl.exceptions.PanicException("LazyLock instance has previously been poisoned")
+
+    account, job = await planter.plant(ADDRESSES)
+    with monkeypatch.context() as patched:
+        patched.setattr(step, "write_results", cannot_read)
+        async with engine_on(settings) as engine:
+            for _ in range(2):
+                await engine.drain()
+            assert engine.is_useless
+    await planter.sql("UPDATE job SET step_until = NULL WHERE step_token IS NULL")
+    async with engine_on(settings) as other:
+        view = await work_until_ended(other, service, account, job)
+    assert (view.state, view.valid) == (JobState.COMPLETED, 7)
 
 
 async def test_a_finish_that_breaks_every_time_fails_the_job_and_keeps_its_verdicts(

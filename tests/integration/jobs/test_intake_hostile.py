@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import io
 import os
 import signal
 import subprocess
@@ -16,6 +17,7 @@ import psutil
 import pytest
 
 from mailsift.jobs.columns import ADDRESS, ADDRESS_N
+from mailsift.jobs.intake import process
 from mailsift.jobs.intake.models import Intake, IntakeLimits, IntakeOptions
 from mailsift.jobs.intake.process import take_in
 from mailsift.pipeline.errors import MailsiftError
@@ -172,6 +174,31 @@ async def test_a_full_disk_and_a_file_that_is_gone_say_nothing_about_the_list(
         with pytest.raises(MailsiftError) as failed:
             await take_in(asked, full_disk, options=IntakeOptions(), limits=IntakeLimits(seconds=60))
         assert (failed.value.code, failed.value.retryable) == ("intake_crashed", True), asked
+
+
+@pytest.mark.needs("root", "setpriv", "prlimit")
+@pytest.mark.parametrize("threads", [1, 3, 4, 6, 10])
+async def test_a_list_is_not_blamed_for_a_machine_that_starts_no_more_threads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, threads: int
+) -> None:
+    """Its reader gets so many, as somebody who may read what we may: for root there is no limit."""
+    nobody, may = "65531", "+dac_override,+dac_read_search"
+    monkeypatch.setattr(
+        process,
+        "COMMAND",
+        (
+            *("setpriv", "--reuid", nobody, "--clear-groups", "--inh-caps", may, "--ambient-caps", may),
+            *("--bounding-set", f"-all,{may}", "prlimit", f"--nproc={threads}"),
+            *process.COMMAND,
+        ),
+    )
+    columns = io.BytesIO()
+    pl.DataFrame({"email": ["ann@example.com"]}).write_parquet(columns)
+    for number, data in enumerate((HEADER + LINE, columns.getvalue())):
+        (folder := tmp_path / str(number)).mkdir()
+        error = await intake(folder, data, limits=IntakeLimits(seconds=60, threads=4))
+        assert isinstance(error, MailsiftError)
+        assert (error.code, error.retryable) == ("intake_crashed", True)
 
 
 @pytest.mark.usefixtures("held_children")

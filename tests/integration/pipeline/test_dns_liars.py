@@ -44,6 +44,7 @@ from tests.unit.pipeline.dns_stub import (
     DnsStub,
     MemoryCache,
     Says,
+    Zone,
     domain_facts,
     serving,
 )
@@ -390,3 +391,58 @@ async def test_a_suffix_that_could_not_be_asked_about_is_asked_about_again_soon(
         now[0] += 60
         found = await facts.lookup(["nobody-has-this.ws"])
     assert found["nobody-has-this.ws"].state is DomainState.UNAVAILABLE
+
+
+OWN_ZONE: dict[str, Zone] = {
+    "a directory of its own, without mail": {
+        "office.com": {"A": Says(["10.0.0.10"])},
+    },
+    "names of which it does not know all": {"office.com": {"A": NXDOMAIN, "MX": NXDOMAIN, "AAAA": NXDOMAIN}},
+    "a mail server's address inside": {
+        "office.com": {"MX": Says(["10 mx.office.com."])},
+        "mx.office.com": {"A": Says(["10.0.0.25"])},
+    },
+    "no mail at all": {"office.com": {"MX": Says(["0 ."])}},
+    "nothing at the name": {"office.com": {}},
+}
+
+
+def split_horizon(zone: Zone) -> Lie:
+    """A resolver that is the authority for a zone of its own, and asks the world about everything else."""
+
+    def say(name: str, kind: str, truth: Says, _n: int) -> Says:
+        return replace(zone[name].get(kind, NODATA), authoritative=True) if name in zone else truth
+
+    return say
+
+
+@pytest.mark.parametrize("kind", OWN_ZONE)
+async def test_what_a_resolver_says_of_a_zone_of_its_own_denies_nothing_to_the_world(kind: str) -> None:
+    """The resolver of an office knows the office's domain as it is inside; outside, it takes mail."""
+    async with (
+        serving({}, saying(split_horizon(OWN_ZONE[kind]))) as stub,
+        domain_facts(stub, config=CONFIG) as facts,
+    ):
+        found = await facts.lookup(["office.com", "shop.com", "gone.com", "inside.com"])
+    assert found["office.com"].state is DomainState.UNAVAILABLE
+    assert found["shop.com"].state is DomainState.ROUTED
+    assert found["gone.com"].state is DomainState.NOT_FOUND
+    assert found["inside.com"].state is DomainState.UNROUTABLE
+
+
+async def test_who_claims_to_be_the_authority_for_everything_he_remembers_is_believed_as_others_are() -> None:
+    """Forwarders (CoreDNS) set the bit in every answer that they have kept."""
+    kept: set[tuple[str, str]] = set()
+
+    def say(name: str, kind: str, truth: Says, _n: int) -> Says:
+        is_kept = (name, kind) in kept
+        kept.add((name, kind))
+        return replace(truth, authoritative=is_kept)
+
+    async with serving({}, saying(say)) as stub, domain_facts(stub, config=CONFIG) as facts:
+        await facts.lookup(REAL)
+        found = await facts.lookup(["gone.com", "inside.com"])
+        assert found["gone.com"].state is DomainState.NOT_FOUND
+        assert found["inside.com"].state is DomainState.UNROUTABLE
+        kept.update({("lost.net", "MX"), ("lost.net", "A")})
+        assert (await facts.lookup(["lost.net"]))["lost.net"].state is DomainState.NOT_FOUND

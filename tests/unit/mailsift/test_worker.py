@@ -6,6 +6,7 @@ import errno
 import gc
 import os
 import signal
+import threading
 from collections.abc import Iterator
 from multiprocessing.context import BaseContext
 from pathlib import Path
@@ -16,6 +17,7 @@ from pydantic import SecretStr
 from structlog.testing import capture_logs
 
 from mailsift.cli.operate import share_processors
+from mailsift.jobs.engine.claim import Engine
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.runtime.worker import ProcessRuntime, WakeUpTimer, keep_awake, run_worker
 from mailsift.settings import Settings
@@ -95,6 +97,44 @@ def test_a_process_without_an_engine_takes_the_worker_down(broken: Settings, kil
     assert runtime.has_failed  # so that the other process does not take it for Ctrl-C
     assert [(one["event"], one["error"]) for one in told] == [("worker.not_opened", "bad_overrides")]
     assert "unknown table [nonsense]" in told[0]["why"]  # a code alone names no setting
+
+
+@pytest.mark.usefixtures("as_it_was")
+def test_a_process_that_gets_no_thread_takes_the_worker_down_and_says_so(
+    broken: Settings, kills: list[Kill], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else it would look alive and do nothing."""
+
+    def refused(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    runtime = ProcessRuntime(broken.model_copy(update={"overrides": None}))
+    monkeypatch.setattr(threading.Thread, "start", refused)
+    with capture_logs() as told, pytest.raises(RuntimeError):
+        runtime.open()
+    runtime.close(exitcode=0)
+    assert kills == [(os.getppid(), signal.SIGINT)]
+    assert runtime.has_failed
+    assert [one["event"] for one in told] == ["worker.not_opened"]
+
+
+@pytest.mark.usefixtures("as_it_was")
+def test_a_process_in_which_nothing_can_be_computed_any_more_takes_the_worker_down(
+    broken: Settings, kills: list[Kill], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def drain(engine: Engine) -> bool:
+        engine.is_useless = True
+        return False
+
+    monkeypatch.setattr(Engine, "drain", drain)
+    runtime = ProcessRuntime(broken.model_copy(update={"overrides": None}))
+    runtime.open()
+    with capture_logs() as told:
+        runtime.drain()
+    runtime.close(exitcode=0)
+    assert (os.getppid(), signal.SIGINT) in kills
+    assert runtime.has_failed
+    assert "worker.useless" in {one["event"] for one in told}
 
 
 class Worker:
