@@ -45,7 +45,7 @@ from mailsift.storage.blobs.store import Blobs, JobBlobs
 from mailsift.storage.database import Connection, Database, Row, from_row
 from mailsift.storage.group_commits import GroupCommits
 from mailsift.storage.sql import accounts, chunks, jobs, leftovers, people
-from mailsift.storage.sql.jobs import NewJob, owned
+from mailsift.storage.sql.jobs import NewJob, job_not_found, owned
 from mailsift.storage.states import ENDED, JobState, JobTransition
 
 _READ_BYTES = 1 << 20
@@ -304,7 +304,7 @@ class JobService:
             found = await self._database.run(jobs.numbered, account_id, number)
             if found is not None:
                 return JobId(found)
-        raise MailsiftError("job_not_found", "There is no such job.")
+        raise job_not_found()
 
     async def beginning_with(self, account_id: AccountId, text: str) -> JobId:
         """Return the account's job whose id begins with this.
@@ -316,7 +316,7 @@ class JobService:
         if len(found) > 1:
             raise MailsiftError("job_ambiguous", "More than one job id starts with these characters.")
         if not found:
-            raise MailsiftError("job_not_found", "There is no such job.")
+            raise job_not_found()
         return JobId(found[0])
 
     async def page(
