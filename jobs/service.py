@@ -282,7 +282,7 @@ class JobService:
 
     async def _with_tier_counts(self, row: Row) -> Row:
         """Count the tiers of a complete job anew, where a release without tiers did some of it."""
-        if row["state"] != JobState.COMPLETED or _tiers_of(row) == row["processed"]:
+        if row["state"] != JobState.COMPLETED or sum(row[tier.value] for tier in Tier) == row["processed"]:
             return row
         try:
             results = await self._blobs.fetch(JobBlobs(row["id"]).results)
@@ -610,10 +610,6 @@ async def read_pieces(source: Path) -> AsyncIterator[bytes]:
     with source.open("rb") as file:
         while data := file.read(_READ_BYTES):
             yield data
-
-
-def _tiers_of(row: Row) -> int:
-    return sum(row[tier.value] for tier in Tier)
 
 
 def _conflict(state: str, verb: str) -> MailsiftError:
