@@ -164,7 +164,11 @@ class SingleSignOn:
             raise MailsiftError(
                 "no_account", "None of your groups has access to an account here. Ask your operator."
             )
-        person_id = found["id"] if found else await _add(connection, email)
+        person_id = (
+            found["id"]
+            if found
+            else await people.add_person(connection, email=email, password=_NONE_VERIFIES)
+        )
         if person_id is None:  # whom another sign-in has made just now
             return await self._person(connection, identity)
         if not await sso.link(connection, self._issuer, identity.subject, person_id):
@@ -182,12 +186,12 @@ class SingleSignOn:
             role, had = wanted.get(name), there.get(name)
             if role is None and had is not None:
                 await people.remove_member(connection, had["id"], person_id)
-                await self._record(connection, had["id"], "member.remove", email, role=had["role"])
+                await audit.record(connection, had["id"], ACTOR, "member.remove", email, role=had["role"])
             elif role is not None and (had is None or had["role"] != role):
                 account_id = had["id"] if had else await accounts.ensure_account(connection, name)
                 await people.put_member(connection, account_id, person_id, role.value)
                 action = "member.role" if had else "member.join"
-                await self._record(connection, account_id, action, email, role=role.value)
+                await audit.record(connection, account_id, ACTOR, action, email, role=role.value)
 
     async def _open(
         self, connection: Connection, person_id: UUID, account_id: UUID, email: str, identity: Identity
@@ -205,20 +209,11 @@ class SingleSignOn:
         await audit.record(connection, account_id, email, "session.create", by=ACTOR)
         return secret
 
-    async def _record(
-        self, connection: Connection, account_id: UUID, action: str, subject: str, **detail: str
-    ) -> None:
-        await audit.record(connection, account_id, ACTOR, action, subject, **detail)
-
     def _sealed_tokens(self, person_id: UUID, identity: Identity) -> bytes:
         return self._vault.seal(person_id, json.dumps(dict(identity.tokens)).encode())
 
     def _now(self) -> datetime:
         return utc_datetime(self._clock())
-
-
-async def _add(connection: Connection, email: str) -> UUID | None:
-    return await people.add_person(connection, email=email, password=_NONE_VERIFIES)
 
 
 def _distrust(why: str) -> DistrustError:

@@ -18,6 +18,7 @@ from mailsift.accounts.keys import Caller, Pepper
 from mailsift.accounts.sessions import RateLimitedError
 from mailsift.pipeline.clock import Clock
 from mailsift.pipeline.errors import MailsiftError
+from mailsift.storage.redis.connection import redis_unavailable
 from mailsift.storage.redis.rate_limit import RateLimit, RateLimitDecision, Zone
 
 LIFETIME: Final = 600
@@ -125,7 +126,7 @@ class WidgetGate:
         """Ask the limiter; where nobody counts nobody comes in: the form goes on without."""
         decision = await self._limit.take(zone, holder)
         if decision is None:
-            raise MailsiftError("redis_unavailable", "Redis isn’t responding.", retryable=True)
+            raise redis_unavailable()
         return decision
 
 

@@ -45,7 +45,7 @@ from mailsift.storage.blobs.store import Blobs, JobBlobs
 from mailsift.storage.database import Connection, Database, Row, from_row
 from mailsift.storage.group_commits import GroupCommits
 from mailsift.storage.sql import accounts, chunks, jobs, leftovers, people
-from mailsift.storage.sql.jobs import NewJob, owned
+from mailsift.storage.sql.jobs import NewJob, job_not_found, owned
 from mailsift.storage.states import ENDED, JobState, JobTransition
 
 _READ_BYTES = 1 << 20
@@ -282,7 +282,7 @@ class JobService:
 
     async def _with_tier_counts(self, row: Row) -> Row:
         """Count the tiers of a complete job anew, where a release without tiers did some of it."""
-        if row["state"] != JobState.COMPLETED or _tiers_of(row) == row["processed"]:
+        if row["state"] != JobState.COMPLETED or sum(row[tier.value] for tier in Tier) == row["processed"]:
             return row
         try:
             results = await self._blobs.fetch(JobBlobs(row["id"]).results)
@@ -304,7 +304,7 @@ class JobService:
             found = await self._database.run(jobs.numbered, account_id, number)
             if found is not None:
                 return JobId(found)
-        raise MailsiftError("job_not_found", "There is no such job.")
+        raise job_not_found()
 
     async def beginning_with(self, account_id: AccountId, text: str) -> JobId:
         """Return the account's job whose id begins with this.
@@ -316,7 +316,7 @@ class JobService:
         if len(found) > 1:
             raise MailsiftError("job_ambiguous", "More than one job id starts with these characters.")
         if not found:
-            raise MailsiftError("job_not_found", "There is no such job.")
+            raise job_not_found()
         return JobId(found[0])
 
     async def page(
@@ -610,10 +610,6 @@ async def read_pieces(source: Path) -> AsyncIterator[bytes]:
     with source.open("rb") as file:
         while data := file.read(_READ_BYTES):
             yield data
-
-
-def _tiers_of(row: Row) -> int:
-    return sum(row[tier.value] for tier in Tier)
 
 
 def _conflict(state: str, verb: str) -> MailsiftError:

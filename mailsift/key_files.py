@@ -8,7 +8,7 @@ from __future__ import annotations
 import base64
 import os
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -28,7 +28,8 @@ def read_key_peppers(settings: Settings) -> Sequence[Pepper]:
     """
     if settings.key_peppers is not None:
         return read_peppers(settings.key_peppers.get_secret_value())
-    return read_peppers(_read_or_make(settings.home / "pepper", _new_pepper).decode())
+    new = f"1:{secrets.token_urlsafe(32)}"
+    return read_peppers(_read_or_make(settings.home / "pepper", new.encode()).decode())
 
 
 def open_vault(settings: Settings) -> Vault:
@@ -39,7 +40,7 @@ def open_vault(settings: Settings) -> Vault:
     """
     if settings.secret_keys is not None:
         return Vault(_read_keys(settings.secret_keys.get_secret_value()), token=secrets.token_bytes)
-    key = _read_or_make(settings.home / "secret-key", _new_key)
+    key = _read_or_make(settings.home / "secret-key", secrets.token_bytes(KEY_BYTES))
     if len(key) != KEY_BYTES:
         raise MailsiftError("bad_settings", "HOME/secret-key does not hold 32 bytes.")
     return Vault({_LOCAL: key}, token=secrets.token_bytes)
@@ -64,21 +65,13 @@ def _bad_keys() -> MailsiftError:
     return MailsiftError("bad_settings", text)
 
 
-def _new_pepper() -> bytes:
-    return f"1:{secrets.token_urlsafe(32)}".encode()
-
-
-def _new_key() -> bytes:
-    return secrets.token_bytes(KEY_BYTES)
-
-
-def _read_or_make(file: Path, make: Callable[[], bytes]) -> bytes:
+def _read_or_make(file: Path, new: bytes) -> bytes:
     """Return what is in a file; of many processes that find none, one makes it and all use it."""
     if not file.exists():
         file.parent.mkdir(parents=True, exist_ok=True)
         fresh = file.with_name(f"{file.name}.{secrets.token_hex(8)}")
         with open(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as out:  # noqa: PTH123 - its mode matters
-            out.write(make())
+            out.write(new)
         with suppress(FileExistsError):
             os.link(fresh, file)  # whole or not at all, and never over another one
         fresh.unlink()

@@ -59,15 +59,12 @@ class FairTimeout:
     def __init__(self, within: float) -> None:
         self._within = within
         self._timeout = asyncio.timeout(None)
-        self._ticker: _Ticker | None = None
+        self._deadline = FairDeadline(within)
         self._timer: asyncio.TimerHandle | None = None
 
     async def __aenter__(self) -> None:
-        loop = asyncio.get_running_loop()
-        self._ticker = _TICKERS.setdefault(loop, _Ticker(loop))
-        self._ticker.enter()
-        self._ends_at = self._ticker.clock.now() + self._within
-        self._timer = loop.call_later(self._within, self._check)
+        self._deadline.__enter__()
+        self._timer = asyncio.get_running_loop().call_later(self._within, self._check)
         await self._timeout.__aenter__()
 
     async def __aexit__(
@@ -75,13 +72,12 @@ class FairTimeout:
     ) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        if self._ticker is not None:
-            self._ticker.leave()
+        self._deadline.__exit__(kind, error, trace)
         await self._timeout.__aexit__(kind, error, trace)
 
     def _check(self) -> None:
         loop = asyncio.get_running_loop()
-        left = self._ends_at - self._ticker.clock.now() if self._ticker else 0.0
+        left = self._deadline.left
         if left > 0:
             self._timer = loop.call_later(left, self._check)
         else:

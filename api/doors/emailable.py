@@ -116,15 +116,11 @@ async def batch_status(request: Request) -> Response:
         {
             "message": "Batch verification completed.",
             "id": lists.text_in(call.params, "id"),
-            "emails": [_shape_row(row) for row in rows],
+            "emails": [shape(row.email, row.verdict) for row in rows],
             "total_counts": {**states, "processed": counted.rows, "total": view.total},
             "reason_counts": {reason: counted.of(reason, 1) for _, reason in sorted(CODES.codes)},
         }
     )
-
-
-def _shape_row(row: lists.JudgedRow) -> dict[str, Any]:
-    return shape(row.email, row.verdict)
 
 
 DOOR: Final = entry.VendorDoor(_router, show, {("POST", "/v1/batch"): entry.LIST_BYTES})

@@ -26,6 +26,7 @@ from mailsift.pipeline.single import SingleOptions, SingleValidator
 Params = Mapping[str, Any]
 _FORM: Final = "application/x-www-form-urlencoded"
 _FIELD_BYTES: Final = 16_384
+_FORM_FIELDS: Final = 20
 _EMAIL: Final = TypeAdapter[str](Email)
 _TRUE: Final = frozenset({"1", "true", "yes"})
 
@@ -121,10 +122,8 @@ class Entry:
         return VendorCall(parts_of(request), known, caller, since)
 
     @asynccontextmanager
-    async def admit_form(
-        self, request: Request, scope: Scope, *, most_fields: int
-    ) -> AsyncIterator[tuple[VendorCall, FormData]]:
-        """Give a form with a file as one of its caller, whose key may stand in the URL or in the form.
+    async def admit_form(self, request: Request) -> AsyncIterator[tuple[VendorCall, FormData]]:
+        """Give a form with a list as one of its caller, whose key may stand in the URL or in the form.
 
         A wrong key is refused before the file if it stands before that; some clients send it last.
 
@@ -145,11 +144,11 @@ class Entry:
                     take(len(piece))
                 yield piece  # and when it goes on, this has been read
                 if caller is None and (secret := self.places.find(request, params_in(parser.items))):
-                    caller = await self._caller(request, secret, scope)
+                    caller = await self._caller(request, secret, Scope.JOBS_WRITE)
 
         with strangers_of(request).one() as take:
             parser = MultiPartParser(
-                request.headers, pieces(), max_files=1, max_fields=most_fields, max_part_size=_FIELD_BYTES
+                request.headers, pieces(), max_files=1, max_fields=_FORM_FIELDS, max_part_size=_FIELD_BYTES
             )
             try:
                 form = await parser.parse()
@@ -157,7 +156,8 @@ class Entry:
                 raise MailsiftError("bad_request", "The body must be a form with a file.") from None
         try:
             params = params_in(form.multi_items())
-            caller = caller or await self._caller(request, self.places.find(request, params), scope)
+            if caller is None:
+                caller = await self._caller(request, self.places.find(request, params), Scope.JOBS_WRITE)
             yield VendorCall(parts_of(request), params, caller, since), form
         finally:
             await form.close()

@@ -37,6 +37,7 @@ from mailsift.jobs.submissions import json_lines
 from mailsift.jobs.views import JobId, JobOptions, JobView
 from mailsift.pipeline.errors import MailsiftError, SuppressCodes
 from mailsift.pipeline.verdict import Result
+from mailsift.storage.sql.jobs import job_not_found
 from mailsift.storage.states import JobState
 
 CAME_BY: Final = "door"
@@ -119,7 +120,7 @@ async def find_job(call: VendorCall, text: object) -> JobView:
     try:
         number = int(str(text))
     except ValueError:
-        raise _not_found() from None
+        raise job_not_found() from None
     jobs = call.parts.jobs
     return await jobs.get(call.caller.account_id, await jobs.numbered(call.caller.account_id, number))
 
@@ -133,7 +134,7 @@ async def get_job(call: VendorCall, text: object) -> JobView:
     try:
         job_id = JobId(UUID(str(text)))
     except ValueError:
-        raise _not_found() from None
+        raise job_not_found() from None
     return await call.parts.jobs.get(call.caller.account_id, job_id)
 
 
@@ -141,10 +142,6 @@ def text_in(params: Params, name: str) -> str:
     """Return a parameter as text, without what none can hold; "" where there is none."""
     value = params.get(name)
     return "" if value is None else BROKEN.sub("", str(value))
-
-
-def _not_found() -> MailsiftError:
-    return MailsiftError("job_not_found", "There is no such job.")
 
 
 async def tally(call: VendorCall, view: JobView, table: CodeTable) -> Tally:

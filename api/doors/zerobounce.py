@@ -35,7 +35,6 @@ _UPLOADED: Final = {
     JobPhase.FAILED: "Failed",
 }
 _KEEP_REPEATED: Final = "keep_duplicates"
-_FORM_FIELDS: Final = 20
 
 _entry: Final = entry.Entry(Door.ZEROBOUNCE, entry.KeyPlaces(params=("api_key",)))
 _router: Final = APIRouter(include_in_schema=False)
@@ -146,7 +145,7 @@ async def get_credits(request: Request) -> Response:
 @_router.post("/v2/sendfile")
 async def send_file(request: Request) -> Response:
     """Take a list and start its job."""
-    async with _entry.admit_form(request, Scope.JOBS_WRITE, most_fields=_FORM_FIELDS) as (call, form):
+    async with _entry.admit_form(request) as (call, form):
         file = form.get("file")
         if not isinstance(file, UploadFile):
             raise MailsiftError("bad_request", "`file` is missing.")

@@ -127,7 +127,6 @@ STATUS_OF: Final[Mapping[str, int]] = {
     "place_timeout": 422,
     "place_unavailable": 503,
     # webhooks and schedules
-    "receipt_not_found": 404,
     "webhook_not_found": 404,
     "webhook_url_invalid": 422,
     "bad_place": 422,

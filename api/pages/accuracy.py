@@ -13,8 +13,7 @@ from mailsift.api.pages.page import render
 from mailsift.api.pages.visitor import Operator, Reader
 from mailsift.api.pages.words import provider_name, result_name
 from mailsift.api.parts import ApiParts, parts_of
-from mailsift.api.v1.accuracy import to_csv
-from mailsift.jobs.outcomes.accuracy import GroupBy
+from mailsift.jobs.outcomes.accuracy import GroupBy, to_csv
 from mailsift.jobs.views import AccountId
 from mailsift.pipeline.clock import utc_datetime
 from mailsift.pipeline.outcomes.chances import FEWEST

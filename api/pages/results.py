@@ -24,7 +24,7 @@ from mailsift.api.parts import parts_of
 from mailsift.jobs.results.diff import Diff
 from mailsift.jobs.results.export import ExportFormat
 from mailsift.jobs.results.pages import PageRequest, ResultsPage, RowFilter, SortBy, canonical_domain
-from mailsift.jobs.views import AccountId, JobId, JobView
+from mailsift.jobs.views import AccountId, JobId
 from mailsift.pipeline.errors import MailsiftError, SuppressCodes
 from mailsift.pipeline.judge.tiers import Tier
 from mailsift.pipeline.verdict import Result, Status
@@ -180,7 +180,10 @@ async def results(
         chips=chips_of(asked, job_id),
         tabs=[
             (word, colour, label, count, asked.but(job_id, "tier", word))
-            for word, colour, label, count in (("", "", "All", view.processed), *_tier_tabs(view))
+            for word, colour, label, count in (
+                ("", "", "All", view.processed),
+                *((tier.tier.value, tier.colour.value, tier.label, tier.rows) for tier in tiers_of(view)),
+            )
         ],
         heads=sort_links(asked, job_id),
         tier_names=NAMES,
@@ -196,10 +199,6 @@ async def results(
         next_href=asked.address(job_id, page.next) if page else "",
         previous_href=asked.address(job_id, page.previous) if page else "",
     )
-
-
-def _tier_tabs(view: JobView) -> list[tuple[str, str, str, int]]:
-    return [(tier.tier.value, tier.colour.value, tier.label, tier.rows) for tier in tiers_of(view)]
 
 
 class FileQuery(PageQuery):

@@ -22,6 +22,7 @@ from mailsift.jobs.schedules.timetable import CatchUp, check_cron, in_words
 from mailsift.jobs.views import JobId, JobOptions
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.zones import in_zone, local_text, zone_named, zone_names
+from mailsift.storage.sql.jobs import job_not_found
 
 router = APIRouter(prefix="/schedules", include_in_schema=False)
 
@@ -258,7 +259,7 @@ def _job(form: FormData) -> UUID:
     try:
         return UUID(text(form, "job"))
     except ValueError:
-        raise MailsiftError("job_not_found", "There is no such job.") from None
+        raise job_not_found() from None
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
-from collections.abc import Sequence
 from datetime import date
 from enum import StrEnum
 from typing import Annotated, Final
@@ -18,7 +15,7 @@ from mailsift.api.http.responses import Envelope, ViewModel, answer
 from mailsift.api.parts import parts_of
 from mailsift.api.v1.jobs import Reader
 from mailsift.api.v1.usage import Day, Until, days_between
-from mailsift.jobs.outcomes.accuracy import SHARES, AccuracyRow, GroupBy
+from mailsift.jobs.outcomes.accuracy import SHARES, GroupBy, to_csv
 
 router = v1_router("/accuracy", "outcomes")
 
@@ -128,20 +125,3 @@ async def get_accuracy(
     held = await parts.accuracy.calibration(caller.account_id)
     shown = {"since": first, "until": last, "rows": found, "calibration": held}
     return answer(AccuracyResponse.model_validate(shown))
-
-
-def to_csv(rows: Sequence[AccuracyRow], groups: Sequence[GroupBy]) -> str:
-    """Return a report as CSV: a line a group, four columns a share."""
-    out = io.StringIO()
-    writer = csv.writer(out)
-    ends = ("", "_low", "_high", "_n")
-    writer.writerow([*groups, "judged", "known", *(f"{name}{end}" for name in SHARES for end in ends)])
-    for row in rows:
-        shares = [getattr(row, name) for name in SHARES]
-        cells = [
-            cell
-            for one in shares
-            for cell in ([one.value, one.low, one.high, one.n] if one else ["", "", "", 0])
-        ]
-        writer.writerow([*row.group, row.judged, row.known, *cells])
-    return out.getvalue()

@@ -18,6 +18,7 @@ from mailsift.api.http.downloads import streamed
 from mailsift.api.http.inputs import RequestModel, ShortText, media_type
 from mailsift.api.http.openapi import error_responses, operation, v1_router
 from mailsift.api.http.responses import UtcTime, ViewModel, answer
+from mailsift.api.http.uploads import file_pieces
 from mailsift.api.parts import parts_of
 from mailsift.api.v1.jobs import Reader, Writer
 from mailsift.jobs.outcomes.signatures import ReceivedPost
@@ -156,7 +157,7 @@ async def file_of(request: Request) -> AsyncIterator[Path]:
                 file = form.get("file")
                 if not isinstance(file, UploadFile):
                     raise MailsiftError("invalid_request", "The form has no `file`.")
-                while piece := await file.read(1 << 20):
+                async for piece in file_pieces(file):
                     held.write(piece)
         elif kind in _TYPES:
             async for piece in request.stream():

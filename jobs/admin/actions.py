@@ -166,7 +166,7 @@ class JobActions:
         """
         row = await self._database.run(jobs.get, job_id)
         if row is None:
-            raise MailsiftError("job_not_found", "There is no such job.")
+            raise jobs.job_not_found()
         await self._do(actor, action, JobId(row["id"]), AccountId(row["account_id"]))
         await self._waker.wake(1)
 

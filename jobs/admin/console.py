@@ -56,6 +56,7 @@ from mailsift.storage.sql import (
     workers,
 )
 from mailsift.storage.sql.job_search import NEWEST, JobFilter
+from mailsift.storage.sql.jobs import job_not_found
 from mailsift.storage.sql.leases import Lease, TroubledChunk
 from mailsift.storage.sql.people import AuditFilter, AuditRow
 from mailsift.storage.sql.stats import EndpointRow, Outbox, ScheduleRow, Snapshot, Step
@@ -224,7 +225,7 @@ class Console:
         learned = await self._breaker.call(self._throttles.read)
         row = await self._database.run(job_search.get, job_id)
         if row is None:
-            raise MailsiftError("job_not_found", "There is no such job.")
+            raise job_not_found()
         left = await self._forecasts.of([row])
         async with self._database.begin() as connection:
             rates = await self._rates(connection, learned)

@@ -250,7 +250,7 @@ def throttle_rows(
     book, edited = EditBook(edits, steps), {(edit.provider, edit.source): edit for edit in edits}
     rows = []
     for one in learned:
-        ask, base = _ask(one.provider, one.source), providers.row(one.provider)
+        ask, base = Ask(one.provider, one.source, "", 1), providers.row(one.provider)
         rows.append(
             ThrottleRow(
                 learned=one,
@@ -267,7 +267,3 @@ def throttle_rows(
 def _place(row: ThrottleRow) -> tuple[bool, bool, int, int, str, str]:
     one = row.learned
     return not row.held, one.closed_s <= 0, -row.waiting, -one.sessions, one.provider, one.source
-
-
-def _ask(provider: str, source: str) -> Ask:
-    return Ask(provider, source, "", 1)

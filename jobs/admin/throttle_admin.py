@@ -11,7 +11,7 @@ from mailsift.jobs.waker import Waker
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.providers import provider_by_name
 from mailsift.storage.database import Database
-from mailsift.storage.redis.connection import Client, ClientError
+from mailsift.storage.redis.connection import Client, ClientError, redis_unavailable
 from mailsift.storage.redis.facts import FactInspector
 from mailsift.storage.redis.throttle_view import ThrottleInspector
 from mailsift.storage.sql import opt_outs, people, sources, throttle_edits
@@ -115,7 +115,7 @@ class ThrottleAdmin:
         try:
             known = [await self._desk.reset(edit.provider, one) for one in places]
         except ClientError:
-            raise _redis_gone() from None
+            raise redis_unavailable() from None
         async with self._database.begin() as connection:
             await sources.wake(connection, provider=edit.provider, source=edit.source)
             await people.audit_operation(connection, actor, "throttle.reset", _place_text(edit))
@@ -131,7 +131,7 @@ class ThrottleAdmin:
         try:
             gone = await self._facts.forget(domain)
         except ClientError:
-            raise _redis_gone() from None
+            raise redis_unavailable() from None
         await self._database.run(people.audit_operation, actor, "facts.forget", domain, facts=gone)
         return gone
 
@@ -205,7 +205,3 @@ def _place_text(edit: ThrottleEdit) -> str:
 
 def _note_field(edit: ThrottleEdit) -> dict[str, str]:
     return {"note": edit.note} if edit.note else {}
-
-
-def _redis_gone() -> MailsiftError:
-    return MailsiftError("redis_unavailable", "Redis isn’t responding.", retryable=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import tempfile
 from collections import defaultdict
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
@@ -198,6 +200,23 @@ def summarise(sums: Iterable[AccuracySum], by: Sequence[GroupBy]) -> list[Accura
     for one in sums:
         groups[tuple(str(getattr(one, name.value)) for name in by)].append(one)
     return [_row(group, found) for group, found in sorted(groups.items())]
+
+
+def to_csv(rows: Sequence[AccuracyRow], groups: Sequence[GroupBy]) -> str:
+    """Return a report as CSV: a line a group, four columns a share."""
+    out = io.StringIO()
+    writer = csv.writer(out)
+    ends = ("", "_low", "_high", "_n")
+    writer.writerow([*groups, "judged", "known", *(f"{name}{end}" for name in SHARES for end in ends)])
+    for row in rows:
+        shares = [getattr(row, name) for name in SHARES]
+        cells = [
+            cell
+            for one in shares
+            for cell in ([one.value, one.low, one.high, one.n] if one else ["", "", "", 0])
+        ]
+        writer.writerow([*row.group, row.judged, row.known, *cells])
+    return out.getvalue()
 
 
 def _cell(one: AccuracySum) -> Cell:

@@ -237,7 +237,7 @@ async def domains_of(blobs: Blobs, job_id: JobId) -> Path | None:
 
 async def _breakdown_of_results(blobs: Blobs, job_id: JobId) -> Breakdown:
     keys = JobBlobs(job_id)
-    addresses, rows, results = [await blobs.fetch(key) for key in (keys.addresses, keys.rows, keys.results)]
+    addresses, rows, results = await blobs.fetch_all((keys.addresses, keys.rows, keys.results))
     size = await asyncio.to_thread(height, addresses)
     so_far = await asyncio.to_thread(PartialVerdicts.of_results, size, rows, results)
     return await store_breakdown(blobs, job_id, addresses, so_far)

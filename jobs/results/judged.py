@@ -44,9 +44,7 @@ class JudgedFiles:
             MailsiftError: `blob_not_found` where the job is not complete or gone, and what the store says.
         """
         keys = JobBlobs(job_id)
-        addresses, rows, results = [
-            await blobs.fetch(key) for key in (keys.addresses, keys.rows, keys.results)
-        ]
+        addresses, rows, results = await blobs.fetch_all((keys.addresses, keys.rows, keys.results))
         return cls(addresses, rows, results, await domains_of(blobs, job_id))
 
 

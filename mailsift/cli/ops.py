@@ -26,6 +26,7 @@ from mailsift.jobs.admin.models import Overview, ThrottleRow
 from mailsift.jobs.admin.service import Operations
 from mailsift.pipeline.clock import system_clock
 from mailsift.pipeline.errors import MailsiftError, SuppressCodes
+from mailsift.storage.redis.connection import redis_unavailable
 from mailsift.storage.sql.opt_outs import OptedOut
 from mailsift.storage.sql.throttle_edits import ANY_SOURCE
 from mailsift.storage.sql.workers import Worker
@@ -181,7 +182,7 @@ def throttles(
             await operations.throttles.reset(COMMAND_LINE, reset, source)
         rows = await operations.console.throttles()
         if rows is None:
-            raise MailsiftError("redis_unavailable", "Redis isn’t responding.", retryable=True)
+            raise redis_unavailable()
         return rows
 
     found = _with_operations(act)

@@ -12,12 +12,11 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from mailsift.api.v1.accuracy import to_csv
 from mailsift.cli.options import OwnerOption
 from mailsift.cli.progress import console
 from mailsift.cli.service import with_account, with_container
 from mailsift.container import Container
-from mailsift.jobs.outcomes.accuracy import SHARES, AccuracyRow, GroupBy
+from mailsift.jobs.outcomes.accuracy import SHARES, AccuracyRow, GroupBy, to_csv
 from mailsift.jobs.outcomes.service import ImportCounts
 from mailsift.jobs.outcomes.suppressions import Suppression, SuppressionFormat, SuppressionReason
 from mailsift.jobs.service import check_readable

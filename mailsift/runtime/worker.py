@@ -307,14 +307,8 @@ def run_worker(settings: Settings, *, parent: int = 0, counts: Path | None = Non
     Providers.load(settings.overrides)  # a mistake is told here, once, and not by every process
     public_suffixes()  # parsed here, once, too
     _check_semaphores()
-    if settings.redis_url is None:
-        raise AssertionError("the caller sets the addresses of the servers")
-    app = make_app(settings.redis_url.get_secret_value())
-    app.conf.update(
-        mailsift_sweep_seconds=settings.sweep_seconds,
-        mailsift_parent=parent,
-        mailsift_redis_url=settings.redis_url.get_secret_value(),
-    )
+    app = _make_app(settings)
+    app.conf.update(mailsift_sweep_seconds=settings.sweep_seconds, mailsift_parent=parent)
     app.steps["worker"].add(WakeUpTimer)
     runtime = ProcessRuntime(settings)
     register_pull(app, runtime.drain)
@@ -326,6 +320,15 @@ def run_worker(settings: Settings, *, parent: int = 0, counts: Path | None = Non
         app.conf.update(mailsift_pool_started=show_metrics)
         os.dup2(nowhere.fileno(), 1)  # the library says goodbye there, in words that are no log line
         _serve(app, settings, runtime)
+
+
+def _make_app(settings: Settings) -> Celery:
+    if settings.redis_url is None:
+        raise AssertionError("the caller sets the addresses of the servers")
+    url = settings.redis_url.get_secret_value()
+    app = make_app(url)
+    app.conf.update(mailsift_redis_url=url)
+    return app
 
 
 def _check_semaphores() -> None:
@@ -386,10 +389,7 @@ async def run_sweeper(settings: Settings, *, stop: asyncio.Event | None = None) 
         stop.set()
 
     loop.add_signal_handler(signal.SIGINT, interrupt)
-    if settings.redis_url is None:
-        raise AssertionError("the caller sets the addresses of the servers")
-    app = make_app(settings.redis_url.get_secret_value())
-    app.conf.update(mailsift_redis_url=settings.redis_url.get_secret_value())
+    app = _make_app(settings)
     async with AsyncExitStack() as stack:
         stack.enter_context(metered_sweeper(settings))
         stack.enter_context(traced(settings, "sweeper"))

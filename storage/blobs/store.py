@@ -430,7 +430,7 @@ class Blobs:
 
     async def _download(self, key: str, path: Path) -> None:
         with guarded_file(self._cache, "download") as file:
-            async for piece in read_whole(self._store, key, piece=_DOWNLOAD_CHUNK):
+            async for piece in read_whole(self._store, key):
                 await asyncio.to_thread(file.write, piece)
                 self._unpruned += len(piece)
             await asyncio.to_thread(publish, file, path)
@@ -512,8 +512,8 @@ def _not_found() -> MailsiftError:
     return MailsiftError("blob_not_found", "There is no such blob.")
 
 
-async def read_whole(store: ObjectStore, key: str, *, piece: int) -> AsyncIterator[bytes]:
-    """Yield an object in pieces of so many bytes at least, but for the last of a request.
+async def read_whole(store: ObjectStore, key: str) -> AsyncIterator[bytes]:
+    """Yield an object in pieces of at least a mebibyte, but for the last of a request.
 
     The library ends a request after half a minute, whatever comes in it. One that has brought something is
     followed by one for the rest, while it is the same object.
@@ -528,7 +528,7 @@ async def read_whole(store: ObjectStore, key: str, *, piece: int) -> AsyncIterat
         size, version, began = found.meta["size"], found.meta["e_tag"], at
         broken: Exception | None = None
         try:
-            async for data in found.stream(min_chunk_size=piece):
+            async for data in found.stream(min_chunk_size=_DOWNLOAD_CHUNK):
                 at += len(data)
                 yield bytes(data)
         except (BaseError, OSError) as error:

@@ -21,7 +21,6 @@ READING: Final = timedelta(seconds=30)
 WRITING: Final = timedelta(minutes=5)
 """In which a part is sent, one of two at a time and of 5 MiB: the library does not see how far it gets."""
 _RETRIES: Final = 3
-_PIECE: Final = 1 << 20
 _PLAIN_HTTP: Final = "allow_http"  # beside the credentials of a store in one's own house
 _PARTS_AT_ONCE: Final = 2
 _SIGN: Final = re.compile(r"(\*\*/|\*+)")
@@ -43,7 +42,7 @@ async def read_object(url: str, config: Mapping[str, str]) -> AsyncIterator[byte
     """
     store, key = _open(url, config, READING)
     with _store_errors():
-        async for piece in read_whole(store, key, piece=_PIECE):
+        async for piece in read_whole(store, key):
             yield piece
 
 

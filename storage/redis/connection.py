@@ -50,6 +50,8 @@ from redis.exceptions import (
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
+from mailsift.pipeline.errors import MailsiftError
+
 T = TypeVar("T")
 _P = ParamSpec("_P")
 
@@ -112,6 +114,11 @@ def words_of(error: RedisError) -> str:
         if any(isinstance(one, kind) for one in reasons):
             return words
     return f"No answer ({type(error).__name__})."
+
+
+def redis_unavailable() -> MailsiftError:
+    """Return the error of who needs Redis while it is away."""
+    return MailsiftError("redis_unavailable", "Redis isn’t responding.", retryable=True)
 
 
 _WORDS: Final = (

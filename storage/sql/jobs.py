@@ -620,8 +620,13 @@ async def owned(connection: Connection, account_id: UUID, job_id: UUID, *, stays
     """
     row = await get(connection, job_id, stays=stays)
     if row is None or row["account_id"] != account_id:
-        raise MailsiftError("job_not_found", "There is no such job.")
+        raise job_not_found()
     return row
+
+
+def job_not_found() -> MailsiftError:
+    """Return the error of a job that is not there, or is somebody else's."""
+    return MailsiftError("job_not_found", "There is no such job.")
 
 
 NUMBER_BITS: Final = 52

@@ -168,13 +168,6 @@ class Side:
         if self.worker is not None and self.worker.poll() is None:
             debian.end(self.worker, signal.SIGTERM)
 
-    def cpu_seconds(self) -> float:
-        """Return what its worker's processes have computed so far."""
-        assert self.worker is not None
-        main = psutil.Process(self.worker.pid)
-        times = [process.cpu_times() for process in (main, *main.children(recursive=True))]
-        return sum(one.user + one.system for one in times)
-
 
 @contextmanager
 def sides(

@@ -57,6 +57,12 @@ async def signed_in(
         yield client
 
 
+async def opens(served: Served, email: str, password: str) -> bool:
+    """Say whether somebody comes in with this password."""
+    async with browser(served) as client:
+        return (await sign_in(client, email, password)).status_code == 303
+
+
 class _Jar:
     """Cookies of one browser; httpx's own jar sends no Secure cookie to loopback over plain HTTP."""
 

@@ -24,7 +24,7 @@ from tests.support.workers import workers
 
 @pytest.fixture(scope="module", autouse=True)
 def quick_passwords() -> Iterator[None]:
-    """Hashes are slow by intent; their real cost is looked at in tests/unit/api/test_passwords.py."""
+    """Hashes are slow by intent; their real cost is looked at in tests/unit/accounts/test_passwords.py."""
     cheap = partial(PasswordHasher, time_cost=1, memory_cost=8, parallelism=1)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(passwords, "PasswordHasher", cheap)

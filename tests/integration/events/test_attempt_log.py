@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from uuid import UUID
 
-import pytest
 from sqlalchemy import func, select, update
 
 from mailsift.events.retry import DeliveryState
@@ -14,15 +12,9 @@ from mailsift.storage.sql import deliveries, notices
 from mailsift.storage.sql.notices import NewNotice
 from mailsift.storage.sql.tables import attempt, notice
 from tests.support.receiver import receiving, status
-from tests.support.webhooks import Webhooks, open_webhooks
+from tests.support.webhooks import Webhooks
 
 DAY = 86_400.0
-
-
-@pytest.fixture
-async def hooks(database_url: str) -> AsyncIterator[Webhooks]:
-    async with open_webhooks(database_url) as hooks:
-        yield hooks
 
 
 async def logged(hooks: Webhooks) -> int:

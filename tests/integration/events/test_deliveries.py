@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from uuid import UUID, uuid4
 
@@ -23,12 +22,6 @@ from tests.support.webhooks import Webhooks, open_webhooks, verify
 
 DAY = 86_400.0
 _WAITS = text("SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'")
-
-
-@pytest.fixture
-async def hooks(database_url: str) -> AsyncIterator[Webhooks]:
-    async with open_webhooks(database_url) as hooks:
-        yield hooks
 
 
 async def test_an_event_arrives_signed_once_per_endpoint_that_wants_it(hooks: Webhooks) -> None:

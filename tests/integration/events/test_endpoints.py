@@ -6,7 +6,6 @@ import asyncio
 import base64
 import json
 from collections import Counter
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from uuid import uuid4
 
@@ -18,13 +17,7 @@ from mailsift.events.payloads import SimulatedEvent
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.storage.sql import accounts, endpoints
 from tests.support.receiver import receiving, status
-from tests.support.webhooks import Webhooks, open_webhooks, verify
-
-
-@pytest.fixture
-async def hooks(database_url: str) -> AsyncIterator[Webhooks]:
-    async with open_webhooks(database_url) as hooks:
-        yield hooks
+from tests.support.webhooks import Webhooks, verify
 
 
 async def test_a_rotated_secret_signs_beside_the_one_before_until_the_overlap_ends(

@@ -6,6 +6,7 @@ A module that needs another sandbox or other settings has its own fixture of tha
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from mailsift.jobs.service import JobService
 from mailsift.sandbox.client import SandboxProcess
 from mailsift.settings import Settings
 from tests.support.ready_jobs import Planter
+from tests.support.schedules import Scheduling
 
 
 @pytest.fixture
@@ -37,3 +39,9 @@ async def service(settings: Settings) -> AsyncIterator[JobService]:
 async def container(settings: Settings) -> AsyncIterator[Container]:
     async with open_container(settings) as opened:
         yield opened
+
+
+@pytest.fixture
+async def scheduling(make_settings: Callable[..., Settings], tmp_path: Path) -> AsyncIterator[Scheduling]:
+    async with AsyncExitStack() as closing:
+        yield Scheduling(make_settings(sandbox={}), tmp_path, closing)

@@ -6,9 +6,10 @@ import asyncio
 import io
 import os
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import time, timedelta
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from uuid import uuid4
@@ -27,7 +28,7 @@ from mailsift.jobs.engine.claim import Engine
 from mailsift.jobs.results.pages import RowFilter
 from mailsift.jobs.schedules.models import Recheck, ScheduleSpec
 from mailsift.jobs.service import JobService
-from mailsift.jobs.submissions import Submitted
+from mailsift.jobs.submissions import Submitted, one_piece
 from mailsift.jobs.views import AccountId, JobId, JobOptions, JobView
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.facts import Mode
@@ -90,8 +91,8 @@ class _Handler(BaseHTTPRequestHandler):
         pass
 
 
-async def one_piece(data: bytes) -> AsyncIterator[bytes]:
-    yield data
+async def nothing_in_hand(planter: Planter) -> bool:
+    return await planter.sql("SELECT in_hand FROM worker WHERE slots > 0") == [{"in_hand": 0}]
 
 
 @pytest.fixture
@@ -420,16 +421,13 @@ async def test_a_list_that_is_here_is_validated_while_another_is_fetched_and_the
     async def asked() -> bool:
         return web.asked > 0
 
-    async def free() -> bool:
-        return await planter.sql("SELECT in_hand FROM worker WHERE slots > 0") == [{"in_hand": 0}]
-
     async with engine_on(settings, slots=1, heartbeat_s=0.1) as engine:
         draining = asyncio.create_task(engine.drain())
         await until(asked, within=30)
         here = await service.receive(bob, one_piece(LIST), FAST)
         assert (await ended(service, bob, here.job_id, within=30)).state is JobState.COMPLETED
         await planter.sql("UPDATE worker SET in_hand = 9")
-        await until(free, within=30)
+        await until(partial(nothing_in_hand, planter), within=30)
         web.over.set()  # the list ends before it is whole, and is fetched once more
         await draining
         view = await work_until_ended(engine, service, alice, far.job_id)
@@ -676,9 +674,6 @@ async def test_results_that_go_slowly_to_their_place_keep_nobody_waiting_and_are
     many = b"email\n" + b"".join(b"somebody-%d@example.com\n" % n for n in range(40_000))
     out = "lists/slow.csv"
 
-    async def free() -> bool:
-        return await planter.sql("SELECT in_hand FROM worker WHERE slots > 0") == [{"in_hand": 0}]
-
     with store_gate(s3) as gate:
         gate.holds_a_part = True
         _replace(settings.connections, s3, gate.url)
@@ -689,7 +684,7 @@ async def test_results_that_go_slowly_to_their_place_keep_nobody_waiting_and_are
             here = await service.receive(bob, one_piece(LIST), FAST)
             assert (await ended(service, bob, here.job_id, within=30)).state is JobState.COMPLETED
             await planter.sql("UPDATE worker SET in_hand = 9")
-            await until(free, within=30)
+            await until(partial(nothing_in_hand, planter), within=30)
             assert (await service.get(alice, slow.job_id)).state is JobState.FINALIZING
             gate.over.set()  # the part is lost, and sent once more
             view = await working

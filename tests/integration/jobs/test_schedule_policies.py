@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack
 from dataclasses import replace
 from datetime import timedelta
-from pathlib import Path
 from uuid import UUID
 
 import pytest
@@ -16,17 +13,9 @@ from mailsift.jobs.schedules.models import ScheduleSpec
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.storage.database import Connection
 from mailsift.storage.sql import schedules
-from tests.support.installation import settings_for
 from tests.support.schedules import HOURLY, NOON, Scheduling
 
 HOUR = timedelta(hours=1)
-
-
-@pytest.fixture
-async def scheduling(database_url: str, redis_url: str, tmp_path: Path) -> AsyncIterator[Scheduling]:
-    settings = settings_for(tmp_path, database_url=database_url, redis_url=redis_url, sandbox={})
-    async with AsyncExitStack() as closing:
-        yield Scheduling(settings, tmp_path, closing)
 
 
 async def failed_runs(scheduling: Scheduling, spec: ScheduleSpec, count: int) -> tuple[bool, str, int]:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -27,16 +25,8 @@ from mailsift.storage.blobs.store import JobBlobs
 from mailsift.storage.sql import schedules
 from mailsift.storage.states import JobState
 from tests.support.captured_metrics import Counted
-from tests.support.installation import settings_for
 from tests.support.job_states import put_job
 from tests.support.schedules import HOURLY, NOON, Scheduling
-
-
-@pytest.fixture
-async def scheduling(database_url: str, redis_url: str, tmp_path: Path) -> AsyncIterator[Scheduling]:
-    settings = settings_for(tmp_path, database_url=database_url, redis_url=redis_url, sandbox={})
-    async with AsyncExitStack() as closing:
-        yield Scheduling(settings, tmp_path, closing)
 
 
 async def test_a_slot_becomes_one_job_with_the_same_list_however_many_sweep(scheduling: Scheduling) -> None:

@@ -21,7 +21,7 @@ from mailsift.settings import Settings
 
 settings = Settings.from_env()  # as the command does, before it forks
 loaded = set(sys.modules)
-print(*(name for name in ("polars.dataframe", "httpx._main") if name in loaded))
+print(*(name for name in ("polars.dataframe", "httpx._main", "fastapi") if name in loaded))
 
 async def open_one():
     async with open_engine(settings) as engine:

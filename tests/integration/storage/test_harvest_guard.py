@@ -17,7 +17,7 @@ from mailsift.storage.redis.harvest_guard import UNKNOWN_SECONDS
 from mailsift.storage.redis.local_throttle import LocalThrottle
 from mailsift.storage.redis.throttle import RedisThrottle, ThrottleConfig
 from tests.support.servers import RedisServer
-from tests.support.throttling import Time
+from tests.support.throttling import Time, one
 
 WORKERS = 4
 MOST = 5
@@ -44,11 +44,6 @@ def ask(
 ) -> Ask:
     names = tuple(f"{n}.example" for n in range(domains))
     return Ask(provider, SOURCE, address, wanted, least, domains=names)
-
-
-async def one(throttle: Throttle, asked: Ask) -> Grant:
-    (grant,) = await throttle.grant([asked])
-    return grant
 
 
 @dataclass

@@ -14,7 +14,7 @@ from mailsift.storage.redis.connection import connect
 from mailsift.storage.redis.list_tallies import KEPT_SECONDS
 from mailsift.storage.redis.local_throttle import LocalThrottle
 from mailsift.storage.redis.throttle import RedisThrottle, ThrottleConfig
-from tests.support.throttling import Time
+from tests.support.throttling import Time, one
 
 WORKERS = 6
 SESSION = 50
@@ -31,11 +31,6 @@ def ask(asked: int = 0, missing: int = 0, *, stops: int = 0, job: str = "job") -
     before = AskedBefore(AskedCounts(asked, missing), stops)
     tally = ListStop(job, RULE, {HERE: before}).tally(HERE)
     return Ask(HERE.provider, HERE.source, "192.0.2.9", SESSION, 1, tally)
-
-
-async def one(throttle: Throttle, asked: Ask) -> Grant:
-    (grant,) = await throttle.grant([asked])
-    return grant
 
 
 async def end(throttle: Throttle, asked: Ask, grant: Grant, missing: int) -> None:

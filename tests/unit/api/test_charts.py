@@ -9,8 +9,6 @@ import pytest
 from mailsift.api.pages.charts import BarPart, cells, columns, diagram, nice_top, over_time, stack
 from mailsift.pipeline.outcomes.chances import Bin, Calibration, MeasuredShare
 
-SVG = "{http://www.w3.org/2000/svg}"
-
 
 def drawn(markup: str) -> ET.Element:
     return ET.fromstring(markup)  # noqa: S314 - our own

@@ -22,7 +22,6 @@ ann@a.test,manual,api,2026-10-02T10:00:00+00:00
 bob@a.test,complained,ses,
 cy@a.test,manual,,
 """
-TWO = [("ann@a.test", "bounced", 1790935200.0), ("bob@a.test", "complained", 1790000000.0)]
 SENDGRID = [
     {"created": 1790000000, "email": "ann@a.test", "reason": "550 5.1.1 unknown user", "status": "5.1.1"}
 ]

@@ -15,7 +15,7 @@ from mailsift.pipeline.errors import MailsiftError
 from tests.integration.api.conftest import Api
 from tests.integration.api.pages.queries import sql
 from tests.integration.api.pages.test_second_factor import set_up
-from tests.support.sessions import PASSWORD, browser, cookie, csrf_of, person, post, sign_in
+from tests.support.sessions import PASSWORD, browser, cookie, csrf_of, opens, person, post, sign_in
 
 SESSION = "__Host-mailsift"
 NEW = "a new long password"
@@ -46,11 +46,6 @@ async def _new_password(api: Api, email: str) -> None:
         await links.set_password(await links.new_password(email), NEW)
 
 
-async def _opens(api: Api, email: str, password: str) -> bool:
-    async with browser(api) as client:
-        return (await sign_in(client, email, password)).status_code == 303
-
-
 async def _whose_hash_is_outdated(api: Api, monkeypatch: pytest.MonkeyPatch) -> str:
     """Make a person whose password is hashed anew when they sign in; returns their address."""
     email = await person(api)
@@ -68,7 +63,7 @@ async def test_the_password_before_opens_nothing_once_it_is_replaced_however_lon
         assert (await sign_in(late, email)).status_code == 401
         assert cookie(late, SESSION) == ""
     assert await sql(api.settings, "SELECT count(*) FROM session") == [(0,)]
-    assert await _opens(api, email, NEW)
+    assert await opens(api, email, NEW)
 
 
 async def test_a_sign_in_with_the_password_before_does_not_bring_it_back(
@@ -78,16 +73,16 @@ async def test_a_sign_in_with_the_password_before_does_not_bring_it_back(
     async with browser(api) as late:
         while_verified(lambda: _new_password(api, email))
         await sign_in(late, email)
-    assert not await _opens(api, email, PASSWORD)
-    assert await _opens(api, email, NEW)
+    assert not await opens(api, email, PASSWORD)
+    assert await opens(api, email, NEW)
 
 
 async def test_who_signs_in_twice_at_once_gets_in_twice_although_the_hash_is_outdated(
     api: Api, while_verified: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     email = await _whose_hash_is_outdated(api, monkeypatch)
-    while_verified(lambda: _opens(api, email, PASSWORD))
-    assert await _opens(api, email, PASSWORD)
+    while_verified(lambda: opens(api, email, PASSWORD))
+    assert await opens(api, email, PASSWORD)
     assert await sql(api.settings, "SELECT count(*) FROM session") == [(2,)]
 
 
@@ -99,7 +94,7 @@ async def test_of_two_changes_of_one_password_one_is_made(
         await sign_in(late, email)
         while_verified(lambda: _new_password(api, email))
         await post(late, "/account/you/password", old=PASSWORD, new="the intruder’s password")
-    assert await _opens(api, email, NEW)
+    assert await opens(api, email, NEW)
 
 
 async def test_an_invitation_is_not_taken_with_the_password_before(
@@ -142,7 +137,7 @@ async def test_of_the_links_to_a_new_password_the_newest_counts_and_only_until_t
         await sign_in(client, email, NEW)
         await post(client, "/account/you/password", old=NEW, new=PASSWORD)
         assert await _is_gone(links, unused)
-    assert await _opens(api, email, PASSWORD)
+    assert await opens(api, email, PASSWORD)
 
 
 async def _is_gone(links: Links, secret: str) -> bool:

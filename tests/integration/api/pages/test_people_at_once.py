@@ -18,6 +18,7 @@ from tests.support.sessions import (
     PASSWORD,
     browser,
     csrf_of,
+    opens,
     person,
     post,
     sign_in,
@@ -142,13 +143,8 @@ async def test_a_password_that_is_changed_while_the_link_to_another_is_used_is_o
             await wait_for_locks(api, 2)
         answers = (await changed).status_code, (await replaced).status_code
     assert answers in {(303, 404), (401, 303)}
-    opening = [password for password in (NEW, form["password"]) if await _opens(api, email, password)]
+    opening = [password for password in (NEW, form["password"]) if await opens(api, email, password)]
     assert opening == [NEW if answers[0] == 303 else form["password"]]
-
-
-async def _opens(api: Api, email: str, password: str) -> bool:
-    async with browser(api) as client:
-        return (await sign_in(client, email, password)).status_code == 303
 
 
 async def test_a_code_confirms_the_secret_it_is_of(api: Api) -> None:
