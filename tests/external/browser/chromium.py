@@ -87,6 +87,32 @@ async def sign_in(page: Page, email: str, password: str) -> None:
     await page.wait_for_url("**/account/you")
 
 
+_OUT_OF_REACH = """() => {
+  const parts = document.querySelectorAll("main :is(th, td, li, dd, p, label, a, summary, button, input, select)");
+  const out = [];
+  for (const part of parts) {
+    const box = part.getBoundingClientRect();
+    for (let holder = part.parentElement; holder && part.checkVisibility(); holder = holder.parentElement) {
+      const { clipPath, overflowX, textOverflow } = getComputedStyle(holder);
+      if (clipPath !== "none" || textOverflow === "ellipsis") break; // hidden, or shortened, on purpose
+      const edge = holder === document.documentElement ? { left: 0, right: innerWidth } : holder.getBoundingClientRect();
+      const cut = box.right > edge.right + 1 || box.left < edge.left - 1;
+      if (overflowX === "visible" && holder !== document.documentElement || !cut) continue;
+      const scrolls = ["auto", "scroll"].includes(overflowX) && (holder.tabIndex >= 0 || part.matches("a, button"));
+      if (!scrolls) out.push(`${part.tagName}: ${part.textContent.trim().slice(0, 40)}`);
+      break;
+    }
+  }
+  return out;
+}"""
+
+
+async def out_of_reach(page: Page) -> list[str]:
+    """Return what lies where nobody can see or scroll to: behind the edge of its card or of the window."""
+    found: list[str] = await page.evaluate(_OUT_OF_REACH)
+    return found
+
+
 async def sideways(page: Page) -> int:
     """Return by how many pixels the page is wider than its window."""
     wide: int = await page.evaluate(
@@ -95,4 +121,14 @@ async def sideways(page: Page) -> int:
     return wide
 
 
-__all__ = ["Browser", "BrowserContext", "Page", "Scheme", "Watch", "chromium", "sideways", "sign_in"]
+__all__ = [
+    "Browser",
+    "BrowserContext",
+    "Page",
+    "Scheme",
+    "Watch",
+    "chromium",
+    "out_of_reach",
+    "sideways",
+    "sign_in",
+]
