@@ -171,6 +171,20 @@
   // What was hidden was not asked: it gets the time of one answer before it counts as silent.
   document.addEventListener("visibilitychange", () => { if (!document.hidden && !notice) heardAt = Date.now(); });
 
+  // What somebody has unfolded, ticked or chosen in a piece of a page stays so in the one that takes its place.
+  function carry(before, after) {
+    const twin = (element) => after?.querySelector(`#${CSS.escape(element.id)}`);
+    for (const unfolded of before.querySelectorAll("details[id][open]")) twin(unfolded)?.setAttribute("open", "");
+    for (const ticked of before.querySelectorAll("input[type=checkbox][id]:checked")) {
+      const again = twin(ticked);
+      if (again) again.checked = true;
+    }
+    for (const chosen of before.querySelectorAll("select[id]")) {
+      const again = [...(twin(chosen)?.options ?? [])].find((one) => one.value === chosen.value);
+      if (again) again.selected = true;
+    }
+  }
+
   // ---- data-swap="url" data-every="2": fetch the fragment again and put it in place ----
   async function swap(element) {
     if (!element.isConnected) return;
@@ -187,13 +201,7 @@
         const fresh = holder.content.firstElementChild;
         heard();
         const inUse = element.contains(document.activeElement); // nothing is taken from under somebody's hands
-        for (const unfolded of element.querySelectorAll("details[id][open]")) {
-          fresh?.querySelector(`#${CSS.escape(unfolded.id)}`)?.setAttribute("open", "");
-        }
-        for (const ticked of element.querySelectorAll("input[type=checkbox][id]:checked")) {
-          const again = fresh?.querySelector(`#${CSS.escape(ticked.id)}`);
-          if (again) again.checked = true;
-        }
+        carry(element, fresh);
         if (fresh && !inUse) { element.replaceWith(fresh); start(fresh); return; }
       }
     } catch { /* the network is away; the next round may find it */ }
@@ -245,5 +253,5 @@
   bringBack();
   if (document.querySelector("[data-swap]")) setInterval(listen, 1000);
 
-  window.mailsift = { say, token, start, signInAgain };
+  window.mailsift = { say, token, start, carry, signInAgain };
 })();
