@@ -30,22 +30,22 @@
     setTimeout(() => { label.textContent = before; }, 2000);
   }
 
-  // ---- data-confirm="question": asked before a form is sent ----
-  function confirm(form, submitter) {
+  // ---- data-confirm="question", on a form or on the option that is chosen in it: asked before it is sent ----
+  function confirm(form, submitter, words, yesWords) {
     const dialog = document.createElement("dialog");
     const question = document.createElement("p");
     question.id = "question";
-    question.textContent = form.dataset.confirm;
+    question.textContent = words;
     dialog.setAttribute("aria-labelledby", "question");
     const buttons = document.createElement("div");
     buttons.className = "form-end";
     const no = document.createElement("button");
     no.className = "btn";
-    no.textContent = "Cancel";
+    no.textContent = "Go back"; // “Cancel” is what some questions ask about
     no.addEventListener("click", () => dialog.close());
     const yes = document.createElement("button");
     yes.className = `btn ${submitter?.classList.contains("danger") ? "danger" : "primary"}`;
-    yes.textContent = submitter?.textContent.trim() || "Go on";
+    yes.textContent = yesWords || submitter?.textContent.trim() || "Go on";
     yes.addEventListener("click", () => {
       form.dataset.confirmed = "yes";
       dialog.close();
@@ -60,9 +60,11 @@
 
   document.addEventListener("submit", (event) => {
     const form = event.target;
-    if (form.dataset.confirm && form.dataset.confirmed !== "yes") {
+    const chosen = form.querySelector("option[data-confirm]:checked");
+    const question = form.dataset.confirm ?? chosen?.dataset.confirm;
+    if (question && form.dataset.confirmed !== "yes") {
       event.preventDefault();
-      confirm(form, event.submitter);
+      confirm(form, event.submitter, question, chosen?.textContent);
       return;
     }
     delete form.dataset.confirmed;
@@ -70,7 +72,7 @@
     if (form.dataset.sent) { event.preventDefault(); return; } // a second click is not a second order
     form.dataset.sent = "yes";
     keep(form);
-    setTimeout(() => { delete form.dataset.sent; }, 5000);
+    setTimeout(() => { delete form.dataset.sent; }, 30_000); // no answer, or the browser was told to stop
   });
   window.addEventListener("pageshow", () => {
     for (const form of document.forms) delete form.dataset.sent;
