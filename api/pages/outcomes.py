@@ -101,11 +101,10 @@ async def _suppressions_page(
     *,
     email: str = "",
     cursor: str = "",
-    pasted: str = "",
-    reason: str = "",
     error: MailsiftError | None = None,
+    **typed: str,
 ) -> HTMLResponse:
-    """Return the page of the list; with an `error`, what was pasted stays there to be mended."""
+    """Return the page of the list; `typed`: what was `pasted` and its `reason`, to be mended."""
     service = parts_of(request).suppressions
     page = await service.page(visitor.account_id, limit=_A_PAGE, email=email, cursor=cursor)
     counts = await service.count(visitor.account_id)
@@ -120,9 +119,8 @@ async def _suppressions_page(
         total=sum(counts.values()),
         reasons=REASONS,
         names=NAMES,
-        pasted=pasted,
-        reason=reason,
         error=error,
+        **{"pasted": "", "reason": "", **typed},
     )
 
 

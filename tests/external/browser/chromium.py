@@ -88,18 +88,19 @@ async def sign_in(page: Page, email: str, password: str) -> None:
 
 
 _OUT_OF_REACH = """() => {
-  const parts = document.querySelectorAll("main :is(th, td, li, dd, p, label, a, summary, button, input, select)");
-  const out = [];
-  for (const part of parts) {
+  const parts = "main :is(th, td, li, dd, p, label, a, summary, button, input, select)", out = [];
+  for (const part of document.querySelectorAll(parts)) {
     const box = part.getBoundingClientRect();
     for (let holder = part.parentElement; holder && part.checkVisibility(); holder = holder.parentElement) {
       const { clipPath, overflowX, textOverflow } = getComputedStyle(holder);
       if (clipPath !== "none" || textOverflow === "ellipsis") break; // hidden, or shortened, on purpose
-      const edge = holder === document.documentElement ? { left: 0, right: innerWidth } : holder.getBoundingClientRect();
+      const last = holder === document.documentElement;
+      const edge = last ? { left: 0, right: innerWidth } : holder.getBoundingClientRect();
       const cut = box.right > edge.right + 1 || box.left < edge.left - 1;
-      if (overflowX === "visible" && holder !== document.documentElement || !cut) continue;
-      const scrolls = ["auto", "scroll"].includes(overflowX) && (holder.tabIndex >= 0 || part.matches("a, button"));
-      if (!scrolls) out.push(`${part.tagName}: ${part.textContent.trim().slice(0, 40)}`);
+      if (overflowX === "visible" && !last || !cut) continue;
+      const scrolls = ["auto", "scroll"].includes(overflowX);
+      const reached = scrolls && (holder.tabIndex >= 0 || part.matches("a, button"));
+      if (!reached) out.push(`${part.tagName}: ${part.textContent.trim().slice(0, 40)}`);
       break;
     }
   }

@@ -1,4 +1,4 @@
-"""The page of a job that goes on: what somebody does there stays when the page follows the job into another state."""
+"""The page of a job that goes on: what somebody does there stays when the page follows the job on."""
 
 from __future__ import annotations
 
