@@ -20,8 +20,8 @@ from mailsift.accounts.people import Visitor
 from mailsift.api.pages import charts, cookies
 from mailsift.api.pages.charts import bar
 from mailsift.api.pages.filters import duration, number, percent
-from mailsift.api.pages.forms import Form, choice, id_from, is_mendable
-from mailsift.api.pages.page import HEADERS, now_of, render, see, visitor_known, zone_of
+from mailsift.api.pages.forms import Form, choice, id_from, is_mendable, text
+from mailsift.api.pages.page import HEADERS, inside, now_of, render, see, visitor_known, zone_of
 from mailsift.api.pages.tiers import TierOnPage, note_of, run_before, sentence_of, tiers_of
 from mailsift.api.pages.validate import first_steps_context
 from mailsift.api.pages.visitor import JobMember, JobReader, Member, Reader, look_for_visitor
@@ -282,6 +282,8 @@ async def act_on_many(request: Request, visitor: Member, form: Form) -> Response
     """Do something with every job that is ticked, and say with how many it could be done."""
     parts = parts_of(request)
     action = choice(form, "do", _MANY)
+    goal = text(form, "next", most=2_000)
+    here = inside(goal) if goal else "/jobs"
     ids = [JobId(id_from(str(value))) for value in form.getlist("job")[:_A_PAGE]]
     done, refused = 0, ""
     for job_id in ids:
@@ -295,11 +297,11 @@ async def act_on_many(request: Request, visitor: Member, form: Form) -> Response
         else:
             done += 1
     if not ids:
-        return see("/jobs", "Tick the jobs first.", kind="bad")
+        return see(here, "Tick the jobs first.", kind="bad")
     message = f"{number(done)} {'job' if done == 1 else 'jobs'} {_MANY[action]}."
     left = len(ids) - done
     return see(
-        "/jobs",
+        here,
         f"{message} {number(left)} left as {'it was' if left == 1 else 'they were'}: {refused}"
         if left
         else message,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import shutil
 import tempfile
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
@@ -15,6 +16,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, Response
 from starlette.datastructures import FormData, UploadFile
 
+from mailsift.accounts.people import Visitor
 from mailsift.api.http.downloads import streamed
 from mailsift.api.pages.forms import Form, attempt, choice, read_form, text
 from mailsift.api.pages.page import HEADERS, render, see
@@ -88,12 +90,28 @@ async def _download(pieces: AsyncGenerator[bytes, None], kind: str, name: str) -
 @router.get("/suppressions")
 async def suppressions(request: Request, visitor: Reader, email: str = "", cursor: str = "") -> HTMLResponse:
     """Show whom the account may not send to, or look one up."""
-    service, email = parts_of(request).suppressions, email[:_LONGEST].strip()
-    page = await service.page(visitor.account_id, limit=_A_PAGE, email=email, cursor=cursor[:_LONGEST])
+    return await _suppressions_page(
+        request, visitor, email=email[:_LONGEST].strip(), cursor=cursor[:_LONGEST]
+    )
+
+
+async def _suppressions_page(
+    request: Request,
+    visitor: Visitor,
+    *,
+    email: str = "",
+    cursor: str = "",
+    error: MailsiftError | None = None,
+    **typed: str,
+) -> HTMLResponse:
+    """Return the page of the list; `typed`: what was `pasted` and its `reason`, to be mended."""
+    service = parts_of(request).suppressions
+    page = await service.page(visitor.account_id, limit=_A_PAGE, email=email, cursor=cursor)
     counts = await service.count(visitor.account_id)
     return render(
         request,
         "suppressions.html",
+        status=422 if error else 200,
         found=[(one, utc_datetime(one.since)) for one in page.suppressions],
         following=page.next,
         email=email,
@@ -101,20 +119,29 @@ async def suppressions(request: Request, visitor: Reader, email: str = "", curso
         total=sum(counts.values()),
         reasons=REASONS,
         names=NAMES,
+        error=error,
+        **{"pasted": "", "reason": "", **typed},
     )
 
 
 @router.post("/suppressions")
 async def add(request: Request, visitor: Member, form: Form) -> Response:
-    """Put pasted addresses on the list."""
-    pasted = form.get("emails", "")
-    if not isinstance(pasted, str) or len(pasted) > _MOST_AT_ONCE:
-        raise MailsiftError("bad_option", "That’s too many at once. Upload a file instead.")
+    """Put pasted addresses on the list; what is none stays in the form."""
     known = {one.value: one for one in SuppressionReason}
     reason = known[choice(form, "reason", known)] if "reason" in form else SuppressionReason.MANUAL
-    found = [Suppression(email, reason, "page") for email in pasted.replace(",", " ").split()]
+    pasted = str(form.get("emails", ""))
+    if len(pasted) > _MOST_AT_ONCE:
+        error = MailsiftError("bad_option", "That’s too many at once. Upload a file instead.")
+        return await _suppressions_page(request, visitor, pasted=pasted, reason=reason, error=error)
+    named = re.split(r"[\s,;]+", pasted.strip(" \t\r\n,;"))
+    found = [Suppression(email, reason, "page") for email in named]
     taken = await parts_of(request).suppressions.add(visitor.account_id, found)
-    return see("/suppressions", _import_summary(taken, "addresses"), kind="good" if taken.taken else "bad")
+    summary = _import_summary(taken, "addresses")
+    if not taken.malformed:
+        return see("/suppressions", summary)
+    left = "\n".join(email for email in named if not canonical_of(email))
+    error = MailsiftError("bad_option", f"{summary} What was not understood is still in the form.")
+    return await _suppressions_page(request, visitor, pasted=left, reason=reason, error=error)
 
 
 @router.post("/suppressions/remove")

@@ -28,6 +28,7 @@ router = APIRouter(prefix="/schedules", include_in_schema=False)
 
 _LISTS, _RUNS = 50, 20
 _NAME: Final = 100
+_NAMELESS: Final = "List without a name"
 _SPARE: Final = UUID(int=0)  # whose slots a preview shows; only jitter depends on it
 TROUBLES: Final = {
     "missed": "The last run was skipped: the service was not running.",
@@ -221,10 +222,13 @@ async def _new_page(
 ) -> Response:
     parts = parts_of(request)
     page = await parts.jobs.page(visitor.account_id, limit=_LISTS, name=q)
-    lists = [(str(job.id), f"{job.name}, {local_text(job.created_at, visitor.zone)}") for job in page.jobs]
+    lists = [
+        (str(job.id), f"{job.name or _NAMELESS}, {local_text(job.created_at, visitor.zone)}")
+        for job in page.jobs
+    ]
     if job_id is not None and str(job_id) not in dict(lists):
         job = await parts.jobs.get(visitor.account_id, JobId(job_id))
-        lists.append((str(job.id), job.name))
+        lists.append((str(job.id), job.name or _NAMELESS))
     offered = ListChoices(lists, str(job_id or ""), q, more=bool(page.next_cursor))
     return _form(request, filled, offered=offered, error=error)
 

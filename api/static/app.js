@@ -30,22 +30,22 @@
     setTimeout(() => { label.textContent = before; }, 2000);
   }
 
-  // ---- data-confirm="question": asked before a form is sent ----
-  function confirm(form, submitter) {
+  // ---- data-confirm="question", on a form or on the option that is chosen in it: asked before it is sent ----
+  function confirm(form, submitter, words, yesWords) {
     const dialog = document.createElement("dialog");
     const question = document.createElement("p");
     question.id = "question";
-    question.textContent = form.dataset.confirm;
+    question.textContent = words;
     dialog.setAttribute("aria-labelledby", "question");
     const buttons = document.createElement("div");
     buttons.className = "form-end";
     const no = document.createElement("button");
     no.className = "btn";
-    no.textContent = "Cancel";
+    no.textContent = "Go back"; // “Cancel” is what some questions ask about
     no.addEventListener("click", () => dialog.close());
     const yes = document.createElement("button");
     yes.className = `btn ${submitter?.classList.contains("danger") ? "danger" : "primary"}`;
-    yes.textContent = submitter?.textContent.trim() || "Go on";
+    yes.textContent = yesWords || submitter?.textContent.trim() || "Go on";
     yes.addEventListener("click", () => {
       form.dataset.confirmed = "yes";
       dialog.close();
@@ -60,9 +60,11 @@
 
   document.addEventListener("submit", (event) => {
     const form = event.target;
-    if (form.dataset.confirm && form.dataset.confirmed !== "yes") {
+    const chosen = form.querySelector("option[data-confirm]:checked");
+    const question = form.dataset.confirm ?? chosen?.dataset.confirm;
+    if (question && form.dataset.confirmed !== "yes") {
       event.preventDefault();
-      confirm(form, event.submitter);
+      confirm(form, event.submitter, question, chosen?.textContent);
       return;
     }
     delete form.dataset.confirmed;
@@ -70,7 +72,7 @@
     if (form.dataset.sent) { event.preventDefault(); return; } // a second click is not a second order
     form.dataset.sent = "yes";
     keep(form);
-    setTimeout(() => { delete form.dataset.sent; }, 5000);
+    setTimeout(() => { delete form.dataset.sent; }, 30_000); // no answer, or the browser was told to stop
   });
   window.addEventListener("pageshow", () => {
     for (const form of document.forms) delete form.dataset.sent;
@@ -171,6 +173,20 @@
   // What was hidden was not asked: it gets the time of one answer before it counts as silent.
   document.addEventListener("visibilitychange", () => { if (!document.hidden && !notice) heardAt = Date.now(); });
 
+  // What somebody has unfolded, ticked or chosen in a piece of a page stays so in the one that takes its place.
+  function carry(before, after) {
+    const twin = (element) => after?.querySelector(`#${CSS.escape(element.id)}`);
+    for (const unfolded of before.querySelectorAll("details[id][open]")) twin(unfolded)?.setAttribute("open", "");
+    for (const ticked of before.querySelectorAll("input[type=checkbox][id]:checked")) {
+      const again = twin(ticked);
+      if (again) again.checked = true;
+    }
+    for (const chosen of before.querySelectorAll("select[id]")) {
+      const again = [...(twin(chosen)?.options ?? [])].find((one) => one.value === chosen.value);
+      if (again) again.selected = true;
+    }
+  }
+
   // ---- data-swap="url" data-every="2": fetch the fragment again and put it in place ----
   async function swap(element) {
     if (!element.isConnected) return;
@@ -187,13 +203,7 @@
         const fresh = holder.content.firstElementChild;
         heard();
         const inUse = element.contains(document.activeElement); // nothing is taken from under somebody's hands
-        for (const unfolded of element.querySelectorAll("details[id][open]")) {
-          fresh?.querySelector(`#${CSS.escape(unfolded.id)}`)?.setAttribute("open", "");
-        }
-        for (const ticked of element.querySelectorAll("input[type=checkbox][id]:checked")) {
-          const again = fresh?.querySelector(`#${CSS.escape(ticked.id)}`);
-          if (again) again.checked = true;
-        }
+        carry(element, fresh);
         if (fresh && !inUse) { element.replaceWith(fresh); start(fresh); return; }
       }
     } catch { /* the network is away; the next round may find it */ }
@@ -245,5 +255,5 @@
   bringBack();
   if (document.querySelector("[data-swap]")) setInterval(listen, 1000);
 
-  window.mailsift = { say, token, start, signInAgain };
+  window.mailsift = { say, token, start, carry, signInAgain };
 })();

@@ -2,7 +2,7 @@
 "use strict";
 
 (() => {
-  const { say, token, start, signInAgain } = window.mailsift;
+  const { say, token, start, carry, signInAgain } = window.mailsift;
   const parse = (html) => new DOMParser().parseFromString(html, "text/html"); // pages of ours, escaped there
 
   async function trouble(answer) {
@@ -185,26 +185,28 @@
     };
     source.addEventListener("progress", take);
     source.addEventListener("end", take);
-    source.addEventListener("error", () => { // an answer that is an error ends it for good
-      if (source.readyState === EventSource.CLOSED) setTimeout(() => { if (root.isConnected) follow(root); }, 5000);
+    source.addEventListener("error", () => { // an answer that is an error ends it for good: the page says what is the matter
+      if (source.readyState === EventSource.CLOSED) setTimeout(() => { if (root.isConnected) again(); }, 5000);
     });
     window.addEventListener("pagehide", () => source.close());
   }
+  const sameIn = (place, element) => [...place.querySelectorAll(element.localName)].find((one) => one.id === element.id && one.textContent === element.textContent && one.ariaLabel === element.ariaLabel);
   async function again(words) {
     if (document.querySelector("dialog[open]")) { setTimeout(again, 1000, words); return; }
-    const focused = document.activeElement?.id;
     try {
       const answer = await fetch(location.href, { headers: { Accept: "text/html" } });
+      if (answer.status >= 500) throw new Error(answer.statusText);
       if (!answer.ok || answer.redirected) { location.reload(); return; }
       const fresh = parse(await answer.text()).getElementById("main");
-      const main = document.getElementById("main");
+      const main = document.getElementById("main"), focused = main.contains(document.activeElement) && document.activeElement;
+      carry(main, fresh);
       main.replaceChildren(...fresh.childNodes);
       start(main);
       begin();
-      if (focused) document.getElementById(focused)?.focus();
+      if (focused) (sameIn(main, focused) ?? main).focus({ preventScroll: true });
       if (words) say(words);
     } catch {
-      setTimeout(again, 2000, words); // the network is away; the next try may find it
+      setTimeout(again, 2000, words); // the network or the server is away; the next try may find it
     }
   }
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from playwright.async_api import Page
 
-from tests.external.browser.chromium import NARROW, WIDE, Scheme, sideways
+from tests.external.browser.chromium import NARROW, WIDE, Scheme, out_of_reach, sideways
 
 VERSION = "4.14.1"
 DIGEST = "29348999450cdf2849a8e70b7912fc2da85a849da39c0d0d5394f51d4a9ed95c"
@@ -20,7 +20,8 @@ WHOLE: tuple[tuple[Scheme, int], ...] = (("light", WIDE), ("dark", NARROW))
 """Every rule is asked in both widths and in both schemes."""
 COLOURS: tuple[tuple[Scheme, int], ...] = (("dark", WIDE), ("light", NARROW))
 """Of the other two only the rules about colours are asked, which are all that look at the scheme."""
-OTHER_WIDTHS = (768, 320)
+WIDTHS = (WIDE, 1024, 960, 768, NARROW, 320)
+_UNFOLD = "for (const folded of document.querySelectorAll('main details.more')) folded.open = true"
 
 _RUN = """async (colours) => {
   const only = colours ? {runOnly: {type: "rule", values: ["color-contrast", "link-in-text-block"]}} : {};
@@ -55,13 +56,25 @@ async def violations(page: Page, source: str, *, colours: bool = False) -> list[
 
 
 async def check_looks(page: Page, source: str) -> None:
-    """The page as it stands, in both schemes and widths: nothing for axe, and never wider than its window."""
+    """The page as it stands, in both schemes and widths: nothing for axe, and never wider than its window.
+
+    Unfolded, nothing on it lies where it cannot be seen, in any width; nor do its menus.
+    """
     for scheme, width in WHOLE + COLOURS:
         await page.emulate_media(color_scheme=scheme)
         await page.set_viewport_size({"width": width, "height": 900})
         found = await violations(page, source, colours=(scheme, width) in COLOURS)
         assert found == [], (page.url, scheme, width)
-        assert await sideways(page) == 0, (page.url, width)
-    for width in OTHER_WIDTHS:
+    await page.evaluate(_UNFOLD)
+    for width in WIDTHS:
         await page.set_viewport_size({"width": width, "height": 900})
-        assert await sideways(page) == 0, (page.url, width)
+        await _check_reach(page)
+        for menu in await page.locator("main details[data-menu] > summary").all():
+            await menu.click()
+            await _check_reach(page)
+            await menu.click()
+
+
+async def _check_reach(page: Page) -> None:
+    assert await sideways(page) == 0, (page.url, page.viewport_size)
+    assert await out_of_reach(page) == [], (page.url, page.viewport_size)

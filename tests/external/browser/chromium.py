@@ -87,6 +87,33 @@ async def sign_in(page: Page, email: str, password: str) -> None:
     await page.wait_for_url("**/account/you")
 
 
+_OUT_OF_REACH = """() => {
+  const parts = "main :is(th, td, li, dd, p, label, a, summary, button, input, select)", out = [];
+  for (const part of document.querySelectorAll(parts)) {
+    const box = part.getBoundingClientRect();
+    for (let holder = part.parentElement; holder && part.checkVisibility(); holder = holder.parentElement) {
+      const { clipPath, overflowX, textOverflow } = getComputedStyle(holder);
+      if (clipPath !== "none" || textOverflow === "ellipsis") break; // hidden, or shortened, on purpose
+      const last = holder === document.documentElement;
+      const edge = last ? { left: 0, right: innerWidth } : holder.getBoundingClientRect();
+      const cut = box.right > edge.right + 1 || box.left < edge.left - 1;
+      if (overflowX === "visible" && !last || !cut) continue;
+      const scrolls = ["auto", "scroll"].includes(overflowX);
+      const reached = scrolls && (holder.tabIndex >= 0 || part.matches("a, button"));
+      if (!reached) out.push(`${part.tagName}: ${part.textContent.trim().slice(0, 40)}`);
+      break;
+    }
+  }
+  return out;
+}"""
+
+
+async def out_of_reach(page: Page) -> list[str]:
+    """Return what lies where nobody can see or scroll to: behind the edge of its card or of the window."""
+    found: list[str] = await page.evaluate(_OUT_OF_REACH)
+    return found
+
+
 async def sideways(page: Page) -> int:
     """Return by how many pixels the page is wider than its window."""
     wide: int = await page.evaluate(
@@ -95,4 +122,14 @@ async def sideways(page: Page) -> int:
     return wide
 
 
-__all__ = ["Browser", "BrowserContext", "Page", "Scheme", "Watch", "chromium", "sideways", "sign_in"]
+__all__ = [
+    "Browser",
+    "BrowserContext",
+    "Page",
+    "Scheme",
+    "Watch",
+    "chromium",
+    "out_of_reach",
+    "sideways",
+    "sign_in",
+]

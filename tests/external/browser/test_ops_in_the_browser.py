@@ -96,7 +96,7 @@ async def test_an_order_for_all_that_match_is_asked_about_first(visits: Visits) 
     await page.get_by_role("button", name="Apply").click()
     question = page.get_by_role("dialog")
     await expect(question).to_contain_text("8 jobs that match")
-    await question.get_by_role("button", name="Cancel").click()
+    await question.get_by_role("button", name="Go back").click()
     assert len(await sql(visits.api.settings, "SELECT id FROM job WHERE state = 'running'")) == 8
     await page.get_by_role("button", name="Apply").click()
     await page.get_by_role("dialog").get_by_role("button", name="Apply").click()

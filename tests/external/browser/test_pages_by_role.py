@@ -58,7 +58,7 @@ async def test_a_role_is_changed_with_a_choice_and_a_member_removed_after_a_ques
     await row.get_by_role("button", name="Remove").click()
     question = owner.get_by_role("dialog")
     await expect(question).to_contain_text("Remove member")
-    await question.get_by_role("button", name="Cancel").click()
+    await question.get_by_role("button", name="Go back").click()
     await expect(row).to_be_visible()
     await row.get_by_role("button", name="Remove").click()
     await question.get_by_role("button", name="Remove").click()

@@ -52,6 +52,7 @@ async def furnished(visits: Visits) -> list[str]:
         f"/jobs/{sample}",
         f"/jobs/{first}/results",
         f"/jobs/{first}/results?q=nothing",
+        f"/jobs/{first}/what-if?unprobed=review",
         f"/jobs/{first}/rows/81",
         f"/jobs/{second}/runs?against={first}",
     ]

@@ -333,7 +333,10 @@ async def test_many_jobs_are_steered_at_once(api: Api, settings: Settings) -> No
         nothing = await post(client, "/jobs", page="/", do="cancel")
         assert nothing.headers["location"] == "/jobs"
         assert "Tick the jobs first." in (await client.get("/jobs")).text
-        await post(client, "/jobs", page="/", do="cancel", job=[*mine, theirs])
+        here = "/jobs?state=active"
+        assert 'name="next" value="/jobs?state=active"' in (await client.get(here)).text
+        done = await post(client, "/jobs", page="/", do="cancel", job=[*mine, theirs], next=here)
+        assert done.headers["location"] == here
         assert "2 jobs cancelled. 1 left as it was" in (await client.get("/jobs")).text
         states = [(await bob.get(f"/jobs/{theirs}")).text, (await client.get(f"/jobs/{mine[0]}")).text]
         assert [">Cancelled</span>" in page for page in states] == [False, True]

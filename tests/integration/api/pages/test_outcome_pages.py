@@ -29,8 +29,9 @@ async def test_a_dropped_file_is_counted_and_fills_the_list(api: Api) -> None:
         assert "2 new addresses" in await drop(
             client, "/suppressions/import", b"email\ndora@example.com\n<i>@example.com\nerin@example.com\n"
         )
-        pasted = "finn@example.com, gus@example.com\nno"
-        added = await post(client, "/suppressions", emails=pasted, reason="manual")
+        added = await post(
+            client, "/suppressions", emails="finn@example.com; gus@example.com", reason="manual"
+        )
         assert added.headers["location"] == "/suppressions"
         odd = await post(client, "/suppressions", emails="hal@example.com", reason="hearsay")
         assert (odd.status_code, "Choose one of the options" in odd.text) == (422, True)
@@ -60,6 +61,25 @@ async def test_a_dropped_file_is_counted_and_fills_the_list(api: Api) -> None:
         assert "Upload the file" not in (await client.get("/outcomes")).text
         refused = await post(client, "/suppressions", emails="x@example.com", reason="manual")
         assert refused.status_code == 403
+
+
+async def test_what_was_pasted_and_is_no_address_stays_to_be_mended(api: Api) -> None:
+    async with signed_in(api, Role.MEMBER) as client:
+        typed = "finn@example.com, gus@example\n<i>no</i> finn@example.com"
+        answer = await post(client, "/suppressions", emails=typed, reason="complained")
+        assert answer.status_code == 422
+        assert "1 new addresses, 1 known already, 2 not understood" in words(answer.text)
+        assert re.findall(r"<textarea[^>]*>([^<]*)<", answer.text) == ["gus@example\n&lt;i&gt;no&lt;/i&gt;"]
+        assert '<option value="complained" selected>' in answer.text
+        assert "finn@example.com Complained page" in words(answer.text)
+        long = "\n".join(f"someone{n}@example.com" for n in range(1_000))
+        refused = await post(client, "/suppressions", emails=long, reason="manual")
+        assert refused.status_code == 422
+        assert "Upload a file instead" in refused.text
+        assert "someone999@example.com" in refused.text
+        assert "maxlength" not in re.findall(r"<textarea[^>]*>", refused.text)[0], (
+            "a browser cuts what is pasted"
+        )
 
 
 async def test_a_receiver_is_made_heard_given_another_password_and_removed(api: Api) -> None:

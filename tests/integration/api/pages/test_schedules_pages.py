@@ -237,3 +237,15 @@ async def test_repair_is_switched_on_and_off(api: Api, job: str) -> None:
         assert await sql(api.settings, stored) == [("true", "customers.csv")]
         await post(member, f"{path}/edit", **GOOD)
         assert await sql(api.settings, stored) == [("false", "customers.csv")]
+
+
+async def test_lists_and_schedules_without_names_can_be_told_and_clicked(api: Api, job: str) -> None:
+    async with signed_in(api, Role.MEMBER) as member:
+        path = await made(member, job)
+        await sql(api.settings, "UPDATE job SET name = ''")
+        await sql(api.settings, "UPDATE schedule SET name = ''")
+        form = (await member.get("/schedules/new")).text
+        assert re.search(rf'<option value="{job}">List without a name, ', form)
+        assert re.search(rf'<a href="{path}">Without a name</a>', (await member.get(f"{path}/edit")).text)
+        for page in ("results", "runs", "what-if"):
+            assert "a list without a name · " in (await member.get(f"/jobs/{job}/{page}")).text
