@@ -219,9 +219,8 @@ def _score(head: str, delimiter: str) -> tuple[bool, float, int] | None:
     (width, count), *_ = Counter(len(row) for row in records).most_common(1)
     header = records[header_place(records)]
     if width == 1 and any(map(is_address_name, header)):
-        width = len(
-            header
-        )  # it says how many cells there may be where most rows end early, or notes stand above
+        # It says how many cells there may be where most rows end early, or notes stand above.
+        width = len(header)
         count = sum(len(row) <= width for row in records)
     if width == 1:
         return None

@@ -44,6 +44,8 @@ _LOOKED_AT: Final = 50
 """Rows in which times are looked for, which takes longer than to look for words."""
 
 _STATUS: Final = re.compile(r"[245]\.\d{1,3}\.\d{1,3}")
+_REPLY_CODE: Final = re.compile(r"(?<![\d.])([245])(?:\d\d(?=[ \-])|\.\d{1,3}\.\d{1,3}\b(?!\.\d))")
+"""In a server's words, with its first figure; in an IP address there is none."""
 
 _NAMES: Final = {
     "kind": "event outcome kind status type eventtype eventname result action bouncetype state what"
@@ -230,7 +232,7 @@ def share(column: Iterable[str], holds: Callable[[str], object]) -> float:
 
 def is_reply(cell: str) -> bool:
     """Say whether a cell has a mail server's words, with a code in them."""
-    return bool(re.search(r"(?<![\d.])[245](?:\d\d[ \-]|\.\d{1,3}\.\d{1,3}\b(?!\.\d))", cell))
+    return bool(_REPLY_CODE.search(cell))
 
 
 def _recognise(names: Row | None, frame: pl.DataFrame) -> tuple[_Columns, bool]:
@@ -549,6 +551,6 @@ def _weighed(signs: Sequence[_Sign]) -> OutcomeKind:
 
 def _kind_by(words: str, status: str) -> OutcomeKind | None:
     """Return what a server's words tell where no column says what happened."""
-    found = re.search(r"(?<![\d.])([245])(?:\d\d(?=[ \-])|\.\d{1,3}\.\d{1,3}\b(?!\.\d))", f"{status} {words}")
+    found = _REPLY_CODE.search(f"{status} {words}")
     kinds = {"2": OutcomeKind.DELIVERED, "4": OutcomeKind.DEFERRED, "5": OutcomeKind.BOUNCED}
     return kinds[found[1]] if found else None
