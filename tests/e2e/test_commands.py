@@ -458,7 +458,8 @@ def test_a_list_is_called_what_can_be_read_of_its_name() -> None:
 
 
 def test_a_job_nobody_knows_is_not_found(settings: Settings, keyboard: Keyboard) -> None:
-    for name in ("", "7", "4a8d5a9e-0b8a-4c55-8c5c-1c0b7a3f1d11"):
+    nobodys = "4a8d5a9e-0b8a-4c55-8c5c-1c0b7a3f1d11"
+    for name in ("", nobodys[:-1], nobodys):
         typed = keyboard.type(settings, "jobs", "show", name)
         assert (typed.status, typed.err) == (2, "mailsift: job_not_found: There is no such job.\n")
 
