@@ -20,7 +20,7 @@ from mailsift.pipeline.clock import Clock, utc_datetime
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.syntax.address import parse_address
 from mailsift.storage.database import Connection, Database, Row
-from mailsift.storage.redis.rate_limit import RateLimit, Zone
+from mailsift.storage.redis.rate_limit import RateLimit, Zone, whole_seconds
 from mailsift.storage.sql import people, sessions
 from mailsift.storage.sql.sessions import NewSession, SessionRow
 
@@ -38,8 +38,8 @@ _STRICTER: Final = 2
 class RateLimitedError(MailsiftError):
     """Somebody tries too often; `retry_after`: after so many seconds they may try again."""
 
-    def __init__(self, code: str, message: str, *, retry_after: int) -> None:
-        super().__init__(code, message, retryable=True)
+    def __init__(self, message: str, *, retry_after: int) -> None:
+        super().__init__("rate_limited", message, retryable=True)
         self.retry_after = retry_after
 
 
@@ -66,9 +66,9 @@ class SignInLimiter:
             decision = await self._limit.take(zone, holder)
             wait = await self._wait_without_redis(zone, holder) if decision is None else decision.retry_after
             if not (decision.allowed if decision else not wait):
-                seconds = max(1, ceil(wait))
+                seconds = whole_seconds(wait)
                 text = f"Too many tries to sign in. Try again in {_duration_text(seconds)}."
-                raise RateLimitedError("rate_limited", text, retry_after=seconds)
+                raise RateLimitedError(text, retry_after=seconds)
 
     async def _wait_without_redis(self, zone: Zone, holder: str) -> float:
         """Count a try in the database; returns for how many seconds it is too early, 0 = it counts."""

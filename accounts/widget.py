@@ -19,7 +19,7 @@ from mailsift.accounts.sessions import RateLimitedError
 from mailsift.pipeline.clock import Clock
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.storage.redis.connection import redis_unavailable
-from mailsift.storage.redis.rate_limit import RateLimit, RateLimitDecision, Zone
+from mailsift.storage.redis.rate_limit import RateLimit, RateLimitDecision, Zone, whole_seconds
 
 LIFETIME: Final = 600
 """Seconds a page may check addresses before it fetches another token."""
@@ -117,10 +117,8 @@ class WidgetGate:
     async def _spend(self, zone: Zone, holder: str) -> None:
         decision = await self._decide(zone, holder)
         if not decision.allowed:
-            seconds = max(1, round(decision.retry_after + 0.5))
-            raise RateLimitedError(
-                "rate_limited", "Too many checks from this visitor. Try again later.", retry_after=seconds
-            )
+            text = "Too many checks from this visitor. Try again later."
+            raise RateLimitedError(text, retry_after=whole_seconds(decision.retry_after))
 
     async def _decide(self, zone: Zone, holder: str) -> RateLimitDecision:
         """Ask the limiter; where nobody counts nobody comes in: the form goes on without."""

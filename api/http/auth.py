@@ -15,7 +15,7 @@ from mailsift.api.http.errors import RefusedError
 from mailsift.api.http.inputs import check_query
 from mailsift.events.audit import act_as, key_actor
 from mailsift.pipeline.errors import MailsiftError
-from mailsift.storage.redis.rate_limit import RateLimit, RateLimitDecision, Zone
+from mailsift.storage.redis.rate_limit import RateLimit, RateLimitDecision, Zone, whole_seconds
 
 TEST_HEADER: Final = {"Mailsift-Mode": "test"}
 """In every answer to a test key."""
@@ -122,10 +122,9 @@ class Authenticator:
 
     def _apply_limit(self, request: Request, decision: RateLimitDecision) -> None:
         """Leave the quota for the headers of the answer (draft-ietf-httpapi-ratelimit-headers)."""
-        headers = limit_headers(self._requests, decision)
-        request.state.limit_headers |= headers
+        request.state.limit_headers |= limit_headers(self._requests, decision)
         if not decision.allowed:
-            raise quota_error(decision, headers)
+            raise quota_error(self._requests, decision)
 
     def _secret(self, request: Request) -> str:
         """Return the key a request carries, "" when it carries none."""
@@ -140,7 +139,7 @@ class Authenticator:
         """Refuse; the same for keys malformed, unknown, revoked and expired."""
         decision = await self._limit.take(_FAILURES, client_of(request))
         if decision is not None and not decision.allowed:
-            return quota_error(decision, limit_headers(_FAILURES, decision))
+            return quota_error(_FAILURES, decision)
         which = f"one made for clients of {NAMES[door]}." if door else "Authorization: Bearer svc_key_..."
         text = f"A valid API key is needed: {which}"
         # who brought no key is told no error (RFC 6750, section 3.1)
@@ -158,24 +157,17 @@ def limit_headers(zone: Zone, decision: RateLimitDecision) -> dict[str, str]:
 
     So `Retry-After` is never earlier than `t` (draft-ietf-httpapi-ratelimit-headers, section 4).
     """
-    seconds = ceil(decision.reset) if decision.allowed else _retry_after_s(decision)
+    seconds = ceil(decision.reset) if decision.allowed else whole_seconds(decision.retry_after)
     return {
         "RateLimit-Policy": f'"{zone.name}";q={zone.quota};w={zone.window}',
         "RateLimit": f'"{zone.name}";r={decision.remaining};t={seconds}',
     }
 
 
-def _retry_after_s(decision: RateLimitDecision) -> int:
-    """Return the whole seconds after which somebody refused may ask again."""
-    return max(1, ceil(decision.retry_after))
-
-
-def quota_error(decision: RateLimitDecision, headers: dict[str, str]) -> RefusedError:
+def quota_error(zone: Zone, decision: RateLimitDecision) -> RefusedError:
     """Return the error of a spent quota."""
-    wait = {"Retry-After": str(_retry_after_s(decision))}
-    return RefusedError(
-        "rate_limited", "Too many requests. Retry-After says when to try again.", {**headers, **wait}
-    )
+    headers = {**limit_headers(zone, decision), "Retry-After": str(whole_seconds(decision.retry_after))}
+    return RefusedError("rate_limited", "Too many requests. Retry-After says when to try again.", headers)
 
 
 def _bearer(request: Request) -> str:

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from fastapi import Request
 
-from mailsift.api.http.auth import client_of, limit_headers, quota_error
+from mailsift.api.http.auth import client_of, quota_error
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.storage.redis.rate_limit import RateLimit, Zone
 
@@ -41,20 +41,21 @@ class FloodGuard:
         forger = f"{receiver_id}:{host}"
         forgeries, posts = (_FORGERIES, forger), (_POSTS, str(receiver_id))
         for zone, holder in (forgeries, posts):
-            left = await self._limit.take(zone, holder, units=0)
-            if left is not None and left.remaining < 1:
-                raise quota_error(left, limit_headers(zone, left))
+            await self._refuse_spent(zone, holder)
         counted = posts
         try:
             yield
         except MailsiftError as error:
             if error.code == "receiver_not_found":
                 counted = (_FORGERIES, f"unknown:{host}")
-                left = await self._limit.take(*counted, units=0)
-                if left is not None and left.remaining < 1:
-                    raise quota_error(left, limit_headers(_FORGERIES, left)) from error
+                await self._refuse_spent(*counted)
             else:
                 counted = forgeries if error.code in _UNPROVEN else posts
             raise
         finally:
             await self._limit.take(*counted)
+
+    async def _refuse_spent(self, zone: Zone, holder: str) -> None:
+        left = await self._limit.take(zone, holder, units=0)
+        if left is not None and left.remaining < 1:
+            raise quota_error(zone, left)

@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.resources import files
+from math import ceil
 from typing import NamedTuple
 
 from redis.asyncio import Redis
@@ -44,6 +45,11 @@ class RateLimitDecision:
     reset: float
     retry_after: float
     marked: bool = False
+
+
+def whole_seconds(wait: float) -> int:
+    """Return how long to wait as somebody refused is told it: never too short, and never nothing."""
+    return max(1, ceil(wait))
 
 
 class _Ask(NamedTuple):

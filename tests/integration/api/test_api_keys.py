@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import httpx
 import pytest
 
-from mailsift.api.http.auth import limit_headers, quota_error
+from mailsift.api.http.auth import quota_error
 from mailsift.container import OtherParts, open_container
 from mailsift.pipeline.clock import system_clock
 from mailsift.pipeline.errors import MailsiftError
@@ -131,7 +131,7 @@ async def test_keys_that_nobody_has_are_tried_so_often_from_one_address_and_no_m
 @pytest.mark.parametrize(("wait", "told"), [(0.01, 1), (1.0, 1), (1.01, 2), (59.5, 60)])
 def test_a_spent_quota_says_when_some_of_it_is_back_in_whole_seconds(wait: float, told: int) -> None:
     decision = RateLimitDecision(allowed=False, remaining=0, reset=60.0, retry_after=wait)
-    refused = quota_error(decision, limit_headers(Zone("requests", quota=9, window=60), decision))
+    refused = quota_error(Zone("requests", quota=9, window=60), decision)
     assert refused.headers == {
         "RateLimit-Policy": '"requests";q=9;w=60',
         "RateLimit": f'"requests";r=0;t={told}',

@@ -10,7 +10,7 @@ from mailsift.api.http.errors import STATUS_OF
 
 ROOT = Path(__file__).parents[3]
 FOLDERS = ("api", "accounts", "mailsift", "jobs", "events", "storage", "pipeline")
-CODE = re.compile(r'(?:MailsiftError|Refused|RefusedError|RateLimitedError)\(\s*"([a-z_0-9]+)"')
+CODE = re.compile(r'(?:MailsiftError|Refused|RefusedError)\(\s*"([a-z_0-9]+)"')
 
 INTERNAL: Final[frozenset[str]] = frozenset(
     {
