@@ -14,6 +14,7 @@ from uuid import UUID
 import polars as pl
 import structlog
 
+from mailsift.jobs.engine.commit import LeaseLostError
 from mailsift.jobs.outcomes.service import OutcomeService, read_row
 from mailsift.jobs.results.judged import KIND, JudgedAddresses, judged_addresses
 from mailsift.jobs.results.segments import delete_segments
@@ -44,10 +45,6 @@ _BATCH: Final = 5_000
 _PART: Final = 1_000_000  # addresses of two runs that are compared at once
 _OVERLAP: Final = timedelta(minutes=5)  # for what was committed later than it arrived
 _log = structlog.get_logger()
-
-
-class MeasurementLostError(Exception):
-    """Somebody else counts this account now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +82,7 @@ class Measurer:
             started = time.monotonic()
             try:
                 counted_at = await self._measure(lease)
-            except MeasurementLostError:
+            except LeaseLostError:
                 continue
             rest = max(_LEAST_REST_S, _REST_FACTOR * (time.monotonic() - started))
             await self._database.run(accuracy.release, lease, counted_at=counted_at, rest_s=rest)
@@ -188,7 +185,7 @@ class Measurer:
 
     async def _still(self, connection: Connection, lease: Measurement) -> None:
         if not await accuracy.hold(connection, lease, lease_s=_LEASE_S):
-            raise MeasurementLostError
+            raise LeaseLostError
 
 
 async def _find_fates(connection: Connection, account_id: UUID, addresses: Sequence[bytes]) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import structlog
 
+from mailsift.jobs.engine.commit import LeaseLostError
 from mailsift.jobs.metrics import SCHEDULE_RUNS, count_missed
 from mailsift.jobs.places.service import Places
 from mailsift.jobs.results.retry import risky_rows
@@ -32,10 +33,6 @@ LEASE = timedelta(minutes=10)
 _AWAY = frozenset({"blob_not_found", "job_not_found", "schedule_source_gone"})
 
 _log = structlog.get_logger()
-
-
-class _LeaseLostError(Exception):
-    """Somebody else makes this run, or the schedule has been changed."""
 
 
 class ScheduleRuns:
@@ -161,13 +158,13 @@ class ScheduleRuns:
                 pause=times.is_over(plan.next),
             )
             if not recorded:
-                raise _LeaseLostError
+                raise LeaseLostError  # somebody else makes this run, or the schedule has been changed
             await insert_stored(connection, new)
             await schedules.attach(connection, new.id, row["id"], plan.slot)
 
         try:
             await self._database.run(transaction)
-        except _LeaseLostError:
+        except LeaseLostError:
             await self._blobs.delete_prefix(JobBlobs(new.id).prefix)
             return 0
         SCHEDULE_RUNS.inc()
