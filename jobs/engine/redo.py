@@ -30,18 +30,6 @@ _MOST_TIMES: Final = 3
 """A store that damages what it is given does so again; then the job fails, and its operators may look."""
 
 
-async def sound_segments(blobs: Blobs, keys: Sequence[str]) -> dict[str, Path]:
-    """Return local copies of the segments that are there and undamaged, by their keys, in their order."""
-    slots = asyncio.Semaphore(16)
-
-    async def fetch(key: str) -> Path | None:
-        async with slots:
-            return await blobs.fetch_sound(key)
-
-    found = await asyncio.gather(*map(fetch, keys))
-    return {key: path for key, path in zip(keys, found, strict=True) if path is not None}
-
-
 async def redo(
     database: Database,
     blobs: Blobs,

@@ -16,7 +16,7 @@ import polars as pl
 import structlog
 
 from mailsift.jobs.engine.commit import LeaseLostError, end_job, plan_job
-from mailsift.jobs.engine.redo import redo, sound_segments
+from mailsift.jobs.engine.redo import redo
 from mailsift.jobs.engine.small_list import SMALL_ROWS, SmallList, store_small
 from mailsift.jobs.intake.ahead import look_ahead
 from mailsift.jobs.intake.models import IntakeLimits, IntakeOptions
@@ -238,7 +238,7 @@ class StepWorker:
             # who asks what it amounts to has that counted from its segment
             return await self._hand_over(step)
         keys = await self._database.run(chunks.segments, step.job_id)
-        sound = await sound_segments(self._blobs, keys)
+        sound = await self._blobs.fetch_all_sound(keys)
         try:
             await write_results(self._blobs, step, list(sound.values()), self._scratch)
         except MailsiftError as error:

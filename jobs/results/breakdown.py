@@ -214,8 +214,7 @@ async def breakdown_of_complete(blobs: Blobs, job_id: JobId) -> Breakdown:
     kept = await blobs.read_if_there(keys.breakdown)
     if kept is not None:
         return Breakdown.read(kept)
-    segments = [await blobs.fetch_sound(key) for key in await blobs.list(keys.segments)]
-    sound = [path for path in segments if path is not None]
+    sound = list((await blobs.fetch_all_sound(await blobs.list(keys.segments))).values())
     return await (
         breakdown_of_segments(blobs, job_id, sound) if sound else _breakdown_of_results(blobs, job_id)
     )

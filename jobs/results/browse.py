@@ -152,7 +152,7 @@ class Browser:
         keys = JobBlobs(row["id"])
         policy = load_options(row["options"]).tiers
         running = None if row["state"] == JobState.COMPLETED else await self._so_far(row)
-        rows, addresses = [await self._blobs.fetch(key) for key in (keys.rows, keys.addresses)]
+        rows, addresses = await self._blobs.fetch_all((keys.rows, keys.addresses))
         column = await self._thread(lambda: read_address_place(rows, row["address_column"]))
         if running is not None:
             return ResultFiles(
@@ -182,9 +182,10 @@ class Browser:
             self._running.move_to_end(row["id"])
             while len(self._running) > _KEPT_JOBS:
                 self._running.popitem(last=False)
-            fresh = {key: await self._blobs.fetch(key) for key in keys if key not in running.segments}
-            await self._thread(lambda: running.so_far.add_segments(list(fresh.values())))
-            running.segments.update(fresh)
+            fresh = [key for key in keys if key not in running.segments]
+            found = await self._blobs.fetch_all(fresh)
+            await self._thread(lambda: running.so_far.add_segments(found))
+            running.segments.update(zip(fresh, found, strict=True))
             return running
 
     async def _thread(self, work: Callable[[], T]) -> T:

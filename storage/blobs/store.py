@@ -7,12 +7,12 @@ import hashlib
 import re
 import shutil
 import time
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 from uuid import UUID, uuid4
 
 import obstore
@@ -36,6 +36,8 @@ from mailsift.storage.blobs.local_files import (
 if TYPE_CHECKING:
     from obstore import GetOptions
     from obstore.store import RetryConfig
+
+T = TypeVar("T")
 
 _KEY = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*(?:/[A-Za-z0-9_-][A-Za-z0-9._-]*)*", re.ASCII)
 _KEY_LENGTH = 500
@@ -303,13 +305,12 @@ class Blobs:
 
     async def fetch_all(self, keys: Sequence[str]) -> Sequence[Path]:
         """Do `fetch` for many blobs, several at a time: a store far away is slow to answer, not to send."""
-        room = asyncio.Semaphore(_AT_ONCE)
+        return await _some_at_a_time(self.fetch, keys)
 
-        async def one(key: str) -> Path:
-            async with room:
-                return await self.fetch(key)
-
-        return await asyncio.gather(*map(one, keys))
+    async def fetch_all_sound(self, keys: Sequence[str]) -> dict[str, Path]:
+        """Do `fetch_sound` for many segments; those that are there, by their keys, in their order."""
+        found = await _some_at_a_time(self.fetch_sound, keys)
+        return {key: path for key, path in zip(keys, found, strict=True) if path is not None}
 
     async def fetch_sound(self, key: str) -> Path | None:
         """Do `fetch` for a segment; None when it is lost or damaged in the store."""
@@ -343,11 +344,11 @@ class Blobs:
 
     async def delete(self, key: str) -> None:
         """Delete the blob; deleting what is not there is fine."""
-        await self._delete((_checked_key(key),))
+        await self._delete(_checked_key(key))
 
     async def delete_prefix(self, prefix: str) -> None:
         """Delete every blob below the prefix, and what a killed writer has left there half written."""
-        await self._delete(await self.list(prefix))
+        await _some_at_a_time(self._delete, await self.list(prefix))
         if self._root is not None:
             with self._store_errors(), suppress(FileNotFoundError):
                 await asyncio.to_thread(shutil.rmtree, self._root / prefix)
@@ -363,16 +364,7 @@ class Blobs:
         left = await asyncio.to_thread(clear_abandoned, self._cache)
         return left + await asyncio.to_thread(clear_old, self._cache, before=before)
 
-    async def _delete(self, keys: Iterable[str]) -> None:
-        room = asyncio.Semaphore(_AT_ONCE)
-
-        async def one(key: str) -> None:
-            async with room:
-                await self._delete_one(key)
-
-        await asyncio.gather(*map(one, keys))
-
-    async def _delete_one(self, key: str) -> None:
+    async def _delete(self, key: str) -> None:
         await self._forget_copy(key)
         await asyncio.to_thread(_mark, self._root)
         with SuppressCodes("blob_not_found"), self._store_errors():
@@ -439,6 +431,16 @@ class Blobs:
         ):  # looking through the folder takes longer than a download
             self._unpruned = 0
             await asyncio.to_thread(prune, self._cache, self._cache_bytes)
+
+
+async def _some_at_a_time(work: Callable[[str], Awaitable[T]], keys: Iterable[str]) -> list[T]:
+    room = asyncio.Semaphore(_AT_ONCE)
+
+    async def one(key: str) -> T:
+        async with room:
+            return await work(key)
+
+    return await asyncio.gather(*map(one, keys))
 
 
 def _open_store(url: str) -> ObjectStore:

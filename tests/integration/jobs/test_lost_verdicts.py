@@ -17,6 +17,7 @@ from mailsift.jobs.service import JobService
 from mailsift.jobs.views import AccountId, JobId
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.settings import Settings
+from mailsift.storage.blobs.store import Blobs
 from mailsift.storage.sql.job_search import JobFilter
 from mailsift.storage.states import JobState
 from tests.support.ready_jobs import FAST, Planter, engine_on, work_until_ended
@@ -127,7 +128,7 @@ async def test_a_store_that_damages_everything_fails_the_job_and_an_operator_res
     hopeless = await service.submit(account, unlisted, FAST)
     async with engine_on(settings) as engine:
         with monkeypatch.context() as patched:
-            patched.setattr(step, "sound_segments", nothing)
+            patched.setattr(Blobs, "fetch_all_sound", nothing)
             failed = await work_until_ended(engine, service, account, job)
         await work_until_ended(engine, service, account, hopeless)
         assert (failed.state, failed.error_code) == (JobState.FAILED, "results_incomplete")
