@@ -8,14 +8,13 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from mailsift.accounts.people import Role
 from mailsift.accounts.sessions import normalized_email
 from mailsift.cli.options import JsonOption
-from mailsift.cli.progress import PLAIN, console
 from mailsift.cli.service import print_json, with_container
+from mailsift.cli.terminal import PLAIN, console, table_of
 from mailsift.container import Container
 from mailsift.events.audit import COMMAND_LINE
 from mailsift.settings import Settings
@@ -65,9 +64,7 @@ def list_users(*, as_json: JsonOption = False) -> None:
     if as_json:
         print_json(*people)
         return
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    for column in ("email", "account", "role", "operator", "last sign-in"):
-        table.add_column(column, overflow="fold")
+    table = table_of(("email", "account", "role", "operator", "last sign-in"), overflow="fold")
     for row in people:
         words = (
             row["email"],

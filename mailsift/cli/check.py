@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from mailsift.cli.options import ModeOption, without_broken_bytes
+from mailsift.cli.terminal import STATUS_COLOURS, console, table_of
 from mailsift.jobs.columns import JUDGED_ADDRESS
 from mailsift.pipeline.facts import Mode
 from mailsift.pipeline.judge.table import VerdictPolicy
@@ -34,8 +34,6 @@ _PERSON_SECONDS = 60.0
 _SCRIPT_SECONDS = 20.0
 _SHOWN_EVERY = 0.5
 """How long a person waits who sees that something goes on, and how long a script does."""
-
-COLOURS = {"valid": "green", "risky": "yellow", "invalid": "red"}
 
 Addresses = Annotated[
     list[str], typer.Argument(help="Addresses to check; - reads them from stdin, one per line.")
@@ -122,7 +120,7 @@ def _check_in_pipeline(
     import uvloop  # noqa: PLC0415
 
     from mailsift.cli.doctor import DISTRUSTED  # noqa: PLC0415
-    from mailsift.cli.progress import console, warning  # noqa: PLC0415
+    from mailsift.cli.progress import warning  # noqa: PLC0415
     from mailsift.runtime.installation import installation  # noqa: PLC0415
 
     many = f"{len(given):,} addresses" if len(given) > 1 else "1 address"
@@ -203,23 +201,22 @@ def _print_json(rows: list[dict[str, Any]]) -> None:
 
 
 def _print_table(rows: list[dict[str, Any]]) -> None:
-    console = Console(emoji=False)
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    table.add_column("address", overflow="fold")
+    out = Console(emoji=False)
+    table = table_of(["address"], overflow="fold")
     for name in ("status", "score", "result"):
         table.add_column(name, justify="right" if name == "score" else "left")
     table.add_column("reason", overflow="fold")
     for row in rows:
-        status = Text(row["status"], style=COLOURS[row["status"]])
+        status = Text(row["status"], style=STATUS_COLOURS[row["status"]])
         reason = f"{row['reason']} {row['suggestion']}".strip()
         table.add_row(
             _plain(_given_and_judged(row)), status, str(row["score"]), row["result"], _plain(reason)
         )
-    console.print(table)
+    out.print(table)
     for row in rows:
         if row.get("evidence"):
-            console.print(Text("\n").append(_plain(_given_and_judged(row))), style="bold")
-            console.print_json(row["evidence"])
+            out.print(Text("\n").append(_plain(_given_and_judged(row))), style="bold")
+            out.print_json(row["evidence"])
 
 
 def _given_and_judged(row: Mapping[str, str]) -> str:

@@ -13,7 +13,7 @@ import typer
 import uvloop
 
 from mailsift.cli.lists import submit_and_follow, working
-from mailsift.cli.progress import console
+from mailsift.cli.terminal import console
 from mailsift.jobs.views import JobOptions
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.facts import Mode

@@ -16,8 +16,9 @@ from rich.text import Text
 from mailsift.cli.lists import follow, working, write
 from mailsift.cli.options import LOCAL_ACCOUNT, JsonOption
 from mailsift.cli.pairs import check_writable
-from mailsift.cli.progress import PLAIN, console, shortened, summary_of
+from mailsift.cli.progress import summary_of
 from mailsift.cli.service import print_json, with_local_account
+from mailsift.cli.terminal import PLAIN, console, shortened, table_of
 from mailsift.container import Container, open_service
 from mailsift.events.audit import COMMAND_LINE, act_as
 from mailsift.jobs.service import JobService
@@ -80,11 +81,8 @@ def list_jobs(
 
 def job_table(views: Iterable[JobView], *, is_wide: bool) -> Table:
     """Return jobs, one a line; a narrow terminal keeps its room for the lists' names."""
-    table = Table(box=None, header_style="bold", pad_edge=False)
     names = [name for name in _COLUMNS if is_wide or name not in _WIDE_ONLY]
-    for name in names:
-        justify: Any = "right" if name in {"rows", "valid", "risky", "invalid"} else "left"
-        table.add_column(name, justify=justify, no_wrap=True)
+    table = table_of(names, numbers={"rows", "valid", "risky", "invalid"}, no_wrap=True)
     for view in views:
         cells: dict[str, str | Text] = {
             "job": str(view.id)[:8],

@@ -20,9 +20,9 @@ from mailsift.accounts.doors import Door
 from mailsift.accounts.keys import DAY, LONGEST_OVERLAP, KeyKind, MintedKey, Scope
 from mailsift.accounts.links import checked_name
 from mailsift.cli.options import JsonOption, OwnerOption
-from mailsift.cli.progress import PLAIN, console, shortened
 from mailsift.cli.service import print_json, with_account
 from mailsift.cli.streams import check_out, let_go
+from mailsift.cli.terminal import PLAIN, console, shortened, table_of
 from mailsift.container import Container
 from mailsift.jobs.views import AccountId
 from mailsift.pipeline.errors import MailsiftError
@@ -97,10 +97,8 @@ def list_keys(*, account: OwnerOption, as_json: JsonOption = False) -> None:
 
 def key_table(rows: Iterable[KeyRow], *, is_wide: bool) -> Table:
     """Return keys, one a line, with their whole ids, which the other commands take."""
-    table = Table(box=None, header_style="bold", pad_edge=False)
     names = [name for name in _COLUMNS if is_wide or name not in _WIDE_ONLY]
-    for name in names:
-        table.add_column(name, no_wrap=True)
+    table = table_of(names, no_wrap=True)
     for row in rows:
         cells: dict[str, str | Text] = {
             "id": str(row.id),

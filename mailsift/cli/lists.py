@@ -24,8 +24,9 @@ from mailsift.cli.ends import (
 )
 from mailsift.cli.options import LOCAL_ACCOUNT
 from mailsift.cli.pairs import name_of
-from mailsift.cli.progress import PLAIN, console, duration_text, show_summary, summary_of, watch
+from mailsift.cli.progress import duration_text, show_summary, summary_of, watch
 from mailsift.cli.service import print_json
+from mailsift.cli.terminal import PLAIN, console
 from mailsift.container import open_container, scratch_folder
 from mailsift.jobs.results.breakdown import rows_by_result
 from mailsift.jobs.results.export import Selection, export, format_of

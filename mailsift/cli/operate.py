@@ -150,11 +150,10 @@ def _awaited(url: str) -> str:
 def settings_command() -> None:
     """List every setting with its default."""
     from rich.console import Console  # noqa: PLC0415 - a worker writes nothing
-    from rich.table import Table  # noqa: PLC0415
 
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    for name in ("variable", "default", "meaning"):
-        table.add_column(name, overflow="fold")
+    from mailsift.cli.terminal import table_of  # noqa: PLC0415
+
+    table = table_of(("variable", "default", "meaning"), overflow="fold")
     for row in Settings.describe():
         table.add_row(*row)
     Console().print(table)

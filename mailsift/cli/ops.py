@@ -15,8 +15,8 @@ from rich.live import Live
 from mailsift.cli import ops_output
 from mailsift.cli import outcomes as outcome_commands
 from mailsift.cli.options import JsonOption
-from mailsift.cli.progress import PLAIN, console
 from mailsift.cli.service import print_json, show, with_container
+from mailsift.cli.terminal import PLAIN, console
 from mailsift.events.audit import COMMAND_LINE
 from mailsift.jobs.admin import alarms
 from mailsift.jobs.admin.actions import ActionResult, JobAction

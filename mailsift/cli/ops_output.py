@@ -11,6 +11,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from mailsift.cli.terminal import table_of
 from mailsift.jobs.admin.alarms import Alarm, Level
 from mailsift.jobs.admin.models import AccountJob, LedgerRow, Overview, SourceRow, ThrottleRow
 from mailsift.jobs.views import Priority
@@ -233,7 +234,7 @@ def _state(state: str) -> Text:
 
 def _table(names: Sequence[str], numbers: Sequence[str] = (), last: Sequence[str] = ()) -> Table:
     """Return a table with these columns, numbers to the right."""
-    table = Table(box=None, header_style="bold", pad_edge=False)
+    table = table_of(())
     for name in (*names, *numbers, *last):
         named = name in {"account", "list", "worker"}  # these give way where there is no room
         justify: JustifyMethod = "right" if name in numbers else "left"

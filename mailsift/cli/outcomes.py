@@ -13,8 +13,8 @@ from rich.console import Console
 from rich.table import Table
 
 from mailsift.cli.options import OwnerOption
-from mailsift.cli.progress import console
 from mailsift.cli.service import with_account, with_container
+from mailsift.cli.terminal import console, table_of
 from mailsift.container import Container
 from mailsift.jobs.outcomes.accuracy import SHARES, AccuracyRow, GroupBy, to_csv
 from mailsift.jobs.outcomes.service import ImportCounts
@@ -169,11 +169,9 @@ def show_accuracy(account: str | None, by: Sequence[GroupBy], days: int, *, as_c
 
 def accuracy_table(rows: Iterable[AccuracyRow], by: Sequence[GroupBy]) -> Table:
     """Return the rows as a table that cuts no number off, however narrow the terminal is."""
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    for name in by:
-        table.add_column(name.value.capitalize(), overflow="fold")
-    for title in ("Judged", *_TITLES.values()):
-        table.add_column(title, justify="right", overflow="fold")
+    numbers = ("Judged", *_TITLES.values())
+    groups = (name.value.capitalize() for name in by)
+    table = table_of((*groups, *numbers), numbers=numbers, overflow="fold")
     for row in rows:
         shares = (_share_text(getattr(row, name)) for name in SHARES)
         table.add_row(*row.group, f"{row.judged:,}", *shares)

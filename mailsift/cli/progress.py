@@ -7,15 +7,15 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
-from typing import IO, Any, cast
+from typing import Any
 
-from rich.console import Console, Group
+from rich.console import Group
 from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from mailsift.cli.streams import Watched
+from mailsift.cli.terminal import PLAIN, STATUS_COLOURS, console, table_of
 from mailsift.jobs.service import JobService
 from mailsift.jobs.views import (
     WAITS_FOR_MEMORY,
@@ -27,15 +27,10 @@ from mailsift.jobs.views import (
 )
 from mailsift.storage.states import DOING, JobState
 
-console = Console(file=cast("IO[str]", Watched()))
-PLAIN: dict[str, Any] = {"highlight": False, "markup": False, "soft_wrap": True}
-"""How to print a line that names a file: as it is, and in one piece."""
-
 _FIRST_LOOK_SECONDS = 0.05
 _POLL_SECONDS = 0.3  # between looks, once a list has shown to be no small one
 _QUIET_SECONDS = 5.0  # between lines when nobody watches a terminal
 _RATE_WINDOW_SECONDS = 10.0
-_COLOURS = {"valid": "green", "risky": "yellow", "invalid": "red"}
 _WARNINGS = {
     "probe_unavailable": "this machine cannot reach mail servers, so mailboxes were not looked up. "
     "Run mailsift doctor, and open outbound port 25.",
@@ -125,7 +120,7 @@ def _line(view: JobView, rate: float) -> Text:
     percent = 100 * view.processed // view.total if view.total else 0
     line = Text(f"{_activity(view)}  {view.processed:,}/{view.total:,}  {percent}%  ")
     for status, count in (("valid", view.valid), ("risky", view.risky), ("invalid", view.invalid)):
-        line.append(f"{status} {count:,}  ", style=_COLOURS[status])
+        line.append(f"{status} {count:,}  ", style=STATUS_COLOURS[status])
     if rate > 0:
         line.append(f"{rate:,.0f}/s  ")
     line.append(_eta(view))
@@ -160,13 +155,6 @@ def _clock(at: datetime) -> str:
     return at.astimezone().strftime("%H:%M:%S")
 
 
-def shortened(words: str, most: int) -> Text:
-    """Return the beginning of what somebody has written, in so many columns."""
-    text = Text(words)
-    text.truncate(most, overflow="ellipsis")
-    return text
-
-
 def summary_of(view: JobView) -> dict[str, Any]:
     """Return the summary of a job, as `--json` prints it; `seconds` is 0 until it has ended."""
     finished = view.finished_at or view.created_at
@@ -187,14 +175,13 @@ def summary_of(view: JobView) -> dict[str, Any]:
 def show_summary(view: JobView, results: Mapping[str, int], out: object) -> None:
     """Print rows by status and by result, and where the file lies."""
     summary = summary_of(view)
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    table.add_column("")
-    table.add_column("rows", justify="right")
-    table.add_column("share", justify="right")
+    table = table_of(("", "rows", "share"), numbers={"rows", "share"})
     total = max(1, view.total)
     for status in ("valid", "risky", "invalid"):
         count = summary[status]
-        table.add_row(Text(status, style=_COLOURS[status]), f"{count:,}", f"{100 * count / total:.1f} %")
+        table.add_row(
+            Text(status, style=STATUS_COLOURS[status]), f"{count:,}", f"{100 * count / total:.1f} %"
+        )
     table.add_section()
     for result, count in sorted(results.items(), key=lambda item: -item[1]):
         table.add_row(Text(f"  {result}", style="dim"), f"{count:,}", f"{100 * count / total:.1f} %")

@@ -13,8 +13,8 @@ from rich.text import Text
 
 from mailsift.cli.jobs import find
 from mailsift.cli.options import JsonOption
-from mailsift.cli.progress import PLAIN, console, shortened
 from mailsift.cli.service import show, with_local_account
+from mailsift.cli.terminal import PLAIN, console, shortened, table_of
 from mailsift.container import Container
 from mailsift.jobs.places.place import is_place
 from mailsift.jobs.schedules.models import Recheck, ScheduleSpec, ScheduleView
@@ -110,9 +110,9 @@ def delete(schedule: ScheduleArgument) -> None:
 
 
 def _table(views: Iterable[ScheduleView]) -> Table:
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    for column in ("schedule", "list", "cron", "zone", "next run"):
-        table.add_column(column, no_wrap=column == "schedule")
+    table = table_of(["schedule"], no_wrap=True)
+    for column in ("list", "cron", "zone", "next run"):
+        table.add_column(column)
     for view in views:
         cells = map(Text, (view.spec.cron, view.spec.zone, _next_run(view)))
         table.add_row(str(view.id), shortened(view.spec.name, 24), *cells)

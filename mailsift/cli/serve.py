@@ -15,7 +15,7 @@ from mailsift.accounts.keys import Caller, Scope
 from mailsift.cli.lists import working
 from mailsift.cli.operate import server_settings
 from mailsift.cli.options import LOCAL_ACCOUNT
-from mailsift.cli.progress import PLAIN, console
+from mailsift.cli.terminal import PLAIN, console
 from mailsift.container import API_POOL, open_container, scratch_folder
 from mailsift.pipeline.background import repeating
 from mailsift.pipeline.errors import MailsiftError

@@ -1,0 +1,38 @@
+"""The terminal: where commands say what they do, how their tables look, and words that fit into them."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable
+from typing import IO, Any, Final, cast
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from mailsift.cli.streams import Watched
+
+console = Console(file=cast("IO[str]", Watched()))
+PLAIN: dict[str, Any] = {"highlight": False, "markup": False, "soft_wrap": True}
+"""How to print a line that names a file: as it is, and in one piece."""
+STATUS_COLOURS: Final = {"valid": "green", "risky": "yellow", "invalid": "red"}
+
+
+def table_of(columns: Iterable[str], *, numbers: Container[str] = (), **how: Any) -> Table:
+    """Return a table with these columns and no rows.
+
+    Args:
+        columns: their names.
+        numbers: those of them that stand to the right.
+        how: what else Table.add_column takes, for each of them.
+    """
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for name in columns:
+        table.add_column(name, justify="right" if name in numbers else "left", **how)
+    return table
+
+
+def shortened(words: str, most: int) -> Text:
+    """Return the beginning of what somebody has written, in so many columns."""
+    text = Text(words)
+    text.truncate(most, overflow="ellipsis")
+    return text
