@@ -59,7 +59,7 @@ from mailsift.storage.sql.job_search import NEWEST, JobFilter
 from mailsift.storage.sql.jobs import job_not_found
 from mailsift.storage.sql.leases import Lease, TroubledChunk
 from mailsift.storage.sql.people import AuditFilter, AuditRow
-from mailsift.storage.sql.stats import EndpointRow, Outbox, ScheduleRow, Snapshot, Step
+from mailsift.storage.sql.stats import EndpointRow, Interval, Outbox, ScheduleRow, Snapshot
 from mailsift.storage.sql.throttle_edits import ANY_PROVIDER, ANY_SOURCE, EditBook
 from mailsift.storage.sql.workers import Worker
 
@@ -190,9 +190,9 @@ class Console:
         backlogs = [rated_backlog(row, rates) for row in fullest]
         return Overview(seen.stats, seen.broker, alarms(seen), backlogs, left)
 
-    async def throughput(self, *, step_s: float, steps: int) -> Sequence[Step]:
-        """Return what was done in each of so many steps of time, the last of which is not over."""
-        return await self._database.run(stats.throughput, step_s=step_s, steps=steps)
+    async def throughput(self, *, seconds: float, count: int) -> Sequence[Interval]:
+        """Return what was done in each of so many intervals, the last of which is not over."""
+        return await self._database.run(stats.throughput, seconds=seconds, count=count)
 
     async def alarms(self) -> Sequence[Alarm]:
         """Return what is wrong, the worst first; also while the database does not answer."""

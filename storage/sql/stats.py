@@ -120,8 +120,8 @@ class Minute:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
-    """What was done in a step of time that began `at`."""
+class Interval:
+    """What was done in an interval that began `at`."""
 
     at: datetime
     addresses: int
@@ -417,18 +417,18 @@ _MINUTES = text("""
     GROUP BY m.minute ORDER BY m.minute
 """)
 
-# Steps of the same length, those in which nothing was done too; the one that runs is the last.
+# Intervals of the same length, those in which nothing was done too; the one that runs is the last.
 _THROUGHPUT = text("""
     WITH edge AS (
-        SELECT date_bin(make_interval(secs => :step), clock_timestamp(), 'epoch') AS last
+        SELECT date_bin(make_interval(secs => :seconds), clock_timestamp(), 'epoch') AS last
     )
     SELECT s.at, coalesce(t.addresses, 0)::bigint AS addresses, coalesce(t.chunks, 0)::bigint AS chunks
-    FROM edge, generate_series(edge.last - make_interval(secs => :step * (:steps - 1)), edge.last,
-        make_interval(secs => :step)) AS s(at)
+    FROM edge, generate_series(edge.last - make_interval(secs => :seconds * (:count - 1)), edge.last,
+        make_interval(secs => :seconds)) AS s(at)
     LEFT JOIN (
-        SELECT date_bin(make_interval(secs => :step), minute, 'epoch') AS at, sum(addresses) AS addresses,
+        SELECT date_bin(make_interval(secs => :seconds), minute, 'epoch') AS at, sum(addresses) AS addresses,
             sum(chunks) AS chunks
-        FROM throughput, edge WHERE minute >= edge.last - make_interval(secs => :step * :steps) GROUP BY 1
+        FROM throughput, edge WHERE minute >= edge.last - make_interval(secs => :seconds * :count) GROUP BY 1
     ) t ON t.at = s.at
     ORDER BY s.at
 """)
@@ -552,9 +552,10 @@ async def outbox(connection: Connection) -> Outbox:
     return Outbox(levels, **(await connection.execute(_DELIVERED)).mappings().one())
 
 
-async def throughput(connection: Connection, *, step_s: float, steps: int) -> Sequence[Step]:
-    """Return what was done in each of so many steps of time, the last of which is not over."""
-    return await rows_as(Step, connection, _THROUGHPUT, {"step": float(step_s), "steps": steps})
+async def throughput(connection: Connection, *, seconds: float, count: int) -> Sequence[Interval]:
+    """Return what was done in each of so many intervals, the last of which is not over."""
+    values = {"seconds": float(seconds), "count": count}
+    return await rows_as(Interval, connection, _THROUGHPUT, values)
 
 
 async def backlogs(

@@ -22,7 +22,7 @@ from mailsift.events.audit import audit_line
 from mailsift.jobs.admin.alarm_checks import SCHEDULE_SECONDS
 from mailsift.jobs.admin.alarm_table import RULES
 from mailsift.pipeline.zones import abbreviation, midnight, zone_named
-from mailsift.storage.sql.stats import EndpointRow, ScheduleRow, Step
+from mailsift.storage.sql.stats import EndpointRow, Interval, ScheduleRow
 from mailsift.storage.states import JobState
 
 router = APIRouter(prefix="/ops", include_in_schema=False)
@@ -33,12 +33,12 @@ SPANS: Final = {"24": "of 1 day", "72": "of 3 days", "720": "of 30 days"}
 
 @dataclass(frozen=True, slots=True)
 class ChartSpan:
-    """A time the throughput is shown for: so many steps of so many seconds, and what they are called."""
+    """A time the throughput is shown for: so many intervals of so many seconds, and what one is called."""
 
     label: str
-    step_s: float
-    steps: int
-    step: str
+    seconds: float
+    count: int
+    interval: str
 
 
 THROUGHPUT: Final = {
@@ -107,7 +107,7 @@ async def overview(request: Request, _: Operator, span: str = "hour") -> Respons
     console, chosen = parts_of(request).operations.console, THROUGHPUT[span]
     zone = zone_of(request)
     seen = await console.overview(today=midnight(now_of(request), zone))
-    steps = await console.throughput(step_s=chosen.step_s, steps=chosen.steps + 1)
+    intervals = await console.throughput(seconds=chosen.seconds, count=chosen.count + 1)
     return render_live(
         request,
         "ops/overview",
@@ -117,23 +117,24 @@ async def overview(request: Request, _: Operator, span: str = "hour") -> Respons
         left=seen.left,
         span=span,
         spans=THROUGHPUT,
-        chart=throughput_chart(steps[:-1], span, zone),  # the step that runs would look like a slump
+        chart=throughput_chart(intervals[:-1], span, zone),  # the one that runs would look like a slump
     )
 
 
-def throughput_chart(steps: Sequence[Step], span: str, zone: str) -> Throughput:
+def throughput_chart(intervals: Sequence[Interval], span: str, zone: str) -> Throughput:
     """Draw what was done, on an axis that one spike does not set."""
     chosen = THROUGHPUT[span]
-    rates = [one.addresses / chosen.step_s for one in steps]
+    rates = [one.addresses / chosen.seconds for one in intervals]
     top = robust_top(rates)
     titles = [
         f"{there:{_TIMES[span]}} {abbreviation(there)}: {one.addresses:,} addresses, {one.chunks:,} chunks"
-        for one in steps
+        for one in intervals
         for there in [one.at.astimezone(zone_named(zone))]
     ]
     best = max(rates, default=0.0)
     label = (
-        f"Addresses a second in each {chosen.step} of the last {chosen.label.lower()}, at best {best:,.1f}"
+        f"Addresses a second in each {chosen.interval} of the last {chosen.label.lower()},"
+        f" at best {best:,.1f}"
     )
     cut = sum(rate > top for rate in rates)
     return Throughput(columns(rates, label=label, titles=titles, top=top), top, cut)
