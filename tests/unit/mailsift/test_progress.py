@@ -13,7 +13,7 @@ import pytest
 from rich.console import Console
 from rich.live import Live
 
-from mailsift.cli import progress
+from mailsift.cli import progress, terminal
 from mailsift.cli.progress import Speed, show_summary, summary_of
 from mailsift.jobs.eta import TimeLeft
 from mailsift.jobs.views import WAITS_FOR_MEMORY, WAITS_FOR_STORAGE, JobView
@@ -122,9 +122,9 @@ def test_a_job_that_waits_for_storage_or_memory_says_so_and_until_when(reason: s
 def test_nobody_s_work_ends_because_its_progress_cannot_be_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     with Path("/dev/full").open("w") as full:
         monkeypatch.setattr(sys, "stderr", full)
-        with Live(console=progress.console, transient=True, auto_refresh=False):
-            progress.console.print("on its way")
-        progress.console.print("done")
+        with Live(console=terminal.console, transient=True, auto_refresh=False):
+            terminal.console.print("on its way")
+        terminal.console.print("done")
         assert Path(f"/proc/self/fd/{full.fileno()}").readlink() == Path(
             os.devnull
         )  # nor at the interpreter's end
