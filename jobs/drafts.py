@@ -65,7 +65,7 @@ class Inspection:
 
     Attributes:
         rows: how many it has, without the header.
-        format, encoding: as in mailsift.jobs.intake.Intake.
+        format, encoding: as in mailsift.jobs.intake.models.Intake.
         header: the names come from the list.
         columns: all of them, in its order.
         guess: place of the address column, from 0; None when no column looks like one.

@@ -89,14 +89,16 @@ _CLOCK_SECONDS: Final = 10.0
 
 @dataclass(frozen=True, slots=True)
 class OtherParts:
-    """What tests have otherwise than the settings say; None: as the settings say.
+    """What tests, and a library's caller, have otherwise than the settings say; None: as the settings say.
 
     Attributes:
         clock: seconds since the epoch; None: the database's.
+        waker: what wakes the workers.
         blobs: where lists and results are.
         validator: makes the validator of an engine out of the usual one.
         engine: fields of EngineConfig.
         work_plan: fields of WorkPlan.
+        policy: what decides between verdicts, for a Checker too.
         requests: fields of SendConfig, for webhooks.
         endpoint_limits: how much one webhook gets.
         random: the chance in when deliveries are tried again.

@@ -255,9 +255,9 @@ class Console:
         """Return what is leased, what ends first comes first."""
         return await self._database.run(leases.held, limit=_SOME)
 
-    async def troubled(self, *, limit: int = _SOME) -> Sequence[TroubledChunk]:
+    async def troubled(self) -> Sequence[TroubledChunk]:
         """Return chunks that were tried more than twice, open ones first."""
-        return await self._database.run(leases.troubled, limit=limit)
+        return await self._database.run(leases.troubled, limit=_SOME)
 
     async def throttles(self) -> Sequence[ThrottleRow] | None:
         """Return the providers that are asked most, wait, or were edited; None while Redis is gone."""

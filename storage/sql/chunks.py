@@ -289,8 +289,6 @@ _FORGET_LOST = text("""
     UPDATE chunk SET segment_key = NULL WHERE job_id = :job_id AND segment_key <> ALL(:sound)
 """)
 
-_LEASED = text("SELECT count(*) FROM chunk WHERE state = 'leased'")
-
 _UNJUDGED = text("""
     SELECT coalesce(sum(addresses), 0)::bigint FROM chunk WHERE job_id = :job_id AND state <> 'done'
 """)
@@ -467,8 +465,3 @@ async def forget_lost(connection: Connection, job_id: UUID, sound: Sequence[str]
 async def unjudged(connection: Connection, job_id: UUID) -> int:
     """Return how many of the job's addresses have no verdict."""
     return int((await connection.execute(_UNJUDGED, {"job_id": job_id})).scalar_one())
-
-
-async def leased(connection: Connection) -> int:
-    """Return how many chunks are leased at this moment."""
-    return int((await connection.execute(_LEASED)).scalar_one())

@@ -14,7 +14,7 @@ from mailsift.jobs.service import JobService
 from mailsift.jobs.views import AccountId, JobId, JobOptions, JobView
 from mailsift.pipeline.facts import Mode
 from mailsift.settings import Settings
-from mailsift.storage.sql import chunks
+from mailsift.storage.sql import leases
 from mailsift.storage.states import JobState
 from tests.support.job_states import events_of
 
@@ -41,7 +41,7 @@ async def check_complete(
     database = open_database(settings)
     async with database.begin() as connection:
         terminal = await events_of(connection, view.id)
-        assert await chunks.leased(connection) == 0
+        assert await leases.held(connection, limit=1) == []
     await database.aclose()
     (event,) = terminal
     told = json.loads(event.body)
