@@ -206,6 +206,14 @@ def test_a_sweeper_is_no_worker() -> None:
     assert Snapshot(workers=[sweeper, WORKER]).free_slots == 5
 
 
+def test_room_on_a_disk_is_counted_as_on_the_page_of_workers() -> None:
+    """By powers of 1000: of one disk there would else be two numbers."""
+    (alarm,) = alarms(changed({"workers": [health(disk_free=3_000_000_000, disk_size=120_000_000_000)]}))
+    assert "3.0 GB of 120.0 GB" in alarm.text
+    (alarm,) = alarms(changed({"workers": [health(disk_free=90_000_000, disk_size=8_000_000_000)]}))
+    assert "90 MB of 8.0 GB" in alarm.text
+
+
 def test_the_worst_comes_first() -> None:
     seen = with_stats(workers=[], late_schedules=[120.0], chunks=WAITING)
     assert codes(seen) == ["no_workers", "schedules_late"]
