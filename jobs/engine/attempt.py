@@ -9,7 +9,6 @@ from contextvars import Context, copy_context
 
 from structlog.contextvars import bind_contextvars
 
-from mailsift.jobs.engine.commit import LeaseLostError
 from mailsift.jobs.metrics import (
     ATTEMPTS,
     CLAIM,
@@ -25,6 +24,7 @@ from mailsift.jobs.tracing import Stopwatch, open_part, open_span
 from mailsift.pipeline.errors import PANIC
 from mailsift.storage.sql.chunks import TRIAGE_KEY, ClaimedChunk
 from mailsift.storage.sql.jobs import ClaimedStep
+from mailsift.storage.sql.leases import LeaseLostError
 
 
 def context_of(held: ClaimedChunk | ClaimedStep) -> Context:

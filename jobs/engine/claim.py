@@ -19,7 +19,6 @@ from mailsift.jobs.engine.attempt import (
 )
 from mailsift.jobs.engine.chunk import ChunkWorker
 from mailsift.jobs.engine.claimer import Claimer, EngineConfig, is_transfer
-from mailsift.jobs.engine.commit import LeaseLostError
 from mailsift.jobs.engine.heartbeat import Heartbeat
 from mailsift.jobs.engine.maintenance import Maintenance, free_expired_leases
 from mailsift.jobs.engine.small_list import SmallList
@@ -41,6 +40,7 @@ from mailsift.storage.database import Connection, Database, DatabaseError, Unfit
 from mailsift.storage.sql import chunks, jobs
 from mailsift.storage.sql.chunks import TRIAGE_KEY, ClaimedChunk
 from mailsift.storage.sql.jobs import ClaimedStep
+from mailsift.storage.sql.leases import LeaseLostError
 
 _log = structlog.get_logger()
 

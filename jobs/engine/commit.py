@@ -19,13 +19,10 @@ from mailsift.storage.sql import chunks, events, job_asked, job_mail, jobs, sche
 from mailsift.storage.sql.chunks import SHARED_KEYS, ClaimedChunk, LeaseTerms, NewChunk
 from mailsift.storage.sql.events import EventRow
 from mailsift.storage.sql.jobs import ClaimedStep, JobPlan, VerdictCounts
+from mailsift.storage.sql.leases import LeaseLostError
 from mailsift.storage.states import JobTransition
 
 _log = structlog.get_logger()
-
-
-class LeaseLostError(Exception):
-    """Another process holds the work now, or its job has ended: what was done is thrown away."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from typing import Final
 import polars as pl
 import structlog
 
-from mailsift.jobs.engine.commit import LeaseLostError, end_job, plan_job
+from mailsift.jobs.engine.commit import end_job, plan_job
 from mailsift.jobs.engine.redo import redo
 from mailsift.jobs.engine.small_list import SMALL_ROWS, SmallList, store_small
 from mailsift.jobs.intake.ahead import look_ahead
@@ -39,6 +39,7 @@ from mailsift.storage.database import Database
 from mailsift.storage.sql import chunks, jobs
 from mailsift.storage.sql.chunks import ClaimedChunk, LeaseTerms, NewChunk
 from mailsift.storage.sql.jobs import SMALL_BYTES, ClaimedStep, JobPlan
+from mailsift.storage.sql.leases import LeaseLostError
 from mailsift.storage.states import JobTransition
 
 _log = structlog.get_logger()

@@ -14,7 +14,6 @@ from uuid import UUID
 import polars as pl
 import structlog
 
-from mailsift.jobs.engine.commit import LeaseLostError
 from mailsift.jobs.outcomes.service import OutcomeService, read_row
 from mailsift.jobs.results.judged import KIND, JudgedAddresses, judged_addresses
 from mailsift.jobs.results.segments import delete_segments
@@ -34,6 +33,7 @@ from mailsift.storage.sql.accuracy import (
     AccuracySum,
     Measurement,
 )
+from mailsift.storage.sql.leases import LeaseLostError
 
 JOB_REST_SECONDS: Final = 60.0
 """A job is counted so long after its end, when whoever waited for it has it."""

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import structlog
 
-from mailsift.jobs.engine.commit import LeaseLostError
 from mailsift.jobs.metrics import SCHEDULE_RUNS, count_missed
 from mailsift.jobs.places.service import Places
 from mailsift.jobs.results.retry import risky_rows
@@ -26,6 +25,7 @@ from mailsift.storage.blobs.store import Blobs, JobBlobs
 from mailsift.storage.database import Connection, Database, Row
 from mailsift.storage.sql import jobs, schedules
 from mailsift.storage.sql.jobs import NewJob
+from mailsift.storage.sql.leases import LeaseLostError
 
 LEASE = timedelta(minutes=10)
 """How long the making of one run may take before another worker tries."""

@@ -17,6 +17,10 @@ TAKEN_BACK: Final = "taken_back"
 """What `chunk.last_error` says beside the names of errors."""
 
 
+class LeaseLostError(Exception):
+    """Another process holds the work now, or nobody may do it any more: what was done is thrown away."""
+
+
 @dataclass(frozen=True, slots=True)
 class Lease:
     """A chunk or a step (intake, finish) that a worker holds.

@@ -10,11 +10,12 @@ import pytest
 from sqlalchemy import text
 from sqlalchemy.exc import IntegrityError
 
-from mailsift.jobs.engine.commit import LeaseLostError, close_chunk, end_job
+from mailsift.jobs.engine.commit import close_chunk, end_job
 from mailsift.storage.database import Database
 from mailsift.storage.sql import accounts, chunks, jobs, leases, workload
 from mailsift.storage.sql.chunks import ClaimedChunk, NewChunk
 from mailsift.storage.sql.jobs import NewJob, VerdictCounts
+from mailsift.storage.sql.leases import LeaseLostError
 from mailsift.storage.states import JobTransition
 from tests.support.job_states import events_of, plan_now
 

@@ -14,7 +14,7 @@ from mailsift.container import open_service
 from mailsift.jobs.engine import claim
 from mailsift.jobs.engine.attempt import attempt_at_step
 from mailsift.jobs.engine.chunk import ChunkWorker
-from mailsift.jobs.engine.commit import ChunkDone, LeaseLostError
+from mailsift.jobs.engine.commit import ChunkDone
 from mailsift.jobs.metrics import (
     ADDRESSES,
     ATTEMPTS,
@@ -31,6 +31,7 @@ from mailsift.jobs.metrics import (
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.settings import Settings
 from mailsift.storage.sql.jobs import ClaimedStep
+from mailsift.storage.sql.leases import LeaseLostError
 from mailsift.storage.states import JobState, JobTransition
 from tests.support.captured_metrics import Counted
 from tests.support.installation import until
