@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Final, TypeVar
 from uuid import UUID
@@ -17,7 +18,7 @@ from mailsift.cli.lists import follow, working, write
 from mailsift.cli.options import LOCAL_ACCOUNT, JsonOption
 from mailsift.cli.pairs import check_writable
 from mailsift.cli.progress import summary_of
-from mailsift.cli.service import print_json, with_local_account
+from mailsift.cli.service import print_json, show, with_local_account
 from mailsift.cli.terminal import PLAIN, console, shortened, table_of
 from mailsift.container import Container, open_service
 from mailsift.events.audit import COMMAND_LINE, act_as
@@ -72,11 +73,7 @@ def list_jobs(
 ) -> None:
     """List the newest jobs."""
     views = with_local_account(lambda parts, account: parts.jobs.page(account, limit=limit)).jobs
-    if as_json:
-        print_json(*map(_job_fields, views))
-        return
-    terminal = Console()
-    terminal.print(job_table(views, is_wide=terminal.width >= _WIDE))
+    show(views, partial(job_table, is_wide=Console().width >= _WIDE), _job_fields, as_json=as_json)
 
 
 def job_table(views: Iterable[JobView], *, is_wide: bool) -> Table:
@@ -106,7 +103,7 @@ def _state(view: JobView) -> str:
 
 
 @jobs_app.command("show")
-def show(job: JobArgument, *, as_json: JsonOption = False) -> None:
+def show_job(job: JobArgument, *, as_json: JsonOption = False) -> None:
     """Show one job: where it stands and what it waits for."""
     fields = _job_fields(_with_job(job, JobService.get))
     if as_json:

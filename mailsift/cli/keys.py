@@ -8,6 +8,7 @@ import os
 import sys
 from collections.abc import Iterable
 from datetime import datetime
+from functools import partial
 from typing import Annotated, Any, Final
 from uuid import UUID
 
@@ -20,7 +21,7 @@ from mailsift.accounts.doors import Door
 from mailsift.accounts.keys import DAY, LONGEST_OVERLAP, KeyKind, MintedKey, Scope
 from mailsift.accounts.links import checked_name
 from mailsift.cli.options import JsonOption, OwnerOption
-from mailsift.cli.service import print_json, with_account
+from mailsift.cli.service import show, with_account
 from mailsift.cli.streams import check_out, let_go
 from mailsift.cli.terminal import PLAIN, console, shortened, table_of
 from mailsift.container import Container
@@ -88,11 +89,7 @@ def create(  # noqa: PLR0913 - options of a command
 def list_keys(*, account: OwnerOption, as_json: JsonOption = False) -> None:
     """List an account's keys; the keys themselves are not stored."""
     rows = with_account(lambda parts, account_id: parts.keys.list(account_id), account)
-    if as_json:
-        print_json(*map(_key_fields, rows))
-        return
-    terminal = Console()
-    terminal.print(key_table(rows, is_wide=terminal.width >= _WIDE))
+    show(rows, partial(key_table, is_wide=Console().width >= _WIDE), _key_fields, as_json=as_json)
 
 
 def key_table(rows: Iterable[KeyRow], *, is_wide: bool) -> Table:
