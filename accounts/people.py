@@ -12,7 +12,7 @@ from mailsift.events import audit
 from mailsift.events.job_mail import JobMailKind
 from mailsift.jobs.views import AccountId
 from mailsift.pipeline.errors import MailsiftError
-from mailsift.pipeline.zones import DEFAULT, is_zone
+from mailsift.pipeline.zones import is_zone
 from mailsift.storage.database import Connection, Database
 from mailsift.storage.sql import job_mail, people, sessions
 from mailsift.storage.sql.people import NO_FILTER, AuditFilter, AuditRow, MemberRow
@@ -50,9 +50,9 @@ class Visitor:
     account_name: str
     role: Role
     operator: bool
-    zone: str = DEFAULT
-    account_zone: str = DEFAULT
-    zone_chosen: bool = True
+    zone: str
+    account_zone: str
+    zone_chosen: bool
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,6 +32,6 @@ class People:
     links: Links
     members: Members
     limit: RateLimit
-    public_url: str = ""
-    sso: SingleSignOn | None = None
-    sso_name: str = ""
+    public_url: str
+    sso: SingleSignOn | None
+    sso_name: str

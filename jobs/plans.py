@@ -98,7 +98,7 @@ class Planner:
         providers: Providers,
         limits: IntakeLimits,
         scratch: Path,
-        refuse_harvested: bool = False,
+        refuse_harvested: bool,
     ) -> None:
         self._refuse_harvested = refuse_harvested
         self._database = database

@@ -143,7 +143,7 @@ class ChunkWorker:
     Args:
         validator, test_validator: judge them; the other one those of test accounts.
         outcomes: what became of messages that the job's account really sent.
-        terms: on which it takes the finish of a small job with its last chunk; None: others take it.
+        terms: on which it takes the finish of a small job with its last chunk.
     """
 
     def __init__(  # noqa: PLR0913 - what it works with
@@ -155,7 +155,7 @@ class ChunkWorker:
         test_validator: Validator,
         work_plan: WorkPlan,
         outcomes: OutcomeService,
-        terms: LeaseTerms | None = None,
+        terms: LeaseTerms,
     ) -> None:
         self._database = database
         self._blobs = blobs

@@ -81,7 +81,7 @@ class StepWorker:
         overrides: the file with the operator's lists, "" for none.
         scratch: for files that live as long as a step.
         look_up: makes the domains of a list known that is still being read.
-        terms: on which it takes the chunk of a small list with its intake; None: others take it.
+        terms: on which it takes the chunk of a small list with its intake.
         refuse_harvested: whether a list that looks made up is refused a deep run.
     """
 
@@ -95,8 +95,8 @@ class StepWorker:
         scratch: Path,
         places: Places,
         look_up: Callable[[Sequence[str]], Awaitable[None]],
-        terms: LeaseTerms | None = None,
-        refuse_harvested: bool = False,
+        terms: LeaseTerms,
+        refuse_harvested: bool,
     ) -> None:
         self._refuse_harvested = refuse_harvested
         self._places = places

@@ -132,16 +132,16 @@ class _Columns:
     words: tuple[int, ...]
     status: int | None
     message_id: int | None
-    day_first: bool | None = None
-    sent_is_delivered: bool = False
-    of_bounces: bool = False
-    usual: OutcomeKind | None = None
-    tells: tuple[_Tell, ...] = ()
-    complainer: int | None = None
-    channels: tuple[int, ...] = ()
-    others: tuple[int, ...] = ()
-    letters: bool = False
-    of_senders: bool = False
+    day_first: bool | None
+    sent_is_delivered: bool
+    of_bounces: bool
+    usual: OutcomeKind | None
+    tells: tuple[_Tell, ...]
+    complainer: int | None
+    channels: tuple[int, ...]
+    others: tuple[int, ...]
+    letters: bool
+    of_senders: bool
 
 
 def read_rows(rows: Iterator[Row]) -> Iterator[ParsedOutcome]:

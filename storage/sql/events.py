@@ -81,10 +81,10 @@ class EventFilter:
         after: behind this place: time and id.
     """
 
-    types: Sequence[str] = ()
-    since: datetime | None = None
-    job_id: UUID | None = None
-    after: tuple[datetime, UUID] | None = None
+    types: Sequence[str]
+    since: datetime | None
+    job_id: UUID | None
+    after: tuple[datetime, UUID] | None
 
 
 _LIST = text("""

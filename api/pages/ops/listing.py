@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar
 from urllib.parse import urlencode
 
@@ -69,13 +69,13 @@ class Listing(Generic[T]):
     Attributes:
         columns: what a column is sorted by; without a question rows stay in the order they came.
         filters: by parameter, what it may be.
-        text: what is searched for the words of `text`; None: nothing is.
+        text: what is searched for the words of `text`.
     """
 
     path: str
-    columns: Mapping[str, Callable[[T], Any]] = field(default_factory=dict)
-    filters: Mapping[str, Mapping[str, ListFilter[T]]] = field(default_factory=dict)
-    text: Callable[[T], str] | None = None
+    columns: Mapping[str, Callable[[T], Any]]
+    filters: Mapping[str, Mapping[str, ListFilter[T]]]
+    text: Callable[[T], str]
 
     def of(self, rows: Sequence[T], asked: Mapping[str, str]) -> Listed[T]:
         """Return the page of these rows that is asked for; a question that cannot be meant is left out."""
@@ -101,7 +101,7 @@ class Listing(Generic[T]):
 
     def _known(self, asked: Mapping[str, str]) -> dict[str, str]:
         words = {name: asked[name] for name, choices in self.filters.items() if asked.get(name) in choices}
-        if self.text and (text := asked.get("text", "").strip()[:200]):
+        if text := asked.get("text", "").strip()[:200]:
             words["text"] = text
         if asked.get("sort", "").removeprefix("-") in self.columns:
             words["sort"] = asked["sort"]
@@ -110,6 +110,6 @@ class Listing(Generic[T]):
         return words
 
     def _keeps(self, row: T, words: Mapping[str, str]) -> bool:
-        if self.text and words.get("text", "").lower() not in self.text(row).lower():
+        if words.get("text", "").lower() not in self.text(row).lower():
             return False
         return all(self.filters[name][words[name]].keeps(row) for name in self.filters if name in words)
