@@ -381,6 +381,7 @@ async def test_the_list_keeps_itself_up_to_date_while_something_runs(api: Api, s
         assert "no address column" in rows
         page = (await client.get(job)).text
         assert "No column." in page
+        assert "to choose the column" in page
 
 
 async def test_a_job_submitted_elsewhere_shows_its_metadata_as_text(api: Api, settings: Settings) -> None:
