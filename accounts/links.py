@@ -80,6 +80,12 @@ class _LinkTerms:
     made_by: str = COMMAND_LINE
 
 
+_INVITED: Final = (
+    "They are invited and have not joined yet, so there is no password to replace: the link of their "
+    "invitation sets one. `mailsift users create` prints a new one."
+)
+
+
 class Links:
     """The one-time links of one installation; each is shown once and works once, within three days."""
 
@@ -140,7 +146,8 @@ class Links:
         email = normalized_email(email)
         async with self._database.begin() as connection:
             if await people.person_of(connection, email) is None:
-                raise MailsiftError("person_not_found", "There is no such person.")
+                invited = await sessions.is_invited(connection, email, now=self._now())
+                raise MailsiftError("person_not_found", _INVITED if invited else "There is no such person.")
             await sessions.forget_password_links(connection, email)  # the newest counts
             return await self._make(connection, _LinkTerms(LinkKind.PASSWORD, email=email))
 

@@ -18,6 +18,7 @@ from mailsift.api.http.openapi import build_openapi
 from mailsift.api.mcp.tools import BODY_BYTES as MCP_BYTES
 from mailsift.api.pages import ops
 from mailsift.api.pages.page import error_page, load_theme
+from mailsift.api.pages.visitor import look_for_visitor
 from mailsift.api.parts import ApiParts
 from mailsift.api.v1 import outcomes, suppressions
 from mailsift.pipeline.errors import MailsiftError
@@ -61,7 +62,8 @@ def create_app(parts: ApiParts) -> FastAPI:
     large["POST", "/receivers/"] = outcomes.WEBHOOK_BYTES
     app.add_middleware(CompressionMiddleware)
     app.add_middleware(RequestMiddleware, large=large, is_door=doors.is_door)  # around the one before
-    errors.install_error_handlers(app, _first_page_of(doors.error_shape(parts.doors), error_page))
+    error_shapes = _first_page_of(doors.error_shape(parts.doors), error_page)
+    errors.install_error_handlers(app, error_shapes, look_for_visitor)
     app.openapi = lambda: build_openapi(app)  # type: ignore[method-assign]  # FastAPI's way to extend it
     return app
 

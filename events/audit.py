@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 from uuid import UUID, uuid4
 
 from mailsift.events.payloads import EventType, envelope
+from mailsift.pipeline.wording import counted
 from mailsift.storage.database import Connection
 from mailsift.storage.sql import events, people
 from mailsift.storage.sql.events import EventRow
@@ -129,7 +130,7 @@ def audit_line(row: AuditRow) -> AuditLine:
     if row.action.startswith("job."):
         count, mode = detail.pop("addresses", 0), detail.pop("mode", "")
         particulars = [mode] if mode else []
-        particulars += [f"{count:,} {'address' if count == 1 else 'addresses'}"] if count else []
+        particulars += [counted(count, "address")] if count else []
         detail.pop("list", "")
     if row.action.startswith("key."):
         detail = {name: value for name, value in detail.items() if name not in {"name", "successor"}}

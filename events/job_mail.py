@@ -12,6 +12,7 @@ from typing_extensions import override
 
 from mailsift.events.outbox import MailRoute, OutboxMailer, new_mail
 from mailsift.pipeline.clock import utc_datetime
+from mailsift.pipeline.wording import counted
 from mailsift.pipeline.zones import local_text
 from mailsift.storage.database import Connection
 from mailsift.storage.sql import job_mail
@@ -43,11 +44,11 @@ _SUBJECTS: Final = {
     JobMailKind.EXPIRING: "{name} will be deleted soon",
 }
 _SENTENCES: Final = {
-    JobMailKind.ENDED: "{total:,} addresses of {name} are validated: {valid:,} valid, {risky:,} risky, "
+    JobMailKind.ENDED: "{addresses} of {name} {are} validated: {valid:,} valid, {risky:,} risky, "
     "{invalid:,} invalid.",
     JobMailKind.FAILED: "{name} could not be validated: {error}",
-    JobMailKind.WAITING: "{name} waits for an hour or more: {processed:,} of {total:,} addresses have a "
-    "verdict{until}. You do not need to do anything.",
+    JobMailKind.WAITING: "{name} waits for an hour or more, with {processed:,} of {addresses} validated"
+    "{until}. You do not need to do anything.",
     JobMailKind.EXPIRING: "{name} and its results will be deleted on {end}{pauses}. Download what you want "
     "to keep.",
 }
@@ -63,7 +64,8 @@ def compose_job_mail(claimed: ClaimedJobMail, route: MailRoute, now: float) -> E
     name = (claimed.name or "Your list")[:_LONGEST_NAME]
     sentence = _SENTENCES[kind].format(
         name=name,
-        total=claimed.total,
+        addresses=counted(claimed.total, "address"),
+        are="is" if claimed.total == 1 else "are",
         processed=claimed.processed,
         valid=claimed.valid,
         risky=claimed.risky,

@@ -13,6 +13,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from mailsift.pipeline.wording import counted
+
 TRIAGE_LINE: Final = "triage"
 MIXED_LINE: Final = "mixed"
 """Keys of the lines that are no provider's: addresses still to be triaged, and those at many small hosts."""
@@ -124,10 +126,10 @@ class EtaLine:
     def text(self) -> str:
         """Return the line in words."""
         name = {TRIAGE_LINE: "not looked at yet", MIXED_LINE: "many small providers"}.get(self.key, self.key)
-        text = f"{name}: {self.addresses:,} {'address' if self.addresses == 1 else 'addresses'}"
+        text = f"{name}: {counted(self.addresses, 'address')}"
         text += ", held by an operator" if not self.rate else f" at {_rate(self.rate)}/s"
         if self.jobs:
-            text += f", {self.jobs} other {'job' if self.jobs == 1 else 'jobs'} in line"
+            text += f", {counted(self.jobs, 'other job')} in line"
         if self.starts_s >= 1:
             text += f", the last of them not before {math.ceil(self.starts_s / 60)} min"
         return text

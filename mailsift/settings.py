@@ -8,8 +8,9 @@ import math
 import os
 import re
 import socket
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
 
@@ -23,6 +24,7 @@ from pydantic import (
     ValidationInfo,
     field_validator,
 )
+from pydantic_core import PydanticUseDefault
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from mailsift.accounts.doors import Door
@@ -101,6 +103,13 @@ def _readable(check: Callable[[str], object]) -> AfterValidator:
     return AfterValidator(checked)
 
 
+def _number(value: Any) -> Any:
+    """Pass over what Kubernetes says of a Service: of one called mailsift-api, in MAILSIFT_API_PORT."""
+    if isinstance(value, str) and _SERVICE_ADDRESS.match(value):
+        raise PydanticUseDefault
+    return value
+
+
 def _own_host(value: str) -> str:
     split_hosts([value])
     return value
@@ -112,6 +121,11 @@ def _group_rule(value: str) -> str:
     return value
 
 
+_SERVICE_ADDRESS: Final = re.compile(r"(tcp|udp|sctp)://")
+_SERVICE_VARIABLE: Final = re.compile(r".*(SERVICE_(HOST|PORT(_\w+)?)|PORT_\d+_(TCP|UDP|SCTP)(_\w+)?)")
+"""What Kubernetes tells each pod of the Services beside it, of one called mailsift among others."""
+_OF_CLIENTS: Final = frozenset({"URL", "KEY"})
+"""Where a service is and how to get in, as clients read it."""
 _NO_TEXT: Final = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
 """Control characters, and bytes that are no UTF-8 (PEP 383)."""
 
@@ -135,6 +149,7 @@ def _absolute(path: Path) -> Path:
     return found
 
 
+Port = Annotated[int, BeforeValidator(_number)]
 LocalPath = Annotated[Path, AfterValidator(_absolute)]
 DatabaseUrl = Annotated[
     SecretStr, _scheme("postgresql+psycopg", "postgresql", "postgres"), _readable(check_database_url)
@@ -188,7 +203,7 @@ class Settings(BaseSettings):
         description="well-known mail domains: a resolver that denies one of them, or knows a name "
         "that does not exist, is not trusted; a single comma: no such check",
     )
-    smtp_port: int = Field(default=25, ge=1, le=65535, description="port on which mail servers are asked")
+    smtp_port: Port = Field(default=25, ge=1, le=65535, description="port on which mail servers are asked")
     helo_name: str = Field(
         default_factory=socket.getfqdn,
         min_length=1,
@@ -299,7 +314,7 @@ class Settings(BaseSettings):
         "one in HOME/pepper",
     )
     api_host: str = Field(default="127.0.0.1", min_length=1, description="address the API listens on")
-    api_port: int = Field(
+    api_port: Port = Field(
         default=8025, ge=0, le=65535, description="port the API listens on; 0: any free one"
     )
     public_url: Annotated[str, Field(pattern=r"^(https?://[^/?#\s]+)?$")] = Field(
@@ -373,7 +388,7 @@ class Settings(BaseSettings):
     log_level: LogLevel = Field(
         default="info", description="what servers and workers log: debug, info, warning or error"
     )
-    metrics_port: int | None = Field(
+    metrics_port: Port | None = Field(
         default=None,
         ge=1,
         le=65534,
@@ -432,6 +447,19 @@ class Settings(BaseSettings):
             for name, field in _fields(cls)
         ]
 
+    @classmethod
+    def mistyped(cls) -> dict[str, str]:
+        """Return what is set, resembles a setting and is none, with the variable that may be meant.
+
+        Names that resemble nothing are somebody else's.
+        """
+        known = {name.upper() for name, _ in _fields(cls)}
+        close = {
+            name: get_close_matches(name.upper().removeprefix(PREFIX), known, 1)
+            for name in _strange_variables(known)
+        }
+        return {name: PREFIX + meant[0] for name, meant in sorted(close.items()) if meant}
+
     def environment(self) -> dict[str, str]:
         """Return the variables that give another process these settings."""
         values = {name: getattr(self, name) for name, _ in _fields(type(self))}
@@ -461,6 +489,20 @@ class Settings(BaseSettings):
 
 def _fields(settings: type[Settings]) -> list[tuple[str, Any]]:
     return list(settings.model_fields.items())
+
+
+def _strange_variables(known: Collection[str]) -> Iterator[str]:
+    """Give the names with our prefix that neither a setting, a platform nor a client has."""
+    given = dict(os.environ)  # noqa: TID251 - this is where it is read
+    with suppress(OSError):  # `from_env` tells what is wrong with the folder
+        folder = Path(given.get(f"{PREFIX}SECRETS_DIR") or os.devnull)
+        given |= {file.name: "a file" for file in folder.iterdir()}
+    for name, value in given.items():
+        own = name.upper().removeprefix(PREFIX)
+        if not value or own == name.upper() or own in known or own in _OF_CLIENTS:
+            continue
+        if not _SERVICE_VARIABLE.fullmatch(own) and not _SERVICE_ADDRESS.match(value):
+            yield name
 
 
 def _as_text(default: object) -> str:

@@ -17,6 +17,7 @@ from sqlalchemy.engine.interfaces import DBAPIConnection, ExceptionContext
 from sqlalchemy.exc import (
     DataError,
     DBAPIError,
+    IntegrityError,
     InvalidatePoolError,
     ProgrammingError,
     SQLAlchemyError,
@@ -153,7 +154,8 @@ class Database:
             MailsiftError: `database_unavailable` when no connection can be had (also because a server that
                 says nothing holds all of ours), it breaks, or the server ends what takes too long or can only
                 be read from, `storage_full` when it has no room, `database_not_migrated` when a table or
-                column of this release is missing.
+                column of this release is missing, `account_not_found` when the account that a new row is of
+                was deleted meanwhile.
         """
         try:
             connection = await self._engine.connect()
@@ -170,9 +172,9 @@ class Database:
             text = "The database lacks the schema of this release: run mailsift migrate."
             raise MailsiftError("database_not_migrated", text) from error
         except DBAPIError as error:
-            if (outage := _outage(error)) is None:
+            if (told := _outage(error) or _account_gone(error)) is None:
                 raise
-            raise outage from error
+            raise told from error
         finally:
             await connection.close()
 
@@ -273,6 +275,14 @@ def _outage(error: DBAPIError) -> MailsiftError | None:
         )
         return MailsiftError("storage_full", text, retryable=True)
     return unavailable() if error.connection_invalidated or state.startswith(_OUTAGES) else None
+
+
+def _account_gone(error: DBAPIError) -> MailsiftError | None:
+    """Return what we say of a row whose account is there no more; None: it is another error."""
+    constraint = getattr(getattr(error.orig, "diag", None), "constraint_name", None) or ""
+    if not isinstance(error, IntegrityError) or not constraint.endswith("_account_id_fkey"):
+        return None
+    return MailsiftError("account_not_found", "The account has been deleted.")
 
 
 def unavailable() -> MailsiftError:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -272,9 +273,18 @@ class RefusedError(MailsiftError):
         self.headers = headers
 
 
-def install_error_handlers(app: FastAPI, error_page: ErrorPage) -> None:
-    """Give the application Mailsift's answers to errors, and to people a page of them."""
+def install_error_handlers(
+    app: FastAPI, error_page: ErrorPage, find_visitor: Callable[[Request], Awaitable[object]]
+) -> None:
+    """Give the application Mailsift's answers to errors, and to people a page of them.
+
+    Args:
+        app: gets them.
+        error_page: is shown to people.
+        find_visitor: tells that page who is signed in, where no page of the application has looked.
+    """
     app.state.error_page = error_page
+    app.state.find_visitor = find_visitor
     app.add_exception_handler(MailsiftError, _on_mailsift_error)
     app.add_exception_handler(RequestValidationError, _on_invalid_request)
     app.add_exception_handler(HTTPException, _on_http_exception)
@@ -342,6 +352,8 @@ async def _on_http_exception(request: Request, error: Exception) -> Response:
     code = _CODE_OF.get(error.status_code, "bad_request" if error.status_code < 500 else "internal_error")
     sentence = _SENTENCE_OF.get(code, HTTPStatus(STATUS_OF[code]).phrase)
     headers = {"Allow": ", ".join(_allowed(request))} if error.status_code == 405 else error.headers
+    with suppress(MailsiftError):  # the database is away
+        await request.app.state.find_visitor(request)
     return error_response(request, MailsiftError(code, sentence), headers=headers)
 
 

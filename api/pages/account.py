@@ -35,6 +35,7 @@ from mailsift.events.audit import AuditLine, actor_words, audit_line
 from mailsift.events.job_mail import JobMailKind
 from mailsift.jobs.erasure import Erasable
 from mailsift.pipeline.errors import MailsiftError
+from mailsift.pipeline.wording import counted
 from mailsift.pipeline.zones import zone_names
 from mailsift.storage.sql.holdings import Receipt
 from mailsift.storage.sql.people import NO_FILTER, AuditFilter
@@ -215,7 +216,7 @@ async def _account(
         retentions=list(RETENTIONS.items()),
         retention=kept,
         zones=zone_names(),
-        retention_words=RETENTIONS.get(kept, f"{int(kept) // _DAY} days"),
+        retention_words=RETENTIONS.get(kept, counted(int(kept) // _DAY, "day")),
         error=error,
         **{"email": "", "role": Role.MEMBER.value, "link": "", "invited": "", **fields},
     )

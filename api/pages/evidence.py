@@ -267,7 +267,8 @@ def _outcome(fact: Mapping[str, Any]) -> Iterator[Fact]:
     yield from _age_facts(fact["asked_at"], fact["expires_at"], verb="Happened")
     if policy := fact.get("policy"):  # of a job of a former release: not there
         what, days = ("a delivery", "delivered_days") if arrived else ("a bounce", "bounced_days")
-        yield "By your policy", f"{what} is believed for {number(policy[days])} days"
+        span = f"{number(policy[days])} {'day' if policy[days] == 1 else 'days'}"
+        yield "By your policy", f"{what} is believed for {span}"
 
 
 def _probe(fact: Mapping[str, Any]) -> Iterator[Fact]:

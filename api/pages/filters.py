@@ -11,6 +11,7 @@ from jinja2.runtime import Context
 from markupsafe import Markup, escape
 
 from mailsift.jobs.admin.models import key_title
+from mailsift.pipeline.wording import counted
 from mailsift.pipeline.zones import DEFAULT, local_text
 
 NOTHING: Final = "–"
@@ -116,6 +117,7 @@ def code(text: str) -> Markup:
 FILTERS: Final[dict[str, Any]] = {
     "key_title": key_title,
     "number": number,
+    "counted": counted,
     "percent": percent,
     "date_time": their_time,
     "time_or_value": time_or_value,

@@ -42,6 +42,7 @@ from mailsift.jobs.service import JobService
 from mailsift.jobs.views import AccountId, JobId, JobSnapshot, JobView
 from mailsift.pipeline.errors import MailsiftError, SuppressCodes
 from mailsift.pipeline.verdict import Status
+from mailsift.pipeline.wording import counted
 from mailsift.pipeline.zones import zone_named
 from mailsift.storage.states import DOING, ENDED, JobState, JobTransition
 
@@ -298,13 +299,11 @@ async def act_on_many(request: Request, visitor: Member, form: Form) -> Response
             done += 1
     if not ids:
         return see(here, "Tick the jobs first.", kind="bad")
-    message = f"{number(done)} {'job' if done == 1 else 'jobs'} {_MANY[action]}."
+    message = f"{counted(done, 'job')} {_MANY[action]}."
     left = len(ids) - done
     return see(
         here,
-        f"{message} {number(left)} left as {'it was' if left == 1 else 'they were'}: {refused}"
-        if left
-        else message,
+        f"{message} {counted(left, 'left as it was', 'left as they were')}: {refused}" if left else message,
         kind="bad" if left else "good",
     )
 

@@ -302,6 +302,10 @@ class ScheduleForm:
         Raises:
             MailsiftError: `schedule_cron_invalid`, `schedule_zone_invalid`, `bad_option`.
         """
+        if self.rhythm and self.cron not in {"", self.rhythm}:
+            chosen = RHYTHMS.get(self.rhythm, self.rhythm)
+            text = f"“{chosen}” is chosen, and a cron line typed: choose “{RHYTHMS['']}”, or empty the line."
+            raise MailsiftError("bad_option", text)
         cron = self.rhythm or self.cron
         check_cron(cron, self.zone)
         return ScheduleSpec(

@@ -11,6 +11,7 @@ from mailsift.jobs.views import JobView
 from mailsift.pipeline.facts import Mode
 from mailsift.pipeline.judge.tiers import Tier
 from mailsift.pipeline.verdict import Status
+from mailsift.pipeline.wording import counted
 from mailsift.storage.states import ENDED, JobState
 
 _TIERS: Final = (
@@ -87,11 +88,12 @@ def sentence_of(view: JobView) -> str:
     if not rows:
         return ""
     if view.state in _CUT_SHORT:
-        begun = f"The job {_CUT_SHORT[view.state]} with {number(rows)} of {number(view.total)} rows validated"
-        return f"{begun}; {number(safe)} {_is_or_are(safe)} safe to send."
+        begun = f"The job {_CUT_SHORT[view.state]} with {number(rows)} of {counted(view.total, 'row')}"
+        return f"{begun} validated; {number(safe)} {_is_or_are(safe)} safe to send."
     if view.state not in ENDED:
-        return f"{number(safe)} of the {number(rows)} rows validated so far {_is_or_are(safe)} safe to send."
-    whole = f"{number(rows)} rows" + (" in the sample" if view.options.preview else "")
+        done = f"{counted(rows, 'row')} validated so far"
+        return f"{number(safe)} of the {done} {_is_or_are(safe)} safe to send."
+    whole = counted(rows, "row") + (" in the sample" if view.options.preview else "")
     if rows == 1:
         return f"The only row is {'' if safe else 'not '}safe to send."
     if not safe:

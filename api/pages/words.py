@@ -12,6 +12,7 @@ from mailsift.jobs.views import WAITS_FOR_MEMORY, WAITS_FOR_PLACE, WAITS_FOR_STO
 from mailsift.pipeline.facts import Answer, DomainState, Mode, WaitReason
 from mailsift.pipeline.judge.table import ROWS
 from mailsift.pipeline.verdict import Result
+from mailsift.pipeline.wording import counted
 from mailsift.pipeline.zones import DEFAULT, abbreviation, zone_named
 from mailsift.storage.sql.chunks import Waiting
 
@@ -169,7 +170,7 @@ def time_lines(lines: Sequence[EtaLine], most: int = 3) -> list[str]:
 
 
 def _time_line(line: EtaLine) -> str:
-    count = f"{number(line.addresses)} {'address' if line.addresses == 1 else 'addresses'}"
+    count = counted(line.addresses, "address")
     about = "" if line.seconds is None else f", about {roughly(line.seconds)}"
     if line.key == TRIAGE_LINE:
         return f"Not looked at yet: {count}{about}."
@@ -178,7 +179,7 @@ def _time_line(line: EtaLine) -> str:
     name = provider_name(line.key)
     if not line.rate:
         return f"{name} is on hold until an operator releases it: {count}."
-    shared = f", shared with {line.jobs} other {'job' if line.jobs == 1 else 'jobs'}" if line.jobs else ""
+    shared = f", shared with {counted(line.jobs, 'other job')}" if line.jobs else ""
     return f"{name} takes {_pace(line.rate)} from us{shared}: {count}{about}."
 
 
@@ -245,11 +246,8 @@ def _sentence(reason: str, some: list[Waiting], zone: str) -> str:
     if reason in _OWN_WAITS:
         return f"The job waits for {_OWN_WAITS[reason]}, {until}"
     waits_for = _WAITS.get(reason, f"wait ({reason.replace('_', ' ')})")
-    return f"{number(count)} {_plural(count, waits_for)}{where}, {until}"
-
-
-def _plural(count: int, verb: str) -> str:
-    return f"address {verb.replace('wait', 'waits', 1)}" if count == 1 else f"addresses {verb}"
+    one = waits_for.replace("wait", "waits", 1)
+    return f"{counted(count, f'address {one}', f'addresses {waits_for}')}{where}, {until}"
 
 
 DISABLED_REASONS: Final[Mapping[str, str]] = {

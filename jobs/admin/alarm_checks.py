@@ -9,6 +9,7 @@ from typing import Final
 from mailsift.jobs.admin.alarms import Installation
 from mailsift.pipeline.facts import WaitReason
 from mailsift.pipeline.providers import PROVIDERS
+from mailsift.pipeline.wording import counted
 from mailsift.storage.sql.stats import Snapshot
 from mailsift.storage.sql.workers import ProcessHealth, Worker
 
@@ -62,7 +63,7 @@ def redis_is_gone(installation: Installation) -> Iterator[str]:
 def nobody_works(stats: Snapshot) -> Iterator[str]:
     """No process may claim."""
     if not stats.live:
-        waiting = f", and {stats.backlog:,} addresses wait" if stats.backlog else ""
+        waiting = f", and {_waiting(stats.backlog)}" if stats.backlog else ""
         yield f"No worker may claim work: none is running, or all are drained{waiting}."
 
 
@@ -70,7 +71,7 @@ def nothing_is_claimed(stats: Snapshot) -> Iterator[str]:
     """Work could be claimed, slots are free, and for a minute nobody has claimed anything."""
     if _is_unclaimed(stats) and stats.ordinary_slots and all(map(_is_idle, stats.live)):
         waited = _seconds(stats.oldest_claimable_s)
-        yield f"Work has been ready for {waited} while {stats.free_slots} slots are free."
+        yield f"Work has been ready for {waited} while {_count(stats.free_slots, 'slot')} free."
 
 
 def processes_are_idle(stats: Snapshot) -> Iterator[str]:
@@ -135,7 +136,7 @@ def our_network_is_away(installation: Installation) -> Iterator[str]:
     yield from port25_is("away", installation)
     waiting = installation.stats.waits.get(WaitReason.OUR_NETWORK) if installation.stats else 0
     if waiting and not any(worker.health.port25 for worker in installation.live):
-        yield f"Mail servers cannot be reached from here: {waiting:,} addresses wait."
+        yield f"Mail servers cannot be reached from here: {_waiting(waiting)}."
 
 
 def resolvers_lie(installation: Installation) -> Iterator[str]:
@@ -145,7 +146,7 @@ def resolvers_lie(installation: Installation) -> Iterator[str]:
         yield f"No resolver of {_hosts(alone, checked)} can be trusted: addresses wait and are asked again."
     waiting = installation.stats.waits.get(WaitReason.RESOLVER) if installation.stats else 0
     if waiting and not checked:
-        yield f"No resolver can be trusted: {waiting:,} addresses wait. What it said is asked again."
+        yield f"No resolver can be trusted: {_waiting(waiting)}. What it said is asked again."
 
 
 def a_resolver_lies(installation: Installation) -> Iterator[str]:
@@ -243,7 +244,7 @@ def webhooks_fail(stats: Snapshot) -> Iterator[str]:
     """Webhooks began to fail, or many do; one that has failed for long is its owner's, who was told."""
     failing, known = stats.endpoints.get("failing", 0), sum(stats.endpoints.values())
     if stats.failing_lately or failing > max(1, known * FAILING_SHARE):
-        yield f"{failing:,} of {known:,} webhooks {'fails' if failing == 1 else 'fail'}."
+        yield f"{failing:,} of {counted(known, 'webhook')} {'fails' if failing == 1 else 'fail'}."
 
 
 def schedules_are_late(stats: Snapshot) -> Iterator[str]:
@@ -321,8 +322,11 @@ def _from(source: str) -> str:
 
 def _count(number: int, noun: str) -> str:
     """Write "1 job is", "2 jobs are"."""
-    plural = f"{noun}es" if noun.endswith("s") else f"{noun}s"
-    return f"1 {noun} is" if number == 1 else f"{number} {plural} are"
+    return f"{counted(number, noun)} {'is' if number == 1 else 'are'}"
+
+
+def _waiting(addresses: int) -> str:
+    return counted(addresses, "address waits", "addresses wait")
 
 
 def _seconds(seconds: float) -> str:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import starmap
 from typing import Final
 
 from mailsift.jobs.views import JobView
+from mailsift.pipeline.wording import counted
 from mailsift.storage.sql.timelines import ChunkHistory, DeliveryHistory, ObservedWait
 from mailsift.storage.states import JobState
 
@@ -82,11 +84,12 @@ def _all_moments(view: JobView, history: JobTimeline) -> Iterator[TimelineEntry]
     if history.step_at is not None and view.state is JobState.INTAKE:
         yield TimelineEntry(history.step_at, "Reading began")
     if chunks.first_at is not None:
-        read = f"{view.total:,} rows, {view.addresses:,} addresses, {view.chunks:,} chunks"
+        counts = ((view.total, "row"), (view.addresses, "address"), (view.chunks, "chunk"))
+        read = ", ".join(starmap(counted, counts))
         yield TimelineEntry(chunks.first_at, "Read, and the first chunk begun", read)
     for failed in chunks.failures:
-        count = f"{failed.chunks:,} {'chunk' if failed.chunks == 1 else 'chunks'}"
-        text = f"{count}, up to {failed.attempts} tries: {failed.error}"
+        count, most = counted(failed.chunks, "chunk"), counted(failed.attempts, "try", "tries")
+        text = f"{count}, up to {most}: {failed.error}"
         yield TimelineEntry(failed.last_at or view.created_at, "Tried again", text, "warn")
     if chunks.last_at is not None and chunks.done:
         yield TimelineEntry(
@@ -94,7 +97,8 @@ def _all_moments(view: JobView, history: JobTimeline) -> Iterator[TimelineEntry]
         )
     for wait in history.waits:
         what = _WAITS.get(wait.reason, wait.reason.replace("_", " "))
-        yield TimelineEntry(wait.until, "Goes on", f"{wait.addresses:,} addresses wait for {what}")
+        who = counted(wait.addresses, "address waits", "addresses wait")
+        yield TimelineEntry(wait.until, "Goes on", f"{who} for {what}")
     if history.step_at is not None and view.state in {JobState.FINALIZING, JobState.COMPLETED}:
         yield TimelineEntry(history.step_at, "Finishing began")
     if view.finished_at is not None:
@@ -105,5 +109,5 @@ def _all_moments(view: JobView, history: JobTimeline) -> Iterator[TimelineEntry]
 
 def _delivery(one: DeliveryHistory) -> TimelineEntry:
     title, kind = _DELIVERED.get(one.state, (one.state, ""))
-    tries = "" if not one.attempts else f", {one.attempts} {'try' if one.attempts == 1 else 'tries'}"
+    tries = "" if not one.attempts else f", {counted(one.attempts, 'try', 'tries')}"
     return TimelineEntry(one.at, f"{title} {one.host}", f"{one.type}{tries}", kind)

@@ -245,7 +245,7 @@ def _found(first: Sequence[str], texts: pl.DataFrame, address_like: str) -> int:
         return best
     if named:
         return named[0][1]
-    text = "No column is named like one with addresses, and none holds any: name it with column (--column)."
+    text = "No column is named like one with addresses, and none holds any: name the column."
     raise MailsiftError("no_address_column", text)
 
 

@@ -19,6 +19,7 @@ from mailsift.jobs.results.export import csv_lines, defused
 from mailsift.pipeline.clock import Clock, utc_datetime
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.syntax.address import canonical_of
+from mailsift.pipeline.wording import counted
 from mailsift.storage.database import Connection, Database
 from mailsift.storage.sql import suppressions
 from mailsift.storage.sql.suppressions import SuppressionRow
@@ -183,7 +184,7 @@ class SuppressionService:
 async def _record(connection: Connection, account_id: UUID, action: str, count: int) -> None:
     """Write down how many addresses were put on the list or taken off it, and of none which."""
     if count:
-        subject = f"{count:,} {'address' if count == 1 else 'addresses'}"
+        subject = counted(count, "address")
         await audit.record_change(connection, account_id, action, subject)
 
 

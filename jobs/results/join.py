@@ -20,6 +20,7 @@ from mailsift.jobs.columns import (
 from mailsift.jobs.results.segments import scan_segments
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.frames import SEGMENT, VERDICTS
+from mailsift.pipeline.wording import counted
 
 _ROW_GROUP = 16_384
 
@@ -107,7 +108,7 @@ class _Verdicts:
             MailsiftError: `results_incomplete`.
         """
         if missing := int((self.places == 0).sum()):
-            raise _incomplete(f"{missing:,} addresses have no verdict.")
+            raise _incomplete(f"{counted(missing, 'address has', 'addresses have')} no verdict.")
 
 
 def _read_verdicts(source: pl.LazyFrame, segments: Iterable[pl.LazyFrame], fields: list[str]) -> _Verdicts:

@@ -96,6 +96,8 @@ COMMANDS: Final[Mapping[str, CommandRow]] = {
         "A mail internet in a box: DNS and SMTP servers on loopback that know the truth.",
     ),
 }
+_THAT_LOG: Final = frozenset({"serve", "api", "worker", "sweeper"})
+"""What else they have to say stands in their logs (`server_settings`)."""
 _NOT_TAKEN: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EPIPE})
 """What a system says of standard output, and of a disk that holds what is only on its way."""
 _NO_TEXT: Final = "surrogates not allowed"
@@ -181,9 +183,9 @@ def about(
     ] = False,
 ) -> None:
     """Self-hosted email list validation: a verdict, a score and a reason for every address."""
-    prepare: Callable[[], None] | None = context.obj
+    prepare: Callable[[str | None], None] | None = context.obj
     if prepare is not None:
-        prepare()
+        prepare(context.invoked_subcommand)
 
 
 def main() -> None:
@@ -274,7 +276,11 @@ def _prepare() -> None:
         leave_out(module)
 
 
-def _configure_logs() -> None:
+def _configure_logs(command: str | None) -> None:
     from mailsift.logs import configure_logs  # noqa: PLC0415 - `--help` needs none
+    from mailsift.settings import Settings  # noqa: PLC0415 - loaded by that
 
     configure_logs()
+    if command not in _THAT_LOG:
+        for name, meant in Settings.mistyped().items():
+            _tell(f"{name} is no setting and changes nothing. Did you mean {meant}?")

@@ -23,6 +23,7 @@ from mailsift.pipeline.lists import Lists
 from mailsift.pipeline.single import validate_fast
 from mailsift.pipeline.syntax.address import canonical_of
 from mailsift.pipeline.verdict import Result, with_repair
+from mailsift.pipeline.wording import counted
 from mailsift.settings import Settings
 
 if TYPE_CHECKING:
@@ -123,7 +124,7 @@ def _check_in_pipeline(
     from mailsift.cli.progress import warning  # noqa: PLC0415
     from mailsift.runtime.installation import installation  # noqa: PLC0415
 
-    many = f"{len(given):,} addresses" if len(given) > 1 else "1 address"
+    many = counted(len(given), "address")
     with installation(settings, database=False) as installed, console.status(f"Checking {many} ...") as line:
         rows, trusted = uvloop.run(_watched(_validate(installed, given, request), request, many, line))
     if not trusted:

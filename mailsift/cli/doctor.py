@@ -95,7 +95,8 @@ async def examine(settings: Settings, servers_error: MailsiftError | None = None
         settings: with the addresses of the servers set.
         servers_error: why one is not: the embedded server that it would be of does not start.
     """
-    checks = {name: check for name, check in CHECKS.items() if check is not _proxies or _has_proxy(settings)}
+    unasked: dict[Check, bool] = {_settings: not Settings.mistyped(), _proxies: not _has_proxy(settings)}
+    checks = {name: check for name, check in CHECKS.items() if not unasked.get(check)}
     if servers_error is not None:
         without_address = {"database": settings.database_url, "redis": settings.redis_url}
         checks.update({name: _failing(servers_error) for name, url in without_address.items() if url is None})
@@ -132,6 +133,11 @@ def _in_words(error: Exception) -> str:
             return f"{text}."
         case _:
             return f"The check broke ({type(error).__name__})."
+
+
+async def _settings(_: Settings) -> Finding:
+    told = [f"{name} is none; did you mean {meant}?" for name, meant in Settings.mistyped().items()]
+    return Finding("settings", Health.WARNING, " ".join(told))
 
 
 async def _database(settings: Settings) -> Finding:
@@ -398,6 +404,7 @@ def _dns(servers: Sequence[str]) -> aiodns.DNSResolver:
 
 
 CHECKS: dict[str, Check] = {
+    "settings": _settings,
     "database": _database,
     "redis": _redis,
     "blobs": _blobs,

@@ -24,6 +24,7 @@ from mailsift.container import Container, open_service
 from mailsift.events.audit import COMMAND_LINE, act_as
 from mailsift.jobs.service import JobService
 from mailsift.jobs.views import AccountId, JobId, JobView
+from mailsift.pipeline.wording import counted
 from mailsift.runtime.local_worker import LocalWorker
 from mailsift.settings import Settings
 from mailsift.storage.states import JobState
@@ -136,7 +137,7 @@ def results(job: JobArgument, *, output: OutputOption) -> None:
     check_writable(output)
     found = _with_job(job, lambda service, account, job_id: write(service, account, job_id, output))
     rows = sum(found.values())
-    console.print(f"{rows:,} rows: {output}", **PLAIN)
+    console.print(f"{counted(rows, 'row')}: {output}", **PLAIN)
 
 
 @jobs_app.command("resume")

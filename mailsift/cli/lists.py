@@ -36,6 +36,7 @@ from mailsift.jobs.views import AccountId, JobId, JobOptions
 from mailsift.pipeline.errors import MailsiftError, SuppressCodes
 from mailsift.pipeline.facts import Mode
 from mailsift.pipeline.judge.tiers import TierPolicy
+from mailsift.pipeline.wording import counted
 from mailsift.runtime.installation import installation
 from mailsift.runtime.local_worker import LocalWorker, early_worker
 from mailsift.settings import Settings
@@ -90,9 +91,9 @@ def show_plans(sources: list[str], column: str, mode: Mode, *, deadline_s: float
         else:
             _show_plan(f"{name_of(source)}: " if len(plans) > 1 else "", found, mode)
     if len(plans) > 1 and not as_json:
-        addresses = sum(plan.addresses for plan in plans)
+        addresses = counted(sum(plan.addresses for plan in plans), "address")
         took = _duration_text([plan.left.seconds for plan in plans])
-        console.print(f"{len(plans)} lists, {addresses:,} addresses, one after the other: {took}", **PLAIN)
+        console.print(f"{len(plans)} lists, {addresses}, one after the other: {took}", **PLAIN)
 
 
 def _duration_text(seconds: list[float | None]) -> str:
@@ -102,7 +103,7 @@ def _duration_text(seconds: list[float | None]) -> str:
 
 def _show_plan(name: str, found: ListPlan, mode: Mode) -> None:
     took = _duration_text([found.left.seconds])
-    console.print(f"{name}{found.addresses:,} addresses in mode {mode.value}: {took}", **PLAIN)
+    console.print(f"{name}{counted(found.addresses, 'address')} in mode {mode.value}: {took}", **PLAIN)
     for line in found.left.lines:
         console.print(f"  {line.text}", **PLAIN)
     if found.unknown:

@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 from typing import Annotated
 
+import structlog
 import typer
 import uvloop
 
@@ -23,6 +24,7 @@ from mailsift.storage.database import sentence_of
 from mailsift.storage.schema import migrate, revision, serves
 
 _LOOK_SECONDS = 1.0
+_log = structlog.get_logger()
 
 
 def worker(
@@ -98,6 +100,8 @@ def server_settings(**given: object) -> Settings:
     settings = Settings.from_env().model_copy(update=said)
     settings.make_home()
     configure_server_logs(settings.log_level)
+    for name, meant in Settings.mistyped().items():
+        _log.warning("settings.unknown", variable=name, meant=meant)
     return settings
 
 

@@ -26,6 +26,7 @@ from mailsift.jobs.admin.models import Overview, ThrottleRow
 from mailsift.jobs.admin.service import Operations
 from mailsift.pipeline.clock import system_clock
 from mailsift.pipeline.errors import MailsiftError, SuppressCodes
+from mailsift.pipeline.wording import counted
 from mailsift.storage.redis.connection import redis_unavailable
 from mailsift.storage.sql.opt_outs import OptedOut
 from mailsift.storage.sql.throttle_edits import ANY_SOURCE
@@ -128,7 +129,8 @@ def do(
 
     async def act(operations: Operations) -> ActionResult | None:
         matching = (await operations.console.jobs(wanted, limit=1)).matching
-        if matching and not yes and not typer.confirm(f"{action.value}: {matching:,} jobs. Go on?", err=True):
+        asked = f"{action.value}: {counted(matching, 'job')}. Go on?"
+        if matching and not yes and not typer.confirm(asked, err=True):
             return None
         return await operations.jobs.all_matching(COMMAND_LINE, action, wanted)
 
@@ -136,7 +138,7 @@ def do(
     if done is None:
         raise typer.Exit(1)
     refused = "".join(f", {count:,} not: {code}" for code, count in done.refused.items())
-    console.print(f"{action.value}: {done.done:,} jobs{refused}.", **PLAIN)
+    console.print(f"{action.value}: {counted(done.done, 'job')}{refused}.", **PLAIN)
 
 
 @ops_app.command("workers")

@@ -17,6 +17,7 @@ from mailsift.jobs.admin.models import AccountJob, LedgerRow, Overview, SourceRo
 from mailsift.jobs.views import Priority
 from mailsift.pipeline.ports import SessionOutcome
 from mailsift.pipeline.standing import REFUSALS, LedgerKind
+from mailsift.pipeline.wording import counted
 from mailsift.storage.sql.opt_outs import OptedOut
 from mailsift.storage.sql.stats import Minute, Snapshot
 from mailsift.storage.sql.workers import Worker
@@ -199,12 +200,13 @@ def _figures_table(overview: Overview) -> Table:
     broker = "Redis does not answer"
     if overview.broker is not None:
         broker = f"{overview.broker.queued} queued, {overview.broker.unacked} not acknowledged"
+    processes = counted(len(stats.live), "process")
     for name, text in (
         ("throughput", f"{stats.rate:,.1f} addresses/s   {spark(stats.minutes[-_BAR_MINUTES:])}"),
         ("backlog", _backlog(stats)),
         ("oldest ready", span(stats.oldest_ready_s)),
         ("time to empty", empty),
-        ("slots", f"{stats.slots - stats.free_slots} of {stats.slots} in use, {len(stats.live)} processes"),
+        ("slots", f"{stats.slots - stats.free_slots} of {stats.slots} in use, {processes}"),
         ("today", f"{valid:,} valid, {risky:,} risky, {invalid:,} invalid"),
         ("jobs", ", ".join(f"{count:,} {state}" for state, count in sorted(stats.jobs.items())) or "none"),
         ("broker", broker),
@@ -217,7 +219,8 @@ def _figures_table(overview: Overview) -> Table:
 def _backlog(stats: Snapshot) -> str:
     places = (("ready", "ready"), ("waiting", "waiting"), ("leased", "in work"))
     counts = ", ".join(f"{stats.addresses(state):,} {name}" for state, name in places)
-    return counts + (f", {stats.steps} lists or results to do" if stats.steps else "")
+    steps = counted(stats.steps, "list or result", "lists or results")
+    return counts + (f", {steps} to do" if stats.steps else "")
 
 
 def _alarm(alarm: Alarm) -> list[RenderableType]:

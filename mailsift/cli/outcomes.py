@@ -23,6 +23,7 @@ from mailsift.jobs.service import check_readable
 from mailsift.jobs.views import AccountId
 from mailsift.pipeline.clock import system_clock, utc_datetime
 from mailsift.pipeline.outcomes.chances import Calibration, MeasuredShare
+from mailsift.pipeline.wording import counted
 
 _SHOWN = 100
 
@@ -162,8 +163,8 @@ def show_accuracy(account: str | None, by: Sequence[GroupBy], days: int, *, as_c
         console.print("Nothing has been measured yet.")
     if calibration:
         Console().print(
-            f"Chances of delivery were {calibration.error:.1%} off on average, on {calibration.n:,} addresses"
-            " that they do not rest on."
+            f"Chances of delivery were {calibration.error:.1%} off on average, on "
+            f"{counted(calibration.n, 'address')} that they do not rest on."
         )
 
 

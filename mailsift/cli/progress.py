@@ -25,6 +25,7 @@ from mailsift.jobs.views import (
     JobId,
     JobView,
 )
+from mailsift.pipeline.wording import counted
 from mailsift.storage.states import DOING, JobState
 
 _FIRST_LOOK_SECONDS = 0.05
@@ -97,7 +98,7 @@ def progress_bar(view: JobView, rate: float) -> Group:
     grid.add_row(bar, _line(view, rate))
     waits = [
         Text(
-            f"  waits: {wait.addresses:,} addresses, {wait.reason.replace('_', ' ')}"
+            f"  waits: {counted(wait.addresses, 'address')}, {wait.reason.replace('_', ' ')}"
             f"{f' at {wait.throttle_key}' if len(wait.throttle_key) > 1 else ''}, until {_clock(wait.until)}",
             style="dim",
         )
@@ -189,6 +190,7 @@ def show_summary(view: JobView, results: Mapping[str, int], out: object) -> None
     seconds = summary["seconds"]
     speed = f"{view.total / seconds:,.0f} rows/s" if seconds else ""
     console.print(
-        f"{view.total:,} rows, {view.duplicates:,} duplicates, {seconds:.1f} s ({speed})\nResult: {out}",
+        f"{counted(view.total, 'row')}, {counted(view.duplicates, 'duplicate')}, {seconds:.1f} s ({speed})\n"
+        f"Result: {out}",
         **PLAIN,
     )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Annotated, Final
 
 import typer
@@ -20,6 +22,18 @@ _YEAR_S: Final = 366 * 86_400.0
 """What these times may be over HTTP, too."""
 
 
+@contextmanager
+def _with_the_option() -> Iterator[None]:
+    """Say how a column is named here."""
+    try:
+        yield
+    except MailsiftError as error:
+        if error.code != "no_address_column":
+            raise
+        raise MailsiftError(error.code, f"{error.message} Here with --column.") from None
+
+
+@_with_the_option()
 def run(  # noqa: PLR0913 - one argument an option
     sources: Annotated[
         list[str],

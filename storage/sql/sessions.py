@@ -157,6 +157,12 @@ async def links_of(connection: Connection, account_id: UUID, *, now: datetime) -
     return (await connection.execute(statement)).mappings().all()
 
 
+async def is_invited(connection: Connection, email: str, *, now: datetime) -> bool:
+    """Say whether an invitation is open for somebody."""
+    for_them = select(link).where(link.c.kind == "invite", link.c.email == email, link.c.expires_at > now)
+    return bool((await connection.execute(select(for_them.exists()))).scalar_one())
+
+
 async def delete_link(connection: Connection, account_id: UUID, link_id: UUID) -> str | None:
     """Withdraw an invitation of the account; returns for whom it was, None when there is none."""
     statement = delete(link).where(link.c.account_id == account_id, link.c.id == link_id)

@@ -205,6 +205,18 @@ def test_a_bad_file_ends_run_with_status_2_and_one_line(
     assert _own_workers(at_work[0]) == before
 
 
+def test_a_list_without_addresses_is_told_with_the_option_that_names_its_column(
+    at_work: tuple[Settings, LocalWorker], keyboard: Keyboard, tmp_path: Path
+) -> None:
+    source = tmp_path / "list.csv"
+    source.write_bytes(BAD_FILES["no_address_column"])
+    for words in (("--output", tmp_path / "out.csv"), ("--plan",)):
+        typed = keyboard.type(at_work[0], "run", source, *words)
+        last = typed.err.splitlines()[-1]
+        assert (typed.status, last.startswith("mailsift: no_address_column: ")) == (2, True)
+        assert "--column" in last
+
+
 def _own_workers(settings: Settings) -> list[int]:
     return [one.pid for one in CommandLine(settings).workers() if one.ppid() == os.getpid()]
 

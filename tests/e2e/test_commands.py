@@ -518,6 +518,23 @@ def test_doctor_names_the_setting_that_opens_nothing(
     assert health[check] == "failed"
 
 
+def test_a_mistyped_variable_is_told_once_and_its_value_never(
+    settings: Settings, keyboard: Keyboard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MAILSIFT_DATABSE_URL", "postgresql://me:s3cret@db/mine")
+    typed = keyboard.type(settings, "jobs", "list", "--json")
+    assert (typed.status, typed.out) == (0, "")
+    (line,) = typed.err.splitlines()
+    assert "MAILSIFT_DATABSE_URL" in line
+    assert "MAILSIFT_DATABASE_URL" in line
+    assert "s3cret" not in line
+    told = keyboard.type(settings, "doctor", "--json")
+    (finding,) = [one for one in json.loads(told.out) if one["name"] == "settings"]
+    assert (finding["health"], told.status) == ("warning", 0)
+    assert "MAILSIFT_DATABASE_URL" in finding["detail"]
+    assert "s3cret" not in told.out + told.err
+
+
 def _health(keyboard: Keyboard, settings: Settings) -> dict[str, str]:
     return {one["name"]: one["health"] for one in json.loads(keyboard.type(settings, "doctor", "--json").out)}
 

@@ -72,6 +72,18 @@ def test_a_person_without_a_password_gets_a_link_on_stdout(settings: Settings, k
     assert (ada["email"], ada["role"], ada["operator"]) == (ADA, "viewer", False)
 
 
+def test_who_is_invited_and_has_not_joined_gets_no_link_to_a_new_password_but_is_known(
+    settings: Settings, keyboard: Keyboard
+) -> None:
+    keyboard.type(settings, "users", "create", ADA, "--account", "engines")
+    typed = keyboard.type(settings, "users", "link", ADA)
+    assert (typed.status, typed.out) == (2, "")
+    assert "person_not_found" in typed.err
+    assert "invited" in typed.err
+    assert "mailsift users create" in typed.err
+    assert "invited" not in keyboard.type(settings, "users", "link", "eve@example.com").err
+
+
 def test_a_lost_password_is_replaced_by_a_link(settings: Settings, keyboard: Keyboard) -> None:
     words = ("users", "create", ADA, "--account", "Engines", "--password-stdin")
     keyboard.type(settings, *words, stdin=PASSWORD.encode())

@@ -22,6 +22,7 @@ from mailsift.jobs.admin.models import JobDetails, describe_trouble
 from mailsift.jobs.admin.timeline import timeline
 from mailsift.jobs.intake.models import LIST_FAULTS
 from mailsift.jobs.views import JobId
+from mailsift.pipeline.wording import counted
 from mailsift.storage.sql.job_search import NEWEST, ORDERS
 from mailsift.storage.sql.stats import ChunkSpan
 from mailsift.storage.states import ENDED, JobState, JobTransition
@@ -168,7 +169,7 @@ async def act(request: Request, visitor: Operator, job_id: str, form: Form) -> R
 
 def _strip(seen: JobDetails) -> object:
     colours = [next(colour for name, colour in _CELL if getattr(span, name)) for span in seen.strip]
-    label = f"{sum(span.done for span in seen.strip):,} of {seen.job.view.chunks:,} chunks are done"
+    label = f"{sum(span.done for span in seen.strip):,} of {counted(seen.job.view.chunks, 'chunk')} done"
     return cells(colours, label=label, titles=[_title(span) for span in seen.strip])
 
 
@@ -179,7 +180,7 @@ def _title(span: ChunkSpan) -> str:
 
 
 def _outcome_text(action: JobAction, done: ActionResult) -> str:
-    sentence = f"{done.done:,} {'job was' if done.done == 1 else 'jobs were'} {_DONE[action]}."
+    sentence = f"{counted(done.done, 'job was', 'jobs were')} {_DONE[action]}."
     if refused := sum(done.refused.values()):
         sentence += f" {refused:,} could not be: {', '.join(sorted(done.refused))}."
     return sentence

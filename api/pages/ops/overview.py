@@ -21,6 +21,7 @@ from mailsift.api.parts import parts_of
 from mailsift.events.audit import audit_line
 from mailsift.jobs.admin.alarm_checks import SCHEDULE_SECONDS
 from mailsift.jobs.admin.alarm_table import RULES
+from mailsift.pipeline.wording import counted
 from mailsift.pipeline.zones import abbreviation, midnight, zone_named
 from mailsift.storage.sql.stats import EndpointRow, Interval, ScheduleRow
 from mailsift.storage.states import JobState
@@ -127,7 +128,8 @@ def throughput_chart(intervals: Sequence[Interval], span: str, zone: str) -> Thr
     rates = [one.addresses / chosen.seconds for one in intervals]
     top = robust_top(rates)
     titles = [
-        f"{there:{_TIMES[span]}} {abbreviation(there)}: {one.addresses:,} addresses, {one.chunks:,} chunks"
+        f"{there:{_TIMES[span]}} {abbreviation(there)}: "
+        f"{counted(one.addresses, 'address')}, {counted(one.chunks, 'chunk')}"
         for one in intervals
         for there in [one.at.astimezone(zone_named(zone))]
     ]

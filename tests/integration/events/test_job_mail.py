@@ -168,6 +168,15 @@ async def test_each_hears_of_what_they_chose_once_in_plain_text_and_html(office:
     assert "A quote in line 3 is not closed." in failure.get_content()
 
 
+async def test_mail_about_one_address_speaks_of_one(office: Office) -> None:
+    done = await office.job("Spring", total=1, processed=1, valid=1)
+    await office.end(done, JobTransition.COMPLETE)
+    await office.send()
+    plain = office.inbox.mail[0][1].get_body(("plain",))
+    assert plain is not None
+    assert plain.get_content().startswith("1 address of Spring is validated: 1 valid")
+
+
 async def test_a_list_that_ends_while_somebody_who_wants_to_hear_of_it_is_removed_ends(
     office: Office,
 ) -> None:

@@ -432,6 +432,7 @@ async def test_a_list_that_cannot_be_taken_in_fails_its_job_with_its_code_and_on
         view = await work_until_ended(engine, service, account, job)
         await engine.drain()
     assert (view.state, view.error_code) == (JobState.FAILED, "no_address_column")
+    assert "--" not in view.error_detail, "which is of the command line"
     (event,) = await planter.events(job)
     assert event["type"] == "bulk.validation.failed"
     assert event["data"] == {

@@ -67,3 +67,19 @@ def test_the_end_says_how_it_came() -> None:
     assert timeline(failed, history)[-1].detail == "No column holds addresses."
     ended = timeline(view(state=JobState.COMPLETED, finished_at=after(9)), history)
     assert [one.title for one in ended][-2:] == ["Finishing began", "Completed"]
+
+
+def test_one_of_anything_is_told_as_one() -> None:
+    history = JobTimeline(
+        after(1),
+        ChunkHistory(after(2), after(9), 1, [Failure("builtins.MemoryError", 1, 1, after(4))]),
+        [ObservedWait("greylisted", 1, after(30))],
+        [],
+    )
+    found = timeline(view(total=1, addresses=1, chunks=1), history)
+    assert [one.detail for one in found if "1" in one.detail] == [
+        "1 row, 1 address, 1 chunk",
+        "1 chunk, up to 1 try: builtins.MemoryError",
+        "1 of 1 are done",
+        "1 address waits for greylisting",
+    ]

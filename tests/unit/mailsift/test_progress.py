@@ -107,6 +107,13 @@ def test_the_summary_names_the_file_in_one_piece(printed: io.StringIO) -> None:
     assert any(line.split() == ["deliverable", "400", "20.0", "%"] for line in lines)
 
 
+def test_one_row_is_no_rows(printed: io.StringIO) -> None:
+    show_summary(replace(DONE, total=1, addresses=1, processed=1), {}, "results.csv")
+    assert "1 row, 0 duplicates, 12.3 s" in printed.getvalue()
+    wait = Waiting("google", "greylisted", 1, START)
+    assert "waits: 1 address, greylisted" in text(replace(RUNNING, waiting=(wait,)), rate=0.0)
+
+
 @pytest.mark.parametrize(
     ("reason", "why"), [(WAITS_FOR_STORAGE, "is a disk full"), (WAITS_FOR_MEMORY, "was killed")]
 )

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
+import signal
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from pydantic import ValidationError
 
+from mailsift.cli.operate import server_settings
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.settings import Settings
+from tests.support.captured_logs import logs_as_before
 
 
 @pytest.fixture(autouse=True)
@@ -296,3 +300,64 @@ def test_a_folder_of_secrets_that_is_closed_to_us_is_named(
     monkeypatch.setenv("MAILSIFT_SECRETS_DIR", str(tmp_path))
     with pytest.raises(MailsiftError, match=r"MAILSIFT_SECRETS_DIR: .* can’t be read \(Permission denied\)"):
         Settings.from_env()
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("MAILSIFT_DATABSE_URL", "MAILSIFT_DATABASE_URL"),
+        ("mailsift_redis_uri", "MAILSIFT_REDIS_URL"),
+        ("MAILSIFT_LOGLEVEL", "MAILSIFT_LOG_LEVEL"),
+        ("MAILSIFT_PORT", "MAILSIFT_API_PORT"),
+        ("MAILSIFT_WORKERS", "MAILSIFT_WORKER_PROCESSES"),
+    ],
+)
+def test_a_name_that_is_almost_a_setting_s_is_noticed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, typed: str, meant: str
+) -> None:
+    monkeypatch.setenv(typed, "8026")
+    assert Settings.mistyped() == {typed: meant}
+    monkeypatch.delenv(typed)
+    (tmp_path / typed).write_text("postgresql://secret")
+    monkeypatch.setenv("MAILSIFT_SECRETS_DIR", str(tmp_path))
+    assert Settings.mistyped() == {typed: meant}
+
+
+def test_what_serves_logs_it_without_the_value(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("MAILSIFT_HOME", str(tmp_path))
+    monkeypatch.setenv("MAILSIFT_DATABSE_URL", "postgresql://me:s3cret@db/mine")
+    hangup = signal.getsignal(signal.SIGHUP)
+    try:
+        with logs_as_before():
+            server_settings()
+    finally:
+        signal.signal(signal.SIGHUP, hangup)
+    (line,) = capsys.readouterr().err.splitlines()
+    said = json.loads(line)
+    assert (said["event"], said["level"]) == ("settings.unknown", "warning")
+    assert (said["variable"], said["meant"]) == ("MAILSIFT_DATABSE_URL", "MAILSIFT_DATABASE_URL")
+    assert "s3cret" not in line
+
+
+def test_what_platforms_and_clients_set_is_no_mistake(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kubernetes names each Service beside it to a pod: here `mailsift`, `mailsift-api` and others."""
+    for service in ("MAILSIFT", "MAILSIFT_API", "MAILSIFT_METRICS", "MAILSIFT_SMTP", "MAILSIFT_REDIS"):
+        for variable, value in {
+            "SERVICE_HOST": "10.0.0.11",
+            "SERVICE_PORT": "8025",
+            "SERVICE_PORT_HTTP": "8025",
+            "PORT": "tcp://10.0.0.11:8025",
+            "PORT_8025_TCP": "tcp://10.0.0.11:8025",
+            "PORT_8025_TCP_PROTO": "tcp",
+            "PORT_8025_TCP_PORT": "8025",
+            "PORT_8025_TCP_ADDR": "10.0.0.11",
+        }.items():
+            monkeypatch.setenv(f"{service}_{variable}", value)
+    monkeypatch.setenv("MAILSIFT_URL", "https://mail.example.com")
+    monkeypatch.setenv("MAILSIFT_KEY", "svc_key_")
+    monkeypatch.setenv("MAILSIFT_HOME", "/srv")
+    assert Settings.mistyped() == {}
+    settings = Settings.from_env()
+    assert (settings.api_port, settings.smtp_port, settings.metrics_port) == (8025, 25, None)

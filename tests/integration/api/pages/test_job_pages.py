@@ -16,7 +16,7 @@ from mailsift.jobs.views import JobOptions
 from mailsift.pipeline.facts import Mode
 from mailsift.settings import Settings
 from tests.integration.api.conftest import Api
-from tests.integration.api.pages.lists import CSV, done, ended, started, words
+from tests.integration.api.pages.lists import CSV, done, ended, started, uploaded, words
 from tests.integration.api.pages.queries import audit_of, sql
 from tests.support.sessions import post, signed_in
 
@@ -62,7 +62,7 @@ async def test_a_job_is_followed_to_its_end(api: Api) -> None:
         "To remove 1 25.0 %",
         "Why rows are not safe Reason Rows Share Syntax error",
         " kB Kept until",
-        "Rows validated 4 of 4 Addresses 3, 1 duplicates",
+        "Rows validated 4 of 4 Addresses 3, 1 duplicate",
         "Passed (valid) Every check of this mode passed; the mailbox was not looked up. 3 75.0 %",
         "Syntax error (invalid) The address breaks a rule of its syntax. 1 25.0 %",
         "example.com 3",
@@ -70,6 +70,21 @@ async def test_a_job_is_followed_to_its_end(api: Api) -> None:
         "bulk.validation.completed",
     ):
         assert told in page.replace("&#39;", "'"), told
+
+
+@pytest.mark.usefixtures("worker")
+async def test_of_a_list_with_one_row_no_page_speaks_in_the_plural(api: Api) -> None:
+    one = b"email\nann@example.com\n"
+    async with signed_in(api, Role.OWNER, operator=True) as client:
+        draft = await uploaded(client, one)
+        pages = {"list": (await client.get(draft)).text}
+        job = await done(client, one)
+        below = [f"{job}{page}" for page in ("", "/results", "/runs", "/what-if")]
+        for address in ("/", "/jobs", *below, "/account/data", "/ops", f"/ops{job}"):
+            pages[address] = (await client.get(address)).text
+    nouns = "rows|addresses|jobs|lists|columns|duplicates|chunks|days"
+    many = re.compile(rf"(?<![\d,.+])1 (?:[a-z]+ )?(?:{nouns})\b")
+    assert {name: found for name, page in pages.items() if (found := many.findall(words(page)))} == {}
 
 
 def addresses(pages: list[str]) -> list[str]:
@@ -366,6 +381,7 @@ async def test_the_list_keeps_itself_up_to_date_while_something_runs(api: Api, s
         assert "no address column" in rows
         page = (await client.get(job)).text
         assert "No column." in page
+        assert "to choose the column" in page
 
 
 async def test_a_job_submitted_elsewhere_shows_its_metadata_as_text(api: Api, settings: Settings) -> None:

@@ -77,6 +77,18 @@ async def test_an_error_is_a_page_for_people_and_json_for_programs(api: Api) -> 
         assert "That is not possible here" in wrong.text
 
 
+async def test_who_is_signed_in_stays_so_where_nothing_is(api: Api) -> None:
+    async with signed_in(api) as client, browser(api) as stranger:
+        for answer in (
+            await client.get("/nothing-here"),
+            await client.get("/jobs/no-id"),
+            await client.put("/keys"),
+        ):
+            assert 'href="/keys"' in answer.text
+            assert "Sign out" in answer.text
+        assert "Sign out" not in (await stranger.get("/nothing-here")).text
+
+
 async def test_a_broken_page_says_so_and_nothing_else(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: object, **__: object) -> None:
         raise RuntimeError("secret of the house")

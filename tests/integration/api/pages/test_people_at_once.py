@@ -213,3 +213,27 @@ async def test_two_owners_who_are_deleted_at_once_leave_no_account_without_one(a
     ended = await _deleted_at_once(api, *emails)
     assert [one.code for one in ended if isinstance(one, MailsiftError)] == ["last_owner"]
     assert await sql(api.settings, "SELECT count(*) FROM member WHERE role = 'owner'") == [(1,)]
+
+
+@pytest.mark.parametrize(
+    ("path", "fields"),
+    [
+        ("/account/invite", {"email": "eve@example.com", "role": "member"}),
+        ("/account/zone", {"zone": "Europe/Berlin"}),
+        ("/keys/new", {"door": "", "lifetime": "0", "scope": "validate:write"}),
+        ("/webhooks/new", {"url": "https://example.com/hook", "type": "bulk.validation.completed"}),
+    ],
+)
+async def test_who_changes_an_account_that_is_deleted_meanwhile_is_told_so(
+    api: Api, path: str, fields: dict[str, str]
+) -> None:
+    email = await person(api, Role.OWNER)
+    async with browser(api) as client:
+        await sign_in(client, email)
+        async with meanwhile(api, "DELETE FROM account WHERE name = 'alice'"):
+            late = asyncio.create_task(post(client, path, **fields))
+            await wait_for_locks(api, 1)
+        answer = await late
+    assert (answer.status_code, "account_not_found" in answer.text) == (404, True)
+    for table in ("link", "api_key", "endpoint", "audit"):
+        assert await sql(api.settings, f"SELECT FROM {table} WHERE account_id IS NOT NULL") == []

@@ -70,6 +70,7 @@ async def test_a_schedule_is_told_in_words_with_its_next_runs(api: Api, job: str
 MISTAKES: list[tuple[dict[str, str], str]] = [
     ({"rhythm": "", "cron": "every day"}, "A cron line must have five fields."),
     ({"rhythm": "", "cron": "0 0 30 2 *"}, "never fires"),
+    ({"cron": "30 5 * * 2"}, "Every Monday at 06:00"),
     ({"zone": "Mars/Olympus"}, "must be an IANA name"),
     ({"ends": "2020-01-01"}, "No runs are left"),
     ({"ends": "tomorrow"}, "must be a date"),
