@@ -93,6 +93,7 @@ ANSWERS: Final[Mapping[str, str]] = {
     Answer.UNCLEAR: "a refusal that does not say why",
     Answer.DOUBTED: "one refusal of suspiciously many, not believed",
     Answer.UNREACHABLE: "no server answered in time",
+    Answer.NOT_ALLOWED: "no server has an address that may be asked from here",
     Answer.NOT_ASKABLE: "cannot be asked for this address",
     Answer.OPTED_OUT: "the domain does not want to be asked",
     Answer.TOO_MANY_MISSING: "too many of the list do not exist there",

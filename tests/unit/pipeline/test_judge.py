@@ -185,12 +185,21 @@ def test_role_and_free_never_change_the_result() -> None:
         (Answer.REFUSED_US, Known.UNKNOWN, Result.PROBE_BLOCKED),
         (Answer.UNCLEAR, Known.NO, Result.UNVERIFIABLE),
         (Answer.UNREACHABLE, Known.UNKNOWN, Result.UNREACHABLE),
+        (Answer.NOT_ALLOWED, Known.UNKNOWN, Result.UNREACHABLE),
         (Answer.NOT_ASKABLE, Known.NO, Result.UNVERIFIABLE),
         (Answer.PROBE_UNAVAILABLE, Known.UNKNOWN, Result.PROBE_UNAVAILABLE),
     ],
 )
 def test_what_an_answer_means_in_deep(answer: Answer, catch_all: Known, result: Result) -> None:
     assert judge(replace(_DEEP, answer=answer, catch_all=catch_all)).result is result
+
+
+def test_of_servers_that_nobody_asked_it_is_not_said_that_they_were_silent() -> None:
+    silent, never_asked = (
+        judge(replace(_DEEP, answer=one)) for one in (Answer.UNREACHABLE, Answer.NOT_ALLOWED)
+    )
+    assert silent.reason != never_asked.reason
+    assert (silent.status, silent.score) == (never_asked.status, never_asked.score)
 
 
 @pytest.mark.parametrize("answer", [Answer.NOT_FOUND, Answer.DISABLED, Answer.FULL])

@@ -49,6 +49,7 @@ NO_REPLY: Final = {
     Answer.NOT_ASKED,
     Answer.DOUBTED,
     Answer.UNREACHABLE,
+    Answer.NOT_ALLOWED,
     Answer.NOT_ASKABLE,
     Answer.OPTED_OUT,
     Answer.TOO_MANY_MISSING,
