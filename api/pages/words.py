@@ -8,7 +8,7 @@ from typing import Final
 from mailsift.api.pages.filters import duration, number
 from mailsift.events.retry import DeliveryState, DisabledReason, ErrorClass
 from mailsift.jobs.eta import MIXED_LINE, TRIAGE_LINE, EtaLine
-from mailsift.jobs.views import WAITS_FOR_MEMORY, WAITS_FOR_PLACE, WAITS_FOR_STORAGE
+from mailsift.jobs.views import WAITS_FOR_MEMORY, WAITS_FOR_PLACE, WAITS_FOR_STORAGE, WAITS_FOR_THREADS
 from mailsift.pipeline.facts import Answer, DomainState, Mode, WaitReason
 from mailsift.pipeline.judge.table import ROWS
 from mailsift.pipeline.verdict import Result
@@ -226,6 +226,7 @@ def _by_reason(waiting: Iterable[Waiting]) -> Iterator[tuple[str, list[Waiting]]
 _OWN_WAITS: Final = {
     WAITS_FOR_STORAGE: "storage",
     WAITS_FOR_MEMORY: "memory",
+    WAITS_FOR_THREADS: "threads",
     WAITS_FOR_PLACE: "the place of its list or results",
 }
 

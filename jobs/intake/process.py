@@ -17,7 +17,7 @@ from typing import Any
 
 from mailsift.jobs.intake.models import ChunkSlice, Intake, IntakeLimits, IntakeOptions
 from mailsift.pipeline.allocator import FREE_SOON, LITTLE_AHEAD
-from mailsift.pipeline.errors import MailsiftError, SuspectError
+from mailsift.pipeline.errors import MailsiftError, NoThreadsError, SuspectError
 
 _IMPORT_ROOT = Path(__file__).parents[2]
 _RAISED_BY_THE_FILE = frozenset(
@@ -188,6 +188,8 @@ def _parse_answer(returncode: int, answer: bytes) -> dict[str, Any]:
 
 def _unwrap(found: dict[str, Any]) -> dict[str, Any]:
     """Return what was found, or raise the error that it is."""
+    if found.get("no_threads"):
+        raise NoThreadsError(found["code"], found["message"])
     if "code" in found:
         raise MailsiftError(found["code"], found["message"], retryable=found.get("retryable", False))
     return found

@@ -26,7 +26,7 @@ from mailsift.jobs.intake.process import take_in
 from mailsift.jobs.results.breakdown import domains_of
 from mailsift.jobs.service import JobService
 from mailsift.jobs.views import AccountId, JobId, JobOptions
-from mailsift.pipeline.errors import MailsiftError
+from mailsift.pipeline.errors import MailsiftError, NoThreadsError
 from mailsift.pipeline.facts import Mode
 from mailsift.pipeline.metrics import UPKEEP_ERRORS
 from mailsift.settings import Settings
@@ -197,11 +197,43 @@ async def test_a_machine_without_a_thread_left_is_not_the_addresses_fault(
         for _ in range(2):
             await engine.drain()
             await planter.sql("UPDATE chunk SET ready_at = clock_timestamp()")
-        (row,) = await planter.sql("SELECT attempt, state FROM chunk")
+        (row,) = await planter.sql("SELECT attempt, state, waits_for FROM chunk")
         is_full[0] = False
         view = await work_until_ended(engine, service, account, job)
-    assert (row["attempt"], row["state"]) == (0, "ready")
+    assert (row["attempt"], row["state"], row["waits_for"]) == (0, "ready", "threads")
     assert (view.state, view.valid) == (JobState.COMPLETED, 7)
+
+
+@pytest.mark.parametrize(
+    ("cause", "reason"),
+    [
+        (NoThreadsError("intake_crashed", "The process reading the file was given no threads."), "threads"),
+        (RuntimeError("can't start new thread"), "threads"),
+        (BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable"), "threads"),
+        (OSError(errno.ENOMEM, "Cannot allocate memory"), "memory"),
+        (OSError(errno.ENOSPC, "No space left on device"), "storage"),
+    ],
+)
+async def test_a_list_that_waits_for_the_machine_says_what_it_lacks(
+    settings: Settings,
+    planter: Planter,
+    service: JobService,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    cause: Exception,
+    reason: str,
+) -> None:
+    """No process, no thread in the one that reads, no memory for one: that is not storage."""
+
+    async def cannot_read(*_: object, **__: object) -> None:
+        raise cause
+
+    account, job = await submitted(service, tmp_path, "email\na@example.com\n")
+    monkeypatch.setattr(step, "take_in", cannot_read)
+    async with engine_on(settings) as engine:
+        await engine.drain()
+    view = await service.get(account, job)
+    assert [wait.reason for wait in view.waiting] == [reason]
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from mailsift.jobs.columns import ADDRESS, ADDRESS_N
 from mailsift.jobs.intake import process
 from mailsift.jobs.intake.models import Intake, IntakeLimits, IntakeOptions
 from mailsift.jobs.intake.process import take_in
-from mailsift.pipeline.errors import MailsiftError
+from mailsift.pipeline.errors import MailsiftError, NoThreadsError
 from tests.support.hostile_files import BAD, HEADER, LINE, in_zone
 from tests.support.workers import Held, signal_held
 
@@ -197,7 +197,7 @@ async def test_a_list_is_not_blamed_for_a_machine_that_starts_no_more_threads(
     for number, data in enumerate((HEADER + LINE, columns.getvalue())):
         (folder := tmp_path / str(number)).mkdir()
         error = await intake(folder, data, limits=IntakeLimits(seconds=60, threads=4))
-        assert isinstance(error, MailsiftError)
+        assert isinstance(error, NoThreadsError)
         assert (error.code, error.retryable) == ("intake_crashed", True)
 
 
