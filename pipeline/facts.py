@@ -56,6 +56,7 @@ class Answer(StrEnum):
     OPTED_OUT = "opted_out"  # the domain does not want to be asked
     TOO_MANY_MISSING = "too_many_missing"  # the list stopped at this provider: too few of it were known
     PROBE_UNAVAILABLE = "probe_unavailable"  # this machine cannot reach port 25
+    GIVEN_UP = "given_up"  # the work on the address broke every time, so nothing is known of it
 
 
 @dataclass(frozen=True, slots=True)

@@ -98,6 +98,7 @@ ANSWERS: Final[Mapping[str, str]] = {
     Answer.OPTED_OUT: "the domain does not want to be asked",
     Answer.TOO_MANY_MISSING: "too many of the list do not exist there",
     Answer.PROBE_UNAVAILABLE: "this machine cannot reach port 25",
+    Answer.GIVEN_UP: "not asked: the work on the address broke every time",
 }
 
 DOMAIN_STATES: Final[Mapping[str, str]] = {

@@ -166,6 +166,8 @@ ROWS = (
          "As far as is known there is no such top-level domain; DNS was not asked.", _SPELLING),
     _Row("passed_fast",           _R.PASSED,             _VALID,   60, _mode_is(Mode.FAST),
          "The syntax is good; neither the domain nor the mailbox was looked up.", _NONE),
+    _Row("given_up",              _R.NOT_ASKED,          _RISKY,   42, _answer_is(Answer.GIVEN_UP),
+         "The work on this address broke every time, so it was given up.", _LATER),
     _Row("dns_unavailable",       _R.DNS_UNAVAILABLE,    _RISKY,   40, _domain_has_no_answer,
          "DNS gave no answer about the domain.", _LATER),
     _Row("passed_medium",         _R.PASSED,             _VALID,   75, _mode_is(Mode.MEDIUM),

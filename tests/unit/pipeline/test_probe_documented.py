@@ -54,6 +54,7 @@ NO_REPLY: Final = {
     Answer.OPTED_OUT,
     Answer.TOO_MANY_MISSING,
     Answer.PROBE_UNAVAILABLE,
+    Answer.GIVEN_UP,
 }
 SESSION_S: Final = 10.0
 
