@@ -25,7 +25,7 @@ from mailsift.jobs.engine.heartbeat import Heartbeat
 from mailsift.jobs.engine.maintenance import Maintenance, free_expired_leases
 from mailsift.jobs.engine.small_list import SmallList
 from mailsift.jobs.engine.step import SUSPECT_PAUSES, StepWorker
-from mailsift.jobs.intake.process import ReaderKilledError
+from mailsift.jobs.intake.process import ReaderKilledError, ReaderStuckError
 from mailsift.jobs.tracing import Stopwatch
 from mailsift.jobs.views import WAITS_FOR_MEMORY, WAITS_FOR_PLACE, WAITS_FOR_STORAGE, WAITS_FOR_THREADS
 from mailsift.jobs.waker import Waker
@@ -344,7 +344,7 @@ def _step_waits_for(cause: Exception) -> str:
 
 def _lacking(cause: Exception) -> str:
     """Return what the machine has too little of, "" when it is not that."""
-    if lacks_threads(cause):
+    if lacks_threads(cause) or isinstance(cause, ReaderStuckError):
         return WAITS_FOR_THREADS
     is_memory = isinstance(cause, ReaderKilledError) or getattr(cause, "errno", None) == errno.ENOMEM
     return WAITS_FOR_MEMORY if is_memory else ""

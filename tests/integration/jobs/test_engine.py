@@ -22,7 +22,7 @@ import pytest
 from mailsift.container import open_blobs
 from mailsift.events.delivery import Deliverer
 from mailsift.jobs.engine import claim, step
-from mailsift.jobs.intake.process import take_in
+from mailsift.jobs.intake.process import ReaderStuckError, take_in
 from mailsift.jobs.results.breakdown import domains_of
 from mailsift.jobs.service import JobService
 from mailsift.jobs.views import AccountId, JobId, JobOptions
@@ -209,6 +209,7 @@ async def test_a_machine_without_a_thread_left_is_not_the_addresses_fault(
     [
         (NoThreadsError("intake_crashed", "The process reading the file was given no threads."), "threads"),
         (RuntimeError("can't start new thread"), "threads"),
+        (ReaderStuckError(), "threads"),
         (BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable"), "threads"),
         (OSError(errno.ENOMEM, "Cannot allocate memory"), "memory"),
         (OSError(errno.ENOSPC, "No space left on device"), "storage"),
