@@ -47,7 +47,9 @@ _LOOK_TIMEOUT = 3.0
 _AT_ONCE = 16  # blobs that are fetched or deleted
 _RETRIES: RetryConfig = {"max_retries": 4, "retry_timeout": timedelta(seconds=10)}
 """What waits for the store is told soon that it is away: a request gets its answer, a job its next time."""
-_PARTS_AT_ONCE = 2  # of 5 MiB each, in memory while a file is put
+_PARTS_AT_ONCE = 2  # in memory while a file is put
+_PART_BYTES = 5 * 2**20
+_MOST_PARTS = 10_000  # of one object, in S3 and stores like it
 
 
 @dataclass(frozen=True, slots=True)
@@ -402,7 +404,10 @@ class Blobs:
             await asyncio.to_thread(self._put_local, self._root, {key: data})
         else:
             with self._store_errors():
-                await obstore.put_async(self._store, key, data, max_concurrency=_PARTS_AT_ONCE)
+                size = part_bytes(data.stat().st_size) if isinstance(data, Path) else _PART_BYTES
+                await obstore.put_async(
+                    self._store, key, data, chunk_size=size, max_concurrency=_PARTS_AT_ONCE
+                )
         self.trouble = ""
 
     def _put_local(self, root: Path, blobs: Mapping[str, Path | bytes]) -> None:
@@ -510,6 +515,11 @@ def _store_error(error: Exception) -> MailsiftError:
 
 def _not_found() -> MailsiftError:
     return MailsiftError("blob_not_found", "There is no such blob.")
+
+
+def part_bytes(size: int) -> int:
+    """Return the size of the parts in which a file of so many octets is put: 5 MiB, as long as they are enough."""
+    return max(_PART_BYTES, -(-size // _MOST_PARTS))
 
 
 async def read_whole(store: ObjectStore, key: str) -> AsyncIterator[bytes]:
