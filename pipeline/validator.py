@@ -222,10 +222,7 @@ class Validator:
     ) -> ValidationResult:
         """Judge the frame by what is known, without asking anybody.
 
-        Args:
-            frame, mode: what was to be judged, and how.
-            domains_found: what DNS has said in the time there was; None: the work broke every time.
-            sent, unwanted: as in ValidationRequest.
+        `domains_found` is what DNS has said in the time there was; None: the work broke every time.
         """
         facts, mailboxes = dict[str, DomainFact](), dict[str, MailboxFact]()
         if domains_found is None:

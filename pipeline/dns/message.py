@@ -250,7 +250,7 @@ def _ends_with_plain_opt(reply: bytes) -> bool:
 
 
 def _read_opt(reply: bytes, offset: int) -> tuple[int, int]:
-    """Return the upper bits of the rcode and the first extended error (RFC 8914 section 2), each 0 without."""
+    """Return the upper bits of the rcode and the first extended error (RFC 8914 section 2), 0 without."""
     upper = 0
     for _ in range(sum(struct.unpack_from("!HHH", reply, 6))):
         _, offset = read_name(reply, offset)

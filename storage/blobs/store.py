@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import hashlib
 import re
 import shutil
@@ -404,10 +405,7 @@ class Blobs:
             await asyncio.to_thread(self._put_local, self._root, {key: data})
         else:
             with self._store_errors():
-                size = part_bytes(data.stat().st_size) if isinstance(data, Path) else _PART_BYTES
-                await obstore.put_async(
-                    self._store, key, data, chunk_size=size, max_concurrency=_PARTS_AT_ONCE
-                )
+                await put_in_parts(self._store, key, data)
         self.trouble = ""
 
     def _put_local(self, root: Path, blobs: Mapping[str, Path | bytes]) -> None:
@@ -517,9 +515,15 @@ def _not_found() -> MailsiftError:
     return MailsiftError("blob_not_found", "There is no such blob.")
 
 
-def part_bytes(size: int) -> int:
-    """Return the size of the parts in which a file of so many octets is put: 5 MiB, as long as they are enough."""
-    return max(_PART_BYTES, -(-size // _MOST_PARTS))
+async def put_in_parts(store: ObjectStore, key: str, data: Path | bytes) -> None:
+    """Put what is longer than a part into a store in parts of 5 MiB, or of more where they would be too many.
+
+    Raises:
+        BaseError, OSError: what the store or the disk says.
+    """
+    size = await asyncio.to_thread(os.path.getsize, data) if isinstance(data, Path) else len(data)
+    part = max(_PART_BYTES, -(-size // _MOST_PARTS))
+    await obstore.put_async(store, key, data, chunk_size=part, max_concurrency=_PARTS_AT_ONCE)
 
 
 async def read_whole(store: ObjectStore, key: str) -> AsyncIterator[bytes]:

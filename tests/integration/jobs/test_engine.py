@@ -216,13 +216,7 @@ async def test_a_machine_without_a_thread_left_is_not_the_addresses_fault(
     ],
 )
 async def test_a_list_that_waits_for_the_machine_says_what_it_lacks(
-    settings: Settings,
-    planter: Planter,
-    service: JobService,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    cause: Exception,
-    reason: str,
+    settings: Settings, service: JobService, tmp_path: Path, cause: Exception, reason: str
 ) -> None:
     """No process, no thread in the one that reads, no memory for one: that is not storage."""
 
@@ -230,9 +224,10 @@ async def test_a_list_that_waits_for_the_machine_says_what_it_lacks(
         raise cause
 
     account, job = await submitted(service, tmp_path, "email\na@example.com\n")
-    monkeypatch.setattr(step, "take_in", cannot_read)
-    async with engine_on(settings) as engine:
-        await engine.drain()
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(step, "take_in", cannot_read)
+        async with engine_on(settings) as engine:
+            await engine.drain()
     view = await service.get(account, job)
     assert [wait.reason for wait in view.waiting] == [reason]
 

@@ -178,7 +178,7 @@ def _refusal(query: dns.message.Message, rcode: str) -> bytes:
     """Return the whole reply of a server that wants no EDNS: itself it uses it to say BADVERS only."""
     reply = dns.message.make_response(query, recursion_available=True)
     if rcode != "BADVERS":
-        reply.use_edns(False)
+        reply.use_edns(edns=False)
     reply.set_rcode(dns.rcode.from_text(rcode))
     return reply.to_wire()
 
