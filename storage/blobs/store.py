@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import hashlib
+import os
 import re
 import shutil
 import time

@@ -19,7 +19,7 @@ from mailsift.storage.blobs.store import put_in_parts, read_whole
 READING: Final = timedelta(seconds=30)
 """In which a request ends that reads; one for the rest follows (mailsift.storage.blobs.store.read_whole)."""
 WRITING: Final = timedelta(minutes=5)
-"""In which a part is sent, one of two at a time, mostly of 5 MiB: the library does not see how far it gets."""
+"""In which a part is sent, one of two at a time, mostly of 5 MiB: the library does not see how far."""
 _RETRIES: Final = 3
 _PLAIN_HTTP: Final = "allow_http"  # beside the credentials of a store in one's own house
 _SIGN: Final = re.compile(r"(\*\*/|\*+)")
