@@ -79,7 +79,7 @@ async def _leases_are_of_now(planter: Planter) -> bool:
         "SELECT count(*) AS stale FROM chunk WHERE state = 'leased' AND lease_until"
         " NOT BETWEEN clock_timestamp() AND clock_timestamp() + interval '4 s'"
     )
-    return row["stale"] == 0
+    return bool(row["stale"] == 0)
 
 
 @pytest.mark.parametrize("seconds", [600, -600])

@@ -354,16 +354,17 @@ def test_a_tenant_that_accepts_everybody_at_the_edge_is_no_catch_all_and_one_tha
 
 def _witnesses() -> dict[str, tuple[frozenset[str], ...]]:
     """What each result of mode deep takes, by trying everything; an empty set where it does not matter."""
-    kinds = (DomainState, _HEARD, Known)
+    sizes = (len(DomainState), len(_HEARD), len(Known))
     taken: dict[str, tuple[set[str], ...]] = {}
-    for domain, answer, random, blanket in product(*kinds, (False, True)):
+    for domain, answer, random, blanket in product(DomainState, _HEARD, Known, (False, True)):
         evidence = Evidence(Mode.DEEP, domain=domain, answer=answer, catch_all=random, blanket=blanket)
         sets = taken.setdefault(judge(evidence).result, (set(), set(), set()))
         for known, said in zip(sets, (domain, answer, random), strict=True):
             known.add(said.value)
     return {
         result: tuple(
-            frozenset() if len(s) == len(k) else frozenset(s) for s, k in zip(sets, kinds, strict=True)
+            frozenset() if len(said) == size else frozenset(said)
+            for said, size in zip(sets, sizes, strict=True)
         )
         for result, sets in taken.items()
     }
