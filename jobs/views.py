@@ -201,6 +201,7 @@ def load_options(stored: Mapping[str, Any]) -> JobOptions:
 
 WAITS_FOR_STORAGE: Final = "storage"
 WAITS_FOR_MEMORY: Final = "memory"
+WAITS_FOR_THREADS: Final = "threads"
 WAITS_FOR_PLACE: Final = "place"
 """Why a job waits, beside the reasons of its chunks (mailsift.pipeline.facts.WaitReason)."""
 

@@ -53,6 +53,13 @@ class SuspectError(MailsiftError):
         super().__init__(code, message, retryable=True)
 
 
+class NoThreadsError(MailsiftError):
+    """A process of ours was given no threads."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(code, message, retryable=True)
+
+
 class SuppressCodes:
     """Ends a block where an error with one of these codes is raised in it, as `contextlib.suppress` does."""
 
@@ -85,8 +92,11 @@ def is_full(error: BaseException) -> bool:
 
 
 def lacks_threads(error: BaseException) -> bool:
-    """Say whether the system gave this process no thread: as many run as its user or its unit may have."""
-    return lacks_frames(error) or any(_NO_THREAD.search(str(one)) for one in _chain(error))
+    """Say whether the system gave no thread or no process: as many run as the user or the unit may have."""
+    return lacks_frames(error) or any(
+        isinstance(one, NoThreadsError | BlockingIOError) or _NO_THREAD.search(str(one))
+        for one in _chain(error)
+    )
 
 
 def lacks_frames(error: BaseException) -> bool:

@@ -51,10 +51,12 @@ class Answer(StrEnum):
     UNCLEAR = "unclear"  # a permanent refusal that speaks of nothing we know
     DOUBTED = "doubted"  # a refusal in the midst of too many: not believed (mailsift.pipeline.probe.breaker)
     UNREACHABLE = "unreachable"  # no MX answered in time
+    NOT_ALLOWED = "not_allowed"  # no MX has an address that may be dialled from here: none was asked
     NOT_ASKABLE = "not_askable"  # e.g. a non-ASCII local part at a server without SMTPUTF8
     OPTED_OUT = "opted_out"  # the domain does not want to be asked
     TOO_MANY_MISSING = "too_many_missing"  # the list stopped at this provider: too few of it were known
     PROBE_UNAVAILABLE = "probe_unavailable"  # this machine cannot reach port 25
+    GIVEN_UP = "given_up"  # the work on the address broke every time, so nothing is known of it
 
 
 @dataclass(frozen=True, slots=True)

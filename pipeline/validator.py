@@ -220,10 +220,17 @@ class Validator:
         sent: Mapping[str, MailboxFact] | None = None,
         unwanted: Mapping[str, str] | None = None,
     ) -> ValidationResult:
-        """Judge the frame by what is known, without asking anybody; DNS counts as unavailable otherwise."""
-        unknown = {name: DomainFact(name, DomainState.UNAVAILABLE) for name in _distinct_domains(frame)}
-        facts = {**unknown, **(domains_found or {})}
-        probed = ProbeResult(_outcome_facts(frame, sent or {}))
+        """Judge the frame by what is known, without asking anybody.
+
+        `domains_found` is what DNS has said in the time there was; None: the work broke every time.
+        """
+        facts, mailboxes = dict[str, DomainFact](), dict[str, MailboxFact]()
+        if domains_found is None:
+            mailboxes = dict.fromkeys(frame["address"], MailboxFact(answer=Answer.GIVEN_UP))
+        else:
+            unknown = {name: DomainFact(name, DomainState.UNAVAILABLE) for name in _distinct_domains(frame)}
+            facts = {**unknown, **domains_found}
+        probed = ProbeResult({**mailboxes, **_outcome_facts(frame, sent or {})})
         frame = _with_mailboxes(self._described(frame, facts, unwanted or {}), probed, sent or {})
         findings = Findings(mode, facts, probed.mailboxes, {}, self._policy)
         return _judge(frame, {}, findings, ValidationRequest(mode), ProbeResult())

@@ -8,7 +8,7 @@ from typing import Final
 from mailsift.api.pages.filters import duration, number
 from mailsift.events.retry import DeliveryState, DisabledReason, ErrorClass
 from mailsift.jobs.eta import MIXED_LINE, TRIAGE_LINE, EtaLine
-from mailsift.jobs.views import WAITS_FOR_MEMORY, WAITS_FOR_PLACE, WAITS_FOR_STORAGE
+from mailsift.jobs.views import WAITS_FOR_MEMORY, WAITS_FOR_PLACE, WAITS_FOR_STORAGE, WAITS_FOR_THREADS
 from mailsift.pipeline.facts import Answer, DomainState, Mode, WaitReason
 from mailsift.pipeline.judge.table import ROWS
 from mailsift.pipeline.verdict import Result
@@ -94,10 +94,12 @@ ANSWERS: Final[Mapping[str, str]] = {
     Answer.UNCLEAR: "a refusal that does not say why",
     Answer.DOUBTED: "one refusal of suspiciously many, not believed",
     Answer.UNREACHABLE: "no server answered in time",
+    Answer.NOT_ALLOWED: "no server has an address that may be asked from here",
     Answer.NOT_ASKABLE: "cannot be asked for this address",
     Answer.OPTED_OUT: "the domain does not want to be asked",
     Answer.TOO_MANY_MISSING: "too many of the list do not exist there",
     Answer.PROBE_UNAVAILABLE: "this machine cannot reach port 25",
+    Answer.GIVEN_UP: "not asked: the work on the address broke every time",
 }
 
 DOMAIN_STATES: Final[Mapping[str, str]] = {
@@ -226,6 +228,7 @@ def _by_reason(waiting: Iterable[Waiting]) -> Iterator[tuple[str, list[Waiting]]
 _OWN_WAITS: Final = {
     WAITS_FOR_STORAGE: "storage",
     WAITS_FOR_MEMORY: "memory",
+    WAITS_FOR_THREADS: "threads",
     WAITS_FOR_PLACE: "the place of its list or results",
 }
 

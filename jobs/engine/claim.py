@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import time
 from collections.abc import Awaitable, Callable, Collection, Coroutine
 from typing import Final
@@ -23,9 +24,9 @@ from mailsift.jobs.engine.heartbeat import Heartbeat
 from mailsift.jobs.engine.maintenance import Maintenance, free_expired_leases
 from mailsift.jobs.engine.small_list import SmallList
 from mailsift.jobs.engine.step import SUSPECT_PAUSES, StepWorker
-from mailsift.jobs.intake.process import ReaderKilledError
+from mailsift.jobs.intake.process import ReaderKilledError, ReaderStuckError
 from mailsift.jobs.tracing import Stopwatch
-from mailsift.jobs.views import WAITS_FOR_MEMORY, WAITS_FOR_PLACE, WAITS_FOR_STORAGE
+from mailsift.jobs.views import WAITS_FOR_MEMORY, WAITS_FOR_PLACE, WAITS_FOR_STORAGE, WAITS_FOR_THREADS
 from mailsift.jobs.waker import Waker
 from mailsift.pipeline.background import guarded
 from mailsift.pipeline.errors import (
@@ -251,7 +252,7 @@ class Engine:
                 connection,
                 chunk,
                 delay=float(min(60, 2**chunk.attempt)),
-                waits_for=WAITS_FOR_STORAGE if is_storage(cause) else "error",
+                waits_for=_lacking(cause) or (WAITS_FOR_STORAGE if is_storage(cause) else "error"),
                 tried=not is_infrastructure(cause),
                 error=error_fields(cause)["error"],
             ),
@@ -337,10 +338,16 @@ async def _cancel_stragglers(tasks: Collection[asyncio.Task[None]]) -> None:
 
 def _step_waits_for(cause: Exception) -> str:
     """Return what a step waits for that this has ended."""
-    if isinstance(cause, ReaderKilledError):
-        return WAITS_FOR_MEMORY
     is_away = isinstance(cause, MailsiftError) and cause.code in {"place_unavailable", "place_timeout"}
-    return WAITS_FOR_PLACE if is_away else WAITS_FOR_STORAGE
+    return _lacking(cause) or (WAITS_FOR_PLACE if is_away else WAITS_FOR_STORAGE)
+
+
+def _lacking(cause: Exception) -> str:
+    """Return what the machine has too little of, "" when it is not that."""
+    if lacks_threads(cause) or isinstance(cause, ReaderStuckError):
+        return WAITS_FOR_THREADS
+    is_memory = isinstance(cause, ReaderKilledError) or getattr(cause, "errno", None) == errno.ENOMEM
+    return WAITS_FOR_MEMORY if is_memory else ""
 
 
 def is_storage(error: Exception) -> bool:

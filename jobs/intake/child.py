@@ -60,7 +60,7 @@ def _failure(error: BaseException, limits: IntakeLimits) -> dict[str, Any]:
         return {"code": "intake_crashed", "message": text, "retryable": True}
     if lacks_threads(error) and not _is_memory_used_up(limits):
         text = "The process reading the file was given no threads."
-        return {"code": "intake_crashed", "message": text, "retryable": True}
+        return {"code": "intake_crashed", "message": text, "no_threads": True}
     if isinstance(error, MailsiftError):
         return {"code": error.code, "message": error.message}
     return {"code": "intake_crashed", "message": f"Reading the file failed ({type(error).__name__})."}

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, replace
@@ -17,7 +18,7 @@ from typing import Any
 
 from mailsift.jobs.intake.models import ChunkSlice, Intake, IntakeLimits, IntakeOptions
 from mailsift.pipeline.allocator import FREE_SOON, LITTLE_AHEAD
-from mailsift.pipeline.errors import MailsiftError, SuspectError
+from mailsift.pipeline.errors import MailsiftError, NoThreadsError, SuspectError
 
 _IMPORT_ROOT = Path(__file__).parents[2]
 _RAISED_BY_THE_FILE = frozenset(
@@ -49,6 +50,12 @@ _ORDINARY_ERRORS = frozenset(
     }
 )
 """Errors that are customers' mistakes; after any other a fresh process is safer."""
+_STILL_SECONDS = 30.0
+_STIRRING_SECONDS = 0.1
+"""A process that reads takes more of a processor than that meanwhile, however slow the disk. One that polars
+waits in for a thread that it was never given takes none, and would wait for ever."""
+_TICKS = os.sysconf("SC_CLK_TCK")
+
 _ORDINARY_ROWS = 50_000  # a small file may unpack to a big one
 
 
@@ -60,6 +67,14 @@ class ReaderKilledError(SuspectError):
 
     def __init__(self) -> None:
         text = "The process that read the file was killed; the file may need more memory than there is."
+        super().__init__("intake_crashed", text)
+
+
+class ReaderStuckError(SuspectError):
+    """The process that reads a list waits for what never comes, such as a thread it was not given."""
+
+    def __init__(self) -> None:
+        text = "The process that read the file stood still; it may need more threads or memory than there is."
         super().__init__("intake_crashed", text)
 
 
@@ -89,7 +104,7 @@ async def take_in(
             `file_too_large`, `too_many_rows`, `too_many_columns`, `line_too_long`, `no_address_column`,
             `column_not_found`, `looks_harvested`, `intake_timeout`, `intake_crashed`. Messages name lines and
             column names, never the file's content. `intake_crashed` is retryable when the process was stopped
-            from outside, and a ReaderKilledError when it was killed.
+            from outside; a ReaderKilledError when it was killed, a ReaderStuckError when it stood still.
     """
     request = {"source": str(source), "workdir": str(workdir), "options": asdict(options)}
     answer = await (reader.ask if reader else ask_child)("take_in", request, limits)
@@ -148,13 +163,33 @@ def _dump_request(work: str, request: Mapping[str, Any], limits: IntakeLimits) -
 def _ask(child: subprocess.Popen[bytes], request: bytes, seconds: float, begun: threading.Event) -> bytes:
     """Hand over the request and wait for the answer."""
     begun.set()
+    unsent: bytes | None = request
+    ends_at, used = time.monotonic() + seconds, 0.0
     with child:
-        try:
-            return child.communicate(request, seconds)[0]
-        except subprocess.TimeoutExpired:
-            child.kill()
-            text = f"Reading the file took longer than {seconds:g} seconds."
-            raise MailsiftError("intake_timeout", text) from None
+        while True:
+            left = ends_at - time.monotonic()
+            try:
+                return child.communicate(unsent, max(0.0, min(left, _STILL_SECONDS)))[0]
+            except subprocess.TimeoutExpired:
+                unsent = None  # communicate has it
+            before, used = used, _processor_seconds(child.pid)
+            if left <= _STILL_SECONDS:
+                child.kill()
+                text = f"Reading the file took longer than {seconds:g} seconds."
+                raise MailsiftError("intake_timeout", text)
+            if used - before < _STIRRING_SECONDS:
+                child.kill()
+                raise ReaderStuckError
+
+
+def _processor_seconds(pid: int) -> float:
+    """Return how much of a processor a process has used; where nobody says so, more than ever before."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace")
+    except OSError:
+        return time.monotonic()
+    user, system = stat.rpartition(")")[2].split()[11:13]
+    return (int(user) + int(system)) / _TICKS
 
 
 def _environment(limits: IntakeLimits) -> Mapping[str, str]:
@@ -188,6 +223,8 @@ def _parse_answer(returncode: int, answer: bytes) -> dict[str, Any]:
 
 def _unwrap(found: dict[str, Any]) -> dict[str, Any]:
     """Return what was found, or raise the error that it is."""
+    if found.get("no_threads"):
+        raise NoThreadsError(found["code"], found["message"])
     if "code" in found:
         raise MailsiftError(found["code"], found["message"], retryable=found.get("retryable", False))
     return found

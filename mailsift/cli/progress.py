@@ -21,6 +21,7 @@ from mailsift.jobs.views import (
     WAITS_FOR_MEMORY,
     WAITS_FOR_PLACE,
     WAITS_FOR_STORAGE,
+    WAITS_FOR_THREADS,
     AccountId,
     JobId,
     JobView,
@@ -44,6 +45,7 @@ _OWN_WAITS = {
     WAITS_FOR_STORAGE: "is a disk full, or the blob store away?",
     WAITS_FOR_PLACE: "the place of the list or of the results isn’t answering",
     WAITS_FOR_MEMORY: "the process that reads the list was killed",
+    WAITS_FOR_THREADS: "the machine starts no more threads or processes",
 }
 
 

@@ -225,8 +225,7 @@ class DnsClient:
         udp.asked += 1
         query.sent_on.append((udp, code))
         question = query.question if server.keeps_case is not False else query.question.lower()
-        edns = server.edns is not False and (server.edns or query.tries == 1)
-        udp.socket.send(message.pack_query(number, question, edns=edns))
+        udp.socket.send(message.pack_query(number, question, edns=server.takes_edns(query.tries)))
 
     def _ask_over_tcp(self, query: Query, server: Nameserver) -> None:
         """Ask over TCP: a second question on a connection of our own, what is odd through aiodns."""
@@ -306,8 +305,8 @@ class DnsClient:
             self._read_reply(query, server, reply, now, seconds)
         elif is_reply and server.keeps_case is False and repeated.lower() == question.lower():
             self._read_reply(query, server, reply, now, seconds)
-        elif len(reply) == _HEADER and message.refuses_edns(reply):  # cannot even repeat the question
-            self._on_edns_refused(query, server, now)
+        elif len(reply) == _HEADER and (refusal := message.edns_refusal(reply)):
+            self._on_edns_refused(query, server, refusal, now)  # cannot even repeat the question
         else:  # forged, mangled, or spelt its own way: the true one comes now, or TCP knows
             query.is_mismatched = True
             query.case_changed = query.case_changed or (is_reply and repeated.lower() == question.lower())
@@ -315,10 +314,12 @@ class DnsClient:
     def _read_reply(self, query: Query, server: Nameserver, reply: bytes, now: float, seconds: float) -> None:
         """Read a reply to the very question, perhaps a late one of a resolver asked before."""
         server.count_reply(seconds)
-        if server.edns is None:
-            if query.tries == 1 and message.refuses_edns(reply):
-                self._on_edns_refused(query, server, now)
+        if server.takes_edns(query.tries):
+            refusal = message.edns_refusal(reply, _HEADER + len(query.question))
+            if refusal:
+                self._on_edns_refused(query, server, refusal, now)
                 return
+        if server.edns is None:
             # What comes behind an answer to a plain question is no EDNS.
             has_more = reply[10:12] != b"\0\0"
             server.count_edns(understood=query.tries == 1 and has_more, plain=query.tries > 1)
@@ -337,11 +338,10 @@ class DnsClient:
         query.server, query.tries = server, query.tries + 1
         self._ask_over_tcp(query, server)
 
-    def _on_edns_refused(self, query: Query, server: Nameserver, now: float) -> None:
-        """Ask without EDNS (RFC 6891 section 7)."""
-        if server.edns is None:
-            server.edns = False
-        self._on_failure(query, server, "FORMERR", now)
+    def _on_edns_refused(self, query: Query, server: Nameserver, refusal: str, now: float) -> None:
+        """Ask without EDNS (RFC 6891 section 7); one that took it before may have been replaced."""
+        server.edns = None if server.edns else False
+        self._on_failure(query, server, refusal, now)
 
     def _on_answer(self, query: Query, server: Nameserver, answer: DnsAnswer) -> None:
         """Hand over what was said of the name, by whichever way; what was said of nothing is tried again."""

@@ -61,8 +61,10 @@ DISOWNED: Final = {
 }
 """Extended errors (RFC 8914) by which a resolver says that an answer is its own, or not of today."""
 _EXTENDED_ERROR: Final = 15
-_RCODES: Final = {1: "FORMERR", 2: "SERVFAIL", 4: "NOTIMP", 5: "REFUSED"}
+_RCODES: Final = {1: "FORMERR", 2: "SERVFAIL", 4: "NOTIMP", 5: "REFUSED", 16: "BADVERS"}
 _NXDOMAIN: Final = 3
+_EDNS_REFUSED: Final = {1, 4, 16}
+_UPPER_RCODE: Final = 5  # the octet of OPT that holds the upper bits of the rcode (RFC 6891 section 6.1.3)
 
 
 class ResourceRecord(NamedTuple):
@@ -112,9 +114,17 @@ def is_truncated(reply: bytes) -> bool:
     return bool(reply[2] & 0x02)
 
 
-def refuses_edns(reply: bytes) -> bool:
-    """Tell whether a server did not understand the question, perhaps for its EDNS (RFC 6891 section 7)."""
-    return reply[3] & 0x0F in {1, 4}
+def edns_refusal(reply: bytes, offset: int = HEADER) -> str:
+    """Return how a server said that it did not understand the question, perhaps for its EDNS; "" otherwise.
+
+    Args:
+        reply: the message (RFC 6891 sections 6.1.3 and 7).
+        offset: where its question ends.
+    """
+    rcode = reply[3] & 0x0F
+    if rcode == 0 and reply[6:10] == bytes(4) and reply[offset : offset + 3] == _OPT[:3]:
+        rcode |= int.from_bytes(reply[offset + _UPPER_RCODE : offset + _UPPER_RCODE + 1]) << 4
+    return _RCODES[rcode] if rcode in _EDNS_REFUSED else ""
 
 
 def read_reply(reply: bytes, question: bytes, record_type: RecordType) -> DnsAnswer:
@@ -138,8 +148,12 @@ def _read_answer(reply: bytes, question: bytes, record_type: RecordType) -> DnsA
         return DnsAnswer(DnsOutcome.FAILED, detail=_RCODES.get(rcode, f"RCODE {rcode}"))
     answers = reply[6] << 8 | reply[7]
     offset = HEADER + len(question)
-    if reply[10:12] != b"\0\0" and not (reply[-11:-8] == _OPT[:3] and reply.endswith(b"\0\0")):
-        disowned = DISOWNED.get(_read_extended_error(reply, offset))  # the last record may have options
+    if reply[10:12] != b"\0\0" and not _ends_with_plain_opt(reply):
+        upper, extended_error = _read_opt(reply, offset)
+        if upper:
+            rcode |= upper << 4
+            return DnsAnswer(DnsOutcome.FAILED, detail=_RCODES.get(rcode, f"RCODE {rcode}"))
+        disowned = DISOWNED.get(extended_error)
         if disowned:
             return DnsAnswer(DnsOutcome.FAILED, detail=f"the resolver's own answer: {disowned}")
     if answers and not rcode:
@@ -230,20 +244,28 @@ def _read_zone(reply: bytes, offset: int, count: int) -> str | None:
     return None
 
 
-def _read_extended_error(reply: bytes, offset: int) -> int:
-    """Return the first extended error of a reply (RFC 8914 section 2), 0 when there is none."""
+def _ends_with_plain_opt(reply: bytes) -> bool:
+    """Tell whether the last record is an OPT that says nothing: no options and no upper bits of the rcode."""
+    return reply[-11:-8] == _OPT[:3] and reply[_UPPER_RCODE - len(_OPT)] == 0 and reply.endswith(b"\0\0")
+
+
+def _read_opt(reply: bytes, offset: int) -> tuple[int, int]:
+    """Return the upper bits of the rcode and the first extended error (RFC 8914 section 2), 0 without."""
+    upper = 0
     for _ in range(sum(struct.unpack_from("!HHH", reply, 6))):
         _, offset = read_name(reply, offset)
-        kind, _, _, size = _RECORD.unpack_from(reply, offset)
+        kind, _, flags, size = _RECORD.unpack_from(reply, offset)
+        if kind == _OPT_CODE:
+            upper = flags >> 24
         offset += _RECORD.size
         at, offset = offset, offset + size
         while kind == _OPT_CODE and at < offset:
             option, size = _OPTION.unpack_from(reply, at)
             at += _OPTION.size
             if option == _EXTENDED_ERROR:
-                return reply[at] << 8 | reply[at + 1]
+                return upper, reply[at] << 8 | reply[at + 1]
             at += size
-    return 0
+    return upper, 0
 
 
 def _read_mx(reply: bytes, offset: int, _size: int) -> Value:

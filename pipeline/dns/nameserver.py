@@ -201,6 +201,10 @@ class Nameserver:
             self._down_until = now + self._down_s
             self._down_s = min(2 * self._down_s, _DOWN_MAX_S)
 
+    def takes_edns(self, tries: int) -> bool:
+        """Tell whether a question goes to it with EDNS: while nothing is known, only the first try does."""
+        return self.edns is not False and (bool(self.edns) or tries == 1)
+
     def count_edns(self, *, understood: bool, plain: bool) -> None:
         """Take note of a reply that carries EDNS itself, or that came only when the question had none."""
         if understood:

@@ -229,7 +229,7 @@ class ResultCollector:
         """Queue an address; where nothing may be dialled it gets its fact at once."""
         if not route.peers and route.closed is None:
             fact = fact_without_reply(
-                Answer.UNREACHABLE, ProberRule.NOT_ALLOWED, Stage.CONNECT, now=self.context.clock()
+                Answer.NOT_ALLOWED, ProberRule.NOT_ALLOWED, Stage.CONNECT, now=self.context.clock()
             )
             self.close(route, fact, None)
         self.requeue(route, {domain: [address]})

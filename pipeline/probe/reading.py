@@ -55,7 +55,7 @@ class ProberRule(StrEnum):
     CATCH_ALL = "catch-all"  # the domain accepts any recipient: no other is asked
     NO_SMTPUTF8 = "no-smtputf8"  # the server does not take this address
     UNSAFE = "unsafe-in-smtp"  # the address cannot be written in a command
-    NOT_ALLOWED = "no-allowed-address"  # the guard lets none of the servers be dialled
+    NOT_ALLOWED = "no-allowed-address"  # guard and source let none of the servers be dialled
     UNREACHED = "no-connection"
     TOO_SLOW = "session-deadline"
     BLOCKED = "provider-refuses-us"  # the throttle leaves the provider alone for a while

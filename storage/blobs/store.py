@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import os
 import re
 import shutil
 import time
@@ -49,7 +50,9 @@ _LOOK_TIMEOUT = 3.0
 _AT_ONCE = 16  # blobs that are fetched or deleted
 _RETRIES: RetryConfig = {"max_retries": 4, "retry_timeout": timedelta(seconds=10)}
 """What waits for the store is told soon that it is away: a request gets its answer, a job its next time."""
-_PARTS_AT_ONCE = 2  # of 5 MiB each, in memory while a file is put
+_PARTS_AT_ONCE = 2  # in memory while a file is put
+_PART_BYTES = 5 * 2**20
+_MOST_PARTS = 10_000  # of one object, in S3 and stores like it
 
 
 @dataclass(frozen=True, slots=True)
@@ -394,7 +397,7 @@ class Blobs:
             await asyncio.to_thread(self._put_local, self._root, {key: data})
         else:
             with self._store_errors():
-                await obstore.put_async(self._store, key, data, max_concurrency=_PARTS_AT_ONCE)
+                await put_in_parts(self._store, key, data)
         self.trouble = ""
 
     def _put_local(self, root: Path, blobs: Mapping[str, Path | bytes]) -> None:
@@ -512,6 +515,17 @@ def _store_error(error: Exception) -> MailsiftError:
 
 def _not_found() -> MailsiftError:
     return MailsiftError("blob_not_found", "There is no such blob.")
+
+
+async def put_in_parts(store: ObjectStore, key: str, data: Path | bytes) -> None:
+    """Put what is longer than a part into a store in parts of 5 MiB, or of more where they would be too many.
+
+    Raises:
+        BaseError, OSError: what the store or the disk says.
+    """
+    size = await asyncio.to_thread(os.path.getsize, data) if isinstance(data, Path) else len(data)
+    part = max(_PART_BYTES, -(-size // _MOST_PARTS))
+    await obstore.put_async(store, key, data, chunk_size=part, max_concurrency=_PARTS_AT_ONCE)
 
 
 async def read_whole(store: ObjectStore, key: str) -> AsyncIterator[bytes]:

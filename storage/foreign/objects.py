@@ -14,15 +14,14 @@ from obstore.exceptions import BaseError, PermissionDeniedError, Unauthenticated
 from obstore.store import from_url
 
 from mailsift.pipeline.errors import MailsiftError
-from mailsift.storage.blobs.store import read_whole
+from mailsift.storage.blobs.store import put_in_parts, read_whole
 
 READING: Final = timedelta(seconds=30)
 """In which a request ends that reads; one for the rest follows (mailsift.storage.blobs.store.read_whole)."""
 WRITING: Final = timedelta(minutes=5)
-"""In which a part is sent, one of two at a time and of 5 MiB: the library does not see how far it gets."""
+"""In which a part is sent, one of two at a time, mostly of 5 MiB: the library does not see how far."""
 _RETRIES: Final = 3
 _PLAIN_HTTP: Final = "allow_http"  # beside the credentials of a store in one's own house
-_PARTS_AT_ONCE: Final = 2
 _SIGN: Final = re.compile(r"(\*\*/|\*+)")
 _SIGNS: Final = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*"}
 _AZURE: Final = "az://"
@@ -54,7 +53,7 @@ async def write_object(url: str, config: Mapping[str, str], source: Path) -> Non
     """
     store, key = _open(url, config, WRITING)
     with _store_errors():
-        await obstore.put_async(store, key, source, max_concurrency=_PARTS_AT_ONCE)
+        await put_in_parts(store, key, source)
 
 
 async def matching_objects(pattern: str, config: Mapping[str, str]) -> list[str]:

@@ -22,11 +22,11 @@ import pytest
 from mailsift.container import open_blobs
 from mailsift.events.delivery import Deliverer
 from mailsift.jobs.engine import claim, step
-from mailsift.jobs.intake.process import take_in
+from mailsift.jobs.intake.process import ReaderStuckError, take_in
 from mailsift.jobs.results.breakdown import domains_of
 from mailsift.jobs.service import JobService
 from mailsift.jobs.views import AccountId, JobId, JobOptions
-from mailsift.pipeline.errors import MailsiftError
+from mailsift.pipeline.errors import MailsiftError, NoThreadsError
 from mailsift.pipeline.facts import Mode
 from mailsift.pipeline.metrics import UPKEEP_ERRORS
 from mailsift.settings import Settings
@@ -160,7 +160,7 @@ async def test_a_poisonous_address_is_cornered_and_the_others_get_their_true_ver
             await engine.drain()
             await planter.sql("UPDATE chunk SET ready_at = clock_timestamp() WHERE state = 'ready'")
     expected = ["deliverable", "mailbox_not_found"] * 4
-    expected[4] = "dns_unavailable"
+    expected[4] = "not_asked"  # nothing was wrong with DNS
     assert await results(service, account, job) == expected
     # Two tries for the whole list, then one for every half, quarter and eighth that there is.
     assert sorted(poisoned.sizes, reverse=True) == [8, 8, 4, 4, 2, 2, 1, 1]
@@ -197,11 +197,39 @@ async def test_a_machine_without_a_thread_left_is_not_the_addresses_fault(
         for _ in range(2):
             await engine.drain()
             await planter.sql("UPDATE chunk SET ready_at = clock_timestamp()")
-        (row,) = await planter.sql("SELECT attempt, state FROM chunk")
+        (row,) = await planter.sql("SELECT attempt, state, waits_for FROM chunk")
         is_full[0] = False
         view = await work_until_ended(engine, service, account, job)
-    assert (row["attempt"], row["state"]) == (0, "ready")
+    assert (row["attempt"], row["state"], row["waits_for"]) == (0, "ready", "threads")
     assert (view.state, view.valid) == (JobState.COMPLETED, 7)
+
+
+@pytest.mark.parametrize(
+    ("cause", "reason"),
+    [
+        (NoThreadsError("intake_crashed", "The process reading the file was given no threads."), "threads"),
+        (RuntimeError("can't start new thread"), "threads"),
+        (ReaderStuckError(), "threads"),
+        (BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable"), "threads"),
+        (OSError(errno.ENOMEM, "Cannot allocate memory"), "memory"),
+        (OSError(errno.ENOSPC, "No space left on device"), "storage"),
+    ],
+)
+async def test_a_list_that_waits_for_the_machine_says_what_it_lacks(
+    settings: Settings, service: JobService, tmp_path: Path, cause: Exception, reason: str
+) -> None:
+    """No process, no thread in the one that reads, no memory for one: that is not storage."""
+
+    async def cannot_read(*_: object, **__: object) -> None:
+        raise cause
+
+    account, job = await submitted(service, tmp_path, "email\na@example.com\n")
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(step, "take_in", cannot_read)
+        async with engine_on(settings) as engine:
+            await engine.drain()
+    view = await service.get(account, job)
+    assert [wait.reason for wait in view.waiting] == [reason]
 
 
 @pytest.mark.parametrize(

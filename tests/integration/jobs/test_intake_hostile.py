@@ -6,6 +6,7 @@ import io
 import os
 import signal
 import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -19,8 +20,8 @@ import pytest
 from mailsift.jobs.columns import ADDRESS, ADDRESS_N
 from mailsift.jobs.intake import process
 from mailsift.jobs.intake.models import Intake, IntakeLimits, IntakeOptions
-from mailsift.jobs.intake.process import take_in
-from mailsift.pipeline.errors import MailsiftError
+from mailsift.jobs.intake.process import ReaderStuckError, take_in
+from mailsift.pipeline.errors import MailsiftError, NoThreadsError
 from tests.support.hostile_files import BAD, HEADER, LINE, in_zone
 from tests.support.workers import Held, signal_held
 
@@ -176,6 +177,20 @@ async def test_a_full_disk_and_a_file_that_is_gone_say_nothing_about_the_list(
         assert (failed.value.code, failed.value.retryable) == ("intake_crashed", True), asked
 
 
+@pytest.mark.parametrize(
+    ("does", "code"), [("time.sleep(60)", "intake_crashed"), ("exec('while 1: pass')", "intake_timeout")]
+)
+async def test_a_child_that_stands_still_is_not_waited_for_as_one_that_reads_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, does: str, code: str
+) -> None:
+    """polars waits for ever for a thread that the system did not give it: nothing is used up meanwhile."""
+    monkeypatch.setattr(process, "COMMAND", (sys.executable, "-ISc", f"import time; {does}"))
+    monkeypatch.setattr(process, "_STILL_SECONDS", 0.7)
+    error = await intake(tmp_path, HEADER + LINE, limits=IntakeLimits(seconds=3))
+    assert isinstance(error, MailsiftError)
+    assert (error.code, isinstance(error, ReaderStuckError)) == (code, code == "intake_crashed")
+
+
 @pytest.mark.needs("root", "setpriv", "prlimit")
 @pytest.mark.parametrize("threads", [1, 3, 4, 6, 10])
 async def test_a_list_is_not_blamed_for_a_machine_that_starts_no_more_threads(
@@ -197,7 +212,7 @@ async def test_a_list_is_not_blamed_for_a_machine_that_starts_no_more_threads(
     for number, data in enumerate((HEADER + LINE, columns.getvalue())):
         (folder := tmp_path / str(number)).mkdir()
         error = await intake(folder, data, limits=IntakeLimits(seconds=60, threads=4))
-        assert isinstance(error, MailsiftError)
+        assert isinstance(error, NoThreadsError)
         assert (error.code, error.retryable) == ("intake_crashed", True)
 
 

@@ -302,7 +302,7 @@ async def test_what_is_given_up_asks_nobody_and_is_never_invalid_but_for_its_syn
     assert (seen.dns.asked.total(), seen.mailer.seen) == (0, [])
     assert result.waiting.is_empty()
     invalid = result.finished.filter(pl.col("status") == "invalid")["result"]
-    assert set(result.finished["result"]) == {"dns_unavailable", "disposable", "syntax_error"}
+    assert set(result.finished["result"]) == {"not_asked", "disposable", "syntax_error"}
     assert set(invalid) == {"syntax_error"}
 
 

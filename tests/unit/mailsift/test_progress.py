@@ -16,7 +16,7 @@ from rich.live import Live
 from mailsift.cli import progress, terminal
 from mailsift.cli.progress import Speed, show_summary, summary_of
 from mailsift.jobs.eta import TimeLeft
-from mailsift.jobs.views import WAITS_FOR_MEMORY, WAITS_FOR_STORAGE, JobView
+from mailsift.jobs.views import WAITS_FOR_MEMORY, WAITS_FOR_STORAGE, WAITS_FOR_THREADS, JobView
 from mailsift.storage.sql.chunks import Waiting
 from mailsift.storage.states import JobState
 from tests.support.job_views import RUNNING, START
@@ -115,9 +115,14 @@ def test_one_row_is_no_rows(printed: io.StringIO) -> None:
 
 
 @pytest.mark.parametrize(
-    ("reason", "why"), [(WAITS_FOR_STORAGE, "is a disk full"), (WAITS_FOR_MEMORY, "was killed")]
+    ("reason", "why"),
+    [
+        (WAITS_FOR_STORAGE, "is a disk full"),
+        (WAITS_FOR_MEMORY, "was killed"),
+        (WAITS_FOR_THREADS, "starts no more"),
+    ],
 )
-def test_a_job_that_waits_for_storage_or_memory_says_so_and_until_when(reason: str, why: str) -> None:
+def test_a_job_that_waits_for_what_the_machine_lacks_says_so_and_until_when(reason: str, why: str) -> None:
     waits = Waiting("", reason, 0, START)
     said = text(replace(RUNNING, state=JobState.INTAKE, total=0, processed=0, waiting=(waits,)), 0)
     assert f"waiting for {reason} until {START.astimezone():%H:%M:%S} (" in said

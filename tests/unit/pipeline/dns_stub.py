@@ -111,7 +111,8 @@ class DnsStub:
         peers: the ports and addresses questions came from.
         spellings: the names as they were spelt.
         lowers: repeat names in lower case, whatever the question said.
-        refuses_edns, drops_edns: say FORMERR, or nothing, when a question has EDNS.
+        refuses_edns, drops_edns: say FORMERR without the question, or nothing, when a question has EDNS.
+        edns_rcode: answer a question that has EDNS with this rcode, e.g. "BADVERS"; "" = do not.
     """
 
     zone: Zone
@@ -121,6 +122,7 @@ class DnsStub:
     lowers: bool = False
     refuses_edns: bool = False
     drops_edns: bool = False
+    edns_rcode: str = ""
     peers: set[object] = field(default_factory=set)
     spellings: set[str] = field(default_factory=set)
     asked: Counter[tuple[str, str]] = field(default_factory=Counter)
@@ -159,6 +161,8 @@ class DnsStub:
             return None
         if self.refuses_edns and query.edns >= 0:
             return wire[:2] + b"\x81\x81" + bytes(8)
+        if self.edns_rcode and query.edns >= 0:
+            return _refusal(query, self.edns_rcode)
         if says.garbage:
             return wire[:2] + says.garbage
         if self.lowers:
@@ -168,6 +172,15 @@ class DnsStub:
     def _find(self, name: str, kind: str) -> Says:
         types = self.zone.get(name.lower())
         return self.fallback(name, kind) if types is None else types.get(kind, Says())
+
+
+def _refusal(query: dns.message.Message, rcode: str) -> bytes:
+    """Return the whole reply of a server that wants no EDNS: itself it uses it to say BADVERS only."""
+    reply = dns.message.make_response(query, recursion_available=True)
+    if rcode != "BADVERS":
+        reply.use_edns(edns=False)
+    reply.set_rcode(dns.rcode.from_text(rcode))
+    return reply.to_wire()
 
 
 class _Udp(asyncio.DatagramProtocol):

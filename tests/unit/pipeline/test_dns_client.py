@@ -28,6 +28,8 @@ from mailsift.pipeline.guard import AddressGuard
 from mailsift.pipeline.providers import Providers
 from tests.unit.pipeline.dns_stub import NXDOMAIN, REFUSED, SERVFAIL, SILENCE, MemoryCache, Says, serving
 
+_X_ZONE = {"x.test": {"MX": Says(["10 mx.x.test."])}}
+
 
 @asynccontextmanager
 async def client_of(*servers: str, timeout: float = 0.3, tries: int = 2) -> AsyncIterator[DnsClient]:  # noqa: ASYNC109 - the client's setting, not this generator's
@@ -351,6 +353,40 @@ async def test_a_server_without_edns_is_asked_plainly() -> None:
         for i in range(10):
             assert (await ask(client, f"d{i}.test")).outcome is DnsOutcome.FOUND
     assert stub.asked.total() == 11  # only the first was asked twice
+
+
+@pytest.mark.parametrize("rcode", ["FORMERR", "NOTIMP", "BADVERS", "SERVFAIL"])
+async def test_a_server_that_answers_edns_with_an_error_is_asked_plainly_and_remembered(rcode: str) -> None:
+    async with serving(_X_ZONE) as stub, client_of(stub.server, tries=2) as client:
+        stub.edns_rcode = rcode
+        for _ in range(10):
+            assert (await ask(client, "x.test")).outcome is DnsOutcome.FOUND
+        assert client.nameservers[0].edns is False
+
+
+@pytest.mark.parametrize("rcode", ["", "FORMERR", "NOTIMP", "BADVERS"])
+async def test_a_server_that_takes_no_edns_any_more_is_asked_plainly(rcode: str) -> None:
+    async with serving(_X_ZONE) as stub, client_of(stub.server, tries=2) as client:
+        await ask(client, "x.test")
+        assert client.nameservers[0].edns is True
+        stub.edns_rcode, stub.refuses_edns = rcode, not rcode
+        for _ in range(10):
+            assert (await ask(client, "x.test")).outcome is DnsOutcome.FOUND
+        assert client.nameservers[0].edns is False
+
+
+def test_a_reply_that_ends_within_its_edns_is_no_refusal() -> None:
+    question = message.encode_question("x.test", RecordType.MX)
+    whole = message.pack_query(b"\0\0", question, edns=True)
+    for size in range(len(whole) - 11, len(whole)):
+        assert not message.edns_refusal(whole[:size], len(whole) - 11)
+
+
+async def test_an_error_that_only_edns_can_say_is_no_denial() -> None:
+    async with serving(_X_ZONE) as stub, client_of(stub.server, tries=1) as client:
+        stub.edns_rcode = "BADVERS"
+        answer = await ask(client, "x.test")
+    assert (answer.outcome, answer.detail) == (DnsOutcome.FAILED, "BADVERS")
 
 
 async def test_a_server_that_is_silent_about_edns_is_asked_plainly() -> None:

@@ -22,6 +22,7 @@ _BAD_DOMAINS = {
     DomainState.NULL_MX: Result.NULL_MX,
     DomainState.UNROUTABLE: Result.UNROUTABLE,
 }
+_HEARD = [answer for answer in Answer if answer is not Answer.GIVEN_UP]  # of that, nobody was
 _DEEP = Evidence(Mode.DEEP, domain=DomainState.ROUTED, catch_all=Known.NO)
 
 
@@ -185,6 +186,7 @@ def test_role_and_free_never_change_the_result() -> None:
         (Answer.REFUSED_US, Known.UNKNOWN, Result.PROBE_BLOCKED),
         (Answer.UNCLEAR, Known.NO, Result.UNVERIFIABLE),
         (Answer.UNREACHABLE, Known.UNKNOWN, Result.UNREACHABLE),
+        (Answer.NOT_ALLOWED, Known.UNKNOWN, Result.UNREACHABLE),
         (Answer.NOT_ASKABLE, Known.NO, Result.UNVERIFIABLE),
         (Answer.PROBE_UNAVAILABLE, Known.UNKNOWN, Result.PROBE_UNAVAILABLE),
     ],
@@ -193,12 +195,20 @@ def test_what_an_answer_means_in_deep(answer: Answer, catch_all: Known, result: 
     assert judge(replace(_DEEP, answer=answer, catch_all=catch_all)).result is result
 
 
+def test_of_servers_that_nobody_asked_it_is_not_said_that_they_were_silent() -> None:
+    silent, never_asked = (
+        judge(replace(_DEEP, answer=one)) for one in (Answer.UNREACHABLE, Answer.NOT_ALLOWED)
+    )
+    assert silent.reason != never_asked.reason
+    assert (silent.status, silent.score) == (never_asked.status, never_asked.score)
+
+
 @pytest.mark.parametrize("answer", [Answer.NOT_FOUND, Answer.DISABLED, Answer.FULL])
 def test_a_refusal_that_everybody_gets_says_nothing(answer: Answer) -> None:
     assert judge(replace(_DEEP, answer=answer, blanket=True)).result is Result.UNVERIFIABLE
 
 
-@pytest.mark.parametrize("answer", list(Answer))
+@pytest.mark.parametrize("answer", _HEARD)
 def test_a_provider_whose_answers_mean_nothing_is_unverifiable_whatever_it_says(answer: Answer) -> None:
     assert judge(replace(_DEEP, answer=answer, unverifiable=True)).result is Result.UNVERIFIABLE
 
@@ -208,6 +218,13 @@ def test_a_domain_that_takes_no_mail_wins_over_all_but_syntax(state: DomainState
     evidence = replace(_DEEP, domain=state, disposable=True, unverifiable=True, catch_all=Known.YES)
     assert judge(evidence).result is result
     assert judge(replace(evidence, syntax_rule="no_at")).result is Result.SYNTAX_ERROR
+
+
+@pytest.mark.parametrize("mode", [Mode.MEDIUM, Mode.DEEP])
+def test_what_was_given_up_is_not_put_down_to_dns(mode: Mode) -> None:
+    given_up = judge(Evidence(mode, answer=Answer.GIVEN_UP))
+    assert (given_up.result, given_up.status) == (Result.NOT_ASKED, Status.RISKY)
+    assert given_up.reason != judge(Evidence(mode, domain=DomainState.ROUTED)).reason
 
 
 @pytest.mark.parametrize("state", [DomainState.UNAVAILABLE, DomainState.NOT_ASKED])
@@ -337,16 +354,17 @@ def test_a_tenant_that_accepts_everybody_at_the_edge_is_no_catch_all_and_one_tha
 
 def _witnesses() -> dict[str, tuple[frozenset[str], ...]]:
     """What each result of mode deep takes, by trying everything; an empty set where it does not matter."""
-    kinds = (DomainState, Answer, Known)
+    sizes = (len(DomainState), len(_HEARD), len(Known))
     taken: dict[str, tuple[set[str], ...]] = {}
-    for domain, answer, random, blanket in product(*kinds, (False, True)):
+    for domain, answer, random, blanket in product(DomainState, _HEARD, Known, (False, True)):
         evidence = Evidence(Mode.DEEP, domain=domain, answer=answer, catch_all=random, blanket=blanket)
         sets = taken.setdefault(judge(evidence).result, (set(), set(), set()))
         for known, said in zip(sets, (domain, answer, random), strict=True):
             known.add(said.value)
     return {
         result: tuple(
-            frozenset() if len(s) == len(k) else frozenset(s) for s, k in zip(sets, kinds, strict=True)
+            frozenset() if len(said) == size else frozenset(said)
+            for said, size in zip(sets, sizes, strict=True)
         )
         for result, sets in taken.items()
     }

@@ -49,10 +49,12 @@ NO_REPLY: Final = {
     Answer.NOT_ASKED,
     Answer.DOUBTED,
     Answer.UNREACHABLE,
+    Answer.NOT_ALLOWED,
     Answer.NOT_ASKABLE,
     Answer.OPTED_OUT,
     Answer.TOO_MANY_MISSING,
     Answer.PROBE_UNAVAILABLE,
+    Answer.GIVEN_UP,
 }
 SESSION_S: Final = 10.0
 

@@ -143,7 +143,7 @@ async def test_addresses_the_guard_refuses_see_no_connection() -> None:
     async with mailing(mailer) as port:
         bench = Bench(port, guard=public)
         probed = await bench.probe(targets(fact, "ann"))
-    assert answers(probed) == {"ann": Answer.UNREACHABLE}
+    assert answers(probed) == {"ann": Answer.NOT_ALLOWED}
     assert probed.mailboxes["ann@a.test"].rule == "no-allowed-address"
     assert not mailer.seen
     assert not bench.throttle.grants

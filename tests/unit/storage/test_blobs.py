@@ -9,11 +9,13 @@ import subprocess
 from pathlib import Path
 from uuid import UUID
 
+import obstore
 import pytest
 
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.storage.blobs.local_files import clear_abandoned, move_in
 from mailsift.storage.blobs.store import Blobs, JobBlobs
+from mailsift.storage.foreign.objects import write_object
 
 JOB = UUID("00000000-0000-0000-0000-0000000000aa")
 TOKEN = UUID("00000000-0000-0000-0000-0000000000bb")
@@ -24,6 +26,25 @@ def blobs(request: pytest.FixtureRequest, tmp_path: Path) -> Blobs:
     """A store on this disk, and one that has to be downloaded from."""
     url = {"file": (tmp_path / "a store").as_uri(), "memory": "memory:///"}[request.param]
     return Blobs(url, tmp_path / "cache")
+
+
+@pytest.mark.parametrize("size", [1, 5 * 2**20 * 10_000, 5 * 2**20 * 10_000 + 1, 5 * 2**40])
+async def test_a_file_of_any_size_is_put_in_as_many_parts_as_a_store_takes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    """S3 takes 10,000 parts of 5 MiB to 5 GiB: with the smallest ones an object would end at 49 GiB."""
+    parts: list[int] = []
+
+    async def put(*_: object, chunk_size: int = 5 * 2**20, **__: object) -> None:
+        parts.append(chunk_size)
+
+    monkeypatch.setattr(obstore, "put_async", put)
+    with (tmp_path / "file").open("wb") as file:
+        file.truncate(size)
+    await Blobs("memory:///", tmp_path / "cache").put_file("jobs/a/file", tmp_path / "file")
+    await write_object("s3://bucket/results.csv", {"region": "eu-1"}, tmp_path / "file")
+    assert len(parts) == 2
+    assert all(5 * 2**20 <= part <= 5 * 2**30 and size <= part * 10_000 for part in parts)
 
 
 async def test_what_is_put_can_be_fetched_listed_and_deleted(blobs: Blobs, tmp_path: Path) -> None:

@@ -28,8 +28,8 @@ from mailsift.storage.states import DOING, JobState
 NOON = datetime(2026, 11, 21, 12, 3, tzinfo=UTC)
 
 
-@pytest.mark.parametrize("what", ["storage", "memory"])
-def test_a_job_waits_for_storage_or_memory_as_a_whole(what: str) -> None:
+@pytest.mark.parametrize("what", ["storage", "memory", "threads"])
+def test_a_job_waits_for_what_the_machine_lacks_as_a_whole(what: str) -> None:
     until = datetime(2026, 11, 21, 12, 30, tzinfo=UTC)
     assert waits([Waiting("", what, 40, until)]) == [f"The job waits for {what}, until 12:30:00 UTC"]
 
