@@ -1171,12 +1171,13 @@ def test_what_a_sender_drops_because_of_an_earlier_wish_tells_the_wish(
         ),
         (
             SenderKind.POSTMARK,
-            {
-                "RecordType": "SubscriptionChange",
-                "Recipient": "a@b.test",
-                "SuppressSending": True,
-                "SuppressionReason": "HardBounce",
-            },
+            {"RecordType": "Bounce", "Type": "SMTPApiError", "Email": "a@b.test", "Details": "no such server"},
+        ),
+        (SenderKind.SENDGRID, {"event": "dropped", "email": "a@b.test", "reason": "Spam Content"}),
+        (SenderKind.SENDGRID, {"event": "dropped", "email": "a@b.test", "reason": "Invalid SMTPAPI header"}),
+        (
+            SenderKind.SENDGRID,
+            {"event": "dropped", "email": "a@b.test", "reason": "Recipient List over Package Quota"},
         ),
     ],
 )
@@ -1184,7 +1185,35 @@ def test_what_a_sender_could_not_send_says_nothing_of_the_mailbox(sender: Sender
     (outcome,) = filter(None, read_webhook(sender, json.dumps(posted).encode()))
     assert (outcome.address, outcome.kind) == ("a@b.test", OutcomeKind.BOUNCED)
     assert outcome.diagnosis.was_never_sent
-    assert outcome.diagnosis.answer not in {Answer.NOT_FOUND, Answer.DISABLED, Answer.FULL}
+    for earlier in (_told(_K.DELIVERED, 3), _told(_K.BOUNCED, 3, _A.NOT_FOUND)):
+        fact = mailbox_fact([earlier, replace(outcome, happened_at=NOW)], OutcomePolicy(), NOW)
+        assert fact is not None
+        assert fact.answer is earlier.diagnosis.answer
+
+
+@pytest.mark.parametrize(
+    ("sender", "posted"),
+    [
+        (
+            SenderKind.POSTMARK,
+            {
+                "RecordType": "SubscriptionChange",
+                "Recipient": "a@b.test",
+                "SuppressSending": True,
+                "SuppressionReason": "HardBounce",
+            },
+        ),
+        (SenderKind.SENDGRID, {"event": "dropped", "email": "a@b.test", "reason": "Bounced Address"}),
+        (SenderKind.BREVO, {"event": "blocked", "email": "a@b.test", "reason": "blocked : due to blacklist"}),
+    ],
+)
+def test_what_a_senders_own_list_kept_back_takes_an_earlier_delivery_back(
+    sender: SenderKind, posted: Any
+) -> None:
+    (outcome,) = filter(None, read_webhook(sender, json.dumps([posted]).encode()))
+    kept_back = replace(outcome, happened_at=NOW)
+    assert kept_back.diagnosis.was_never_sent
+    assert mailbox_fact([_told(_K.DELIVERED, 3), kept_back], OutcomePolicy(), NOW) is None
 
 
 @pytest.mark.parametrize(
