@@ -806,12 +806,27 @@ def _failed_addresses(message: Message, prose: str) -> list[str]:
     lines = _addresses_in_lines(listing)
     anywhere = [found for found in _ADDRESS.findall(_SENDER.sub("", listing)) if not _DAEMON.search(found)]
     others = [address for address in anywhere if address.casefold() not in ours]
+    own = _of_the_reporter(message, others)
     return (
         [address for address in lines if address.casefold().strip(".") not in ours]
         or _addresses_said_to_fail(others, listing)
-        or others[:1]
+        or (own or others)[:1]
         or _verp_recipient(message, anywhere)
     )
+
+
+def _of_the_reporter(message: Message, addresses: Sequence[str]) -> list[str]:
+    """Return the addresses at the domain of a server of others: what it could not deliver was for it."""
+    reporter, to = _domains(message, "From"), _domains(message, "To")
+    return [one for one in addresses if _domain(one) in reporter - to]
+
+
+def _domains(message: Message, name: str) -> set[str]:
+    return set(map(_domain, _addresses(message, name)))
+
+
+def _domain(address: str) -> str:
+    return address.rpartition("@")[2].casefold()
 
 
 def _addresses_said_to_fail(addresses: Sequence[str], prose: str) -> list[str]:
