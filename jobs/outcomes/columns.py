@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain, islice
 from typing import Final, TypeAlias
@@ -14,6 +14,7 @@ import polars as pl
 
 from mailsift.jobs.intake.table import Choice, choose_column
 from mailsift.jobs.outcomes.words import (
+    is_change,
     is_dropped,
     is_handed_over,
     is_kind,
@@ -76,6 +77,8 @@ _OF_SENDING: Final = re.compile(r"sen[dt]|launch|schedul", re.IGNORECASE)
 """When a message went out, which is before anything happened to it."""
 _OF_THE_ROW: Final = re.compile(r"creat", re.IGNORECASE)
 """When a row came to be: of one that stands for a reader, not for a message, that tells nothing."""
+_OF_ENTRY: Final = re.compile(r"added", re.IGNORECASE)
+"""When a reader came to a list, or an entry to the list of those not to be written to."""
 _SAYS_WHAT: Final = re.compile(r"event|activity|metric", re.IGNORECASE)
 """Columns that say what happened, even where most of it is nothing of ours; a "status" may be of a sale."""
 _IS_NO_KIND: Final = re.compile(
@@ -140,8 +143,10 @@ class _Columns:
     complainer: int | None = None
     channels: tuple[int, ...] = ()
     others: tuple[int, ...] = ()
-    letters: bool = False
+    codes: Mapping[str, str] = field(default_factory=dict)
     of_senders: bool = False
+    of_readers: bool = False
+    changes: tuple[int, ...] = ()
 
 
 def read_rows(rows: Iterator[Row]) -> Iterator[ParsedOutcome]:
@@ -241,12 +246,14 @@ def _recognise(names: Row | None, frame: pl.DataFrame) -> tuple[_Columns, bool]:
     choice = address_column(frame, shown, _recipients(shown or frame.row(0), frame))
     full = list(names) if names is not None else list(choice.names)
     cells = [list(column) for column in (frame.slice(1) if choice.header else frame)]
-    coded_by_letter = _letters_column(full, cells)
-    kind = _kind_column(full, cells) if coded_by_letter is None else coded_by_letter
+    coded, codes = _letters_column(full, cells), _LETTERS
+    if coded is None and (coded := _numbers_column(full, cells)) is not None:
+        codes = _NUMBERS
+    kind = _kind_column(full, cells) if coded is None else coded
     status = next(iter(_named(full, "status")), None)
     if status is None:
-        coded = (place for place, column in enumerate(cells) if share(column, _STATUS.fullmatch) >= 0.8)
-        status = next(coded, None)
+        with_codes = (place for place, column in enumerate(cells) if share(column, _STATUS.fullmatch) >= 0.8)
+        status = next(with_codes, None)
     taken = {choice.index, kind, status}
     words = _words_columns(full, cells, taken)
     tells = _tells(full, taken)
@@ -257,7 +264,7 @@ def _recognise(names: Row | None, frame: pl.DataFrame) -> tuple[_Columns, bool]:
     states = cells[kind] if kind is not None else []
     of_readers = any(map(is_of_people, states))
     of_people = of_readers or (kind is None and bool(tells) and not words)
-    times = _times(full, cells, taken, of_people=of_people)
+    times = _times(full, cells, taken, of_people=of_people, of_entries=coded is not None)
     telling = {tell.place for tell in tells}
     return _Columns(
         address=choice.index,
@@ -265,7 +272,9 @@ def _recognise(names: Row | None, frame: pl.DataFrame) -> tuple[_Columns, bool]:
         when=next((place for place in times if place not in telling), next(iter(times), None)),
         words=words,
         status=status,
-        message_id=None if of_readers else _message_id_column(full, cells, choice.index, taken),
+        message_id=None
+        if of_readers or codes is _NUMBERS
+        else _message_id_column(full, cells, choice.index, taken),
         day_first=day_first_in(cell for place in times for cell in cells[place]),
         sent_is_delivered=_says_sent_for_delivered(states),
         of_bounces=kind is not None
@@ -282,8 +291,10 @@ def _recognise(names: Row | None, frame: pl.DataFrame) -> tuple[_Columns, bool]:
             for place, name in enumerate(named_like)
             if place != choice.index and (_TO.fullmatch(name) or _ANOTHER_ADDRESS.fullmatch(name))
         ),
-        letters=coded_by_letter is not None,
+        codes={} if coded is None else codes,
         of_senders=bool(_FROM.fullmatch(named_like[choice.index])),
+        of_readers=of_readers,
+        changes=_changed_to(full),
     ), choice.header
 
 
@@ -317,6 +328,25 @@ def _letters_column(full: Sequence[str], cells: Sequence[Sequence[str]]) -> int 
         if letters(name) == "type" and found & _LETTERS.keys() and found <= _RECORDS:
             return place
     return None
+
+
+def _numbers_column(full: Sequence[str], cells: Sequence[Sequence[str]]) -> int | None:
+    """Return the column in which Mautic says by numbers why it does not write to somebody, by which channel."""
+    if not any(_OF_CHANNEL.fullmatch(letters(_last(name))) for name in full):
+        return None
+    for place, name in enumerate(full):
+        found = {cell.strip() for cell in cells[place]} - {""}
+        if letters(_last(name)) == "reason" and found and found <= {"0", "1", "2", "3"}:
+            return place
+    return None
+
+
+def _changed_to(full: Sequence[str]) -> tuple[int, ...]:
+    """Return the columns that say what a reader's standing is from now on."""
+    return tuple(place for place, name in enumerate(full) if _NEW_STANDING.fullmatch(letters(name)))
+
+
+_NEW_STANDING: Final = re.compile(r"[a-z]*subscriptions?status|newstatus")
 
 
 def _usual(cells: Sequence[Sequence[str]], words: Sequence[int], status: int | None) -> OutcomeKind | None:
@@ -368,17 +398,25 @@ def _named(full: Sequence[str], role: str) -> list[int]:
 def _kind_column(full: Sequence[str], cells: Sequence[Sequence[str]]) -> int | None:
     """Return the column that says what happened: one of such a name, or one that is full of such words."""
     named = set(_named(full, "kind"))
-    counted: dict[int, int] = {}
+    standings = bool(_changed_to(full))
+    counted, of_messages = dict[int, int](), dict[int, int]()
     for place, column in enumerate(cells):
         filled = [cell for cell in column if cell.strip()]
-        known = sum(map(is_kind, filled))
+        changes = sum(map(is_change, filled)) if standings else 0
+        known = sum(map(is_kind, filled)) + changes
         sure = place in named and bool(_SAYS_WHAT.search(full[place]))
         of_another = _IS_NO_KIND.search(full[place]) and not _EVENT_NAME.search(full[place])
-        believed = sure or (share(filled, is_state) >= 0.5 and not of_another)
+        states = sum(map(is_state, filled)) + changes
+        believed = sure or (states * 2 >= len(filled) and not of_another)
         of_some = place not in named or kind_in_name(full[place])
         if known and believed and not (of_some and len(filled) * 2 <= len(column)):
-            counted[place] = known
-    return max(counted, key=lambda place: (counted[place], place in named), default=None)
+            counted[place], of_messages[place] = known, states - sum(map(is_of_people, filled))
+    most = max(of_messages.values(), default=0)
+    return max(  # an event has its name outside, and inside what has become of the message until now
+        (place for place in counted if of_messages[place] * 2 >= most),
+        key=lambda place: (-full[place].count("."), counted[place], place in named),
+        default=None,
+    )
 
 
 def _words_columns(
@@ -404,7 +442,12 @@ _OF_A_LIST: Final = re.compile(r"(?:black|block)[ _-]?list|suppress", re.IGNOREC
 
 
 def _times(
-    full: Sequence[str], cells: Sequence[Sequence[str]], taken: set[int | None], *, of_people: bool
+    full: Sequence[str],
+    cells: Sequence[Sequence[str]],
+    taken: set[int | None],
+    *,
+    of_people: bool,
+    of_entries: bool,
 ) -> list[int]:
     """Return the columns of times, first those whose names say so."""
     named = {place: rank for rank, place in enumerate(_named(full, "when"))}
@@ -412,7 +455,9 @@ def _times(
         place
         for place, column in enumerate(cells)
         if place not in taken
-        and not _IS_NO_TIME.search(_last(full[place]))
+        and not (
+            _IS_NO_TIME.search(_last(full[place])) and not (of_entries and _OF_ENTRY.search(full[place]))
+        )
         and not (of_people and _OF_THE_ROW.search(full[place]))
         and share(column[:_LOOKED_AT], epoch) >= 0.8
         and share(column[:_LOOKED_AT], _STATUS.fullmatch) < 0.5
@@ -440,9 +485,8 @@ def _read_row(columns: _Columns, row: Row) -> ParsedOutcome:
     words = next(filter(is_reply, told), told[0] if told else "")
     status, word = cell_at(row, columns.status), cell_at(row, columns.kind)
     signs = list(_signs(row, columns))
-    if columns.letters:
-        word = _LETTERS.get(word, word)
-    kind = _kind_of_row(word, signs, columns, words, status)
+    word = columns.codes.get(word, word)
+    kind = _kind_of_row(row, word, signs, columns, words, status)
     address = _address_in(row, columns, kind)
     elsewhere = any(is_of_another_channel(cell_at(row, place)) for place in columns.channels)
     if kind is None or elsewhere or "@" not in address or (columns.of_senders and kind not in _WISHES):
@@ -472,6 +516,8 @@ _BY_A_LIST: Final = re.compile(r"(?:pre-?)?blocked", re.IGNORECASE)
 """Of a message that a server refused, or a list of the sender's: without an answer nobody knows."""
 _LETTERS: Final = {"d": "delivered", "b": "bounced", "rb": "bounced", "t": "deferred", "f": "complaint"}
 """What records of an accounting file are called: delivery, bounce (here, elsewhere), attempt, feedback."""
+_NUMBERS: Final = {"1": "unsubscribed", "2": "bounced"}
+"""Mautic's reasons; by 0 somebody can be written to, by 3 it was decided by hand."""
 _RECORDS: Final = frozenset({*_LETTERS, "r", "rs", "rr", "tq", "p"})
 
 
@@ -518,12 +564,25 @@ def _may_have_arrived_since(signs: Sequence[_Sign]) -> bool:
     return arrived and not any(sign.at for sign in signs if sign.kind is OutcomeKind.BOUNCED)
 
 
+_CANCELLED: Final = re.compile(r"cancell?ed", re.IGNORECASE)
+"""What Kit calls a reader who unsubscribed."""
+
+
+def _standing(row: Row, signs: Sequence[_Sign], columns: _Columns) -> OutcomeKind | None:
+    """Return what somebody's standing has changed to; a sender that gives up after a bounce is no reader."""
+    if any(sign.kind is OutcomeKind.BOUNCED for sign in signs):
+        return OutcomeKind.BOUNCED
+    return next(filter(None, (kind_of(cell_at(row, place)) for place in columns.changes)), None)
+
+
 def _kind_of_row(
-    word: str, signs: Sequence[_Sign], columns: _Columns, words: str, status: str
+    row: Row, word: str, signs: Sequence[_Sign], columns: _Columns, words: str, status: str
 ) -> OutcomeKind | None:
-    found = kind_of(word)
+    found = _standing(row, signs, columns) if is_change(word) else kind_of(word)
     if columns.of_bounces and _is_why_it_bounced(found, word):
         return OutcomeKind.BOUNCED
+    if found is None and columns.of_readers and _CANCELLED.fullmatch(word):
+        found = OutcomeKind.UNSUBSCRIBED
     if found:
         return found
     said = _kind_by(words, status)

@@ -37,7 +37,7 @@ from mailsift.jobs.outcomes.columns import (
     reader_of,
     share,
 )
-from mailsift.jobs.outcomes.words import is_kind, kind_of, letters
+from mailsift.jobs.outcomes.words import is_kind, kind_in_name, kind_of, letters
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.outcomes.messages import read_message
 from mailsift.pipeline.outcomes.outcome import OutcomeKind, ParsedOutcome, whole_characters
@@ -309,7 +309,7 @@ def _records_of(value: Any) -> Iterator[_Record]:
 
 
 def _wrapped_event(found: Any) -> Any:
-    """Return a sender's event that Amazon has wrapped (by SNS, SQS, for a function), else what is given."""
+    """Return a sender's event that Amazon has wrapped (by SNS, SQS, EventBridge, for a function), else what is given."""
     inner = found
     for _ in range(_DEEPEST):
         if not isinstance(inner, dict):
@@ -321,7 +321,7 @@ def _wrapped_event(found: Any) -> Any:
     return found
 
 
-_WRAPPED_IN: Final = ("Message", "Sns", "body", "Body")
+_WRAPPED_IN: Final = ("Message", "Sns", "body", "Body", "detail")
 
 
 def _unfolded(found: Any) -> Sequence[Any]:
@@ -330,11 +330,31 @@ def _unfolded(found: Any) -> Sequence[Any]:
         return [found]
     lists, objects = _of(found, list), _of(found, dict)
     if len(lists) == 1:
-        return lists[0]
+        return _told_by_its_list(found, lists[0])
     if not lists and len(objects) == 1 and not any("@" in held for held in _of(objects[0], str)):
         inner = _of(objects[0], list)
-        return inner[0] if len(inner) == 1 else [found]
+        if len(inner) == 1:
+            return _told_by_its_list(objects[0], inner[0])
+        if objects[0] and all(map(str.isdecimal, objects[0])):  # Mautic's contacts, each by its id
+            return list(objects[0].values())
     return [found]
+
+
+def _told_by_its_list(envelope: _Record, held: list[Any]) -> Sequence[Any]:
+    """Return what a list holds; what says itself nothing of what happened is what the list is called."""
+    name = next(name for name, value in envelope.items() if value is held)
+    told = kind_in_name(name)
+    if told is None or not (told[0] in _WISHES or "bounce" in name.lower()) or any(map(_tells, held)):
+        return held
+    records = [{"email": one} if isinstance(one, str) else one for one in held]
+    return [{"event": told[0].value, **one} if isinstance(one, dict) else one for one in records]
+
+
+def _tells(one: Any) -> bool:
+    return isinstance(one, dict) and any(is_kind(cell) or is_reply(cell) for cell in _of(one, str))
+
+
+_WISHES: Final = frozenset({OutcomeKind.COMPLAINED, OutcomeKind.UNSUBSCRIBED})
 
 
 def _of(record: _Record, kind: type[_T]) -> list[_T]:

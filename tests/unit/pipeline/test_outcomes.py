@@ -1171,7 +1171,12 @@ def test_what_a_sender_drops_because_of_an_earlier_wish_tells_the_wish(
         ),
         (
             SenderKind.POSTMARK,
-            {"RecordType": "Bounce", "Type": "SMTPApiError", "Email": "a@b.test", "Details": "no such server"},
+            {
+                "RecordType": "Bounce",
+                "Type": "SMTPApiError",
+                "Email": "a@b.test",
+                "Details": "no such server",
+            },
         ),
         (SenderKind.SENDGRID, {"event": "dropped", "email": "a@b.test", "reason": "Spam Content"}),
         (SenderKind.SENDGRID, {"event": "dropped", "email": "a@b.test", "reason": "Invalid SMTPAPI header"}),
