@@ -304,10 +304,14 @@ def _diagnosis(group: Message, kind: OutcomeKind, status: str, text: _ReportText
     if from_field.answer in _MAILBOX_ANSWERS and _TO_SENDER in text.about(_names_in(group)):
         return diagnose(f"{words} {_TO_SENDER}", status=status, permanent=permanent)
     says_why = from_field.smtp_code or (words and from_field.answer is not Answer.UNCLEAR)
-    if not says_why:
-        from_text = diagnose(text.about(_names_in(group)), permanent=permanent)
+    if not says_why and not _OF_THE_DOMAIN.fullmatch(status):
+        from_text = diagnose(text.about(_names_in(group)), permanent=permanent, beside=words)
         return from_text if from_text.answer is not Answer.UNCLEAR else from_field
     return from_field
+
+
+_OF_THE_DOMAIN: Final = re.compile(r"[45]\.(?:1\.2|4\.[34]|4\.310)")
+"""Status codes of a domain, or of the way to it (RFC 3463 sections 3.2 and 3.5; Exchange Online's)."""
 
 
 def _original_recipient(group: Message, message: Message, original: Message | None, *, alone: bool) -> str:

@@ -102,11 +102,15 @@ _GAVE_UP_WAITING = re.compile(
     r"|unable to connect|could ?n.t connect|can ?not connect)\b",
     re.IGNORECASE,
 )
+_DOMAIN = "domaine?|dom[ií]nio|domein|domeny|домен"
 _DOMAIN_TROUBLE = re.compile(
     r"host or domain name not found|name service error|no such domain|domain (?:does not|doesn.t) exist"
     r"|domain not found|host unknown|unknown host|unrouteable mail domain|all relevant mx records"
     r"|no (?:mail|smtp|mx) ?(?:servers?|exchangers?|hosts?)\b"
-    r"|no mx(?: records?)?\b|nxdomain|dns (?:error|failure|lookup)|null ?mx|bad destination (?:host|system)",
+    r"|no mx(?: records?)?\b|nxdomain|dns (?:error|failure|lookup)|null ?mx|bad destination (?:host|system)"
+    rf"|\b(?:{_DOMAIN})\W{{1,3}}(?:[\w-]{{1,63}}\.){{1,8}}[\w-]{{2,63}}\W{{1,3}}(?:[\w'’]{{1,15}} ){{0,4}}?"
+    r"(?:introuvable|(?:not|be) found|nicht gefunden|niet\b.{0,12} gevonden|trovato|encontrado|найден)"
+    rf"|\b(?:encontrar|trovare|trouver|znaleziono) (?:\w{{1,3}} )?(?:{_DOMAIN})\b",
     re.IGNORECASE,
 )
 

@@ -1099,6 +1099,49 @@ def test_neither_a_sender_nor_a_mailing_list_is_taken_for_the_recipient() -> Non
     assert read_message(_plain(returned).encode()) == ()
 
 
+_WITHOUT_A_DOMAIN = {
+    "en": "Address not found\nYour message wasn't delivered to {0} because the domain {1} couldn't be found.",
+    "de": "Adresse nicht gefunden\nIhre Nachricht an {0} wurde nicht zugestellt, weil die Domain {1} nicht "
+    "gefunden wurde.",
+    "fr": "Adresse introuvable\nVotre message n'a pas été remis à {0}, car le domaine {1} est introuvable.",
+    "es": "No se ha encontrado la dirección\nNo se ha entregado tu mensaje a {0} porque no se ha podido "
+    "encontrar el dominio {1}.",
+    "pt": "Endereço não encontrado\nSua mensagem não foi entregue a {0}: o domínio {1} não foi encontrado.",
+    "it": "Indirizzo non trovato\nIl messaggio non è stato recapitato a {0}: "
+    "il dominio {1} non è stato trovato.",
+    "nl": "Adres niet gevonden\nJe bericht is niet bezorgd bij {0}: het domein {1} kan niet worden gevonden.",
+    "pl": "Nie znaleziono adresu\nWiadomość nie została dostarczona na adres {0}, ponieważ nie znaleziono "
+    "domeny {1}.",
+}
+
+
+@pytest.mark.parametrize("language", _WITHOUT_A_DOMAIN)
+def test_a_domain_that_is_not_found_is_no_missing_mailbox_in_any_language(language: str) -> None:
+    prose = _WITHOUT_A_DOMAIN[language].format("jane@typo.example", "typo.example")
+    message = _plain(prose, headers="X-Failed-Recipients: jane@typo.example\n")
+    assert _reported(message) == [("jane@typo.example", OutcomeKind.BOUNCED, Answer.UNCLEAR)]
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        "Status: 4.0.0\nDiagnostic-Code: smtp; DNS Error: lookup of typo.example responded with NXDOMAIN\n",
+        "Status: 5.1.2\n",
+        "Status: 5.4.4\n",
+        "Status: 5.4.310\n",
+    ],
+)
+def test_fields_that_speak_of_the_domain_are_believed_before_the_text_for_people(fields: str) -> None:
+    message = _dsn(
+        f"Final-Recipient: rfc822; jane@typo.example\nAction: failed\n{fields}",
+        prose="The address jane@typo.example was not found: there is no such recipient.",
+        to="jane@typo.example",
+    )
+    ((_, kind, answer),) = _reported(message)
+    assert kind is OutcomeKind.BOUNCED
+    assert answer not in {Answer.NOT_FOUND, Answer.DISABLED}
+
+
 @pytest.mark.parametrize(
     "message",
     [
