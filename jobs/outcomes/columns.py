@@ -68,7 +68,7 @@ _SAYS_WHEN: Final = re.compile(
     r"date|time|(?:at|on|ts|when|since|moment)$|zeit|datum|fecha|data|heure|quand|event", re.IGNORECASE
 )
 _IS_NO_TIME: Final = re.compile(
-    r"opt-?in|confirm|sign.?(?:ed.?)?up|(?<!un)subscribed|join|birth|dob|regist|import|queued|expire|next|added"
+    r"opt-?in|_opt$|confirm|sign.?(?:ed.?)?up|(?<!un)subscribed|join|birth|dob|regist|import|queued|expire|next|added"
     r"|(?:\b|_|[a-z])I[Dd]$|^id$|code|size|phone|mobile|zip|score|count|rating|duration|attempt|member",
     re.IGNORECASE,
 )
@@ -84,6 +84,10 @@ _SAYS_WHAT: Final = re.compile(r"event|activity|metric", re.IGNORECASE)
 _IS_NO_KIND: Final = re.compile(
     r"note|tag|subject|title|name$|campaign|list$|segment|template", re.IGNORECASE
 )
+_OF_THE_MESSAGE: Final = re.compile(r"subject|title|campaign|template", re.IGNORECASE)
+"""Columns of words that a customer of ours has written, which may look like a server's: "500 points"."""
+_IS_A_READER: Final = re.compile(r"profile|contact|subscriber|member|person|lead|user", re.IGNORECASE)
+"""What a record calls itself whose id is the same for everything that happens to a reader."""
 _OF_CHANNEL: Final = re.compile(
     r"(?:message|delivery)?(?:channel|medium)(?:type|name)?|(?:object|message)type"
 )
@@ -255,7 +259,7 @@ def _recognise(names: Row | None, frame: pl.DataFrame) -> tuple[_Columns, bool]:
         with_codes = (place for place, column in enumerate(cells) if share(column, _STATUS.fullmatch) >= 0.8)
         status = next(with_codes, None)
     taken = {choice.index, kind, status}
-    words = _words_columns(full, cells, taken)
+    words = _words_columns(full, cells, taken, _failed(cells, kind))
     tells = _tells(full, taken)
     if kind is None and not words and not tells:
         text = "No column says what happened: delivered, bounced, deferred, complained or unsubscribed."
@@ -302,6 +306,9 @@ def _message_id_column(
     full: Sequence[str], cells: Sequence[Sequence[str]], address: int, taken: set[int | None]
 ) -> int | None:
     """Return the column that says which message it was; a reader's id, always the same, says none."""
+    sorts = (column for name, column in zip(full, cells, strict=True) if letters(name) in {"type", "object"})
+    if any(share(column, _IS_A_READER.fullmatch) == 1 for column in sorts):
+        return None
     for place in _named(full, "message_id"):
         named = set(zip(cells[address], cells[place], strict=True))
         again = len(named) < len(cells[place]) and len(named) == len(set(cells[address]))
@@ -331,7 +338,7 @@ def _letters_column(full: Sequence[str], cells: Sequence[Sequence[str]]) -> int 
 
 
 def _numbers_column(full: Sequence[str], cells: Sequence[Sequence[str]]) -> int | None:
-    """Return the column in which Mautic says by numbers why it does not write to somebody, by which channel."""
+    """Return the column in which Mautic says by numbers why it does not write to somebody."""
     if not any(_OF_CHANNEL.fullmatch(letters(_last(name))) for name in full):
         return None
     for place, name in enumerate(full):
@@ -372,15 +379,18 @@ def _called(name: str) -> str:
 
 
 def _recipients(names: Sequence[str], frame: pl.DataFrame) -> str:
-    """Return the name of the column that says to whom, where another one may say from whom."""
-    return next(
-        (
-            name
-            for place, name in enumerate(names)
-            if _TO.fullmatch(letters(name)) and any("@" in cell for cell in frame.to_series(place))
-        ),
-        "",
-    )
+    """Return the name of the column that says to whom, where another one may say from whom.
+
+    One that has few of the addresses is of some event alone: to whom at the sender a complaint was sent.
+    """
+    plain = list(map(letters, names))
+    filled = [
+        0 if _FROM.fullmatch(name) else sum("@" in cell for cell in frame.to_series(place))
+        for place, name in enumerate(plain)
+    ]
+    most = max(1, *filled)
+    found = (place for place, name in enumerate(plain) if _TO.fullmatch(name) and filled[place] * 2 >= most)
+    return next((names[place] for place in found), "")
 
 
 def _named(full: Sequence[str], role: str) -> list[int]:
@@ -420,12 +430,32 @@ def _kind_column(full: Sequence[str], cells: Sequence[Sequence[str]]) -> int | N
 
 
 def _words_columns(
-    full: Sequence[str], cells: Sequence[Sequence[str]], taken: set[int | None]
+    full: Sequence[str], cells: Sequence[Sequence[str]], taken: set[int | None], failed: Sequence[int]
 ) -> tuple[int, ...]:
-    """Return the columns that say why: those of such a name, then what looks like a server's answers."""
+    """Return the columns that say why: those of such a name, then what looks like a server's answers.
+
+    Args:
+        full: what the columns are called.
+        cells: what stands in them.
+        taken: columns that say something else.
+        failed: rows of what did not arrive, few of many perhaps.
+    """
     named = _named(full, "words")
-    replies = (place for place, column in enumerate(cells) if share(column, is_reply) >= 0.3)
+    replies = (
+        place
+        for place, column in enumerate(cells)
+        if not _OF_THE_MESSAGE.search(_last(full[place]))
+        and max(share(column, is_reply), share((column[row] for row in failed), is_reply)) >= 0.3
+    )
     return tuple(place for place in dict.fromkeys(chain(named, replies)) if place not in taken)
+
+
+def _failed(cells: Sequence[Sequence[str]], kind: int | None) -> list[int]:
+    """Return the rows of which a column says that the message did not arrive."""
+    of_failures = {OutcomeKind.BOUNCED, OutcomeKind.DEFERRED}
+    return (
+        [] if kind is None else [row for row, cell in enumerate(cells[kind]) if kind_of(cell) in of_failures]
+    )
 
 
 def _tells(full: Sequence[str], taken: set[int | None]) -> tuple[_Tell, ...]:
@@ -482,7 +512,8 @@ def _says_sent_for_delivered(column: Iterable[str]) -> bool:
 def _read_row(columns: _Columns, row: Row) -> ParsedOutcome:
     cells = (cell_at(row, place) for place in columns.words)
     told = [cell for cell in cells if re.search(r"[^\W\d]", cell)]
-    words = next(filter(is_reply, told), told[0] if told else "")
+    sentences = filter(is_reply, told), (cell for cell in told if " " in cell), told
+    words = next(chain.from_iterable(sentences), "")
     status, word = cell_at(row, columns.status), cell_at(row, columns.kind)
     signs = list(_signs(row, columns))
     word = columns.codes.get(word, word)

@@ -163,8 +163,8 @@ _T = TypeVar("_T")
 _BLOCK: Final = 1 << 16
 _KANA: Final = re.compile("[ぁ-ゖァ-ヺ]")
 _SOME_KANA: Final = 3
-_DEEPEST: Final = 5
-"""Objects in objects that are looked into."""
+_DEEPEST: Final = 6
+"""Objects in objects that are looked into: so deep does Klaviyo say why it does not write to somebody."""
 _MOST_FIELDS: Final = 1_000
 """Columns that are looked at: each costs time, and a line of a few kilobytes may have thousands."""
 
@@ -309,7 +309,7 @@ def _records_of(value: Any) -> Iterator[_Record]:
 
 
 def _wrapped_event(found: Any) -> Any:
-    """Return a sender's event that Amazon has wrapped (by SNS, SQS, EventBridge, for a function), else what is given."""
+    """Return a sender's event that Amazon has wrapped (SNS, SQS, EventBridge, Lambda), else what is given."""
     inner = found
     for _ in range(_DEEPEST):
         if not isinstance(inner, dict):

@@ -14,19 +14,20 @@ KINDS: Final = {
     " opened open opens firstopening opening openings clicked click clicks clickthrough read replied viewed"
     " zugestellt geoffnet angeklickt geklickt livre remis delivre ouvert clique entregado abierto entregue"
     " aberto clicado consegnato recapitato aperto cliccato bezorgd afgeleverd geopend geklikt dostarczono",
-    OutcomeKind.BOUNCED: "bounced bounce bounces hardbounce hardbounced hardbounces hard permanent permanentbounce"
+    OutcomeKind.BOUNCED: "bounced bounce bounces hardbounce hardbounced hardbounces hard permanent"
+    " permanentbounce"
     " failed failure fail dropped drop blocked block rejected reject invalid invalidemail undelivered"
     " undeliverable outofband permfail hardfail nonexistent expired expiration returned nondelivery ndr"
     " cleaned bounceback suppressed error errored giveup gaveup"
     " unzustellbar rucklaufer abgewiesen abgelehnt fehlgeschlagen rejete refuse echec echoue rebond rebonds"
     " rebote rebotado rechazado gebounced gebounct"
     " fallido devolvido rejeitado respinto rimbalzato fallito geweigerd mislukt odrzucono",
-    OutcomeKind.DEFERRED: "deferred defer delay delayed deliverydelay softbounce softbounced softbounces soft deferral"
-    " temporary transient temporaryfailure temporaryfail tempfail softfail retrying retry greylisted"
+    OutcomeKind.DEFERRED: "deferred defer delay delayed deliverydelay softbounce softbounced softbounces soft"
+    " deferral temporary transient temporaryfailure temporaryfail tempfail softfail retrying retry greylisted"
     " failedattempt verzogert differe retarde aplazado diferido adiado differito uitgesteld",
-    OutcomeKind.COMPLAINED: "complained complaint complaints spam spamreport spamreports spamcomplaint abuse abusereport"
-    " abusereports"
-    " reportedspam feedback junk spammed scomp fbl beschwerde plainte queja reclamacao reclamo klacht"
+    OutcomeKind.COMPLAINED: "complained complaint complaints spam spamreport spamreports spamcomplaint abuse"
+    " abusereport abusereports reportedspam feedback junk spammed scomp fbl beschwerde plainte"
+    " queja reclamacao reclamo klacht"
     " spambeschwerde spammeldung spamklacht spammelding",
     OutcomeKind.UNSUBSCRIBED: "unsubscribed unsubscribe unsubscribes unsub optout optedout groupunsubscribe"
     " listunsubscribe linkunsubscribe"
