@@ -21,6 +21,7 @@ from mailsift.jobs.outcomes.words import (
     is_of_another_channel,
     is_of_people,
     is_state,
+    is_subscribed,
     kind_in_name,
     kind_of,
     letters,
@@ -242,6 +243,41 @@ def share(column: Iterable[str], holds: Callable[[str], object]) -> float:
 def is_reply(cell: str) -> bool:
     """Say whether a cell has a mail server's words, with a code in them."""
     return bool(_REPLY_CODE.search(cell))
+
+
+def subscribed_in(cells: Sequence[Sequence[str]], names: Sequence[str]) -> Callable[[Row], bool]:
+    """Return what says of a row of an export of everybody that its reader is written to.
+
+    That it is one a column shows that tells those from others: "subscribed" from "unsubscribed", or no from
+    yes where it is called "Unsubscribed". A list of others alone may call its entries "active" as well.
+    """
+    standings = [
+        place
+        for place, column in enumerate(cells)
+        if any(map(is_subscribed, column)) and any(map(is_kind, column)) and share(column, is_state) >= 0.9
+    ]
+    flags = {
+        place: told[0]
+        for place, name in enumerate(names)
+        if (told := kind_in_name(name))
+        and not told[1]
+        and {_flag(cell) for cell in cells[place]} == {True, False}
+    }
+    if OutcomeKind.UNSUBSCRIBED not in flags.values():
+        flags = {}
+
+    def is_written_to(row: Row) -> bool:
+        told = [cell_at(row, place) for place in standings]
+        unset = all(_flag(cell_at(row, place)) is False for place in flags)
+        return (any(map(is_subscribed, told)) or bool(flags)) and not any(map(is_kind, told)) and unset
+
+    return is_written_to
+
+
+def _flag(cell: str) -> bool | None:
+    """Return what a cell says with yes or no, or a number; None for another one."""
+    said = cell.strip()
+    return False if _NO.fullmatch(said) else True if _YES.fullmatch(said) or _COUNT.fullmatch(said) else None
 
 
 def _recognise(names: Row | None, frame: pl.DataFrame) -> tuple[_Columns, bool]:

@@ -36,8 +36,9 @@ from mailsift.jobs.outcomes.columns import (
     read_rows,
     reader_of,
     share,
+    subscribed_in,
 )
-from mailsift.jobs.outcomes.words import is_kind, kind_in_name, kind_of, letters
+from mailsift.jobs.outcomes.words import is_kind, is_of_people, kind_in_name, kind_of, letters
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.outcomes.messages import read_message
 from mailsift.pipeline.outcomes.outcome import OutcomeKind, ParsedOutcome, whole_characters
@@ -91,7 +92,8 @@ def read_suppressed(path: Path) -> Iterator[tuple[str, str, float]]:
 
     Yields:
         The address as it stands, the kind of outcome it is there for ("" when the file does not say), and
-        since when (epoch seconds, 0 when it does not say).
+        since when (epoch seconds, 0 when it does not say). Of an export of everybody, nobody whom it calls
+        subscribed.
 
     Raises:
         MailsiftError: `empty_file`, `unsupported_format`, `binary_file` or `no_address_column`.
@@ -120,18 +122,22 @@ def _of_suppressed(names: tuple[str, ...] | None, rows: Iterator[Row]) -> Iterat
     when = next((plain.index(word) for word in _SINCE.split() if word in plain), None)
     cells = frame.slice(1 if choice.header else 0)
     day_first = None if when is None else day_first_in(cells.to_series(when))
-    kinds = [place for place, column in enumerate(cells) if share(column, _is_reason) >= 0.5]
+    columns = [list(column) for column in cells]
+    kinds = [place for place, column in enumerate(columns) if share(column, _is_entry) >= 0.5]
+    is_written_to = subscribed_in(columns, choice.names)
     replies = any(share(column, is_reply) >= 0.3 for column in cells)
     usual = OutcomeKind.BOUNCED.value if replies else ""
     for row in chain(first[1:] if choice.header else first, rows):
         kind = kind_of(cell_at(row, kinds[0])) if kinds else None
+        if is_written_to(row):
+            continue
         if email := address_at(row, choice.index):
             since = epoch(cell_at(row, when), day_first=day_first)
             yield email, kind.value if kind else "" if kinds else usual, since
 
 
-def _is_reason(cell: str) -> bool:
-    return is_kind(cell) or cell.strip().lower() == "manual"
+def _is_entry(cell: str) -> bool:
+    return is_kind(cell) or is_of_people(cell) or cell.strip().lower() == "manual"
 
 
 _SINCE: Final = "since created createdat lastupdatetime suppressedat timestamp time date"

@@ -131,6 +131,7 @@ _STATES: Final = {
 }
 """Words of a column that says what happened, where nothing has."""
 _STATE_OF: Final = {word: state for state, words in _STATES.items() for word in words.split()}
+_SUBSCRIBED: Final = re.compile(r"active|enabled|subscribed?|confirmed|registered")
 _HANDED_OVER: Final = re.compile(r"sent|send|relayed|versendet|gesendet|envoye|enviado|inviato|verzonden")
 
 _NAME_WORDS: Final = {
@@ -242,6 +243,11 @@ def is_state(cell: str) -> bool:
 def is_of_people(cell: str) -> bool:
     """Say whether a cell tells how a reader stands to a list ("active"), and not what a message came to."""
     return _STATE_OF.get(_plain(cell)) == "of people"
+
+
+def is_subscribed(cell: str) -> bool:
+    """Say whether a cell tells that somebody on a list is written to."""
+    return bool(_SUBSCRIBED.fullmatch(_plain(cell)))
 
 
 def is_of_another_channel(cell: str) -> bool:
