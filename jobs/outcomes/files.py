@@ -123,7 +123,11 @@ def _of_suppressed(names: tuple[str, ...] | None, rows: Iterator[Row]) -> Iterat
     cells = frame.slice(1 if choice.header else 0)
     day_first = None if when is None else day_first_in(cells.to_series(when))
     columns = [list(column) for column in cells]
-    kinds = [place for place, column in enumerate(columns) if share(column, _is_entry) >= 0.5]
+    kinds = [
+        place
+        for place, column in enumerate(columns)
+        if any(map(_is_reason, column)) and share(column, _is_entry) >= 0.5
+    ]
     is_written_to = subscribed_in(columns, choice.names)
     replies = any(share(column, is_reply) >= 0.3 for column in cells)
     usual = OutcomeKind.BOUNCED.value if replies else ""
@@ -136,8 +140,12 @@ def _of_suppressed(names: tuple[str, ...] | None, rows: Iterator[Row]) -> Iterat
             yield email, kind.value if kind else "" if kinds else usual, since
 
 
+def _is_reason(cell: str) -> bool:
+    return is_kind(cell) or cell.strip().lower() == "manual"
+
+
 def _is_entry(cell: str) -> bool:
-    return is_kind(cell) or is_of_people(cell) or cell.strip().lower() == "manual"
+    return _is_reason(cell) or is_of_people(cell)
 
 
 _SINCE: Final = "since created createdat lastupdatetime suppressedat timestamp time date"

@@ -43,6 +43,7 @@ SENDGRID = [
             "ann@a.test,COMPLAINT\nbob@a.test,BOUNCE\n",
             [("ann@a.test", "complained", 0.0), ("bob@a.test", "bounced", 0.0)],
         ),
+        ("email,state,reason\nann@a.test,active,COMPLAINT\n", [("ann@a.test", "complained", 0.0)]),
         (json.dumps(SENDGRID), [("ann@a.test", "bounced", 1790000000.0)]),
         (
             "status,reason,email,created\n5.1.1,550 5.1.1 unknown user,ann@a.test,1790000000\n",
