@@ -67,6 +67,8 @@ def read_webhook(sender: SenderKind, body: bytes) -> tuple[ParsedOutcome, ...]:
     Raises:
         MailsiftError: `malformed_outcome` for what is no such body, or has no event that can be read.
     """
+    if sender is SenderKind.SES and body.startswith(_SES_GREETING):
+        return ()
     try:
         posted = json.loads(body)
         events = posted if isinstance(posted, list) else _events_in(posted)
@@ -219,6 +221,8 @@ _SES_EVENTS: Final = {
     "deliverydelay": (OutcomeKind.DEFERRED, "deliveryDelay", "delayedRecipients"),
 }
 
+_SES_GREETING: Final = b"Successfully validated SNS topic"
+"""What SES posts to a topic, in words alone, when its events are to go there."""
 _SES_LOOKED_AT: Final = frozenset({"open", "click"})
 
 _SES_UNSENT: Final = {"reject": "reject.reason", "renderingfailure": "failure.errorMessage"}

@@ -1157,6 +1157,22 @@ def test_other_mail_reports_nothing(message: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "greeting",
+    [
+        "Successfully validated SNS topic for Amazon SES event publishing.",
+        json.dumps(
+            {
+                "notificationType": "AmazonSnsSubscriptionSucceeded",
+                "message": "You have successfully subscribed your Amazon SNS topic to receive notifications.",
+            }
+        ),
+    ],
+)
+def test_what_amazon_says_when_a_topic_is_connected_tells_nothing_and_is_no_damage(greeting: str) -> None:
+    assert read_webhook(SenderKind.SES, greeting.encode()) == ()
+
+
+@pytest.mark.parametrize(
     ("reason", "kind"),
     [
         ("Spam Reporting Address", _K.COMPLAINED),
