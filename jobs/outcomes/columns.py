@@ -27,7 +27,7 @@ from mailsift.jobs.outcomes.words import (
     letters,
 )
 from mailsift.pipeline.errors import MailsiftError
-from mailsift.pipeline.outcomes.history import kind_as_answered
+from mailsift.pipeline.outcomes.history import GONE, kind_as_answered
 from mailsift.pipeline.outcomes.outcome import (
     ACCEPTED,
     NOTHING_SAID,
@@ -98,6 +98,8 @@ _WISHES: Final = frozenset({OutcomeKind.COMPLAINED, OutcomeKind.UNSUBSCRIBED})
 _EVENT_NAME: Final = re.compile(r"(?:event|activity|metric)[ _.-]?(?:type[ _.-]?)?name$", re.IGNORECASE)
 _COMPLAINER: Final = re.compile(r"original(?:recipients?|rcpt)(?:to)?(?:address)?")
 """Who a complaint is by, where it came in as a message to somebody of ours."""
+_OF_ORIGINAL: Final = re.compile(r"original[a-z_]*\.", re.IGNORECASE)
+"""An object with the message that a bounce is about, beside the one with the bounce itself: Postal's."""
 _ANOTHER_ADDRESS: Final = re.compile(r"e?mail(?:address)?")
 _TO: Final = re.compile(
     r"(?:(?:final|original|bounced|failed)?(?:recipients?|rcpt)(?:to)?|to|(?:mail)?destination)(?:e?mail)?(?:address(?:es)?)?"
@@ -148,6 +150,7 @@ class _Columns:
     complainer: int | None = None
     channels: tuple[int, ...] = ()
     others: tuple[int, ...] = ()
+    originals: tuple[int, ...] = ()
     codes: Mapping[str, str] = field(default_factory=dict)
     of_senders: bool = False
     of_readers: bool = False
@@ -330,6 +333,11 @@ def _recognise(names: Row | None, frame: pl.DataFrame) -> tuple[_Columns, bool]:
             place
             for place, name in enumerate(named_like)
             if place != choice.index and (_TO.fullmatch(name) or _ANOTHER_ADDRESS.fullmatch(name))
+        ),
+        originals=tuple(
+            place
+            for place, name in enumerate(full)
+            if _OF_ORIGINAL.search(name) and _TO.fullmatch(letters(_last(name)))
         ),
         codes={} if coded is None else codes,
         of_senders=bool(_FROM.fullmatch(named_like[choice.index])),
@@ -570,6 +578,8 @@ def _read_row(columns: _Columns, row: Row) -> ParsedOutcome:
     permanent = kind is OutcomeKind.BOUNCED
     beside = " ".join(cell for cell in told if cell != words)
     diagnosis = diagnose(words, status=status, permanent=permanent, beside=beside) if failed else ACCEPTED
+    if diagnosis.answer in GONE and not status and _CATEGORY.fullmatch(words):
+        diagnosis = NOTHING_SAID
     unasked = _BY_A_LIST.fullmatch(word) and not is_reply(words) and not diagnosis.was_never_sent
     if failed and (unasked or (not kind_of(word) and _may_have_arrived_since(signs))):
         diagnosis = NOTHING_SAID
@@ -579,6 +589,8 @@ def _read_row(columns: _Columns, row: Row) -> ParsedOutcome:
 
 _MOST_REASONS: Final = 10
 """Columns of words in which an earlier wish is looked for: a hostile table has hundreds."""
+_CATEGORY: Final = re.compile(r"[\w-]+", re.ASCII)
+"""A sender's own word for a failure ("UNKNOWN_USER"), which is not the server's."""
 _BY_A_LIST: Final = re.compile(r"(?:pre-?)?blocked", re.IGNORECASE)
 """Of a message that a server refused, or a list of the sender's: without an answer nobody knows."""
 _LETTERS: Final = {"d": "delivered", "b": "bounced", "rb": "bounced", "t": "deferred", "f": "complaint"}
@@ -591,11 +603,12 @@ _RECORDS: Final = frozenset({*_LETTERS, "r", "rs", "rr", "tq", "p"})
 def _address_in(row: Row, columns: _Columns, kind: OutcomeKind | None) -> str:
     """Return whom a row is about: who complained, and not who was told of it.
 
-    A wish is heard even where the column of recipients is empty and another one has the address.
+    A wish is heard even where the column of recipients is empty and another one has the address; what came
+    back later is about the recipient of the original message.
     """
     by_others = kind is OutcomeKind.COMPLAINED and columns.complainer is not None
     places = (columns.complainer or 0, columns.address) if by_others else (columns.address,)
-    others = columns.others if kind in _WISHES else ()
+    others = columns.others if kind in _WISHES else columns.originals
     found = (address_at(row, place) for place in (*places, *others))
     return next((address for address in found if "@" in address), "")
 

@@ -123,7 +123,8 @@ _ANOTHER_CHANNEL: Final = re.compile(
 """Ways to somebody that lead to no mailbox, though an address stands beside them to say who it was."""
 
 _STATES: Final = {
-    "on its way": "sent send sends emailsend emailsent sendemail processed process accepted injection"
+    "on its way": "sent send sends messagesent emailsend emailsent sendemail"
+    " processed process accepted injection"
     " injected queued queue pending scheduled submission submitted reception requests request draft none"
     " unknown versendet gesendet envoye enviado inviato verzonden",
     "of people": "active inactive enabled disabled subscribed subscribe confirmed unconfirmed registered"
@@ -132,11 +133,13 @@ _STATES: Final = {
 """Words of a column that says what happened, where nothing has."""
 _STATE_OF: Final = {word: state for state, words in _STATES.items() for word in words.split()}
 _SUBSCRIBED: Final = re.compile(r"active|enabled|subscribed?|confirmed|registered")
-_HANDED_OVER: Final = re.compile(r"sent|send|relayed|versendet|gesendet|envoye|enviado|inviato|verzonden")
+_HANDED_OVER: Final = re.compile(
+    r"(?:message)?sent|send|relayed|versendet|gesendet|envoye|enviado|inviato|verzonden"
+)
 
 _NAME_WORDS: Final = {
     "filler": "is has was been e email emails mail message date time timestamp datetime at on ts last first"
-    " from marked as global globally all reported contact number of total count utc",
+    " from marked as global globally all reported contact number of total count utc marketing",
     "textual": "reason cause type subtype category class classification description detail details campaign"
     " title id other",
 }
