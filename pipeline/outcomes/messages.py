@@ -756,7 +756,7 @@ def _forwarded_from(addresses: Iterable[str], prose: str) -> dict[str, list[str]
     wanted = {address.lower() for address in addresses}
     found: dict[str, list[str]] = {}
     for told in _FORWARDED.finditer(prose):
-        before = prose[max(0, told.start() - _LONGEST_ADDRESS - _LONGEST_REASON) : told.start()].lower()
+        before = prose[max(0, told.start() - _LONGEST_ADDRESS - _FAR_ENOUGH) : told.start()].lower()
         before = _REASON_BETWEEN.sub("", before)[-_LONGEST_ADDRESS:]
         names = (before[begin.start() :] for begin in _NAME_BEGINS.finditer(before))
         for name in wanted.intersection(names):
@@ -765,7 +765,7 @@ def _forwarded_from(addresses: Iterable[str], prose: str) -> dict[str, list[str]
 
 
 _LONGEST_ADDRESS: Final = 320
-_LONGEST_REASON: Final = 600
+_FAR_ENOUGH: Final = 600
 _REASON_BETWEEN = re.compile(r"[\s>]{0,40}\(reason: (?:(?!\(reason: )[\s\S]){0,500}\)\Z")
 """What Sendmail writes between an address and the one that it was expanded from."""
 _NAME_BEGINS: Final = re.compile(r"(?<![\w.+%-])(?=\S)")
