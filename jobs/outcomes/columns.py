@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain, islice
@@ -14,18 +14,20 @@ import polars as pl
 
 from mailsift.jobs.intake.table import Choice, choose_column
 from mailsift.jobs.outcomes.words import (
+    is_change,
     is_dropped,
     is_handed_over,
     is_kind,
     is_of_another_channel,
     is_of_people,
     is_state,
+    is_subscribed,
     kind_in_name,
     kind_of,
     letters,
 )
 from mailsift.pipeline.errors import MailsiftError
-from mailsift.pipeline.outcomes.history import kind_as_answered
+from mailsift.pipeline.outcomes.history import GONE, kind_as_answered
 from mailsift.pipeline.outcomes.outcome import (
     ACCEPTED,
     NOTHING_SAID,
@@ -67,7 +69,7 @@ _SAYS_WHEN: Final = re.compile(
     r"date|time|(?:at|on|ts|when|since|moment)$|zeit|datum|fecha|data|heure|quand|event", re.IGNORECASE
 )
 _IS_NO_TIME: Final = re.compile(
-    r"opt-?in|confirm|sign.?(?:ed.?)?up|(?<!un)subscribed|join|birth|dob|regist|import|queued|expire|next|added"
+    r"opt-?in|_opt$|confirm|sign.?(?:ed.?)?up|(?<!un)subscribed|join|birth|dob|regist|import|queued|expire|next|added"
     r"|(?:\b|_|[a-z])I[Dd]$|^id$|code|size|phone|mobile|zip|score|count|rating|duration|attempt|member",
     re.IGNORECASE,
 )
@@ -76,11 +78,17 @@ _OF_SENDING: Final = re.compile(r"sen[dt]|launch|schedul", re.IGNORECASE)
 """When a message went out, which is before anything happened to it."""
 _OF_THE_ROW: Final = re.compile(r"creat", re.IGNORECASE)
 """When a row came to be: of one that stands for a reader, not for a message, that tells nothing."""
+_OF_ENTRY: Final = re.compile(r"added", re.IGNORECASE)
+"""When a reader came to a list, or an entry to the list of those not to be written to."""
 _SAYS_WHAT: Final = re.compile(r"event|activity|metric", re.IGNORECASE)
 """Columns that say what happened, even where most of it is nothing of ours; a "status" may be of a sale."""
 _IS_NO_KIND: Final = re.compile(
     r"note|tag|subject|title|name$|campaign|list$|segment|template", re.IGNORECASE
 )
+_OF_THE_MESSAGE: Final = re.compile(r"subject|title|campaign|template", re.IGNORECASE)
+"""Columns of words that a customer of ours has written, which may look like a server's: "500 points"."""
+_IS_A_READER: Final = re.compile(r"profile|contact|subscriber|member|person|lead|user", re.IGNORECASE)
+"""What a record calls itself whose id is the same for everything that happens to a reader."""
 _OF_CHANNEL: Final = re.compile(
     r"(?:message|delivery)?(?:channel|medium)(?:type|name)?|(?:object|message)type"
 )
@@ -90,6 +98,8 @@ _WISHES: Final = frozenset({OutcomeKind.COMPLAINED, OutcomeKind.UNSUBSCRIBED})
 _EVENT_NAME: Final = re.compile(r"(?:event|activity|metric)[ _.-]?(?:type[ _.-]?)?name$", re.IGNORECASE)
 _COMPLAINER: Final = re.compile(r"original(?:recipients?|rcpt)(?:to)?(?:address)?")
 """Who a complaint is by, where it came in as a message to somebody of ours."""
+_OF_ORIGINAL: Final = re.compile(r"original[a-z_]*\.", re.IGNORECASE)
+"""An object with the message that a bounce is about, beside the one with the bounce itself: Postal's."""
 _ANOTHER_ADDRESS: Final = re.compile(r"e?mail(?:address)?")
 _TO: Final = re.compile(
     r"(?:(?:final|original|bounced|failed)?(?:recipients?|rcpt)(?:to)?|to|(?:mail)?destination)(?:e?mail)?(?:address(?:es)?)?"
@@ -140,8 +150,11 @@ class _Columns:
     complainer: int | None
     channels: tuple[int, ...]
     others: tuple[int, ...]
-    letters: bool
+    originals: tuple[int, ...]
+    codes: Mapping[str, str]
     of_senders: bool
+    of_readers: bool
+    changes: tuple[int, ...]
 
 
 def read_rows(rows: Iterator[Row]) -> Iterator[ParsedOutcome]:
@@ -235,20 +248,57 @@ def is_reply(cell: str) -> bool:
     return bool(_REPLY_CODE.search(cell))
 
 
+def subscribed_in(cells: Sequence[Sequence[str]], names: Sequence[str]) -> Callable[[Row], bool]:
+    """Return what says of a row of an export of everybody that its reader is written to.
+
+    That it is one a column shows that tells those from others: "subscribed" from "unsubscribed", or no from
+    yes where it is called "Unsubscribed". A list of others alone may call its entries "active" as well.
+    """
+    standings = [
+        place
+        for place, column in enumerate(cells)
+        if any(map(is_subscribed, column)) and any(map(is_kind, column)) and share(column, is_state) >= 0.9
+    ]
+    flags = {
+        place: told[0]
+        for place, name in enumerate(names)
+        if (told := kind_in_name(name))
+        and not told[1]
+        and {_flag(cell) for cell in cells[place]} == {True, False}
+    }
+    if OutcomeKind.UNSUBSCRIBED not in flags.values():
+        flags = {}
+
+    def is_written_to(row: Row) -> bool:
+        told = [cell_at(row, place) for place in standings]
+        unset = all(_flag(cell_at(row, place)) is False for place in flags)
+        return (any(map(is_subscribed, told)) or bool(flags)) and not any(map(is_kind, told)) and unset
+
+    return is_written_to
+
+
+def _flag(cell: str) -> bool | None:
+    """Return what a cell says with yes or no, or a number; None for another one."""
+    said = cell.strip()
+    return False if _NO.fullmatch(said) else True if _YES.fullmatch(said) or _COUNT.fullmatch(said) else None
+
+
 def _recognise(names: Row | None, frame: pl.DataFrame) -> tuple[_Columns, bool]:
     """Find out which column holds what, by name and else by its cells; and whether there is a header."""
     shown = [_called(name) for name in names] if names is not None else None
     choice = address_column(frame, shown, _recipients(shown or frame.row(0), frame))
     full = list(names) if names is not None else list(choice.names)
     cells = [list(column) for column in (frame.slice(1) if choice.header else frame)]
-    coded_by_letter = _letters_column(full, cells)
-    kind = _kind_column(full, cells) if coded_by_letter is None else coded_by_letter
+    coded, codes = _letters_column(full, cells), _LETTERS
+    if coded is None and (coded := _numbers_column(full, cells)) is not None:
+        codes = _NUMBERS
+    kind = _kind_column(full, cells) if coded is None else coded
     status = next(iter(_named(full, "status")), None)
     if status is None:
-        coded = (place for place, column in enumerate(cells) if share(column, _STATUS.fullmatch) >= 0.8)
-        status = next(coded, None)
+        with_codes = (place for place, column in enumerate(cells) if share(column, _STATUS.fullmatch) >= 0.8)
+        status = next(with_codes, None)
     taken = {choice.index, kind, status}
-    words = _words_columns(full, cells, taken)
+    words = _words_columns(full, cells, taken, _failed(cells, kind))
     tells = _tells(full, taken)
     if kind is None and not words and not tells:
         text = "No column says what happened: delivered, bounced, deferred, complained or unsubscribed."
@@ -257,7 +307,7 @@ def _recognise(names: Row | None, frame: pl.DataFrame) -> tuple[_Columns, bool]:
     states = cells[kind] if kind is not None else []
     of_readers = any(map(is_of_people, states))
     of_people = of_readers or (kind is None and bool(tells) and not words)
-    times = _times(full, cells, taken, of_people=of_people)
+    times = _times(full, cells, taken, of_people=of_people, of_entries=coded is not None)
     telling = {tell.place for tell in tells}
     return _Columns(
         address=choice.index,
@@ -265,7 +315,9 @@ def _recognise(names: Row | None, frame: pl.DataFrame) -> tuple[_Columns, bool]:
         when=next((place for place in times if place not in telling), next(iter(times), None)),
         words=words,
         status=status,
-        message_id=None if of_readers else _message_id_column(full, cells, choice.index, taken),
+        message_id=None
+        if of_readers or codes is _NUMBERS
+        else _message_id_column(full, cells, choice.index, taken),
         day_first=day_first_in(cell for place in times for cell in cells[place]),
         sent_is_delivered=_says_sent_for_delivered(states),
         of_bounces=kind is not None
@@ -282,8 +334,15 @@ def _recognise(names: Row | None, frame: pl.DataFrame) -> tuple[_Columns, bool]:
             for place, name in enumerate(named_like)
             if place != choice.index and (_TO.fullmatch(name) or _ANOTHER_ADDRESS.fullmatch(name))
         ),
-        letters=coded_by_letter is not None,
+        originals=tuple(
+            place
+            for place, name in enumerate(full)
+            if _OF_ORIGINAL.search(name) and _TO.fullmatch(letters(_last(name)))
+        ),
+        codes={} if coded is None else codes,
         of_senders=bool(_FROM.fullmatch(named_like[choice.index])),
+        of_readers=of_readers,
+        changes=_changed_to(full),
     ), choice.header
 
 
@@ -291,6 +350,9 @@ def _message_id_column(
     full: Sequence[str], cells: Sequence[Sequence[str]], address: int, taken: set[int | None]
 ) -> int | None:
     """Return the column that says which message it was; a reader's id, always the same, says none."""
+    sorts = (column for name, column in zip(full, cells, strict=True) if letters(name) in {"type", "object"})
+    if any(share(column, _IS_A_READER.fullmatch) == 1 for column in sorts):
+        return None
     for place in _named(full, "message_id"):
         named = set(zip(cells[address], cells[place], strict=True))
         again = len(named) < len(cells[place]) and len(named) == len(set(cells[address]))
@@ -319,6 +381,25 @@ def _letters_column(full: Sequence[str], cells: Sequence[Sequence[str]]) -> int 
     return None
 
 
+def _numbers_column(full: Sequence[str], cells: Sequence[Sequence[str]]) -> int | None:
+    """Return the column in which Mautic says by numbers why it does not write to somebody."""
+    if not any(_OF_CHANNEL.fullmatch(letters(_last(name))) for name in full):
+        return None
+    for place, name in enumerate(full):
+        found = {cell.strip() for cell in cells[place]} - {""}
+        if letters(_last(name)) == "reason" and found and found <= {"0", "1", "2", "3"}:
+            return place
+    return None
+
+
+def _changed_to(full: Sequence[str]) -> tuple[int, ...]:
+    """Return the columns that say what a reader's standing is from now on."""
+    return tuple(place for place, name in enumerate(full) if _NEW_STANDING.fullmatch(letters(name)))
+
+
+_NEW_STANDING: Final = re.compile(r"[a-z]*subscriptions?status|newstatus")
+
+
 def _usual(cells: Sequence[Sequence[str]], words: Sequence[int], status: int | None) -> OutcomeKind | None:
     """Return what every row of a report of bounces is: most name a refusal for good, and no column says."""
     coded = cells[status] if status is not None else [""] * len(cells[0])
@@ -342,15 +423,18 @@ def _called(name: str) -> str:
 
 
 def _recipients(names: Sequence[str], frame: pl.DataFrame) -> str:
-    """Return the name of the column that says to whom, where another one may say from whom."""
-    return next(
-        (
-            name
-            for place, name in enumerate(names)
-            if _TO.fullmatch(letters(name)) and any("@" in cell for cell in frame.to_series(place))
-        ),
-        "",
-    )
+    """Return the name of the column that says to whom, where another one may say from whom.
+
+    One that has few of the addresses is of some event alone: to whom at the sender a complaint was sent.
+    """
+    plain = list(map(letters, names))
+    filled = [
+        0 if _FROM.fullmatch(name) else sum("@" in cell for cell in frame.to_series(place))
+        for place, name in enumerate(plain)
+    ]
+    most = max(1, *filled)
+    found = (place for place, name in enumerate(plain) if _TO.fullmatch(name) and filled[place] * 2 >= most)
+    return next((names[place] for place in found), "")
 
 
 def _named(full: Sequence[str], role: str) -> list[int]:
@@ -368,26 +452,54 @@ def _named(full: Sequence[str], role: str) -> list[int]:
 def _kind_column(full: Sequence[str], cells: Sequence[Sequence[str]]) -> int | None:
     """Return the column that says what happened: one of such a name, or one that is full of such words."""
     named = set(_named(full, "kind"))
-    counted: dict[int, int] = {}
+    standings = bool(_changed_to(full))
+    counted, of_messages = dict[int, int](), dict[int, int]()
     for place, column in enumerate(cells):
         filled = [cell for cell in column if cell.strip()]
-        known = sum(map(is_kind, filled))
+        changes = sum(map(is_change, filled)) if standings else 0
+        known = sum(map(is_kind, filled)) + changes
         sure = place in named and bool(_SAYS_WHAT.search(full[place]))
         of_another = _IS_NO_KIND.search(full[place]) and not _EVENT_NAME.search(full[place])
-        believed = sure or (share(filled, is_state) >= 0.5 and not of_another)
+        states = sum(map(is_state, filled)) + changes
+        believed = sure or (states * 2 >= len(filled) and not of_another)
         of_some = place not in named or kind_in_name(full[place])
         if known and believed and not (of_some and len(filled) * 2 <= len(column)):
-            counted[place] = known
-    return max(counted, key=lambda place: (counted[place], place in named), default=None)
+            counted[place], of_messages[place] = known, states - sum(map(is_of_people, filled))
+    most = max(of_messages.values(), default=0)
+    return max(  # an event has its name outside, and inside what has become of the message until now
+        (place for place in counted if of_messages[place] * 2 >= most),
+        key=lambda place: (-full[place].count("."), counted[place], place in named),
+        default=None,
+    )
 
 
 def _words_columns(
-    full: Sequence[str], cells: Sequence[Sequence[str]], taken: set[int | None]
+    full: Sequence[str], cells: Sequence[Sequence[str]], taken: set[int | None], failed: Sequence[int]
 ) -> tuple[int, ...]:
-    """Return the columns that say why: those of such a name, then what looks like a server's answers."""
+    """Return the columns that say why: those of such a name, then what looks like a server's answers.
+
+    Args:
+        full: what the columns are called.
+        cells: what stands in them.
+        taken: columns that say something else.
+        failed: rows of what did not arrive, few of many perhaps.
+    """
     named = _named(full, "words")
-    replies = (place for place, column in enumerate(cells) if share(column, is_reply) >= 0.3)
+    replies = (
+        place
+        for place, column in enumerate(cells)
+        if not _OF_THE_MESSAGE.search(_last(full[place]))
+        and max(share(column, is_reply), share((column[row] for row in failed), is_reply)) >= 0.3
+    )
     return tuple(place for place in dict.fromkeys(chain(named, replies)) if place not in taken)
+
+
+def _failed(cells: Sequence[Sequence[str]], kind: int | None) -> list[int]:
+    """Return the rows of which a column says that the message did not arrive."""
+    of_failures = {OutcomeKind.BOUNCED, OutcomeKind.DEFERRED}
+    return (
+        [] if kind is None else [row for row, cell in enumerate(cells[kind]) if kind_of(cell) in of_failures]
+    )
 
 
 def _tells(full: Sequence[str], taken: set[int | None]) -> tuple[_Tell, ...]:
@@ -404,7 +516,12 @@ _OF_A_LIST: Final = re.compile(r"(?:black|block)[ _-]?list|suppress", re.IGNOREC
 
 
 def _times(
-    full: Sequence[str], cells: Sequence[Sequence[str]], taken: set[int | None], *, of_people: bool
+    full: Sequence[str],
+    cells: Sequence[Sequence[str]],
+    taken: set[int | None],
+    *,
+    of_people: bool,
+    of_entries: bool,
 ) -> list[int]:
     """Return the columns of times, first those whose names say so."""
     named = {place: rank for rank, place in enumerate(_named(full, "when"))}
@@ -412,7 +529,9 @@ def _times(
         place
         for place, column in enumerate(cells)
         if place not in taken
-        and not _IS_NO_TIME.search(_last(full[place]))
+        and not (
+            _IS_NO_TIME.search(_last(full[place])) and not (of_entries and _OF_ENTRY.search(full[place]))
+        )
         and not (of_people and _OF_THE_ROW.search(full[place]))
         and share(column[:_LOOKED_AT], epoch) >= 0.8
         and share(column[:_LOOKED_AT], _STATUS.fullmatch) < 0.5
@@ -437,12 +556,12 @@ def _says_sent_for_delivered(column: Iterable[str]) -> bool:
 def _read_row(columns: _Columns, row: Row) -> ParsedOutcome:
     cells = (cell_at(row, place) for place in columns.words)
     told = [cell for cell in cells if re.search(r"[^\W\d]", cell)]
-    words = next(filter(is_reply, told), told[0] if told else "")
+    sentences = filter(is_reply, told), (cell for cell in told if " " in cell), told
+    words = next(chain.from_iterable(sentences), "")
     status, word = cell_at(row, columns.status), cell_at(row, columns.kind)
     signs = list(_signs(row, columns))
-    if columns.letters:
-        word = _LETTERS.get(word, word)
-    kind = _kind_of_row(word, signs, columns, words, status)
+    word = columns.codes.get(word, word)
+    kind = _kind_of_row(row, word, signs, columns, words, status)
     address = _address_in(row, columns, kind)
     elsewhere = any(is_of_another_channel(cell_at(row, place)) for place in columns.channels)
     if kind is None or elsewhere or "@" not in address or (columns.of_senders and kind not in _WISHES):
@@ -459,6 +578,8 @@ def _read_row(columns: _Columns, row: Row) -> ParsedOutcome:
     permanent = kind is OutcomeKind.BOUNCED
     beside = " ".join(cell for cell in told if cell != words)
     diagnosis = diagnose(words, status=status, permanent=permanent, beside=beside) if failed else ACCEPTED
+    if diagnosis.answer in GONE and not status and _CATEGORY.fullmatch(words):
+        diagnosis = NOTHING_SAID
     unasked = _BY_A_LIST.fullmatch(word) and not is_reply(words) and not diagnosis.was_never_sent
     if failed and (unasked or (not kind_of(word) and _may_have_arrived_since(signs))):
         diagnosis = NOTHING_SAID
@@ -468,21 +589,26 @@ def _read_row(columns: _Columns, row: Row) -> ParsedOutcome:
 
 _MOST_REASONS: Final = 10
 """Columns of words in which an earlier wish is looked for: a hostile table has hundreds."""
+_CATEGORY: Final = re.compile(r"[\w-]+", re.ASCII)
+"""A sender's own word for a failure ("UNKNOWN_USER"), which is not the server's."""
 _BY_A_LIST: Final = re.compile(r"(?:pre-?)?blocked", re.IGNORECASE)
 """Of a message that a server refused, or a list of the sender's: without an answer nobody knows."""
 _LETTERS: Final = {"d": "delivered", "b": "bounced", "rb": "bounced", "t": "deferred", "f": "complaint"}
 """What records of an accounting file are called: delivery, bounce (here, elsewhere), attempt, feedback."""
+_NUMBERS: Final = {"1": "unsubscribed", "2": "bounced"}
+"""Mautic's reasons; by 0 somebody can be written to, by 3 it was decided by hand."""
 _RECORDS: Final = frozenset({*_LETTERS, "r", "rs", "rr", "tq", "p"})
 
 
 def _address_in(row: Row, columns: _Columns, kind: OutcomeKind | None) -> str:
     """Return whom a row is about: who complained, and not who was told of it.
 
-    A wish is heard even where the column of recipients is empty and another one has the address.
+    A wish is heard even where the column of recipients is empty and another one has the address; what came
+    back later is about the recipient of the original message.
     """
     by_others = kind is OutcomeKind.COMPLAINED and columns.complainer is not None
     places = (columns.complainer or 0, columns.address) if by_others else (columns.address,)
-    others = columns.others if kind in _WISHES else ()
+    others = columns.others if kind in _WISHES else columns.originals
     found = (address_at(row, place) for place in (*places, *others))
     return next((address for address in found if "@" in address), "")
 
@@ -518,12 +644,25 @@ def _may_have_arrived_since(signs: Sequence[_Sign]) -> bool:
     return arrived and not any(sign.at for sign in signs if sign.kind is OutcomeKind.BOUNCED)
 
 
+_CANCELLED: Final = re.compile(r"cancell?ed", re.IGNORECASE)
+"""What Kit calls a reader who unsubscribed."""
+
+
+def _standing(row: Row, signs: Sequence[_Sign], columns: _Columns) -> OutcomeKind | None:
+    """Return what somebody's standing has changed to; a sender that gives up after a bounce is no reader."""
+    if any(sign.kind is OutcomeKind.BOUNCED for sign in signs):
+        return OutcomeKind.BOUNCED
+    return next(filter(None, (kind_of(cell_at(row, place)) for place in columns.changes)), None)
+
+
 def _kind_of_row(
-    word: str, signs: Sequence[_Sign], columns: _Columns, words: str, status: str
+    row: Row, word: str, signs: Sequence[_Sign], columns: _Columns, words: str, status: str
 ) -> OutcomeKind | None:
-    found = kind_of(word)
+    found = _standing(row, signs, columns) if is_change(word) else kind_of(word)
     if columns.of_bounces and _is_why_it_bounced(found, word):
         return OutcomeKind.BOUNCED
+    if found is None and columns.of_readers and _CANCELLED.fullmatch(word):
+        found = OutcomeKind.UNSUBSCRIBED
     if found:
         return found
     said = _kind_by(words, status)

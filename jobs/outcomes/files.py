@@ -36,8 +36,9 @@ from mailsift.jobs.outcomes.columns import (
     read_rows,
     reader_of,
     share,
+    subscribed_in,
 )
-from mailsift.jobs.outcomes.words import is_kind, kind_of, letters
+from mailsift.jobs.outcomes.words import is_kind, is_of_people, kind_in_name, kind_of, letters
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.outcomes.messages import read_message
 from mailsift.pipeline.outcomes.outcome import OutcomeKind, ParsedOutcome, whole_characters
@@ -91,7 +92,8 @@ def read_suppressed(path: Path) -> Iterator[tuple[str, str, float]]:
 
     Yields:
         The address as it stands, the kind of outcome it is there for ("" when the file does not say), and
-        since when (epoch seconds, 0 when it does not say).
+        since when (epoch seconds, 0 when it does not say). Of an export of everybody, nobody whom it calls
+        subscribed.
 
     Raises:
         MailsiftError: `empty_file`, `unsupported_format`, `binary_file` or `no_address_column`.
@@ -120,11 +122,19 @@ def _of_suppressed(names: tuple[str, ...] | None, rows: Iterator[Row]) -> Iterat
     when = next((plain.index(word) for word in _SINCE.split() if word in plain), None)
     cells = frame.slice(1 if choice.header else 0)
     day_first = None if when is None else day_first_in(cells.to_series(when))
-    kinds = [place for place, column in enumerate(cells) if share(column, _is_reason) >= 0.5]
+    columns = [list(column) for column in cells]
+    kinds = [
+        place
+        for place, column in enumerate(columns)
+        if any(map(_is_reason, column)) and share(column, _is_entry) >= 0.5
+    ]
+    is_written_to = subscribed_in(columns, choice.names)
     replies = any(share(column, is_reply) >= 0.3 for column in cells)
     usual = OutcomeKind.BOUNCED.value if replies else ""
     for row in chain(first[1:] if choice.header else first, rows):
         kind = kind_of(cell_at(row, kinds[0])) if kinds else None
+        if is_written_to(row):
+            continue
         if email := address_at(row, choice.index):
             since = epoch(cell_at(row, when), day_first=day_first)
             yield email, kind.value if kind else "" if kinds else usual, since
@@ -132,6 +142,10 @@ def _of_suppressed(names: tuple[str, ...] | None, rows: Iterator[Row]) -> Iterat
 
 def _is_reason(cell: str) -> bool:
     return is_kind(cell) or cell.strip().lower() == "manual"
+
+
+def _is_entry(cell: str) -> bool:
+    return _is_reason(cell) or is_of_people(cell)
 
 
 _SINCE: Final = "since created createdat lastupdatetime suppressedat timestamp time date"
@@ -163,8 +177,8 @@ _T = TypeVar("_T")
 _BLOCK: Final = 1 << 16
 _KANA: Final = re.compile("[ぁ-ゖァ-ヺ]")
 _SOME_KANA: Final = 3
-_DEEPEST: Final = 5
-"""Objects in objects that are looked into."""
+_DEEPEST: Final = 6
+"""Objects in objects that are looked into: so deep does Klaviyo say why it does not write to somebody."""
 _MOST_FIELDS: Final = 1_000
 """Columns that are looked at: each costs time, and a line of a few kilobytes may have thousands."""
 
@@ -309,7 +323,7 @@ def _records_of(value: Any) -> Iterator[_Record]:
 
 
 def _wrapped_event(found: Any) -> Any:
-    """Return a sender's event that Amazon has wrapped (by SNS, SQS, for a function), else what is given."""
+    """Return a sender's event that Amazon has wrapped (SNS, SQS, EventBridge, Lambda), else what is given."""
     inner = found
     for _ in range(_DEEPEST):
         if not isinstance(inner, dict):
@@ -321,7 +335,7 @@ def _wrapped_event(found: Any) -> Any:
     return found
 
 
-_WRAPPED_IN: Final = ("Message", "Sns", "body", "Body")
+_WRAPPED_IN: Final = ("Message", "Sns", "body", "Body", "detail")
 
 
 def _unfolded(found: Any) -> Sequence[Any]:
@@ -330,11 +344,31 @@ def _unfolded(found: Any) -> Sequence[Any]:
         return [found]
     lists, objects = _of(found, list), _of(found, dict)
     if len(lists) == 1:
-        return lists[0]
+        return _told_by_its_list(found, lists[0])
     if not lists and len(objects) == 1 and not any("@" in held for held in _of(objects[0], str)):
         inner = _of(objects[0], list)
-        return inner[0] if len(inner) == 1 else [found]
+        if len(inner) == 1:
+            return _told_by_its_list(objects[0], inner[0])
+        if objects[0] and all(map(str.isdecimal, objects[0])):  # Mautic's contacts, each by its id
+            return list(objects[0].values())
     return [found]
+
+
+def _told_by_its_list(envelope: _Record, held: list[Any]) -> Sequence[Any]:
+    """Return what a list holds; what says itself nothing of what happened is what the list is called."""
+    name = next(name for name, value in envelope.items() if value is held)
+    told = kind_in_name(name)
+    if told is None or not (told[0] in _WISHES or "bounce" in name.lower()) or any(map(_tells, held)):
+        return held
+    records = [{"email": one} if isinstance(one, str) else one for one in held]
+    return [{"event": told[0].value, **one} if isinstance(one, dict) else one for one in records]
+
+
+def _tells(one: Any) -> bool:
+    return isinstance(one, dict) and any(is_kind(cell) or is_reply(cell) for cell in _of(one, str))
+
+
+_WISHES: Final = frozenset({OutcomeKind.COMPLAINED, OutcomeKind.UNSUBSCRIBED})
 
 
 def _of(record: _Record, kind: type[_T]) -> list[_T]:

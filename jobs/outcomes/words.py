@@ -14,18 +14,20 @@ KINDS: Final = {
     " opened open opens firstopening opening openings clicked click clicks clickthrough read replied viewed"
     " zugestellt geoffnet angeklickt geklickt livre remis delivre ouvert clique entregado abierto entregue"
     " aberto clicado consegnato recapitato aperto cliccato bezorgd afgeleverd geopend geklikt dostarczono",
-    OutcomeKind.BOUNCED: "bounced bounce bounces hardbounce hardbounced hard permanent permanentbounce"
+    OutcomeKind.BOUNCED: "bounced bounce bounces hardbounce hardbounced hardbounces hard permanent"
+    " permanentbounce"
     " failed failure fail dropped drop blocked block rejected reject invalid invalidemail undelivered"
     " undeliverable outofband permfail hardfail nonexistent expired expiration returned nondelivery ndr"
     " cleaned bounceback suppressed error errored giveup gaveup"
     " unzustellbar rucklaufer abgewiesen abgelehnt fehlgeschlagen rejete refuse echec echoue rebond rebonds"
     " rebote rebotado rechazado gebounced gebounct"
     " fallido devolvido rejeitado respinto rimbalzato fallito geweigerd mislukt odrzucono",
-    OutcomeKind.DEFERRED: "deferred defer delay delayed deliverydelay softbounce softbounced soft deferral"
-    " temporary transient temporaryfailure temporaryfail tempfail softfail retrying retry greylisted"
+    OutcomeKind.DEFERRED: "deferred defer delay delayed deliverydelay softbounce softbounced softbounces soft"
+    " deferral temporary transient temporaryfailure temporaryfail tempfail softfail retrying retry greylisted"
     " failedattempt verzogert differe retarde aplazado diferido adiado differito uitgesteld",
-    OutcomeKind.COMPLAINED: "complained complaint complaints spam spamreport spamcomplaint abuse"
-    " reportedspam feedback junk spammed scomp fbl beschwerde plainte queja reclamacao reclamo klacht"
+    OutcomeKind.COMPLAINED: "complained complaint complaints spam spamreport spamreports spamcomplaint abuse"
+    " abusereport abusereports reportedspam feedback junk spammed scomp fbl beschwerde plainte"
+    " queja reclamacao reclamo klacht"
     " spambeschwerde spammeldung spamklacht spammelding",
     OutcomeKind.UNSUBSCRIBED: "unsubscribed unsubscribe unsubscribes unsub optout optedout groupunsubscribe"
     " listunsubscribe linkunsubscribe"
@@ -97,6 +99,13 @@ _PHRASES: Final = (
 )
 """What a phrase of a few words means ("Unsubscribed by user"), the first row that is in it."""
 
+_NO_MAILBOX: Final = re.compile(
+    r"\b(?:mailbox|user|recipient|address|account) (?:not found|unknown|does not exist)"
+    r"|\b(?:unknown|no such|bad|invalid) (?:mailbox|user|recipient|address|account)\b"
+)
+"""In an event's own name ("email_mailbox_not_found"); in a sentence it is why, and not what happened."""
+_CHANGE: Final = re.compile(r"(?:subscription|subscriber|preferences?)?(?:status)?changed?")
+
 _ATTEMPTED: Final = frozenset({"delivery", "deliver", "delivers", "ok", "success", "successful"})
 _SAYS_NO_MORE: Final = re.compile(
     r"e?mails?|messages?|confirm\w*|complet\w*|done|smtp|remote|local|final|event|was|is|has|been"
@@ -114,7 +123,8 @@ _ANOTHER_CHANNEL: Final = re.compile(
 """Ways to somebody that lead to no mailbox, though an address stands beside them to say who it was."""
 
 _STATES: Final = {
-    "on its way": "sent send sends emailsend emailsent sendemail processed process accepted injection"
+    "on its way": "sent send sends messagesent emailsend emailsent sendemail"
+    " processed process accepted injection"
     " injected queued queue pending scheduled submission submitted reception requests request draft none"
     " unknown versendet gesendet envoye enviado inviato verzonden",
     "of people": "active inactive enabled disabled subscribed subscribe confirmed unconfirmed registered"
@@ -122,11 +132,14 @@ _STATES: Final = {
 }
 """Words of a column that says what happened, where nothing has."""
 _STATE_OF: Final = {word: state for state, words in _STATES.items() for word in words.split()}
-_HANDED_OVER: Final = re.compile(r"sent|send|relayed|versendet|gesendet|envoye|enviado|inviato|verzonden")
+_SUBSCRIBED: Final = re.compile(r"active|enabled|subscribed?|confirmed|registered")
+_HANDED_OVER: Final = re.compile(
+    r"(?:message)?sent|send|relayed|versendet|gesendet|envoye|enviado|inviato|verzonden"
+)
 
 _NAME_WORDS: Final = {
     "filler": "is has was been e email emails mail message date time timestamp datetime at on ts last first"
-    " from marked as global globally all reported contact number of total count utc",
+    " from marked as global globally all reported contact number of total count utc marketing",
     "textual": "reason cause type subtype category class classification description detail details campaign"
     " title id other",
 }
@@ -169,6 +182,8 @@ def _kind_of(word: str) -> OutcomeKind | None:
     known = _KIND_OF.get(re.sub(r"[^a-z]", "", plain))
     if known or not 1 < len(re.split(r"[\s-]+", plain)) <= _LONGEST_PHRASE or re.search(r"\d", plain):
         return known or _kind_in_japanese(word)
+    if " " not in word and _NO_MAILBOX.search(plain):
+        return OutcomeKind.BOUNCED
     said = next((row for row in _PHRASES if row[0].search(plain)), None)
     if said or len(plain.split()) > _LONGEST_NAME:
         return said[1] if said else None
@@ -225,7 +240,7 @@ def is_kind(cell: str) -> bool:
 
 def is_state(cell: str) -> bool:
     """Say whether a cell tells what happened, or that nothing has happened yet."""
-    return is_kind(cell) or _plain(cell) in _STATE_OF
+    return is_kind(cell) or _plain(cell if " " in cell else cell.rpartition(".")[2]) in _STATE_OF
 
 
 def is_of_people(cell: str) -> bool:
@@ -233,9 +248,19 @@ def is_of_people(cell: str) -> bool:
     return _STATE_OF.get(_plain(cell)) == "of people"
 
 
+def is_subscribed(cell: str) -> bool:
+    """Say whether a cell tells that somebody on a list is written to."""
+    return bool(_SUBSCRIBED.fullmatch(_plain(cell)))
+
+
 def is_of_another_channel(cell: str) -> bool:
     """Say whether a cell tells of what was not sent by mail: "sms", "pushBounce", "Clicked SMS"."""
     return bool(_ANOTHER_CHANNEL.search(_apart(cell[:_LONGEST_WORDS])))
+
+
+def is_change(cell: str) -> bool:
+    """Say whether a cell tells that a reader's standing has changed, and another one to what: HubSpot's."""
+    return bool(_CHANGE.fullmatch(_plain(cell[:_LONGEST_WORDS])))
 
 
 def is_handed_over(cell: str) -> bool:

@@ -304,10 +304,14 @@ def _diagnosis(group: Message, kind: OutcomeKind, status: str, text: _ReportText
     if from_field.answer in _MAILBOX_ANSWERS and _TO_SENDER in text.about(_names_in(group)):
         return diagnose(f"{words} {_TO_SENDER}", status=status, permanent=permanent)
     says_why = from_field.smtp_code or (words and from_field.answer is not Answer.UNCLEAR)
-    if not says_why:
-        from_text = diagnose(text.about(_names_in(group)), permanent=permanent)
+    if not says_why and not _OF_THE_DOMAIN.fullmatch(status):
+        from_text = diagnose(text.about(_names_in(group)), permanent=permanent, beside=words)
         return from_text if from_text.answer is not Answer.UNCLEAR else from_field
     return from_field
+
+
+_OF_THE_DOMAIN: Final = re.compile(r"[45]\.(?:1\.2|4\.[34]|4\.310)")
+"""Status codes of a domain, or of the way to it (RFC 3463 sections 3.2 and 3.5; Exchange Online's)."""
 
 
 def _original_recipient(group: Message, message: Message, original: Message | None, *, alone: bool) -> str:
@@ -752,7 +756,8 @@ def _forwarded_from(addresses: Iterable[str], prose: str) -> dict[str, list[str]
     wanted = {address.lower() for address in addresses}
     found: dict[str, list[str]] = {}
     for told in _FORWARDED.finditer(prose):
-        before = prose[max(0, told.start() - _LONGEST_ADDRESS) : told.start()].lower()
+        before = prose[max(0, told.start() - _LONGEST_ADDRESS - _FAR_ENOUGH) : told.start()].lower()
+        before = _REASON_BETWEEN.sub("", before)[-_LONGEST_ADDRESS:]
         names = (before[begin.start() :] for begin in _NAME_BEGINS.finditer(before))
         for name in wanted.intersection(names):
             found.setdefault(name, [told["address"]])
@@ -760,6 +765,9 @@ def _forwarded_from(addresses: Iterable[str], prose: str) -> dict[str, list[str]
 
 
 _LONGEST_ADDRESS: Final = 320
+_FAR_ENOUGH: Final = 600
+_REASON_BETWEEN = re.compile(r"[\s>]{0,40}\(reason: (?:(?!\(reason: )[\s\S]){0,500}\)\Z")
+"""What Sendmail writes between an address and the one that it was expanded from."""
 _NAME_BEGINS: Final = re.compile(r"(?<![\w.+%-])(?=\S)")
 
 
@@ -806,12 +814,27 @@ def _failed_addresses(message: Message, prose: str) -> list[str]:
     lines = _addresses_in_lines(listing)
     anywhere = [found for found in _ADDRESS.findall(_SENDER.sub("", listing)) if not _DAEMON.search(found)]
     others = [address for address in anywhere if address.casefold() not in ours]
+    own = _of_the_reporter(message, others)
     return (
         [address for address in lines if address.casefold().strip(".") not in ours]
         or _addresses_said_to_fail(others, listing)
-        or others[:1]
+        or (own or others)[:1]
         or _verp_recipient(message, anywhere)
     )
+
+
+def _of_the_reporter(message: Message, addresses: Sequence[str]) -> list[str]:
+    """Return the addresses at the domain of a server of others: what it could not deliver was for it."""
+    reporter, to = _domains(message, "From"), _domains(message, "To")
+    return [one for one in addresses if _domain(one) in reporter - to]
+
+
+def _domains(message: Message, name: str) -> set[str]:
+    return set(map(_domain, _addresses(message, name)))
+
+
+def _domain(address: str) -> str:
+    return address.rpartition("@")[2].casefold()
 
 
 def _addresses_said_to_fail(addresses: Sequence[str], prose: str) -> list[str]:

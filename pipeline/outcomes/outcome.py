@@ -42,8 +42,8 @@ class Diagnosis:
 
     @property
     def was_never_sent(self) -> bool:
-        """Whether the words are those of the sender's own list, which kept the message back."""
-        return bool(_OWN_LIST.search(self.text))
+        """Whether the sender kept the message back: by its own list, or for what stood in it."""
+        return bool(_OWN_LIST.search(self.text) or _UNSENT.search(self.text))
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +89,12 @@ _OWN_LIST = re.compile(
     r"|recent history of (?:bouncing|hard bounces)|recipient has unsubscribed|unsubscribed address",
     re.IGNORECASE,
 )
+_UNSENT = re.compile(
+    r"^unsent: |^dropped: (?:spam content|invalid smtpapi header|recipient list over)"
+    r"|^reached_(?:daily|monthly)_quota$",
+    re.IGNORECASE,
+)
+"""Of a message that its sender could not or would not send, to anybody: the mailbox had no part in it."""
 _GAVE_UP_WAITING = re.compile(
     r"\b(?:expired|too old|timed? ?out|queue (?:time|lifetime)|retry time(?:out)?|time limit"
     r"|max(?:imum)? (?:retry|time)"
@@ -96,11 +102,15 @@ _GAVE_UP_WAITING = re.compile(
     r"|unable to connect|could ?n.t connect|can ?not connect)\b",
     re.IGNORECASE,
 )
+_DOMAIN = "domaine?|dom[ií]nio|domein|domeny|домен"
 _DOMAIN_TROUBLE = re.compile(
     r"host or domain name not found|name service error|no such domain|domain (?:does not|doesn.t) exist"
     r"|domain not found|host unknown|unknown host|unrouteable mail domain|all relevant mx records"
     r"|no (?:mail|smtp|mx) ?(?:servers?|exchangers?|hosts?)\b"
-    r"|no mx(?: records?)?\b|nxdomain|dns (?:error|failure|lookup)|null ?mx|bad destination (?:host|system)",
+    r"|no mx(?: records?)?\b|nxdomain|dns (?:error|failure|lookup)|null ?mx|bad destination (?:host|system)"
+    rf"|\b(?:{_DOMAIN})\W{{1,3}}(?:[\w-]{{1,63}}\.){{1,8}}[\w-]{{2,63}}\W{{1,3}}(?:[\w'’]{{1,15}} ){{0,4}}?"
+    r"(?:introuvable|(?:not|be) found|nicht gefunden|niet\b.{0,12} gevonden|trovato|encontrado|найден)"
+    rf"|\b(?:encontrar|trovare|trouver|znaleziono) (?:\w{{1,3}} )?(?:{_DOMAIN})\b",
     re.IGNORECASE,
 )
 
@@ -146,7 +156,8 @@ def diagnose(text: str, *, status: str = "", permanent: bool = True, beside: str
     """Read a diagnostic.
 
     A list of the sender's own ("suppressed") never asked the mailbox, silence until a time was up is no
-    refusal, and a domain that was not found is for DNS to say: none of them speaks of the mailbox.
+    refusal, and a domain that was not found is for DNS to say: none of them speaks of the mailbox. Nor does
+    what kept a message from being sent at all ("unsent: ..."), which is not even a doubt.
 
     Args:
         text: the server's words with whatever stands around them; may be hostile and of any length.
@@ -168,7 +179,9 @@ def diagnose(text: str, *, status: str = "", permanent: bool = True, beside: str
     named_code = _CODE.search(words)
     around = f"{words}\n{beside[:2_000]}"
     is_domain_trouble = _DOMAIN_TROUBLE.search(around) or (not named_code and _NO_ROUTE.search(words))
-    if _OWN_LIST.search(around) or is_domain_trouble or answer is Answer.ACCEPTED:
+    if _UNSENT.search(words):
+        answer = Answer.NOT_ASKED
+    elif _OWN_LIST.search(around) or is_domain_trouble or answer is Answer.ACCEPTED:
         answer = Answer.UNCLEAR
     elif answer in {Answer.NOT_FOUND, Answer.DISABLED} and _GAVE_UP_WAITING.search(words):
         answer = Answer.TEMPORARY

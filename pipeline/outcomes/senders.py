@@ -67,6 +67,8 @@ def read_webhook(sender: SenderKind, body: bytes) -> tuple[ParsedOutcome, ...]:
     Raises:
         MailsiftError: `malformed_outcome` for what is no such body, or has no event that can be read.
     """
+    if sender is SenderKind.SES and body.startswith(_SES_GREETING):
+        return ()
     try:
         posted = json.loads(body)
         events = posted if isinstance(posted, list) else _events_in(posted)
@@ -175,8 +177,8 @@ def _ses(event: Json) -> Iterator[ParsedOutcome]:
     name = _text(event, "eventType", "notificationType").lower().replace(" ", "")
     if name in _SES_EVENTS:
         yield from _ses_recipients(event, *_SES_EVENTS[name])
-    elif name in _SES_DROPPED:
-        words = f"dropped: {_text(event, _SES_DROPPED[name])}"
+    elif name in _SES_UNSENT:
+        words = f"unsent: {_text(event, _SES_UNSENT[name])}"
         yield from _ses_all(event, OutcomeKind.BOUNCED, _text(event, "mail.timestamp"), words=words)
     elif name == "subscription" and _value_at(event, "subscription.newTopicPreferences.unsubscribeAll"):
         yield from _ses_all(event, OutcomeKind.UNSUBSCRIBED, _text(event, "subscription.timestamp"))
@@ -219,9 +221,11 @@ _SES_EVENTS: Final = {
     "deliverydelay": (OutcomeKind.DEFERRED, "deliveryDelay", "delayedRecipients"),
 }
 
+_SES_GREETING: Final = b"Successfully validated SNS topic"
+"""What SES posts to a topic, in words alone, when its events are to go there."""
 _SES_LOOKED_AT: Final = frozenset({"open", "click"})
 
-_SES_DROPPED: Final = {"reject": "reject.reason", "renderingfailure": "failure.errorMessage"}
+_SES_UNSENT: Final = {"reject": "reject.reason", "renderingfailure": "failure.errorMessage"}
 """Events of messages that SES has not sent, and where they say why."""
 
 
@@ -265,7 +269,7 @@ _POSTMARK_NO_BOUNCE: Final = frozenset(
     | {"InboundError"}
 )
 _POSTMARK_SOFT: Final = frozenset({"Transient", "SoftBounce"})
-_POSTMARK_DROPPED: Final = frozenset({"TemplateRenderingFailed", "SMTPApiError", "ManuallyDeactivated"})
+_POSTMARK_UNSENT: Final = frozenset({"TemplateRenderingFailed", "SMTPApiError"})
 _POSTMARK_SUPPRESSED: Final = {
     "ManualSuppression": OutcomeKind.UNSUBSCRIBED,
     "SpamComplaint": OutcomeKind.COMPLAINED,
@@ -274,14 +278,16 @@ _POSTMARK_SUPPRESSED: Final = {
 
 def _postmark(event: Json) -> Iterator[ParsedOutcome]:
     kind, words = _postmark_kind(event), _text(event, "Details", "Description")
-    dropped = "SuppressSending" in event or _text(event, "Type") in _POSTMARK_DROPPED
+    dropped = "SuppressSending" in event or _text(event, "Type") == "ManuallyDeactivated"
+    if dropped or _text(event, "Type") in _POSTMARK_UNSENT:
+        words = f"{'dropped' if dropped else 'unsent'}: {words}"
     if kind:
         yield from _outcome(
             SenderKind.POSTMARK,
             kind,
             _text(event, "Email", "Recipient"),
             _text(event, "BouncedAt", "DeliveredAt", "ChangedAt", "ReceivedAt"),
-            words=f"dropped: {words}" if dropped else words,
+            words=words,
             message_id=_text(event, "MessageID"),
         )
 
@@ -321,7 +327,7 @@ def _mailgun(event: Json) -> Iterator[ParsedOutcome]:
         code = _text(data, "delivery-status.code")
         words = _text(data, "delivery-status.message", "delivery-status.description", "error", "reason")
         if name == "rejected":  # by Mailgun itself, before it was sent
-            words = f"dropped: {_text(data, 'reject.reason')}"
+            words = f"unsent: {_text(data, 'reject.reason')}"
         if (reason := _text(data, "reason")).startswith("suppress-"):
             words = f"{reason}: {words}"
         yield from _outcome(
@@ -329,7 +335,7 @@ def _mailgun(event: Json) -> Iterator[ParsedOutcome]:
             kind,
             _text(data, "recipient"),
             _text(data, "timestamp"),
-            words=f"{code} {words}" if not words[:3].isdecimal() else words,
+            words=f"{code} {words}".strip() if not words[:3].isdecimal() else words,
             status=_text(data, "delivery-status.enhanced-code"),
             message_id=_text(data, "message.headers.message-id"),
         )
@@ -354,7 +360,7 @@ _BREVO: Final = _by_event(
     unsubscribed="unsubscribed unsubscribe",
 )
 
-_BREVO_DROPPED: Final = frozenset({"blocked", "error"})
+_BREVO_UNTRIED: Final = {"blocked": "dropped", "error": "unsent"}
 
 
 def _brevo(event: Json) -> Iterator[ParsedOutcome]:
@@ -366,7 +372,7 @@ def _brevo(event: Json) -> Iterator[ParsedOutcome]:
             kind,
             _text(event, "email"),
             _text(event, "ts_epoch", "ts_event", "ts", "date"),
-            words=f"dropped: {words}" if name in _BREVO_DROPPED else words,
+            words=f"{_BREVO_UNTRIED[name]}: {words}" if name in _BREVO_UNTRIED else words,
             message_id=_text(event, "message-id"),
         )
 
@@ -395,7 +401,7 @@ def _sparkpost(event: Json) -> Iterator[ParsedOutcome]:
             kind,
             _text(details, "raw_rcpt_to", "rcpt_to"),
             _text(details, "timestamp"),
-            words=f"dropped: {words}" if name == "generation_failure" else words,
+            words=f"unsent: {words}" if name == "generation_failure" else words,
             message_id=_text(details, "message_id"),
         )
 

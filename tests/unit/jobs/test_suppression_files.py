@@ -43,6 +43,7 @@ SENDGRID = [
             "ann@a.test,COMPLAINT\nbob@a.test,BOUNCE\n",
             [("ann@a.test", "complained", 0.0), ("bob@a.test", "bounced", 0.0)],
         ),
+        ("email,state,reason\nann@a.test,active,COMPLAINT\n", [("ann@a.test", "complained", 0.0)]),
         (json.dumps(SENDGRID), [("ann@a.test", "bounced", 1790000000.0)]),
         (
             "status,reason,email,created\n5.1.1,550 5.1.1 unknown user,ann@a.test,1790000000\n",
@@ -63,6 +64,44 @@ def test_a_list_is_read_by_what_it_holds(
     path = tmp_path / "list"
     path.write_text(written)
     assert list(read_suppressed(path)) == read
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        (
+            "email,status\nann@a.test,active\nbob@a.test,subscribed\ncy@a.test,unsubscribed\ndee@a.test,bounced\n",
+            [("cy@a.test", "unsubscribed"), ("dee@a.test", "bounced")],
+        ),
+        (
+            '[{"email":"ann@a.test","unsubscribed":false},{"email":"bob@a.test","unsubscribed":true}]',
+            [("bob@a.test", "")],
+        ),
+        ("email;unsubscribed;bounced\nann@a.test;0;0\nbob@a.test;0;1\ncy@a.test;1;0\n", ["bob", "cy"]),
+        ("email;complained;bounced\nann@a.test;0;0\nbob@a.test;0;1\n", ["ann", "bob"]),
+        ("email,unsub_reason\nann@a.test,N/A\nbob@a.test,NORMAL\n", ["ann", "bob"]),
+        ("email,status\nann@a.test,active\nbob@a.test,active\n", ["ann", "bob"]),
+        ("email,unsubscribed\nann@a.test,no\nbob@a.test,no\n", ["ann", "bob"]),
+        ("email,status,unsubscribed\nann@a.test,active,yes\nbob@a.test,active,no\n", ["ann"]),
+    ],
+    ids=[
+        "standings",
+        "a flag",
+        "flags",
+        "by hand",
+        "reasons",
+        "entries in force",
+        "one flag for all",
+        "a flag beside a standing",
+    ],
+)
+def test_whoever_an_export_of_everybody_calls_subscribed_is_not_put_on_the_list(
+    tmp_path: Path, written: str, read: list[tuple[str, str]] | list[str]
+) -> None:
+    path = tmp_path / "list"
+    path.write_text(written)
+    expected = [one if isinstance(one, tuple) else (f"{one}@a.test", "") for one in read]
+    assert [(email, kind) for email, kind, _ in read_suppressed(path)] == expected
 
 
 def test_a_file_without_addresses_is_none(tmp_path: Path) -> None:

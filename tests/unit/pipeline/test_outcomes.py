@@ -1099,6 +1099,49 @@ def test_neither_a_sender_nor_a_mailing_list_is_taken_for_the_recipient() -> Non
     assert read_message(_plain(returned).encode()) == ()
 
 
+_WITHOUT_A_DOMAIN = {
+    "en": "Address not found\nYour message wasn't delivered to {0} because the domain {1} couldn't be found.",
+    "de": "Adresse nicht gefunden\nIhre Nachricht an {0} wurde nicht zugestellt, weil die Domain {1} nicht "
+    "gefunden wurde.",
+    "fr": "Adresse introuvable\nVotre message n'a pas été remis à {0}, car le domaine {1} est introuvable.",
+    "es": "No se ha encontrado la dirección\nNo se ha entregado tu mensaje a {0} porque no se ha podido "
+    "encontrar el dominio {1}.",
+    "pt": "Endereço não encontrado\nSua mensagem não foi entregue a {0}: o domínio {1} não foi encontrado.",
+    "it": "Indirizzo non trovato\nIl messaggio non è stato recapitato a {0}: "
+    "il dominio {1} non è stato trovato.",
+    "nl": "Adres niet gevonden\nJe bericht is niet bezorgd bij {0}: het domein {1} kan niet worden gevonden.",
+    "pl": "Nie znaleziono adresu\nWiadomość nie została dostarczona na adres {0}, ponieważ nie znaleziono "
+    "domeny {1}.",
+}
+
+
+@pytest.mark.parametrize("language", _WITHOUT_A_DOMAIN)
+def test_a_domain_that_is_not_found_is_no_missing_mailbox_in_any_language(language: str) -> None:
+    prose = _WITHOUT_A_DOMAIN[language].format("jane@typo.example", "typo.example")
+    message = _plain(prose, headers="X-Failed-Recipients: jane@typo.example\n")
+    assert _reported(message) == [("jane@typo.example", OutcomeKind.BOUNCED, Answer.UNCLEAR)]
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        "Status: 4.0.0\nDiagnostic-Code: smtp; DNS Error: lookup of typo.example responded with NXDOMAIN\n",
+        "Status: 5.1.2\n",
+        "Status: 5.4.4\n",
+        "Status: 5.4.310\n",
+    ],
+)
+def test_fields_that_speak_of_the_domain_are_believed_before_the_text_for_people(fields: str) -> None:
+    message = _dsn(
+        f"Final-Recipient: rfc822; jane@typo.example\nAction: failed\n{fields}",
+        prose="The address jane@typo.example was not found: there is no such recipient.",
+        to="jane@typo.example",
+    )
+    ((_, kind, answer),) = _reported(message)
+    assert kind is OutcomeKind.BOUNCED
+    assert answer not in {Answer.NOT_FOUND, Answer.DISABLED}
+
+
 @pytest.mark.parametrize(
     "message",
     [
@@ -1111,6 +1154,22 @@ def test_neither_a_sender_nor_a_mailing_list_is_taken_for_the_recipient() -> Non
 )
 def test_other_mail_reports_nothing(message: str) -> None:
     assert read_message(message.encode()) == ()
+
+
+@pytest.mark.parametrize(
+    "greeting",
+    [
+        "Successfully validated SNS topic for Amazon SES event publishing.",
+        json.dumps(
+            {
+                "notificationType": "AmazonSnsSubscriptionSucceeded",
+                "message": "You have successfully subscribed your Amazon SNS topic to receive notifications.",
+            }
+        ),
+    ],
+)
+def test_what_amazon_says_when_a_topic_is_connected_tells_nothing_and_is_no_damage(greeting: str) -> None:
+    assert read_webhook(SenderKind.SES, greeting.encode()) == ()
 
 
 @pytest.mark.parametrize(
@@ -1172,11 +1231,17 @@ def test_what_a_sender_drops_because_of_an_earlier_wish_tells_the_wish(
         (
             SenderKind.POSTMARK,
             {
-                "RecordType": "SubscriptionChange",
-                "Recipient": "a@b.test",
-                "SuppressSending": True,
-                "SuppressionReason": "HardBounce",
+                "RecordType": "Bounce",
+                "Type": "SMTPApiError",
+                "Email": "a@b.test",
+                "Details": "no such server",
             },
+        ),
+        (SenderKind.SENDGRID, {"event": "dropped", "email": "a@b.test", "reason": "Spam Content"}),
+        (SenderKind.SENDGRID, {"event": "dropped", "email": "a@b.test", "reason": "Invalid SMTPAPI header"}),
+        (
+            SenderKind.SENDGRID,
+            {"event": "dropped", "email": "a@b.test", "reason": "Recipient List over Package Quota"},
         ),
     ],
 )
@@ -1184,7 +1249,35 @@ def test_what_a_sender_could_not_send_says_nothing_of_the_mailbox(sender: Sender
     (outcome,) = filter(None, read_webhook(sender, json.dumps(posted).encode()))
     assert (outcome.address, outcome.kind) == ("a@b.test", OutcomeKind.BOUNCED)
     assert outcome.diagnosis.was_never_sent
-    assert outcome.diagnosis.answer not in {Answer.NOT_FOUND, Answer.DISABLED, Answer.FULL}
+    for earlier in (_told(_K.DELIVERED, 3), _told(_K.BOUNCED, 3, _A.NOT_FOUND)):
+        fact = mailbox_fact([earlier, replace(outcome, happened_at=NOW)], OutcomePolicy(), NOW)
+        assert fact is not None
+        assert fact.answer is earlier.diagnosis.answer
+
+
+@pytest.mark.parametrize(
+    ("sender", "posted"),
+    [
+        (
+            SenderKind.POSTMARK,
+            {
+                "RecordType": "SubscriptionChange",
+                "Recipient": "a@b.test",
+                "SuppressSending": True,
+                "SuppressionReason": "HardBounce",
+            },
+        ),
+        (SenderKind.SENDGRID, {"event": "dropped", "email": "a@b.test", "reason": "Bounced Address"}),
+        (SenderKind.BREVO, {"event": "blocked", "email": "a@b.test", "reason": "blocked : due to blacklist"}),
+    ],
+)
+def test_what_a_senders_own_list_kept_back_takes_an_earlier_delivery_back(
+    sender: SenderKind, posted: Any
+) -> None:
+    (outcome,) = filter(None, read_webhook(sender, json.dumps([posted]).encode()))
+    kept_back = replace(outcome, happened_at=NOW)
+    assert kept_back.diagnosis.was_never_sent
+    assert mailbox_fact([_told(_K.DELIVERED, 3), kept_back], OutcomePolicy(), NOW) is None
 
 
 @pytest.mark.parametrize(
