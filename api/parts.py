@@ -52,7 +52,7 @@ class ApiParts:
         ready: raises a MailsiftError when a server that is needed does not answer.
         max_bytes: what an uploaded list may have.
         doors: the doors that are open.
-        ending: set when the API ends, which waits for requests under way: those that wait themselves are done.
+        ending: set when the API ends, which waits for requests under way; those that wait themselves end.
     """
 
     authenticator: Authenticator

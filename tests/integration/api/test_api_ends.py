@@ -19,7 +19,7 @@ from tests.support.sessions import signed_in
 
 JOBS: Final = "/v1/bulk/jobs"
 PROMPTLY: Final = 10.0
-"""Seconds for a whole test: fewer than requests under way may take, and no wait here ends so soon by itself."""
+"""Seconds for a test: fewer than requests under way may take, and no wait here ends by itself so soon."""
 
 
 @pytest.fixture
