@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
 
 from fastapi import Request
 
@@ -50,6 +52,7 @@ class ApiParts:
         ready: raises a MailsiftError when a server that is needed does not answer.
         max_bytes: what an uploaded list may have.
         doors: the doors that are open.
+        ending: set when the API ends, which waits for requests under way; those that wait themselves end.
     """
 
     authenticator: Authenticator
@@ -81,6 +84,13 @@ class ApiParts:
     max_bytes: int
     doors: tuple[Door, ...]
     probing: ProbingNotice
+    ending: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def ends_within(self, seconds: float) -> bool:
+        """Wait for so long; return at once, and True, when the API ends."""
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self.ending.wait(), seconds)
+        return self.ending.is_set()
 
     def single_of(self, caller: Caller) -> SingleValidator:
         """Return what judges one address at a time for this caller."""

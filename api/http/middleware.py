@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import re
 import secrets
@@ -153,11 +154,20 @@ class _Exchange:
         return None
 
     async def through(self, app: ASGIApp) -> None:
-        """Let the application answer; what it did not expect is an internal error that tells nothing."""
+        """Let the application answer; what it did not expect is an internal error that tells nothing.
+
+        Raises:
+            asyncio.CancelledError: the server ends, and waits no longer for the rest of the answer.
+        """
         try:
             await app(self._scope, self._count, self._mark)
         except ClientDisconnect:
             pass
+        except asyncio.CancelledError:
+            if self._status:
+                raise
+            text = "This server is being stopped before it was done with the request. Send it again."
+            await self.answer(MailsiftError("service_unavailable", text, retryable=True))
         except Exception as error:  # noqa: BLE001 - the last net; the text of an error may hold anything
             place = error.__traceback__
             while place is not None and place.tb_next is not None:

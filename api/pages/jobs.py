@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -419,7 +418,8 @@ async def _events(request: Request, owner: AccountId, job_id: JobId) -> AsyncIte
             if changed:
                 sent = fields
                 yield _event("progress", changed)
-            await asyncio.sleep(_LOOK_SECONDS)
+            if await parts_of(request).ends_within(_LOOK_SECONDS):
+                return  # the browser will ask again
         yield b": still here\n\n"
 
 

@@ -313,14 +313,17 @@ async def get_job(
     job_id: JobId,
     wait: Annotated[float, Query(ge=0, le=60, description="seconds to wait for the job's end")] = 0.0,
 ) -> JSONResponse:
-    """Return a job; with `wait` the answer comes when the job ends, or after that many seconds."""
+    """Return a job; with `wait` the answer comes when the job ends, or after that many seconds.
+
+    It comes sooner when this server ends: whoever waits asks again.
+    """
     parts = parts_of(request)
     view = await watched(parts, caller, job_id, wait)
     return answer(job_response(view, parts.clock()))
 
 
 async def watched(parts: ApiParts, caller: Caller, job_id: JobId, wait: float) -> JobView:
-    """Return a job once it has ended, or after that many seconds.
+    """Return a job once it has ended, or after that many seconds, or when the API ends.
 
     Raises:
         MailsiftError: `job_not_found`.
@@ -332,7 +335,8 @@ async def watched(parts: ApiParts, caller: Caller, job_id: JobId, wait: float) -
         left = until - loop.time()
         if view.finished_at is not None or left <= 0:
             return view
-        await asyncio.sleep(min(_WAIT_LOOK_SECONDS, left))
+        if await parts.ends_within(min(_WAIT_LOOK_SECONDS, left)):
+            return view
 
 
 @router.get(
@@ -362,7 +366,7 @@ async def follow_job(request: Request, caller: Reader, job_id: JobId) -> Streami
 async def _progress(request: Request, caller: Caller, view: JobView) -> AsyncIterator[bytes]:
     """Yield a server-sent event for every change of a job and one for its end (WHATWG HTML, section 9.2).
 
-    A key that has ended meanwhile ends it, too.
+    A key that has ended meanwhile ends it, too, and so does the API when it ends.
     """
     parts, sent, quiet = parts_of(request), "", 0
     for looks in count(1):
@@ -378,7 +382,8 @@ async def _progress(request: Request, caller: Caller, view: JobView) -> AsyncIte
         elif quiet >= _QUIET_LOOKS:
             quiet = 0
             yield b": still here\n\n"
-        await asyncio.sleep(_FOLLOW_LOOK_SECONDS)
+        if await parts.ends_within(_FOLLOW_LOOK_SECONDS):
+            return
         try:
             if looks % _KEY_LOOKS == 0 and not await parts.authenticator.is_still_open(request):
                 return

@@ -42,11 +42,15 @@ def demo(
     The exit status is 1 when a single status differs.
     """
     folder = folder.absolute()
-    folder.mkdir(parents=True, exist_ok=True)
     source, truth, out = folder / "list.csv", folder / "list.truth.csv", folder / "list.mailsift.csv"
     domains = max(50, rows // 10)
-    console.print(f"Writing a list of {rows:,} rows, and what is true about them …")
-    write_list(SandboxWorld(seed=seed, domains=domains, mix=WorldMix.HOSTILE), source, rows=rows)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        console.print(f"Writing a list of {rows:,} rows, and what is true about them …")
+        write_list(SandboxWorld(seed=seed, domains=domains, mix=WorldMix.HOSTILE), source, rows=rows)
+    except OSError as error:
+        text = f"{folder} cannot be written ({error.strerror}). Name another one with --folder."
+        raise MailsiftError("output_not_writable", text) from error
     console.print("Starting the sandbox: a mail internet on loopback, with every hostile behaviour …")
     with _sandbox_settings(folder, seed, domains) as settings, working(settings) as (found, worker):
         uvloop.run(

@@ -35,9 +35,10 @@ _LIMITS: Final = RequestLimits()
 class _UvicornServer(uvicorn.Server):
     """Says where it listens, once it does, and ends in good order."""
 
-    def __init__(self, config: uvicorn.Config, started: Callable[[str], None]) -> None:
+    def __init__(self, config: uvicorn.Config, started: Callable[[str], None], ending: asyncio.Event) -> None:
         super().__init__(config)
         self._started = started
+        self._ending = ending
 
     @override
     @contextmanager
@@ -54,6 +55,11 @@ class _UvicornServer(uvicorn.Server):
             port = sockets[0].getsockname()[1]
             host = self.config.host
             self._started(f"http://{f'[{host}]' if ':' in host else host}:{port}")
+
+    @override
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._ending.set()
+        await super().shutdown(sockets)
 
 
 @contextmanager
@@ -116,8 +122,9 @@ async def serve(
         # There may be no worker on this machine to do so.
         tidying = repeating(container.tidier.sweep, every=_TIDY_SECONDS, task="tidy", at_once=True)
         await stack.enter_async_context(tidying)
+        parts = await container.api_parts()
         config = uvicorn.Config(
-            create_app(await container.api_parts()),
+            create_app(parts),
             host=settings.api_host,
             log_config=None,  # its words go where ours go
             access_log=False,
@@ -127,7 +134,7 @@ async def serve(
             http=partial(BoundedProtocol, limits=limits),  # type: ignore[arg-type]  # it is called, no more
             ws="none",
         )
-        server = _UvicornServer(config, started)
+        server = _UvicornServer(config, started, parts.ending)
         stopping = asyncio.create_task(_stop_when(stop or asyncio.Event(), server))
         try:
             await server.serve(sockets)

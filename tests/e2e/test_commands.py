@@ -231,6 +231,8 @@ def test_check_shows_hostile_text_as_text(settings: Settings, keyboard: Keyboard
         (("jobs", "results", "x", "--output", "out"), "unknown_export_format"),
         (("jobs", "resume", "x", "--output", "missing/out.csv"), "output_not_writable"),
         (("jobs", "retry", "x", "--output", "folder.csv"), "output_not_writable"),
+        (("demo", "--folder", "list.csv/demo"), "output_not_writable"),
+        (("demo", "--folder", "list.csv"), "output_not_writable"),
         (("keys", "create", "--account", ""), "account_name_invalid"),
         (("keys", "create", "--account", "a" * 81), "account_name_invalid"),
     ],
@@ -249,6 +251,13 @@ def test_what_cannot_work_is_refused_before_anything_starts(
     assert typed.err.count("\n") == 1
     assert not (tmp_path / "home").exists()
     assert Path("list.csv").read_text() == "a@example.com\n"
+
+
+def test_a_demo_without_room_for_its_list_says_so(keyboard: Keyboard, tmp_path: Path) -> None:
+    (tmp_path / "list.csv").mkdir()
+    typed = keyboard.type(Settings(home=tmp_path / "home"), "demo", "--rows", "1", "--folder", str(tmp_path))
+    assert (typed.status, typed.out) == (2, "")
+    assert typed.err.splitlines()[-1].startswith(f"mailsift: output_not_writable: {tmp_path} ")
 
 
 @pytest.mark.parametrize(

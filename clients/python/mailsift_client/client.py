@@ -89,7 +89,7 @@ class Mailsift:
     Args:
         url: of the installation.
         key: `svc_key_...`, or `svc_test_...` for test mode.
-        patience: seconds to wait in all for an answer that comes with a Retry-After.
+        patience: seconds to wait in all for one answer, where the service says later or is away.
         timeout: seconds to wait for any other.
         sleep: waits so many seconds.
 

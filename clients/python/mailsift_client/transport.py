@@ -11,10 +11,13 @@ from typing_extensions import override
 from mailsift_client.errors import check_origin, needs_reading
 
 _SAFE: Final = frozenset({"GET", "HEAD", "DELETE"})
+_AWAY: Final = (httpx.NetworkError, httpx.RemoteProtocolError)
+"""Nobody listens, or a connection broke: the service may be restarted just now."""
+_PAUSE: Final = 1.0
 
 
 class PatientTransport(httpx.BaseTransport):
-    """Sends again what was too early (429), and what may be repeated when the service is away (503).
+    """Sends again what was too early (429), and what may be repeated when the service is away (503, nobody).
 
     What is answered by others, such as a proxy, is a MailsiftError.
 
@@ -33,7 +36,14 @@ class PatientTransport(httpx.BaseTransport):
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         left = self._patience
         while True:
-            response = self._inner.handle_request(request)
+            try:
+                response = self._inner.handle_request(request)
+            except _AWAY:
+                if not _is_repeatable(request) or left < _PAUSE:
+                    raise
+                self._sleep(_PAUSE)
+                left -= _PAUSE
+                continue
             wait = _wait_of(request, response)
             if wait is None or wait > left:
                 if needs_reading(response):
@@ -69,7 +79,14 @@ class PatientAsyncTransport(httpx.AsyncBaseTransport):
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         left = self._patience
         while True:
-            response = await self._inner.handle_async_request(request)
+            try:
+                response = await self._inner.handle_async_request(request)
+            except _AWAY:
+                if not _is_repeatable(request) or left < _PAUSE:
+                    raise
+                await self._sleep(_PAUSE)
+                left -= _PAUSE
+                continue
             wait = _wait_of(request, response)
             if wait is None or wait > left:
                 if needs_reading(response):
@@ -87,8 +104,16 @@ class PatientAsyncTransport(httpx.AsyncBaseTransport):
 
 def _wait_of(request: httpx.Request, response: httpx.Response) -> float | None:
     """Return after how many seconds the request may be sent again; None: not at all."""
-    repeatable = request.method in _SAFE or "idempotency-key" in request.headers
-    due = response.status_code == 429 or (response.status_code == 503 and repeatable)
+    due = _is_whole(request) if response.status_code == 429 else _is_repeatable(request)
     seconds = response.headers.get("retry-after", "")
-    whole = isinstance(request.stream, httpx.ByteStream)  # a file that was read is gone
-    return max(1.0, float(seconds)) if due and whole and seconds.isdecimal() else None
+    asked = response.status_code in {429, 503} and seconds.isdecimal()
+    return max(_PAUSE, float(seconds)) if due and asked else None
+
+
+def _is_repeatable(request: httpx.Request) -> bool:
+    """Say whether it does no harm that the request arrives twice, and whether it still can."""
+    return (request.method in _SAFE or "idempotency-key" in request.headers) and _is_whole(request)
+
+
+def _is_whole(request: httpx.Request) -> bool:
+    return isinstance(request.stream, httpx.ByteStream)  # a file that was read is gone

@@ -26,31 +26,37 @@ def believed(case: dict[str, Any]) -> bool:
     return True
 
 
+def response(one: dict[str, Any]) -> httpx.Response:
+    """Return an answer, or break off without one."""
+    if not one["status"]:
+        raise httpx.ConnectError("Connection refused")
+    return httpx.Response(one["status"], headers=one["headers"], text=one["body"])
+
+
 def main(found: dict[str, Any]) -> dict[str, Any]:
     """Go through what the API may answer."""
     waits: list[float] = []
     asked: list[str] = []
     ages: list[object] = []
-    answers = [
-        httpx.Response(one["status"], headers=one["headers"], text=one["body"]) for one in found["answers"]
-    ]
+    answers = list(found["answers"])
 
     def answer(request: httpx.Request) -> httpx.Response:
         asked.append(f"{request.method} {request.url.path}")
         if request.method == "POST":
             ages.append(json.loads(request.content).get("max_age", "not said"))
-        return answers.pop(0)
+        return response(answers.pop(0))
 
     session = Mailsift("http://mailsift.test", "svc_test_x", sleep=waits.append)
     transport = PatientTransport(httpx.MockTransport(answer), 10, waits.append)
     session.api.set_httpx_client(httpx.Client(base_url="http://mailsift.test", transport=transport))
     followed = [job.status for job in session.follow(JOB_ID)]
+    waited = session.wait(JOB_ID).status
     errors = []
-    for max_age in (None, 0.0, 0.0, 0.0, 0.0):
+    for max_age in (None, 0.0, 0.0, 0.0, 0.0, 0.0):
         try:
             session.check("a@example.com", max_age=max_age)
-        except MailsiftError as error:
-            errors.append((error.status, error.code))
+        except (MailsiftError, httpx.ConnectError) as error:
+            errors.append((getattr(error, "status", 0), getattr(error, "code", "")))
     refused = []
     for source in ("list.csv", b"a@example.com", Path("list.csv")):
         try:
@@ -58,8 +64,15 @@ def main(found: dict[str, Any]) -> dict[str, Any]:
         except TypeError as error:
             refused.append("open file" in str(error))
     webhooks = [believed(case) for case in found["webhooks"]]
-    told = {"followed": followed, "errors": errors, "asked": asked, "ages": ages, "refused": refused}
-    return told | {"waits": len(waits), "webhooks": webhooks}
+    told = {
+        "followed": followed,
+        "waited": waited,
+        "errors": errors,
+        "asked": asked,
+        "ages": ages,
+        "refused": refused,
+    }
+    return told | {"refused": refused, "waits": len(waits), "webhooks": webhooks}
 
 
 print(json.dumps(main(json.loads(sys.stdin.read()))))  # noqa: T201 - a program

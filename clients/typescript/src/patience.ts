@@ -3,21 +3,24 @@
 import { problemOf } from "./errors.js";
 
 const SAFE = new Set(["GET", "HEAD", "DELETE"]);
+const PAUSE = 1; // seconds until somebody may listen again
 
-/** Returns a fetch that sends again what was too early (429), and what may be repeated when the service is away (503). */
+/** Returns a fetch that sends again what was too early (429), and what may be repeated when the service is away (503, or nobody). */
 export function patient(inner: typeof fetch, patience: number): (request: Request) => Promise<Response> {
   return async (request) => {
     let left = patience;
     for (;;) {
-      const response = await inner(request.clone());
-      const wait = waitOf(request, response);
-      if (wait === undefined || wait > left) {
+      const response = await inner(request.clone()).catch((error: unknown) => {
+        if (request.signal.aborted || !isRepeatable(request) || left < PAUSE) throw error;
+      });
+      const wait = response ? waitOf(request, response) : PAUSE;
+      if (response && (wait === undefined || wait > left)) {
         if (response.ok && isPage(response)) throw problemOf(undefined, response.status);
         return response;
       }
-      await response.body?.cancel();
-      await sleep(wait, request.signal);
-      left -= wait;
+      await response?.body?.cancel();
+      await sleep(wait ?? PAUSE, request.signal);
+      left -= wait ?? PAUSE;
     }
   };
 }
@@ -25,9 +28,11 @@ export function patient(inner: typeof fetch, patience: number): (request: Reques
 /** Says whether somebody else answered, such as a proxy: what is no error would be read as JSON. */
 const isPage = (response: Response): boolean => (response.headers.get("content-type") ?? "").startsWith("text/html");
 
+/** Says whether it does no harm that a request arrives twice. */
+const isRepeatable = (request: Request): boolean => SAFE.has(request.method) || request.headers.has("idempotency-key");
+
 function waitOf(request: Request, response: Response): number | undefined {
-  const repeatable = SAFE.has(request.method) || request.headers.has("idempotency-key");
-  const due = response.status === 429 || (response.status === 503 && repeatable);
+  const due = response.status === 429 || (response.status === 503 && isRepeatable(request));
   const seconds = response.headers.get("retry-after") ?? "";
   return due && /^[0-9]+$/.test(seconds) ? Math.max(1, Number(seconds)) : undefined;
 }

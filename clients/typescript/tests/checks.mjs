@@ -6,11 +6,13 @@ import { Mailsift, MailsiftError, verifyWebhook, WebhookError } from "mailsift-c
 const found = JSON.parse(readFileSync(0, "utf8"));
 const asked = [];
 const ages = [];
-const answers = found.answers.map(({ body, status, headers }) => new Response(body, { status, headers }));
+const answers = [...found.answers];
 const fake = async (request) => {
   asked.push(`${request.method} ${new URL(request.url).pathname}`);
   if (request.method === "POST") ages.push((await request.clone().json()).max_age ?? "not said");
-  return answers.shift();
+  const { body, status, headers } = answers.shift();
+  if (!status) throw new TypeError("fetch failed");
+  return new Response(body, { status, headers });
 };
 let waits = 0;
 const timer = globalThis.setTimeout;
@@ -22,11 +24,13 @@ globalThis.setTimeout = (run) => {
 const session = new Mailsift("http://mailsift.test", "svc_test_x", { patience: 10, fetch: fake });
 const followed = [];
 for await (const job of session.follow("7f5c3a52-6f5e-4f44-9f0c-6d3f0f2f9f11")) followed.push(job.status);
+const waited = (await session.wait("7f5c3a52-6f5e-4f44-9f0c-6d3f0f2f9f11")).status;
 const errors = [];
-for (const options of [{}, ...Array(4).fill({ max_age: 0 })]) {
+for (const options of [{}, ...Array(5).fill({ max_age: 0 })]) {
   await session.check("a@example.com", options).catch((error) => {
-    if (!(error instanceof MailsiftError)) throw error;
-    errors.push([error.status, error.code]);
+    if (error instanceof MailsiftError) errors.push([error.status, error.code]);
+    else if (error instanceof TypeError) errors.push([0, ""]);
+    else throw error;
   });
 }
 const webhooks = [];
@@ -42,4 +46,4 @@ for (const { secret, headers, body, now } of found.webhooks) {
     ),
   );
 }
-console.log(JSON.stringify({ followed, errors, asked, ages, waits, webhooks }));
+console.log(JSON.stringify({ followed, waited, errors, asked, ages, waits, webhooks }));

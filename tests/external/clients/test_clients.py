@@ -34,6 +34,7 @@ JOB: dict[str, Any] = {
     "policy": {},
     "created_at": "2026-01-31T08:00:00.000Z",
 }
+ENDED = {"data": {**JOB, "status": "completed"}, "message": "", "status": 200, "success": True}
 NOW = 1_790_000_000
 SECRET = "whsec_" + b64encode(b"a secret of thirty-two bytes ...").decode()
 EVENT = json.dumps(
@@ -77,6 +78,9 @@ def given() -> dict[str, Any]:
         (200, stream, f": still here\n\nevent: progress\ndata: {json.dumps(JOB)}\n\n"),  # and it breaks off
         (503, {"retry-after": "1"}, problem(503, "database_unavailable")),
         (200, stream, f"event: end\ndata: {json.dumps({**JOB, 'status': 'completed'})}\n\n"),
+        (0, {}, ""),  # it is being restarted
+        (200, {"content-type": "application/json"}, json.dumps(ENDED)),
+        (0, {}, ""),  # nobody knows whether a POST without a key arrived: once
         (503, {"retry-after": "1"}, problem(503, "database_unavailable")),  # a POST without a key: once
         (429, {"retry-after": "11"}, problem(429, "rate_limited")),  # longer than its patience
         (503, {"content-type": "text/html"}, "<h1>No server is available</h1>"),  # a proxy's own words
@@ -133,10 +137,22 @@ WEBHOOKS = [
 ]
 CHECKED = {
     "followed": ["running", "completed"],
-    "errors": [[503, "database_unavailable"], [429, "rate_limited"], [503, ""], [413, ""], [200, ""]],
-    "asked": [*[f"GET /v1/bulk/jobs/{JOB['job_id']}/events"] * 4, *["POST /v1/email/single-validate"] * 5],
-    "ages": ["not said", *[0] * 4],  # a service that is older than the field would refuse even null
-    "waits": 3,  # for a limit, before the stream is taken up again, for a service that is away
+    "waited": "completed",
+    "errors": [
+        [0, ""],
+        [503, "database_unavailable"],
+        [429, "rate_limited"],
+        [503, ""],
+        [413, ""],
+        [200, ""],
+    ],
+    "asked": [
+        *[f"GET /v1/bulk/jobs/{JOB['job_id']}/events"] * 4,
+        *[f"GET /v1/bulk/jobs/{JOB['job_id']}"] * 2,
+        *["POST /v1/email/single-validate"] * 6,
+    ],
+    "ages": ["not said", *[0] * 5],  # a service that is older than the field would refuse even null
+    "waits": 4,  # for a limit, before the stream is taken up again, for a service that is away, twice
     "webhooks": [good for _, good in WEBHOOKS],
 }
 

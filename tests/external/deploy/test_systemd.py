@@ -79,9 +79,18 @@ def test_what_stays_is_stopped_warm_with_room_for_its_sockets() -> None:
         assert lines(service, "KillSignal") == ["SIGTERM"]
         assert lines(service, "LimitNOFILE") == ["65536"]
         assert lines(service, "Restart") == ["always"]
-        assert lines(service, "Requires") == ["mailsift-migrate.service"]
     (worker,) = (path for path in staying if "worker" in path.name)
     assert int(lines(worker, "TimeoutStopSec")[0].removesuffix("s")) >= 60
+
+
+def test_a_database_that_comes_up_last_keeps_nothing_down() -> None:
+    """All of them wait for it; what requires a unit that has failed once is not started any more."""
+    (migrate,) = (path for path in SERVICES if lines(path, "Type") == ["oneshot"])
+    assert lines(migrate, "Restart") == ["on-failure"]
+    for service in {*SERVICES} - {migrate}:
+        assert lines(service, "Requires") == []
+        assert f"{migrate.name} " in f"{' '.join(lines(service, 'Wants'))} "
+        assert migrate.name in lines(service, "After")[0]
 
 
 def test_the_target_brings_up_everything() -> None:
