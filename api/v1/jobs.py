@@ -19,7 +19,14 @@ from pydantic import AliasChoices, AliasGenerator, AliasPath, BaseModel, ConfigD
 
 from mailsift.accounts.keys import Caller, Scope
 from mailsift.api.http.auth import RequireScope
-from mailsift.api.http.downloads import TYPES, ExportOptions, download, entity_tag, has_already
+from mailsift.api.http.downloads import (
+    TYPES,
+    ExportOptions,
+    check_unchanged,
+    download,
+    entity_tag,
+    has_already,
+)
 from mailsift.api.http.idempotency import IdempotencyKey, read_key
 from mailsift.api.http.inputs import RequestModel, ShortText
 from mailsift.api.http.openapi import error_responses, operation, v1_router
@@ -650,6 +657,7 @@ class ResultsQuery(RequestModel):
             "wrong_for_format",
             "too_many_rows_for_xlsx",
             "range_not_satisfiable",
+            "results_changed",
         ),
     },
 )
@@ -680,6 +688,7 @@ async def _json_page(request: Request, caller: Caller, job_id: JobId, asked: Res
     tag = entity_tag(view, asked.format, rows, [asked.sort, asked.limit, asked.cursor, asked.columns])
     lasts = complete and not asked.probability  # another outcome makes another chance
     headers = {"Mailsift-Complete": str(complete).lower(), **({"ETag": tag} if lasts else {})}
+    check_unchanged(request, tag if lasts else "")
     if lasts and has_already(request, tag):
         return Response(status_code=304, headers=headers)
     place = entity_tag(view, asked.sort, rows, "cursor")[1:13]
