@@ -61,6 +61,14 @@ router = v1_router("/bulk/jobs", "jobs")
 Reader = Annotated[Caller, Depends(RequireScope(Scope.JOBS_READ))]
 Writer = Annotated[Caller, Depends(RequireScope(Scope.JOBS_WRITE))]
 
+PLACE_ERRORS: Final = (
+    "bad_place",
+    "place_not_allowed",
+    "unknown_export_format",
+    "webhook_url_invalid",
+    "webhook_url_blocked",
+)
+"""What may be said of the places of a list; of a web server's URL the same as of a webhook's."""
 _WAIT_LOOK_SECONDS: Final = 0.25
 _FOLLOW_LOOK_SECONDS: Final = 0.5
 _OF_PAGES: Final = ("sort", "limit", "cursor")
@@ -272,9 +280,10 @@ async def _submit(parts: ApiParts, caller: Caller, upload: Upload, once: str) ->
             "bad_idempotency_key",
             "idempotency_key_reused",
             "empty_file",
-            "unsupported_media_type",
-            "bad_place",
-            "place_not_allowed",
+            "file_too_large",
+            *PLACE_ERRORS,
+            "storage_full",
+            "blob_store_failed",
         ),
     },
     openapi_extra=UPLOAD_OPENAPI,
