@@ -211,6 +211,22 @@ class TestOpen:
                 assert refused.status_code == 401
                 assert (await client.get(f"/v1/usage?x={key}")).status_code == 400
 
+    async def test_what_a_service_has_beside_is_not_there_and_its_key_is_not_called_leaked(
+        self, api: Api
+    ) -> None:
+        async with httpx.AsyncClient(base_url=api.url) as client:
+            for door, name, path in (
+                (Door.ZEROBOUNCE, "api_key", "/v2/getapiusage"),
+                (Door.ZEROBOUNCE, "api_key", "/v2/scoring/sendfile"),
+                (Door.NEVERBOUNCE, "key", "/v4/poe/confirm"),
+                (Door.NEVERBOUNCE, "key", "/v4.2/poe/confirm"),
+                (Door.KICKBOX, "apikey", "/v2/authenticate/x"),
+            ):
+                answer = await client.get(path, params={name: await door_key(api, door)})
+                assert (answer.status_code, answer.json()["code"]) == (404, "not_found"), path
+            leaked = await client.get("/v2/getapiusage", params={"api_key": await api.key("alice")})
+            assert (leaked.status_code, leaked.json()["code"]) == (400, "key_in_query")
+
     async def test_requests_at_a_door_count_like_all_others(self, settings: Settings) -> None:
         tight = settings.model_copy(update={"requests_per_minute": 5})
         async with running(tight) as api, httpx.AsyncClient(base_url=api.url) as client:
