@@ -20,7 +20,6 @@ from mailsift.api.doors.entry import VendorDoor
 from mailsift.api.http.errors import ErrorPage
 from mailsift.pipeline.errors import MailsiftError
 
-
 _SHARED: Final = "v1"
 """Below which our own operations lie, too."""
 

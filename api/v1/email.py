@@ -267,7 +267,7 @@ def _minimal(verdict: dict[str, Any]) -> dict[str, Any]:
 
 
 def _wants_minimal(request: Request) -> bool:
-    """Read the Prefer header, which may come in several lines; the first `return` counts (RFC 7240, section 2)."""
+    """Read Prefer, which may come in several lines: the first `return` counts (RFC 7240, section 2)."""
     wishes = _PREFERENCE.findall(",".join(request.headers.getlist("prefer")))
     named = (wish.partition(";")[0].replace(" ", "").replace('"', "").lower() for wish in wishes)
     return next((one for one in named if one.partition("=")[0] == "return"), "") == "return=minimal"

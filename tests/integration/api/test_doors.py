@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import csv
 import json
 import logging
+import threading
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Any
@@ -89,6 +91,27 @@ def told(door: Door, answer: Mapping[str, Any]) -> tuple[str, ...]:
         Door.ZEROBOUNCE: ("status", "sub_status"),
     }
     return tuple(answer[name] for name in names[door])
+
+
+def _row_of_csv(line: Mapping[str, str]) -> dict[str, str]:
+    """Return what one of Reacher's rows says in a file, but for the customer's own column."""
+    return {name: value for name, value in line.items() if name != "email"}
+
+
+def _row_as_csv(row: Mapping[str, Any]) -> dict[str, str]:
+    """Return what the same row says in JSON, as Reacher writes it to files."""
+    told = {"input": row["input"], "is_reachable": row["is_reachable"], "error": None}
+    for group, names in {
+        "misc": ("is_disposable", "is_role_account", "gravatar_url"),
+        "mx": ("accepts_mail",),
+        "smtp": ("can_connect_smtp", "has_full_inbox", "is_catch_all", "is_deliverable", "is_disabled"),
+        "syntax": ("is_valid_syntax", "domain", "username"),
+    }.items():
+        told |= {f"{group}.{name.removesuffix('_smtp')}": row[group][name] for name in names}
+    told |= {} if row["syntax"]["is_valid_syntax"] else {"syntax.domain": "", "syntax.username": ""}
+    return {
+        name: "" if x is None else str(x).lower() if isinstance(x, bool) else x for name, x in told.items()
+    }
 
 
 TABLES = {
@@ -293,12 +316,55 @@ class TestOpen:
             assert [row["input"] for row in rows] == emails
             counts = {f"total_{word}": expected.count(word) for word in set(expected)}
             assert found["summary"] == counts
+            results = f"/v1/bulk/{number}/results"
+            file = await client.get(results, params={"format": "csv"})
+            assert file.headers["content-type"].startswith("text/csv")
+            lines = [*csv.DictReader(file.text.splitlines())]
+            assert [_row_of_csv(line) for line in lines] == [_row_as_csv(row) for row in rows]
+            page = await client.get(results, params={"format": "csv", "offset": 3, "limit": 4})
+            assert [*csv.DictReader(page.text.splitlines())] == lines[3:7]
+            assert (await client.get(results, params={"format": "xml"})).status_code == 400
             bob = {"x-reacher-secret": stranger}
             assert (await client.get(f"/v1/bulk/{number}", headers=bob)).status_code == 404
             assert (await client.get(f"/v1/bulk/{number + 1}")).json() == {"error": "There is no such job."}
             bad: list[dict[str, Any]] = [{}, {"input": []}, {"input": [7]}]
             for body in (*bad, {"input": ["a@b.test"], "webhook": {"x": 1}}):
                 assert (await client.post("/v1/bulk", json=body)).status_code == 400
+
+    @pytest.mark.usefixtures("worker")
+    @pytest.mark.parametrize("door", [Door.EMAILABLE, Door.REACHER])
+    async def test_nobody_waits_while_a_long_list_is_written_for_another(
+        self, api: Api, door: Door, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        module = find_door(door).show.__globals__
+        shape, writing, go_on = module["shape"], threading.Event(), threading.Event()
+
+        def waiting(*about: Any) -> Any:
+            writing.set()
+            assert go_on.wait(20), "nobody else was answered meanwhile"
+            return shape(*about)
+
+        key = await door_key(api, door)
+        headers = {"Authorization": f"Bearer {key}"}
+        async with httpx.AsyncClient(base_url=api.url, headers=headers, timeout=60) as client:
+            if door is Door.EMAILABLE:
+                sent = await client.post("/v1/batch", json={"emails": ["a@example.com"]})
+                path, asked = "/v1/batch", {"id": sent.json()["id"]}
+            else:
+                sent = await client.post("/v1/bulk", json={"input": ["a@example.com"]})
+                path, asked = f"/v1/bulk/{sent.json()['job_id']}/results", {}
+
+            async def over() -> bool:
+                told = await client.get(path, params=asked)
+                return told.status_code == 200 and bool(told.json().keys() & {"emails", "results"})
+
+            await until(over, within=60)
+            monkeypatch.setitem(module, "shape", waiting)
+            answer = asyncio.create_task(client.get(path, params=asked))
+            assert await asyncio.to_thread(writing.wait, 20)
+            assert (await client.get("/healthz")).status_code == 200
+            go_on.set()
+            assert (await answer).status_code == 200
 
     async def test_a_file_name_cut_within_a_letter_breaks_no_answer(self, api: Api) -> None:
         key = await door_key(api, Door.NEVERBOUNCE)
