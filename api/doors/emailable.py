@@ -93,7 +93,7 @@ async def create_batch(request: Request) -> Response:
     entry.refuse_callback(call.params.get("url"))
     emails = call.params.get("emails")
     listed = [one.strip() for one in emails.split(",")] if isinstance(emails, str) else emails
-    lines = lists.emails_as_lines(listed, "emails", most=_MOST)
+    lines = await asyncio.to_thread(lists.emails_as_lines, listed, "emails", most=_MOST)
     options = lists.job_options(Door.EMAILABLE, "batch", column="email")
     job_id = await lists.submit(call, one_piece(lines), options)
     return JSONResponse({"message": "Batch successfully created.", "id": job_id.hex})

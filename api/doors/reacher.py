@@ -101,7 +101,7 @@ async def create_bulk(request: Request) -> Response:
     """Take a list and start its job."""
     call = await _entry.admit(request, Scope.JOBS_WRITE)
     entry.refuse_callback(call.params.get("webhook"))
-    lines = lists.emails_as_lines(call.params.get("input"), "input", most=_MOST)
+    lines = await asyncio.to_thread(lists.emails_as_lines, call.params.get("input"), "input", most=_MOST)
     job_id = await lists.submit(
         call, one_piece(lines), lists.job_options(Door.REACHER, "bulk", column="email")
     )

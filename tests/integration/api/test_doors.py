@@ -7,8 +7,9 @@ import csv
 import json
 import logging
 import threading
-from collections.abc import AsyncIterator, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -91,6 +92,22 @@ def told(door: Door, answer: Mapping[str, Any]) -> tuple[str, ...]:
         Door.ZEROBOUNCE: ("status", "sub_status"),
     }
     return tuple(answer[name] for name in names[door])
+
+
+@contextmanager
+def _held_up(patch: pytest.MonkeyPatch, place: str) -> Iterator[tuple[threading.Event, threading.Event]]:
+    """Let a function wait, each time it is called; gives what says that it does, and what lets it go on."""
+    module, _, name = place.rpartition(".")
+    held, begun, go_on = getattr(import_module(module), name), threading.Event(), threading.Event()
+
+    def waiting(*about: Any, **more: Any) -> Any:
+        begun.set()
+        assert go_on.wait(20), "nobody else was answered meanwhile"
+        return held(*about, **more)
+
+    with patch.context() as within:
+        within.setattr(place, waiting)
+        yield begun, go_on
 
 
 def _row_of_csv(line: Mapping[str, str]) -> dict[str, str]:
@@ -321,8 +338,8 @@ class TestOpen:
             assert file.headers["content-type"].startswith("text/csv")
             lines = [*csv.DictReader(file.text.splitlines())]
             assert [_row_of_csv(line) for line in lines] == [_row_as_csv(row) for row in rows]
-            page = await client.get(results, params={"format": "csv", "offset": 3, "limit": 4})
-            assert [*csv.DictReader(page.text.splitlines())] == lines[3:7]
+            part = await client.get(results, params={"format": "csv", "offset": 3, "limit": 4})
+            assert [*csv.DictReader(part.text.splitlines())] == lines[3:7]
             assert (await client.get(results, params={"format": "xml"})).status_code == 400
             bob = {"x-reacher-secret": stranger}
             assert (await client.get(f"/v1/bulk/{number}", headers=bob)).status_code == 404
@@ -336,14 +353,6 @@ class TestOpen:
     async def test_nobody_waits_while_a_long_list_is_written_for_another(
         self, api: Api, door: Door, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        module = find_door(door).show.__globals__
-        shape, writing, go_on = module["shape"], threading.Event(), threading.Event()
-
-        def waiting(*about: Any) -> Any:
-            writing.set()
-            assert go_on.wait(20), "nobody else was answered meanwhile"
-            return shape(*about)
-
         key = await door_key(api, door)
         headers = {"Authorization": f"Bearer {key}"}
         async with httpx.AsyncClient(base_url=api.url, headers=headers, timeout=60) as client:
@@ -359,12 +368,39 @@ class TestOpen:
                 return told.status_code == 200 and bool(told.json().keys() & {"emails", "results"})
 
             await until(over, within=60)
-            monkeypatch.setitem(module, "shape", waiting)
-            answer = asyncio.create_task(client.get(path, params=asked))
-            assert await asyncio.to_thread(writing.wait, 20)
-            assert (await client.get("/healthz")).status_code == 200
-            go_on.set()
-            assert (await answer).status_code == 200
+            with _held_up(monkeypatch, f"{find_door.__module__}.{door}.shape") as (begun, go_on):
+                answer = asyncio.create_task(client.get(path, params=asked))
+                assert await asyncio.to_thread(begun.wait, 20)
+                assert (await client.get("/healthz")).status_code == 200
+                go_on.set()
+                assert (await answer).status_code == 200
+
+    @pytest.mark.parametrize(
+        ("door", "path", "body", "takes"),
+        [
+            (Door.EMAILABLE, "/v1/batch?api_key={}", {"emails": ["a@b.test"]}, "lists.emails_as_lines"),
+            (Door.REACHER, "/v1/bulk", {"input": ["a@b.test"]}, "lists.emails_as_lines"),
+            (Door.NEVERBOUNCE, "/v4/jobs/create?key={}", {"input": ["a@b.test"]}, "lists.supplied_rows"),
+        ],
+    )
+    async def test_nobody_waits_while_a_long_list_is_read_for_another(
+        self,
+        api: Api,
+        door: Door,
+        path: str,
+        body: dict[str, Any],
+        takes: str,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        key = await door_key(api, door)
+        headers = {"x-reacher-secret": key}
+        async with httpx.AsyncClient(base_url=api.url, headers=headers, timeout=60) as client:
+            with _held_up(monkeypatch, f"{find_door.__module__}.{takes}") as (begun, go_on):
+                answer = asyncio.create_task(client.post(path.format(key), json=body))
+                assert await asyncio.to_thread(begun.wait, 20)
+                assert (await client.get("/healthz")).status_code == 200
+                go_on.set()
+                assert (await answer).status_code == 200
 
     async def test_a_file_name_cut_within_a_letter_breaks_no_answer(self, api: Api) -> None:
         key = await door_key(api, Door.NEVERBOUNCE)
