@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from importlib import import_module
+from typing import Final
 
 from fastapi import Request
 from fastapi.responses import JSONResponse, Response
@@ -19,6 +20,9 @@ from mailsift.api.doors.entry import VendorDoor
 from mailsift.api.http.errors import ErrorPage
 from mailsift.pipeline.errors import MailsiftError
 
+_SHARED: Final = "v1"
+"""Below which our own operations lie, too."""
+
 
 @cache
 def find_door(door: Door) -> VendorDoor:
@@ -28,8 +32,19 @@ def find_door(door: Door) -> VendorDoor:
 
 
 def is_door(path: str) -> bool:
-    """Tell whether a path is one of a door, open or not."""
-    return any(_has(find_door(door), path) for door in Door)
+    """Tell whether a path is one of a door, open or not, or may be another one of the same service."""
+    return _folder(path) in _own_folders() or any(_has(find_door(door), path) for door in Door)
+
+
+@cache
+def _own_folders() -> frozenset[str]:
+    """Return where nothing lies but doors; their services have more there than we do."""
+    routes = (route for door in Door for route in find_door(door).router.routes)
+    return frozenset(_folder(route.path) for route in routes if isinstance(route, APIRoute)) - {_SHARED}
+
+
+def _folder(path: str) -> str:
+    return path.removeprefix("/").partition("/")[0]
 
 
 def _has(door: VendorDoor, path: str) -> bool:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from fastapi import APIRouter, Request
@@ -92,7 +93,7 @@ async def create_batch(request: Request) -> Response:
     entry.refuse_callback(call.params.get("url"))
     emails = call.params.get("emails")
     listed = [one.strip() for one in emails.split(",")] if isinstance(emails, str) else emails
-    lines = lists.emails_as_lines(listed, "emails", most=_MOST)
+    lines = await asyncio.to_thread(lists.emails_as_lines, listed, "emails", most=_MOST)
     options = lists.job_options(Door.EMAILABLE, "batch", column="email")
     job_id = await lists.submit(call, one_piece(lines), options)
     return JSONResponse({"message": "Batch successfully created.", "id": job_id.hex})
@@ -112,15 +113,18 @@ async def batch_status(request: Request) -> Response:
     counted = await lists.tally(call, view, CODES)
     rows, _ = await lists.rows_of(call, view, first=0, most=_MOST)
     states = {state: counted.of(state) for state in _STATES}
-    return JSONResponse(
-        {
-            "message": "Batch verification completed.",
-            "id": lists.text_in(call.params, "id"),
-            "emails": [shape(row.email, row.verdict) for row in rows],
-            "total_counts": {**states, "processed": counted.rows, "total": view.total},
-            "reason_counts": {reason: counted.of(reason, 1) for _, reason in sorted(CODES.codes)},
-        }
-    )
+    content = {
+        "message": "Batch verification completed.",
+        "id": lists.text_in(call.params, "id"),
+        "total_counts": {**states, "processed": counted.rows, "total": view.total},
+        "reason_counts": {reason: counted.of(reason, 1) for _, reason in sorted(CODES.codes)},
+    }
+    return await asyncio.to_thread(_with_rows, content, rows)
+
+
+def _with_rows(content: Mapping[str, Any], rows: Sequence[lists.JudgedRow]) -> Response:
+    """Write a batch with its rows, which takes seconds for a long one: nobody else is to wait for that."""
+    return JSONResponse({**content, "emails": [shape(row.email, row.verdict) for row in rows]})
 
 
 DOOR: Final = entry.VendorDoor(_router, show, {("POST", "/v1/batch"): entry.LIST_BYTES})

@@ -30,6 +30,7 @@ from mailsift.jobs.results.pages import RowFilter
 from mailsift.jobs.results.whole_files import in_thread
 from mailsift.jobs.service import JobService
 from mailsift.jobs.views import AccountId, JobId, JobView
+from mailsift.pipeline.errors import MailsiftError
 from mailsift.storage.states import JobState
 
 TYPES: Final = {
@@ -67,12 +68,13 @@ async def download(
 
     Raises:
         MailsiftError: `job_not_found`, `no_results_yet`, `unknown_column`, `too_many_rows_for_xlsx`,
-            `range_not_satisfiable`.
+            `range_not_satisfiable`, `results_changed`.
     """
     async with AsyncExitStack() as stack:
         view = await jobs.get(account_id, job_id)
         complete = view.state is JobState.COMPLETED
         tag = _file_tag(view, options) if complete and options.add is None else ""
+        check_unchanged(request, tag)
         if tag and has_already(request, tag):
             return Response(status_code=304, headers={"ETag": tag})
         found = await stack.enter_async_context(jobs.selection(account_id, job_id, options.rows))
@@ -116,6 +118,23 @@ def entity_tag(view: JobView, kind: str, rows: RowFilter, rest: object) -> str:
     asked = {name: sorted(x) if isinstance(x, frozenset) else x for name, x in asdict(rows).items()}
     what = [str(view.id), kind, asked, rest, view.policy.as_json(), version("mailsift")]
     return f'"{hashlib.sha256(json.dumps(what).encode()).hexdigest()[:32]}"'
+
+
+def check_unchanged(request: Request, tag: str) -> None:
+    """Refuse to go on with results that are not those of an `If-Match`, of which the caller may have a part.
+
+    Compared strongly (RFC 9110, section 13.1.1); with "" for a tag only `*` names them.
+
+    Raises:
+        MailsiftError: `results_changed`.
+    """
+    header = request.headers.get("if-match")
+    if header is None:
+        return
+    named = {one.strip() for one in header.split(",")}
+    if "*" not in named and (tag.startswith("W/") or tag not in named - {""}):
+        text = "These aren’t the results that `If-Match` names: fetch them from the beginning."
+        raise MailsiftError("results_changed", text)
 
 
 def has_already(request: Request, tag: str) -> bool:

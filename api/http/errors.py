@@ -85,6 +85,7 @@ STATUS_OF: Final[Mapping[str, int]] = {
     "job_not_found": 404,
     "job_state_conflict": 409,
     "no_results_yet": 409,
+    "results_changed": 412,
     "nothing_to_retry": 409,
     "list_at_fault": 409,
     "already_restarted": 409,

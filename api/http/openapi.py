@@ -32,6 +32,7 @@ from mailsift.storage.sql.people import AuditRow
 _UNUSED: Final = ("HTTPValidationError", "ValidationError")
 _ALWAYS: Final = (
     "bad_request",
+    "key_in_query",
     "unauthorized",
     "insufficient_scope",
     "method_not_allowed",
@@ -40,7 +41,7 @@ _ALWAYS: Final = (
     "request_timeout",
     "header_fields_too_large",
 )
-_SERVERS: Final = ("rate_limited", "internal_error", "service_unavailable")
+_SERVERS: Final = ("rate_limited", "internal_error", "service_unavailable", "database_unavailable")
 _HEADERS: Final[Mapping[int, dict[str, str]]] = {
     401: {"WWW-Authenticate": "what is needed (RFC 6750)"},
     403: {"WWW-Authenticate": "the scope that is needed (RFC 6750)"},

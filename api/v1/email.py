@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from json import JSONDecodeError
 from typing import Annotated, Any, Final
@@ -40,6 +41,8 @@ LONGEST_MS: Final = 60_000
 MOST: Final = 100
 """Addresses in a batch; longer lists are jobs."""
 _APPLIED: Final = {"Preference-Applied": "return=minimal"}  # RFC 7240
+_PREFERENCE: Final = re.compile(r'(?:[^,"]|"(?:[^"\\]|\\.)*"?)+')
+"""One of several in a Prefer header; a quoted value may hold commas."""
 _needed: Final = RequireScope(Scope.VALIDATE)
 _PREFER: Final = {
     "name": "Prefer",
@@ -264,7 +267,7 @@ def _minimal(verdict: dict[str, Any]) -> dict[str, Any]:
 
 
 def _wants_minimal(request: Request) -> bool:
-    """Read the Prefer header, which may come in several lines (RFC 7240, section 2)."""
-    wishes = ",".join(request.headers.getlist("prefer")).split(",")
-    names = (wish.partition(";")[0].replace(" ", "").replace('"', "").lower() for wish in wishes)
-    return "return=minimal" in names
+    """Read Prefer, which may come in several lines: the first `return` counts (RFC 7240, section 2)."""
+    wishes = _PREFERENCE.findall(",".join(request.headers.getlist("prefer")))
+    named = (wish.partition(";")[0].replace(" ", "").replace('"', "").lower() for wish in wishes)
+    return next((one for one in named if one.partition("=")[0] == "return"), "") == "return=minimal"

@@ -19,7 +19,14 @@ from pydantic import AliasChoices, AliasGenerator, AliasPath, BaseModel, ConfigD
 
 from mailsift.accounts.keys import Caller, Scope
 from mailsift.api.http.auth import RequireScope
-from mailsift.api.http.downloads import TYPES, ExportOptions, download, entity_tag, has_already
+from mailsift.api.http.downloads import (
+    TYPES,
+    ExportOptions,
+    check_unchanged,
+    download,
+    entity_tag,
+    has_already,
+)
 from mailsift.api.http.idempotency import IdempotencyKey, read_key
 from mailsift.api.http.inputs import RequestModel, ShortText
 from mailsift.api.http.openapi import error_responses, operation, v1_router
@@ -54,6 +61,14 @@ router = v1_router("/bulk/jobs", "jobs")
 Reader = Annotated[Caller, Depends(RequireScope(Scope.JOBS_READ))]
 Writer = Annotated[Caller, Depends(RequireScope(Scope.JOBS_WRITE))]
 
+PLACE_ERRORS: Final = (
+    "bad_place",
+    "place_not_allowed",
+    "unknown_export_format",
+    "webhook_url_invalid",
+    "webhook_url_blocked",
+)
+"""What may be said of the places of a list; of a web server's URL the same as of a webhook's."""
 _WAIT_LOOK_SECONDS: Final = 0.25
 _FOLLOW_LOOK_SECONDS: Final = 0.5
 _OF_PAGES: Final = ("sort", "limit", "cursor")
@@ -265,9 +280,10 @@ async def _submit(parts: ApiParts, caller: Caller, upload: Upload, once: str) ->
             "bad_idempotency_key",
             "idempotency_key_reused",
             "empty_file",
-            "unsupported_media_type",
-            "bad_place",
-            "place_not_allowed",
+            "file_too_large",
+            *PLACE_ERRORS,
+            "storage_full",
+            "blob_store_failed",
         ),
     },
     openapi_extra=UPLOAD_OPENAPI,
@@ -655,6 +671,7 @@ class ResultsQuery(RequestModel):
             "wrong_for_format",
             "too_many_rows_for_xlsx",
             "range_not_satisfiable",
+            "results_changed",
         ),
     },
 )
@@ -685,6 +702,7 @@ async def _json_page(request: Request, caller: Caller, job_id: JobId, asked: Res
     tag = entity_tag(view, asked.format, rows, [asked.sort, asked.limit, asked.cursor, asked.columns])
     lasts = complete and not asked.probability  # another outcome makes another chance
     headers = {"Mailsift-Complete": str(complete).lower(), **({"ETag": tag} if lasts else {})}
+    check_unchanged(request, tag if lasts else "")
     if lasts and has_already(request, tag):
         return Response(status_code=304, headers=headers)
     place = entity_tag(view, asked.sort, rows, "cursor")[1:13]

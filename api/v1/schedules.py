@@ -16,7 +16,7 @@ from mailsift.api.http.paging import Cursor, Limit, PageResponse, after_cursor, 
 from mailsift.api.http.responses import UtcTime, ViewModel, answer
 from mailsift.api.http.uploads import ListOptions, PlaceText
 from mailsift.api.parts import parts_of
-from mailsift.api.v1.jobs import JobResponse, Reader, Writer, job_response
+from mailsift.api.v1.jobs import PLACE_ERRORS, JobResponse, Reader, Writer, job_response
 from mailsift.jobs.schedules.models import Overlap, Recheck, ScheduleSpec
 from mailsift.jobs.schedules.timetable import CatchUp
 from mailsift.jobs.views import JobId
@@ -160,8 +160,7 @@ class ScheduleUpdateRequest(RequestModel):
         ScheduleResponse,
         "schedule_needs_list",
         "job_not_found",
-        "bad_place",
-        "place_not_allowed",
+        *PLACE_ERRORS,
         *_CLOCK_ERRORS,
         "schedule_limit",
     ),
@@ -237,7 +236,12 @@ async def resume_schedule(request: Request, caller: Writer, schedule_id: UUID) -
     "/{schedule_id:uuid}/run",
     status_code=202,
     **operation(
-        "Run a schedule now", NewRunResponse, "schedule_not_found", "schedule_source_gone", "nothing_to_retry"
+        "Run a schedule now",
+        NewRunResponse,
+        "schedule_not_found",
+        "schedule_source_gone",
+        "no_results_yet",
+        "nothing_to_retry",
     ),
 )
 async def run_schedule(request: Request, caller: Writer, schedule_id: UUID) -> JSONResponse:

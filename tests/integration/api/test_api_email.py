@@ -40,6 +40,8 @@ async def test_the_answer_has_exactly_the_contracts_fields(client: httpx.AsyncCl
     [
         [("Prefer", "respond-async, return=minimal; x=1")],
         [("Prefer", "respond-async"), ("Prefer", "return=minimal")],
+        [("Prefer", 'a="x, y"; b="return=representation", RETURN = "minimal"')],
+        [("Prefer", "return=minimal, return=representation")],
     ],
 )
 async def test_the_short_form_on_request(client: httpx.AsyncClient, headers: list[tuple[str, str]]) -> None:
@@ -47,6 +49,18 @@ async def test_the_short_form_on_request(client: httpx.AsyncClient, headers: lis
     assert set(answer.json()["data"]) == {"is_valid", "status", "score", "reason"}
     assert answer.json()["data"]["status"] == "invalid"
     assert answer.headers["preference-applied"] == "return=minimal"
+
+
+@pytest.mark.parametrize(
+    "wish", ["return=representation, return=minimal", 'a="x,return=minimal,y"', "return", "a; return=minimal"]
+)
+async def test_what_is_no_wish_for_the_short_form_gets_the_whole_one(
+    client: httpx.AsyncClient, wish: str
+) -> None:
+    """Of a preference that is said twice the first counts, and quoted text is no preference (RFC 7240)."""
+    answer = await client.post(PATH, json={"email": "no at", "mode": "fast"}, headers={"Prefer": wish})
+    assert set(answer.json()["data"]) == set(FIELDS)
+    assert "preference-applied" not in answer.headers
 
 
 async def test_when_time_runs_out_the_answer_is_risky_and_in_time(client: httpx.AsyncClient) -> None:

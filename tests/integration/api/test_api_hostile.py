@@ -284,6 +284,8 @@ async def test_every_operation_is_described_with_its_errors(client: httpx.AsyncC
             for status, response in shape["responses"].items():
                 if status >= "4":
                     _check_examples(status, response)
+            for status, code in (("400", "key_in_query"), ("503", "database_unavailable")):  # of every one
+                assert code in shape["responses"][status]["content"]["application/json"]["examples"]
     linked = {
         (link["operationId"], parameter.removeprefix("path."))
         for _, _, shape in operations

@@ -21,11 +21,20 @@ async def test_what_may_not_be_named_is_refused(client: httpx.AsyncClient) -> No
         "bad_place": {"source": "https://user:word@example.com/a.csv"},
         "place_not_allowed": {"source": "s3://bucket/a.csv"},
         "webhook_url_blocked": {"source": "https://127.0.0.1/a.csv"},
+        "webhook_url_invalid": {"source": "https://files.example.com:22/a.csv"},
         "invalid_request": {"source": URL, "emails": ["a@example.com"]},
     }
     for code, body in refused.items():
         answer = await client.post("/v1/bulk/jobs", json=body)
         assert (answer.json()["code"], answer.status_code // 100) == (code, 4), answer.text
+    described = (await client.get("/openapi.json")).json()["paths"]
+    for path in ("/v1/bulk/jobs", "/v1/bulk/schedules"):
+        codes = {
+            code
+            for response in described[path]["post"]["responses"].values()
+            for code in response["content"].get("application/json", {}).get("examples", ())
+        }
+        assert codes >= {*refused, "unknown_export_format"}
 
 
 async def test_a_list_that_is_sent_may_name_where_its_results_go(client: httpx.AsyncClient) -> None:

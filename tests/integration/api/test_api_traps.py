@@ -246,6 +246,27 @@ async def test_a_download_is_asked_about_goes_on_and_is_not_sent_twice(client: h
     assert (workbook.status_code, workbook.headers["etag"][:2]) == (200, "W/")
 
 
+@pytest.mark.usefixtures("worker")
+async def test_a_download_goes_on_only_while_it_is_the_same_file(client: httpx.AsyncClient) -> None:
+    wanted = {"emails": ["a@@example.com", "b@@example.com"], "mode": "fast"}
+    job = (await client.post(JOBS, json=wanted)).json()["data"]["job_id"]
+    assert (await client.get(f"{JOBS}/{job}?wait=60")).json()["data"]["status"] == "completed"
+    for shape in ("csv", "json"):
+        results = f"{JOBS}/{job}/results?format={shape}"
+        tag = (await client.get(results)).headers["etag"]
+        for same in (tag, f'"x", {tag}', "*"):
+            assert (await client.get(results, headers={"if-match": same})).is_success, (shape, same)
+        for other in ('"x"', f"W/{tag}"):  # compared strongly (RFC 9110, section 13.1.1)
+            headers = {"if-match": other, "if-none-match": tag, "range": "bytes=5-9"}
+            changed = await client.get(results, headers=headers)
+            assert (changed.status_code, changed.json()["code"]) == (412, "results_changed"), (shape, other)
+    part = await client.get(f"{JOBS}/{job}/results", headers={"if-match": "*", "range": "bytes=0-0"})
+    assert part.status_code == 206
+    drawn_anew = f"{JOBS}/{job}/results?probability=true"  # it has no ETag
+    assert (await client.get(drawn_anew, headers={"if-match": '"x"'})).status_code == 412
+    assert (await client.get(drawn_anew, headers={"if-match": "*"})).status_code == 200
+
+
 async def test_head_is_answered_wherever_get_is(client: httpx.AsyncClient) -> None:
     job = (await client.post(JOBS, json={"emails": ["a@example.com"]})).json()["data"]["job_id"]
     for path in (JOBS, f"{JOBS}/{job}", f"{JOBS}/{job}/events", HOOKS, "/healthz", "/docs", "/login"):

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import csv
 import json
 import logging
-from collections.abc import AsyncIterator, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+import threading
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -89,6 +92,43 @@ def told(door: Door, answer: Mapping[str, Any]) -> tuple[str, ...]:
         Door.ZEROBOUNCE: ("status", "sub_status"),
     }
     return tuple(answer[name] for name in names[door])
+
+
+@contextmanager
+def _held_up(patch: pytest.MonkeyPatch, place: str) -> Iterator[tuple[threading.Event, threading.Event]]:
+    """Let a function wait, each time it is called; gives what says that it does, and what lets it go on."""
+    module, _, name = place.rpartition(".")
+    held, begun, go_on = getattr(import_module(module), name), threading.Event(), threading.Event()
+
+    def waiting(*about: Any, **more: Any) -> Any:
+        begun.set()
+        assert go_on.wait(20), "nobody else was answered meanwhile"
+        return held(*about, **more)
+
+    with patch.context() as within:
+        within.setattr(place, waiting)
+        yield begun, go_on
+
+
+def _row_of_csv(line: Mapping[str, str]) -> dict[str, str]:
+    """Return what one of Reacher's rows says in a file, but for the customer's own column."""
+    return {name: value for name, value in line.items() if name != "email"}
+
+
+def _row_as_csv(row: Mapping[str, Any]) -> dict[str, str]:
+    """Return what the same row says in JSON, as Reacher writes it to files."""
+    told = {"input": row["input"], "is_reachable": row["is_reachable"], "error": None}
+    for group, names in {
+        "misc": ("is_disposable", "is_role_account", "gravatar_url"),
+        "mx": ("accepts_mail",),
+        "smtp": ("can_connect_smtp", "has_full_inbox", "is_catch_all", "is_deliverable", "is_disabled"),
+        "syntax": ("is_valid_syntax", "domain", "username"),
+    }.items():
+        told |= {f"{group}.{name.removesuffix('_smtp')}": row[group][name] for name in names}
+    told |= {} if row["syntax"]["is_valid_syntax"] else {"syntax.domain": "", "syntax.username": ""}
+    return {
+        name: "" if x is None else str(x).lower() if isinstance(x, bool) else x for name, x in told.items()
+    }
 
 
 TABLES = {
@@ -211,6 +251,22 @@ class TestOpen:
                 assert refused.status_code == 401
                 assert (await client.get(f"/v1/usage?x={key}")).status_code == 400
 
+    async def test_what_a_service_has_beside_is_not_there_and_its_key_is_not_called_leaked(
+        self, api: Api
+    ) -> None:
+        async with httpx.AsyncClient(base_url=api.url) as client:
+            for door, name, path in (
+                (Door.ZEROBOUNCE, "api_key", "/v2/getapiusage"),
+                (Door.ZEROBOUNCE, "api_key", "/v2/scoring/sendfile"),
+                (Door.NEVERBOUNCE, "key", "/v4/poe/confirm"),
+                (Door.NEVERBOUNCE, "key", "/v4.2/poe/confirm"),
+                (Door.KICKBOX, "apikey", "/v2/authenticate/x"),
+            ):
+                answer = await client.get(path, params={name: await door_key(api, door)})
+                assert (answer.status_code, answer.json()["code"]) == (404, "not_found"), path
+            leaked = await client.get("/v2/getapiusage", params={"api_key": await api.key("alice")})
+            assert (leaked.status_code, leaked.json()["code"]) == (400, "key_in_query")
+
     async def test_requests_at_a_door_count_like_all_others(self, settings: Settings) -> None:
         tight = settings.model_copy(update={"requests_per_minute": 5})
         async with running(tight) as api, httpx.AsyncClient(base_url=api.url) as client:
@@ -277,12 +333,74 @@ class TestOpen:
             assert [row["input"] for row in rows] == emails
             counts = {f"total_{word}": expected.count(word) for word in set(expected)}
             assert found["summary"] == counts
+            results = f"/v1/bulk/{number}/results"
+            file = await client.get(results, params={"format": "csv"})
+            assert file.headers["content-type"].startswith("text/csv")
+            lines = [*csv.DictReader(file.text.splitlines())]
+            assert [_row_of_csv(line) for line in lines] == [_row_as_csv(row) for row in rows]
+            part = await client.get(results, params={"format": "csv", "offset": 3, "limit": 4})
+            assert [*csv.DictReader(part.text.splitlines())] == lines[3:7]
+            assert (await client.get(results, params={"format": "xml"})).status_code == 400
             bob = {"x-reacher-secret": stranger}
             assert (await client.get(f"/v1/bulk/{number}", headers=bob)).status_code == 404
             assert (await client.get(f"/v1/bulk/{number + 1}")).json() == {"error": "There is no such job."}
             bad: list[dict[str, Any]] = [{}, {"input": []}, {"input": [7]}]
             for body in (*bad, {"input": ["a@b.test"], "webhook": {"x": 1}}):
                 assert (await client.post("/v1/bulk", json=body)).status_code == 400
+
+    @pytest.mark.usefixtures("worker")
+    @pytest.mark.parametrize("door", [Door.EMAILABLE, Door.REACHER])
+    async def test_nobody_waits_while_a_long_list_is_written_for_another(
+        self, api: Api, door: Door, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        key = await door_key(api, door)
+        headers = {"Authorization": f"Bearer {key}"}
+        async with httpx.AsyncClient(base_url=api.url, headers=headers, timeout=60) as client:
+            if door is Door.EMAILABLE:
+                sent = await client.post("/v1/batch", json={"emails": ["a@example.com"]})
+                path, asked = "/v1/batch", {"id": sent.json()["id"]}
+            else:
+                sent = await client.post("/v1/bulk", json={"input": ["a@example.com"]})
+                path, asked = f"/v1/bulk/{sent.json()['job_id']}/results", {}
+
+            async def over() -> bool:
+                told = await client.get(path, params=asked)
+                return told.status_code == 200 and bool(told.json().keys() & {"emails", "results"})
+
+            await until(over, within=60)
+            with _held_up(monkeypatch, f"{find_door.__module__}.{door}.shape") as (begun, go_on):
+                answer = asyncio.create_task(client.get(path, params=asked))
+                assert await asyncio.to_thread(begun.wait, 20)
+                assert (await client.get("/healthz")).status_code == 200
+                go_on.set()
+                assert (await answer).status_code == 200
+
+    @pytest.mark.parametrize(
+        ("door", "path", "body", "takes"),
+        [
+            (Door.EMAILABLE, "/v1/batch?api_key={}", {"emails": ["a@b.test"]}, "lists.emails_as_lines"),
+            (Door.REACHER, "/v1/bulk", {"input": ["a@b.test"]}, "lists.emails_as_lines"),
+            (Door.NEVERBOUNCE, "/v4/jobs/create?key={}", {"input": ["a@b.test"]}, "lists.supplied_rows"),
+        ],
+    )
+    async def test_nobody_waits_while_a_long_list_is_read_for_another(
+        self,
+        api: Api,
+        door: Door,
+        path: str,
+        body: dict[str, Any],
+        takes: str,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        key = await door_key(api, door)
+        headers = {"x-reacher-secret": key}
+        async with httpx.AsyncClient(base_url=api.url, headers=headers, timeout=60) as client:
+            with _held_up(monkeypatch, f"{find_door.__module__}.{takes}") as (begun, go_on):
+                answer = asyncio.create_task(client.post(path.format(key), json=body))
+                assert await asyncio.to_thread(begun.wait, 20)
+                assert (await client.get("/healthz")).status_code == 200
+                go_on.set()
+                assert (await answer).status_code == 200
 
     async def test_a_file_name_cut_within_a_letter_breaks_no_answer(self, api: Api) -> None:
         key = await door_key(api, Door.NEVERBOUNCE)
