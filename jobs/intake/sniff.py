@@ -21,6 +21,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
+from mailsift.jobs.intake.latin import latin_encoding
 from mailsift.jobs.intake.models import IntakeLimits
 from mailsift.jobs.intake.table import header_place, is_address_name
 from mailsift.pipeline.errors import MailsiftError
@@ -388,22 +389,16 @@ _CELL: Final = re.compile(rb"[^,;|\t\r\n]+")
 _WORD: Final = re.compile(rb"[A-Za-z\x80-\xff]{3,}")
 _NOT_LATIN: Final = 0.7
 """So many octets of words are beyond ASCII where any are: of Latin ones 0.4 at most, of others from 0.8."""
-_POLISH: Final = re.compile(rb"[A-Za-z][\xb3\xb9\xbf][A-Za-z]")
-"""Letters of Windows-1250 that Windows-1252 has signs for, which no word has inside."""
 _HANGUL: Final = re.compile("[\uac00-\ud7a3]")
 
 
 def old_encodings(path: Path) -> list[str]:
-    """Name what a text that is no UTF-8 may be in, the likeliest first; the last one takes every octet.
-
-    Names alone do not tell which of the encodings with Latin letters it is, but for Polish ones: Windows-1252
-    stands for all.
-    """
+    """Name what a text that is no UTF-8 may be in, the likeliest first; the last one takes every octet."""
     with path.open("rb") as file:
         cells = b" ".join(cell for cell in _CELL.findall(file.read(HEAD_BYTES)) if not cell.isascii())
     words = [word for word in _WORD.findall(cells) if not word.isascii()]
     if sum(len(word.translate(None, _ASCII)) for word in words) <= _NOT_LATIN * sum(map(len, words)):
-        return [*(["cp1250"] if _POLISH.search(cells) else []), "cp1252", "latin-1"]
+        return [latin_encoding(cells), "cp1252", "latin-1"]
     from chardet import detect  # noqa: PLC0415 - few lists need it
 
     said = detect(cells, include_encodings=_OTHER_SCRIPTS, no_match_encoding=_OTHER_SCRIPTS[0])

@@ -315,6 +315,58 @@ _OLD_ENCODINGS = {
 }
 
 
+_LATIN = {
+    "Czech": ("cp1250", ["Jiří Dvořák", "Eliška Němcová", "Zdeněk Šťastný", "Plzeň", "Květa Růžičková"]),
+    "Slovak": ("cp1250", ["Ľubomír Kováč", "Mária Baďurová", "Žilina", "Peter Krajčír", "Hlohovecká Ľ."]),
+    "Hungarian": ("cp1250", ["Győri Jenő", "Szűcs Réka", "Gergő", "Erdős Pál", "Hódmezővásárhely"]),
+    "Romanian": ("cp1250", ["Ştefan Rădulescu", "Timişoara", "Ioniţă", "Piteşti", "Brăila"]),
+    "Croatian": ("cp1250", ["Đurđa Kovačić", "Ivan Babić", "Šibenik", "Željko Horvatić", "Našice"]),
+    "Polish, ISO": ("iso8859-2", ["Paweł Wiśniewski", "Łódź", "Małgorzata Żak", "Gdańsk", "Częstochowa"]),
+    "Czech, ISO": ("iso8859-2", ["Jiří Dvořák", "Tomáš Beneš", "Žaneta", "Luděk Šťastný", "Ústí"]),
+    "Turkish": ("cp1254", ["Ayşe Yıldız", "Oğuz Çağlar", "İstanbul", "Gülşen Işık", "Şanlıurfa"]),
+    "Lithuanian": ("cp1257", ["Rūta Kazlauskienė", "Žydrūnas Šimkus", "Klaipėda", "Šiauliai", "Agnė"]),
+    "Latvian": ("cp1257", ["Jānis Bērziņš", "Līga Kalniņa", "Rīga", "Ēriks Ozoliņš", "Liepāja"]),
+    "French, Mac": ("mac-roman", ["François Lefèvre", "Zoé", "Benoît Côté", "Orléans", "Hélène Noël"]),
+    "German, Mac": ("mac-roman", ["Jörg Müller", "Düsseldorf", "Bärbel Groß", "Köln", "Jürgen Weiß"]),
+    "French, ISO": ("iso8859-15", ["Cœur", "Hélène Dœuff", "Sacré-Cœur", "5 €", "François Bœuf"]),
+}
+
+
+@pytest.mark.parametrize("language", _LATIN)
+def test_names_in_other_encodings_with_latin_letters_come_back_as_they_were(
+    tmp_path: Path, language: str
+) -> None:
+    encoding, names = _LATIN[language]
+    rows = [[f"user{n}@example.com", name] for n, name in enumerate(names)]
+    got = read(tmp_path, csv_bytes([["email", "name"], *rows], ";", encoding=encoding))
+    assert list(map(list, got.rows)) == rows
+    assert got.intake.encoding == encoding
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["Søren Kjær", "Åse Bjørnstad", "Ærøskøbing"],
+        ["João Simões", "Conceição", "Guimarães", "Mª José", "1ª"],
+        ["Montaña", "Núñez", "¿Qué?", "¡Hola!", "5 m³", "½ l"],
+        ["Œuvre", "Père Noël", "L’Haÿ-les-Roses", "«Café»", "“Café” – 5 €"],
+        ["Þórður Guðmundsson", "Ægir", "Hafþór", "Sigríður"],
+        ["MOSFELLSBÆR", "Garðabær"],
+        ["Tõnu Kõiv", "Võru", "Nadežda"],
+        ["Tomáš Novák", "Müller", "Søren", "Žižek"],
+        ["Çelik", "Öztürk", "Groß"],
+        ["Škoda"],
+        ["JOSÉ MUÑOZ", "MÜLLER", "SØREN ÅBERG"],
+        ["D’Ângelo", "Krüger–Müller", "10 µm", "§ 5", "Bücher®", "3×4"],
+        ["a" + "×a" * 500, "Zürich"],
+    ],
+)
+def test_names_of_western_europe_are_read_as_windows_1252(tmp_path: Path, names: list[str]) -> None:
+    rows = [[f"user{n}@example.com", name] for n, name in enumerate(names)]
+    got = read(tmp_path, csv_bytes([["email", "name"], *rows], ";", encoding="cp1252"))
+    assert list(map(list, got.rows)) == rows
+
+
 @pytest.mark.parametrize("encoding", _OLD_ENCODINGS)
 def test_names_in_the_encodings_that_excel_writes_come_back_as_they_were(
     tmp_path: Path, encoding: str
