@@ -73,6 +73,12 @@ _MARKS = {  # byte order marks; what Python calls the encodings that swallow the
 WORKBOOK: Final = "xl/workbook.xml"
 """The part that makes a zip archive a workbook."""
 
+_OTHER_PACKAGES: Final = {  # parts that tell what a zip archive is which is no workbook of ours
+    "xl/workbook.bin": "a binary Excel workbook (XLSB); save it as XLSX",
+    "index/document.iwa": "a document of Apple’s Numbers or its kin; export it as CSV or XLSX",
+    "content.xml": "an OpenDocument file (ODS); save it as XLSX or CSV",
+}
+
 _DOS_END = b"\x1a"
 """Ctrl-Z, with which programs of DOS end a text; those of CP/M fill its last block with it."""
 _DOS_BLOCK = 128
@@ -257,9 +263,12 @@ def check_workbook(path: Path, limits: IntakeLimits) -> None:
             entries = archive.infolist()
     except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError):
         raise MailsiftError("bad_xlsx", "The file is a damaged XLSX or zip file.") from None
-    if WORKBOOK not in {part_name(entry.filename) for entry in entries}:
-        reason = "The file is a zip archive, but not an XLSX workbook; save it as XLSX or CSV."
-        raise MailsiftError("unsupported_format", reason)
+    parts = {part_name(entry.filename) for entry in entries}
+    if WORKBOOK not in parts:
+        known = (name for part, name in _OTHER_PACKAGES.items() if part in parts)
+        raise _is_something_else(
+            next(known, "a zip archive, but not an XLSX workbook; save it as XLSX or CSV")
+        )
     unpacked = sum(entry.file_size for entry in entries)
     _refuse_bomb(path.stat().st_size if len(entries) <= _ZIP_ENTRIES else 0, unpacked)
     _refuse_big(unpacked, limits)
