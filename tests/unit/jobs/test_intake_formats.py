@@ -289,6 +289,29 @@ def test_titles_and_notes_above_a_header_are_no_rows(
         assert [[cell or "" for cell in row] for row in got.rows] == table[1:]
 
 
+def test_columns_of_a_sheet_that_only_notes_above_the_header_reach_are_none_of_the_table(
+    tmp_path: Path,
+) -> None:
+    with xlsxwriter.Workbook(book := io.BytesIO()) as made:
+        sheet = made.add_worksheet()
+        sheet.write(1, 1, "Customers")
+        sheet.write(1, 7, "Page 1")
+        for place, record in enumerate(_TABLE):
+            sheet.write_row(4 + place, 2, record)
+    got = read(tmp_path, book.getvalue())
+    assert got.names == _TABLE[0]
+    assert [[cell or "" for cell in row] for row in got.rows] == _TABLE[1:]
+
+
+def test_a_column_below_notes_that_only_one_row_has_is_kept(tmp_path: Path) -> None:
+    with xlsxwriter.Workbook(book := io.BytesIO()) as made:
+        sheet = made.add_worksheet()
+        sheet.write_row(0, 0, ["Customers", None, None, None, "Page 1"])
+        for place, record in enumerate([_TABLE[0], [*_TABLE[1], "x"], _TABLE[2]]):
+            sheet.write_row(1 + place, 0, record)
+    assert read(tmp_path, book.getvalue()).names == [*_TABLE[0], "column_4"]
+
+
 _OLD_ENCODINGS = {
     "cp1251": ["Иван Петров", "Мария Иванова", "Сергей Кузнецов", "Казань"],
     "koi8-r": ["Ольга Смирнова", "Дмитрий Волков", "Москва", "Новосибирск"],
