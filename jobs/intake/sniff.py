@@ -21,6 +21,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
+from mailsift.jobs.intake.latin import latin_encoding
 from mailsift.jobs.intake.models import IntakeLimits
 from mailsift.jobs.intake.table import header_place, is_address_name
 from mailsift.pipeline.errors import MailsiftError
@@ -71,6 +72,12 @@ _MARKS = {  # byte order marks; what Python calls the encodings that swallow the
 
 WORKBOOK: Final = "xl/workbook.xml"
 """The part that makes a zip archive a workbook."""
+
+_OTHER_PACKAGES: Final = {  # parts that tell what a zip archive is which is no workbook of ours
+    "xl/workbook.bin": "a binary Excel workbook (XLSB); save it as XLSX",
+    "index/document.iwa": "a document of Apple’s Numbers or its kin; export it as CSV or XLSX",
+    "content.xml": "an OpenDocument file (ODS); save it as XLSX or CSV",
+}
 
 _DOS_END = b"\x1a"
 """Ctrl-Z, with which programs of DOS end a text; those of CP/M fill its last block with it."""
@@ -256,9 +263,12 @@ def check_workbook(path: Path, limits: IntakeLimits) -> None:
             entries = archive.infolist()
     except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError):
         raise MailsiftError("bad_xlsx", "The file is a damaged XLSX or zip file.") from None
-    if WORKBOOK not in {part_name(entry.filename) for entry in entries}:
-        reason = "The file is a zip archive, but not an XLSX workbook; save it as XLSX or CSV."
-        raise MailsiftError("unsupported_format", reason)
+    parts = {part_name(entry.filename) for entry in entries}
+    if WORKBOOK not in parts:
+        known = (name for part, name in _OTHER_PACKAGES.items() if part in parts)
+        raise _is_something_else(
+            next(known, "a zip archive, but not an XLSX workbook; save it as XLSX or CSV")
+        )
     unpacked = sum(entry.file_size for entry in entries)
     _refuse_bomb(path.stat().st_size if len(entries) <= _ZIP_ENTRIES else 0, unpacked)
     _refuse_big(unpacked, limits)
@@ -388,22 +398,16 @@ _CELL: Final = re.compile(rb"[^,;|\t\r\n]+")
 _WORD: Final = re.compile(rb"[A-Za-z\x80-\xff]{3,}")
 _NOT_LATIN: Final = 0.7
 """So many octets of words are beyond ASCII where any are: of Latin ones 0.4 at most, of others from 0.8."""
-_POLISH: Final = re.compile(rb"[A-Za-z][\xb3\xb9\xbf][A-Za-z]")
-"""Letters of Windows-1250 that Windows-1252 has signs for, which no word has inside."""
 _HANGUL: Final = re.compile("[\uac00-\ud7a3]")
 
 
 def old_encodings(path: Path) -> list[str]:
-    """Name what a text that is no UTF-8 may be in, the likeliest first; the last one takes every octet.
-
-    Names alone do not tell which of the encodings with Latin letters it is, but for Polish ones: Windows-1252
-    stands for all.
-    """
+    """Name what a text that is no UTF-8 may be in, the likeliest first; the last one takes every octet."""
     with path.open("rb") as file:
         cells = b" ".join(cell for cell in _CELL.findall(file.read(HEAD_BYTES)) if not cell.isascii())
     words = [word for word in _WORD.findall(cells) if not word.isascii()]
     if sum(len(word.translate(None, _ASCII)) for word in words) <= _NOT_LATIN * sum(map(len, words)):
-        return [*(["cp1250"] if _POLISH.search(cells) else []), "cp1252", "latin-1"]
+        return [latin_encoding(cells), "cp1252", "latin-1"]
     from chardet import detect  # noqa: PLC0415 - few lists need it
 
     said = detect(cells, include_encodings=_OTHER_SCRIPTS, no_match_encoding=_OTHER_SCRIPTS[0])

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 import polars as pl
 
+from mailsift.jobs.columns import column_id
 from mailsift.pipeline.errors import MailsiftError
 
 SAMPLE_ROWS = 1_001
@@ -109,7 +110,18 @@ def below_notes(table: SourceTable) -> SourceTable:
     sample = _texts(table.frame.slice(place, SAMPLE_ROWS).collect(engine="streaming"))
     named = [index for index, name in enumerate(sample.row(0)) if is_address_name(name)]
     holds = any(address_shares(sample.select(pl.nth(index)))[0] for index in named)
-    return replace(table, frame=table.frame.slice(place)) if holds else table
+    return replace(table, frame=_within_reach(table.frame.slice(place))) if holds else table
+
+
+def _within_reach(frame: pl.LazyFrame) -> pl.LazyFrame:
+    """Return the rows without the first and last columns in which none has a cell: only notes reach so far.
+
+    Those of a workbook: in a text a cell that is not there is read as an empty one.
+    """
+    cells = frame.select(pl.all().count()).collect(engine="streaming").row(0)
+    reached = [place for place, count in enumerate(cells) if count]
+    names = frame.collect_schema().names()[reached[0] : reached[-1] + 1]
+    return frame.select(pl.col(name).alias(column_id(place)) for place, name in enumerate(names))
 
 
 def header_place(records: Sequence[Sequence[str]]) -> int:

@@ -289,6 +289,29 @@ def test_titles_and_notes_above_a_header_are_no_rows(
         assert [[cell or "" for cell in row] for row in got.rows] == table[1:]
 
 
+def test_columns_of_a_sheet_that_only_notes_above_the_header_reach_are_none_of_the_table(
+    tmp_path: Path,
+) -> None:
+    with xlsxwriter.Workbook(book := io.BytesIO()) as made:
+        sheet = made.add_worksheet()
+        sheet.write(1, 1, "Customers")
+        sheet.write(1, 7, "Page 1")
+        for place, record in enumerate(_TABLE):
+            sheet.write_row(4 + place, 2, record)
+    got = read(tmp_path, book.getvalue())
+    assert got.names == _TABLE[0]
+    assert [[cell or "" for cell in row] for row in got.rows] == _TABLE[1:]
+
+
+def test_a_column_below_notes_that_only_one_row_has_is_kept(tmp_path: Path) -> None:
+    with xlsxwriter.Workbook(book := io.BytesIO()) as made:
+        sheet = made.add_worksheet()
+        sheet.write_row(0, 0, ["Customers", None, None, None, "Page 1"])
+        for place, record in enumerate([_TABLE[0], [*_TABLE[1], "x"], _TABLE[2]]):
+            sheet.write_row(1 + place, 0, record)
+    assert read(tmp_path, book.getvalue()).names == [*_TABLE[0], "column_4"]
+
+
 _OLD_ENCODINGS = {
     "cp1251": ["Иван Петров", "Мария Иванова", "Сергей Кузнецов", "Казань"],
     "koi8-r": ["Ольга Смирнова", "Дмитрий Волков", "Москва", "Новосибирск"],
@@ -313,6 +336,58 @@ _OLD_ENCODINGS = {
         "Zürich",
     ],
 }
+
+
+_LATIN = {
+    "Czech": ("cp1250", ["Jiří Dvořák", "Eliška Němcová", "Zdeněk Šťastný", "Plzeň", "Květa Růžičková"]),
+    "Slovak": ("cp1250", ["Ľubomír Kováč", "Mária Baďurová", "Žilina", "Peter Krajčír", "Hlohovecká Ľ."]),
+    "Hungarian": ("cp1250", ["Győri Jenő", "Szűcs Réka", "Gergő", "Erdős Pál", "Hódmezővásárhely"]),
+    "Romanian": ("cp1250", ["Ştefan Rădulescu", "Timişoara", "Ioniţă", "Piteşti", "Brăila"]),
+    "Croatian": ("cp1250", ["Đurđa Kovačić", "Ivan Babić", "Šibenik", "Željko Horvatić", "Našice"]),
+    "Polish, ISO": ("iso8859-2", ["Paweł Wiśniewski", "Łódź", "Małgorzata Żak", "Gdańsk", "Częstochowa"]),
+    "Czech, ISO": ("iso8859-2", ["Jiří Dvořák", "Tomáš Beneš", "Žaneta", "Luděk Šťastný", "Ústí"]),
+    "Turkish": ("cp1254", ["Ayşe Yıldız", "Oğuz Çağlar", "İstanbul", "Gülşen Işık", "Şanlıurfa"]),
+    "Lithuanian": ("cp1257", ["Rūta Kazlauskienė", "Žydrūnas Šimkus", "Klaipėda", "Šiauliai", "Agnė"]),
+    "Latvian": ("cp1257", ["Jānis Bērziņš", "Līga Kalniņa", "Rīga", "Ēriks Ozoliņš", "Liepāja"]),
+    "French, Mac": ("mac-roman", ["François Lefèvre", "Zoé", "Benoît Côté", "Orléans", "Hélène Noël"]),
+    "German, Mac": ("mac-roman", ["Jörg Müller", "Düsseldorf", "Bärbel Groß", "Köln", "Jürgen Weiß"]),
+    "French, ISO": ("iso8859-15", ["Cœur", "Hélène Dœuff", "Sacré-Cœur", "5 €", "François Bœuf"]),
+}
+
+
+@pytest.mark.parametrize("language", _LATIN)
+def test_names_in_other_encodings_with_latin_letters_come_back_as_they_were(
+    tmp_path: Path, language: str
+) -> None:
+    encoding, names = _LATIN[language]
+    rows = [[f"user{n}@example.com", name] for n, name in enumerate(names)]
+    got = read(tmp_path, csv_bytes([["email", "name"], *rows], ";", encoding=encoding))
+    assert list(map(list, got.rows)) == rows
+    assert got.intake.encoding == encoding
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["Søren Kjær", "Åse Bjørnstad", "Ærøskøbing"],
+        ["João Simões", "Conceição", "Guimarães", "Mª José", "1ª"],
+        ["Montaña", "Núñez", "¿Qué?", "¡Hola!", "5 m³", "½ l"],
+        ["Œuvre", "Père Noël", "L’Haÿ-les-Roses", "«Café»", "“Café” – 5 €"],
+        ["Þórður Guðmundsson", "Ægir", "Hafþór", "Sigríður"],
+        ["MOSFELLSBÆR", "Garðabær"],
+        ["Tõnu Kõiv", "Võru", "Nadežda"],
+        ["Tomáš Novák", "Müller", "Søren", "Žižek"],
+        ["Çelik", "Öztürk", "Groß"],
+        ["Škoda"],
+        ["JOSÉ MUÑOZ", "MÜLLER", "SØREN ÅBERG"],
+        ["D’Ângelo", "Krüger–Müller", "10 µm", "§ 5", "Bücher®", "3×4"],
+        ["a" + "×a" * 500, "Zürich"],
+    ],
+)
+def test_names_of_western_europe_are_read_as_windows_1252(tmp_path: Path, names: list[str]) -> None:
+    rows = [[f"user{n}@example.com", name] for n, name in enumerate(names)]
+    got = read(tmp_path, csv_bytes([["email", "name"], *rows], ";", encoding="cp1252"))
+    assert list(map(list, got.rows)) == rows
 
 
 @pytest.mark.parametrize("encoding", _OLD_ENCODINGS)

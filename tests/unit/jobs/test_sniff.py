@@ -167,3 +167,19 @@ def test_a_long_line_of_many_cells_is_told_by_its_columns(tmp_path: Path) -> Non
         (tmp_path / "list").write_bytes(line * 2)
         with pytest.raises(MailsiftError, match=code):
             TextScan(tmp_path / "list", IntakeLimits(line_bytes=6, columns=2))
+
+
+@pytest.mark.parametrize(
+    ("part", "told"),
+    [
+        ("xl/workbook.bin", "XLSB"),
+        ("Index/Document.iwa", "Numbers"),
+        ("content.xml", "ODS"),
+        ("list.csv", "zip archive"),
+    ],
+)
+def test_a_package_that_is_no_workbook_is_told_what_it_is(tmp_path: Path, part: str, told: str) -> None:
+    with zipfile.ZipFile(tmp_path / "book", "w") as archive:
+        archive.writestr(part, b"")
+    with pytest.raises(MailsiftError, match=rf"unsupported_format: .*{told}.*(?:XLSX|CSV)"):
+        check_workbook(tmp_path / "book", IntakeLimits())
