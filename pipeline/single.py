@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from contextlib import suppress
+from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
+from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.facts import Mode
 from mailsift.pipeline.judge.decision import judge
 from mailsift.pipeline.judge.table import VerdictPolicy
@@ -42,6 +44,8 @@ class SingleOptions:
         max_age: seconds that a mail server's answer, and what the owner's own messages showed, may be old;
             None: a day, and as long as the owner's policy says.
         outcomes: let count what messages to the address came to; not where a stranger reads the verdict.
+        tiered: what to do with the address is read from the evidence: without a look at whom the owner may not
+            send to there is no verdict.
     """
 
     mode: Mode
@@ -51,6 +55,7 @@ class SingleOptions:
     repair: bool = False
     max_age: float | None = None
     outcomes: bool = True
+    tiered: bool = False
 
 
 class SingleValidator:
@@ -89,20 +94,19 @@ class SingleValidator:
         """Return the 13 fields, and with `options.evidence` the facts as JSON in `evidence`.
 
         When time runs out the verdict is the honest risky one, never an error.
+
+        Raises:
+            MailsiftError: `database_unavailable`, with `options.tiered`.
         """
         return (await self.validate_many([email], options))[0]
 
     async def validate_many(self, emails: Sequence[str], options: SingleOptions) -> list[dict[str, Any]]:
         """Do what `validate` does for some addresses at once, in their order; each is asked about once."""
-        from mailsift.pipeline.outcomes.history import OutcomeFacts  # noqa: PLC0415 - a lone check needs no outcomes
-
         repaired = {email: self._lists.repaired(email) if options.repair else "" for email in emails}
         meant = {email: other or email for email, other in repaired.items()}
         texts = list(dict.fromkeys(meant.values()))
         addresses = list(filter(None, map(canonical_of, texts)))
-        known = OutcomeFacts()
-        if options.outcomes:
-            known = await self._outcome_facts(options.owner, addresses, options.max_age)
+        known, options = await self._look_up_outcomes(addresses, options)
         if options.mode is Mode.FAST and not options.evidence and not known.sent:
             fast = {text: validate_fast(text, self._lists, self._policy) for text in texts}
             found = _BatchVerdicts(fast, len(texts), 0)
@@ -117,6 +121,27 @@ class SingleValidator:
     def judged_address(self, email: str, *, repair: bool) -> str:
         """Return the canonical address that a verdict on this text is about, "" where it holds none."""
         return canonical_of((self._lists.repaired(email) if repair else "") or email)
+
+    async def _look_up_outcomes(
+        self, addresses: Sequence[str], options: SingleOptions
+    ) -> tuple[OutcomeFacts, SingleOptions]:
+        """Return what the owner knows of addresses, and the options with the time that is left.
+
+        A database that says nothing may take half the time: the other half is the mail server's.
+        """
+        from mailsift.pipeline.outcomes.history import OutcomeFacts  # noqa: PLC0415 - a lone check needs no outcomes
+
+        if not options.outcomes:
+            return OutcomeFacts(), options
+        now = asyncio.get_running_loop().time
+        known, began = OutcomeFacts(looked_up=False), now()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(options.deadline / 2):
+                known = await self._outcome_facts(options.owner, addresses, options.max_age)
+        if options.tiered and not known.looked_up:
+            text = "Whom the account may not send to can’t be looked up."
+            raise MailsiftError("database_unavailable", text, retryable=True)
+        return known, replace(options, deadline=options.deadline - (now() - began))
 
     async def _open_once(self) -> Validator:
         async with self._opening:

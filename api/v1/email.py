@@ -259,6 +259,7 @@ def _options(wanted: ValidationOptions, caller: Caller) -> SingleOptions:
         evidence=wanted.tier or (wanted.probability and wanted.mode is not Mode.FAST),
         repair=wanted.repair,
         max_age=wanted.max_age,
+        tiered=wanted.tier,
     )
 
 

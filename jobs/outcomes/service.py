@@ -202,7 +202,7 @@ class OutcomeService:
     async def facts_if_available(
         self, owner: str, addresses: Sequence[str], max_age: float | None
     ) -> OutcomeFacts:
-        """Do what `facts_of` does for somebody who waits: while the database is away nothing is known."""
+        """Do what `facts_of` does for somebody who waits: while the database is away nothing is looked up."""
         known = await self._lookups.ask((UUID(owner), max_age, addresses))
         return known.only(addresses)
 
@@ -211,17 +211,18 @@ class OutcomeService:
         wanted: defaultdict[tuple[UUID, float | None], set[str]] = defaultdict(set)
         for account_id, max_age, addresses in asked:
             wanted[account_id, max_age].update(addresses)
-        found: Collection[UUID] = ()
+        known = dict.fromkeys(wanted, OutcomeFacts(looked_up=False))
         with _unknown_in_outages():
-            found = await self._database.run(
-                outcomes.accounts_with_any, {account_id for account_id, _ in wanted}
-            )
-        known: dict[tuple[UUID, float | None], OutcomeFacts] = {}
-        for (account_id, max_age), theirs in wanted.items():
-            if account_id in found:
+            accounts = {account_id for account_id, _ in wanted}
+            found = await self._database.run(outcomes.accounts_with_any, accounts)
+            for (account_id, max_age), theirs in wanted.items():
                 with _unknown_in_outages():
-                    known[account_id, max_age] = await self._facts_of(account_id, theirs, max_age)
-        return [known.get((account_id, max_age), OutcomeFacts()) for account_id, max_age, _ in asked]
+                    known[account_id, max_age] = (
+                        await self._facts_of(account_id, theirs, max_age)
+                        if account_id in found
+                        else OutcomeFacts()
+                    )
+        return [known[account_id, max_age] for account_id, max_age, _ in asked]
 
     async def export(self, account_id: UUID) -> AsyncGenerator[bytes, None]:
         """Yield all outcomes of the account as CSV, with their addresses.

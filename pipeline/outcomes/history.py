@@ -163,10 +163,12 @@ class OutcomeFacts:
     Attributes:
         sent: what messages that were really sent showed about mailboxes.
         unwanted: why it may not send there (mailsift.pipeline.judge.tiers.Unwanted).
+        looked_up: False where nobody could say: then both are empty, and mean nothing.
     """
 
     sent: Mapping[str, MailboxFact] = field(default_factory=dict)
     unwanted: Mapping[str, str] = field(default_factory=dict)
+    looked_up: bool = True
 
     def only(self, addresses: Iterable[str]) -> OutcomeFacts:
         """Return what is known of these addresses."""
@@ -174,4 +176,5 @@ class OutcomeFacts:
         return OutcomeFacts(
             {address: fact for address, fact in self.sent.items() if address in asked},
             {address: reason for address, reason in self.unwanted.items() if address in asked},
+            self.looked_up,
         )
