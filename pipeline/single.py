@@ -44,8 +44,8 @@ class SingleOptions:
         max_age: seconds that a mail server's answer, and what the owner's own messages showed, may be old;
             None: a day, and as long as the owner's policy says.
         outcomes: let count what messages to the address came to; not where a stranger reads the verdict.
-        tiered: what to do with the address is read from the evidence: without a look at whom the owner may not
-            send to there is no verdict.
+        tiered: what to do with the address is read from the evidence: where nobody can say whom the owner may
+            not send to, there is no verdict.
     """
 
     mode: Mode

@@ -60,9 +60,9 @@ def read_text(path: Path, encoding: str, workdir: Path, limits: IntakeLimits) ->
         path, head = _without_prefix(path, len(hint[0]), workdir), head[len(hint[0]) :]
     if not is_whole:  # the last record may be cut off
         head = head[: max(head.rfind("\n"), head.rfind("\r")) + 1]
-    dialect = dialect_of(head)
-    if is_whole and dialect.delimiter and (cells := addresses_in_line(head, dialect.delimiter)):
+    if is_whole and (cells := addresses_in_line(head)):
         return SourceTable(pl.LazyFrame({column_id(0): cells}), None, "txt", encoding)
+    dialect = dialect_of(head)
     if dialect.columns > limits.columns:
         raise too_many_columns(limits.columns)
     frame = _frame(path, scan, dialect, workdir, limits)

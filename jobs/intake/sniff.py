@@ -94,6 +94,8 @@ _LONE_RETURN = re.compile(rb"\r[^\n]")  # of one at the end nobody knows yet
 _ADDRESS_CELL = re.compile(r"[^\s@,;|]+@[^\s@,;|]+\.[^\s@,;|]+")
 _RECIPIENT = re.compile(rf"{_ADDRESS_CELL.pattern}|[^@<>]*<{_ADDRESS_CELL.pattern}>")
 _FEWEST_IN_LINE = 3  # one or two may be columns of a table
+_FIELD_NAME = re.compile(r"(?:^|[\r\n]+)[^\W\d_]{2,20}:[ \t]+")  # To: Cc: An: Destinataire:
+_FOLD = re.compile(r"(?:\r\n?|\n)[ \t]+")  # RFC 5322, section 2.2.3
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,12 +193,25 @@ def dialect_of(head: str) -> Dialect:
     return Dialect(delimiter=delimiter, columns=score[2], spaced=_is_spaced(head, delimiter))
 
 
-def addresses_in_line(text: str, delimiter: str) -> list[str]:
-    """Return the addresses, perhaps with names, of a text that is one line of them and nothing else."""
-    first, *others = _records(text, delimiter, spaced=True) or [[]]
+def addresses_in_line(text: str) -> list[str]:
+    """Return the addresses, perhaps with names, of a text that is one line of them and nothing else.
+
+    As the header of a message it may begin with the name of a field, and go on in other lines: where one ends
+    with the delimiter, or the next one begins with a blank.
+    """
+    return next(filter(None, (_recipients(text.strip(), delimiter) for delimiter in _DELIMITERS)), [])
+
+
+def _recipients(text: str, delimiter: str) -> list[str]:
+    text = _FIELD_NAME.sub(lambda found: f"{delimiter}\n" if found.start() else "", text)
+    broken = re.compile(rf"{re.escape(delimiter)}[ \t]*(?:\r\n?|\n)\s*")
+    line, breaks = broken.subn(f"{delimiter} ", _FOLD.sub(" ", text))
+    if breaks and line.endswith(delimiter):  # as rows of a table do whose last column is empty
+        return []
+    first, *others = _records(line, delimiter, spaced=True) or [[]]
     cells = [cell for cell in map(str.strip, first) if cell]
-    is_one = not others and len(cells) >= _FEWEST_IN_LINE and all(map(_RECIPIENT.fullmatch, cells))
-    return cells if is_one else []
+    is_one = not others and len(cells) >= max(_FEWEST_IN_LINE, breaks + 2)
+    return cells if is_one and all(map(_RECIPIENT.fullmatch, cells)) else []
 
 
 def _records(head: str, delimiter: str, *, spaced: bool, strict: bool = False) -> list[list[str]]:

@@ -10,7 +10,6 @@ from collections.abc import (
     AsyncGenerator,
     Awaitable,
     Callable,
-    Collection,
     Iterable,
     Iterator,
     Mapping,

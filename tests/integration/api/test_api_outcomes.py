@@ -233,6 +233,24 @@ async def test_a_list_whose_max_age_is_given_gets_no_outcome_that_is_older(clien
         assert bob["mailsift_tier"] == "remove"
 
 
+async def test_outcomes_that_cannot_be_looked_up_in_time_keep_nobody_waiting_and_no_tier_is_guessed(
+    client: httpx.AsyncClient, settings: Settings
+) -> None:
+    await send(client, f"email,event,timestamp\nbob@example.com,complained,{ago(1)}\n".encode(), "text/csv")
+    asked = {"email": "bob@example.com", "mode": "fast", "deadline_ms": 400}
+    database = open_database(settings)
+    async with database.begin() as connection:  # until its end nobody else reads the table
+        await connection.execute(text("LOCK TABLE outcome IN ACCESS EXCLUSIVE MODE"))
+        async with asyncio.timeout(10):
+            plain, tiered = await asyncio.gather(
+                client.post(SINGLE, json=asked), client.post(SINGLE, json={**asked, "tier": True})
+            )
+    await database.aclose()
+    assert (plain.status_code, plain.json()["data"]["result"]) == (200, "passed")
+    assert (tiered.status_code, tiered.json()["code"]) == (503, "database_unavailable")
+    assert (await verdict(client, "bob@example.com", tier=True))["tier"] == "remove"
+
+
 async def test_bounces_come_as_messages(client: httpx.AsyncClient) -> None:
     bounce = (
         "From: MAILER-DAEMON@mx.example\nTo: news@sender.example\nSubject: Undelivered\n"

@@ -250,11 +250,34 @@ def test_recipients_in_one_line_are_rows_with_their_names(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize(
     "text",
-    ["a@example.com,b@example.com", "a@example.com,b@example.com,Ann", "a@a.test,b@a.test,c@a.test\nx,,"],
+    [
+        "To: Ann A. <a@example.com>, b@example.com, c@example.com",
+        "Ann A. <a@example.com>, b@example.com,\n c@example.com\n",
+        "An: Ann\r\n\tA. <a@example.com>; b@example.com;\r\n\tc@example.com\r\n",
+        "Ann A. <a@example.com>, b@example.com,\nc@example.com\n",
+        "To: Ann A. <a@example.com>, b@example.com\nCc: c@example.com\n",
+    ],
+)
+def test_recipients_are_rows_also_as_the_header_of_a_message_has_them(tmp_path: Path, text: str) -> None:
+    got = read(tmp_path, text.encode())
+    assert got.rows == [("Ann A. <a@example.com>",), ("b@example.com",), ("c@example.com",)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a@example.com,b@example.com",
+        "a@example.com,b@example.com,Ann",
+        "a@a.test,b@a.test,c@a.test\nx,,",
+        "a@a.test,b@a.test\nc@a.test,d@a.test",
+        "a@a.test,b@a.test,\nc@a.test,d@a.test,\n",
+        "a@a.test,\nb@a.test,\nc@a.test",
+        "Mail: a@a.test,Ann\nb@a.test,Bob",
+    ],
 )
 def test_lines_that_may_be_of_a_table_are_rows(tmp_path: Path, text: str) -> None:
     got = read(tmp_path, text.encode())
-    assert len(got.rows) == text.count("\n") + 1
+    assert len(got.rows) == len(text.splitlines())
 
 
 _TABLE = [["id", "E-mail", "City"], ["1", "a@example.com", "Rome"], ["2", "", "Bonn"]]
