@@ -210,12 +210,7 @@ def first_of_each() -> pl.Expr:
 
 
 async def as_csv(
-    call: VendorCall,
-    view: JobView,
-    columns: Mapping[str, pl.Expr],
-    *,
-    only: pl.Expr | None = None,
-    media_type: str = "application/octet-stream",
+    call: VendorCall, view: JobView, columns: Mapping[str, pl.Expr], *, only: pl.Expr | None = None
 ) -> Response:
     """Return a job's rows as CSV: the customer's columns, then these, made safe to open as every CSV of ours.
 
@@ -228,7 +223,9 @@ async def as_csv(
         writer = SpooledWriter(account_id, partial(_write_csv, found.results, columns, only))
         await writer.open(stack)
         headers = {"Content-Disposition": attachment(f"{Path(view.name).stem or 'list'}.csv")}
-        return Download(writer.pieces(), stack.pop_all(), media_type=media_type, headers=headers)
+        return Download(
+            writer.pieces(), stack.pop_all(), media_type="application/octet-stream", headers=headers
+        )
 
 
 def _write_csv(results: Path, columns: Mapping[str, pl.Expr], only: pl.Expr | None, out: IO[bytes]) -> None:

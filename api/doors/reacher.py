@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-import polars as pl
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse, Response
 
 from mailsift.accounts.doors import Door
 from mailsift.accounts.keys import Scope
 from mailsift.api.doors import entry, lists
-from mailsift.api.doors.codes import address_parts, code_table, normal_form, split_address
+from mailsift.api.doors.codes import code_table, normal_form, split_address
 from mailsift.api.http.responses import iso_utc
-from mailsift.jobs.columns import VERDICT_PREFIX, column_id
+from mailsift.jobs.results.export import csv_lines, defused
 from mailsift.jobs.submissions import one_piece
 from mailsift.pipeline.clock import utc_datetime
 from mailsift.pipeline.errors import MailsiftError
@@ -31,8 +31,6 @@ _SECONDS: Final = 30.0
 _MOST: Final = 100_000
 _PAGE: Final = 50
 _LONGEST_PAGE: Final = 10_000
-_CSV: Final = "text/csv; charset=utf-8"
-_DELIVERABLE: Final = frozenset({Result.DELIVERABLE, Result.CATCH_ALL})
 
 _entry: Final = entry.Entry(
     Door.REACHER, entry.KeyPlaces(scheme="bearer", header="x-reacher-secret", bare=True)
@@ -59,7 +57,7 @@ def shape(text: str, verdict: Mapping[str, Any]) -> dict[str, Any]:
             "can_connect_smtp": verdict["smtp_code"] > 0,
             "has_full_inbox": result == Result.MAILBOX_FULL,
             "is_catch_all": verdict["catch_all"],
-            "is_deliverable": result in _DELIVERABLE,
+            "is_deliverable": result in {Result.DELIVERABLE, Result.CATCH_ALL},
             "is_disabled": result == Result.MAILBOX_DISABLED,
         },
         "syntax": {
@@ -139,45 +137,40 @@ async def bulk_results(request: Request, number: int) -> Response:
     if view.state is not JobState.COMPLETED:
         raise MailsiftError("no_results_yet", view.error_detail or "The job is still running.")
     first = entry.number_in(call.params, "offset", 0, least=0, most=1 << 32)
-    match lists.text_in(call.params, "format"):
-        case "" | "json":
-            most = entry.number_in(call.params, "limit", _PAGE, most=_LONGEST_PAGE)
-            rows, _ = await lists.rows_of(call, view, first=first, most=most)
-            return await asyncio.to_thread(_page, rows)
-        case "csv":
-            most = entry.number_in(call.params, "limit", _MOST, most=_MOST)
-            only = pl.int_range(pl.len()).is_between(first, first + most - 1)
-            return await lists.as_csv(call, view, _columns(), only=only, media_type=_CSV)
-        case _:
-            raise MailsiftError("bad_request", "`format` is json or csv.")
+    form = lists.text_in(call.params, "format") or "json"
+    if form not in _FORMS:
+        raise MailsiftError("bad_request", "`format` is json or csv.")
+    write, usual, longest = _FORMS[form]
+    most = entry.number_in(call.params, "limit", usual, most=longest)
+    rows, _ = await lists.rows_of(call, view, first=first, most=most)
+    return await asyncio.to_thread(write, rows)  # which takes a while: nobody else is to wait for that
 
 
-def _page(rows: Sequence[lists.JudgedRow]) -> Response:
-    """Write rows, which takes a while: nobody else is to wait for that."""
+def _as_json(rows: Sequence[lists.JudgedRow]) -> Response:
     return JSONResponse({"results": [shape(row.email, row.verdict) for row in rows]})
 
 
-def _columns() -> dict[str, pl.Expr]:
-    """Return what a file says of a row, under the names that Reacher gives it there."""
-    parts, field, nothing = address_parts(), VERDICT_PREFIX.__add__, pl.lit("")
-    result = pl.col(field("result")).cast(pl.String)
-    return {
-        "input": pl.col(column_id(0)),  # a list has no other column
-        "is_reachable": CODES.column(0),
-        "misc.is_disposable": pl.col(field("is_disposable")),
-        "misc.is_role_account": pl.col(field("is_role_based")),
-        "misc.gravatar_url": nothing,
-        "mx.accepts_mail": pl.col(field("mx_valid")),
-        "smtp.can_connect": pl.col(field("smtp_code")) > 0,
-        "smtp.has_full_inbox": result == Result.MAILBOX_FULL.value,
-        "smtp.is_catch_all": pl.col(field("catch_all")),
-        "smtp.is_deliverable": result.is_in([one.value for one in _DELIVERABLE]),
-        "smtp.is_disabled": result == Result.MAILBOX_DISABLED.value,
-        "syntax.is_valid_syntax": pl.col(field("syntax_valid")),
-        "syntax.domain": parts.host,
-        "syntax.username": parts.user,
-        "error": nothing,
-    }
+def _as_csv(rows: Sequence[lists.JudgedRow]) -> Response:
+    """Write what JSON has, each value under its way there: `syntax.domain`."""
+    told = [dict(_flat(shape(row.email, row.verdict))) for row in rows]
+    names = list(map(list, told[:1]))
+    return Response(csv_lines([*names, *(list(one.values()) for one in told)]), media_type="text/csv")
+
+
+def _flat(fields: Mapping[str, Any], way: str = "") -> Iterator[tuple[str, str]]:
+    for name, value in fields.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{way}{name}.")
+        else:
+            yield way + name, "" if value is None else defused(_text(value))
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+_FORMS: Final = {"json": (_as_json, _PAGE, _LONGEST_PAGE), "csv": (_as_csv, _MOST, _MOST)}
+"""What writes the rows, how many it writes unless the client says, and at most."""
 
 
 DOOR: Final = entry.VendorDoor(
