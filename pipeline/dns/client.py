@@ -225,7 +225,7 @@ class DnsClient:
         udp.asked += 1
         query.sent_on.append((udp, code))
         question = query.question if server.keeps_case is not False else query.question.lower()
-        udp.socket.send(message.pack_query(number, question, edns=server.takes_edns(query.tries)))
+        udp.socket.send(message.pack_query(number, question, edns=server.takes_edns(query)))
 
     def _ask_over_tcp(self, query: Query, server: Nameserver) -> None:
         """Ask over TCP: a second question on a connection of our own, what is odd through aiodns."""
@@ -314,15 +314,13 @@ class DnsClient:
     def _read_reply(self, query: Query, server: Nameserver, reply: bytes, now: float, seconds: float) -> None:
         """Read a reply to the very question, perhaps a late one of a resolver asked before."""
         server.count_reply(seconds)
-        if server.takes_edns(query.tries):
-            refusal = message.edns_refusal(reply, _HEADER + len(query.question))
-            if refusal:
+        if server.edns is not False:
+            has_edns = server.takes_edns(query)
+            if has_edns and (refusal := message.edns_refusal(reply, _HEADER + len(query.question))):
                 self._on_edns_refused(query, server, refusal, now)
                 return
-        if server.edns is None:
             # What comes behind an answer to a plain question is no EDNS.
-            has_more = reply[10:12] != b"\0\0"
-            server.count_edns(understood=query.tries == 1 and has_more, plain=query.tries > 1)
+            server.count_edns(understood=has_edns and reply[10:12] != b"\0\0", plain=not has_edns)
         if message.is_truncated(reply):
             self._send_over_tcp(query, server)
             return
@@ -339,8 +337,9 @@ class DnsClient:
         self._ask_over_tcp(query, server)
 
     def _on_edns_refused(self, query: Query, server: Nameserver, refusal: str, now: float) -> None:
-        """Ask without EDNS (RFC 6891 section 7); one that took it before may have been replaced."""
-        server.edns = None if server.edns else False
+        """Ask without EDNS (RFC 6891 section 7)."""
+        query.edns_refused = True
+        server.count_edns_refused()
         self._on_failure(query, server, refusal, now)
 
     def _on_answer(self, query: Query, server: Nameserver, answer: DnsAnswer) -> None:

@@ -30,6 +30,7 @@ _DOWN_AFTER: Final = 3  # questions in a row without a reply
 _DOWN_S: Final = 1.0
 _DOWN_MAX_S: Final = 30.0
 _ONLY_PLAIN: Final = 3  # questions that were answered without EDNS only, before we do without it
+_REPLACED: Final = 8  # questions in a row refused for EDNS, before one that took it does so no more
 _OTHER_CASE: Final = 3  # replies that spell the name their own way before we stop to mix case
 
 
@@ -66,6 +67,7 @@ class Query:
         failure: the last refusal it met, "" when there was only silence.
         is_mismatched: something came back with its id that is no reply to it.
         case_changed: ... but would be one if the case of letters did not matter.
+        edns_refused: one of its tries came back for its EDNS.
     """
 
     # Most never change; as attributes of the class they cost a question nothing.
@@ -76,6 +78,7 @@ class Query:
     failure: str = ""
     is_mismatched: bool = False
     case_changed: bool = False
+    edns_refused: bool = False
 
     def __init__(
         self,
@@ -176,6 +179,7 @@ class Nameserver:
     _down_until: float = 0.0
     _other_case: int = 0
     _plain: int = 0
+    _refused: int = 0
 
     def first_wait(self, timeout: float) -> float:
         """Return the seconds to wait for its first reply, by what its replies usually take."""
@@ -201,17 +205,27 @@ class Nameserver:
             self._down_until = now + self._down_s
             self._down_s = min(2 * self._down_s, _DOWN_MAX_S)
 
-    def takes_edns(self, tries: int) -> bool:
+    def takes_edns(self, query: Query) -> bool:
         """Tell whether a question goes to it with EDNS: while nothing is known, only the first try does."""
-        return self.edns is not False and (bool(self.edns) or tries == 1)
+        return not query.edns_refused and (query.tries == 1 if self.edns is None else self.edns)
 
     def count_edns(self, *, understood: bool, plain: bool) -> None:
         """Take note of a reply that carries EDNS itself, or that came only when the question had none."""
         if understood:
-            self.edns = True
-        elif plain:
+            self.edns, self._refused = True, 0
+        elif plain and self.edns is None:
             self._plain += 1
             self.edns = False if self._plain >= _ONLY_PLAIN else None
+
+    def count_edns_refused(self) -> None:
+        """Take note that it refused a question for its EDNS.
+
+        One that takes EDNS may refuse an odd name, and who does without it hears no extended errors any more,
+        which say that an answer is the resolver's own; but it may also have been replaced.
+        """
+        self._refused += 1
+        if not self.edns or self._refused >= _REPLACED:
+            self.edns = False
 
     def count_case(self, *, same: bool) -> None:
         """Take note of how it repeated a name: once right, always right; thrice otherwise, never."""

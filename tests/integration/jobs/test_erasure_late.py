@@ -10,7 +10,6 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
-from sqlalchemy.exc import IntegrityError
 
 from mailsift.container import open_blobs
 from mailsift.jobs.engine.maintenance import KEPT_SECONDS, Tidier
@@ -72,13 +71,21 @@ async def test_what_a_worker_writes_after_its_job_was_deleted_goes_with_a_later_
 async def test_a_list_that_is_stored_and_whose_job_never_comes_is_deleted(
     settings: Settings, planter: Planter, service: JobService, eraser: Eraser
 ) -> None:
-    with pytest.raises(IntegrityError):  # as if the process had died between the two
-        await service.receive(AccountId(uuid4()), pieces(b"a@example.com\n"), FAST)
+    account, source = await service.account("a"), pieces(b"a@example.com\n")
+    await service.store(account, source, FAST, source_name="list.txt", parent=None)  # and the process dies
     assert [Path(file).name for file in files(settings)] == ["source"]
     await eraser.sweep()
     assert len(files(settings)) == 1
     await planter.sql(DUE)
     await eraser.sweep()
+    assert files(settings) == []
+
+
+async def test_a_list_whose_account_is_deleted_meanwhile_is_not_kept(
+    settings: Settings, service: JobService
+) -> None:
+    with pytest.raises(MailsiftError, match="account_not_found"):
+        await service.receive(AccountId(uuid4()), pieces(b"a@example.com\n"), FAST)
     assert files(settings) == []
 
 

@@ -375,6 +375,16 @@ async def test_a_server_that_takes_no_edns_any_more_is_asked_plainly(rcode: str)
         assert client.nameservers[0].edns is False
 
 
+async def test_a_server_that_refuses_an_odd_name_still_takes_edns() -> None:
+    zone = _X_ZONE | {f"odd{n}.test": {"MX": Says(rcode="FORMERR")} for n in range(20)}
+    async with serving(zone) as stub, client_of(stub.server, tries=3) as client:
+        await ask(client, "x.test")
+        for n in range(20):
+            assert (await ask(client, f"odd{n}.test")).outcome is DnsOutcome.FAILED
+            assert (await ask(client, "x.test")).outcome is DnsOutcome.FOUND
+        assert client.nameservers[0].edns is True
+
+
 def test_a_reply_that_ends_within_its_edns_is_no_refusal() -> None:
     question = message.encode_question("x.test", RecordType.MX)
     whole = message.pack_query(b"\0\0", question, edns=True)
