@@ -58,15 +58,16 @@ async def main(found: dict[str, Any]) -> dict[str, Any]:
                 await session.submit(source)  # type: ignore[arg-type]  # what people do all the same
             except TypeError as error:
                 refused.append("open file" in str(error))
-    told = {
+    return {
         "followed": followed,
         "waited": waited,
         "errors": errors,
         "asked": asked,
         "ages": ages,
         "refused": refused,
+        "waits": len(waits),
+        "webhooks": [],
     }
-    return told | {"refused": refused, "waits": len(waits), "webhooks": []}
 
 
 print(json.dumps(asyncio.run(main(json.loads(sys.stdin.read())))))  # noqa: T201 - a program

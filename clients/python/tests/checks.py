@@ -64,15 +64,16 @@ def main(found: dict[str, Any]) -> dict[str, Any]:
         except TypeError as error:
             refused.append("open file" in str(error))
     webhooks = [believed(case) for case in found["webhooks"]]
-    told = {
+    return {
         "followed": followed,
         "waited": waited,
         "errors": errors,
         "asked": asked,
         "ages": ages,
         "refused": refused,
+        "waits": len(waits),
+        "webhooks": webhooks,
     }
-    return told | {"refused": refused, "waits": len(waits), "webhooks": webhooks}
 
 
 print(json.dumps(main(json.loads(sys.stdin.read()))))  # noqa: T201 - a program
