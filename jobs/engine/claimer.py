@@ -13,6 +13,7 @@ from mailsift.storage.database import Database
 from mailsift.storage.sql import chunks, jobs
 from mailsift.storage.sql.chunks import JOB_CAP, SHARED_KEYS, TRIAGE_KEY, ClaimedChunk
 from mailsift.storage.sql.jobs import ClaimedStep, StepClaim
+from mailsift.storage.sql.leases import LEASE_SECONDS
 from mailsift.storage.states import JobTransition
 
 _TRANSFERS: Final = 8
@@ -48,7 +49,7 @@ class EngineConfig:
     slots: int = 6
     triage_slots: int = 3
     job_cap: int = JOB_CAP
-    lease_s: float = 60.0
+    lease_s: float = LEASE_SECONDS
     heartbeat_s: float = 5.0
     sweep_s: float = 5.0
     run_s: float = 20.0

@@ -25,7 +25,7 @@ from mailsift.pipeline.errors import error_fields
 from mailsift.pipeline.probe.port25 import Port25Status
 from mailsift.storage.blobs.store import Blobs
 from mailsift.storage.database import Connection, Database
-from mailsift.storage.sql import sources, workers
+from mailsift.storage.sql import leases, sources, workers
 from mailsift.storage.sql.workers import ProcessHealth, ProcessReport
 
 _log = structlog.get_logger()
@@ -108,7 +108,10 @@ class Heartbeat:
         )
         LOOP_LAG.set(report.lag_s)
         MEMORY.set(report.rss_bytes)
-        self.draining = await workers.report(connection, report)
+        heard = await workers.report(connection, report)
+        self.draining = heard.draining
+        if heard.clock_set_back:
+            await leases.follow_clock(connection)
         if time.monotonic() - self._purged_at > _PURGE_SECONDS:
             self._purged_at = time.monotonic()
             await workers.purge(connection)

@@ -15,6 +15,8 @@ from mailsift.storage.database import Connection, rows_as, statement
 LEASE_EXPIRED: Final = "lease_expired"
 TAKEN_BACK: Final = "taken_back"
 """What `chunk.last_error` says beside the names of errors."""
+LEASE_SECONDS: Final = 60.0
+"""How long a lease lasts that nobody renews."""
 
 
 class LeaseLostError(Exception):
@@ -71,8 +73,8 @@ class TroubledChunk:
 # Counted in a shard of its own: a commit that holds another one may wait for a chunk that is locked here.
 _FREE_EXPIRED = text("""
     WITH freed AS (
-        UPDATE chunk SET state = 'ready', lease_token = NULL, lease_owner = NULL, lease_until = NULL,
-            last_error = :error
+        UPDATE chunk SET state = 'ready', ready_at = least(ready_at, clock_timestamp()), lease_token = NULL,
+            lease_owner = NULL, lease_until = NULL, last_error = :error
         WHERE (job_id, n) IN (
             SELECT job_id, n FROM chunk
             WHERE state = 'leased' AND lease_until < clock_timestamp() FOR UPDATE SKIP LOCKED)
@@ -116,6 +118,29 @@ _TAKE_STEP = statement("""
     RETURNING id AS job_id, CAST(NULL AS integer) AS n
 """)
 
+# What waits for a reason goes on waiting: nobody knows how much of that is the clock's.
+_UNLOCK_READY = statement("""
+    UPDATE chunk SET ready_at = clock_timestamp()
+    WHERE (job_id, n) IN (
+        SELECT c.job_id, c.n FROM job j JOIN chunk c ON c.job_id = j.id
+        WHERE j.state IN {claimable} AND c.state = 'ready' AND c.waits_for = ''
+          AND c.ready_at > clock_timestamp() FOR UPDATE OF c SKIP LOCKED)
+""")
+_SHORTEN_CHUNKS = text("""
+    UPDATE chunk SET lease_until = clock_timestamp() + make_interval(secs => :lease)
+    WHERE (job_id, n) IN (
+        SELECT job_id, n FROM chunk
+        WHERE state = 'leased' AND lease_until > clock_timestamp() + make_interval(secs => :lease)
+        FOR UPDATE SKIP LOCKED)
+""")
+_SHORTEN_STEPS = statement("""
+    UPDATE job SET step_until = clock_timestamp() + make_interval(secs => :lease)
+    WHERE id IN (
+        SELECT id FROM job
+        WHERE state IN {step_due} AND step_until > clock_timestamp() + make_interval(secs => :lease)
+        FOR UPDATE SKIP LOCKED)
+""")
+
 _EXPIRED_TOKENS = statement("""
     SELECT lease_token FROM chunk WHERE state = 'leased' AND lease_until < clock_timestamp()
     UNION ALL
@@ -142,6 +167,13 @@ _FRESH = text("""
 async def free_expired(connection: Connection) -> int:
     """Make the chunks of dead workers ready again; returns how many."""
     return int((await connection.execute(_FREE_EXPIRED, {"error": LEASE_EXPIRED})).scalar_one())
+
+
+async def follow_clock(connection: Connection) -> None:
+    """After the clock was set back: what was ready is ready, and a lease ends when it would from now on."""
+    await connection.execute(_UNLOCK_READY)
+    for shorten in (_SHORTEN_CHUNKS, _SHORTEN_STEPS):
+        await connection.execute(shorten, {"lease": LEASE_SECONDS})
 
 
 async def held(connection: Connection, *, limit: int, job_id: UUID | None = None) -> list[Lease]:

@@ -85,6 +85,19 @@ class ProcessReport(_Process):
     swept_ago: float | None
 
 
+@dataclass(frozen=True, slots=True)
+class BeatAnswer:
+    """What a process hears with its heartbeat.
+
+    Attributes:
+        draining: it is to claim nothing more.
+        clock_set_back: the database's clock is behind the process's heartbeat before this one.
+    """
+
+    draining: bool
+    clock_set_back: bool
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Worker(_Process):
     """A process as operators see it; ages in seconds.
@@ -118,6 +131,7 @@ class Worker(_Process):
 
 # A process that takes the place of another one in the pool of a drained worker is drained too.
 _BEAT = text("""
+    WITH before AS (SELECT beat_at FROM worker WHERE owner = :owner)
     INSERT INTO worker AS w (owner, crew, host, pid, version, slots, in_hand, lag_s, rss_bytes, beat_s,
         claimed_at, swept_at, health, sources, drain_since)
     VALUES (:owner, :worker_id, :host, :pid, :version, :slots, :in_hand, :lag_s, :rss_bytes, :beat_s,
@@ -129,7 +143,8 @@ _BEAT = text("""
         rss_bytes = excluded.rss_bytes, beat_at = clock_timestamp(), stopped_at = NULL,
         claimed_at = excluded.claimed_at, swept_at = excluded.swept_at, health = excluded.health,
         sources = excluded.sources
-    RETURNING drain_since IS NOT NULL
+    RETURNING drain_since IS NOT NULL AS draining,
+        coalesce((SELECT beat_at FROM before) > w.beat_at, false) AS clock_set_back
 """)
 
 _REPORT_EXIT = text("""
@@ -164,11 +179,11 @@ _PURGE = text("DELETE FROM worker WHERE beat_at < clock_timestamp() - interval '
 _PURGE_MINUTES = text("DELETE FROM throughput WHERE minute < clock_timestamp() - interval '8 days'")
 
 
-async def report(connection: Connection, process: ProcessReport) -> bool:
-    """Write down what a process tells; returns whether it is to claim nothing more."""
+async def report(connection: Connection, process: ProcessReport) -> BeatAnswer:
+    """Write down what a process tells; returns what it is to know."""
     values = {**asdict(process), "sources": list(process.sources)}
     values["health"] = json.dumps(values["health"])
-    return bool((await connection.execute(_BEAT, values)).scalar_one())
+    return BeatAnswer(*(await connection.execute(_BEAT, values)).one())
 
 
 async def report_exit(connection: Connection, owner: str) -> None:
