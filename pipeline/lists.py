@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -157,6 +157,7 @@ class Lists:
         self._aliases = changes.alias.apply(ALIASES - changes.disposable.add)
         self._disposable = changes.disposable.apply(frozenset(blocklist))
         self._describe_domain_cached = lru_cache(maxsize=4_096)(self._describe_domain)
+        self._impersonated_cached = lru_cache(maxsize=4_096)(self._impersonated_domain)
 
     @classmethod
     def load(cls, overrides: Path | None = None) -> Lists:
@@ -209,19 +210,16 @@ class Lists:
         """Return what is known of each distinct typed domain."""
         import polars as pl  # noqa: PLC0415 - see describe
 
-        rows = [
-            (typed, *self._describe_domain(typed, routed=typed in routed))
-            for typed in frame["typed"].unique()
-        ]
+        typed = frame["typed"].unique()
+        known = [self._describe_domain(one, routed=one in routed) for one in typed.to_list()]
         schema = {
-            "typed": pl.String,
             "free": pl.Boolean,
             "disposable": pl.Boolean,
             "suggested_domain": pl.String,
             "unknown_suffix": pl.Boolean,
             "domain_looks_alike": pl.Boolean,
         }
-        return pl.DataFrame(rows, schema=schema, orient="row")
+        return pl.DataFrame(known, schema=schema, orient="row").with_columns(typed)
 
     def _describe_unusual(self, frame: pl.DataFrame) -> pl.DataFrame:
         """Return what was meant by addresses that break the syntax or have a local part that is not plain."""
@@ -306,7 +304,8 @@ class Lists:
         return suggest(domain, takes_no_mail=takes_no_mail)
 
     def _describe_domain(self, domain: str, *, routed: bool = False) -> DomainKnowledge:
-        looks_like = self._impersonated_domain(domain)
+        is_international = "xn--" in domain or not domain.isascii()
+        looks_like = self._impersonated_cached(domain) if is_international else ""
         annoys = routed and domain not in TYPO_TRAPS
         return DomainKnowledge(
             domain in self._free,
@@ -341,11 +340,7 @@ def _typed_domain() -> pl.Expr:
 
 
 def _longest_match(domain: str, entries: Collection[str]) -> str:
-    return next((name for name in _with_parents(domain) if name in entries), "")
-
-
-def _with_parents(domain: str) -> Iterator[str]:
-    """The domain, its parent, and so on."""
-    while domain:
-        yield domain
+    """Return the entry that is the domain or the nearest of those it lies under, "" for none."""
+    while domain and domain not in entries:
         domain = domain.partition(".")[2]
+    return domain
