@@ -184,7 +184,7 @@ def encode_domain(fact: DomainFact) -> bytes:
     """Return the fact as bytes; the domain itself is the key and stays out."""
     hosts = [(host.name, host.preference, host.addresses) for host in fact.hosts]
     times = (fact.learned_at, fact.expires_at)
-    packed = (_VERSION, fact.state, hosts, fact.provider, fact.implicit, fact.detail, *times)
+    packed = (_VERSION, str(fact.state), hosts, fact.provider, fact.implicit, fact.detail, *times)
     return to_json(packed)
 
 

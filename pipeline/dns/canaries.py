@@ -76,6 +76,7 @@ class ResolverTrust:
 
     def __init__(self, client: DnsClient, domains: Sequence[str], *, guard: AddressGuard) -> None:
         self._client = client
+        self._now = asyncio.get_running_loop().time
         self._examiner = Examiner(client, guard)
         self._domains = tuple(domains)
         suffixes = dict.fromkeys(public_suffixes().publicsuffix(name) or "" for name in domains)
@@ -118,13 +119,12 @@ class ResolverTrust:
         """
         if not self._domains:
             return True
-        now = asyncio.get_running_loop().time
         if self._first_checks is None:
             servers = self._client.nameservers
             self._first_checks = {asyncio.create_task(self._check_first(server)) for server in servers}
-            self._waits_until = now() + SECONDS_FOR_OTHERS
+            self._waits_until = self._now() + SECONDS_FOR_OTHERS
         while open_checks := [task for task in self._first_checks if not task.done()]:
-            left = self._waits_until - now() if self.has_trusted_resolver else None
+            left = self._waits_until - self._now() if self.has_trusted_resolver else None
             if left is not None and left <= 0:
                 break
             await asyncio.wait(open_checks, timeout=left, return_when=asyncio.FIRST_COMPLETED)
@@ -143,7 +143,7 @@ class ResolverTrust:
 
     def record_mail_domain(self, domain: str) -> None:
         """Record a domain that takes mail: it is a witness against a resolver that denies it later."""
-        self._witnesses.append((asyncio.get_running_loop().time(), domain))
+        self._witnesses.append((self._now(), domain))
 
     async def confirm(self, *, denials: bool, failures: bool) -> bool:
         """Check again the resolvers that have answered since their last check.
@@ -295,7 +295,7 @@ class ResolverTrust:
 
     async def _denies_witnesses(self, server: Nameserver) -> bool:
         """Tell whether a resolver denies all of some domains that took mail not long ago."""
-        since = asyncio.get_running_loop().time() - _WITNESS_SECONDS
+        since = self._now() - _WITNESS_SECONDS
         recent = list({domain for seen_at, domain in self._witnesses if seen_at > since})
         if len(recent) < _MIN_WITNESSES:
             return False

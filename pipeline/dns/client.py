@@ -29,6 +29,7 @@ NO_TRUSTED_RESOLVER: Final = "no resolver can be trusted now"
 _UNTRUSTED: Final = DnsAnswer(DnsOutcome.FAILED, detail=NO_TRUSTED_RESOLVER)
 _CLOSED: Final = DnsAnswer(DnsOutcome.FAILED, detail="resolver closed")
 _NOT_TAKEN: Final = DnsAnswer(DnsOutcome.FAILED, detail="the answer could not be read")
+_NOT_ASKED: Final = (None, 0.0)
 _IMPOSSIBLE: Final = DnsAnswer(DnsOutcome.FAILED, detail="not a possible name")
 
 
@@ -220,10 +221,9 @@ class DnsClient:
     def _send_udp(self, query: Query, server: Nameserver, now: float) -> None:
         udp = server.pick_socket(self._entropy, now, self._watch)
         number = udp.free_number(self._entropy)
-        code = number[0] << 8 | number[1]
-        udp.pending[code] = query, now
+        udp.pending[number] = query, now
         udp.asked += 1
-        query.sent_on.append((udp, code))
+        query.sent_on += ((udp, number),)
         question = query.question if server.keeps_case is not False else query.question.lower()
         udp.socket.send(message.pack_query(number, question, edns=server.takes_edns(query)))
 
@@ -288,7 +288,7 @@ class DnsClient:
             except OSError:  # nobody listens there (ICMP)
                 self._on_port_unreachable(udp, now)
                 break
-            query, sent_at = udp.pending.get(int.from_bytes(reply[:2], "big"), (None, 0.0))
+            query, sent_at = udp.pending.get(reply[:2], _NOT_ASKED)
             if query is not None:
                 self._match_reply(query, udp.server, reply, now, now - sent_at)
 

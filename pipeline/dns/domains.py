@@ -391,7 +391,7 @@ class DomainFacts:
     def _complete(self, domain: str, resolution: DomainResolution) -> None:
         """Publish the resolution at once, or after one more check of the canaries where there are any."""
         self._zones.leave(domain, exists=resolution.state not in _MAY_NOT_EXIST)
-        if domain in self._config.canaries and resolution.state is not DomainState.ROUTED:
+        if resolution.state is not DomainState.ROUTED and domain in self._config.canaries:
             resolution = DomainResolution(
                 DomainState.UNAVAILABLE, detail="everybody knows that it takes mail"
             )

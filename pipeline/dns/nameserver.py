@@ -75,6 +75,7 @@ class Query:
     server: Nameserver | None = None
     tries: int = 0
     ends_at: float = 0.0
+    sent_on: tuple[tuple[UdpSocket, bytes], ...] = ()
     failure: str = ""
     is_mismatched: bool = False
     case_changed: bool = False
@@ -96,13 +97,12 @@ class Query:
         self.only = only
         self.confirms = confirms
         self.examines = examines
-        self.sent_on: list[tuple[UdpSocket, int]] = []
 
     def withdraw(self) -> None:
         """Forget where it may be answered."""
         for udp, number in self.sent_on:
             udp.pending.pop(number, None)
-        self.sent_on.clear()
+        self.sent_on = ()
 
 
 class UdpSocket:
@@ -120,7 +120,7 @@ class UdpSocket:
             OSError: no descriptor is left, or there is no route.
         """
         self.server = server
-        self.pending: dict[int, tuple[Query, float]] = {}
+        self.pending: dict[bytes, tuple[Query, float]] = {}
         self.asked = 0
         self.opened_at = opened_at
         self.socket = socket.socket(server.family, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
@@ -139,7 +139,7 @@ class UdpSocket:
         """Return an unpredictable message id that is not in use here."""
         while True:
             number = entropy.read(2)
-            if (number[0] << 8 | number[1]) not in self.pending:
+            if number not in self.pending:
                 return number
 
 

@@ -218,13 +218,13 @@ def interpret_exchangers(
     """
     answers = [found[name] for _, name in chosen]
     hosts = _route(chosen, tuple([answer.public for answer in answers]))
-    failed = next((answer for answer in answers if answer.outcome is DnsOutcome.FAILED), None)
+    failed = [answer for answer in answers if answer.outcome is DnsOutcome.FAILED]
     if hosts:
         # A route with a hole is worth asking about again soon.
-        shortest = 0.0 if failed else min([ttl, *(a.ttl for a in answers if a.outcome is DnsOutcome.FOUND)])
+        shortest = 0.0 if failed else min([ttl, *[a.ttl for a in answers if a.outcome is DnsOutcome.FOUND]])
         return DomainResolution(DomainState.ROUTED, hosts, ttl=shortest)
     if failed:
-        return DomainResolution(DomainState.UNAVAILABLE, detail=f"address of the MX: {failed.detail}")
+        return DomainResolution(DomainState.UNAVAILABLE, detail=f"address of the MX: {failed[0].detail}")
     if len(chosen) == MAX_EXCHANGERS:  # there may be more
         return DomainResolution(DomainState.UNAVAILABLE, detail="more mail servers than are looked up")
     if any(answer.outcome is DnsOutcome.FOUND for answer in answers):
