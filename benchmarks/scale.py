@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -91,21 +92,27 @@ def plan(question: Question, units: Mapping[str, Unit], providers: Providers) ->
         took = found / question.sources
         about = f"{found:>10,.0f} source-days at {providers.row(key).rate:g}/s"
         yield f"  {key:<14}{about}: {took:,.1f} days with {question.sources}"
-    wall = max(days.values(), default=0.0) / question.sources
     yield f"  asked nothing: {', '.join(silent) or 'nobody'} (answers mean nothing)"
+    hours = {role: _core_hours(role, question.rows, asked, units) for role in units["medium"].cpu_us}
+    wall = max(days.values(), default=0.0) / question.sources
+    whole = max(wall, sum(hours.values()) / 24 / question.cores)
     yield "processors"
-    for role in units["medium"].cpu_us:
-        first = question.rows * units["medium"].cpu_us[role]
-        probed = asked * max(0.0, units["deep"].cpu_us[role] - units["medium"].cpu_us[role])
-        hours = (first + probed) / 1e6 / 3600
-        share = hours * 3600 / (wall * DAY) if wall else 0.0
-        yield f"  {role:<14}{hours:>10,.1f} core-hours, {100 * share:.1f} % of a core over those days"
+    for role, spent in hours.items():
+        share = spent / 24 / whole if whole else 0.0
+        yield f"  {role:<14}{spent:>10,.1f} core-hours, {100 * share:.1f} % of a core over those days"
     rest = question.rows * units["medium"].blob_bytes
     probed_bytes = asked * max(0.0, units["deep"].blob_bytes - units["medium"].blob_bytes)
     yield f"blobs         {(rest + probed_bytes) / 1e9:>12,.0f} GB"
     compute = question.rows * sum(units["medium"].cpu_us.values()) / 1e6 / question.cores
     yield f"without probes (medium): {compute / 3600:,.1f} h on {question.cores} cores"
-    yield f"the whole: {max(wall, compute / DAY):,.1f} days, {asked / max(1.0, wall * DAY):,.0f} probes/s"
+    pace = asked / (whole * DAY) if whole else 0.0
+    yield f"the whole: {whole:,.1f} days, {pace:,.0f} probes/s"
+
+
+def _core_hours(role: str, rows: float, asked: float, units: Mapping[str, Unit]) -> float:
+    """Return what a role takes: every address costs what it costs in `medium`, a probe the rest."""
+    medium, deep = (units[mode].cpu_us[role] for mode in ("medium", "deep"))
+    return (rows * medium + asked * max(0.0, deep - medium)) / 1e6 / 3600
 
 
 def measure_unit(mode: str, rows: int) -> Unit:
@@ -126,28 +133,59 @@ def measure_unit(mode: str, rows: int) -> Unit:
     return Unit({role: round(1e6 * spent / rows, 1) for role, spent in cpu.items()}, round(stored / rows, 1))
 
 
+def _number(kind: Callable[[str], float], low: float, high: float, wanted: str) -> Callable[[str], float]:
+    """Return what reads a number of an option, and refuses one that makes no sense there."""
+
+    def read(typed: str) -> float:
+        try:
+            number = kind(typed)
+        except ValueError:
+            number = math.nan
+        if not low <= number <= high:
+            raise argparse.ArgumentTypeError(f"{typed!r} is not {wanted}")
+        return number
+
+    return read
+
+
+_SHARE: Final = _number(float, 0, 1, "a share from 0 to 1")
+_COUNT: Final = _number(float, 0, 1e15, "a number from 0 to 1e15")
+_AT_LEAST_ONE: Final = _number(int, 1, 1e9, "a whole number from 1")
+
+
+def _mix(typed: str) -> dict[str, float]:
+    """Read the shares at providers of the table."""
+    providers, mix = Providers.load(), dict[str, float]()
+    for one in filter(None, typed.split(",")):
+        key, _, share = one.partition("=")
+        if not providers.knows(key.strip()):
+            raise argparse.ArgumentTypeError(f"{key.strip()!r} is not in the provider table")
+        mix[key.strip()] = _SHARE(share)
+    if sum(mix.values()) > 1 + 1e-9:
+        raise argparse.ArgumentTypeError("the shares are more than all")
+    return mix
+
+
 def main() -> None:
     """Print the plan, or measure the units."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.scale", description=__doc__)
-    parser.add_argument("--rows", type=float, default=1e9)
-    parser.add_argument("--mix", default=MIX)
-    parser.add_argument("--domains", type=float, default=1e7)
-    parser.add_argument("--known", type=float, default=0.2, help="share that needs no probe")
-    parser.add_argument("--sources", type=int, default=54)
-    parser.add_argument("--cores", type=int, default=8)
+    parser.add_argument("--rows", type=_COUNT, default=1e9)
+    parser.add_argument("--mix", type=_mix, default=MIX)
+    parser.add_argument("--domains", type=_COUNT, default=1e7)
+    parser.add_argument("--known", type=_SHARE, default=0.2, help="share that needs no probe")
+    parser.add_argument("--sources", type=_AT_LEAST_ONE, default=54)
+    parser.add_argument("--cores", type=_AT_LEAST_ONE, default=8)
     parser.add_argument("--measure", action="store_true")
-    parser.add_argument("--sample", type=int, default=100_000, help="rows of --measure; a fifth in deep")
+    parser.add_argument(
+        "--sample", type=_AT_LEAST_ONE, default=100_000, help="rows of --measure; a fifth in deep"
+    )
     told = parser.parse_args()
     if told.measure:
         for mode, rows in (("medium", told.sample), ("deep", told.sample // 5)):
             unit = measure_unit(mode, rows)
             print(f'    "{mode}": Unit({json.dumps(dict(unit.cpu_us))}, {unit.blob_bytes}),', flush=True)
         return
-    shares = (one.partition("=") for one in told.mix.split(",") if one)
-    mix = {key.strip(): float(share) for key, _, share in shares}
-    if sum(mix.values()) > 1:
-        parser.error("the shares of --mix are more than all")
-    question = Question(told.rows, mix, told.domains, told.known, told.sources, told.cores)
+    question = Question(told.rows, told.mix, told.domains, told.known, told.sources, told.cores)
     print("\n".join(plan(question, MEASURED, Providers.load())))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
-from uuid import UUID, uuid4
+from uuid import UUID, uuid5
 
 import structlog
 
@@ -288,7 +288,8 @@ async def end_job(
     await _count_run(connection, row["schedule_id"], transition)
     said = ": ".join(error) if transition is not JobTransition.COMPLETE else ""
     end = from_row(JobEnd, row, job_id=job_id, error=said)
-    event_id, (type_, data) = uuid4(), job_event(end)
+    type_, data = job_event(end)
+    event_id = uuid5(job_id, type_.value)  # the same when a restored backup ends the job once more
     body = envelope(event_id, type_, row["finished_at"], data)
     await events.insert(
         connection,

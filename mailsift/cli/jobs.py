@@ -17,7 +17,7 @@ from rich.text import Text
 from mailsift.cli.lists import follow, working, write
 from mailsift.cli.options import LOCAL_ACCOUNT, JsonOption
 from mailsift.cli.pairs import check_writable
-from mailsift.cli.progress import summary_of
+from mailsift.cli.progress import summary_of, wait_text
 from mailsift.cli.service import print_json, show, with_local_account
 from mailsift.cli.terminal import PLAIN, console, shortened, table_of
 from mailsift.container import Container, open_service
@@ -106,15 +106,23 @@ def _state(view: JobView) -> str:
 @jobs_app.command("show")
 def show_job(job: JobArgument, *, as_json: JsonOption = False) -> None:
     """Show one job: where it stands and what it waits for."""
-    fields = _job_fields(_with_job(job, JobService.get))
+    view = _with_job(job, JobService.get)
     if as_json:
-        print_json(fields)
-        return
+        print_json(_job_fields(view))
+    else:
+        Console().print(job_fields_table(view))
+
+
+def job_fields_table(view: JobView) -> Table:
+    """Return everything about a job, a field a line, for people to read."""
     table = Table(box=None, show_header=False, pad_edge=False)
-    for name, value in fields.items():
-        text = "\n".join(map(str, value)) if isinstance(value, list) else str(value)
-        table.add_row(name, Text(text))
-    Console().print(table)
+    words = {
+        "tiers": ", ".join(f"{tier.value} {rows:,}" for tier, rows in view.tiers.items()),
+        "waiting": "\n".join(map(wait_text, view.waiting)),
+    }
+    for name, value in (_job_fields(view) | words).items():
+        table.add_row(name, Text(str(value)))
+    return table
 
 
 @jobs_app.command("pause")

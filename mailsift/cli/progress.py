@@ -27,6 +27,7 @@ from mailsift.jobs.views import (
     JobView,
 )
 from mailsift.pipeline.wording import counted
+from mailsift.storage.sql.chunks import Waiting
 from mailsift.storage.states import DOING, JobState
 
 _FIRST_LOOK_SECONDS = 0.05
@@ -99,15 +100,20 @@ def progress_bar(view: JobView, rate: float) -> Group:
     grid = Table.grid(padding=(0, 1))
     grid.add_row(bar, _line(view, rate))
     waits = [
-        Text(
-            f"  waits: {counted(wait.addresses, 'address')}, {wait.reason.replace('_', ' ')}"
-            f"{f' at {wait.throttle_key}' if len(wait.throttle_key) > 1 else ''}, until {_clock(wait.until)}",
-            style="dim",
-        )
+        Text(f"  waits: {wait_text(wait)}", style="dim")
         for wait in view.waiting[:3]
         if wait.reason not in _OWN_WAITS
     ]
     return Group(grid, *_warning_lines(view), *waits)
+
+
+def wait_text(wait: Waiting) -> str:
+    """Say for what some addresses, or the job itself, wait and until when."""
+    until = f"until {_clock(wait.until)}"
+    if why := _OWN_WAITS.get(wait.reason):
+        return f"{wait.reason} {until} ({why})"
+    place = f" at {wait.throttle_key}" if len(wait.throttle_key) > 1 else ""  # else a lane of many
+    return f"{counted(wait.addresses, 'address')}, {wait.reason.replace('_', ' ')}{place}, {until}"
 
 
 def warning(code: str) -> Text:
@@ -133,8 +139,8 @@ def _line(view: JobView, rate: float) -> Text:
 def _activity(view: JobView) -> str:
     """Say what the job does; what it waits for itself, not its addresses, before all else."""
     for wait in view.waiting:
-        if why := _OWN_WAITS.get(wait.reason):
-            return f"waiting for {wait.reason} until {_clock(wait.until)} ({why})"
+        if wait.reason in _OWN_WAITS:
+            return f"waiting for {wait_text(wait)}"
     return DOING[view.state].lower()
 
 

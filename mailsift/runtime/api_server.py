@@ -133,6 +133,7 @@ async def serve(
             timeout_keep_alive=limits.idle_seconds,
             http=partial(BoundedProtocol, limits=limits),  # type: ignore[arg-type]  # it is called, no more
             ws="none",
+            lifespan="off",  # nobody uses it, and its end is logged as an error when somebody hurries it
         )
         server = _UvicornServer(config, started, parts.ending)
         stopping = asyncio.create_task(_stop_when(stop or asyncio.Event(), server))

@@ -260,7 +260,7 @@ class ResolverTrust:
             repeats = _REPEATS_BEFORE_BROKEN if not examination.faults and self._may_be_broken(broken) else 0
             examinations = [examination, *[await self._examine(server) for _ in range(repeats)]]
             if not repeats or any(broken != frozenset(one.broken) or one.faults for one in examinations):
-                examination.faults += [
+                examination.faults = [
                     fault for one in examinations for fault in (*one.broken.values(), *one.faults)
                 ]
                 return examination

@@ -11,11 +11,12 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from uuid import UUID
 
 import psycopg
 import pytest
 
-from mailsift.container import open_service
+from mailsift.container import open_database, open_service
 from mailsift.jobs.service import JobService
 from mailsift.jobs.views import AccountId, JobId, JobView
 from mailsift.sandbox.client import SandboxProcess
@@ -26,6 +27,7 @@ from mailsift.storage.schema import migrate
 from tests.support import debian
 from tests.support.completeness import check_complete, submit
 from tests.support.installation import ended, settings_for, until
+from tests.support.job_states import events_of
 from tests.support.workers import ROOT, workers
 
 pytestmark = pytest.mark.needs("postgresql", "redis-server", "rsync")
@@ -116,6 +118,14 @@ async def hurried(
     return await service.get(account, job_id)
 
 
+async def ids_of_events(settings: Settings, job_id: JobId) -> list[UUID]:
+    database = open_database(settings)
+    async with database.begin() as connection:
+        found = [one.id for one in await events_of(connection, job_id)]
+    await database.aclose()
+    return found
+
+
 async def begin(service: JobService, source: Path) -> tuple[AccountId, JobId]:
     """Hand in the list and wait until some of it, but not all, has a verdict."""
     account, job_id = await submit(service, source)
@@ -157,6 +167,7 @@ async def test_a_job_that_lost_its_parts_finds_their_verdicts_again(
                 account, job_id = await begin(service, source)
                 await asyncio.to_thread(old.type, "Back up")
                 await ended(service, account, job_id, within=120)
+        told = await ids_of_events(old.settings, job_id)
         for parts in ("segments", "residual"):  # as if it had begun and ended between two copies
             for part in (tmp_path / "backup/blobs").rglob(f"{parts}/*"):
                 part.unlink()
@@ -166,3 +177,4 @@ async def test_a_job_that_lost_its_parts_finds_their_verdicts_again(
             with workers(new.settings, 2, tmp_path / "new.log"):
                 view = await hurried(new, service, account, job_id)
             await check_complete(new.settings, service, account, view, source)
+        assert await ids_of_events(new.settings, job_id) == told  # who was told of its end knows it again

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 from contextlib import AsyncExitStack
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -15,6 +16,7 @@ from mailsift.runtime import api_server
 from mailsift.settings import Settings
 from tests.integration.api.conftest import running
 from tests.integration.api.test_api_wire import problem_of
+from tests.support.captured_logs import our_logs
 from tests.support.sessions import signed_in
 
 JOBS: Final = "/v1/bulk/jobs"
@@ -92,3 +94,19 @@ async def test_a_list_that_is_still_coming_is_refused_in_our_words_and_may_be_se
         headers = {"Content-Type": "text/csv", "Idempotency-Key": '"once"'}
         again = await client.post(JOBS, params={"mode": "fast"}, content=b"a@example.com\n", headers=headers)
         assert again.status_code == 202
+
+
+def test_who_interrupts_it_twice_is_told_of_no_error(
+    settings: Settings, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupt_twice(_: str) -> None:
+        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
+
+    before = signal.signal(signal.SIGINT, lambda *_: None)  # the API raises them once more when it has ended
+    try:
+        with our_logs():
+            asyncio.run(api_server.serve(settings, started=interrupt_twice))
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert '"level": "error"' not in capsys.readouterr().err

@@ -219,6 +219,15 @@ async def test_a_resolver_that_is_right_again_is_believed_again(monkeypatch: pyt
     assert "gmail.com should take mail" in logs[0]["why"]
 
 
+async def test_what_a_resolver_denies_is_told_before_how_and_nothing_that_it_never_said() -> None:
+    with capture_logs() as logs:
+        lie = always(replace(NXDOMAIN, zone=None))  # as firewalls say it
+        async with serving({}, saying(lie)) as stub, domain_facts(stub, config=CONFIG) as facts:
+            assert await facts.lookup(REAL, final=False) == {}
+    assert logs[0]["why"].startswith("gmail.com should take mail; ")
+    assert "should not exist" not in logs[0]["why"]
+
+
 BROKEN = {
     "the domain is gone": ("gmail.com", "MX", NXDOMAIN),
     "it takes no mail": ("web.de", "MX", Says(["0 ."])),

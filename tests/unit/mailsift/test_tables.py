@@ -10,17 +10,19 @@ import pytest
 from rich.console import Console
 from rich.table import Table
 
-from mailsift.cli.jobs import job_table
+from mailsift.cli.jobs import job_fields_table, job_table
 from mailsift.cli.keys import key_table
 from mailsift.cli.ops_output import ledger_table, throttle_table
 from mailsift.cli.outcomes import accuracy_table
 from mailsift.jobs.admin.models import LedgerRow, ThrottleRow
 from mailsift.jobs.outcomes.accuracy import AccuracyRow, GroupBy
+from mailsift.jobs.views import WAITS_FOR_STORAGE
 from mailsift.pipeline.outcomes.chances import MeasuredShare
 from mailsift.pipeline.ports import SessionOutcome
 from mailsift.pipeline.providers import Provider
 from mailsift.pipeline.standing import LedgerCounts, LedgerKind, Standing
 from mailsift.storage.redis.throttle_view import LearnedRate
+from mailsift.storage.sql.chunks import Waiting
 from mailsift.storage.sql.keys import KeyRow
 from mailsift.storage.sql.throttle_edits import ThrottleEdit
 from tests.support.job_views import RUNNING, START
@@ -93,3 +95,13 @@ def test_a_wide_one_shows_everything() -> None:
     assert "2026-11-21" in row
     _, row = lines(key_table([KEY], is_wide=True), 150)
     assert "jobs:read jobs:write" in row
+
+
+def test_a_job_is_shown_in_words_not_in_python_s() -> None:
+    waits = (Waiting("google", "greylisted", 1_200, START), Waiting("", WAITS_FOR_STORAGE, 0, START))
+    said = [line.rstrip() for line in lines(job_fields_table(replace(JOB, waiting=waits)), 120)]
+    at = f"{START.astimezone():%H:%M:%S}"
+    assert said[-2].split(maxsplit=1) == ["waiting", f"1,200 addresses, greylisted at google, until {at}"]
+    assert said[-1].strip().startswith(f"storage until {at} (is a disk full")
+    (tiers,) = (line for line in said if line.startswith("tiers"))
+    assert tiers.split(maxsplit=1)[1] == "send 390, review 40, remove 70"
