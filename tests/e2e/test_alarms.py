@@ -69,7 +69,7 @@ class Top:
         """Return what it has shown since then."""
         with self._log.open("rb") as file:
             file.seek(since)
-            return file.read().decode()
+            return file.read().decode(errors="replace")  # it may be writing right now
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import socket
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +18,7 @@ from mailsift.settings import Settings
 from mailsift.storage.sql import accounts, jobs
 from tests.support.commands import CommandLine
 from tests.support.installation import settings_for
+from tests.support.ports import free_port
 
 SEED, DOMAINS, ROWS = 5, 200, 2_000
 SUMMARY = {
@@ -44,11 +44,9 @@ def sandbox() -> Iterator[SandboxProcess]:
 
 @pytest.fixture
 def settings(tmp_path: Path, database_url: str, redis_url: str, sandbox: SandboxProcess) -> Settings:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        closed = listener.getsockname()[1]
+    closed = {"MAILSIFT_SMTP_PORT": str(free_port())}
     addresses = {"database_url": database_url, "redis_url": redis_url}
-    return settings_for(tmp_path / "home", sandbox=sandbox.env | {"MAILSIFT_SMTP_PORT": closed}, **addresses)
+    return settings_for(tmp_path / "home", sandbox=sandbox.env | closed, **addresses)
 
 
 async def stored(settings: Settings) -> tuple[dict[str, object], bool]:

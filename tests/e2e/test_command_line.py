@@ -218,7 +218,7 @@ def test_a_list_without_addresses_is_told_with_the_option_that_names_its_column(
 
 
 def _own_workers(settings: Settings) -> list[int]:
-    return [one.pid for one in CommandLine(settings).workers() if one.ppid() == os.getpid()]
+    return [one.pid for one in CommandLine(settings).workers_of(os.getpid())]
 
 
 def test_the_named_column_is_the_one_that_is_looked_at(

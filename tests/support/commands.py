@@ -76,6 +76,10 @@ class CommandLine:
         found = [process for process in psutil.process_iter() if "worker" in self._mine(process).split()]
         return sorted(found, key=lambda process: process.create_time())
 
+    def workers_of(self, parent: int) -> list[psutil.Process]:
+        """Find the worker processes that this process has started itself."""
+        return [one for one in psutil.Process(parent).children() if "worker" in self._mine(one).split()]
+
     def _mine(self, process: psutil.Process) -> str:
         home = str(self.settings.home)
         try:

@@ -66,7 +66,7 @@ def interrupt_everything(home: Path, out: Path, sandbox: Mapping[str, str]) -> S
         _after(line, rows=0)
         first = line.workers()[0]
         first.kill()
-        _wait_for(lambda: any(one.ppid() == running.pid for one in line.workers() if one != first))
+        _wait_for(lambda: any(one != first for one in line.workers_of(running.pid)))
         _after(line, rows=_look(line)[1])
         os.killpg(running.pid, signal.SIGINT)
         _, err = running.communicate(timeout=PATIENCE)

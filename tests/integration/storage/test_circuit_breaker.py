@@ -14,7 +14,7 @@ from tests.support.servers import RedisServer
 
 @pytest.fixture
 async def redis(redis_server: RedisServer) -> AsyncIterator[Redis]:
-    client = connect(redis_server.url, timeout=0.3)
+    client = connect(redis_server.url, timeout=20.0)
     yield client
     await client.aclose()
 
