@@ -108,9 +108,7 @@ class SingleSignOn:
             mine = await people.lock_accounts_of(connection, person_id)
             if mine:
                 return await self._open(connection, person_id, mine[0]["id"], email, identity)
-        raise MailsiftError(
-            "no_account", "None of your groups has access to an account here. Ask your operator."
-        )
+        raise _no_account()
 
     async def is_still_valid(self, session_id: bytes) -> bool:
         """Ask the provider about a session, apply what it says, and tell whether the session goes on.
@@ -161,9 +159,7 @@ class SingleSignOn:
         if found is not None:
             found = await people.lock_person(connection, found["id"])
         if found is None and not roles_of(identity.groups, self._rules):
-            raise MailsiftError(
-                "no_account", "None of your groups has access to an account here. Ask your operator."
-            )
+            raise _no_account()
         person_id = (
             found["id"]
             if found
@@ -214,6 +210,12 @@ class SingleSignOn:
 
     def _now(self) -> datetime:
         return utc_datetime(self._clock())
+
+
+def _no_account() -> MailsiftError:
+    return MailsiftError(
+        "no_account", "None of your groups has access to an account here. Ask your operator."
+    )
 
 
 def _distrust(why: str) -> DistrustError:

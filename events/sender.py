@@ -19,7 +19,7 @@ from typing_extensions import override
 from mailsift.events.retry import AttemptOutcome, ErrorClass, error_class, printable_text, read_directive
 from mailsift.events.webhook_url import WebhookUrl, is_this_machine, parse_webhook_url
 from mailsift.pipeline.dns.client import DnsClient
-from mailsift.pipeline.dns.rules import DnsAnswer, DnsOutcome, RecordType
+from mailsift.pipeline.dns.rules import DnsOutcome, RecordType
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.guard import AddressGuard
 
@@ -47,7 +47,8 @@ class ReceiverResolver:
             MailsiftError: `resolver_failed`: no address was heard of, but for a failure of the resolver there
                 might be one.
         """
-        answers = await asyncio.gather(self._ask(name, RecordType.A), self._ask(name, RecordType.AAAA))
+        kinds = (RecordType.A, RecordType.AAAA)
+        answers = await asyncio.gather(*(self._client.answer(name, kind) for kind in kinds))
         found = [address for answer in answers for address in answer.addresses]
         if not found and any(answer.outcome is DnsOutcome.FAILED for answer in answers):
             self._client.refresh()  # the machine may be told to ask others by now
@@ -57,16 +58,6 @@ class ReceiverResolver:
     async def aclose(self) -> None:
         """Release the sockets."""
         await self._client.aclose()
-
-    async def _ask(self, name: str, record_type: RecordType) -> DnsAnswer:
-        answer: asyncio.Future[DnsAnswer] = asyncio.get_running_loop().create_future()
-
-        def arrived(found: DnsAnswer) -> None:
-            if not answer.done():  # nobody waits any more
-                answer.set_result(found)
-
-        self._client.ask(name, record_type, arrived)
-        return await answer
 
 
 _ADDRESSES: Final = 3

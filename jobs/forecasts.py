@@ -177,7 +177,7 @@ def load_of(
     )
 
 
-def load_of_unread(source_bytes: int, queues: Queues, mode: Mode, *, preview: int = 0) -> JobLoad:
+def load_of_unread(source_bytes: int, queues: Queues, mode: Mode, *, preview: int) -> JobLoad:
     """Return what the time of a list of so many bytes depends on while nobody knows what is in it.
 
     As in a plan, addresses whose mail servers are unknown count as if they were at many small hosts. Of a

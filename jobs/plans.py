@@ -139,9 +139,7 @@ class Planner:
             return plan if is_worked else replace(plan, left=replace(plan.left, seconds=None))
         return _plan_job(view, await self._database.run(chunks.unjudged, job_id))
 
-    async def plan_file(
-        self, source: Path, column: str, mode: Mode, *, deadline_s: float = math.inf
-    ) -> ListPlan:
+    async def plan_file(self, source: Path, column: str, mode: Mode, *, deadline_s: float) -> ListPlan:
         """Return what a file would take, of a job that waits for no mail server for longer than `deadline_s`.
 
         Raises:

@@ -112,7 +112,7 @@ class ControlServer:
         port: the port in use, 0 before the start.
     """
 
-    def __init__(self, counters: Counters, collect: Callable[[], list[bytes]] = list) -> None:
+    def __init__(self, counters: Counters, collect: Callable[[], list[bytes]]) -> None:
         self.port = 0
         self._collect = collect
         self._counters = counters

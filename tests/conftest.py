@@ -1,4 +1,8 @@
-"""Fixtures: one embedded PostgreSQL and Valkey for the whole run, a database without rows for every test."""
+"""Fixtures: one embedded PostgreSQL and Valkey for the whole run, a database without rows for every test.
+
+Every process of every run imports this file and what it imports, so the parts of the product are imported by
+the fixtures that need them.
+"""
 
 from __future__ import annotations
 
@@ -17,10 +21,6 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
-from mailsift.runtime.embedded import EmbeddedServers
-from mailsift.sandbox.client import SandboxProcess
-from mailsift.settings import Settings
-from tests.support.databases import Databases
 from tests.support.required_programs import (
     pytest_collection_modifyitems,
     pytest_configure,
@@ -28,13 +28,17 @@ from tests.support.required_programs import (
     pytest_terminal_summary,
     pytest_testnodedown,
 )
-from tests.support.servers import RedisServer, Urls
 from tests.support.xdist_scheduler import pytest_xdist_make_scheduler
 
 if TYPE_CHECKING:
     from redis.asyncio import Redis
 
+    from mailsift.runtime.embedded import EmbeddedServers
+    from mailsift.sandbox.client import SandboxProcess
+    from mailsift.settings import Settings
     from mailsift.storage.database import Connection, Database
+    from tests.support.databases import Databases
+    from tests.support.servers import RedisServer, Urls
 
 __all__ = [
     "pytest_collection_modifyitems",
@@ -90,12 +94,16 @@ def short_tmp() -> Iterator[Path]:
 @pytest.fixture(scope="session")
 def servers(short_tmp: Path) -> Iterator[EmbeddedServers]:
     """The servers of this run; tests take `database_url` and `redis_url` instead."""
+    from mailsift.runtime.embedded import EmbeddedServers  # noqa: PLC0415
+
     with EmbeddedServers(short_tmp / "home") as running:
         yield running
 
 
 @pytest.fixture(scope="session")
 def databases(servers: EmbeddedServers) -> Databases:
+    from tests.support.databases import Databases  # noqa: PLC0415
+
     return Databases(servers)
 
 
@@ -114,7 +122,7 @@ def database_url(databases: Databases) -> Iterator[str]:
 @pytest.fixture
 def make_settings(tmp_path: Path, database_url: str, redis_url: str) -> Callable[..., Settings]:
     """Makes settings of an installation on these servers (`settings_for`)."""
-    from tests.support.installation import settings_for  # noqa: PLC0415 - tests of parts do not pay for it
+    from tests.support.installation import settings_for  # noqa: PLC0415
 
     return partial(settings_for, tmp_path / "home", database_url=database_url, redis_url=redis_url)
 
@@ -122,7 +130,7 @@ def make_settings(tmp_path: Path, database_url: str, redis_url: str) -> Callable
 @pytest.fixture
 async def database(database_url: str) -> AsyncIterator[Database]:
     """The product's view of `database_url`."""
-    from mailsift.storage.database import Database  # noqa: PLC0415 - tests of parts do not pay for it
+    from mailsift.storage.database import Database  # noqa: PLC0415
 
     opened = Database(database_url)
     yield opened
@@ -139,6 +147,8 @@ async def connection(database: Database) -> AsyncIterator[Connection]:
 @pytest.fixture(scope="module")
 def shared_servers(servers: EmbeddedServers, databases: Databases) -> Iterator[Callable[[], Urls]]:
     """Gives a migrated database and an empty Redis that tests of one module share, up to three times."""
+    from tests.support.servers import Urls  # noqa: PLC0415
+
     places = iter(SHARED_REDIS_DATABASES)
     with ExitStack() as stack:
         yield lambda: Urls(stack.enter_context(databases.migrated()), _emptied(servers, next(places)))
@@ -160,7 +170,7 @@ def redis_url(servers: EmbeddedServers, numbers: Iterator[int]) -> str:
 @pytest.fixture
 async def redis(redis_url: str) -> AsyncIterator[Redis]:
     """A client of `redis_url`."""
-    from mailsift.storage.redis.connection import connect  # noqa: PLC0415 - as below
+    from mailsift.storage.redis.connection import connect  # noqa: PLC0415
 
     async with connect(redis_url) as client:
         yield client
@@ -169,6 +179,8 @@ async def redis(redis_url: str) -> AsyncIterator[Redis]:
 @pytest.fixture(scope="module")
 def sandbox() -> Iterator[SandboxProcess]:
     """A mail internet of a few domains that the tests of one module share."""
+    from mailsift.sandbox.client import SandboxProcess  # noqa: PLC0415
+
     with SandboxProcess(domains=1) as running:
         yield running
 
@@ -176,13 +188,15 @@ def sandbox() -> Iterator[SandboxProcess]:
 @pytest.fixture
 def redis_server(short_tmp: Path, numbers: Iterator[int]) -> Iterator[RedisServer]:
     """A Valkey of the test's own, to be killed, emptied and restarted."""
+    from tests.support.servers import RedisServer  # noqa: PLC0415
+
     server = RedisServer(short_tmp / f"redis{next(numbers)}")
     yield server
     server.stop()
 
 
 def _emptied(servers: EmbeddedServers, number: int) -> str:
-    import redis  # noqa: PLC0415 - tests without Redis do not pay for it
+    import redis  # noqa: PLC0415
 
     url = f"{servers.redis_url}?db={number}"
     with redis.Redis.from_url(url) as client:

@@ -241,17 +241,17 @@ def _write_csv(results: Path, columns: Mapping[str, pl.Expr], only: pl.Expr | No
         export(recoded, out, format=ExportFormat.CSV)
 
 
-def supplied_rows(rows: object, name: str, *, most: int) -> list[dict[str, Any]]:
-    """Return rows that were sent as objects, as lists of cells or as bare addresses.
+def supplied_rows(rows: object, *, most: int) -> list[dict[str, Any]]:
+    """Return the rows of `input`, which were sent as objects, as lists of cells or as bare addresses.
 
     Raises:
         MailsiftError: `bad_request`.
     """
     if not isinstance(rows, list) or not 1 <= len(rows) <= most:
-        raise MailsiftError("bad_request", f"`{name}` must be a list of 1 to {most:,} rows.")
+        raise MailsiftError("bad_request", f"`input` must be a list of 1 to {most:,} rows.")
     made = [_as_row(row) for row in rows]
     if any(row is None or BROKEN.search(json.dumps(row, ensure_ascii=False)) for row in made):
-        raise MailsiftError("bad_request", f"A row of `{name}` must be an object, a list or an address.")
+        raise MailsiftError("bad_request", "A row of `input` must be an object, a list or an address.")
     return [row for row in made if row is not None]
 
 

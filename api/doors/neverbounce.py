@@ -291,7 +291,7 @@ async def delete(request: Request) -> Response:
 
 def _lines(rows: object) -> bytes:
     """Write the rows of a list as JSON lines, which takes a while: nobody else is to wait for that."""
-    return json_lines(lists.supplied_rows(rows, "input", most=_MOST))
+    return json_lines(lists.supplied_rows(rows, most=_MOST))
 
 
 def _refuse_sample(params: entry.Params) -> None:

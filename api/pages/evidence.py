@@ -114,9 +114,9 @@ def verdict_detail(
     verdict: dict[str, Any],
     evidence: dict[str, Any],
     *,
-    judged: str = "",
+    judged: str,
+    chance: MeasuredShare | None,
     seconds: float = 0.0,
-    chance: MeasuredShare | None = None,
 ) -> VerdictDetail:
     """Lay a verdict out; `evidence` is {} when none was kept, `judged` the canonical address if known.
 
@@ -236,8 +236,7 @@ def _domain(fact: Mapping[str, Any] | None) -> Iterator[Fact]:
 
 def _mailbox(fact: Mapping[str, Any]) -> Iterator[Fact]:
     yield "The server", ANSWERS.get(fact["answer"], fact["answer"])
-    if fact["smtp_code"]:
-        yield "Code", " ".join(filter(None, (str(fact["smtp_code"]), fact["enhanced"])))
+    yield from _code_facts(fact)
     if fact["stage"]:
         yield "Answered", _STAGES.get(fact["stage"], fact["stage"])
     if fact["rule"]:
@@ -255,12 +254,16 @@ def _mailbox(fact: Mapping[str, Any]) -> Iterator[Fact]:
         yield "Reused", "an earlier answer that is still fresh"
 
 
+def _code_facts(fact: Mapping[str, Any]) -> Iterator[Fact]:
+    if fact["smtp_code"]:
+        yield "Code", " ".join(filter(None, (str(fact["smtp_code"]), fact["enhanced"])))
+
+
 def _outcome(fact: Mapping[str, Any]) -> Iterator[Fact]:
     """Tell what became of a message that was really sent (mailsift.pipeline.outcomes.history)."""
     arrived = fact["answer"] == Answer.ACCEPTED
     yield "A message you sent", "arrived" if arrived else f"came back: {ANSWERS[fact['answer']]}"
-    if fact["smtp_code"]:
-        yield "Code", " ".join(filter(None, (str(fact["smtp_code"]), fact["enhanced"])))
+    yield from _code_facts(fact)
     if reason := REASONS.get(fact["rule"]):
         yield "Read by rule", f"{fact['rule']}: {reason}"
     yield "Reported by", fact["host"]

@@ -139,7 +139,7 @@ class ThrottleAdmin:
         """Return the domains that do not want to be asked; those of the file are not among them."""
         return await self._database.run(opt_outs.known)
 
-    async def opt_out(self, actor: str, name: str, *, note: str = "") -> str:
+    async def opt_out(self, actor: str, name: str, *, note: str) -> str:
         """Ask a domain, and what is below it, nothing more; returns it as it is written down.
 
         Raises:

@@ -325,14 +325,10 @@ def _recognise(names: Row | None, frame: pl.DataFrame) -> tuple[_Columns, bool]:
         and not _OF_A_LIST.search(full[kind]),
         usual=None if kind is not None or tells else _usual(cells, words, status),
         tells=tells,
-        complainer=next(
-            (place for place, name in enumerate(named_like) if _COMPLAINER.fullmatch(name)), None
-        ),
-        channels=tuple(place for place, name in enumerate(named_like) if _OF_CHANNEL.fullmatch(name)),
+        complainer=next(iter(_matching(named_like, _COMPLAINER)), None),
+        channels=_matching(named_like, _OF_CHANNEL),
         others=tuple(
-            place
-            for place, name in enumerate(named_like)
-            if place != choice.index and (_TO.fullmatch(name) or _ANOTHER_ADDRESS.fullmatch(name))
+            place for place in _matching(named_like, _TO, _ANOTHER_ADDRESS) if place != choice.index
         ),
         originals=tuple(
             place
@@ -392,9 +388,16 @@ def _numbers_column(full: Sequence[str], cells: Sequence[Sequence[str]]) -> int 
     return None
 
 
+def _matching(names: Iterable[str], *patterns: re.Pattern[str]) -> tuple[int, ...]:
+    """Return the columns whose whole name one of the patterns matches."""
+    return tuple(
+        place for place, name in enumerate(names) if any(pattern.fullmatch(name) for pattern in patterns)
+    )
+
+
 def _changed_to(full: Sequence[str]) -> tuple[int, ...]:
     """Return the columns that say what a reader's standing is from now on."""
-    return tuple(place for place, name in enumerate(full) if _NEW_STANDING.fullmatch(letters(name)))
+    return _matching(map(letters, full), _NEW_STANDING)
 
 
 _NEW_STANDING: Final = re.compile(r"[a-z]*subscriptions?status|newstatus")

@@ -95,7 +95,7 @@ class PartialVerdicts:
         self.provider = self.provider.scatter(batch["n"], provider)
 
     def with_verdict(
-        self, statuses: Collection[Status], results: Collection[str], tiers: Collection[Tier] = ()
+        self, statuses: Collection[Status], results: Collection[str], tiers: Collection[Tier]
     ) -> pl.Series:
         """Say for each address number whether it has such a verdict; of what is empty any will do."""
         wanted = [

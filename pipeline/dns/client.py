@@ -33,6 +33,11 @@ _NOT_ASKED: Final = (None, 0.0)
 _IMPOSSIBLE: Final = DnsAnswer(DnsOutcome.FAILED, detail="not a possible name")
 
 
+def setter_of(answer: asyncio.Future[DnsAnswer]) -> Callable[[DnsAnswer], None]:
+    """Return a callback for DnsClient that sets a future, unless nobody waits for it any more."""
+    return lambda found: None if answer.done() else answer.set_result(found)
+
+
 class DnsClient:
     """Asks questions, at most `concurrency` at a time, and calls back with the answers.
 
@@ -90,6 +95,12 @@ class DnsClient:
         else:  # finish what has been begun first
             self._waiting.appendleft(query)
         self._schedule_send()
+
+    async def answer(self, name: str, record_type: RecordType, *, soon: bool = False) -> DnsAnswer:
+        """Return what `ask` finds out, for who waits for a single answer."""
+        answer: asyncio.Future[DnsAnswer] = asyncio.get_running_loop().create_future()
+        self.ask(name, record_type, setter_of(answer), soon=soon)
+        return await answer
 
     @property
     def is_backed_up(self) -> bool:

@@ -205,11 +205,7 @@ class DomainFacts:
 
     async def addresses_of(self, name: str) -> DnsAnswer:
         """Ask for the IPv4 addresses of a name, and of nothing that is remembered here."""
-        answer: asyncio.Future[DnsAnswer] = asyncio.get_running_loop().create_future()
-        self._client.ask(
-            name, RecordType.A, lambda found: None if answer.done() else answer.set_result(found), soon=True
-        )
-        return await answer
+        return await self._client.answer(name, RecordType.A, soon=True)
 
     @property
     def has_trusted_resolver(self) -> bool:

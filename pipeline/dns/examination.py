@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from mailsift.pipeline.dns.client import DnsClient
+from mailsift.pipeline.dns.client import DnsClient, setter_of
 from mailsift.pipeline.dns.denials import has_zone
 from mailsift.pipeline.dns.nameserver import Nameserver
 from mailsift.pipeline.dns.rules import (
@@ -117,17 +117,9 @@ class Examiner:
         answers: list[asyncio.Future[DnsAnswer]] = []
         for name, record_type in questions:
             answer: asyncio.Future[DnsAnswer] = loop.create_future()
-            self._client.ask_server(server, name, record_type, _resolve_future(answer))
+            self._client.ask_server(server, name, record_type, setter_of(answer))
             answers.append(answer)
         return list(await asyncio.gather(*answers))
-
-
-def _resolve_future(answer: asyncio.Future[DnsAnswer]) -> Callable[[DnsAnswer], None]:
-    def set_answer(found: DnsAnswer) -> None:
-        if not answer.done():  # no longer awaited
-            answer.set_result(found)
-
-    return set_answer
 
 
 def _check_random(name: str, record_type: RecordType, answer: DnsAnswer, examination: Examination) -> None:

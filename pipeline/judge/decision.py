@@ -37,7 +37,7 @@ def judge(evidence: Evidence, policy: VerdictPolicy = _DEFAULT_POLICY) -> Verdic
     )
 
 
-def decide(evidence: Evidence, policy: VerdictPolicy = _DEFAULT_POLICY) -> VerdictRow:
+def decide(evidence: Evidence, policy: VerdictPolicy) -> VerdictRow:
     """Return the row of ROWS that decides."""
     return next(row for row in ROWS if row.when(evidence, policy))
 

@@ -184,7 +184,7 @@ def tier_of(row: Mapping[str, Any], policy: TierPolicy) -> Tier:
     return _tier_for_rule(policy, reason) if reason else _SEND
 
 
-def reason_expression(policy: TierPolicy, prefix: str = "") -> pl.Expr:
+def reason_expression(policy: TierPolicy, prefix: str) -> pl.Expr:
     """Return `reason_of` for a frame whose columns are TIER_FIELDS behind a prefix."""
     return _first_match(
         [(_condition(rule, policy, prefix), rule.name) for rule, _ in _rules_by_strictness(policy)], ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Final
 
 import structlog
@@ -160,10 +160,7 @@ class RefusalWatch:
                 "refusals.jumped",
                 provider=provider,
                 source=fact.source,
-                refused=jump.refused,
-                answers=jump.answers,
-                refused_before=jump.refused_before,
-                answers_before=jump.answers_before,
+                **asdict(jump),
                 then="not believed; the addresses come back later",
             )
 

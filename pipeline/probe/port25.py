@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Final
 
@@ -16,7 +17,7 @@ from mailsift.pipeline.ports import Ask, Report, SessionOutcome, Throttle
 from mailsift.pipeline.probe.interception import Greeting, InterceptionDetector, greeting_name
 from mailsift.pipeline.probe.queue import peers_of
 from mailsift.pipeline.smtp.config import Source
-from mailsift.pipeline.smtp.connection import SessionError, dial
+from mailsift.pipeline.smtp.connection import SessionError, SmtpConnection, dial
 from mailsift.pipeline.smtp.wire import QUIT
 
 KEPT_SECONDS: Final = 300.0
@@ -160,25 +161,12 @@ class Port25Probe:
     async def _greeting_name(self, candidate: _Candidate) -> str:
         """Return the name in a server's greeting, "" when none comes in time or the throttle forbids it."""
         name = ""
-        (grant,) = await self.throttle.grant([candidate.ask])
-        if not grant.recipients:
-            return name
-        try:
-            connection = await dial(
-                candidate.ask.address, self.port, candidate.source, within=_GREETING_SECONDS
-            )
-            try:
-                banner = await connection.reply(_GREETING_SECONDS)
-                name = greeting_name(f"{banner.code} {banner.text}")
-                connection.send(QUIT)
-            finally:
-                connection.close()
-        except SessionError:
-            return name
-        finally:
-            await self.throttle.report(
-                [Report(candidate.ask, grant.lease, SessionOutcome.FAILED, grant.recipients)]
-            )
+        with suppress(SessionError):
+            async with self._dialled(candidate, _GREETING_SECONDS) as connection:
+                if connection is not None:
+                    banner = await connection.reply(_GREETING_SECONDS)
+                    name = greeting_name(f"{banner.code} {banner.text}")
+                    connection.send(QUIT)
         return name
 
     async def _dial_in_turn(self, candidates: Iterator[_Candidate]) -> Known:
@@ -203,18 +191,29 @@ class Port25Probe:
         return Known.YES if Known.YES in found else Known.NO if Known.NO in found else Known.UNKNOWN
 
     async def _can_connect(self, candidate: _Candidate) -> Known:
-        (grant,) = await self.throttle.grant([candidate.ask])
-        if not grant.recipients:
-            return Known.UNKNOWN
         try:
-            connection = await dial(
-                candidate.ask.address, self.port, candidate.source, within=_CONNECT_SECONDS
-            )
+            async with self._dialled(candidate, _CONNECT_SECONDS) as connection:
+                return Known.UNKNOWN if connection is None else Known.YES
         except SessionError:
             return Known.NO
-        else:
-            connection.close()
-            return Known.YES
+
+    @asynccontextmanager
+    async def _dialled(self, candidate: _Candidate, within: float) -> AsyncIterator[SmtpConnection | None]:
+        """Give a connection to a server, None when the throttle forbids it.
+
+        Raises:
+            SessionError: it could not be had.
+        """
+        (grant,) = await self.throttle.grant([candidate.ask])
+        if not grant.recipients:
+            yield None
+            return
+        try:
+            connection = await dial(candidate.ask.address, self.port, candidate.source, within=within)
+            try:
+                yield connection
+            finally:
+                connection.close()
         finally:  # FAILED: a connection without a word teaches the throttle nothing
             await self.throttle.report(
                 [Report(candidate.ask, grant.lease, SessionOutcome.FAILED, grant.recipients)]

@@ -13,7 +13,7 @@ from typing_extensions import TypeVarTuple, Unpack, override
 
 _T = TypeVar("_T")
 _Ts = TypeVarTuple("_Ts")
-_LOOK: Final = 0.002
+_LOOK: Final = 0.001
 """Seconds that are really waited for: what comes over the loopback device is there at once."""
 
 
@@ -33,6 +33,10 @@ class LeapingLoop(asyncio.SelectorEventLoop):
     def time(self) -> float:
         return super().time() + self._leaps.seconds
 
+    def hold(self, seconds: float) -> None:
+        """Let so much time pass in which nothing has a turn."""
+        self._leaps.seconds += seconds
+
     @override
     def run_in_executor(
         self, executor: Executor | None, func: Callable[[Unpack[_Ts]], _T], *args: *_Ts
@@ -44,6 +48,13 @@ class LeapingLoop(asyncio.SelectorEventLoop):
 
     def _came_back(self, _: object) -> None:
         self._leaps.threads -= 1
+
+
+def hold_the_loop(seconds: float) -> None:
+    """Do to the running loop what a busy machine does, or a long computation."""
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, LeapingLoop)
+    loop.hold(seconds)
 
 
 class _LeapingSelector(selectors.DefaultSelector):

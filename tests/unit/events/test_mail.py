@@ -17,6 +17,7 @@ from mailsift.pipeline.errors import MailsiftError
 from mailsift.settings import Settings
 from tests.support.mail_relay import MailRelay, relaying
 
+NOBODY_TRUSTED = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # reading whom the system trusts takes long
 USER, PASSWORD = "postmaster@example.com", "p@ss:/word"
 
 
@@ -40,11 +41,16 @@ def far(relay: MailRelay, *, user: str = "") -> SmtpRelay:
     return Far("127.0.0.1", relay.port, tls=False, user=user, password=PASSWORD if user else "")
 
 
+def plainly(relay: SmtpRelay, *, timeout_s: float = 15.0) -> Mailer:
+    """Return a mailer for a relay that has no TLS."""
+    return Mailer(relay, helo_name="mailsift.test", timeout_s=timeout_s, ssl_context=NOBODY_TRUSTED)
+
+
 @pytest.fixture
 def ours() -> tuple[ssl.SSLContext, ssl.SSLContext]:
     """The relay's certificate, and the trust in it."""
     authority = trustme.CA()
-    server, client = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH), ssl.create_default_context()
+    server, client = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     authority.issue_cert("127.0.0.1").configure_cert(server)
     authority.configure_trust(client)
     return server, client
@@ -103,7 +109,7 @@ def test_this_machine_is_known() -> None:
 
 async def test_mail_reaches_every_recipient_in_one_go() -> None:
     async with relaying() as relay:
-        await Mailer(parse_relay(relay.url), helo_name="mailsift.test").send(message())
+        await plainly(parse_relay(relay.url)).send(message())
     ((recipients, mail),) = relay.mail
     assert recipients == ["a@example.com", "b@example.com"]
     assert mail.get_content().strip() == "Zoë"
@@ -135,9 +141,9 @@ async def test_mail_is_encrypted_from_the_first_byte(ours: tuple[ssl.SSLContext,
 async def test_a_password_is_not_said_in_the_clear() -> None:
     async with relaying() as relay:
         with pytest.raises(MailsiftError, match="mail_failed"):
-            await Mailer(far(relay, user=USER), helo_name="mailsift.test").send(message())
+            await plainly(far(relay, user=USER)).send(message())
         assert (relay.logins, relay.mail) == ([], [])
-        await Mailer(far(relay), helo_name="mailsift.test").send(message())
+        await plainly(far(relay)).send(message())
     assert len(relay.mail) == 1
 
 
@@ -146,7 +152,7 @@ async def test_a_relay_that_does_not_want_it_is_told_without_an_address(verb: st
     async with relaying() as relay:
         relay.replies = {verb: "554 a@example.com is not welcome", "HELO": "554 a@example.com"}
         with pytest.raises(MailsiftError, match="mail_failed") as failed:
-            await Mailer(parse_relay(relay.url), helo_name="mailsift.test").send(message())
+            await plainly(parse_relay(relay.url)).send(message())
     assert (failed.value.retryable, relay.mail) == (True, [])
     assert "@" not in failed.value.message
 
@@ -154,7 +160,7 @@ async def test_a_relay_that_does_not_want_it_is_told_without_an_address(verb: st
 async def test_one_recipient_that_is_taken_is_enough_and_none_is_not() -> None:
     async with relaying() as relay:
         relay.refused = {"a@example.com"}
-        mailer = Mailer(parse_relay(relay.url), helo_name="mailsift.test")
+        mailer = plainly(parse_relay(relay.url))
         await mailer.send(message())
         relay.refused = {"a@example.com", "b@example.com"}
         with pytest.raises(MailsiftError, match="mail_failed") as failed:
@@ -167,7 +173,7 @@ async def test_an_address_that_the_relay_cannot_take_keeps_the_mail_from_no_othe
     made = message()
     made.replace_header("To", "zoë@example.com, a@example.com")
     async with relaying() as relay:
-        mailer = Mailer(parse_relay(relay.url), helo_name="mailsift.test")
+        mailer = plainly(parse_relay(relay.url))
         await mailer.send(made)
         made.replace_header("To", "zoë@example.com")
         with pytest.raises(MailsiftError, match="mail_failed"):
@@ -183,7 +189,7 @@ async def test_an_address_that_the_relay_cannot_take_keeps_the_mail_from_no_othe
 async def test_an_address_in_quotes_is_asked_for_in_quotes(address: str, beside: list[str]) -> None:
     mail = new_mail(subject="s", sender="us@x.test", recipients=[*beside, address], name="1", now=0.0)
     async with relaying() as relay:
-        await Mailer(parse_relay(relay.url), helo_name="mailsift.test").send(mail)
+        await plainly(parse_relay(relay.url)).send(mail)
     ((recipients, _),) = relay.mail
     assert recipients == [address]
 
@@ -192,9 +198,9 @@ async def test_a_relay_that_is_not_there_or_says_nothing_is_a_failure() -> None:
     async with relaying() as relay:
         gone, relay.silent = parse_relay(relay.url), True
         with pytest.raises(MailsiftError, match="mail_failed"):
-            await Mailer(gone, helo_name="mailsift.test", timeout_s=0.3).send(message())
+            await plainly(gone, timeout_s=0.1).send(message())
     with pytest.raises(MailsiftError, match="mail_failed"):
-        await Mailer(gone, helo_name="mailsift.test").send(message())
+        await plainly(gone).send(message())
 
 
 @pytest.mark.parametrize(

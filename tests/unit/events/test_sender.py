@@ -44,13 +44,13 @@ def sender(*, timeout_s: float = 5.0, trust: ssl.SSLContext | None = None) -> We
 
 def _certified(authority: trustme.CA, name: str) -> ssl.SSLContext:
     """Return what a server of this name speaks TLS with."""
-    made = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    made = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     authority.issue_cert(name).configure_cert(made)
     return made
 
 
 def _trusting(authority: trustme.CA) -> ssl.SSLContext:
-    made = ssl.create_default_context()
+    made = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     authority.configure_trust(made)
     return made
 
@@ -248,7 +248,9 @@ async def test_a_body_that_tls_makes_nothing_of_does_not_change_the_status_that_
 
 async def test_plain_http_is_refused_unless_it_is_allowed() -> None:
     async with receiving() as receiver:
-        usual = WebhookSender(guard=AddressGuard(allow_non_public=True), resolve=nobody)
+        usual = WebhookSender(
+            guard=AddressGuard(allow_non_public=True), resolve=nobody, ssl_context=NOBODY_TRUSTED
+        )
         with pytest.raises(MailsiftError, match="webhook_url_invalid"):
             usual.check(receiver.url)
         assert (await usual.post(receiver.url, {}, BODY)).error is ErrorClass.BLOCKED
@@ -328,7 +330,10 @@ async def test_a_name_that_moves_to_loopback_is_blocked_where_the_socket_is_open
     async with receiving() as receiver, serving(zone) as dns:
         names = ReceiverResolver([dns.server])
         outside = WebhookSender(
-            guard=AddressGuard(), resolve=names.resolve, config=SendConfig(allow_http=True, timeout_s=3)
+            guard=AddressGuard(),
+            resolve=names.resolve,
+            config=SendConfig(allow_http=True, timeout_s=3),
+            ssl_context=NOBODY_TRUSTED,
         )
         url = outside.check(f"http://hook.example.com:{receiver.port}/")
         assert await names.resolve("hook.example.com") == ["8.8.8.8"]
@@ -352,6 +357,7 @@ async def test_the_checked_address_is_dialled_and_the_name_is_what_the_receiver_
             guard=AddressGuard(allow_non_public=True),
             resolve=names.resolve,
             config=SendConfig(allow_http=True, timeout_s=3),
+            ssl_context=NOBODY_TRUSTED,
         )
         url = f"http://hook.example.com:{receiver.port}/"
         assert (await local.post(url, {}, BODY)).error is ErrorClass.NONE
@@ -441,7 +447,7 @@ async def test_a_list_that_comes_slowly_is_read_to_its_end_however_slowly_it_is_
 
 async def test_a_url_that_was_stored_is_checked_again() -> None:
     async with receiving() as receiver:
-        strict = WebhookSender(guard=AddressGuard(), resolve=nobody)
+        strict = WebhookSender(guard=AddressGuard(), resolve=nobody, ssl_context=NOBODY_TRUSTED)
         outcome = await strict.post(receiver.url, {}, BODY)
     assert outcome.error is ErrorClass.BLOCKED
     assert receiver.connections == 0
@@ -485,6 +491,7 @@ async def test_a_fault_is_ours_when_no_address_says_it_is_theirs(
         guard=AddressGuard(allow_non_public=True),
         resolve=resolve,
         config=SendConfig(allow_http=True),
+        ssl_context=NOBODY_TRUSTED,
         network=Faulty({host: OSError(code, "x") for host, code in faults.items()}),
     )
     assert (await outside.post("http://hook.example.com/", {}, BODY)).error is error

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import gc
 import socket
-import time
 import weakref
 
 import pytest
@@ -13,12 +12,9 @@ import pytest
 from mailsift.pipeline.fair_clock import FairTimeout
 from mailsift.pipeline.smtp.config import Source
 from mailsift.pipeline.smtp.connection import Ending, SessionError, dial
+from tests.support.leaping_loop import LeapingLoop, hold_the_loop
 
 OURS = Source(label="ours", bind="", proxy="", helo_name="prober.example")
-
-
-def hold_the_loop(seconds: float) -> None:
-    time.sleep(seconds)  # what a busy machine, or a long computation, does to it
 
 
 async def test_an_answer_that_arrives_while_the_loop_is_held_is_no_silence() -> None:
@@ -62,7 +58,7 @@ def test_a_timeout_is_over_at_last_and_keeps_no_hold_of_its_loop() -> None:
             hold_the_loop(0.2)
             await asyncio.Event().wait()
 
-    loop = asyncio.new_event_loop()
+    loop = LeapingLoop()
     held = weakref.ref(loop)
     with pytest.raises(TimeoutError):
         loop.run_until_complete(wait())

@@ -3,9 +3,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import fields, replace
-from functools import cache, partial
+from functools import partial
 from itertools import product
 from pathlib import Path
+from typing import TypeAlias
 
 import pytest
 
@@ -23,6 +24,7 @@ _BAD_DOMAINS = {
     DomainState.UNROUTABLE: Result.UNROUTABLE,
 }
 _HEARD = [answer for answer in Answer if answer is not Answer.GIVEN_UP]  # of that, nobody was
+Walk: TypeAlias = tuple[tuple[Evidence, VerdictPolicy, Verdict], ...]
 _DEEP = Evidence(Mode.DEEP, domain=DomainState.ROUTED, catch_all=Known.NO)
 
 
@@ -69,8 +71,8 @@ def _every_evidence() -> Iterator[Evidence]:
         )
 
 
-@cache
-def _walk() -> tuple[tuple[Evidence, VerdictPolicy, Verdict], ...]:
+@pytest.fixture(scope="module")  # kept longer, every look for garbage would look at half a million objects
+def walk() -> Walk:
     lenient, strict = VerdictPolicy(), VerdictPolicy(disposable_invalid=True)
     return tuple(
         (evidence, policy, judge(evidence, policy))
@@ -90,60 +92,60 @@ def _speaks_against(evidence: Evidence, policy: VerdictPolicy) -> bool:
     )
 
 
-def test_every_score_lies_in_the_band_of_its_status() -> None:
+def test_every_score_lies_in_the_band_of_its_status(walk: Walk) -> None:
     outside = [
         (evidence, verdict)
-        for evidence, _, verdict in _walk()
+        for evidence, _, verdict in walk
         if not BANDS[verdict.status][0] <= verdict.score <= BANDS[verdict.status][1]
     ]
     assert outside == []
-    assert len(_walk()) > 50_000
+    assert len(walk) > 50_000
 
 
 def test_the_bands_part_the_scores_as_the_design_says() -> None:
     assert BANDS == {Status.VALID: (60, 100), Status.RISKY: (20, 59), Status.INVALID: (0, 19)}
 
 
-def test_invalid_is_said_exactly_where_something_speaks_against_the_address() -> None:
+def test_invalid_is_said_exactly_where_something_speaks_against_the_address(walk: Walk) -> None:
     wrong = [
         (evidence, policy)
-        for evidence, policy, verdict in _walk()
+        for evidence, policy, verdict in walk
         if (verdict.status is Status.INVALID) != _speaks_against(evidence, policy)
     ]
     assert wrong == []
 
 
-def test_the_parts_of_a_score_add_up_to_it_and_have_names_of_their_own() -> None:
-    for evidence, policy, verdict in _walk():
+def test_the_parts_of_a_score_add_up_to_it_and_have_names_of_their_own(walk: Walk) -> None:
+    for evidence, policy, verdict in walk:
         parts = score_parts(evidence, policy)
         assert sum(points for _, points in parts) == verdict.score, evidence
         assert len({name for name, _ in parts}) == len(parts), evidence
 
 
-def test_all_13_fields_are_there_and_of_their_type() -> None:
+def test_all_13_fields_are_there_and_of_their_type(walk: Walk) -> None:
     assert len(fields(Verdict)) == 13
-    for verdict in {verdict for _, _, verdict in _walk()}:
+    for verdict in {verdict for _, _, verdict in walk}:
         assert all(type(getattr(verdict, each.name)) is _TYPES[str(each.type)] for each in fields(Verdict))
         assert re.fullmatch(r"[A-Z].*\.", verdict.reason)
 
 
-def test_valid_in_deep_needs_an_accepted_mailbox_and_a_refused_random_one() -> None:
-    for evidence, _, verdict in _walk():
+def test_valid_in_deep_needs_an_accepted_mailbox_and_a_refused_random_one(walk: Walk) -> None:
+    for evidence, _, verdict in walk:
         if evidence.mode is Mode.DEEP and verdict.is_valid and not evidence.sent:
             assert (evidence.answer, evidence.catch_all) == (Answer.ACCEPTED, Known.NO)
 
 
-def test_what_was_really_sent_decides_whatever_else_the_provider_says() -> None:
+def test_what_was_really_sent_decides_whatever_else_the_provider_says(walk: Walk) -> None:
     """A delivery is believed at a catch-all domain, a bounce at one whose answers mean nothing."""
-    for evidence, _, verdict in _walk():
+    for evidence, _, verdict in walk:
         if evidence.sent and evidence.answer is Answer.ACCEPTED and evidence.domain not in _BAD_DOMAINS:
             assert (verdict.result, verdict.score) == (Result.DELIVERABLE, 95), evidence
 
 
-def test_the_flags_repeat_the_evidence() -> None:
+def test_the_flags_repeat_the_evidence(walk: Walk) -> None:
     assert judge(replace(_DEEP, free=True)).is_free
     assert not judge(_DEEP).is_free
-    for evidence, _, verdict in _walk():
+    for evidence, _, verdict in walk:
         assert verdict.catch_all == (evidence.catch_all is Known.YES)
         assert verdict.mx_valid == (evidence.domain is DomainState.ROUTED)
         assert verdict.syntax_valid == (evidence.syntax_rule == "")
@@ -151,13 +153,13 @@ def test_the_flags_repeat_the_evidence() -> None:
         assert (verdict.is_disposable, verdict.is_role_based) == (evidence.disposable, evidence.role)
 
 
-def test_every_row_of_the_table_decides_something_and_every_result_can_be_reached() -> None:
-    assert {decide(evidence, policy).id for evidence, policy, _ in _walk()} == {row.id for row in ROWS}
-    assert {verdict.result for _, _, verdict in _walk()} == set(Result)
+def test_every_row_of_the_table_decides_something_and_every_result_can_be_reached(walk: Walk) -> None:
+    assert {decide(evidence, policy).id for evidence, policy, _ in walk} == {row.id for row in ROWS}
+    assert {verdict.result for _, _, verdict in walk} == set(Result)
 
 
-def test_role_and_free_never_change_the_result() -> None:
-    for evidence, policy, verdict in _walk():
+def test_role_and_free_never_change_the_result(walk: Walk) -> None:
+    for evidence, policy, verdict in walk:
         if evidence.role:
             continue
         other = judge(replace(evidence, role=True, free=True), policy)
