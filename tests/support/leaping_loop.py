@@ -13,7 +13,7 @@ from typing_extensions import TypeVarTuple, Unpack, override
 
 _T = TypeVar("_T")
 _Ts = TypeVarTuple("_Ts")
-_LOOK: Final = 0.001
+_LOOK: Final = 0.002
 """Seconds that are really waited for: what comes over the loopback device is there at once."""
 
 
