@@ -142,6 +142,9 @@ def load_of(
 ) -> JobLoad:
     """Return everything that a job's time depends on.
 
+    Until something of a list was looked at, its addresses at mail servers that nobody knows count as if they
+    were at many small hosts, as in a plan.
+
     Args:
         job_id: the job.
         queues: what all jobs wait for.
@@ -157,6 +160,8 @@ def load_of(
     arriving = {key: coming for key, coming in _arriving(known, triage).items() if rates.is_asked(key)}
     keys = dict.fromkeys([*(row.throttle_key for row in mine), *arriving])
     mixed = [row for row in mine if row.throttle_key in SHARED_KEYS and row.throttle_key != TRIAGE_KEY]
+    is_blank = mode is Mode.DEEP and triage > 0 and not _looked_at(known)
+    unplaced = [Batch(_others_ahead(known, triage))] if is_blank else []
     return JobLoad(
         providers=[
             ProviderBacklog(
@@ -171,7 +176,7 @@ def load_of(
         triage=triage,
         triage_rate=_measured(known, (TRIAGE_KEY,)) or TRIAGE_RATES[mode],
         arriving=arriving,
-        mixed=[Batch(row.addresses, row.ready_s) for row in mixed],
+        mixed=[*(Batch(row.addresses, row.ready_s) for row in mixed), *unplaced],
         mixed_rate=_measured(known, SHARED_KEYS[1:]) or MIXED_RATE_A_SLOT * max(1, queues.slots),
         working=queues.slots > 0,
     )
@@ -180,8 +185,8 @@ def load_of(
 def load_of_unread(source_bytes: int, queues: Queues, mode: Mode, *, preview: int) -> JobLoad:
     """Return what the time of a list of so many bytes depends on while nobody knows what is in it.
 
-    As in a plan, addresses whose mail servers are unknown count as if they were at many small hosts. Of a
-    `preview` no more than its sample is looked at.
+    All addresses count as `load_of` counts those of unknown mail servers. Of a `preview` no more than its
+    sample is looked at.
     """
     addresses = max(1.0, min(source_bytes / BYTES_AN_ADDRESS, preview or math.inf))
     return JobLoad(
@@ -199,16 +204,23 @@ def _arriving(known: dict[str, ProgressRow], triage: int) -> dict[str, float]:
     Lists are looked at in the order of their domains, so what was looked at says little about the free-mail
     domains ahead: these are known by name, and the other addresses fall as the others did so far.
     """
-    looked_at = known[TRIAGE_KEY].worked if TRIAGE_KEY in known else 0
-    others = max(0, looked_at - sum(row.named for row in known.values()))
-    others_ahead = max(0, triage - sum(row.named_ahead for row in known.values()))
-    share = others_ahead / max(1, others)
+    others = max(0, _looked_at(known) - sum(row.named for row in known.values()))
+    share = _others_ahead(known, triage) / max(1, others)
     found = {
         key: row.named_ahead + share * max(0, row.from_triage - row.named)
         for key, row in known.items()
         if key not in SHARED_KEYS
     }
     return {key: coming for key, coming in found.items() if coming}
+
+
+def _looked_at(known: dict[str, ProgressRow]) -> int:
+    return known[TRIAGE_KEY].worked if TRIAGE_KEY in known else 0
+
+
+def _others_ahead(known: dict[str, ProgressRow], triage: int) -> int:
+    """Return how many of the addresses that nobody has looked at are at no free-mail domain."""
+    return max(0, triage - sum(row.named_ahead for row in known.values()))
 
 
 def _measured(known: dict[str, ProgressRow], keys: Sequence[str]) -> float:

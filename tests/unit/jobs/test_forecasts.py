@@ -17,12 +17,12 @@ from mailsift.storage.sql.workload import ProgressRow, QueueRow, Queues
 TABLE = Providers([Provider("google"), Provider("yahoo"), Provider("deaf", informative=False)])
 
 
-def load(ahead: int, *progress: ProgressRow) -> JobLoad:
+def load(ahead: int, *progress: ProgressRow, mode: Mode = Mode.DEEP) -> JobLoad:
     """Return the load of a job of which so many addresses nobody has looked at."""
     job = uuid4()
     queues = Queues([QueueRow(job, TRIAGE_KEY, small=False, addresses=ahead, ready_s=0.0)], slots=2)
     rates = ProviderRates(TABLE, ("",), (), (), now=0.0)
-    return load_of(job, queues, rates, progress, Mode.DEEP)
+    return load_of(job, queues, rates, progress, mode)
 
 
 def row(key: str, *, worked: int = 0, found: int = 0, named: int = 0, ahead: int = 0) -> ProgressRow:
@@ -44,6 +44,15 @@ def test_free_mail_ahead_is_expected_before_any_of_it_was_looked_at() -> None:
 
 def test_a_list_that_nobody_has_begun_is_known_by_its_free_mail() -> None:
     assert load(9_000, row("google", ahead=4_000)).arriving == {"google": 4_000}
+
+
+def test_a_list_that_nobody_has_begun_is_not_as_good_as_done() -> None:
+    assert time_left(load(600)).seconds == 10.0  # at 30/s for each of two slots
+    blank = load(600, row("google", ahead=300))
+    assert [batch.addresses for batch in blank.mixed] == [300]
+    begun = load(600, row(TRIAGE_KEY, worked=600), row("google", found=300, named=300))
+    assert not begun.mixed
+    assert not load(600, row("google", ahead=300), mode=Mode.MEDIUM).mixed
 
 
 def test_who_tells_nothing_is_not_waited_for() -> None:
