@@ -47,6 +47,7 @@ _NOT_IMPLEMENTED: Final = frozenset({500, 502})  # RFC 5321 section 4.2.4: of RS
 
 _BLANKET_ANSWERS: Final = frozenset({Answer.UNCLEAR, Answer.DISABLED, Answer.FULL})
 _BLANKET_CODES: Final = ("5.4.1", "5.7.")  # Exchange Online's "Access denied" for every recipient, and policy
+_MISSING_DESPITE_CODE: Final = "no-such-mailbox-5.7"  # how the rules begin for Yandex' "5.7.1 No such user!"
 
 
 class ProberRule(StrEnum):
@@ -169,10 +170,10 @@ def blanket_refusal(classified: ClassifiedReply, address: str) -> str:
     "User unknown" in so many words is never a blanket refusal, or nobody could ever be missing at a domain
     where only missing mailboxes are asked for.
     """
-    reply = classified.reply
+    reply, reading = classified.reply, classified.reading
     vague = (
-        classified.reading.answer in _BLANKET_ANSWERS
-        or reply.enhanced.startswith(_BLANKET_CODES)
+        reading.answer in _BLANKET_ANSWERS
+        or (reply.enhanced.startswith(_BLANKET_CODES) and not reading.rule.startswith(_MISSING_DESPITE_CODE))
         or "access denied" in reply.text.lower()
     )
     if reply.code < 500 or not vague:

@@ -251,6 +251,10 @@ def test_replies_about_the_size_of_a_session_are_told_from_others(reply: SmtpRep
     [
         (rcpt(550, "5.4.1", "Recipient address rejected: Access denied. AS(201806281)"), True),
         (rcpt(550, "5.1.1", "<{address}>: Recipient address rejected: User unknown"), False),
+        (rcpt(550, "5.7.1", "No such user!"), False),
+        (rcpt(550, "5.7.1", "Пользователь не найден"), False),
+        (rcpt(550, "5.7.1", "Mailbox unavailable"), True),
+        (rcpt(550, "5.7.1", "User unknown, or refused by policy"), True),
         (rcpt(550, "", "Rejected"), True),
         (rcpt(450, "4.4.1", "Access denied for now"), False),
         (rcpt(250, "", "ok"), False),
