@@ -134,7 +134,7 @@ AUTHENTICATION = AnyOf(
     r"auth?enti[cfs]|\bsasl\b|\bsmtp auth\b(?! is not required)|\bpassword\b|\bcredentials?\b",
     r"(?<!has not )(?<!never )(?<!nobody )\blog(?:ged)? ?in\b",
     r"\b(?:starttls|tls|ssl|encryption)\b(?! not available)",
-    r"\brelay(?:ing|ed|s)?\b(?! recipient table| domain|=)|\brelais\b|\breenvio\b",
+    r"(?<!user unknown in )\brelay(?:ing|ed|s)?\b(?! recipient table| domain|=)|\brelais\b|\breenvio\b",
     r"rcpthosts",
     r"\bspoof",
     r"\bverschlu(?:e)?ssel|\bchiffre[rmez]|\bcifra[dt][oa]\b|\bszyfrowan|\bшифрован",

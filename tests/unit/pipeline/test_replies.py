@@ -309,6 +309,16 @@ def test_whose_session_it_was_is_no_reason_where_openwave_puts_it_behind_every_u
         assert classify(rcpt(550, words, "5.1.1"), own=["192.0.2.25"]).answer is Answer.REFUSED_US
 
 
+def test_a_table_of_relayed_mailboxes_is_no_relaying_wherever_the_gateway_cuts_its_name_off() -> None:
+    said = "<jane@example.com>: Recipient address rejected: User unknown in relay recipient table"
+    for length in range(said.index("relay"), len(said)):
+        text = f"permanent failure for one or more recipients (jane@example.com:550 5.1.1 {said[:length]}...)"
+        assert classify(rcpt(550, text)).answer is Answer.NOT_FOUND, text
+    for words in ("Relay acc...", "User unknown, relay access denied", "Host unknown in relay list"):
+        text = f"permanent failure for one or more recipients (jane@example.com:550 5.7.1 {words})"
+        assert classify(rcpt(550, text)).answer is Answer.REFUSED_US, text
+
+
 def test_a_rate_reply_that_names_us_is_still_a_rate_reply() -> None:
     reply = rcpt(421, "[192.0.2.25] too many connections", "4.7.28")
     assert classify(reply, own=["192.0.2.25"]).answer is Answer.RATE_LIMITED
