@@ -348,6 +348,8 @@ _TASK_FOR_OTHERS = re.compile(
 _LOOKED_UP = re.compile(
     r"^(?:recipient|rcpt|address)(?: address)? (?:verif\w+|check(?:ing)?|look-?up)(?: failed| error)?: "
     r"(?=.*\b(?:account|mailbox|user|recipient|alias)\b)"
+    r"|^(?:the-address ?: )?(?:user|recipient|account|mailbox|address) look-?up (?:success\w*|succeeded),? "
+    r"but (?=no (?:user|recipient|account|mailbox|address) (?:record|entry)\b)"
 )
 """What a server did to find out; what it found stands behind that."""
 

@@ -319,6 +319,23 @@ def test_a_table_of_relayed_mailboxes_is_no_relaying_wherever_the_gateway_cuts_i
         assert classify(rcpt(550, text)).answer is Answer.REFUSED_US, text
 
 
+@pytest.mark.parametrize(
+    ("words", "answer"),
+    [
+        ("<jane@example.com>: user lookup success but no user record found in directory", Answer.NOT_FOUND),
+        ("user lookup success but no user record found.", Answer.NOT_FOUND),
+        ("Account look-up succeeded, but no account record exists", Answer.NOT_FOUND),
+        ("user lookup failed, no user record found", Answer.UNCLEAR),
+        ("user lookup success but no route found", Answer.UNCLEAR),
+        ("user lookup success but no user database server found", Answer.UNCLEAR),
+        ("user lookup success but no sender record found", Answer.REFUSED_US),
+        ("user lookup success but no user record found for your domain", Answer.REFUSED_US),
+    ],
+)
+def test_what_a_look_up_found_counts_only_where_it_succeeded(words: str, answer: Answer) -> None:
+    assert classify(rcpt(550, words, "5.1.1")).answer is answer
+
+
 def test_a_rate_reply_that_names_us_is_still_a_rate_reply() -> None:
     reply = rcpt(421, "[192.0.2.25] too many connections", "4.7.28")
     assert classify(reply, own=["192.0.2.25"]).answer is Answer.RATE_LIMITED
