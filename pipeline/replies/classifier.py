@@ -128,7 +128,7 @@ def classify(reply: SmtpReply, *, own: Sequence[str] = ()) -> ReplyReading:
         reply: as received; its text may be hostile and of any length.
         own: our IP addresses, HELO name and sender; a refusal that names one of them is about us.
     """
-    reply = _unwrap_verification(reply)
+    reply = _unwrap_passed_on(_unwrap_verification(reply))
     by_code = _rule_by_code(reply.stage, reply.code)
     if by_code is not None:
         return ReplyReading(by_code.answer, by_code.id, 0.0)
@@ -220,6 +220,24 @@ def _unwrap_verification(reply: SmtpReply) -> SmtpReply:
     is_rcpt = command is None or command["command"].upper().startswith("RCPT")
     code = min(reply.code, int(quoted["code"])) if reply.code >= 400 else reply.code
     return SmtpReply(Stage.RCPT if is_rcpt else Stage.MAIL, code, "", _IN_REPLY.sub("", quoted["text"]))
+
+
+_PASSED_ON = re.compile(
+    r"\bremote server returned unknown recipient or mailbox unavailable"
+    r" -> (?P<code>[245]\d\d)[ -](?P<text>.*)",
+    re.DOTALL | re.IGNORECASE,
+)
+
+
+def _unwrap_passed_on(reply: SmtpReply) -> SmtpReply:
+    """Return what the server behind said where Exchange Online passes it on under 5.1.351.
+
+    The words before the arrow are RFC 5321's for the code alone, whatever the reason is.
+    """
+    found = _PASSED_ON.search(reply.text[:_MAX_TEXT]) if "->" in reply.text else None
+    if not found:
+        return reply
+    return SmtpReply(reply.stage, min(reply.code, int(found["code"])), "", found["text"])
 
 
 def simplify(text: str, *, own: Sequence[str] = ()) -> str:

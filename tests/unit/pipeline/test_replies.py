@@ -336,6 +336,28 @@ def test_what_a_look_up_found_counts_only_where_it_succeeded(words: str, answer:
     assert classify(rcpt(550, words, "5.1.1")).answer is answer
 
 
+@pytest.mark.parametrize(
+    ("said", "answers"),
+    [
+        ("550 5.7.1 Blocked", {Answer.REFUSED_US}),
+        ("550 Blocked", {Answer.REFUSED_US, Answer.UNCLEAR}),
+        ("550 Message rejected due to content", {Answer.REFUSED_US}),
+        ("554 5.7.1 Client host [192.0.2.7] is listed", {Answer.REFUSED_US}),
+        ("550 rejected", {Answer.UNCLEAR}),
+        ("550 5.2.1 Account closed", {Answer.DISABLED}),
+        ("550 5.1.1 User unknown", {Answer.NOT_FOUND}),
+        ("550-5.1.1 The email account that you tried to reach does not exist.", {Answer.NOT_FOUND}),
+        ("550 #5.1.0 Address rejected.", {Answer.NOT_FOUND}),
+    ],
+)
+def test_of_what_exchange_online_passes_on_only_the_remote_servers_own_words_count(
+    said: str, answers: set[Answer]
+) -> None:
+    wrapped = f"Remote server returned unknown recipient or mailbox unavailable -> {said}"
+    assert classify(rcpt(550, wrapped, "5.1.351")).answer in answers
+    assert classify(rcpt(550, f"550 5.1.351 {wrapped}")).answer in answers
+
+
 def test_a_rate_reply_that_names_us_is_still_a_rate_reply() -> None:
     reply = rcpt(421, "[192.0.2.25] too many connections", "4.7.28")
     assert classify(reply, own=["192.0.2.25"]).answer is Answer.RATE_LIMITED
