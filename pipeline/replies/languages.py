@@ -88,7 +88,7 @@ GERMAN = ReplyLanguage(
         r"|nicht (?:mehr )?aktiv)"
     ),
     blocked=r"(?:gesperrt|blockiert)",
-    full=r"(?:voll|uberfullt|ueberfuellt)",
+    full=r"(?:voll|uberfull(?:t|ung)|ueberfuell(?:t|ung))",
     sender=r"\b(?:ab|ver)send|\bsendend|\bruckadresse|\bherkunft",
     your=r"\bihr(?:e[rsnm]?)?",
     identity=r"\banmeld|\bangemeldet|\bkennwort|\bpasswort|\beinlogg",
@@ -332,7 +332,7 @@ POLISH = ReplyLanguage(
     ),
     closed=r"(?:zawieszon\w+|wylaczon\w+|nieaktywn\w+|dezaktywowan\w+|zamknie\w+|usunie\w+|wygasl\w+)",
     blocked=r"zablokowan\w+",
-    full=r"(?:peln\w+|przepelnion\w+|zapelnion\w+)",
+    full=r"(?:peln\w+|przepelni(?:on|eni)\w+|zapelnion\w+)",
     sender=r"\bnadawc\w+|\bwysylajac\w+",
     your=r"\b(?:twoj\w{0,4}|twoi\w*|wasz\w*|panstwa)",
     identity=r"\blogowan\w+|\bzaloguj|\bhasl\w+|\buwierzyteln",

@@ -908,6 +908,10 @@ _STORAGE_USED_UP = (
     r"|\b(?:speicher(?:platz)?|espace|stockage|espacio|espaco|armazenamento|spazio|opslagruimte)\b"
     r"(?: \S+){0,6} (?:erschopft|aufgebraucht|belegt|insuffisant|depasse|epuise|agotado|esgotado"
     r"|insu?ff?iciente|esaurito|vol)\b"
+    r"|\bspeicher(?:u(?:be|ebe)rschreitung|mangel)\b"
+    r"|\b(?:u(?:be|ebe)rschreitung|exceso|excesso|exceder|depassement|superamento|overschrijding|przekroczeni\w+)"
+    r" (?:\S+ ){0,3}?(?:speicher\w*|espace|stockage|espacio|almacenamiento|espaco|armazenamento|spazio"
+    r"|opslagruimte|pojemnosci)\b"
 )
 
 

@@ -358,6 +358,37 @@ def test_of_what_exchange_online_passes_on_only_the_remote_servers_own_words_cou
     assert classify(rcpt(550, f"550 5.1.351 {wrapped}")).answer in answers
 
 
+@pytest.mark.parametrize("enhanced", ["5.2.1", "5.2.0", ""])
+@pytest.mark.parametrize(
+    "words",
+    [
+        "<jane@example.com>: Mailbox disabled: over quota",
+        "Account disabled because it is over its quota",
+        "Mailbox inactive (quota)",
+        "Account on hold: quota exceeded",
+        "The mailbox was locked because it is full: storage limit exceeded",
+        "This account has been suspended for exceeding its storage allocation",
+        "Das Postfach wurde wegen Überfüllung geschlossen",
+        "Postfach wegen Überfüllung gesperrt",
+        "Das Konto wurde gesperrt, weil der Speicherplatz aufgebraucht ist",
+        "Ce compte a été suspendu : quota dépassé",
+        "Esta cuenta ha sido suspendida por cuota excedida",
+        "Skrzynka zablokowana z powodu przepełnienia",
+        "Konto wegen Überschreitung des Speicherlimits gesperrt",
+        "Cuenta suspendida por exceder el espacio",
+        "Conta suspensa por excesso de armazenamento",
+        "Account sospeso per superamento dello spazio",
+    ],
+)
+def test_a_mailbox_that_is_closed_because_it_is_full_is_full(words: str, enhanced: str) -> None:
+    assert classify(rcpt(550, words, enhanced)).answer is Answer.FULL
+
+
+def test_a_mailbox_that_is_closed_because_of_what_it_sent_is_not_full() -> None:
+    reply = rcpt(550, "Account suspended: outgoing mail quota exceeded", "5.2.1")
+    assert classify(reply).answer is not Answer.FULL
+
+
 def test_a_rate_reply_that_names_us_is_still_a_rate_reply() -> None:
     reply = rcpt(421, "[192.0.2.25] too many connections", "4.7.28")
     assert classify(reply, own=["192.0.2.25"]).answer is Answer.RATE_LIMITED
