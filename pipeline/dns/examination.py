@@ -126,12 +126,12 @@ def _check_random(name: str, record_type: RecordType, answer: DnsAnswer, examina
     """A name that does not exist must be denied, by the zone above it; some resolvers have no IPv6 at all."""
     if answer.outcome is DnsOutcome.NO_NAME and has_zone(answer):
         examination.denied += 1
-    elif answer.outcome is DnsOutcome.NO_NAME:
-        examination.faults.append(f"{name} is denied without the SOA of its zone")
     elif answer.outcome is DnsOutcome.FOUND or (
         answer.outcome is not DnsOutcome.FAILED and record_type is not RecordType.AAAA
     ):
-        examination.faults.append(f"{name} should not exist")
+        is_denied = answer.outcome is DnsOutcome.NO_NAME
+        fault = "is denied without the SOA of its zone" if is_denied else "should not exist"
+        examination.faults.append(f"{name} {fault}")
 
 
 def _check_exchangers(domain: str, answer: DnsAnswer, examination: Examination) -> str:

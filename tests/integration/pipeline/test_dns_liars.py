@@ -228,6 +228,15 @@ async def test_what_a_resolver_denies_is_told_before_how_and_nothing_that_it_nev
     assert "should not exist" not in logs[0]["why"]
 
 
+async def test_a_resolver_that_denies_names_for_ipv6_in_its_own_way_is_believed() -> None:
+    def lie(_name: str, kind: str, truth: Says, _n: int) -> Says:
+        return replace(truth, zone=None) if kind == "AAAA" and truth == NXDOMAIN else truth
+
+    async with serving({}, saying(lie)) as stub, domain_facts(stub, config=CONFIG) as facts:
+        found = await facts.lookup(REAL, final=False)
+    assert {name: fact.state for name, fact in found.items()} == dict.fromkeys(REAL, DomainState.ROUTED)
+
+
 BROKEN = {
     "the domain is gone": ("gmail.com", "MX", NXDOMAIN),
     "it takes no mail": ("web.de", "MX", Says(["0 ."])),
