@@ -13,13 +13,16 @@ from mailsift_client.errors import check_origin, needs_reading
 _SAFE: Final = frozenset({"GET", "HEAD", "DELETE"})
 _AWAY: Final = (httpx.NetworkError, httpx.RemoteProtocolError)
 """Nobody listens, or a connection broke: the service may be restarted just now."""
+_GATEWAY: Final = frozenset({502, 503, 504})
+"""What a proxy says while nobody answers behind it (RFC 9110 sections 15.6.3 to 15.6.5); 503 is ours, too."""
 _PAUSE: Final = 1.0
 
 
 class PatientTransport(httpx.BaseTransport):
-    """Sends again what was too early (429), and what may be repeated when the service is away (503, nobody).
+    """Sends again what was too early (429), and what may be repeated when the service is away.
 
-    What is answered by others, such as a proxy, is a MailsiftError.
+    It is away when it says so (503), nobody listens, or a proxy finds nobody. What else is answered by others
+    is a MailsiftError.
 
     Args:
         inner: sends.
@@ -104,10 +107,12 @@ class PatientAsyncTransport(httpx.AsyncBaseTransport):
 
 def _wait_of(request: httpx.Request, response: httpx.Response) -> float | None:
     """Return after how many seconds the request may be sent again; None: not at all."""
-    due = _is_whole(request) if response.status_code == 429 else _is_repeatable(request)
+    is_away = response.status_code in _GATEWAY and _is_repeatable(request)
+    is_early = response.status_code == 429 and _is_whole(request)
     seconds = response.headers.get("retry-after", "")
-    asked = response.status_code in {429, 503} and seconds.isdecimal()
-    return max(_PAUSE, float(seconds)) if due and asked else None
+    if (is_away or is_early) and seconds.isdecimal():
+        return max(_PAUSE, float(seconds))
+    return _PAUSE if is_away else None
 
 
 def _is_repeatable(request: httpx.Request) -> bool:

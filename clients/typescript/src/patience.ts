@@ -4,8 +4,12 @@ import { problemOf } from "./errors.js";
 
 const SAFE = new Set(["GET", "HEAD", "DELETE"]);
 const PAUSE = 1; // seconds until somebody may listen again
+const GATEWAY = new Set([502, 503, 504]); // what a proxy says while nobody answers behind it (RFC 9110); 503 is ours, too
 
-/** Returns a fetch that sends again what was too early (429), and what may be repeated when the service is away (503, or nobody). */
+/**
+ * Returns a fetch that sends again what was too early (429), and what may be repeated when the service is away: it
+ * says so (503), nobody listens, or a proxy finds nobody.
+ */
 export function patient(inner: typeof fetch, patience: number): (request: Request) => Promise<Response> {
   return async (request) => {
     let left = patience;
@@ -32,9 +36,10 @@ const isPage = (response: Response): boolean => (response.headers.get("content-t
 const isRepeatable = (request: Request): boolean => SAFE.has(request.method) || request.headers.has("idempotency-key");
 
 function waitOf(request: Request, response: Response): number | undefined {
-  const due = response.status === 429 || (response.status === 503 && isRepeatable(request));
+  const isAway = GATEWAY.has(response.status) && isRepeatable(request);
   const seconds = response.headers.get("retry-after") ?? "";
-  return due && /^[0-9]+$/.test(seconds) ? Math.max(1, Number(seconds)) : undefined;
+  if ((isAway || response.status === 429) && /^[0-9]+$/.test(seconds)) return Math.max(PAUSE, Number(seconds));
+  return isAway ? PAUSE : undefined;
 }
 
 /** Waits; rejects when the signal says so. */

@@ -79,6 +79,7 @@ def given() -> dict[str, Any]:
         (503, {"retry-after": "1"}, problem(503, "database_unavailable")),
         (200, stream, f"event: end\ndata: {json.dumps({**JOB, 'status': 'completed'})}\n\n"),
         (0, {}, ""),  # it is being restarted
+        (502, {"content-type": "text/html"}, "<h1>Bad gateway</h1>"),  # a proxy stands before it
         (200, {"content-type": "application/json"}, json.dumps(ENDED)),
         (0, {}, ""),  # nobody knows whether a POST without a key arrived: once
         (503, {"retry-after": "1"}, problem(503, "database_unavailable")),  # a POST without a key: once
@@ -148,11 +149,11 @@ CHECKED = {
     ],
     "asked": [
         *[f"GET /v1/bulk/jobs/{JOB['job_id']}/events"] * 4,
-        *[f"GET /v1/bulk/jobs/{JOB['job_id']}"] * 2,
+        *[f"GET /v1/bulk/jobs/{JOB['job_id']}"] * 3,
         *["POST /v1/email/single-validate"] * 6,
     ],
     "ages": ["not said", *[0] * 5],  # a service that is older than the field would refuse even null
-    "waits": 4,  # for a limit, before the stream is taken up again, for a service that is away, twice
+    "waits": 5,  # for a limit, before the stream is taken up again, for a service that is away, three times
     "webhooks": [good for _, good in WEBHOOKS],
 }
 
