@@ -47,7 +47,8 @@ _NOT_IMPLEMENTED: Final = frozenset({500, 502})  # RFC 5321 section 4.2.4: of RS
 
 _BLANKET_ANSWERS: Final = frozenset({Answer.UNCLEAR, Answer.DISABLED, Answer.FULL})
 _BLANKET_CODES: Final = ("5.4.1", "5.7.")  # Exchange Online's "Access denied" for every recipient, and policy
-_MISSING_DESPITE_CODE: Final = "no-such-mailbox-5.7"  # how the rules begin for Yandex' "5.7.1 No such user!"
+_MISSING_DESPITE_CODE: Final = frozenset({"no-such-mailbox-5.7", "no-such-mailbox-5.7-languages"})
+"""The rules for "no such user" with a code of policy, as Yandex says it (mailsift.pipeline.replies.table)."""
 
 
 class ProberRule(StrEnum):
@@ -173,7 +174,7 @@ def blanket_refusal(classified: ClassifiedReply, address: str) -> str:
     reply, reading = classified.reply, classified.reading
     vague = (
         reading.answer in _BLANKET_ANSWERS
-        or (reply.enhanced.startswith(_BLANKET_CODES) and not reading.rule.startswith(_MISSING_DESPITE_CODE))
+        or (reply.enhanced.startswith(_BLANKET_CODES) and reading.rule not in _MISSING_DESPITE_CODE)
         or "access denied" in reply.text.lower()
     )
     if reply.code < 500 or not vague:
