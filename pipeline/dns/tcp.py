@@ -141,7 +141,7 @@ class _Connection(asyncio.Protocol):
 
     def _flush(self) -> None:
         self._flush_handle = None
-        if self._transport is not None:
+        if self._transport is not None and not self._transport.is_closing():  # else connection_lost follows
             self._transport.write(b"".join(self._outbox))
             self._outbox.clear()
 

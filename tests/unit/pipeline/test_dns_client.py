@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import struct
 import threading
 import time
 from collections.abc import AsyncIterator
@@ -23,6 +24,7 @@ from mailsift.pipeline.dns.client import DnsClient
 from mailsift.pipeline.dns.domains import DnsConfig, DomainFacts
 from mailsift.pipeline.dns.fallback import AiodnsFallback
 from mailsift.pipeline.dns.rules import DnsAnswer, DnsOutcome, RecordType
+from mailsift.pipeline.dns.tcp import TcpClient
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.guard import AddressGuard
 from mailsift.pipeline.providers import Providers
@@ -117,6 +119,44 @@ async def test_closing_while_a_name_is_asked_over_tcp_ends_it() -> None:
         await stub.until_asked(2)
         await client.aclose()
         assert (await answered).detail == "resolver closed"
+
+
+def test_a_question_on_a_connection_that_breaks_before_it_is_sent_is_asked_on_another_one() -> None:
+    reset = threading.Event()
+
+    def serve(listening: socket.socket) -> None:
+        for linger in (struct.pack("ii", 1, 0), b""):
+            connection, _ = listening.accept()
+            with connection:
+                query = dns.message.from_wire(connection.recv(512)[2:])
+                reply = dns.message.make_response(query).to_wire()
+                connection.sendall(len(reply).to_bytes(2, "big") + reply)
+                if linger:  # closing it resets it
+                    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+            reset.set()
+
+    async def ask_twice(address: tuple[str, int]) -> list[object]:
+        loop, told = asyncio.get_running_loop(), list[object]()
+        loop.set_exception_handler(lambda _, context: told.append(context))
+        client, question = TcpClient(address), message.encode_question("x.test", RecordType.MX)
+        first, second = (loop.create_future() for _ in range(2))
+        client.ask(question, RecordType.MX, first.set_result, edns=False)
+        await first
+        loop.call_later(0.001, lambda: client.ask(question, RecordType.MX, second.set_result, edns=False))
+        due = time.monotonic() + 0.002
+        reset.wait()
+        while time.monotonic() < due:  # so that the loop learns of both at once: first sockets, then timers
+            pass
+        await second
+        await client.aclose()
+        return [*told, first.result().outcome, second.result().outcome]
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        (server := threading.Thread(target=serve, args=[listening])).start()
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            told = runner.run(ask_twice(listening.getsockname()))
+        server.join()
+    assert told == [DnsOutcome.NO_DATA, DnsOutcome.NO_DATA]
 
 
 async def test_what_is_open_at_the_library_fails_while_the_loop_still_runs() -> None:
