@@ -61,6 +61,14 @@ bewerbung bewerbungen buchhaltung buero commercial comercial comptabilite contab
 contato contatti datenschutz direccion einkauf empfang facturacion financeiro kontakt kundenservice presse
 rechnung rechnungen redaktion rh sekretariat segreteria soporte suporte ufficio vendas ventas ventes verkauf
 vertrieb verwaltung zentrale
+
+achats acquisti administratie assistenza atencionalcliente bestellungen boekhouding bogholderi buh buhgalter
+buhgalteria cobranca cobranzas comenzi commandes compras compta contabilitate ekonomi facturare facture
+factures facturen fakturace faturamento fattura fatturazione fatture informacion informacje informazioni
+inkoop insankaynaklari kadry karriere klantendienst ksiegowosc kundservice narudzbe objednavky obsluga
+ordini ouvidoria pedidos predaj preventivi priemnaya prodaja prodazhi racunovodstvo recepcion receptie
+recrutement recrutamento redaccion redazione redakcja reklamace reklamacje rekrutacja rendeles reservas rrhh
+secretaria secretariat siparis sprzedaz szamlazas tilaukset vacatures vanzari vendite zakaz zamowienia
 """
 ROLES = frozenset(_ROLE_NAMES.split())
 """Local parts that belong to a function, not to a person."""
