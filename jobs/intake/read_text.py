@@ -19,6 +19,7 @@ from mailsift.jobs.intake.models import IntakeLimits
 from mailsift.jobs.intake.sniff import (
     AS_WINDOWS,
     HEAD_BYTES,
+    ISO_2022_JP,
     Dialect,
     TextScan,
     addresses_in_line,
@@ -87,7 +88,7 @@ def transcode(source: Path, encoding: str, target: Path) -> None:
 
 def _as_utf8(path: Path, encoding: str, workdir: Path, limits: IntakeLimits) -> tuple[Path, TextScan, str]:
     """Return a UTF-8 version of the file, what is in it, and the encoding it had."""
-    likely = [encoding]
+    likely = [encoding, "utf-8"] if encoding == ISO_2022_JP else [encoding]  # with letters of one vendor
     if encoding == "utf-8":
         scan = TextScan(path, limits)
         if scan.utf8:

@@ -70,6 +70,10 @@ _MARKS = {  # byte order marks; what Python calls the encodings that swallow the
     codecs.BOM_UTF16_BE: "utf-16",
 }
 
+ISO_2022_JP: Final = "iso2022_jp_ext"
+"""What Japanese mail programs write: seven bits, among which an @ or a comma is half a letter as often."""
+_TO_JAPANESE = re.compile(rb"\x1b\$[@B]")  # RFC 1468
+
 WORKBOOK: Final = "xl/workbook.xml"
 """The part that makes a zip archive a workbook."""
 
@@ -144,7 +148,7 @@ def encoding_of(head: bytes) -> str:
         raise MailsiftError("binary_file", "The file isn’t text: it contains NUL bytes.")
     if len(head) - len(head.translate(None, _CONTROL)) > len(head) // 100:
         raise MailsiftError("binary_file", "The file isn’t text: it is full of control characters.")
-    return "utf-8"
+    return ISO_2022_JP if _TO_JAPANESE.search(head) and head.isascii() else "utf-8"
 
 
 def without_dos_end(path: Path, workdir: Path) -> Path:
