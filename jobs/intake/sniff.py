@@ -203,7 +203,15 @@ def addresses_in_line(text: str) -> list[str]:
     As the header of a message it may begin with the name of a field, and go on in other lines: where one ends
     with the delimiter, or the next one begins with a blank.
     """
-    return next(filter(None, (_recipients(text.strip(), delimiter) for delimiter in _DELIMITERS)), [])
+    found = (_recipients(text.strip(), delimiter) for delimiter in _DELIMITERS)
+    return next(filter(None, found), []) or _words_of_line(text.strip())
+
+
+def _words_of_line(line: str) -> list[str]:
+    """Return the words of one line if each is an address."""
+    words = line.split()
+    is_line = len(line.splitlines()) == 1 and len(words) >= _FEWEST_IN_LINE
+    return words if is_line and all(map(_ADDRESS_CELL.fullmatch, words)) else []
 
 
 def _recipients(text: str, delimiter: str) -> list[str]:

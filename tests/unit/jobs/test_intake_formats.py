@@ -227,6 +227,7 @@ def test_a_text_file_is_one_address_a_line(tmp_path: Path) -> None:
         "a@example.com, b@example.com,c@example.com",
         "a@example.com;b@example.com; c@example.com;\n",
         "\na@example.com\tb@example.com\tc@example.com\n\n",
+        "a@example.com b@example.com  c@example.com\n",
     ],
 )
 def test_each_address_of_a_text_that_is_one_line_of_them_is_a_row(tmp_path: Path, text: str) -> None:
@@ -273,6 +274,7 @@ def test_recipients_are_rows_also_as_the_header_of_a_message_has_them(tmp_path: 
         "a@a.test,b@a.test,\nc@a.test,d@a.test,\n",
         "a@a.test,\nb@a.test,\nc@a.test",
         "Mail: a@a.test,Ann\nb@a.test,Bob",
+        "a@a.test b@a.test c@a.test\nd@a.test",
     ],
 )
 def test_lines_that_may_be_of_a_table_are_rows(tmp_path: Path, text: str) -> None:
