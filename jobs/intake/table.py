@@ -92,14 +92,16 @@ _ENOUGH = 0.3  # of a column's filled cells look like addresses
 _SHOWN_NAMES, _SHOWN_CHARS = 20, 40
 _MOST_NOTES = 20  # rows above a header
 _TITLE = 1  # cell that a title fills
+_MOST_OF_PERSON = 5  # words: names, and the address
 _MOST_DIGITS = 9  # of a column's number; Python refuses to read thousands
 
 
 def below_notes(table: SourceTable) -> SourceTable:
     """Return the table without the titles and notes that programs write above its header.
 
-    They are no rows: there is no @ in them, and addresses stand under one of the header's names. Each fills
-    fewer cells than the header, or the first and the last of them are titles, as in reports of meetings.
+    They are no rows: there is no @ in them, but in sentences, and addresses stand under one of the header's
+    names. Each fills fewer cells than the header, or the first and the last of them are titles, as in reports
+    of meetings.
     """
     if table.names is not None:
         return table
@@ -128,14 +130,20 @@ def header_place(records: Sequence[Sequence[str]]) -> int:
     """Return where among a list's first records its header stands below notes, 0 where there are none."""
     notes: list[int] = []  # cells that are filled, of each
     for record in records[: _MOST_NOTES + 1]:
-        if any("@" in cell for cell in record):
-            break
         cells = sum(map(bool, map(str.strip, record)))
+        if any("@" in cell and not (cells <= _TITLE and _is_sentence(cell)) for cell in record):
+            break
         if any(map(is_address_name, record)):
             has_titles = cells > _TITLE + 1 and max(notes[:1] + notes[-1:], default=cells) <= _TITLE
             return len(notes) if has_titles or cells > max(notes, default=cells) else 0
         notes.append(cells)
     return 0
+
+
+def _is_sentence(cell: str) -> bool:
+    """Say whether a cell that mentions an address has more words than a person with an address."""
+    words = cell.split()
+    return len(words) > _MOST_OF_PERSON and cell.count("@") == 1 and "@" not in words[0] and ">" not in cell
 
 
 @dataclass(frozen=True, slots=True)

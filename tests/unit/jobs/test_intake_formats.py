@@ -291,6 +291,7 @@ _TABLE = [["id", "E-mail", "City"], ["1", "a@example.com", "Rome"], ["2", "", "B
         [["Notes:"], ["When exporting, addresses may be missing, or not."], []],
         [["Customer report", "", ""], ["", "", ""], ["Period", "2026-01", ""]],
         [["Newsletter Q3; all regions"]],
+        [["Report for Europe, made by support@crm.example on May 2"], []],
         [
             ["Registration Report"],
             ["Topic", "ID", "Guests"],
@@ -431,6 +432,9 @@ def test_names_in_the_encodings_that_excel_writes_come_back_as_they_were(
     [
         [["Contact", "Via"], ["1", "E-mail"], ["2", "a@example.com"]],  # as full as what follows
         [["someone@example.com"], ["1", "E-mail"], ["2", "a@example.com"]],  # an address
+        [["Ann Mary van Berg x@example.com"], ["1", "E-mail"], ["2", "a@example.com"]],  # with a name
+        [["Dr. Ann M. van Berg <x@example.com>"], ["1", "E-mail"], ["2", "a@example.com"]],
+        [["x@example.com as well as her sister"], ["1", "E-mail"], ["2", "a@example.com"]],
         [
             ["Ann", "?", "Rome"],
             ["Eve", ""],
