@@ -257,7 +257,7 @@ def _found(first: Sequence[str], texts: pl.DataFrame, address_like: str) -> int:
     named = sorted(
         (_NAMES[plain], place) for place, name in enumerate(first) if (plain := _plain(name)) in _NAMES
     )
-    best = _fullest(shares, texts)
+    best = _fullest(shares, texts, address_like)
     for _, place in named:
         if shares[place] > 0:
             return place
@@ -269,13 +269,13 @@ def _found(first: Sequence[str], texts: pl.DataFrame, address_like: str) -> int:
     raise MailsiftError("no_address_column", text)
 
 
-def _fullest(shares: Sequence[float], texts: pl.DataFrame) -> int:
+def _fullest(shares: Sequence[float], texts: pl.DataFrame, address_like: str) -> int:
     """Return the column with the most addresses among its cells.
 
     Of several it is the first, but for those with the same few again and again: who keeps or sells the list.
     """
-    most = max(shares)
-    distinct = texts.select(pl.all().n_unique()).row(0)
+    most, cell = max(shares), pl.all()
+    distinct = texts.select(cell.filter(cell.str.contains(address_like)).n_unique()).row(0)
     full = [place for place, share in enumerate(shares) if share == most]
     enough = max(distinct[place] for place in full) / 2
     return next(place for place in full if distinct[place] >= enough)

@@ -114,6 +114,8 @@ def test_of_columns_full_of_addresses_the_one_with_few_of_them_is_of_those_who_k
     twice = [["Person mail", "Second mail"]]
     twice += [[f"n{n - n % 2}@example.com", f"m{n}@example.com"] for n in range(12)]
     assert choose(twice).index == 0
+    few = [["From", "To"], *(["us@example.com", f"n{n}@example.com"] for n in range(3))]
+    assert choose(few).index == 1
 
 
 @pytest.mark.parametrize(("wanted", "index"), [("two", 1), (" TWO", 0), ("3", 2), ("1", 3)])
