@@ -80,7 +80,7 @@ class JobView:
 
     `warning` is the code of what makes its verdicts poorer than they could be (`probe_unavailable`), or of
     the outage that it waits for the end of (`OUTAGES`); `time_left` is there while it may be worked on or
-    waits to be read.
+    waits to be read; `address_column` is the name of the column that is judged, "" until it is known.
     """
 
     id: JobId
@@ -112,6 +112,7 @@ class JobView:
     send: int = 0
     review: int = 0
     remove: int = 0
+    address_column: str = ""
 
     @property
     def mode(self) -> Mode:

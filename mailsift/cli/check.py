@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.text import Text
 
 from mailsift.cli.options import ModeOption, without_broken_bytes
-from mailsift.cli.terminal import STATUS_COLOURS, console, table_of
+from mailsift.cli.terminal import STATUS_COLOURS, as_text, console, table_of
 from mailsift.jobs.columns import JUDGED_ADDRESS
 from mailsift.pipeline.facts import Mode
 from mailsift.pipeline.judge.table import VerdictPolicy
@@ -211,12 +211,12 @@ def _print_table(rows: list[dict[str, Any]]) -> None:
         status = Text(row["status"], style=STATUS_COLOURS[row["status"]])
         reason = f"{row['reason']} {row['suggestion']}".strip()
         table.add_row(
-            _plain(_given_and_judged(row)), status, str(row["score"]), row["result"], _plain(reason)
+            as_text(_given_and_judged(row)), status, str(row["score"]), row["result"], as_text(reason)
         )
     out.print(table)
     for row in rows:
         if row.get("evidence"):
-            out.print(Text("\n").append(_plain(_given_and_judged(row))), style="bold")
+            out.print(Text("\n").append(as_text(_given_and_judged(row))), style="bold")
             out.print_json(row["evidence"])
 
 
@@ -224,8 +224,3 @@ def _given_and_judged(row: Mapping[str, str]) -> str:
     """Return what was given, and what was judged where that is not the same."""
     given, judged = row["email"], row[JUDGED_ADDRESS]
     return f"{given} → {judged}" if judged not in {"", given} else given
-
-
-def _plain(text: str) -> Text:
-    """Show hostile input as text: no markup, no emoji codes, no control characters."""
-    return Text("".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text))

@@ -15,7 +15,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from mailsift.cli.terminal import PLAIN, STATUS_COLOURS, console, table_of
+from mailsift.cli.terminal import PLAIN, STATUS_COLOURS, as_text, console, table_of
 from mailsift.jobs.service import JobService
 from mailsift.jobs.views import (
     WAITS_FOR_MEMORY,
@@ -177,12 +177,13 @@ def summary_of(view: JobView) -> dict[str, Any]:
         "risky": view.risky,
         "tiers": {tier.value: rows for tier, rows in view.tiers.items()},
         "duplicates": view.duplicates,
+        "address_column": view.address_column,
         "seconds": round((finished - view.created_at).total_seconds(), 3),
     }
 
 
 def show_summary(view: JobView, results: Mapping[str, int], out: object) -> None:
-    """Print rows by status and by result, and where the file lies."""
+    """Print rows by status and by result, which column was judged, and where the file lies."""
     summary = summary_of(view)
     table = table_of(("", "rows", "share"), numbers={"rows", "share"})
     total = max(1, view.total)
@@ -199,6 +200,7 @@ def show_summary(view: JobView, results: Mapping[str, int], out: object) -> None
     speed = f"{view.total / seconds:,.0f} rows/s" if seconds else ""
     console.print(
         f"{counted(view.total, 'row')}, {counted(view.duplicates, 'duplicate')}, {seconds:.1f} s ({speed})\n"
+        f"Address column: {as_text(view.address_column)}\n"
         f"Result: {out}",
         **PLAIN,
     )

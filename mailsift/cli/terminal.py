@@ -36,3 +36,8 @@ def shortened(words: str, most: int) -> Text:
     text = Text(words)
     text.truncate(most, overflow="ellipsis")
     return text
+
+
+def as_text(text: str) -> Text:
+    """Show hostile input as text: no markup, no emoji codes, no control characters."""
+    return Text("".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text))

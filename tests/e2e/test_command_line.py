@@ -42,7 +42,8 @@ README = (Path(__file__).parents[2] / "README.md").read_text()
 FIELDS = [f"mailsift_{name}" for name in (*VERDICTS, "tier", "tier_reason")]
 MAY_BE_BLANK = {"mailsift_suggestion", "mailsift_tier_reason"}
 COUNTS = ("valid", "invalid", "risky")
-SUMMARY = ["job_id", "status", "total_emails", "processed", *COUNTS, "tiers", "duplicates", "seconds"]
+SUMMARY = ["job_id", "status", "total_emails", "processed", *COUNTS, "tiers", "duplicates"]
+SUMMARY += ["address_column", "seconds"]
 SEED, DOMAINS, ROWS = 7, 60, 300
 
 

@@ -31,4 +31,5 @@ RUNNING = JobView(
     finished_at=None,
     error_code="",
     error_detail="",
+    address_column="Work email",
 )

@@ -59,6 +59,7 @@ def test_the_summary_has_the_seconds_from_submission_to_end() -> None:
         "risky": 40,
         "tiers": {"send": 390, "review": 40, "remove": 70},
         "duplicates": 100,
+        "address_column": "Work email",
         "seconds": 12.346,
     }
 
@@ -103,7 +104,7 @@ def test_the_summary_names_the_file_in_one_piece(printed: io.StringIO) -> None:
     show_summary(DONE, {"deliverable": 400, "catch_all": 40, "syntax_error": 60}, out)
     lines = printed.getvalue().splitlines()
     assert lines[-1] == f"Result: {out}"
-    assert lines[-2] == "2,000 rows, 100 duplicates, 12.3 s (162 rows/s)"
+    assert lines[-3:-1] == ["2,000 rows, 100 duplicates, 12.3 s (162 rows/s)", "Address column: Work email"]
     assert any(line.split() == ["deliverable", "400", "20.0", "%"] for line in lines)
 
 
