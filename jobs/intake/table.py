@@ -84,6 +84,10 @@ _NAMES = {  # the first that a list has wins
 _ADDRESS_LIKE = r"^\s*[^\s@]\S*@\S+\s*$"
 _MEANT_LIKE = rf"{_ADDRESS_LIKE}|<[^\s<>@]+@[^\s<>@]+>\s*$"
 """The same, and a name with its address in angle brackets, which is repaired most often."""
+_MARKED = r"(?:^|[^\p{L}\d\s]\s+|[(\[:])[^\s<>@()\[\]:]+@[^\s<>@]+\.[^\s<>@]"
+"""An address behind a mark: of a list (`- `, `1. `), or between it and a name. Behind a blank alone the name
+may be a part of it.
+"""
 _FIGURES = r"^[^\p{L}]*\d[^\p{L}]*$"
 """A number, a date, a telephone number."""
 _YEAR = r"^\s*(?:19|20)\d\d\s*$"
@@ -164,7 +168,8 @@ def choose_column(
         sample: the first rows of the list.
         names: the columns' names, None when the first row may hold them.
         wanted: a column's name, or its number from 1; "" to find it.
-        repair: whether cells with a name and an address in angle brackets will do.
+        repair: whether cells with a name and an address in angle brackets will do and, where there are none,
+            cells with an address behind a mark.
 
     Raises:
         MailsiftError: `column_not_found` or `no_address_column`.
@@ -176,7 +181,7 @@ def choose_column(
     if wanted:
         index = _asked_for(first, wanted, named=names is not None)
     else:
-        index = _found(first, texts, _MEANT_LIKE if repair else _ADDRESS_LIKE)
+        index = _found(first, texts, (_MEANT_LIKE, _MARKED) if repair else (_ADDRESS_LIKE,))
     named = bool(wanted) and _plain(first[index]) == _plain(wanted)
     header = names is None and "@" not in first[index] and (named or not _is_data(texts, index))
     if names is None:
@@ -251,20 +256,23 @@ def _asked_for(first: Sequence[str], wanted: str, *, named: bool) -> int:
     raise MailsiftError("column_not_found", f"{text}: {', '.join(shown)}." if header else f"{text}.")
 
 
-def _found(first: Sequence[str], texts: pl.DataFrame, address_like: str) -> int:
-    """Find the column by name, unless only another one has addresses; else by content."""
-    shares = address_shares(texts, address_like)
+def _found(first: Sequence[str], texts: pl.DataFrame, patterns: Sequence[str]) -> int:
+    """Find the column by name, unless only another one has addresses; else by content, as the first pattern
+    that enough cells have says.
+    """
     named = sorted(
         (_NAMES[plain], place) for place, name in enumerate(first) if (plain := _plain(name)) in _NAMES
     )
-    best = _fullest(shares, texts, address_like)
-    for _, place in named:
-        if shares[place] > 0:
-            return place
-    if shares[best] >= _ENOUGH:
-        return best
-    if named:
-        return named[0][1]
+    for address_like in patterns:
+        shares = address_shares(texts, address_like)
+        best = _fullest(shares, texts, address_like)
+        for _, place in named:
+            if shares[place] > 0:
+                return place
+        if shares[best] >= _ENOUGH:
+            return best
+        if named:
+            return named[0][1]
     text = "No column is named like one with addresses, and none holds any: name the column."
     raise MailsiftError("no_address_column", text)
 

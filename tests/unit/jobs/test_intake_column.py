@@ -53,6 +53,21 @@ def test_cells_that_mean_an_address_make_a_column_one_where_they_are_repaired(na
     assert choice == Choice(1, ("column_1", "column_2"), header=False)
 
 
+@pytest.mark.parametrize("cell", ["- {}", "1. {}", "Ann Miller - {}", "Ann ({})", "Mail: {}"])
+def test_cells_with_an_address_behind_a_mark_will_do_where_they_are_repaired_and_no_column_has_others(
+    cell: str,
+) -> None:
+    rows = [["x", cell.format(f"n{n}@example.com")] for n in range(3)]
+    assert choose_column(pl.DataFrame(rows, orient="row"), None, "", repair=True).index == 1
+    better = [[*row, f"<m{n}@example.com>"] for n, row in enumerate(rows)]
+    assert choose_column(pl.DataFrame(better, orient="row"), None, "", repair=True).index == 2
+    with pytest.raises(MailsiftError, match="none holds any"):
+        choose(rows)
+    unclear = pl.DataFrame([["x", f"Ann n{n}@example.com"] for n in range(3)], orient="row")
+    with pytest.raises(MailsiftError, match="none holds any"):
+        choose_column(unclear, None, "", repair=True)
+
+
 def test_an_unknown_header_is_a_header_when_its_address_cell_is_no_address() -> None:
     choice = choose([["Contact", ""], ["a@example.com", "x"], ["b@example.com", "y"]])
     assert choice == Choice(0, ("Contact", "column_2"), header=True)
