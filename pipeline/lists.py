@@ -69,6 +69,8 @@ inkoop insankaynaklari kadry karriere klantendienst ksiegowosc kundservice narud
 ordini ouvidoria pedidos predaj preventivi priemnaya prodaja prodazhi racunovodstvo recepcion receptie
 recrutement recrutamento redaccion redazione redakcja reklamace reklamacje rekrutacja rendeles reservas rrhh
 secretaria secretariat siparis sprzedaz szamlazas tilaukset vacatures vanzari vendite zakaz zamowienia
+
+aide aiuto ajuda apua assistance hilfe hjelp hulp pomoc segitseg yardim
 """
 ROLES = frozenset(_ROLE_NAMES.split())
 """Local parts that belong to a function, not to a person."""

@@ -68,6 +68,7 @@ def test_an_empty_frame_stays_empty_and_gets_its_columns(lists: Lists) -> None:
         "sprzedaz",
         "vendite",
         "karriere",
+        "hilfe",
     ],
 )
 def test_names_of_functions_are_roles_with_or_without_a_tag(lists: Lists, local: str) -> None:
