@@ -257,8 +257,9 @@ def _asked_for(first: Sequence[str], wanted: str, *, named: bool) -> int:
 
 
 def _found(first: Sequence[str], texts: pl.DataFrame, patterns: Sequence[str]) -> int:
-    """Find the column by name, unless only another one has addresses; else by content, as the first pattern
-    that enough cells have says.
+    """Find the column by name, unless only another one has addresses; else by content.
+
+    Addresses are what the first pattern says; the next one counts where no column has enough of these.
     """
     named = sorted(
         (_NAMES[plain], place) for place, name in enumerate(first) if (plain := _plain(name)) in _NAMES
