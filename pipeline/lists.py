@@ -105,6 +105,10 @@ FREE: Final = (frozenset(whitelist) | well_known_domains() | frozenset(_FREE_BES
 )
 """Domains where everybody, or every customer of a network, has a mailbox: the package knows America best."""
 
+_OF_A_PORTAL = "21cn.com"
+THROW_AWAY: Final = frozenset(blocklist) - well_known_domains() - frozenset(_OF_A_PORTAL.split())
+"""Domains that hand out throw-away mailboxes; the package has networks and portals among them that do not."""
+
 _PLUS = re.compile(r"\+.*\Z")
 _LEFTOVERS = r"^['`*]|^(?:e-?mail|mail|smtp)=|^www\.|%(?:20|22|27|2b|3c|3e|40)"
 """Marks that spreadsheets put before a text, and writers before a point, names of attributes, and signs as
@@ -165,7 +169,7 @@ class Lists:
         self._roles = changes.role.apply(ROLES)
         self._free = changes.free.apply(FREE)
         self._aliases = changes.alias.apply(ALIASES - changes.disposable.add)
-        self._disposable = changes.disposable.apply(frozenset(blocklist))
+        self._disposable = changes.disposable.apply(THROW_AWAY)
         self._describe_domain_cached = lru_cache(maxsize=4_096)(self._describe_domain)
         self._impersonated_cached = lru_cache(maxsize=4_096)(self._impersonated_domain)
 
