@@ -214,7 +214,7 @@ def _without_markup(text: str) -> str:
 def _one_address(text: str, domain_of: Callable[[str], str]) -> str:
     """Return the address in a text with one @, "" when it is not clear which it is."""
     slip = _OTHER_DOT.match(text.strip())
-    if slip and slip[1].lower() not in _LABELS and slip[1].lower() not in slip[2].lower():
+    if slip and not _is_label(slip[1].lower(), slip[2].lower()):
         return ""
     before, _, after = text.partition("@")
     local, after = _local_part(before.rstrip()), after.lstrip()
@@ -225,6 +225,11 @@ def _one_address(text: str, domain_of: Callable[[str], str]) -> str:
         if not parsed.rule:
             return f"{name}@{parsed.domain}"
     return ""
+
+
+def _is_label(word: str, local: str) -> bool:
+    """Say whether a word only names what follows: it is such a word, a part of it, or of another script."""
+    return word in _LABELS or word in local or (local.isascii() and not _LATIN.search(word))
 
 
 def _with_its_dots(local: str, before: str) -> str:

@@ -169,6 +169,8 @@ def test_a_free_domain_is_never_corrected_unless_it_is_a_known_trap(lists: Lists
         ("j\u00f6rg@acme.com", False, "", ""),
         ("'jane@acme.com", False, "", "jane@acme.com"),  # as spreadsheets mark a text
         ("*jane@acme.com", False, "", "jane@acme.com"),  # a point of a list
+        ("\u90ae\u7bb1\uff1ajane@acme.com", False, "", "jane@acme.com"),  # "mailbox:" with a wide colon
+        ("\u90ae\u7bb1:jane@acme.com", False, "", "jane@acme.com"),
         ("o'neil@acme.com", False, "", ""),
         ("'@acme.com", False, "", ""),
         ("\u0430\u043d\u043d\u0430@acme.com", False, "", ""),
