@@ -26,6 +26,8 @@ CLAIM_COST: Final = 500
 """What a claim costs an account beside the addresses in it, in addresses: a list of one row is not free."""
 STRAY_SECONDS: Final = 60.0
 """How long a chunk that a greylisting server expects from a source waits for a worker with that source."""
+WORKER_GONE: Final = "worker_gone"
+"""Why addresses wait whose worker is not heard of any more: until its lease ends."""
 MAX_ATTEMPTS: Final = 4
 """A chunk that more workers gave up than this is split, so that one address cannot hold the others."""
 
@@ -258,12 +260,17 @@ _CANCEL = statement("""
     WHERE job_id = :job_id AND state IN {open_chunk}
 """)
 
-_WAITS = text("""
-    SELECT lane AS throttle_key, waits_for AS reason, sum(addresses)::bigint AS addresses,
-        min(ready_at) AS until
-    FROM chunk
-    WHERE job_id = :job_id AND state = 'ready' AND waits_for <> '' AND ready_at > clock_timestamp()
-    GROUP BY lane, waits_for ORDER BY until
+_WAITS = statement("""
+    WITH {open_chunks}, waiting AS (
+        SELECT lane, waits_for, addresses, ready_at AS until FROM open_chunk
+        WHERE job_id = :job_id AND state = 'ready' AND waits_for <> ''
+        UNION ALL
+        SELECT lane, :worker_gone, addresses, lease_until FROM open_chunk c
+        WHERE job_id = :job_id AND state = 'leased'
+            AND NOT EXISTS (SELECT FROM worker w WHERE w.owner = c.lease_owner AND {heard_of})
+    )
+    SELECT lane AS throttle_key, waits_for AS reason, sum(addresses)::bigint AS addresses, min(until) AS until
+    FROM waiting WHERE until > clock_timestamp() GROUP BY lane, waits_for ORDER BY until
 """)
 
 _SEGMENTS = text(
@@ -441,7 +448,7 @@ async def cancel(connection: Connection, job_id: UUID) -> None:
 
 async def waits(connection: Connection, job_id: UUID) -> list[Waiting]:
     """Return what the job waits for, soonest first."""
-    return await rows_as(Waiting, connection, _WAITS, {"job_id": job_id})
+    return await rows_as(Waiting, connection, _WAITS, {"job_id": job_id, "worker_gone": WORKER_GONE})
 
 
 async def segments(connection: Connection, job_id: UUID) -> list[str]:

@@ -75,11 +75,14 @@ _RATE = text("""
     WHERE minute >= date_trunc('minute', clock_timestamp()) - make_interval(mins => :minutes)
 """)
 
-# In steps of half a minute: greylisting and "later" have their times. A worker that is gone has no slots.
+# In steps of half a minute: greylisting and "later" have their times, and so has what a worker that is gone
+# holds: the end of its lease. Such a worker has no slots.
 _QUEUES = statement("""
     WITH {open_chunks}, timed AS (
-        SELECT c.job_id, c.lane, j.small, c.addresses, CASE WHEN c.state = 'leased' THEN 0
-            ELSE greatest(0, extract(epoch FROM c.ready_at - clock_timestamp())) END::float8 AS ready_s
+        SELECT c.job_id, c.lane, j.small, c.addresses, greatest(0, extract(epoch FROM CASE
+            WHEN c.state = 'ready' THEN c.ready_at
+            WHEN EXISTS (SELECT FROM worker w WHERE w.owner = c.lease_owner AND {heard_of}) THEN NULL
+            ELSE c.lease_until END - clock_timestamp()))::float8 AS ready_s
         FROM open_chunk c JOIN job j ON j.id = c.job_id
         WHERE j.state IN {claimable} AND (CAST(:job_id AS uuid) IS NULL OR c.job_id = :job_id)
     )

@@ -91,6 +91,28 @@ async def test_greylisting_is_waited_for(settings: Settings, planter: Planter) -
     assert 645 < found <= 655
 
 
+@pytest.mark.parametrize("is_gone", [False, True])
+async def test_what_a_worker_holds_that_is_gone_waits_for_the_end_of_its_lease(
+    settings: Settings, planter: Planter, service: JobService, *, is_gone: bool
+) -> None:
+    await worker(planter)
+    account, job = await at_google(planter)
+    await planter.sql(
+        """UPDATE chunk SET state = 'leased', lease_token = gen_random_uuid(), lease_owner = :owner,
+               lease_until = clock_timestamp() + interval '600 s' WHERE job_id = :job""",
+        job=job,
+        owner="gone" if is_gone else "w",
+    )
+    found, view = await seconds(settings, account, job), await service.get(account, job)
+    assert found is not None
+    if is_gone:
+        assert 580 < found <= 650.2
+        (wait,) = view.waiting
+        assert (wait.throttle_key, wait.reason, wait.addresses) == ("google", "worker_gone", 100)
+    else:
+        assert (found, view.waiting) == (50.2, ())
+
+
 async def test_nothing_is_waited_for_beyond_the_deadline(
     settings: Settings, planter: Planter, ops: Operations
 ) -> None:
