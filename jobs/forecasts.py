@@ -167,7 +167,7 @@ def load_of(
             ProviderBacklog(
                 key,
                 rates.at_sources(key),
-                [Batch(row.addresses, row.ready_s) for row in mine if row.throttle_key == key],
+                [Batch(row.addresses, row.ready_s, row.domains) for row in mine if row.throttle_key == key],
                 _others(queues.rows, mine, key),
             )
             for key in keys
@@ -198,7 +198,7 @@ def load_of_unread(source_bytes: int, queues: Queues, mode: Mode, *, preview: in
     )
 
 
-def _arriving(known: dict[str, ProgressRow], triage: int) -> dict[str, float]:
+def _arriving(known: dict[str, ProgressRow], triage: int) -> dict[str, Batch]:
     """Return how many of the addresses that nobody has looked at will be each provider's.
 
     Lists are looked at in the order of their domains, so what was looked at says little about the free-mail
@@ -207,11 +207,11 @@ def _arriving(known: dict[str, ProgressRow], triage: int) -> dict[str, float]:
     others = max(0, _looked_at(known) - sum(row.named for row in known.values()))
     share = _others_ahead(known, triage) / max(1, others)
     found = {
-        key: row.named_ahead + share * max(0, row.from_triage - row.named)
+        key: Batch(row.named_ahead + share * max(0, row.from_triage - row.named), domains=share * row.domains)
         for key, row in known.items()
         if key not in SHARED_KEYS
     }
-    return {key: coming for key, coming in found.items() if coming}
+    return {key: coming for key, coming in found.items() if coming.addresses}
 
 
 def _looked_at(known: dict[str, ProgressRow]) -> int:
@@ -235,5 +235,5 @@ def _others(rows: Iterable[QueueRow], mine: Sequence[QueueRow], key: str) -> lis
     waiting = Counter[tuple[UUID, bool]]()
     for row in rows:
         if row.job_id != job_id and row.throttle_key == key and (row.small or not small):
-            waiting[row.job_id, row.small] += row.addresses
-    return [QueuedAhead(addresses, first and not small) for (_, first), addresses in waiting.items()]
+            waiting[row.job_id, row.small] += row.addresses + row.domains
+    return [QueuedAhead(recipients, first and not small) for (_, first), recipients in waiting.items()]

@@ -233,12 +233,12 @@ def load_of_list(addresses: int, probes: Mapping[str, int], picture: QueuePictur
     waiting = {key: Counter[tuple[object, bool]]() for key in providers}
     for row in queues.rows:
         if row.throttle_key in waiting:
-            waiting[row.throttle_key][row.job_id, row.small] += row.addresses
+            waiting[row.throttle_key][row.job_id, row.small] += row.addresses + row.domains
     return JobLoad(
         providers=[
             ProviderBacklog(
                 key,
-                picture.rates.at_sources(key, rested=not waiting[key]),
+                picture.rates.at_sources(key),
                 [Batch(probes[key])],
                 [QueuedAhead(count, first) for (_, first), count in waiting[key].items()],
             )

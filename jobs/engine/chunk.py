@@ -249,8 +249,18 @@ class ChunkWorker:
         chunks, offset = [], 0
         for one in deferred:
             size = len(one.frame)
+            domains = one.frame["domain"].n_unique()
             chunks.append(
-                NewChunk(size, key, offset, one.throttle_key, one.reason, one.delay, subnet=one.subnet)
+                NewChunk(
+                    size,
+                    key,
+                    offset,
+                    one.throttle_key,
+                    one.reason,
+                    one.delay,
+                    subnet=one.subnet,
+                    domains=domains,
+                )
             )
             offset += size
         return chunks

@@ -45,6 +45,7 @@ class NewChunk:
         attempt: how often its addresses have already been given up by a worker.
         subnet: of the source that a greylisting server expects (pipeline.smtp.identity), "" for any.
         free_mail: of addresses that nobody has looked at, those at free-mail domains, by provider.
+        domains: of addresses that wait for a provider: each of them is asked for a random recipient, too.
     """
 
     addresses: int
@@ -56,6 +57,7 @@ class NewChunk:
     attempt: int = 0
     subnet: str = ""
     free_mail: Mapping[str, int] = field(default_factory=dict)
+    domains: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,13 +108,13 @@ class Waiting:
 
 _INSERT = text("""
     INSERT INTO chunk (job_id, n, lane, waits_for, ready_at, attempt, addresses, source_key, source_offset,
-        subnet, free_mail)
+        subnet, free_mail, domains)
     SELECT :job_id, :n, :throttle_key, :waits_for,
            least(clock_timestamp() + make_interval(secs => :delay), deadline_at),
            :attempt, :addresses, :source_key, :source_offset,
            CASE WHEN deadline_at < clock_timestamp() + make_interval(secs => :delay) THEN ''
                 ELSE CAST(:subnet AS text) END,
-           nullif(CAST(:free_mail AS jsonb), '{}')
+           nullif(CAST(:free_mail AS jsonb), '{}'), :domains
     FROM job WHERE id = :job_id
 """)
 

@@ -20,13 +20,17 @@ _PROGRESS_WINDOW: Final = 120.0
 
 @dataclass(frozen=True, slots=True)
 class QueueRow:
-    """Addresses of a job that wait for one throttle key and may go on in `ready_s` seconds (0 = now)."""
+    """Addresses of a job that wait for one throttle key and may go on in `ready_s` seconds (0 = now).
+
+    domains: at how many they are; each is asked for a random recipient, too.
+    """
 
     job_id: UUID
     throttle_key: str
     small: bool
     addresses: int
     ready_s: float
+    domains: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +57,7 @@ class ProgressRow:
     Attributes:
         worked: addresses in its chunks that are done.
         from_triage: addresses that triage found to be this key's.
+        domains: at how many these are.
         recent: addresses that left the key in the last `recent_s` seconds, _PROGRESS_WINDOW at most.
         named, named_ahead: addresses at free-mail domains of this provider, in chunks that triage is done
             with and in those it is not.
@@ -65,6 +70,7 @@ class ProgressRow:
     recent_s: float
     named: int = 0
     named_ahead: int = 0
+    domains: int = 0
 
 
 # The minute that runs counts for as much of it as is over.
@@ -79,14 +85,15 @@ _RATE = text("""
 # holds: the end of its lease. Such a worker has no slots.
 _QUEUES = statement("""
     WITH {open_chunks}, timed AS (
-        SELECT c.job_id, c.lane, j.small, c.addresses, greatest(0, extract(epoch FROM CASE
+        SELECT c.job_id, c.lane, j.small, c.addresses, c.domains, greatest(0, extract(epoch FROM CASE
             WHEN c.state = 'ready' THEN c.ready_at
             WHEN EXISTS (SELECT FROM worker w WHERE w.owner = c.lease_owner AND {heard_of}) THEN NULL
             ELSE c.lease_until END - clock_timestamp()))::float8 AS ready_s
         FROM open_chunk c JOIN job j ON j.id = c.job_id
         WHERE j.state IN {claimable} AND (CAST(:job_id AS uuid) IS NULL OR c.job_id = :job_id)
     )
-    SELECT job_id, lane AS throttle_key, small, sum(addresses)::bigint AS addresses, max(ready_s) AS ready_s
+    SELECT job_id, lane AS throttle_key, small, sum(addresses)::bigint AS addresses, max(ready_s) AS ready_s,
+        sum(domains)::bigint AS domains
     FROM timed GROUP BY job_id, lane, small, ceil(ready_s / 30)
 """)
 
@@ -100,7 +107,7 @@ _SLOTS = statement("SELECT coalesce(sum(slots), 0)::bigint FROM worker WHERE {li
 # addresses that went back to the key they came from did not get on.
 _PROGRESS = text("""
     WITH mine AS (
-        SELECT n, lane, state = 'done' AS done, addresses, leased_at, free_mail,
+        SELECT n, lane, state = 'done' AS done, addresses, domains, leased_at, free_mail,
             substring(source_key from '/residual/([0-9]+)-')::int AS parent
         FROM chunk WHERE job_id = :job_id
     ), recent AS (
@@ -110,6 +117,7 @@ _PROGRESS = text("""
         GROUP BY lane
     ), came_from AS (
         SELECT m.lane, sum(m.addresses) FILTER (WHERE p.lane = :triage)::bigint AS triage,
+            sum(m.domains) FILTER (WHERE p.lane = :triage)::bigint AS domains,
             sum(m.addresses) FILTER (WHERE p.lane = m.lane
                 AND p.leased_at > clock_timestamp() - make_interval(secs => :window))::bigint AS back
         FROM mine m JOIN mine p ON p.n = m.parent GROUP BY m.lane
@@ -122,7 +130,8 @@ _PROGRESS = text("""
     )
     SELECT lane AS throttle_key, coalesce(w.addresses, 0) AS worked, coalesce(c.triage, 0) AS from_triage,
         greatest(0, coalesce(r.addresses, 0) - coalesce(c.back, 0)) AS recent,
-        coalesce(r.seconds, 0) AS recent_s, coalesce(f.seen, 0) AS named, coalesce(f.ahead, 0) AS named_ahead
+        coalesce(r.seconds, 0) AS recent_s, coalesce(f.seen, 0) AS named, coalesce(f.ahead, 0) AS named_ahead,
+        coalesce(c.domains, 0) AS domains
     FROM worked w FULL JOIN came_from c USING (lane) FULL JOIN recent r USING (lane)
         FULL JOIN named f USING (lane)
 """)

@@ -12,13 +12,15 @@ from mailsift.jobs.plans import UNKNOWN_LINE, DomainCounts, load_of_list, merge_
 from mailsift.jobs.rates import ProviderRates
 from mailsift.pipeline.facts import Mode
 from mailsift.pipeline.providers import Providers
+from mailsift.storage.redis.throttle_view import LearnedRate
 from mailsift.storage.sql.workload import QueueRow, Queues
 
 PROVIDERS = Providers()
 
 
-def picture(*rows: QueueRow, slots: int = 4) -> QueuePicture:
-    return QueuePicture(Queues(rows, slots=slots), ProviderRates(PROVIDERS, ("",), (), (), now=0.0), 0.0)
+def picture(*rows: QueueRow, slots: int = 4, owed_s: float = 0.0) -> QueuePicture:
+    learned = [LearnedRate("google", "", owed_s=owed_s)]
+    return QueuePicture(Queues(rows, slots=slots), ProviderRates(PROVIDERS, ("",), (), learned, now=0.0), 0.0)
 
 
 def test_small_hosts_count_together_and_who_tells_nothing_is_not_asked() -> None:
@@ -35,7 +37,7 @@ def test_a_list_takes_what_its_largest_provider_does_after_its_burst() -> None:
 
 def test_what_others_wait_for_there_is_in_line_and_has_used_the_burst() -> None:
     other = QueueRow(uuid4(), "google", small=False, addresses=100, ready_s=0.0)
-    left = time_left(load_of_list(1_000, {"google": 450}, picture(other), Mode.DEEP))
+    left = time_left(load_of_list(1_000, {"google": 450}, picture(other, owed_s=25.0), Mode.DEEP))
     assert left.seconds == pytest.approx(276.1)
 
 
