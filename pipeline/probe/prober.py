@@ -418,9 +418,12 @@ class ProbeRun:
             provider.busy = True
             provider.resting_until = max(provider.resting_until, self._loop.time() + _LONG_REST)
         elif grant.recipients < ask.recipients:
-            # The rate is used up: asking again at once would open a session for every single recipient.
+            # The rate is used up: asking again at once would open a session for every single recipient. What is
+            # left here, each with a random recipient at most, may need less than others do, a full session.
             row = provider.row
-            self._rest_or_defer(provider, grant.refill_s or row.recipients / row.rate)
+            refill_s = grant.refill_s or row.recipients / row.rate
+            needed = min(row.recipients, 2 * len(provider)) or row.recipients
+            self._rest_or_defer(provider, refill_s * needed / row.recipients, others_s=refill_s)
 
     def _requeue_session(self, plan: SessionPlan, ask: Ask, grant: Grant) -> None:
         """Put a session's addresses back: it was denied, or its server has turned out bad in the meantime."""
@@ -437,8 +440,11 @@ class ProbeRun:
             plan.route.provider.busy = grant.busy
             self._rest_or_defer(plan.route.provider, max(grant.retry_after, _SHORT_REST))
 
-    def _rest_or_defer(self, provider: ProviderQueue, delay: float) -> None:
-        """Wait some seconds if that leads somewhere; else hand back all that queues for the provider."""
+    def _rest_or_defer(self, provider: ProviderQueue, delay: float, *, others_s: float = 0.0) -> None:
+        """Wait some seconds if that leads somewhere; else hand back all that queues for the provider.
+
+        others_s: for how long nobody else asks there then, if that is longer.
+        """
         now, patience = self._loop.time(), self._context.config.local_wait
         since = now if provider.denied_since is None else provider.denied_since
         worth_it = delay <= patience and now + delay - since <= WAITS_WITHOUT_PROGRESS * patience
@@ -447,7 +453,7 @@ class ProbeRun:
             provider.resting_until = max(provider.resting_until, now + delay)
         else:
             provider.denied_since = None
-            self._record_rest(provider, delay)
+            self._record_rest(provider, max(delay, others_s))
             self._collector.defer(self._queue.drain(provider), WaitReason.THROTTLED, delay)
 
     def _record_rest(self, provider: ProviderQueue, delay: float) -> None:
