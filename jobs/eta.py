@@ -171,7 +171,8 @@ def time_left(load: JobLoad) -> TimeLeft:
         lines.append(EtaLine(TRIAGE_LINE, round(load.triage), load.triage_rate, triage_s))
     if load.mixed:
         late_s = deadline_s + _count(load.mixed) / _LATE_RATE
-        seconds = min(late_s, _drain([SourceRate(load.mixed_rate)], load.mixed, 0.0))
+        measured = SourceRate(load.mixed_rate, burst=_count(load.mixed))  # their waits are in it
+        seconds = min(late_s, _drain([measured], load.mixed, 0.0))
         lines.append(
             EtaLine(MIXED_LINE, _count(load.mixed), load.mixed_rate, seconds, starts_s=_last(load.mixed))
         )

@@ -233,7 +233,8 @@ class Planner:
         expected = share_out_unknown(tally, looked_up)
         picture, probes = await self._forecasts.picture(), merge_small(expected.mailboxes, self._providers)
         load = load_of_list(counts.addresses, probes, picture, options.mode, expected.domains)
-        left = time_left(replace(load, deadline_s=deadline_s))
+        load = replace(load, triage_rate=look_rate(counts, options.mode), deadline_s=deadline_s)
+        left = time_left(load)
         return ListPlan(counts.addresses, merge_small(tally.mailboxes, self._providers), left)
 
     async def _domain_facts(self, counts: DomainCounts) -> dict[str, DomainFact]:
@@ -328,6 +329,14 @@ def take_off_known(tally: Tally, providers: Mapping[str, str], known: Collection
         return asked[group] / seen[group]
 
     return Tally(left(tally.mailboxes), left(tally.domains))
+
+
+def look_rate(counts: DomainCounts, mode: Mode) -> float:
+    """Return addresses a second that are looked at: where only DNS is asked, its domains take the time."""
+    if mode is not Mode.MEDIUM or not counts.addresses:
+        return TRIAGE_RATES[mode]
+    domains = sum(addresses > 0 for addresses in counts.domains.values()) + counts.other_domains
+    return counts.addresses / (domains / TRIAGE_RATES[mode] + counts.addresses / TRIAGE_RATES[Mode.FAST])
 
 
 def sampled(counts: DomainCounts, size: int) -> DomainCounts:

@@ -418,8 +418,8 @@ class ProbeRun:
             provider.busy = True
             provider.resting_until = max(provider.resting_until, self._loop.time() + _LONG_REST)
         elif grant.recipients < ask.recipients:
-            # The rate is used up: asking again at once would open a session for every single recipient. What is
-            # left here, each with a random recipient at most, may need less than others do, a full session.
+            # The rate is used up: asking again at once would open a session for every single recipient. What
+            # is left here, each with a random recipient at most, may need less than a full session.
             row = provider.row
             refill_s = grant.refill_s or row.recipients / row.rate
             needed = min(row.recipients, 2 * len(provider)) or row.recipients

@@ -119,8 +119,13 @@ def test_nothing_ends_before_everything_was_looked_at() -> None:
 
 def test_many_small_providers_go_at_the_measured_rate() -> None:
     left = time_left(JobLoad(mixed=(Batch(100), Batch(10, 60.0)), mixed_rate=10.0))
-    assert left.seconds == 61.0
+    assert left.seconds == 60.0
     assert [line.key for line in left.lines] == [MIXED_LINE]
+
+
+def test_what_waits_for_small_providers_has_its_waits_in_the_measured_rate() -> None:
+    assert seconds(mixed=(Batch(100, 30.0),), mixed_rate=1.0) == 100.0
+    assert seconds(mixed=(Batch(10, 30.0),), mixed_rate=1.0) == 30.0
 
 
 def test_a_burst_that_nobody_used_is_for_nothing() -> None:

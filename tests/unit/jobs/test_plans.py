@@ -14,6 +14,7 @@ from mailsift.jobs.plans import (
     DomainCounts,
     Tally,
     load_of_list,
+    look_rate,
     merge_small,
     sampled,
     share_out_unknown,
@@ -106,6 +107,13 @@ def test_the_unknown_go_with_the_small_hosts() -> None:
 def test_without_mail_servers_only_the_look_itself_takes_time() -> None:
     left = time_left(load_of_list(8_000, {}, picture(), Mode.MEDIUM, {}))
     assert (left.seconds, [line.key for line in left.lines]) == (2.0, [TRIAGE_LINE])
+
+
+def test_where_only_dns_is_asked_a_list_takes_as_long_as_its_domains() -> None:
+    few = DomainCounts(1_000_000, {f"d{n}.example": 100 for n in range(5_000)}, 500_000, other_domains=35_000)
+    assert few.addresses / look_rate(few, Mode.MEDIUM) == pytest.approx(10.0 + 10.0)
+    apart = DomainCounts(40_000, {}, 40_000, other_domains=40_000)
+    assert apart.addresses / look_rate(apart, Mode.MEDIUM) == pytest.approx(10.4)
 
 
 def test_a_sample_has_every_domain_by_its_weight_and_is_as_large_as_was_said() -> None:
