@@ -21,7 +21,7 @@ from mailsift.storage.redis.connection import Client, RedisCircuitBreaker
 from mailsift.storage.redis.throttle_view import ThrottleInspector
 from mailsift.storage.sql import ledger, sources, throttle_edits, workload
 from mailsift.storage.sql.chunks import SHARED_KEYS, TRIAGE_KEY
-from mailsift.storage.sql.workload import ProgressRow, QueueRow, Queues
+from mailsift.storage.sql.workload import BYTES_AN_ADDRESS, ProgressRow, QueueRow, Queues
 from mailsift.storage.states import CLAIMABLE, UNREAD
 
 FRESH_S: Final = 2.0
@@ -30,8 +30,6 @@ TRIAGE_RATES: Final = {Mode.FAST: 100_000.0, Mode.MEDIUM: 4_000.0, Mode.DEEP: 2_
 """Addresses a second that are looked at, as long as nothing was measured; in medium, each at a domain."""
 MIXED_RATE_A_SLOT: Final = 30.0
 """Addresses a second at many small providers for each chunk at a time, as long as nothing was measured."""
-BYTES_AN_ADDRESS: Final = 30
-"""What an address takes of a list that nobody has read: with a few other columns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,10 +93,10 @@ class Forecasts:
                 connection, [job_id for job_id, _ in size.most_common(_LARGEST)]
             )
             found = [await self._of_job(connection, row, picture) for row in largest]
-        unread = picture.queues.unread_bytes / BYTES_AN_ADDRESS
-        working = picture.queues.slots > 0
-        found.append(time_left(JobLoad(triage=unread, triage_rate=TRIAGE_RATES[Mode.DEEP], working=working)))
-        return max(found, key=lambda left: math.inf if left.seconds is None else left.seconds)
+        for mode, unread in picture.queues.unread_bytes.items():
+            found.append(time_left(load_of_unread(unread, picture.queues, Mode(mode), preview=0)))
+        seconds = [math.inf if left.seconds is None else left.seconds for left in found]
+        return found[seconds.index(max(seconds))] if found else TimeLeft(0.0)
 
     def seconds_until(self, deadline_at: datetime | None) -> float:
         """Return how long a job with this deadline waits for mail servers."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 from uuid import UUID
 
@@ -14,6 +14,8 @@ from mailsift.storage.sql.chunks import TRIAGE_KEY
 
 _RATE_MINUTES: Final = 5
 """How far back the rate of the installation looks."""
+BYTES_AN_ADDRESS: Final = 30
+"""What an address takes of a list that nobody has read: with a few other columns."""
 _PROGRESS_WINDOW: Final = 120.0
 """How many seconds back the measured rate of one job looks."""
 
@@ -39,13 +41,13 @@ class Queues:
 
     Attributes:
         rows: of all jobs that may be worked on.
-        unread_bytes: of lists that nobody has read.
+        unread_bytes: of lists that nobody has read, by mode; of a preview's, what its sample takes.
         slots: how many chunks can be worked on at a time; 0: no worker is there.
         rate: addresses a second that got a verdict in the last minutes, everywhere.
     """
 
     rows: Sequence[QueueRow] = ()
-    unread_bytes: int = 0
+    unread_bytes: Mapping[str, int] = field(default_factory=dict)
     slots: int = 0
     rate: float = 0.0
 
@@ -99,7 +101,11 @@ _QUEUES = statement("""
 
 _IN_LINE = text("SELECT id, state, options, started_at, deadline_at FROM job WHERE id = ANY(:job_ids)")
 
-_UNREAD = statement("SELECT coalesce(sum(source_bytes), 0)::bigint FROM job WHERE state IN {take_in}")
+_UNREAD = statement("""
+    SELECT options->>'mode',
+        sum(least(source_bytes, nullif((options->>'preview')::bigint, 0) * :each))::bigint
+    FROM job WHERE state IN {take_in} GROUP BY 1
+""")
 
 _SLOTS = statement("SELECT coalesce(sum(slots), 0)::bigint FROM worker WHERE {live_worker}")
 
@@ -145,9 +151,10 @@ async def rate(connection: Connection) -> float:
 async def queues(connection: Connection) -> Queues:
     """Return what all jobs wait for, for the time they will take."""
     slots = await connection.execute(_SLOTS)
+    unread = await connection.execute(_UNREAD, {"each": BYTES_AN_ADDRESS})
     return Queues(
         rows=await queue_rows(connection),
-        unread_bytes=(await connection.execute(_UNREAD)).scalar_one(),
+        unread_bytes={mode: size or 0 for mode, size in unread},
         slots=slots.scalar_one(),
         rate=await rate(connection),
     )

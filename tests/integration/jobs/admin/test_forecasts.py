@@ -69,12 +69,13 @@ async def test_nobody_can_say_while_there_is_no_worker(settings: Settings, plant
 
 @pytest.mark.parametrize(("mode", "expected"), [(Mode.MEDIUM, 0.2), (Mode.DEEP, 8.3)])
 async def test_a_list_that_nobody_has_read_has_a_time_too(
-    settings: Settings, planter: Planter, mode: Mode, expected: float
+    settings: Settings, planter: Planter, ops: Operations, mode: Mode, expected: float
 ) -> None:
     await worker(planter)
     account, job = await planter.plant(ADDRESSES, options=JobOptions(mode=mode))
     await planter.sql("UPDATE job SET state = 'intake', source_bytes = 30000 WHERE id = :job", job=job)
     assert await seconds(settings, account, job) == expected  # 1,000 addresses by its size
+    assert (await ops.console.overview()).left.seconds == pytest.approx(expected, abs=0.06)
 
 
 async def test_another_account_s_job_is_in_line_too(settings: Settings, planter: Planter) -> None:
