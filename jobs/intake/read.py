@@ -15,7 +15,7 @@ from polars.datatypes import DataTypeClass
 from mailsift.jobs.columns import ADDRESS, ADDRESS_N, REPAIRED, cell_text, column_id, names_metadata
 from mailsift.jobs.intake.ahead import DomainsAhead
 from mailsift.jobs.intake.harvest import LEAST, find_harvest, refusal
-from mailsift.jobs.intake.models import ChunkSlice, Intake, IntakeLimits, IntakeOptions
+from mailsift.jobs.intake.models import FEWEST_ADDRESSES, ChunkSlice, Intake, IntakeLimits, IntakeOptions
 from mailsift.jobs.intake.numbering import AddressBook, SpillBuffer
 from mailsift.jobs.intake.read_json import read_json
 from mailsift.jobs.intake.read_text import read_text
@@ -323,7 +323,8 @@ def _write_addresses(
     kept: list[pl.DataFrame | Path], count: int, workdir: Path, options: IntakeOptions
 ) -> tuple[ChunkSlice, ...]:
     """Write so many addresses, a row group for each chunk without its sample, and return the chunks."""
-    addresses, size = SpillBuffer.scan(kept), options.chunk_addresses
+    addresses = SpillBuffer.scan(kept)
+    size = min(options.chunk_addresses, max(FEWEST_ADDRESSES, -(-count // options.parts)))
     addresses.sink_parquet(
         workdir / "addresses.parquet",
         row_group_size=size,
