@@ -26,7 +26,7 @@ from mailsift.storage.states import CLAIMABLE, UNREAD
 
 FRESH_S: Final = 2.0
 """How old the picture of the whole installation may be: many look at their jobs at the same time."""
-TRIAGE_RATES: Final = {Mode.FAST: 100_000.0, Mode.MEDIUM: 4_000.0, Mode.DEEP: 2_000.0}
+TRIAGE_RATES: Final = {Mode.FAST: 300_000.0, Mode.MEDIUM: 4_000.0, Mode.DEEP: 2_000.0}
 """Addresses a second that are looked at, as long as nothing was measured; in medium, each at a domain."""
 MIXED_RATE_A_SLOT: Final = 30.0
 """Addresses a second at many small providers for each chunk at a time, as long as nothing was measured."""
