@@ -302,8 +302,14 @@ def share_out_unknown(tally: Tally, looked_up: Tally) -> Tally:
     shared = Tally(Counter(tally.mailboxes), Counter(tally.domains))
     mailboxes = shared.mailboxes.pop(UNKNOWN_LINE, 0) / looked_up.mailboxes.total()
     domains = shared.domains.pop(UNKNOWN_LINE, 0) / looked_up.domains.total()
+    small = 0.0
     for key in looked_up.mailboxes.keys() - {_UNASKED}:
-        shared.add(key, round(mailboxes * looked_up.mailboxes[key]), round(domains * looked_up.domains[key]))
+        found = mailboxes * looked_up.mailboxes[key]
+        if shared.mailboxes[key] + found < _OWN_QUEUE:  # more such hosts will be found, not more at these
+            small += found
+        else:
+            shared.add(key, round(found), round(domains * looked_up.domains[key]))
+    shared.add(MIXED_LINE, round(small), 0)
     return shared
 
 

@@ -74,9 +74,16 @@ def test_the_unknown_are_expected_where_domains_were_found_that_were_looked_up()
     assert every.mailboxes == {"google": 510, "microsoft365": 30, UNKNOWN_LINE: 100}
     assert every.domains == {"google": 2, "microsoft365": 1, UNKNOWN_LINE: 60}
     expected = share_out_unknown(every, looked_up)  # of whom gmail.com says nothing, and a fifth has nobody
-    assert expected.mailboxes == {"google": 530, "microsoft365": 90}
-    assert expected.domains == {"google": 22, "microsoft365": 21}
+    assert +expected.mailboxes == {"google": 530, "microsoft365": 90}
+    assert +expected.domains == {"google": 22, "microsoft365": 21}
     assert share_out_unknown(every, Tally()) == every
+
+
+def test_of_many_small_hosts_others_are_expected() -> None:
+    domains = {f"d{n}.example": 1 for n in range(400)}
+    facts = {domain: routed(domain, domain) for domain in domains}
+    every, looked_up = tallies(DomainCounts(500, domains, others=100, other_domains=100), facts)
+    assert share_out_unknown(every, looked_up).mailboxes[MIXED_LINE] == 100
 
 
 def test_free_mail_that_nobody_has_looked_up_is_known_by_its_name() -> None:
