@@ -142,7 +142,8 @@ class EtaLine:
         if self.jobs:
             text += f", {counted(self.jobs, 'other job')} in line"
         if self.starts_s >= 1:
-            text += f", the last of them not before {math.ceil(self.starts_s / 60)} min"
+            minutes, seconds = math.ceil(self.starts_s / 60), math.ceil(self.starts_s)
+            text += f", the last of them not before {f'{minutes} min' if minutes > 1 else f'{seconds} s'}"
         return text
 
 

@@ -101,6 +101,8 @@ def test_greylisted_addresses_are_asked_in_their_time() -> None:
     left = time_left(JobLoad((greylisted,)))
     assert left.seconds == 310.0
     assert left.reason == "google: 120 addresses at 2/s, the last of them not before 5 min"
+    soon = ProviderBacklog("google", TWO_A_SECOND, (Batch(20, ready_s=7.5),))
+    assert time_left(JobLoad((soon,))).reason.endswith(", the last of them not before 8 s")
     busy = ProviderBacklog("google", TWO_A_SECOND, (Batch(1_000), Batch(20, ready_s=300.0)))
     assert time_left(JobLoad((busy,))).seconds == 510.0
 
