@@ -52,17 +52,20 @@ class SourceRate:
 class Batch:
     """Addresses that may go on in so many seconds: greylisting and "later" have their times.
 
-    domains: at how many they are, where a rate counts the random recipients, too.
+    Attributes:
+        domains: at how many they are, where a rate counts the random recipients, too.
+        asked: recipients among these that a worker who is at it has asked for by now.
     """
 
     addresses: float
     ready_s: float = 0.0
     domains: float = 0.0
+    asked: float = 0.0
 
     @property
     def recipients(self) -> float:
-        """How many recipients are asked for."""
-        return self.addresses + self.domains
+        """How many recipients are still to be asked for."""
+        return self.addresses + self.domains - self.asked
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -165,8 +165,12 @@ def load_of(
             ProviderBacklog(
                 key,
                 rates.at_sources(key),
-                [Batch(row.addresses, row.ready_s, row.domains) for row in mine if row.throttle_key == key],
-                _others(queues.rows, mine, key),
+                [
+                    Batch(row.addresses, row.ready_s, row.domains, _asked(row, rates))
+                    for row in mine
+                    if row.throttle_key == key
+                ],
+                _others(queues.rows, mine, key, rates),
             )
             for key in keys
             if key not in SHARED_KEYS
@@ -227,11 +231,20 @@ def _measured(known: dict[str, ProgressRow], keys: Sequence[str]) -> float:
     return sum(row.recent for row in found) / max(1.0, *(row.recent_s for row in found), 1.0)
 
 
-def _others(rows: Iterable[QueueRow], mine: Sequence[QueueRow], key: str) -> list[QueuedAhead]:
+def _asked(row: QueueRow, rates: ProviderRates) -> float:
+    """Return how many recipients the workers have asked for, as far as can be told before they commit."""
+    sources = rates.at_sources(row.throttle_key)
+    rate = sum(source.real_rate for source in sources) / max(1, len(sources))
+    return min(row.in_hand, rate * row.in_hand_s)
+
+
+def _others(
+    rows: Iterable[QueueRow], mine: Sequence[QueueRow], key: str, rates: ProviderRates
+) -> list[QueuedAhead]:
     """Return the other jobs in line at a provider; a small job has none but small ones before it."""
     job_id, small = mine[0].job_id, mine[0].small
-    waiting = Counter[tuple[UUID, bool]]()
+    waiting: dict[tuple[UUID, bool], float] = defaultdict(float)
     for row in rows:
         if row.job_id != job_id and row.throttle_key == key and (row.small or not small):
-            waiting[row.job_id, row.small] += row.addresses + row.domains
+            waiting[row.job_id, row.small] += row.addresses + row.domains - _asked(row, rates)
     return [QueuedAhead(recipients, first and not small) for (_, first), recipients in waiting.items()]

@@ -24,7 +24,10 @@ _PROGRESS_WINDOW: Final = 120.0
 class QueueRow:
     """Addresses of a job that wait for one throttle key and may go on in `ready_s` seconds (0 = now).
 
-    domains: at how many they are; each is asked for a random recipient, too.
+    Attributes:
+        domains: at how many they are; each is asked for a random recipient, too.
+        in_hand: recipients among these that workers are asking for.
+        in_hand_s: for how many seconds, all workers together.
     """
 
     job_id: UUID
@@ -33,6 +36,8 @@ class QueueRow:
     addresses: int
     ready_s: float
     domains: int = 0
+    in_hand: int = 0
+    in_hand_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,16 +91,21 @@ _RATE = text("""
 # In steps of half a minute: greylisting and "later" have their times, and so has what a worker that is gone
 # holds: the end of its lease. Such a worker has no slots.
 _QUEUES = statement("""
-    WITH {open_chunks}, timed AS (
+    WITH {open_chunks}, heard AS (
+        SELECT owner FROM worker WHERE {heard_of}
+    ), timed AS (
         SELECT c.job_id, c.lane, j.small, c.addresses, c.domains, greatest(0, extract(epoch FROM CASE
-            WHEN c.state = 'ready' THEN c.ready_at
-            WHEN EXISTS (SELECT FROM worker w WHERE w.owner = c.lease_owner AND {heard_of}) THEN NULL
-            ELSE c.lease_until END - clock_timestamp()))::float8 AS ready_s
+            WHEN c.state = 'ready' THEN c.ready_at WHEN h.owner IS NULL THEN c.lease_until
+            END - clock_timestamp()))::float8 AS ready_s,
+            CASE WHEN h.owner IS NULL THEN 0 ELSE c.addresses + c.domains END AS in_hand,
+            CASE WHEN h.owner IS NULL THEN 0
+                ELSE greatest(0, extract(epoch FROM clock_timestamp() - c.leased_at)) END AS in_hand_s
         FROM open_chunk c JOIN job j ON j.id = c.job_id
+            LEFT JOIN heard h ON c.state = 'leased' AND h.owner = c.lease_owner
         WHERE j.state IN {claimable} AND (CAST(:job_id AS uuid) IS NULL OR c.job_id = :job_id)
     )
     SELECT job_id, lane AS throttle_key, small, sum(addresses)::bigint AS addresses, max(ready_s) AS ready_s,
-        sum(domains)::bigint AS domains
+        sum(domains)::bigint AS domains, sum(in_hand)::bigint AS in_hand, sum(in_hand_s)::float8 AS in_hand_s
     FROM timed GROUP BY job_id, lane, small, ceil(ready_s / 30)
 """)
 

@@ -58,6 +58,19 @@ def test_each_domain_is_asked_for_a_random_recipient_too() -> None:
     assert (backlog.mine, backlog.others) == ([Batch(100, domains=90)], [QueuedAhead(100)])
 
 
+def test_what_a_worker_has_in_hand_is_asked_for_meanwhile() -> None:
+    mine, other = uuid4(), uuid4()
+    rows = [
+        QueueRow(mine, "google", small=False, addresses=100, ready_s=0.0, in_hand=80, in_hand_s=4.0),
+        QueueRow(other, "google", small=False, addresses=60, ready_s=0.0, in_hand=10, in_hand_s=4.0),
+    ]
+    rates = ProviderRates(TABLE, ("192.0.2.1", "192.0.2.2"), (), (), now=0.0)
+    (rate, _) = [source.real_rate for source in rates.at_sources("google")]
+    (backlog,) = load_of(mine, Queues(rows, slots=2), rates, (), Mode.DEEP).providers
+    assert [batch.recipients for batch in backlog.mine] == [100 - 4.0 * rate]
+    assert backlog.others == [QueuedAhead(50)]
+
+
 def test_a_list_that_nobody_has_begun_is_known_by_its_free_mail() -> None:
     assert load(9_000, row("google", ahead=4_000)).arriving == {"google": Batch(4_000)}
 
