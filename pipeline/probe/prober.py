@@ -423,7 +423,7 @@ class ProbeRun:
             row = provider.row
             refill_s = grant.refill_s or row.recipients / row.rate
             needed = min(row.recipients, 2 * len(provider)) or row.recipients
-            self._rest_or_defer(provider, refill_s * needed / row.recipients, others_s=refill_s)
+            self._rest_or_defer(provider, refill_s * needed / row.recipients)
 
     def _requeue_session(self, plan: SessionPlan, ask: Ask, grant: Grant) -> None:
         """Put a session's addresses back: it was denied, or its server has turned out bad in the meantime."""
@@ -440,11 +440,8 @@ class ProbeRun:
             plan.route.provider.busy = grant.busy
             self._rest_or_defer(plan.route.provider, max(grant.retry_after, _SHORT_REST))
 
-    def _rest_or_defer(self, provider: ProviderQueue, delay: float, *, others_s: float = 0.0) -> None:
-        """Wait some seconds if that leads somewhere; else hand back all that queues for the provider.
-
-        others_s: for how long nobody else asks there then, if that is longer.
-        """
+    def _rest_or_defer(self, provider: ProviderQueue, delay: float) -> None:
+        """Wait some seconds if that leads somewhere; else hand back all that queues for the provider."""
         now, patience = self._loop.time(), self._context.config.local_wait
         since = now if provider.denied_since is None else provider.denied_since
         worth_it = delay <= patience and now + delay - since <= WAITS_WITHOUT_PROGRESS * patience
@@ -453,7 +450,7 @@ class ProbeRun:
             provider.resting_until = max(provider.resting_until, now + delay)
         else:
             provider.denied_since = None
-            self._record_rest(provider, max(delay, others_s))
+            self._record_rest(provider, delay)
             self._collector.defer(self._queue.drain(provider), WaitReason.THROTTLED, delay)
 
     def _record_rest(self, provider: ProviderQueue, delay: float) -> None:

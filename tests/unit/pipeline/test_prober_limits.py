@@ -257,7 +257,6 @@ async def test_when_the_pace_is_used_up_the_last_ones_wait_for_what_they_need() 
     assert len(probed.mailboxes) == 9
     assert len(probed.waits) == 4
     assert set(probed.waits.values()) == {Wait(WaitReason.THROTTLED, 4.0)}
-    assert set(probed.rests.values()) == {10.0}  # for others, who may want a full session
 
 
 async def test_a_grant_of_one_still_gets_everybody_asked() -> None:
