@@ -1,9 +1,9 @@
 """Time left: pure functions from what waits, for whom and how fast that goes, to seconds and to words.
 
 The slowest decides. A provider takes what its rate leaves this job: from all sources of the fleet together,
-each from when it may be asked, one after the other, with those of other jobs in line. What nobody has looked
-at yet falls to providers by its free-mail domains and otherwise as what was looked at did; what needs no
-provider goes at the measured rate.
+each from when it may be asked, one after the other, with those of other jobs in line; its rate counts the
+random recipient of each of their domains, too. What nobody has looked at yet falls to providers by its
+free-mail domains and otherwise as what was looked at did; what needs no provider goes at the measured rate.
 """
 
 from __future__ import annotations
@@ -30,35 +30,49 @@ class SourceRate:
     Attributes:
         rate: recipients a second, as edited and as learned.
         opens_s: seconds until it may be asked at all; infinite while an operator holds it without an end.
-        burst: recipients that may go at once, beyond the rate, because none were asked for a while.
+        burst: recipients that may go at once, beyond the rate, after none were asked for a while.
+        credit: how many of these may go now.
         lost_s: seconds lost for every recipient, because no worker is ready when the rate allows more.
     """
 
     rate: float
     opens_s: float = 0.0
     burst: int = 0
+    credit: float = 0.0
     held: bool = False
     lost_s: float = 0.0
 
     @property
     def real_rate(self) -> float:
-        """Recipients a second that come about, `burst` not counted."""
+        """Recipients a second that come about, `credit` not counted."""
         return 1 / (1 / self.rate + self.lost_s)
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Addresses that may go on in so many seconds: greylisting and "later" have their times."""
+    """Addresses that may go on in so many seconds: greylisting and "later" have their times.
+
+    Attributes:
+        domains: at how many they are, where a rate counts the random recipients, too.
+        asked: recipients among these that a worker who is at it has asked for by now.
+    """
 
     addresses: float
     ready_s: float = 0.0
+    domains: float = 0.0
+    asked: float = 0.0
+
+    @property
+    def recipients(self) -> float:
+        """How many recipients are still to be asked for."""
+        return self.addresses + self.domains - self.asked
 
 
 @dataclass(frozen=True, slots=True)
 class QueuedAhead:
-    """Another job's addresses for the same provider; `first`: a small job's, which never wait behind ours."""
+    """Another job's recipients at the same provider; `first`: a small job's, which never wait behind ours."""
 
-    addresses: float
+    recipients: float
     first: bool = False
 
 
@@ -95,7 +109,7 @@ class JobLoad:
     providers: Sequence[ProviderBacklog] = ()
     triage: float = 0.0
     triage_rate: float = 1.0
-    arriving: Mapping[str, float] = field(default_factory=dict)
+    arriving: Mapping[str, Batch] = field(default_factory=dict)
     mixed: Sequence[Batch] = ()
     mixed_rate: float = 1.0
     working: bool = True
@@ -131,7 +145,8 @@ class EtaLine:
         if self.jobs:
             text += f", {counted(self.jobs, 'other job')} in line"
         if self.starts_s >= 1:
-            text += f", the last of them not before {math.ceil(self.starts_s / 60)} min"
+            minutes, seconds = math.ceil(self.starts_s / 60), math.ceil(self.starts_s)
+            text += f", the last of them not before {f'{minutes} min' if minutes > 1 else f'{seconds} s'}"
         return text
 
 
@@ -153,14 +168,15 @@ def time_left(load: JobLoad) -> TimeLeft:
     triage_s = load.triage / load.triage_rate if load.triage else 0.0
     deadline_s = max(0.0, load.deadline_s)
     lines = [
-        _provider_line(queue, load.arriving.get(queue.key, 0.0), triage_s, deadline_s)
+        _provider_line(queue, load.arriving.get(queue.key, Batch(0.0)), triage_s, deadline_s)
         for queue in load.providers
     ]
     if load.triage:
         lines.append(EtaLine(TRIAGE_LINE, round(load.triage), load.triage_rate, triage_s))
     if load.mixed:
         late_s = deadline_s + _count(load.mixed) / _LATE_RATE
-        seconds = min(late_s, _drain([SourceRate(load.mixed_rate)], load.mixed, 0.0))
+        measured = SourceRate(load.mixed_rate, burst=_count(load.mixed))  # their waits are in it
+        seconds = min(late_s, _drain([measured], load.mixed, 0.0))
         lines.append(
             EtaLine(MIXED_LINE, _count(load.mixed), load.mixed_rate, seconds, starts_s=_last(load.mixed))
         )
@@ -170,38 +186,45 @@ def time_left(load: JobLoad) -> TimeLeft:
     return TimeLeft(waiting[0].seconds if load.working else None, tuple(waiting))
 
 
-def addresses_ahead(mine: float, others: Sequence[QueuedAhead]) -> float:
-    """Return how many addresses of other jobs are asked before the last of so many of ours.
+def recipients_ahead(mine: float, others: Sequence[QueuedAhead]) -> float:
+    """Return how many recipients of other jobs are asked for before the last of so many of ours.
 
     Jobs take turns at a provider: of one that has more than we have only as many go before our last.
     """
-    return sum(other.addresses if other.first else min(other.addresses, mine) for other in others)
+    return sum(other.recipients if other.first else min(other.recipients, mine) for other in others)
 
 
-def _provider_line(queue: ProviderBacklog, arriving: float, arriving_s: float, deadline_s: float) -> EtaLine:
+def _provider_line(queue: ProviderBacklog, arriving: Batch, arriving_s: float, deadline_s: float) -> EtaLine:
     """Return a provider's line; what arrives from triage does so until `arriving_s`."""
-    batches = [*queue.mine, *([Batch(arriving)] if arriving else [])]
+    batches = [*queue.mine, *([arriving] if arriving.addresses else [])]
     mine = sum(batch.addresses for batch in batches)
     late_s = deadline_s + mine / _LATE_RATE
-    end = min(late_s, _drain(queue.sources, batches, addresses_ahead(mine, queue.others)))
-    seconds = max(end, arriving_s if arriving else 0.0)
+    ahead = recipients_ahead(sum(batch.recipients for batch in batches), queue.others)
+    end = min(late_s, _drain(queue.sources, batches, ahead))
+    seconds = max(end, arriving_s if arriving.addresses else 0.0)
     return EtaLine(
         queue.key,
         round(mine),
         sum(source.rate for source in queue.sources if not source.held),
         seconds if math.isfinite(seconds) else None,
-        jobs=sum(other.addresses > 0 for other in queue.others),
+        jobs=sum(other.recipients > 0 for other in queue.others),
         starts_s=_last(queue.mine),
     )
 
 
 def _drain(sources: Sequence[SourceRate], batches: Sequence[Batch], ahead: float) -> float:
-    """Return when the sources have asked what is ahead and the batches, each in its time."""
-    credit: float = sum(source.burst for source in sources if math.isfinite(source.opens_s))
+    """Return when the sources have asked what is ahead and the batches, each in its time.
+
+    While a batch waits, what the rates allow adds up to no more than the bursts.
+    """
+    usable = [source for source in sources if math.isfinite(source.opens_s)]
+    credit, burst = sum(source.credit for source in usable), sum(source.burst for source in usable)
     at = 0.0
     for batch in [Batch(ahead), *sorted(batches, key=lambda one: one.ready_s)]:
-        at = _time_asked(sources, max(at, batch.ready_s), max(0.0, batch.addresses - credit))
-        credit = max(0.0, credit - batch.addresses)
+        allowed = _time_asked(sources, at, max(0.0, batch.recipients - credit))
+        rested = _time_asked(sources, batch.ready_s, max(0.0, batch.recipients - burst))
+        at = max(allowed, rested)
+        credit = max(0.0, credit - batch.recipients)
     return at
 
 

@@ -7,8 +7,10 @@ import json
 import math
 import tempfile
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
@@ -28,10 +30,12 @@ from mailsift.jobs.intake.harvest import refusal
 from mailsift.jobs.intake.models import IntakeLimits, IntakeOptions
 from mailsift.jobs.intake.process import ask_child
 from mailsift.jobs.service import JobService
-from mailsift.jobs.views import AccountId, JobId, JobView
+from mailsift.jobs.views import AccountId, JobId, JobOptions, JobView
 from mailsift.pipeline.errors import MailsiftError
-from mailsift.pipeline.facts import DomainState, Mode, decode_domain
+from mailsift.pipeline.facts import DomainFact, DomainState, Known, Mode, decode_domain
 from mailsift.pipeline.ports import FactCache, FactKind
+from mailsift.pipeline.probe.cache import ProbeCache
+from mailsift.pipeline.probe.queue import CatchAllState, ProbeTarget
 from mailsift.pipeline.providers import Providers, provider_by_name
 from mailsift.storage.blobs.store import Blobs, JobBlobs
 from mailsift.storage.database import Database
@@ -40,8 +44,14 @@ from mailsift.storage.states import UNREAD
 
 MOST_DOMAINS: Final = 5_000
 """Domains of a list that are looked up in the cache: the largest."""
+MOST_LOOKED_UP: Final = 500
+"""Domains among these that DNS is asked about for a plan, the largest of those nobody has looked up yet."""
+SAMPLE: Final = 1_000
+"""Addresses of a list of which it is looked up whether their answers are still remembered."""
 UNKNOWN_LINE: Final = ""
 """The key of addresses whose mail servers are not known yet."""
+_UNASKED: Final = " "  # the key of addresses at domains that take no mail
+_LOOK_SECONDS: Final = 2.0
 _COUNTS_AT_ONCE: Final = 2
 _COUNT_SECONDS: Final = 60.0
 _OWN_QUEUE: Final = 50  # as mailsift.jobs.engine.chunk.ChunkSizes.own_chunk: fewer go with the small ones
@@ -54,12 +64,32 @@ class DomainCounts:
     Attributes:
         others: at domains that are not named.
         harvested: the sign by which they look made up (mailsift.jobs.intake.harvest), or "".
+        other_domains: how many are not named.
+        sample: some of the addresses, from all over the list.
     """
 
     addresses: int
     domains: Mapping[str, int]
     others: int
     harvested: str = ""
+    other_domains: int = 0
+    sample: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """Mailboxes to ask for by provider, and at how many domains they are.
+
+    Each domain is asked for a random recipient, too, which the rate of its provider counts.
+    """
+
+    mailboxes: Counter[str] = field(default_factory=Counter)
+    domains: Counter[str] = field(default_factory=Counter)
+
+    def add(self, key: str, mailboxes: int, domains: int = 1) -> None:
+        """Count mailboxes of a provider."""
+        self.mailboxes[key] += mailboxes
+        self.domains[key] += domains
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +114,13 @@ class ListPlan:
 
 
 class Planner:
-    """Says what lists will take; every call names the account it speaks for."""
+    """Says what lists will take; every call names the account it speaks for.
+
+    Args:
+        cache: what is remembered of domains.
+        answers: what is remembered of mailboxes.
+        look_up: asks DNS about domains, without waiting for those it is slow about.
+    """
 
     def __init__(  # noqa: PLR0913 - what a plan depends on, one argument each
         self,
@@ -95,6 +131,8 @@ class Planner:
         blobs: Blobs,
         forecasts: Forecasts,
         cache: FactCache,
+        answers: ProbeCache,
+        look_up: Callable[[Sequence[str]], Awaitable[Mapping[str, DomainFact]]],
         providers: Providers,
         limits: IntakeLimits,
         scratch: Path,
@@ -107,6 +145,8 @@ class Planner:
         self._blobs = blobs
         self._forecasts = forecasts
         self._cache = cache
+        self._answers = answers
+        self._look_up = look_up
         self._providers = providers
         self._limits = replace(limits, seconds=_COUNT_SECONDS)
         self._scratch = scratch
@@ -127,25 +167,26 @@ class Planner:
             if error.code != "job_not_found":
                 raise
             await self._known_draft(account_id, job_id, error)
-            return await self._plan_stored(job_id, "", mode)
+            return await self._plan_stored(account_id, job_id, JobOptions(mode=mode))
         if view.state in UNREAD:
             if not await self._blobs.exists(JobBlobs(job_id).source):  # it is still to be fetched
                 return ListPlan(0, {}, TimeLeft(None))
             deadline_s = self._forecasts.seconds_until(view.deadline_at)
-            plan = await self._plan_stored(
-                job_id, view.options.column, view.mode, view.options.preview, deadline_s
-            )
+            plan = await self._plan_stored(account_id, job_id, view.options, deadline_s)
             is_worked = (await self._forecasts.picture()).queues.slots > 0
             return plan if is_worked else replace(plan, left=replace(plan.left, seconds=None))
         return _plan_job(view, await self._database.run(chunks.unjudged, job_id))
 
-    async def plan_file(self, source: Path, column: str, mode: Mode, *, deadline_s: float) -> ListPlan:
+    async def plan_file(
+        self, account_id: AccountId, source: Path, options: JobOptions, *, deadline_s: float
+    ) -> ListPlan:
         """Return what a file would take, of a job that waits for no mail server for longer than `deadline_s`.
 
         Raises:
             MailsiftError: what mailsift.jobs.intake.process.take_in says of the list.
         """
-        return await self._plan_counts(await self._count(source, column), mode, deadline_s)
+        counts = await self._count(source, options.column)
+        return await self._plan_counts(account_id, counts, options, deadline_s)
 
     async def _known_draft(self, account_id: AccountId, job_id: JobId, unknown: MailsiftError) -> None:
         try:
@@ -154,46 +195,154 @@ class Planner:
             raise unknown from None
 
     async def _plan_stored(
-        self, job_id: JobId, column: str, mode: Mode, preview: int = 0, deadline_s: float = math.inf
+        self, account_id: AccountId, job_id: JobId, options: JobOptions, deadline_s: float = math.inf
     ) -> ListPlan:
         """Plan a stored list, or a preview of it; what was counted in its usual column is remembered."""
-        keys = JobBlobs(job_id)
+        keys, column, preview = JobBlobs(job_id), options.column, options.preview
         counts = None if column else await self._remembered(keys.domain_counts)
         if counts is None:
             counts = await self._count(await self._blobs.fetch(keys.source), column)
             if not column:
                 await self._blobs.put_bytes(keys.domain_counts, json.dumps(asdict(counts)).encode())
-        return await self._plan_counts(sampled(counts, preview) if preview else counts, mode, deadline_s)
+        counts = sampled(counts, preview) if preview else counts
+        return await self._plan_counts(account_id, counts, options, deadline_s)
 
     async def _remembered(self, key: str) -> DomainCounts | None:
         stored = await self._blobs.read_if_there(key)
         return None if stored is None else DomainCounts(**json.loads(stored))
 
     async def _count(self, source: Path, column: str) -> DomainCounts:
-        options = IntakeOptions(column=column, chunk_addresses=100_000)
-        request: dict[str, Any] = {"source": str(source), "options": asdict(options), "most": MOST_DOMAINS}
+        options = asdict(IntakeOptions(column=column, chunk_addresses=100_000))
+        request: dict[str, Any] = {"source": str(source), "options": options}
+        request |= {"most": MOST_DOMAINS, "sample": SAMPLE}
         async with self._counting:
             with tempfile.TemporaryDirectory(dir=self._scratch, prefix="plan-") as folder:
                 counted = await ask_child("count_domains", {**request, "workdir": folder}, self._limits)
         return DomainCounts(**counted)
 
-    async def _plan_counts(self, counts: DomainCounts, mode: Mode, deadline_s: float) -> ListPlan:
-        if mode is Mode.DEEP and counts.harvested and self._refuse_harvested:
+    async def _plan_counts(
+        self, account_id: AccountId, counts: DomainCounts, options: JobOptions, deadline_s: float
+    ) -> ListPlan:
+        if options.mode is Mode.DEEP and counts.harvested and self._refuse_harvested:
             raise refusal(counts.harvested)
-        probes = await self._probes(counts) if mode is Mode.DEEP else {}
-        load = load_of_list(counts.addresses, probes, await self._forecasts.picture(), mode)
-        return ListPlan(counts.addresses, probes, time_left(replace(load, deadline_s=deadline_s)))
+        tally, looked_up = Tally(), Tally()
+        if options.mode is Mode.DEEP:
+            facts = await self._domain_facts(counts)
+            tally, looked_up = tallies(counts, facts)
+            tally = await self._without_remembered(account_id, counts, options.max_age, facts, tally)
+        expected = share_out_unknown(tally, looked_up)
+        picture, probes = await self._forecasts.picture(), merge_small(expected.mailboxes, self._providers)
+        load = load_of_list(counts.addresses, probes, picture, options.mode, expected.domains)
+        load = replace(load, triage_rate=look_rate(counts, options.mode), deadline_s=deadline_s)
+        left = time_left(load)
+        return ListPlan(counts.addresses, merge_small(tally.mailboxes, self._providers), left)
 
-    async def _probes(self, counts: DomainCounts) -> dict[str, int]:
-        facts = await self._cache.get(FactKind.DOMAIN, list(counts.domains))
-        probes = Counter({UNKNOWN_LINE: counts.others})
-        for domain, addresses in counts.domains.items():
-            fact = decode_domain(domain, facts[domain]) if domain in facts else None
-            if fact is None or fact.state is DomainState.UNAVAILABLE:
-                probes[provider_by_name(domain) or UNKNOWN_LINE] += addresses
-            elif fact.state is DomainState.ROUTED:
-                probes[fact.provider] += addresses
-        return merge_small(probes, self._providers)
+    async def _domain_facts(self, counts: DomainCounts) -> dict[str, DomainFact]:
+        """Return what is known of the named domains, after a short look at the largest of the others."""
+        found = await self._cache.get(FactKind.DOMAIN, list(counts.domains))
+        decoded = ((domain, decode_domain(domain, data)) for domain, data in found.items())
+        facts = {domain: fact for domain, fact in decoded if fact is not None}
+        unknown = list(islice((domain for domain in counts.domains if domain not in facts), MOST_LOOKED_UP))
+        if unknown:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_LOOK_SECONDS):
+                    facts |= await self._look_up(unknown)
+        return {name: fact for name, fact in facts.items() if fact.state is not DomainState.UNAVAILABLE}
+
+    async def _without_remembered(
+        self,
+        account_id: AccountId,
+        counts: DomainCounts,
+        max_age: float,
+        facts: Mapping[str, DomainFact],
+        tally: Tally,
+    ) -> Tally:
+        """Take off what need not be asked again, as far as a sample shows."""
+        targets = {}
+        for address in counts.sample:
+            local, _, domain = address.rpartition("@")
+            if domain in facts and facts[domain].state is DomainState.ROUTED:
+                targets[address] = ProbeTarget(address, local, domain, facts[domain])
+        domains = CatchAllState(token=str)
+        recalled = await self._answers.recall(targets, domains, max_age=max_age, owner=str(account_id))
+        everybody = {name for name, fact in domains.known.items() if fact.catch_all is Known.YES}
+        providers = {address: target.fact.provider for address, target in targets.items()}
+        known = {
+            address
+            for address, target in targets.items()
+            if address in recalled.mailboxes or target.domain in everybody
+        }
+        return take_off_known(tally, providers, known)
+
+
+def tallies(counts: DomainCounts, facts: Mapping[str, DomainFact]) -> tuple[Tally, Tally]:
+    """Return whom a list would ask, and of these who is at domains that were looked up.
+
+    A free-mail domain is known by its name, and says nothing about others: the second tally is without them.
+    """
+    every, looked_up = Tally(), Tally()
+    every.add(UNKNOWN_LINE, counts.others, counts.other_domains)
+    for domain, addresses in counts.domains.items():
+        by_name, fact = provider_by_name(domain), facts.get(domain)
+        if fact is None:
+            every.add(by_name or UNKNOWN_LINE, addresses)
+            continue
+        key = fact.provider if fact.state is DomainState.ROUTED else _UNASKED
+        every.add(key, addresses)
+        if not by_name:
+            looked_up.add(key, addresses)
+    del every.mailboxes[_UNASKED], every.domains[_UNASKED]
+    return every, looked_up
+
+
+def share_out_unknown(tally: Tally, looked_up: Tally) -> Tally:
+    """Return a tally in which the unknown are with the providers of those who were looked up."""
+    if not looked_up.mailboxes.total():
+        return tally
+    shared = Tally(Counter(tally.mailboxes), Counter(tally.domains))
+    mailboxes = shared.mailboxes.pop(UNKNOWN_LINE, 0) / looked_up.mailboxes.total()
+    domains = shared.domains.pop(UNKNOWN_LINE, 0) / looked_up.domains.total()
+    small = 0.0
+    for key in looked_up.mailboxes.keys() - {_UNASKED}:
+        found = mailboxes * looked_up.mailboxes[key]
+        if shared.mailboxes[key] + found < _OWN_QUEUE:  # more such hosts will be found, not more at these
+            small += found
+        else:
+            shared.add(key, round(found), round(domains * looked_up.domains[key]))
+    shared.add(MIXED_LINE, round(small), 0)
+    return shared
+
+
+def take_off_known(tally: Tally, providers: Mapping[str, str], known: Collection[str]) -> Tally:
+    """Return what is left of a tally without the addresses whose answers are known.
+
+    Args:
+        tally: of the list.
+        providers: the provider of each address of a sample.
+        known: those of the sample that need not be asked; small providers share what they show.
+    """
+    own = {key for key, mailboxes in tally.mailboxes.items() if mailboxes >= _OWN_QUEUE}
+    groups = {address: key if key in own else MIXED_LINE for address, key in providers.items()}
+    seen, asked = Counter(groups.values()), Counter(groups[address] for address in groups.keys() - known)
+
+    def left(counts: Counter[str]) -> Counter[str]:
+        return Counter({key: round(count * share_asked(key)) for key, count in counts.items()})
+
+    def share_asked(key: str) -> float:
+        group = key if key in own else MIXED_LINE
+        if not seen[group]:
+            return asked.total() / seen.total() if seen else 1.0
+        return asked[group] / seen[group]
+
+    return Tally(left(tally.mailboxes), left(tally.domains))
+
+
+def look_rate(counts: DomainCounts, mode: Mode) -> float:
+    """Return addresses a second that are looked at: where only DNS is asked, its domains take the time."""
+    if mode is not Mode.MEDIUM or not counts.addresses:
+        return TRIAGE_RATES[mode]
+    domains = sum(addresses > 0 for addresses in counts.domains.values()) + counts.other_domains
+    return counts.addresses / (domains / TRIAGE_RATES[mode] + counts.addresses / TRIAGE_RATES[Mode.FAST])
 
 
 def sampled(counts: DomainCounts, size: int) -> DomainCounts:
@@ -207,7 +356,8 @@ def sampled(counts: DomainCounts, size: int) -> DomainCounts:
         domains[domain] = round(seen * share) - taken
         taken += domains[domain]
     others = round((seen + counts.others) * share) - taken
-    return replace(counts, addresses=size, domains=domains, others=others)
+    other_domains = min(others, counts.other_domains)
+    return replace(counts, addresses=size, domains=domains, others=others, other_domains=other_domains)
 
 
 def merge_small(probes: Mapping[str, int], providers: Providers) -> dict[str, int]:
@@ -222,10 +372,19 @@ def merge_small(probes: Mapping[str, int], providers: Providers) -> dict[str, in
     return {key: addresses for key, addresses in merged.most_common() if addresses}
 
 
-def load_of_list(addresses: int, probes: Mapping[str, int], picture: QueuePicture, mode: Mode) -> JobLoad:
+def load_of_list(
+    addresses: int, probes: Mapping[str, int], picture: QueuePicture, mode: Mode, domains: Mapping[str, int]
+) -> JobLoad:
     """Return everything that the time of a list that has not begun depends on.
 
     What nobody knows the mail servers of counts as if it were at many small hosts.
+
+    Args:
+        addresses: of the list.
+        probes: mailboxes to ask for, by provider (`merge_small`).
+        picture: what others wait for.
+        mode: how far the list is looked at.
+        domains: at how many domains a provider's mailboxes are.
     """
     queues = picture.queues
     small = sum(probes.get(key, 0) for key in (MIXED_LINE, UNKNOWN_LINE))
@@ -233,13 +392,13 @@ def load_of_list(addresses: int, probes: Mapping[str, int], picture: QueuePictur
     waiting = {key: Counter[tuple[object, bool]]() for key in providers}
     for row in queues.rows:
         if row.throttle_key in waiting:
-            waiting[row.throttle_key][row.job_id, row.small] += row.addresses
+            waiting[row.throttle_key][row.job_id, row.small] += row.addresses + row.domains
     return JobLoad(
         providers=[
             ProviderBacklog(
                 key,
-                picture.rates.at_sources(key, rested=not waiting[key]),
-                [Batch(probes[key])],
+                picture.rates.at_sources(key),
+                [Batch(probes[key], domains=domains.get(key, 0))],
                 [QueuedAhead(count, first) for (_, first), count in waiting[key].items()],
             )
             for key in providers

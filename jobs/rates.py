@@ -52,11 +52,11 @@ class ProviderRates:
         """Return whether mailboxes there are asked for: not at uninformative providers."""
         return self._providers.row(provider).informative
 
-    def at_sources(self, provider: str, *, rested: bool = False) -> tuple[SourceRate, ...]:
-        """Return the rate of a provider at each of our sources; `rested`: nobody has asked it for a while."""
-        return tuple(self._at_source(Ask(provider, source, "", 1), rested=rested) for source in self._sources)
+    def at_sources(self, provider: str) -> tuple[SourceRate, ...]:
+        """Return the rate of a provider at each of our sources."""
+        return tuple(self._at_source(Ask(provider, source, "", 1)) for source in self._sources)
 
-    def _at_source(self, ask: Ask, *, rested: bool) -> SourceRate:
+    def _at_source(self, ask: Ask) -> SourceRate:
         base = self._providers.row(ask.provider)
         row = self._book.row(base, ask)
         known = self._learned.get((ask.provider, ask.source)) or LearnedRate(ask.provider, ask.source)
@@ -66,7 +66,8 @@ class ProviderRates:
         return SourceRate(
             rate=rate,
             opens_s=max(known.closed_s, hold_s),
-            burst=burst if rested else 0,
+            burst=burst,
+            credit=max(0.0, burst - known.owed_s * rate),
             held=hold_s > 0,
             lost_s=max(0.0, row.recipients / row.rate + LATE_S - burst / rate) / burst,
         )

@@ -14,7 +14,7 @@ from mailsift.pipeline.judge.table import ROWS
 from mailsift.pipeline.verdict import Result
 from mailsift.pipeline.wording import counted
 from mailsift.pipeline.zones import DEFAULT, abbreviation, zone_named
-from mailsift.storage.sql.chunks import Waiting
+from mailsift.storage.sql.chunks import WORKER_GONE, Waiting
 
 MODES: Final[Mapping[Mode, tuple[str, str]]] = {
     Mode.FAST: ("Fast", "Finds typos, broken addresses, throwaway domains and role addresses. Asks nobody."),
@@ -121,6 +121,7 @@ _WAITS: Final[Mapping[str, str]] = {
     WaitReason.OUR_NETWORK: "wait for our network",
     WaitReason.RESOLVER: "wait for a resolver that can be trusted",
     WaitReason.SLOW: "wait for slow servers",
+    WORKER_GONE: "wait until a worker that is gone has lost its claim on them",
     WaitReason.BUDGET: "wait for their turn",
 }
 

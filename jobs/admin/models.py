@@ -233,7 +233,7 @@ def rated_backlog(row: KeyBacklog, rates: ProviderRates) -> RatedBacklog:
     if row.throttle_key in _SHARED_KEYS:
         return RatedBacklog(row, title, None, None, held=False)
     sources = rates.at_sources(row.throttle_key)
-    queue = ProviderBacklog(row.throttle_key, sources, (Batch(row.remaining),))
+    queue = ProviderBacklog(row.throttle_key, sources, (Batch(row.remaining, domains=row.domains),))
     rate = sum(source.rate for source in sources if not source.held)
     seconds = time_left(JobLoad((queue,))).seconds
     return RatedBacklog(row, title, rate, seconds, held=all(source.held for source in sources))

@@ -198,7 +198,8 @@ class ChunkWorker:
         with watch.phase("store"):
             segment_key = await self._store_segment(chunk, result.finished)
             cut = self._plan.cut.for_mode(load_options(chunk.options).mode)
-            groups = group_deferred(result.waiting, cut, sources=chunk.live_sources)
+            lane, sources = chunk.throttle_key, chunk.live_sources
+            groups = group_deferred(result.waiting, cut, sources=sources, lane=lane)
             deferred = await self._store_deferred(chunk, groups)
         with watch.phase("commit"):
             done = await self._commit(chunk, deferred, result, segment_key, stop)
@@ -249,8 +250,18 @@ class ChunkWorker:
         chunks, offset = [], 0
         for one in deferred:
             size = len(one.frame)
+            domains = one.frame["domain"].n_unique()
             chunks.append(
-                NewChunk(size, key, offset, one.throttle_key, one.reason, one.delay, subnet=one.subnet)
+                NewChunk(
+                    size,
+                    key,
+                    offset,
+                    one.throttle_key,
+                    one.reason,
+                    one.delay,
+                    subnet=one.subnet,
+                    domains=domains,
+                )
             )
             offset += size
         return chunks
@@ -301,17 +312,21 @@ def _damaged() -> MailsiftError:
     return MailsiftError("blob_damaged", "A stored file differs from what was written.")
 
 
-def group_deferred(waiting: pl.DataFrame, cut: ChunkSizes, *, sources: int = 1) -> list[DeferredChunk]:
-    """Group the waiting addresses of one chunk.
+def group_deferred(
+    waiting: pl.DataFrame, cut: ChunkSizes, *, sources: int = 1, lane: str = MIXED_KEY
+) -> list[DeferredChunk]:
+    """Group the waiting addresses of one chunk of a lane.
 
-    Slow hosts come together, a busy provider gets chunks of its own, the rest is mixed. Delays that are close
-    (a factor of two) wait together for the longest of them. Whom a greylisting server knows by one of our
-    sources does not wait together with others.
+    Slow hosts come together, a busy provider gets chunks of its own, of which what is left stays its own, the
+    rest is mixed. Delays that are close (a factor of two) wait together for the longest of them. Whom a
+    greylisting server knows by one of our sources does not wait together with others.
     """
     if waiting.is_empty():
         return []
     subnets = {identity: subnet_of(identity) for identity in waiting["known_by"].unique()}
     crowd = pl.len().over("throttle_key") >= cut.own_chunk
+    if lane not in SHARED_KEYS:
+        crowd |= pl.col("throttle_key") == lane
     grouped = waiting.with_columns(
         pl.when(pl.col("reason") == WaitReason.SLOW.value)
         .then(pl.lit(SLOW_KEY))

@@ -47,6 +47,8 @@ _log = structlog.get_logger()
 
 _CHUNK_ADDRESSES: Final[Mapping[Mode, int]] = {Mode.FAST: 50_000, Mode.MEDIUM: 20_000, Mode.DEEP: 5_000}
 """Addresses a chunk holds at first."""
+_PARTS: Final = 20
+"""Chunks of a list in mode medium, at least: were all of it in work at once, no progress would be seen."""
 _MAX_ATTEMPTS: Final = 3
 """Workers that may die over one step before the job fails."""
 SUSPECT_PAUSES: Final = (2.0, 900.0)
@@ -169,6 +171,7 @@ class StepWorker:
                 options=IntakeOptions(
                     column=options.column,
                     chunk_addresses=size,
+                    parts=_PARTS if options.mode is Mode.MEDIUM else 1,
                     repair=options.repair,
                     overrides=self._overrides,
                     refuse_harvested=self._refuse_harvested and options.mode is Mode.DEEP,

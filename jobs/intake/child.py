@@ -94,7 +94,8 @@ def _count_domains(request: Mapping[str, Any], limits: IntakeLimits) -> dict[str
 
     options = IntakeOptions(**request["options"])
     source, workdir = Path(request["source"]), Path(request["workdir"])
-    return count_domains(source, workdir, options=options, limits=limits, most=request["most"])
+    most, sample = request["most"], request["sample"]
+    return count_domains(source, workdir, options=options, limits=limits, most=most, sample=sample)
 
 
 # What reads is imported by the work: polars reserves its memory and threads then, inside the limits.

@@ -28,6 +28,9 @@ LIST_FAULTS: Final = (
 )
 """Codes of jobs that failed because of their list: it would fail again. All others are ours."""
 
+FEWEST_ADDRESSES: Final = 5_000
+"""A list is not cut into smaller chunks only to have more of them."""
+
 
 @dataclass(frozen=True, slots=True)
 class IntakeOptions:
@@ -35,7 +38,8 @@ class IntakeOptions:
 
     Attributes:
         column: name of the address column or its number, counted from 1; "" to find it.
-        chunk_addresses: distinct addresses in one chunk.
+        chunk_addresses: distinct addresses in one chunk, at most.
+        parts: chunks a list is cut into at least, unless they would hold fewer than FEWEST_ADDRESSES.
         repair: judge the address that a cell clearly means which is none.
         overrides: the operator's lists (mailsift.pipeline.overrides), "" for none; repair minds them.
         refuse_harvested: refuse a list whose addresses at a domain look made up.
@@ -46,6 +50,7 @@ class IntakeOptions:
 
     column: str = ""
     chunk_addresses: int = 5_000
+    parts: int = 1
     repair: bool = False
     overrides: str = ""
     refuse_harvested: bool = False

@@ -15,7 +15,7 @@ from polars.datatypes import DataTypeClass
 from mailsift.jobs.columns import ADDRESS, ADDRESS_N, REPAIRED, cell_text, column_id, names_metadata
 from mailsift.jobs.intake.ahead import DomainsAhead
 from mailsift.jobs.intake.harvest import LEAST, find_harvest, refusal
-from mailsift.jobs.intake.models import ChunkSlice, Intake, IntakeLimits, IntakeOptions
+from mailsift.jobs.intake.models import FEWEST_ADDRESSES, ChunkSlice, Intake, IntakeLimits, IntakeOptions
 from mailsift.jobs.intake.numbering import AddressBook, SpillBuffer
 from mailsift.jobs.intake.read_json import read_json
 from mailsift.jobs.intake.read_text import read_text
@@ -323,7 +323,8 @@ def _write_addresses(
     kept: list[pl.DataFrame | Path], count: int, workdir: Path, options: IntakeOptions
 ) -> tuple[ChunkSlice, ...]:
     """Write so many addresses, a row group for each chunk without its sample, and return the chunks."""
-    addresses, size = SpillBuffer.scan(kept), options.chunk_addresses
+    addresses = SpillBuffer.scan(kept)
+    size = min(options.chunk_addresses, max(FEWEST_ADDRESSES, -(-count // options.parts)))
     addresses.sink_parquet(
         workdir / "addresses.parquet",
         row_group_size=size,
@@ -391,21 +392,33 @@ def _no_rows() -> MailsiftError:
 
 
 def count_domains(
-    source: Path, workdir: Path, *, options: IntakeOptions, limits: IntakeLimits, most: int
+    source: Path, workdir: Path, *, options: IntakeOptions, limits: IntakeLimits, most: int, sample: int
 ) -> dict[str, Any]:
-    """Return what `mailsift.jobs.plans.DomainCounts` holds, as JSON types: the largest domains by name.
+    """Return what `mailsift.jobs.plans.DomainCounts` holds, as JSON types.
+
+    Args:
+        source: see `take_in`.
+        workdir: see `take_in`.
+        options: see `take_in`.
+        limits: see `take_in`.
+        most: so many of the largest domains are named.
+        sample: so many addresses are, from all over the list.
 
     Raises:
         MailsiftError: see `take_in`.
     """
     read_list(source, workdir, options=options, limits=limits)
     addresses = pl.scan_parquet(workdir / "addresses.parquet", glob=False)
-    counts = addresses.filter(pl.col("rule") == "").group_by("domain").len().collect()
+    good = addresses.filter(pl.col("rule") == "")
+    counts = good.group_by("domain").len().collect()
+    every = max(1, -(-int(counts["len"].sum()) // sample))
     largest = counts.sort(["len", "domain"], descending=[True, False]).head(most)
     return {
         "addresses": int(addresses.select(pl.len()).collect().item()),
         "domains": dict(largest.iter_rows()),
         "others": int(counts["len"].sum()) - int(largest["len"].sum()),
+        "other_domains": counts.height - largest.height,
+        "sample": good.select(pl.col("address").gather_every(every)).collect()["address"].to_list(),
         "harvested": find_harvest(workdir / "addresses.parquet"),
     }
 

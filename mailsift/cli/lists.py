@@ -71,25 +71,23 @@ async def find(settings: Settings, texts: list[str]) -> list[str]:
         return await sources_of(texts, container.places.with_environment(), LOCAL_ACCOUNT)
 
 
-def show_plans(sources: list[str], column: str, mode: Mode, *, deadline_s: float, as_json: bool) -> None:
+def show_plans(sources: list[str], options: JobOptions, *, as_json: bool) -> None:
     """Print what lists will take, one after the other; nothing is started but the servers.
 
     Args:
         sources: the lists.
-        column: of the addresses, "" to find it.
-        mode: how far they are looked at.
-        deadline_s: seconds after which each of them waits no longer; 0: never.
+        options: of their jobs.
         as_json: print an object a line.
     """
     with installation(Settings.from_env()) as settings:
-        plans = asyncio.run(_plans(settings, sources, column, mode, deadline_s or math.inf))
+        plans = asyncio.run(_plans(settings, sources, options))
     for source, found in zip(sources, plans, strict=True):
         if as_json:
             left = {"seconds": found.left.seconds, "reason": found.left.reason}
             entry = {"list": name_of(source), "addresses": found.addresses, "probes": dict(found.probes)}
             print_json({**entry, **left})
         else:
-            _show_plan(f"{name_of(source)}: " if len(plans) > 1 else "", found, mode)
+            _show_plan(f"{name_of(source)}: " if len(plans) > 1 else "", found, options.mode)
     if len(plans) > 1 and not as_json:
         addresses = counted(sum(plan.addresses for plan in plans), "address")
         took = _duration_text([plan.left.seconds for plan in plans])
@@ -111,15 +109,13 @@ def _show_plan(name: str, found: ListPlan, mode: Mode) -> None:
         console.print(f"  {share} are at domains whose mail servers nobody has looked up yet.", **PLAIN)
 
 
-async def _plans(
-    settings: Settings, sources: list[str], column: str, mode: Mode, deadline_s: float
-) -> list[ListPlan]:
+async def _plans(settings: Settings, sources: list[str], options: JobOptions) -> list[ListPlan]:
     async with open_container(settings) as container:
         places, account = container.places.with_environment(), await container.jobs.account(LOCAL_ACCOUNT)
-        plans = []
+        plans, deadline_s = [], options.deadline_s or math.inf
         for source in sources:
             async with read_through(source, account, places, scratch_folder(settings)) as file:
-                plans.append(await container.plans.plan_file(file, column, mode, deadline_s=deadline_s))
+                plans.append(await container.plans.plan_file(account, file, options, deadline_s=deadline_s))
         return plans
 
 

@@ -113,8 +113,11 @@ def run(  # noqa: PLR0913 - one argument an option
         sources = asyncio.run(find(given, sources))
     if plan:
         from mailsift.cli.lists import show_plans  # noqa: PLC0415
+        from mailsift.jobs.views import JobOptions  # noqa: PLC0415
 
-        show_plans(sources, column, mode, deadline_s=deadline, as_json=as_json)
+        reused = given.max_age if max_age is None else max_age
+        options = JobOptions(mode=mode, column=column, max_age=reused, deadline_s=deadline)
+        show_plans(sources, options, as_json=as_json)
         return
     pairs = pair(sources, output)
     if as_json and any(out == PIPE for _, out in pairs):

@@ -418,9 +418,12 @@ class ProbeRun:
             provider.busy = True
             provider.resting_until = max(provider.resting_until, self._loop.time() + _LONG_REST)
         elif grant.recipients < ask.recipients:
-            # The rate is used up: asking again at once would open a session for every single recipient.
+            # The rate is used up: asking again at once would open a session for every single recipient. What
+            # is left here, each with a random recipient at most, may need less than a full session.
             row = provider.row
-            self._rest_or_defer(provider, grant.refill_s or row.recipients / row.rate)
+            refill_s = grant.refill_s or row.recipients / row.rate
+            needed = min(row.recipients, 2 * len(provider)) or row.recipients
+            self._rest_or_defer(provider, refill_s * needed / row.recipients)
 
     def _requeue_session(self, plan: SessionPlan, ask: Ask, grant: Grant) -> None:
         """Put a session's addresses back: it was denied, or its server has turned out bad in the meantime."""

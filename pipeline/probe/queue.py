@@ -291,7 +291,10 @@ class ProviderQueue:
             route.in_rotation = True
             self._routes.append(route)
         if not self.is_crowded:
-            self.is_crowded = sum(map(len, self._routes)) >= MANY_ADDRESSES
+            self.is_crowded = len(self) >= MANY_ADDRESSES
+
+    def __len__(self) -> int:
+        return sum(map(len, self._routes))
 
     def waiting_domains(self) -> Iterator[str]:
         """Yield some domains that wait here, as many as it takes to recognise a hoster."""

@@ -107,8 +107,11 @@ class JobBlobs:
 
     @property
     def domain_counts(self) -> str:
-        """How many addresses the list has at which domain (mailsift.jobs.plans.DomainCounts)."""
-        return f"{self.prefix}/domain_counts.json"
+        """How many addresses the list has at which domain (mailsift.jobs.plans.DomainCounts).
+
+        Under another name than that of former releases, which could not read it.
+        """
+        return f"{self.prefix}/domain_counts_2.json"
 
     @property
     def residual(self) -> str:

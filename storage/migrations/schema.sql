@@ -104,6 +104,7 @@ CREATE TABLE chunk (
     subnet text DEFAULT ''::text NOT NULL,
     lease_sources text[],
     free_mail jsonb,
+    domains integer DEFAULT 0 NOT NULL,
     CONSTRAINT chunk_lease CHECK (((state = 'leased'::text) = (lease_token IS NOT NULL))),
     CONSTRAINT chunk_state CHECK ((state = ANY (ARRAY['ready'::text, 'leased'::text, 'done'::text, 'cancelled'::text])))
 );
@@ -540,7 +541,7 @@ CREATE TABLE worker (
     health jsonb DEFAULT '{}'::jsonb NOT NULL
 );
 
-INSERT INTO alembic_version VALUES ('0028');
+INSERT INTO alembic_version VALUES ('0029');
 
 SELECT pg_catalog.setval('audit_id_seq', 1, false);
 

@@ -22,6 +22,7 @@ class LearnedRate:
         in_use: sessions that are open.
         closed_s: how long it is left alone, 0 = it is open.
         refuses: it is left alone because it refuses us.
+        owed_s: how long until a full burst may be asked again, 0 = now.
         mix: sessions of at most a day by outcome.
     """
 
@@ -33,6 +34,7 @@ class LearnedRate:
     in_use: int = 0
     closed_s: float = 0.0
     refuses: bool = False
+    owed_s: float = 0.0
     mix: dict[SessionOutcome, int] = field(default_factory=dict)
 
     @property
@@ -41,7 +43,8 @@ class LearnedRate:
         return sum(self.mix.values())
 
 
-_FIELDS = ("share", "strikes", "blocks", "blocked_until", "held")
+_LEARNED = ("share", "strikes", "blocks", "blocked_until", "held")
+_FIELDS = (*_LEARNED, "paid_until")
 
 
 class ThrottleInspector:
@@ -75,7 +78,7 @@ class ThrottleInspector:
             mailsift.storage.redis.connection.ClientError: Redis isn’t responding.
         """
         key = f"{STATE_KEY}{provider}:{source}"
-        return bool(await self._redis.hdel(key, *_FIELDS, "learned_at"))
+        return bool(await self._redis.hdel(key, *_LEARNED, "learned_at"))
 
     async def _states(
         self, places: Sequence[tuple[str, str]], now: float
@@ -97,7 +100,7 @@ def _place(name: str) -> tuple[str, str]:
 def _learned(
     place: tuple[str, str], state: tuple[list[bytes | None], int], counts: dict[str, int], now: float
 ) -> LearnedRate:
-    (share, strikes, blocks, blocked_until, held), in_use = state
+    (share, strikes, blocks, blocked_until, held, paid_until), in_use = state
     name = ":".join(place)
     return LearnedRate(
         *place,
@@ -107,5 +110,6 @@ def _learned(
         in_use=in_use,
         closed_s=max(0.0, float(blocked_until or 0) - now),
         refuses=held is not None,
+        owed_s=max(0.0, float(paid_until or 0) - now),
         mix={outcome: counts[key] for outcome in SessionOutcome if (key := f"{name}|{outcome}") in counts},
     )

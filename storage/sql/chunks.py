@@ -26,6 +26,8 @@ CLAIM_COST: Final = 500
 """What a claim costs an account beside the addresses in it, in addresses: a list of one row is not free."""
 STRAY_SECONDS: Final = 60.0
 """How long a chunk that a greylisting server expects from a source waits for a worker with that source."""
+WORKER_GONE: Final = "worker_gone"
+"""Why addresses wait whose worker is not heard of any more: until its lease ends."""
 MAX_ATTEMPTS: Final = 4
 """A chunk that more workers gave up than this is split, so that one address cannot hold the others."""
 
@@ -43,6 +45,7 @@ class NewChunk:
         attempt: how often its addresses have already been given up by a worker.
         subnet: of the source that a greylisting server expects (pipeline.smtp.identity), "" for any.
         free_mail: of addresses that nobody has looked at, those at free-mail domains, by provider.
+        domains: of addresses that wait for a provider: each of them is asked for a random recipient, too.
     """
 
     addresses: int
@@ -54,6 +57,7 @@ class NewChunk:
     attempt: int = 0
     subnet: str = ""
     free_mail: Mapping[str, int] = field(default_factory=dict)
+    domains: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,13 +108,13 @@ class Waiting:
 
 _INSERT = text("""
     INSERT INTO chunk (job_id, n, lane, waits_for, ready_at, attempt, addresses, source_key, source_offset,
-        subnet, free_mail)
+        subnet, free_mail, domains)
     SELECT :job_id, :n, :throttle_key, :waits_for,
            least(clock_timestamp() + make_interval(secs => :delay), deadline_at),
            :attempt, :addresses, :source_key, :source_offset,
            CASE WHEN deadline_at < clock_timestamp() + make_interval(secs => :delay) THEN ''
                 ELSE CAST(:subnet AS text) END,
-           nullif(CAST(:free_mail AS jsonb), '{}')
+           nullif(CAST(:free_mail AS jsonb), '{}'), :domains
     FROM job WHERE id = :job_id
 """)
 
@@ -258,12 +262,17 @@ _CANCEL = statement("""
     WHERE job_id = :job_id AND state IN {open_chunk}
 """)
 
-_WAITS = text("""
-    SELECT lane AS throttle_key, waits_for AS reason, sum(addresses)::bigint AS addresses,
-        min(ready_at) AS until
-    FROM chunk
-    WHERE job_id = :job_id AND state = 'ready' AND waits_for <> '' AND ready_at > clock_timestamp()
-    GROUP BY lane, waits_for ORDER BY until
+_WAITS = statement("""
+    WITH {open_chunks}, waiting AS (
+        SELECT lane, waits_for, addresses, ready_at AS until FROM open_chunk
+        WHERE job_id = :job_id AND state = 'ready' AND waits_for <> ''
+        UNION ALL
+        SELECT lane, :worker_gone, addresses, lease_until FROM open_chunk c
+        WHERE job_id = :job_id AND state = 'leased'
+            AND NOT EXISTS (SELECT FROM worker w WHERE w.owner = c.lease_owner AND {heard_of})
+    )
+    SELECT lane AS throttle_key, waits_for AS reason, sum(addresses)::bigint AS addresses, min(until) AS until
+    FROM waiting WHERE until > clock_timestamp() GROUP BY lane, waits_for ORDER BY until
 """)
 
 _SEGMENTS = text(
@@ -441,7 +450,7 @@ async def cancel(connection: Connection, job_id: UUID) -> None:
 
 async def waits(connection: Connection, job_id: UUID) -> list[Waiting]:
     """Return what the job waits for, soonest first."""
-    return await rows_as(Waiting, connection, _WAITS, {"job_id": job_id})
+    return await rows_as(Waiting, connection, _WAITS, {"job_id": job_id, "worker_gone": WORKER_GONE})
 
 
 async def segments(connection: Connection, job_id: UUID) -> list[str]:

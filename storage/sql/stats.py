@@ -222,6 +222,7 @@ class KeyBacklog:
         waits_for: why most of what waits does, "" when nothing does.
         until: when the first of it may be tried; None when nothing waits.
         jobs: how many have chunks in it.
+        domains: at how many the addresses are; each is asked for a random recipient, too.
     """
 
     throttle_key: str
@@ -232,6 +233,7 @@ class KeyBacklog:
     waits_for: str
     until: datetime | None
     jobs: int
+    domains: int
 
     @property
     def remaining(self) -> int:
@@ -453,7 +455,7 @@ _BACKLOGS = statement("""
         coalesce(sum(addresses) FILTER (WHERE waits), 0)::bigint AS waiting,
         coalesce(sum(addresses) FILTER (WHERE state = 'leased'), 0)::bigint AS leased,
         coalesce(mode() WITHIN GROUP (ORDER BY waits_for) FILTER (WHERE waits), '') AS waits_for,
-        min(ready_at) FILTER (WHERE waits) AS until
+        min(ready_at) FILTER (WHERE waits) AS until, sum(domains)::bigint AS domains
     FROM mine GROUP BY lane ORDER BY sum(addresses) DESC, lane LIMIT :limit
 """)
 

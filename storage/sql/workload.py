@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 from uuid import UUID
 
@@ -14,19 +14,30 @@ from mailsift.storage.sql.chunks import TRIAGE_KEY
 
 _RATE_MINUTES: Final = 5
 """How far back the rate of the installation looks."""
+BYTES_AN_ADDRESS: Final = 30
+"""What an address takes of a list that nobody has read: with a few other columns."""
 _PROGRESS_WINDOW: Final = 120.0
 """How many seconds back the measured rate of one job looks."""
 
 
 @dataclass(frozen=True, slots=True)
 class QueueRow:
-    """Addresses of a job that wait for one throttle key and may go on in `ready_s` seconds (0 = now)."""
+    """Addresses of a job that wait for one throttle key and may go on in `ready_s` seconds (0 = now).
+
+    Attributes:
+        domains: at how many they are; each is asked for a random recipient, too.
+        in_hand: recipients among these that workers are asking for.
+        in_hand_s: for how many seconds, all workers together.
+    """
 
     job_id: UUID
     throttle_key: str
     small: bool
     addresses: int
     ready_s: float
+    domains: int = 0
+    in_hand: int = 0
+    in_hand_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,13 +46,13 @@ class Queues:
 
     Attributes:
         rows: of all jobs that may be worked on.
-        unread_bytes: of lists that nobody has read.
+        unread_bytes: of lists that nobody has read, by mode; of a preview's, what its sample takes.
         slots: how many chunks can be worked on at a time; 0: no worker is there.
         rate: addresses a second that got a verdict in the last minutes, everywhere.
     """
 
     rows: Sequence[QueueRow] = ()
-    unread_bytes: int = 0
+    unread_bytes: Mapping[str, int] = field(default_factory=dict)
     slots: int = 0
     rate: float = 0.0
 
@@ -53,6 +64,7 @@ class ProgressRow:
     Attributes:
         worked: addresses in its chunks that are done.
         from_triage: addresses that triage found to be this key's.
+        domains: at how many these are.
         recent: addresses that left the key in the last `recent_s` seconds, _PROGRESS_WINDOW at most.
         named, named_ahead: addresses at free-mail domains of this provider, in chunks that triage is done
             with and in those it is not.
@@ -65,6 +77,7 @@ class ProgressRow:
     recent_s: float
     named: int = 0
     named_ahead: int = 0
+    domains: int = 0
 
 
 # The minute that runs counts for as much of it as is over.
@@ -75,21 +88,34 @@ _RATE = text("""
     WHERE minute >= date_trunc('minute', clock_timestamp()) - make_interval(mins => :minutes)
 """)
 
-# In steps of half a minute: greylisting and "later" have their times. A worker that is gone has no slots.
+# In steps of half a minute: greylisting and "later" have their times, and so has what a worker that is gone
+# holds: the end of its lease. Such a worker has no slots.
 _QUEUES = statement("""
-    WITH {open_chunks}, timed AS (
-        SELECT c.job_id, c.lane, j.small, c.addresses, CASE WHEN c.state = 'leased' THEN 0
-            ELSE greatest(0, extract(epoch FROM c.ready_at - clock_timestamp())) END::float8 AS ready_s
+    WITH {open_chunks}, heard AS (
+        SELECT owner FROM worker WHERE {heard_of}
+    ), timed AS (
+        SELECT c.job_id, c.lane, j.small, c.addresses, c.domains, greatest(0, extract(epoch FROM CASE
+            WHEN c.state = 'ready' THEN c.ready_at WHEN h.owner IS NULL THEN c.lease_until
+            END - clock_timestamp()))::float8 AS ready_s,
+            CASE WHEN h.owner IS NULL THEN 0 ELSE c.addresses + c.domains END AS in_hand,
+            CASE WHEN h.owner IS NULL THEN 0
+                ELSE greatest(0, extract(epoch FROM clock_timestamp() - c.leased_at)) END AS in_hand_s
         FROM open_chunk c JOIN job j ON j.id = c.job_id
+            LEFT JOIN heard h ON c.state = 'leased' AND h.owner = c.lease_owner
         WHERE j.state IN {claimable} AND (CAST(:job_id AS uuid) IS NULL OR c.job_id = :job_id)
     )
-    SELECT job_id, lane AS throttle_key, small, sum(addresses)::bigint AS addresses, max(ready_s) AS ready_s
+    SELECT job_id, lane AS throttle_key, small, sum(addresses)::bigint AS addresses, max(ready_s) AS ready_s,
+        sum(domains)::bigint AS domains, sum(in_hand)::bigint AS in_hand, sum(in_hand_s)::float8 AS in_hand_s
     FROM timed GROUP BY job_id, lane, small, ceil(ready_s / 30)
 """)
 
 _IN_LINE = text("SELECT id, state, options, started_at, deadline_at FROM job WHERE id = ANY(:job_ids)")
 
-_UNREAD = statement("SELECT coalesce(sum(source_bytes), 0)::bigint FROM job WHERE state IN {take_in}")
+_UNREAD = statement("""
+    SELECT options->>'mode',
+        sum(least(source_bytes, nullif((options->>'preview')::bigint, 0) * :each))::bigint
+    FROM job WHERE state IN {take_in} GROUP BY 1
+""")
 
 _SLOTS = statement("SELECT coalesce(sum(slots), 0)::bigint FROM worker WHERE {live_worker}")
 
@@ -97,7 +123,7 @@ _SLOTS = statement("SELECT coalesce(sum(slots), 0)::bigint FROM worker WHERE {li
 # addresses that went back to the key they came from did not get on.
 _PROGRESS = text("""
     WITH mine AS (
-        SELECT n, lane, state = 'done' AS done, addresses, leased_at, free_mail,
+        SELECT n, lane, state = 'done' AS done, addresses, domains, leased_at, free_mail,
             substring(source_key from '/residual/([0-9]+)-')::int AS parent
         FROM chunk WHERE job_id = :job_id
     ), recent AS (
@@ -107,6 +133,7 @@ _PROGRESS = text("""
         GROUP BY lane
     ), came_from AS (
         SELECT m.lane, sum(m.addresses) FILTER (WHERE p.lane = :triage)::bigint AS triage,
+            sum(m.domains) FILTER (WHERE p.lane = :triage)::bigint AS domains,
             sum(m.addresses) FILTER (WHERE p.lane = m.lane
                 AND p.leased_at > clock_timestamp() - make_interval(secs => :window))::bigint AS back
         FROM mine m JOIN mine p ON p.n = m.parent GROUP BY m.lane
@@ -119,7 +146,8 @@ _PROGRESS = text("""
     )
     SELECT lane AS throttle_key, coalesce(w.addresses, 0) AS worked, coalesce(c.triage, 0) AS from_triage,
         greatest(0, coalesce(r.addresses, 0) - coalesce(c.back, 0)) AS recent,
-        coalesce(r.seconds, 0) AS recent_s, coalesce(f.seen, 0) AS named, coalesce(f.ahead, 0) AS named_ahead
+        coalesce(r.seconds, 0) AS recent_s, coalesce(f.seen, 0) AS named, coalesce(f.ahead, 0) AS named_ahead,
+        coalesce(c.domains, 0) AS domains
     FROM worked w FULL JOIN came_from c USING (lane) FULL JOIN recent r USING (lane)
         FULL JOIN named f USING (lane)
 """)
@@ -133,9 +161,10 @@ async def rate(connection: Connection) -> float:
 async def queues(connection: Connection) -> Queues:
     """Return what all jobs wait for, for the time they will take."""
     slots = await connection.execute(_SLOTS)
+    unread = await connection.execute(_UNREAD, {"each": BYTES_AN_ADDRESS})
     return Queues(
         rows=await queue_rows(connection),
-        unread_bytes=(await connection.execute(_UNREAD)).scalar_one(),
+        unread_bytes={mode: size or 0 for mode, size in unread},
         slots=slots.scalar_one(),
         rate=await rate(connection),
     )

@@ -86,7 +86,7 @@ def test_a_plan_says_who_will_be_asked_and_starts_nothing(
     settings: Settings, keyboard: Keyboard, tmp_path: Path
 ) -> None:
     source = tmp_path / "list.txt"
-    source.write_text("".join(f"user{n}@gmail.com\n" for n in range(150)) + "a@unheard-of.example\n")
+    source.write_text("".join(f"user{n}@gmail.com\n" for n in range(150)) + "a@servfail.sandbox.test\n")
     typed = keyboard.type(settings, "run", str(source), "--plan", "--json")
     assert (typed.status, typed.err) == (0, "")
     plan = json.loads(typed.out)

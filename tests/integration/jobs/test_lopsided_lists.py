@@ -51,3 +51,19 @@ async def test_a_list_of_nothing_but_different_domains(
         view = await work_until_ended(engine, service, account, job)
         assert [facts.in_flight for facts in asked] == [0]
     assert (view.state, view.valid, view.processed) == (JobState.COMPLETED, 6_000, 6_000)
+
+
+async def test_what_waits_for_a_provider_says_at_how_many_domains_it_is(
+    settings: Settings, planter: Planter, service: JobService
+) -> None:
+    """Each of them is asked for a random recipient, too: a forecast has to know."""
+    given = [f"known{n}@apart{n // 2}.flood.sandbox.test" for n in range(1_200)]
+    account, job = await planter.plant(given, chunk=2_000, small=False, options=JobOptions(mode=Mode.DEEP))
+    async with engine_on(settings) as engine:
+        await work_until_ended(engine, service, account, job)
+    rows = await planter.sql(
+        "SELECT lane, addresses, domains FROM chunk WHERE job_id = :job ORDER BY n", job=job
+    )
+    triage, *later = [(row["lane"], row["addresses"], row["domains"]) for row in rows]
+    assert triage == ("", 1_200, 0)
+    assert later[:2] == [("flood-host.test", 1_000, 500), ("flood-host.test", 200, 100)]

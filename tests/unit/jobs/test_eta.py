@@ -14,7 +14,7 @@ from mailsift.jobs.eta import (
     ProviderBacklog,
     QueuedAhead,
     SourceRate,
-    addresses_ahead,
+    recipients_ahead,
     time_left,
 )
 
@@ -59,8 +59,8 @@ def test_a_source_that_opens_later_helps_from_then_on() -> None:
 
 
 def test_two_jobs_in_line_take_turns() -> None:
-    assert addresses_ahead(100, [QueuedAhead(1_000)]) == 100
-    assert addresses_ahead(100, [QueuedAhead(30)]) == 30
+    assert recipients_ahead(100, [QueuedAhead(1_000)]) == 100
+    assert recipients_ahead(100, [QueuedAhead(30)]) == 30
     assert seconds(queue(100, others=(QueuedAhead(1_000),))) == 100.0
     left = time_left(JobLoad((queue(100, others=(QueuedAhead(30),)),)))
     assert left.seconds == 65.0
@@ -68,7 +68,7 @@ def test_two_jobs_in_line_take_turns() -> None:
 
 
 def test_a_small_job_never_waits_behind_ours() -> None:
-    assert addresses_ahead(100, [QueuedAhead(1_000, first=True)]) == 1_000
+    assert recipients_ahead(100, [QueuedAhead(1_000, first=True)]) == 1_000
 
 
 def test_at_its_deadline_a_job_waits_for_no_mail_server_any_more() -> None:
@@ -76,7 +76,7 @@ def test_at_its_deadline_a_job_waits_for_no_mail_server_any_more() -> None:
     small = {"mixed": (Batch(10, 600.0),), "mixed_rate": 10.0}
     assert seconds(held, slow, **small, deadline_s=30.0) == 31.5  # what is left gets its verdicts then
     assert seconds(slow, deadline_s=90.0) == 50.0
-    late = {"triage": 1_000, "triage_rate": 10.0, "arriving": {"yahoo": 100}}
+    late = {"triage": 1_000, "triage_rate": 10.0, "arriving": {"yahoo": Batch(100)}}
     assert seconds(slow, **late, deadline_s=-5.0) == 100.0  # what nobody has looked at is looked at
     assert seconds(slow, deadline_s=-5.0) == 1.5
 
@@ -101,31 +101,56 @@ def test_greylisted_addresses_are_asked_in_their_time() -> None:
     left = time_left(JobLoad((greylisted,)))
     assert left.seconds == 310.0
     assert left.reason == "google: 120 addresses at 2/s, the last of them not before 5 min"
+    soon = ProviderBacklog("google", TWO_A_SECOND, (Batch(20, ready_s=7.5),))
+    assert time_left(JobLoad((soon,))).reason.endswith(", the last of them not before 8 s")
     busy = ProviderBacklog("google", TWO_A_SECOND, (Batch(1_000), Batch(20, ready_s=300.0)))
     assert time_left(JobLoad((busy,))).seconds == 510.0
 
 
 def test_what_nobody_looked_at_will_wait_for_providers_too() -> None:
-    load = JobLoad((queue(100),), triage=1_000, triage_rate=50.0, arriving={"google": 500})
+    load = JobLoad((queue(100),), triage=1_000, triage_rate=50.0, arriving={"google": Batch(500)})
     left = time_left(load)
     assert left.seconds == 300.0
     assert [(line.key, line.addresses) for line in left.lines] == [("google", 600), (TRIAGE_LINE, 1_000)]
 
 
 def test_nothing_ends_before_everything_was_looked_at() -> None:
-    assert seconds(queue(1), triage=1_000, triage_rate=10.0, arriving={"google": 1}) == 100.0
+    assert seconds(queue(1), triage=1_000, triage_rate=10.0, arriving={"google": Batch(1)}) == 100.0
     assert seconds(triage=1_000, triage_rate=10.0) == 100.0
 
 
 def test_many_small_providers_go_at_the_measured_rate() -> None:
     left = time_left(JobLoad(mixed=(Batch(100), Batch(10, 60.0)), mixed_rate=10.0))
-    assert left.seconds == 61.0
+    assert left.seconds == 60.0
     assert [line.key for line in left.lines] == [MIXED_LINE]
 
 
+def test_what_waits_for_small_providers_has_its_waits_in_the_measured_rate() -> None:
+    assert seconds(mixed=(Batch(100, 30.0),), mixed_rate=1.0) == 100.0
+    assert seconds(mixed=(Batch(10, 30.0),), mixed_rate=1.0) == 30.0
+
+
 def test_a_burst_that_nobody_used_is_for_nothing() -> None:
-    assert seconds(queue(100, SourceRate(2.0, burst=50))) == 25.0
-    assert seconds(queue(100, SourceRate(2.0, burst=50), others=(QueuedAhead(60),))) == 55.0
+    assert seconds(queue(100, SourceRate(2.0, burst=50, credit=50))) == 25.0
+    assert seconds(queue(100, SourceRate(2.0, burst=50, credit=50), others=(QueuedAhead(60),))) == 55.0
+    assert seconds(queue(100, SourceRate(2.0, burst=50, credit=20), others=(QueuedAhead(60),))) == 70.0
+
+
+def test_while_something_waits_its_provider_rests_for_a_burst() -> None:
+    def left(addresses: float, ready_s: float) -> float | None:
+        source = SourceRate(2.0, burst=50)
+        return seconds(ProviderBacklog("google", [source], [Batch(addresses, ready_s)]))
+
+    assert left(100, ready_s=20.0) == 50.0  # which the rate makes of it, however it is cut into turns
+    assert left(100, ready_s=600.0) == 625.0
+    assert left(40, ready_s=600.0) == 600.0
+
+
+def test_a_rate_counts_the_random_recipient_of_each_domain_too() -> None:
+    (line,) = time_left(JobLoad((ProviderBacklog("google", TWO_A_SECOND, (Batch(100, domains=80),)),))).lines
+    assert (line.seconds, line.addresses) == (90.0, 100)
+    arriving = {"google": Batch(100, domains=80)}
+    assert seconds(queue(0), triage=100, triage_rate=100.0, arriving=arriving) == 90.0
 
 
 def test_what_every_turn_loses_counts() -> None:

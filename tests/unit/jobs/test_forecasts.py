@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from uuid import uuid4
 
-import pytest
-
-from mailsift.jobs.eta import JobLoad, time_left
+from mailsift.jobs.eta import Batch, JobLoad, QueuedAhead, time_left
 from mailsift.jobs.forecasts import load_of, load_of_unread
 from mailsift.jobs.rates import ProviderRates
 from mailsift.pipeline.facts import Mode
@@ -25,25 +23,56 @@ def load(ahead: int, *progress: ProgressRow, mode: Mode = Mode.DEEP) -> JobLoad:
     return load_of(job, queues, rates, progress, mode)
 
 
-def row(key: str, *, worked: int = 0, found: int = 0, named: int = 0, ahead: int = 0) -> ProgressRow:
-    return ProgressRow(key, worked, found, recent=0, recent_s=0.0, named=named, named_ahead=ahead)
+def row(
+    key: str, *, worked: int = 0, found: int = 0, named: int = 0, ahead: int = 0, domains: int = 0
+) -> ProgressRow:
+    return ProgressRow(key, worked, found, 0, 0.0, named, ahead, domains)
 
 
 def test_free_mail_that_was_looked_at_first_is_not_expected_again() -> None:
     looked_at = row(TRIAGE_KEY, worked=1_000)
     found = load(9_000, looked_at, row("google", found=800, named=700, ahead=0))
-    assert found.arriving == {"google": pytest.approx(9_000 * 100 / 300)}
+    assert found.arriving == {"google": Batch(3_000)}
 
 
 def test_free_mail_ahead_is_expected_before_any_of_it_was_looked_at() -> None:
     looked_at = row(TRIAGE_KEY, worked=1_000)
     found = load(9_000, looked_at, row("yahoo", found=100), row("google", ahead=4_000))
-    assert found.arriving == {"google": 4_000, "yahoo": pytest.approx(5_000 * 100 / 1_000)}
+    assert found.arriving == {"google": Batch(4_000), "yahoo": Batch(500)}
     assert {queue.key for queue in found.providers} == {"google", "yahoo"}
 
 
+def test_what_nobody_has_looked_at_is_at_as_many_domains_as_the_rest() -> None:
+    found = load(4_000, row(TRIAGE_KEY, worked=1_000), row("google", found=100, domains=80))
+    assert found.arriving == {"google": Batch(400, domains=320)}
+
+
+def test_each_domain_is_asked_for_a_random_recipient_too() -> None:
+    mine, other = uuid4(), uuid4()
+    rows = [
+        QueueRow(mine, "google", small=False, addresses=100, ready_s=0.0, domains=90),
+        QueueRow(other, "google", small=False, addresses=60, ready_s=0.0, domains=40),
+    ]
+    rates = ProviderRates(TABLE, ("",), (), (), now=0.0)
+    (backlog,) = load_of(mine, Queues(rows, slots=2), rates, (), Mode.DEEP).providers
+    assert (backlog.mine, backlog.others) == ([Batch(100, domains=90)], [QueuedAhead(100)])
+
+
+def test_what_a_worker_has_in_hand_is_asked_for_meanwhile() -> None:
+    mine, other = uuid4(), uuid4()
+    rows = [
+        QueueRow(mine, "google", small=False, addresses=100, ready_s=0.0, in_hand=80, in_hand_s=4.0),
+        QueueRow(other, "google", small=False, addresses=60, ready_s=0.0, in_hand=10, in_hand_s=4.0),
+    ]
+    rates = ProviderRates(TABLE, ("192.0.2.1", "192.0.2.2"), (), (), now=0.0)
+    (rate, _) = [source.real_rate for source in rates.at_sources("google")]
+    (backlog,) = load_of(mine, Queues(rows, slots=2), rates, (), Mode.DEEP).providers
+    assert [batch.recipients for batch in backlog.mine] == [100 - 4.0 * rate]
+    assert backlog.others == [QueuedAhead(50)]
+
+
 def test_a_list_that_nobody_has_begun_is_known_by_its_free_mail() -> None:
-    assert load(9_000, row("google", ahead=4_000)).arriving == {"google": 4_000}
+    assert load(9_000, row("google", ahead=4_000)).arriving == {"google": Batch(4_000)}
 
 
 def test_a_list_that_nobody_has_begun_is_not_as_good_as_done() -> None:

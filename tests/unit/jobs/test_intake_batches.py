@@ -106,3 +106,14 @@ def test_the_free_mail_of_each_chunk_is_counted_for_the_forecast(tmp_path: Path)
     ]
     taken = read_list(source, tmp_path, options=IntakeOptions(chunk_addresses=40), limits=IntakeLimits())
     assert [(chunk.offset, dict(chunk.free_mail)) for chunk in taken.chunks] == [(0, {}), (40, {})]
+
+
+@pytest.mark.parametrize(("addresses", "sizes"), [(9_000, [5_000, 4_000]), (120_000, [6_000] * 20)])
+def test_a_list_is_cut_into_so_many_parts_unless_they_were_small(
+    tmp_path: Path, addresses: int, sizes: list[int]
+) -> None:
+    source = tmp_path / "list.csv"
+    source.write_text("email\n" + "\n".join(f"u{n}@a.example" for n in range(addresses)))
+    options = IntakeOptions(chunk_addresses=20_000, parts=20)
+    chunks = read_list(source, tmp_path, options=options, limits=IntakeLimits()).chunks
+    assert [chunk.addresses for chunk in chunks] == sizes

@@ -249,6 +249,16 @@ async def test_when_the_pace_is_used_up_the_rest_comes_back_for_whole_sessions()
     assert len(probed.waits) == 91
 
 
+async def test_when_the_pace_is_used_up_the_last_ones_wait_for_what_they_need() -> None:
+    mailer = Mailer(rcpt=knows(*USERS))
+    async with mailing(mailer) as port:
+        bench = Bench(port, throttle=OpenDoors(each=10, refill_s=10.0), providers=providers(recipients=20))
+        probed = await bench.probe(targets(FACT, *USERS[:13]))
+    assert len(probed.mailboxes) == 9
+    assert len(probed.waits) == 4
+    assert set(probed.waits.values()) == {Wait(WaitReason.THROTTLED, 4.0)}
+
+
 async def test_a_grant_of_one_still_gets_everybody_asked() -> None:
     mailer = Mailer(rcpt=knows(*USERS))
     async with mailing(mailer) as port:
