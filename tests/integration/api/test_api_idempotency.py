@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import json
 import os
 import subprocess
 import sys
@@ -251,3 +253,26 @@ async def api_process(settings: Settings, log: Path) -> AsyncIterator[tuple[Api,
     finally:
         kill_group(process.pid)
         process.wait()
+
+
+async def test_a_list_that_the_release_before_took_is_known_after_an_upgrade(
+    api: Api, client: httpx.AsyncClient
+) -> None:
+    body = b"email\na@example.com\n"
+    options = {
+        **{"mode": "fast", "column": "", "name": "", "evidence": False, "repair": False, "max_age": 86400.0},
+        **{"deadline_s": 0.0, "priority": "normal", "retention_s": 0.0, "preview": 0, "metadata": {}},
+    }  # all that 0.1.0 had
+    fingerprint = json.dumps([hashlib.sha256(body).hexdigest(), options], sort_keys=True)
+    digest = hashlib.sha256(fingerprint.encode()).hexdigest()
+
+    async def send(mode: str) -> httpx.Response:
+        headers = {**keyed('"before"'), "Content-Type": "text/csv"}
+        return await client.post(f"{JOBS}?mode={mode}", content=body, headers=headers)
+
+    made = await send("fast")
+    await rows(api, f"UPDATE idempotency SET fingerprint = '{digest}' RETURNING key")
+    again = await send("fast")
+    assert (made.status_code, again.status_code) == (202, 200), again.text
+    assert again.json()["data"]["job_id"] == made.json()["data"]["job_id"]
+    assert (await send("medium")).json()["code"] == "idempotency_key_reused"
