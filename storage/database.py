@@ -66,7 +66,7 @@ _GONE_AFTER: Final = {
 """When a machine that vanished without a word (a power cut, a firewall) is given up."""
 _SESSION: Final = (
     "SET TIME ZONE 'UTC'; SET datestyle = 'ISO'; SET intervalstyle = 'postgres';"
-    " SET default_transaction_isolation = 'read committed'"
+    " SET default_transaction_isolation = 'read committed'; SET standard_conforming_strings = on"
 )
 _before_commit: ContextVar[Callable[[AsyncConnection], Awaitable[None]] | None] = ContextVar(
     "before_commit", default=None
@@ -214,7 +214,7 @@ def _speak_plainly(engine: AsyncEngine) -> None:
     """Set what our statements and psycopg go by.
 
     Else a server, a role, a database or the environment (PGDATESTYLE) may have a zone of its own, or another
-    way to write dates or to keep transactions apart.
+    way to write dates, to read a backslash or to keep transactions apart.
     """
 
     @event.listens_for(engine.sync_engine, "connect")

@@ -369,7 +369,9 @@ def test_who_is_started_by_a_program_that_hears_no_signals_hears_them_itself(
     source, out = short_tmp / "deaf.csv", short_tmp / "deaf.out.csv"
     source.write_text("email\nann@example.com\n")
     home = Settings(home=short_tmp / deaf)
-    starter = f"import os, signal, sys; {_DEAF[deaf]}; os.execv(sys.executable, [sys.executable, *sys.argv[1:]])"
+    starter = (
+        f"import os, signal, sys; {_DEAF[deaf]}; os.execv(sys.executable, [sys.executable, *sys.argv[1:]])"
+    )
     command = [sys.executable, "-m", "mailsift", "run", source, "--mode", "fast", "--output", out]
     done = subprocess.run(
         [sys.executable, "-c", starter, *command[1:]],
