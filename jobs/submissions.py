@@ -25,8 +25,8 @@ _FIRST_OPTIONS: Final = frozenset(
     {"mode", "column", "name", "evidence", "repair", "max_age", "deadline_s", "priority", "retention_s"}
     | {"preview", "metadata"}
 )
-"""What release 0.1.0 knew. Later options tell requests apart where they are set, so that who sends a list again
-after an upgrade is not told that it was another one."""
+"""What release 0.1.0 knew. Later options tell requests apart where they are set, so that who sends a list
+again after an upgrade is not told that it was another one."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,6 +51,10 @@ def test_the_fronts_let_go_of_an_idle_connection_before_the_api_does() -> None:
     assert max(int(kept[1]), int(caddy[1]) / 1e9) + 10 <= RequestLimits().idle_seconds
 
 
+def _logged(folder: Path) -> str:
+    return "".join(path.read_text() for path in folder.glob("*.log"))
+
+
 @pytest.mark.needs("nginx", "caddy")
 @pytest.mark.parametrize("front", FRONTS)
 async def test_no_log_of_a_front_has_a_key_or_an_address_while_the_api_is_away(
@@ -65,7 +69,7 @@ async def test_no_log_of_a_front_has_a_key_or_an_address_while_the_api_is_away(
                 extensions={"sni_hostname": NAME},
             )
     assert answer.status_code == 502
-    told = "".join(path.read_text() for path in tmp_path.glob("*.log"))
+    told = _logged(tmp_path)
     assert "/v2/verify" in told
     assert re.findall("canary.", told) == []
 

@@ -139,7 +139,8 @@ async def test_what_is_read_does_not_depend_on_the_habits_of_the_server_or_the_e
 
 _HABITS = """
 SELECT now() AS at, timestamptz '2025-12-31 20:00Z'::date AS day, interval '1 day 2 hours' AS span,
-    'Łódź' AS word, current_setting('transaction_isolation') AS level, CAST(:digest AS bytea) = ANY(:digests) AS known
+    'Łódź' AS word, current_setting('transaction_isolation') AS level,
+    CAST(:digest AS bytea) = ANY(:digests) AS known
 """
 
 
