@@ -221,8 +221,15 @@ def _speak_plainly(engine: AsyncEngine) -> None:
     def set_up(connection: DBAPIConnection, _: ConnectionPoolEntry) -> None:
         cursor = connection.cursor()
         cursor.execute(_SESSION)
+        cursor.execute("SELECT pg_backend_pid()")
+        (server,) = cursor.fetchone() or (0,)
         cursor.close()
         connection.commit()  # else it ends with the transaction it was said in
+        driver = connection.driver_connection
+        if server != driver.info.backend_pid:
+            # A pooler stands between: where each transaction gets another connection, what was prepared is
+            # missing, or a stranger's statement has its name.
+            driver.prepare_threshold = None
 
 
 def _check_connections(engine: AsyncEngine) -> None:

@@ -372,9 +372,9 @@ def test_who_is_started_by_a_program_that_hears_no_signals_hears_them_itself(
     starter = (
         f"import os, signal, sys; {_DEAF[deaf]}; os.execv(sys.executable, [sys.executable, *sys.argv[1:]])"
     )
-    command = [sys.executable, "-m", "mailsift", "run", source, "--mode", "fast", "--output", out]
+    command = ["-m", "mailsift", "run", source, "--mode", "fast", "--output", out]
     done = subprocess.run(
-        [sys.executable, "-c", starter, *command[1:]],
+        [sys.executable, "-c", starter, *map(str, command)],
         env=environment_for(home.environment()),
         capture_output=True,
         cwd=ROOT,
