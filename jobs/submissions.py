@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import AsyncIterator, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
 from mailsift.events import audit
@@ -20,6 +20,13 @@ from mailsift.storage.sql.jobs import NewJob
 
 LONGEST_UPLOAD_S = 86_400.0
 """What was stored so long ago and has no job is deleted."""
+
+_FIRST_OPTIONS: Final = frozenset(
+    {"mode", "column", "name", "evidence", "repair", "max_age", "deadline_s", "priority", "retention_s"}
+    | {"preview", "metadata"}
+)
+"""What release 0.1.0 knew. Later options tell requests apart where they are set, so that who sends a list
+again after an upgrade is not told that it was another one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,5 +155,7 @@ def _as_before(request: Request, known: tuple[str, UUID | None]) -> Submitted:
 
 def _fingerprint(new: NewJob, places: str) -> str:
     # Sealed places look different each time, so their digest stands for them.
-    same = json.dumps([new.source_sha256, {**new.options, "places": places}], sort_keys=True)
+    said, unset = {**new.options, "places": places}, dump_options(JobOptions())
+    told = {name: value for name, value in said.items() if name in _FIRST_OPTIONS or value != unset.get(name)}
+    same = json.dumps([new.source_sha256, told], sort_keys=True)
     return hashlib.sha256(same.encode()).hexdigest()

@@ -66,7 +66,7 @@ _GONE_AFTER: Final = {
 """When a machine that vanished without a word (a power cut, a firewall) is given up."""
 _SESSION: Final = (
     "SET TIME ZONE 'UTC'; SET datestyle = 'ISO'; SET intervalstyle = 'postgres';"
-    " SET default_transaction_isolation = 'read committed'"
+    " SET default_transaction_isolation = 'read committed'; SET standard_conforming_strings = on"
 )
 _before_commit: ContextVar[Callable[[AsyncConnection], Awaitable[None]] | None] = ContextVar(
     "before_commit", default=None
@@ -214,15 +214,22 @@ def _speak_plainly(engine: AsyncEngine) -> None:
     """Set what our statements and psycopg go by.
 
     Else a server, a role, a database or the environment (PGDATESTYLE) may have a zone of its own, or another
-    way to write dates or to keep transactions apart.
+    way to write dates, to read a backslash or to keep transactions apart.
     """
 
     @event.listens_for(engine.sync_engine, "connect")
     def set_up(connection: DBAPIConnection, _: ConnectionPoolEntry) -> None:
         cursor = connection.cursor()
         cursor.execute(_SESSION)
+        cursor.execute("SELECT pg_backend_pid()")
+        (server,) = cursor.fetchone() or (0,)
         cursor.close()
         connection.commit()  # else it ends with the transaction it was said in
+        driver = connection.driver_connection
+        if server != driver.info.backend_pid:
+            # A pooler stands between: where each transaction gets another connection, what was prepared is
+            # missing, or a stranger's statement has its name.
+            driver.prepare_threshold = None
 
 
 def _check_connections(engine: AsyncEngine) -> None:

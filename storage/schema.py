@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection as SyncConnection
 from sqlalchemy import create_engine, text
-from sqlalchemy.exc import DBAPIError, OperationalError
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
 from mailsift.pipeline.errors import MailsiftError
@@ -25,6 +25,7 @@ FRESH = _OURS.with_name("schema.sql")
 _MIGRATION_LOCK = 0x6D736966  # any constant: one migration at a time in one database
 _IN_THE_WAY = ("55P03", "40P01")  # lock_not_available; deadlock_detected, with one who goes on without us
 _TEXTS = {"client_encoding": "UTF8"}  # from a database without an encoding the driver would get bytes
+_REFUSALS = ("42501", "25006")  # insufficient_privilege; read_only_sql_transaction
 LOCK_SECONDS = 2  # how long one try may hold up the others
 _PAUSE_SECONDS = 1.0
 
@@ -58,15 +59,23 @@ def migrate(url: str, *, patience: float = 600.0, more: Sequence[Path] = ()) -> 
         The revision the database is at afterwards.
 
     Raises:
-        MailsiftError: `database_unavailable`, `database_busy`, `database_foreign`, `database_encoding`.
+        MailsiftError: `database_unavailable`, `database_busy`, `database_refused`, `database_foreign`,
+            `database_encoding`.
     """
     ends_at = time.monotonic() + patience
     while True:
         connection = connected(url)
         try:
             return _upgrade(connection, url, more)
-        except OperationalError as error:
-            if getattr(error.orig, "sqlstate", None) not in _IN_THE_WAY:
+        except DBAPIError as error:
+            state = getattr(error.orig, "sqlstate", None)
+            if state in _REFUSALS:
+                said, *_ = str(error.orig).partition("\n")
+                reason = f"{said}. Its role must own what is there, and be allowed to change it."
+                raise MailsiftError("database_refused", f"PostgreSQL says: {reason}") from error
+            if error.connection_invalidated:
+                raise unavailable() from error
+            if state not in _IN_THE_WAY:
                 raise
             if time.monotonic() > ends_at:
                 reason = "Another transaction keeps a table the migration must change."
@@ -88,6 +97,7 @@ def connected(url: str) -> SyncConnection:
 
 def _upgrade(connection: SyncConnection, url: str, more: Sequence[Path]) -> str:
     with connection, connection.begin():
+        connection.execute(text("SET LOCAL statement_timeout = 0"))  # what a role is given for its questions
         connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _MIGRATION_LOCK})
         found = _revision_of(connection) or _created(connection)
         if not found.isdecimal():

@@ -6,6 +6,7 @@ import errno
 import gc
 import io
 import os
+import signal
 import sys
 import warnings
 from collections.abc import Callable, Mapping
@@ -195,6 +196,7 @@ def main() -> None:
     """
     os.umask(0o077)
     open_what_is_closed()
+    _settle_signals()
     _settle_environment()
     _prepare()
     try:
@@ -251,6 +253,17 @@ def _tell(line: str) -> None:
 
 _WITHOUT_SENSE: Final = (("POLARS_MAX_THREADS", "0"), ("COLUMNS", "0"))
 """To who writes it, zero is as many as there are; one library panics at it, one shows tables of no width."""
+
+
+def _settle_signals() -> None:
+    """Hear what the program that started us did not want to: the end of a child, and what it held back.
+
+    Servers and workers of ours inherit it: they would take a child's failure for its success, and not be
+    stopped. What is ignored for our sake (`nohup`) stays so.
+    """
+    if signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN:
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
 
 def _settle_environment() -> None:

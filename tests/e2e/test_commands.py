@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Iterator
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 import typer
@@ -352,6 +352,38 @@ def test_a_variable_that_is_meant_for_other_programs_keeps_no_list_from_its_end(
         check=False,
     )
     assert (done.returncode, len(out.read_text().splitlines())) == (0, 2), done.stderr.decode()
+
+
+_DEAF: Final = {
+    "to its children": "signal.signal(signal.SIGCHLD, signal.SIG_IGN)",
+    "to SIGTERM": "signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})",
+}
+"""What a program may have done for itself before it started ours."""
+
+
+@pytest.mark.parametrize("deaf", _DEAF)
+def test_who_is_started_by_a_program_that_hears_no_signals_hears_them_itself(
+    deaf: str, short_tmp: Path
+) -> None:
+    """PostgreSQL took the end of its children for an error; Valkey did not end."""
+    source, out = short_tmp / "deaf.csv", short_tmp / "deaf.out.csv"
+    source.write_text("email\nann@example.com\n")
+    home = Settings(home=short_tmp / deaf)
+    starter = (
+        f"import os, signal, sys; {_DEAF[deaf]}; os.execv(sys.executable, [sys.executable, *sys.argv[1:]])"
+    )
+    command = ["-m", "mailsift", "run", source, "--mode", "fast", "--output", out]
+    done = subprocess.run(
+        [sys.executable, "-c", starter, *map(str, command)],
+        env=environment_for(home.environment()),
+        capture_output=True,
+        cwd=ROOT,
+        timeout=60,
+        check=False,
+    )
+    left = CommandLine(home).running()
+    assert (done.returncode, left) == (0, []), done.stderr.decode()
+    assert len(out.read_text().splitlines()) == 2
 
 
 def test_a_terminal_that_says_it_has_no_columns_gets_tables_all_the_same(settings: Settings) -> None:

@@ -14,6 +14,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import psycopg
+from psycopg.conninfo import conninfo_to_dict
 
 from tests.support.ports import free_port
 from tests.support.required_programs import POSTGRES_BIN
@@ -125,6 +126,34 @@ def postgres(*, host: str = "127.0.0.1", password: str = PASSWORD) -> Iterator[s
         argv: list[str | Path] = [*_nobody(), POSTGRES_BIN / "postgres", "-D", data, *flags]
         with daemon(argv, log=home / "postgres.log", up=up, stop=signal.SIGINT):
             yield f"{server}/mailsift"
+
+
+@contextmanager
+def pooler(server: str) -> Iterator[str]:
+    """PgBouncer before a database of `postgres`: all clients share one connection, a transaction each.
+
+    Gives the address, for libpq.
+    """
+    with short_folder() as home:
+        port, known = free_port(), conninfo_to_dict(server)
+        (home / "users").write_text(f'"{known["user"]}" "{known["password"]}"\n')
+        target = " ".join(f"{name}={known[name]}" for name in ("host", "port", "dbname", "user", "password"))
+        settings = {
+            "listen_addr": "127.0.0.1",
+            "listen_port": port,
+            "unix_socket_dir": "",
+            "auth_type": "plain",
+            "auth_file": home / "users",
+            "pool_mode": "transaction",
+            "default_pool_size": 1,
+        }
+        lines = [f"{name} = {value}" for name, value in settings.items()]
+        own = home / "pgbouncer.ini"
+        own.write_text("\n".join(("[databases]", f"{known['dbname']} = {target}", "[pgbouncer]", *lines, "")))
+        _give(home)
+        argv: list[str | Path] = [*_nobody(), "pgbouncer", own]
+        with daemon(argv, log=home / "pgbouncer.log", up=lambda: listens(port)):
+            yield f"postgresql://{known['user']}:{known['password']}@127.0.0.1:{port}/{known['dbname']}"
 
 
 @contextmanager

@@ -78,7 +78,7 @@ def caddy(folder: Path, upstream: int) -> Iterator[Front]:
     trust = write_certificate(folder, NAME)
     text = (DEPLOY / "caddy/Caddyfile").read_text()
     text = text.replace(
-        "{\n\tauto_https", f"{{\n\thttp_port {http}\n\thttps_port {https}\n\tadmin off\n\tauto_https", 1
+        "\tauto_https", f"\thttp_port {http}\n\thttps_port {https}\n\tadmin off\n\tauto_https", 1
     )
     site = "\n{$SITE:localhost} {\n"
     assert site in text

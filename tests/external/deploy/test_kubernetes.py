@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import yaml
+from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from mailsift import gauges
 from tests.support.deploy_files import DEPLOY, manifests
@@ -150,3 +151,23 @@ def test_services_lead_to_pods_and_ports_that_are_there() -> None:
     (resolver,) = (one for one in of_kind("Service") if one["metadata"]["name"] == "resolver")
     (settings,) = of_kind("ConfigMap")
     assert settings["data"]["MAILSIFT_DNS_SERVERS"] == f"{resolver['spec']['clusterIP']}:53"
+
+
+@pytest.mark.parametrize("ingress", ["10.244.1.7", "100.64.3.2", "192.168.9.1", "fd00:10:244::7"])
+async def test_who_writes_into_x_forwarded_for_stays_who_he_is(ingress: str) -> None:
+    """Many an ingress adds the caller's address to what the caller has written there."""
+    (settings,) = (one["data"] for one in of_kind("ConfigMap") if one["metadata"]["name"] == "mailsift")
+    seen: list[Any] = []
+
+    async def app(scope: Any, *_: object) -> None:
+        seen.append(scope["client"][0])
+
+    async def nothing(*_: object) -> Any:
+        raise AssertionError
+
+    proxied = ProxyHeadersMiddleware(app, trusted_hosts=settings["FORWARDED_ALLOW_IPS"])
+    for written in (b"203.0.113.7", b"198.51.100.1, 203.0.113.7"):
+        headers = [(b"x-forwarded-for", written)]
+        scope: Any = {"type": "http", "scheme": "http", "client": (ingress, 1), "headers": headers}
+        await proxied(scope, nothing, nothing)
+    assert seen == ["203.0.113.7"] * 2

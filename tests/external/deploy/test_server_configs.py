@@ -8,11 +8,13 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
+import httpx
 import pytest
 
 from mailsift.runtime.http_protocol import RequestLimits
 from tests.support.deploy_files import DEPLOY
-from tests.support.reverse_proxies import nginx_config, write_certificate
+from tests.support.ports import free_port
+from tests.support.reverse_proxies import FRONTS, NAME, nginx_config, write_certificate
 
 
 def run(command: Sequence[str | Path]) -> subprocess.CompletedProcess[str]:
@@ -47,6 +49,29 @@ def test_the_fronts_let_go_of_an_idle_connection_before_the_api_does() -> None:
     assert kept, "nginx's own is 60 seconds"
     assert caddy, "Caddy's own is two minutes"
     assert max(int(kept[1]), int(caddy[1]) / 1e9) + 10 <= RequestLimits().idle_seconds
+
+
+def _logged(folder: Path) -> str:
+    return "".join(path.read_text() for path in folder.glob("*.log"))
+
+
+@pytest.mark.needs("nginx", "caddy")
+@pytest.mark.parametrize("front", FRONTS)
+async def test_no_log_of_a_front_has_a_key_or_an_address_while_the_api_is_away(
+    front: str, tmp_path: Path
+) -> None:
+    """Of each request that fails they tell all there is, if nobody keeps them from it."""
+    with FRONTS[front](tmp_path, free_port()) as running:
+        async with httpx.AsyncClient(verify=running.trust) as client:
+            answer = await client.get(
+                f"https://127.0.0.1:{running.https}/v2/verify?apikey=canary1&email=canary2",
+                headers={"Host": NAME, "X-RB-Key": "canary3", "X-Api-Key": "canary4"},
+                extensions={"sni_hostname": NAME},
+            )
+    assert answer.status_code == 502
+    told = _logged(tmp_path)
+    assert "/v2/verify" in told
+    assert re.findall("canary.", told) == []
 
 
 @pytest.mark.needs("unbound-checkconf")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
@@ -96,3 +97,20 @@ def test_a_database_that_comes_up_last_keeps_nothing_down() -> None:
 def test_the_target_brings_up_everything() -> None:
     wanted: Sequence[str] = lines(DEPLOY / "systemd/mailsift.target", "Wants")[0].split()
     assert set(wanted) == {path.name for path in SERVICES} - {"mailsift-migrate.service"}
+
+
+@pytest.mark.needs("systemd-analyze")
+def test_a_service_that_is_enabled_alone_comes_up_when_the_machine_does(tmp_path: Path) -> None:
+    """As on a machine that runs workers only: nobody else wants the target there."""
+    folder = tmp_path / "etc/systemd/system"
+    shutil.copytree(DEPLOY / "systemd", folder)
+    done = subprocess.run(
+        ["systemctl", f"--root={tmp_path}", "enable", "mailsift-worker.service"],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    wanting = [link.parent.name for link in folder.glob("*.wants/*")]
+    assert wanting == ["multi-user.target.wants"]

@@ -251,3 +251,25 @@ async def api_process(settings: Settings, log: Path) -> AsyncIterator[tuple[Api,
     finally:
         kill_group(process.pid)
         process.wait()
+
+
+TAKEN_BY_0_1_0 = """
+UPDATE idempotency SET fingerprint = '5957d7a641679bea008adce6d324f9d555a4a6bee3c517dc6231ce23affaddc4'
+RETURNING key
+"""
+"""What that release wrote down of the list below."""
+
+
+async def test_a_list_that_the_release_before_took_is_known_after_an_upgrade(
+    api: Api, client: httpx.AsyncClient
+) -> None:
+    async def send(mode: str) -> httpx.Response:
+        headers = {**keyed('"before"'), "Content-Type": "text/csv"}
+        return await client.post(f"{JOBS}?mode={mode}", content=b"email\na@example.com\n", headers=headers)
+
+    made = await send("fast")
+    await rows(api, TAKEN_BY_0_1_0)
+    again = await send("fast")
+    assert (made.status_code, again.status_code) == (202, 200), again.text
+    assert again.json()["data"]["job_id"] == made.json()["data"]["job_id"]
+    assert (await send("medium")).json()["code"] == "idempotency_key_reused"

@@ -109,6 +109,7 @@ FOREIGN_HABITS = {
     "datestyle": "German",
     "intervalstyle": "iso_8601",
     "default_transaction_isolation": "serializable",
+    "standard_conforming_strings": "off",
 }
 
 
@@ -126,17 +127,20 @@ async def test_what_is_read_does_not_depend_on_the_habits_of_the_server_or_the_e
     ):
         monkeypatch.setenv(name, value)
     database = Database(empty_database_url)
+    digests = {"digest": b"\x01", "digests": [b"\x01"]}
     for _ in range(2):  # the connection is used again
         async with database.begin() as connection:
-            row = (await connection.execute(text(_HABITS))).one()
+            row = (await connection.execute(text(_HABITS), digests)).one()
         assert (row.at.utcoffset(), row.day) == (timedelta(0), date(2025, 12, 31))
         assert (row.span, row.word, row.level) == (timedelta(days=1, hours=2), "Łódź", "read committed")
+        assert row.known
     await database.aclose()
 
 
 _HABITS = """
 SELECT now() AS at, timestamptz '2025-12-31 20:00Z'::date AS day, interval '1 day 2 hours' AS span,
-    'Łódź' AS word, current_setting('transaction_isolation') AS level
+    'Łódź' AS word, current_setting('transaction_isolation') AS level,
+    CAST(:digest AS bytea) = ANY(:digests) AS known
 """
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import LiteralString
 
 import pytest
-from sqlalchemy import text
+from sqlalchemy import make_url, text
 
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.storage.schema import FRESH, connected, migrate, newest_revision, revision, serves
@@ -43,3 +44,63 @@ def test_a_database_that_does_not_hold_every_text_is_not_taken(
         with pytest.raises(MailsiftError, match=f"database_encoding: .*{encoding}"):
             migrate(url)
         assert revision(url) == ""
+
+
+def _told(url: str, habit: str) -> str:
+    """Return the address with something that a server, a database or a role may say, too."""
+    return (
+        make_url(url)
+        .update_query_dict({"options": f"-csearch_path=public -c{habit}"})
+        .render_as_string(hide_password=False)
+    )
+
+
+@pytest.mark.parametrize(
+    ("habit", "said"),
+    [
+        ("role=pg_monitor", "permission denied for schema public"),  # one that owns nothing here
+        ("default_transaction_read_only=on", "in a read-only transaction"),
+    ],
+)
+def test_a_database_that_takes_no_tables_says_why_in_one_sentence(
+    empty_database_url: str, habit: str, said: str
+) -> None:
+    with pytest.raises(MailsiftError, match=said) as refused:
+        migrate(_told(empty_database_url, habit))
+    assert (refused.value.code, refused.value.message.count("\n")) == ("database_refused", 0)
+    assert revision(empty_database_url) == ""
+
+
+def test_a_migration_may_take_longer_than_a_question(empty_database_url: str) -> None:
+    waited = """
+        SELECT clock_timestamp() - query_start > interval '600 ms' FROM pg_stat_activity
+        WHERE datname = current_database() AND wait_event_type = 'Lock'
+    """
+    upgrade(empty_database_url, "0001")
+    with connected(empty_database_url) as reader, connected(empty_database_url) as onlooker:
+        reader.execute(text("LOCK TABLE job IN ACCESS SHARE MODE"))
+        onlooker.execution_options(isolation_level="AUTOCOMMIT")
+        with ThreadPoolExecutor(1) as pool:
+            migrating = pool.submit(migrate, _told(empty_database_url, "statement_timeout=300"))
+            while not migrating.done() and onlooker.execute(text(waited)).scalar() is not True:
+                pass
+            reader.rollback()
+            assert migrating.result(60) == newest_revision()
+
+
+def test_a_server_that_ends_while_it_is_migrated_is_told_in_one_sentence(empty_database_url: str) -> None:
+    ended = """
+        SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+        WHERE datname = current_database() AND wait_event_type = 'Lock'
+    """
+    upgrade(empty_database_url, "0001")
+    with connected(empty_database_url) as reader, connected(empty_database_url) as operator:
+        reader.execute(text("LOCK TABLE job IN ACCESS SHARE MODE"))
+        with ThreadPoolExecutor(1) as pool:
+            migrating = pool.submit(migrate, empty_database_url)
+            while not migrating.done() and operator.execute(text(ended)).scalar() is not True:
+                operator.rollback()
+            with pytest.raises(MailsiftError) as refused:
+                migrating.result(60)
+    assert refused.value.code == "database_unavailable"
+    assert revision(empty_database_url) == "0001"

@@ -29,6 +29,7 @@ INTERNAL: Final[frozenset[str]] = frozenset(
         "database_busy",
         "database_encoding",
         "database_foreign",
+        "database_refused",
         "dns_servers_invalid",
         "embedded_failed",
         "embedded_missing",
