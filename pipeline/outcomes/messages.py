@@ -984,10 +984,17 @@ class _ReportText:
         known = self.recipients.union(map(str.casefold, _addresses_in_lines(self.prose)))
         named = ((found, found[0].rpartition("=")[2].casefold()) for found in _ADDRESS.finditer(self.prose))
         return [
-            _Mark(found.start(), found.end(), name, *_reason_above(found, self.prose))
+            _Mark(found.start(), found.end(), name, *self._begin_of(found, name))
             for found, name in named
             if name in known
         ]
+
+    def _begin_of(self, named: re.Match[str], name: str) -> tuple[int, str]:
+        """Return where begins what is said of who is named, and the reason that stands above him."""
+        begins, reason = _reason_above(named, self.prose)
+        line = self.prose.rfind("\n", max(0, begins - _LONGEST_CODE), begins) + 1
+        is_reply = name in self.recipients and line and _NAMED_BY_REPLY.fullmatch(self.prose, line, begins)
+        return (line, reason) if is_reply else (begins, reason)
 
     @cached_property
     def _places(self) -> dict[str, list[int]]:
@@ -1120,6 +1127,9 @@ def _reason_above(named: re.Match[str], prose: str) -> tuple[int, str]:
 
 
 _LONGEST_REASON: Final = 2_000
+_LONGEST_CODE: Final = 40
+_NAMED_BY_REPLY: Final = re.compile(r"[ \t]*(?:<<< )?[45]\d\d[ -](?:[45]\.\d{1,3}\.\d{1,3} )?<?")
+"""What stands in a line before a recipient whom a reply names first: the reply is about him alone."""
 _BETWEEN_NAMES: Final = re.compile(r"[\s<>,;\"'()&]*(?:\b(?:and|und|et|y|e|en|och|og|i)\b[\s<>,;\"'()&]*)?")
 
 
