@@ -36,6 +36,7 @@ from mailsift.pipeline.outcomes.outcome import (
     Outcome,
     OutcomeKind,
     diagnose,
+    kind_of_feedback,
     whole_characters,
 )
 from mailsift.pipeline.outcomes.senders import SenderKind, read_webhook
@@ -66,20 +67,6 @@ _STATUS_CLASSES: Final = {
     "4": OutcomeKind.DEFERRED,
     "5": OutcomeKind.BOUNCED,
 }
-_FEEDBACK: Final = {
-    "abuse": OutcomeKind.COMPLAINED,
-    "fraud": OutcomeKind.COMPLAINED,
-    "virus": OutcomeKind.COMPLAINED,
-    "other": OutcomeKind.COMPLAINED,
-    "miscategorized": OutcomeKind.COMPLAINED,
-    "": OutcomeKind.COMPLAINED,
-    "opt-out": OutcomeKind.UNSUBSCRIBED,
-    "opt-out-list": OutcomeKind.UNSUBSCRIBED,
-    "unsubscribe": OutcomeKind.UNSUBSCRIBED,
-}
-"""By Feedback-Type (RFC 5965 section 7.3, RFC 6430 and the opt-out types of older drafts); others tell of no
-complaint: "not-spam", "auth-failure", "dmarc"."""
-
 _DAEMON_NAME: Final = (
     r"mailer[-_. ]?daemon|postmaster|mail delivery|mail[-_. ]?system|bounce|mdaemon|post[-_]master"
 )
@@ -407,7 +394,7 @@ _JUNK_REPORTER: Final = "X-HmXmrOriginalRecipient"
 
 def _complaints(message: Message, feedback: Message, parts: list[Message]) -> Iterator[Outcome]:
     fields = next(iter(_field_groups(feedback)), Message())
-    kind = _FEEDBACK.get(_decode_header(fields["Feedback-Type"]).strip().lower())
+    kind = kind_of_feedback(_decode_header(fields["Feedback-Type"]), unknown=None)
     original = _returned_headers(parts)
     if kind is None:
         return

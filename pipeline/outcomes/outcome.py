@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from mailsift.pipeline.facts import Answer
 from mailsift.pipeline.replies.redaction import redact
@@ -131,6 +131,34 @@ _SUPPRESSION_CAUSES = {
         re.IGNORECASE,
     ),
 }
+
+
+_FEEDBACK: Final[dict[str, OutcomeKind | None]] = {
+    "abuse": OutcomeKind.COMPLAINED,
+    "fraud": OutcomeKind.COMPLAINED,
+    "other": OutcomeKind.COMPLAINED,
+    "miscategorized": OutcomeKind.COMPLAINED,
+    "": OutcomeKind.COMPLAINED,
+    "opt-out": OutcomeKind.UNSUBSCRIBED,
+    "opt-out-list": OutcomeKind.UNSUBSCRIBED,
+    "unsubscribe": OutcomeKind.UNSUBSCRIBED,
+    "not-spam": None,
+    "virus": None,
+    "auth-failure": None,
+    "dmarc": None,
+}
+"""By Feedback-Type (RFC 5965 section 7.3, RFC 6430, RFC 6591 and the opt-out types of older drafts). By
+"not-spam" a reader wants the mail; the three behind it come from programs, and nobody has complained."""
+
+
+def kind_of_feedback(name: str, *, unknown: OutcomeKind | None) -> OutcomeKind | None:
+    """Return what a reader says by a feedback type, "" where none is given; None where he says nothing.
+
+    Args:
+        name: the type, in any case.
+        unknown: what it is by a type that we do not know.
+    """
+    return _FEEDBACK.get(name.strip().lower(), unknown)
 
 
 def whole_characters(text: str) -> str:
