@@ -56,7 +56,13 @@ _NAMES: Final = {
     " deliveredat datetime at ts created",
     "words": "diagnostic diagnosticcode reason response smtpresponse message description error details"
     " bouncereason rawreason errormessage smtpreply bouncedescription responsecontent detail comment"
-    " dropreason failurereason failuremessage",
+    " dropreason failurereason failuremessage"
+    " grund ursache begrundung fehler fehlermeldung fehlergrund serverantwort antwort rueckmeldung ruckmeldung"
+    " beschreibung motif raison cause erreur messagederreur reponse reponseduserveur reponseserveur"
+    " motivo razon causa mensajedeerror respuesta respuestadelservidor descripcion detalle"
+    " razao erro mensagemdeerro resposta descricao detalhe"
+    " ragione errore messaggiodierrore risposta descrizione dettaglio dettagli"
+    " reden oorzaak fout foutmelding omschrijving powod przyczyna opis",
     "status": "enhancedcode statuscode enhancedstatus dsn enhanced code bouncecode errorcode smtpcode",
     "message_id": "messageid smtpid id mailid sgmessageid providermessageid msgid emailid mid queueid"
     " deliveryid",

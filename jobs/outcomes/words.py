@@ -274,8 +274,8 @@ def is_dropped(cell: str) -> bool:
 
 
 def letters(name: str) -> str:
-    """Return the letters of a column's name alone."""
-    return re.sub(r"[^a-z]", "", name.lower())
+    """Return the letters of a column's name alone, small and without accents."""
+    return re.sub(r"[^a-z]", "", normalize("NFKD", name).lower())
 
 
 def _plain(word: str) -> str:
