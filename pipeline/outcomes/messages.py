@@ -840,7 +840,8 @@ _SENTENCE = re.compile(r"[.!?:](?:\s+|$)|\n[ \t]*\n")
 
 _LISTED = re.compile(
     r"(?:following|failed|these|intended) (?:\w+ ){0,2}(?:recipient|address|user)[^\n]{0,150}[:\n]"
-    r"|(?:folgende\w*|diese) (?:\w+ ){0,2}(?:empfänger|adresse)\w*[^\n]{0,150}[:\n]"
+    r"|(?:folgende\w*(?:\(\w\))?|diese) (?:\w+ ){0,2}(?:empfänger|adresse)\w*[^\n]{0,150}[:\n]"
+    r"|(?:siguientes?|seguenti|seguintes?) destinat[aá]ri[^\n]{0,150}[:\n]|volgende ontvanger[^\n]{0,150}[:\n]"
     r"|(?:destinataires?|adresses?|destinatari(?:os)?|direcciones) (?:suivante?s?|siguientes?|seguent[ie])"
     r"[^\n]{0,150}[:\n]",
     re.IGNORECASE,
@@ -916,10 +917,11 @@ _NOT_A_FAILED_RECIPIENT: Final = (
 )
 _LINE_ADDRESS = re.compile(
     rf"^(?P<indent>[ \t*>-]{{0,8}})(?:(?!{_NOT_A_FAILED_RECIPIENT})[a-z][\w '/-]{{1,30}}\s*:\s*|\[smtp:)?"
-    rf"[<\"]?(?P<address>{_ADDRESS.pattern})[>\"]?"
-    r"(?=[ \t]*(?:$|[:;,(\[\]]|\.(?!\w)|-{1,3}[ \t]|on \w{2,4}[.,] ))",
+    rf"[<\"']?(?P<address>{_ADDRESS.pattern})[>\"']?"
+    r"(?=[ \t]*(?:$|[:;,(\[\]]|\.(?!\w)|-{1,3}[ \t]|on \w{2,4}[.,] |(?:on|am|le|el|il|em|op) \d{1,4}[./-]\d))",
     re.MULTILINE | re.IGNORECASE,
 )
+"""So a report lists whom it is about; Exchange adds when: "on Tue, 3 Nov 2026", "am 03.11.2026"."""
 
 
 def _addresses_in_lines(text: str) -> list[str]:
