@@ -57,9 +57,9 @@ _NAMES: Final = {
     "words": "diagnostic diagnosticcode reason response smtpresponse message description error details"
     " bouncereason rawreason errormessage smtpreply bouncedescription responsecontent detail comment"
     " dropreason failurereason failuremessage"
-    " grund ursache begrundung fehler fehlermeldung fehlergrund serverantwort antwort rueckmeldung ruckmeldung"
-    " beschreibung motif raison cause erreur messagederreur reponse reponseduserveur reponseserveur"
-    " motivo razon causa mensajedeerror respuesta respuestadelservidor descripcion detalle"
+    " grund ursache begrundung fehler fehlermeldung fehlergrund serverantwort antwort"
+    " rueckmeldung ruckmeldung beschreibung motif raison cause erreur messagederreur reponse reponseduserveur"
+    " reponseserveur motivo razon causa mensajedeerror respuesta respuestadelservidor descripcion detalle"
     " razao erro mensagemdeerro resposta descricao detalhe"
     " ragione errore messaggiodierrore risposta descrizione dettaglio dettagli"
     " reden oorzaak fout foutmelding omschrijving powod przyczyna opis",

@@ -216,9 +216,10 @@ def diagnose(text: str, *, status: str = "", permanent: bool = True, beside: str
     named_code = _CODE.search(words)
     around = f"{words}\n{beside[:2_000]}"
     is_domain_trouble = _DOMAIN_TROUBLE.search(around) or (not named_code and _NO_ROUTE.search(words))
+    is_own_list = _is_own_list(words) or _is_own_list(beside[:2_000])
     if _UNSENT.search(words):
         answer = Answer.NOT_ASKED
-    elif _is_own_list(words) or _is_own_list(beside[:2_000]) or is_domain_trouble or answer is Answer.ACCEPTED:
+    elif is_own_list or is_domain_trouble or answer is Answer.ACCEPTED:
         answer = Answer.UNCLEAR
     elif answer in {Answer.NOT_FOUND, Answer.DISABLED} and _GAVE_UP_WAITING.search(words):
         answer = Answer.TEMPORARY
