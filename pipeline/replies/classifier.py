@@ -165,16 +165,20 @@ def _without_domains(text: str, own: Sequence[str]) -> str:
     """
     if "@" not in text:
         return text
-    named = {found[0].rpartition("@")[2].rstrip(">.").casefold() for found in _ADDRESS.finditer(text)}
-    domains = tuple(f".{name}" for name in named if not _WARNING.search(name))
-    ours = tuple(f".{name.rpartition('@')[2].casefold()}" for name in own if name)
+    lower = text.lower()
+    named = [found[0].rpartition("@")[2].rstrip(">.") for found in _ADDRESS.finditer(lower)]
+    again = {name for name in named if lower.count(name) > named.count(name)}
+    domains = tuple(f".{name}" for name in again if not _WARNING.search(name))
+    if not domains:
+        return text
+    ours = tuple(f".{name.rpartition('@')[2].lower()}" for name in own if name)
 
     def unnamed(found: re.Match[str]) -> str:
-        host = f".{found[0].casefold()}"
+        host = f".{found[0].lower()}"
         is_ours = any(host.endswith(name) or name.endswith(host) for name in ours)
         return found[0] if is_ours or not host.endswith(domains) else _SOME_HOST
 
-    return _HOST.sub(unnamed, text) if domains else text
+    return _HOST.sub(unnamed, text)
 
 
 _HOST = re.compile(r"(?<![\w.@%+-])(?:[\w-]{1,63}\.){1,8}[\w-]{2,63}(?![\w@-])(?!\.\w)")
