@@ -1169,7 +1169,7 @@ def _human_text(parts: list[Message]) -> str:
     prose = _UNDERSCORED.sub(lambda reply: reply[0].replace("_", " "), prose)
     copy = _COPY.search(prose)
     prose = prose[: copy.start()] if copy and copy.start() else prose
-    return prose[: next(filter(None, _begins_of_returned(prose)), None)]
+    return _SUBJECT.sub(r"\1", prose[: next(filter(None, _begins_of_returned(prose)), None)])
 
 
 def _begins_of_returned(prose: str) -> Iterator[int]:
@@ -1200,6 +1200,12 @@ _FEWEST_HEADERS: Final = 3
 
 _UNDERSCORED = re.compile(r"\b[245]\d\d_[\w.]+")  # "550_5.1.1_unknown_user"
 _MESSAGE_ID = re.compile(r"^[> \t]*(?:\w+ )?message[- ]id\s*:.*$", re.IGNORECASE | re.MULTILINE)
+_SUBJECT = re.compile(
+    r"^([> \t|]*(?:the )?(?:subject(?: of the message is)?|betreff|objet|asunto|assunto|oggetto|onderwerp|temat"
+    r"|ämne|emne|тема|件名|主题|主旨)[ \t]*:).*$",
+    re.MULTILINE | re.IGNORECASE,
+)
+"""What our own message was about: no reason, whatever its words."""
 _TAG_LINE_BREAK = re.compile(r"(?<=>)[ \t]*\r?\n|\r?\n(?=[ \t]*<)")
 """The end of a line beside a tag: no paragraph, the tags say where one ends."""
 _TAG = re.compile(
