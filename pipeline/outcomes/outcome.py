@@ -85,7 +85,7 @@ _ENHANCED = re.compile(r"(?<![\w.])([245]\.\d{1,3}\.\d{1,3})(?![\w.]*\d)")
 _OWN_LIST = re.compile(
     r"suppress(?:ed|ion)|not delivering to (?:an? )?(?:previously|unsubscribed|user who)|^dropped\b|droplist"
     r"|(?:previously|pre-?)[ _]?(?:bounced|unsubscribed)|bounced address"
-    r"|recent history of (?:bouncing|hard bounces)|recipient has unsubscribed|unsubscribed address",
+    r"|recent history of (?:bouncing|hard bounces)|recipient (?:has|is|was) unsubscribed|unsubscribed address",
     re.IGNORECASE,
 )
 _OWN_LIST_IN_WORDS = re.compile(
@@ -135,7 +135,7 @@ _SUPPRESSION_CAUSES = {
     ),
     OutcomeKind.UNSUBSCRIBED: re.compile(
         r"suppress-unsubscribe|^dropped: .*(?:unsubscri|opt(?:ed)?[ -]?out)"
-        r"|(?:previously|has|who) unsubscribed|suppress\w{0,9} .{0,60}unsubscri"
+        r"|(?:previously|has|who|recipient (?:is|was)) unsubscribed|suppress\w{0,9} .{0,60}unsubscri"
         r"|(?:to|is an) unsubscribed address",
         re.IGNORECASE,
     ),
