@@ -270,7 +270,7 @@ def is_handed_over(cell: str) -> bool:
 
 
 def is_forecast(name: str, cells: Iterable[str]) -> bool:
-    """Say whether a column has verdicts, ours or another verifier's: what may happen, and not what happened."""
+    """Say whether a column has verdicts, ours or another verifier's: what may happen, not what did."""
     if letters(name).startswith("mailsift"):
         return True
     said = {_plain(cell[:_LONGEST_WORDS]): cell for cell in cells if cell}
@@ -279,7 +279,9 @@ def is_forecast(name: str, cells: Iterable[str]) -> bool:
 
 
 _VERDICTS: Final = frozenset({"valid", "deliverable", "risky", "catchall", "acceptall", "donotmail"})
-_OF_VERDICTS: Final = frozenset({"invalid", "undeliverable", "abuse", "spamtrap", "spam", "rejected", "error"})
+_OF_VERDICTS: Final = frozenset(
+    {"invalid", "undeliverable", "abuse", "spamtrap", "spam", "rejected", "error"}
+)
 """Words of verifiers, and those that they share with senders."""
 
 

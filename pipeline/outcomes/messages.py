@@ -1201,8 +1201,8 @@ _FEWEST_HEADERS: Final = 3
 _UNDERSCORED = re.compile(r"\b[245]\d\d_[\w.]+")  # "550_5.1.1_unknown_user"
 _MESSAGE_ID = re.compile(r"^[> \t]*(?:\w+ )?message[- ]id\s*:.*$", re.IGNORECASE | re.MULTILINE)
 _SUBJECT = re.compile(
-    r"^([> \t|]*(?:the )?(?:subject(?: of the message is)?|betreff|objet|asunto|assunto|oggetto|onderwerp|temat"
-    r"|ämne|emne|тема|件名|主题|主旨)[ \t]*:).*$",
+    r"^([> \t|]*(?:the )?(?:subject(?: of the message is)?|betreff|objet|asunto|assunto|oggetto|onderwerp"
+    r"|temat|ämne|emne|тема|件名|主题|主旨)[ \t]*:).*$",
     re.MULTILINE | re.IGNORECASE,
 )
 """What our own message was about: no reason, whatever its words."""

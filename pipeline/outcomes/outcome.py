@@ -85,7 +85,8 @@ _ENHANCED = re.compile(r"(?<![\w.])([245]\.\d{1,3}\.\d{1,3})(?![\w.]*\d)")
 _OWN_LIST = re.compile(
     r"suppress(?:ed|ion)|not delivering to (?:an? )?(?:previously|unsubscribed|user who)|^dropped\b|droplist"
     r"|(?:previously|pre-?)[ _]?(?:bounced|unsubscribed)|bounced address"
-    r"|recent history of (?:bouncing|hard bounces)|recipient (?:has|is|was) unsubscribed|unsubscribed address",
+    r"|recent history of (?:bouncing|hard bounces)|recipient (?:has|is|was) unsubscribed"
+    r"|unsubscribed address",
     re.IGNORECASE,
 )
 _OWN_LIST_IN_WORDS = re.compile(

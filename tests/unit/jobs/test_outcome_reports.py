@@ -181,7 +181,7 @@ def test_a_soft_bounce_of_a_table_is_what_the_server_said_as_that_of_a_webhook(t
         (
             [
                 "email,mailsift_result,mailsift_status,mailsift_reason,mailsift_smtp_code",
-                "ann@a.example,mailbox_not_found,invalid,The mail server says that there is no such mailbox.,550",
+                "ann@a.example,mailbox_not_found,invalid,The mail server says: no such mailbox.,550",
             ],
             "no_outcome_column",
         ),
