@@ -16,6 +16,7 @@ from mailsift.jobs.intake.table import Choice, choose_column
 from mailsift.jobs.outcomes.words import (
     is_change,
     is_dropped,
+    is_forecast,
     is_handed_over,
     is_kind,
     is_of_another_channel,
@@ -56,7 +57,13 @@ _NAMES: Final = {
     " deliveredat datetime at ts created",
     "words": "diagnostic diagnosticcode reason response smtpresponse message description error details"
     " bouncereason rawreason errormessage smtpreply bouncedescription responsecontent detail comment"
-    " dropreason failurereason failuremessage",
+    " dropreason failurereason failuremessage"
+    " grund ursache begrundung fehler fehlermeldung fehlergrund serverantwort antwort"
+    " rueckmeldung ruckmeldung beschreibung motif raison cause erreur messagederreur reponse reponseduserveur"
+    " reponseserveur motivo razon causa mensajedeerror respuesta respuestadelservidor descripcion detalle"
+    " razao erro mensagemdeerro resposta descricao detalhe"
+    " ragione errore messaggiodierrore risposta descrizione dettaglio dettagli"
+    " reden oorzaak fout foutmelding omschrijving powod przyczyna opis",
     "status": "enhancedcode statuscode enhancedstatus dsn enhanced code bouncecode errorcode smtpcode",
     "message_id": "messageid smtpid id mailid sgmessageid providermessageid msgid emailid mid queueid"
     " deliveryid",
@@ -289,6 +296,9 @@ def _recognise(names: Row | None, frame: pl.DataFrame) -> tuple[_Columns, bool]:
     choice = address_column(frame, shown, _recipients(shown or frame.row(0), frame))
     full = list(names) if names is not None else list(choice.names)
     cells = [list(column) for column in (frame.slice(1) if choice.header else frame)]
+    forecasts = [place for place, column in enumerate(cells) if is_forecast(full[place], column)]
+    for place in forecasts:
+        full[place], cells[place] = "", [""] * len(cells[place])
     coded, codes = _letters_column(full, cells), _LETTERS
     if coded is None and (coded := _numbers_column(full, cells)) is not None:
         codes = _NUMBERS
@@ -300,7 +310,7 @@ def _recognise(names: Row | None, frame: pl.DataFrame) -> tuple[_Columns, bool]:
     taken = {choice.index, kind, status}
     words = _words_columns(full, cells, taken, _failed(cells, kind))
     tells = _tells(full, taken)
-    if kind is None and not words and not tells:
+    if kind is None and not tells and (forecasts or not words):  # words beside a verdict are why it is so
         text = "No column says what happened: delivered, bounced, deferred, complained or unsubscribed."
         raise MailsiftError("no_outcome_column", text)
     named_like = [letters(_called(name)) for name in full]

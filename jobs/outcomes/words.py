@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import Final
 from unicodedata import combining, normalize
@@ -268,14 +269,30 @@ def is_handed_over(cell: str) -> bool:
     return bool(_HANDED_OVER.fullmatch(_plain(cell)))
 
 
+def is_forecast(name: str, cells: Iterable[str]) -> bool:
+    """Say whether a column has verdicts, ours or another verifier's: what may happen, not what did."""
+    if letters(name).startswith("mailsift"):
+        return True
+    said = {_plain(cell[:_LONGEST_WORDS]): cell for cell in cells if cell}
+    others = (cell for plain, cell in said.items() if plain not in _OF_VERDICTS)
+    return not _VERDICTS.isdisjoint(said) and not any(map(kind_of, others))
+
+
+_VERDICTS: Final = frozenset({"valid", "deliverable", "risky", "catchall", "acceptall", "donotmail"})
+_OF_VERDICTS: Final = frozenset(
+    {"invalid", "undeliverable", "abuse", "spamtrap", "spam", "rejected", "error"}
+)
+"""Words of verifiers, and those that they share with senders."""
+
+
 def is_dropped(cell: str) -> bool:
     """Say whether a cell says that the sender kept a message back itself."""
     return bool(re.search(r"\b(?:drop(?:ped)?|suppressed|pre-? ?blocked)\b", _apart(cell)))
 
 
 def letters(name: str) -> str:
-    """Return the letters of a column's name alone."""
-    return re.sub(r"[^a-z]", "", name.lower())
+    """Return the letters of a column's name alone, small and without accents."""
+    return re.sub(r"[^a-z]", "", normalize("NFKD", name).lower())
 
 
 def _plain(word: str) -> str:

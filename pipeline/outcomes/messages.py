@@ -36,6 +36,7 @@ from mailsift.pipeline.outcomes.outcome import (
     Outcome,
     OutcomeKind,
     diagnose,
+    kind_of_feedback,
     whole_characters,
 )
 from mailsift.pipeline.outcomes.senders import SenderKind, read_webhook
@@ -66,20 +67,6 @@ _STATUS_CLASSES: Final = {
     "4": OutcomeKind.DEFERRED,
     "5": OutcomeKind.BOUNCED,
 }
-_FEEDBACK: Final = {
-    "abuse": OutcomeKind.COMPLAINED,
-    "fraud": OutcomeKind.COMPLAINED,
-    "virus": OutcomeKind.COMPLAINED,
-    "other": OutcomeKind.COMPLAINED,
-    "miscategorized": OutcomeKind.COMPLAINED,
-    "": OutcomeKind.COMPLAINED,
-    "opt-out": OutcomeKind.UNSUBSCRIBED,
-    "opt-out-list": OutcomeKind.UNSUBSCRIBED,
-    "unsubscribe": OutcomeKind.UNSUBSCRIBED,
-}
-"""By Feedback-Type (RFC 5965 section 7.3, RFC 6430 and the opt-out types of older drafts); others tell of no
-complaint: "not-spam", "auth-failure", "dmarc"."""
-
 _DAEMON_NAME: Final = (
     r"mailer[-_. ]?daemon|postmaster|mail delivery|mail[-_. ]?system|bounce|mdaemon|post[-_]master"
 )
@@ -407,7 +394,7 @@ _JUNK_REPORTER: Final = "X-HmXmrOriginalRecipient"
 
 def _complaints(message: Message, feedback: Message, parts: list[Message]) -> Iterator[Outcome]:
     fields = next(iter(_field_groups(feedback)), Message())
-    kind = _FEEDBACK.get(_decode_header(fields["Feedback-Type"]).strip().lower())
+    kind = kind_of_feedback(_decode_header(fields["Feedback-Type"]), unknown=None)
     original = _returned_headers(parts)
     if kind is None:
         return
@@ -853,7 +840,9 @@ _SENTENCE = re.compile(r"[.!?:](?:\s+|$)|\n[ \t]*\n")
 
 _LISTED = re.compile(
     r"(?:following|failed|these|intended) (?:\w+ ){0,2}(?:recipient|address|user)[^\n]{0,150}[:\n]"
-    r"|(?:folgende\w*|diese) (?:\w+ ){0,2}(?:empfänger|adresse)\w*[^\n]{0,150}[:\n]"
+    r"|(?:folgende\w*(?:\(\w\))?|diese) (?:\w+ ){0,2}(?:empfänger|adresse)\w*[^\n]{0,150}[:\n]"
+    r"|(?:siguientes?|seguenti|seguintes?) destinat[aá]ri[^\n]{0,150}[:\n]"
+    r"|volgende ontvanger[^\n]{0,150}[:\n]"
     r"|(?:destinataires?|adresses?|destinatari(?:os)?|direcciones) (?:suivante?s?|siguientes?|seguent[ie])"
     r"[^\n]{0,150}[:\n]",
     re.IGNORECASE,
@@ -928,11 +917,13 @@ _NOT_A_FAILED_RECIPIENT: Final = (
     r"|betreff|objet|asunto)\b"
 )
 _LINE_ADDRESS = re.compile(
-    rf"^(?P<indent>[ \t*>-]{{0,8}})(?:(?!{_NOT_A_FAILED_RECIPIENT})[a-z][\w '/-]{{1,30}}\s*:\s*|\[smtp:)?"
-    rf"[<\"]?(?P<address>{_ADDRESS.pattern})[>\"]?"
-    r"(?=[ \t]*(?:$|[:;,(\[\]]|\.(?!\w)|-{1,3}[ \t]|on \w{2,4}[.,] ))",
+    rf"^(?P<indent>[ \t*>-]{{0,8}})(?:(?!{_NOT_A_FAILED_RECIPIENT})[a-z][\w '/-]{{1,40}}\s*:\s*|\[smtp:)?"
+    rf"[<\"']?(?P<address>{_ADDRESS.pattern})[>\"']?"
+    r"(?=[ \t]*(?:$|[:;,(\[\]]|\.(?!\w)|-{1,3}[ \t]|on \w{2,4}[.,] "
+    r"|(?:on|am|le|el|il|em|op) \d{1,4}[./-]\d))",
     re.MULTILINE | re.IGNORECASE,
 )
+"""So a report lists whom it is about; Exchange adds when: "on Tue, 3 Nov 2026", "am 03.11.2026"."""
 
 
 def _addresses_in_lines(text: str) -> list[str]:
@@ -952,13 +943,14 @@ _REPLY_WITH_CODE = re.compile(
 
 
 class _Mark(NamedTuple):
-    """Where a text names a recipient, what it says of him above that, and where this begins."""
+    """Where a text names a recipient, what it says of him above and ahead of that, and where this begins."""
 
     start: int
     end: int
     name: str
     begins: int
-    above: str = ""
+    above: str
+    ahead: str
 
 
 class _ReportText:
@@ -984,10 +976,21 @@ class _ReportText:
         known = self.recipients.union(map(str.casefold, _addresses_in_lines(self.prose)))
         named = ((found, found[0].rpartition("=")[2].casefold()) for found in _ADDRESS.finditer(self.prose))
         return [
-            _Mark(found.start(), found.end(), name, *_reason_above(found, self.prose))
+            _Mark(found.start(), found.end(), name, *self._begin_of(found, name))
             for found, name in named
             if name in known
         ]
+
+    def _begin_of(self, named: re.Match[str], name: str) -> tuple[int, str, str]:
+        """Return where begins what is said of who is named, and the reason above him or ahead in his line."""
+        begins, reason = _reason_above(named, self.prose)
+        nearest = max(0, begins - _LONGEST_LINE)
+        line = self.prose.rfind("\n", nearest, begins) + 1
+        ahead = self.prose[line:begins] if name in self.recipients and (line or not nearest) else ""
+        if _NAMED_BY_REPLY.fullmatch(ahead):
+            return line, reason, ""
+        is_why = "@" not in ahead and _LINE_ENDS.match(self.prose, named.end()) and _says_why(ahead)
+        return (line, reason, ahead) if is_why else (begins, reason, "")
 
     @cached_property
     def _places(self) -> dict[str, list[int]]:
@@ -1051,7 +1054,8 @@ class _ReportText:
         last, end = self._end_of_row(place, names)
         begin = self._marks[last].end
         behind = self.prose[begin : min(end, begin + _FIRST_TEXT)]
-        return "" if last > place and len(_REPLY_WITH_CODE.findall(behind)) > 1 else behind
+        spoken = "" if last > place and len(_REPLY_WITH_CODE.findall(behind)) > 1 else behind
+        return f"{mark.ahead}\n{spoken}" if mark.ahead else spoken
 
     def _end_of_row(self, place: int, names: Collection[str]) -> tuple[int, int]:
         """Return the last mark named in a row with one, and where the next one behind that begins.
@@ -1113,13 +1117,24 @@ def _reason_above(named: re.Match[str], prose: str) -> tuple[int, str]:
     behind = prose.find("\n\n", named.end(), furthest)
     begin, end = before + 2 if before >= 0 else nearest, behind if behind >= 0 else furthest
     reason, _, last = prose[begin:end].rstrip().rpartition("\n")
-    is_last = last.strip(' \t<>*"').casefold() == named[0].casefold()
+    label, _, field = last.rpartition(":") if _REASON_FIELD.match(reason) else ("", "", last)
+    is_last = "@" not in label and field.strip(' \t<>*"').casefold() == named[0].casefold()
     if is_last and re.search(r"\w \w", reason) and reason.rstrip()[-1:] != ":":
         return begin, reason
     return named.start(), ""
 
 
 _LONGEST_REASON: Final = 2_000
+_REASON_FIELD: Final = re.compile(
+    r"[ \t]*(?:reason|errore?|cause|diagnos\w+|grund|fehler|ursache|motif|raison|motivo|causa|reden|fout)"
+    r"[\w ]{0,20}:",
+    re.IGNORECASE,
+)
+"""So a paragraph of fields begins whose recipient is behind the reason."""
+_LONGEST_LINE: Final = 200
+_LINE_ENDS: Final = re.compile(r"[>\"')\].]*[ \t]*(?:\n|\Z)")
+_NAMED_BY_REPLY: Final = re.compile(r"[ \t]*(?:<<< )?[45]\d\d[ -](?:[45]\.\d{1,3}\.\d{1,3} )?<?")
+"""What stands in a line before a recipient whom a reply names first: the reply is about him alone."""
 _BETWEEN_NAMES: Final = re.compile(r"[\s<>,;\"'()&]*(?:\b(?:and|und|et|y|e|en|och|og|i)\b[\s<>,;\"'()&]*)?")
 
 
@@ -1154,7 +1169,7 @@ def _human_text(parts: list[Message]) -> str:
     prose = _UNDERSCORED.sub(lambda reply: reply[0].replace("_", " "), prose)
     copy = _COPY.search(prose)
     prose = prose[: copy.start()] if copy and copy.start() else prose
-    return prose[: next(filter(None, _begins_of_returned(prose)), None)]
+    return _SUBJECT.sub(r"\1", prose[: next(filter(None, _begins_of_returned(prose)), None)])
 
 
 def _begins_of_returned(prose: str) -> Iterator[int]:
@@ -1185,6 +1200,12 @@ _FEWEST_HEADERS: Final = 3
 
 _UNDERSCORED = re.compile(r"\b[245]\d\d_[\w.]+")  # "550_5.1.1_unknown_user"
 _MESSAGE_ID = re.compile(r"^[> \t]*(?:\w+ )?message[- ]id\s*:.*$", re.IGNORECASE | re.MULTILINE)
+_SUBJECT = re.compile(
+    r"^([> \t|]*(?:the )?(?:subject(?: of the message is)?|betreff|objet|asunto|assunto|oggetto|onderwerp"
+    r"|temat|ämne|emne|тема|件名|主题|主旨)[ \t]*:).*$",
+    re.MULTILINE | re.IGNORECASE,
+)
+"""What our own message was about: no reason, whatever its words."""
 _TAG_LINE_BREAK = re.compile(r"(?<=>)[ \t]*\r?\n|\r?\n(?=[ \t]*<)")
 """The end of a line beside a tag: no paragraph, the tags say where one ends."""
 _TAG = re.compile(

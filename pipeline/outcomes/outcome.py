@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from mailsift.pipeline.facts import Answer
 from mailsift.pipeline.replies.redaction import redact
@@ -43,7 +43,7 @@ class Diagnosis:
     @property
     def was_never_sent(self) -> bool:
         """Whether the sender kept the message back: by its own list, or for what stood in it."""
-        return bool(_OWN_LIST.search(self.text) or _UNSENT.search(self.text))
+        return _is_own_list(self.text) or bool(_UNSENT.search(self.text))
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,10 +83,20 @@ _LAST_ERROR = re.compile(r"\{LED=([^{}]+)")
 _CODE = re.compile(r"(?<![\d.\w])(?:SMTP;?\s?)?([245]\d\d)(?=[\s\-;:,.)]|\Z)(?!\.\d)", re.IGNORECASE)
 _ENHANCED = re.compile(r"(?<![\w.])([245]\.\d{1,3}\.\d{1,3})(?![\w.]*\d)")
 _OWN_LIST = re.compile(
-    r"suppress(?:ed|ion)|not delivering to (?:an? )?(?:previously|unsubscribed|user who)|drop(?:ped|list)"
-    r"|(?:previously|pre-?)[ _]?(?:bounced|blocked|unsubscribed)"
-    r"|bounced address|(?:address|recipient|it) is on (?:the|our|your) (?:global )?(?:block|bounce) ?list"
-    r"|recent history of (?:bouncing|hard bounces)|recipient has unsubscribed|unsubscribed address",
+    r"suppress(?:ed|ion)|not delivering to (?:an? )?(?:previously|unsubscribed|user who)|^dropped\b|droplist"
+    r"|(?:previously|pre-?)[ _]?(?:bounced|unsubscribed)|bounced address"
+    r"|recent history of (?:bouncing|hard bounces)|recipient (?:has|is|was) unsubscribed"
+    r"|unsubscribed address",
+    re.IGNORECASE,
+)
+_OWN_LIST_IN_WORDS = re.compile(
+    r"dropped|(?:previously|pre-?)[ _]?blocked"
+    r"|(?:address|recipient|it) is on (?:the|our|your) (?:global )?(?:block|bounce) ?list",
+    re.IGNORECASE,
+)
+"""So mail servers speak, too, of us and of what they did with a message: then their code stands beside it."""
+_DROPPED_CONNECTION = re.compile(
+    r"(?:connection|session)\b[^.;]{0,20}?\bdropped|dropped (?:the |our |your )?(?:connection|session)",
     re.IGNORECASE,
 )
 _UNSENT = re.compile(
@@ -126,11 +136,39 @@ _SUPPRESSION_CAUSES = {
     ),
     OutcomeKind.UNSUBSCRIBED: re.compile(
         r"suppress-unsubscribe|^dropped: .*(?:unsubscri|opt(?:ed)?[ -]?out)"
-        r"|(?:previously|has|who) unsubscribed|suppress\w{0,9} .{0,60}unsubscri"
+        r"|(?:previously|has|who|recipient (?:is|was)) unsubscribed|suppress\w{0,9} .{0,60}unsubscri"
         r"|(?:to|is an) unsubscribed address",
         re.IGNORECASE,
     ),
 }
+
+
+_FEEDBACK: Final[dict[str, OutcomeKind | None]] = {
+    "abuse": OutcomeKind.COMPLAINED,
+    "fraud": OutcomeKind.COMPLAINED,
+    "other": OutcomeKind.COMPLAINED,
+    "miscategorized": OutcomeKind.COMPLAINED,
+    "": OutcomeKind.COMPLAINED,
+    "opt-out": OutcomeKind.UNSUBSCRIBED,
+    "opt-out-list": OutcomeKind.UNSUBSCRIBED,
+    "unsubscribe": OutcomeKind.UNSUBSCRIBED,
+    "not-spam": None,
+    "virus": None,
+    "auth-failure": None,
+    "dmarc": None,
+}
+"""By Feedback-Type (RFC 5965 section 7.3, RFC 6430, RFC 6591 and the opt-out types of older drafts). By
+"not-spam" a reader wants the mail; the three behind it come from programs, and nobody has complained."""
+
+
+def kind_of_feedback(name: str, *, unknown: OutcomeKind | None) -> OutcomeKind | None:
+    """Return what a reader says by a feedback type, "" where none is given; None where he says nothing.
+
+    Args:
+        name: the type, in any case.
+        unknown: what it is by a type that we do not know.
+    """
+    return _FEEDBACK.get(name.strip().lower(), unknown)
 
 
 def whole_characters(text: str) -> str:
@@ -179,13 +217,21 @@ def diagnose(text: str, *, status: str = "", permanent: bool = True, beside: str
     named_code = _CODE.search(words)
     around = f"{words}\n{beside[:2_000]}"
     is_domain_trouble = _DOMAIN_TROUBLE.search(around) or (not named_code and _NO_ROUTE.search(words))
+    is_own_list = _is_own_list(words) or _is_own_list(beside[:2_000])
     if _UNSENT.search(words):
         answer = Answer.NOT_ASKED
-    elif _OWN_LIST.search(around) or is_domain_trouble or answer is Answer.ACCEPTED:
+    elif is_own_list or is_domain_trouble or answer is Answer.ACCEPTED:
         answer = Answer.UNCLEAR
     elif answer in {Answer.NOT_FOUND, Answer.DISABLED} and _GAVE_UP_WAITING.search(words):
         answer = Answer.TEMPORARY
     return Diagnosis(answer, reading.rule, int(named_code[1]) if named_code else 0, enhanced, redact(words))
+
+
+def _is_own_list(text: str) -> bool:
+    """Say whether a sender kept a message back by a list of its own."""
+    if _OWN_LIST.search(text):
+        return True
+    return not _CODE.search(text) and bool(_OWN_LIST_IN_WORDS.search(_DROPPED_CONNECTION.sub("", text)))
 
 
 def _code(words: str, enhanced: str, *, permanent: bool) -> int:

@@ -23,6 +23,7 @@ from mailsift.pipeline.outcomes.outcome import (
     OutcomeKind,
     ParsedOutcome,
     diagnose,
+    kind_of_feedback,
     suppression_cause,
     whole_characters,
 )
@@ -190,21 +191,29 @@ def _ses(event: Json) -> Iterator[ParsedOutcome]:
 
 def _ses_recipients(event: Json, kind: OutcomeKind, part: str, recipients: str) -> Iterator[ParsedOutcome]:
     details = _as_object(event[part])
-    if details.get("complaintFeedbackType") == "not-spam":
+    told = _ses_kind(kind, part, details)
+    if told is None:
         return
-    if part == "bounce" and details.get("bounceType") == "Transient":
-        kind = OutcomeKind.BOUNCED if _is_permanent(details) else OutcomeKind.DEFERRED
     for recipient in details[recipients]:
         fields = recipient if isinstance(recipient, dict) else {"emailAddress": recipient}
         yield from _outcome(
             SenderKind.SES,
-            kind,
+            told,
             _text(fields, "emailAddress"),
             _text(details, "timestamp", "arrivalDate") or _text(event, "mail.timestamp"),
             words=_text(fields, "diagnosticCode") or _text(details, "bounceSubType", "delayType"),
             status=_text(fields, "status"),
             message_id=_text(event, "mail.messageId"),
         )
+
+
+def _ses_kind(kind: OutcomeKind, part: str, details: Json) -> OutcomeKind | None:
+    """Return what the details of an event make of it; None for nothing."""
+    if part == "complaint":
+        return kind_of_feedback(_text(details, "complaintFeedbackType"), unknown=kind)
+    if part == "bounce" and details.get("bounceType") == "Transient":
+        return OutcomeKind.BOUNCED if _is_permanent(details) else OutcomeKind.DEFERRED
+    return kind
 
 
 def _ses_all(event: Json, kind: OutcomeKind, when: str, *, words: str = "") -> Iterator[ParsedOutcome]:
@@ -395,6 +404,8 @@ def _sparkpost(event: Json) -> Iterator[ParsedOutcome]:
     details = next(iter(envelope.values()), {}) if "msys" in event else envelope
     name, words = _text(details, "type"), _text(details, "raw_reason", "reason")
     kind = _SPARKPOST.get(name)
+    if kind is OutcomeKind.COMPLAINED:
+        kind = kind_of_feedback(_text(details, "fbtype"), unknown=kind)
     if kind and _text(details, "bounce_class") not in _SPARKPOST_ANSWERS:
         yield from _outcome(
             SenderKind.SPARKPOST,

@@ -132,12 +132,13 @@ def classify(reply: SmtpReply, *, own: Sequence[str] = ()) -> ReplyReading:
     by_code = _rule_by_code(reply.stage, reply.code)
     if by_code is not None:
         return ReplyReading(by_code.answer, by_code.id, 0.0)
-    text = simplify(reply.text, own=own)
+    said = _without_domains(reply.text[:_MAX_TEXT], own)
+    text = simplify(said, own=own)
     key = (reply.stage, str(reply.code), _enhanced_code(reply))
     rule = _matching_rule(*key, text)
     if (
         rule.id == _UNCLEAR
-        and (corrected := _correct_spelling(simplify(_split_identifiers(reply.text), own=own))) != text
+        and (corrected := _correct_spelling(simplify(_split_identifiers(said), own=own))) != text
     ):
         rule = _matching_rule(*key, corrected)
     return ReplyReading(
@@ -156,6 +157,32 @@ def _enhanced_code(reply: SmtpReply) -> str:
     contradicts = reply.code >= 500 and not found[0].startswith("5") and found[1].startswith("1.")
     return "" if contradicts else found[1]
 
+
+def _without_domains(text: str, own: Sequence[str]) -> str:
+    """Return a text in which the domains of its addresses, and hosts of theirs, say nothing by their names.
+
+    "Gone.example" is a name as any other; but our own, and those of block lists, tell who is refused.
+    """
+    if "@" not in text:
+        return text
+    lower = text.lower()
+    named = [found[0].rpartition("@")[2].rstrip(">.") for found in _ADDRESS.finditer(lower)]
+    again = {name for name in named if lower.count(name) > named.count(name)}
+    domains = tuple(f".{name}" for name in again if not _WARNING.search(name))
+    if not domains:
+        return text
+    ours = tuple(f".{name.rpartition('@')[2].lower()}" for name in own if name)
+
+    def unnamed(found: re.Match[str]) -> str:
+        host = f".{found[0].lower()}"
+        is_ours = any(host.endswith(name) or name.endswith(host) for name in ours)
+        return found[0] if is_ours or not host.endswith(domains) else _SOME_HOST
+
+    return _HOST.sub(unnamed, text)
+
+
+_HOST = re.compile(r"(?<![\w.@%+-])(?:[\w-]{1,63}\.){1,8}[\w-]{2,63}(?![\w@-])(?!\.\w)")
+_SOME_HOST: Final = "mx.example.test"
 
 _IDENTIFIER = re.compile(
     rf"{_ADDRESS.pattern}|(?<=[a-z])(?=[A-Z][a-z])|(?<=[A-Za-z]{{2}})[-_](?=[A-Za-z]{{2}})"
@@ -286,10 +313,11 @@ _ID_PLACEHOLDER = "id0000000"
 _URL = re.compile(
     r"(?:\bhttps?://|\bwww\.|(?<![\w@.-])(?:[a-z0-9-]{1,63}\.){1,8}[a-z]{2,24}/)[^\s<>\"]{0,2000}"
 )
+_WARNING = re.compile(rf"{LISTED}|spam|\babuse|\brbl|block|\bbl\.|spf|dkim|dmarc")
 _LINK_SUBJECTS = (
     ("nosuchuser", re.compile(r"\bp=nosuchuser\b")),
     ("greylisting", re.compile(r"gr[ea]ylist")),
-    ("warning", re.compile(rf"{LISTED}|spam|\babuse|\brbl|block|\bbl\.|spf|dkim|dmarc")),
+    ("warning", _WARNING),
 )
 
 

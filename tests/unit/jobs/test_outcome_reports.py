@@ -179,6 +179,14 @@ def test_a_soft_bounce_of_a_table_is_what_the_server_said_as_that_of_a_webhook(t
         ),
         (["Email,Spam score,Delivery type", "ann@a.example,4,bulk"], "no_outcome_column"),
         (
+            [
+                "email,mailsift_result,mailsift_status,mailsift_reason,mailsift_smtp_code",
+                "ann@a.example,mailbox_not_found,invalid,The mail server says: no such mailbox.,550",
+            ],
+            "no_outcome_column",
+        ),
+        (["Email,ZB Status,ZB Sub Status", "a@a.example,valid,", "b@a.example,abuse,"], "no_outcome_column"),
+        (
             ["Email,Phone,Unsubscribed", "ann@a.example,1793700733,x"],
             [["ann@a.example", "unsubscribed", "accepted"]],
         ),
