@@ -240,10 +240,16 @@ def error_response(
     page = error_page(request, MailsiftError(code, sentence), status, {**retry, **(headers or {})})
     if page is not None:
         return page
-    asked = "application/problem+json" in request.headers.get("accept", "")
+    asked = _asks_for_problem(request.headers.get("accept", ""))
     return JSONResponse(
         body, status, {**retry, **(headers or {})}, media_type=PROBLEM_TYPE if asked else None
     )
+
+
+def _asks_for_problem(accept: str) -> bool:
+    """Read Accept (RFC 9110, section 12.5.1): does it name problems, with a weight above 0?"""
+    wanted = (item.replace(" ", "").partition(";q=") for item in accept.lower().split(","))
+    return any(kind == PROBLEM_TYPE and (not weight or weight.strip("0.")) for kind, _, weight in wanted)
 
 
 def error_body(

@@ -17,7 +17,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from structlog.contextvars import bound_contextvars
 
-from mailsift.api.http.errors import error_response
+from mailsift.api.http.errors import RefusedError, error_headers, error_response
 from mailsift.api.metrics import count_request, route_of
 from mailsift.events.audit import act_as
 from mailsift.jobs.tracing import fail, open_span
@@ -34,7 +34,11 @@ _REQUEST_ID: Final = re.compile(r"(?:req_)?[A-Za-z0-9.-]{8,64}")
 """What is taken over from the caller, e.g. from a proxy in front; it cannot hold an address or a key."""
 _TRACEPARENT: Final = re.compile(r"[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")
 """W3C Trace Context, section 3.2: the caller's trace, span and flags."""
-_ONCE: Final = {b"authorization": "Authorization", b"idempotency-key": "Idempotency-Key"}
+_ONCE: Final = {
+    b"authorization": "Authorization",
+    b"content-type": "Content-Type",
+    b"idempotency-key": "Idempotency-Key",
+}
 """Headers of which a second one would leave open which of them counts."""
 _PRIVATE: Final = {"cache-control": "private, no-store", "x-content-type-options": "nosniff"}
 _log = structlog.get_logger()
@@ -146,7 +150,8 @@ class _Exchange:
         if names.count(b"host") != 1 and self._scope["http_version"] != "1.0":  # RFC 9112, section 3.2
             return MailsiftError("bad_request", "A request must have exactly one Host header.")
         if self._headers.get(b"content-encoding", "identity").lower() != "identity":
-            return MailsiftError("unsupported_media_type", "Send the body without Content-Encoding.")
+            text, taken = "Send the body without Content-Encoding.", {"Accept-Encoding": "identity"}
+            return RefusedError("unsupported_media_type", text, taken)
         length = self._headers.get(b"content-length", "0")
         if length.isdecimal() and int(length[:19]) > self._limit:
             text = f"The body can have at most {self._limit:,} bytes here."
@@ -179,7 +184,8 @@ class _Exchange:
 
     async def answer(self, error: MailsiftError) -> None:
         """Send an error."""
-        await error_response(Request(self._scope), error)(self._scope, self._receive, self._mark)
+        told = error_response(Request(self._scope), error, headers=error_headers(error))
+        await told(self._scope, self._receive, self._mark)
 
     def log(self, span: Span, log: structlog.typing.FilteringBoundLogger) -> None:
         """Count it, and write the access log: never a query string, which may hold an address."""

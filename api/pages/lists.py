@@ -77,9 +77,17 @@ async def _from_form(request: Request, visitor: Visitor) -> Draft:
 
 
 @router.get("/lists/{draft_id:uuid}")
-async def inspect(request: Request, visitor: Reader, draft_id: UUID) -> HTMLResponse:
-    """Show what is in a list, and ask what to do with it."""
-    return await _list_page(request, visitor, draft_id)
+async def inspect(request: Request, visitor: Reader, draft_id: UUID) -> Response:
+    """Show what is in a list, and ask what to do with it; one that was started leads to its job."""
+    try:
+        return await _list_page(request, visitor, draft_id)
+    except MailsiftError as error:
+        if error.code != "draft_not_found":
+            raise
+        with SuppressCodes("job_not_found"):
+            await parts_of(request).jobs.get(visitor.account_id, JobId(draft_id))
+            return see(f"/jobs/{draft_id}")
+        raise
 
 
 async def _list_page(

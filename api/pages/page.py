@@ -55,7 +55,8 @@ _TITLES: Final[Mapping[int, str]] = {
     500: "Something went wrong on our side",
     503: "We cannot answer right now",
 }
-_HINTS: Final[Mapping[int, str]] = {
+_HINTS: Final[Mapping[int | str, str]] = {
+    "link_gone": "If it was you who used it, you can sign in.",
     404: "It may have been deleted, or it belongs to another account.",
     500: "It was logged under the number below. Trying again may help.",
     503: "A server we depend on is not answering. Nothing is lost; try again in a moment.",
@@ -219,7 +220,7 @@ def error_page(
         status=status,
         title=_TITLES.get(status, _TITLES[500]),
         message=error.message,
-        hint=_HINTS.get(status, ""),
+        hint=_HINTS.get(error.code, _HINTS.get(status, "")),
         code=error.code,
         request_id=str(request.scope.get("request_id", "")),
         back=page_before(request) if error.code == "csrf_failed" else "",

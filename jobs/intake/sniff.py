@@ -87,6 +87,8 @@ _DOS_END = b"\x1a"
 """Ctrl-Z, with which programs of DOS end a text; those of CP/M fill its last block with it."""
 _DOS_BLOCK = 128
 _CONTROL = bytes({*range(0x20), 0x7F} - set(b"\t\n\x0b\x0c\r\x1b"))
+_A_FEW = 5
+"""Control characters that stray into a text, however short it is."""
 _DELIMITERS = (",", ";", "\t", "|")
 _SAMPLE_RECORDS = 200
 _BLOCK = 1 << 20
@@ -146,7 +148,7 @@ def encoding_of(head: bytes) -> str:
         if high * 4 > len(head) and low * 20 < high:
             return "utf-16-le" if odd > even else "utf-16-be"
         raise MailsiftError("binary_file", "The file isn’t text: it contains NUL bytes.")
-    if len(head) - len(head.translate(None, _CONTROL)) > len(head) // 100:
+    if len(head) - len(head.translate(None, _CONTROL)) > max(len(head) // 100, _A_FEW):
         raise MailsiftError("binary_file", "The file isn’t text: it is full of control characters.")
     return ISO_2022_JP if _TO_JAPANESE.search(head) and head.isascii() else "utf-8"
 

@@ -120,9 +120,9 @@ _UNUSED: Final = (
 class _Commands(TyperGroup):
     """Loads a command when it is called: a worker needs nothing of what serves the API."""
 
-    @override
-    def list_commands(self, ctx: Any) -> list[str]:
-        return list(COMMANDS)
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**attributes)
+        self.commands = {name: TyperCommand(name, short_help=row.summary) for name, row in COMMANDS.items()}
 
     @override
     def format_help(self, ctx: Any, formatter: Any) -> None:
@@ -136,7 +136,7 @@ class _Commands(TyperGroup):
         if row is None:
             return None
         if ctx is not None and ctx.meta.get(_LISTING):
-            return TyperCommand(cmd_name, short_help=row.summary)  # whole, not cut off
+            return self.commands[cmd_name]
         module, _, name = row.target.partition(":")
         with loading():
             with without("rich"):  # for tracebacks in colour, which our logs never have

@@ -653,6 +653,13 @@ def test_a_command_with_others_below_it_lists_them_by_whole_sentences(
     assert [name for name, sentence in first.items() if sentence not in told] == []
 
 
+@pytest.mark.parametrize(("typed", "meant"), [("rnu", "run"), ("job", "jobs"), ("jobs lst", "list")])
+def test_who_mistypes_a_command_is_told_which_is_like_it(typed: str, meant: str, keyboard: Keyboard) -> None:
+    told = keyboard.type(None, *typed.split())
+    assert told.status == 2
+    assert told.err.endswith(f"Did you mean '{meant}'?\n")
+
+
 def test_help_loads_no_command() -> None:
     script = "import sys\nfrom mailsift.cli import main\ntry: main()\nfinally: print(sorted(sys.modules))"
     done = subprocess.run(

@@ -97,6 +97,16 @@ async def test_a_body_that_is_called_something_else_is_no_json(client: httpx.Asy
     _checked(await client.post(path), 415, "unsupported_media_type")
 
 
+async def test_a_body_has_one_content_type_and_no_coding(client: httpx.AsyncClient) -> None:
+    for path in (SINGLE, JOBS):
+        kinds = [("Content-Type", "application/json"), ("Content-Type", "text/csv")]
+        told = _checked(await client.post(path, content=b"{}", headers=kinds), 400, "bad_request")
+        assert told["message"] == "Send only one Content-Type header."
+        packed = await client.post(path, content=b"{}", headers={**JSON, "Content-Encoding": "gzip"})
+        _checked(packed, 415, "unsupported_media_type")
+        assert packed.headers["accept-encoding"] == "identity"
+
+
 LISTS = (
     b'{"emails":["' + EVIL + b'\\ud800@x.com"]}',
     b'{"emails":["a@x.com"],"max_age":1e999}',
@@ -201,8 +211,14 @@ async def test_nothing_there_and_methods_that_are_not(client: httpx.AsyncClient,
     assert (await client.delete(f"{HOOKS}/test")).headers["allow"] == "POST"
     assert (await client.post("/docs")).headers["allow"] == "GET, HEAD"
     assert (await client.put(f"{HOOKS}/{nobody}")).headers["allow"] == "DELETE, GET, HEAD, PATCH"
-    problem = await client.get("/v1/nothing", headers={"accept": "application/problem+json"})
-    assert problem.headers["content-type"] == "application/problem+json"
+    for accept, kind in (
+        ("application/problem+json", "application/problem+json"),
+        ("application/json;q=0.5, Application/Problem+JSON; q=0.9", "application/problem+json"),
+        ("application/problem+json;q=0, application/json", "application/json"),
+        ("*/*", "application/json"),
+    ):
+        refused = await client.get("/v1/nothing", headers={"accept": accept})
+        assert refused.headers["content-type"] == kind, accept
     async with httpx.AsyncClient(base_url=api.url) as stranger:
         alive = await stranger.get("/healthz")
         assert (alive.status_code, alive.json()["data"]) == (200, {"version": version("mailsift")})

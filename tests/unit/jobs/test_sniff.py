@@ -153,6 +153,12 @@ def test_one_control_character_in_a_hundred_is_still_text(control: bytes) -> Non
     assert encoding_of(b"\xe4\xff\r\n\t\x0b\x0c\x1b" * 100) == "utf-8"
 
 
+def test_a_control_character_strays_into_a_short_list_too() -> None:
+    assert encoding_of(b"email,name\nann@example.com,Ann\x1f\x01\n\x7fjoe@example.com,Joe\n") == "utf-8"
+    with pytest.raises(MailsiftError, match="binary_file"):
+        encoding_of(b"\x01\x02\x03\x04\x05\x06 and so on, which no list has")
+
+
 @pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
 def test_utf_16_is_told_by_its_nul_bytes_with_a_few_on_the_other_side(encoding: str) -> None:
     assert encoding_of(("ann@b.test\n" * 3 + "\u0100").encode(encoding)) == encoding

@@ -96,6 +96,8 @@ async def test_an_invited_person_chooses_a_password_and_is_a_member(api: Api) ->
         again = await client.get("/invite", params={"token": token})
         assert again.status_code == 404
         assert "This link has been used, withdrawn or has expired." in again.text
+        assert "If it was you who used it, you can sign in." in again.text
+        assert "belongs to another account" not in again.text
 
 
 async def test_of_two_who_take_a_link_at_once_one_gets_it(api: Api) -> None:

@@ -47,9 +47,23 @@ async def test_a_list_is_looked_at_before_it_starts(api: Api, settings: Settings
         assert "You validated this same file" in (await client.get(same)).text
         await post(client, f"{same}/discard", page="/")
         assert "Uploaded, not started" not in (await client.get("/")).text
-        assert (await client.get(href)).status_code == 404
     job_id = href.rpartition("/")[2]
     assert await audit_of(settings) == [("job.create", job_id)]
+
+
+async def test_who_goes_back_from_a_job_to_its_list_is_led_to_the_job_while_there_is_one(api: Api) -> None:
+    async with signed_in(api, Role.MEMBER) as client, signed_in(api, account="bob") as bob:
+        href = await uploaded(client)
+        start = {"mode": "fast", "what": "all", "priority": "normal", "sure": "on"}
+        job = (await post(client, f"{href}/start", page="/", **start)).headers["location"]
+        back = await client.get(href)
+        assert (back.status_code, back.headers.get("location")) == (303, job)
+        assert (await bob.get(href)).status_code == 404
+        for order in ("cancel", "delete"):
+            assert (await post(client, f"{job}/{order}", page="/")).status_code == 303
+        gone = await client.get(href)
+    assert gone.status_code == 404
+    assert "There is no such list, or it has already been started." in gone.text
 
 
 async def test_without_scripts_a_form_brings_the_list(api: Api) -> None:
