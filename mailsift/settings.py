@@ -31,6 +31,7 @@ from mailsift.accounts.doors import Door
 from mailsift.events.mail import parse_relay
 from mailsift.events.webhook_url import split_hosts
 from mailsift.pipeline.errors import MailsiftError
+from mailsift.pipeline.smtp.wire import hello
 from mailsift.pipeline.stop import StopPolicy
 from mailsift.storage.server_urls import check_database_url, check_redis_url
 
@@ -95,6 +96,17 @@ def _scheme(*allowed: str) -> AfterValidator:
     return AfterValidator(check)
 
 
+def _like(pattern: str, expected: str) -> AfterValidator:
+    """Accept only what a pattern matches; others are told in words what is expected."""
+
+    def check(value: str) -> str:
+        if not re.match(pattern, value):
+            raise ValueError(f"expected {expected}")
+        return value
+
+    return AfterValidator(check)
+
+
 def _readable(check: Callable[[str], object]) -> AfterValidator:
     def checked(value: SecretStr) -> SecretStr:
         check(value.get_secret_value())
@@ -107,6 +119,22 @@ def _number(value: Any) -> Any:
     """Pass over what Kubernetes says of a Service: of one called mailsift-api, in MAILSIFT_API_PORT."""
     if isinstance(value, str) and _SERVICE_ADDRESS.match(value):
         raise PydanticUseDefault
+    return value
+
+
+def _without_slash(value: Any) -> Any:
+    return value.removesuffix("/") if isinstance(value, str) else value
+
+
+def _small(value: Any) -> Any:
+    return value.lower() if isinstance(value, str) else value
+
+
+def _greeting(value: str) -> str:
+    try:
+        hello("EHLO", value)
+    except MailsiftError:
+        raise ValueError("expected a name in DNS, mail.example.com, in ASCII") from None
     return value
 
 
@@ -161,11 +189,22 @@ Endpoints = Annotated[
 ]
 Hosts = Annotated[tuple[Annotated[str, AfterValidator(_own_host)], ...], NoDecode, BeforeValidator(_split)]
 Doors = Annotated[tuple[Door, ...], NoDecode, BeforeValidator(_split)]
-_ISSUER: Final = r"^(https://[^?#\s]+|http://(localhost|127\.0\.0\.1)[^?#\s]*)?$"
+Mailbox = Annotated[str, _like(r"^([^@\s<>,;]+@[^@\s<>,;]+)?$", "an address, postmaster@example.com")]
+PublicUrl = Annotated[
+    str,
+    BeforeValidator(_without_slash),
+    _like(r"^(https?://[^/?#\s]+)?$", "https://mail.example.com, without a path"),
+]
+BlobUrl = Annotated[
+    str, _like(r"^(file|s3|gs|az)://", "file:///folder, s3://bucket, gs://bucket or az://container")
+]
+Issuer = Annotated[
+    str, _like(r"^(https://[^?#\s]+|http://(localhost|127\.0\.0\.1)[^?#\s]*)?$", "https://login.example.com")
+]
 GroupRules = Annotated[
     tuple[Annotated[str, AfterValidator(_group_rule)], ...], NoDecode, BeforeValidator(_split)
 ]
-LogLevel = Literal["debug", "info", "warning", "error"]
+LogLevel = Annotated[Literal["debug", "info", "warning", "error"], BeforeValidator(_small)]
 Delays = Annotated[
     tuple[Annotated[float, Field(gt=0)], ...], NoDecode, BeforeValidator(_split), Field(min_length=1)
 ]
@@ -192,7 +231,7 @@ class Settings(BaseSettings):
     redis_url: RedisUrl | None = Field(
         default=None, description="Redis or Valkey, redis://, rediss:// or unix://; unset: the embedded one"
     )
-    blob_url: Annotated[str, Field(pattern=r"^(file|s3|gs|az)://")] | None = Field(
+    blob_url: BlobUrl | None = Field(
         default=None, description="lists and results, file://, s3://, gs:// or az://; unset: HOME/blobs"
     )
     dns_servers: Endpoints = Field(
@@ -204,9 +243,8 @@ class Settings(BaseSettings):
         "that does not exist, is not trusted; a single comma: no such check",
     )
     smtp_port: Port = Field(default=25, ge=1, le=65535, description="port on which mail servers are asked")
-    helo_name: str = Field(
+    helo_name: Annotated[str, AfterValidator(_greeting)] = Field(
         default_factory=socket.getfqdn,
-        min_length=1,
         description="the name we greet mail servers with (default: this host's full name)",
     )
     mail_from: str = Field(default="", description="sender of a probe; empty: the null sender <>")
@@ -242,10 +280,10 @@ class Settings(BaseSettings):
         description="DNS block lists in which our addresses are looked up hourly; a listed one is not "
         "used until it is delisted; a single comma: none",
     )
-    opt_outs: Path | None = Field(
+    opt_outs: LocalPath | None = Field(
         default=None, description="file with domains that do not want to be asked, one per line"
     )
-    contact: Annotated[str, Field(pattern=r"^([^@\s<>,;]+@[^@\s<>,;]+)?$")] = Field(
+    contact: Mailbox = Field(
         default="",
         description="contact for owners of mail servers, shown on the page /probing; unset: "
         "postmaster@HELO_NAME",
@@ -317,7 +355,7 @@ class Settings(BaseSettings):
     api_port: Port = Field(
         default=8025, ge=0, le=65535, description="port the API listens on; 0: any free one"
     )
-    public_url: Annotated[str, Field(pattern=r"^(https?://[^/?#\s]+)?$")] = Field(
+    public_url: PublicUrl = Field(
         default="",
         description="how browsers reach the pages, https://mail.example.com; unset: taken from the request",
     )
@@ -329,7 +367,7 @@ class Settings(BaseSettings):
         ge=0,
         description="addresses a key may check over MCP per day; 0: no tools for assistants",
     )
-    oidc_issuer: Annotated[str, Field(pattern=_ISSUER)] = Field(
+    oidc_issuer: Issuer = Field(
         default="", description="OpenID Connect provider that people sign in with; unset: passwords only"
     )
     oidc_client_id: str = Field(default="", description="what this installation is called at the provider")
@@ -377,7 +415,7 @@ class Settings(BaseSettings):
         description="SMTP relay for mail about webhooks and jobs, smtp://[user:password@]host:port or "
         "smtps://...; unset: none is sent",
     )
-    mail_sender: Annotated[str, Field(pattern=r"^([^@\s<>,;]+@[^@\s<>,;]+)?$")] = Field(
+    mail_sender: Mailbox = Field(
         default="", description="sender address of that mail; unset: mailsift@HELO_NAME"
     )
     secret_keys: SecretStr | None = Field(
@@ -394,10 +432,9 @@ class Settings(BaseSettings):
         le=65534,
         description="port for Prometheus, on API_HOST; the worker of serve takes the next one; unset: none",
     )
-    otel_endpoint: str | None = Field(
+    otel_endpoint: Annotated[str, _like(r"^https?://[^/]", "http://host:4318")] | None = Field(
         default=None,
         repr=False,  # it may hold a password
-        pattern=r"^https?://[^/]",
         description="OTLP/HTTP collector for traces, http://host:4318; needs the extra otel; unset: none",
     )
     max_rows: int = Field(default=10_000_000, ge=1, description="rows a list may have")
@@ -480,6 +517,19 @@ class Settings(BaseSettings):
                 f"{PREFIX}HOME: {self.home} can’t be written ({error.strerror}). Set it to a folder that can."
             )
             raise MailsiftError("bad_settings", text) from error
+
+    def check_files(self) -> None:
+        """See to it that the files which are named can be read: a mistake is told once, not by every process.
+
+        Raises:
+            MailsiftError: `bad_overrides`, `bad_opt_outs`.
+        """
+        from mailsift.pipeline.opt_outs import read_opt_outs  # noqa: PLC0415 - slow to load
+        from mailsift.pipeline.providers import Providers  # noqa: PLC0415 - slow to load
+
+        Providers.load(self.overrides)
+        if self.opt_outs is not None:
+            read_opt_outs(self.opt_outs)
 
     @property
     def blobs(self) -> str:

@@ -42,11 +42,12 @@ def read_opt_outs(file: Path) -> list[str]:
     try:
         lines = file.read_text(encoding="utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise MailsiftError("bad_opt_outs", f"Can’t read the file ({type(error).__name__}).") from None
+        raise MailsiftError("bad_opt_outs", f"Opt-outs file: it can’t be read: {error}.") from None
     names = [name for line in lines if (name := line.partition("#")[0].strip())]
     parsed = [*map(read_domain, names)]
     if not all(parsed):
-        raise MailsiftError("bad_opt_outs", f"The line {names[parsed.index('')]!r} isn’t a domain name.")
+        line = names[parsed.index("")]
+        raise MailsiftError("bad_opt_outs", f"Opt-outs file: the line {line!r} isn’t a domain name.")
     return parsed
 
 

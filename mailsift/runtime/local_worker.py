@@ -12,7 +12,6 @@ from contextlib import contextmanager, suppress
 from threading import Thread
 
 from mailsift.pipeline.errors import MailsiftError
-from mailsift.pipeline.providers import Providers
 from mailsift.runtime.embedded import EmbeddedServers
 from mailsift.settings import PREFIX, Settings
 
@@ -118,9 +117,9 @@ def early_worker(settings: Settings) -> Iterator[LocalWorker | None]:
     It is None where there may be another one. Why the servers do not come up is told by who needs them.
 
     Raises:
-        MailsiftError: `bad_overrides`, `bad_settings`.
+        MailsiftError: `bad_overrides`, `bad_opt_outs`, `bad_settings`.
     """
-    Providers.load(settings.overrides)  # a mistake is told before anything starts, not by a dying worker
+    settings.check_files()
     settings.make_home()
     servers = EmbeddedServers(settings.home, valkey=settings.redis_url is None)
     if settings.database_url is not None or servers.are_used():

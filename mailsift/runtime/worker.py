@@ -39,7 +39,7 @@ from mailsift.jobs.tasks import QUEUE, make_app, register_pull, send_wake_ups
 from mailsift.metrics import metered_sweeper, metered_worker
 from mailsift.pipeline.background import guarded
 from mailsift.pipeline.errors import MailsiftError, error_fields
-from mailsift.pipeline.providers import Providers, public_suffixes
+from mailsift.pipeline.providers import public_suffixes
 from mailsift.runtime.loop_thread import LoopThread
 from mailsift.settings import Settings
 from mailsift.storage.redis.broker import mend_broker_keys
@@ -302,9 +302,9 @@ def run_worker(settings: Settings, *, parent: int = 0, counts: Path | None = Non
     Raises:
         KeyboardInterrupt: after SIGINT, which stops it as SIGTERM does.
         SystemExit: otherwise; its code is 1 when a process could not open its engine.
-        MailsiftError: `bad_overrides`, `otel_missing`, `port_in_use`, `worker_failed`.
+        MailsiftError: `bad_overrides`, `bad_opt_outs`, `otel_missing`, `port_in_use`, `worker_failed`.
     """
-    Providers.load(settings.overrides)  # a mistake is told here, once, and not by every process
+    settings.check_files()
     public_suffixes()  # parsed here, once, too
     _check_semaphores()
     app = _make_app(settings)

@@ -301,6 +301,17 @@ def test_a_mistake_in_the_overrides_is_told_at_once(
     assert typed.err.startswith("mailsift: bad_overrides: Overrides file: unknown table [nonsense]")
 
 
+@pytest.mark.parametrize("words", ["run list.csv", "worker"])
+def test_a_file_of_opt_outs_that_is_not_there_is_told_at_once(
+    words: str, settings: Settings, keyboard: Keyboard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("list.csv").write_text("a@example.com\n")
+    typed = keyboard.type(settings.model_copy(update={"opt_outs": tmp_path / "gone"}), *words.split())
+    assert typed.status == 2
+    assert typed.err.startswith("mailsift: bad_opt_outs: Opt-outs file: it can’t be read")
+
+
 def test_an_argument_that_is_no_text_is_refused_in_one_line(settings: Settings, keyboard: Keyboard) -> None:
     for words in (
         ("keys", "create", "--account", "acme", "--name", "\udcff"),

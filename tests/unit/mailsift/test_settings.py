@@ -58,7 +58,14 @@ def test_an_empty_variable_means_unset(monkeypatch: pytest.MonkeyPatch) -> None:
     assert settings.smtp_port == 25
 
 
-@pytest.mark.parametrize("name", ["home", "overrides"])
+def test_an_address_may_end_with_a_slash_and_a_level_have_capitals(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MAILSIFT_PUBLIC_URL", "https://mail.example.com/")
+    monkeypatch.setenv("MAILSIFT_LOG_LEVEL", "WARNING")
+    settings = Settings.from_env()
+    assert (settings.public_url, settings.log_level) == ("https://mail.example.com", "warning")
+
+
+@pytest.mark.parametrize("name", ["home", "overrides", "opt_outs"])
 def test_a_path_means_the_same_to_every_process(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str
 ) -> None:
@@ -130,6 +137,13 @@ def test_blobs_lie_below_home_unless_told_otherwise(monkeypatch: pytest.MonkeyPa
         ("MAILSIFT_HOME", "/var/lib/hunter2\n"),
         ("MAILSIFT_OVERRIDES", "/etc/hunter2\x1b"),
         ("MAILSIFT_HOME", "/var/lib/hunter2\udcff"),  # a byte that is no UTF-8
+        ("MAILSIFT_HELO_NAME", "hünter2.example"),
+        ("MAILSIFT_HELO_NAME", "hunter2 QUIT"),
+        ("MAILSIFT_PUBLIC_URL", "https://host/hunter2"),
+        ("MAILSIFT_CONTACT", "hunter2"),
+        ("MAILSIFT_OIDC_ISSUER", "http://hunter2"),
+        ("MAILSIFT_OTEL_ENDPOINT", "hunter2:4318"),
+        ("MAILSIFT_LOG_LEVEL", "hunter2"),
     ],
 )
 def test_a_bad_value_is_named_by_its_variable_and_never_shown(
@@ -140,6 +154,7 @@ def test_a_bad_value_is_named_by_its_variable_and_never_shown(
         Settings.from_env()
     assert caught.value.code == "bad_settings"
     assert name in caught.value.message
+    assert "pattern" not in caught.value.message  # what is expected is said in words
     assert "hunter2" not in str(caught.value)
     assert caught.value.__cause__ is None
 
