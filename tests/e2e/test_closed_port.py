@@ -30,6 +30,7 @@ SUMMARY = {
     "invalid",
     "risky",
     "duplicates",
+    "address_column",
     "seconds",
     "tiers",
 }
