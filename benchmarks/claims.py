@@ -22,7 +22,7 @@ from mailsift.runtime.embedded import EmbeddedServers
 from mailsift.storage.database import Connection, Database
 from mailsift.storage.schema import migrate
 from mailsift.storage.sql import chunks, jobs
-from mailsift.storage.sql.chunks import CLAIM_COST, JOB_CAP, SHARED_KEYS, TRIAGE_KEY
+from mailsift.storage.sql.chunks import CLAIM_COST, JOB_CAP, SHARED_KEYS, TRIAGE_KEY, TURN_COST
 from mailsift.storage.sql.jobs import (
     CROWD,
     CROWD_PRICE,
@@ -95,6 +95,7 @@ _STATEMENTS: dict[str, tuple[Any, dict[str, object]]] = {
             "shared_keys": list(SHARED_KEYS),
             "shared_here": [],
             "cost": CLAIM_COST,
+            "turn_cost": TURN_COST,
         },
     ),
     "a step in turn": (jobs.CLAIM_STEP, {**_STEP, "in_turn": True}),

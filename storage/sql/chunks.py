@@ -24,6 +24,9 @@ JOB_CAP = 64
 """Chunks of one job that may be leased at once, everywhere."""
 CLAIM_COST: Final = 500
 """What a claim costs an account beside the addresses in it, in addresses: a list of one row is not free."""
+TURN_COST: Final = 6_000
+"""The same for a turn at a provider, which others wait for: as much as all steps of a small list, whose account
+would else wait there for half a dozen turns of another one, to pay for them."""
 STRAY_SECONDS: Final = 60.0
 """How long a chunk that a greylisting server expects from a source waits for a worker with that source."""
 WORKER_GONE: Final = "worker_gone"
@@ -130,15 +133,18 @@ _LEASE: Final = """    ), leased AS (
             lease_until = clock_timestamp() + make_interval(secs => :lease)
         FROM picked WHERE c.job_id = picked.job_id AND c.n = picked.n
         RETURNING c.*
+    ), price AS (
+        SELECT addresses + CASE WHEN lane = ANY(:shared_keys) THEN :cost ELSE :turn_cost END AS paid
+        FROM leased
     ), charged AS (
         UPDATE job SET state = 'running', started_at = coalesce(started_at, clock_timestamp()),
-            vtime = vtime + (leased.addresses + :cost)
+            vtime = vtime + price.paid
                 * CASE job.options->>'priority' WHEN 'high' THEN 0.1 WHEN 'low' THEN 10 ELSE 1 END
-        FROM leased WHERE job.id = leased.job_id AND job.state IN {claimable}
+        FROM leased CROSS JOIN price WHERE job.id = leased.job_id AND job.state IN {claimable}
         RETURNING job.account_id
     ), billed AS (
-        UPDATE account SET vtime = vtime + leased.addresses + :cost
-        FROM charged, leased WHERE account.id = charged.account_id AND CAST(:token AS uuid) IS NULL
+        UPDATE account SET vtime = vtime + price.paid
+        FROM charged CROSS JOIN price WHERE account.id = charged.account_id AND CAST(:token AS uuid) IS NULL
     )
     SELECT leased.job_id, leased.n, leased.lane AS throttle_key, leased.attempt, leased.addresses,
            leased.source_key, leased.source_offset, leased.lease_token, job.account_id, job.options,
@@ -346,6 +352,7 @@ async def claim(  # noqa: PLR0913 - what a claim depends on, one argument each
             "token": None,
             "job_cap": job_cap,
             "cost": CLAIM_COST,
+            "turn_cost": TURN_COST,
             "small_only": small_only,
             "triage": triage,
             "triage_key": TRIAGE_KEY,
@@ -366,6 +373,7 @@ async def lease_first(
         "lease": terms.lease_s,
         "token": token,
         "cost": CLAIM_COST,
+        "turn_cost": TURN_COST,
         "triage_key": TRIAGE_KEY,
         "shared_keys": list(SHARED_KEYS),
         **source_values(terms.sources),

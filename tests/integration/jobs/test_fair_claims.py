@@ -441,6 +441,30 @@ def chunks_of(process: Process) -> list[ClaimedChunk]:
     return [one for one in process.held if isinstance(one, ClaimedChunk)]
 
 
+async def test_a_small_list_waits_for_a_turn_at_a_provider_not_for_many_of_another_account(
+    database: Database,
+) -> None:
+    big = await plan_job(database, "a", 1, addresses=600, key="google")
+    await send_list(database, "b")
+    process, turns = Process(database), list[str]()
+    while len(turns) < 8:
+        claimed = await process.claim()
+        assert claimed is not None
+        process.held.remove(claimed)
+        if isinstance(claimed, ClaimedStep):
+            await end(database, claimed)
+            continue
+        if claimed.throttle_key:
+            turns.append("a" if claimed.job_id == big else "b")
+        deferred = [NewChunk(200, "blob", 0, "google")]  # the provider takes few of them in a turn
+        async with database.begin() as connection:
+            await close_chunk(
+                connection, claimed, segment_key=None, counts=VerdictCounts(), deferred=deferred
+            )
+    assert turns.index("b") <= 2
+    assert 3 <= turns.count("b") <= 4  # from then on by turns
+
+
 async def test_slots_that_are_always_full_of_small_work_take_big_work_in_turn(database: Database) -> None:
     for _ in range(60):
         await plan_job(database, "b", 1, addresses=3)

@@ -43,6 +43,7 @@ async def test_a_claim_reads_chunks_and_jobs_by_their_indexes_only(database_url:
         "lease": 60.0,
         "job_cap": chunks.JOB_CAP,
         "cost": chunks.CLAIM_COST,
+        "turn_cost": chunks.TURN_COST,
         "small_only": False,
         "triage": True,
         "triage_key": chunks.TRIAGE_KEY,
