@@ -74,9 +74,9 @@ def duration(seconds: float | None) -> str:
     """Write a span as 2 h 13 min, 45 s or 300 ms."""
     if seconds is None:
         return NOTHING
-    if seconds < 0.9995:
-        return f"{max(seconds, 0) * 1000:.0f} ms"
-    whole = round(seconds)
+    if 0.0005 < seconds < 0.9995:
+        return f"{seconds * 1000:.0f} ms"
+    whole = max(0, round(seconds))
     for large, large_name, small, small_name in _PAIRS:
         if whole >= large:
             rest = whole % large // small

@@ -39,6 +39,8 @@ def test_a_share_is_never_rounded_to_nothing_or_to_all(part: float, whole: float
 @pytest.mark.parametrize(
     ("seconds", "told"),
     [
+        (0.0, "0 s"),
+        (-0.2, "0 s"),
         (0.04, "40 ms"),
         (0.9999, "1 s"),
         (45, "45 s"),
