@@ -121,9 +121,10 @@ def export(  # noqa: PLR0913 - what a file of results may be
 
     In CSV and XLSX a text cell or column name that a spreadsheet would take for a formula gets an apostrophe
     in front (in CSV also what follows a semicolon, tab or line end within it), and names may repeat as they
-    did in the customer's file. A sheet's cell holds 32,767 characters; what is longer is cut off. JSONL and
+    did in the customer's file; only where one is ours, too, as in a list that was checked before, the
+    customer's is made distinct. A sheet's cell holds 32,767 characters; what is longer is cut off. JSONL and
     Parquet hold every value unchanged, but for infinite numbers and what is no number, which JSON cannot hold
-    (RFC 8259 section 6): in JSONL they are null. A repeated or blank name is made distinct
+    (RFC 8259 section 6): in JSONL they are null. There every repeated or blank name is made distinct
     (mailsift.jobs.columns.distinct_names). Blocks; memory does not grow with the rows.
 
     Args:
@@ -286,8 +287,13 @@ def _with_apostrophe(text: pl.Expr) -> pl.Expr:
 
 
 def _safe_header(schema: pl.Schema, names: Mapping[str, str]) -> list[str]:
+    given = [names.get(id_, id_) for id_ in schema]
+    like_ours = [id_ for id_ in names if names[id_] in schema.keys() - names.keys()]
+    beside = distinct_names([names[id_] for id_ in like_ours], given)
+    titles = {**names, **dict(zip(like_ours, beside, strict=True))}
     return [
-        "'" + name if re.match(_FORMULA, name) else name for name in (names.get(id_, id_) for id_ in schema)
+        "'" + title if re.match(_FORMULA, title) else title
+        for title in (titles.get(id_, id_) for id_ in schema)
     ]
 
 

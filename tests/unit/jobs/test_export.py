@@ -147,6 +147,17 @@ def test_a_customers_column_named_like_ours_steps_aside(tmp_path: Path) -> None:
     assert frame.select("mailsift_status_2", "mailsift_status").rows() == [("old", "valid")]
 
 
+@pytest.mark.parametrize("kind", [ExportFormat.CSV, ExportFormat.XLSX])
+def test_of_a_list_that_was_checked_before_nobody_reads_an_old_verdict_for_the_new_one(
+    tmp_path: Path, kind: ExportFormat
+) -> None:
+    path = results(tmp_path, {"mailsift_status": pl.Series(["old"]), "note": pl.Series(["mine"])})
+    as_sheet = kind is ExportFormat.XLSX
+    header, row = [[c.value for c in r] for r in sheet(path)] if as_sheet else read_csv(path)
+    assert header == ["mailsift_status_2", "note", *OURS]
+    assert dict(zip(header, row, strict=True))["mailsift_status"] == "valid"
+
+
 TYPED: dict[str, tuple[pl.Series, str, Any, Any]] = {
     # name: cell, in CSV, in XLSX, in JSONL
     "int": (pl.Series([-5]), "-5", -5, -5),
