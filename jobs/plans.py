@@ -7,12 +7,12 @@ import json
 import math
 import tempfile
 from collections import Counter
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from itertools import islice
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from mailsift.jobs.drafts import Drafts
 from mailsift.jobs.eta import (
@@ -42,6 +42,9 @@ from mailsift.storage.database import Database
 from mailsift.storage.sql import chunks
 from mailsift.storage.states import UNREAD
 
+if TYPE_CHECKING:
+    from mailsift.pipeline.validator import DomainWitness
+
 MOST_DOMAINS: Final = 5_000
 """Domains of a list that are looked up in the cache: the largest."""
 MOST_LOOKED_UP: Final = 500
@@ -51,7 +54,8 @@ SAMPLE: Final = 1_000
 UNKNOWN_LINE: Final = ""
 """The key of addresses whose mail servers are not known yet."""
 _UNASKED: Final = " "  # the key of addresses at domains that take no mail
-_LOOK_SECONDS: Final = 2.0
+_LOOK_SECONDS: Final = 2.0  # that DNS has for a plan in all,
+_PATIENCE_S: Final = 0.5  # and without news, before the plan does without the rest
 _COUNTS_AT_ONCE: Final = 2
 _COUNT_SECONDS: Final = 60.0
 _OWN_QUEUE: Final = 50  # as mailsift.jobs.engine.chunk.ChunkSizes.own_chunk: fewer go with the small ones
@@ -119,7 +123,7 @@ class Planner:
     Args:
         cache: what is remembered of domains.
         answers: what is remembered of mailboxes.
-        look_up: asks DNS about domains, without waiting for those it is slow about.
+        domains: asks DNS about the others.
     """
 
     def __init__(  # noqa: PLR0913 - what a plan depends on, one argument each
@@ -132,7 +136,7 @@ class Planner:
         forecasts: Forecasts,
         cache: FactCache,
         answers: ProbeCache,
-        look_up: Callable[[Sequence[str]], Awaitable[Mapping[str, DomainFact]]],
+        domains: DomainWitness,
         providers: Providers,
         limits: IntakeLimits,
         scratch: Path,
@@ -146,7 +150,7 @@ class Planner:
         self._forecasts = forecasts
         self._cache = cache
         self._answers = answers
-        self._look_up = look_up
+        self._domains = domains
         self._providers = providers
         self._limits = replace(limits, seconds=_COUNT_SECONDS)
         self._scratch = scratch
@@ -246,7 +250,7 @@ class Planner:
         if unknown:
             with suppress(TimeoutError):
                 async with asyncio.timeout(_LOOK_SECONDS):
-                    facts |= await self._look_up(unknown)
+                    facts |= await self._domains.lookup(unknown, patience_s=_PATIENCE_S, final=False)
         return {name: fact for name, fact in facts.items() if fact.state is not DomainState.UNAVAILABLE}
 
     async def _without_remembered(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 import secrets
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -60,7 +60,6 @@ if TYPE_CHECKING:
     from mailsift.jobs.uploads import ListUploads
     from mailsift.jobs.waker import Waker
     from mailsift.pipeline.dns.domains import DomainFacts
-    from mailsift.pipeline.facts import DomainFact
     from mailsift.pipeline.guard import AddressGuard
     from mailsift.pipeline.judge.table import VerdictPolicy
     from mailsift.pipeline.lists import Lists
@@ -85,7 +84,6 @@ API_POOL: Final = 20
 
 
 _CLOCK_SECONDS: Final = 10.0
-_PLAN_PATIENCE_S: Final = 0.5  # without news from DNS, after which a plan does without the rest
 """How often an API asks what time it is; workers do with every sweep."""
 
 
@@ -266,9 +264,6 @@ class Container:
         from mailsift.pipeline.probe.cache import ProbeCache
         from mailsift.pipeline.smtp.config import ProbeConfig
 
-        def look_up(domains: Sequence[str]) -> Awaitable[Mapping[str, DomainFact]]:
-            return self.domains.lookup(domains, patience_s=_PLAN_PATIENCE_S, final=False)
-
         return Planner(
             database=self.database,
             jobs=self.jobs,
@@ -277,7 +272,7 @@ class Container:
             forecasts=self.forecasts,
             cache=self._fact_cache,
             answers=ProbeCache(self._fact_cache, ProbeConfig(helo_name=self.settings.helo_name), self.clock),
-            look_up=look_up,
+            domains=self.domains,
             providers=self.providers,
             limits=self._intake_limits,
             scratch=self._scratch,

@@ -25,8 +25,8 @@ JOB_CAP = 64
 CLAIM_COST: Final = 500
 """What a claim costs an account beside the addresses in it, in addresses: a list of one row is not free."""
 TURN_COST: Final = 6_000
-"""The same for a turn at a provider, which others wait for: as much as all steps of a small list, whose account
-would else wait there for half a dozen turns of another one, to pay for them."""
+"""The same for a turn at a provider, which others wait for: as much as all steps of a small list. Whoever has
+sent one would else wait there for half a dozen turns of another account's, to pay for them."""
 STRAY_SECONDS: Final = 60.0
 """How long a chunk that a greylisting server expects from a source waits for a worker with that source."""
 WORKER_GONE: Final = "worker_gone"
