@@ -54,7 +54,7 @@ SAMPLE: Final = 1_000
 UNKNOWN_LINE: Final = ""
 """The key of addresses whose mail servers are not known yet."""
 _UNASKED: Final = " "  # the key of addresses at domains that take no mail
-_LOOK_SECONDS: Final = 2.0  # that DNS has for a plan in all,
+_LOOK_SECONDS: Final = 1.0  # that DNS has for a plan in all,
 _PATIENCE_S: Final = 0.5  # and without news, before the plan does without the rest
 _COUNTS_AT_ONCE: Final = 2
 _COUNT_SECONDS: Final = 60.0
@@ -81,7 +81,7 @@ class DomainCounts:
 
 
 @dataclass(frozen=True, slots=True)
-class Tally:
+class ProbeCounts:
     """Mailboxes to ask for by provider, and at how many domains they are.
 
     Each domain is asked for a random recipient, too, which the rate of its provider counts.
@@ -229,7 +229,7 @@ class Planner:
     ) -> ListPlan:
         if options.mode is Mode.DEEP and counts.harvested and self._refuse_harvested:
             raise refusal(counts.harvested)
-        tally, looked_up = Tally(), Tally()
+        tally, looked_up = ProbeCounts(), ProbeCounts()
         if options.mode is Mode.DEEP:
             facts = await self._domain_facts(counts)
             tally, looked_up = tallies(counts, facts)
@@ -259,8 +259,8 @@ class Planner:
         counts: DomainCounts,
         max_age: float,
         facts: Mapping[str, DomainFact],
-        tally: Tally,
-    ) -> Tally:
+        tally: ProbeCounts,
+    ) -> ProbeCounts:
         """Take off what need not be asked again, as far as a sample shows."""
         targets = {}
         for address in counts.sample:
@@ -279,12 +279,12 @@ class Planner:
         return take_off_known(tally, providers, known)
 
 
-def tallies(counts: DomainCounts, facts: Mapping[str, DomainFact]) -> tuple[Tally, Tally]:
+def tallies(counts: DomainCounts, facts: Mapping[str, DomainFact]) -> tuple[ProbeCounts, ProbeCounts]:
     """Return whom a list would ask, and of these who is at domains that were looked up.
 
     A free-mail domain is known by its name, and says nothing about others: the second tally is without them.
     """
-    every, looked_up = Tally(), Tally()
+    every, looked_up = ProbeCounts(), ProbeCounts()
     every.add(UNKNOWN_LINE, counts.others, counts.other_domains)
     for domain, addresses in counts.domains.items():
         by_name, fact = provider_by_name(domain), facts.get(domain)
@@ -299,11 +299,11 @@ def tallies(counts: DomainCounts, facts: Mapping[str, DomainFact]) -> tuple[Tall
     return every, looked_up
 
 
-def share_out_unknown(tally: Tally, looked_up: Tally) -> Tally:
+def share_out_unknown(tally: ProbeCounts, looked_up: ProbeCounts) -> ProbeCounts:
     """Return a tally in which the unknown are with the providers of those who were looked up."""
     if not looked_up.mailboxes.total():
         return tally
-    shared = Tally(Counter(tally.mailboxes), Counter(tally.domains))
+    shared = ProbeCounts(Counter(tally.mailboxes), Counter(tally.domains))
     mailboxes = shared.mailboxes.pop(UNKNOWN_LINE, 0) / looked_up.mailboxes.total()
     domains = shared.domains.pop(UNKNOWN_LINE, 0) / looked_up.domains.total()
     small = 0.0
@@ -317,7 +317,7 @@ def share_out_unknown(tally: Tally, looked_up: Tally) -> Tally:
     return shared
 
 
-def take_off_known(tally: Tally, providers: Mapping[str, str], known: Collection[str]) -> Tally:
+def take_off_known(tally: ProbeCounts, providers: Mapping[str, str], known: Collection[str]) -> ProbeCounts:
     """Return what is left of a tally without the addresses whose answers are known.
 
     Args:
@@ -338,7 +338,7 @@ def take_off_known(tally: Tally, providers: Mapping[str, str], known: Collection
             return asked.total() / seen.total() if seen else 1.0
         return asked[group] / seen[group]
 
-    return Tally(left(tally.mailboxes), left(tally.domains))
+    return ProbeCounts(left(tally.mailboxes), left(tally.domains))
 
 
 def look_rate(counts: DomainCounts, mode: Mode) -> float:

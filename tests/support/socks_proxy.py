@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 
 @asynccontextmanager
@@ -12,6 +12,11 @@ async def socks5(seen: list[tuple[str, int]], *, refuse: bool = False) -> AsyncI
     """Serve a proxy on loopback for me:secret; gives its port, and notes where it was asked to connect."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(asyncio.IncompleteReadError):  # who connects may leave at any time
+            await negotiate(reader, writer)
+        writer.close()
+
+    async def negotiate(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         _, methods = await reader.readexactly(2)
         await reader.readexactly(methods)
         writer.write(b"\x05\x02")
@@ -28,7 +33,6 @@ async def socks5(seen: list[tuple[str, int]], *, refuse: bool = False) -> AsyncI
             writer.write(await upstream.read(100))
             back.close()
         await writer.drain()
-        writer.close()
 
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
     async with server:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
+import gc
 import resource
 import subprocess
 import tempfile
@@ -161,6 +162,7 @@ async def test_without_descriptors_everybody_waits_and_then_all_is_true() -> Non
 def no_descriptors_left() -> Iterator[None]:
     """Let this process open nothing more (EMFILE)."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    gc.collect()  # else what others have left closes meanwhile, and one is free
     with tempfile.TemporaryFile() as last:
         lowest_free = last.fileno()
     resource.setrlimit(resource.RLIMIT_NOFILE, (lowest_free, hard))

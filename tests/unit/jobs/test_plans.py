@@ -12,7 +12,7 @@ from mailsift.jobs.forecasts import QueuePicture
 from mailsift.jobs.plans import (
     UNKNOWN_LINE,
     DomainCounts,
-    Tally,
+    ProbeCounts,
     load_of_list,
     look_rate,
     merge_small,
@@ -76,7 +76,7 @@ def test_the_unknown_are_expected_where_domains_were_found_that_were_looked_up()
     expected = share_out_unknown(every, looked_up)  # of whom gmail.com says nothing, and a fifth has nobody
     assert +expected.mailboxes == {"google": 530, "microsoft365": 90}
     assert +expected.domains == {"google": 22, "microsoft365": 21}
-    assert share_out_unknown(every, Tally()) == every
+    assert share_out_unknown(every, ProbeCounts()) == every
 
 
 def test_of_many_small_hosts_others_are_expected() -> None:
@@ -92,7 +92,7 @@ def test_free_mail_that_nobody_has_looked_up_is_known_by_its_name() -> None:
 
 
 def test_what_is_still_remembered_is_not_asked_again() -> None:
-    tally = Tally(
+    tally = ProbeCounts(
         Counter({"google": 400, "a.example": 20, "b.example": 20, UNKNOWN_LINE: 60}),
         Counter({"google": 40, UNKNOWN_LINE: 30}),
     )
