@@ -97,7 +97,7 @@ def _scheme(*allowed: str) -> AfterValidator:
 
 
 def _like(pattern: str, expected: str) -> AfterValidator:
-    """Accept only what a pattern matches; others are told in words what is expected."""
+    """Accept only what begins as a pattern says; others are told in words what is expected."""
 
     def check(value: str) -> str:
         if not re.match(pattern, value):
@@ -189,17 +189,17 @@ Endpoints = Annotated[
 ]
 Hosts = Annotated[tuple[Annotated[str, AfterValidator(_own_host)], ...], NoDecode, BeforeValidator(_split)]
 Doors = Annotated[tuple[Door, ...], NoDecode, BeforeValidator(_split)]
-Mailbox = Annotated[str, _like(r"^([^@\s<>,;]+@[^@\s<>,;]+)?$", "an address, postmaster@example.com")]
+Mailbox = Annotated[str, _like(r"([^@\s<>,;]+@[^@\s<>,;]+)?\Z", "an address, postmaster@example.com")]
 PublicUrl = Annotated[
     str,
     BeforeValidator(_without_slash),
-    _like(r"^(https?://[^/?#\s]+)?$", "https://mail.example.com, without a path"),
+    _like(r"(https?://[^/?#\s]+)?\Z", "https://mail.example.com, without a path"),
 ]
 BlobUrl = Annotated[
-    str, _like(r"^(file|s3|gs|az)://", "file:///folder, s3://bucket, gs://bucket or az://container")
+    str, _like(r"(file|s3|gs|az)://", "file:///folder, s3://bucket, gs://bucket or az://container")
 ]
 Issuer = Annotated[
-    str, _like(r"^(https://[^?#\s]+|http://(localhost|127\.0\.0\.1)[^?#\s]*)?$", "https://login.example.com")
+    str, _like(r"(https://[^?#\s]+|http://(localhost|127\.0\.0\.1)[^?#\s]*)?\Z", "https://login.example.com")
 ]
 GroupRules = Annotated[
     tuple[Annotated[str, AfterValidator(_group_rule)], ...], NoDecode, BeforeValidator(_split)
@@ -432,7 +432,7 @@ class Settings(BaseSettings):
         le=65534,
         description="port for Prometheus, on API_HOST; the worker of serve takes the next one; unset: none",
     )
-    otel_endpoint: Annotated[str, _like(r"^https?://[^/]", "http://host:4318")] | None = Field(
+    otel_endpoint: Annotated[str, _like(r"https?://[^/]", "http://host:4318")] | None = Field(
         default=None,
         repr=False,  # it may hold a password
         description="OTLP/HTTP collector for traces, http://host:4318; needs the extra otel; unset: none",
