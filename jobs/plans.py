@@ -229,17 +229,17 @@ class Planner:
     ) -> ListPlan:
         if options.mode is Mode.DEEP and counts.harvested and self._refuse_harvested:
             raise refusal(counts.harvested)
-        tally, looked_up = ProbeCounts(), ProbeCounts()
+        to_ask, looked_up = ProbeCounts(), ProbeCounts()
         if options.mode is Mode.DEEP:
             facts = await self._domain_facts(counts)
-            tally, looked_up = tallies(counts, facts)
-            tally = await self._without_remembered(account_id, counts, options.max_age, facts, tally)
-        expected = share_out_unknown(tally, looked_up)
+            to_ask, looked_up = count_probes(counts, facts)
+            to_ask = await self._without_remembered(account_id, counts, options.max_age, facts, to_ask)
+        expected = share_out_unknown(to_ask, looked_up)
         picture, probes = await self._forecasts.picture(), merge_small(expected.mailboxes, self._providers)
         load = load_of_list(counts.addresses, probes, picture, options.mode, expected.domains)
         load = replace(load, triage_rate=look_rate(counts, options.mode), deadline_s=deadline_s)
         left = time_left(load)
-        return ListPlan(counts.addresses, merge_small(tally.mailboxes, self._providers), left)
+        return ListPlan(counts.addresses, merge_small(to_ask.mailboxes, self._providers), left)
 
     async def _domain_facts(self, counts: DomainCounts) -> dict[str, DomainFact]:
         """Return what is known of the named domains, after a short look at the largest of the others."""
@@ -259,7 +259,7 @@ class Planner:
         counts: DomainCounts,
         max_age: float,
         facts: Mapping[str, DomainFact],
-        tally: ProbeCounts,
+        to_ask: ProbeCounts,
     ) -> ProbeCounts:
         """Take off what need not be asked again, as far as a sample shows."""
         targets = {}
@@ -276,13 +276,13 @@ class Planner:
             for address, target in targets.items()
             if address in recalled.mailboxes or target.domain in everybody
         }
-        return take_off_known(tally, providers, known)
+        return take_off_known(to_ask, providers, known)
 
 
-def tallies(counts: DomainCounts, facts: Mapping[str, DomainFact]) -> tuple[ProbeCounts, ProbeCounts]:
+def count_probes(counts: DomainCounts, facts: Mapping[str, DomainFact]) -> tuple[ProbeCounts, ProbeCounts]:
     """Return whom a list would ask, and of these who is at domains that were looked up.
 
-    A free-mail domain is known by its name, and says nothing about others: the second tally is without them.
+    A free-mail domain is known by its name, and says nothing about others: the second are without them.
     """
     every, looked_up = ProbeCounts(), ProbeCounts()
     every.add(UNKNOWN_LINE, counts.others, counts.other_domains)
@@ -299,11 +299,11 @@ def tallies(counts: DomainCounts, facts: Mapping[str, DomainFact]) -> tuple[Prob
     return every, looked_up
 
 
-def share_out_unknown(tally: ProbeCounts, looked_up: ProbeCounts) -> ProbeCounts:
-    """Return a tally in which the unknown are with the providers of those who were looked up."""
+def share_out_unknown(to_ask: ProbeCounts, looked_up: ProbeCounts) -> ProbeCounts:
+    """Return counts in which the unknown are with the providers of those who were looked up."""
     if not looked_up.mailboxes.total():
-        return tally
-    shared = ProbeCounts(Counter(tally.mailboxes), Counter(tally.domains))
+        return to_ask
+    shared = ProbeCounts(Counter(to_ask.mailboxes), Counter(to_ask.domains))
     mailboxes = shared.mailboxes.pop(UNKNOWN_LINE, 0) / looked_up.mailboxes.total()
     domains = shared.domains.pop(UNKNOWN_LINE, 0) / looked_up.domains.total()
     small = 0.0
@@ -317,15 +317,15 @@ def share_out_unknown(tally: ProbeCounts, looked_up: ProbeCounts) -> ProbeCounts
     return shared
 
 
-def take_off_known(tally: ProbeCounts, providers: Mapping[str, str], known: Collection[str]) -> ProbeCounts:
-    """Return what is left of a tally without the addresses whose answers are known.
+def take_off_known(to_ask: ProbeCounts, providers: Mapping[str, str], known: Collection[str]) -> ProbeCounts:
+    """Return what is left to ask without the addresses whose answers are known.
 
     Args:
-        tally: of the list.
+        to_ask: of the list.
         providers: the provider of each address of a sample.
         known: those of the sample that need not be asked; small providers share what they show.
     """
-    own = {key for key, mailboxes in tally.mailboxes.items() if mailboxes >= _OWN_QUEUE}
+    own = {key for key, mailboxes in to_ask.mailboxes.items() if mailboxes >= _OWN_QUEUE}
     groups = {address: key if key in own else MIXED_LINE for address, key in providers.items()}
     seen, asked = Counter(groups.values()), Counter(groups[address] for address in groups.keys() - known)
 
@@ -338,7 +338,7 @@ def take_off_known(tally: ProbeCounts, providers: Mapping[str, str], known: Coll
             return asked.total() / seen.total() if seen else 1.0
         return asked[group] / seen[group]
 
-    return ProbeCounts(left(tally.mailboxes), left(tally.domains))
+    return ProbeCounts(left(to_ask.mailboxes), left(to_ask.domains))
 
 
 def look_rate(counts: DomainCounts, mode: Mode) -> float:

@@ -199,7 +199,8 @@ BlobUrl = Annotated[
     str, _like(r"(file|s3|gs|az)://", "file:///folder, s3://bucket, gs://bucket or az://container")
 ]
 Issuer = Annotated[
-    str, _like(r"(https://[^?#\s]+|http://(localhost|127\.0\.0\.1)[^?#\s]*)?\Z", "https://login.example.com")
+    str,
+    _like(r"(https://[^?#\s]+|http://(localhost|127\.0\.0\.1)[^?#\s]*)?\Z", "https://login.example.com"),
 ]
 GroupRules = Annotated[
     tuple[Annotated[str, AfterValidator(_group_rule)], ...], NoDecode, BeforeValidator(_split)

@@ -107,6 +107,7 @@ def run(  # noqa: PLR0913 - one argument an option
     Starts what is not running. Ctrl-C pauses the job; `mailsift jobs resume` goes on where it stopped.
     """
     given = Settings.from_env()
+    reused = given.max_age if max_age is None else max_age
     if not all(map(os.path.isfile, sources)):  # says no to a name that is too long for one
         from mailsift.cli.lists import find  # noqa: PLC0415 - patterns and places need the whole service
 
@@ -115,7 +116,6 @@ def run(  # noqa: PLR0913 - one argument an option
         from mailsift.cli.lists import show_plans  # noqa: PLC0415
         from mailsift.jobs.views import JobOptions  # noqa: PLC0415
 
-        reused = given.max_age if max_age is None else max_age
         options = JobOptions(mode=mode, column=column, max_age=reused, deadline_s=deadline)
         show_plans(sources, options, as_json=as_json)
         return
@@ -134,7 +134,7 @@ def run(  # noqa: PLR0913 - one argument an option
                 column=without_broken_bytes(column),
                 evidence=evidence,
                 repair=repair,
-                max_age=settings.max_age if max_age is None else max_age,
+                max_age=reused,
                 outcome_age=max_age,
                 deadline_s=deadline,
                 policy=lists.policy_of(policy),

@@ -13,13 +13,13 @@ from mailsift.jobs.plans import (
     UNKNOWN_LINE,
     DomainCounts,
     ProbeCounts,
+    count_probes,
     load_of_list,
     look_rate,
     merge_small,
     sampled,
     share_out_unknown,
     take_off_known,
-    tallies,
 )
 from mailsift.jobs.rates import ProviderRates
 from mailsift.pipeline.facts import DomainFact, DomainState, Mode
@@ -70,7 +70,7 @@ def test_the_unknown_are_expected_where_domains_were_found_that_were_looked_up()
         "b.example": routed("b.example", "google"),
         "gone.example": DomainFact("gone.example", DomainState.NOT_FOUND),
     }
-    every, looked_up = tallies(DomainCounts(690, domains, others=60, other_domains=59), facts)
+    every, looked_up = count_probes(DomainCounts(690, domains, others=60, other_domains=59), facts)
     assert every.mailboxes == {"google": 510, "microsoft365": 30, UNKNOWN_LINE: 100}
     assert every.domains == {"google": 2, "microsoft365": 1, UNKNOWN_LINE: 60}
     expected = share_out_unknown(every, looked_up)  # of whom gmail.com says nothing, and a fifth has nobody
@@ -82,26 +82,26 @@ def test_the_unknown_are_expected_where_domains_were_found_that_were_looked_up()
 def test_of_many_small_hosts_others_are_expected() -> None:
     domains = {f"d{n}.example": 1 for n in range(400)}
     facts = {domain: routed(domain, domain) for domain in domains}
-    every, looked_up = tallies(DomainCounts(500, domains, others=100, other_domains=100), facts)
+    every, looked_up = count_probes(DomainCounts(500, domains, others=100, other_domains=100), facts)
     assert share_out_unknown(every, looked_up).mailboxes[MIXED_LINE] == 100
 
 
 def test_free_mail_that_nobody_has_looked_up_is_known_by_its_name() -> None:
-    every, looked_up = tallies(DomainCounts(50, {"gmail.com": 50}, others=0), {})
+    every, looked_up = count_probes(DomainCounts(50, {"gmail.com": 50}, others=0), {})
     assert (+every.mailboxes, looked_up.mailboxes.total()) == (Counter(google=50), 0)
 
 
 def test_what_is_still_remembered_is_not_asked_again() -> None:
-    tally = ProbeCounts(
+    to_ask = ProbeCounts(
         Counter({"google": 400, "a.example": 20, "b.example": 20, UNKNOWN_LINE: 60}),
         Counter({"google": 40, UNKNOWN_LINE: 30}),
     )
     sample = dict.fromkeys("abcd", "google") | {"e": "a.example", "f": "b.example"}
-    found = take_off_known(tally, sample, known={"a", "b", "c", "e"})
+    found = take_off_known(to_ask, sample, known={"a", "b", "c", "e"})
     assert found.mailboxes == {"google": 100, "a.example": 10, "b.example": 10, UNKNOWN_LINE: 20}
     assert found.domains == {"google": 10, UNKNOWN_LINE: 10}
-    assert take_off_known(tally, {}, known=set()) == tally
-    other = take_off_known(tally, dict.fromkeys("ab", "google"), known={"a"})
+    assert take_off_known(to_ask, {}, known=set()) == to_ask
+    other = take_off_known(to_ask, dict.fromkeys("ab", "google"), known={"a"})
     assert other.mailboxes == {"google": 200, "a.example": 10, "b.example": 10, UNKNOWN_LINE: 30}
 
 
