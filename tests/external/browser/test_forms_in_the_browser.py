@@ -7,6 +7,7 @@ from pathlib import Path
 from playwright.async_api import expect
 
 from mailsift.accounts.people import Role
+from tests.external.browser.chromium import stop_clock
 from tests.external.browser.conftest import Visits
 from tests.support.ready_jobs import Planter
 
@@ -18,7 +19,7 @@ COUNT = """window.sent = 0; addEventListener("submit", (event) => {
 
 async def test_who_clicks_again_while_a_slow_answer_is_awaited_orders_once(visits: Visits) -> None:
     page = await visits.as_role(Role.MEMBER)
-    await page.clock.install()
+    await stop_clock(page)
     await page.goto("/keys/new")
     await page.evaluate(COUNT)  # in place of an answer that does not come
     await page.get_by_label("Name").focus()

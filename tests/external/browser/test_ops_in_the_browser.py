@@ -11,7 +11,7 @@ from mailsift.accounts.people import Role
 from mailsift.pipeline.ports import SessionOutcome
 from mailsift.settings import Settings
 from tests.external.browser.axe import check_looks
-from tests.external.browser.chromium import Browser, Watch, sign_in
+from tests.external.browser.chromium import Browser, Watch, sign_in, stop_clock
 from tests.external.browser.conftest import Visits
 from tests.integration.api.conftest import running
 from tests.support.busy_installation import fill, report_sessions, sql
@@ -140,7 +140,7 @@ async def test_a_page_whose_api_is_gone_says_since_when_and_goes_on_by_itself(
     async with running(fixed) as api:
         email = await person(api, operator=True)
         page = await Watch().open(browser, api.url)  # what it says of failed requests is wanted here
-        await page.clock.install()
+        await stop_clock(page)
         await sign_in(page, email, PASSWORD)
         await page.goto("/ops")
         await page.clock.run_for(9_000)
