@@ -94,7 +94,7 @@ _YEAR = r"^\s*(?:19|20)\d\d\s*$"
 """Names of columns that hold figures, often enough."""
 _ENOUGH = 0.3  # of a column's filled cells look like addresses
 _SHOWN_NAMES, _SHOWN_CHARS = 20, 40
-_MOST_NOTES = 20  # rows above a header
+MOST_NOTES = 20  # rows above a header
 _TITLE = 1  # cell that a title fills
 _MOST_OF_PERSON = 5  # words: names, and the address
 _MOST_DIGITS = 9  # of a column's number; Python refuses to read thousands
@@ -109,7 +109,7 @@ def below_notes(table: SourceTable) -> SourceTable:
     """
     if table.names is not None:
         return table
-    top = _texts(table.frame.head(_MOST_NOTES + 1).collect(engine="streaming"))
+    top = _texts(table.frame.head(MOST_NOTES + 1).collect(engine="streaming"))
     place = header_place(top.rows())
     if not place:
         return table
@@ -133,7 +133,7 @@ def _within_reach(frame: pl.LazyFrame) -> pl.LazyFrame:
 def header_place(records: Sequence[Sequence[str]]) -> int:
     """Return where among a list's first records its header stands below notes, 0 where there are none."""
     notes: list[int] = []  # cells that are filled, of each
-    for record in records[: _MOST_NOTES + 1]:
+    for record in records[: MOST_NOTES + 1]:
         cells = sum(map(bool, map(str.strip, record)))
         if any("@" in cell and not (cells <= _TITLE and _is_sentence(cell)) for cell in record):
             break
