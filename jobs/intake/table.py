@@ -88,6 +88,7 @@ _MARKED = r"(?:^|[^\p{L}\d\s]\s+|[(\[:])[^\s<>@()\[\]:]+@[^\s<>@]+\.[^\s<>@]"
 """An address behind a mark: of a list (`- `, `1. `), or between it and a name. Behind a blank alone the name
 may be a part of it.
 """
+_DOMAIN = r"@([^\s@]+\.[^\s@.>]+)>?\s*$"
 _FIGURES = r"^[^\p{L}]*\d[^\p{L}]*$"
 """A number, a date, a telephone number."""
 _YEAR = r"^\s*(?:19|20)\d\d\s*$"
@@ -194,7 +195,8 @@ def _is_data(texts: pl.DataFrame, index: int) -> bool:
     """Tell whether the first row, without an address, is one like those below: taken for names it is lost.
 
     It is when it is blank, or has a number or a date where most rows have one, or what stands for the address
-    stands there again, but not when that is a name of such a column or the whole row comes again.
+    stands there again or ends in a domain from there, but not when that is a name of such a column or the
+    whole row comes again.
     """
     first, below = texts.row(0), texts.slice(1)
     if not any(map(str.strip, first)):
@@ -204,6 +206,9 @@ def _is_data(texts: pl.DataFrame, index: int) -> bool:
         return False
     again = below.filter(pl.nth(index).str.strip_chars() == address).rows() if address else ()
     if again and first not in again:
+        return True
+    domains = set(below.to_series(index).str.extract(_DOMAIN).str.to_lowercase().drop_nulls())
+    if address.lower().endswith(tuple(domains)):
         return True
     figure = texts.select(pl.all().str.contains(_FIGURES) & ~pl.all().str.contains(_YEAR))
     filled = below.select(pl.all().str.contains(r"\S").sum()).row(0)
