@@ -161,8 +161,10 @@ _LEASE: Final = """    ), leased AS (
             WHERE {live_worker}) AS live_sources
     FROM leased JOIN job ON job.id = leased.job_id
 """
-"""Leases the chunk that was `picked`; in front of it stand that, `closed` and `shut`. What is
-leased under the token of its intake has been paid for with that."""
+"""Leases the chunk that was `picked`; in front of it stand that, `closed` and `shut`. What is leased under
+the token of its intake has been paid for with that. A turn at a provider starts where the account's last
+one there ended, or where the last of any account there started: who has not asked it for a while owes and
+is owed nothing (start-time fair queueing)."""
 
 _TAKEABLE: Final = """c.job_id = o.id AND c.state = 'ready' AND c.ready_at <= clock_timestamp()
               AND (:triage OR o.small OR c.lane <> :triage_key)
@@ -173,17 +175,17 @@ _TAKEABLE: Final = """c.job_id = o.id AND c.state = 'ready' AND c.ready_at <= cl
 """Of a chunk `c`: who claims may take it for the job `o`."""
 
 # Fair by virtual time: the account that is furthest behind, in it small jobs and then the job that is
-# furthest behind. Where that waits for a provider, the turn there is the account's that is furthest behind at
-# this provider: whoever waits for one alone would else have all its turns beside who uses ten. A provider is
-# asked from each source by one worker at a time, and not while its budget
-# there is used up; the throttle itself is the hard limit. What names no sources was leased by a former
-# release, and takes all of them. A lane is shut to a worker all of whose sources
-# are taken or rest there; to one who holds a chunk of it alone it stays open where the caller says that a
-# second one is of use, and in its job that goes first: a long queue at one provider is what ends last. What
-# a greylisting server expects from a source waits for that a while. Beyond its deadline a job waits for no
-# source to have rested: nothing more is found out, and its addresses get their verdicts. What is leased is
-# looked at once, not for every job; and jobs are ordered before their chunks are looked for, so that the
-# search ends at the first jobs which have one to take.
+# furthest behind. Where that waits for a provider, the turn there goes to the account that is furthest
+# behind at this provider: who waits for one alone would else have all the turns there beside who waits for
+# ten. A provider is asked from each source by one worker at a time, and not while its budget there is used
+# up; the throttle itself is the hard limit. What names no sources was leased by a former release, and takes
+# all of them. A lane is shut to a worker all of whose sources are taken or rest there; to one who holds a
+# chunk of it alone it stays open where the caller says that a second one is of use, and in its job that
+# goes first: a long queue at one provider is what ends last. What a greylisting server expects from a
+# source waits for that a while. Beyond its deadline a job waits for no source to have rested: nothing more
+# is found out, and its addresses get their verdicts. What is leased is looked at once, not for every job;
+# and jobs are ordered before their chunks are looked for, so that the search ends at the first jobs which
+# have one to take.
 _PICK_NEXT: Final = """
     WITH held AS MATERIALIZED (
         SELECT job_id, lane, coalesce(lease_sources, CAST(:sources AS text[])) AS sources,
