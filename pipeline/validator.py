@@ -13,6 +13,7 @@ from typing import Final, Protocol
 import polars as pl
 
 from mailsift.pipeline.facts import (
+    TAKES_NO_MAIL,
     TRIAGE,
     Answer,
     CatchAllFact,
@@ -75,9 +76,6 @@ WAIT_COLUMNS = Schema({"throttle_key": "String", "reason": "String", "delay": "F
 
 _DNS_RETRY_SECONDS = {WaitReason.SLOW: 4.5, WaitReason.RESOLVER: 15.0, WaitReason.DEFERRED: 6.0}
 """From its answer. A failure is forgotten before the deferred come back (pipeline.dns.domains.DnsConfig)."""
-_DENIED = frozenset(
-    {DomainState.NOT_FOUND, DomainState.NO_MAIL_SERVER, DomainState.NULL_MX, DomainState.UNROUTABLE}
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,7 +282,7 @@ class Validator:
 
     def _suggestion_where_denied(self, domain: str, fact: DomainFact) -> str:
         """Return the domain that was meant by one that DNS denies, where a guess can annoy nobody."""
-        denied = fact.state in _DENIED
+        denied = fact.state in TAKES_NO_MAIL
         return self._lists.suggested(domain, takes_no_mail=True) if denied else ""
 
     async def _mailbox_facts(
