@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.facts import Mode
-from mailsift.pipeline.judge.decision import judge
-from mailsift.pipeline.judge.table import VerdictPolicy
+from mailsift.pipeline.judge.table import VerdictPolicy, judge
 from mailsift.pipeline.lists import AddressKnowledge, Lists
 from mailsift.pipeline.syntax.address import canonical_of, parse_cell
 from mailsift.pipeline.verdict import Evidence, Verdict, with_repair
