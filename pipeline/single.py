@@ -18,7 +18,7 @@ from mailsift.pipeline.facts import Mode
 from mailsift.pipeline.judge.table import VerdictPolicy, judge
 from mailsift.pipeline.lists import AddressKnowledge, Lists
 from mailsift.pipeline.syntax.address import canonical_of, parse_cell
-from mailsift.pipeline.verdict import Evidence, Verdict, with_repair
+from mailsift.pipeline.verdict import DID_YOU_MEAN, Evidence, Verdict, with_repair
 
 if TYPE_CHECKING:
     from mailsift.pipeline.outcomes.history import OutcomeFacts
@@ -167,7 +167,7 @@ def validate_fast(text: str, lists: Lists, policy: VerdictPolicy) -> dict[str, A
     meant = known.meant
     if not meant and known.domain.suggested_domain and parsed.local:
         meant = f"{parsed.local}@{known.domain.suggested_domain}"
-    return fields_of_verdict | {"suggestion": f"Did you mean {meant}?"} if meant else fields_of_verdict
+    return fields_of_verdict | {"suggestion": DID_YOU_MEAN.format(meant)} if meant else fields_of_verdict
 
 
 @lru_cache(maxsize=4_096)

@@ -12,7 +12,7 @@ import polars as pl
 from mailsift.pipeline.facts import Answer, CatchAllFact, DomainFact, DomainState, Known, MailboxFact, Mode
 from mailsift.pipeline.frames import VERDICTS
 from mailsift.pipeline.judge.table import VerdictPolicy, judge, score_parts
-from mailsift.pipeline.verdict import Evidence
+from mailsift.pipeline.verdict import DID_YOU_MEAN, Evidence
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +82,9 @@ def _suggestion() -> pl.Expr:
     """Name the whole address, not only its domain."""
     return (
         pl.when(pl.col("meant") != "")
-        .then(pl.format("Did you mean {}?", "meant"))
+        .then(pl.format(DID_YOU_MEAN, "meant"))
         .when((pl.col("suggested_domain") != "") & (pl.col("local") != ""))
-        .then(pl.format("Did you mean {}@{}?", "local", "suggested_domain"))
+        .then(pl.format(DID_YOU_MEAN.format("{}@{}"), "local", "suggested_domain"))
         .otherwise("v_suggestion")
         .alias("suggestion")
     )

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from mailsift.pipeline.facts import MAILBOX_REFUSALS, Answer, DomainState, Known, Mode
-from mailsift.pipeline.verdict import Evidence, Result, Status, Verdict
+from mailsift.pipeline.verdict import DID_YOU_MEAN, Evidence, Result, Status, Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -323,5 +323,5 @@ def _adjustments(evidence: Evidence) -> Iterator[tuple[str, int]]:
 
 def _suggestion(evidence: Evidence, row: VerdictRow) -> str:
     if evidence.suggested_domain:
-        return f"Did you mean the domain {evidence.suggested_domain}?"
+        return DID_YOU_MEAN.format(f"the domain {evidence.suggested_domain}")
     return row.suggestion
