@@ -128,10 +128,10 @@ class SingleValidator:
 
         A database that says nothing may take half the time: the other half is the mail server's.
         """
-        from mailsift.pipeline.outcomes.history import OutcomeFacts  # noqa: PLC0415 - a lone check needs no outcomes
+        from mailsift.pipeline.outcomes.history import NO_OUTCOMES, OutcomeFacts  # noqa: PLC0415 - a lone check needs no outcomes
 
         if not options.outcomes:
-            return OutcomeFacts(), options
+            return NO_OUTCOMES, options
         now = asyncio.get_running_loop().time
         known, began = OutcomeFacts(looked_up=False), now()
         with suppress(TimeoutError):
@@ -222,14 +222,13 @@ async def _validate_texts(
         budget_s=seconds,
         ends_at=asyncio.get_running_loop().time() + seconds,
         owner=options.owner,
-        sent=known.sent,
-        unwanted=known.unwanted,
+        outcomes=known,
     )
     try:
         async with asyncio.timeout(options.deadline):
             result = await validator.validate(frame, request)
     except TimeoutError:
-        result = validator.give_up(frame, options.mode, request.domains_found, known.sent, known.unwanted)
+        result = validator.give_up(frame, options.mode, request.domains_found, known)
     wanted = [*_FIELDS, "evidence"] if options.evidence else list(_FIELDS)
     by_number = {row.pop("n"): row for row in result.finished.select("n", *wanted).iter_rows(named=True)}
     verdicts = {text: by_number[number] for text, number in zip(texts, numbers, strict=True)}

@@ -177,3 +177,6 @@ class OutcomeFacts:
             {address: reason for address, reason in self.unwanted.items() if address in asked},
             self.looked_up,
         )
+
+
+NO_OUTCOMES: Final = OutcomeFacts()
