@@ -257,7 +257,7 @@ SENTENCES = {
     "unicode_invalid": "The address has text that is not valid Unicode or not in normal form.",
     "other": "The address does not follow the syntax of email addresses.",
 }
-"""One sentence for every rule code of mailsift.pipeline.syntax.column."""
+"""One sentence for every rule of mailsift.pipeline.syntax.address.SyntaxRule."""
 
 
 def syntax_reason(rule: str) -> str:

@@ -31,9 +31,9 @@ NOT_WORTH_ASKING: Final = frozenset(
 )
 """After these to the random recipient the real ones are not asked: they would get the same answer.
 
-A reply that says "later" (OFTEN_FOR_ALL) is no such answer on the last try, nor where it speaks of an unknown
-user: then it may be meant for the random recipient alone. Greylisting is not among them: its clock starts for
-each recipient when it is asked for the first time.
+A reply that says "later" (OFTEN_SERVER_WIDE) is no such answer on the last try, nor where it speaks of an
+unknown user: then it may be meant for the random recipient alone. Greylisting is not among them: its clock
+starts for each recipient when it is asked for the first time.
 """
 
 _ABOUT_US: Final = frozenset({Answer.REFUSED_US, Answer.RATE_LIMITED})
