@@ -488,7 +488,7 @@ _WANTS_NO_MAIL: Final = re.compile(
     r"|(?:nehmen|nimm|streichen|löschen|entfernen|tragen) (?:sie )?(?:mich|meine)\b"
     r"|(?:retire[rz]|supprime[rz]|enleve[rz]|désabonne[rz]|désinscri\w+)[- ](?:moi|mon|mes)\b"
     r"|me (?:retirer|désinscrire|désabonner)\b"
-    r"|(?:quit|borr|elimin|d)(?:e|ar|en)?me\b.{0,20}?(?:lista|baja|correo)|darme de baja"
+    r"|(?:quit|borr|elimin|d)(?:e|ar|en)?me\b.{0,20}?(?:lista|baja|correo)"
     r"|(?:me )?(?:remov|retir|descadastr|tir)\w+(?:-me)?\b.{0,20}?lista"
     r"|(?:toglie|cancella|rimuove)(?:te)?(?:mi|temi)\b"
     r"|(?:haal|verwijder|schrijf) (?:mij|me|mijn)\b|(?:ta bort|avregistrera|stryk) (?:mig|min)\b"
@@ -607,7 +607,7 @@ _ABSENCE = re.compile(
     r"|\bautom\w*[ -]?(?:antwo?o?r[dt]|svar|vastaus|válasz|odpově\w*|odpove\w*|odpowied\w*|odgovor"
     r"|atsakym\w*|atbild\w*|vastus)|autosvar|autoodpowied|otomatik (?:yanıt|cevap)|balasan otomatis"
     r"|авто(?:матич\w+ |-?)(?:от|від)(?:вет|повід|говор)|αυτόματη απάντηση|trả lời tự động|ตอบกลับอัตโนมัติ"
-    r"|自动(?:答复|回复)|自動(?:回[覆復]|応答|返信)|자동 ?(?:회신|응답)|(?:رد|الرد) (?:ال)?تلقائي"
+    r"|自动(?:答复|回复)|自動(?:回[覆復]|応答|返信)|자동 ?(?:회신|응답)|رد (?:ال)?تلقائي"
     r"|(?:מענה|תשובה) אוטומטית?",
     re.IGNORECASE,
 )
@@ -1248,10 +1248,10 @@ def _returned_headers(parts: list[Message]) -> Message | None:
             if isinstance(payload, list):
                 return payload[0] if payload and isinstance(payload[0], Message) else None
             return HeaderParser().parsestr(_normalize_line_ends(_part_text(part)).lstrip("\n"))
-    for part in parts:  # in prose, behind a line
-        copy = _COPY.search(_normalize_line_ends(_part_text(part)))
+    for text in map(_normalize_line_ends, map(_part_text, parts)):  # in prose, behind a line
+        copy = _COPY.search(text)
         if copy:
-            rest = _normalize_line_ends(_part_text(part))[copy.start() :].partition("\n")[2].strip("\n-=")
+            rest = text[copy.start() :].partition("\n")[2].strip("\n-=")
             return HeaderParser().parsestr(textwrap.dedent(rest).lstrip("\n-= \t"))
     return None
 
