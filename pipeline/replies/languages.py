@@ -6,7 +6,7 @@ Every attribute is a pattern for simplified text (classifier.simplify): lower ca
 from __future__ import annotations
 
 import unicodedata
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 
 
 def fold(text: str) -> str:
@@ -19,7 +19,7 @@ def fold(text: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class ReplyLanguage:
+class Language:
     """The words of one language; every attribute but the name is a pattern.
 
     Attributes:
@@ -29,16 +29,9 @@ class ReplyLanguage:
         absent: said after the noun of one that does not exist.
         no: stands before the noun of one that does not exist.
         closed: said of a mailbox that takes no mail.
-        blocked: said of a mailbox that takes no mail, or of an address of ours that is not welcome.
         full: said of one that is full.
         sender: speaks of the sender.
-        your: the possessive.
-        identity: speaks of logging in.
-        rule: speaks of what is allowed.
-        content: judges what is sent.
         many: speaks of too many of something.
-        unknown: said of what is unknown, a mailbox or anything else.
-        fault: nouns for an error, a reason or a state.
         unsure: asks whether something is so, and tells it not.
         passing: said of what will not last: of some days, of a holiday, of what is under way, of a return.
     """
@@ -49,18 +42,34 @@ class ReplyLanguage:
     absent: str
     no: str
     closed: str
-    blocked: str
     full: str
     sender: str
+    many: str
+    unsure: str
+    passing: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReplyLanguage(Language):
+    """The words of a language with blanks between them.
+
+    Attributes:
+        blocked: said of a mailbox that takes no mail, or of an address of ours that is not welcome.
+        your: the possessive.
+        identity: speaks of logging in.
+        rule: speaks of what is allowed.
+        content: judges what is sent.
+        unknown: said of what is unknown, a mailbox or anything else.
+        fault: nouns for an error, a reason or a state.
+    """
+
+    blocked: str
     your: str
     identity: str
     rule: str
     content: str
-    many: str
     unknown: str
     fault: str
-    unsure: str
-    passing: str
 
 
 GERMAN = ReplyLanguage(
@@ -869,39 +878,17 @@ LANGUAGES = (
 
 
 @dataclass(frozen=True, slots=True)
-class UnspacedLanguage:
-    """The words of a language that puts no blanks between them; every attribute but the name is a pattern.
+class UnspacedLanguage(Language):
+    """The words of a language without blanks; `closed` may stand before the noun, too.
 
     Attributes:
-        name: for people.
-        id: stands in the ids of the reply table's rules.
-        box: the mailbox or its owner.
-        absent: said after the noun of one that does not exist.
-        no: stands before the noun of one that does not exist.
-        closed: said of one that takes no mail, before or after its noun.
         space: what is used up, beside the mailbox itself.
-        full: said of what is used up.
-        sender: speaks of the sender.
         other: speaks of us, of a machine or of what is allowed.
-        many: speaks of too many of something.
-        unsure: asks whether something is so, and tells it not.
-        passing: said of what will not last: of some days, of a holiday, of what is under way, of a return.
         plain: says nothing by itself, or why a mailbox is closed for good.
     """
 
-    name: str
-    id: str
-    box: str
-    absent: str
-    no: str
-    closed: str
     space: str
-    full: str
-    sender: str
     other: str
-    many: str
-    unsure: str
-    passing: str
     plain: str
 
 
@@ -1028,7 +1015,15 @@ THAI = UnspacedLanguage(
         r"|โดย|ไม่|รับ|การ|ใช้|งาน|นาน|ถูก|ลบ"
     ),
 )
-UNSPACED = (CHINESE, JAPANESE, KOREAN, THAI)
+
+
+def _folded(language: UnspacedLanguage) -> UnspacedLanguage:
+    """Return a language whose patterns are for texts as `fold` leaves them."""
+    patterns = [member.name for member in fields(language) if member.name not in {"name", "id"}]
+    return replace(language, **{name: fold(getattr(language, name)) for name in patterns})
+
+
+UNSPACED = tuple(map(_folded, (CHINESE, JAPANESE, KOREAN, THAI)))
 
 BORROWED = r"(?:mailbox|account|alias)"
 """English nouns for the mailbox that every language borrows."""

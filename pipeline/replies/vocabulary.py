@@ -49,8 +49,7 @@ SENDER = AnyOf(
     r"call-?back(?! (?:\w+ ){0,4}(?:recipient|rcpt)\b)|\bcall-?outs? from you",
     r"badmailfrom",
     r"\bback-?scatter|\bbatv\b",
-    *(language.sender for language in languages.LANGUAGES),
-    *(languages.fold(language.sender) for language in languages.UNSPACED),
+    *(language.sender for language in (*languages.LANGUAGES, *languages.UNSPACED)),
 )
 """Speaks of the sender: a refusal of our MAIL FROM, whatever else it says."""
 
@@ -263,8 +262,7 @@ def _unknown_fault(language: languages.ReplyLanguage) -> str:
 
 
 NOT_FOUND_OUT = AnyOf(
-    *(language.unsure for language in languages.LANGUAGES),
-    *(languages.fold(language.unsure) for language in languages.UNSPACED),
+    *(language.unsure for language in (*languages.LANGUAGES, *languages.UNSPACED)),
     r"\b(?:not|unable|impossible|fail\w*)\b[^.;!?]{0,40}\b"
     r"(?:find out|tell|check|determine|verify|know|confirm|establish|say|see) if\b",
     r"\bexistence\b|\b(?:may|might) or (?:may|might) not\b|\bapi\b|\bhttp \d{3}\b",
@@ -525,8 +523,7 @@ TEMPORARILY = AnyOf(
     r"\b(?:rebuil|re-?index|re-?load|re-?sync)\w*|\brestor(?:e (?:job|is|from)|ing)\b|\bs[iy]n(?:c|k|ch"
     r"|kh)roni\w+"
     r"|\bсинхрони\w+",
-    *(language.passing for language in languages.LANGUAGES),
-    *(languages.fold(language.passing) for language in languages.UNSPACED),
+    *(language.passing for language in (*languages.LANGUAGES, *languages.UNSPACED)),
 )
 """Says that it will pass, or that a server behind this one says so.
 
@@ -702,8 +699,7 @@ _MANY = AnyOf(
     r"\btoo (?:many|much)\b(?! hops| relays| received)",
     r"\btoo (?:fast|quickly|often|frequently|rapidly|soon)\b",
     r"\bexcess(?:ive(?:ly)?)?\b",
-    *(language.many for language in languages.LANGUAGES),
-    *(languages.fold(language.many) for language in languages.UNSPACED),
+    *(language.many for language in (*languages.LANGUAGES, *languages.UNSPACED)),
     rf"\b(?:{_BAD} {BOX}|{_BAD}(?: \w+)?)s? (?:count|ratio|rate|percentage|threshold|limit)s?\b",
     rf"\b(?:counts?|ratio|number|percentage|share|proportion|rate) of (?:\w+ )?{_BAD}\b",
     r"\b(?:anzahl|zahl|nombre|limite|numero|a?antall?|liczb\w+|pocet|число|количество|кількість) "
@@ -933,27 +929,23 @@ def absent_in(language: languages.ReplyLanguage) -> str:
     return rf"\b{_box(language)}\b{_SAID}{language.absent}\b|\b{language.no} {_box(language)}\b"
 
 
-_BETWEEN = r"(?: ?[(（]? ?the-address ?[)）]?)?[^,.;。、，；]{0,14}?"
+_BETWEEN = r"(?: ?[(]? ?the-address ?[)]?)?[^,.;。、]{0,14}?"
 """What may stand between a noun and what is said of it, in a language without blanks."""
 
 
 def absent_unspaced(language: languages.UnspacedLanguage) -> str:
     """Return what says in a language without blanks that a mailbox does not exist."""
-    return languages.fold(
-        rf"{language.box}{_BETWEEN}{language.absent}|{language.no} ?{language.box}|^{language.no}$"
-    )
+    return rf"{language.box}{_BETWEEN}{language.absent}|{language.no} ?{language.box}|^{language.no}$"
 
 
 def closed_unspaced(language: languages.UnspacedLanguage) -> str:
     """Return what says in a language without blanks that a mailbox is closed."""
-    return languages.fold(
-        rf"{language.box}{_BETWEEN}{language.closed}|{language.closed}[^,.。、]{{0,4}}?{language.box}"
-    )
+    return rf"{language.box}{_BETWEEN}{language.closed}|{language.closed}[^,.。、]{{0,4}}?{language.box}"
 
 
 def full_unspaced(language: languages.UnspacedLanguage) -> str:
     """Return what says in a language without blanks that a mailbox is full."""
-    return languages.fold(
+    return (
         rf"(?:{language.box}|{language.space}){_BETWEEN}{language.full}"
         rf"|{language.full}.{{0,6}}?{language.space}"
     )
@@ -961,7 +953,7 @@ def full_unspaced(language: languages.UnspacedLanguage) -> str:
 
 def other_unspaced(language: languages.UnspacedLanguage) -> str:
     """Return what speaks in a language without blanks of anything but the mailbox."""
-    return languages.fold(rf"{language.sender}|{language.other}")
+    return rf"{language.sender}|{language.other}"
 
 
 FULL_LOCALIZED = AnyOf(
