@@ -303,7 +303,7 @@ def outcome_of(session: FinishedSession) -> SessionOutcome:
 def ledger_counts(session: FinishedSession) -> LedgerCounts:
     """Return what the ledger counts of a session."""
     readings = {address: reply.reading for address, reply in session.replies.items()}
-    randoms = {name for group in session.plan.groups for name in (group.random, group.confirm) if name}
+    randoms = {name for group in session.plan.groups for name in group.randoms}
     refusals = [
         *readings.values(),
         *(reply.reading for reply in (session.refusal, session.farewell) if reply),
@@ -324,7 +324,7 @@ def ledger_counts(session: FinishedSession) -> LedgerCounts:
 
 def asked_counts(session: FinishedSession) -> AskedCounts:
     """Return what a session shows of the list its real recipients are from."""
-    randoms = {name for group in session.plan.groups for name in (group.random, group.confirm)}
+    randoms = {name for group in session.plan.groups for name in group.randoms}
     key = ThrottleKey(session.plan.throttle_key, session.plan.route.source.identity)
     answers = (
         (key, reply.reading.answer) for address, reply in session.replies.items() if address not in randoms
