@@ -22,8 +22,7 @@ from mailsift.jobs.submissions import json_lines, one_piece
 from mailsift.jobs.views import JobId, JobView
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.providers import public_suffixes
-from mailsift.pipeline.suggest import suggested_address
-from mailsift.pipeline.verdict import Result
+from mailsift.pipeline.verdict import Result, suggested_address
 from mailsift.storage.sql.jobs import number_of
 from mailsift.storage.states import ENDED, JobPhase, JobState, phase_of
 

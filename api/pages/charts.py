@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from markupsafe import Markup
 
 from mailsift.api.pages.filters import percent
-from mailsift.pipeline.judge.decision import BANDS
+from mailsift.pipeline.judge.table import BANDS
 from mailsift.pipeline.outcomes.chances import Bin, Calibration, MeasuredShare
 from mailsift.pipeline.verdict import Status
 
