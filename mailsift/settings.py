@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, Self
+from typing import Annotated, Any, Final, Literal, Self, TypeAlias, TypeVar
 
 import platformdirs
 from pydantic import (
@@ -34,6 +34,8 @@ from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.smtp.wire import hello
 from mailsift.pipeline.stop import StopPolicy
 from mailsift.storage.server_urls import check_database_url, check_redis_url
+
+T = TypeVar("T")
 
 PREFIX = "MAILSIFT_"
 
@@ -143,12 +145,6 @@ def _own_host(value: str) -> str:
     return value
 
 
-def _group_rule(value: str) -> str:
-    if not re.fullmatch(r"[^=]+=[^=:]+:(viewer|member|owner)", value):
-        raise ValueError("expected group=account:role")
-    return value
-
-
 _SERVICE_ADDRESS: Final = re.compile(r"(tcp|udp|sctp)://")
 _SERVICE_VARIABLE: Final = re.compile(r".*(SERVICE_(HOST|PORT(_\w+)?)|PORT_\d+_(TCP|UDP|SCTP)(_\w+)?)")
 """What Kubernetes tells each pod of the Services beside it, of one called mailsift among others."""
@@ -183,12 +179,11 @@ DatabaseUrl = Annotated[
     SecretStr, _scheme("postgresql+psycopg", "postgresql", "postgres"), _readable(check_database_url)
 ]
 RedisUrl = Annotated[SecretStr, _scheme("redis", "rediss", "unix"), _readable(check_redis_url)]
-Strings = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)]
-Endpoints = Annotated[
-    tuple[Annotated[str, BeforeValidator(_endpoint)], ...], NoDecode, BeforeValidator(_split)
-]
-Hosts = Annotated[tuple[Annotated[str, AfterValidator(_own_host)], ...], NoDecode, BeforeValidator(_split)]
-Doors = Annotated[tuple[Door, ...], NoDecode, BeforeValidator(_split)]
+CommaList: TypeAlias = Annotated[tuple[T, ...], NoDecode, BeforeValidator(_split)]
+Strings = CommaList[str]
+Endpoints = CommaList[Annotated[str, BeforeValidator(_endpoint)]]
+Hosts = CommaList[Annotated[str, AfterValidator(_own_host)]]
+Doors = CommaList[Door]
 Mailbox = Annotated[str, _like(r"([^@\s<>,;]+@[^@\s<>,;]+)?\Z", "an address, postmaster@example.com")]
 PublicUrl = Annotated[
     str,
@@ -202,13 +197,9 @@ Issuer = Annotated[
     str,
     _like(r"(https://[^?#\s]+|http://(localhost|127\.0\.0\.1)[^?#\s]*)?\Z", "https://login.example.com"),
 ]
-GroupRules = Annotated[
-    tuple[Annotated[str, AfterValidator(_group_rule)], ...], NoDecode, BeforeValidator(_split)
-]
+GroupRules = CommaList[Annotated[str, _like(r"[^=]+=[^=:]+:(viewer|member|owner)\Z", "group=account:role")]]
 LogLevel = Annotated[Literal["debug", "info", "warning", "error"], BeforeValidator(_small)]
-Delays = Annotated[
-    tuple[Annotated[float, Field(gt=0)], ...], NoDecode, BeforeValidator(_split), Field(min_length=1)
-]
+Delays = Annotated[CommaList[Annotated[float, Field(gt=0)]], Field(min_length=1)]
 
 
 class Settings(BaseSettings):
