@@ -47,11 +47,13 @@ class Assets:
 
     @classmethod
     def load(cls) -> Self:
-        """Upload the files of api/static."""
-        names = (item for item in files("mailsift.api").joinpath("static").iterdir() if item.is_file())
-        return cls(
-            {item.name: _asset(item.name, item.read_bytes()) for item in names if _has_known_type(item.name)}
-        )
+        """Read the files of api/static."""
+        found = {}
+        for item in files("mailsift.api").joinpath("static").iterdir():
+            if media_type := _TYPES.get(PurePath(item.name).suffix):
+                content = item.read_bytes()
+                found[item.name] = Asset(content, media_type, hashlib.sha256(content).hexdigest()[:12])
+        return cls(found)
 
     def address(self, name: str) -> str:
         """Return where a page loads the file from; browsers keep it until it changes."""
@@ -93,11 +95,3 @@ def _directive(body: bytes) -> str:
         return "unreadable"
     named = named.removesuffix("-elem").removesuffix("-attr")
     return named if named in _DIRECTIVES else "other"
-
-
-def _has_known_type(name: str) -> bool:
-    return PurePath(name).suffix in _TYPES
-
-
-def _asset(name: str, content: bytes) -> Asset:
-    return Asset(content, _TYPES[PurePath(name).suffix], hashlib.sha256(content).hexdigest()[:12])
