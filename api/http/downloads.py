@@ -16,6 +16,7 @@ from io import RawIOBase
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryFile
 from threading import Lock
+from types import MappingProxyType
 from typing import IO, Any, Final, cast
 from urllib.parse import quote
 
@@ -287,9 +288,19 @@ class Download(StreamingResponse):
 
 
 async def streamed(
-    pieces: AsyncGenerator[bytes, None], media_type: str, headers: Mapping[str, str]
+    pieces: AsyncGenerator[bytes, None],
+    media_type: str,
+    name: str,
+    headers: Mapping[str, str] = MappingProxyType({}),
 ) -> StreamingResponse:
-    """Return a file as it is made, once there is some of it: what goes wrong before is told as an error."""
+    """Return a file as it is made, once there is some of it: what goes wrong before is told as an error.
+
+    Args:
+        pieces: its bytes.
+        media_type: what it is.
+        name: of ours, in ASCII.
+        headers: that it has beside.
+    """
     first = await anext(pieces, b"")
 
     async def whole() -> AsyncIterator[bytes]:
@@ -298,7 +309,8 @@ async def streamed(
             async for piece in pieces:
                 yield piece
 
-    return StreamingResponse(whole(), media_type=media_type, headers=headers)
+    place = {"Content-Disposition": f'attachment; filename="{name}"'}
+    return StreamingResponse(whole(), media_type=media_type, headers={**headers, **place})
 
 
 def attachment(name: str) -> str:

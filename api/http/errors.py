@@ -16,6 +16,7 @@ from fastapi.routing import iter_route_contexts
 from starlette.exceptions import HTTPException
 
 from mailsift.accounts.sessions import RateLimitedError
+from mailsift.api.http.inputs import accepted
 from mailsift.api.http.responses import is_test
 from mailsift.pipeline.errors import MailsiftError
 
@@ -240,16 +241,10 @@ def error_response(
     page = error_page(request, MailsiftError(code, sentence), status, {**retry, **(headers or {})})
     if page is not None:
         return page
-    asked = _asks_for_problem(request.headers.get("accept", ""))
+    asked = accepted(request.headers.get("accept", "")).get(PROBLEM_TYPE)
     return JSONResponse(
         body, status, {**retry, **(headers or {})}, media_type=PROBLEM_TYPE if asked else None
     )
-
-
-def _asks_for_problem(accept: str) -> bool:
-    """Read Accept (RFC 9110, section 12.5.1): does it name problems, with a weight above 0?"""
-    wanted = (item.replace(" ", "").partition(";q=") for item in accept.lower().split(","))
-    return any(kind == PROBLEM_TYPE and (not weight or weight.strip("0.")) for kind, _, weight in wanted)
 
 
 def error_body(

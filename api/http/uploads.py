@@ -7,6 +7,8 @@ import json
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import Annotated, Any, Final
 
 from fastapi import Request
@@ -24,6 +26,7 @@ from mailsift.api.http.inputs import (
     Amount,
     Count,
     Email,
+    ModeOption,
     RequestModel,
     ShortText,
     Switch,
@@ -96,9 +99,7 @@ _OBJECTS: Final = ("metadata", "policy")
 class ListOptions(RequestModel):
     """What to do with a list: members of the JSON, fields of the form or parameters of the URL."""
 
-    mode: Mode = Field(
-        default=Mode.DEEP, description="fast: syntax and lists; medium: also DNS; deep: also SMTP"
-    )
+    mode: ModeOption = Mode.DEEP
     column: ShortText = Field(default="", description="address column: its name or number; found when empty")
     name: ShortText = Field(default="", description="what people call the list")
     metadata: Metadata = Field(
@@ -338,6 +339,16 @@ async def file_pieces(file: UploadFile) -> AsyncIterator[bytes]:
     """Give an uploaded file piece by piece."""
     while data := await file.read(_PIECE):
         yield data
+
+
+@asynccontextmanager
+async def file_with(pieces: AsyncIterator[bytes]) -> AsyncIterator[Path]:
+    """Give a file of our own with what comes in, for as long as the block."""
+    with NamedTemporaryFile(prefix="upload-") as held:
+        async for piece in pieces:
+            held.write(piece)
+        held.flush()
+        yield Path(held.name)
 
 
 def printable_name(name: str) -> str:

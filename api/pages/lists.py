@@ -10,12 +10,12 @@ from uuid import UUID
 
 from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, JSONResponse, Response
-from starlette.datastructures import FormData, UploadFile
+from starlette.datastructures import FormData
 
 from mailsift.accounts.people import Visitor
 from mailsift.api.http.uploads import file_pieces, printable_name
 from mailsift.api.pages.filters import percent
-from mailsift.api.pages.forms import HEADER, Form, check_token, choice, read_form, text
+from mailsift.api.pages.forms import HEADER, Form, check_token, choice, chosen_file, read_form, text
 from mailsift.api.pages.page import render, see
 from mailsift.api.pages.validate import FRAGMENT
 from mailsift.api.pages.visitor import Member, Reader
@@ -65,13 +65,9 @@ async def upload(request: Request, visitor: Member) -> Response:
 
 async def _from_form(request: Request, visitor: Visitor) -> Draft:
     try:
-        file = (await read_form(request)).get("file")
-        if not isinstance(file, UploadFile) or not file.filename:
-            raise MailsiftError("bad_option", "Choose a file first.")
-        drafts = parts_of(request).drafts
-        return await drafts.receive(
-            visitor.account_id, file_pieces(file), printable_name(file.filename) or "list"
-        )
+        file = chosen_file(await read_form(request))
+        name = printable_name(file.filename or "") or "list"
+        return await parts_of(request).drafts.receive(visitor.account_id, file_pieces(file), name)
     finally:
         await request.close()  # what was set aside of the file
 
@@ -237,7 +233,7 @@ class _StartForm:
         return cls(
             name=text(form, "name"),
             column=text(form, "column"),
-            mode=choice(form, "mode", {mode.value: mode for mode in Mode}),
+            mode=choice(form, "mode", set(Mode)),
             what="sample" if form.get("what") == "sample" else "all",
             sample=text(form, "sample"),
             priority=choice(form, "priority", dict(_PRIORITY_NAMES)),
