@@ -33,7 +33,8 @@ from mailsift.pipeline.syntax.address import LONGEST
 
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 
-_JSON: Final = "application/json"
+JSON: Final = "application/json"
+FORM: Final = "multipart/form-data"
 
 
 def read_json(body: bytes) -> Any:
@@ -105,8 +106,8 @@ def check_json_type(request: Request) -> None:
         MailsiftError: `unsupported_media_type`.
     """
     kind = media_type(request)
-    if kind != _JSON and not (kind.startswith("application/") and kind.endswith("+json")):
-        raise MailsiftError("unsupported_media_type", f"The body must be {_JSON}.")
+    if kind != JSON and not (kind.startswith("application/") and kind.endswith("+json")):
+        raise MailsiftError("unsupported_media_type", f"The body must be {JSON}.")
 
 
 class StrictRoute(APIRoute):

@@ -23,6 +23,8 @@ from pydantic import (
 from starlette.datastructures import UploadFile
 
 from mailsift.api.http.inputs import (
+    FORM,
+    JSON,
     Amount,
     Count,
     Email,
@@ -51,8 +53,6 @@ MAX_AGE: Final = (
     " outcomes no longer count either"
 )
 _PIECE: Final = 1 << 20
-_FORM: Final = "multipart/form-data"
-_JSON: Final = "application/json"
 _RAW: Final = "application/octet-stream"
 RAW_TYPES: Final = (
     "text/csv",
@@ -171,9 +171,11 @@ class JsonPlaces(UploadOptions):
     )
 
 
+_OPTIONS: Final = UploadOptions.model_json_schema(ref_template="#/components/schemas/{model}")["properties"]
+
+
 def _parameters() -> list[dict[str, Any]]:
     """Describe the options as parameters of the URL."""
-    schema = UploadOptions.model_json_schema(ref_template="#/components/schemas/{model}")
     return [
         {
             "name": name,
@@ -182,7 +184,7 @@ def _parameters() -> list[dict[str, Any]]:
             "description": shape.get("description", ""),
             **_as_json_text(name, shape),
         }
-        for name, shape in schema["properties"].items()
+        for name, shape in _OPTIONS.items()
     ]
 
 
@@ -192,13 +194,11 @@ def _as_json_text(name: str, shape: dict[str, Any]) -> dict[str, Any]:
 
 
 def _form() -> dict[str, Any]:
-    schema = UploadOptions.model_json_schema(ref_template="#/components/schemas/{model}")
     file = {"type": "string", "format": "binary", "description": "CSV, XLSX, JSON lines, Parquet or text"}
-    fields = {"file": file, **schema["properties"]}
     described = {
         "type": "object",
         "required": ["file"],
-        "properties": fields,
+        "properties": {"file": file, **_OPTIONS},
         "additionalProperties": False,
     }
     return {
@@ -256,16 +256,16 @@ async def upload_of(request: Request) -> AsyncIterator[Upload]:
         MailsiftError: `unsupported_media_type`, `content_too_large`.
     """
     kind = media_type(request)
-    if kind == _JSON:
+    if kind == JSON:
         yield await _json_list(request)
-    elif kind == _FORM:
+    elif kind == FORM:
         async with request.form(max_files=1, max_fields=20, max_part_size=16_384) as form:
             yield _form_list(form.multi_items(), request)
     elif kind in RAW_TYPES:
         given = _checked_options(dict(request.query_params), "query")
         yield Upload(request.stream(), given.options(), sink=given.sink)
     else:
-        text = f"A list comes as {_JSON}, {_FORM} or as a file: {', '.join(RAW_TYPES)}."
+        text = f"A list comes as {JSON}, {FORM} or as a file: {', '.join(RAW_TYPES)}."
         raise MailsiftError("unsupported_media_type", text)
 
 

@@ -13,6 +13,7 @@ from fastapi.responses import HTMLResponse, JSONResponse, Response
 from starlette.datastructures import FormData
 
 from mailsift.accounts.people import Visitor
+from mailsift.api.http.inputs import FORM, media_type
 from mailsift.api.http.uploads import file_pieces, printable_name
 from mailsift.api.pages.filters import percent
 from mailsift.api.pages.forms import HEADER, Form, check_token, choice, chosen_file, read_form, text
@@ -30,7 +31,6 @@ from mailsift.storage.states import JobState
 
 router = APIRouter(include_in_schema=False)
 
-_FORM: Final = "multipart/form-data"
 _NAME: Final = "X-File-Name"
 _SAMPLE: Final = 1_000
 _MOST: Final = 100_000
@@ -52,7 +52,7 @@ _PRIORITY_NAMES: Final = (
 @router.post("/lists")
 async def upload(request: Request, visitor: Member) -> Response:
     """Take a list: a form's file, or from a script the file itself, which is stored as it comes in."""
-    if request.headers.get("content-type", "").startswith(_FORM):
+    if media_type(request) == FORM:
         draft = await _from_form(request, visitor)
     else:
         check_token(request, request.headers.get(HEADER))

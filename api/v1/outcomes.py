@@ -15,7 +15,7 @@ from pydantic import BaseModel, Field
 from starlette.datastructures import UploadFile
 
 from mailsift.api.http.downloads import streamed
-from mailsift.api.http.inputs import RequestModel, ShortText, media_type
+from mailsift.api.http.inputs import FORM, RequestModel, ShortText, media_type
 from mailsift.api.http.openapi import error_responses, operation, v1_router
 from mailsift.api.http.responses import UtcTime, ViewModel, answer
 from mailsift.api.http.uploads import file_pieces, file_with
@@ -33,7 +33,6 @@ MOST_BYTES: Final = 64 * 1024**2
 """What a file of outcomes may have; longer ones come in parts."""
 WEBHOOK_BYTES: Final = 4 * 1024**2
 """What a mail sender's webhook may have."""
-_FORM: Final = "multipart/form-data"
 _TYPES: Final = (
     "application/json",
     "application/x-ndjson",
@@ -112,7 +111,7 @@ FILE_BODY: Final[dict[str, Any]] = {
                 "schema": {**_FILE, "description": "the file itself, also as " + ", ".join(_TYPES[:-1])},
                 "example": "email,event\njane@example.com,delivered\n",
             },
-            _FORM: {
+            FORM: {
                 "schema": {
                     "type": "object",
                     "required": ["file"],
@@ -151,7 +150,7 @@ async def create_outcomes(request: Request, caller: Writer) -> JSONResponse:
 async def file_of(request: Request) -> AsyncIterator[Path]:
     """Give the body, or the file of a form, as a file of our own."""
     kind = media_type(request)
-    if kind == _FORM:
+    if kind == FORM:
         async with request.form(max_files=1, max_fields=1) as form:
             file = form.get("file")
             if not isinstance(file, UploadFile):
@@ -162,7 +161,7 @@ async def file_of(request: Request) -> AsyncIterator[Path]:
         async with file_with(request.stream()) as path:
             yield path
     else:
-        text = f"Outcomes come as {_FORM} or as a file: {', '.join(_TYPES)}."
+        text = f"Outcomes come as {FORM} or as a file: {', '.join(_TYPES)}."
         raise MailsiftError("unsupported_media_type", text)
 
 
