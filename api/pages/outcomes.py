@@ -37,12 +37,8 @@ REASONS: Final = (
     (SuppressionReason.COMPLAINED, "Complained"),
     (SuppressionReason.BOUNCED, "Bounced"),
 )
-NAMES: Final = {
-    SuppressionReason.MANUAL: "By hand",
-    SuppressionReason.UNSUBSCRIBED: "Unsubscribed",
-    SuppressionReason.COMPLAINED: "Complained",
-    SuppressionReason.BOUNCED: "Bounced",
-}
+NAMES: Final = {**dict(REASONS), SuppressionReason.MANUAL: "By hand"}
+"""The same, beside an address."""
 
 
 @router.get("/outcomes")
