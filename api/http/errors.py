@@ -237,14 +237,13 @@ def error_response(
     if is_test(request):
         body["test"] = True
     retry = {"Retry-After": _RETRY_SECONDS_OF.get(code, _RETRY_SECONDS)} if status in {429, 503, 507} else {}
+    sent = {**retry, **(headers or {})}
     error_page: ErrorPage = request.app.state.error_page
-    page = error_page(request, MailsiftError(code, sentence), status, {**retry, **(headers or {})})
+    page = error_page(request, MailsiftError(code, sentence), status, sent)
     if page is not None:
         return page
     asked = accepted(request.headers.get("accept", "")).get(PROBLEM_TYPE)
-    return JSONResponse(
-        body, status, {**retry, **(headers or {})}, media_type=PROBLEM_TYPE if asked else None
-    )
+    return JSONResponse(body, status, sent, media_type=PROBLEM_TYPE if asked else None)
 
 
 def error_body(

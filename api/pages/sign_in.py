@@ -66,7 +66,7 @@ async def sign_in(request: Request, form: SignInForm) -> Response:
             email, secret_text(form, "password"), client=client_of(request)
         )
     except CodeNeededError as needed:
-        response = _code_page(request, goal)
+        response = _sign_in_page(request, "login_code.html", next=goal)
         cookies.put(response, cookies.HALF, needed.pending, seconds=PENDING_S)
         return response
     except MailsiftError as error:
@@ -83,8 +83,9 @@ async def sign_in_with_code(request: Request, form: SignInForm) -> Response:
             cookies.read(request, cookies.HALF), code, client=client_of(request)
         )
     except MailsiftError as error:
-        page = _code_page if error.code in {"wrong_code", "rate_limited"} else _login
-        return page(request, goal, error=error)
+        if error.code in {"wrong_code", "rate_limited"}:
+            return _sign_in_page(request, "login_code.html", error, next=goal)
+        return _login(request, goal, error=error)
     response = let_in(secret, inside(goal))
     cookies.drop(response, cookies.HALF)
     return response
@@ -254,10 +255,6 @@ def _login(
         passwords=people.sessions.local.only is None,
         ended=ended,
     )
-
-
-def _code_page(request: Request, goal: str, *, error: MailsiftError | None = None) -> Response:
-    return _sign_in_page(request, "login_code.html", error, next=goal)
 
 
 def _sign_in_page(
