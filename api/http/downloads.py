@@ -16,7 +16,6 @@ from io import RawIOBase
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryFile
 from threading import Lock
-from types import MappingProxyType
 from typing import IO, Any, Final, cast
 from urllib.parse import quote
 
@@ -291,7 +290,7 @@ async def streamed(
     pieces: AsyncGenerator[bytes, None],
     media_type: str,
     name: str,
-    headers: Mapping[str, str] = MappingProxyType({}),
+    headers: Mapping[str, str] | None = None,
 ) -> StreamingResponse:
     """Return a file as it is made, once there is some of it: what goes wrong before is told as an error.
 
@@ -299,7 +298,7 @@ async def streamed(
         pieces: its bytes.
         media_type: what it is.
         name: of ours, in ASCII.
-        headers: that it has beside.
+        headers: what it has beside those of a file.
     """
     first = await anext(pieces, b"")
 
@@ -310,7 +309,7 @@ async def streamed(
                 yield piece
 
     place = {"Content-Disposition": f'attachment; filename="{name}"'}
-    return StreamingResponse(whole(), media_type=media_type, headers={**headers, **place})
+    return StreamingResponse(whole(), media_type=media_type, headers={**(headers or {}), **place})
 
 
 def attachment(name: str) -> str:
