@@ -22,6 +22,7 @@ from pydantic import (
 )
 from starlette.datastructures import UploadFile
 
+from mailsift.accounts.people import LONGEST_RETENTION
 from mailsift.api.http.inputs import (
     FORM,
     JSON,
@@ -113,7 +114,7 @@ class ListOptions(RequestModel):
     retention: Amount = Field(
         default=0.0,
         ge=0,
-        le=10 * YEAR,
+        le=LONGEST_RETENTION,
         description="seconds until everything is deleted; 0 = as the account says",
     )
     evidence: Switch = Field(default=False, description="write the facts behind every verdict")

@@ -16,6 +16,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 from starlette.routing import Match
 
+from mailsift.accounts.passwords import LONGEST, SHORTEST
 from mailsift.accounts.people import Role, Visitor
 from mailsift.api.pages import cookies
 from mailsift.api.pages.filters import FILTERS
@@ -127,6 +128,7 @@ def load_theme() -> Theme:
     assets = Assets.load()
     templates.filters.update(FILTERS)
     templates.globals.update(asset=assets.address, Role=Role)
+    templates.globals.update(shortest_password=SHORTEST, longest_password=LONGEST)
     return Theme(templates, assets)
 
 
