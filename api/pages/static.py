@@ -81,8 +81,8 @@ async def static(request: Request, name: str, v: str = "") -> Response:
 @router.post("/csp-report", status_code=204)
 async def csp_report(request: Request) -> Response:
     """Take a browser's report; written down is only which directive was broken: the rest may be anything."""
-    ruling = await parts_of(request).people.limit.take(_REPORTS, client_of(request))
-    if ruling is not None and ruling.allowed:
+    decision = await parts_of(request).people.limit.take(_REPORTS, client_of(request))
+    if decision is not None and decision.allowed:
         _log.warning("page.csp_report", directive=_directive(await request.body()))
     return Response(status_code=204)
 
