@@ -21,6 +21,7 @@ from mailsift.api.pages.page import error_page, load_theme
 from mailsift.api.pages.visitor import look_for_visitor
 from mailsift.api.parts import ApiParts
 from mailsift.api.v1 import outcomes, suppressions
+from mailsift.jobs.outcomes import files as outcome_files
 from mailsift.pipeline.errors import MailsiftError
 
 _ABOUT: Final = (
@@ -56,9 +57,9 @@ def create_app(parts: ApiParts) -> FastAPI:
         large |= {place: min(most, parts.max_bytes) + _FORM_OVERHEAD for place, most in door.large.items()}
     large["PATCH", "/uploads/"] = parts.max_bytes + _FORM_OVERHEAD
     large["POST", mcp.PATH] = MCP_BYTES
-    large["POST", "/v1/outcomes"] = outcomes.MOST_BYTES
+    large["POST", "/v1/outcomes"] = outcome_files.MOST_BYTES
     for place in ("/v1/suppressions/import", "/outcomes", "/suppressions/import"):
-        large["POST", place] = outcomes.MOST_BYTES
+        large["POST", place] = outcome_files.MOST_BYTES
     for place in ("/v1/suppressions", "/v1/suppressions/remove"):
         large["POST", place] = suppressions.MOST_BYTES
     large["POST", "/receivers/"] = outcomes.WEBHOOK_BYTES

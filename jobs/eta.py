@@ -70,10 +70,19 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class QueuedAhead:
-    """Another job's recipients at the same provider; `first`: a small job's, which never wait behind ours."""
+    """Recipients of others at the same provider.
+
+    Attributes:
+        recipients: those of one job of the same account, or of all jobs of another account.
+        first: of a small job of the same account, which never waits behind ours.
+        apart: of another account, which takes turns with ours whatever its jobs are.
+        jobs: of how many jobs.
+    """
 
     recipients: float
     first: bool = False
+    apart: bool = False
+    jobs: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +92,7 @@ class ProviderBacklog:
     Attributes:
         sources: its rate at each of our sources; whichever may ask takes what waits.
         mine: what of this job waits there.
-        others: what of other jobs does.
+        others: what of other jobs and accounts does.
     """
 
     key: str
@@ -187,11 +196,17 @@ def time_left(load: JobLoad) -> TimeLeft:
 
 
 def recipients_ahead(mine: float, others: Sequence[QueuedAhead]) -> float:
-    """Return how many recipients of other jobs are asked for before the last of so many of ours.
+    """Return how many recipients of others are asked for before the last of so many of ours.
 
-    Jobs take turns at a provider: of one that has more than we have only as many go before our last.
+    Accounts take turns at a provider, and so do the jobs of one: of who has more than we have only as many
+    go before our last.
     """
-    return sum(other.recipients if other.first else min(other.recipients, mine) for other in others)
+    of_account = sum(
+        other.recipients if other.first else min(other.recipients, mine)
+        for other in others
+        if not other.apart
+    )
+    return of_account + sum(min(other.recipients, mine + of_account) for other in others if other.apart)
 
 
 def _provider_line(queue: ProviderBacklog, arriving: Batch, arriving_s: float, deadline_s: float) -> EtaLine:
@@ -207,7 +222,7 @@ def _provider_line(queue: ProviderBacklog, arriving: Batch, arriving_s: float, d
         round(mine),
         sum(source.rate for source in queue.sources if not source.held),
         seconds if math.isfinite(seconds) else None,
-        jobs=sum(other.recipients > 0 for other in queue.others),
+        jobs=sum(other.jobs for other in queue.others if other.recipients > 0),
         starts_s=_last(queue.mine),
     )
 

@@ -152,6 +152,7 @@ def load_of(
     """
     known = {row.throttle_key: row for row in progress}
     mine = [row for row in queues.rows if row.job_id == job_id]
+    others = [row for row in queues.rows if row.job_id != job_id]
     if not mine:
         return JobLoad(working=queues.slots > 0)
     triage = sum(row.addresses for row in mine if row.throttle_key == TRIAGE_KEY)
@@ -170,7 +171,7 @@ def load_of(
                     for row in mine
                     if row.throttle_key == key
                 ],
-                _others(queues.rows, mine, key, rates),
+                queued_ahead(others, key, rates, account_id=mine[0].account_id, small=mine[0].small),
             )
             for key in keys
             if key not in SHARED_KEYS
@@ -238,13 +239,31 @@ def _asked(row: QueueRow, rates: ProviderRates) -> float:
     return min(row.in_hand, rate * row.in_hand_s)
 
 
-def _others(
-    rows: Iterable[QueueRow], mine: Sequence[QueueRow], key: str, rates: ProviderRates
+def queued_ahead(
+    rows: Iterable[QueueRow], key: str, rates: ProviderRates, *, account_id: UUID, small: bool
 ) -> list[QueuedAhead]:
-    """Return the other jobs in line at a provider; a small job has none but small ones before it."""
-    job_id, small = mine[0].job_id, mine[0].small
-    waiting: dict[tuple[UUID, bool], float] = defaultdict(float)
+    """Return what others have in line at a provider; a small job has no big one of its account before it.
+
+    Args:
+        rows: what other jobs wait for.
+        key: the provider's.
+        rates: how fast providers may be asked.
+        account_id: whose job it is for.
+        small: whether that is a small one.
+    """
+    of_account: dict[tuple[UUID, bool], float] = defaultdict(float)
+    apart: dict[UUID, float] = defaultdict(float)
+    jobs: dict[UUID, set[UUID]] = defaultdict(set)
     for row in rows:
-        if row.job_id != job_id and row.throttle_key == key and (row.small or not small):
-            waiting[row.job_id, row.small] += row.addresses + row.domains - _asked(row, rates)
-    return [QueuedAhead(recipients, first and not small) for (_, first), recipients in waiting.items()]
+        if row.throttle_key != key:
+            continue
+        recipients = row.addresses + row.domains - _asked(row, rates)
+        if row.account_id != account_id:
+            apart[row.account_id] += recipients
+            jobs[row.account_id].add(row.job_id)
+        elif row.small or not small:
+            of_account[row.job_id, row.small] += recipients
+    return [
+        *(QueuedAhead(recipients, first and not small) for (_, first), recipients in of_account.items()),
+        *(QueuedAhead(recipients, apart=True, jobs=len(jobs[other])) for other, recipients in apart.items()),
+    ]

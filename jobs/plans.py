@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+from uuid import UUID
 
 from mailsift.jobs.drafts import Drafts
 from mailsift.jobs.eta import (
@@ -21,11 +22,10 @@ from mailsift.jobs.eta import (
     Batch,
     JobLoad,
     ProviderBacklog,
-    QueuedAhead,
     TimeLeft,
     time_left,
 )
-from mailsift.jobs.forecasts import MIXED_RATE_A_SLOT, TRIAGE_RATES, Forecasts, QueuePicture
+from mailsift.jobs.forecasts import MIXED_RATE_A_SLOT, TRIAGE_RATES, Forecasts, QueuePicture, queued_ahead
 from mailsift.jobs.intake.harvest import refusal
 from mailsift.jobs.intake.models import IntakeLimits, IntakeOptions
 from mailsift.jobs.intake.process import ask_child
@@ -236,7 +236,9 @@ class Planner:
             to_ask = await self._without_remembered(account_id, counts, options.max_age, facts, to_ask)
         expected = share_out_unknown(to_ask, looked_up)
         picture, probes = await self._forecasts.picture(), merge_small(expected.mailboxes, self._providers)
-        load = load_of_list(counts.addresses, probes, picture, options.mode, expected.domains)
+        load = load_of_list(
+            counts.addresses, probes, picture, options.mode, expected.domains, account_id=account_id
+        )
         load = replace(load, triage_rate=look_rate(counts, options.mode), deadline_s=deadline_s)
         left = time_left(load)
         return ListPlan(counts.addresses, merge_small(to_ask.mailboxes, self._providers), left)
@@ -377,7 +379,13 @@ def merge_small(probes: Mapping[str, int], providers: Providers) -> dict[str, in
 
 
 def load_of_list(
-    addresses: int, probes: Mapping[str, int], picture: QueuePicture, mode: Mode, domains: Mapping[str, int]
+    addresses: int,
+    probes: Mapping[str, int],
+    picture: QueuePicture,
+    mode: Mode,
+    domains: Mapping[str, int],
+    *,
+    account_id: UUID,
 ) -> JobLoad:
     """Return everything that the time of a list that has not begun depends on.
 
@@ -389,23 +397,20 @@ def load_of_list(
         picture: what others wait for.
         mode: how far the list is looked at.
         domains: at how many domains a provider's mailboxes are.
+        account_id: whose list it is.
     """
-    queues = picture.queues
+    queues, rates = picture.queues, picture.rates
     small = sum(probes.get(key, 0) for key in (MIXED_LINE, UNKNOWN_LINE))
-    providers = [key for key in probes if key not in {MIXED_LINE, UNKNOWN_LINE}]
-    waiting = {key: Counter[tuple[object, bool]]() for key in providers}
-    for row in queues.rows:
-        if row.throttle_key in waiting:
-            waiting[row.throttle_key][row.job_id, row.small] += row.addresses + row.domains
     return JobLoad(
         providers=[
             ProviderBacklog(
                 key,
-                picture.rates.at_sources(key),
-                [Batch(probes[key], domains=domains.get(key, 0))],
-                [QueuedAhead(count, first) for (_, first), count in waiting[key].items()],
+                rates.at_sources(key),
+                [Batch(count, domains=domains.get(key, 0))],
+                queued_ahead(queues.rows, key, rates, account_id=account_id, small=False),
             )
-            for key in providers
+            for key, count in probes.items()
+            if key not in {MIXED_LINE, UNKNOWN_LINE}
         ],
         triage=addresses,
         triage_rate=TRIAGE_RATES[mode],

@@ -29,8 +29,6 @@ from mailsift.storage.sql.receivers import ReceiverRow
 router = v1_router("/outcomes", "outcomes")
 receiving_router = APIRouter(prefix="/receivers", include_in_schema=False)
 
-MOST_BYTES: Final = 64 * 1024**2
-"""What a file of outcomes may have; longer ones come in parts."""
 WEBHOOK_BYTES: Final = 4 * 1024**2
 """What a mail sender's webhook may have."""
 _TYPES: Final = (
@@ -43,6 +41,7 @@ _TYPES: Final = (
     "application/vnd.apache.parquet",
     "message/rfc822",
     "application/mbox",
+    "application/gzip",
     "application/octet-stream",
 )
 
@@ -134,6 +133,8 @@ FILE_BODY: Final[dict[str, Any]] = {
         "unsupported_media_type",
         "empty_file",
         "unsupported_format",
+        "bad_gzip",
+        "compression_bomb",
         "too_many_rows",
         "no_address_column",
         "no_outcome_column",

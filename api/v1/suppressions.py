@@ -113,6 +113,8 @@ async def remove_suppressions(request: Request, wanted: RemovalRequest, caller: 
         "unsupported_media_type",
         "empty_file",
         "unsupported_format",
+        "bad_gzip",
+        "compression_bomb",
         "too_many_rows",
         "no_address_column",
     ),

@@ -86,6 +86,9 @@ async def close_chunk(  # noqa: PLR0913 - what one commit writes
     if progress is None or not await chunks.close(connection, chunk, segment_key):
         raise LeaseLostError
     first_free, still_open = progress
+    left = [new for new in deferred if new.throttle_key == chunk.throttle_key]
+    if left and chunk.throttle_key not in SHARED_KEYS:
+        await chunks.give_back(connection, chunk, left)
     opens = await _hold_sources(connection, rests or {}, deferred)
     due = [_with_earliest_start(new, opens) for new in deferred]
     await chunks.insert(connection, chunk.job_id, first_free, due)

@@ -25,7 +25,7 @@ from mailsift.pipeline.errors import error_fields
 from mailsift.pipeline.probe.port25 import Port25Status
 from mailsift.storage.blobs.store import Blobs
 from mailsift.storage.database import Connection, Database
-from mailsift.storage.sql import leases, sources, workers
+from mailsift.storage.sql import chunks, leases, sources, workers
 from mailsift.storage.sql.workers import ProcessHealth, ProcessReport
 
 _log = structlog.get_logger()
@@ -117,6 +117,7 @@ class Heartbeat:
             self._purged_at = time.monotonic()
             await workers.purge(connection)
             await sources.purge(connection)
+            await chunks.purge_turns(connection)
 
     async def stop(self, database: Database) -> None:
         """Report that this process ends; a database that is away will find it gone."""

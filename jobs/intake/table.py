@@ -88,13 +88,14 @@ _MARKED = r"(?:^|[^\p{L}\d\s]\s+|[(\[:])[^\s<>@()\[\]:]+@[^\s<>@]+\.[^\s<>@]"
 """An address behind a mark: of a list (`- `, `1. `), or between it and a name. Behind a blank alone the name
 may be a part of it.
 """
+_DOMAIN = r"@([^\s@]+\.[^\s@.>]+)>?\s*$"
 _FIGURES = r"^[^\p{L}]*\d[^\p{L}]*$"
 """A number, a date, a telephone number."""
 _YEAR = r"^\s*(?:19|20)\d\d\s*$"
 """Names of columns that hold figures, often enough."""
 _ENOUGH = 0.3  # of a column's filled cells look like addresses
 _SHOWN_NAMES, _SHOWN_CHARS = 20, 40
-_MOST_NOTES = 20  # rows above a header
+MOST_NOTES = 20  # rows above a header
 _TITLE = 1  # cell that a title fills
 _MOST_OF_PERSON = 5  # words: names, and the address
 _MOST_DIGITS = 9  # of a column's number; Python refuses to read thousands
@@ -109,7 +110,7 @@ def below_notes(table: SourceTable) -> SourceTable:
     """
     if table.names is not None:
         return table
-    top = _texts(table.frame.head(_MOST_NOTES + 1).collect(engine="streaming"))
+    top = _texts(table.frame.head(MOST_NOTES + 1).collect(engine="streaming"))
     place = header_place(top.rows())
     if not place:
         return table
@@ -133,7 +134,7 @@ def _within_reach(frame: pl.LazyFrame) -> pl.LazyFrame:
 def header_place(records: Sequence[Sequence[str]]) -> int:
     """Return where among a list's first records its header stands below notes, 0 where there are none."""
     notes: list[int] = []  # cells that are filled, of each
-    for record in records[: _MOST_NOTES + 1]:
+    for record in records[: MOST_NOTES + 1]:
         cells = sum(map(bool, map(str.strip, record)))
         if any("@" in cell and not (cells <= _TITLE and _is_sentence(cell)) for cell in record):
             break
@@ -194,7 +195,8 @@ def _is_data(texts: pl.DataFrame, index: int) -> bool:
     """Tell whether the first row, without an address, is one like those below: taken for names it is lost.
 
     It is when it is blank, or has a number or a date where most rows have one, or what stands for the address
-    stands there again, but not when that is a name of such a column or the whole row comes again.
+    stands there again or ends in a domain from there, but not when that is a name of such a column or the
+    whole row comes again.
     """
     first, below = texts.row(0), texts.slice(1)
     if not any(map(str.strip, first)):
@@ -204,6 +206,9 @@ def _is_data(texts: pl.DataFrame, index: int) -> bool:
         return False
     again = below.filter(pl.nth(index).str.strip_chars() == address).rows() if address else ()
     if again and first not in again:
+        return True
+    domains = set(below.to_series(index).str.extract(_DOMAIN).str.to_lowercase().drop_nulls())
+    if address.lower().endswith(tuple(domains)):
         return True
     figure = texts.select(pl.all().str.contains(_FIGURES) & ~pl.all().str.contains(_YEAR))
     filled = below.select(pl.all().str.contains(r"\S").sum()).row(0)

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import csv
 import json
 import mailbox
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from itertools import chain, islice
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Final, TextIO, TypeAlias, TypeVar
 
 import polars as pl
 
 from mailsift.jobs.columns import cell_text
+from mailsift.jobs.intake.models import IntakeLimits
 from mailsift.jobs.intake.sniff import (
     AS_WINDOWS,
     HEAD_BYTES,
@@ -22,9 +26,11 @@ from mailsift.jobs.intake.sniff import (
     container_of,
     dialect_of,
     encoding_of,
+    gunzip,
     is_mostly_utf8,
     looks_like_json,
 )
+from mailsift.jobs.intake.table import MOST_NOTES, header_place
 from mailsift.jobs.outcomes.columns import (
     SAMPLE,
     Row,
@@ -45,12 +51,32 @@ from mailsift.pipeline.outcomes.outcome import OutcomeKind, ParsedOutcome, whole
 from mailsift.pipeline.outcomes.senders import read_event, sender_of
 from mailsift.pipeline.outcomes.times import day_first_in, epoch
 
+MOST_BYTES: Final = 64 * 1024**2
+"""What a file of outcomes may have, unpacked; longer ones come in parts."""
 _LONGEST_CELL: Final = 10_000
 _MOST_ROWS: Final = 2_000_000
 """Of Parquet, which says nothing of itself by its size; about what the longest CSV file has."""
 _MOST_CELLS: Final = 20 * _MOST_ROWS
 _MBOX: Final = re.compile(rb"\AFrom \S+")
 _MESSAGE: Final = re.compile(rb"\A(?:[!-9;-~]{1,78}:[^\r\n]*(?:\r?\n|\r)(?:[ \t][^\r\n]*(?:\r?\n|\r))*){2}")
+
+
+@asynccontextmanager
+async def unpacked(path: Path) -> AsyncIterator[Path]:
+    """Give a file of outcomes as it is, or what it holds where it is compressed with gzip, as logs are kept.
+
+    Raises:
+        MailsiftError: `bad_gzip`, `compression_bomb` or `file_too_large`.
+    """
+    with path.open("rb") as file:
+        head = file.read(HEAD_BYTES)
+    if container_of(head) is not FileContainer.GZIP:
+        yield path
+        return
+    with TemporaryDirectory(prefix="outcomes-") as folder:
+        held = Path(folder) / "unpacked"
+        await asyncio.to_thread(gunzip, path, held, IntakeLimits(bytes=MOST_BYTES))
+        yield held
 
 
 def read_outcomes(path: Path) -> Iterator[ParsedOutcome]:
@@ -193,7 +219,13 @@ def _rows(path: Path, head: bytes) -> tuple[tuple[str, ...] | None, Iterator[Row
         raise MailsiftError("unsupported_format", text)
     encoding = _encoding(path, head)
     dialect = dialect_of(head.decode(encoding, "replace"))
-    return None, _csv_rows(path, encoding, dialect.delimiter or ",")
+    return None, _below_notes(_csv_rows(path, encoding, dialect.delimiter or ","))
+
+
+def _below_notes(rows: Iterator[Row]) -> Iterator[Row]:
+    """Return a table without the titles that programs write above its header, as of a list."""
+    first = list(islice(rows, MOST_NOTES + 1))
+    return chain(first[header_place(first) :], rows)
 
 
 def _encoding(path: Path, head: bytes) -> str:

@@ -26,7 +26,7 @@ from uuid import UUID
 import structlog
 
 from mailsift.events.signing import KEY_BYTES, Vault
-from mailsift.jobs.outcomes.files import read_outcomes
+from mailsift.jobs.outcomes.files import read_outcomes, unpacked
 from mailsift.jobs.policies import policy_of
 from mailsift.jobs.results.export import csv_lines, defused
 from mailsift.pipeline.clock import Clock, utc_datetime
@@ -154,11 +154,13 @@ class OutcomeService:
         """Read a file (mailsift.jobs.outcomes.files) and store what happened.
 
         Raises:
-            MailsiftError: see `read_outcomes`.
+            MailsiftError: see `unpacked` and `read_outcomes`.
         """
-        total, reading = ImportCounts(), await asyncio.to_thread(read_outcomes, path)
-        while batch := await asyncio.to_thread(lambda: list(islice(reading, _AT_ONCE))):
-            total += await self.record(account_id, batch)
+        total = ImportCounts()
+        async with unpacked(path) as file:
+            reading = await asyncio.to_thread(read_outcomes, file)
+            while batch := await asyncio.to_thread(lambda: list(islice(reading, _AT_ONCE))):
+                total += await self.record(account_id, batch)
         return total
 
     async def facts_of(

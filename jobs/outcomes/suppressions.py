@@ -13,7 +13,7 @@ from typing import Final
 from uuid import UUID
 
 from mailsift.events import audit
-from mailsift.jobs.outcomes.files import read_suppressed
+from mailsift.jobs.outcomes.files import read_suppressed, unpacked
 from mailsift.jobs.outcomes.service import AddressCipher, CipherOf, ImportCounts, can_be
 from mailsift.jobs.results.export import csv_lines, defused
 from mailsift.pipeline.clock import Clock, utc_datetime
@@ -141,15 +141,17 @@ class SuppressionService:
         """Put the addresses of a file on the list (mailsift.jobs.outcomes.files.read_suppressed).
 
         Raises:
-            MailsiftError: see `read_suppressed`.
+            MailsiftError: see `unpacked` and `read_suppressed`.
         """
-        total, reading = ImportCounts(), await asyncio.to_thread(read_suppressed, path)
-        while batch := await asyncio.to_thread(lambda: list(islice(reading, _AT_ONCE))):
-            found = [
-                Suppression(email, _REASON_OF.get(kind, SuppressionReason.MANUAL), "file", since)
-                for email, kind, since in batch
-            ]
-            total += await self._add(account_id, found)
+        total = ImportCounts()
+        async with unpacked(path) as file:
+            reading = await asyncio.to_thread(read_suppressed, file)
+            while batch := await asyncio.to_thread(lambda: list(islice(reading, _AT_ONCE))):
+                found = [
+                    Suppression(email, _REASON_OF.get(kind, SuppressionReason.MANUAL), "file", since)
+                    for email, kind, since in batch
+                ]
+                total += await self._add(account_id, found)
         await self._record_added(account_id, total.taken)
         return total
 

@@ -355,6 +355,14 @@ CREATE TABLE person (
     CONSTRAINT person_email CHECK ((email = lower(email)))
 );
 
+CREATE TABLE provider_turn (
+    lane text NOT NULL,
+    account_id uuid NOT NULL,
+    starts double precision NOT NULL,
+    ends double precision NOT NULL,
+    taken_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL
+);
+
 CREATE TABLE receiver (
     id uuid NOT NULL,
     account_id uuid NOT NULL,
@@ -541,7 +549,7 @@ CREATE TABLE worker (
     health jsonb DEFAULT '{}'::jsonb NOT NULL
 );
 
-INSERT INTO alembic_version VALUES ('0029');
+INSERT INTO alembic_version VALUES ('0030');
 
 SELECT pg_catalog.setval('audit_id_seq', 1, false);
 
@@ -650,6 +658,9 @@ ALTER TABLE ONLY person
 ALTER TABLE ONLY person
     ADD CONSTRAINT person_pkey PRIMARY KEY (id);
 
+ALTER TABLE ONLY provider_turn
+    ADD CONSTRAINT provider_turn_pkey PRIMARY KEY (lane, account_id);
+
 ALTER TABLE ONLY receiver
     ADD CONSTRAINT receiver_pkey PRIMARY KEY (id);
 
@@ -711,6 +722,8 @@ CREATE INDEX audit_by_account ON audit USING btree (account_id, id);
 
 CREATE INDEX audit_by_subject ON audit USING btree (subject, id);
 
+CREATE INDEX chunk_in_line ON chunk USING btree (lane, job_id) WHERE ((state = 'ready'::text) AND (lane <> ''::text));
+
 CREATE INDEX chunk_leased ON chunk USING btree (lease_until) WHERE (state = 'leased'::text);
 
 CREATE INDEX chunk_ready ON chunk USING btree (job_id, ready_at, n) WHERE (state = 'ready'::text);
@@ -766,6 +779,8 @@ CREATE INDEX outcome_by_age ON outcome USING btree (happened_at);
 CREATE INDEX outcome_by_arrival ON outcome USING btree (account_id, received_at);
 
 CREATE INDEX outcome_of_address ON outcome USING btree (account_id, address, happened_at);
+
+CREATE INDEX provider_turn_by_account ON provider_turn USING btree (account_id);
 
 CREATE INDEX receiver_of_account ON receiver USING btree (account_id);
 
@@ -871,6 +886,9 @@ ALTER TABLE ONLY notice
 
 ALTER TABLE ONLY outcome
     ADD CONSTRAINT outcome_account_id_fkey FOREIGN KEY (account_id) REFERENCES account(id) ON DELETE CASCADE;
+
+ALTER TABLE ONLY provider_turn
+    ADD CONSTRAINT provider_turn_account_id_fkey FOREIGN KEY (account_id) REFERENCES account(id) ON DELETE CASCADE;
 
 ALTER TABLE ONLY receiver
     ADD CONSTRAINT receiver_account_id_fkey FOREIGN KEY (account_id) REFERENCES account(id) ON DELETE CASCADE;

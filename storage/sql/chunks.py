@@ -24,9 +24,8 @@ JOB_CAP = 64
 """Chunks of one job that may be leased at once, everywhere."""
 CLAIM_COST: Final = 500
 """What a claim costs an account beside the addresses in it, in addresses: a list of one row is not free."""
-TURN_COST: Final = 6_000
-"""The same for a turn at a provider, which others wait for: as much as all steps of a small list. Whoever has
-sent one would else wait there for half a dozen turns of another account's, to pay for them."""
+TURN_COST: Final = 50
+"""What a turn at a provider costs there beside its recipients, in these: a session takes time by itself."""
 STRAY_SECONDS: Final = 60.0
 """How long a chunk that a greylisting server expects from a source waits for a worker with that source."""
 WORKER_GONE: Final = "worker_gone"
@@ -133,18 +132,26 @@ _LEASE: Final = """    ), leased AS (
             lease_until = clock_timestamp() + make_interval(secs => :lease)
         FROM picked WHERE c.job_id = picked.job_id AND c.n = picked.n
         RETURNING c.*
-    ), price AS (
-        SELECT addresses + CASE WHEN lane = ANY(:shared_keys) THEN :cost ELSE :turn_cost END AS paid
-        FROM leased
     ), charged AS (
         UPDATE job SET state = 'running', started_at = coalesce(started_at, clock_timestamp()),
-            vtime = vtime + price.paid
+            vtime = vtime + (leased.addresses + :cost)
                 * CASE job.options->>'priority' WHEN 'high' THEN 0.1 WHEN 'low' THEN 10 ELSE 1 END
-        FROM leased CROSS JOIN price WHERE job.id = leased.job_id AND job.state IN {claimable}
+        FROM leased WHERE job.id = leased.job_id AND job.state IN {claimable}
         RETURNING job.account_id
     ), billed AS (
-        UPDATE account SET vtime = vtime + price.paid
-        FROM charged CROSS JOIN price WHERE account.id = charged.account_id AND CAST(:token AS uuid) IS NULL
+        UPDATE account SET vtime = vtime + leased.addresses + :cost
+        FROM charged CROSS JOIN leased WHERE account.id = charged.account_id AND CAST(:token AS uuid) IS NULL
+        RETURNING account.id
+    ), turn AS (
+        INSERT INTO provider_turn AS t (account_id, lane, starts, ends)
+        SELECT billed.id, lane, line.at, line.at + addresses + domains + :turn_cost
+        FROM billed CROSS JOIN leased CROSS JOIN LATERAL (
+            SELECT coalesce(max(CASE o.account_id WHEN billed.id THEN o.ends ELSE o.starts END), 0) AS at
+            FROM provider_turn o WHERE o.lane = leased.lane) line
+        WHERE lane <> ALL(:shared_keys)
+        ON CONFLICT (lane, account_id) DO UPDATE SET starts = greatest(t.ends, EXCLUDED.starts),
+            ends = greatest(t.ends, EXCLUDED.starts) + EXCLUDED.ends - EXCLUDED.starts,
+            taken_at = clock_timestamp()
     )
     SELECT leased.job_id, leased.n, leased.lane AS throttle_key, leased.attempt, leased.addresses,
            leased.source_key, leased.source_offset, leased.lease_token, job.account_id, job.options,
@@ -154,8 +161,10 @@ _LEASE: Final = """    ), leased AS (
             WHERE {live_worker}) AS live_sources
     FROM leased JOIN job ON job.id = leased.job_id
 """
-"""Leases the chunk that was `picked`; in front of it stand that, `closed` and `shut`. What is
-leased under the token of its intake has been paid for with that."""
+"""Leases the chunk that was `picked`; in front of it stand that, `closed` and `shut`. What is leased under
+the token of its intake has been paid for with that. A turn at a provider starts where the account's last
+one there ended, or where the last of any account there started: who has not asked it for a while owes and
+is owed nothing (start-time fair queueing)."""
 
 _TAKEABLE: Final = """c.job_id = o.id AND c.state = 'ready' AND c.ready_at <= clock_timestamp()
               AND (:triage OR o.small OR c.lane <> :triage_key)
@@ -166,15 +175,17 @@ _TAKEABLE: Final = """c.job_id = o.id AND c.state = 'ready' AND c.ready_at <= cl
 """Of a chunk `c`: who claims may take it for the job `o`."""
 
 # Fair by virtual time: the account that is furthest behind, in it small jobs and then the job that is
-# furthest behind. A provider is asked from each source by one worker at a time, and not while its budget
-# there is used up; the throttle itself is the hard limit. What names no sources was leased by a former
-# release, and takes all of them. A lane is shut to a worker all of whose sources
-# are taken or rest there; to one who holds a chunk of it alone it stays open where the caller says that a
-# second one is of use, and in its job that goes first: a long queue at one provider is what ends last. What
-# a greylisting server expects from a source waits for that a while. Beyond its deadline a job waits for no
-# source to have rested: nothing more is found out, and its addresses get their verdicts. What is leased is
-# looked at once, not for every job; and jobs are ordered before their chunks are looked for, so that the
-# search ends at the first jobs which have one to take.
+# furthest behind. Where that waits for a provider, the turn there goes to the account that is furthest
+# behind at this provider: who waits for one alone would else have all the turns there beside who waits for
+# ten. A provider is asked from each source by one worker at a time, and not while its budget there is used
+# up; the throttle itself is the hard limit. What names no sources was leased by a former release, and takes
+# all of them. A lane is shut to a worker all of whose sources are taken or rest there; to one who holds a
+# chunk of it alone it stays open where the caller says that a second one is of use, and in its job that
+# goes first: a long queue at one provider is what ends last. What a greylisting server expects from a
+# source waits for that a while. Beyond its deadline a job waits for no source to have rested: nothing more
+# is found out, and its addresses get their verdicts. What is leased is looked at once, not for every job;
+# and jobs are ordered before their chunks are looked for, so that the search ends at the first jobs which
+# have one to take.
 _PICK_NEXT: Final = """
     WITH held AS MATERIALIZED (
         SELECT job_id, lane, coalesce(lease_sources, CAST(:sources AS text[])) AS sources,
@@ -189,22 +200,41 @@ _PICK_NEXT: Final = """
     ), shut AS MATERIALIZED (
         SELECT lane, count(*) FILTER (WHERE NOT rests) >= cardinality(CAST(:sources AS text[])) AS taken
         FROM closed GROUP BY lane HAVING count(DISTINCT source) >= cardinality(CAST(:sources AS text[]))
+    ), active AS MATERIALIZED (
+        SELECT j.id, j.account_id, j.small, j.vtime, a.vtime AS account_vtime,
+            coalesce(j.deadline_at <= clock_timestamp(), false) AS late
+        FROM job j JOIN account a ON a.id = j.account_id
+        WHERE j.state IN {claimable} AND (j.small OR NOT :small_only)
+          AND j.id NOT IN (SELECT job_id FROM held GROUP BY job_id HAVING count(*) >= :job_cap)
     ), candidate AS MATERIALIZED (
         SELECT o.* FROM (
-            SELECT j.id, j.small, j.vtime, a.vtime AS account_vtime,
-                coalesce(j.deadline_at <= clock_timestamp(), false) AS late
-            FROM job j JOIN account a ON a.id = j.account_id
-            WHERE j.state IN {claimable} AND (j.small OR NOT :small_only)
-              AND j.id NOT IN (SELECT job_id FROM held GROUP BY job_id HAVING count(*) >= :job_cap)
-            ORDER BY account_vtime, j.small DESC, j.vtime, j.id
+            SELECT * FROM active ORDER BY account_vtime, small DESC, vtime, id
         ) o CROSS JOIN LATERAL (
             SELECT FROM chunk c WHERE {takeable} LIMIT 1
         ) takeable ORDER BY o.account_vtime, o.small DESC, o.vtime, o.id LIMIT 32
-    ), picked AS MATERIALIZED (
-        SELECT c.job_id, c.n FROM candidate o CROSS JOIN LATERAL (
-            SELECT c.job_id, c.n FROM chunk c WHERE {takeable}
+    ), behind AS MATERIALIZED (
+        SELECT c.job_id, c.n, c.lane FROM candidate o CROSS JOIN LATERAL (
+            SELECT c.job_id, c.n, c.lane FROM chunk c WHERE {takeable}
             ORDER BY c.lane = ANY(:shared_here) DESC, c.ready_at, c.n LIMIT 1 FOR UPDATE SKIP LOCKED
         ) c ORDER BY o.account_vtime, o.small DESC, o.vtime, o.id LIMIT 1
+    ), in_line AS MATERIALIZED (
+        SELECT DISTINCT c.lane, c.job_id FROM behind JOIN chunk c ON c.lane = behind.lane
+        WHERE c.state = 'ready' AND c.lane <> '' AND c.lane <> ALL(:shared_keys)
+          AND c.ready_at <= clock_timestamp()
+    ), in_turn AS MATERIALIZED (
+        SELECT c.job_id, c.n FROM (
+            SELECT active.*, in_line.lane, coalesce(t.ends, 0) AS ends
+            FROM in_line JOIN active ON active.id = in_line.job_id
+                LEFT JOIN provider_turn t ON t.lane = in_line.lane AND t.account_id = active.account_id
+            ORDER BY ends, account_vtime, small DESC, vtime, id
+        ) o CROSS JOIN LATERAL (
+            SELECT c.job_id, c.n FROM chunk c WHERE {takeable} AND c.lane = o.lane
+            ORDER BY c.ready_at, c.n LIMIT 1 FOR UPDATE SKIP LOCKED
+        ) c ORDER BY o.ends, o.account_vtime, o.small DESC, o.vtime, o.id LIMIT 1
+    ), picked AS MATERIALIZED (
+        SELECT job_id, n FROM in_turn
+        UNION ALL
+        SELECT job_id, n FROM behind WHERE NOT EXISTS (SELECT FROM in_turn)
 """
 CLAIM = statement(_PICK_NEXT.replace("{takeable}", _TAKEABLE) + _LEASE)
 
@@ -262,6 +292,22 @@ _HOLD = text("""
         SELECT job_id, n FROM chunk
         WHERE job_id = :job_id AND state = 'ready' AND lane = :throttle_key FOR UPDATE SKIP LOCKED)
 """)
+
+# Of what was paid for at the claim; job, account and turn are locked in the order of a claim.
+_GIVE_BACK = text("""
+    WITH of_job AS (
+        UPDATE job SET vtime = vtime - CAST(:addresses AS float8)
+            * CASE options->>'priority' WHEN 'high' THEN 0.1 WHEN 'low' THEN 10 ELSE 1 END
+        WHERE id = :job_id RETURNING account_id
+    ), of_account AS (
+        UPDATE account SET vtime = vtime - CAST(:addresses AS float8) FROM of_job
+        WHERE id = of_job.account_id RETURNING id
+    )
+    UPDATE provider_turn SET ends = greatest(starts, ends - CAST(:recipients AS float8))
+    FROM of_account WHERE lane = :throttle_key AND account_id = of_account.id
+""")
+
+_PURGE_TURNS = text("DELETE FROM provider_turn WHERE taken_at < clock_timestamp() - interval '1 day'")
 
 _CANCEL = statement("""
     UPDATE chunk SET state = 'cancelled', lease_token = NULL, lease_owner = NULL, lease_until = NULL
@@ -410,6 +456,23 @@ async def close(connection: Connection, chunk: ClaimedChunk, segment_key: str | 
         "segment_key": segment_key,
     }
     return (await connection.execute(_CLOSE, values)).rowcount == 1
+
+
+async def give_back(connection: Connection, chunk: ClaimedChunk, left: Sequence[NewChunk]) -> None:
+    """Let account and job not pay for what a turn at a provider leaves of a chunk, to be paid for again."""
+    addresses = sum(new.addresses for new in left)
+    values = {
+        "job_id": chunk.job_id,
+        "throttle_key": chunk.throttle_key,
+        "addresses": addresses,
+        "recipients": addresses + sum(new.domains for new in left),
+    }
+    await connection.execute(_GIVE_BACK, values)
+
+
+async def purge_turns(connection: Connection) -> None:
+    """Forget when accounts had their turns at providers that they have not asked for a day."""
+    await connection.execute(_PURGE_TURNS)
 
 
 async def release(

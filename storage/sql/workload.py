@@ -31,6 +31,7 @@ class QueueRow:
     """
 
     job_id: UUID
+    account_id: UUID
     throttle_key: str
     small: bool
     addresses: int
@@ -94,9 +95,10 @@ _QUEUES = statement("""
     WITH {open_chunks}, heard AS (
         SELECT owner FROM worker WHERE {heard_of}
     ), timed AS (
-        SELECT c.job_id, c.lane, j.small, c.addresses, c.domains, greatest(0, extract(epoch FROM CASE
-            WHEN c.state = 'ready' THEN c.ready_at WHEN h.owner IS NULL THEN c.lease_until
-            END - clock_timestamp()))::float8 AS ready_s,
+        SELECT c.job_id, j.account_id, c.lane, j.small, c.addresses, c.domains,
+            greatest(0, extract(epoch FROM CASE
+                WHEN c.state = 'ready' THEN c.ready_at WHEN h.owner IS NULL THEN c.lease_until
+                END - clock_timestamp()))::float8 AS ready_s,
             CASE WHEN h.owner IS NULL THEN 0 ELSE c.addresses + c.domains END AS in_hand,
             CASE WHEN h.owner IS NULL THEN 0
                 ELSE greatest(0, extract(epoch FROM clock_timestamp() - c.leased_at)) END AS in_hand_s
@@ -104,9 +106,10 @@ _QUEUES = statement("""
             LEFT JOIN heard h ON c.state = 'leased' AND h.owner = c.lease_owner
         WHERE j.state IN {claimable} AND (CAST(:job_id AS uuid) IS NULL OR c.job_id = :job_id)
     )
-    SELECT job_id, lane AS throttle_key, small, sum(addresses)::bigint AS addresses, max(ready_s) AS ready_s,
-        sum(domains)::bigint AS domains, sum(in_hand)::bigint AS in_hand, sum(in_hand_s)::float8 AS in_hand_s
-    FROM timed GROUP BY job_id, lane, small, ceil(ready_s / 30)
+    SELECT job_id, account_id, lane AS throttle_key, small, sum(addresses)::bigint AS addresses,
+        max(ready_s) AS ready_s, sum(domains)::bigint AS domains, sum(in_hand)::bigint AS in_hand,
+        sum(in_hand_s)::float8 AS in_hand_s
+    FROM timed GROUP BY job_id, account_id, lane, small, ceil(ready_s / 30)
 """)
 
 _IN_LINE = text("SELECT id, state, options, started_at, deadline_at FROM job WHERE id = ANY(:job_ids)")

@@ -196,7 +196,6 @@ async def test_a_column_with_much_else_is_confirmed_before_it_starts(visits: Vis
     await page.wait_for_url("**/jobs/*")
 
 
-@pytest.mark.usefixtures("worker")
 async def test_a_job_is_followed_on_after_an_answer_that_was_an_error(api: Api, browser: Browser) -> None:
     email = await person(api)
     page = await Watch().open(browser, api.url)  # what it says of the failed request is wanted here
@@ -211,7 +210,7 @@ async def test_a_job_is_followed_on_after_an_answer_that_was_an_error(api: Api, 
     async with api.client(await api.key("alice")) as program:
         job = (await program.post("/v1/bulk/jobs", json={"emails": ["a@example.com"]})).json()["data"]
         await page.goto(f"/jobs/{job['job_id']}")
-        await program.post(f"/v1/bulk/jobs/{job['job_id']}/cancel")
+        await program.post(f"/v1/bulk/jobs/{job['job_id']}/cancel")  # nobody works here: it waits for that
     await expect(page.locator("h1 .badge", has_text="Cancelled")).to_be_visible(timeout=WITHIN)
     await page.context.close()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import gzip
 import hashlib
 import hmac
 import io
@@ -74,6 +75,7 @@ async def test_a_file_is_read_by_what_its_columns_hold_and_counts_once(client: h
     parquet = io.BytesIO()
     table.write_parquet(parquet)
     assert (await send(client, parquet.getvalue(), "application/octet-stream"))["taken"] == 0
+    assert (await send(client, gzip.compress(lines), "application/gzip"))["repeated"] == 5
     form = await client.post(OUTCOMES, files={"file": ("bounces.csv", csv)})
     assert form.json()["data"]["repeated"] == 5
     for email, result in (

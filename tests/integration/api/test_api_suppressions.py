@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from typing import TYPE_CHECKING
 
@@ -37,6 +38,9 @@ async def test_a_list_is_kept_by_hand_by_file_and_by_what_happened(
     assert added.json()["data"] == {"taken": 1, "repeated": 1, "malformed": 1}
     file = b"EmailAddress,Reason\nbob@example.com,BOUNCE\ncy@example.com,COMPLAINT\n"
     assert (await client.post(f"{LIST}/import", content=file, headers=CSV)).json()["data"]["taken"] == 2
+    packed = {"content-type": "application/gzip"}
+    again = await client.post(f"{LIST}/import", content=gzip.compress(file), headers=packed)
+    assert again.json()["data"]["repeated"] == 2
     told = b"email,event\nbob@example.com,unsubscribe\ndora@example.com,unsubscribe\n"
     await client.post(OUTCOMES, content=told, headers=CSV)
     whole = {

@@ -441,28 +441,90 @@ def chunks_of(process: Process) -> list[ClaimedChunk]:
     return [one for one in process.held if isinstance(one, ClaimedChunk)]
 
 
+async def close(database: Database, chunk: ClaimedChunk, left: int, key: str = "google") -> None:
+    """Close a chunk of which so many addresses are left for the provider."""
+    deferred = [NewChunk(left, "blob", 0, key)]
+    async with database.begin() as connection:
+        await close_chunk(connection, chunk, segment_key=None, counts=VerdictCounts(), deferred=deferred)
+
+
+async def take_turns(database: Database, process: Process, count: int) -> list[ClaimedChunk]:
+    """Let so many turns at providers be taken, one after another, while all else is worked on at once."""
+    turns = list[ClaimedChunk]()
+    while True:
+        claimed = await process.claim()
+        if isinstance(claimed, ClaimedStep):
+            process.held.remove(claimed)
+            await end(database, claimed)
+        elif claimed is not None and claimed.throttle_key:
+            turns.append(claimed)
+        else:
+            done = claimed or process.held[0]
+            process.held.remove(done)
+            assert isinstance(done, ClaimedChunk)
+            left = done.addresses - 100 if done.throttle_key else WAITING
+            await close(database, done, left, done.throttle_key or "google")
+            if len(turns) == count:
+                return turns
+
+
+WAITING = 20_000
+
+
 async def test_a_small_list_waits_for_a_turn_at_a_provider_not_for_many_of_another_account(
     database: Database,
 ) -> None:
-    big = await plan_job(database, "a", 1, addresses=600, key="google")
+    big = await plan_job(database, "a", 1, key="google")
     await send_list(database, "b")
-    process, turns = Process(database), list[str]()
-    while len(turns) < 8:
-        claimed = await process.claim()
-        assert claimed is not None
-        process.held.remove(claimed)
-        if isinstance(claimed, ClaimedStep):
-            await end(database, claimed)
-            continue
-        if claimed.throttle_key:
-            turns.append("a" if claimed.job_id == big else "b")
-        deferred = [NewChunk(200, "blob", 0, "google")]  # the provider takes few of them in a turn
-        async with database.begin() as connection:
-            await close_chunk(
-                connection, claimed, segment_key=None, counts=VerdictCounts(), deferred=deferred
-            )
-    assert turns.index("b") <= 2
-    assert 3 <= turns.count("b") <= 4  # from then on by turns
+    turns = [turn.job_id == big for turn in await take_turns(database, Process(database), 8)]
+    assert False in turns[:2]
+    assert 3 <= turns.count(False) <= 4  # from then on by turns
+
+
+async def test_who_waits_for_ten_providers_has_his_turns_at_one_beside_who_waits_for_that_alone(
+    database: Database,
+) -> None:
+    many = [await plan_job(database, "a", 1, key=f"provider{n}") for n in range(9)]
+    many.append(await plan_job(database, "a", 1, key="google"))
+    await plan_job(database, "b", 1, key="google")
+    turns = await take_turns(database, Process(database, slots=20), 100)
+    at_google = [turn.job_id in many for turn in turns if turn.throttle_key == "google"]
+    assert 9 <= len(at_google) <= 11
+    assert abs(at_google.count(True) - at_google.count(False)) <= 1
+
+
+async def test_an_account_that_comes_back_to_a_provider_neither_pays_nor_is_paid_for_the_time_between(
+    database: Database,
+) -> None:
+    first = await plan_job(database, "a", 1, key="google")
+    process = Process(database)
+    await take_turns(database, process, 20)
+    await plan_job(database, "b", 1, key="google")
+    turns = [turn.job_id == first for turn in await take_turns(database, process, 8)]
+    assert 3 <= turns.count(True) <= 5
+    async with database.begin() as connection:
+        await connection.execute(text("UPDATE job SET state = 'paused' WHERE id = :id"), {"id": first})
+    await take_turns(database, process, 20)
+    async with database.begin() as connection:
+        await connection.execute(text("UPDATE job SET state = 'running' WHERE id = :id"), {"id": first})
+    turns = [turn.job_id == first for turn in await take_turns(database, process, 8)]
+    assert 3 <= turns.count(True) <= 5
+
+
+async def test_a_turn_is_paid_for_by_what_it_asked_and_what_it_left_is_not(database: Database) -> None:
+    few = await plan_job(database, "a", 1, addresses=600, key="google")
+    await plan_job(database, "b", 1, addresses=600, key="google")
+    process, asked = Process(database), list[bool]()
+    while len(asked) < 12:
+        turn = await process.claim()
+        assert isinstance(turn, ClaimedChunk)
+        asked.append(turn.job_id == few)
+        process.held.remove(turn)
+        await close(database, turn, turn.addresses - (50 if asked[-1] else 150))  # and TURN_COST for each
+    assert asked.count(True) == 8
+    async with database.begin() as connection:
+        found = await connection.execute(text("SELECT name, vtime FROM account ORDER BY name"))
+        assert [row.vtime - 500 * count for row, count in zip(found, (8, 4), strict=True)] == [400, 600]
 
 
 async def test_slots_that_are_always_full_of_small_work_take_big_work_in_turn(database: Database) -> None:

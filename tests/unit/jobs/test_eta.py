@@ -71,6 +71,13 @@ def test_a_small_job_never_waits_behind_ours() -> None:
     assert recipients_ahead(100, [QueuedAhead(1_000, first=True)]) == 1_000
 
 
+def test_accounts_take_turns_whatever_their_jobs_are() -> None:
+    assert recipients_ahead(100, [QueuedAhead(1_000, apart=True, jobs=9)]) == 100
+    ours = [QueuedAhead(30, first=True), QueuedAhead(500)]
+    assert recipients_ahead(100, [*ours, QueuedAhead(1_000, apart=True)]) == 130 + 230
+    assert recipients_ahead(100, [*ours, QueuedAhead(40, apart=True)]) == 130 + 40
+
+
 def test_at_its_deadline_a_job_waits_for_no_mail_server_any_more() -> None:
     held, slow = queue(100, HELD), queue(100, key="yahoo")
     small = {"mixed": (Batch(10, 600.0),), "mixed_rate": 10.0}

@@ -12,13 +12,14 @@ from mailsift.pipeline.providers import Provider, Providers
 from mailsift.storage.sql.chunks import TRIAGE_KEY
 from mailsift.storage.sql.workload import ProgressRow, QueueRow, Queues
 
+ACCOUNT = uuid4()
 TABLE = Providers([Provider("google"), Provider("yahoo"), Provider("deaf", informative=False)])
 
 
 def load(ahead: int, *progress: ProgressRow, mode: Mode = Mode.DEEP) -> JobLoad:
     """Return the load of a job of which so many addresses nobody has looked at."""
     job = uuid4()
-    queues = Queues([QueueRow(job, TRIAGE_KEY, small=False, addresses=ahead, ready_s=0.0)], slots=2)
+    queues = Queues([QueueRow(job, uuid4(), TRIAGE_KEY, small=False, addresses=ahead, ready_s=0.0)], slots=2)
     rates = ProviderRates(TABLE, ("",), (), (), now=0.0)
     return load_of(job, queues, rates, progress, mode)
 
@@ -50,8 +51,8 @@ def test_what_nobody_has_looked_at_is_at_as_many_domains_as_the_rest() -> None:
 def test_each_domain_is_asked_for_a_random_recipient_too() -> None:
     mine, other = uuid4(), uuid4()
     rows = [
-        QueueRow(mine, "google", small=False, addresses=100, ready_s=0.0, domains=90),
-        QueueRow(other, "google", small=False, addresses=60, ready_s=0.0, domains=40),
+        QueueRow(mine, ACCOUNT, "google", small=False, addresses=100, ready_s=0.0, domains=90),
+        QueueRow(other, ACCOUNT, "google", small=False, addresses=60, ready_s=0.0, domains=40),
     ]
     rates = ProviderRates(TABLE, ("",), (), (), now=0.0)
     (backlog,) = load_of(mine, Queues(rows, slots=2), rates, (), Mode.DEEP).providers
@@ -61,14 +62,29 @@ def test_each_domain_is_asked_for_a_random_recipient_too() -> None:
 def test_what_a_worker_has_in_hand_is_asked_for_meanwhile() -> None:
     mine, other = uuid4(), uuid4()
     rows = [
-        QueueRow(mine, "google", small=False, addresses=100, ready_s=0.0, in_hand=80, in_hand_s=4.0),
-        QueueRow(other, "google", small=False, addresses=60, ready_s=0.0, in_hand=10, in_hand_s=4.0),
+        QueueRow(mine, ACCOUNT, "google", small=False, addresses=100, ready_s=0.0, in_hand=80, in_hand_s=4.0),
+        QueueRow(other, ACCOUNT, "google", small=False, addresses=60, ready_s=0.0, in_hand=10, in_hand_s=4.0),
     ]
     rates = ProviderRates(TABLE, ("192.0.2.1", "192.0.2.2"), (), (), now=0.0)
     (rate, _) = [source.real_rate for source in rates.at_sources("google")]
     (backlog,) = load_of(mine, Queues(rows, slots=2), rates, (), Mode.DEEP).providers
     assert [batch.recipients for batch in backlog.mine] == [100 - 4.0 * rate]
     assert backlog.others == [QueuedAhead(50)]
+
+
+def test_the_jobs_of_another_account_are_one_in_line_and_its_small_ones_have_no_precedence() -> None:
+    mine, other = uuid4(), uuid4()
+    rows = [
+        QueueRow(mine, ACCOUNT, "google", small=False, addresses=100, ready_s=0.0),
+        QueueRow(uuid4(), ACCOUNT, "google", small=True, addresses=7, ready_s=0.0),
+        QueueRow(uuid4(), other, "google", small=True, addresses=20, ready_s=0.0),
+        QueueRow(uuid4(), other, "google", small=False, addresses=300, ready_s=0.0),
+        QueueRow(uuid4(), other, "yahoo", small=False, addresses=300, ready_s=0.0),
+    ]
+    rates = ProviderRates(TABLE, ("",), (), (), now=0.0)
+    (backlog,) = load_of(mine, Queues(rows, slots=2), rates, (), Mode.DEEP).providers
+    assert backlog.others == [QueuedAhead(7, first=True), QueuedAhead(320, apart=True, jobs=2)]
+    assert time_left(JobLoad([backlog])).reason.endswith(", 3 other jobs in line")
 
 
 def test_a_list_that_nobody_has_begun_is_known_by_its_free_mail() -> None:

@@ -100,6 +100,16 @@ def test_names_are_names_though_they_have_figures(first: list[str]) -> None:
     assert choose([first, *below]).header
 
 
+@pytest.mark.parametrize(
+    "first", ["bobExample.com", "bob.example.com", "bob#mail.example.com", "@example.com"]
+)
+def test_a_first_row_that_ends_in_a_domain_of_those_below_is_an_address_with_a_slip(first: str) -> None:
+    below = [["Ann", "ann@example.com"], ["Cy", "Cy <cy@mail.example.com>"], ["Di", "di@com"]]
+    assert not choose([["Bob", first], *below]).header
+    assert choose([["Who", "flipcom"], *below]).header
+    assert choose([["Who", "contact.email"], ["Ann", "ann@mail.email"]]).header
+
+
 def test_a_row_whose_name_was_asked_for_is_a_header() -> None:
     assert choose([["7", "who"], ["8", "a@example.com"], ["9", "who"]], "who").header
 

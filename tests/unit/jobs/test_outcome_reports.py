@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import codecs
+import gzip
 import json
+import random
+import tempfile
 from datetime import UTC, date, datetime
 from itertools import groupby
 from pathlib import Path
@@ -12,11 +16,11 @@ from typing import Any
 import polars as pl
 import pytest
 
-from mailsift.jobs.outcomes.files import read_outcomes, read_suppressed
+from mailsift.jobs.outcomes.files import MOST_BYTES, read_outcomes, read_suppressed, unpacked
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.facts import Answer
 from mailsift.pipeline.outcomes.messages import read_message
-from mailsift.pipeline.outcomes.outcome import Outcome
+from mailsift.pipeline.outcomes.outcome import Outcome, OutcomeKind
 from mailsift.pipeline.outcomes.senders import SenderKind, read_webhook
 
 LINES = (Path(__file__).parent / "outcome_reports.jsonl").read_text("utf-8").splitlines()
@@ -324,3 +328,53 @@ def test_an_address_behind_a_name_is_the_one_that_is_told_of(tmp_path: Path) -> 
         'News <news@sender.example>,"""B, Bert"" <bert@firm.example>",delivered\n'
     )
     assert [one and one.address for one in read_outcomes(path)] == ["anna@firm.example", "bert@firm.example"]
+
+
+TITLES = "Bounces of ,Autumn sale\n\nPrinted on,2026-10-02\n"
+
+
+def test_titles_above_the_names_of_columns_are_no_outcomes(tmp_path: Path) -> None:
+    path = tmp_path / "export.csv"
+    path.write_text(f"{TITLES}Email,Event,Reason\nann@a.test,bounced,550 5.1.1 no such user\n")
+    assert [one and (one.address, one.kind) for one in read_outcomes(path)] == [
+        ("ann@a.test", OutcomeKind.BOUNCED)
+    ]
+    path.write_text(f"{TITLES}Since,Email,Why\n2026-10-02,ann@a.test,manual\n")
+    assert [email for email, _, _ in read_suppressed(path)] == ["ann@a.test"]
+
+
+EVENTS = '{"email":"ann@a.test","event":"delivered"}\n'
+
+
+def test_a_file_that_is_compressed_tells_what_it_holds_and_leaves_nothing_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    packed = tmp_path / "events.gz"
+    packed.write_bytes(gzip.compress(EVENTS.encode()) * 2)  # as pieces of a log are put together
+
+    async def read() -> list[str]:
+        async with unpacked(packed) as file:
+            return [one.address for one in read_outcomes(file) if one]
+
+    assert asyncio.run(read()) == ["ann@a.test"] * 2
+    assert list(tmp_path.iterdir()) == [packed]
+
+
+@pytest.mark.parametrize(
+    ("packed", "code"),
+    [
+        (gzip.compress(EVENTS.encode())[:-5], "bad_gzip"),
+        (gzip.compress(b"\n" * (MOST_BYTES + 1)), "compression_bomb"),
+        (gzip.compress(random.Random(1).randbytes(100_000)) * (MOST_BYTES // 100_000 + 1), "file_too_large"),
+    ],
+)
+async def test_a_compressed_file_without_its_end_or_of_a_size_without_one_is_refused(
+    packed: bytes, code: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "events.gz"
+    path.write_bytes(packed)
+    with pytest.raises(MailsiftError) as refused:
+        async with unpacked(path):
+            pass
+    assert refused.value.code == code

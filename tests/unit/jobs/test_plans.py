@@ -28,6 +28,7 @@ from mailsift.storage.redis.throttle_view import LearnedRate
 from mailsift.storage.sql.workload import QueueRow, Queues
 
 PROVIDERS = Providers()
+ACCOUNT = uuid4()
 
 
 def picture(*rows: QueueRow, slots: int = 4, owed_s: float = 0.0) -> QueuePicture:
@@ -42,14 +43,16 @@ def test_small_hosts_count_together_and_who_tells_nothing_is_not_asked() -> None
 
 
 def test_a_list_takes_what_its_largest_provider_does_after_its_burst() -> None:
-    left = time_left(load_of_list(1_000, {"google": 450}, picture(), Mode.DEEP, {}))
+    left = time_left(load_of_list(1_000, {"google": 450}, picture(), Mode.DEEP, {}, account_id=ACCOUNT))
     assert left.seconds == pytest.approx(200.8)  # 50 at once, 400 at 2/s, 0.1 s lost a turn
     assert [line.key for line in left.lines] == ["google", TRIAGE_LINE]
 
 
 def test_what_others_wait_for_there_is_in_line_and_has_used_the_burst() -> None:
-    other = QueueRow(uuid4(), "google", small=False, addresses=100, ready_s=0.0)
-    left = time_left(load_of_list(1_000, {"google": 450}, picture(other, owed_s=25.0), Mode.DEEP, {}))
+    other = QueueRow(uuid4(), uuid4(), "google", small=False, addresses=100, ready_s=0.0)
+    left = time_left(
+        load_of_list(1_000, {"google": 450}, picture(other, owed_s=25.0), Mode.DEEP, {}, account_id=ACCOUNT)
+    )
     assert left.seconds == pytest.approx(276.1)
 
 
@@ -58,7 +61,7 @@ def routed(domain: str, provider: str) -> DomainFact:
 
 
 def test_each_domain_of_a_list_is_asked_for_a_random_recipient_too() -> None:
-    load = load_of_list(1_000, {"google": 450}, picture(), Mode.DEEP, {"google": 400})
+    load = load_of_list(1_000, {"google": 450}, picture(), Mode.DEEP, {"google": 400}, account_id=ACCOUNT)
     assert time_left(load).seconds == pytest.approx(401.6)  # 850, 50 of them at once
 
 
@@ -106,13 +109,17 @@ def test_what_is_still_remembered_is_not_asked_again() -> None:
 
 
 def test_the_unknown_go_with_the_small_hosts() -> None:
-    left = time_left(load_of_list(2_000, {MIXED_LINE: 1_000, UNKNOWN_LINE: 200}, picture(), Mode.DEEP, {}))
+    left = time_left(
+        load_of_list(
+            2_000, {MIXED_LINE: 1_000, UNKNOWN_LINE: 200}, picture(), Mode.DEEP, {}, account_id=ACCOUNT
+        )
+    )
     assert (left.lines[0].key, left.lines[0].addresses) == (MIXED_LINE, 1_200)
     assert left.seconds == 10.0  # 30/s for each of four slots
 
 
 def test_without_mail_servers_only_the_look_itself_takes_time() -> None:
-    left = time_left(load_of_list(8_000, {}, picture(), Mode.MEDIUM, {}))
+    left = time_left(load_of_list(8_000, {}, picture(), Mode.MEDIUM, {}, account_id=ACCOUNT))
     assert (left.seconds, [line.key for line in left.lines]) == (2.0, [TRIAGE_LINE])
 
 
