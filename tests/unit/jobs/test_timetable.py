@@ -11,6 +11,7 @@ import pytest
 
 from mailsift.jobs.schedules.timetable import CatchUp, DueRun, Timetable
 from mailsift.pipeline.errors import MailsiftError
+from mailsift.storage.sql.schedules import Slot
 
 
 def at(text: str) -> datetime:
@@ -101,6 +102,31 @@ def test_the_delay_of_a_slot_is_within_the_jitter_and_the_same_for_everybody() -
     same = sum(other.slot(slot.at) == slot for slot in slots)
     assert same < 5  # schedules of the same line are spread
     assert HOURLY.slot(NOON).starts_at == NOON
+
+
+def _early_and_late(times: Timetable) -> tuple[Slot, Slot]:
+    """Return two slots in a row, of which the first starts within a minute and the second after a while."""
+    slots = (times.slot(NOON + HOUR * n) for n in range(2_000))
+    return next(
+        (one, two)
+        for one, two in pairwise(slots)
+        if one.starts_at - one.at < timedelta(minutes=1) and two.starts_at - two.at > timedelta(minutes=20)
+    )
+
+
+@pytest.mark.parametrize("catch_up", CatchUp)
+def test_a_worker_that_comes_back_before_a_slot_starts_leaves_it_its_start(catch_up: CatchUp) -> None:
+    missed, waiting = _early_and_late(SPREAD)
+    found = SPREAD.due(catch_up, slot=missed, now=waiting.at + timedelta(minutes=10))
+    assert found == DueRun(None if catch_up is CatchUp.NONE else missed.at, waiting)
+
+
+def test_how_late_a_slot_is_counts_from_its_own_start() -> None:
+    missed, in_time = _early_and_late(SPREAD)
+    found = SPREAD.due(CatchUp.NONE, slot=missed, now=in_time.starts_at + timedelta(minutes=4))
+    assert found == DueRun(in_time.at, SPREAD.slot(in_time.at + HOUR))
+    late = SPREAD.due(CatchUp.NONE, slot=missed, now=in_time.starts_at + timedelta(minutes=6))
+    assert late.slot is None
 
 
 def test_a_slot_delayed_by_its_jitter_is_in_time() -> None:
