@@ -49,6 +49,15 @@ async def test_a_run_starts_late_by_its_share_of_the_jitter_and_keeps_its_slot(
         await scheduling.complete(run["id"])
 
 
+async def test_who_resumes_what_is_not_paused_drops_no_slot_that_waits(scheduling: Scheduling) -> None:
+    account, _, view = await scheduling.start(replace(HOURLY, jitter_seconds=3_000))
+    scheduling.now = view.next_runs[0]
+    assert scheduling.now > NOON
+    assert (await scheduling.service.resume(account, view.id)).enabled
+    assert await scheduling.runs.run_due() == 1
+    assert [run["scheduled_for"] for run in await scheduling.made(view.id)] == [NOON]
+
+
 async def test_a_worker_of_the_release_before_leaves_the_start_behind_and_nothing_runs_early(
     scheduling: Scheduling,
 ) -> None:
