@@ -22,6 +22,9 @@ from mailsift.storage.sql.schedules import PUNCTUAL, Slot
 WINDOW = timedelta(hours=24)
 """How far back missed slots are caught up."""
 
+_SHIFT = timedelta(hours=3)
+"""A zone whose rules are changed moves by no more."""
+
 _MOMENT = timedelta(microseconds=1)
 
 
@@ -72,6 +75,17 @@ class Timetable:
     def following(self, after: datetime) -> Slot:
         """Return the first slot after a time, past the end too."""
         return next(self._slots(after))
+
+    def standing(self, at: datetime) -> Slot:
+        """Return the slot that a time stands for which was written down as one.
+
+        Its zone may have other rules now: then it is the last one shortly before, or else the next one.
+        """
+        found = self.following(at - _MOMENT)
+        if found.at == at:
+            return found
+        earlier = list(takewhile(lambda one: one.at < at, self._slots(at - _SHIFT)))
+        return earlier[-1] if earlier else found
 
     def upcoming(self, after: datetime) -> Slot:
         """Return the first slot after a time.

@@ -56,6 +56,22 @@ def test_missed_slots(catch_up: CatchUp, late: timedelta, slot: datetime | None,
     assert found == DueRun(slot, HOURLY.slot(following))
 
 
+@pytest.mark.parametrize(
+    ("cron", "written", "stands_for"),
+    [
+        ("0 12 4 * *", NOON, NOON),
+        ("0 12 4 * *", NOON + HOUR, NOON),  # its clocks were to go back, and do not
+        ("0 12 4 * *", NOON - HOUR, NOON),
+        ("0 12 4 * *", NOON + 4 * HOUR, at("2026-06-04 12:00")),  # of that no zone speaks
+        ("0 * * * *", NOON + HOUR / 2, NOON),
+    ],
+)
+def test_a_slot_stands_for_another_when_its_zone_gets_other_rules(
+    cron: str, written: datetime, stands_for: datetime
+) -> None:
+    assert replace(HOURLY, cron=cron).standing(written).at == stands_for
+
+
 def test_a_slot_missed_more_than_a_day_ago_is_not_caught_up() -> None:
     monthly = replace(HOURLY, cron="0 0 1 * *")
     found = monthly.due(CatchUp.ALL, slot=monthly.slot(at("2026-05-01 00:00")), now=at("2026-05-04 00:00"))
