@@ -128,7 +128,7 @@ async def test_a_service_that_hangs_is_not_waited_for(form: Page) -> None:
 
 
 KEEPS_A_COPY = """(field) => {
-  // As React does with its fields: what is set on this one is known already, so an event that tells of it is none.
+  // As React does: what is set on this very field is known already, and an event that tells of it is none.
   const own = Object.getOwnPropertyDescriptor(HTMLInputElement.prototype, "value");
   let known = field.value;
   Object.defineProperty(field, "value", {
