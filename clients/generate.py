@@ -27,7 +27,7 @@ _CONFIG: Final = "literal_enums: true\npost_hooks: []\n"
 def generate(out: Path) -> None:
     """Write both packages below a folder, anew."""
     shutil.rmtree(out, ignore_errors=True)
-    shutil.copytree(HERE, out, ignore=shutil.ignore_patterns("__pycache__", "generate.py"))
+    shutil.copytree(HERE, out, ignore=shutil.ignore_patterns("__pycache__", "generate.py", "templates"))
     description = out / "openapi.json"
     parts = cast("ApiParts", SimpleNamespace(max_bytes=0, doors=()))  # a description asks nobody
     description.write_text(json.dumps(create_app(parts).openapi(), indent=1))
@@ -40,7 +40,8 @@ def _python(description: Path, target: Path) -> None:
     config = description.with_name("generator.yaml")
     config.write_text(_CONFIG)
     words = ("generate", "--path", description, "--config", config, "--meta", "none", "--output-path", target)
-    generator = (sys.executable, "-m", "openapi_python_client", *words, "--fail-on-warning")
+    ours = ("--custom-template-path", HERE / "templates", "--fail-on-warning")
+    generator = (sys.executable, "-m", "openapi_python_client", *words, *ours)
     _run(*generator, path=GENERATORS / "python")
     config.unlink()
 

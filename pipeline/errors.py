@@ -8,6 +8,8 @@ import traceback
 from collections.abc import Iterator
 from pathlib import Path
 
+from typing_extensions import override
+
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 _OUTAGES = _FULL | {
     errno.EIO,
@@ -44,6 +46,15 @@ class MailsiftError(Exception):
         self.code = code
         self.message = message
         self.retryable = retryable
+
+    @override
+    def __reduce__(self) -> tuple[object, ...]:
+        """Let it go to another process, as pools and task queues send it: whatever `__init__` takes."""
+        return _made_again, (type(self), *self.args), self.__dict__
+
+
+def _made_again(kind: type[MailsiftError], *args: object) -> MailsiftError:
+    return kind.__new__(kind, *args)
 
 
 class SuspectError(MailsiftError):

@@ -13,7 +13,17 @@
     accept: "Use it",
   };
   const word = (name) => script.dataset[`text${name[0].toUpperCase()}${name.slice(1)}`] ?? WORDS[name];
-  let page = null, count = 0;
+  // What is set through the field itself would be no news to frameworks that keep a copy of it.
+  const write = Object.getOwnPropertyDescriptor(HTMLInputElement.prototype, "value").set;
+  let page = null, count = 0, pressed = false;
+
+  // A message that comes between press and click would move the button away that somebody clicks on.
+  addEventListener("pointerdown", (event) => { pressed = event.button === 0; }, true);
+  for (const end of ["pointerup", "pointercancel"]) addEventListener(end, () => { pressed = false; }, true);
+  const released = () => new Promise((done) => {
+    const wait = () => (pressed ? setTimeout(wait, 50) : done());
+    wait();
+  });
 
   async function ask(path, body, signal) {
     const answer = await fetch(`${base}/v1/widget/${path}`, {
@@ -68,7 +78,7 @@
         button.textContent = word("accept");
         button.setAttribute("aria-label", `${word("accept")}: ${verdict.suggestion}`);
         button.addEventListener("click", () => {
-          input.value = last = verdict.suggestion;
+          write.call(input, last = verdict.suggestion);
           show(null);
           input.dispatchEvent(new Event("input", { bubbles: true }));
           input.dispatchEvent(new Event("change", { bubbles: true }));
@@ -90,7 +100,16 @@
       const late = setTimeout(() => mine.abort(), PATIENCE);
       let verdict = null;  // whatever goes wrong: the form goes on as if nobody had looked
       try { verdict = await check(email, mine.signal); } catch { /* see above */ } finally { clearTimeout(late); }
+      await released();
       if (mine === running && input.value.trim() === email) show(verdict);
+    }
+
+    function forget() {
+      clearTimeout(timer);
+      running?.abort();
+      running = null;
+      last = "";
+      show(null);
     }
 
     input.addEventListener("input", () => {
@@ -100,6 +119,7 @@
       // While somebody types, what is not finished yet is no mistake.
       if (/^\S+@\S+\.\S{2,}$/.test(input.value.trim())) timer = setTimeout(look, PAUSE);
     });
+    input.form?.addEventListener("reset", forget);
     input.addEventListener("focus", open);
     input.addEventListener("blur", () => { clearTimeout(timer); if (input.value.trim()) look(); });
   }

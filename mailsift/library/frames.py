@@ -6,14 +6,14 @@ Neither pandas nor pyarrow is loaded here: who gives us one of their frames has 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Final
 
 import polars as pl
 
-from mailsift.jobs.columns import column_id
+from mailsift.jobs.columns import cell_text, column_id
 from mailsift.jobs.intake.numbering import number_addresses
 from mailsift.jobs.intake.table import SAMPLE_ROWS, as_text, choose_column
 from mailsift.library.result import writable
@@ -21,8 +21,10 @@ from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.frames import ADDRESSES, VERDICTS
 
 _ARROW_ROWS: Final = 1_000_000  # in one array: its texts may take 2 GiB
-_ARROW_TEXTS: Final = frozenset({"string", "large_string", "string_view"})
+_ARROW_BYTES: Final = frozenset({"binary", "large_binary", "binary_view"})
+_ARROW_TEXTS: Final = frozenset({"string", "large_string", "string_view"}) | _ARROW_BYTES
 _LIST_NAMES: Final = (str, bytes, bytearray, Mapping)
+_BYTES: Final = (bytes, bytearray)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +56,29 @@ def read_addresses(addresses: Any, column: str) -> GivenFrame:
         read = _READERS.get((kind.__module__.partition(".")[0], kind.__name__))
         if read is not None:
             return read(addresses, column)
-    if isinstance(addresses, _LIST_NAMES) or not isinstance(addresses, Iterable):
-        given = type(addresses).__name__
-        text = f"check_many takes an iterable of addresses, a series or a frame, and was given one {given}."
-        raise MailsiftError("not_a_list", text)
-    return GivenFrame(_texts(list(addresses)), (), _unchanged)
+    if (
+        isinstance(addresses, _LIST_NAMES)
+        or not isinstance(addresses, Iterable)
+        or hasattr(type(addresses), "columns")  # somebody else's frame: a loop over it gives names of columns
+    ):
+        raise _not_a_list(f"one {_name_of(addresses)}")
+    values = list(addresses)
+    texts = _texts(values)
+    if texts.null_count() == len(values):
+        for row in values:
+            if isinstance(row, Sized) and not isinstance(row, _BYTES):  # holds values itself
+                raise _not_a_list(f"an iterable of {_name_of(row)}")
+    return GivenFrame(texts, (), _unchanged)
+
+
+def _not_a_list(given: str) -> MailsiftError:
+    taken = "an iterable of texts, or a series or frame of polars, pandas or pyarrow"
+    return MailsiftError("not_a_list", f"check_many takes {taken}, and was given {given}.")
+
+
+def _name_of(value: object) -> str:
+    kind = type(value)
+    return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
 
 
 def _framed(
@@ -88,16 +108,28 @@ def _texts(values: list[Any]) -> pl.Series:
 
 
 def _text(value: Any) -> str | None:
+    if isinstance(value, _BYTES):
+        try:
+            return value.decode()
+        except UnicodeDecodeError:
+            return None
     return writable(value) if isinstance(value, str) else None
 
 
+def _column_texts(column: pl.Series) -> pl.Series:
+    """Return the column if it can hold addresses, else blanks; bytes are what a job takes them for."""
+    if column.dtype == pl.Binary:
+        return column.to_frame().select(cell_text(column.name, column.dtype)).to_series()
+    return _texts(column.to_list()) if column.dtype == pl.Object else as_text(column)
+
+
 def _polars_series(series: Any, _: str) -> GivenFrame:
-    return GivenFrame(as_text(series), (), _unchanged)
+    return GivenFrame(_column_texts(series), (), _unchanged)
 
 
 def _polars_frame(frame: Any, column: str) -> GivenFrame:
     def read(place: int, rows: int | None) -> pl.Series:
-        return as_text(frame.to_series(place)[:rows])
+        return _column_texts(frame.to_series(place)[:rows])
 
     return _framed(frame.columns, read, column, frame.hstack)
 
@@ -111,14 +143,15 @@ def _pandas_series(series: Any, _: str) -> GivenFrame:
     return GivenFrame(_texts(series.to_list()), (), build)
 
 
-def _pandas_frame(frame: Any, column: str) -> GivenFrame:
+def _pandas_frame(frame: Any, column: Any) -> GivenFrame:
     def read(place: int, rows: int | None) -> pl.Series:
         return _texts(frame.iloc[:rows, place].to_list())
 
     def build(fields: pl.DataFrame) -> Any:
         return frame.assign(**{field.name: _pandas_values(field) for field in fields})
 
-    return _framed([str(name) for name in frame.columns], read, column, build)
+    wanted = "" if column is None else str(column)  # its names may be numbers or tuples
+    return _framed([str(name) for name in frame.columns], read, wanted, build)
 
 
 def _pandas_values(field: pl.Series) -> Any:
@@ -143,8 +176,10 @@ def _arrow_texts(array: Any) -> pl.Series:
         return _arrow_texts(array.cast(kind.storage_type))
     if pa.types.is_run_end_encoded(kind):
         return _arrow_texts(import_module("pyarrow.compute").run_end_decode(array))
+    if pa.types.is_dictionary(kind) and str(kind.value_type) in _ARROW_BYTES:
+        return _arrow_texts(array.cast(kind.value_type))
     if str(kind.value_type if pa.types.is_dictionary(kind) else kind) in _ARROW_TEXTS:
-        return as_text(pl.Series(array))
+        return _column_texts(pl.Series(array))
     return pl.Series([None], dtype=pl.String).new_from_index(0, len(array))
 
 

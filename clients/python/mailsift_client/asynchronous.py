@@ -7,11 +7,11 @@ import json
 import time
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from typing import IO, TYPE_CHECKING, BinaryIO, Final, Self
+from typing import IO, TYPE_CHECKING, BinaryIO, Self
 
 import httpx
 
-from mailsift_client.client import ENDED, PAUSE, WAIT, body_of, check_answer, of_files
+from mailsift_client.client import ENDED, PAUSE, WAIT, check_answer, of_files
 from mailsift_client.errors import MailsiftError, unwrap
 from mailsift_client.generated import AuthenticatedClient
 from mailsift_client.generated.api.email import validate_batch, validate_email
@@ -28,10 +28,12 @@ from mailsift_client.generated.models import (
     EnvelopeUnionFullVerdictMinimalVerdict,
     FullVerdict,
     JobResponse,
+    JsonList,
     SingleRequest,
 )
 from mailsift_client.generated.types import UNSET, File
-from mailsift_client.transport import PatientAsyncTransport
+from mailsift_client.transport import PatientAsyncTransport, proxy_of
+from mailsift_client.uploads import AsyncUpload, addresses_of, file_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
@@ -48,8 +50,6 @@ if TYPE_CHECKING:
         ResultRowResponse,
         SortBy,
     )
-
-_PIECE: Final = 1 << 20
 
 
 class AsyncMailsift:
@@ -75,7 +75,7 @@ class AsyncMailsift:
         timeout: float = 90.0,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        transport = PatientAsyncTransport(httpx.AsyncHTTPTransport(), patience, sleep)
+        transport = PatientAsyncTransport(httpx.AsyncHTTPTransport(proxy=proxy_of(url)), patience, sleep)
         self.api = AuthenticatedClient(
             base_url=url.rstrip("/"),
             token=key,
@@ -131,9 +131,13 @@ class AsyncMailsift:
         repair: bool = False,
         max_age: float | None = None,
     ) -> list[BatchVerdict]:
-        """Return the verdicts on up to 100 addresses, in their order; see `check` for how to look."""
+        """Return the verdicts on up to 100 addresses, in their order; see `check` for how to look.
+
+        Raises:
+            TypeError: it is one address, or a frame.
+        """
         wanted = BatchRequest(
-            emails=list(emails),
+            emails=addresses_of(emails),
             mode=mode,
             deadline_ms=deadline_ms,
             repair=repair,
@@ -154,14 +158,13 @@ class AsyncMailsift:
             options: how to validate it.
 
         Raises:
-            TypeError: the source is the name of a file, or another text.
+            TypeError: the source is the name of a file, a file opened as text, or a frame.
         """
-        body = body_of(source)
-        kwargs = create_job._get_kwargs(body=body, idempotency_key=idempotency_key or UNSET, **options)  # noqa: SLF001 - see _stream
-        if isinstance(body, File):
-            kwargs["content"] = _pieces(
-                body.payload
-            )  # the generator gives the file itself, which would block
+        file, once = file_of(source), idempotency_key or UNSET
+        body = JsonList(emails=addresses_of(source)) if file is None else File(payload=file)
+        kwargs = create_job._get_kwargs(body=body, idempotency_key=once, **options)  # noqa: SLF001 - see _stream
+        if file is not None:
+            AsyncUpload(file).put_into(kwargs)
         made = await self.api.get_async_httpx_client().request(**kwargs)
         return unwrap(create_job._build_response(client=self.api, response=made), EnvelopeJobResponse).data  # noqa: SLF001 - see _stream
 
@@ -185,22 +188,22 @@ class AsyncMailsift:
                 raise TimeoutError(f"The job is {job.status} after {timeout:g} s.")
 
     async def follow(self, job_id: UUID) -> AsyncIterator[JobResponse]:
-        """Yield a job whenever it has changed, until it has ended; a connection that breaks is made anew."""
+        """Yield a job whenever it has changed, until it has ended; a stream that breaks off is made anew."""
         while True:
-            with suppress(httpx.TransportError):
-                async for job in self._stream(job_id):
-                    yield job
-                    if job.status in ENDED:
-                        return
+            async for job in self._stream(job_id):
+                yield job
+                if job.status in ENDED:
+                    return
             await self._sleep(PAUSE)
 
     async def _stream(self, job_id: UUID) -> AsyncIterator[JobResponse]:
         kwargs = follow_job._get_kwargs(job_id)  # noqa: SLF001 - what the generator gives to build on
         async with self.api.get_async_httpx_client().stream(**kwargs) as response:
             await _check(response)
-            async for line in response.aiter_lines():
-                if line.startswith("data: "):
-                    yield JobResponse.from_dict(json.loads(line.removeprefix("data: ")))
+            with suppress(httpx.TransportError):  # it breaks off
+                async for line in response.aiter_lines():
+                    if line.startswith("data: "):
+                        yield JobResponse.from_dict(json.loads(line.removeprefix("data: ")))
 
     async def results(
         self, job_id: UUID, *, sort: SortBy = "row", page: int = 1_000, **rows: Unpack[RowFilter]
@@ -254,8 +257,3 @@ async def _check(response: httpx.Response) -> None:
     if not response.is_success:
         await response.aread()
     check_answer(response)
-
-
-async def _pieces(file: BinaryIO) -> AsyncIterator[bytes]:
-    while piece := await asyncio.to_thread(file.read, _PIECE):
-        yield piece

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -44,7 +43,8 @@ from mailsift_client.generated.models import (
     Tier,
 )
 from mailsift_client.generated.types import UNSET, File
-from mailsift_client.transport import PatientTransport
+from mailsift_client.transport import PatientTransport, proxy_of
+from mailsift_client.uploads import Upload, addresses_of, file_of
 
 ENDED: Final[frozenset[JobState]] = frozenset({"completed", "failed", "cancelled"})
 """States a job does not leave."""
@@ -106,7 +106,7 @@ class Mailsift:
         timeout: float = 90.0,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        transport = PatientTransport(httpx.HTTPTransport(), patience, sleep)
+        transport = PatientTransport(httpx.HTTPTransport(proxy=proxy_of(url)), patience, sleep)
         self.api = AuthenticatedClient(
             base_url=url.rstrip("/"),
             token=key,
@@ -163,9 +163,13 @@ class Mailsift:
         repair: bool = False,
         max_age: float | None = None,
     ) -> list[BatchVerdict]:
-        """Return the verdicts on up to 100 addresses, in their order; see `check` for how to look."""
+        """Return the verdicts on up to 100 addresses, in their order; see `check` for how to look.
+
+        Raises:
+            TypeError: it is one address, or a frame.
+        """
         wanted = BatchRequest(
-            emails=list(emails),
+            emails=addresses_of(emails),
             mode=mode,
             deadline_ms=deadline_ms,
             repair=repair,
@@ -185,13 +189,15 @@ class Mailsift:
             options: how to validate it.
 
         Raises:
-            TypeError: the source is the name of a file, or another text.
+            TypeError: the source is the name of a file, a file opened as text, or a frame.
         """
-        body = body_of(source)
-        made = create_job.sync_detailed(
-            client=self.api, body=body, idempotency_key=idempotency_key or UNSET, **options
-        )
-        return unwrap(made, EnvelopeJobResponse).data
+        file, once = file_of(source), idempotency_key or UNSET
+        body = JsonList(emails=addresses_of(source)) if file is None else File(payload=file)
+        kwargs = create_job._get_kwargs(body=body, idempotency_key=once, **options)  # noqa: SLF001 - see _stream
+        if file is not None:
+            Upload(file).put_into(kwargs)
+        made = self.api.get_httpx_client().request(**kwargs)
+        return unwrap(create_job._build_response(client=self.api, response=made), EnvelopeJobResponse).data  # noqa: SLF001 - see _stream
 
     def job(self, job_id: UUID, *, wait: float = 0.0) -> JobResponse:
         """Look at a job; with `wait`, when it ends or after so many seconds (60 at most)."""
@@ -213,22 +219,22 @@ class Mailsift:
                 raise TimeoutError(f"The job is {job.status} after {timeout:g} s.")
 
     def follow(self, job_id: UUID) -> Iterator[JobResponse]:
-        """Yield a job whenever it has changed, until it has ended; a connection that breaks is made anew."""
+        """Yield a job whenever it has changed, until it has ended; a stream that breaks off is made anew."""
         while True:
-            with suppress(httpx.TransportError):
-                for job in self._stream(job_id):
-                    yield job
-                    if job.status in ENDED:
-                        return
+            for job in self._stream(job_id):
+                yield job
+                if job.status in ENDED:
+                    return
             self._sleep(PAUSE)
 
     def _stream(self, job_id: UUID) -> Iterator[JobResponse]:
         kwargs = follow_job._get_kwargs(job_id)  # noqa: SLF001 - what the generator gives to build on
         with self.api.get_httpx_client().stream(**kwargs) as response:
             _check(response)
-            for line in response.iter_lines():
-                if line.startswith("data: "):
-                    yield JobResponse.from_dict(json.loads(line.removeprefix("data: ")))
+            with suppress(httpx.TransportError):  # it breaks off
+                for line in response.iter_lines():
+                    if line.startswith("data: "):
+                        yield JobResponse.from_dict(json.loads(line.removeprefix("data: ")))
 
     def results(
         self, job_id: UUID, *, sort: SortBy = "row", page: int = 1_000, **rows: Unpack[RowFilter]
@@ -276,18 +282,6 @@ class Mailsift:
                 return
 
 
-def body_of(source: BinaryIO | Iterable[str]) -> File | JsonList:
-    """Return a list as it is sent: a file as it is, addresses as JSON.
-
-    Raises:
-        TypeError: it is a text, which would be taken for an address a letter, or a path.
-    """
-    if isinstance(source, str | bytes | os.PathLike):
-        raise TypeError("A list is an open file, open(path, 'rb'), or several addresses.")
-    is_file = callable(getattr(source, "read", None))
-    return File(payload=source) if is_file else JsonList(emails=list(source))  # type: ignore[arg-type]
-
-
 def of_files(params: dict[str, Any]) -> dict[str, Any]:
     """Leave out what goes with pages only: the generator writes the defaults, too."""
     return {name: value for name, value in params.items() if name not in {"sort", "limit", "cursor"}}
@@ -302,4 +296,4 @@ def _check(response: httpx.Response) -> None:
 def check_answer(response: httpx.Response) -> None:
     """Raise a MailsiftError for an answer that is none; what it says has been read."""
     if not response.is_success:
-        raise problem_of(problem_in(response), response.status_code)
+        raise problem_of(problem_in(response.content), response.status_code)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any, TypeVar
 
 import httpx
@@ -36,7 +37,7 @@ def unwrap(response: Response[Any], kind: type[T]) -> T:
     """
     if isinstance(response.parsed, kind):
         return response.parsed
-    raise problem_of(response.parsed, int(response.status_code))
+    raise problem_of(problem_in(response.content), int(response.status_code))
 
 
 def needs_reading(response: httpx.Response) -> bool:
@@ -49,20 +50,20 @@ def check_origin(response: httpx.Response) -> None:
 
     It needs reading, and has been read.
     """
-    if problem_in(response) is None:
+    if problem_in(response.content) is None:
         raise problem_of(None, response.status_code)
 
 
-def problem_in(response: httpx.Response) -> Problem | None:
-    """Return what an answer that was read says went wrong; None: it is none of Mailsift's."""
+def problem_in(content: bytes) -> Problem | None:
+    """Return what an answer of any status says went wrong; None: it is none of Mailsift's."""
     try:
-        return Problem.from_dict(response.json())
+        return Problem.from_dict(json.loads(content))
     except (ValueError, KeyError, TypeError, AttributeError):
         return None
 
 
-def problem_of(found: object, status: int) -> MailsiftError:
+def problem_of(found: Problem | None, status: int) -> MailsiftError:
     """Return the error of an answer that is none."""
-    if isinstance(found, Problem):
+    if found is not None:
         return MailsiftError(found.message, code=found.code, status=found.status, request_id=found.request_id)
     return MailsiftError(f"The answer has the status {status} and is none of Mailsift's.", status=status)

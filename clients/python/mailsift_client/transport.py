@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from email.utils import parsedate_to_datetime
+from ipaddress import ip_address
 from typing import Final
+from urllib.request import getproxies, proxy_bypass
 
 import httpx
 from typing_extensions import override
 
 from mailsift_client.errors import check_origin, needs_reading
+from mailsift_client.uploads import REPEATS
 
 _SAFE: Final = frozenset({"GET", "HEAD", "DELETE"})
 _AWAY: Final = (httpx.NetworkError, httpx.RemoteProtocolError)
@@ -105,14 +109,41 @@ class PatientAsyncTransport(httpx.AsyncBaseTransport):
         await self._inner.aclose()
 
 
+def proxy_of(url: str) -> str | None:
+    """Return the proxy that the environment names for a service; None: none, as for one of this machine."""
+    asked, named = httpx.URL(url), getproxies()
+    proxy = named.get(asked.scheme) or named.get("all")
+    if not proxy or _is_here(asked.host) or proxy_bypass(asked.netloc.decode("ascii")):
+        return None
+    return proxy if "://" in proxy else f"http://{proxy}"
+
+
+def _is_here(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
 def _wait_of(request: httpx.Request, response: httpx.Response) -> float | None:
     """Return after how many seconds the request may be sent again; None: not at all."""
     is_away = response.status_code in _GATEWAY and _is_repeatable(request)
     is_early = response.status_code == 429 and _is_whole(request)
-    seconds = response.headers.get("retry-after", "")
-    if (is_away or is_early) and seconds.isdecimal():
-        return max(_PAUSE, float(seconds))
+    seconds = _told(response.headers) if is_away or is_early else None
+    if seconds is not None:
+        return max(_PAUSE, seconds)
     return _PAUSE if is_away else None
+
+
+def _told(headers: httpx.Headers) -> float | None:
+    """Return after how many seconds to come again: a number, or a date by the clock of who answers."""
+    said = headers.get("retry-after", "")
+    if said.isdecimal():
+        return float(said)
+    try:
+        return (parsedate_to_datetime(said) - parsedate_to_datetime(headers.get("date", ""))).total_seconds()
+    except (ValueError, TypeError):
+        return None
 
 
 def _is_repeatable(request: httpx.Request) -> bool:
@@ -121,4 +152,4 @@ def _is_repeatable(request: httpx.Request) -> bool:
 
 
 def _is_whole(request: httpx.Request) -> bool:
-    return isinstance(request.stream, httpx.ByteStream)  # a file that was read is gone
+    return isinstance(request.stream, httpx.ByteStream) or request.extensions.get(REPEATS, False)

@@ -4,17 +4,30 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import sys
+from collections.abc import Iterator
+from io import BytesIO, StringIO
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from uuid import UUID
 
 import httpx
+from typing_extensions import override
 
 from mailsift_client import Mailsift, MailsiftError, WebhookError, verify_webhook
 from mailsift_client.transport import PatientTransport
 
 JOB_ID = UUID("7f5c3a52-6f5e-4f44-9f0c-6d3f0f2f9f11")
+
+
+class Frame:
+    """As those of data libraries: a loop over it gives the names of its columns."""
+
+    columns = ("email",)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.columns)
 
 
 def believed(case: dict[str, Any]) -> bool:
@@ -52,17 +65,13 @@ def main(found: dict[str, Any]) -> dict[str, Any]:
     followed = [job.status for job in session.follow(JOB_ID)]
     waited = session.wait(JOB_ID).status
     errors = []
-    for max_age in (None, 0.0, 0.0, 0.0, 0.0, 0.0):
+    for max_age in (None, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0):
         try:
             session.check("a@example.com", max_age=max_age)
         except (MailsiftError, httpx.ConnectError) as error:
             errors.append((getattr(error, "status", 0), getattr(error, "code", "")))
-    refused = []
-    for source in ("list.csv", b"a@example.com", Path("list.csv")):
-        try:
-            session.submit(source)  # type: ignore[arg-type]  # what people do all the same
-        except TypeError as error:
-            refused.append("open file" in str(error))
+    newer = str(session.check("a@example.com").result)
+    gone, refused = is_gone(session), refusals(session)
     webhooks = [believed(case) for case in found["webhooks"]]
     return {
         "followed": followed,
@@ -70,10 +79,93 @@ def main(found: dict[str, Any]) -> dict[str, Any]:
         "errors": errors,
         "asked": asked,
         "ages": ages,
+        "newer": newer,
+        "gone": gone,
         "refused": refused,
         "waits": len(waits),
         "webhooks": webhooks,
+        **uploads(found["limited"]),
+        "proxied": proxied(found["proxy"]),
     }
+
+
+def is_gone(session: Mailsift) -> bool:
+    """Say whether who follows a job hears that nobody answers any more."""
+    try:
+        return not list(session.follow(JOB_ID))
+    except httpx.ConnectError:
+        return True
+
+
+def refusals(session: Mailsift) -> list[bool]:
+    """Say of what is no list whether the error tells what one is."""
+    refused = []
+    for source in ("list.csv", b"a@example.com", Path("list.csv"), {"email": "a@b.co"}, Frame(), StringIO()):
+        try:
+            session.submit(source)  # type: ignore[arg-type]  # what people do all the same
+        except TypeError as error:
+            refused.append("open" in str(error))
+    for emails in ("a@example.com", Frame()):
+        try:
+            session.check_many(emails)  # type: ignore[arg-type]  # what people do all the same
+        except TypeError as error:
+            refused.append("several addresses" in str(error))
+    return refused
+
+
+def proxied(proxy: str) -> list[str]:
+    """Say of services whether what the environment calls a proxy is asked about them."""
+    os.environ |= {"http_proxy": proxy, "no_proxy": "near.test"}
+    told = []
+    for url in ("http://far.test", "http://near.test", "http://127.0.0.1:9", "http://localhost:9"):
+        try:
+            with Mailsift(url, "svc_test_x", patience=0) as session:
+                told.append(str((session.check("a@example.com")).result))
+        except httpx.ConnectError:
+            told.append("")
+    return told
+
+
+class Wire(httpx.BaseTransport):
+    """Takes bodies as a socket does, which keeps none of them."""
+
+    def __init__(self, answers: list[dict[str, Any]]) -> None:
+        self.bodies: list[str] = []
+        self._answers = list(answers)
+
+    @override
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        stream = cast("httpx.SyncByteStream", request.stream)
+        self.bodies.append(b"".join(stream).decode())
+        return response(self._answers.pop(0))
+
+
+def uploads(answers: list[dict[str, Any]]) -> dict[str, Any]:
+    """Say what was sent of a file, and of a pipe, to a service that says later once."""
+    told: dict[str, Any] = {}
+    for name, file in (
+        ("sent", BytesIO(b"notes\nemail\na@b.co\n")),
+        ("piped", Pipe(b"notes\nemail\na@b.co\n")),
+    ):
+        wire = Wire(answers)
+        session = Mailsift("http://mailsift.test", "svc_test_x")
+        transport = PatientTransport(wire, 10, lambda _: None)
+        session.api.set_httpx_client(httpx.Client(base_url="http://mailsift.test", transport=transport))
+        file.readline()
+        try:
+            session.submit(file)
+            told[name] = wire.bodies
+        except MailsiftError as error:
+            told[name] = [error.status, wire.bodies]
+    return told
+
+
+class Pipe(BytesIO):
+    """What can be read once."""
+
+    @override
+    def seekable(self) -> bool:
+        return False
 
 
 print(json.dumps(main(json.loads(sys.stdin.read()))))  # noqa: T201 - a program

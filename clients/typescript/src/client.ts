@@ -90,16 +90,12 @@ export class Mailsift {
     }
   }
 
-  /** Yields a job whenever it has changed, until it has ended; a connection that breaks is made anew. */
+  /** Yields a job whenever it has changed, until it has ended; a stream that breaks off is made anew. */
   async *follow(jobId: string, signal?: AbortSignal): AsyncGenerator<Job, void, void> {
     for (;;) {
-      try {
-        for await (const job of this.#stream(jobId, signal)) {
-          yield job;
-          if (ENDED.has(job.status)) return;
-        }
-      } catch (error) {
-        if (error instanceof MailsiftError || signal?.aborted) throw error;
+      for await (const job of this.#stream(jobId, signal)) {
+        yield job;
+        if (ENDED.has(job.status)) return;
       }
       await sleep(PAUSE, signal);
     }
@@ -109,7 +105,7 @@ export class Mailsift {
     const params = { path: { job_id: jobId } };
     const answer = await this.api.GET("/v1/bulk/jobs/{job_id}/events", { params, parseAs: "stream", ...(signal && { signal }) });
     if (!answer.response.ok) throw problemOf(answer.error, answer.response.status);
-    for await (const line of linesOf(answer.response)) {
+    for await (const line of linesOf(answer.response, signal)) {
       if (line.startsWith("data: ")) yield JSON.parse(line.slice(6)) as Job;
     }
   }
@@ -155,13 +151,17 @@ export class Mailsift {
   }
 }
 
-async function* linesOf(response: Response): AsyncGenerator<string, void, void> {
+/** Yields the lines of an answer until it ends or breaks off. */
+async function* linesOf(response: Response, signal?: AbortSignal): AsyncGenerator<string, void, void> {
   const decoder = new TextDecoder();
   const reader = response.body!.getReader();
   let rest = "";
   try {
     for (;;) {
-      const { done, value } = await reader.read();
+      const { done, value } = await reader.read().catch((error: unknown) => {
+        if (signal?.aborted) throw error;
+        return { done: true as const, value: undefined };
+      });
       if (done) return;
       const lines = (rest + decoder.decode(value, { stream: true })).split("\n");
       rest = lines.pop()!;

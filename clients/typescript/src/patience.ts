@@ -37,9 +37,15 @@ const isRepeatable = (request: Request): boolean => SAFE.has(request.method) || 
 
 function waitOf(request: Request, response: Response): number | undefined {
   const isAway = GATEWAY.has(response.status) && isRepeatable(request);
-  const seconds = response.headers.get("retry-after") ?? "";
-  if ((isAway || response.status === 429) && /^[0-9]+$/.test(seconds)) return Math.max(PAUSE, Number(seconds));
+  const seconds = told(response.headers);
+  if ((isAway || response.status === 429) && !Number.isNaN(seconds)) return Math.max(PAUSE, seconds);
   return isAway ? PAUSE : undefined;
+}
+
+/** Returns after how many seconds to come again: a number, or a date by the clock of who answers. NaN: it is not said. */
+function told(headers: Headers): number {
+  const said = headers.get("retry-after") ?? "";
+  return /^[0-9]+$/.test(said) ? Number(said) : (Date.parse(said) - Date.parse(headers.get("date") ?? "")) / 1000;
 }
 
 /** Waits; rejects when the signal says so. */

@@ -26,12 +26,19 @@ const followed = [];
 for await (const job of session.follow("7f5c3a52-6f5e-4f44-9f0c-6d3f0f2f9f11")) followed.push(job.status);
 const waited = (await session.wait("7f5c3a52-6f5e-4f44-9f0c-6d3f0f2f9f11")).status;
 const errors = [];
-for (const options of [{}, ...Array(5).fill({ max_age: 0 })]) {
+for (const options of [{}, ...Array(6).fill({ max_age: 0 })]) {
   await session.check("a@example.com", options).catch((error) => {
     if (error instanceof MailsiftError) errors.push([error.status, error.code]);
     else if (error instanceof TypeError) errors.push([0, ""]);
     else throw error;
   });
+}
+const newer = (await session.check("a@example.com")).result;
+let gone = false;
+try {
+  for await (const job of session.follow("7f5c3a52-6f5e-4f44-9f0c-6d3f0f2f9f11")) throw new Error(job.status);
+} catch (error) {
+  gone = error instanceof TypeError;
 }
 const webhooks = [];
 for (const { secret, headers, body, now } of found.webhooks) {
@@ -46,4 +53,4 @@ for (const { secret, headers, body, now } of found.webhooks) {
     ),
   );
 }
-console.log(JSON.stringify({ followed, waited, errors, asked, ages, waits, webhooks }));
+console.log(JSON.stringify({ followed, waited, errors, asked, ages, newer, gone, waits, webhooks }));

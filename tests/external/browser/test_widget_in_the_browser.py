@@ -125,3 +125,65 @@ async def test_a_service_that_hangs_is_not_waited_for(form: Page) -> None:
     await form.get_by_role("button", name="Sign up").click()
     await expect(form.get_by_role("heading", name="Welcome")).to_be_visible()
     hung.set()
+
+
+KEEPS_A_COPY = """(field) => {
+  // As React does: what is set on this very field is known already, and an event that tells of it is none.
+  const own = Object.getOwnPropertyDescriptor(HTMLInputElement.prototype, "value");
+  let known = field.value;
+  Object.defineProperty(field, "value", {
+    configurable: true,
+    get() { return own.get.call(this); },
+    set(value) { known = value; own.set.call(this, value); },
+  });
+  field.addEventListener("input", () => {
+    if (known === field.value) return;
+    known = field.value;
+    field.dataset.told = known;
+  });
+}"""
+
+
+async def test_who_keeps_a_copy_of_the_field_hears_of_an_accepted_address(form: Page) -> None:
+    field = form.get_by_label("Email")
+    await field.evaluate(KEEPS_A_COPY)
+    await field.press_sequentially("jane@gmial.com")
+    await form.get_by_role("button", name="Use it: jane@gmail.com").click()
+    await expect(field).to_have_attribute("data-told", "jane@gmail.com")
+
+
+async def test_a_form_that_is_cleared_is_as_new(form: Page) -> None:
+    field, note = form.get_by_label("Email"), form.locator(".mailsift-note")
+    for _ in range(2):  # the same address again, too
+        await field.press_sequentially("jane@disposable.example.com")
+        await expect(note).to_have_text("This is a throw-away address.")
+        await form.locator("form").evaluate("(form) => form.reset()")
+        await expect(note).to_have_text("")
+        await expect(field).to_have_attribute("data-mailsift", "")
+
+
+async def test_nothing_moves_under_a_pressed_button(form: Page) -> None:
+    body, note = form.locator("body"), form.locator(".mailsift-note")
+    button = form.get_by_role("button", name="Sign up")
+    await form.evaluate("""() => {
+        let read = 0;
+        const json = Response.prototype.json;
+        Response.prototype.json = async function () {
+            const found = await json.call(this);
+            setTimeout(() => { document.body.dataset.read = ++read; });  // all that waited for it has gone on
+            return found;
+        };
+        document.querySelector("form").addEventListener("submit", (event) => event.preventDefault());
+        document.querySelector("input").focus();
+        document.querySelector("input").value = "jane@disposable.example.com";
+    }""")
+    box = await button.bounding_box()
+    assert box is not None
+    await form.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    await expect(body).to_have_attribute("data-read", "1")  # the token
+    await form.mouse.down()  # the field is left, and asked about
+    await expect(body).to_have_attribute("data-read", "2")
+    await expect(note).to_be_empty()
+    assert await button.bounding_box() == box
+    await form.mouse.up()
+    await expect(note).to_have_text("This is a throw-away address.")

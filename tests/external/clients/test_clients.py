@@ -6,9 +6,13 @@ import hmac
 import json
 import shutil
 import sys
+import threading
 import zipfile
 from base64 import b64encode
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +38,18 @@ JOB: dict[str, Any] = {
     "created_at": "2026-01-31T08:00:00.000Z",
 }
 ENDED = {"data": {**JOB, "status": "completed"}, "message": "", "status": 200, "success": True}
+VERDICT: dict[str, Any] = {
+    **dict.fromkeys(("catch_all", "is_disposable", "is_free", "is_role_based"), False),
+    **dict.fromkeys(("is_valid", "mx_valid", "syntax_valid"), True),
+    **dict.fromkeys(("reason", "suggestion"), ""),
+    "result": "shy",
+    "score": 70,
+    "smtp_code": 250,
+    "status": "valid",
+}
+NEWER = {"data": {**VERDICT, "mood": 1}, "message": "", "status": 200, "success": True}
+"""Of a service that has learned a result and a field more than its client."""
+AT, AT_2 = "Sat, 31 Jan 2026 08:00:00 GMT", "Sat, 31 Jan 2026 08:00:02 GMT"
 NOW = 1_790_000_000
 SECRET = "whsec_" + b64encode(b"a secret of thirty-two bytes ...").decode()
 EVENT = json.dumps(
@@ -72,7 +88,7 @@ pytestmark = [pytest.mark.needs("generators", "node", "npm"), pytest.mark.timeou
 def given() -> dict[str, Any]:
     """What the API may answer, in turn, and webhooks with the way each of them is seen."""
     stream = {"content-type": "text/event-stream"}
-    answers = [
+    answers: list[tuple[int, dict[str, str], str]] = [
         (429, {"retry-after": "3"}, problem(429, "rate_limited")),
         (200, stream, f": still here\n\nevent: progress\ndata: {json.dumps(JOB)}\n\n"),  # and it breaks off
         (503, {"retry-after": "1"}, problem(503, "database_unavailable")),
@@ -86,9 +102,25 @@ def given() -> dict[str, Any]:
         (503, {"content-type": "text/html"}, "<h1>No server is available</h1>"),  # a proxy's own words
         (413, {"content-type": "application/json"}, '{"message": "Too long"}'),
         (200, {"content-type": "text/html"}, "<h1>Please sign in</h1>"),
+        (
+            429,
+            {"date": AT, "retry-after": AT_2},
+            problem(429, "rate_limited"),
+        ),  # a proxy may say when, not how long
+        (404, {}, problem(404, "not_found")),  # of no operation: the address has a path too many
+        (200, {"content-type": "application/json"}, json.dumps(NEWER)),
+        *[(0, {}, "")] * 11,  # it does not come back
     ]
-    shown = [{"status": status, "headers": headers, "body": body} for status, headers, body in answers]
-    return {"answers": shown, "webhooks": [one for one, _ in WEBHOOKS]}
+    limited = [answers[0], (202, {"content-type": "application/json"}, json.dumps(ENDED))]
+    return {
+        "answers": list(map(shown, answers)),
+        "limited": list(map(shown, limited)),
+        "webhooks": [one for one, _ in WEBHOOKS],
+    }
+
+
+def shown(answer: tuple[int, dict[str, str], str]) -> dict[str, Any]:
+    return dict(zip(("status", "headers", "body"), answer, strict=True))
 
 
 def problem(status: int, code: str) -> str:
@@ -145,16 +177,49 @@ CHECKED = {
         [503, ""],
         [413, ""],
         [200, ""],
+        [404, "not_found"],
     ],
+    "newer": "shy",
+    "gone": True,
     "asked": [
         *[f"GET /v1/bulk/jobs/{JOB['job_id']}/events"] * 4,
         *[f"GET /v1/bulk/jobs/{JOB['job_id']}"] * 3,
-        *["POST /v1/email/single-validate"] * 6,
+        *["POST /v1/email/single-validate"] * 9,
+        *[f"GET /v1/bulk/jobs/{JOB['job_id']}/events"] * 11,
     ],
-    "ages": ["not said", *[0] * 5],  # a service that is older than the field would refuse even null
-    "waits": 5,  # for a limit, before the stream is taken up again, for a service that is away, three times
+    "ages": [
+        "not said",
+        *[0] * 7,
+        "not said",
+    ],  # a service that is older than the field would refuse even null
+    # for a limit, before the stream is taken up again, for a service that is away, three times, until a date,
+    # and for a service that stays away
+    "waits": 5 + 1 + 10,
     "webhooks": [good for _, good in WEBHOOKS],
 }
+
+
+class Proxy(BaseHTTPRequestHandler):
+    """Answers for whoever is asked."""
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["content-length"]))
+        self.send_response(200)
+        self.send_header("content-type", "application/json")
+        self.end_headers()
+        self.wfile.write(json.dumps(NEWER).encode())
+
+
+@contextmanager
+def proxy() -> Iterator[str]:
+    with ThreadingHTTPServer(("127.0.0.1", 0), Proxy) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+            thread.join()
 
 
 def test_the_python_client_fits_the_api_and_goes_through_its_session(
@@ -180,10 +245,16 @@ def test_the_python_client_fits_the_api_and_goes_through_its_session(
         words = (folder / f"examples/{session}.py", service.url, service.key(session))
         assert json.loads(run(tmp_path, *python, *words, PYTHONPATH=installed)) == FOUND, session
     for checks in ("checks", "async_checks"):
-        told = run(
-            tmp_path, *python, folder / f"tests/{checks}.py", stdin=json.dumps(given()), PYTHONPATH=installed
-        )
-        expected = {**CHECKED, "refused": [True] * 3}  # a file's name instead of a file
+        with proxy() as url:
+            asked = json.dumps({**given(), "proxy": url})
+            told = run(tmp_path, *python, folder / f"tests/{checks}.py", stdin=asked, PYTHONPATH=installed)
+        expected = {
+            **CHECKED,
+            "refused": [True] * 8,  # the name of a file, a file opened as text, a frame …
+            "sent": ["email\na@b.co\n"] * 2,  # of a file, from where it stood, again after a limit
+            "piped": [429, ["email\na@b.co\n"]],  # there is no more of it
+            "proxied": ["shy", "", "", ""],  # not where the environment says so, nor this machine
+        }
         expected |= {} if checks == "checks" else {"webhooks": []}
         assert json.loads(told) == expected, checks
 

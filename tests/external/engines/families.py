@@ -39,6 +39,22 @@ def main() -> None:
     assert batch.schema == found.schema
     assert mailsift.check_many(table.slice(0, 0), column="email", mode="fast").schema == found.schema
     without_polars_types(table)
+    bytes_and_odd_names()
+
+
+def bytes_and_odd_names() -> None:
+    """Check texts that were written as bytes, and columns that are called by numbers or by tuples."""
+    written = [None if one is None else one.encode() for one in TEXTS]
+    for kind in (pa.binary(), pa.large_binary(), pa.binary_view(), pa.dictionary(pa.int8(), pa.binary())):
+        array = pa.array(written, pa.binary()).cast(kind)
+        found = mailsift.check_many(pa.table({"email": array}), mode="fast")
+        assert found.column("result").to_pylist() == RESULTS
+        assert found.column("email").type == kind
+    assert mailsift.check_many(pd.Series(written), mode="fast")["result"].tolist() == RESULTS
+    for names in ([0, 1], pd.MultiIndex.from_tuples([("a", "n"), ("a", "email")])):
+        frame = pd.DataFrame(list(enumerate(TEXTS)), columns=names)
+        found = mailsift.check_many(frame, column=frame.columns[1], mode="fast")
+        assert found.iloc[:, -14:]["result"].squeeze().tolist() == RESULTS
 
 
 def without_polars_types(table: pa.Table) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import doctest
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from enum import Enum
 from pathlib import Path
 from typing import Any
@@ -65,19 +65,64 @@ def test_rows_stay_in_their_order_and_beside_their_columns() -> None:
 
 
 def test_whatever_is_no_text_is_an_empty_one() -> None:
-    found = mailsift.check_many(iter(["a@example.com", None, 7, b"a@b.co", "a\ud800@b.co"]), mode="fast")
+    found = mailsift.check_many(iter(["a@example.com", None, 7, b"\xff@b.co", "a\ud800@b.co"]), mode="fast")
     assert found["status"].to_list() == ["valid", *["invalid"] * 4]
     assert found["address"].to_list() == ["a@example.com", "", "", "", ""]
     assert mailsift.check_many([], mode="fast").shape == (0, 14)
 
 
 @pytest.mark.parametrize(
-    "value", [UUID(int=0), Path("x"), {"a@b.co"}, Status, Kind.ONE, object(), bytearray(b"x")]
+    "value", [UUID(int=0), Path("x"), {"a@b.co"}, Status, Kind.ONE, object(), bytearray(b"\xff")]
 )
 def test_whatever_stands_between_texts_is_an_empty_one(value: object) -> None:
     for values in ([value, "a@example.com"], ["a@example.com", value]):
         found = mailsift.check_many(values, mode="fast")
         assert found["address"].to_list() == ["" if one is value else one for one in values]
+
+
+def as_bytes(values: list[Any]) -> pl.Series:
+    return pl.Series("email", values, dtype=pl.Binary)
+
+
+@pytest.mark.parametrize(
+    "addresses",
+    [
+        [b"a@example.com", None],
+        [bytearray(b"a@example.com"), None],
+        as_bytes([b"a@example.com", None]),
+        as_bytes([b"a@example.com", b"\xff"]),
+        as_bytes([b"a@example.com", None]).to_frame(),
+        pl.Series("email", ["a@example.com", 7], dtype=pl.Object),
+    ],
+)
+def test_bytes_and_objects_are_the_texts_they_hold_as_some_programs_write_them(addresses: Any) -> None:
+    found = mailsift.check_many(addresses, mode="fast")
+    assert found["result"].to_list() == ["passed", "syntax_error"]
+
+
+class ForeignFrame:
+    """As those of other libraries: a loop over it gives the names of its columns."""
+
+    columns = ("email", "name")
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.columns)
+
+
+@pytest.mark.parametrize(
+    "addresses",
+    [
+        [None, ("a@example.com",)],
+        [["a@example.com"]],
+        iter([{"email": "a@example.com"}]),
+        [pl.Series(["a@example.com"])],
+        [pl.DataFrame({"email": ["a@example.com"]})],
+        ForeignFrame(),
+    ],
+)
+def test_rows_and_frames_of_others_are_no_addresses(addresses: Any) -> None:
+    with pytest.raises(MailsiftError, match="not_a_list"):
+        mailsift.check_many(addresses, mode="fast")
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import errno
+import pickle
 
 import psycopg
 import pytest
@@ -10,7 +12,7 @@ from polars.exceptions import ComputeError
 from sqlalchemy.exc import DataError, OperationalError
 
 from mailsift.jobs.engine.claim import is_infrastructure, is_storage
-from mailsift.pipeline.errors import MailsiftError, is_full, outage_of
+from mailsift.pipeline.errors import MailsiftError, SuspectError, is_full, outage_of
 
 FULL = "parquet: File out of specification: underlying IO error: No space left on device (os error 28)"
 
@@ -53,3 +55,19 @@ def test_what_our_own_errors_say_counts_and_not_what_led_to_them() -> None:
 def test_what_a_database_cannot_hold_is_no_outage_for_it_is_the_same_the_next_time() -> None:
     assert not is_infrastructure(DataError("INSERT", {}, psycopg.DataError()))  # a NUL in a text
     assert is_infrastructure(OperationalError("SELECT", {}, psycopg.OperationalError()))
+
+
+class OwnError(MailsiftError):
+    """As others in the product: its `__init__` takes something else."""
+
+    def __init__(self, *, after: int) -> None:
+        super().__init__("too_early", "Later.", retryable=True)
+        self.after = after
+
+
+@pytest.mark.parametrize(
+    "error", [MailsiftError("bad", "It is."), SuspectError("odd", "It is."), OwnError(after=3)], ids=repr
+)
+def test_an_error_goes_to_another_process_whole(error: MailsiftError) -> None:
+    for again in (pickle.loads(pickle.dumps(error)), copy.copy(error), copy.deepcopy(error)):  # noqa: S301 - ours
+        assert (type(again), str(again), vars(again)) == (type(error), str(error), vars(error))
