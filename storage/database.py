@@ -50,6 +50,7 @@ _OUTAGES = (
     "57P",  # an operator stops the server,
     "57014",  # or what it was busy with; so does statement_timeout
     "55P03",  # lock_timeout
+    "58",  # its disk fails, or is not there
     "08",  # the connection broke
 )
 _TRIES = 5
@@ -152,10 +153,10 @@ class Database:
 
         Raises:
             MailsiftError: `database_unavailable` when no connection can be had (also because a server that
-                says nothing holds all of ours), it breaks, or the server ends what takes too long or can only
-                be read from, `storage_full` when it has no room, `database_not_migrated` when a table or
-                column of this release is missing, `account_not_found` when the account that a new row is of
-                was deleted meanwhile.
+                says nothing holds all of ours), it breaks, or the server ends what takes too long or is in
+                another's way, can only be read from or has trouble with its disk, `storage_full` when it has
+                no room, `database_not_migrated` when a table or column of this release is missing,
+                `account_not_found` when the account that a new row is of was deleted meanwhile.
         """
         try:
             connection = await self._engine.connect()
@@ -167,7 +168,7 @@ class Database:
                 if last := _before_commit.get():
                     await last(connection)
         except ProgrammingError as error:
-            if getattr(error.orig, "sqlstate", None) not in _MISSING_STATES:
+            if _state_of(error) not in _MISSING_STATES:
                 raise
             text = "The database lacks the schema of this release: run mailsift migrate."
             raise MailsiftError("database_not_migrated", text) from error
@@ -194,8 +195,8 @@ class Database:
             try:
                 async with self.begin() as connection:
                     return await transaction(connection, *args, **kwargs)
-            except DBAPIError as error:
-                if not left or getattr(error.orig, "sqlstate", None) not in _RETRY_STATES:
+            except MailsiftError as error:
+                if not left or _state_of(error.__cause__) not in _RETRY_STATES:
                     raise
         raise AssertionError("unreachable")
 
@@ -274,14 +275,20 @@ def _has_spoken(connection: Any) -> bool:
 
 def _outage(error: DBAPIError) -> MailsiftError | None:
     """Return what we say of a server that goes away, gives up or lacks means; None: it is another error."""
-    state = getattr(error.orig, "sqlstate", None) or ""
+    state = _state_of(error)
     if state == _DISK_FULL:
         text = (
             "There is no room left where the database lies, so nothing was changed. Send this again later; "
             "operators make room on the disk of PostgreSQL."
         )
         return MailsiftError("storage_full", text, retryable=True)
-    return unavailable() if error.connection_invalidated or state.startswith(_OUTAGES) else None
+    gives_up = state in _RETRY_STATES or state.startswith(_OUTAGES)
+    return unavailable() if error.connection_invalidated or gives_up else None
+
+
+def _state_of(error: BaseException | None) -> str:
+    """Return the SQLSTATE that the server ended a statement with, "" when it did not."""
+    return getattr(getattr(error, "orig", None), "sqlstate", None) or ""
 
 
 def _account_gone(error: DBAPIError) -> MailsiftError | None:

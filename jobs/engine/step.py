@@ -138,6 +138,16 @@ class StepWorker:
             )
             return StepDone()
         try:
+            return await self._do(step, in_hand)
+        except MailsiftError as error:
+            tried_enough = isinstance(error, SuspectError) and step.attempt > len(SUSPECT_PAUSES)
+            if (error.retryable and not tried_enough) or lacks_threads(error):
+                raise
+            await self._fail(step, error)
+        return StepDone()
+
+    async def _do(self, step: ClaimedStep, in_hand: SmallList | None) -> StepDone:
+        try:
             if step.fetches:
                 return await self._fetch(step)
             if step.state == JobTransition.TAKE_IN.target:
@@ -146,11 +156,20 @@ class StepWorker:
                 return await self._deliver(step)
             return await self._finish(step, in_hand)
         except MailsiftError as error:
-            tried_enough = isinstance(error, SuspectError) and step.attempt > len(SUSPECT_PAUSES)
-            if (error.retryable and not tried_enough) or lacks_threads(error):
+            if error.code != "blob_not_found":
                 raise
-            await self._fail(step, error)
-        return StepDone()
+            raise await self._missing(step) from error
+
+    async def _missing(self, step: ClaimedStep) -> MailsiftError:
+        """Return what is said when a file of the list is not there: another machine may have it, or it comes.
+
+        Raises:
+            LeaseLostError: the job has been deleted, and its files with it.
+        """
+        if not await self._database.run(jobs.renew_steps, {step.token}, lease=self._terms.lease_s):
+            raise LeaseLostError
+        text = "A file of this list is missing where lists are stored. Send the list again."
+        return SuspectError("blob_not_found", text)
 
     async def _take_in(self, step: ClaimedStep) -> StepDone:
         options = load_options(step.options)

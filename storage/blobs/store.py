@@ -211,8 +211,11 @@ class Blobs:
         self._store = _open_store(url)
         local = isinstance(self._store, LocalStore) and self._store.prefix
         self._root = Path(local) if local else None
+        self._was_used = False  # a local store had something in it; so it always will have (`_mark`)
         self.trouble = ""
         self._looked_at = float("-inf")
+        with suppress(OSError):  # a store in trouble says so where it is used
+            self._was_used = self._root is not None and not _is_empty(self._root)
 
     async def recheck(self) -> None:
         """See whether the store is there, at most once in ten seconds, and takes a blob where it failed."""
@@ -378,17 +381,29 @@ class Blobs:
 
     def _link_in(self, root: Path, path: Path, key: str) -> bool:
         self._check_there(root)
-        return link_in(path, root / key)
+        return self._note_use(done=link_in(path, root / key))
 
     def _move_in(self, root: Path, path: Path, key: str) -> bool:
         self._check_there(root)
-        return move_in(path, root / key)
+        return self._note_use(done=move_in(path, root / key))
+
+    def _note_use(self, *, done: bool = True) -> bool:
+        """Remember that something is in a local store, if that was done; returns whether it was."""
+        self._was_used |= done
+        return done
 
     def _check_there(self, root: Path) -> None:
         """Refuse to write where a local store was: whoever brings it back would hide what was written."""
         if not root.is_dir():
             gone = MailsiftError("blob_store_failed", "The folder of the blob store is gone.", retryable=True)
             raise self._note(gone)
+        try:
+            is_empty = _is_empty(root)
+        except OSError as error:
+            raise self._note(_store_error(error)) from error
+        if is_empty and self._was_used:
+            raise self._note(_not_mounted())
+        self._note_use(done=not is_empty)
 
     async def _forget_copy(self, key: str) -> None:
         if self._root is None:
@@ -409,6 +424,7 @@ class Blobs:
         with self._store_errors():
             for key, data in blobs.items():
                 obstore.put(self._store, key, data, max_concurrency=_PARTS_AT_ONCE)
+        self._note_use()
         sync_to_disk(*(root / key for key in blobs))
 
     @contextmanager
@@ -484,9 +500,7 @@ def _local_path(root: Path, key: str) -> Path:
         if (root / key).is_file():
             return root / key
         if _is_empty(root):
-            raise MailsiftError(
-                "blob_store_failed", "The blob store is empty: is it mounted?", retryable=True
-            )
+            raise _not_mounted()
     except OSError as error:
         raise _store_error(error) from error
     raise _not_found()
@@ -514,6 +528,10 @@ def _store_error(error: Exception) -> MailsiftError:
         return MailsiftError("storage_full", text, retryable=True)
     text = f"The blob store failed: {type(error).__name__}."
     return MailsiftError("blob_store_failed", text, retryable=True)
+
+
+def _not_mounted() -> MailsiftError:
+    return MailsiftError("blob_store_failed", "The blob store is empty: is it mounted?", retryable=True)
 
 
 def _not_found() -> MailsiftError:

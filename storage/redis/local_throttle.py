@@ -188,12 +188,12 @@ class LocalThrottle(Throttle):
         *,
         clock: Callable[[], float],
         random: Random,
-        stands_in: bool = False,
+        stands_in: str = "",
     ) -> None:
         """Take the provider table's look-up, the limits, a clock in seconds and randomness for penalties.
 
         stands_in: others ask, too, and what they asked is not known: a provider that counts unknown
-        recipients is not asked at all.
+        recipients is not asked at all. The text sets this process's leases apart from theirs.
         """
         self._row = row
         self._config = config
@@ -218,20 +218,32 @@ class LocalThrottle(Throttle):
     @override
     async def report(self, reports: Sequence[Report]) -> None:
         self._config.ledger.count(reports)
+        self.end(reports)
         self.learn(reports)
 
+    def begin(self, ask: Ask, lease: str, until: float) -> None:
+        """Count a session that was granted by somebody else, until its end is reported or `until`."""
+        self._providers.setdefault((ask.provider, ask.source), _LimitState()).leases[lease] = until
+        self._addresses.setdefault(destination(ask), _LimitState()).leases[lease] = until
+
+    def end(self, reports: Sequence[Report]) -> None:
+        """Free the leases of sessions."""
+        for report in reports:
+            for state in (
+                self._addresses.get(destination(report.ask)),
+                self._providers.get((report.ask.provider, report.ask.source)),
+            ):
+                if state is not None:
+                    state.leases.pop(report.lease, None)
+
     def learn(self, reports: Sequence[Report]) -> None:
-        """Free the leases and learn from the outcomes; what was asked has been counted."""
+        """Learn from the outcomes; what was asked has been counted, and the leases are free."""
         now = self._clock()
         for report in reports:
             self._harvest.end(report, now)
             self._lists.end(report, now)
-            address = self._addresses.get(destination(report.ask))
-            if address is not None:
-                address.leases.pop(report.lease, None)
             state = self._providers.get((report.ask.provider, report.ask.source))
             if state is not None:
-                state.leases.pop(report.lease, None)
                 self._learn_from(report, state, now)
 
     def _learn_from(self, report: Report, state: _LimitState, now: float) -> None:
@@ -292,7 +304,7 @@ class LocalThrottle(Throttle):
 
     def _begin_session(self, ask: Ask, limits: Limits, count: int, now: float) -> str:
         """Count a session that begins; returns its lease."""
-        lease = f"{LEASE_PREFIX}{next(self._numbers)}"
+        lease = f"{LEASE_PREFIX}{self._stands_in}{next(self._numbers)}"
         if limits.harvest or limits.careful:
             until = now + self._config.booked_seconds(ask)
             self._harvest.begin(ask, lease, count, now, until=until, known=limits.harvest > 0)

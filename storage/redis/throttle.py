@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from importlib.resources import files
 from math import inf
 from random import Random
@@ -75,12 +75,19 @@ _TYPES: Final = {
 }
 KEPT_MIXES = 200  # providers x sources whose outcomes are counted: those with the most sessions
 MIX_SECONDS = 86_400.0  # then the counts start again
+_OLDEST: Final = 1e9  # seconds; the age of a session that no server has heard of
 
 
 class _Session(NamedTuple):
-    """A session under way, and when it is over, and asks for nobody any more, at the latest by our clock."""
+    """A session under way.
+
+    Attributes:
+        begun: when by our clock it was granted by the server, -inf: by ourselves.
+        until, asks_until: when it is over, and asks for nobody any more, at the latest by our clock.
+    """
 
     ask: Ask
+    begun: float
     until: float
     asks_until: float
     recipients: int
@@ -113,8 +120,10 @@ class RedisThrottle(Throttle):
     What a list asks at a provider is counted as well (Ask.tally), sessions under way as if all their
     recipients were unknown: it is stopped within one session, however many processes ask.
 
-    While Redis is gone each process keeps to its share of the limits, and asks no provider that blocks
-    harvesters: nobody knows what the others ask there. Nothing is ever raised to the prober.
+    While Redis is gone each process keeps to its share of the limits, in which its sessions from before
+    count, and asks no provider that blocks harvesters: nobody knows what the others ask there. When it is
+    back, it first hears which sessions are open and which have ended meanwhile; one that was emptied hears it
+    with the next renewal. Nothing is ever raised to the prober.
     """
 
     def __init__(
@@ -139,12 +148,18 @@ class RedisThrottle(Throttle):
         self._breaker = breaker or RedisCircuitBreaker("The throttle")
         self._random = random or Random(secrets.randbits(64))
         self._local = LocalThrottle(
-            row, self._config, clock=self._monotonic, random=self._random, stands_in=True
+            row,
+            self._config,
+            clock=self._monotonic,
+            random=self._random,
+            stands_in=f"{secrets.token_hex(8)}.",
         )
         self._grant = redis.register_script(_script("grant"))
         self._report = redis.register_script(_script("report"))
         self._renew = redis.register_script(_script("renew"))
         self._running: dict[str, _Session] = {}
+        self._unheard: dict[str, tuple[Ask, float]] = {}  # over, as Redis may not know, and when it will
+        self._is_gone = False
 
     @override
     async def grant(self, asks: Sequence[Ask]) -> Sequence[Grant]:
@@ -154,6 +169,8 @@ class RedisThrottle(Throttle):
         return [HELD if no else next(answers) for no in held]
 
     async def _decide(self, asks: Sequence[Ask]) -> Sequence[Grant]:
+        if self._is_gone and not await self._tell():
+            return await self._grant_without_redis(asks)
         name = f"{secrets.token_hex(8)}."
         limits = [limits_of(ask, self._row(ask.provider), self._config) for ask in asks]
         keys = [SINCE_KEY]
@@ -168,13 +185,18 @@ class RedisThrottle(Throttle):
             args.extend((*_limit_arguments(one, number), one.harvest, ask.least, *_stop_arguments(ask)))
             args.extend((one.careful, config.booked_seconds(ask), " ".join(ask.domains)))
         answers = await self._run(self._grant, keys, args)
+        self._is_gone = answers is None
         if answers is None:
-            return await self._local.grant(asks)
+            self._remember_unheard((f"{name}{number}", ask) for number, ask in enumerate(asks))
+            return await self._grant_without_redis(asks)
         terms = list(zip(*(answers[place::6] for place in range(6)), strict=True))
         now, booked = self._monotonic(), [config.booked_seconds(ask) for ask in asks]
         until = now + config.session_seconds
         self._running.update(
-            (f"{name}{number}", _Session(asks[number], until, now + booked[number], count, bool(watched)))
+            (
+                f"{name}{number}",
+                _Session(asks[number], now, until, now + booked[number], count, bool(watched)),
+            )
             for number, (count, _, _, watched, *_) in enumerate(terms)
             if count
         )
@@ -193,6 +215,19 @@ class RedisThrottle(Throttle):
             )
             for number, (count, wait, why, watched, more, surplus) in enumerate(terms)
         ]
+
+    async def _grant_without_redis(self, asks: Sequence[Ask]) -> Sequence[Grant]:
+        """Grant what is left of our share beside all that we have open."""
+        for lease, one in self._running.items():
+            self._local.begin(one.ask, lease, one.until)
+        grants = await self._local.grant(asks)
+        until = self._monotonic() + self._config.session_seconds
+        self._running.update(
+            (grant.lease, _Session(ask, -inf, until, until, grant.recipients, is_counted=False))
+            for ask, grant in zip(asks, grants, strict=True)
+            if grant.recipients
+        )
+        return grants
 
     @override
     async def report(self, reports: Sequence[Report]) -> None:
@@ -213,6 +248,9 @@ class RedisThrottle(Throttle):
         for place in holds or ():
             log_hold(reports[place].ask)
         mine = reports if holds is None else [one for one in reports if one.lease.startswith(LEASE_PREFIX)]
+        if holds is None:
+            self._remember_unheard((one.lease, one.ask) for one in reports)
+        self._local.end(reports)
         self._local.learn(mine)
 
     @override
@@ -220,19 +258,43 @@ class RedisThrottle(Throttle):
         return self._local.is_held(provider, source)
 
     async def renew(self) -> None:
-        """Renew the leases of all sessions of this process that have not been reported. One round trip."""
+        """Renew the leases of all sessions of this process that have not been reported. One round trip.
+
+        And end those that are over as Redis may not know.
+        """
+        await self._tell()
+
+    async def _tell(self) -> bool:
+        """Do so; returns whether Redis knows now."""
         now = self._monotonic()
         self._running = {lease: one for lease, one in self._running.items() if one.until > now}
-        if self._running:
-            config, keys = self._config, list[str]()
-            args: list[str | float] = [self._now(), config.lease_seconds]
-            for lease, one in self._running.items():
-                keys.extend(
-                    (_provider_keys(one.ask)[1], _address_keys(one.ask)[0], *self._asked_keys(one.ask))
-                )
-                counts_for = max(0.0, one.asks_until - now) + UNKNOWN_SECONDS
-                args.extend((lease, one.recipients if one.is_counted else 0, counts_for))
-            await self._run(self._renew, keys, args)
+        self._unheard = {lease: one for lease, one in self._unheard.items() if one[1] > now}
+        ended = dict(self._unheard)
+        if not (self._running or ended):
+            return True
+        keys = [SINCE_KEY]
+        args: list[str | float] = [self._now(), self._config.lease_seconds]
+        for lease, one in self._running.items():
+            keys.extend(self._renewed_keys(one.ask))
+            counts_for = max(0.0, one.asks_until - now) + UNKNOWN_SECONDS
+            age = min(now - one.begun, _OLDEST)
+            args.extend((lease, age, one.recipients if one.is_counted else 0, counts_for))
+        for lease, (ask, _) in ended.items():
+            keys.extend(self._renewed_keys(ask))
+            args.extend((lease, -1, 0, 0))
+        if await self._run(self._renew, keys, args) is None:
+            return False
+        for lease in ended:
+            self._unheard.pop(lease, None)
+        return True
+
+    def _remember_unheard(self, ended: Iterable[tuple[str, Ask]]) -> None:
+        """Remember sessions that are over for as long as Redis may think them open."""
+        until = self._monotonic() + self._config.lease_seconds
+        self._unheard.update((lease, (ask, until)) for lease, ask in ended)
+
+    def _renewed_keys(self, ask: Ask) -> Iterator[str]:
+        yield from (_provider_keys(ask)[1], _address_keys(ask)[0], *self._asked_keys(ask))
 
     async def _run(self, script: AsyncScript, keys: list[str], args: list[str | float]) -> Any:
         """Run a script; keys that somebody has overwritten with another type are deleted first.

@@ -148,3 +148,41 @@ async def test_a_store_that_damages_everything_fails_the_job_and_an_operator_res
         view = await work_until_ended(engine, service, account, JobId(row["id"]))
     assert (view.state, view.valid, view.name) == (JobState.COMPLETED, 1_001, "list.csv")
     assert len(await planter.events(job)) == len(await planter.events(view.id)) == 1
+
+
+@pytest.mark.parametrize("name", ["source", "rows.parquet"])
+@pytest.mark.parametrize("comes_back", [True, False])
+async def test_a_job_waits_for_a_missing_file_of_its_list_and_fails_when_it_stays_away(
+    settings: Settings,
+    planter: Planter,
+    service: JobService,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    *,
+    comes_back: bool,
+) -> None:
+    """A machine whose store is not mounted ends nobody's job: another one has the file, or it comes back."""
+    listed, away = tmp_path / "list.csv", tmp_path / "away"
+    listed.write_text("\n".join(["email", *ADDRESSES]))
+    async with before_the_finish(settings, planter, monkeypatch) as (engine, account, finishing, _):
+        job = await service.submit(account, listed, FAST) if name == "source" else finishing
+        missing = settings.home / f"blobs/jobs/{job}/{name}"
+        missing.rename(away)
+        for attempt in (1, 2):
+            while (await planter.sql(STEP, job=job))[0]["step_attempt"] < attempt:
+                await engine.drain()
+            (step_now,) = await planter.sql(STEP, job=job)
+            assert (step_now["step_waits_for"], step_now["finished_at"]) == ("storage", None)
+            await planter.sql("UPDATE job SET step_until = NULL WHERE id = :job", job=job)
+        if comes_back:
+            away.rename(missing)
+        view = await work_until_ended(engine, service, account, job)
+    if comes_back:
+        assert (view.state, view.valid, view.invalid) == (JobState.COMPLETED, 7, 1)
+    else:
+        assert (view.state, view.error_code) == (JobState.FAILED, "blob_not_found")
+    assert len(await planter.events(job)) == 1
+
+
+STEP = "SELECT step_attempt, step_waits_for, finished_at FROM job WHERE id = :job"

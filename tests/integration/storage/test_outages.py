@@ -26,6 +26,10 @@ _FAIL = "DO $$ BEGIN RAISE EXCEPTION 'x' USING ERRCODE = '{state}'; END $$"
         ("57P01", "database_unavailable"),
         ("57014", "database_unavailable"),  # statement_timeout, or an operator ended what it was busy with
         ("55P03", "database_unavailable"),  # lock_timeout
+        ("40P01", "database_unavailable"),  # a deadlock, or
+        ("40001", "database_unavailable"),  # a standby that has to go on: what is not tried again here
+        ("58030", "database_unavailable"),  # an error of its disk
+        ("58P01", "database_unavailable"),  # which is not mounted
     ],
 )
 async def test_a_server_without_means_is_an_outage(database_url: str, state: str, code: str) -> None:

@@ -151,3 +151,80 @@ async def test_a_redis_that_refuses_to_write_is_a_redis_that_is_gone(
 ) -> None:
     await redis.replicaof("127.0.0.1", 1)  # as after a failover the client has missed
     assert is_local(await one(throttle))
+
+
+@pytest.fixture
+def timed(redis: Redis, moved: Time) -> RedisThrottle:
+    """The only process, by whose clock the server goes, too."""
+    return RedisThrottle(
+        redis,
+        row=lambda _: LIMIT,
+        config=ThrottleConfig(processes=1),
+        clock=moved,
+        breaker=RedisCircuitBreaker("The throttle", monotonic=moved),
+    )
+
+
+FEW = Ask("p", "", "192.0.2.1", 1)
+
+
+async def granted(throttle: RedisThrottle, times: int) -> list[Grant]:
+    """Return the sessions that are granted of so many."""
+    return [grant for grant in await throttle.grant([FEW] * times) if grant.recipients]
+
+
+async def ended(throttle: RedisThrottle, grants: list[Grant]) -> None:
+    await throttle.report([Report(FEW, grant.lease, SessionOutcome.CLEAN) for grant in grants])
+
+
+async def test_sessions_from_before_count_in_the_share(
+    redis_server: RedisServer, timed: RedisThrottle
+) -> None:
+    before = await granted(timed, LIMIT.sessions)
+    redis_server.kill()
+    assert not await granted(timed, 1)
+    await ended(timed, before[:3])
+    assert len(await granted(timed, LIMIT.sessions)) == 3
+
+
+async def test_a_redis_that_comes_back_empty_hears_what_is_open(
+    redis_server: RedisServer, timed: RedisThrottle, moved: Time
+) -> None:
+    before = await granted(timed, 3)
+    redis_server.kill()
+    meanwhile = await granted(timed, 2)
+    assert all(map(is_local, meanwhile))
+    redis_server.start(emptied=True)
+    moved.now += 10
+    assert len(await granted(timed, LIMIT.sessions)) == LIMIT.sessions - 5
+    await ended(timed, [before[0], meanwhile[0]])
+    assert len(await granted(timed, LIMIT.sessions)) == 2
+
+
+async def test_a_redis_that_was_emptied_hears_it_with_the_next_renewal(
+    redis: Redis, timed: RedisThrottle, moved: Time
+) -> None:
+    before = await granted(timed, 5)
+    moved.now += 1
+    await redis.flushall()
+    await timed.renew()
+    assert len(await granted(timed, LIMIT.sessions)) == LIMIT.sessions - 5
+    await ended(timed, before)
+    await timed.renew()
+    assert len(await granted(timed, LIMIT.sessions)) == 5
+
+
+@pytest.mark.parametrize("redis", [HANG], indirect=True)
+async def test_sessions_that_end_while_redis_hangs_keep_no_place_after_it(
+    redis_server: RedisServer, timed: RedisThrottle, moved: Time
+) -> None:
+    before = await granted(timed, LIMIT.sessions - 1)
+    os.kill(redis_server.pid, signal.SIGSTOP)
+    try:
+        meanwhile = await granted(timed, 1)  # Redis does this, too, once it goes on
+        assert all(map(is_local, meanwhile))
+        await ended(timed, [*before, *meanwhile])
+    finally:
+        os.kill(redis_server.pid, signal.SIGCONT)
+    moved.now += 10
+    assert len(await granted(timed, LIMIT.sessions)) == LIMIT.sessions

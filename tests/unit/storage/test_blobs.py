@@ -117,6 +117,41 @@ async def test_a_local_store_that_is_away_is_no_store_without_this_blob(tmp_path
         assert (caught.value.code, caught.value.retryable) == ("blob_store_failed", True)
 
 
+@pytest.mark.parametrize("by_another_process", [False, True])
+async def test_nothing_is_put_where_a_local_store_should_be_mounted(
+    tmp_path: Path, *, by_another_process: bool
+) -> None:
+    """It would be hidden later, and until then what is in the store would pass for lost."""
+    store, file = tmp_path / "store", tmp_path / "file"
+    file.write_bytes(b"mine")
+    blobs = Blobs(store.as_uri(), tmp_path / "cache")
+    await blobs.put_bytes("jobs/a", b"mine")
+    if by_another_process:
+        blobs = Blobs(store.as_uri(), tmp_path / "cache")
+    store.rename(tmp_path / "away")
+    store.mkdir()
+
+    async def stream() -> None:
+        async with blobs.stream_in("jobs/b") as incoming:
+            await incoming.write(b"mine")
+
+    for put in (
+        blobs.put_bytes("jobs/b", b"mine"),
+        blobs.put_all({"jobs/b": b"mine"}),
+        blobs.put_file("jobs/b", file),
+        stream(),
+    ):
+        with pytest.raises(MailsiftError) as caught:
+            await put
+        assert (caught.value.code, caught.value.retryable) == ("blob_store_failed", True)
+    assert blobs.trouble
+    assert not any(store.iterdir())
+    store.rmdir()
+    (tmp_path / "away").rename(store)
+    await blobs.put_bytes("jobs/b", b"mine")
+    assert not blobs.trouble
+
+
 async def test_a_local_store_whose_last_blob_was_deleted_is_none_that_is_away(tmp_path: Path) -> None:
     blobs = Blobs((tmp_path / "store").as_uri(), tmp_path / "cache")
     await blobs.put_bytes("jobs/a", b"mine")
