@@ -15,7 +15,7 @@ from pathlib import Path
 from uuid import UUID, uuid4
 
 from mailsift.events import audit
-from mailsift.jobs.engine.commit import cancel_job
+from mailsift.jobs.engine.end import cancel_job
 from mailsift.jobs.erasure import Eraser
 from mailsift.jobs.forecasts import Forecasts
 from mailsift.jobs.intake.models import LIST_FAULTS
