@@ -8,7 +8,6 @@ import json
 import os
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection
-from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -23,7 +22,6 @@ from mailsift.jobs.metrics import JOBS_ENDED
 from mailsift.jobs.places.service import JobPlaces, Places
 from mailsift.jobs.results.browse import Browser
 from mailsift.jobs.results.diff import Diff, compare
-from mailsift.jobs.results.export import Selection, select_so_far
 from mailsift.jobs.results.pages import RowFilter
 from mailsift.jobs.results.retry import rows_to_retry
 from mailsift.jobs.results.tiers import Replay, count_tiers, replay
@@ -95,7 +93,7 @@ class JobService:
     """The jobs of one installation; every call names the account it speaks for.
 
     Attributes:
-        browser: reads results row by row, and what they amount to.
+        browser: reads results row by row, what they amount to, and as a file.
     """
 
     def __init__(  # noqa: PLR0913 - what jobs stand on
@@ -117,7 +115,7 @@ class JobService:
         self._places = places
         self._commits = GroupCommits(database)
         self._eraser = eraser
-        self.browser = Browser(database=database, blobs=blobs)
+        self.browser = Browser(database=database, blobs=blobs, scratch=scratch)
 
     async def account(self, name: str) -> AccountId:
         """Return the account with this name, made when it is new."""
@@ -450,7 +448,7 @@ class JobService:
             raise MailsiftError("job_state_conflict", "Only a job that has ended can be retried.")
         # The results of some rows are not what is wanted where those of all of them are.
         options = replace(load_options(row["options"]), max_age=0.0, places="", preview=0, part=True)
-        async with self.results(account_id, job_id) as results:
+        async with self.browser.results(account_id, job_id) as results:
             with tempfile.TemporaryDirectory(dir=self._scratch, prefix="retry-") as folder:
                 source = Path(folder) / "retry.parquet"
                 column = await in_thread(account_id, rows_to_retry, results, source, row["address_column"])
@@ -531,7 +529,10 @@ class JobService:
         async with self._database.begin() as connection:
             rows = [await owned(connection, account_id, job_id) for job_id in (before, after)]
         columns = (rows[0]["address_column"], rows[1]["address_column"])
-        async with self.results(account_id, before) as old, self.results(account_id, after) as new:
+        async with (
+            self.browser.results(account_id, before) as old,
+            self.browser.results(account_id, after) as new,
+        ):
             return await in_thread(account_id, compare, old, new, columns, limit=limit)
 
     async def replay(
@@ -542,7 +543,7 @@ class JobService:
         Raises:
             MailsiftError: `job_not_found`, `no_results_yet`, `job_state_conflict` to keep it while it runs.
         """
-        async with self.selection(account_id, job_id, RowFilter()) as found:
+        async with self.browser.selection(account_id, job_id, RowFilter()) as found:
             replayed = await in_thread(account_id, replay, found.results, found.policy, policy)
         if keep:
             async with self._database.begin() as connection:
@@ -552,57 +553,6 @@ class JobService:
                     raise MailsiftError("job_state_conflict", text)
                 await audit.record_change(connection, account_id, "job.policy", str(job_id))
         return replayed
-
-    @asynccontextmanager
-    async def results(self, account_id: AccountId, job_id: JobId) -> AsyncIterator[Path]:
-        """Give the results as a local Parquet file: all rows when completed, else those with a verdict.
-
-        Raises:
-            MailsiftError: `job_not_found`, `no_results_yet`.
-        """
-        async with self.selection(account_id, job_id, RowFilter()) as found:
-            yield found.results
-
-    @asynccontextmanager
-    async def selection(
-        self, account_id: AccountId, job_id: JobId, wanted: RowFilter
-    ) -> AsyncIterator[Selection]:
-        """Give the results as `results` does, and which of their rows are wanted.
-
-        Raises:
-            MailsiftError: `job_not_found`, `no_results_yet`.
-        """
-        with tempfile.TemporaryDirectory(dir=self._scratch, prefix="partial-") as folder:
-            yield await self._selection(account_id, job_id, wanted, Path(folder) / "results.parquet")
-
-    async def _selection(
-        self, account_id: AccountId, job_id: JobId, wanted: RowFilter, partial: Path
-    ) -> Selection:
-        async with self._database.begin() as connection:
-            row = await owned(connection, account_id, job_id)
-            keys = await chunks.segments(connection, job_id)
-        complete = row["state"] == JobState.COMPLETED
-        if not complete and not keys:
-            raise MailsiftError("no_results_yet", "This job has no verdicts yet.", retryable=True)
-        try:
-            if complete:
-                return await self._select_complete(row, wanted)
-            blobs = JobBlobs(job_id)
-            rows, addresses, *segments = await self._blobs.fetch_all((blobs.rows, blobs.addresses, *keys))
-            return await in_thread(
-                account_id, select_so_far, row, wanted, (rows, addresses), segments, partial
-            )
-        except (MailsiftError, FileNotFoundError):
-            row = await self._database.run(owned, account_id, job_id)  # deleted meanwhile: it is not there
-            if complete or row["state"] != JobState.COMPLETED:
-                raise
-            # It completed while we read, and its segments are gone.
-            return await self._select_complete(row, wanted)
-
-    async def _select_complete(self, row: Row, wanted: RowFilter) -> Selection:
-        row_numbers = None if wanted.by_status_alone else await self.browser.row_numbers(row, wanted)
-        results = await self._blobs.fetch(JobBlobs(row["id"]).results)
-        return Selection(results, wanted.statuses, row_numbers, load_options(row["options"]).tiers)
 
 
 async def read_pieces(source: Path) -> AsyncIterator[bytes]:

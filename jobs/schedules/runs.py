@@ -196,7 +196,7 @@ class ScheduleRuns:
     async def _risky(self, base: Row, options: JobOptions) -> NewJob:
         """Make a list of the rows that ended risky; their results are not what is wanted at a place."""
         account, job_id = AccountId(base["account_id"]), JobId(base["id"])
-        async with self._jobs.results(account, job_id) as results:
+        async with self._jobs.browser.results(account, job_id) as results:
             with tempfile.TemporaryDirectory(dir=self._scratch, prefix="schedule-") as folder:
                 path = Path(folder) / "risky.parquet"
                 column = await asyncio.to_thread(risky_rows, results, path, base["address_column"])
