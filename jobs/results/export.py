@@ -13,7 +13,14 @@ from typing import IO
 
 import polars as pl
 
-from mailsift.jobs.columns import CLOCK_TEXT, SPAN_TEXT, VERDICT_PREFIX, distinct_names, read_names
+from mailsift.jobs.columns import (
+    CLOCK_TEXT,
+    SPAN_TEXT,
+    VERDICT_PREFIX,
+    distinct_names,
+    json_text,
+    read_names,
+)
 from mailsift.jobs.results.sheet import MOST_ROWS, write_sheet
 from mailsift.jobs.results.tiers import tiered
 from mailsift.pipeline.errors import MailsiftError
@@ -197,9 +204,7 @@ def plain_values(name: str, dtype: pl.DataType, *, sheet: bool = False) -> pl.Ex
     """
     column = pl.col(name)
     if dtype.is_nested():
-        text = pl.struct(column.alias("v")).struct.json_encode()
-        text = text.str.strip_prefix('{"v":').str.strip_suffix("}").alias(name)
-        return pl.when(column.is_not_null()).then(text)
+        return json_text(name)
     if dtype == pl.Binary:
         return column.bin.encode("base64")
     if dtype == pl.Duration:
