@@ -43,7 +43,7 @@ from mailsift.storage.blobs.store import Blobs, JobBlobs
 from mailsift.storage.database import Connection, Database, Row, from_row
 from mailsift.storage.group_commits import GroupCommits
 from mailsift.storage.sql import accounts, chunks, jobs, leftovers, people
-from mailsift.storage.sql.jobs import NewJob, job_not_found, owned
+from mailsift.storage.sql.jobs import JobEvent, NewJob, job_not_found, owned
 from mailsift.storage.states import ENDED, JobState, JobTransition
 
 _READ_BYTES = 1 << 20
@@ -55,16 +55,6 @@ class JobPage:
 
     jobs: list[JobView]
     next_cursor: str
-
-
-@dataclass(frozen=True, slots=True)
-class JobEvent:
-    """An event of the job, and how its deliveries to webhooks stand: how many by state."""
-
-    id: UUID
-    type: str
-    created_at: datetime
-    deliveries: dict[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -372,7 +362,7 @@ class JobService:
             JobHistory,
             row,
             runs=tuple(view_of(other) for other in others),
-            events=tuple(JobEvent(**event) for event in events),
+            events=tuple(events),
             stored_bytes=await self._stored_bytes(job_id),
             column=row["address_column"],
         )
