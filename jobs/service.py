@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
-from uuid import UUID, uuid4
+from uuid import UUID
 
 from mailsift.events import audit
 from mailsift.jobs.engine.end import cancel_job
@@ -19,31 +19,22 @@ from mailsift.jobs.erasure import Eraser
 from mailsift.jobs.forecasts import Forecasts
 from mailsift.jobs.intake.models import LIST_FAULTS
 from mailsift.jobs.metrics import JOBS_ENDED
-from mailsift.jobs.places.service import JobPlaces, Places
+from mailsift.jobs.places.service import Places
 from mailsift.jobs.results.browse import Browser
 from mailsift.jobs.results.diff import Diff, compare
 from mailsift.jobs.results.pages import RowFilter
 from mailsift.jobs.results.retry import rows_to_retry
 from mailsift.jobs.results.tiers import Replay, count_tiers, replay
 from mailsift.jobs.results.whole_files import in_thread
-from mailsift.jobs.submissions import (
-    LONGEST_UPLOAD_S,
-    StoredList,
-    Submitted,
-    insert_once,
-    new_job,
-    record_start,
-    store_list,
-)
+from mailsift.jobs.submissions import Submissions, Submitted
 from mailsift.jobs.views import AccountId, JobId, JobOptions, JobView, load_options, view_of
 from mailsift.jobs.waker import Waker
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.judge.tiers import Tier, TierPolicy
 from mailsift.storage.blobs.store import Blobs, JobBlobs
 from mailsift.storage.database import Connection, Database, Row, from_row
-from mailsift.storage.group_commits import GroupCommits
-from mailsift.storage.sql import accounts, chunks, jobs, leftovers, people
-from mailsift.storage.sql.jobs import JobEvent, NewJob, job_not_found, owned
+from mailsift.storage.sql import accounts, chunks, jobs, people
+from mailsift.storage.sql.jobs import JobEvent, job_not_found, owned
 from mailsift.storage.states import ENDED, JobState, JobTransition
 
 _READ_BYTES = 1 << 20
@@ -83,6 +74,7 @@ class JobService:
     """The jobs of one installation; every call names the account it speaks for.
 
     Attributes:
+        submissions: stores lists and inserts their jobs.
         browser: reads results row by row, what they amount to, and as a file.
     """
 
@@ -103,8 +95,8 @@ class JobService:
         self._scratch = scratch
         self._forecasts = forecasts
         self._places = places
-        self._commits = GroupCommits(database)
         self._eraser = eraser
+        self.submissions = Submissions(database=database, blobs=blobs, places=places)
         self.browser = Browser(database=database, blobs=blobs, scratch=scratch)
 
     async def account(self, name: str) -> AccountId:
@@ -176,9 +168,9 @@ class JobService:
         places = await self._places.checked(account_id, "", sink)
         sealed = replace(options, places=self._places.seal(account_id, places)) if places else options
         digest = places.digest() if places else ""
-        new = await self.store(account_id, pieces, sealed, source_name=source_name, parent=parent)
+        new = await self.submissions.store(account_id, pieces, sealed, source_name=source_name, parent=parent)
         try:
-            submitted = await self._insert(new, once, digest)
+            submitted = await self.submissions.insert(new, once, digest)
         except MailsiftError as error:
             if error.code != "database_unavailable":  # else the job may be there, and nobody has heard of it
                 await self._blobs.delete(JobBlobs(new.id).source)
@@ -206,55 +198,11 @@ class JobService:
                 `idempotency_key_reused`.
         """
         places = await self._places.checked(account_id, source, sink)
-        new = await self.expect(account_id, places, options)
-        submitted = await self._insert(new, once)
+        new = await self.submissions.expect(account_id, places, options)
+        submitted = await self.submissions.insert(new, once)
         if submitted.fresh:
             await self._waker.wake(1)
         return submitted
-
-    async def _insert(self, new: NewJob, once: str, places: str = "") -> Submitted:
-        async def transaction(connection: Connection) -> Submitted:
-            submitted = await insert_once(connection, new, once, places=places)
-            if submitted.fresh and new.parent_id is None:  # what repeats a job is written down as that
-                await record_start(connection, new)
-            return submitted
-
-        return await self._commits.run(new.account_id, transaction)
-
-    async def expect(
-        self, account_id: AccountId, places: JobPlaces, options: JobOptions, *, parent: JobId | None = None
-    ) -> NewJob:
-        """Return the job of a list that a worker fetches, for the caller to insert.
-
-        Raises:
-            MailsiftError: `secret_key_missing`.
-        """
-        sealed = replace(options, places=self._places.seal(account_id, places))
-        job_id = JobId(uuid4())
-        await self._database.run(leftovers.expect, job_id, seconds=LONGEST_UPLOAD_S)
-        stored = StoredList(places.source.name if places.source else "", places.digest(), 0)
-        return new_job(job_id, account_id, sealed, stored, parent=parent)
-
-    async def store(
-        self,
-        account_id: AccountId,
-        pieces: AsyncIterator[bytes],
-        options: JobOptions,
-        *,
-        source_name: str,
-        parent: JobId | None,
-    ) -> NewJob:
-        """Store a list and return its job, for the caller to insert (mailsift.jobs.submissions).
-
-        The list is deleted when no job was inserted within a day.
-        """
-        job_id = JobId(uuid4())
-        await self._commits.run(
-            leftovers.expect,
-            lambda connection: leftovers.expect(connection, job_id, seconds=LONGEST_UPLOAD_S),
-        )
-        stored = await store_list(self._blobs, JobBlobs(job_id).source, pieces, name=source_name)
-        return new_job(job_id, account_id, options, stored, parent=parent)
 
     async def get(self, account_id: AccountId, job_id: JobId) -> JobView:
         """Return the job as it stands now.

@@ -189,7 +189,7 @@ class ScheduleRuns:
             options = replace(options, max_age=0.0)
         if source is None or places.source is not None:
             parent = JobId(before["id"]) if before else None
-            return await self._jobs.expect(account, places, options, parent=parent)
+            return await self._jobs.submissions.expect(account, places, options, parent=parent)
         path = await self._blobs.fetch(JobBlobs(source["id"]).source)
         return await self._store(path, source, options, name=source["source_name"])
 
@@ -205,7 +205,9 @@ class ScheduleRuns:
 
     async def _store(self, path: Path, base: Row, options: JobOptions, *, name: str) -> NewJob:
         account, parent = AccountId(base["account_id"]), JobId(base["id"])
-        return await self._jobs.store(account, read_pieces(path), options, source_name=name, parent=parent)
+        return await self._jobs.submissions.store(
+            account, read_pieces(path), options, source_name=name, parent=parent
+        )
 
     def _now(self) -> datetime:
         return utc_datetime(self._clock())
