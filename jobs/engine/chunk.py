@@ -467,19 +467,7 @@ async def close_chunk(  # noqa: PLR0913 - what one commit writes
     left = [new for new in deferred if new.throttle_key == chunk.throttle_key]
     if left and chunk.throttle_key not in SHARED_KEYS:
         await chunks.give_back(connection, chunk, left)
-    opens = await _hold_sources(connection, rests or {}, deferred)
-    due = [_with_earliest_start(new, opens) for new in deferred]
-    await chunks.insert(connection, chunk.job_id, first_free, due)
-    for new in _longest_waits(deferred):
-        delay = opens.get(new.throttle_key, new.delay) if new.waits_for in _BOUND_TO_SOURCE else new.delay
-        if delay > 0:
-            await chunks.hold(
-                connection,
-                chunk.job_id,
-                throttle_key=new.throttle_key,
-                delay=delay,
-                waits_for=new.waits_for,
-            )
+    await _put_off(connection, chunk.job_id, deferred, rests or {}, first_n=first_free)
     if asked or deferred:
         await _apply_stop_rule(connection, chunk.job_id, asked or {}, stop)
     done = await _close_job(connection, chunk, terms, still_open=still_open)
@@ -524,6 +512,26 @@ async def _apply_stop_rule(
 
 _BOUND_TO_SOURCE: Final = frozenset({WaitReason.THROTTLED.value, WaitReason.BLOCKED.value})
 """Waits between a provider and one source of ours: another source may go on."""
+
+
+async def _put_off(
+    connection: Connection,
+    job_id: UUID,
+    deferred: Sequence[NewChunk],
+    rests: Mapping[tuple[str, str], float],
+    *,
+    first_n: int,
+) -> None:
+    """Insert the chunks that come back later, numbered from `first_n`; hold the others of their providers."""
+    opens = await _hold_sources(connection, rests, deferred)
+    due = [_with_earliest_start(new, opens) for new in deferred]
+    await chunks.insert(connection, job_id, first_n, due)
+    for new in _longest_waits(deferred):
+        delay = opens.get(new.throttle_key, new.delay) if new.waits_for in _BOUND_TO_SOURCE else new.delay
+        if delay > 0:
+            await chunks.hold(
+                connection, job_id, throttle_key=new.throttle_key, delay=delay, waits_for=new.waits_for
+            )
 
 
 async def _hold_sources(
