@@ -12,8 +12,7 @@ from uuid import UUID
 from mailsift.accounts.passwords import Passwords, check_password
 from mailsift.accounts.people import Role, Visitor, check_owners, note
 from mailsift.accounts.second_factors import PasswordProof
-from mailsift.accounts.sessions import Sessions, digest, normalized_email, put_password
-from mailsift.accounts.sign_in_attempts import base64url
+from mailsift.accounts.sessions import Sessions, digest, new_secret, normalized_email, put_password
 from mailsift.events import audit
 from mailsift.events.audit import COMMAND_LINE
 from mailsift.jobs.views import AccountId
@@ -28,7 +27,6 @@ from mailsift.storage.sql.sessions import NewLink
 LIVES: Final = timedelta(hours=72)
 
 _LONGEST_NAME: Final = 80
-_TOKEN_BYTES: Final = 32
 
 
 class LinkKind(StrEnum):
@@ -313,7 +311,7 @@ class Links:
         return await self._make(connection, offer)
 
     async def _make(self, connection: Connection, offer: _LinkTerms) -> str:
-        secret = base64url(self._token(_TOKEN_BYTES))
+        secret = new_secret(self._token)
         now = self._now()
         new = NewLink(
             hash=digest(secret),

@@ -24,7 +24,8 @@ STEP_S: Final = 30
 _DRIFT: Final = 1  # steps a clock may be off (RFC 6238, section 5.2)
 _SECRET_BYTES: Final = 20  # as long as the hash (RFC 4226, section 4)
 _RECOVERY_CODES, _RECOVERY_BYTES = 10, 10
-_PENDING_S: Final = 300
+PENDING_S: Final = 300
+"""Seconds within which a code has to follow a password."""
 _PENDING_OWNER: Final = UUID("6d61696c-7369-6674-0000-7365636f6e64")
 """What sealed half sign-ins belong to, so that nothing else that is sealed is taken for one."""
 
@@ -174,7 +175,7 @@ class SecondFactors:
 
     def pending(self, proof: PasswordProof) -> str:
         """Return what says for some minutes that somebody's password was right."""
-        state = json.dumps([proof.person_id.hex, proof.mark, self._clock() + _PENDING_S]).encode()
+        state = json.dumps([proof.person_id.hex, proof.mark, self._clock() + PENDING_S]).encode()
         return base64.urlsafe_b64encode(self._vault.seal(_PENDING_OWNER, state)).decode()
 
     def proof_of(self, pending: str) -> PasswordProof:

@@ -28,7 +28,7 @@ LIFETIME: Final = timedelta(days=14)
 IDLE: Final = timedelta(hours=24)
 RECHECK: Final = timedelta(seconds=45)
 """How often a provider is asked about a session it has opened: who leaves a group is out within a minute."""
-_TOKEN_BYTES: Final = 32
+_SECRET_BYTES: Final = 32
 _TRIES_OF_A_CLIENT: Final = Zone("sign_in_address", quota=30, window=300)
 _TRIES_FOR_A_PERSON: Final = Zone("sign_in_person", quota=10, window=900)
 _STRICTER: Final = 2
@@ -230,7 +230,7 @@ class Sessions:
 
     async def open(self, connection: Connection, person_id: UUID, account_id: UUID) -> str:
         """Begin a session of a person who has proved who they are; returns its secret."""
-        secret = base64url(self._token(_TOKEN_BYTES))
+        secret = new_secret(self._token)
         now = self._now()
         new = NewSession(
             id=digest(secret),
@@ -344,8 +344,13 @@ def normalized_email(email: str) -> str:
     return (given if parsed.rule else parsed.address).lower()
 
 
+def new_secret(token: Callable[[int], bytes]) -> str:
+    """Return a secret of 256 random bits, as cookies and links carry it."""
+    return base64url(token(_SECRET_BYTES))
+
+
 def digest(secret: str) -> bytes:
-    """Return what is stored of a secret of 256 random bits; such a one needs no slow hash."""
+    """Return what is stored of such a secret, which needs no slow hash."""
     return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).digest()
 
 

@@ -99,15 +99,15 @@ class SingleSignOn:
         """
         try:
             identity = await self._provider.identity(attempt, answer, redirect_uri)
+            async with self._database.begin() as connection:
+                person_id, email = await self._person(connection, identity)
+                await self._apply_groups(connection, person_id, email, identity)
+                mine = await people.lock_accounts_of(connection, person_id)
+                if mine:
+                    return await self._open(connection, person_id, mine[0]["id"], email, identity)
         except DistrustError as error:
             _log.warning("sso.refused", why=error.why)
             raise
-        async with self._database.begin() as connection:
-            person_id, email = await self._person(connection, identity)
-            await self._apply_groups(connection, person_id, email, identity)
-            mine = await people.lock_accounts_of(connection, person_id)
-            if mine:
-                return await self._open(connection, person_id, mine[0]["id"], email, identity)
         raise _no_account()
 
     async def is_still_valid(self, session_id: bytes) -> bool:
@@ -154,7 +154,7 @@ class SingleSignOn:
                 return known, person["email"]
         email = normalized_email(identity.email)
         if not email:
-            raise _distrust("email")
+            raise DistrustError("email")
         found = await people.person_of(connection, email)
         if found is not None:
             found = await people.lock_person(connection, found["id"])
@@ -168,7 +168,7 @@ class SingleSignOn:
         if person_id is None:  # whom another sign-in has made just now
             return await self._person(connection, identity)
         if not await sso.link(connection, self._issuer, identity.subject, person_id):
-            raise _distrust("identity")
+            raise DistrustError("identity")
         return person_id, email
 
     async def _apply_groups(
@@ -216,8 +216,3 @@ def _no_account() -> MailsiftError:
     return MailsiftError(
         "no_account", "None of your groups has access to an account here. Ask your operator."
     )
-
-
-def _distrust(why: str) -> DistrustError:
-    _log.warning("sso.refused", why=why)
-    return DistrustError(why)

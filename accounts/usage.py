@@ -83,7 +83,7 @@ class Budget:
             MailsiftError: `mcp_disabled`, `mcp_budget_spent`.
         """
         if not self.per_day:
-            raise MailsiftError("mcp_disabled", "MCP is switched off here (MAILSIFT_MCP_BUDGET is 0).")
+            raise mcp_disabled()
         decision = await self._limit.take(self._zone, str(holder), units=addresses)
         if decision is None or decision.allowed:
             return
@@ -93,3 +93,8 @@ class Budget:
             f" {decision.remaining:,} are left; {addresses:,} were wanted.{late}"
         )
         raise MailsiftError("mcp_budget_spent", text)
+
+
+def mcp_disabled() -> MailsiftError:
+    """Return the error of tools that nobody may use."""
+    return MailsiftError("mcp_disabled", "MCP is switched off here (MAILSIFT_MCP_BUDGET is 0).")

@@ -48,11 +48,13 @@ def create_app(parts: ApiParts) -> FastAPI:
     app.state.strangers = Strangers(parts.max_bytes)
     # Not included: then every request would pass through a router more, and the first one would wait until
     # models are made anew that the routes have already.
-    opened = [doors.find_door(door).router for door in parts.doors]
-    routers = (*v1.ROUTERS, *opened, health.router, mcp.router, *pages.ROUTERS, *ops.ROUTERS)
+    opened = [doors.find_door(door) for door in parts.doors]
+    vendors = [door.router for door in opened]
+    routers = (*v1.ROUTERS, *vendors, health.router, mcp.router, *pages.ROUTERS, *ops.ROUTERS)
     app.router.routes.extend(route for router in routers for route in router.routes)
     large = dict.fromkeys((("POST", "/v1/bulk/jobs"), ("POST", "/lists")), parts.max_bytes + _FORM_OVERHEAD)
-    large |= {place: min(most, parts.max_bytes) + _FORM_OVERHEAD for place, most in doors.large(parts.doors)}
+    for door in opened:
+        large |= {place: min(most, parts.max_bytes) + _FORM_OVERHEAD for place, most in door.large.items()}
     large["PATCH", "/uploads/"] = parts.max_bytes + _FORM_OVERHEAD
     large["POST", mcp.PATH] = MCP_BYTES
     large["POST", "/v1/outcomes"] = outcome_files.MOST_BYTES
@@ -63,7 +65,7 @@ def create_app(parts: ApiParts) -> FastAPI:
     large["POST", "/receivers/"] = outcomes.WEBHOOK_BYTES
     app.add_middleware(CompressionMiddleware)
     app.add_middleware(RequestMiddleware, large=large, is_door=doors.is_door)  # around the one before
-    error_shapes = _first_page_of(doors.error_shape(parts.doors), error_page)
+    error_shapes = _first_page_of(doors.error_shape(opened), error_page)
     errors.install_error_handlers(app, error_shapes, look_for_visitor)
     app.openapi = lambda: build_openapi(app)  # type: ignore[method-assign]  # FastAPI's way to extend it
     return app

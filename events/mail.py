@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import smtplib
 import ssl
+from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass, field
 from email.headerregistry import Address
@@ -104,12 +105,15 @@ class Mailer:
             raise MailsiftError("mail_failed", reason, retryable=True) from None
 
     def _send(self, message: EmailMessage) -> None:
-        with self._connected() as smtp:
+        smtp = self._connected()
+        try:
             if self._relay.user:
                 smtp.login(self._relay.user, self._relay.password)
             smtp.ehlo_or_helo_if_needed()
             told = message if smtp.has_extn("smtputf8") else _to_ascii_alone(message)
             smtp.send_message(told, to_addrs=[_in_envelope(one) for one in told["To"].addresses])
+        finally:
+            _leave(smtp)
 
     def _connected(self) -> smtplib.SMTP:
         relay = self._relay
@@ -133,6 +137,13 @@ class Mailer:
             smtp.starttls(context=self._ssl)
         elif self._relay.user:
             raise smtplib.SMTPNotSupportedError
+
+
+def _leave(smtp: smtplib.SMTP) -> None:
+    """End a session; whatever the relay says to that, it keeps what it has taken."""
+    with suppress(OSError):  # smtplib.SMTPException is one
+        smtp.quit()
+    smtp.close()
 
 
 def _to_ascii_alone(message: EmailMessage) -> EmailMessage:

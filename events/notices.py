@@ -103,8 +103,8 @@ _ENABLE: Final = (
 _LINES: Final = {
     NoticeKind.FAILING: (
         "No attempt to deliver an event to the webhook of {account} at {host} has succeeded since",
-        "{since}. Deliveries are retried; after five days of failure the webhook is",
-        "disabled.",
+        "{since}. Deliveries are retried; after five days of failure, in which ten were given up,",
+        "the webhook is disabled.",
     ),
     DisabledReason.FAILING: (
         "The webhook of {account} at {host} was disabled at {at}: no attempt to deliver an event",

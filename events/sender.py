@@ -61,6 +61,7 @@ class ReceiverResolver:
 
 
 _ADDRESSES: Final = 3
+"""How many addresses of a name are tried; one to which there is no way takes no time and does not count."""
 
 _EXHAUSTED: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.EADDRNOTAVAIL})
 """What this machine has too few of: descriptors, memory, ports."""
@@ -167,9 +168,9 @@ class GuardedBackend(httpcore.AsyncNetworkBackend):
         socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
     ) -> httpcore.AsyncNetworkStream:
         """Dial one address after the other; together they have the time for one."""
-        theirs, ours, no_ipv6 = None, None, None
-        addresses = (await self._addresses(host))[:_ADDRESSES]
-        each = timeout and timeout / max(len(addresses), 1)
+        theirs, ours, no_ipv6, left = None, None, None, _ADDRESSES
+        addresses = await self._addresses(host)
+        each = timeout and timeout / min(max(len(addresses), 1), _ADDRESSES)
         for address in addresses:
             try:
                 found = await self._network.connect_tcp(address, port, each, local_address, socket_options)
@@ -181,6 +182,9 @@ class GuardedBackend(httpcore.AsyncNetworkBackend):
                     no_ipv6 = error
                 else:
                     theirs = error
+                left -= not _has_cause(error, _OFFLINE)
+                if not left:
+                    break
         raise theirs or ours or no_ipv6 or _SendError(ErrorClass.DNS)
 
     @override

@@ -467,11 +467,18 @@ class JobService:
         async with self._database.begin() as connection:
             rows = [await owned(connection, account_id, job_id) for job_id in (before, after)]
         columns = (rows[0]["address_column"], rows[1]["address_column"])
+        lists = (await self._whole_list(rows[0]), await self._whole_list(rows[1]))
         async with (
             self.browser.results(account_id, before) as old,
             self.browser.results(account_id, after) as new,
         ):
-            return await in_thread(account_id, compare, old, new, columns, limit=limit)
+            return await in_thread(account_id, compare, old, new, columns, limit=limit, lists=lists)
+
+    async def _whole_list(self, row: Row) -> Path | None:
+        """Return all rows of a job that has not completed; None: every row has a verdict."""
+        if row["state"] == JobState.COMPLETED:
+            return None
+        return await self._blobs.fetch_if_there(JobBlobs(row["id"]).rows)
 
     async def replay(
         self, account_id: AccountId, job_id: JobId, policy: TierPolicy, *, keep: bool = False

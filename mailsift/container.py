@@ -809,19 +809,31 @@ class Container:
         """Return the whole pipeline, with its resolver, throttle and fact cache."""
         return (await self._validator_maker(edited=False))()
 
-    async def single(self, record_usage: Callable[[SingleOptions, int, int, int], None]) -> SingleValidator:
-        """Return what judges one address at a time; `record_usage` is told how much."""
+    async def _singles(
+        self, record_usage: Callable[[SingleOptions, int, int, int], None]
+    ) -> tuple[SingleValidator, SingleValidator]:
+        """Return what judges one address at a time, and what does in test mode, whose verdicts nobody counts.
+
+        Args:
+            record_usage: is told how much.
+        """
         from mailsift.jobs.metrics import count_verdict
         from mailsift.pipeline.single import SingleValidator
 
-        return SingleValidator(
-            lists=self.lists,
+        make = partial(
+            SingleValidator,
             policy=self.policy,
-            open_validator=await self._validator_maker(edited=True),
-            count_verdict=count_verdict,
             record_usage=record_usage,
             outcome_facts=self.outcomes.facts_if_available,
         )
+        maker = await self._validator_maker(edited=True)
+        usual = make(lists=self.lists, open_validator=maker, count_verdict=count_verdict)
+        scripted = make(
+            lists=self._test_lists,
+            open_validator=self._test_validator,
+            count_verdict=lambda _status, _result: None,
+        )
+        return usual, scripted
 
     @cached_property
     def _test_lists(self) -> Lists:
@@ -842,18 +854,6 @@ class Container:
             prober=ScriptedServers(),
             port25=OpenPort(),
             policy=self.policy,
-        )
-
-    def _test_single(self, record_usage: Callable[[SingleOptions, int, int, int], None]) -> SingleValidator:
-        from mailsift.pipeline.single import SingleValidator
-
-        return SingleValidator(
-            lists=self._test_lists,
-            policy=self.policy,
-            open_validator=self._test_validator,
-            count_verdict=lambda _status, _result: None,
-            record_usage=record_usage,
-            outcome_facts=self.outcomes.facts_if_available,
         )
 
     async def _usage(self) -> UsageMeter:
@@ -879,6 +879,7 @@ class Container:
         from mailsift.pipeline.background import repeating
 
         usage = await self._usage()
+        single, test_single = await self._singles(usage.count_single)
         await self._learn_time()
         learning = repeating(self._learn_time, every=_CLOCK_SECONDS, task="clock")
         await self._closing.enter_async_context(learning)
@@ -894,8 +895,8 @@ class Container:
             keys=self.keys,
             people=self.people,
             first_steps=FirstStepsService(database=self.database, keys=self.keys, drafts=self.drafts),
-            single=await self.single(usage.count_single),
-            test_single=self._test_single(usage.count_single),
+            single=single,
+            test_single=test_single,
             jobs=self.jobs,
             drafts=self.drafts,
             uploads=self.uploads,

@@ -24,12 +24,6 @@ from typing_extensions import override
 
 from mailsift.settings import LogLevel
 
-_LEVELS: Final[dict[LogLevel, int]] = {
-    "debug": logging.DEBUG,
-    "info": logging.INFO,
-    "warning": logging.WARNING,
-    "error": logging.ERROR,
-}
 _MOST_FRAMES: Final = 12
 _log = structlog.get_logger()
 
@@ -88,7 +82,7 @@ def configure_logs(level: int = logging.WARNING) -> None:
 
 def configure_server_logs(level: LogLevel) -> None:
     """Do the same for a process that serves, where what nobody catches is told without its words, too."""
-    configure_logs(_LEVELS[level])
+    configure_logs(logging.getLevelNamesMapping()[level.upper()])
     sys.excepthook = _uncaught
     threading.excepthook = lambda found: _uncaught(found.exc_type, found.exc_value, found.exc_traceback)
 

@@ -26,36 +26,33 @@ from prometheus_client.multiprocess import MultiProcessCollector, mark_process_d
 from prometheus_client.registry import Collector
 from typing_extensions import override
 
-import mailsift.api.metrics
-import mailsift.events.metrics
-import mailsift.jobs.metrics
-import mailsift.pipeline.metrics
+from mailsift.api import metrics as api
+from mailsift.events import metrics as events
+from mailsift.jobs import metrics as jobs
+from mailsift.pipeline import metrics as pipeline
 from mailsift.pipeline.errors import MailsiftError, error_fields
-from mailsift.pipeline.metrics import declare
 from mailsift.settings import Settings
 
-BUILD: Final = declare(
+BUILD: Final = pipeline.declare(
     Gauge,
     "mailsift_build_info",
     "1, with what runs here",
     {"role": (), "version": ()},
     multiprocess_mode="max",
 )
-API: Final = (
-    *(BUILD, *mailsift.api.metrics.METRICS),
-    *(*mailsift.jobs.metrics.SHARED, *mailsift.pipeline.metrics.METRICS),
-)
+API: Final = (BUILD, *api.METRICS, *jobs.SHARED, *pipeline.METRICS)
 """What an API counts."""
-WORKER: Final = (
-    *(BUILD, *mailsift.jobs.metrics.METRICS, *mailsift.jobs.metrics.SHARED),
-    *(*mailsift.events.metrics.METRICS, *mailsift.pipeline.metrics.METRICS),
-)
+WORKER: Final = (BUILD, *jobs.METRICS, *jobs.SHARED, *events.METRICS, *pipeline.METRICS)
 SWEEPER: Final = (
-    *(BUILD, mailsift.jobs.metrics.SWEPT, mailsift.jobs.metrics.LEASES_EXPIRED),
-    mailsift.pipeline.metrics.UPKEEP_ERRORS,
-    *(mailsift.jobs.metrics.IN_FLIGHT, mailsift.jobs.metrics.WAKE_UPS),
-    *(mailsift.jobs.metrics.SCHEDULE_RUNS, mailsift.jobs.metrics.SCHEDULE_MISSED),
-    *mailsift.events.metrics.METRICS,
+    BUILD,
+    jobs.SWEPT,
+    jobs.LEASES_EXPIRED,
+    pipeline.UPKEEP_ERRORS,
+    jobs.IN_FLIGHT,
+    jobs.WAKE_UPS,
+    jobs.SCHEDULE_RUNS,
+    jobs.SCHEDULE_MISSED,
+    *events.METRICS,
 )
 PATH: Final = "/metrics"
 _ERROR: Final = "500 Internal Server Error"

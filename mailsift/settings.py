@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, Self
+from typing import Annotated, Any, Final, Literal, Self, TypeAlias, TypeVar
 
 import platformdirs
 from pydantic import (
@@ -35,14 +35,9 @@ from mailsift.pipeline.smtp.wire import hello
 from mailsift.pipeline.stop import StopPolicy
 from mailsift.storage.server_urls import check_database_url, check_redis_url
 
+T = TypeVar("T")
+
 PREFIX = "MAILSIFT_"
-
-
-def _is_folder(path: str) -> bool:
-    try:
-        return Path(path).is_dir()
-    except OSError:  # longer than a path may be
-        return False
 
 
 def _check_secrets(folder: Path, variables: Collection[str]) -> None:
@@ -143,12 +138,6 @@ def _own_host(value: str) -> str:
     return value
 
 
-def _group_rule(value: str) -> str:
-    if not re.fullmatch(r"[^=]+=[^=:]+:(viewer|member|owner)", value):
-        raise ValueError("expected group=account:role")
-    return value
-
-
 _SERVICE_ADDRESS: Final = re.compile(r"(tcp|udp|sctp)://")
 _SERVICE_VARIABLE: Final = re.compile(r".*(SERVICE_(HOST|PORT(_\w+)?)|PORT_\d+_(TCP|UDP|SCTP)(_\w+)?)")
 """What Kubernetes tells each pod of the Services beside it, of one called mailsift among others."""
@@ -183,12 +172,11 @@ DatabaseUrl = Annotated[
     SecretStr, _scheme("postgresql+psycopg", "postgresql", "postgres"), _readable(check_database_url)
 ]
 RedisUrl = Annotated[SecretStr, _scheme("redis", "rediss", "unix"), _readable(check_redis_url)]
-Strings = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)]
-Endpoints = Annotated[
-    tuple[Annotated[str, BeforeValidator(_endpoint)], ...], NoDecode, BeforeValidator(_split)
-]
-Hosts = Annotated[tuple[Annotated[str, AfterValidator(_own_host)], ...], NoDecode, BeforeValidator(_split)]
-Doors = Annotated[tuple[Door, ...], NoDecode, BeforeValidator(_split)]
+CommaList: TypeAlias = Annotated[tuple[T, ...], NoDecode, BeforeValidator(_split)]
+Strings = CommaList[str]
+Endpoints = CommaList[Annotated[str, BeforeValidator(_endpoint)]]
+Hosts = CommaList[Annotated[str, AfterValidator(_own_host)]]
+Doors = CommaList[Door]
 Mailbox = Annotated[str, _like(r"([^@\s<>,;]+@[^@\s<>,;]+)?\Z", "an address, postmaster@example.com")]
 PublicUrl = Annotated[
     str,
@@ -202,13 +190,9 @@ Issuer = Annotated[
     str,
     _like(r"(https://[^?#\s]+|http://(localhost|127\.0\.0\.1)[^?#\s]*)?\Z", "https://login.example.com"),
 ]
-GroupRules = Annotated[
-    tuple[Annotated[str, AfterValidator(_group_rule)], ...], NoDecode, BeforeValidator(_split)
-]
+GroupRules = CommaList[Annotated[str, _like(r"[^=]+=[^=:]+:(viewer|member|owner)\Z", "group=account:role")]]
 LogLevel = Annotated[Literal["debug", "info", "warning", "error"], BeforeValidator(_small)]
-Delays = Annotated[
-    tuple[Annotated[float, Field(gt=0)], ...], NoDecode, BeforeValidator(_split), Field(min_length=1)
-]
+Delays = Annotated[CommaList[Annotated[float, Field(gt=0)]], Field(min_length=1)]
 
 
 class Settings(BaseSettings):
@@ -460,7 +444,7 @@ class Settings(BaseSettings):
             MailsiftError: `bad_settings`, naming the variables but not their values.
         """
         secrets_dir = os.environ.get(f"{PREFIX}SECRETS_DIR") or None  # noqa: TID251 - this is where it is read
-        if secrets_dir and not _is_folder(secrets_dir):
+        if secrets_dir and not os.path.isdir(secrets_dir):  # noqa: PTH112 - says no to a path that is too long
             raise MailsiftError("bad_settings", f"{PREFIX}SECRETS_DIR: there is no such folder.")
         if secrets_dir:
             _check_secrets(Path(secrets_dir), {PREFIX + name.upper() for name, _ in _fields(cls)})

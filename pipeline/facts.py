@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
 
 from pydantic_core import from_json, to_json
 
@@ -36,6 +37,12 @@ class DomainState(StrEnum):
     UNAVAILABLE = "unavailable"  # SERVFAIL, REFUSED, timeout: says nothing about the domain
 
 
+TAKES_NO_MAIL: Final = frozenset(
+    {DomainState.NOT_FOUND, DomainState.NO_MAIL_SERVER, DomainState.NULL_MX, DomainState.UNROUTABLE}
+)
+"""The states that make an address invalid."""
+
+
 class Answer(StrEnum):
     """What the mail server's reply to RCPT (or its silence) means for one mailbox."""
 
@@ -57,6 +64,19 @@ class Answer(StrEnum):
     TOO_MANY_MISSING = "too_many_missing"  # the list stopped at this provider: too few of it were known
     PROBE_UNAVAILABLE = "probe_unavailable"  # this machine cannot reach port 25
     GIVEN_UP = "given_up"  # the work on the address broke every time, so nothing is known of it
+
+
+GONE: Final = frozenset({Answer.NOT_FOUND, Answer.DISABLED})
+"""The answers that make an address invalid."""
+
+MAILBOX_REFUSALS: Final = GONE | {Answer.FULL}
+"""The refusals that speak of the mailbox."""
+
+DEFINITE: Final = MAILBOX_REFUSALS | {Answer.ACCEPTED}
+"""The answers that speak of the mailbox; anything else is asked anew."""
+
+NOT_NOW: Final = frozenset({Answer.GREYLISTED, Answer.RATE_LIMITED, Answer.TEMPORARY})
+"""The answers that say "later"."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,13 +30,9 @@ class Schema(Mapping[str, "type[pl.DataType]"]):
     def __len__(self) -> int:
         return len(self._kinds)
 
-    def and_(self, **more: _Kind) -> Schema:
+    def __or__(self, more: Schema) -> Schema:
         """Return these columns and more behind them."""
-        return Schema({**self._kinds, **more})
-
-    def behind(self, first: Schema) -> Schema:
-        """Return the columns of `first` and these behind them."""
-        return Schema({**first._kinds, **self._kinds})
+        return Schema({**self._kinds, **more._kinds})
 
 
 PARSED = Schema(
@@ -49,19 +45,20 @@ PARSED = Schema(
 )
 """What mailsift.pipeline.syntax.column.parse_column makes of cells, one row each, in their order."""
 
-ADDRESSES = PARSED.behind(
-    Schema(
-        {
-            "n": "UInt32",  # address number, dense from 0 in the job
-            "rows": "UInt32",  # how many rows of the list carry this address
-        }
-    )
+_NUMBERS = Schema(
+    {
+        "n": "UInt32",  # address number, dense from 0 in the job
+        "rows": "UInt32",  # how many rows of the list carry this address
+    }
 )
+ADDRESSES = _NUMBERS | PARSED
 """A job's distinct addresses, those of a domain in a row; a chunk is a slice of it."""
 
-WAITING = ADDRESSES.and_(
-    tries="UInt8",  # how often a mail server has been asked for this address and said "later"
-    known_by="String",  # identity of the source that a greylisting server knows us by, "" when none does
+WAITING = ADDRESSES | Schema(
+    {
+        "tries": "UInt8",  # how often a mail server has been asked for this address and said "later"
+        "known_by": "String",  # identity of the source that a greylisting server knows us by, "" for none
+    }
 )
 """What a deferred chunk carries: addresses that are not finished."""
 
@@ -84,9 +81,8 @@ VERDICTS = Schema(
 )
 """The 13 fields of the contract, in its order; never null."""
 
-SEGMENT = VERDICTS.behind(Schema({"n": "UInt32"})).and_(
-    evidence="String", provider="String", unwanted="String"
-)
+_BESIDE = Schema({"evidence": "String", "provider": "String", "unwanted": "String"})
+SEGMENT = Schema({"n": "UInt32"}) | VERDICTS | _BESIDE
 """What a finished chunk writes; evidence is a JSON object, or "" when the job did not ask for it; provider is
 who runs the mail server, "" where DNS was not asked or named none; unwanted says why the account may not send
 there (mailsift.pipeline.judge.tiers.Unwanted), or ""."""

@@ -88,7 +88,7 @@ ALIASES = frozenset(_ALIAS_DOMAINS.split())
 _FREE_BESIDE = """
 tuta.com tuta.io tutamail.com keemail.me kakao.com onmail.com disroot.org riseup.net vivaldi.net murena.io
 mailo.com cock.li gmx.co.uk gmx.es gmx.it gmx.org gmx.tm myyahoo.com yahoo.bg yandex.com.tr internet.ru
-mail.ua zohomail.eu zohomail.in live.fi live.hk live.co.kr live.com.my hotmail.at hotmail.co.id hotmail.co.kr
+zohomail.eu zohomail.in live.fi live.hk live.co.kr live.com.my hotmail.at hotmail.co.id hotmail.co.kr
 hotmail.com.hk hotmail.com.tw hotmail.com.vn hotmail.lt hotmail.lv hotmail.ro hotmail.rs hotmail.sk
 interia.eu int.pl go2.pl buziaczek.pl indamail.hu vipmail.hu t-online.hu t-email.hu inbox.lt inbox.eu
 takas.lt online.ee au.com i.softbank.jp so-net.ne.jp plala.or.jp goo.jp ybb.ne.jp hinet.net pchome.com.tw

@@ -15,11 +15,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.facts import Mode
-from mailsift.pipeline.judge.decision import judge
-from mailsift.pipeline.judge.table import VerdictPolicy
+from mailsift.pipeline.judge.table import VerdictPolicy, judge
 from mailsift.pipeline.lists import AddressKnowledge, Lists
 from mailsift.pipeline.syntax.address import canonical_of, parse_cell
-from mailsift.pipeline.verdict import Evidence, Verdict, with_repair
+from mailsift.pipeline.verdict import DID_YOU_MEAN, Evidence, Verdict, with_repair
 
 if TYPE_CHECKING:
     from mailsift.pipeline.outcomes.history import OutcomeFacts
@@ -129,10 +128,10 @@ class SingleValidator:
 
         A database that says nothing may take half the time: the other half is the mail server's.
         """
-        from mailsift.pipeline.outcomes.history import OutcomeFacts  # noqa: PLC0415 - a lone check needs no outcomes
+        from mailsift.pipeline.outcomes.history import NO_OUTCOMES, OutcomeFacts  # noqa: PLC0415 - a lone check needs no outcomes
 
         if not options.outcomes:
-            return OutcomeFacts(), options
+            return NO_OUTCOMES, options
         now = asyncio.get_running_loop().time
         known, began = OutcomeFacts(looked_up=False), now()
         with suppress(TimeoutError):
@@ -168,7 +167,7 @@ def validate_fast(text: str, lists: Lists, policy: VerdictPolicy) -> dict[str, A
     meant = known.meant
     if not meant and known.domain.suggested_domain and parsed.local:
         meant = f"{parsed.local}@{known.domain.suggested_domain}"
-    return fields_of_verdict | {"suggestion": f"Did you mean {meant}?"} if meant else fields_of_verdict
+    return fields_of_verdict | {"suggestion": DID_YOU_MEAN.format(meant)} if meant else fields_of_verdict
 
 
 @lru_cache(maxsize=4_096)
@@ -223,14 +222,13 @@ async def _validate_texts(
         budget_s=seconds,
         ends_at=asyncio.get_running_loop().time() + seconds,
         owner=options.owner,
-        sent=known.sent,
-        unwanted=known.unwanted,
+        outcomes=known,
     )
     try:
         async with asyncio.timeout(options.deadline):
             result = await validator.validate(frame, request)
     except TimeoutError:
-        result = validator.give_up(frame, options.mode, request.domains_found, known.sent, known.unwanted)
+        result = validator.give_up(frame, options.mode, request.domains_found, known)
     wanted = [*_FIELDS, "evidence"] if options.evidence else list(_FIELDS)
     by_number = {row.pop("n"): row for row in result.finished.select("n", *wanted).iter_rows(named=True)}
     verdicts = {text: by_number[number] for text, number in zip(texts, numbers, strict=True)}

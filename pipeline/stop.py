@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final, NamedTuple
 
-from mailsift.pipeline.facts import Answer
+from mailsift.pipeline.facts import DEFINITE, GONE, Answer
 
 
 class ThrottleKey(NamedTuple):
@@ -138,15 +138,12 @@ class ListStop:
 
 NEVER_STOPS: Final = ListStop()
 
-_DEFINITE: Final = frozenset({Answer.ACCEPTED, Answer.NOT_FOUND, Answer.DISABLED, Answer.FULL})
-_MISSING: Final = frozenset({Answer.NOT_FOUND, Answer.DISABLED})
-
 
 def count_asked(answers: Iterable[tuple[ThrottleKey, Answer]]) -> dict[ThrottleKey, AskedCounts]:
     """Count what was heard about real recipients; what was not definite tells nothing of the list."""
     counted: dict[ThrottleKey, AskedCounts] = {}
     for key, answer in answers:
-        if answer in _DEFINITE:
-            before = counted.get(key, AskedCounts(0, 0))
-            counted[key] = AskedCounts(before.asked + 1, before.missing + (answer in _MISSING))
+        if answer in DEFINITE:
+            before = counted.get(key, NOBODY_ASKED)
+            counted[key] = AskedCounts(before.asked + 1, before.missing + (answer in GONE))
     return counted

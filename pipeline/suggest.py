@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from itertools import groupby, pairwise
 from operator import itemgetter
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from mailsift.pipeline.providers import top_level_domains
 
@@ -684,13 +684,3 @@ def _insertion_cost(typed: str, at: int) -> float:
         return _DOUBLED_LETTER
     near = key.isdecimal() or any((key, other) in _NEIGHBOUR_KEYS for other in others)
     return _NEIGHBOUR_KEY if near else _ANY_EDIT
-
-
-MEANT: Final = r"^Did you mean (\S+@\S+)\?"
-"""How a suggestion begins that names an address."""
-
-
-def suggested_address(verdict: Mapping[str, Any]) -> str:
-    """Return the address that was probably meant, "" where the suggestion names none."""
-    found = re.match(MEANT, verdict["suggestion"])
-    return found[1] if found else ""

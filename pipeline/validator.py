@@ -13,6 +13,7 @@ from typing import Final, Protocol
 import polars as pl
 
 from mailsift.pipeline.facts import (
+    TAKES_NO_MAIL,
     TRIAGE,
     Answer,
     CatchAllFact,
@@ -29,6 +30,7 @@ from mailsift.pipeline.judge.frame import Findings, judge_frame
 from mailsift.pipeline.judge.table import VerdictPolicy
 from mailsift.pipeline.lists import Lists
 from mailsift.pipeline.opt_outs import NOBODY, OptOuts
+from mailsift.pipeline.outcomes.history import NO_OUTCOMES, OutcomeFacts
 from mailsift.pipeline.probe.collector import NETWORK_SECONDS
 from mailsift.pipeline.probe.prober import ProbeRequest, ProbeResult
 from mailsift.pipeline.probe.queue import ProbeTarget
@@ -49,8 +51,7 @@ class ValidationRequest(ProbeRequest):
         delays: seconds to wait before the second, third … try at a server that said "later".
         dns_s: seconds without news from DNS after which the slow domains have to come back; None = wait.
         final: nobody will come back: judge what is known now.
-        sent: what messages that were really sent showed, by address; nobody is asked about these.
-        unwanted: why the owner may not send there, by address; nobody is asked about these either.
+        outcomes: what the owner knows from messages of its own; nobody is asked about these addresses.
         domains_found: gets what DNS said as soon as that is known, for a caller who may not wait for the mail
             servers.
     """
@@ -61,8 +62,7 @@ class ValidationRequest(ProbeRequest):
     delays: tuple[float, ...] = ()
     dns_s: float | None = None
     final: bool = True
-    sent: Mapping[str, MailboxFact] = field(default_factory=dict)
-    unwanted: Mapping[str, str] = field(default_factory=dict)
+    outcomes: OutcomeFacts = NO_OUTCOMES
     domains_found: dict[str, DomainFact] = field(default_factory=dict, compare=False)
 
     def is_last_try(self, tries: int) -> bool:
@@ -75,9 +75,6 @@ WAIT_COLUMNS = Schema({"throttle_key": "String", "reason": "String", "delay": "F
 
 _DNS_RETRY_SECONDS = {WaitReason.SLOW: 4.5, WaitReason.RESOLVER: 15.0, WaitReason.DEFERRED: 6.0}
 """From its answer. A failure is forgotten before the deferred come back (pipeline.dns.domains.DnsConfig)."""
-_DENIED = frozenset(
-    {DomainState.NOT_FOUND, DomainState.NO_MAIL_SERVER, DomainState.NULL_MX, DomainState.UNROUTABLE}
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,10 +191,12 @@ class Validator:
         domains = await self._domain_facts(frame, request)
         answered_at = self._monotonic()
         request.domains_found.update(domains)
-        frame = self._described(frame, domains, request.unwanted)
+        frame = self._described(frame, domains, request.outcomes.unwanted)
         probed, deferred = await self._mailbox_facts(frame, domains, request)
-        probed = replace(probed, mailboxes={**probed.mailboxes, **_outcome_facts(frame, request.sent)})
-        frame = _with_mailboxes(frame, probed, request.sent)
+        probed = replace(
+            probed, mailboxes={**probed.mailboxes, **_outcome_facts(frame, request.outcomes.sent)}
+        )
+        frame = _with_mailboxes(frame, probed, request.outcomes.sent)
         findings = Findings(request.mode, domains, probed.mailboxes, probed.catch_alls, self._policy)
         is_trusted = request.mode is Mode.FAST or self._domains.has_trusted_resolver
         reason = WaitReason.SLOW if is_trusted else WaitReason.RESOLVER
@@ -217,8 +216,7 @@ class Validator:
         frame: pl.DataFrame,
         mode: Mode,
         domains_found: Mapping[str, DomainFact] | None = None,
-        sent: Mapping[str, MailboxFact] | None = None,
-        unwanted: Mapping[str, str] | None = None,
+        outcomes: OutcomeFacts = NO_OUTCOMES,
     ) -> ValidationResult:
         """Judge the frame by what is known, without asking anybody.
 
@@ -230,8 +228,8 @@ class Validator:
         else:
             unknown = {name: DomainFact(name, DomainState.UNAVAILABLE) for name in _distinct_domains(frame)}
             facts = {**unknown, **domains_found}
-        probed = ProbeResult({**mailboxes, **_outcome_facts(frame, sent or {})})
-        frame = _with_mailboxes(self._described(frame, facts, unwanted or {}), probed, sent or {})
+        probed = ProbeResult({**mailboxes, **_outcome_facts(frame, outcomes.sent)})
+        frame = _with_mailboxes(self._described(frame, facts, outcomes.unwanted), probed, outcomes.sent)
         findings = Findings(mode, facts, probed.mailboxes, {}, self._policy)
         return _judge(frame, {}, findings, ValidationRequest(mode), ProbeResult())
 
@@ -284,7 +282,7 @@ class Validator:
 
     def _suggestion_where_denied(self, domain: str, fact: DomainFact) -> str:
         """Return the domain that was meant by one that DNS denies, where a guess can annoy nobody."""
-        denied = fact.state in _DENIED
+        denied = fact.state in TAKES_NO_MAIL
         return self._lists.suggested(domain, takes_no_mail=True) if denied else ""
 
     async def _mailbox_facts(
@@ -292,7 +290,8 @@ class Validator:
     ) -> tuple[ProbeResult, _Deferred]:
         if request.mode is not Mode.DEEP:
             return ProbeResult(), {}
-        askable = _askable(frame).filter(~pl.col("address").is_in([*request.sent, *request.unwanted]))
+        known = [*request.outcomes.sent, *request.outcomes.unwanted]
+        askable = _askable(frame).filter(~pl.col("address").is_in(known))
         unasked = self._unasked(askable, request)
         if unasked:
             askable = askable.filter(~pl.col("address").is_in(list(unasked)))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, Final
 
 from mailsift.pipeline.facts import Answer, DomainState, Known, Mode
 
@@ -101,6 +103,18 @@ class Verdict:
     score: int
     smtp_code: int
     status: Status
+
+
+DID_YOU_MEAN: Final = "Did you mean {}?"
+"""The suggestion where another address was probably meant, or another domain."""
+MEANT: Final = r"^Did you mean (\S+@\S+)\?"
+"""How one begins that names an address."""
+
+
+def suggested_address(verdict: Mapping[str, Any]) -> str:
+    """Return the address that was probably meant, "" where the suggestion names none."""
+    found = re.match(MEANT, verdict["suggestion"])
+    return found[1] if found else ""
 
 
 def with_repair(verdict: dict[str, Any], repaired: str) -> dict[str, Any]:

@@ -87,7 +87,7 @@ class _Truths:
 
     def __init__(self, world: SandboxWorld) -> None:
         self._world = world
-        self._wrong = self._format(truth.of_syntax_error())
+        self._wrong = self._format(truth.OF_SYNTAX_ERROR)
         self._known: dict[tuple[str, Mailbox, bool], _Columns] = {}
 
     def columns(self, row: _Row) -> _Columns:

@@ -8,7 +8,6 @@ from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from mailsift.sandbox import smtp_replies
 from mailsift.sandbox.behaviours import MailHost, OnConnect, RecipientPolicy
 from mailsift.sandbox.counters import Counters
 from mailsift.sandbox.population import Mailbox
@@ -195,7 +194,6 @@ GREYLIST_VAGUE = (
     "451 Internal resources are temporarily unavailable - https://community.mimecast.com/docs/DOC-1369#451"
 )
 
-
 VERIFY_BUSY = (
     "450 4.1.1 <{address}>: Recipient address rejected: unverified address: Address verification in progress"
 )
@@ -207,7 +205,6 @@ VERIFY_LOOP = (
 )
 BEHIND = "host 10.0.0.25[10.0.0.25] said: {refusal} (in reply to RCPT TO command)"
 
-
 _REMEMBERED = 200_000  # greylisted triplets kept; the oldest go first
 _BEFORE_AWAY = 8  # recipients before RecipientPolicy.AWAY loses its directory, once
 _GATEWAY_UNKNOWN = 5  # unknown mailboxes of a minute for which RecipientPolicy.GATEWAY bans
@@ -216,20 +213,20 @@ _MOST_UNKNOWN = 6  # unknown mailboxes after which RecipientPolicy.HARVEST knows
 
 # Policies that answer every recipient alike.
 _ALIKE = {
-    RecipientPolicy.BLANKET: smtp_replies.BLANKET,
-    RecipientPolicy.STAMPED: smtp_replies.STAMPED,
-    RecipientPolicy.BLOCK: smtp_replies.BLOCKED_RCPT,
-    RecipientPolicy.POLICY: smtp_replies.NO_REVERSE_NAME,
-    RecipientPolicy.TEMPORARY: smtp_replies.TEMPORARY,
-    RecipientPolicy.UNCLEAR: smtp_replies.UNCLEAR,
-    RecipientPolicy.BANNED: smtp_replies.BANNED,
-    RecipientPolicy.VERIFY_LOOP: smtp_replies.VERIFY_LOOP,
+    RecipientPolicy.BLANKET: BLANKET,
+    RecipientPolicy.STAMPED: STAMPED,
+    RecipientPolicy.BLOCK: BLOCKED_RCPT,
+    RecipientPolicy.POLICY: NO_REVERSE_NAME,
+    RecipientPolicy.TEMPORARY: TEMPORARY,
+    RecipientPolicy.UNCLEAR: UNCLEAR,
+    RecipientPolicy.BANNED: BANNED,
+    RecipientPolicy.VERIFY_LOOP: VERIFY_LOOP,
 }
 _EARLY = {
-    RecipientPolicy.GREYLIST: smtp_replies.GREYLIST,
-    RecipientPolicy.GREYLIST_NAMED: smtp_replies.GREYLIST_NAMED,
-    RecipientPolicy.GREYLIST_VAGUE: smtp_replies.GREYLIST_VAGUE,
-    RecipientPolicy.VERIFY: smtp_replies.VERIFY_BUSY,
+    RecipientPolicy.GREYLIST: GREYLIST,
+    RecipientPolicy.GREYLIST_NAMED: GREYLIST_NAMED,
+    RecipientPolicy.GREYLIST_VAGUE: GREYLIST_VAGUE,
+    RecipientPolicy.VERIFY: VERIFY_BUSY,
 }
 
 
@@ -263,8 +260,8 @@ def _refusal(policy: RecipientPolicy, text: str) -> str:
     if policy not in {RecipientPolicy.VERIFY, RecipientPolicy.VERIFY_LATER}:
         return text
     later = policy is RecipientPolicy.VERIFY_LATER or text.startswith("4")
-    outer = smtp_replies.VERIFY_LATER if later else smtp_replies.VERIFY
-    return outer.replace("{reason}", smtp_replies.BEHIND.replace("{refusal}", text))
+    outer = VERIFY_LATER if later else VERIFY
+    return outer.replace("{reason}", BEHIND.replace("{refusal}", text))
 
 
 class RecipientReplies:
@@ -304,7 +301,7 @@ class RecipientReplies:
         """Return the reply to RCPT: lines with their codes, without line ends."""
         domain = self._world.find(recipient.domain)
         if domain is None or domain.label != recipient.host.label:
-            return self.fill(smtp_replies.RELAY, recipient.host, recipient.client, recipient.address)
+            return self.fill(RELAY, recipient.host, recipient.client, recipient.address)
         text = _ALIKE.get(domain.rcpt) or self._by_mailbox(domain, recipient)
         return self.fill(text, recipient.host, recipient.client, recipient.address)
 
@@ -329,7 +326,7 @@ class RecipientReplies:
             return later
         fate = self._world.mailbox(recipient.local, recipient.domain)
         if domain.rcpt is RecipientPolicy.GATEWAY and self._is_banned(recipient, fate):
-            return smtp_replies.BANNED
+            return BANNED
         if domain.rcpt is RecipientPolicy.HARVEST and self._is_harvester(recipient, fate):
             return wording.missing
         if fate is Mailbox.EXISTS:
@@ -341,7 +338,7 @@ class RecipientReplies:
         if policy in _EARLY and self._is_early(recipient):
             return _EARLY[policy]
         is_away = policy is RecipientPolicy.AWAY and self._is_away(recipient.host)
-        return smtp_replies.AWAY if is_away else ""
+        return AWAY if is_away else ""
 
     def is_over_the_minute(self, host: MailHost, client: str) -> bool:
         """Count a RCPT command, and say whether the client has given too many within a minute."""

@@ -49,7 +49,6 @@ class Truth:
     deep: ExpectedVerdict
 
 
-SYNTAX_ERROR = ExpectedVerdict("invalid", "syntax_error")
 DISPOSABLE = ExpectedVerdict("risky", "disposable")
 PASSED = ExpectedVerdict("valid", "passed")
 CATCH_ALL = ExpectedVerdict("risky", "catch_all")
@@ -59,6 +58,7 @@ UNREACHABLE = ExpectedVerdict("risky", "unreachable")
 DEFERRED = ExpectedVerdict("risky", "deferred")
 RISKY = ExpectedVerdict("risky")
 
+_SYNTAX_ERROR = ExpectedVerdict("invalid", "syntax_error")
 _NO_DNS = ExpectedVerdict("risky", "dns_unavailable")
 _UNROUTABLE = ExpectedVerdict("invalid", "unroutable")
 
@@ -85,14 +85,11 @@ BY_MAILBOX: dict[Mailbox, ExpectedVerdict] = {
 """What a server that looks at mailboxes makes of them, once it has been asked properly."""
 
 
-def of_syntax_error() -> Truth:
-    """Return the truth about text that is no address."""
-    return Truth(SYNTAX_ERROR, SYNTAX_ERROR, SYNTAX_ERROR)
+OF_SYNTAX_ERROR = Truth(_SYNTAX_ERROR, _SYNTAX_ERROR, _SYNTAX_ERROR)
+"""About text that is no address."""
 
-
-def of_disposable() -> Truth:
-    """Return the truth about an address at a throw-away domain that works."""
-    return Truth(DISPOSABLE, DISPOSABLE, DISPOSABLE)
+OF_DISPOSABLE = Truth(DISPOSABLE, DISPOSABLE, DISPOSABLE)
+"""About an address at a throw-away domain that works."""
 
 
 def of_address(dns: DnsBehaviour, deep: ExpectedVerdict | None, mailbox: Mailbox, *, askable: bool) -> Truth:

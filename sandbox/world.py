@@ -52,9 +52,6 @@ class SandboxDomain:
         name: ASCII name; unicode: the same for people.
         exchangers: (preference, host name), best first; empty when it takes no mail.
         label: the world's name for who runs the exchangers, "" when there are none.
-        rcpt: what RCPT is answered with.
-        deep: the verdict on every address in mode deep; None: the mailboxes decide.
-        smtputf8: whether the exchangers offer it.
     """
 
     name: str
@@ -62,9 +59,16 @@ class SandboxDomain:
     behaviour: Behaviour
     exchangers: tuple[tuple[int, str], ...]
     label: str
-    rcpt: RecipientPolicy
-    deep: ExpectedVerdict | None
-    smtputf8: bool
+
+    @property
+    def rcpt(self) -> RecipientPolicy:
+        """What RCPT is answered with."""
+        return self.behaviour.rcpt
+
+    @property
+    def deep(self) -> ExpectedVerdict | None:
+        """The verdict on every address in mode deep; None: the mailboxes decide."""
+        return self.behaviour.deep
 
     @property
     def disposable(self) -> bool:
@@ -94,13 +98,14 @@ class SandboxWorld:
         self._pools: dict[tuple[str, int, int], str] = {}
         for behaviour in BEHAVIOURS:
             label = f"{behaviour.name}-host.test"
-            self._self_hosted(behaviour.domain, behaviour.domain, behaviour, label)
+            self._self_hosted(behaviour.domain, behaviour, label)
         for provider in PROVIDERS:
             for name, _ in provider.free:
-                self._customer(name, name, provider)
-        self._shared(DISPOSABLE, _DISPOSABLE, "throwaway-hosting.net")
+                self._customer(name, provider)
+        for name in DISPOSABLE:
+            self._hosted(name, _DISPOSABLE, "throwaway-hosting.net")
         for name, kind in TYPOS.items():
-            self._self_hosted(name, name, BY_NAME[kind], "parking-lot.net")
+            self._self_hosted(name, BY_NAME[kind], "parking-lot.net")
         self.ranked = self._business(domains, mix)
 
     def find(self, name: str) -> SandboxDomain | None:
@@ -112,8 +117,9 @@ class SandboxWorld:
 
     def change(self, name: str, behaviour: str) -> None:
         """Let a domain answer RCPT as another behaviour does from now on; the truth changes with it."""
-        like = BY_NAME[behaviour]
-        self.domains[name] = replace(self.domains[name], rcpt=like.rcpt, deep=like.deep)
+        like, domain = BY_NAME[behaviour], self.domains[name]
+        changed = replace(domain.behaviour, rcpt=like.rcpt, deep=like.deep)
+        self.domains[name] = replace(domain, behaviour=changed)
 
     def mailbox(self, local: str, domain: str) -> Mailbox:
         """Say what there is behind an address, both parts in lower case."""
@@ -126,8 +132,8 @@ class SandboxWorld:
         if domain is None:
             return truth.of_address(DnsBehaviour.NXDOMAIN, None, Mailbox.MISSING, askable=True)
         if domain.disposable:
-            return truth.of_disposable()
-        askable = domain.smtputf8 or local.isascii()
+            return truth.OF_DISPOSABLE
+        askable = domain.behaviour.policy.smtputf8 or local.isascii()
         return truth.of_address(domain.behaviour.dns, domain.deep, self.mailbox(local, name), askable=askable)
 
     def _business(self, count: int, mix: WorldMix) -> tuple[SandboxDomain, ...]:
@@ -146,15 +152,15 @@ class SandboxWorld:
     def _new_domain(
         self, unicode: str, kind: Behaviour | SandboxProvider, rng: random.Random, firms: list[str]
     ) -> SandboxDomain:
-        name = to_ascii(unicode)
         if isinstance(kind, SandboxProvider):
-            return self._customer(name, unicode, kind)
+            return self._customer(unicode, kind)
         if kind is _ORDINARY:
-            return self._hosted(name, unicode, kind, to_ascii(rng.choice(firms)))
-        return self._self_hosted(name, unicode, kind, name)
+            return self._hosted(unicode, kind, to_ascii(rng.choice(firms)))
+        return self._self_hosted(unicode, kind, to_ascii(unicode))
 
-    def _customer(self, name: str, unicode: str, provider: SandboxProvider) -> SandboxDomain:
+    def _customer(self, unicode: str, provider: SandboxProvider) -> SandboxDomain:
         """Let a provider run a domain's mail."""
+        name = to_ascii(unicode)
         number = sum(name.encode()) % provider.pool
         exchangers = []
         for place, (preference, pattern) in enumerate(provider.exchangers):
@@ -162,37 +168,24 @@ class SandboxWorld:
             self._serve(host, provider.label, provider.policy, pool=(pattern, place, number))
             exchangers.append((preference, host))
         deep = truth.UNVERIFIABLE if provider.unverifiable else None
-        domain = SandboxDomain(
-            name,
-            unicode,
-            _ORDINARY,
-            tuple(exchangers),
-            provider.label,
-            provider.rcpt,
-            deep,
-            provider.policy.smtputf8,
-        )
-        self.domains[name] = domain
-        return domain
+        like = replace(_ORDINARY, rcpt=provider.rcpt, policy=provider.policy, deep=deep)
+        return self._add(unicode, like, tuple(exchangers), provider.label)
 
-    def _hosted(self, name: str, unicode: str, behaviour: Behaviour, company: str) -> SandboxDomain:
+    def _hosted(self, unicode: str, behaviour: Behaviour, company: str) -> SandboxDomain:
         """Let a hosting company run a domain's mail on its two servers."""
         exchangers = ((10, f"mx1.{company}"), (20, f"mx2.{company}"))
         for place, (_, host) in enumerate(exchangers):
             self._serve(host, company, behaviour.policy, pool=(company, place, 0))
-        return self._add(name, unicode, behaviour, exchangers, company)
+        return self._add(unicode, behaviour, exchangers, company)
 
-    def _shared(self, names: tuple[str, ...], behaviour: Behaviour, company: str) -> None:
-        for name in names:
-            self._hosted(name, name, behaviour, company)
-
-    def _self_hosted(self, name: str, unicode: str, behaviour: Behaviour, label: str) -> SandboxDomain:
+    def _self_hosted(self, unicode: str, behaviour: Behaviour, label: str) -> SandboxDomain:
         """Give a domain servers of its own, as its behaviour wants."""
+        name = to_ascii(unicode)
         if behaviour.dns in truth.BY_DNS:
-            return self._add(name, unicode, behaviour, (), "")
+            return self._add(unicode, behaviour, (), "")
         if behaviour.dns is DnsBehaviour.IMPLICIT:
             self._serve(name, name, behaviour.policy)
-            return self._add(name, unicode, behaviour, ((0, name),), name)
+            return self._add(unicode, behaviour, ((0, name),), name)
         host = f"mx.{label}"
         self._serve(host, label, behaviour.policy, pool=(host, 0, 0))
         exchangers = [(10, host)]
@@ -202,25 +195,17 @@ class SandboxWorld:
         if behaviour.dns is DnsBehaviour.MX_CNAME:
             self.aliases[f"alias.{label}"] = host
             exchangers = [(10, f"alias.{label}")]
-        domain = self._add(name, unicode, behaviour, tuple(exchangers), label)
+        domain = self._add(unicode, behaviour, tuple(exchangers), label)
         if behaviour.dns is DnsBehaviour.CNAME:
             self.aliases[name] = f"route.{name}"
             self.domains[f"route.{name}"] = domain
         return domain
 
     def _add(
-        self,
-        name: str,
-        unicode: str,
-        behaviour: Behaviour,
-        exchangers: tuple[tuple[int, str], ...],
-        label: str,
+        self, unicode: str, behaviour: Behaviour, exchangers: tuple[tuple[int, str], ...], label: str
     ) -> SandboxDomain:
-        smtputf8 = behaviour.policy.smtputf8
-        domain = SandboxDomain(
-            name, unicode, behaviour, exchangers, label, behaviour.rcpt, behaviour.deep, smtputf8
-        )
-        self.domains[name] = domain
+        domain = SandboxDomain(to_ascii(unicode), unicode, behaviour, exchangers, label)
+        self.domains[domain.name] = domain
         return domain
 
     def _serve(

@@ -6,7 +6,7 @@ routes over what /v1 asks, too; `codes` has the words of all. What they mean is 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import import_module
 from typing import Final
@@ -54,21 +54,14 @@ def _has(door: VendorDoor, path: str) -> bool:
     )
 
 
-def large(opened: Iterable[Door]) -> Iterator[tuple[tuple[str, str], int]]:
-    """Yield what takes large bodies, and how large ones."""
-    for door in opened:
-        yield from find_door(door).large.items()
-
-
-def error_shape(opened: Iterable[Door]) -> ErrorPage:
+def error_shape(opened: Sequence[VendorDoor]) -> ErrorPage:
     """Return what tells a door's clients of errors as their own service would."""
-    doors = [find_door(door) for door in opened]
 
     def shape(
         request: Request, error: MailsiftError, status: int, headers: Mapping[str, str]
     ) -> Response | None:
         path = request.url.path
-        door = next((one for one in doors if _has(one, path)), None)
+        door = next((one for one in opened if _has(one, path)), None)
         if door is None:
             return None
         shown = door.show(path, error, status)

@@ -16,8 +16,7 @@ from mailsift.api.doors.codes import code_table, split_address
 from mailsift.jobs.submissions import one_piece
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.facts import Mode
-from mailsift.pipeline.suggest import suggested_address
-from mailsift.pipeline.verdict import Result
+from mailsift.pipeline.verdict import Result, suggested_address
 from mailsift.storage.states import ENDED
 
 CODES: Final = code_table(Door.EMAILABLE)

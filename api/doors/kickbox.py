@@ -15,7 +15,7 @@ from mailsift.api.doors.codes import code_table, normal_form, split_address
 from mailsift.api.http.responses import iso_utc
 from mailsift.jobs.views import JobView
 from mailsift.pipeline.errors import MailsiftError
-from mailsift.pipeline.suggest import suggested_address
+from mailsift.pipeline.verdict import suggested_address
 from mailsift.storage.sql.jobs import number_of
 from mailsift.storage.states import JobPhase, JobState, phase_of
 

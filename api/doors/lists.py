@@ -249,18 +249,17 @@ def supplied_rows(rows: object, *, most: int) -> list[dict[str, Any]]:
     """
     if not isinstance(rows, list) or not 1 <= len(rows) <= most:
         raise MailsiftError("bad_request", f"`input` must be a list of 1 to {most:,} rows.")
-    made = [_as_row(row) for row in rows]
-    if any(row is None or BROKEN.search(json.dumps(row, ensure_ascii=False)) for row in made):
-        raise MailsiftError("bad_request", "A row of `input` must be an object, a list or an address.")
-    return [row for row in made if row is not None]
+    return [_as_row(row) for row in rows]
 
 
-def _as_row(row: object) -> dict[str, Any] | None:
+def _as_row(row: object) -> dict[str, Any]:
     if isinstance(row, str):
-        return {"email": row}
+        row = {"email": row}
     if isinstance(row, list):
-        return {str(place): cell for place, cell in enumerate(row)}
-    return row if isinstance(row, dict) else None
+        row = {str(place): cell for place, cell in enumerate(row)}
+    if not isinstance(row, dict) or BROKEN.search(json.dumps(row, ensure_ascii=False)):
+        raise MailsiftError("bad_request", "A row of `input` must be an object, a list or an address.")
+    return row
 
 
 async def mean_score(call: VendorCall, view: JobView) -> float:

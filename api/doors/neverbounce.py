@@ -22,8 +22,7 @@ from mailsift.jobs.submissions import json_lines, one_piece
 from mailsift.jobs.views import JobId, JobView
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.providers import public_suffixes
-from mailsift.pipeline.suggest import suggested_address
-from mailsift.pipeline.verdict import Result
+from mailsift.pipeline.verdict import Result, suggested_address
 from mailsift.storage.sql.jobs import number_of
 from mailsift.storage.states import ENDED, JobPhase, JobState, phase_of
 
@@ -58,6 +57,8 @@ _SEGMENTS: Final = {
     "disposables": "disposable",
     "unknowns": "unknown",
 }
+_SEARCHED: Final = {"job_id": "id", "filename": "filename", "job_status": "job_status"}
+"""What jobs can be searched by, and what it is called where they are told of."""
 _YES_NO: Final = {
     "BIN_1_0": ("1", "0"),
     "BIN_Y_N": ("Y", "N"),
@@ -242,18 +243,12 @@ async def search(request: Request) -> Response:
     """Find jobs among the newest."""
     call = await _entry.admit(request, Scope.JOBS_READ)
     page, most, params = _page(call), _page_size(call), call.params
-    wanted = {name: lists.text_in(params, name) for name in ("job_id", "filename", "job_status")}
+    asked = {name: value for name in _SEARCHED if (value := lists.text_in(params, name))}
     drafts = [_brief_draft(one) for one in await call.parts.drafts.waiting(call.caller.account_id)]
     found = [*drafts, *(_search_entry(view) for view in await _newest(call))]
-    known = ("id", "filename", "job_status")
     matching = [
-        one
-        for one in found
-        if all(
-            not value or str(one[name]) == value for name, value in zip(known, wanted.values(), strict=True)
-        )
+        one for one in found if all(str(one[_SEARCHED[name]]) == value for name, value in asked.items())
     ]
-    asked = {name: value for name, value in wanted.items() if value}
     return _success(
         call,
         total_results=len(matching),

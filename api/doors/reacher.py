@@ -19,8 +19,7 @@ from mailsift.jobs.results.export import csv_lines, defused
 from mailsift.jobs.submissions import one_piece
 from mailsift.pipeline.clock import utc_datetime
 from mailsift.pipeline.errors import MailsiftError
-from mailsift.pipeline.suggest import suggested_address
-from mailsift.pipeline.verdict import Result
+from mailsift.pipeline.verdict import Result, suggested_address
 from mailsift.storage.sql.jobs import number_of
 from mailsift.storage.states import ENDED, JobState
 

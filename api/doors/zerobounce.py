@@ -20,7 +20,7 @@ from mailsift.jobs.columns import VERDICT_PREFIX
 from mailsift.jobs.views import JobView
 from mailsift.pipeline.clock import utc_datetime
 from mailsift.pipeline.errors import MailsiftError
-from mailsift.pipeline.suggest import MEANT, suggested_address
+from mailsift.pipeline.verdict import MEANT, suggested_address
 from mailsift.storage.states import JobPhase, JobState, phase_of
 
 CODES: Final = code_table(Door.ZEROBOUNCE)

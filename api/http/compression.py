@@ -13,6 +13,8 @@ from typing import Final
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from mailsift.api.http.inputs import accepted
+
 _TYPES: Final = frozenset(
     {
         "application/json",
@@ -67,12 +69,9 @@ class _Compressor:
 
 
 def accepts_gzip(header: str) -> bool:
-    """Read Accept-Encoding (RFC 9110, section 12.5.3): gzip or anything, with a weight above 0."""
-    weights: dict[str, bool] = {}
-    for item in header.lower().split(","):
-        coding, _, weight = item.replace(" ", "").partition(";q=")
-        weights[coding] = bool(weight.strip("0.")) or not weight
-    return weights.get("gzip", weights.get("*", False))
+    """Read Accept-Encoding (RFC 9110, section 12.5.3): does it take gzip, or anything?"""
+    codings = accepted(header)
+    return codings.get("gzip", codings.get("*", False))
 
 
 def _is_compressible(start: Message) -> bool:

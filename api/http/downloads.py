@@ -287,9 +287,19 @@ class Download(StreamingResponse):
 
 
 async def streamed(
-    pieces: AsyncGenerator[bytes, None], media_type: str, headers: Mapping[str, str]
+    pieces: AsyncGenerator[bytes, None],
+    media_type: str,
+    name: str,
+    headers: Mapping[str, str] | None = None,
 ) -> StreamingResponse:
-    """Return a file as it is made, once there is some of it: what goes wrong before is told as an error."""
+    """Return a file as it is made, once there is some of it: what goes wrong before is told as an error.
+
+    Args:
+        pieces: its bytes.
+        media_type: what it is.
+        name: of ours, in ASCII.
+        headers: what it has beside those of a file.
+    """
     first = await anext(pieces, b"")
 
     async def whole() -> AsyncIterator[bytes]:
@@ -298,7 +308,8 @@ async def streamed(
             async for piece in pieces:
                 yield piece
 
-    return StreamingResponse(whole(), media_type=media_type, headers=headers)
+    place = {"Content-Disposition": f'attachment; filename="{name}"'}
+    return StreamingResponse(whole(), media_type=media_type, headers={**(headers or {}), **place})
 
 
 def attachment(name: str) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Annotated, Any, Final
@@ -24,15 +24,13 @@ from typing_extensions import override
 
 from mailsift.api.http.auth import RequireScope
 from mailsift.api.http.errors import STATUS_OF, RefusedError, error_headers, error_response
-from mailsift.api.http.inputs import StrictRoute
+from mailsift.api.http.inputs import Handler, StrictRoute
 from mailsift.api.http.responses import EnvelopeResponse, is_test
 from mailsift.events.signing import Vault
 from mailsift.pipeline.background import repeating
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.storage.database import Database, before_commit
 from mailsift.storage.sql import idempotency
-
-Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 
 _KEY: Final = re.compile(r'"([!#-[\]-~]{1,255})"|([!#-~]{1,255})')
 KEY_HEADER: Final = "Idempotency-Key"

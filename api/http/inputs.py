@@ -28,9 +28,13 @@ from starlette.convertors import IntegerConvertor, register_url_convertor
 from typing_extensions import override
 
 from mailsift.pipeline.errors import MailsiftError
+from mailsift.pipeline.facts import Mode
 from mailsift.pipeline.syntax.address import LONGEST
 
-_JSON: Final = "application/json"
+Handler = Callable[[Request], Coroutine[Any, Any, Response]]
+
+JSON: Final = "application/json"
+FORM: Final = "multipart/form-data"
 
 
 def read_json(body: bytes) -> Any:
@@ -89,6 +93,12 @@ def media_type(request: Request) -> str:
     return request.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
+def accepted(header: str) -> dict[str, bool]:
+    """Read Accept or Accept-Encoding: what it names, and whether with a weight above 0 (RFC 9110, 12.4.2)."""
+    items = (item.replace(" ", "").partition(";q=") for item in header.lower().split(","))
+    return {name: not weight or bool(weight.strip("0.")) for name, _, weight in items}
+
+
 def check_json_type(request: Request) -> None:
     """Refuse a body that says it is something else than JSON, or does not say what it is (RFC 9110, 15.5.16).
 
@@ -96,15 +106,15 @@ def check_json_type(request: Request) -> None:
         MailsiftError: `unsupported_media_type`.
     """
     kind = media_type(request)
-    if kind != _JSON and not (kind.startswith("application/") and kind.endswith("+json")):
-        raise MailsiftError("unsupported_media_type", f"The body must be {_JSON}.")
+    if kind != JSON and not (kind.startswith("application/") and kind.endswith("+json")):
+        raise MailsiftError("unsupported_media_type", f"The body must be {JSON}.")
 
 
 class StrictRoute(APIRoute):
     """A route whose JSON is read strictly, and is nothing else."""
 
     @override
-    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+    def get_route_handler(self) -> Handler:
         """Return what FastAPI would call, with another way to read JSON."""
         handler = super().get_route_handler()
 
@@ -220,6 +230,9 @@ ShortText = Annotated[
     str, StringConstraints(max_length=200), AfterValidator(_printable), Field(json_schema_extra=_PRINTABLE)
 ]
 """A name, a column, an id."""
+
+ModeOption = Annotated[Mode, Field(description="fast: syntax and lists; medium: also DNS; deep: also SMTP")]
+"""The mode of addresses that are validated."""
 
 Url = Annotated[
     str,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Annotated, Any, Final, Generic, Literal, TypeVar
@@ -96,6 +97,11 @@ class EnvelopeResponse(JSONResponse):
     @override
     def render(self, content: Any) -> bytes:
         return _JSON.dump_json(content)
+
+
+def server_event(name: str, fields: Mapping[str, Any]) -> bytes:
+    """Write a server-sent event (WHATWG HTML, section 9.2)."""
+    return f"event: {name}\ndata: {json.dumps(fields)}\n\n".encode()
 
 
 def is_test(request: Request) -> bool:

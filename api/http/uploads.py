@@ -7,6 +7,8 @@ import json
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import Annotated, Any, Final
 
 from fastapi import Request
@@ -20,10 +22,14 @@ from pydantic import (
 )
 from starlette.datastructures import UploadFile
 
+from mailsift.accounts.people import LONGEST_RETENTION
 from mailsift.api.http.inputs import (
+    FORM,
+    JSON,
     Amount,
     Count,
     Email,
+    ModeOption,
     RequestModel,
     ShortText,
     Switch,
@@ -48,8 +54,6 @@ MAX_AGE: Final = (
     " outcomes no longer count either"
 )
 _PIECE: Final = 1 << 20
-_FORM: Final = "multipart/form-data"
-_JSON: Final = "application/json"
 _RAW: Final = "application/octet-stream"
 RAW_TYPES: Final = (
     "text/csv",
@@ -96,9 +100,7 @@ _OBJECTS: Final = ("metadata", "policy")
 class ListOptions(RequestModel):
     """What to do with a list: members of the JSON, fields of the form or parameters of the URL."""
 
-    mode: Mode = Field(
-        default=Mode.DEEP, description="fast: syntax and lists; medium: also DNS; deep: also SMTP"
-    )
+    mode: ModeOption = Mode.DEEP
     column: ShortText = Field(default="", description="address column: its name or number; found when empty")
     name: ShortText = Field(default="", description="what people call the list")
     metadata: Metadata = Field(
@@ -112,7 +114,7 @@ class ListOptions(RequestModel):
     retention: Amount = Field(
         default=0.0,
         ge=0,
-        le=10 * YEAR,
+        le=LONGEST_RETENTION,
         description="seconds until everything is deleted; 0 = as the account says",
     )
     evidence: Switch = Field(default=False, description="write the facts behind every verdict")
@@ -170,9 +172,11 @@ class JsonPlaces(UploadOptions):
     )
 
 
+_OPTIONS: Final = UploadOptions.model_json_schema(ref_template="#/components/schemas/{model}")["properties"]
+
+
 def _parameters() -> list[dict[str, Any]]:
     """Describe the options as parameters of the URL."""
-    schema = UploadOptions.model_json_schema(ref_template="#/components/schemas/{model}")
     return [
         {
             "name": name,
@@ -181,7 +185,7 @@ def _parameters() -> list[dict[str, Any]]:
             "description": shape.get("description", ""),
             **_as_json_text(name, shape),
         }
-        for name, shape in schema["properties"].items()
+        for name, shape in _OPTIONS.items()
     ]
 
 
@@ -191,13 +195,11 @@ def _as_json_text(name: str, shape: dict[str, Any]) -> dict[str, Any]:
 
 
 def _form() -> dict[str, Any]:
-    schema = UploadOptions.model_json_schema(ref_template="#/components/schemas/{model}")
     file = {"type": "string", "format": "binary", "description": "CSV, XLSX, JSON lines, Parquet or text"}
-    fields = {"file": file, **schema["properties"]}
     described = {
         "type": "object",
         "required": ["file"],
-        "properties": fields,
+        "properties": {"file": file, **_OPTIONS},
         "additionalProperties": False,
     }
     return {
@@ -255,16 +257,16 @@ async def upload_of(request: Request) -> AsyncIterator[Upload]:
         MailsiftError: `unsupported_media_type`, `content_too_large`.
     """
     kind = media_type(request)
-    if kind == _JSON:
+    if kind == JSON:
         yield await _json_list(request)
-    elif kind == _FORM:
+    elif kind == FORM:
         async with request.form(max_files=1, max_fields=20, max_part_size=16_384) as form:
             yield _form_list(form.multi_items(), request)
     elif kind in RAW_TYPES:
         given = _checked_options(dict(request.query_params), "query")
         yield Upload(request.stream(), given.options(), sink=given.sink)
     else:
-        text = f"A list comes as {_JSON}, {_FORM} or as a file: {', '.join(RAW_TYPES)}."
+        text = f"A list comes as {JSON}, {FORM} or as a file: {', '.join(RAW_TYPES)}."
         raise MailsiftError("unsupported_media_type", text)
 
 
@@ -338,6 +340,16 @@ async def file_pieces(file: UploadFile) -> AsyncIterator[bytes]:
     """Give an uploaded file piece by piece."""
     while data := await file.read(_PIECE):
         yield data
+
+
+@asynccontextmanager
+async def file_with(pieces: AsyncIterator[bytes]) -> AsyncIterator[Path]:
+    """Give a file of our own with what comes in, for as long as the block."""
+    with NamedTemporaryFile(prefix="upload-") as held:
+        async for piece in pieces:
+            held.write(piece)
+        held.flush()
+        yield Path(held.name)
 
 
 def printable_name(name: str) -> str:

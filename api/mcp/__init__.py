@@ -12,6 +12,7 @@ from typing import Final
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
+from mailsift.accounts.usage import mcp_disabled
 from mailsift.api.http.inputs import check_json_type, check_query
 from mailsift.api.mcp.tools import ToolCall
 from mailsift.api.parts import parts_of
@@ -29,7 +30,7 @@ async def answer_message(request: Request) -> Response:
     """
     parts = parts_of(request)
     if not parts.budget.per_day:
-        raise MailsiftError("mcp_disabled", "MCP is switched off here (MAILSIFT_MCP_BUDGET is 0).")
+        raise mcp_disabled()
     caller = await parts.authenticator.authenticate(request)
     check_query(request)
     check_json_type(request)

@@ -10,7 +10,6 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC
 from typing import Annotated, Final
-from urllib.parse import urlencode
 from uuid import UUID
 
 from fastapi import APIRouter, Query, Request
@@ -27,7 +26,7 @@ from mailsift.api.http.errors import STATUS_OF
 from mailsift.api.pages import cookies
 from mailsift.api.pages.forms import Form, attempt, choice, mendable, secret_text, text
 from mailsift.api.pages.jobs import day_of
-from mailsift.api.pages.page import HEADERS, inside, our_address, render, see
+from mailsift.api.pages.page import HEADERS, inside, our_address, render, see, with_query
 from mailsift.api.pages.sign_in import let_in
 from mailsift.api.pages.visitor import Owner, Reader
 from mailsift.api.parts import parts_of
@@ -71,7 +70,6 @@ _ERASABLE: Final = {
     Erasable.OUTCOMES.value: "Outcomes, and what was counted by them",
     Erasable.SUPPRESSIONS.value: "Suppressions",
 }
-_ROLES: Final = {role.value: role for role in Role}
 
 
 @router.get("")
@@ -83,7 +81,7 @@ async def account(request: Request, visitor: Reader) -> Response:
 @router.post("/invite")
 async def invite(request: Request, visitor: Owner, form: Form) -> Response:
     """Make an invitation; its link is shown this once."""
-    email, role = text(form, "email"), _ROLES[choice(form, "role", _ROLES)]
+    email, role = text(form, "email"), Role(choice(form, "role", set(Role)))
     try:
         secret = await parts_of(request).people.links.invite(visitor, email, role)
     except MailsiftError as error:
@@ -102,7 +100,7 @@ async def withdraw(request: Request, visitor: Owner, link_id: UUID, _form: Form)
 @router.post("/members/{person_id:uuid}/role")
 async def set_role(request: Request, visitor: Owner, person_id: UUID, form: Form) -> Response:
     """Give a member another role."""
-    role = _ROLES[choice(form, "role", _ROLES)]
+    role = Role(choice(form, "role", set(Role)))
     change = parts_of(request).people.members.set_role(visitor, person_id, role)
     return await attempt("/account", change, f"The role is now {role.value}.")
 
@@ -147,9 +145,7 @@ class LogQuery(BaseModel):
 
     def address(self, path: str, **more: object) -> str:
         """Return where a page shows these lines."""
-        asked = {"who": self.who, "what": self.what, "since": self.since, "until": self.until, **more}
-        query = urlencode({name: value for name, value in asked.items() if value})
-        return f"{path}?{query}" if query else path
+        return with_query(path, {**self.model_dump(exclude={"before"}), **more})
 
 
 @router.get("/log")
@@ -175,9 +171,8 @@ async def log(request: Request, visitor: Reader, asked: Annotated[LogQuery, Quer
 @router.get("/log.jsonl")
 async def export_log(request: Request, visitor: Reader, asked: Annotated[LogQuery, Query()]) -> Response:
     """Return what was done in the account as JSON lines, newest first; times are UTC (RFC 3339)."""
-    headers = {**HEADERS, "Content-Disposition": 'attachment; filename="audit-log.jsonl"'}
     lines = _log_lines(parts_of(request).people.members, visitor, asked.wanted(visitor.zone))
-    return await streamed(lines, "application/jsonl", headers)
+    return await streamed(lines, "application/jsonl", "audit-log.jsonl", HEADERS)
 
 
 async def _log_lines(members: Members, visitor: Visitor, wanted: AuditFilter) -> AsyncGenerator[bytes, None]:
@@ -212,7 +207,7 @@ async def _account(
         status=422 if error else 200,
         members=await people.members.list(visitor.account_id),
         invitations=await people.links.invitations(visitor.account_id),
-        roles=[(name, name.capitalize()) for name in _ROLES],
+        roles=[(role.value, role.value.capitalize()) for role in Role],
         retentions=list(RETENTIONS.items()),
         retention=kept,
         zones=zone_names(),

@@ -14,17 +14,19 @@ from typing import Final, NamedTuple
 from markupsafe import Markup
 
 from mailsift.api.pages.filters import percent
-from mailsift.pipeline.judge.decision import BANDS
+from mailsift.pipeline.judge.table import BANDS
 from mailsift.pipeline.outcomes.chances import Bin, Calibration, MeasuredShare
 from mailsift.pipeline.verdict import Status
 
 _COLUMNS_WIDTH: Final = 720.0
 _COLUMNS_HEIGHT: Final = 120.0
+_COLUMNS_BOX: Final = f"0 0 {_COLUMNS_WIDTH:g} {_COLUMNS_HEIGHT:g}"
 _COLUMN_GAP: Final = 0.2  # of a column's width
 _STEPS: Final = (1.0, 2.0, 2.5, 5.0, 10.0)
 STATUS_ORDER: Final = (Status.VALID, Status.RISKY, Status.INVALID)
 """How verdicts stand beside each other everywhere."""
 _SVG: Final = Markup('<svg class="{}" viewBox="{}"{} aria-hidden="true" focusable="false">{}</svg>')
+_LABELLED: Final = Markup('<svg class="{}" viewBox="{}"{} role="img" aria-label="{}">{}</svg>')
 _STRETCHED: Final = Markup(' preserveAspectRatio="none"')
 _FULL: Final = 1_000
 
@@ -68,26 +70,20 @@ def columns(series: Sequence[float], *, label: str, titles: Sequence[str] = (), 
                 title=title,
             )
         )
-    return Markup(
-        '<svg class="chart" viewBox="0 0 {w} {h}" preserveAspectRatio="none" role="img" aria-label="{label}">'
-        "{bars}</svg>"
-    ).format(w=f"{_COLUMNS_WIDTH:g}", h=f"{_COLUMNS_HEIGHT:g}", label=label, bars=Markup("").join(bars))
+    return _LABELLED.format("chart", _COLUMNS_BOX, _STRETCHED, label, Markup("").join(bars))
 
 
 def stack(parts: Sequence[BarPart], *, label: str) -> Markup:
     """Draw parts of a whole as one bar."""
     whole = sum(part.value for part in parts)
-    at, drawn = 0.0, []
+    at, drawn = 0.0, [Markup('<rect class="c-none" width="100" height="10"/>')]
     for part in parts:
         width = 100 * part.value / whole if whole else 0.0
         if width:
             rect = Markup('<rect class="{}" x="{}" width="{}" height="10"/>')
             drawn.append(rect.format(part.colour, f"{at:.2f}", f"{width:.2f}"))
         at += width
-    return Markup(
-        '<svg class="stack" viewBox="0 0 100 10" preserveAspectRatio="none" role="img" aria-label="{}">'
-        '<rect class="c-none" width="100" height="10"/>{}</svg>'
-    ).format(label, Markup("").join(drawn))
+    return _LABELLED.format("stack", "0 0 100 10", _STRETCHED, label, Markup("").join(drawn))
 
 
 def cells(colours: Sequence[str], *, label: str, titles: Sequence[str]) -> Markup:
@@ -100,10 +96,8 @@ def cells(colours: Sequence[str], *, label: str, titles: Sequence[str]) -> Marku
         )
         for n, (colour, title) in enumerate(zip(colours, titles, strict=True))
     ]
-    return Markup(
-        '<svg class="strip" viewBox="0 0 {} 24" preserveAspectRatio="none" role="img" aria-label="{}">'
-        "{}</svg>"
-    ).format(f"{_COLUMNS_WIDTH:g}", label, Markup("").join(drawn))
+    box = f"0 0 {_COLUMNS_WIDTH:g} 24"
+    return _LABELLED.format("strip", box, _STRETCHED, label, Markup("").join(drawn))
 
 
 def nice_top(value: float) -> float:
@@ -222,19 +216,16 @@ def over_time(days: Sequence[tuple[str, MeasuredShare]]) -> Markup:
                 title=title,
             )
         )
-    return Markup(
-        '<svg class="days" viewBox="0 0 {} {}" preserveAspectRatio="none" role="img" aria-label="{}">{}</svg>'
-    ).format(
-        _number_text(_COLUMNS_WIDTH),
-        _number_text(_COLUMNS_HEIGHT),
-        f"The share of messages that arrived, from {days[0][0]} to {days[-1][0]}",
-        Markup("").join(drawn),
-    )
+    label = f"The share of messages that arrived, from {days[0][0]} to {days[-1][0]}"
+    return _LABELLED.format("days", _COLUMNS_BOX, _STRETCHED, label, Markup("").join(drawn))
 
 
 def diagram(found: Calibration) -> Markup:
     """Draw what was said against what arrived; a point on the diagonal is a chance that held."""
     most = max(one.n for one in found.bins)
+    ground = Markup(
+        '<rect class="c-none" width="100" height="100"/><path class="l-accent" d="M0 100L100 0"/>'
+    )
     points = [
         Markup('<circle class="c-accent" cx="{}" cy="{}" r="{}"><title>{}</title></circle>').format(
             _number_text(100 * one.said),
@@ -245,10 +236,7 @@ def diagram(found: Calibration) -> Markup:
         for one in found.bins
     ]
     label = "; ".join(map(_said, found.bins))
-    return Markup(
-        '<svg class="reliability" viewBox="-6 -6 112 112" role="img" aria-label="{}">'
-        '<rect class="c-none" width="100" height="100"/><path class="l-accent" d="M0 100L100 0"/>{}</svg>'
-    ).format(label, Markup("").join(points))
+    return _LABELLED.format("reliability", "-6 -6 112 112", "", label, ground + Markup("").join(points))
 
 
 def _said(one: Bin) -> str:

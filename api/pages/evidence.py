@@ -201,7 +201,7 @@ def points(evidence: Mapping[str, Any]) -> list[ScorePart]:
 
 
 def _syntax(evidence: Mapping[str, Any]) -> Iterator[Fact]:
-    yield "Mode", f"{MODES[Mode(evidence['mode'])][0]}"
+    yield "Mode", MODES[Mode(evidence["mode"])][0]
     rule = evidence["syntax_rule"]
     yield "Syntax", f"{syntax_reason(rule)} ({rule})" if rule else "good"
     if evidence["suggested_domain"]:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import hmac
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Container
 from typing import Annotated, Final
 from urllib.parse import urlsplit
 from uuid import UUID
 
 from fastapi import Depends, Request
 from fastapi.responses import Response
-from starlette.datastructures import FormData
+from starlette.datastructures import FormData, UploadFile
 
 from mailsift.api.http.errors import STATUS_OF
 from mailsift.api.http.inputs import BROKEN, UNPRINTABLE
@@ -118,8 +118,8 @@ def secret_text(form: FormData, name: str) -> str:
     return value[:1_000] if isinstance(value, str) else ""
 
 
-def choice(form: FormData, name: str, known: Mapping[str, object]) -> str:
-    """Return a field that must be one of the known names.
+def choice(form: FormData, name: str, known: Container[str]) -> str:
+    """Return a field that must be one of the known words.
 
     Raises:
         MailsiftError: `bad_option`.
@@ -128,6 +128,18 @@ def choice(form: FormData, name: str, known: Mapping[str, object]) -> str:
     if not isinstance(value, str) or value not in known:
         raise MailsiftError("bad_option", f"Choose one of the options for “{name}”.")
     return value
+
+
+def chosen_file(form: FormData) -> UploadFile:
+    """Return the form's file.
+
+    Raises:
+        MailsiftError: `bad_option` when none was chosen.
+    """
+    file = form.get("file")
+    if not isinstance(file, UploadFile) or not file.filename:
+        raise MailsiftError("bad_option", "Choose a file first.")
+    return file
 
 
 def _form_refused(request: Request) -> MailsiftError:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
 from typing import Annotated, Any, Final
-from urllib.parse import urlencode
 from uuid import UUID
 
 from fastapi import APIRouter, Query, Request
@@ -16,11 +14,21 @@ from markupsafe import Markup
 from pydantic import BaseModel, Field
 
 from mailsift.accounts.people import Visitor
+from mailsift.api.http.responses import server_event
 from mailsift.api.pages import charts, cookies
 from mailsift.api.pages.charts import bar
 from mailsift.api.pages.filters import duration, number, percent
 from mailsift.api.pages.forms import Form, choice, id_from, is_mendable, text
-from mailsift.api.pages.page import HEADERS, inside, now_of, render, see, visitor_known, zone_of
+from mailsift.api.pages.page import (
+    HEADERS,
+    inside,
+    now_of,
+    render,
+    see,
+    visitor_known,
+    with_query,
+    zone_of,
+)
 from mailsift.api.pages.tiers import TierOnPage, note_of, run_before, sentence_of, tiers_of
 from mailsift.api.pages.validate import first_steps_context
 from mailsift.api.pages.visitor import JobMember, JobReader, Member, Reader, look_for_visitor
@@ -259,14 +267,15 @@ async def _list_context(request: Request, visitor: Visitor, query: JobListQuery)
     return {
         "jobs": listed,
         "filters": [
-            (word, label, _address(**{**asked, "state": word})) for word, (label, _) in FILTERS.items()
+            (word, label, with_query("/jobs", {**asked, "state": word}))
+            for word, (label, _) in FILTERS.items()
         ],
         **asked,
         "narrowed": any(asked.values()),
-        "again": _address("/jobs/rows", **asked, cursor=query.cursor),
+        "again": with_query("/jobs/rows", {**asked, "cursor": query.cursor}),
         "lively": any(not job.ended for job in listed),
-        "next_href": _address(**asked, cursor=page.next_cursor) if page.next_cursor else "",
-        "first_href": _address(**asked) if query.cursor else "",
+        "next_href": with_query("/jobs", {**asked, "cursor": page.next_cursor}) if page.next_cursor else "",
+        "first_href": with_query("/jobs", asked) if query.cursor else "",
     }
 
 
@@ -307,11 +316,6 @@ async def act_on_many(request: Request, visitor: Member, form: Form) -> Response
     )
 
 
-def _address(path: str = "/jobs", **asked: str) -> str:
-    query = urlencode({name: value for name, value in asked.items() if value})
-    return f"{path}?{query}" if query else path
-
-
 @router.get("/jobs/{job_id:uuid}")
 async def job(request: Request, visitor: JobReader, job_id: JobId) -> HTMLResponse:
     """Show a job: progress, verdicts, where they come from, downloads."""
@@ -330,7 +334,6 @@ async def job(request: Request, visitor: JobReader, job_id: JobId) -> HTMLRespon
         format=cookies.read(request, cookies.FORMAT),
         **await _breakdown_context(parts, visitor.account_id, view),
         estimate=estimate_of(view),
-        statuses=charts.STATUS_ORDER,
     )
 
 
@@ -384,8 +387,7 @@ def estimate_of(view: JobView) -> list[tuple[Status, float, float, float]]:
     return [
         (status, found.value, found.low, found.high)
         for status in charts.STATUS_ORDER
-        if shares
-        for found in [shares[status.value]]
+        if (found := shares.get(status.value))
     ]
 
 
@@ -413,15 +415,11 @@ async def _events(request: Request, owner: AccountId, job_id: JobId) -> AsyncIte
             fields = live_fields(job)
             changed = {name: value for name, value in fields.items() if sent.get(name) != value}
             if job.ended:
-                yield _event("end", fields)
+                yield server_event("end", fields)
                 return
             if changed:
                 sent = fields
-                yield _event("progress", changed)
+                yield server_event("progress", changed)
             if await parts_of(request).ends_within(_LOOK_SECONDS):
                 return  # the browser will ask again
         yield b": still here\n\n"
-
-
-def _event(name: str, fields: dict[str, object]) -> bytes:
-    return f"event: {name}\ndata: {json.dumps(fields)}\n\n".encode()

@@ -10,12 +10,13 @@ from uuid import UUID
 
 from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, JSONResponse, Response
-from starlette.datastructures import FormData, UploadFile
+from starlette.datastructures import FormData
 
 from mailsift.accounts.people import Visitor
+from mailsift.api.http.inputs import FORM, media_type
 from mailsift.api.http.uploads import file_pieces, printable_name
 from mailsift.api.pages.filters import percent
-from mailsift.api.pages.forms import HEADER, Form, check_token, choice, read_form, text
+from mailsift.api.pages.forms import HEADER, Form, check_token, choice, chosen_file, read_form, text
 from mailsift.api.pages.page import render, see
 from mailsift.api.pages.validate import FRAGMENT
 from mailsift.api.pages.visitor import Member, Reader
@@ -30,7 +31,6 @@ from mailsift.storage.states import JobState
 
 router = APIRouter(include_in_schema=False)
 
-_FORM: Final = "multipart/form-data"
 _NAME: Final = "X-File-Name"
 _SAMPLE: Final = 1_000
 _MOST: Final = 100_000
@@ -52,7 +52,7 @@ _PRIORITY_NAMES: Final = (
 @router.post("/lists")
 async def upload(request: Request, visitor: Member) -> Response:
     """Take a list: a form's file, or from a script the file itself, which is stored as it comes in."""
-    if request.headers.get("content-type", "").startswith(_FORM):
+    if media_type(request) == FORM:
         draft = await _from_form(request, visitor)
     else:
         check_token(request, request.headers.get(HEADER))
@@ -65,13 +65,9 @@ async def upload(request: Request, visitor: Member) -> Response:
 
 async def _from_form(request: Request, visitor: Visitor) -> Draft:
     try:
-        file = (await read_form(request)).get("file")
-        if not isinstance(file, UploadFile) or not file.filename:
-            raise MailsiftError("bad_option", "Choose a file first.")
-        drafts = parts_of(request).drafts
-        return await drafts.receive(
-            visitor.account_id, file_pieces(file), printable_name(file.filename) or "list"
-        )
+        file = chosen_file(await read_form(request))
+        name = printable_name(file.filename or "") or "list"
+        return await parts_of(request).drafts.receive(visitor.account_id, file_pieces(file), name)
     finally:
         await request.close()  # what was set aside of the file
 
@@ -237,7 +233,7 @@ class _StartForm:
         return cls(
             name=text(form, "name"),
             column=text(form, "column"),
-            mode=choice(form, "mode", {mode.value: mode for mode in Mode}),
+            mode=choice(form, "mode", set(Mode)),
             what="sample" if form.get("what") == "sample" else "all",
             sample=text(form, "sample"),
             priority=choice(form, "priority", dict(_PRIORITY_NAMES)),

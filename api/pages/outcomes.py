@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
-import shutil
-import tempfile
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Final
 from uuid import UUID
 
 from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, Response
-from starlette.datastructures import FormData, UploadFile
 
 from mailsift.accounts.people import Visitor
 from mailsift.api.http.downloads import streamed
-from mailsift.api.pages.forms import Form, attempt, choice, read_form, text
+from mailsift.api.http.uploads import file_pieces, file_with
+from mailsift.api.pages.forms import Form, attempt, choice, chosen_file, read_form, text
 from mailsift.api.pages.page import HEADERS, render, see
 from mailsift.api.pages.receivers import SENDERS
 from mailsift.api.pages.visitor import Member, Reader
@@ -41,12 +37,8 @@ REASONS: Final = (
     (SuppressionReason.COMPLAINED, "Complained"),
     (SuppressionReason.BOUNCED, "Bounced"),
 )
-NAMES: Final = {
-    SuppressionReason.MANUAL: "By hand",
-    SuppressionReason.UNSUBSCRIBED: "Unsubscribed",
-    SuppressionReason.COMPLAINED: "Complained",
-    SuppressionReason.BOUNCED: "Bounced",
-}
+NAMES: Final = {**dict(REASONS), SuppressionReason.MANUAL: "By hand"}
+"""The same, beside an address."""
 
 
 @router.get("/outcomes")
@@ -67,7 +59,7 @@ async def take_outcomes(request: Request, visitor: Member) -> Response:
 async def export_outcomes(request: Request, visitor: Reader) -> Response:
     """Return every outcome of the account as CSV."""
     pieces = parts_of(request).outcomes.export(visitor.account_id)
-    return await _download(pieces, "text/csv; charset=utf-8", "outcomes.csv")
+    return await streamed(pieces, "text/csv; charset=utf-8", "outcomes.csv", HEADERS)
 
 
 @router.get("/suppressions/export")
@@ -79,12 +71,7 @@ async def export_suppressions(
     """Return the whole list: ours, or for Amazon SES or SendGrid."""
     kind, extension = FILE_TYPES[format]
     pieces = parts_of(request).suppressions.export(visitor.account_id, format)
-    return await _download(pieces, kind, f"suppressions.{extension}")
-
-
-async def _download(pieces: AsyncGenerator[bytes, None], kind: str, name: str) -> Response:
-    headers = {**HEADERS, "Content-Disposition": f'attachment; filename="{name}"'}
-    return await streamed(pieces, kind, headers)
+    return await streamed(pieces, kind, f"suppressions.{extension}", HEADERS)
 
 
 @router.get("/suppressions")
@@ -127,8 +114,9 @@ async def _suppressions_page(
 @router.post("/suppressions")
 async def add(request: Request, visitor: Member, form: Form) -> Response:
     """Put pasted addresses on the list; what is none stays in the form."""
-    known = {one.value: one for one in SuppressionReason}
-    reason = known[choice(form, "reason", known)] if "reason" in form else SuppressionReason.MANUAL
+    reason = SuppressionReason.MANUAL
+    if "reason" in form:
+        reason = SuppressionReason(choice(form, "reason", set(SuppressionReason)))
     pasted = str(form.get("emails", ""))
     if len(pasted) > _MOST_AT_ONCE:
         error = MailsiftError("bad_option", "That’s too many at once. Upload a file instead.")
@@ -168,32 +156,13 @@ async def _import_upload(
 ) -> Response:
     form = await read_form(request)
     try:
-        with _file_of(form) as held:
-            if held is None:
-                return see(address, "Choose a file first.", kind="bad")
-            await asyncio.to_thread(_copy, *held)
-            taken = await read(account_id, held[1])
+        async with file_with(file_pieces(chosen_file(form))) as path:
+            taken = await read(account_id, path)
     except MailsiftError as error:
         return see(address, error.message, kind="bad")
     finally:
         await form.close()
     return see(address, _import_summary(taken, what), kind="good" if taken.taken or taken.repeated else "bad")
-
-
-@contextmanager
-def _file_of(form: FormData) -> Iterator[tuple[UploadFile, Path] | None]:
-    """Give the file of a form and where a copy of it may lie, None when none was chosen."""
-    file = form.get("file")
-    if not isinstance(file, UploadFile) or not file.filename:
-        yield None
-        return
-    with tempfile.NamedTemporaryFile(prefix="outcomes-") as held:
-        yield file, Path(held.name)
-
-
-def _copy(file: UploadFile, path: Path) -> None:
-    with path.open("wb") as out:
-        shutil.copyfileobj(file.file, out)
 
 
 def _import_summary(taken: ImportCounts, what: str) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
 from typing import Any, Final
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote, urlencode, urlsplit
 
 from fastapi import Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
@@ -16,6 +16,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 from starlette.routing import Match
 
+from mailsift.accounts.passwords import LONGEST, SHORTEST
 from mailsift.accounts.people import Role, Visitor
 from mailsift.api.pages import cookies
 from mailsift.api.pages.filters import FILTERS
@@ -127,6 +128,7 @@ def load_theme() -> Theme:
     assets = Assets.load()
     templates.filters.update(FILTERS)
     templates.globals.update(asset=assets.address, Role=Role)
+    templates.globals.update(shortest_password=SHORTEST, longest_password=LONGEST)
     return Theme(templates, assets)
 
 
@@ -233,6 +235,12 @@ def inside(goal: str) -> str:
     """Return a path of ours to go to; another site's address, however written, becomes the first page."""
     safe = goal.startswith("/") and not goal.startswith(("//", "/\\")) and goal.isprintable()
     return goal if safe and goal.isascii() else HOME
+
+
+def with_query(path: str, asked: Mapping[str, object]) -> str:
+    """Return a path with what is asked of it; what is empty is not."""
+    query = urlencode({name: value for name, value in asked.items() if value}, doseq=True)
+    return f"{path}?{query}" if query else path
 
 
 def our_hosts(request: Request) -> set[str]:

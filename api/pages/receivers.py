@@ -68,7 +68,7 @@ async def new(request: Request, _: Member) -> HTMLResponse:
 async def create(request: Request, visitor: Member, form: Form) -> Response:
     """Make a receiver and show the address to paste, with its password this once."""
     parts = parts_of(request)
-    sender = SenderKind(choice(form, "sender", {kind.value: kind for kind in SENDERS}))
+    sender = SenderKind(choice(form, "sender", SENDERS))
     name, key = text(form, "name"), text(form, "key", most=_LONGEST_KEY)
     try:
         row, password = await parts.receivers.create(

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any, Final
-from urllib.parse import urlencode
+from typing import Annotated, Final
 from uuid import UUID
 
 from fastapi import APIRouter, Query, Request
@@ -16,7 +15,7 @@ from mailsift.api.http.downloads import ExportOptions, download
 from mailsift.api.pages import charts, cookies
 from mailsift.api.pages.evidence import verdict_detail
 from mailsift.api.pages.jobs import JobOnPage, job_on_page
-from mailsift.api.pages.page import render, see
+from mailsift.api.pages.page import render, see, with_query
 from mailsift.api.pages.tiers import COLOURS, NAMES, REASONS, tiers_of
 from mailsift.api.pages.visitor import JobReader
 from mailsift.api.pages.words import own_suggestion, provider_key, provider_name, result_choices, result_name
@@ -97,8 +96,9 @@ class PageQuery(BaseModel):
         """Return where the rows behind `after` are shown, "" for None."""
         if after is None:
             return ""
-        said = urlencode({**self.query(), **({"after": after} if after >= 0 else {})}, doseq=True)
-        return f"/jobs/{job_id}/results" + (f"?{said}" if said else "")
+        return with_query(
+            f"/jobs/{job_id}/results", {**self.query(), "after": str(after) if after >= 0 else ""}
+        )
 
     def but(self, job_id: JobId, name: str, value: str = "") -> str:
         """Return where the same is shown, from the start, with one field asked otherwise."""
@@ -155,10 +155,25 @@ def sort_links(asked: PageQuery, job_id: JobId) -> dict[str, SortLink]:
 
 @dataclass(frozen=True, slots=True)
 class StatusTable:
-    """Addresses by status before and after: `cells[before][after]`, and how many changed theirs."""
+    """Addresses by status before and after: `cells[before][after]`."""
 
     cells: dict[Status, dict[Status, int]]
-    changed: int
+
+    @property
+    def moves(self) -> list[tuple[Status, Status, int]]:
+        """From which status to which other one how many went, the most first."""
+        found = [
+            (before, after, count)
+            for before, row in self.cells.items()
+            for after, count in row.items()
+            if count and before is not after
+        ]
+        return sorted(found, key=lambda move: -move[2])
+
+    @property
+    def changed(self) -> int:
+        """How many changed theirs."""
+        return sum(count for _, _, count in self.moves)
 
 
 @router.get("/jobs/{job_id:uuid}/results")
@@ -300,14 +315,6 @@ async def changes(request: Request, visitor: JobReader, job_id: JobId, against: 
     if earlier.view.total <= _COMPARED:
         diff, _ = await _compared(request, visitor.account_id, earlier, job_id)
     table = _table(diff) if diff else None
-    moves = (
-        sorted(
-            ((before, after, count) for before, row in table.cells.items() for after, count in row.items()),
-            key=lambda move: -move[2],
-        )
-        if table
-        else []
-    )
     return render(
         request,
         "job_changes.html",
@@ -315,7 +322,7 @@ async def changes(request: Request, visitor: JobReader, job_id: JobId, against: 
         earlier=earlier.view,
         diff=diff,
         changed=table.changed if table else 0,
-        moves=[move for move in moves if move[2] and move[0] is not move[1]],
+        moves=table.moves if table else [],
     )
 
 
@@ -336,12 +343,6 @@ def _table(diff: Diff) -> StatusTable:
         before: dict.fromkeys(charts.STATUS_ORDER, 0) for before in charts.STATUS_ORDER
     }
     for move in diff.moves:
-        cells[_status(move, "before")][_status(move, "after")] += move["addresses"]
-    changed = sum(
-        count for before, row in cells.items() for after, count in row.items() if before is not after
-    )
-    return StatusTable(cells, changed)
-
-
-def _status(move: dict[str, Any], side: str) -> Status:
-    return Status(move[side]["status"])
+        before, after = (Status(move[side]["status"]) for side in ("before", "after"))
+        cells[before][after] += move["addresses"]
+    return StatusTable(cells)

@@ -12,7 +12,7 @@ from fastapi.responses import RedirectResponse, Response
 from starlette.datastructures import FormData
 
 from mailsift.accounts.links import LinkKind, LinkView
-from mailsift.accounts.second_factors import CodeNeededError
+from mailsift.accounts.second_factors import PENDING_S, CodeNeededError
 from mailsift.accounts.sessions import LIFETIME
 from mailsift.accounts.sign_in_attempts import SignInAttempt
 from mailsift.api.http.auth import client_of
@@ -31,7 +31,6 @@ router = APIRouter(include_in_schema=False)
 
 _SSO_SECONDS: Final = 600
 _LONGEST_GOAL: Final = 600
-_HALF_SECONDS: Final = 300
 _SSO_COOKIE: Final = re.compile(r"([0-9a-f]{64})\.((?:[\w-]{4})*(?:[\w-]{2}==|[\w-]{3}=)?)", re.ASCII)
 """A secret, and Base64 of where to go."""
 _PAGE_OF: Final = {
@@ -67,11 +66,11 @@ async def sign_in(request: Request, form: SignInForm) -> Response:
             email, secret_text(form, "password"), client=client_of(request)
         )
     except CodeNeededError as needed:
-        response = _code_page(request, goal)
-        cookies.put(response, cookies.HALF, needed.pending, seconds=_HALF_SECONDS)
+        response = _sign_in_page(request, "login_code.html", next=goal)
+        cookies.put(response, cookies.HALF, needed.pending, seconds=PENDING_S)
         return response
     except MailsiftError as error:
-        return _form_again(error, _login(request, goal, email=email, error=error))
+        return _login(request, goal, email=email, error=error)
     return let_in(secret, inside(goal))
 
 
@@ -84,8 +83,9 @@ async def sign_in_with_code(request: Request, form: SignInForm) -> Response:
             cookies.read(request, cookies.HALF), code, client=client_of(request)
         )
     except MailsiftError as error:
-        page = _code_page if error.code in {"wrong_code", "rate_limited"} else _login
-        return _form_again(error, page(request, goal, error=error))
+        if error.code in {"wrong_code", "rate_limited"}:
+            return _sign_in_page(request, "login_code.html", error, next=goal)
+        return _login(request, goal, error=error)
     response = let_in(secret, inside(goal))
     cookies.drop(response, cookies.HALF)
     return response
@@ -100,7 +100,7 @@ async def begin_single_sign_on(request: Request, next: str = "") -> Response:  #
     try:
         place = await _sso(request).begin(SignInAttempt(secret), _callback(request))
     except MailsiftError as error:
-        return _form_again(error, _login(request, next, error=error))
+        return _login(request, next, error=error)
     response = RedirectResponse(place, 303)
     goal = inside(next) if len(next) <= _LONGEST_GOAL else HOME  # a longer cookie would not come back
     value = f"{secret.hex()}.{base64.urlsafe_b64encode(goal.encode()).decode()}"
@@ -118,7 +118,7 @@ async def finish_single_sign_on(request: Request) -> Response:
         )
         response = let_in(session, goal)
     except MailsiftError as error:
-        response = _form_again(error, _login(request, goal, error=error))
+        response = _login(request, goal, error=error)
     cookies.drop(response, cookies.SSO)
     return response
 
@@ -159,7 +159,7 @@ async def welcome(request: Request, token: str = "") -> Response:
     """Show the first owner the form that makes them one."""
     await _link_for(request, token, LinkKind.FIRST_OWNER)
     account = await parts_of(request).people.links.suggested_account()
-    return _welcome_page(request, token, account=account)
+    return _sign_in_page(request, "welcome.html", token=token, account=account, email="")
 
 
 @router.post("/welcome")
@@ -175,14 +175,15 @@ async def first_owner(request: Request, form: SignInForm) -> Response:
             zone=text(form, "zone"),
         )
     except MailsiftError as error:
-        return _form_again(error, _welcome_page(request, token, account=account, email=email, error=error))
+        return _sign_in_page(request, "welcome.html", error, token=token, account=account, email=email)
     return let_in(secret, HOME)
 
 
 @router.get("/invite")
 async def invitation(request: Request, token: str = "") -> Response:
     """Show an invitation."""
-    return _invite(request, token, await _link_for(request, token, LinkKind.INVITE))
+    view = await _link_for(request, token, LinkKind.INVITE)
+    return _sign_in_page(request, "invite.html", token=token, view=view)
 
 
 @router.post("/invite")
@@ -197,14 +198,15 @@ async def accept(request: Request, form: SignInForm) -> Response:
     try:
         secret = await links.accept(token, password=secret_text(form, "password"), client=client_of(request))
     except MailsiftError as error:
-        return _form_again(error, _invite(request, token, view, error=error))
+        return _sign_in_page(request, "invite.html", error, token=token, view=view)
     return let_in(secret, HOME)
 
 
 @router.get("/password")
 async def forgotten(request: Request, token: str = "") -> Response:
     """Show the form for a new password."""
-    return _password(request, token, await _link_for(request, token, LinkKind.PASSWORD))
+    view = await _link_for(request, token, LinkKind.PASSWORD)
+    return _sign_in_page(request, "password.html", token=token, view=view)
 
 
 @router.post("/password")
@@ -215,7 +217,7 @@ async def set_password(request: Request, form: SignInForm) -> Response:
     try:
         await parts_of(request).people.links.set_password(token, secret_text(form, "password"))
     except MailsiftError as error:
-        return _form_again(error, _password(request, token, view, error=error))
+        return _sign_in_page(request, "password.html", error, token=token, view=view)
     response = see("/login", "Your new password is set. Sign in with it.")
     cookies.drop(response, cookies.SESSION)
     return response
@@ -239,18 +241,6 @@ async def _link_for(request: Request, token: str, kind: LinkKind) -> LinkView:
     return view
 
 
-def _form_again(error: MailsiftError, page: Response) -> Response:
-    """Return the form once more, with what the error says of when to come back.
-
-    Raises:
-        MailsiftError: the error, where the link of the form is gone.
-    """
-    if error.code == "link_gone":
-        raise error
-    page.headers.update(error_headers(error))
-    return page
-
-
 def _login(
     request: Request, goal: str, *, email: str = "", error: MailsiftError | None = None, ended: bool = False
 ) -> Response:
@@ -267,30 +257,20 @@ def _login(
     )
 
 
-def _code_page(request: Request, goal: str, *, error: MailsiftError | None = None) -> Response:
-    return _sign_in_page(request, "login_code.html", error, next=goal)
-
-
-def _welcome_page(
-    request: Request, token: str, *, account: str, email: str = "", error: MailsiftError | None = None
-) -> Response:
-    return _sign_in_page(request, "welcome.html", error, token=token, account=account, email=email)
-
-
-def _invite(request: Request, token: str, view: LinkView, *, error: MailsiftError | None = None) -> Response:
-    return _sign_in_page(request, "invite.html", error, token=token, view=view)
-
-
-def _password(
-    request: Request, token: str, view: LinkView, *, error: MailsiftError | None = None
-) -> Response:
-    return _sign_in_page(request, "password.html", error, token=token, view=view)
-
-
 def _sign_in_page(
-    request: Request, template: str, error: MailsiftError | None, **context: object
+    request: Request, template: str, error: MailsiftError | None = None, **context: object
 ) -> Response:
+    """Return a form; after an error once more, with what that says of when to come back.
+
+    Raises:
+        MailsiftError: the error, where the link of the form is gone.
+    """
+    if error and error.code == "link_gone":
+        raise error
     status = STATUS_OF.get(error.code, 500) if error else 200
-    return render(
+    page = render(
         request, template, status=status, error=error, keeps_cookies=cookies.keeps_cookies(request), **context
     )
+    if error:
+        page.headers.update(error_headers(error))
+    return page

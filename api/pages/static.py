@@ -47,11 +47,13 @@ class Assets:
 
     @classmethod
     def load(cls) -> Self:
-        """Upload the files of api/static."""
-        names = (item for item in files("mailsift.api").joinpath("static").iterdir() if item.is_file())
-        return cls(
-            {item.name: _asset(item.name, item.read_bytes()) for item in names if _has_known_type(item.name)}
-        )
+        """Read the files of api/static."""
+        found = {}
+        for item in files("mailsift.api").joinpath("static").iterdir():
+            if media_type := _TYPES.get(PurePath(item.name).suffix):
+                content = item.read_bytes()
+                found[item.name] = Asset(content, media_type, hashlib.sha256(content).hexdigest()[:12])
+        return cls(found)
 
     def address(self, name: str) -> str:
         """Return where a page loads the file from; browsers keep it until it changes."""
@@ -79,8 +81,8 @@ async def static(request: Request, name: str, v: str = "") -> Response:
 @router.post("/csp-report", status_code=204)
 async def csp_report(request: Request) -> Response:
     """Take a browser's report; written down is only which directive was broken: the rest may be anything."""
-    ruling = await parts_of(request).people.limit.take(_REPORTS, client_of(request))
-    if ruling is not None and ruling.allowed:
+    decision = await parts_of(request).people.limit.take(_REPORTS, client_of(request))
+    if decision is not None and decision.allowed:
         _log.warning("page.csp_report", directive=_directive(await request.body()))
     return Response(status_code=204)
 
@@ -93,11 +95,3 @@ def _directive(body: bytes) -> str:
         return "unreadable"
     named = named.removesuffix("-elem").removesuffix("-attr")
     return named if named in _DIRECTIVES else "other"
-
-
-def _has_known_type(name: str) -> bool:
-    return PurePath(name).suffix in _TYPES
-
-
-def _asset(name: str, content: bytes) -> Asset:
-    return Asset(content, _TYPES[PurePath(name).suffix], hashlib.sha256(content).hexdigest()[:12])

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import AsyncIterator, Callable, Coroutine
-from typing import Any, Final
+from collections.abc import AsyncIterator
+from typing import Final
 from uuid import UUID
 
 from fastapi import APIRouter, Request
@@ -14,6 +14,7 @@ from starlette.requests import ClientDisconnect
 from typing_extensions import override
 
 from mailsift.api.http.errors import RefusedError
+from mailsift.api.http.inputs import Handler
 from mailsift.api.http.uploads import printable_name
 from mailsift.api.pages.forms import HEADER, check_token
 from mailsift.api.pages.visitor import Member, Reader
@@ -31,7 +32,7 @@ class _TusRoute(APIRoute):
     """A route whose answers say which version of the protocol they speak, errors too."""
 
     @override
-    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+    def get_route_handler(self) -> Handler:
         """Return what FastAPI would call, with the protocol's header on whatever follows."""
         handler = super().get_route_handler()
 

@@ -29,7 +29,6 @@ FRAGMENT: Final = "X-Fragment"
 """Header of a script that wants only the piece of a page it asked for, and errors as JSON."""
 _LONGEST: Final = 1_000
 _DEADLINE: Final = 20.0  # seconds; what is not known by then makes the verdict risky
-_STEPS: Final = {step.value: step for step in FirstStep}
 
 
 @router.get("/")
@@ -42,7 +41,7 @@ async def validate(request: Request, visitor: Reader) -> HTMLResponse:
 async def validate_one(request: Request, visitor: Member, form: Form) -> HTMLResponse:
     """Validate one address; the answer shows it, and nothing of it is kept."""
     email = typed_text(form, "email", most=_LONGEST)  # invisible marks beside it are the validator's matter
-    mode = Mode(choice(form, "mode", {mode.value: mode for mode in Mode}))
+    mode = Mode(choice(form, "mode", set(Mode)))
     if not email.strip():
         raise MailsiftError("bad_option", "Enter an email address first.")
     started = time.monotonic()
@@ -102,7 +101,7 @@ async def run_sample(request: Request, visitor: Member, _form: Form) -> Response
 @router.post("/first-steps/{step}/dismiss")
 async def dismiss(request: Request, visitor: Member, step: str, _form: Form) -> Response:
     """Put a step away."""
-    if step not in _STEPS:
+    if step not in set(FirstStep):
         raise MailsiftError("not_found", "There is nothing here.")
-    await parts_of(request).first_steps.dismiss(visitor, _STEPS[step])
+    await parts_of(request).first_steps.dismiss(visitor, FirstStep(step))
     return see(page_before(request))

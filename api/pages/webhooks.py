@@ -151,7 +151,7 @@ async def edit(request: Request, visitor: Member, webhook_id: UUID, form: Form) 
 async def switch(request: Request, visitor: Member, webhook_id: UUID, form: Form) -> Response:
     """Enable or disable a webhook."""
     parts = parts_of(request)
-    enabled = choice(form, "enabled", {"yes": True, "no": False}) == "yes"
+    enabled = choice(form, "enabled", {"yes", "no"}) == "yes"
     change = parts.webhooks.update(visitor.account_id, webhook_id, enabled=enabled)
     done = "The webhook is enabled." if enabled else "The webhook is disabled: nothing is sent to it."
     return await attempt(f"/webhooks/{webhook_id}", change, done)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from mailsift.api.pages.filters import duration, number
@@ -211,19 +211,15 @@ def result_choices() -> list[tuple[str, str]]:
 
 def waits(waiting: Sequence[Waiting], zone: str = DEFAULT) -> list[str]:
     """Say in sentences what a job waits for: how many addresses, for what, where and until when."""
-    return [_sentence(reason, list(some), zone) for reason, some in _by_reason(waiting)]
+    by_reason: dict[str, list[Waiting]] = {}
+    for wait in waiting:
+        by_reason.setdefault(wait.reason, []).append(wait)
+    return [_sentence(reason, some, zone) for reason, some in by_reason.items()]
 
 
 def waits_beyond_rates(waiting: Sequence[Waiting], zone: str = DEFAULT) -> list[str]:
     """Say what a job waits for beside the rates that providers take, which `time_lines` tells."""
     return waits([wait for wait in waiting if wait.reason != WaitReason.THROTTLED], zone)
-
-
-def _by_reason(waiting: Iterable[Waiting]) -> Iterator[tuple[str, list[Waiting]]]:
-    grouped: dict[str, list[Waiting]] = {}
-    for wait in waiting:
-        grouped.setdefault(wait.reason, []).append(wait)
-    yield from grouped.items()
 
 
 _OWN_WAITS: Final = {

@@ -15,10 +15,12 @@ from typing_extensions import override
 
 from mailsift.accounts.keys import Caller, Scope
 from mailsift.api.http.auth import RequireScope
-from mailsift.api.http.idempotency import Handler, OnceRoute
+from mailsift.api.http.idempotency import OnceRoute
 from mailsift.api.http.inputs import (
     AMOUNT,
     Email,
+    Handler,
+    ModeOption,
     RequestModel,
     Whole,
     check_json_type,
@@ -55,9 +57,7 @@ _PREFER: Final = {
 class ValidationOptions(RequestModel):
     """How far to look, and what is told beside the verdict."""
 
-    mode: Mode = Field(
-        default=Mode.DEEP, description="fast: syntax and lists; medium: also DNS; deep: also SMTP"
-    )
+    mode: ModeOption = Mode.DEEP
     deadline_ms: Whole = Field(
         default=10_000,
         ge=100,

@@ -12,7 +12,7 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field
 
 from mailsift.api.http.openapi import operation, v1_router
-from mailsift.api.http.paging import PageResponse, bad_cursor, page_end
+from mailsift.api.http.paging import Cursor, PageResponse, bad_cursor, page_of
 from mailsift.api.http.responses import answer
 from mailsift.api.parts import parts_of
 from mailsift.api.v1.webhooks import Reader, Since
@@ -45,7 +45,7 @@ class EventsQuery(BaseModel):
     since: Since | None = Field(default=None, description="only from then on; ISO 8601 with a time zone")
     job_id: UUID | None = Field(default=None, description="only of this job")
     limit: int = Field(default=100, ge=1, le=100)
-    cursor: str = Field(default="", max_length=1_000, description="next_cursor of the page before")
+    cursor: Cursor = ""
 
 
 @router.get("", **operation("List events", EventsResponse, "bad_cursor"))
@@ -54,11 +54,9 @@ async def list_events(
 ) -> JSONResponse:
     """List the account's events, oldest first, whether or not a webhook received them."""
     wanted = EventFilter(asked.type, asked.since, asked.job_id, _place_of(asked.cursor))
-    limit = asked.limit
-    found = await parts_of(request).webhooks.events(caller.account_id, wanted, limit=limit + 1)
-    page = found[:limit]
-    following = _cursor(page[-1]) if len(found) > limit else ""
-    return answer({"events": [_event(row) for row in page], **page_end(following)})
+    found = await parts_of(request).webhooks.events(caller.account_id, wanted, limit=asked.limit + 1)
+    page, end = page_of(found, asked.limit, _cursor)
+    return answer({"events": [_event(row) for row in page], **end})
 
 
 @router.get("/{event_id:uuid}", **operation("Look at an event", EventResponse, "event_not_found"))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import re
 from collections.abc import AsyncIterator
 from dataclasses import asdict
@@ -40,6 +39,7 @@ from mailsift.api.http.responses import (
     ViewModel,
     answer,
     chance_fields,
+    server_event,
 )
 from mailsift.api.http.uploads import UPLOAD_OPENAPI, Upload, upload_of
 from mailsift.api.parts import ApiParts, parts_of
@@ -386,15 +386,15 @@ async def _progress(request: Request, caller: Caller, view: JobView) -> AsyncIte
     """
     parts, sent, quiet = parts_of(request), "", 0
     for looks in count(1):
-        data = json.dumps(job_response(view, parts.clock()).model_dump(mode="json"))
+        fields = job_response(view, parts.clock()).model_dump(mode="json")
         if view.finished_at is not None:
-            yield f"event: end\ndata: {data}\n\n".encode()
+            yield server_event("end", fields)
             return
         state = f"{view.state} {view.processed} {[wait.until for wait in view.waiting]}"
         quiet += 1
         if state != sent:
             sent, quiet = state, 0
-            yield f"event: progress\ndata: {data}\n\n".encode()
+            yield server_event("progress", fields)
         elif quiet >= _QUIET_LOOKS:
             quiet = 0
             yield b": still here\n\n"
@@ -635,7 +635,7 @@ class ResultsQuery(RequestModel):
     )
     sort: SortBy = Field(default=SortBy.ROW, description="of JSON; `-` is downwards")
     limit: int = Field(default=100, ge=1, le=1_000, description="rows per JSON page")
-    cursor: str = Field(default="", max_length=1_000, description="next_cursor of the page before")
+    cursor: Cursor = ""
 
     def rows(self) -> RowFilter:
         """Return which rows are meant."""

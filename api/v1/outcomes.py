@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 from uuid import UUID
@@ -15,10 +15,10 @@ from pydantic import BaseModel, Field
 from starlette.datastructures import UploadFile
 
 from mailsift.api.http.downloads import streamed
-from mailsift.api.http.inputs import RequestModel, ShortText, media_type
+from mailsift.api.http.inputs import FORM, RequestModel, ShortText, media_type
 from mailsift.api.http.openapi import error_responses, operation, v1_router
 from mailsift.api.http.responses import UtcTime, ViewModel, answer
-from mailsift.api.http.uploads import file_pieces
+from mailsift.api.http.uploads import file_pieces, file_with
 from mailsift.api.parts import parts_of
 from mailsift.api.v1.jobs import Reader, Writer
 from mailsift.jobs.outcomes.signatures import ReceivedPost
@@ -31,7 +31,6 @@ receiving_router = APIRouter(prefix="/receivers", include_in_schema=False)
 
 WEBHOOK_BYTES: Final = 4 * 1024**2
 """What a mail sender's webhook may have."""
-_FORM: Final = "multipart/form-data"
 _TYPES: Final = (
     "application/json",
     "application/x-ndjson",
@@ -111,7 +110,7 @@ FILE_BODY: Final[dict[str, Any]] = {
                 "schema": {**_FILE, "description": "the file itself, also as " + ", ".join(_TYPES[:-1])},
                 "example": "email,event\njane@example.com,delivered\n",
             },
-            _FORM: {
+            FORM: {
                 "schema": {
                     "type": "object",
                     "required": ["file"],
@@ -152,22 +151,19 @@ async def create_outcomes(request: Request, caller: Writer) -> JSONResponse:
 async def file_of(request: Request) -> AsyncIterator[Path]:
     """Give the body, or the file of a form, as a file of our own."""
     kind = media_type(request)
-    with tempfile.NamedTemporaryFile(prefix="outcomes-") as held:
-        if kind == _FORM:
-            async with request.form(max_files=1, max_fields=1) as form:
-                file = form.get("file")
-                if not isinstance(file, UploadFile):
-                    raise MailsiftError("invalid_request", "The form has no `file`.")
-                async for piece in file_pieces(file):
-                    held.write(piece)
-        elif kind in _TYPES:
-            async for piece in request.stream():
-                held.write(piece)
-        else:
-            text = f"Outcomes come as {_FORM} or as a file: {', '.join(_TYPES)}."
-            raise MailsiftError("unsupported_media_type", text)
-        held.flush()
-        yield Path(held.name)
+    if kind == FORM:
+        async with request.form(max_files=1, max_fields=1) as form:
+            file = form.get("file")
+            if not isinstance(file, UploadFile):
+                raise MailsiftError("invalid_request", "The form has no `file`.")
+            async with file_with(file_pieces(file)) as path:
+                yield path
+    elif kind in _TYPES:
+        async with file_with(request.stream()) as path:
+            yield path
+    else:
+        text = f"Outcomes come as {FORM} or as a file: {', '.join(_TYPES)}."
+        raise MailsiftError("unsupported_media_type", text)
 
 
 @router.get(
@@ -182,8 +178,7 @@ async def file_of(request: Request) -> AsyncIterator[Path]:
 async def export_outcomes(request: Request, caller: Reader) -> StreamingResponse:
     """Fetch every outcome of the account with its address, as CSV that `POST /v1/outcomes` accepts."""
     pieces = parts_of(request).outcomes.export(caller.account_id)
-    headers = {"Content-Disposition": 'attachment; filename="outcomes.csv"'}
-    return await streamed(pieces, "text/csv; charset=utf-8", headers)
+    return await streamed(pieces, "text/csv; charset=utf-8", "outcomes.csv")
 
 
 @router.post(
@@ -215,9 +210,9 @@ async def rotate_receiver(
     return answer(_with_password(row, password), "The receiver believes only this now.")
 
 
-def _with_password(row: ReceiverRow, password: str) -> dict[str, Any]:
-    fields = ReceiverResponse.model_validate(row).model_dump(by_alias=False)
-    return {**fields, "path": f"/receivers/{row.id}", "password": password}
+def _with_password(row: ReceiverRow, password: str) -> NewReceiverResponse:
+    made = {**asdict(row), "path": f"/receivers/{row.id}", "password": password}
+    return NewReceiverResponse.model_validate(made)
 
 
 @router.get("/receivers", **operation("List receivers", ReceiversResponse))

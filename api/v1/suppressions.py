@@ -151,5 +151,4 @@ async def export_suppressions(
     """Fetch the whole list."""
     kind, extension = FILE_TYPES[format]
     pieces = parts_of(request).suppressions.export(caller.account_id, format)
-    name = f'attachment; filename="suppressions.{extension}"'
-    return await streamed(pieces, kind, {"Content-Disposition": name})
+    return await streamed(pieces, kind, f"suppressions.{extension}")

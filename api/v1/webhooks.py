@@ -33,6 +33,7 @@ from mailsift.api.http.responses import UtcTime, ViewModel, answer
 from mailsift.api.parts import parts_of
 from mailsift.events.endpoints import (
     DEFAULT_RATE,
+    MAX_OVERLAP_S,
     MAX_RATE,
     MIN_RATE,
     DeliveryView,
@@ -185,7 +186,7 @@ class WebhookUpdateRequest(RequestModel):
 class RotateRequest(RequestModel):
     """How long the secret before signs too."""
 
-    overlap: Whole = Field(default=86_400, ge=0, le=7 * 86_400, description="seconds")
+    overlap: Whole = Field(default=86_400, ge=0, le=MAX_OVERLAP_S, description="seconds")
     force: StrictBool = Field(
         default=False, description="also while an earlier secret still signs; that one ends now"
     )

@@ -20,8 +20,7 @@ from mailsift.api.parts import parts_of
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.facts import Mode
 from mailsift.pipeline.single import SingleOptions
-from mailsift.pipeline.suggest import suggested_address
-from mailsift.pipeline.verdict import Result
+from mailsift.pipeline.verdict import Result, suggested_address
 
 router = APIRouter(include_in_schema=False, route_class=StrictRoute)
 

@@ -248,10 +248,8 @@ class ChunkWorker:
         known = await self._outcomes.facts_of(chunk.account_id, frame["address"], options.outcome_age)
         if chunk.attempt > self._plan.max_attempts:
             FAILING_CHUNKS.labels("given_up").inc()
-            return validator.give_up(frame, options.mode, sent=known.sent, unwanted=known.unwanted)
-        request = replace(
-            self._plan.request(chunk, options), sent=known.sent, unwanted=known.unwanted, stop=stop
-        )
+            return validator.give_up(frame, options.mode, outcomes=known)
+        request = replace(self._plan.request(chunk, options), outcomes=known, stop=stop)
         return await validator.validate(frame, request)
 
     async def _stop_state(self, chunk: ClaimedChunk) -> ListStop:

@@ -28,7 +28,8 @@ from mailsift.jobs.outcomes.words import (
     letters,
 )
 from mailsift.pipeline.errors import MailsiftError
-from mailsift.pipeline.outcomes.history import GONE, kind_as_answered
+from mailsift.pipeline.facts import GONE
+from mailsift.pipeline.outcomes.history import kind_as_answered
 from mailsift.pipeline.outcomes.outcome import (
     ACCEPTED,
     NOTHING_SAID,

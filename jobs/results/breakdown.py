@@ -24,8 +24,11 @@ DOMAINS = Schema(
         "provider": "String",  # "" when nobody was asked
         "addresses": "UInt32",
         "rows": "UInt32",  # with a verdict; also the sum of the next three
+        "valid": "UInt32",
+        "invalid": "UInt32",
+        "risky": "UInt32",
     }
-).and_(valid="UInt32", invalid="UInt32", risky="UInt32")
+)
 """What each domain of a list came to, in the order of its addresses: the numbers of a domain's addresses
 follow one another, so `addresses` also says which ones they are."""
 

@@ -22,8 +22,8 @@ class Diff:
     """Two runs compared, address by address as the list writes them.
 
     Attributes:
-        compared: addresses that both have.
-        only_before, only_after: addresses that only one has.
+        compared: addresses that both have a verdict for.
+        only_before, only_after: addresses with a verdict that are not in the other's list.
         moves: how many went from which status and result to which, most first.
         changed: the first ones that changed.
     """
@@ -35,7 +35,14 @@ class Diff:
     changed: list[dict[str, Any]]
 
 
-def compare(before: Path, after: Path, columns: tuple[str, str], *, limit: int) -> Diff:
+def compare(
+    before: Path,
+    after: Path,
+    columns: tuple[str, str],
+    *,
+    limit: int,
+    lists: tuple[Path | None, Path | None] = (None, None),
+) -> Diff:
     """Compare two results files.
 
     Blocks for about a second a million rows; memory holds some 35 bytes for each row of both. Addresses are
@@ -46,13 +53,18 @@ def compare(before: Path, after: Path, columns: tuple[str, str], *, limit: int) 
         after: that of the later run.
         columns: the names of their address columns.
         limit: how many changed addresses are named.
+        lists: where not every row has a verdict yet, a file of all of them (`rows.parquet`).
 
     Raises:
         MailsiftError: `not_the_same_list` when they have no address in common.
     """
     old, new = _read(before, columns[0]), _read(after, columns[1])
-    parts = max(old.height, new.height) // _PART + 1
-    compared = only_before = only_after = 0
+    had, has = (
+        _hashes(path, column) if path else rows
+        for path, column, rows in zip(lists, columns, (old, new), strict=True)
+    )
+    parts = max(had.height, has.height) // _PART + 1
+    compared = only_before = only_after = judged = 0
     moves, changed = [], []
     for part in range(parts):
         mine, theirs = (_distinct(rows, part, parts) for rows in (old, new))
@@ -63,9 +75,10 @@ def compare(before: Path, after: Path, columns: tuple[str, str], *, limit: int) 
         moves.append(moved.group_by(_PAIRS).len("addresses"))
         changed.append(moved.bottom_k(limit, by="row"))
         compared += both.height
-        only_before += mine.height - both.height
-        only_after += theirs.height - both.height
-    if not compared:
+        judged += mine.height + theirs.height
+        only_before += mine.join(_part(has, part, parts), on="hash", how="anti").height
+        only_after += theirs.join(_part(had, part, parts), on="hash", how="anti").height
+    if only_before + only_after == judged:
         raise MailsiftError("not_the_same_list", "These two jobs have no address in common.")
     return Diff(
         compared,
@@ -102,20 +115,38 @@ def _change_of(row: dict[str, Any]) -> dict[str, Any]:
 
 def _read(results: Path, column: str) -> pl.DataFrame:
     """Return the rows that have an address: their numbers, its hash, and their verdicts."""
-    rows = _cells(results, column).filter(pl.col("email") != "")  # a blank cell is no address two lists share
+    return _hashed(_cells(results, column))
+
+
+def _hashes(rows: Path, column: str) -> pl.DataFrame:
+    """Return the hashes of the addresses of a list, verdicts or not."""
+    frame = pl.scan_parquet(rows, glob=False)
+    return _hashed(frame.select(_address_cell(frame, rows, column)))
+
+
+def _hashed(cells: pl.LazyFrame) -> pl.DataFrame:
+    rows = cells.filter(pl.col("email") != "")  # a blank cell is no address two lists share
     return rows.select(pl.col("email").hash().alias("hash"), pl.exclude("email")).collect(engine="streaming")
 
 
 def _cells(results: Path, column: str) -> pl.LazyFrame:
     """Return for each row its number, the address as the list writes it, and the verdict."""
-    id_ = column_id(read_address_place(results, column))
     frame = pl.scan_parquet(results, glob=False)
-    cell = cell_text(id_, frame.collect_schema()[id_]).str.strip_chars().str.to_lowercase().alias("email")
     status, result, score = (pl.col(VERDICT_PREFIX + name).alias(name) for name in _FIELDS)
     verdict = status.cast(pl.Categorical), result.cast(pl.Categorical), score
-    return frame.select(cell, *verdict).with_row_index("row")
+    return frame.select(_address_cell(frame, results, column), *verdict).with_row_index("row")
+
+
+def _address_cell(frame: pl.LazyFrame, path: Path, column: str) -> pl.Expr:
+    """Return the address as the list writes it, of a file with the customer's columns."""
+    id_ = column_id(read_address_place(path, column))
+    return cell_text(id_, frame.collect_schema()[id_]).str.strip_chars().str.to_lowercase().alias("email")
 
 
 def _distinct(rows: pl.DataFrame, part: int, parts: int) -> pl.DataFrame:
     """Return the first row of each address of one part of all addresses."""
-    return rows.filter(pl.col("hash") % parts == part).unique("hash", keep="first", maintain_order=True)
+    return _part(rows, part, parts).unique("hash", keep="first", maintain_order=True)
+
+
+def _part(rows: pl.DataFrame, part: int, parts: int) -> pl.DataFrame:
+    return rows.filter(pl.col("hash") % parts == part)

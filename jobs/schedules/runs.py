@@ -26,6 +26,7 @@ from mailsift.storage.database import Connection, Database, Row
 from mailsift.storage.sql import jobs, schedules
 from mailsift.storage.sql.jobs import NewJob
 from mailsift.storage.sql.leases import LeaseLostError
+from mailsift.storage.sql.schedules import Slot
 
 LEASE = timedelta(minutes=10)
 """How long the making of one run may take before another worker tries."""
@@ -91,15 +92,12 @@ class ScheduleRuns:
 
     async def _run_claimed(self, row: Row) -> int:
         """Do what a claimed schedule is due for; returns how many jobs it made."""
-        times, catch_up, now = timetable_of(row), CatchUp(row["catch_up"]), self._now()
-        if catch_up is CatchUp.NONE and row["lost_at"] is not None:
-            now = row["lost_at"] - LEASE  # what was taken in time was not missed, though its maker has died
-        plan = times.due(
-            catch_up,
-            slot=times.slot(row["next_run_at"]),
-            now=now,
-            freed_at=await self._freed_at(row),
-        )
+        times = timetable_of(row)
+        slot = times.standing(row["next_run_at"])
+        if slot.at > row["next_run_at"]:
+            await self._move_on(row, times, DueRun(None, slot))
+            return 0
+        plan = await self._plan(row, times, slot)
         if plan.slot is None:
             await self._skip(row, times, plan, "missed")
             return 0
@@ -122,6 +120,14 @@ class ScheduleRuns:
         if replaces:  # not before there is something to run in their place
             await self._cancel_runs(row)
         return await self._commit(row, new, times, plan)
+
+    async def _plan(self, row: Row, times: Timetable, slot: Slot) -> DueRun:
+        """Decide what a schedule does whose slot is due."""
+        catch_up, now = CatchUp(row["catch_up"]), self._now()
+        if catch_up is CatchUp.NONE and row["lost_at"] is not None:
+            now = row["lost_at"] - LEASE  # what was taken in time was not missed, though its maker has died
+        now -= row["next_run_at"] - slot.at  # nor was what lies earlier by now
+        return times.due(catch_up, slot=slot, now=now, freed_at=await self._freed_at(row))
 
     async def _freed_at(self, row: Row) -> datetime | None:
         """Return when the last run ended of a schedule whose slots wait for that."""

@@ -163,11 +163,15 @@ class ScheduleService:
     async def resume(self, account_id: AccountId, schedule_id: UUID) -> ScheduleView:
         """Go on with the next slot; what was missed meanwhile is not caught up.
 
+        A schedule that is not paused goes on as it did, with the slot that waits.
+
         Raises:
             MailsiftError: `schedule_not_found`, `schedule_ended`.
         """
         async with self._database.begin() as connection:
-            row = await _owned(connection, account_id, schedule_id)
+            row = await _owned(connection, account_id, schedule_id, lock=True)
+            if row["enabled"]:
+                return schedule_view(row, self._now())
             upcoming = timetable_of(row).upcoming(self._now())
             await schedules.change(
                 connection,

@@ -22,6 +22,9 @@ from mailsift.storage.sql.schedules import PUNCTUAL, Slot
 WINDOW = timedelta(hours=24)
 """How far back missed slots are caught up."""
 
+_SHIFT = timedelta(hours=3)
+"""A zone whose rules are changed moves by no more."""
+
 _MOMENT = timedelta(microseconds=1)
 
 
@@ -71,7 +74,18 @@ class Timetable:
 
     def following(self, after: datetime) -> Slot:
         """Return the first slot after a time, past the end too."""
-        return self.slot(next(fires(self.cron, self.zone, after=after)))
+        return next(self._slots(after))
+
+    def standing(self, at: datetime) -> Slot:
+        """Return the slot that a time stands for which was written down as one.
+
+        Its zone may have other rules now: then it is the last one shortly before, or else the next one.
+        """
+        found = self.following(at - _MOMENT)
+        if found.at == at:
+            return found
+        earlier = list(takewhile(lambda one: one.at < at, self._slots(at - _SHIFT)))
+        return earlier[-1] if earlier else found
 
     def upcoming(self, after: datetime) -> Slot:
         """Return the first slot after a time.
@@ -105,10 +119,7 @@ class Timetable:
             count: how many at most.
         """
         later = max(first - _MOMENT, now - timedelta(seconds=self.jitter))
-        slots = takewhile(
-            lambda slot: not self.is_over(slot),
-            (self.slot(at) for at in fires(self.cron, self.zone, after=later)),
-        )
+        slots = takewhile(lambda slot: not self.is_over(slot), self._slots(later))
         return tuple(islice((slot.starts_at for slot in slots if slot.starts_at > now), count))
 
     def due(
@@ -122,27 +133,33 @@ class Timetable:
             now: the time.
             freed_at: when the last run ended, where slots wait for that: they were not missed until then.
         """
-        # A slot that starts late by its jitter is in time: it is judged as of the moment it stands for.
-        now = max(slot.at, now - (slot.starts_at - slot.at))
-        missed = list(self._missed(slot.at, now))
+        now = max(now, slot.starts_at)  # it is due, whoever has written down when it starts
+        # What has waited behind the delay of the first slot is looked at after it.
+        last = now - (slot.starts_at - slot.at)
+        oldest = max(slot.at, now - WINDOW - timedelta(seconds=self.jitter)) - _MOMENT
+        begun = list(takewhile(lambda one: one.at <= last and self._has_begun(one, now), self._slots(oldest)))
+        following = self.following(begun[-1].at if begun else oldest)
+        missed = [one for one in begun if now - one.starts_at <= WINDOW]
         if catch_up is CatchUp.ALL and missed:
-            return DueRun(missed[0], self.slot(missed[1]) if len(missed) > 1 else self.following(now))
+            return DueRun(missed[0].at, missed[1] if len(missed) > 1 else following)
         latest = missed[-1] if missed else None
-        if freed_at is not None and slot.at <= freed_at and now - freed_at <= WINDOW:
-            latest = latest or slot.at
+        if freed_at is not None and slot.starts_at <= freed_at and now - freed_at <= WINDOW:
+            latest = latest or slot
         if (
             latest is not None
             and catch_up is CatchUp.NONE
-            and now - max(latest, freed_at or latest) > PUNCTUAL
+            and now - max(latest.starts_at, freed_at or latest.starts_at) > PUNCTUAL
         ):
             latest = None
-        return DueRun(latest, self.following(now))
+        return DueRun(latest.at if latest else None, following)
 
-    def _missed(self, first: datetime, now: datetime) -> Iterator[datetime]:
-        """Yield the slots from `first` until now that are not too old."""
-        last = now if self.ends_at is None else min(now, self.ends_at)
-        oldest = max(first, now - WINDOW)
-        return takewhile(lambda at: at <= last, fires(self.cron, self.zone, after=oldest - _MOMENT))
+    def _slots(self, after: datetime) -> Iterator[Slot]:
+        """Yield the slots after a time, past the end too."""
+        return map(self.slot, fires(self.cron, self.zone, after=after))
+
+    def _has_begun(self, slot: Slot, now: datetime) -> bool:
+        """Say whether a slot does not lie past the end, and its run should have started."""
+        return slot.starts_at <= now and self.includes(slot.at)
 
 
 def check_cron(cron: str, zone: str) -> None:

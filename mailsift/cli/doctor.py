@@ -8,20 +8,20 @@ import json
 import sys
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Any
 from urllib.parse import urlsplit
 from uuid import uuid4
 
 import aiodns
 import dns.reversename
-import typer
 import uvloop
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from mailsift.cli.options import JsonOption
 from mailsift.container import open_blobs, open_container, read_sources
 from mailsift.key_files import open_vault, read_key_peppers
 from mailsift.pipeline.dns.nameserver import in_words_of_cares
@@ -58,10 +58,12 @@ class Finding:
     detail: str
 
 
-Check = Callable[[Settings], Awaitable[Finding]]
+Judgement = tuple[Health, str]
+"""How what was looked at is, and what to do about it."""
+Check = Callable[[Settings], Awaitable[Judgement]]
 
 
-def doctor(*, as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
+def doctor(*, as_json: JsonOption = False) -> None:
     """Check the surroundings: port 25, resolver, reverse DNS, database, Redis, blobs, keys.
 
     The exit status is 1 when a check failed.
@@ -73,8 +75,7 @@ def doctor(*, as_json: Annotated[bool, typer.Option("--json", help="Print JSON."
     except MailsiftError as error:  # the embedded servers do not start; everything else can be looked at
         findings = uvloop.run(examine(settings, error))
     if as_json:
-        rows = [{"name": one.name, "health": one.health.value, "detail": one.detail} for one in findings]
-        print(json.dumps(rows))  # noqa: T201 - the command's output
+        print(json.dumps([asdict(one) for one in findings]))  # noqa: T201 - the command's output
     else:
         _print_table(findings)
     if any(finding.health is Health.FAILED for finding in findings):
@@ -104,7 +105,7 @@ async def examine(settings: Settings, servers_error: MailsiftError | None = None
 
 
 def _failing(error: MailsiftError) -> Check:
-    async def check(_: Settings) -> Finding:
+    async def check(_: Settings) -> Judgement:
         raise error
 
     return check
@@ -113,7 +114,7 @@ def _failing(error: MailsiftError) -> Check:
 async def _guarded(name: str, check: Check, settings: Settings) -> Finding:
     try:
         async with asyncio.timeout(4 * _SECONDS):
-            return await check(settings)
+            return Finding(name, *await check(settings))
     except Exception as error:  # noqa: BLE001 - whatever it is, the other checks are worth knowing
         return Finding(name, Health.FAILED, _in_words(error))
 
@@ -135,44 +136,44 @@ def _in_words(error: Exception) -> str:
             return f"The check broke ({type(error).__name__})."
 
 
-async def _settings(_: Settings) -> Finding:
+async def _settings(_: Settings) -> Judgement:
     told = [f"{name} is none; did you mean {meant}?" for name, meant in Settings.mistyped().items()]
-    return Finding("settings", Health.WARNING, " ".join(told))
+    return Health.WARNING, " ".join(told)
 
 
-async def _database(settings: Settings) -> Finding:
+async def _database(settings: Settings) -> Judgement:
     async with open_container(settings) as container, container.database.begin() as connection:
         read_only, current = await takes_nothing(connection), await current_revision(connection)
     if read_only:
-        return Finding("database", Health.FAILED, "PostgreSQL answers, but takes nothing: is it a standby?")
+        return Health.FAILED, "PostgreSQL answers, but takes nothing: is it a standby?"
     if not serves(current):
         detail = (
             f"Schema {current or 'missing'}, this release needs {newest_revision()}: run mailsift migrate."
         )
-        return Finding("database", Health.FAILED, detail)
-    return Finding("database", Health.OK, f"PostgreSQL answers, schema {current}.")
+        return Health.FAILED, detail
+    return Health.OK, f"PostgreSQL answers, schema {current}."
 
 
-async def _redis(settings: Settings) -> Finding:
+async def _redis(settings: Settings) -> Judgement:
     async with open_container(settings) as container:
         await container.redis.set(WRITABLE_KEY, 1, px=1_000)
         policy = (await container.redis.info("memory")).get("maxmemory_policy", "noeviction")
     if policy != "noeviction":
-        return Finding("redis", Health.WARNING, f"maxmemory-policy is {policy}; set it to noeviction.")
-    return Finding("redis", Health.OK, "Redis or Valkey takes and gives back.")
+        return Health.WARNING, f"maxmemory-policy is {policy}; set it to noeviction."
+    return Health.OK, "Redis or Valkey takes and gives back."
 
 
-async def _blobs(settings: Settings) -> Finding:
+async def _blobs(settings: Settings) -> Judgement:
     blobs, key = open_blobs(settings), f"doctor/{uuid4()}"
     await blobs.put_bytes(key, b"ok")
     await blobs.delete(key)
-    return Finding("blobs", Health.OK, "The blob store takes and gives back.")
+    return Health.OK, "The blob store takes and gives back."
 
 
-async def _keys(settings: Settings) -> Finding:
+async def _keys(settings: Settings) -> Judgement:
     read_key_peppers(settings)
     open_vault(settings)
-    return Finding("keys", Health.OK, "Secrets can be sealed, API keys told apart.")
+    return Health.OK, "Secrets can be sealed, API keys told apart."
 
 
 DISTRUSTED = (
@@ -182,7 +183,7 @@ DISTRUSTED = (
 """What people are told of resolvers that lie."""
 
 
-async def _resolver(settings: Settings) -> Finding:
+async def _resolver(settings: Settings) -> Judgement:
     """Look at each resolver: work goes on with those that can be trusted, and nothing shows the others."""
     faults = await _resolver_faults(settings)
     sound = [server for server, why in faults.items() if not why]
@@ -190,15 +191,15 @@ async def _resolver(settings: Settings) -> Finding:
     async with _dns(sound or settings.dns_servers) as resolver:
         exchangers = await _existing_records(resolver, name, "MX")
     if not sound:
-        return Finding("resolver", Health.FAILED, DISTRUSTED)
+        return Health.FAILED, DISTRUSTED
     if len(sound) < len(faults):
         told = [f"{server}: {why}." for server, why in faults.items() if why]
         if settings.dns_canaries:  # without them all are asked
             told.append(f"Only {' and '.join(sound)} {'is' if len(sound) == 1 else 'are'} asked.")
-        return Finding("resolver", Health.WARNING, " ".join(told))
+        return Health.WARNING, " ".join(told)
     if not exchangers:
-        return Finding("resolver", Health.WARNING, f"{name} has no MX (MAILSIFT_PREFLIGHT_DOMAINS).")
-    return Finding("resolver", Health.OK, f"{name} has {len(exchangers)} MX.")
+        return Health.WARNING, f"{name} has no MX (MAILSIFT_PREFLIGHT_DOMAINS)."
+    return Health.OK, f"{name} has {len(exchangers)} MX."
 
 
 async def _resolver_faults(settings: Settings) -> dict[str, str]:
@@ -227,11 +228,11 @@ async def _sound_resolvers(settings: Settings) -> Sequence[str]:
     return [server for server, why in faults.items() if not why] or settings.dns_servers
 
 
-async def _port_25(settings: Settings) -> Finding:
+async def _port_25(settings: Settings) -> Judgement:
     """Try to reach mail servers that are known to be there."""
     async with open_container(settings) as container:
         health, detail = _PORT_25[await (await container.port25_probe()).probe()]
-    return Finding("port 25", health, f"{detail} (Asked: {', '.join(settings.preflight_domains)}.)")
+    return health, f"{detail} (Asked: {', '.join(settings.preflight_domains)}.)"
 
 
 _PORT_25 = {
@@ -245,16 +246,16 @@ def _has_proxy(settings: Settings) -> bool:
     return any("://" in source for source in settings.source_addresses)
 
 
-async def _proxies(settings: Settings) -> Finding:
+async def _proxies(settings: Settings) -> Judgement:
     """Try whether each SOCKS5 proxy answers, lets us in and reaches mail servers."""
     proxies = [source for source in read_sources(settings) if source.proxy]
     problems = [
         text for text in await asyncio.gather(*(_problem_of(settings, one) for one in proxies)) if text
     ]
     if problems:
-        return Finding("proxies", Health.FAILED, " ".join(problems))
+        return Health.FAILED, " ".join(problems)
     names = ", ".join(proxy.label for proxy in proxies)
-    return Finding("proxies", Health.OK, f"Mail servers can be reached through {names}.")
+    return Health.OK, f"Mail servers can be reached through {names}."
 
 
 async def _problem_of(settings: Settings, proxy: Source) -> str:
@@ -273,19 +274,19 @@ async def _problem_of(settings: Settings, proxy: Source) -> str:
     return ""
 
 
-async def _reverse_name(settings: Settings) -> Finding:
+async def _reverse_name(settings: Settings) -> Judgement:
     """RFC 1912 section 2.1: the address we probe from should have a name that leads back to it."""
     named = _seen_addresses(settings)
     if not named and _has_proxy(settings):
-        return Finding("reverse name", Health.OK, "Unknown: only a proxy knows the address it asks from.")
+        return Health.OK, "Unknown: only a proxy knows the address it asks from."
     if not named:
-        return Finding("reverse name", Health.FAILED, "No route leads out of this machine.")
+        return Health.FAILED, "No route leads out of this machine."
     inside = [one for one in named if not ipaddress.ip_address(one).is_global]
     if inside and not settings.allow_non_public:
         detail = (
             f"{', '.join(inside)}: not public. Name the address the world sees in MAILSIFT_SOURCE_IDENTITIES."
         )
-        return Finding("reverse name", Health.WARNING, detail)
+        return Health.WARNING, detail
     async with _dns(await _sound_resolvers(settings)) as resolver:
         problems = [
             where for where, helo in named.items() if not await _forward_confirmed(resolver, where, helo)
@@ -294,9 +295,9 @@ async def _reverse_name(settings: Settings) -> Finding:
         detail = (
             f"{', '.join(problems)}: no reverse name that leads back to it and equals MAILSIFT_HELO_NAME."
         )
-        return Finding("reverse name", Health.WARNING, f"{detail} Many servers refuse such clients.")
+        return Health.WARNING, f"{detail} Many servers refuse such clients."
     names = ", ".join(sorted(set(named.values())))
-    return Finding("reverse name", Health.OK, f"{names} is forward-confirmed.")
+    return Health.OK, f"{names} is forward-confirmed."
 
 
 def _seen_addresses(settings: Settings) -> dict[str, str]:
@@ -336,11 +337,11 @@ NULL_SENDER = (
 """What people are told who have not set a sender."""
 
 
-async def _sender(settings: Settings) -> Finding:
+async def _sender(settings: Settings) -> Judgement:
     """Look at the sender as mail servers do: does its domain take mail, and allow us to send (RFC 7208)?"""
     domain = settings.mail_from.rpartition("@")[2]
     if not domain:
-        return Finding("sender", Health.WARNING, NULL_SENDER)
+        return Health.WARNING, NULL_SENDER
     addresses = list(_seen_addresses(settings))
     async with _dns(await _sound_resolvers(settings)) as resolver:
         texts = await _existing_records(resolver, domain, "TXT")
@@ -351,8 +352,8 @@ async def _sender(settings: Settings) -> Finding:
     ):
         problems.append(problem)
     if problems:
-        return Finding("sender", Health.WARNING, " ".join(problems))
-    return Finding("sender", Health.OK, f"{domain} takes mail and has SPF for the addresses we probe from.")
+        return Health.WARNING, " ".join(problems)
+    return Health.OK, f"{domain} takes mail and has SPF for the addresses we probe from."
 
 
 async def _takes_mail(resolver: aiodns.DNSResolver, domain: str) -> bool:

@@ -274,7 +274,7 @@ async def _top(operations: Operations) -> RenderableType:
         return ops_output.alarm_list(await operations.console.alarms())
     page = await operations.console.jobs(read_filter({"state": "open"}, now=now), limit=_SHOWN_JOBS)
     sources = await operations.console.sources()
-    return ops_output.top_picture(overview, page.jobs, overview.stats.workers, sources, now=now)
+    return ops_output.top_picture(overview, page.jobs, sources, now=now)
 
 
 async def _drain(operations: Operations, names: list[str], *, drain: bool) -> int:

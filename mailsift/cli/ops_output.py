@@ -51,14 +51,10 @@ _COLOURS: Final = {
 
 
 def top_picture(
-    overview: Overview,
-    jobs: Sequence[AccountJob],
-    workers: Sequence[Worker],
-    sources: Sequence[SourceRow],
-    *,
-    now: float,
+    overview: Overview, jobs: Sequence[AccountJob], sources: Sequence[SourceRow], *, now: float
 ) -> RenderableType:
     """Return everything one looks at first; `now` is in seconds since the epoch."""
+    workers = overview.stats.workers
     parts: list[RenderableType] = [alarm_list(overview.alarms), Text(), _figures_table(overview)]
     parts += [Text(), job_table(jobs, now=now), Text(), worker_table(workers[:_MOST_WORKERS])]
     if len(workers) > _MOST_WORKERS:

@@ -16,7 +16,7 @@ from mailsift.cli.options import OwnerOption
 from mailsift.cli.service import with_account, with_container
 from mailsift.cli.terminal import console, table_of
 from mailsift.container import Container
-from mailsift.jobs.outcomes.accuracy import SHARES, AccuracyRow, GroupBy, to_csv
+from mailsift.jobs.outcomes.accuracy import AccuracyRow, GroupBy, to_csv
 from mailsift.jobs.outcomes.service import ImportCounts
 from mailsift.jobs.outcomes.suppressions import Suppression, SuppressionFormat, SuppressionReason
 from mailsift.jobs.service import check_readable
@@ -174,7 +174,7 @@ def accuracy_table(rows: Iterable[AccuracyRow], by: Sequence[GroupBy]) -> Table:
     groups = (name.value.capitalize() for name in by)
     table = table_of((*groups, *numbers), numbers=numbers, overflow="fold")
     for row in rows:
-        shares = (_share_text(getattr(row, name)) for name in SHARES)
+        shares = (_share_text(getattr(row, name)) for name in _TITLES)
         table.add_row(*row.group, f"{row.judged:,}", *shares)
     return table
 

@@ -29,7 +29,7 @@ from mailsift.pipeline.dns.rules import (
 )
 from mailsift.pipeline.dns.wildcards import SuffixWildcards, is_wildcard
 from mailsift.pipeline.dns.zone_limiter import ZoneLimiter
-from mailsift.pipeline.facts import DomainFact, DomainState, decode_domain, encode_domain
+from mailsift.pipeline.facts import TAKES_NO_MAIL, DomainFact, DomainState, decode_domain, encode_domain
 from mailsift.pipeline.guard import AddressGuard
 from mailsift.pipeline.ports import CacheEntry, FactCache, FactKind
 from mailsift.pipeline.providers import Providers
@@ -432,8 +432,8 @@ class DomainFacts:
 
     def _without_doubtful_denial(self, resolution: DomainResolution) -> DomainResolution:
         """Return the resolution, but not one that makes invalid what a doubtful resolver denied."""
-        invalid = resolution.state in _OUTCOMES and resolution.state is not DomainState.UNAVAILABLE
-        return _DOUBTFUL if invalid and not self.trust.denials_believed else resolution
+        is_doubtful = resolution.state in TAKES_NO_MAIL and not self.trust.denials_believed
+        return _DOUBTFUL if is_doubtful else resolution
 
     def _publish(self, domain: str, resolution: DomainResolution) -> None:
         """Turn the resolution into a fact and hand it to every lookup that waits for it."""

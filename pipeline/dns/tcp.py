@@ -22,7 +22,7 @@ _MALFORMED_ANSWER: Final = DnsAnswer(DnsOutcome.FAILED, detail="malformed answer
 
 @dataclass(slots=True)
 class _PendingQuestion:
-    """A question on a connection; `again` when the connection before it was lost."""
+    """A question on a connection; `is_retry` when the connection before it was lost."""
 
     question: bytes
     record_type: RecordType

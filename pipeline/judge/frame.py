@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import asdict, astuple, dataclass, field
-from typing import Any
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, astuple, dataclass, field, fields
+from typing import Any, Final
 
 import polars as pl
 
 from mailsift.pipeline.facts import Answer, CatchAllFact, DomainFact, DomainState, Known, MailboxFact, Mode
 from mailsift.pipeline.frames import VERDICTS
-from mailsift.pipeline.judge.decision import judge, score_parts
-from mailsift.pipeline.judge.table import VerdictPolicy
-from mailsift.pipeline.verdict import Evidence
+from mailsift.pipeline.judge.table import VerdictPolicy, judge, score_parts
+from mailsift.pipeline.verdict import DID_YOU_MEAN, Evidence
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,24 +29,13 @@ class Findings:
     policy: VerdictPolicy = field(default_factory=VerdictPolicy)
 
 
-_EVIDENCE_COLUMNS = (
-    "rule",
-    "role",
-    "free",
-    "disposable",
-    "suggested_domain",
-    "unknown_suffix",
-    "look_alike",
-    "domain_state",
-    "unverifiable",
-    "edge",
-    "catch_all",
-    "answer",
-    "smtp_code",
-    "blanket",
-    "sent",
-    "unwanted",
-)
+_COLUMN_NAMES: Final = {"syntax_rule": "rule", "domain": "domain_state"}
+"""What the members of Evidence are called in a frame, where that differs."""
+_ENUMS: Final = {"domain": DomainState, "catch_all": Known, "answer": Answer}
+_MEMBERS: Final = tuple(member.name for member in fields(Evidence) if member.name != "mode")
+_EVIDENCE_COLUMNS: Final = tuple(_COLUMN_NAMES.get(name, name) for name in _MEMBERS)
+_READERS: Final = tuple(_ENUMS.get(name) for name in _MEMBERS)
+"""What makes members of these columns, None where they are taken as they are."""
 
 
 def judge_frame(frame: pl.DataFrame, findings: Findings, *, evidence: bool) -> pl.DataFrame:
@@ -84,37 +72,19 @@ def judge_frame(frame: pl.DataFrame, findings: Findings, *, evidence: bool) -> p
     )
 
 
-def _evidence(mode: Mode, row: tuple[Any, ...]) -> Evidence:
-    rule, role, free, disposable, suggested, unknown_suffix, look_alike, *probe_columns = row
-    state, unverifiable, edge, catch_all, answer, code, blanket, sent, unwanted = probe_columns
-    return Evidence(
-        mode=mode,
-        syntax_rule=rule,
-        role=role,
-        free=free,
-        disposable=disposable,
-        suggested_domain=suggested,
-        unknown_suffix=unknown_suffix,
-        look_alike=look_alike,
-        domain=DomainState(state),
-        unverifiable=unverifiable,
-        edge=edge,
-        catch_all=Known(catch_all),
-        answer=Answer(answer),
-        smtp_code=code,
-        blanket=blanket,
-        sent=sent,
-        unwanted=unwanted,
-    )
+def _evidence(mode: Mode, row: Iterable[Any]) -> Evidence:
+    """Return the evidence in a row of _EVIDENCE_COLUMNS."""
+    members: list[Any] = [read(cell) if read else cell for read, cell in zip(_READERS, row, strict=True)]
+    return Evidence(mode, *members)
 
 
 def _suggestion() -> pl.Expr:
     """Name the whole address, not only its domain."""
     return (
         pl.when(pl.col("meant") != "")
-        .then(pl.format("Did you mean {}?", "meant"))
+        .then(pl.format(DID_YOU_MEAN, "meant"))
         .when((pl.col("suggested_domain") != "") & (pl.col("local") != ""))
-        .then(pl.format("Did you mean {}@{}?", "local", "suggested_domain"))
+        .then(pl.format(DID_YOU_MEAN.format("{}@{}"), "local", "suggested_domain"))
         .otherwise("v_suggestion")
         .alias("suggestion")
     )
@@ -135,8 +105,8 @@ def _facts_as_json(judged: pl.DataFrame, findings: Findings) -> pl.Series:
     )
 
 
-def _row_facts_json(address: str, domain: str, row: list[Any], findings: Findings) -> str:
-    evidence = _evidence(findings.mode, tuple(row))
+def _row_facts_json(address: str, domain: str, row: Iterable[Any], findings: Findings) -> str:
+    evidence = _evidence(findings.mode, row)
     facts = {
         "mode": findings.mode.value,
         "syntax_rule": evidence.syntax_rule,

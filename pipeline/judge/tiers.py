@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import polars as pl
 
-from mailsift.pipeline.verdict import Result, Status
+from mailsift.pipeline.verdict import DID_YOU_MEAN, Result, Status
 
 
 class Tier(StrEnum):
@@ -156,7 +156,7 @@ TIER_FIELDS: Final = (
 )
 """What a tier is read off."""
 
-_SUGGESTION_START: Final = "Did you mean "
+_SUGGESTION_START: Final = DID_YOU_MEAN.partition("{")[0]
 _STRICTEST_FIRST: Final = (_REMOVE, _REVIEW)
 
 

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from typing import Final
 
-from mailsift.pipeline.facts import Answer
-from mailsift.pipeline.outcomes.history import ARRIVED, DAY, GONE, counts_from, in_known_order
+from mailsift.pipeline.facts import GONE, NOT_NOW
+from mailsift.pipeline.outcomes.history import ARRIVED, DAY, counts_from, in_known_order
 from mailsift.pipeline.outcomes.outcome import Outcome, OutcomeKind
 
 WINDOW_DAYS: Final = 90
@@ -15,7 +15,6 @@ WINDOW_DAYS: Final = 90
 _LATE_SECONDS: Final = (
     5 * DAY
 )  # a server that took a message may try to pass it on for so long (RFC 5321 4.5.4.1)
-_TEMPORARY_ANSWERS: Final = frozenset({Answer.TEMPORARY, Answer.GREYLISTED, Answer.RATE_LIMITED})
 
 
 class Fate(StrEnum):
@@ -58,10 +57,6 @@ def _fate(outcome: Outcome) -> Fate | None:
     if outcome.kind in ARRIVED:
         return Fate.DELIVERED
     diagnosis = outcome.diagnosis
-    if (
-        outcome.kind is not OutcomeKind.BOUNCED
-        or diagnosis.answer in _TEMPORARY_ANSWERS
-        or diagnosis.was_never_sent
-    ):
+    if outcome.kind is not OutcomeKind.BOUNCED or diagnosis.answer in NOT_NOW or diagnosis.was_never_sent:
         return None
     return Fate.GONE if diagnosis.answer in GONE else Fate.REFUSED

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Final
 
-from mailsift.pipeline.facts import Answer, MailboxFact
+from mailsift.pipeline.facts import GONE, Answer, MailboxFact
 from mailsift.pipeline.outcomes.outcome import Diagnosis, Outcome, OutcomeKind
 
 STAGE: Final = "outcome"
@@ -15,7 +15,6 @@ STAGE: Final = "outcome"
 DAY: Final = 86_400.0
 CLOCKS_DIFFER: Final = 600.0
 """So many seconds a mail server's clock may be behind."""
-GONE: Final = frozenset({Answer.NOT_FOUND, Answer.DISABLED})
 ARRIVED: Final = frozenset({OutcomeKind.DELIVERED, OutcomeKind.COMPLAINED, OutcomeKind.UNSUBSCRIBED})
 MOST_DAYS: Final = 3_650
 """No outcome is kept or believed for longer."""
@@ -178,3 +177,6 @@ class OutcomeFacts:
             {address: reason for address, reason in self.unwanted.items() if address in asked},
             self.looked_up,
         )
+
+
+NO_OUTCOMES: Final = OutcomeFacts()

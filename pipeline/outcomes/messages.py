@@ -28,7 +28,7 @@ from typing import Final, NamedTuple
 from urllib.parse import unquote
 
 from mailsift.pipeline.errors import MailsiftError
-from mailsift.pipeline.facts import Answer
+from mailsift.pipeline.facts import MAILBOX_REFUSALS, Answer
 from mailsift.pipeline.lists import ROLES
 from mailsift.pipeline.outcomes.outcome import (
     ACCEPTED,
@@ -288,7 +288,7 @@ def _diagnosis(group: Message, kind: OutcomeKind, status: str, text: _ReportText
     permanent = kind is OutcomeKind.BOUNCED
     words = " ".join(_decode_header(group["Diagnostic-Code"]).split())
     from_field = diagnose(words, status=status, permanent=permanent)
-    if from_field.answer in _MAILBOX_ANSWERS and _TO_SENDER in text.about(_names_in(group)):
+    if from_field.answer in MAILBOX_REFUSALS and _TO_SENDER in text.about(_names_in(group)):
         return diagnose(f"{words} {_TO_SENDER}", status=status, permanent=permanent)
     says_why = from_field.smtp_code or (words and from_field.answer is not Answer.UNCLEAR)
     if not says_why and not _OF_THE_DOMAIN.fullmatch(status):
@@ -488,7 +488,7 @@ _WANTS_NO_MAIL: Final = re.compile(
     r"|(?:nehmen|nimm|streichen|löschen|entfernen|tragen) (?:sie )?(?:mich|meine)\b"
     r"|(?:retire[rz]|supprime[rz]|enleve[rz]|désabonne[rz]|désinscri\w+)[- ](?:moi|mon|mes)\b"
     r"|me (?:retirer|désinscrire|désabonner)\b"
-    r"|(?:quit|borr|elimin|d)(?:e|ar|en)?me\b.{0,20}?(?:lista|baja|correo)|darme de baja"
+    r"|(?:quit|borr|elimin|d)(?:e|ar|en)?me\b.{0,20}?(?:lista|baja|correo)"
     r"|(?:me )?(?:remov|retir|descadastr|tir)\w+(?:-me)?\b.{0,20}?lista"
     r"|(?:toglie|cancella|rimuove)(?:te)?(?:mi|temi)\b"
     r"|(?:haal|verwijder|schrijf) (?:mij|me|mijn)\b|(?:ta bort|avregistrera|stryk) (?:mig|min)\b"
@@ -607,7 +607,7 @@ _ABSENCE = re.compile(
     r"|\bautom\w*[ -]?(?:antwo?o?r[dt]|svar|vastaus|válasz|odpově\w*|odpove\w*|odpowied\w*|odgovor"
     r"|atsakym\w*|atbild\w*|vastus)|autosvar|autoodpowied|otomatik (?:yanıt|cevap)|balasan otomatis"
     r"|авто(?:матич\w+ |-?)(?:от|від)(?:вет|повід|говор)|αυτόματη απάντηση|trả lời tự động|ตอบกลับอัตโนมัติ"
-    r"|自动(?:答复|回复)|自動(?:回[覆復]|応答|返信)|자동 ?(?:회신|응답)|(?:رد|الرد) (?:ال)?تلقائي"
+    r"|自动(?:答复|回复)|自動(?:回[覆復]|応答|返信)|자동 ?(?:회신|응답)|رد (?:ال)?تلقائي"
     r"|(?:מענה|תשובה) אוטומטית?",
     re.IGNORECASE,
 )
@@ -688,7 +688,7 @@ def _unstructured_bounce(message: Message, parts: list[Message]) -> Iterator[Out
     text = _ReportText(parts, map(str.casefold, failed_addresses))
     diagnoses = {address: _diagnosis_in_text(address, text, kind) for address in failed_addresses}
     failed = _FAILED.search(prose) or _FAILED.search(_decode_header(message["Subject"]))
-    tells_why = _is_by_daemon(message) and any(one.answer in _MAILBOX_ANSWERS for one in diagnoses.values())
+    tells_why = _is_by_daemon(message) and any(one.answer in MAILBOX_REFUSALS for one in diagnoses.values())
     if not (named or still_trying or failed or tells_why):
         return
     forwarded = _forwarded_from(diagnoses, prose)
@@ -707,7 +707,7 @@ def _diagnosis_in_text(address: str, text: _ReportText, kind: OutcomeKind) -> Di
     diagnosis = diagnose(text.about({address.casefold()}), permanent=permanent)
     if diagnosis.answer is Answer.UNCLEAR and not diagnosis.smtp_code and len(text.recipients) == 1:
         whole = diagnose(_HEADLINE.sub("", text.prose), permanent=permanent)
-        return whole if whole.answer in _MAILBOX_ANSWERS else diagnosis
+        return whole if whole.answer in MAILBOX_REFUSALS else diagnosis
     return diagnosis
 
 
@@ -756,9 +756,6 @@ _FAR_ENOUGH: Final = 600
 _REASON_BETWEEN = re.compile(r"[\s>]{0,40}\(reason: (?:(?!\(reason: )[\s\S]){0,500}\)\Z")
 """What Sendmail writes between an address and the one that it was expanded from."""
 _NAME_BEGINS: Final = re.compile(r"(?<![\w.+%-])(?=\S)")
-
-
-_MAILBOX_ANSWERS: Final = frozenset({Answer.NOT_FOUND, Answer.DISABLED, Answer.FULL})
 
 
 def _is_bounce(message: Message) -> bool:
@@ -831,7 +828,7 @@ def _addresses_said_to_fail(addresses: Sequence[str], prose: str) -> list[str]:
         address
         for address in addresses[:_FEW]
         for sentence in [sentence for sentence in sentences if address in sentence][:_FEW]
-        if _FAILED.search(sentence) or diagnose(sentence).answer in _MAILBOX_ANSWERS
+        if _FAILED.search(sentence) or diagnose(sentence).answer in MAILBOX_REFUSALS
     ][:1]
 
 
@@ -1251,10 +1248,10 @@ def _returned_headers(parts: list[Message]) -> Message | None:
             if isinstance(payload, list):
                 return payload[0] if payload and isinstance(payload[0], Message) else None
             return HeaderParser().parsestr(_normalize_line_ends(_part_text(part)).lstrip("\n"))
-    for part in parts:  # in prose, behind a line
-        copy = _COPY.search(_normalize_line_ends(_part_text(part)))
+    for text in map(_normalize_line_ends, map(_part_text, parts)):  # in prose, behind a line
+        copy = _COPY.search(text)
         if copy:
-            rest = _normalize_line_ends(_part_text(part))[copy.start() :].partition("\n")[2].strip("\n-=")
+            rest = text[copy.start() :].partition("\n")[2].strip("\n-=")
             return HeaderParser().parsestr(textwrap.dedent(rest).lstrip("\n-= \t"))
     return None
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, TypeAlias
 
-from mailsift.pipeline.facts import Answer
+from mailsift.pipeline.facts import GONE, Answer
 from mailsift.pipeline.replies.redaction import redact
 from mailsift.pipeline.replies.table import Stage
 
@@ -222,7 +222,7 @@ def diagnose(text: str, *, status: str = "", permanent: bool = True, beside: str
         answer = Answer.NOT_ASKED
     elif is_own_list or is_domain_trouble or answer is Answer.ACCEPTED:
         answer = Answer.UNCLEAR
-    elif answer in {Answer.NOT_FOUND, Answer.DISABLED} and _GAVE_UP_WAITING.search(words):
+    elif answer in GONE and _GAVE_UP_WAITING.search(words):
         answer = Answer.TEMPORARY
     return Diagnosis(answer, reading.rule, int(named_code[1]) if named_code else 0, enhanced, redact(words))
 

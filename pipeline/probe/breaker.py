@@ -8,10 +8,10 @@ from typing import Final
 
 import structlog
 
-from mailsift.pipeline.facts import Answer, MailboxFact
+from mailsift.pipeline.facts import DEFINITE, GONE, Answer, MailboxFact
 
-REFUSALS: Final = frozenset({Answer.NOT_FOUND, Answer.DISABLED, Answer.UNCLEAR})
-COUNTED: Final = REFUSALS | {Answer.ACCEPTED, Answer.FULL}
+REFUSALS: Final = GONE | {Answer.UNCLEAR}
+COUNTED: Final = REFUSALS | DEFINITE
 _MAX_GAUGES: Final = 2_048
 _MAX_DOMAINS: Final = 2_000
 _MAX_ANSWERS: Final = 2_000

@@ -11,14 +11,11 @@ from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
 from mailsift.pipeline.clock import Clock
-from mailsift.pipeline.facts import Answer, CatchAllFact, Known, MailboxFact
+from mailsift.pipeline.facts import DEFINITE, Answer, CatchAllFact, Known, MailboxFact
 from mailsift.pipeline.ports import CacheEntry, FactCache, FactKind
 from mailsift.pipeline.probe.queue import CatchAllState, ProbeTarget, RouteKey, RouteQueue
 from mailsift.pipeline.smtp import wire
 from mailsift.pipeline.smtp.config import ProbeConfig
-
-DEFINITE: Final = frozenset({Answer.ACCEPTED, Answer.NOT_FOUND, Answer.DISABLED, Answer.FULL})
-"""The answers that may be used again; anything else is asked anew."""
 
 _RANDOM_SECONDS: Final = 6 * 3600.0
 """How long the random recipient of a domain is asked again: greylisting wants to see the same one."""

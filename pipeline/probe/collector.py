@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Final, NamedTuple
 
 from mailsift.pipeline.clock import Clock
-from mailsift.pipeline.facts import Answer, Known, MailboxFact, Wait, WaitReason
+from mailsift.pipeline.facts import GONE, Answer, Known, MailboxFact, Wait, WaitReason
 from mailsift.pipeline.ports import SessionOutcome
 from mailsift.pipeline.probe.breaker import REFUSALS, RefusalWatch
 from mailsift.pipeline.probe.interception import Greeting, InterceptionDetector, greeting_name
@@ -22,7 +22,6 @@ from mailsift.pipeline.probe.queue import (
     SessionPlan,
 )
 from mailsift.pipeline.probe.reading import (
-    MAKES_INVALID,
     NOT_WORTH_ASKING,
     OFTEN_SERVER_WIDE,
     ClassifiedReply,
@@ -381,7 +380,7 @@ class ResultCollector:
             route.witness = accepted[-1]
         if confirmed or (accepted and not route.running):
             route.unconfirmed_refusals.clear()
-        route.refused += sum(1 for reply in session.replies.values() if reply.reading.answer in MAKES_INVALID)
+        route.refused += sum(1 for reply in session.replies.values() if reply.reading.answer in GONE)
         if not confirmed:
             asked_again = {group.confirm for group in session.plan.groups}  # what they got first stands
             route.unconfirmed_refusals += [
@@ -442,7 +441,7 @@ class ResultCollector:
         """Tell whether a refusal is the random recipient's, or vague where that one's answer is not known."""
         known = self.catch_alls.known.get(domain)
         if known is None or domain in self._undecided:
-            return reply.reading.answer in MAKES_INVALID and bool(blanket_refusal(reply, address))
+            return reply.reading.answer in GONE and bool(blanket_refusal(reply, address))
         return bool(known.blanket) and is_same_refusal(blanket_refusal(reply, address), known.blanket)
 
     def _fact_for_everybody(

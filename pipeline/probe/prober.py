@@ -17,7 +17,7 @@ from mailsift.pipeline.guard import AddressGuard
 from mailsift.pipeline.metrics import count_grants, count_replies, count_sessions
 from mailsift.pipeline.ports import Ask, FactCache, Grant, Report, SessionOutcome, Throttle
 from mailsift.pipeline.probe.breaker import Breaker, RefusalWatch
-from mailsift.pipeline.probe.cache import ProbeCache, Witnesses
+from mailsift.pipeline.probe.cache import ProbeCache, Recalled, Witnesses
 from mailsift.pipeline.probe.collector import DISCARDED_SESSION, ProbeContext, ResultCollector
 from mailsift.pipeline.probe.interception import InterceptionDetector
 from mailsift.pipeline.probe.queue import (
@@ -175,60 +175,70 @@ class Prober:
         Returns:
             A fact, a wait or both for every other target, and the catch-all facts of their domains.
         """
-        rows = {key: self._providers.row(key) for key in {target.fact.provider for target in targets}}
-        targets_by_address = {
-            target.address: target for target in targets if rows[target.fact.provider].informative
-        }
-        owner, stop = request.owner, request.stop
-        collector = self._collector(request.session_s, request.list_id)
-        if request.mailboxes_found is not None:
-            collector.mailboxes_found = request.mailboxes_found
-        collector.catch_alls.last_tries |= {
-            target.domain for target in targets_by_address.values() if target.last_try
-        }
+        asked_about = self._informative(targets)
+        owner = request.owner
+        collector = self._collector(asked_about, request)
         recalled = await self._cache.recall(
-            targets_by_address, collector.catch_alls, max_age=request.max_age, owner=owner
+            asked_about, collector.catch_alls, max_age=request.max_age, owner=owner
         )
-        asked_from = self._sources_of(targets_by_address, request.closed)
-        rests = stop.rests()
-        places = {source.label: place for place, source in enumerate(self._sources)}
-        # In one order at every try: the first one asks for the random recipients, and greylisting knows it.
-        for target in sorted(
-            targets_by_address.values(), key=lambda target: places[asked_from[target.address].label]
-        ):
-            if target.address in recalled.mailboxes:
-                continue
-            if target.fact.provider in rests:
-                collector.record_stopped([target.address], rests[target.fact.provider])
-            else:
-                self._enqueue(target, asked_from[target.address], rows[target.fact.provider], collector)
-        for address in recalled.accepted:
-            target = targets_by_address[address]
-            row = rows[target.fact.provider]
-            self._route(target, asked_from[address], row, collector).witness = address
+        asked_from = self._sources_of(asked_about, request.closed)
+        self._fill_queue(collector, asked_about, asked_from, recalled, request.stop)
         self._witnesses.recall(collector.queue.routes(), owner)
         with FairDeadline(request.budget_s) as deadline:
-            await ProbeRun(collector, self._throttle, deadline, ends_at=request.ends_at, stop=stop).run()
+            run = ProbeRun(collector, self._throttle, deadline, ends_at=request.ends_at, stop=request.stop)
+            await run.run()
         self._witnesses.remember(collector.queue.routes(), collector.mailboxes, owner)
         collector.retract_doubted_refusals()
         collector.retract_unproven_refusals()
         await self._retract_intercepted(collector, recheck_port25)
         count_replies(
-            (targets_by_address[address].fact.provider, fact.answer)
-            for address, fact in collector.mailboxes.items()
+            (asked_about[address].fact.provider, fact.answer) for address, fact in collector.mailboxes.items()
         )
         mailboxes, catch_alls = collector.mailboxes | recalled.mailboxes, collector.catch_alls.known
-        _keep_refusals_where_somebody_was_accepted(mailboxes, catch_alls, targets_by_address)
+        _keep_refusals_where_somebody_was_accepted(mailboxes, catch_alls, asked_about)
         known = {**mailboxes, **collector.witnesses}
-        await self._cache.remember(known, targets_by_address, collector.catch_alls, recalled, owner=owner)
+        await self._cache.remember(known, asked_about, collector.catch_alls, recalled, owner=owner)
         identities = {address: source.identity for address, source in asked_from.items()}
         asked = count_asked(
-            (ThrottleKey(targets_by_address[address].fact.provider, identities[address]), fact.answer)
+            (ThrottleKey(asked_about[address].fact.provider, identities[address]), fact.answer)
             for address, fact in collector.mailboxes.items()
             if fact.smtp_code
         )
-        waits = {address: wait for address, wait in collector.waits.items() if address in targets_by_address}
+        waits = {address: wait for address, wait in collector.waits.items() if address in asked_about}
         return ProbeResult(mailboxes, catch_alls, waits, identities, collector.rests, asked)
+
+    def _informative(self, targets: Sequence[ProbeTarget]) -> dict[str, ProbeTarget]:
+        """Return the targets by address whose provider's answers mean something."""
+        providers = {target.fact.provider for target in targets}
+        informative = {key for key in providers if self._providers.row(key).informative}
+        return {target.address: target for target in targets if target.fact.provider in informative}
+
+    def _fill_queue(
+        self,
+        collector: ResultCollector,
+        targets: Mapping[str, ProbeTarget],
+        asked_from: Mapping[str, Source],
+        recalled: Recalled,
+        stop: ListStop,
+    ) -> None:
+        """Queue what is to be asked, with the witnesses that are known, and record what need not be asked.
+
+        In one order at every try: the first one asks for the random recipients, and greylisting knows it.
+        """
+        rows = {key: self._providers.row(key) for key in {one.fact.provider for one in targets.values()}}
+        rests = stop.rests()
+        places = {source.label: place for place, source in enumerate(self._sources)}
+        for target in sorted(targets.values(), key=lambda one: places[asked_from[one.address].label]):
+            provider = target.fact.provider
+            if target.address in recalled.mailboxes:
+                continue
+            if provider in rests:
+                collector.record_stopped([target.address], rests[provider])
+            else:
+                self._enqueue(target, asked_from[target.address], rows[provider], collector)
+        for address in recalled.accepted:
+            row = rows[targets[address].fact.provider]
+            self._route(targets[address], asked_from[address], row, collector).witness = address
 
     async def _retract_intercepted(
         self, collector: ResultCollector, recheck_port25: Callable[[], Awaitable[object]] | None
@@ -270,10 +280,19 @@ class Prober:
         not_held = open_sources(reaching, held)
         return not_held, open_sources(not_held, closed)
 
-    def _collector(self, session_s: float, list_id: str) -> ResultCollector:
-        catch_alls, watch = CatchAllState(self._token), RefusalWatch(self._breaker, list_id)
-        queue = ProbeQueue(catch_alls, self._context.learned)
-        return ResultCollector(self._context, queue, catch_alls, watch, session_s)
+    def _collector(self, targets: Mapping[str, ProbeTarget], request: ProbeRequest) -> ResultCollector:
+        catch_alls = CatchAllState(self._token)
+        catch_alls.last_tries |= {target.domain for target in targets.values() if target.last_try}
+        collector = ResultCollector(
+            self._context,
+            ProbeQueue(catch_alls, self._context.learned),
+            catch_alls,
+            RefusalWatch(self._breaker, request.list_id),
+            request.session_s,
+        )
+        if request.mailboxes_found is not None:
+            collector.mailboxes_found = request.mailboxes_found
+        return collector
 
     def _enqueue(
         self, target: ProbeTarget, source: Source, row: Provider, collector: ResultCollector

@@ -397,7 +397,7 @@ class ProbeQueue:
             self._line_up(route.provider)
 
     def next_sessions(self, max_sessions: int, now: float) -> list[SessionPlan]:
-        """Return the sessions to open now, at most `room`; they count as running from here on."""
+        """Return the sessions to open now, at most `max_sessions`; they count as running from here on."""
         plans: list[SessionPlan] = []
         resting: list[ProviderQueue] = []
         while self._turns and len(plans) < max_sessions:

@@ -9,9 +9,8 @@ from enum import StrEnum
 from functools import lru_cache, partial
 from typing import Final
 
-from mailsift.pipeline.facts import Answer, CatchAllFact, Known, MailboxFact
+from mailsift.pipeline.facts import DEFINITE, GONE, Answer, CatchAllFact, Known, MailboxFact
 from mailsift.pipeline.ports import SessionOutcome
-from mailsift.pipeline.probe.cache import DEFINITE
 from mailsift.pipeline.probe.queue import SessionPlan
 from mailsift.pipeline.replies.classifier import ReplyReading, SmtpReply, classify
 from mailsift.pipeline.replies.redaction import redact
@@ -32,12 +31,10 @@ NOT_WORTH_ASKING: Final = frozenset(
 )
 """After these to the random recipient the real ones are not asked: they would get the same answer.
 
-A reply that says "later" (OFTEN_FOR_ALL) is no such answer on the last try, nor where it speaks of an unknown
-user: then it may be meant for the random recipient alone. Greylisting is not among them: its clock starts for
-each recipient when it is asked for the first time.
+A reply that says "later" (OFTEN_SERVER_WIDE) is no such answer on the last try, nor where it speaks of an
+unknown user: then it may be meant for the random recipient alone. Greylisting is not among them: its clock
+starts for each recipient when it is asked for the first time.
 """
-
-MAKES_INVALID: Final = frozenset({Answer.NOT_FOUND, Answer.DISABLED})
 
 _ABOUT_US: Final = frozenset({Answer.REFUSED_US, Answer.RATE_LIMITED})
 
@@ -286,7 +283,7 @@ def refused_since_acceptance(answers: Mapping[str, TimedReply], reader: ReplyRea
         meaning = reader.read(answer.reply, address).reading.answer
         if meaning is Answer.ACCEPTED:
             refused.clear()
-        elif meaning in MAKES_INVALID:
+        elif meaning in GONE:
             refused.append(address)
     return refused
 
@@ -306,7 +303,7 @@ def outcome_of(session: FinishedSession) -> SessionOutcome:
 def ledger_counts(session: FinishedSession) -> LedgerCounts:
     """Return what the ledger counts of a session."""
     readings = {address: reply.reading for address, reply in session.replies.items()}
-    randoms = {name for group in session.plan.groups for name in (group.random, group.confirm) if name}
+    randoms = {name for group in session.plan.groups for name in group.randoms}
     refusals = [
         *readings.values(),
         *(reply.reading for reply in (session.refusal, session.farewell) if reply),
@@ -318,9 +315,7 @@ def ledger_counts(session: FinishedSession) -> LedgerCounts:
         LedgerKind.PROBES: len(readings),
         LedgerKind.RANDOM: len(randoms.intersection(readings)),
         LedgerKind.UNKNOWN: sum(
-            1
-            for address, reading in readings.items()
-            if reading.answer in MAKES_INVALID and address not in randoms
+            1 for address, reading in readings.items() if reading.answer in GONE and address not in randoms
         ),
         **dict.fromkeys(refusal_kinds, 1),
     }
@@ -329,7 +324,7 @@ def ledger_counts(session: FinishedSession) -> LedgerCounts:
 
 def asked_counts(session: FinishedSession) -> AskedCounts:
     """Return what a session shows of the list its real recipients are from."""
-    randoms = {name for group in session.plan.groups for name in (group.random, group.confirm)}
+    randoms = {name for group in session.plan.groups for name in group.randoms}
     key = ThrottleKey(session.plan.throttle_key, session.plan.route.source.identity)
     answers = (
         (key, reply.reading.answer) for address, reply in session.replies.items() if address not in randoms

@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from functools import cache, lru_cache
 from typing import Final
 
-from mailsift.pipeline.facts import Answer
+from mailsift.pipeline.facts import NOT_NOW, Answer
 from mailsift.pipeline.replies.languages import fold
 from mailsift.pipeline.replies.meaning import meanings
 from mailsift.pipeline.replies.patterns import Patterns, Search
@@ -95,7 +95,7 @@ def _is_for(rule: ReplyRule, stage: Stage, code: str) -> bool:
 def _rule_by_code(stage: Stage, code: int) -> ReplyRule | None:
     """Return the rule that a code decides whatever is said beside it: that need not be read then."""
     first = next((rule for rule in RULES if _is_for(rule, stage, str(code))), None)
-    if first is None or first.answer in _TEMPORARY_ANSWERS or first.id == _UNCLEAR:
+    if first is None or first.answer in NOT_NOW or first.id == _UNCLEAR:
         return None
     return None if first.enhanced or first.text or first.means or first.unless else first
 
@@ -115,7 +115,6 @@ _DELAY = re.compile(
 )
 _CLOCK_DELAY = re.compile(r"(?<![\d:])(\d{1,2}):([0-5]\d):([0-5]\d)(?![\d:])")
 _UNIT_SECONDS = {"s": 1, "m": 60, "h": 3600}
-_TEMPORARY_ANSWERS = frozenset({Answer.GREYLISTED, Answer.RATE_LIMITED, Answer.TEMPORARY})
 
 
 def classify(reply: SmtpReply, *, own: Sequence[str] = ()) -> ReplyReading:
@@ -141,9 +140,7 @@ def classify(reply: SmtpReply, *, own: Sequence[str] = ()) -> ReplyReading:
         and (corrected := _correct_spelling(simplify(_split_identifiers(said), own=own))) != text
     ):
         rule = _matching_rule(*key, corrected)
-    return ReplyReading(
-        rule.answer, rule.id, _retry_after(text) if rule.answer in _TEMPORARY_ANSWERS else 0.0
-    )
+    return ReplyReading(rule.answer, rule.id, _retry_after(text) if rule.answer in NOT_NOW else 0.0)
 
 
 def _enhanced_code(reply: SmtpReply) -> str:

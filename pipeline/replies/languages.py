@@ -6,7 +6,7 @@ Every attribute is a pattern for simplified text (classifier.simplify): lower ca
 from __future__ import annotations
 
 import unicodedata
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 
 
 def fold(text: str) -> str:
@@ -19,7 +19,7 @@ def fold(text: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class ReplyLanguage:
+class Language:
     """The words of one language; every attribute but the name is a pattern.
 
     Attributes:
@@ -29,16 +29,9 @@ class ReplyLanguage:
         absent: said after the noun of one that does not exist.
         no: stands before the noun of one that does not exist.
         closed: said of a mailbox that takes no mail.
-        blocked: said of a mailbox that takes no mail, or of an address of ours that is not welcome.
         full: said of one that is full.
         sender: speaks of the sender.
-        your: the possessive.
-        identity: speaks of logging in.
-        rule: speaks of what is allowed.
-        content: judges what is sent.
         many: speaks of too many of something.
-        unknown: said of what is unknown, a mailbox or anything else.
-        fault: nouns for an error, a reason or a state.
         unsure: asks whether something is so, and tells it not.
         passing: said of what will not last: of some days, of a holiday, of what is under way, of a return.
     """
@@ -49,18 +42,34 @@ class ReplyLanguage:
     absent: str
     no: str
     closed: str
-    blocked: str
     full: str
     sender: str
+    many: str
+    unsure: str
+    passing: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReplyLanguage(Language):
+    """The words of a language with blanks between them.
+
+    Attributes:
+        blocked: said of a mailbox that takes no mail, or of an address of ours that is not welcome.
+        your: the possessive.
+        identity: speaks of logging in.
+        rule: speaks of what is allowed.
+        content: judges what is sent.
+        unknown: said of what is unknown, a mailbox or anything else.
+        fault: nouns for an error, a reason or a state.
+    """
+
+    blocked: str
     your: str
     identity: str
     rule: str
     content: str
-    many: str
     unknown: str
     fault: str
-    unsure: str
-    passing: str
 
 
 GERMAN = ReplyLanguage(
@@ -211,7 +220,7 @@ IBERIAN = ReplyLanguage(
     ),
     passing=(
         r"\b(?:temporal|temporari|provisional|momentane|vacacion|vacances|reabr|reabert|reapert|mientras"
-        r"|enquanto)\w*|\bferias\b|\bhasta\b|\bfins (?:al?|el)\b|\bpor (?:ahora|agora|el momento|enquanto)\b"
+        r"|enquanto)\w*|\bferias\b|\bhasta\b|\bfins (?:al?|el)\b|\bpor (?:ahora|agora|el momento)\b"
         r"|\bde momento\b"
         r"|\bate (?:[oa]|ao|dia|\d|novo|nova|amanha|segunda|terca|quarta|quinta|sexta|sabado|domingo"
         r"|janeiro|fevereiro|marco|abril|maio|ju[nl]ho|agosto|setembro|outubro|novembro|dezembro)\b"
@@ -392,7 +401,7 @@ SCANDINAVIAN = ReplyLanguage(
     "Swedish, Danish or Norwegian",
     "swedish",
     box=(
-        r"(?:anvandar\w*|bruger\w*|bruker\w*|mottagar\w*|modtager\w*|mottaker\w*|adressat\w*"
+        r"(?:anvandar\w*|bruger\w*|bruker\w*|mottagar\w*|modtager\w*|mottaker\w*"
         r"|(?:e-?post)?adress\w*|(?:e-?post|mail)?konto\w*|(?:brev|post)lada\w*|postkass\w*|inkorg\w*"
         r"|innboks\w*)"
     ),
@@ -416,7 +425,7 @@ SCANDINAVIAN = ReplyLanguage(
     sender=r"\bavsandar\w*|\bafsender\w*|\bavsender\w*",
     your=r"\b(?:din|ditt|dina|deres|jeres)",
     identity=r"\blogga in\b|\blosenord|\bautentiser|\binloggning",
-    rule=r"\btillat\w*|\btillat\w*|\btilladt\b|\bnekad\b|\bnaegtet|\bnektet|\bendast\b|\bkun\b|\bforbjud\w*",
+    rule=r"\btillat\w*|\btilladt\b|\bnekad\b|\bnaegtet|\bnektet|\bendast\b|\bkun\b|\bforbjud\w*",
     content=r"\bskrappost|\bsoppelpost|\bmisstankt",
     many=r"\bfor (?:manga|mange|mycket|meget|mye|ofta|ofte)\b",
     unknown=r"(?:okant|okanda?|ukendte?|ukjente?)",
@@ -427,7 +436,7 @@ SCANDINAVIAN = ReplyLanguage(
     ),
     passing=(
         r"\b(?:tillfallig|midlertidig|temporar|ferie|foraldraledig|sommarledig|permisjon|forelopig|indtil"
-        r"|inntil)\w*|\b(?:pa|under) (?:\w+)?(?:semester|lov|orlov|barsel)\w*"
+        r"|inntil)\w*|\b(?:pa|under) (?:\w+)?(?:semester|lov|barsel)\w*"
         r"|\btills?\b(?= (?:vidare|den \d|dess|nasta|slutet|\d|\w+dag\b|\w+ari\b|mars|april|maj|ju[nl]i"
         r"|augusti|\w+ber\b))|\btills\b"
         r"|\b(?:annu|endnu|enna) (?:inte|ej|ikke)\b|\b(?:inte|ej|ikke) (?:\S+ ){0,2}?(?:annu|an|enda|enna"
@@ -522,7 +531,7 @@ RUSSIAN = ReplyLanguage(
         r"|снова|знову)\b"
         r"|\bдо (?:\d|конца|кінця|дальне|подальш|следующ|наступн|особ|возвращ|поверн|понед|вторн|вівт|сред"
         r"|серед|четвер"
-        r"|пятниц|п ?ятниц|суббот|субот|воскрес|неділ|январ|феврал|март|апрел|ма[яи]\b|июн|июл|август"
+        r"|п ?ятниц|суббот|субот|воскрес|неділ|январ|феврал|март|апрел|ма[яи]\b|июн|июл|август"
         r"|сентябр|октябр"
         r"|ноябр|декабр|січн|лют|берез|квітн|травн|червн|липн|серпн|вересн|жовтн|листопад|грудн)"
         r"|\bна (?:время|период|період|час)\b|\b(?:во время|під час) (?!проверк|перевірк|доставк)"
@@ -731,7 +740,7 @@ BALTIC = ReplyLanguage(
         r"|postkast\w*|aadress\w*)"
     ),
     absent=(
-        r"(?:ner(?:a|astas?|asta)\b|nebuvo rast\w*|neegzistuo\w*|nezinom\w+|negalioja\w*|neteising\w+"
+        r"(?:ner(?:a|astas?)\b|nebuvo rast\w*|neegzistuo\w*|nezinom\w+|negalioja\w*|neteising\w+"
         r"|nav (?:\w+ )?(?:atrast|registret|zinam|derig)\w*|neeksiste\w*|nezinam\w+|nederig\w+|nepastav\w*"
         r"|ei (?:\w+ )?(?:leitud|leita|leidu|eksisteeri|ole(?: olemas)?(?= ?(?:$|[.,;])"
         r"| olemas)|ole registreeritud|ole teada|tunta)"
@@ -825,7 +834,7 @@ VIETNAMESE = ReplyLanguage(
         r"\btam (?:thoi|dong|ngung|khoa|dung)\b|\b(?:ky nghi|nghi (?:le|phep|tet|he))\b|\bcho (?:den|toi)\b"
         r"|\bden (?:het|ngay|thang|thu|khi)\b|\bchua (?:duoc )?(?:kich hoat|tao|mo|di chuyen)\b|\bmo lai\b"
         r"|\btro lai\b|\btrong (?:thoi gian|khi)\b"
-        r"|\bchua (?:ton tai|co\b)|\bcho toi (?:khi|ngay)|\bcho (?:thanh toan|xac nhan|duyet)"
+        r"|\bchua (?:ton tai|co\b)|\bcho (?:thanh toan|xac nhan|duyet)"
         r"|\bdang (?:duoc )?(?:xay|khoi phuc|nang cap|bao tri|di chuyen)"
     ),
 )
@@ -854,11 +863,11 @@ SEMITIC = ReplyLanguage(
     content=fold(r"مزعج|הונאה"),
     many=fold(r"(?:عدد كبير جدا|أكثر من اللازم|بیش از حد|יותר מדי)"),
     unknown=fold(r"(?:غير معروف\w*|مجهول\w*|ناشناخته|לא ידוע\w*)"),
-    fault=fold(r"(?:خطأ|سبب|خطا|שגיאה|סיבה)"),
+    fault=fold(r"(?:خطأ|سبب|שגיאה|סיבה)"),
     unsure=fold(r"(?:إذا كان|ما إذا|האם|אם ה)"),
     passing=fold(
-        r"(?:\bقيد \w|\b(?:إلى|لحين|ريثما|أثناء|خلال) (?:حين|ال)|\bبعد\b(?= ?(?:$|[.,]))|بانتظار|مؤقت|موقت"
-        r"|זמני|حتى|إجازة|اجازة|عطلة|سيعود|يعود|سيعاد|مرخصی|تعطیلات|هنوز|עדיין|חופש|ייפתח|יחזור)"
+        r"(?:\bقيد \w|\b(?:إلى|لحين|ريثما|أثناء|خلال) (?:حين|ال)|\bبعد\b(?= ?(?:$|[.,]))|بانتظار|مؤقت"
+        r"|זמני|حتى|إجازة|عطلة|يعود|سيعاد|مرخصی|تعطیلات|هنوز|עדיין|חופש|ייפתח|יחזור)"
         r"|\bעד (?:יום|ה|ל|ש|סוף|\d)|בינתיים|כל עוד|בתהליך|ממתין|\bتا (?:\d|پایان|روز|اطلاع)"
     ),
 )
@@ -869,39 +878,17 @@ LANGUAGES = (
 
 
 @dataclass(frozen=True, slots=True)
-class UnspacedLanguage:
-    """The words of a language that puts no blanks between them; every attribute but the name is a pattern.
+class UnspacedLanguage(Language):
+    """The words of a language without blanks; `closed` may stand before the noun, too.
 
     Attributes:
-        name: for people.
-        id: stands in the ids of the reply table's rules.
-        box: the mailbox or its owner.
-        absent: said after the noun of one that does not exist.
-        no: stands before the noun of one that does not exist.
-        closed: said of one that takes no mail, before or after its noun.
         space: what is used up, beside the mailbox itself.
-        full: said of what is used up.
-        sender: speaks of the sender.
         other: speaks of us, of a machine or of what is allowed.
-        many: speaks of too many of something.
-        unsure: asks whether something is so, and tells it not.
-        passing: said of what will not last: of some days, of a holiday, of what is under way, of a return.
         plain: says nothing by itself, or why a mailbox is closed for good.
     """
 
-    name: str
-    id: str
-    box: str
-    absent: str
-    no: str
-    closed: str
     space: str
-    full: str
-    sender: str
     other: str
-    many: str
-    unsure: str
-    passing: str
     plain: str
 
 
@@ -970,7 +957,7 @@ JAPANESE = UnspacedLanguage(
     passing=(
         r"(?:同期|一時|まで(?!ご|お|連絡|問)|休暇|休業|休み|連休|年末年始|お盆|出張|再開|復帰|後で|後ほど"
         r"|のちほど|しばらく|まだ|当面|来週|来月|明日"
-        r"|(?:移行|メンテナンス|処理|作業|準備|休暇|期間|構築|復旧|調査|審査|更新|改修|点検)中|間は|[日時週]間)"
+        r"|(?:移行|メンテナンス|処理|作業|準備|期間|構築|復旧|調査|審査|更新|改修|点検)中|間は|[日時週]間)"
     ),
     plain=(
         r"されています|していました|されました|なりました|によって|いません|している|しました|受け取れ"
@@ -991,7 +978,7 @@ KOREAN = UnspacedLanguage(
     space=r"(?:용량|공간|할당량)",
     full=r"(?:초과|가득|부족|꽉)",
     sender=r"(?:발신|보내는|보낸|송신)",
-    other=r"서버|도메인|정책|거부|금지|스팸|인증|허용|귀하|귀사|당신|접속|인증서|\bip|(?:데이터베이스|디렉터리|디렉토리|목록)(?!에|내)",
+    other=r"서버|도메인|정책|거부|금지|스팸|인증|허용|귀하|귀사|당신|접속|\bip|(?:데이터베이스|디렉터리|디렉토리|목록)(?!에|내)",
     many=r"너무 ?많",
     unsure=r"존재하는지|존재 ?여부|알 ?수 ?없는 ?(?:오류|이유)",
     passing=(
@@ -1028,7 +1015,15 @@ THAI = UnspacedLanguage(
         r"|โดย|ไม่|รับ|การ|ใช้|งาน|นาน|ถูก|ลบ"
     ),
 )
-UNSPACED = (CHINESE, JAPANESE, KOREAN, THAI)
+
+
+def _folded(language: UnspacedLanguage) -> UnspacedLanguage:
+    """Return a language whose patterns are for texts as `fold` leaves them."""
+    patterns = [member.name for member in fields(language) if member.name not in {"name", "id"}]
+    return replace(language, **{name: fold(getattr(language, name)) for name in patterns})
+
+
+UNSPACED = tuple(map(_folded, (CHINESE, JAPANESE, KOREAN, THAI)))
 
 BORROWED = r"(?:mailbox|account|alias)"
 """English nouns for the mailbox that every language borrows."""

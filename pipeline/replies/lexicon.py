@@ -65,7 +65,7 @@ WORDS: Final = {
         παραληπτ* paralipt* xrist* χρηστ* λογαριασμ* γραμματοκιβωτι* θυριδ* διευθυνσ*
         alici* kullanici* hesa* posta kutu* adresi eposta uye*
         primatel* primaoc* korisnik* sanducic* nalog prejemnik* uporabnik* predal
-        gavej* saņem* saneme* lietotaj* naudotoj* saaja* kasutaj* postkast*
+        gavej* sanem* lietotaj* naudotoj* saaja* kasutaj* postkast*
         penerima pengguna peti akaun akun alamat kotak
         erabiltzaile* hartzaile* postontzi* helbide* perdorues* marres* llogari*
         उपयोगकर्ता* प्राप्तकर्ता* मेलबॉक्स खाता खाते
@@ -83,8 +83,8 @@ WORDS: Final = {
         medarbejder* medarbeider* medarbetar* ansatt* anstall* ingen
         сотрудник* работник* человек* никто
         calisan* kimse kisi
-        somebody someone anyone everyone recipient human alumni alumnus employee* pupil* resident* tenant*
-        schuler* schueler* studierende* eleve eleves etudiant* alumn* aluno* aluna* allievo studente leerling*
+        somebody someone anyone everyone recipient human pupil* resident* tenant*
+        schuler* schueler* studierende* eleve eleves etudiant* alumn* aluno* aluna* allievo leerling*
         elev elever opiskelij* oppilas* uczen uczni* zak* tanul* ogrenci* ученик* студент* учн* karyawan*
         pegawai*
         lehrer* enseignant* profesor* professor* docente* leraar teacher* клиент*
@@ -181,8 +181,8 @@ WORDS: Final = {
         loyd* ole olemassa rekister* tunnet* tunne
         letez* talalh* ismer* regisztr* ervenyes szerepel
         gasi* inregistr* cunoscut*
-        найден* наиден* зарегистр* числит* значит* известн* обнаруж* известен знаем работает заведен*
-        finnst fannst
+        найден* зарегистр* числит* значит* известн* обнаруж* известен знаем работает заведен*
+        fannst
         такого такои* сущест* знайден* існу* зареєстр* відом* намерен* съществува*
         υπαρχ* βρεθ* εντοπ* καταχωρ* γνωστ* εγκυρ*
         mevcut* kayitli* tanimli* bulun* gecerli* var vardir calis* boyle tanin*
@@ -423,7 +423,7 @@ WORDS: Final = {
         overnight tonight tomorrow today monday tuesday wednesday thursday friday saturday sunday weekend*
         christmas xmas easter ramadan carnival holiday* season hours days weeks fortnight minutes
         weihnacht* ostern pfingsten fasching karneval silvester neujahr feiertag* vorlesungsfrei* dienstreise
-        montag* dienstag* mittwoch* donnerstag* freitag* samstag* sonntag* tage tagen woche wochen stunden
+        montag* dienstag* mittwoch* donnerstag* freitag* samstag* sonntag* tage tagen woche wochen
         minuten heute morgen
         paques fetes fete toussaint lundi mardi mercredi jeudi vendredi samedi dimanche jour jours
         semaine* heures demain nuit
@@ -437,21 +437,21 @@ WORDS: Final = {
         swieta swiat swiateczn* poniedzial* wtorek wtorku srode srody czwart* piatek piatku sobot* niedziel*
         tydzien tygodni* godzin* jutro dzis dzisiaj
         vanoc* velikonoc* svatk* pondel* utery ctvrtek patek nedel* dny dni tyden tydny hodin* zitra dnes
-        jul julen juleferie* pask* mandag tirsdag tisdag onsdag torsdag fredag lordag lorda* sondag dagar dage
+        jul julen juleferie* pask* mandag tirsdag tisdag onsdag torsdag fredag lorda* sondag dagar dage
         dager vecka veckor uge uger uke uker timmar timer imorgon idag
         joulu* paasiai* maanant* tiistai* keskiviik* torstai* perjantai* lauantai* sunnuntai* paiva* viikko*
         viikon viikoksi tunti* tunnin tunniksi huomen*
         bayram* pazartesi carsamba persembe cuma cumartesi gunluk haftalik haftaya saat saatligine yarin
         karacsony* husvet* unnep* hetfo* kedd* szerda* csutortok* pentek* szombat* vasarnap* napig napra hetre
         orara holnap*
-        craciun* pastelor luni miercuri vineri sambata duminica zile saptaman* ore maine
-        праздник* рождеств* новогодн* понедельник* вторник* среду среды четверг* пятниц* суббот* воскресен*
+        craciun* pastelor luni miercuri vineri sambata duminica zile saptaman* maine
+        праздник* рождеств* новогодн* понедельник* вторник* среду среды пятниц* суббот* воскресен*
         дней дня дни дена недел* сутки суток часов часа минут завтра сегодня седмиц* утре
         свята свят понеділ* вівтор* четвер* субот* неділ* тижд* тижн* годин* днів
         χριστουγενν* πασχα γιορτ* δευτερα τριτη τεταρτη πεμπτη παρασκευη σαββατο κυριακη ημερ* εβδομαδ* ωρεσ
         αυριο
         bozic* uskrs* blagdan* ponedje* ponede* utorak cetvrtak petak tjed* sati sutra jutri
-        kaled* ziemassvet* jould* joulu* savait* nedelj* valand* stund* nadal*
+        kaled* ziemassvet* jould* savait* valand* stund* nadal*
         hari minggu senin selasa rabu kamis jumat sabtu besok lebaran
         ngay
         יום ימים שבוע מחר يوم أيام اسبوع غدا
@@ -633,8 +633,8 @@ PLAIN: Final = """
     turned flagged remains became made told asked writing wrote write contact call phone form information
     details see reject rejects example com org local remote provider administrator* admin administration
     administrative* management company organi* firm university school college customers users
-    holder owners payment payments paid unpaid bill bills fees invoice* nonpayment inactiv* year years month
-    months breach violat* term terms condition conditions abuse* misuse* fraud* stolen reported security order
+    holder owners payment payments paid unpaid bill bills fees invoice* nonpayment year years month
+    months breach violat* term terms condition conditions misuse* fraud* stolen reported security order
     wish death heirs contract* agreement subscription* licen* logged access accessed march april june july
     august september october december exception process further last former behalf you your yourself yet long
     extended learn sign signed usersearch behind means denied smtp auth required document rejection target
@@ -671,19 +671,19 @@ PLAIN: Final = """
     veya bir icin ile tarafindan nedeniyle olarak edildi edilmistir alindi alinmis* birakildi yonetici*
     hareketsizlik yil gecen disi halen kabul etmiyor etmemektedir etmez almiyor
     или это этот эта эти она оно был была было быль для запись администратор* причин* связи неуплат*
-    неиспользован* неактивност* нарушен* месяц* год* настоящее настоящии время данныи момент сеичас принимает
+    неиспользован* нарушен* месяц* год* настоящее настоящии время данныи момент сеичас принимает
     принимать получает получать почту больше может свяжитесь
     лет його цеи був була було через або запис адміністратор* язку несплат* наразі зараз даний приимає
     приимати отримує пошту листи більше
     tai oli ovat tama taman sen joka etta koska johdosta toimesta yllapi* hallinto* kuukau* vuo* kayttamattom*
     vastaanota postia tassa nykyisin talla hetkella vastaan vastaanottaa
-    egy ezt azt ben ban miatt altal volt lett hasznalat* honap* rendszergazd* adminisztrator* fel fuggesztve
+    egy ezt azt ben ban miatt altal volt lett honap* rendszergazd* adminisztrator* fel fuggesztve
     zarva jelenleg fogad leveleket levelet tud
     sau sunt fost ale acest aceasta acel din prin pentru catre cauza neplat* ani prezent accepta
     poate
     και του τησ τον την των για εχει ειναι ηταν αυτοσ αυτη λογω διαχειριστ* μην* χρον* αδρανει* ετ* στιγμη
     δεχεται λαμβανει μπορει πλεον
-    ili bio bila bilo ovaj ova ovo taj zbog neplacan* neaktivn* mjesec* mesec* godin* trenutno poste poruke
+    ili bio bila bilo ovaj ova ovo taj zbog neplacan* mjesec* mesec* godin* trenutno poste poruke
     sprejema prejema sporocil
     vai bija sis tas yra buvo kad siuo metu priima laisku vestules pasta hetkel vota vastu kirju
     dan atau ini itu adalah telah sudah oleh karena untuk dari pada yang akan anda bulan tahun menerima pesan
@@ -698,22 +698,22 @@ PLAIN: Final = """
     prani* volejte просьб* желани* владел* прохання власник* pyynnosta keres* ugyfel* cererea
     musteri* istegi uzerine daha acilmayacak alamaz αιτημα* πελατ* zahtjev* zahtev* permintaan yeu
     cau
-    rechnung* bezahl* verwende* benutz* nutzen andere* laenger* nutzung inhaber* halter*
+    rechnung* bezahl* verwende* benutz* nutzen andere* laenger* nutzung halter*
     ausgeschied* verlass* regeln nutzungsbeding* bedingungen betrieben loschung ruckstand
     impay* reglement depart* titulaire* client* utilisation longue* longtemps regles
-    cancelad* hace tiempo largo condiciones titular* propietari* incumplimiento
-    fatura* tempo longo condicoes cancelament* inadimplenc* violacao
+    hace tiempo largo condiciones titular* propietari* incumplimiento
+    fatura* tempo longo condicoes inadimplenc* violacao
     fattur* lungo condizioni titolar* cessazione disdett* violazione
-    rekening* factuur* betal* klant* eigenaar* tijd gebruik* voorwaarden opzegging vertrek
+    rekening* factuur* betal* klant* eigenaar* tijd voorwaarden opzegging vertrek
     faktur* rachun* platnos* zaplac* klient* wlasciciel* dlug* czasu regulamin* naruszen* nieoplac* rezygnacj*
     duvod* nezaplac* neuhraz* vlastnik* majitel* dlouh* porusen* podmin*
     utebliven regning* kund* agare* ejer* eier* lang* tid villkor vilkar manglende brud brott
     laskun lasku maksamat* omistaja* asiakka* pitkaan ehtojen rikkom*
-    odeme* odenme* yapilma* sahibi* uzun sure suredir sart* ihlal* kullanilmama*
+    odeme* odenme* yapilma* sahibi* uzun sure suredir sart* ihlal*
     nemfizet* szamla* dijhatral* tulajdonos* hosszu ideje szerzod* megsert* feltetel*
     factur* proprietar* mult timp incalcar* conditii*
-    длительн* долг* оплат* задолжен* счет* договор* клиент* правил* услов* увольнен*
-    тривал* заборгован* рахун* клієнт* умов* заяв* звільнен*
+    длительн* долг* оплат* задолжен* счет* договор* правил* услов* увольнен*
+    тривал* заборгован* рахун* клієнт* умов* заяв*
     πληρωμ* εξοφλησ* ιδιοκτητ* αιτησ* παραβιασ* ορων συμβολαι*
     racun* placan* vlasnik* dugo vrijeme uvjet* uslov* krsen* lastnik* neplacil*
     tagihan* pembayaran* pemilik* lama pelanggaran ketentuan
@@ -723,9 +723,9 @@ PLAIN: Final = """
     omdat want dus ruim poniewaz gdyz ponad wiec protoze nebot vice fordi eftersom derfor cunku dolayi mert
     tobb
     deoarece peste yli потому поскольку более свыше тому понад διοτι επειδη jer vise
-    forwarding normas termos kural* aykiri kullanim* regelen regels zasad pravidel regler saantoj* szabaly*
+    forwarding normas termos kural* aykiri regelen regels zasad pravidel regler saantoj* szabaly*
     regulil* κανονων pravila peraturan
-    ceased billing betaal* eigentum* proveedor provedor fornitore fournisseur dostawc* leverancier solicitacao
+    billing betaal* eigentum* proveedor provedor fornitore fournisseur dostawc* leverancier solicitacao
     prosb* misbrug* visszaeles* proprietaire agb полугода
 """
 """Words that say nothing by themselves, and why a mailbox is closed for good: unpaid, unused, as wished."""

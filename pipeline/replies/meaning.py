@@ -218,9 +218,9 @@ def _unspaced() -> tuple[tuple[re.Pattern[str], re.Pattern[str], re.Pattern[str]
     """Return of each language without blanks what is closed in it, what is missing, and all that is known."""
     return tuple(
         (
-            re.compile(fold(language.closed)),
-            re.compile(fold(rf"{language.absent}|{language.no}")),
-            re.compile(fold(rf"{language.box}|{language.closed}|{language.plain}")),
+            re.compile(language.closed),
+            re.compile(rf"{language.absent}|{language.no}"),
+            re.compile(rf"{language.box}|{language.closed}|{language.plain}"),
         )
         for language in UNSPACED
     )

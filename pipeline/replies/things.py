@@ -71,7 +71,7 @@ _ENGLISH: Final = (
 
 _NO_THING: Final = (
     # not there, not known, wrong
-    r"(?:ungue?ltig|invalid|incorrect|incorret|falsch|kein|aucun|pas\b|nicht|no\b|n[ao]o\b|non?\b|ningun"
+    r"(?:ungue?ltig|invalid|incorrect|incorret|falsch|kein|aucun|pas\b|nicht|n[ao]o\b|non?\b|ningun"
     r"|nenhum|nessun|geen|brak|nie\b|nema|нет|не\b|ing[ae]n\b|ingt|unbekannt|inconnu|desconoc|desconhec"
     r"|sconosciut|onbekend|nieznan|неизвестн|imposs|unmog|onmog|niemoz|nelze"
     # its name, its owner, what he has with his provider
@@ -86,7 +86,7 @@ _NO_THING: Final = (
     r"|\w*limit|gro(?:ss|tt)|taille|taman|dimens|размер|opslag"
     # a mailbox, or who has it or writes to it
     r"|box|inbox|konto|cuenta|conta\b|compte|rachun|ucet|учетн|аккаунт|hesab|tili|fiok|cim|osoit|kutu"
-    r"|postilaatik|sahkopost|скрин|адрес|adres|schrank|skrzyn|ящик|пользоват|получат|uzytkow|odbior|prijem"
+    r"|sahkopost|скрин|адрес|adres|schrank|skrzyn|ящик|пользоват|получат|uzytkow|odbior|prijem"
     r"|uzivat|абонент|kayttaj|vastaanott|alici|kullan|felhaszn|absend|expedi|remit|mitten|afzend|nadaw"
     r"|отправ"
     # no noun

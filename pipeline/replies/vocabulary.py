@@ -40,17 +40,16 @@ SENDER = AnyOf(
     r"\bsending\b",
     r"\b(?:return|reply|source|bounce|reverse)[ -]?(?:to[ -]?)?(?:path|address)",
     r"\benvelope\b(?! (?:recipient|to)\b)",
-    r"\byour (?:e-?mail |from |return )?address\b",
+    r"\byour (?:e-?mail )?address\b",
     r"\bmail from\b|\b(?:send|sent|write|wrote) from\b",
     r"\b(?:(?:e-?)?mail|message|letter|post|anything)s? from\b"
     r"(?! (?:the|this|his|her|their) (?:server|mailbox|inbox|account)\b)",
-    r"\bfrom:? (?:address|domain)\b|\b(?:mailing|writing|sent|coming) from\b|\bused to send\b",
+    r"\bfrom:? (?:address|domain)\b|\b(?:mailing|writing|coming) from\b|\bused to send\b",
     r"\boriginat(?:ors?|ing)\b",
     r"call-?back(?! (?:\w+ ){0,4}(?:recipient|rcpt)\b)|\bcall-?outs? from you",
     r"badmailfrom",
     r"\bback-?scatter|\bbatv\b",
-    *(language.sender for language in languages.LANGUAGES),
-    *(languages.fold(language.sender) for language in languages.UNSPACED),
+    *(language.sender for language in (*languages.LANGUAGES, *languages.UNSPACED)),
 )
 """Speaks of the sender: a refusal of our MAIL FROM, whatever else it says."""
 
@@ -72,10 +71,9 @@ CLIENT = AnyOf(
     r"\bdo not know you\b",
     r"\bclient [\[(]",
     r"\bhost impersonat",
-    r"\bsource ip\b",
     r"\bip(?:s|v[46])?\b",
     r"\bcountry\b|\bgeo-?ip\b",
-    r"\b(?:mail|bounces|connections?|access) from [\[\d]",
+    r"\b(?:mail|bounces|access) from [\[\d]",
     r"\bconnections? (?:not accepted|denied|rejected|will not|from)\b",
     r"\bdynamic (?:address|range)",
     r"\bptr\b",
@@ -92,7 +90,7 @@ LISTED = AnyOf(
     r"spamhaus",
     r"spamcop",
     r"\bsorbs\b",
-    r"barracudacentral|barracuda ?networks|barracuda reputation",
+    r"barracudacentral|barracuda ?networks",
     r"\b\w{0,20}[dr]n?s?bls?\b",
     r"(?:block|black|deny|drop)[ -]?list",
     r"黑名[单單]|ブラックリスト|블랙리스트",
@@ -160,11 +158,10 @@ CONTENT = AnyOf(
 RULE = AnyOf(
     r"(?<![/-])polic(?:y|ies)(?! ?-?(?:holders?|numbers?)\b)",
     *(language.rule for language in languages.LANGUAGES),
-    r"\baccess(?: \w+)? denied\b|\bconnection denied\b|\bpermission denied\b",
     r"(?<!mailbox name )\bnot (?:\w+ )?(?:allowed|permitted|authori[sz]ed)\b",
     r"\bunauthori[sz]ed\b",
     r"\b(?:from|to|by|for) (?:the )?outside\b|\bexternal (?:e-?mail|mail|messages?|hosts?|sources?)\b",
-    r"\binternal(?:ly)? (?:only|use|e-?mail|mail|messages?)\b",
+    r"\binternal(?:ly)? (?:use|e-?mail|mail|messages?)\b",
     r"\bprohibit",
     r"\bforbidden\b",
     r"\bdo not accept\b",
@@ -219,7 +216,7 @@ OURS = AnyOf(
     r"(?:(?:an?|any|this|that|your|it|the|mail|messages?|letters) ){0,2}(?:on|onwards?|along|through us)\b",
     r"\byour\b(?! (?:intended|e-?mails?\b(?! a)|mail\b(?! a)|messages?|recipients?|correspondents?"
     r"|contacts?|addressee|address book|delivery|request|typing|spelling|(?:mailing )?lists?|letter"
-    r"|directory|contacts|records|files|database|customer data"
+    r"|directory|records|files|database|customer data"
     r"|help ?desk|support"
     r"|(?:\w+ )?admin(?:istrator)?))",
 )
@@ -265,8 +262,7 @@ def _unknown_fault(language: languages.ReplyLanguage) -> str:
 
 
 NOT_FOUND_OUT = AnyOf(
-    *(language.unsure for language in languages.LANGUAGES),
-    *(languages.fold(language.unsure) for language in languages.UNSPACED),
+    *(language.unsure for language in (*languages.LANGUAGES, *languages.UNSPACED)),
     r"\b(?:not|unable|impossible|fail\w*)\b[^.;!?]{0,40}\b"
     r"(?:find out|tell|check|determine|verify|know|confirm|establish|say|see) if\b",
     r"\bexistence\b|\b(?:may|might) or (?:may|might) not\b|\bapi\b|\bhttp \d{3}\b",
@@ -274,7 +270,7 @@ NOT_FOUND_OUT = AnyOf(
     r"(?:check|determine|examine|inspect)(?:e?d)?\b(?! ?:)",
     rf"\bunknown (?!{BOX}\b)(?:\w+ )?{_FAULT}\b",
     rf"\bunknown {BOX} (?:types?|class|kind|options?|parameters?|status|state)\b",
-    rf"\b(?:{BOX} )?{_FAULT} (?:of (?:(?:the|this|that) )*{BOX} )?(?:is |was )?"
+    rf"\b{_FAULT} (?:of (?:(?:the|this|that) )*{BOX} )?(?:is |was )?"
     rf"(?:unknown|not known|undetermined)\b(?! {BOX}\b)",
     *map(_unknown_fault, languages.LANGUAGES),
     r"\b(?:other|another|primary|main|right|correct|proper|different|wrong|backup|secondary|fallback) "
@@ -429,9 +425,9 @@ ABSENT = AnyOf(
     rf"\bnot an? (?:(?!{DOMAIN_NOT_BOX})\w+ ){{1,2}}"
     r"(?:user|mailbox|account|recipient|member|customer|subscriber|name|mail address)\b(?! names?\b)",
     r"\bnot our (?:user|customer|subscriber|member)\b",
-    r"\bnot an? (?:member|user|customer|subscriber) of [\w-]+\.[\w.-]+$",
+    r"\bnot an? member of [\w-]+\.[\w.-]+$",
     r"\bno (?:mailboxes|accounts|users|addresses) (?:with|by|of|under|called|named)\b",
-    rf"\bnot (?:in|on|among) (?:the|our) (?:{_DIRECTORY}|list) of "
+    rf"\bnot (?:in|on|among) (?:the|our) {_DIRECTORY} of "
     r"(?:\w+ )?(?:recipients|users|mailboxes|addresses|accounts)\b",
     rf"^(?:unknown|not known) (?:to|at|on) {_HERE}\b",
     r"\bnobody (?:here )?(?:answers|goes)\b|\bno (?:\w+ or )?\w+ (?:goes"
@@ -444,7 +440,7 @@ ABSENT = AnyOf(
     r"\bno (?:e-?)?mail (?:is (?:collected|accepted|taken) )?for (?:an?|the|any) (?:account|user|mailbox)"
     r" (?:called|named)\b",
     rf"\bno such {BOX} (?!{_NOUN})[^\s.,:;]+{ENDS}",
-    rf"\bno such {BOX} or \w+\b|\bno such entry in (?:the )?(?:alias|user|mailbox|recipient)\b",
+    r"\bno such entry in (?:the )?(?:alias|user|mailbox|recipient)\b",
     r"\bno (?:account|mailbox|user) \S+ (?:in|at|on) (?:the |this )?domain\b",
     rf"\bno {BOX} (?!{_NOUN}|delivery\b|{DOMAIN_NOT_BOX}\b)[^\s.,:;]+ (?:here|(?:at|on|in"
     rf"|with) (?:this|our|the|us)\b)",
@@ -498,17 +494,17 @@ TEMPORARILY = AnyOf(
     r"|\bout of (?:the )?office\b",
     r"\bbetween \d{1,2}(?::\d\d)?(?: ?[ap]m)? and \d",
     r"(?<!not )(?<!not be )(?<!never )(?<!never be )\bre-?(?:open|activat|enabl)\w*|\bresumes?\b|\bback (?:on"
-    r"|in|from|after|soon|next|by)\b|\b(?:his|her|their"
+    r"|in|from|after|next|by)\b|\b(?:his|her|their"
     r"|owners?) return\b",
     r"\breturn(?:s|ing)? (?:on|in|next)\b|\bwakes? up\b|\bpaused\b",
-    r"\bwill (?:soon |then )?be (?:\w+ )?(?:available|open(?:ed)?|active|activated|restored|created"
+    r"\bwill (?:then )?be (?:\w+ )?(?:available|open(?:ed)?|active|activated|restored|created"
     r"|unlocked|enabled|re-?activated|re-?enabled)\b",
     r"\b(?:not|never|nothing|nobody) (?:(?!activ)\S+ ){0,5}?yet\b(?! (?:been )?activ)|\byet to be\b"
     r"|\bpending (?!delet|remov|clos)",
-    r"\bin progress\b|\bunder ?way\b|\bongoing\b|\b(?:synchroni[sz]ation|replication|migration"
+    r"\bin progress\b|\bunder ?way\b|\bongoing\b|\b(?:replication|migration"
     r"|import) (?:\S+ ){0,4}?running\b",
     r"\bbeing (?:migrated|moved|transferred|imported|restored|repaired|created|set up|provisioned|upgraded"
-    r"|rebuilt|synchroni[sz]ed|replicated|configured|relocated|converted)\b",
+    r"|replicated|configured|relocated|converted)\b",
     r"(?<!error )(?<!occurred )(?<!failed )(?<!failure )\bwhile (?:its?|his|her|their|he|she|they|the|an?"
     r"|on|owner)\b",
     r"\b(?:right|just) now\b|\bsoon\b|\blater (?:today|on|this)\b|\bthis (?:evening|afternoon|morning|week"
@@ -527,8 +523,7 @@ TEMPORARILY = AnyOf(
     r"\b(?:rebuil|re-?index|re-?load|re-?sync)\w*|\brestor(?:e (?:job|is|from)|ing)\b|\bs[iy]n(?:c|k|ch"
     r"|kh)roni\w+"
     r"|\bсинхрони\w+",
-    *(language.passing for language in languages.LANGUAGES),
-    *(languages.fold(language.passing) for language in languages.UNSPACED),
+    *(language.passing for language in (*languages.LANGUAGES, *languages.UNSPACED)),
 )
 """Says that it will pass, or that a server behind this one says so.
 
@@ -704,8 +699,7 @@ _MANY = AnyOf(
     r"\btoo (?:many|much)\b(?! hops| relays| received)",
     r"\btoo (?:fast|quickly|often|frequently|rapidly|soon)\b",
     r"\bexcess(?:ive(?:ly)?)?\b",
-    *(language.many for language in languages.LANGUAGES),
-    *(languages.fold(language.many) for language in languages.UNSPACED),
+    *(language.many for language in (*languages.LANGUAGES, *languages.UNSPACED)),
     rf"\b(?:{_BAD} {BOX}|{_BAD}(?: \w+)?)s? (?:count|ratio|rate|percentage|threshold|limit)s?\b",
     rf"\b(?:counts?|ratio|number|percentage|share|proportion|rate) of (?:\w+ )?{_BAD}\b",
     r"\b(?:anzahl|zahl|nombre|limite|numero|a?antall?|liczb\w+|pocet|число|количество|кількість) "
@@ -900,6 +894,10 @@ NOT_THE_BOX_LOCALIZED = AnyOf(
 )
 """Says that something else is not there, or speaks of what is ours or allowed."""
 
+NOT_THE_MAILBOX_LOCALIZED = AnyOf(NOT_ONLY_THE_MAILBOX, NOT_THE_BOX_LOCALIZED, A_SERVER)
+NOT_THE_MAILBOX_BY_MEANING = AnyOf(NOT_ONLY_THE_MAILBOX, SOMETHING_ELSE_DENIED, NOT_THE_BOX_LOCALIZED)
+"""Makes a sentence of another language, or one whose wording is not known, doubtful."""
+
 _STORAGE_USED_UP = (
     r"\b(?:sin|sem|sans|senza|ohne|zonder|bez|kein|pas d|plus d|plus de) (?:\w+ )?"
     r"(?:espacio|espaco|espace|spazio|(?:speicher)?platz|ruimte|miejsca|mista)\b"
@@ -931,27 +929,23 @@ def absent_in(language: languages.ReplyLanguage) -> str:
     return rf"\b{_box(language)}\b{_SAID}{language.absent}\b|\b{language.no} {_box(language)}\b"
 
 
-_BETWEEN = r"(?: ?[(（]? ?the-address ?[)）]?)?[^,.;。、，；]{0,14}?"
+_BETWEEN = r"(?: ?[(]? ?the-address ?[)]?)?[^,.;。、]{0,14}?"
 """What may stand between a noun and what is said of it, in a language without blanks."""
 
 
 def absent_unspaced(language: languages.UnspacedLanguage) -> str:
     """Return what says in a language without blanks that a mailbox does not exist."""
-    return languages.fold(
-        rf"{language.box}{_BETWEEN}{language.absent}|{language.no} ?{language.box}|^{language.no}$"
-    )
+    return rf"{language.box}{_BETWEEN}{language.absent}|{language.no} ?{language.box}|^{language.no}$"
 
 
 def closed_unspaced(language: languages.UnspacedLanguage) -> str:
     """Return what says in a language without blanks that a mailbox is closed."""
-    return languages.fold(
-        rf"{language.box}{_BETWEEN}{language.closed}|{language.closed}[^,.。、]{{0,4}}?{language.box}"
-    )
+    return rf"{language.box}{_BETWEEN}{language.closed}|{language.closed}[^,.。、]{{0,4}}?{language.box}"
 
 
 def full_unspaced(language: languages.UnspacedLanguage) -> str:
     """Return what says in a language without blanks that a mailbox is full."""
-    return languages.fold(
+    return (
         rf"(?:{language.box}|{language.space}){_BETWEEN}{language.full}"
         rf"|{language.full}.{{0,6}}?{language.space}"
     )
@@ -959,7 +953,7 @@ def full_unspaced(language: languages.UnspacedLanguage) -> str:
 
 def other_unspaced(language: languages.UnspacedLanguage) -> str:
     """Return what speaks in a language without blanks of anything but the mailbox."""
-    return languages.fold(rf"{language.sender}|{language.other}")
+    return rf"{language.sender}|{language.other}"
 
 
 FULL_LOCALIZED = AnyOf(

@@ -14,6 +14,7 @@ import re
 import ssl
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from math import inf
 from typing import Final
 
@@ -103,6 +104,11 @@ class DomainRecipients:
     random: str
     addresses: tuple[str, ...]
     confirm: str = ""
+
+    @property
+    def randoms(self) -> tuple[str, ...]:
+        """The random recipients that are there."""
+        return tuple(filter(None, (self.random, self.confirm)))
 
     @property
     def size(self) -> int:
@@ -230,15 +236,10 @@ class ProbeSession:
             transactions: the domains of one MAIL FROM for each item, with RSET between them.
             within: seconds for everything, connecting included; saying goodbye may take a little more.
         """
-        self._asked = frozenset(
-            address.lower()
-            for groups in transactions
-            for group in groups
-            for address in (group.random, group.confirm, *group.addresses)
-        )
-        self._randoms = frozenset(
-            random for groups in transactions for group in groups for random in (group.random, group.confirm)
-        )
+        groups = list(chain.from_iterable(transactions))
+        self._randoms = frozenset(random for group in groups for random in group.randoms)
+        real = frozenset(address for group in groups for address in group.addresses)
+        self._asked = frozenset(map(str.lower, self._randoms | real))
         try:
             self.log.ending = await self._converse(transactions, within)
             if not await self._is_tied():

@@ -32,7 +32,7 @@ class ClaimedNotice(ClaimedMail):
 
     Attributes:
         url, enabled: None when the endpoint was deleted.
-        failing: nothing has arrived there since it last did.
+        failing: nothing has arrived there since `since`.
         owners: addresses of those who are told.
     """
 
@@ -59,7 +59,7 @@ _CLAIM = text(f"""
     {claim_cte(MailTable.NOTICES)}
     SELECT taken.id, account.name AS account, account.zone, taken.kind, taken.subject_id, taken.since,
            taken.reason, taken.created_at, taken.tries, e.url, e.enabled,
-           e.failing_since IS NOT NULL AS failing,
+           coalesce(e.failing_since = taken.since, false) AS failing,
            ARRAY(SELECT person.email FROM member JOIN person ON person.id = member.person_id
                  WHERE member.account_id = taken.account_id AND member.role = 'owner'
                  ORDER BY person.email) AS owners

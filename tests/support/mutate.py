@@ -23,7 +23,7 @@ from typing import Final
 from tests.support.workers import ROOT
 
 SUBJECTS: Final[dict[str, tuple[str, ...]]] = {
-    "pipeline/judge/decision.py": (
+    "pipeline/judge/table.py": (
         "tests/unit/pipeline/test_judge.py",
         "tests/unit/pipeline/test_verdicts.py",
     ),

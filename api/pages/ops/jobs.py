@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Collection, Mapping
+from typing import Final, NamedTuple
 from urllib.parse import urlencode
 
 from fastapi import APIRouter, Request
@@ -45,37 +46,29 @@ AGES: Final = {
     ">24h": "Older than a day",
     ">7d": "Older than a week",
 }
-ACTIONS: Final = {
-    JobAction.PAUSE.value: "Pause",
-    JobAction.RESUME.value: "Resume",
-    JobAction.CANCEL.value: "Cancel",
-    JobAction.RETRY.value: "Retry what ended unknown",
-    JobAction.RESTART.value: "Restart what failed through our fault",
-    JobAction.RAISE.value: "Priority: high",
-    JobAction.LEVEL.value: "Priority: normal",
-    JobAction.LOWER.value: "Priority: low",
-}
-_DONE: Final = {
-    JobAction.PAUSE: "paused",
-    JobAction.RESUME: "resumed",
-    JobAction.CANCEL: "cancelled",
-    JobAction.RETRY: "started again",
-    JobAction.RESTART: "restarted",
-    JobAction.RAISE: "raised",
-    JobAction.LEVEL: "set to normal",
-    JobAction.LOWER: "lowered",
+
+
+class ActionOnPage(NamedTuple):
+    """What may be done to jobs: its name, what has been done then, and in which states one job offers it."""
+
+    label: str
+    done: str
+    states: Collection[JobState] = ()
+
+
+_OPEN: Final = frozenset(JobState) - ENDED
+ACTIONS: Final[Mapping[JobAction, ActionOnPage]] = {
+    JobAction.PAUSE: ActionOnPage("Pause", "paused", JobTransition.PAUSE.sources),
+    JobAction.RESUME: ActionOnPage("Resume", "resumed", JobTransition.RESUME.sources),
+    JobAction.CANCEL: ActionOnPage("Cancel", "cancelled", JobTransition.CANCEL.sources),
+    JobAction.RETRY: ActionOnPage("Retry what ended unknown", "started again", ENDED),
+    JobAction.RESTART: ActionOnPage("Restart what failed through our fault", "restarted", {JobState.FAILED}),
+    JobAction.RAISE: ActionOnPage("Priority: high", "raised", _OPEN),
+    JobAction.LEVEL: ActionOnPage("Priority: normal", "set to normal"),
+    JobAction.LOWER: ActionOnPage("Priority: low", "lowered", _OPEN),
 }
 _LAST_PAGE: Final = MOST_COUNTED // ROWS_A_PAGE
 _WORDS: Final = ("state", "account", "text", "age")
-_MIGHT: Final = {
-    JobAction.PAUSE: {JobState.QUEUED, JobState.RUNNING},
-    JobAction.RESUME: {JobState.PAUSED},
-    JobAction.CANCEL: set(JobTransition.CANCEL.sources),
-    JobAction.RETRY: set(ENDED),
-    JobAction.RESTART: {JobState.FAILED},
-    JobAction.RAISE: set(JobState) - ENDED,
-    JobAction.LOWER: set(JobState) - ENDED,
-}
 _CELL: Final = (
     ("leased", "c-accent"),
     ("waiting", "c-risky"),
@@ -118,7 +111,7 @@ async def jobs(request: Request, _: Operator) -> Response:
         words=words,
         states=STATES,
         ages=AGES,
-        actions=ACTIONS,
+        actions=[(action.value, row.label) for action, row in ACTIONS.items()],
         list_faults=LIST_FAULTS,
     )
 
@@ -150,7 +143,7 @@ async def job(request: Request, _: Operator, job_id: str) -> Response:
         seen=seen,
         view=seen.job.view,
         live=state not in ENDED,
-        possible=[(each.value, ACTIONS[each.value]) for each, states in _MIGHT.items() if state in states],
+        possible=[(action.value, row.label) for action, row in ACTIONS.items() if state in row.states],
         strip=_strip(seen),
         describe_trouble=describe_trouble,
         audit=[audit_line(row) for row in seen.audit],
@@ -164,7 +157,7 @@ async def act(request: Request, visitor: Operator, job_id: str, form: Form) -> R
     action = JobAction(choice(form, "action", ACTIONS))
     found = JobId(id_from(job_id))
     await parts_of(request).operations.jobs.one(visitor.email, action, found)
-    return see(f"/ops/jobs/{found}", f"The job was {_DONE[action]}.")
+    return see(f"/ops/jobs/{found}", f"The job was {ACTIONS[action].done}.")
 
 
 def _strip(seen: JobDetails) -> object:
@@ -180,7 +173,7 @@ def _title(span: ChunkSpan) -> str:
 
 
 def _outcome_text(action: JobAction, done: ActionResult) -> str:
-    sentence = f"{counted(done.done, 'job was', 'jobs were')} {_DONE[action]}."
+    sentence = f"{counted(done.done, 'job was', 'jobs were')} {ACTIONS[action].done}."
     if refused := sum(done.refused.values()):
         sentence += f" {refused:,} could not be: {', '.join(sorted(done.refused))}."
     return sentence

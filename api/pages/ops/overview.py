@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
-from urllib.parse import urlencode
 
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
@@ -15,7 +14,7 @@ from markupsafe import Markup
 from mailsift.api.pages.charts import columns, robust_top
 from mailsift.api.pages.forms import Form, choice, id_from, number_from
 from mailsift.api.pages.ops.listing import ListFilter, Listing
-from mailsift.api.pages.page import now_of, render, render_live, see, zone_of
+from mailsift.api.pages.page import now_of, render, render_live, see, with_query, zone_of
 from mailsift.api.pages.visitor import Operator
 from mailsift.api.parts import parts_of
 from mailsift.events.audit import audit_line
@@ -163,17 +162,14 @@ async def audit(request: Request, _: Operator, before: str = "", text: str = "")
     last, words = number_from(before) if before else None, text.replace("\0", "").strip()[:200]
     console = parts_of(request).operations.console
     lines = await console.audit(limit=_AUDIT_LINES + 1, before=last, words=words)
-    first = f"/ops/audit?{urlencode({'text': words})}" if words else "/ops/audit"
-    older = urlencode(
-        {"text": words, "before": lines[_AUDIT_LINES - 1].id} if len(lines) > _AUDIT_LINES else {}
-    )
+    older = {"text": words, "before": lines[_AUDIT_LINES - 1].id} if len(lines) > _AUDIT_LINES else {}
     return render(
         request,
         "ops/audit.html",
         lines=[(row, audit_line(row)) for row in lines[:_AUDIT_LINES]],
         words=words,
-        more=f"/ops/audit?{older}" if older else "",
-        first=first if before else "",
+        more=with_query("/ops/audit", older) if older else "",
+        first=with_query("/ops/audit", {"text": words}) if before else "",
     )
 
 
@@ -192,5 +188,4 @@ async def replay(request: Request, visitor: Operator, endpoint_id: str, form: Fo
     hours = float(choice(form, "hours", SPANS))
     found = id_from(endpoint_id, "webhook_not_found")
     count = await parts_of(request).operations.actions.replay(visitor.email, found, hours=hours)
-    what = "delivery is" if count == 1 else "deliveries are"
-    return see("/ops/deliveries", f"{count:,} {what} sent again.")
+    return see("/ops/deliveries", f"{counted(count, 'delivery is', 'deliveries are')} sent again.")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime
-from typing import Final
+from typing import Final, TypeVar
 from urllib.parse import urlencode
 
 from fastapi import APIRouter, Request
@@ -24,6 +25,8 @@ from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.ports import SessionOutcome
 from mailsift.pipeline.standing import LedgerKind
 from mailsift.storage.sql.throttle_edits import ANY_SOURCE
+
+N = TypeVar("N", int, float)
 
 router = APIRouter(prefix="/ops", include_in_schema=False)
 
@@ -80,7 +83,7 @@ async def throttles(request: Request, _: Operator) -> Response:
     rows = await parts_of(request).operations.console.throttles()
     listed = None if rows is None else _THROTTLES.of(rows, request.query_params)
     mixes = [_mix(row) for row in listed.rows] if listed else []
-    return render_live(request, "ops/throttles", listed=listed, mixes=mixes, meaning=MEANING)
+    return render_live(request, "ops/throttles", listed=listed, mixes=mixes)
 
 
 @router.get("/throttles/edit")
@@ -102,7 +105,11 @@ async def edit(request: Request, _: Operator, provider: str = "", source: str = 
 async def set_limits(request: Request, visitor: Operator, form: Form) -> Response:
     """Change rate and sessions."""
     provider, source = _place(form)
-    limits = ProviderLimits(_rate(form), _sessions(form), text(form, "note"))
+    limits = ProviderLimits(
+        _number(form, "rate", float, "The rate must be a number of recipients per second."),
+        _number(form, "sessions", int, "The number of sessions must be a whole number."),
+        text(form, "note"),
+    )
     await parts_of(request).operations.throttles.edit_limits(visitor.email, provider, source, limits)
     return _redirect(provider, source, "Saved. The limits apply in every process within seconds.")
 
@@ -147,20 +154,13 @@ def _place(form: FormData) -> tuple[str, str]:
     return text(form, "provider", most=253), text(form, "source")
 
 
-def _rate(form: FormData) -> float | None:
-    given = text(form, "rate")
+def _number(form: FormData, name: str, read: Callable[[str], N], wrong: str) -> N | None:
+    """Return a limit, None where none is typed."""
+    given = text(form, name)
     try:
-        return float(given) if given else None
+        return read(given) if given else None
     except ValueError:
-        raise MailsiftError("bad_limit", "The rate must be a number of recipients per second.") from None
-
-
-def _sessions(form: FormData) -> int | None:
-    given = text(form, "sessions")
-    try:
-        return int(given) if given else None
-    except ValueError:
-        raise MailsiftError("bad_limit", "The number of sessions must be a whole number.") from None
+        raise MailsiftError("bad_limit", wrong) from None
 
 
 def _redirect(provider: str, source: str, message: str) -> Response:

@@ -197,6 +197,25 @@ async def test_what_is_well_again_or_deleted_is_no_news(hooks: Webhooks, relay: 
     assert relay.mail == []
 
 
+async def test_a_webhook_that_was_well_for_a_while_has_not_failed_since_before(
+    hooks: Webhooks, relay: MailRelay
+) -> None:
+    async with receiving(status(500)) as receiver:
+        endpoint, _ = await hooks.service.create(hooks.account, receiver.url)
+        relay.replies = {"MAIL": "451 later"}
+        await fail_for(hooks, 3)
+        assert await hooks.container.notifier.send_due() == 1
+        receiver.answer = status(200)
+        await fail_for(hooks, 0.1)
+        receiver.answer = status(500)
+        await fail_for(hooks, 0.1)
+        assert (await hooks.service.get(hooks.account, endpoint.id)).failing_since is not None
+        relay.replies = {}
+        assert await hooks.container.notifier.send_due() == 1
+    assert relay.mail == []
+    assert await states(hooks) == [("webhook_failing", "skipped")]
+
+
 async def test_owners_who_disable_a_webhook_are_not_told(hooks: Webhooks) -> None:
     async with receiving() as receiver:
         endpoint, _ = await hooks.service.create(hooks.account, receiver.url)

@@ -10,6 +10,7 @@ import pytest
 from sqlalchemy import text
 
 from mailsift.jobs.schedules.models import ScheduleSpec
+from mailsift.jobs.schedules.timetable import CatchUp
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.storage.database import Connection
 from mailsift.storage.sql import schedules
@@ -49,6 +50,15 @@ async def test_a_run_starts_late_by_its_share_of_the_jitter_and_keeps_its_slot(
         await scheduling.complete(run["id"])
 
 
+async def test_who_resumes_what_is_not_paused_drops_no_slot_that_waits(scheduling: Scheduling) -> None:
+    account, _, view = await scheduling.start(replace(HOURLY, jitter_seconds=3_000))
+    scheduling.now = view.next_runs[0]
+    assert scheduling.now > NOON
+    assert (await scheduling.service.resume(account, view.id)).enabled
+    assert await scheduling.runs.run_due() == 1
+    assert [run["scheduled_for"] for run in await scheduling.made(view.id)] == [NOON]
+
+
 async def test_a_worker_of_the_release_before_leaves_the_start_behind_and_nothing_runs_early(
     scheduling: Scheduling,
 ) -> None:
@@ -59,6 +69,26 @@ async def test_a_worker_of_the_release_before_leaves_the_start_behind_and_nothin
     assert await scheduling.runs.run_due() == 0
     scheduling.now = NOON + HOUR
     assert await scheduling.runs.run_due() == 1
+
+
+@pytest.mark.parametrize("catch_up", CatchUp)
+@pytest.mark.parametrize("moved", [HOUR, -HOUR], ids=["earlier", "later"])
+async def test_a_zone_that_gets_other_rules_loses_no_slot(
+    scheduling: Scheduling, moved: timedelta, catch_up: CatchUp
+) -> None:
+    account, _, view = await scheduling.start(ScheduleSpec(cron="0 12 4 * *", catch_up=catch_up))
+    known = NOON + moved  # by the rules of the day it was written down
+    async with scheduling.database.begin() as connection:
+        await connection.execute(
+            text("UPDATE schedule SET next_run_at = :at, starts_at = :at"), {"at": known}
+        )
+    ran = []
+    for minutes in range(-90, 91, 30):
+        scheduling.now = NOON + timedelta(minutes=minutes)
+        ran += [scheduling.now] * await scheduling.runs.run_due()
+        assert (await scheduling.service.get(account, view.id)).last_error == ""
+    assert ran == [max(NOON, known)]
+    assert [run["scheduled_for"] for run in await scheduling.made(view.id)] == [NOON]
 
 
 async def test_a_schedule_ends_after_its_last_slot(scheduling: Scheduling) -> None:

@@ -137,6 +137,28 @@ async def test_what_is_being_worked_on_when_a_job_is_paused_is_finished(
         assert (await work_until_ended(engine, service, account, job)).state is JobState.COMPLETED
 
 
+async def test_what_a_run_has_no_verdict_for_yet_is_not_missing_from_its_list(
+    settings: Settings, planter: Planter, service: JobService
+) -> None:
+    account, before = await planter.plant([*ADDRESSES, "gone@example.com"])
+    async with engine_on(settings) as engine:
+        await work_until_ended(engine, service, account, before)
+        _, after = await planter.plant([*ADDRESSES, "new@example.com"], chunk=1)
+        await planter.sql(
+            "UPDATE chunk SET ready_at = clock_timestamp() + interval '1 h' WHERE n > 1 AND job_id = :id",
+            id=after,
+        )
+        await engine.drain()
+        so_far = await service.diff(account, before, after, limit=5)
+        assert (so_far.compared, so_far.only_before, so_far.only_after) == (2, 1, 0)
+        back = await service.diff(account, after, before, limit=5)
+        assert (back.compared, back.only_before, back.only_after) == (2, 0, 1)
+        await planter.sql("UPDATE chunk SET ready_at = clock_timestamp()")
+        await work_until_ended(engine, service, account, after)
+    whole = await service.diff(account, before, after, limit=5)
+    assert (whole.compared, whole.only_before, whole.only_after) == (4, 1, 1)
+
+
 async def test_the_verdicts_of_a_job_that_is_not_over_can_be_fetched_and_those_of_a_cancelled_one(
     settings: Settings, planter: Planter, service: JobService
 ) -> None:

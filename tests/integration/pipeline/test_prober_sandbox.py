@@ -15,7 +15,7 @@ import pytest
 from mailsift.pipeline.dns.domains import DnsConfig, DomainFacts
 from mailsift.pipeline.facts import CatchAllFact, DomainFact, Known, MailboxFact, Mode, WaitReason
 from mailsift.pipeline.guard import AddressGuard
-from mailsift.pipeline.judge.decision import judge
+from mailsift.pipeline.judge.table import judge
 from mailsift.pipeline.probe.prober import Prober, ProbeRequest
 from mailsift.pipeline.probe.queue import ProbeTarget
 from mailsift.pipeline.providers import Providers

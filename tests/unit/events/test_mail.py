@@ -157,6 +157,14 @@ async def test_a_relay_that_does_not_want_it_is_told_without_an_address(verb: st
     assert "@" not in failed.value.message
 
 
+@pytest.mark.parametrize("farewell", ["421 4.4.2 timeout", "250 ok", "bye", "221 " + "x" * 10_000])
+async def test_what_the_relay_has_taken_is_sent_whatever_it_says_to_quit(farewell: str) -> None:
+    async with relaying() as relay:
+        relay.replies = {"QUIT": farewell}
+        await plainly(parse_relay(relay.url)).send(message())
+    assert (len(relay.mail), relay.verbs[-1]) == (1, "QUIT")
+
+
 async def test_one_recipient_that_is_taken_is_enough_and_none_is_not() -> None:
     async with relaying() as relay:
         relay.refused = {"a@example.com"}

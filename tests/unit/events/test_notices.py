@@ -82,7 +82,7 @@ def test_a_mail_is_tried_for_about_a_day() -> None:
 @pytest.mark.parametrize(
     ("kind", "reason", "words"),
     [
-        (NoticeKind.FAILING, DisabledReason.NO, "after five days of failure"),
+        (NoticeKind.FAILING, DisabledReason.NO, "after five days of failure, in which ten were given up"),
         (NoticeKind.DISABLED, DisabledReason.FAILING, "has succeeded since 12 Jan 2027, 08:00 UTC"),
         (NoticeKind.DISABLED, DisabledReason.GONE, "410"),
         (NoticeKind.DISABLED, DisabledReason.BY_RECEIVER, "webhook-delivery: disable"),

@@ -178,6 +178,40 @@ async def test_two_addresses_that_are_silent_leave_time_for_the_third() -> None:
     assert outcome.error is ErrorClass.NONE
 
 
+async def test_a_machine_without_ipv4_reaches_who_has_ipv6_behind_many_other_addresses() -> None:
+    dialled = []
+
+    class WithoutIpv4(httpcore.AnyIOBackend):
+        @override
+        async def connect_tcp(
+            self, host: str, port: int, *rest: Any, **named: Any
+        ) -> httpcore.AsyncNetworkStream:
+            dialled.append(host)
+            if host == "2001:4860::2":
+                return await super().connect_tcp("127.0.0.1", port, *rest, **named)
+            code = errno.ECONNREFUSED if ":" in host else errno.ENETUNREACH
+            raise httpcore.ConnectError from OSError(code, "x")
+
+    async def resolve(name: str) -> Sequence[str]:
+        refusing = [f"2001:4860::{n}" for n in range(3, 9)]
+        return (*(f"8.8.8.{n}" for n in range(4)), *(["2001:4860::2"] if name[0] == "a" else refusing))
+
+    ours = WebhookSender(
+        guard=AddressGuard(),
+        resolve=resolve,
+        config=SendConfig(allow_http=True),
+        ssl_context=NOBODY_TRUSTED,
+        network=WithoutIpv4(),
+    )
+    async with receiving() as receiver:
+        outcome = await ours.post(f"http://a.example.com:{receiver.port}/", {}, BODY)
+        assert outcome.error is ErrorClass.NONE
+        dialled.clear()
+        outcome = await ours.post(f"http://b.example.com:{receiver.port}/", {}, BODY)
+        assert outcome.error is ErrorClass.REFUSED
+    assert [host for host in dialled if ":" in host] == [f"2001:4860::{n}" for n in range(3, 6)]
+
+
 @pytest.mark.parametrize("drip", [b"X-A: 1\r\n", b"HTTP/1.1 103 Early Hints\r\n\r\n"])
 async def test_headers_that_drip_for_ever_are_a_timeout_by_the_wall_clock(drip: bytes) -> None:
     async def dripping(writer: asyncio.StreamWriter) -> None:

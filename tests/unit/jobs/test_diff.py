@@ -48,6 +48,17 @@ def test_moves_and_addresses_of_only_one_run(tmp_path: Path) -> None:
     assert found.changed[0]["after"]["score"] == 95
 
 
+def test_what_has_no_verdict_yet_is_looked_for_in_the_list(tmp_path: Path) -> None:
+    verdict = ("valid", "deliverable", 95)
+    before = _results(tmp_path / "a", [(f"{name}@x.com", *verdict) for name in "abcd"])
+    so_far = _results(tmp_path / "b", [("e@x.com", *verdict)])
+    whole = _results(tmp_path / "c", [(f"{name}@x.com", *verdict) for name in "EabcZ"])
+    found = compare(before, so_far, ("email", "email"), limit=10, lists=(None, whole))
+    assert (found.compared, found.only_before, found.only_after) == (0, 1, 1)
+    found = compare(so_far, before, ("email", "email"), limit=10, lists=(whole, None))
+    assert (found.compared, found.only_before, found.only_after) == (0, 1, 1)
+
+
 def test_long_lists_are_compared_a_part_at_a_time_to_the_same_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

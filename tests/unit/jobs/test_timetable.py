@@ -11,6 +11,7 @@ import pytest
 
 from mailsift.jobs.schedules.timetable import CatchUp, DueRun, Timetable
 from mailsift.pipeline.errors import MailsiftError
+from mailsift.storage.sql.schedules import Slot
 
 
 def at(text: str) -> datetime:
@@ -53,6 +54,22 @@ SPREAD = replace(HOURLY, jitter=1_800)
 def test_missed_slots(catch_up: CatchUp, late: timedelta, slot: datetime | None, following: datetime) -> None:
     found = HOURLY.due(catch_up, slot=HOURLY.slot(NOON), now=NOON + late)
     assert found == DueRun(slot, HOURLY.slot(following))
+
+
+@pytest.mark.parametrize(
+    ("cron", "written", "stands_for"),
+    [
+        ("0 12 4 * *", NOON, NOON),
+        ("0 12 4 * *", NOON + HOUR, NOON),  # its clocks were to go back, and do not
+        ("0 12 4 * *", NOON - HOUR, NOON),
+        ("0 12 4 * *", NOON + 4 * HOUR, at("2026-06-04 12:00")),  # of that no zone speaks
+        ("0 * * * *", NOON + HOUR / 2, NOON),
+    ],
+)
+def test_a_slot_stands_for_another_when_its_zone_gets_other_rules(
+    cron: str, written: datetime, stands_for: datetime
+) -> None:
+    assert replace(HOURLY, cron=cron).standing(written).at == stands_for
 
 
 def test_a_slot_missed_more_than_a_day_ago_is_not_caught_up() -> None:
@@ -101,6 +118,31 @@ def test_the_delay_of_a_slot_is_within_the_jitter_and_the_same_for_everybody() -
     same = sum(other.slot(slot.at) == slot for slot in slots)
     assert same < 5  # schedules of the same line are spread
     assert HOURLY.slot(NOON).starts_at == NOON
+
+
+def _early_and_late(times: Timetable) -> tuple[Slot, Slot]:
+    """Return two slots in a row, of which the first starts within a minute and the second after a while."""
+    slots = (times.slot(NOON + HOUR * n) for n in range(2_000))
+    return next(
+        (one, two)
+        for one, two in pairwise(slots)
+        if one.starts_at - one.at < timedelta(minutes=1) and two.starts_at - two.at > timedelta(minutes=20)
+    )
+
+
+@pytest.mark.parametrize("catch_up", CatchUp)
+def test_a_worker_that_comes_back_before_a_slot_starts_leaves_it_its_start(catch_up: CatchUp) -> None:
+    missed, waiting = _early_and_late(SPREAD)
+    found = SPREAD.due(catch_up, slot=missed, now=waiting.at + timedelta(minutes=10))
+    assert found == DueRun(None if catch_up is CatchUp.NONE else missed.at, waiting)
+
+
+def test_how_late_a_slot_is_counts_from_its_own_start() -> None:
+    missed, in_time = _early_and_late(SPREAD)
+    found = SPREAD.due(CatchUp.NONE, slot=missed, now=in_time.starts_at + timedelta(minutes=4))
+    assert found == DueRun(in_time.at, SPREAD.slot(in_time.at + HOUR))
+    late = SPREAD.due(CatchUp.NONE, slot=missed, now=in_time.starts_at + timedelta(minutes=6))
+    assert late.slot is None
 
 
 def test_a_slot_delayed_by_its_jitter_is_in_time() -> None:

@@ -11,8 +11,7 @@ from typing import TypeAlias
 import pytest
 
 from mailsift.pipeline.facts import Answer, DomainState, Known, Mode
-from mailsift.pipeline.judge.decision import BANDS, decide, judge, score_parts
-from mailsift.pipeline.judge.table import ROWS, SENTENCES, VerdictPolicy
+from mailsift.pipeline.judge.table import BANDS, ROWS, SENTENCES, VerdictPolicy, decide, judge, score_parts
 from mailsift.pipeline.verdict import Evidence, Result, Status, Verdict
 
 _DOC = Path(__file__).parents[3] / "docs" / "verdicts.md"

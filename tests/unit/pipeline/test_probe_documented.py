@@ -12,10 +12,9 @@ from typing import Final
 
 import pytest
 
-from mailsift.pipeline.facts import Answer, CatchAllFact, Known, WaitReason
+from mailsift.pipeline.facts import DEFINITE, Answer, CatchAllFact, Known, WaitReason
 from mailsift.pipeline.ports import MANY_ADDRESSES, SessionOutcome
 from mailsift.pipeline.probe.breaker import COUNTED, REFUSALS, Breaker, RefusalWatch
-from mailsift.pipeline.probe.cache import DEFINITE
 from mailsift.pipeline.probe.collector import (
     MAX_DROPS,
     WAITS,

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from markupsafe import Markup
 
 from mailsift.api.pages.charts import bar, gauge, interval
-from mailsift.pipeline.judge.decision import BANDS
+from mailsift.pipeline.judge.table import BANDS
 from mailsift.pipeline.verdict import Status
 
 counts = st.integers(0, 10**7)
