@@ -58,7 +58,7 @@ async def time_job(settings: Settings, worker: LocalWorker, source: Path, mode: 
             await asyncio.gather(*warm)
         started, before = time.perf_counter(), cpu_by_role(settings.home)
         view = await finished(service, worker, account, source, mode)
-        async with service.results(account, view.id) as results:
+        async with service.browser.results(account, view.id) as results:
             export(results, out, format=format_of(out))
         seconds = time.perf_counter() - started
         after = cpu_by_role(settings.home)

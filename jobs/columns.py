@@ -109,14 +109,19 @@ def cell_text(name: str, dtype: pl.DataType) -> pl.Expr:
     if dtype == pl.Binary:
         text = column.map_batches(_bytes_text, return_dtype=pl.String, is_elementwise=True)
     elif dtype.is_nested():
-        json_text = pl.struct(column.alias("v")).struct.json_encode()
-        bare = json_text.str.strip_prefix('{"v":').str.strip_suffix("}")
-        text = pl.when(column.is_not_null()).then(bare)
+        text = json_text(name)
     elif dtype in (pl.Duration, pl.Time):
         text = column.dt.to_string(SPAN_TEXT if dtype == pl.Duration else CLOCK_TEXT)
     else:
         text = column.cast(pl.String, strict=False)
     return text.fill_null("").alias(name)
+
+
+def json_text(name: str) -> pl.Expr:
+    """Return a column of nested values as JSON, null where there is nothing."""
+    column = pl.col(name)
+    bare = pl.struct(column.alias("v")).struct.json_encode().str.strip_prefix('{"v":').str.strip_suffix("}")
+    return pl.when(column.is_not_null()).then(bare).alias(name)
 
 
 def _bytes_text(values: pl.Series) -> pl.Series:

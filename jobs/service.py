@@ -8,44 +8,33 @@ import json
 import os
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection
-from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
-from uuid import UUID, uuid4
+from uuid import UUID
 
 from mailsift.events import audit
-from mailsift.jobs.engine.commit import cancel_job
+from mailsift.jobs.engine.end import cancel_job
 from mailsift.jobs.erasure import Eraser
 from mailsift.jobs.forecasts import Forecasts
 from mailsift.jobs.intake.models import LIST_FAULTS
 from mailsift.jobs.metrics import JOBS_ENDED
-from mailsift.jobs.places.service import JobPlaces, Places
+from mailsift.jobs.places.service import Places
 from mailsift.jobs.results.browse import Browser
 from mailsift.jobs.results.diff import Diff, compare
-from mailsift.jobs.results.export import Selection, select_so_far
 from mailsift.jobs.results.pages import RowFilter
 from mailsift.jobs.results.retry import rows_to_retry
 from mailsift.jobs.results.tiers import Replay, count_tiers, replay
 from mailsift.jobs.results.whole_files import in_thread
-from mailsift.jobs.submissions import (
-    LONGEST_UPLOAD_S,
-    StoredList,
-    Submitted,
-    insert_once,
-    new_job,
-    record_start,
-    store_list,
-)
+from mailsift.jobs.submissions import Submissions, Submitted
 from mailsift.jobs.views import AccountId, JobId, JobOptions, JobView, load_options, view_of
 from mailsift.jobs.waker import Waker
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.judge.tiers import Tier, TierPolicy
 from mailsift.storage.blobs.store import Blobs, JobBlobs
 from mailsift.storage.database import Connection, Database, Row, from_row
-from mailsift.storage.group_commits import GroupCommits
-from mailsift.storage.sql import accounts, chunks, jobs, leftovers, people
-from mailsift.storage.sql.jobs import NewJob, job_not_found, owned
+from mailsift.storage.sql import accounts, chunks, jobs, people
+from mailsift.storage.sql.jobs import JobEvent, job_not_found, owned
 from mailsift.storage.states import ENDED, JobState, JobTransition
 
 _READ_BYTES = 1 << 20
@@ -57,16 +46,6 @@ class JobPage:
 
     jobs: list[JobView]
     next_cursor: str
-
-
-@dataclass(frozen=True, slots=True)
-class JobEvent:
-    """An event of the job, and how its deliveries to webhooks stand: how many by state."""
-
-    id: UUID
-    type: str
-    created_at: datetime
-    deliveries: dict[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +74,8 @@ class JobService:
     """The jobs of one installation; every call names the account it speaks for.
 
     Attributes:
-        browser: reads results row by row, and what they amount to.
+        submissions: stores lists and inserts their jobs.
+        browser: reads results row by row, what they amount to, and as a file.
     """
 
     def __init__(  # noqa: PLR0913 - what jobs stand on
@@ -115,9 +95,9 @@ class JobService:
         self._scratch = scratch
         self._forecasts = forecasts
         self._places = places
-        self._commits = GroupCommits(database)
         self._eraser = eraser
-        self.browser = Browser(database=database, blobs=blobs)
+        self.submissions = Submissions(database=database, blobs=blobs, places=places)
+        self.browser = Browser(database=database, blobs=blobs, scratch=scratch)
 
     async def account(self, name: str) -> AccountId:
         """Return the account with this name, made when it is new."""
@@ -188,9 +168,9 @@ class JobService:
         places = await self._places.checked(account_id, "", sink)
         sealed = replace(options, places=self._places.seal(account_id, places)) if places else options
         digest = places.digest() if places else ""
-        new = await self.store(account_id, pieces, sealed, source_name=source_name, parent=parent)
+        new = await self.submissions.store(account_id, pieces, sealed, source_name=source_name, parent=parent)
         try:
-            submitted = await self._insert(new, once, digest)
+            submitted = await self.submissions.insert(new, once, digest)
         except MailsiftError as error:
             if error.code != "database_unavailable":  # else the job may be there, and nobody has heard of it
                 await self._blobs.delete(JobBlobs(new.id).source)
@@ -218,55 +198,11 @@ class JobService:
                 `idempotency_key_reused`.
         """
         places = await self._places.checked(account_id, source, sink)
-        new = await self.expect(account_id, places, options)
-        submitted = await self._insert(new, once)
+        new = await self.submissions.expect(account_id, places, options)
+        submitted = await self.submissions.insert(new, once)
         if submitted.fresh:
             await self._waker.wake(1)
         return submitted
-
-    async def _insert(self, new: NewJob, once: str, places: str = "") -> Submitted:
-        async def transaction(connection: Connection) -> Submitted:
-            submitted = await insert_once(connection, new, once, places=places)
-            if submitted.fresh and new.parent_id is None:  # what repeats a job is written down as that
-                await record_start(connection, new)
-            return submitted
-
-        return await self._commits.run(new.account_id, transaction)
-
-    async def expect(
-        self, account_id: AccountId, places: JobPlaces, options: JobOptions, *, parent: JobId | None = None
-    ) -> NewJob:
-        """Return the job of a list that a worker fetches, for the caller to insert.
-
-        Raises:
-            MailsiftError: `secret_key_missing`.
-        """
-        sealed = replace(options, places=self._places.seal(account_id, places))
-        job_id = JobId(uuid4())
-        await self._database.run(leftovers.expect, job_id, seconds=LONGEST_UPLOAD_S)
-        stored = StoredList(places.source.name if places.source else "", places.digest(), 0)
-        return new_job(job_id, account_id, sealed, stored, parent=parent)
-
-    async def store(
-        self,
-        account_id: AccountId,
-        pieces: AsyncIterator[bytes],
-        options: JobOptions,
-        *,
-        source_name: str,
-        parent: JobId | None,
-    ) -> NewJob:
-        """Store a list and return its job, for the caller to insert (mailsift.jobs.submissions).
-
-        The list is deleted when no job was inserted within a day.
-        """
-        job_id = JobId(uuid4())
-        await self._commits.run(
-            leftovers.expect,
-            lambda connection: leftovers.expect(connection, job_id, seconds=LONGEST_UPLOAD_S),
-        )
-        stored = await store_list(self._blobs, JobBlobs(job_id).source, pieces, name=source_name)
-        return new_job(job_id, account_id, options, stored, parent=parent)
 
     async def get(self, account_id: AccountId, job_id: JobId) -> JobView:
         """Return the job as it stands now.
@@ -374,7 +310,7 @@ class JobService:
             JobHistory,
             row,
             runs=tuple(view_of(other) for other in others),
-            events=tuple(JobEvent(**event) for event in events),
+            events=tuple(events),
             stored_bytes=await self._stored_bytes(job_id),
             column=row["address_column"],
         )
@@ -450,7 +386,7 @@ class JobService:
             raise MailsiftError("job_state_conflict", "Only a job that has ended can be retried.")
         # The results of some rows are not what is wanted where those of all of them are.
         options = replace(load_options(row["options"]), max_age=0.0, places="", preview=0, part=True)
-        async with self.results(account_id, job_id) as results:
+        async with self.browser.results(account_id, job_id) as results:
             with tempfile.TemporaryDirectory(dir=self._scratch, prefix="retry-") as folder:
                 source = Path(folder) / "retry.parquet"
                 column = await in_thread(account_id, rows_to_retry, results, source, row["address_column"])
@@ -532,7 +468,10 @@ class JobService:
             rows = [await owned(connection, account_id, job_id) for job_id in (before, after)]
         columns = (rows[0]["address_column"], rows[1]["address_column"])
         lists = (await self._whole_list(rows[0]), await self._whole_list(rows[1]))
-        async with self.results(account_id, before) as old, self.results(account_id, after) as new:
+        async with (
+            self.browser.results(account_id, before) as old,
+            self.browser.results(account_id, after) as new,
+        ):
             return await in_thread(account_id, compare, old, new, columns, limit=limit, lists=lists)
 
     async def _whole_list(self, row: Row) -> Path | None:
@@ -549,7 +488,7 @@ class JobService:
         Raises:
             MailsiftError: `job_not_found`, `no_results_yet`, `job_state_conflict` to keep it while it runs.
         """
-        async with self.selection(account_id, job_id, RowFilter()) as found:
+        async with self.browser.selection(account_id, job_id, RowFilter()) as found:
             replayed = await in_thread(account_id, replay, found.results, found.policy, policy)
         if keep:
             async with self._database.begin() as connection:
@@ -559,57 +498,6 @@ class JobService:
                     raise MailsiftError("job_state_conflict", text)
                 await audit.record_change(connection, account_id, "job.policy", str(job_id))
         return replayed
-
-    @asynccontextmanager
-    async def results(self, account_id: AccountId, job_id: JobId) -> AsyncIterator[Path]:
-        """Give the results as a local Parquet file: all rows when completed, else those with a verdict.
-
-        Raises:
-            MailsiftError: `job_not_found`, `no_results_yet`.
-        """
-        async with self.selection(account_id, job_id, RowFilter()) as found:
-            yield found.results
-
-    @asynccontextmanager
-    async def selection(
-        self, account_id: AccountId, job_id: JobId, wanted: RowFilter
-    ) -> AsyncIterator[Selection]:
-        """Give the results as `results` does, and which of their rows are wanted.
-
-        Raises:
-            MailsiftError: `job_not_found`, `no_results_yet`.
-        """
-        with tempfile.TemporaryDirectory(dir=self._scratch, prefix="partial-") as folder:
-            yield await self._selection(account_id, job_id, wanted, Path(folder) / "results.parquet")
-
-    async def _selection(
-        self, account_id: AccountId, job_id: JobId, wanted: RowFilter, partial: Path
-    ) -> Selection:
-        async with self._database.begin() as connection:
-            row = await owned(connection, account_id, job_id)
-            keys = await chunks.segments(connection, job_id)
-        complete = row["state"] == JobState.COMPLETED
-        if not complete and not keys:
-            raise MailsiftError("no_results_yet", "This job has no verdicts yet.", retryable=True)
-        try:
-            if complete:
-                return await self._select_complete(row, wanted)
-            blobs = JobBlobs(job_id)
-            rows, addresses, *segments = await self._blobs.fetch_all((blobs.rows, blobs.addresses, *keys))
-            return await in_thread(
-                account_id, select_so_far, row, wanted, (rows, addresses), segments, partial
-            )
-        except (MailsiftError, FileNotFoundError):
-            row = await self._database.run(owned, account_id, job_id)  # deleted meanwhile: it is not there
-            if complete or row["state"] != JobState.COMPLETED:
-                raise
-            # It completed while we read, and its segments are gone.
-            return await self._select_complete(row, wanted)
-
-    async def _select_complete(self, row: Row, wanted: RowFilter) -> Selection:
-        row_numbers = None if wanted.by_status_alone else await self.browser.row_numbers(row, wanted)
-        results = await self._blobs.fetch(JobBlobs(row["id"]).results)
-        return Selection(results, wanted.statuses, row_numbers, load_options(row["options"]).tiers)
 
 
 async def read_pieces(source: Path) -> AsyncIterator[bytes]:

@@ -5,15 +5,17 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import AsyncIterator, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
-from uuid import UUID
+from uuid import UUID, uuid4
 
 from mailsift.events import audit
+from mailsift.jobs.places.service import JobPlaces, Places
 from mailsift.jobs.views import AccountId, JobId, JobOptions, dump_options
 from mailsift.pipeline.errors import MailsiftError
-from mailsift.storage.blobs.store import Blobs
-from mailsift.storage.database import Connection
+from mailsift.storage.blobs.store import Blobs, JobBlobs
+from mailsift.storage.database import Connection, Database
+from mailsift.storage.group_commits import GroupCommits
 from mailsift.storage.sql import idempotency, jobs, leftovers
 from mailsift.storage.sql.idempotency import Request
 from mailsift.storage.sql.jobs import NewJob
@@ -94,6 +96,71 @@ async def store_list(blobs: Blobs, key: str, pieces: AsyncIterator[bytes], *, na
     return StoredList(name, incoming.sha256, incoming.size)
 
 
+class Submissions:
+    """Stores lists and inserts their jobs, for who makes jobs: people, programs and schedules."""
+
+    def __init__(self, *, database: Database, blobs: Blobs, places: Places) -> None:
+        self._database = database
+        self._blobs = blobs
+        self._places = places
+        self._commits = GroupCommits(database)
+
+    async def store(
+        self,
+        account_id: AccountId,
+        pieces: AsyncIterator[bytes],
+        options: JobOptions,
+        *,
+        source_name: str,
+        parent: JobId | None,
+    ) -> NewJob:
+        """Store a list and return its job, for the caller to insert.
+
+        The list is deleted when no job was inserted within a day.
+        """
+        job_id = JobId(uuid4())
+        await self._commits.run(
+            leftovers.expect,
+            lambda connection: leftovers.expect(connection, job_id, seconds=LONGEST_UPLOAD_S),
+        )
+        stored = await store_list(self._blobs, JobBlobs(job_id).source, pieces, name=source_name)
+        return new_job(job_id, account_id, options, stored, parent=parent)
+
+    async def expect(
+        self, account_id: AccountId, places: JobPlaces, options: JobOptions, *, parent: JobId | None = None
+    ) -> NewJob:
+        """Return the job of a list that a worker fetches, for the caller to insert.
+
+        Raises:
+            MailsiftError: `secret_key_missing`.
+        """
+        sealed = replace(options, places=self._places.seal(account_id, places))
+        job_id = JobId(uuid4())
+        await self._database.run(leftovers.expect, job_id, seconds=LONGEST_UPLOAD_S)
+        stored = StoredList(places.source.name if places.source else "", places.digest(), 0)
+        return new_job(job_id, account_id, sealed, stored, parent=parent)
+
+    async def insert(self, new: NewJob, once: str, places: str = "") -> Submitted:
+        """Insert a job whose list has been stored, unless its idempotency key has one already.
+
+        Args:
+            new: the job.
+            once: the key, "" when there is none.
+            places: digest of the places that the options have sealed, "" for none.
+
+        Raises:
+            MailsiftError: `idempotency_key_reused` with another list or other options, `service_unavailable`.
+        """
+
+        async def transaction(connection: Connection) -> Submitted:
+            submitted = await _insert_for_key(connection, new, once, places)
+            if submitted.fresh and new.parent_id is None:  # what repeats a job is written down as that
+                await record_start(connection, new)
+            return submitted
+
+        return await self._commits.run(new.account_id, transaction)
+
+
 async def insert_stored(connection: Connection, new: NewJob) -> bool:
     """Insert a job whose list has been stored; returns False when it is there, by a commit nobody heard of.
 
@@ -114,18 +181,7 @@ async def record_start(connection: Connection, new: NewJob) -> None:
     await audit.record_change(connection, new.account_id, "job.create", str(new.id), **about)
 
 
-async def insert_once(connection: Connection, new: NewJob, once: str, *, places: str = "") -> Submitted:
-    """Insert a job whose list has been stored, unless its idempotency key has one already.
-
-    Args:
-        connection: an open transaction.
-        new: the job.
-        once: the key, "" when there is none.
-        places: digest of the places that the options have sealed, "" for none.
-
-    Raises:
-        MailsiftError: `idempotency_key_reused` with another list or other options, `service_unavailable`.
-    """
+async def _insert_for_key(connection: Connection, new: NewJob, once: str, places: str) -> Submitted:
     if not once:
         return Submitted(JobId(new.id), fresh=await insert_stored(connection, new))
     request = Request(new.account_id, once, _fingerprint(new, places))

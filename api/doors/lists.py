@@ -150,7 +150,7 @@ async def tally(call: VendorCall, view: JobView, table: CodeTable) -> Tally:
     found: list[tuple[Result, bool, int]] = []
     with SuppressCodes("no_results_yet"):
         if view.state is JobState.COMPLETED:
-            async with call.parts.jobs.results(account_id, view.id) as results:
+            async with call.parts.jobs.browser.results(account_id, view.id) as results:
                 found = await asyncio.to_thread(_count, results)
         else:
             breakdown = await call.parts.jobs.browser.breakdown(account_id, view.id)
@@ -176,7 +176,7 @@ async def rows_of(
     """
     account_id = call.caller.account_id
     history = await call.parts.jobs.history(account_id, view.id, runs=0)
-    async with call.parts.jobs.selection(account_id, view.id, RowFilter()) as found:
+    async with call.parts.jobs.browser.selection(account_id, view.id, RowFilter()) as found:
         return await asyncio.to_thread(_read, found.results, history.column, first, most, only)
 
 
@@ -219,7 +219,7 @@ async def as_csv(
     """
     async with AsyncExitStack() as stack:
         account_id, jobs = call.caller.account_id, call.parts.jobs
-        found = await stack.enter_async_context(jobs.selection(account_id, view.id, RowFilter()))
+        found = await stack.enter_async_context(jobs.browser.selection(account_id, view.id, RowFilter()))
         writer = SpooledWriter(account_id, partial(_write_csv, found.results, columns, only))
         await writer.open(stack)
         headers = {"Content-Disposition": attachment(f"{Path(view.name).stem or 'list'}.csv")}
@@ -264,7 +264,7 @@ def _as_row(row: object) -> dict[str, Any]:
 
 async def mean_score(call: VendorCall, view: JobView) -> float:
     """Return the mean score of a job's rows."""
-    async with call.parts.jobs.results(call.caller.account_id, view.id) as results:
+    async with call.parts.jobs.browser.results(call.caller.account_id, view.id) as results:
         return await asyncio.to_thread(_mean_score, results)
 
 

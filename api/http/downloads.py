@@ -77,7 +77,7 @@ async def download(
         check_unchanged(request, tag)
         if tag and has_already(request, tag):
             return Response(status_code=304, headers={"ETag": tag})
-        found = await stack.enter_async_context(jobs.selection(account_id, job_id, options.rows))
+        found = await stack.enter_async_context(jobs.browser.selection(account_id, job_id, options.rows))
         if options.add is not None:
             added = await stack.enter_async_context(options.add(found.results))
             found = replace(found, results=added)

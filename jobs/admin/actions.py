@@ -12,7 +12,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from mailsift.events import audit
-from mailsift.jobs.engine.commit import cancel_job
+from mailsift.jobs.engine.end import cancel_job
 from mailsift.jobs.intake.models import LIST_FAULTS
 from mailsift.jobs.metrics import JOBS_ENDED
 from mailsift.jobs.service import JobService

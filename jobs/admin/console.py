@@ -29,7 +29,6 @@ from mailsift.jobs.admin.timeline import JobTimeline
 from mailsift.jobs.engine.heartbeat import HealthWatch
 from mailsift.jobs.forecasts import Forecasts
 from mailsift.jobs.rates import ProviderRates
-from mailsift.jobs.service import JobEvent
 from mailsift.jobs.views import JobId, view_of
 from mailsift.pipeline.clock import Clock
 from mailsift.pipeline.errors import MailsiftError, error_fields
@@ -237,7 +236,7 @@ class Console:
                 strip=await stats.strip(connection, job_id, cells=STRIP_CELLS),
                 leases=await leases.held(connection, limit=_SOME, job_id=job_id),
                 troubled=await leases.troubled(connection, limit=_SOME, job_id=job_id),
-                events=[JobEvent(**event) for event in await jobs.events_of(connection, job_id)],
+                events=await jobs.events_of(connection, job_id),
                 audit=await job_search.audit_of(connection, str(job_id), limit=50),
                 history=JobTimeline(
                     row["step_at"],

@@ -10,7 +10,6 @@ from mailsift.jobs.admin.alarms import Alarm
 from mailsift.jobs.admin.timeline import JobTimeline
 from mailsift.jobs.eta import Batch, JobLoad, ProviderBacklog, TimeLeft, time_left
 from mailsift.jobs.rates import ProviderRates, allowed_rate
-from mailsift.jobs.service import JobEvent
 from mailsift.jobs.views import JobView
 from mailsift.pipeline.ports import Ask
 from mailsift.pipeline.providers import Provider, Providers
@@ -25,6 +24,7 @@ from mailsift.storage.redis.broker import BrokerCounts
 from mailsift.storage.redis.throttle_view import LearnedRate
 from mailsift.storage.sql import leases
 from mailsift.storage.sql.chunks import MAX_ATTEMPTS, MIXED_KEY, SLOW_KEY, TRIAGE_KEY
+from mailsift.storage.sql.jobs import JobEvent
 from mailsift.storage.sql.leases import Lease, TroubledChunk
 from mailsift.storage.sql.ledger import Place
 from mailsift.storage.sql.people import AuditRow

@@ -1,16 +1,20 @@
-"""The work of one chunk: read its addresses, validate them, write the segment, commit."""
+"""The work of one chunk: read its addresses, validate them, write the segment, and commit.
+
+The commit is fenced by the lease, all or nothing.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
+from uuid import UUID
 
 import polars as pl
+import structlog
 
-from mailsift.jobs.engine.commit import ChunkDone, close_chunk
 from mailsift.jobs.engine.small_list import SmallList
 from mailsift.jobs.metrics import FAILING_CHUNKS, count_verdicts, count_waiting
 from mailsift.jobs.outcomes.service import OutcomeService
@@ -23,12 +27,20 @@ from mailsift.pipeline.frames import SEGMENT, WAITING
 from mailsift.pipeline.judge.tiers import TierPolicy, tier_expression
 from mailsift.pipeline.smtp.config import PATIENT_SECONDS
 from mailsift.pipeline.smtp.identity import subnet_of
-from mailsift.pipeline.stop import NEVER_STOPS, NO_STOP, ListStop, StopRule
+from mailsift.pipeline.stop import (
+    NEVER_STOPS,
+    NO_STOP,
+    AskedCounts,
+    ListStop,
+    StopPolicy,
+    StopRule,
+    ThrottleKey,
+)
 from mailsift.pipeline.validator import ValidationRequest, ValidationResult, Validator
 from mailsift.pipeline.verdict import Result
 from mailsift.storage.blobs.store import Blobs, JobBlobs
-from mailsift.storage.database import Database
-from mailsift.storage.sql import job_asked
+from mailsift.storage.database import Connection, Database
+from mailsift.storage.sql import chunks, job_asked, jobs, sources
 from mailsift.storage.sql.chunks import (
     MAX_ATTEMPTS,
     MIXED_KEY,
@@ -38,7 +50,10 @@ from mailsift.storage.sql.chunks import (
     LeaseTerms,
     NewChunk,
 )
-from mailsift.storage.sql.jobs import VerdictCounts
+from mailsift.storage.sql.jobs import ClaimedStep, VerdictCounts
+from mailsift.storage.sql.leases import LeaseLostError
+
+_log = structlog.get_logger()
 
 _LOST: Final = {"blob_not_found", "blob_damaged"}
 
@@ -137,6 +152,21 @@ class WorkPlan:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class ChunkDone:
+    """What a closed chunk leaves to be done.
+
+    Attributes:
+        last: whether it was the job's last open one, so that the job is to be finished.
+        finish: that step, where it has been leased to the caller.
+        in_hand: the list with its verdicts, where nothing of it has to be read for that.
+    """
+
+    last: bool
+    finish: ClaimedStep | None = None
+    in_hand: SmallList | None = None
+
+
 class ChunkWorker:
     """Does chunks, one call each, many at once on one loop.
 
@@ -198,8 +228,7 @@ class ChunkWorker:
         with watch.phase("store"):
             segment_key = await self._store_segment(chunk, result.finished)
             cut = self._plan.cut.for_mode(load_options(chunk.options).mode)
-            lane, sources = chunk.throttle_key, chunk.live_sources
-            groups = group_deferred(result.waiting, cut, sources=sources, lane=lane)
+            groups = group_deferred(result.waiting, cut, sources=chunk.live_sources, lane=chunk.throttle_key)
             deferred = await self._store_deferred(chunk, groups)
         with watch.phase("commit"):
             done = await self._commit(chunk, deferred, result, segment_key, stop)
@@ -245,11 +274,10 @@ class ChunkWorker:
         key = JobBlobs(chunk.job_id).deferred(chunk.n, chunk.lease_token)
         data = await asyncio.to_thread(to_parquet, pl.concat([one.frame for one in deferred]))
         await self._blobs.put_bytes(key, data)
-        chunks, offset = [], 0
+        new, offset = [], 0
         for one in deferred:
             size = len(one.frame)
-            domains = one.frame["domain"].n_unique()
-            chunks.append(
+            new.append(
                 NewChunk(
                     size,
                     key,
@@ -258,11 +286,11 @@ class ChunkWorker:
                     one.reason,
                     one.delay,
                     subnet=one.subnet,
-                    domains=domains,
+                    domains=one.frame["domain"].n_unique(),
                 )
             )
             offset += size
-        return chunks
+        return new
 
     async def _commit(
         self,
@@ -386,3 +414,153 @@ def warning_of(finished: pl.DataFrame) -> str:
     """Return the code of what makes these verdicts poorer than they could be, "" when nothing does."""
     warning = Result.PROBE_UNAVAILABLE.value
     return warning if warning in finished["result"] else ""
+
+
+async def close_chunk(  # noqa: PLR0913 - what one commit writes
+    connection: Connection,
+    chunk: ClaimedChunk,
+    *,
+    segment_key: str | None,
+    counts: VerdictCounts,
+    deferred: Sequence[NewChunk],
+    warning: str = "",
+    rests: Mapping[tuple[str, str], float] | None = None,
+    terms: LeaseTerms | None = None,
+    asked: Mapping[ThrottleKey, AskedCounts] | None = None,
+    stop: ListStop = NEVER_STOPS,
+) -> ChunkDone:
+    """Close a chunk: count its rows, point to its segment, insert what comes back later.
+
+    Args:
+        connection: an open transaction.
+        chunk: as claimed.
+        segment_key: blob with its verdicts, None when there are none.
+        counts: its rows that have a verdict.
+        deferred: the chunks that come back later.
+        warning: code of what the customer should know about these verdicts, or "".
+        rests: seconds until asking a provider from a source makes sense again, by throttle key and identity.
+        terms: on which the caller takes the finish of a small job at once, under the lease's token; None: it
+            does not.
+        asked: what servers answered about real recipients, by provider and source.
+        stop: when the job leaves a provider alone, and what it had asked when the chunk was claimed.
+
+    Returns:
+        What is to be done next.
+
+    Raises:
+        LeaseLostError: the lease is gone; the transaction must be rolled back.
+    """
+    progress = await jobs.count(
+        connection,
+        chunk.job_id,
+        counts,
+        n=chunk.n,
+        token=chunk.lease_token,
+        added=len(deferred),
+        warning=warning,
+    )
+    if progress is None or not await chunks.close(connection, chunk, segment_key):
+        raise LeaseLostError
+    first_free, still_open = progress
+    left = [new for new in deferred if new.throttle_key == chunk.throttle_key]
+    if left and chunk.throttle_key not in SHARED_KEYS:
+        await chunks.give_back(connection, chunk, left)
+    await _put_off(connection, chunk.job_id, deferred, rests or {}, first_n=first_free)
+    if asked or deferred:
+        await _apply_stop_rule(connection, chunk.job_id, asked or {}, stop)
+    done = await _close_job(connection, chunk, terms, still_open=still_open)
+    await jobs.record_use(connection, chunk.job_id, counts)
+    return done
+
+
+async def _close_job(
+    connection: Connection, chunk: ClaimedChunk, terms: LeaseTerms | None, *, still_open: int
+) -> ChunkDone:
+    """Let the job be finished when no chunk is open, a small one by the caller."""
+    if still_open or not await jobs.close(connection, chunk.job_id):
+        return ChunkDone(last=False)
+    if terms is None or not chunk.small:
+        return ChunkDone(last=True)
+    finish = await jobs.lease_finish(
+        connection, chunk.job_id, owner=terms.owner, lease=terms.lease_s, token=chunk.lease_token
+    )
+    return ChunkDone(last=True, finish=finish)
+
+
+async def _apply_stop_rule(
+    connection: Connection, job_id: UUID, asked: Mapping[ThrottleKey, AskedCounts], stop: ListStop
+) -> None:
+    """Let the job leave providers alone where too few of its addresses are known, in all its chunks."""
+    rule = stop.rule
+    if not rule.share:
+        return
+    for place in await job_asked.count(connection, job_id, asked, stop):
+        _log.warning("job.stopped", provider=place.provider, source=place.source, policy=rule.policy)
+    if rule.policy is not StopPolicy.LATER:
+        return
+    for provider, seconds in sorted((await job_asked.stopped(connection, job_id)).items()):
+        await chunks.hold(
+            connection,
+            job_id,
+            throttle_key=provider,
+            delay=seconds,
+            waits_for=WaitReason.TOO_MANY_MISSING,
+        )
+
+
+_BOUND_TO_SOURCE: Final = frozenset({WaitReason.THROTTLED.value, WaitReason.BLOCKED.value})
+"""Waits between a provider and one source of ours: another source may go on."""
+
+
+async def _put_off(
+    connection: Connection,
+    job_id: UUID,
+    deferred: Sequence[NewChunk],
+    rests: Mapping[tuple[str, str], float],
+    *,
+    first_n: int,
+) -> None:
+    """Insert the chunks that come back later, numbered from `first_n`; hold the others of their providers."""
+    opens = await _hold_sources(connection, rests, deferred)
+    due = [_with_earliest_start(new, opens) for new in deferred]
+    await chunks.insert(connection, job_id, first_n, due)
+    for new in _longest_waits(deferred):
+        delay = opens.get(new.throttle_key, new.delay) if new.waits_for in _BOUND_TO_SOURCE else new.delay
+        if delay > 0:
+            await chunks.hold(
+                connection, job_id, throttle_key=new.throttle_key, delay=delay, waits_for=new.waits_for
+            )
+
+
+async def _hold_sources(
+    connection: Connection, rests: Mapping[tuple[str, str], float], deferred: Sequence[NewChunk]
+) -> dict[str, float]:
+    """Hold sources at the providers that have chunks of their own.
+
+    Returns:
+        In how many seconds the first source of the fleet may ask these, by throttle key.
+    """
+    lanes = {new.throttle_key for new in deferred if new.waits_for in _BOUND_TO_SOURCE} - set(SHARED_KEYS)
+    await sources.rest(connection, {place: s for place, s in rests.items() if place[0] in lanes})
+    return await sources.opens(connection, lanes)
+
+
+def _with_earliest_start(new: NewChunk, opens: Mapping[str, float]) -> NewChunk:
+    """Let a chunk that was throttled wait only until some source may ask for it."""
+    if new.waits_for != WaitReason.THROTTLED or new.throttle_key not in opens:
+        return new
+    delay = min(new.delay, opens[new.throttle_key])
+    return replace(new, delay=delay, waits_for=new.waits_for if delay > 0 else "")
+
+
+def _longest_waits(deferred: Sequence[NewChunk]) -> Iterable[NewChunk]:
+    """Return one chunk for each provider and reason for which others wait as well: that which waits longest.
+
+    Greylisted addresses hold up no others: for those the wait has yet to begin.
+    """
+    found = {(new.throttle_key, new.waits_for): new for new in sorted(deferred, key=lambda new: new.delay)}
+    return [
+        new
+        for new in found.values()
+        if new.delay > 0 and new.throttle_key not in SHARED_KEYS and new.waits_for != WaitReason.GREYLISTED
+    ]

@@ -13,7 +13,6 @@ from typing import Final
 import polars as pl
 
 from mailsift.jobs.engine.chunk import counts_of
-from mailsift.jobs.engine.commit import redo_lost
 from mailsift.jobs.results.segments import scan_segments
 from mailsift.jobs.views import load_options
 from mailsift.pipeline.errors import MailsiftError
@@ -21,10 +20,11 @@ from mailsift.pipeline.frames import ADDRESSES, SEGMENT, WAITING
 from mailsift.pipeline.judge.tiers import TIER_FIELDS, TierPolicy
 from mailsift.storage.blobs.local_files import check_room
 from mailsift.storage.blobs.store import Blobs, JobBlobs
-from mailsift.storage.database import Database
-from mailsift.storage.sql import chunks
+from mailsift.storage.database import Connection, Database
+from mailsift.storage.sql import chunks, jobs
 from mailsift.storage.sql.chunks import NewChunk
 from mailsift.storage.sql.jobs import ClaimedStep, VerdictCounts
+from mailsift.storage.sql.leases import LeaseLostError
 
 _MOST_TIMES: Final = 3
 """A store that damages what it is given does so again; then the job fails, and its operators may look."""
@@ -70,7 +70,7 @@ async def redo(
             return 0
         await blobs.put_file(key, lost)
     new = [NewChunk(min(chunk, count - start), key, start) for start in range(0, count, chunk)]
-    await database.run(redo_lost, step.job_id, counts, new, sound=list(sound), token=step.token)
+    await database.run(_redo_lost, step, counts, new, sound=list(sound))
     return len(new)
 
 
@@ -104,3 +104,33 @@ def _without_verdict(
         check_room(out.parent)
         raise MailsiftError("blob_damaged", "The job's list of addresses is damaged.") from error
     return len(rows) - counts["addresses"], VerdictCounts(**counts)
+
+
+async def _redo_lost(
+    connection: Connection,
+    step: ClaimedStep,
+    counts: VerdictCounts,
+    new: Sequence[NewChunk],
+    *,
+    sound: Sequence[str],
+) -> None:
+    """Let a job that is being finished find verdicts again that were lost.
+
+    Args:
+        connection: an open transaction.
+        step: the finish, as claimed.
+        counts: the job's rows that still have a verdict.
+        new: chunks of all its other addresses.
+        sound: the segments that hold what is left.
+
+    Raises:
+        LeaseLostError: the lease is gone; the transaction must be rolled back.
+    """
+    before = await jobs.get(connection, step.job_id)
+    first_free = await jobs.redo(connection, step.job_id, counts, added=len(new), token=step.token)
+    if before is None or first_free is None:
+        raise LeaseLostError
+    addresses = await chunks.forget_lost(connection, step.job_id, sound)
+    await chunks.insert(connection, step.job_id, first_free, new)
+    rows = before["processed"] - counts.processed
+    await jobs.take_back_use(connection, step.job_id, rows=rows, addresses=addresses)

@@ -11,11 +11,12 @@ from importlib import import_module
 from pathlib import Path
 from threading import Thread
 from typing import Final
+from uuid import UUID
 
 import polars as pl
 import structlog
 
-from mailsift.jobs.engine.commit import end_job, plan_job
+from mailsift.jobs.engine.end import end_job
 from mailsift.jobs.engine.redo import redo
 from mailsift.jobs.engine.small_list import SMALL_ROWS, SmallList, store_small
 from mailsift.jobs.intake.ahead import look_ahead
@@ -35,7 +36,7 @@ from mailsift.pipeline.errors import MailsiftError, SuspectError, error_fields, 
 from mailsift.pipeline.facts import Mode
 from mailsift.storage.blobs.local_files import check_room
 from mailsift.storage.blobs.store import Blobs, JobBlobs
-from mailsift.storage.database import Database
+from mailsift.storage.database import Connection, Database
 from mailsift.storage.sql import chunks, jobs
 from mailsift.storage.sql.chunks import ClaimedChunk, LeaseTerms, NewChunk
 from mailsift.storage.sql.jobs import SMALL_BYTES, ClaimedStep, JobPlan
@@ -172,49 +173,27 @@ class StepWorker:
         return SuspectError("blob_not_found", text)
 
     async def _take_in(self, step: ClaimedStep) -> StepDone:
-        options = load_options(step.options)
-        size = self._chunk_size(step)
-        source = await self._blobs.fetch(JobBlobs(step.job_id).source)
+        keys, options = JobBlobs(step.job_id), load_options(step.options)
+        source = await self._blobs.fetch(keys.source)
         small = await asyncio.to_thread(os.path.getsize, source) <= SMALL_BYTES
         if not small:
             await self._reader.rest()
         # what judges the list loads while another process reads it
         Thread(target=import_module, args=("polars.dataframe",), daemon=True).start()
-        looks_ahead = options.mode is not Mode.FAST and not (small or step.test or options.preview)
+        asked = self._intake_options(options, small=small, test=step.test)
         with tempfile.TemporaryDirectory(dir=self._scratch, prefix="intake-") as scratch:
-            if looks_ahead:
-                self._start_lookups(Path(scratch))
-            taken = await take_in(
-                source,
-                Path(scratch),
-                options=IntakeOptions(
-                    column=options.column,
-                    chunk_addresses=size,
-                    parts=_PARTS if options.mode is Mode.MEDIUM else 1,
-                    repair=options.repair,
-                    overrides=self._overrides,
-                    refuse_harvested=self._refuse_harvested and options.mode is Mode.DEEP,
-                    forecast=options.mode is Mode.DEEP and not small,
-                    look_ahead=looks_ahead,
-                ),
-                limits=self._limits,
-                reader=self._reader if small else None,
-            )
-            whole = taken
+            folder = Path(scratch)
+            if asked.look_ahead:
+                self._start_lookups(folder)
+            reader = self._reader if small else None
+            whole = taken = await take_in(source, folder, options=asked, limits=self._limits, reader=reader)
             if options.preview:
                 taken = await asyncio.to_thread(
-                    sample, Path(scratch), taken, size=options.preview, chunk=size
+                    sample, folder, whole, size=options.preview, chunk=asked.chunk_addresses
                 )
             else:
                 self._places.check_fits(self._sink_of(step, options), taken.rows)
-            in_hand = None
-            if small and taken.rows <= SMALL_ROWS:
-                in_hand = await store_small(self._blobs, JobBlobs(step.job_id), Path(scratch))
-            if in_hand is None:
-                await self._blobs.put_file(JobBlobs(step.job_id).rows, Path(scratch) / "rows.parquet")
-                await self._blobs.put_file(
-                    JobBlobs(step.job_id).addresses, Path(scratch) / "addresses.parquet"
-                )
+            in_hand = await self._store_taken(keys, folder, small=small and taken.rows <= SMALL_ROWS)
         planned = JobPlan(
             address_column=taken.column,
             total=taken.rows,
@@ -223,14 +202,36 @@ class StepWorker:
             list_addresses=whole.addresses,
             small=taken.rows <= SMALL_ROWS,
         )
-        key = JobBlobs(step.job_id).addresses
         new = [
-            NewChunk(piece.addresses, key, piece.offset, free_mail=piece.free_mail) for piece in taken.chunks
+            NewChunk(piece.addresses, keys.addresses, piece.offset, free_mail=piece.free_mail)
+            for piece in taken.chunks
         ]
         first = await self._database.run(
             plan_job, step.job_id, planned, new, token=step.token, terms=self._terms
         )
         return StepDone(opened=len(new) - (first is not None), chunk=first, in_hand=in_hand)
+
+    def _intake_options(self, options: JobOptions, *, small: bool, test: bool) -> IntakeOptions:
+        """Return what the intake of a list is asked for, by the size of its file and whose it is."""
+        deep = options.mode is Mode.DEEP
+        return IntakeOptions(
+            column=options.column,
+            chunk_addresses=_CHUNK_ADDRESSES[options.mode],
+            parts=_PARTS if options.mode is Mode.MEDIUM else 1,
+            repair=options.repair,
+            overrides=self._overrides,
+            refuse_harvested=self._refuse_harvested and deep,
+            forecast=deep and not small,
+            look_ahead=options.mode is not Mode.FAST and not (small or test or options.preview),
+        )
+
+    async def _store_taken(self, keys: JobBlobs, folder: Path, *, small: bool) -> SmallList | None:
+        """Store what an intake has written into a folder; a small list stays in hand as well."""
+        if small and (in_hand := await store_small(self._blobs, keys, folder)):
+            return in_hand
+        await self._blobs.put_file(keys.rows, folder / "rows.parquet")
+        await self._blobs.put_file(keys.addresses, folder / "addresses.parquet")
+        return None
 
     def _start_lookups(self, folder: Path) -> None:
         """Look up the domains that are written into this folder, until it is gone."""
@@ -251,9 +252,6 @@ class StepWorker:
             raise LeaseLostError
         return StepDone(opened=1)
 
-    def _chunk_size(self, step: ClaimedStep) -> int:
-        return _CHUNK_ADDRESSES[load_options(step.options).mode]
-
     async def _finish(self, step: ClaimedStep, in_hand: SmallList | None) -> StepDone:
         """Write the results; where verdicts are lost or damaged, have them found again instead."""
         if in_hand is not None and in_hand.verdicts is not None:
@@ -268,7 +266,7 @@ class StepWorker:
             if error.code != "results_incomplete":
                 raise
             _log.warning("finish.verdicts_lost", job=str(step.job_id), segments=len(keys) - len(sound))
-            size = self._chunk_size(step)
+            size = _CHUNK_ADDRESSES[load_options(step.options).mode]
             redone = await redo(self._database, self._blobs, step, sound, chunk=size, scratch=self._scratch)
             if not redone:
                 raise
@@ -359,3 +357,38 @@ async def write_results(
             await asyncio.to_thread(check_room, out.parent)
             raise
         await blobs.put_file(JobBlobs(step.job_id).results, out)
+
+
+async def plan_job(
+    connection: Connection,
+    job_id: UUID,
+    planned: JobPlan,
+    new: Sequence[NewChunk],
+    *,
+    token: UUID,
+    terms: LeaseTerms | None = None,
+) -> ClaimedChunk | None:
+    """Give a job its chunks, so that they can be claimed.
+
+    Args:
+        connection: an open transaction.
+        job_id: the job.
+        planned: what intake found out about it.
+        new: its chunks.
+        token: the lease of the intake.
+        terms: on which the caller takes the only chunk of a small job at once, under the same token; None: it
+            does not.
+
+    Returns:
+        The chunk that has been leased to the caller, if any.
+
+    Raises:
+        LeaseLostError: the lease is gone; the transaction must be rolled back.
+    """
+    if not await jobs.plan(connection, job_id, planned, chunks=len(new), token=token):
+        raise LeaseLostError
+    await chunks.insert(connection, job_id, 0, new)
+    await jobs.catch_up(connection, job_id)
+    if terms is None or not planned.small or len(new) != 1:
+        return None
+    return await chunks.lease_first(connection, job_id, terms, token=token)

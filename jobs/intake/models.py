@@ -104,7 +104,7 @@ class IntakeLimits:
 
 @dataclass(frozen=True, slots=True)
 class ChunkSlice:
-    """One chunk of the addresses: numbers `offset` to `offset + addresses`, carried by `rows` rows.
+    """One chunk of the addresses: numbers `offset` to `offset + addresses`.
 
     Attributes:
         free_mail: addresses at free-mail domains, by provider; {} without IntakeOptions.forecast.
@@ -112,7 +112,6 @@ class ChunkSlice:
 
     offset: int
     addresses: int
-    rows: int
     free_mail: Mapping[str, int] = field(default_factory=dict)
 
 
@@ -123,7 +122,6 @@ class Intake:
     Attributes:
         rows: rows of the list; blank lines do not count, rows with a blank address do.
         addresses: distinct addresses among them.
-        duplicates: rows whose address an earlier row has too.
         column: the address column's name.
         format: csv, txt, jsonl, json, xlsx or parquet.
         encoding: of a text file as Python names it, else "".
@@ -132,8 +130,12 @@ class Intake:
 
     rows: int
     addresses: int
-    duplicates: int
     column: str
     format: str
     encoding: str
     chunks: tuple[ChunkSlice, ...]
+
+    @property
+    def duplicates(self) -> int:
+        """Rows whose address an earlier row has, too."""
+        return self.rows - self.addresses

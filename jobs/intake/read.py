@@ -7,10 +7,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 import polars as pl
-from polars.datatypes import DataTypeClass
 
 from mailsift.jobs.columns import ADDRESS, ADDRESS_N, REPAIRED, cell_text, column_id, names_metadata
 from mailsift.jobs.intake.ahead import DomainsAhead
@@ -18,6 +17,7 @@ from mailsift.jobs.intake.harvest import LEAST, find_harvest, refusal
 from mailsift.jobs.intake.models import FEWEST_ADDRESSES, ChunkSlice, Intake, IntakeLimits, IntakeOptions
 from mailsift.jobs.intake.numbering import AddressBook, SpillBuffer
 from mailsift.jobs.intake.read_json import read_json
+from mailsift.jobs.intake.read_parquet import read_parquet
 from mailsift.jobs.intake.read_text import read_text
 from mailsift.jobs.intake.read_xlsx import read_xlsx
 from mailsift.jobs.intake.sniff import (
@@ -29,7 +29,6 @@ from mailsift.jobs.intake.sniff import (
     encoding_of,
     gunzip,
     looks_like_json,
-    too_many_columns,
     too_many_rows,
     without_dos_end,
 )
@@ -46,10 +45,7 @@ from mailsift.pipeline.errors import MailsiftError, SuppressCodes
 from mailsift.pipeline.providers import provider_by_name
 from mailsift.pipeline.syntax.address import UNSEEN
 from mailsift.pipeline.syntax.column import is_plain, parse_column
-from mailsift.pipeline.zones import DEFAULT, is_zone
 from mailsift.storage.blobs.local_files import check_room
-
-_Type: TypeAlias = pl.DataType | DataTypeClass
 
 _ROW_GROUP = 16_384
 _MIN_FREE_MAIL = 10  # addresses of a chunk at a domain: fewer make no difference to the time left
@@ -106,7 +102,7 @@ def open_table(source: Path, workdir: Path, limits: IntakeLimits) -> SourceTable
         case FileContainer.ZIP:
             return read_xlsx(source, limits)
         case FileContainer.PARQUET:
-            return _read_parquet(source, limits)
+            return read_parquet(source, limits)
         case FileContainer.GZIP:
             source, packed = workdir / "unpacked", source
             gunzip(packed, source, limits)
@@ -123,95 +119,6 @@ def open_table(source: Path, workdir: Path, limits: IntakeLimits) -> SourceTable
     if kind := looks_like_json(text):
         return read_json(source, encoding, workdir, array=kind == "json", limits=limits)
     return read_text(source, encoding, workdir, limits)
-
-
-def _read_parquet(path: Path, limits: IntakeLimits) -> SourceTable:
-    """Read a Parquet file; columns keep their types, but for those of a program's own and unknown zones.
-
-    Raises:
-        MailsiftError: `bad_parquet` among those of `take_in`.
-    """
-    try:
-        frame = pl.scan_parquet(path, glob=False, hive_partitioning=False)
-        schema = frame.collect_schema()
-    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError):
-        raise MailsiftError(
-            "bad_parquet", "The Parquet file is damaged or of a kind we can’t read."
-        ) from None
-    if len(schema) > limits.columns:
-        raise too_many_columns(limits.columns)
-    for place, dtype in enumerate(schema.dtypes(), start=1):
-        if _is_not_portable(dtype):
-            text = f"Column {place} is of a type that no other format can carry."
-            raise MailsiftError("bad_parquet", text)
-    ids = {name: column_id(index) for index, name in enumerate(schema)}
-    read = frame.rename(ids).select(_carried(ids[name], dtype) for name, dtype in schema.items())
-    _check_can_be_shown(read)
-    return SourceTable(read, tuple(schema), "parquet")
-
-
-def _carried(id_: str, dtype: _Type) -> pl.Expr:
-    """Return a column in a type that results can have: what an extension stores, and times in UTC."""
-    column = pl.col(id_)
-    if isinstance(dtype, pl.BaseExtension):
-        column, dtype = column.ext.storage(), dtype.ext_storage()
-    known = _with_known_zones(dtype)
-    return column if known == dtype else column.cast(known)
-
-
-def _check_can_be_shown(frame: pl.LazyFrame) -> None:
-    """Refuse now what would make polars panic when the results are written.
-
-    There are days beyond its calendar: an infinite one of a database is a number like others in Parquet.
-
-    Raises:
-        MailsiftError: `bad_parquet`.
-    """
-    schema = frame.collect_schema()
-    risky = [name for name, dtype in schema.items() if dtype.is_temporal() or dtype.is_nested()]
-    try:
-        frame.select(
-            pl.struct(pl.col(name).alias("v")).struct.json_encode().str.len_bytes().sum().alias(name)
-            for name in risky
-        ).collect(engine="streaming")
-    except (pl.exceptions.PolarsError, pl.exceptions.PanicException):
-        text = "The Parquet file is damaged, or holds what no other format can carry, like an infinite day."
-        raise MailsiftError("bad_parquet", text) from None
-
-
-def _with_known_zones(dtype: _Type) -> _Type:
-    """Return the type with UTC instead of zones that have no name (+05:30), over which polars panics."""
-    match dtype:
-        case pl.Datetime(time_unit=unit, time_zone=str(zone)) if not is_zone(zone):
-            return pl.Datetime(unit, DEFAULT)
-        case pl.List(inner=inner):
-            return pl.List(_with_known_zones(inner))
-        case pl.Array(inner=inner, size=size):
-            return pl.Array(_with_known_zones(inner), size)
-        case pl.Map():
-            return pl.Map(_with_known_zones(dtype.key), _with_known_zones(dtype.value))
-        case pl.Struct():
-            return pl.Struct({name: _with_known_zones(inner) for name, inner in dtype.to_schema().items()})
-        case _:
-            return dtype
-
-
-def _is_not_portable(dtype: _Type, *, inside: bool = False) -> bool:
-    """Say whether a type is opaque, or has inside other values bytes or a program's own type.
-
-    JSON text cannot show bytes, and polars cannot take apart what an extension is inside of.
-    """
-    match dtype:
-        case pl.List() | pl.Array():
-            return _is_not_portable(dtype.inner, inside=True)
-        case pl.Map():
-            return any(_is_not_portable(inner, inside=True) for inner in (dtype.key, dtype.value))
-        case pl.Struct():
-            return any(_is_not_portable(inner, inside=True) for inner in dtype.to_schema().values())
-        case pl.BaseExtension():
-            return inside or _is_not_portable(dtype.ext_storage())
-        case _:
-            return dtype in {pl.Object, pl.Unknown} or (inside and dtype == pl.Binary)
 
 
 def _head(path: Path) -> bytes:
@@ -255,7 +162,7 @@ def _split(
     )
     buffer.clear()
     named, rows = choice.names[choice.index], column.rows
-    return Intake(rows, distinct, rows - distinct, named, table.format, table.encoding, chunks)
+    return Intake(rows, distinct, named, table.format, table.encoding, chunks)
 
 
 def _chosen(table: SourceTable, options: IntakeOptions) -> Choice:
@@ -336,10 +243,10 @@ def _write_addresses(
     place, within = pl.col("n") // size, pl.col("n") % size
     chunk = place.alias("place"), ((place % every != 0) | (within >= sample)).alias("rest")
     free_mail = _free_mail(addresses.group_by(*chunk, "domain").len()) if options.forecast else {}
-    found = addresses.group_by(*chunk).agg(pl.col("n").min(), pl.len(), pl.col("rows").sum())
+    found = addresses.group_by(*chunk).agg(pl.col("n").min(), pl.len())
     return tuple(
-        ChunkSlice(first, length, rows, free_mail.get((place, rest), {}))
-        for place, rest, first, length, rows in found.collect(engine="streaming").sort("rest", "place").rows()
+        ChunkSlice(first, length, free_mail.get((place, rest), {}))
+        for place, rest, first, length in found.collect(engine="streaming").sort("rest", "place").rows()
     )
 
 

@@ -362,7 +362,7 @@ class TextScan:
 
     def _too_long(self, block: bytes) -> MailsiftError:
         columns = self._limits.columns
-        if any(block.count(delimiter) > columns for delimiter in (b",", b";", b"\t", b"|")):
+        if any(block.count(delimiter) > columns for delimiter in map(str.encode, _DELIMITERS)):
             return too_many_columns(columns)
         text = f"Line {self._line:,} is longer than {self._limits.line_bytes:,} bytes."
         return MailsiftError("line_too_long", text)

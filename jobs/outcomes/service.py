@@ -8,6 +8,7 @@ import hmac
 from collections import defaultdict
 from collections.abc import (
     AsyncGenerator,
+    AsyncIterator,
     Awaitable,
     Callable,
     Iterable,
@@ -20,7 +21,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, TypeVar
 from uuid import UUID
 
 import structlog
@@ -42,6 +43,8 @@ from mailsift.storage.sql import accuracy, outcomes, suppressions
 from mailsift.storage.sql.outcomes import OutcomeRow
 
 DIGEST_BYTES: Final = 16
+
+T = TypeVar("T")
 
 
 class AddressCipher:
@@ -158,8 +161,7 @@ class OutcomeService:
         """
         total = ImportCounts()
         async with unpacked(path) as file:
-            reading = await asyncio.to_thread(read_outcomes, file)
-            while batch := await asyncio.to_thread(lambda: list(islice(reading, _AT_ONCE))):
+            async for batch in in_batches(read_outcomes, file):
                 total += await self.record(account_id, batch)
         return total
 
@@ -308,6 +310,13 @@ def _cells(row: OutcomeRow, cipher: AddressCipher) -> Sequence[str]:
         row.answer,
         row.origin,
     )
+
+
+async def in_batches(read: Callable[[Path], Iterator[T]], path: Path) -> AsyncIterator[list[T]]:
+    """Yield what is read of a file, some at a time; threads of their own read it."""
+    reading = await asyncio.to_thread(read, path)
+    while batch := await asyncio.to_thread(lambda: list(islice(reading, _AT_ONCE))):
+        yield batch
 
 
 def can_be(at: float, now: float) -> bool:

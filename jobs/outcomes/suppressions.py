@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from itertools import islice
 from pathlib import Path
 from typing import Final
 from uuid import UUID
 
 from mailsift.events import audit
 from mailsift.jobs.outcomes.files import read_suppressed, unpacked
-from mailsift.jobs.outcomes.service import AddressCipher, CipherOf, ImportCounts, can_be
+from mailsift.jobs.outcomes.service import AddressCipher, CipherOf, ImportCounts, can_be, in_batches
 from mailsift.jobs.results.export import csv_lines, defused
 from mailsift.pipeline.clock import Clock, utc_datetime
 from mailsift.pipeline.errors import MailsiftError
@@ -145,8 +143,7 @@ class SuppressionService:
         """
         total = ImportCounts()
         async with unpacked(path) as file:
-            reading = await asyncio.to_thread(read_suppressed, file)
-            while batch := await asyncio.to_thread(lambda: list(islice(reading, _AT_ONCE))):
+            async for batch in in_batches(read_suppressed, file):
                 found = [
                     Suppression(email, _REASON_OF.get(kind, SuppressionReason.MANUAL), "file", since)
                     for email, kind, since in batch

@@ -1,19 +1,21 @@
-"""Look at the results of a job while it runs and after: row by row, and what they amount to."""
+"""The results of a job while it runs and after: row by row, what they amount to, and as a file."""
 
 from __future__ import annotations
 
 import asyncio
+import tempfile
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
-import polars as pl
-
 from mailsift.jobs.columns import read_address_place
 from mailsift.jobs.results.breakdown import Breakdown, breakdown_of_complete, count_up, domains_of
+from mailsift.jobs.results.export import Selection
+from mailsift.jobs.results.join import join_results
 from mailsift.jobs.results.pages import (
     PageRequest,
     ResultFiles,
@@ -26,6 +28,7 @@ from mailsift.jobs.results.pages import (
     read_row,
 )
 from mailsift.jobs.results.segments import PartialVerdicts
+from mailsift.jobs.results.whole_files import in_thread
 from mailsift.jobs.views import AccountId, JobId, load_options
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.storage.blobs.store import Blobs, JobBlobs
@@ -56,10 +59,16 @@ class Browser:
     """Reads the results of one installation's jobs; every call names the account it speaks for."""
 
     def __init__(
-        self, *, database: Database, blobs: Blobs, monotonic: Callable[[], float] = time.monotonic
+        self,
+        *,
+        database: Database,
+        blobs: Blobs,
+        scratch: Path,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._database = database
         self._blobs = blobs
+        self._scratch = scratch
         self._monotonic = monotonic
         self._running: OrderedDict[JobId, _Running] = OrderedDict()
         self._slots = asyncio.Semaphore(_THREADS)
@@ -88,11 +97,6 @@ class Browser:
         return await self._ask(
             account_id, job_id, row_filter, lambda files: read_checked_page(files, row_filter, asked)
         )
-
-    async def row_numbers(self, row: Row, row_filter: RowFilter) -> pl.Series:
-        """Return the numbers of the matching rows of a complete job, given as its row of the database."""
-        files = await self._files(row, row_filter)
-        return await self._thread(lambda: matching_rows(files, row_filter))
 
     async def row(self, account_id: AccountId, job_id: JobId, row: int) -> ResultRow:
         """Return all of one row, counted from 0.
@@ -127,6 +131,45 @@ class Browser:
             running.recount_at = now + max(_FRESH_SECONDS, _PAUSE_FACTOR * (now - started))
             running.breakdown = breakdown
         return breakdown
+
+    @asynccontextmanager
+    async def results(self, account_id: AccountId, job_id: JobId) -> AsyncIterator[Path]:
+        """Give the results as a local Parquet file: all rows when completed, else those with a verdict.
+
+        Raises:
+            MailsiftError: `job_not_found`, `no_results_yet`.
+        """
+        async with self.selection(account_id, job_id, RowFilter()) as found:
+            yield found.results
+
+    @asynccontextmanager
+    async def selection(
+        self, account_id: AccountId, job_id: JobId, wanted: RowFilter
+    ) -> AsyncIterator[Selection]:
+        """Give the results as `results` does, and which of their rows are wanted.
+
+        Raises:
+            MailsiftError: `job_not_found`, `no_results_yet`.
+        """
+        with tempfile.TemporaryDirectory(dir=self._scratch, prefix="partial-") as folder:
+            partial = Path(folder) / "results.parquet"
+            yield await self._read_job(account_id, job_id, lambda row: self._select(row, wanted, partial))
+
+    async def _select(self, row: Row, wanted: RowFilter, partial: Path) -> Selection:
+        """Find the wanted rows in the results, or in those so far, which are written to `partial`."""
+        keys = JobBlobs(row["id"])
+        if row["state"] != JobState.COMPLETED:
+            segments = await self._segments(row)
+            rows, addresses, *found = await self._blobs.fetch_all((keys.rows, keys.addresses, *segments))
+            return await in_thread(
+                row["account_id"], select_so_far, row, wanted, (rows, addresses), found, partial
+            )
+        numbers = None
+        if not wanted.by_status_alone:
+            files = await self._files(row, wanted)
+            numbers = await self._thread(lambda: matching_rows(files, wanted))
+        results = await self._blobs.fetch(keys.results)
+        return Selection(results, wanted.statuses, numbers, load_options(row["options"]).tiers)
 
     async def _ask(
         self, account_id: AccountId, job_id: JobId, row_filter: RowFilter, read: Callable[[ResultFiles], T]
@@ -170,9 +213,7 @@ class Browser:
 
     async def _so_far(self, row: Row) -> _Running:
         """Bring up to date what is remembered of a job: segments never change, new ones are added."""
-        keys = await self._database.run(chunks.segments, row["id"])
-        if not keys:
-            raise MailsiftError("no_results_yet", "This job has no verdicts yet.", retryable=True)
+        keys = await self._segments(row)
         async with self._loading:
             policy = load_options(row["options"]).tiers
             if row["id"] not in self._running or self._running[row["id"]].so_far.policy != policy:
@@ -188,6 +229,31 @@ class Browser:
             running.segments.update(zip(fresh, found, strict=True))
             return running
 
+    async def _segments(self, row: Row) -> list[str]:
+        """Return the blob keys of a job's verdicts so far, of which there are some."""
+        keys = await self._database.run(chunks.segments, row["id"])
+        if not keys:
+            raise MailsiftError("no_results_yet", "This job has no verdicts yet.", retryable=True)
+        return keys
+
     async def _thread(self, work: Callable[[], T]) -> T:
         async with self._slots:
             return await asyncio.to_thread(work)
+
+
+def select_so_far(
+    row: Row, row_filter: RowFilter, files: tuple[Path, Path], segments: Sequence[Path], out: Path
+) -> Selection:
+    """Join the rows that have a verdict so far, and find those that are wanted. Blocks."""
+    rows, addresses = files
+    options = load_options(row["options"])
+    join_results(rows, segments, out, evidence=options.evidence, partial=True)
+    if row_filter.by_status_alone:
+        return Selection(out, row_filter.statuses, policy=options.tiers)
+    so_far = PartialVerdicts(row["addresses"], options.tiers)
+    so_far.add_segments(segments)
+    column = read_address_place(rows, row["address_column"])
+    known = ResultFiles(rows, addresses, column, segments=tuple(segments), so_far=so_far)
+    there = matching_rows(known, RowFilter())
+    row_numbers = there.search_sorted(matching_rows(known, row_filter))
+    return Selection(out, row_filter.statuses, row_numbers, options.tiers)

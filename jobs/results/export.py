@@ -18,19 +18,14 @@ from mailsift.jobs.columns import (
     SPAN_TEXT,
     VERDICT_PREFIX,
     distinct_names,
-    read_address_place,
+    json_text,
     read_names,
 )
-from mailsift.jobs.results.join import join_results
-from mailsift.jobs.results.pages import ResultFiles, RowFilter, matching_rows
-from mailsift.jobs.results.segments import PartialVerdicts
 from mailsift.jobs.results.sheet import MOST_ROWS, write_sheet
 from mailsift.jobs.results.tiers import tiered
-from mailsift.jobs.views import load_options
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.judge.tiers import TierPolicy
 from mailsift.pipeline.verdict import Status
-from mailsift.storage.database import Row
 
 
 class ExportFormat(StrEnum):
@@ -87,24 +82,6 @@ class Selection:
     statuses: frozenset[Status]
     row_numbers: pl.Series | None = None
     policy: TierPolicy = field(default_factory=TierPolicy)
-
-
-def select_so_far(
-    row: Row, row_filter: RowFilter, files: tuple[Path, Path], segments: Sequence[Path], out: Path
-) -> Selection:
-    """Join the rows that have a verdict so far, and find those that are wanted. Blocks."""
-    rows, addresses = files
-    options = load_options(row["options"])
-    join_results(rows, segments, out, evidence=options.evidence, partial=True)
-    if row_filter.by_status_alone:
-        return Selection(out, row_filter.statuses, policy=options.tiers)
-    so_far = PartialVerdicts(row["addresses"], options.tiers)
-    so_far.add_segments(segments)
-    column = read_address_place(rows, row["address_column"])
-    known = ResultFiles(rows, addresses, column, segments=tuple(segments), so_far=so_far)
-    there = matching_rows(known, RowFilter())
-    row_numbers = there.search_sorted(matching_rows(known, row_filter))
-    return Selection(out, row_filter.statuses, row_numbers, options.tiers)
 
 
 def export(  # noqa: PLR0913 - what a file of results may be
@@ -227,9 +204,7 @@ def plain_values(name: str, dtype: pl.DataType, *, sheet: bool = False) -> pl.Ex
     """
     column = pl.col(name)
     if dtype.is_nested():
-        text = pl.struct(column.alias("v")).struct.json_encode()
-        text = text.str.strip_prefix('{"v":').str.strip_suffix("}").alias(name)
-        return pl.when(column.is_not_null()).then(text)
+        return json_text(name)
     if dtype == pl.Binary:
         return column.bin.encode("base64")
     if dtype == pl.Duration:

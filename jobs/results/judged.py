@@ -36,17 +36,6 @@ class JudgedFiles:
     results: Path
     domains: Path | None
 
-    @classmethod
-    async def fetch(cls, blobs: Blobs, job_id: JobId) -> JudgedFiles:
-        """Return a job's files.
-
-        Raises:
-            MailsiftError: `blob_not_found` where the job is not complete or gone, and what the store says.
-        """
-        keys = JobBlobs(job_id)
-        addresses, rows, results = await blobs.fetch_all((keys.addresses, keys.rows, keys.results))
-        return cls(addresses, rows, results, await domains_of(blobs, job_id))
-
 
 class JudgedAddresses:
     """The addresses of a complete job; memory holds some eight bytes an address and one window."""
@@ -131,6 +120,12 @@ async def domain_providers(blobs: Blobs, job_id: JobId) -> pl.DataFrame:
 
 
 async def judged_addresses(blobs: Blobs, job_id: JobId, policy: TierPolicy | None = None) -> JudgedAddresses:
-    """Return the judged addresses of a complete job; see `JudgedFiles.fetch`."""
-    files = await JudgedFiles.fetch(blobs, job_id)
+    """Return the judged addresses of a complete job.
+
+    Raises:
+        MailsiftError: `blob_not_found` where the job is not complete or gone, and what the store says.
+    """
+    keys = JobBlobs(job_id)
+    addresses, rows, results = await blobs.fetch_all((keys.addresses, keys.rows, keys.results))
+    files = JudgedFiles(addresses, rows, results, await domains_of(blobs, job_id))
     return await asyncio.to_thread(JudgedAddresses, files, policy or TierPolicy())

@@ -52,14 +52,11 @@ def sample(folder: Path, taken: Intake, *, size: int, chunk: int) -> Intake:
         .drop("place")
     )
     _replace(rows, source, kept_metadata(source), 65_536)
-    count = int(addresses["rows"].sum())
-    slices = addresses.select("n", "rows").iter_slices(chunk)
     return replace(
         taken,
-        rows=count,
+        rows=int(addresses["rows"].sum()),
         addresses=size,
-        duplicates=count - size,
-        chunks=tuple(ChunkSlice(int(part["n"][0]), part.height, int(part["rows"].sum())) for part in slices),
+        chunks=tuple(ChunkSlice(start, min(chunk, size - start)) for start in range(0, size, chunk)),
     )
 
 

@@ -195,14 +195,14 @@ class ScheduleRuns:
             options = replace(options, max_age=0.0)
         if source is None or places.source is not None:
             parent = JobId(before["id"]) if before else None
-            return await self._jobs.expect(account, places, options, parent=parent)
+            return await self._jobs.submissions.expect(account, places, options, parent=parent)
         path = await self._blobs.fetch(JobBlobs(source["id"]).source)
         return await self._store(path, source, options, name=source["source_name"])
 
     async def _risky(self, base: Row, options: JobOptions) -> NewJob:
         """Make a list of the rows that ended risky; their results are not what is wanted at a place."""
         account, job_id = AccountId(base["account_id"]), JobId(base["id"])
-        async with self._jobs.results(account, job_id) as results:
+        async with self._jobs.browser.results(account, job_id) as results:
             with tempfile.TemporaryDirectory(dir=self._scratch, prefix="schedule-") as folder:
                 path = Path(folder) / "risky.parquet"
                 column = await asyncio.to_thread(risky_rows, results, path, base["address_column"])
@@ -211,7 +211,9 @@ class ScheduleRuns:
 
     async def _store(self, path: Path, base: Row, options: JobOptions, *, name: str) -> NewJob:
         account, parent = AccountId(base["account_id"]), JobId(base["id"])
-        return await self._jobs.store(account, read_pieces(path), options, source_name=name, parent=parent)
+        return await self._jobs.submissions.store(
+            account, read_pieces(path), options, source_name=name, parent=parent
+        )
 
     def _now(self) -> datetime:
         return utc_datetime(self._clock())

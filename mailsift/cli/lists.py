@@ -195,7 +195,7 @@ async def write(
     Raises:
         MailsiftError: `output_not_writable`, and what the service or the place says.
     """
-    async with service.selection(account, job_id, RowFilter()) as found:
+    async with service.browser.selection(account, job_id, RowFilter()) as found:
         if isinstance(out, Path):
             _write_file(found, out)
         else:

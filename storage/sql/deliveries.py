@@ -9,10 +9,10 @@ from typing import Final
 from uuid import UUID
 
 from sqlalchemy import insert as insert_into
-from sqlalchemy import select, text, tuple_, update
+from sqlalchemy import select, text, update
 
 from mailsift.storage.database import Connection, Row, rows_as
-from mailsift.storage.sql.tables import attempt, delivery, endpoint, event
+from mailsift.storage.sql.tables import attempt, delivery, endpoint, event, newest_first
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,10 +288,7 @@ async def of_endpoint(
     connection: Connection, endpoint_id: UUID, *, limit: int, before: tuple[datetime, UUID] | None
 ) -> Sequence[Row]:
     """Return the endpoint's deliveries, newest first, those older than (created_at, id) `before`."""
-    statement = _SHOWN.where(delivery.c.endpoint_id == endpoint_id)
-    if before is not None:
-        statement = statement.where(tuple_(delivery.c.created_at, delivery.c.id) < before)
-    statement = statement.order_by(delivery.c.created_at.desc(), delivery.c.id.desc()).limit(limit)
+    statement = newest_first(_SHOWN.where(delivery.c.endpoint_id == endpoint_id), delivery, limit, before)
     return (await connection.execute(statement)).mappings().all()
 
 

@@ -1,4 +1,4 @@
-"""Jobs and accounts in SQL; every change of state is a compare-and-swap."""
+"""Jobs in SQL; every change of state is a compare-and-swap."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, Text, cast, delete, func, or_, select, text, tuple_, update
+from sqlalchemy import ColumnElement, Text, cast, delete, func, or_, select, text, update
 from sqlalchemy.exc import IntegrityError
 
 from mailsift.pipeline.errors import MailsiftError
-from mailsift.storage.database import Connection, Row, row_as, statement
-from mailsift.storage.sql.tables import job
+from mailsift.storage.database import Connection, Row, row_as, rows_as, statement
+from mailsift.storage.sql.tables import job, newest_first
 from mailsift.storage.states import ENDED, JobTransition
 
 SMALL_BYTES: Final = 256 * 1024
@@ -134,6 +134,16 @@ class VerdictCounts:
     def processed(self) -> int:
         """All rows that have a verdict."""
         return self.valid + self.invalid + self.risky
+
+
+@dataclass(frozen=True, slots=True)
+class JobEvent:
+    """An event of a job, and how its deliveries to webhooks stand: how many by state."""
+
+    id: UUID
+    type: str
+    created_at: datetime
+    deliveries: dict[str, int]
 
 
 # Where an account begins in virtual time that starts or resumes a job: beside the others, not before them, as
@@ -681,14 +691,7 @@ async def newest(  # noqa: PLR0913 - what a list of jobs can be narrowed by
         name: only those whose name has this in it, upper or lower case alike.
         days: only those created at or after the first, and before the second.
     """
-    statement = (
-        select(job)
-        .where(job.c.account_id == account_id)
-        .order_by(job.c.created_at.desc(), job.c.id.desc())
-        .limit(limit)
-    )
-    if before is not None:
-        statement = statement.where(tuple_(job.c.created_at, job.c.id) < tuple_(*before))
+    statement = newest_first(select(job).where(job.c.account_id == account_id), job, limit, before)
     if states:
         statement = statement.where(job.c.state.in_(states))
     first, end = days
@@ -744,13 +747,8 @@ async def same_list(connection: Connection, of: Row | Mapping[str, Any], limit: 
     related = [job.c.id.in_(family), job.c.parent_id.in_(family)]
     if of["source_sha256"]:
         related.append(job.c.source_sha256 == of["source_sha256"])
-    statement = (
-        select(job)
-        .where(job.c.account_id == of["account_id"], job.c.id != of["id"], or_(*related))
-        .order_by(job.c.created_at.desc(), job.c.id.desc())
-        .limit(limit)
-    )
-    return (await connection.execute(statement)).mappings().all()
+    others = select(job).where(job.c.account_id == of["account_id"], job.c.id != of["id"], or_(*related))
+    return (await connection.execute(newest_first(others, job, limit))).mappings().all()
 
 
 async def was_repeated(connection: Connection, job_id: UUID) -> bool:
@@ -759,9 +757,9 @@ async def was_repeated(connection: Connection, job_id: UUID) -> bool:
     return found.first() is not None
 
 
-async def events_of(connection: Connection, job_id: UUID) -> Sequence[Row]:
-    """Return the job's events, oldest first, each with the number of its deliveries by state."""
-    return (await connection.execute(_EVENTS_OF_JOB, {"job_id": job_id})).mappings().all()
+async def events_of(connection: Connection, job_id: UUID) -> list[JobEvent]:
+    """Return the job's events, oldest first."""
+    return await rows_as(JobEvent, connection, _EVENTS_OF_JOB, {"job_id": job_id})
 
 
 async def insert_once(connection: Connection, new: NewJob) -> bool:

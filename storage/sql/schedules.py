@@ -9,11 +9,11 @@ from typing import Any, Final
 from uuid import UUID
 
 from sqlalchemy import delete as delete_from
-from sqlalchemy import func, select, text, tuple_, update
+from sqlalchemy import func, select, text, update
 from sqlalchemy import insert as insert_into
 
 from mailsift.storage.database import Connection, Row
-from mailsift.storage.sql.tables import job, schedule
+from mailsift.storage.sql.tables import job, newest_first, schedule
 
 RUNS_FAILED = "runs_failed"
 """Why a schedule was paused whose runs failed again and again."""
@@ -166,10 +166,7 @@ async def runs(
     before: tuple[datetime, UUID] | None = None,
 ) -> Sequence[Row]:
     """Return the schedule's jobs, newest first, those older than (created_at, id) `before`."""
-    statement = select(job).where(job.c.schedule_id == schedule_id)
-    if before is not None:
-        statement = statement.where(tuple_(job.c.created_at, job.c.id) < before)
-    statement = statement.order_by(job.c.created_at.desc(), job.c.id.desc()).limit(limit)
+    statement = newest_first(select(job).where(job.c.schedule_id == schedule_id), job, limit, before)
     return (await connection.execute(statement)).mappings().all()
 
 

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import uuid
+from datetime import datetime
+from typing import Any, TypeVar
+
 from sqlalchemy import (
     BigInteger,
     Boolean,
@@ -11,10 +15,14 @@ from sqlalchemy import (
     Integer,
     LargeBinary,
     MetaData,
+    Select,
     Table,
     Text,
+    tuple_,
 )
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB, UUID
+
+S = TypeVar("S", bound=Select[Any])
 
 _metadata = MetaData()
 _MOMENT = DateTime(timezone=True)
@@ -249,3 +257,19 @@ audit = Table(
     Column("detail", JSONB),
     Column("at", _MOMENT),
 )
+
+
+def newest_first(
+    statement: S, table: Table, limit: int, before: tuple[datetime, uuid.UUID] | None = None
+) -> S:
+    """Return a page of a statement: rows of a table, newest first.
+
+    Args:
+        statement: selects them.
+        table: has the columns `created_at` and `id`.
+        limit: how many.
+        before: only those older than this row (created_at, id): new ones do not shift the pages.
+    """
+    if before is not None:
+        statement = statement.where(tuple_(table.c.created_at, table.c.id) < before)
+    return statement.order_by(table.c.created_at.desc(), table.c.id.desc()).limit(limit)

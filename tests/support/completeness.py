@@ -25,7 +25,7 @@ async def check_complete(
     """Every row once, in order, with the true status; exact counts; one event; no lease left."""
     assert view.state is JobState.COMPLETED, view
     out = source.with_name("out.csv")
-    async with service.results(account, view.id) as results:
+    async with service.browser.results(account, view.id) as results:
         export(results, out, format=format_of(out))
     given = pl.read_csv(source, infer_schema=False)
     came = pl.read_csv(out, infer_schema=False)

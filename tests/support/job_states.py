@@ -6,7 +6,7 @@ from uuid import UUID, uuid4
 
 from sqlalchemy import func, select, update
 
-from mailsift.jobs.engine.commit import plan_job
+from mailsift.jobs.engine.step import plan_job
 from mailsift.storage.database import Connection, Row
 from mailsift.storage.sql import jobs
 from mailsift.storage.sql.chunks import NewChunk

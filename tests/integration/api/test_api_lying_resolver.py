@@ -91,7 +91,7 @@ async def test_api_and_job_say_nothing_false_and_are_right_once_the_resolver_is(
         await planter.sql("UPDATE chunk SET ready_at = clock_timestamp() WHERE state = 'ready'")
         await work_until_ended(engine, service, account, job)
         out = tmp_path / "out.csv"
-        async with service.results(account, job) as results:
+        async with service.browser.results(account, job) as results:
             export(results, out, format=format_of(out))
     rows = pl.read_csv(out, infer_schema=False)
     statuses = dict(zip(LISTED, rows["mailsift_status"], strict=True))

@@ -21,7 +21,7 @@ from mailsift.container import Container, OtherParts, open_container
 from mailsift.events import job_mail as events_job_mail
 from mailsift.events.job_mail import JobMailKind
 from mailsift.events.outbox import MAIL_RETRY_S, MailRoute
-from mailsift.jobs.engine.commit import end_job
+from mailsift.jobs.engine.end import end_job
 from mailsift.storage.database import Database
 from mailsift.storage.sql import accounts, job_mail, people
 from mailsift.storage.sql.job_mail import ClaimedJobMail

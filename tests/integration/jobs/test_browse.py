@@ -58,9 +58,9 @@ def blobs(settings: Settings) -> Blobs:
 
 
 @pytest.fixture
-async def browser(settings: Settings, blobs: Blobs, ticks: Ticks) -> AsyncIterator[Browser]:
+async def browser(settings: Settings, blobs: Blobs, ticks: Ticks, tmp_path: Path) -> AsyncIterator[Browser]:
     database = open_database(settings)
-    yield Browser(database=database, blobs=blobs, monotonic=ticks)
+    yield Browser(database=database, blobs=blobs, scratch=tmp_path, monotonic=ticks)
     await database.aclose()
 
 

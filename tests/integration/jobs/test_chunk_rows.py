@@ -10,7 +10,8 @@ import pytest
 from sqlalchemy import text
 from sqlalchemy.exc import IntegrityError
 
-from mailsift.jobs.engine.commit import close_chunk, end_job
+from mailsift.jobs.engine.chunk import close_chunk
+from mailsift.jobs.engine.end import end_job
 from mailsift.storage.database import Database
 from mailsift.storage.sql import accounts, chunks, jobs, leases, workload
 from mailsift.storage.sql.chunks import ClaimedChunk, NewChunk

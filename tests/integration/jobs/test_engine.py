@@ -42,7 +42,7 @@ SHORT: dict[str, Any] = {"lease_s": 3.0, "heartbeat_s": 0.2, "sweep_s": 0.1}
 
 
 async def results(service: JobService, account: AccountId, job_id: JobId) -> list[str]:
-    async with service.results(account, job_id) as path:
+    async with service.browser.results(account, job_id) as path:
         return pl.read_parquet(path)["mailsift_result"].to_list()
 
 

@@ -13,8 +13,7 @@ import pytest
 from mailsift.container import open_service
 from mailsift.jobs.engine import claim
 from mailsift.jobs.engine.attempt import attempt_at_step
-from mailsift.jobs.engine.chunk import ChunkWorker
-from mailsift.jobs.engine.commit import ChunkDone
+from mailsift.jobs.engine.chunk import ChunkDone, ChunkWorker
 from mailsift.jobs.metrics import (
     ADDRESSES,
     ATTEMPTS,

@@ -72,7 +72,9 @@ async def test_a_list_that_is_stored_and_whose_job_never_comes_is_deleted(
     settings: Settings, planter: Planter, service: JobService, eraser: Eraser
 ) -> None:
     account, source = await service.account("a"), pieces(b"a@example.com\n")
-    await service.store(account, source, FAST, source_name="list.txt", parent=None)  # and the process dies
+    await service.submissions.store(
+        account, source, FAST, source_name="list.txt", parent=None
+    )  # and the process dies
     assert [Path(file).name for file in files(settings)] == ["source"]
     await eraser.sweep()
     assert len(files(settings)) == 1

@@ -66,7 +66,7 @@ async def test_a_deadline_ends_the_waiting_with_probe_blocked(
     account, job_id = await submit(settings, tmp_path, JobOptions(deadline_s=0.001))
     async with open_service(settings) as service, open_engine(settings) as engine:
         view = await work_until_ended(engine, service, account, job_id)
-        async with service.results(account, job_id) as results:
+        async with service.browser.results(account, job_id) as results:
             found = rows_by_result(results)
     assert view.state is JobState.COMPLETED
     assert found == {"probe_blocked": 2, "deliverable": 1}

@@ -75,7 +75,7 @@ async def test_verdicts_that_the_store_lost_or_damaged_are_found_again(
                     segment.unlink()
         view = await work_until_ended(engine, service, account, job)
     assert (view.state, view.processed, view.valid, view.invalid) == (JobState.COMPLETED, 8, 7, 1)
-    async with service.results(account, job) as path:
+    async with service.browser.results(account, job) as path:
         found = pl.read_parquet(path)["mailsift_result"].to_list()
     assert found == ["passed"] * 7 + ["syntax_error"]
     assert [event["type"] for event in await planter.events(job)] == ["bulk.validation.completed"]

@@ -29,7 +29,7 @@ NOW = "UPDATE chunk SET ready_at = clock_timestamp() WHERE state = 'ready'"
 
 
 async def statuses(service: JobService, account: AccountId, job: JobId, out: Path) -> list[str]:
-    async with service.results(account, job) as results:
+    async with service.browser.results(account, job) as results:
         export(results, out, format=format_of(out))
     return pl.read_csv(out, infer_schema=False)["mailsift_status"].to_list()
 

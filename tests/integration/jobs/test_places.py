@@ -705,7 +705,7 @@ async def test_a_job_whose_place_for_results_is_away_can_be_cancelled_and_keeps_
         await engine.drain()
     view = await service.get(account, made.job_id)
     assert (view.state, view.processed, view.error_code) == (JobState.CANCELLED, 3, "cancelled")
-    async with service.selection(account, made.job_id, RowFilter()) as found:
+    async with service.browser.selection(account, made.job_id, RowFilter()) as found:
         assert len(pl.read_parquet(found.results)) == 3
 
 

@@ -304,7 +304,7 @@ async def test_a_job_that_is_deleted_while_its_results_are_fetched_is_not_there(
 
     monkeypatch.setattr(scheduling.blobs, "fetch", late)
     with pytest.raises(MailsiftError, match="job_not_found"):
-        async with scheduling.jobs.results(account, job):
+        async with scheduling.jobs.browser.results(account, job):
             pass
 
 

@@ -50,7 +50,7 @@ def sandbox() -> Iterator[SandboxProcess]:
 
 
 async def rows(service: JobService, account: AccountId, job_id: JobId) -> list[dict[str, Any]]:
-    async with service.results(account, job_id) as path:
+    async with service.browser.results(account, job_id) as path:
         return pl.read_parquet(path).to_dicts()
 
 

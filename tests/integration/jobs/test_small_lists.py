@@ -11,7 +11,7 @@ import pytest
 from mailsift.container import open_database
 from mailsift.jobs.engine.claim import renew_leases
 from mailsift.jobs.engine.claimer import Claimer
-from mailsift.jobs.engine.commit import plan_job
+from mailsift.jobs.engine.step import plan_job
 from mailsift.jobs.service import JobService
 from mailsift.settings import Settings
 from mailsift.storage.database import Connection

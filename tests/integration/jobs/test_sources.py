@@ -8,7 +8,7 @@ from uuid import UUID, uuid4
 import pytest
 from sqlalchemy import text
 
-from mailsift.jobs.engine.commit import close_chunk
+from mailsift.jobs.engine.chunk import close_chunk
 from mailsift.storage.database import Database
 from mailsift.storage.sql import accounts, chunks, jobs, sources, workers
 from mailsift.storage.sql.chunks import ClaimedChunk, NewChunk

@@ -50,7 +50,7 @@ async def test_a_list_ends_though_one_source_of_the_pool_is_held(
     plan: dict[str, object] = {"cut": ChunkSizes(provider_chunk=60)}
     async with open_service(mine) as service, engine_on(mine, work_plan=plan) as engine:
         view = await work_until_ended(engine, service, account, job, within=60)
-        async with service.results(account, job) as path:
+        async with service.browser.results(account, job) as path:
             evidence = pl.read_parquet(path)["mailsift_evidence"].to_list()
     assert (view.state, view.valid) == (JobState.COMPLETED, count)
     asked_from = {json.loads(one)["mailbox"]["source"] for one in evidence}

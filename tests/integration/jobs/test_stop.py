@@ -77,7 +77,7 @@ async def test_what_is_left_ends_as_not_asked_where_operators_say_so(
     other = parts(StopPolicy.NOT_ASKED)
     async with open_service(settings) as service, open_engine(settings, other=other) as engine:
         view = await work_until_ended(engine, service, account, job_id)
-        async with service.results(account, job_id) as results:
+        async with service.browser.results(account, job_id) as results:
             found = rows_by_result(results)
     assert view.state is JobState.COMPLETED
     assert sum(found.values()) == view.total
@@ -109,7 +109,7 @@ async def test_domains_that_opted_out_are_not_asked(
     account, job_id = await submit(settings, tmp_path, [BAD[0], *GOOD, "known1@postfix-utf8.sandbox.test"])
     async with open_service(settings) as service, open_engine(settings) as engine:
         await work_until_ended(engine, service, account, job_id)
-        async with service.results(account, job_id) as results:
+        async with service.browser.results(account, job_id) as results:
             found = rows_by_result(results)
     assert found["not_asked"] == len(GOOD) + 1
     assert not {"ordinary-host.test", "exim-host.test"} & set(sandbox.counters()["rcpts_by_provider"])

@@ -57,7 +57,7 @@ async def engine_verdicts(
         account = await service.account("tests")
         job = await service.submit(account, listed, JobOptions(mode=Mode.MEDIUM))
         await work_until_ended(engine, service, account, job)
-        async with service.results(account, job) as path:
+        async with service.browser.results(account, job) as path:
             return pl.read_parquet(path)
 
 

@@ -143,12 +143,10 @@ def test_line_ends_of_all_systems_are_understood(tmp_path: Path, end: str, last:
     assert got.rows == [("a@example.com", "1"), ("b@example.com", "2")]
 
 
-def test_chunks_are_slices_of_the_addresses_and_count_their_rows(tmp_path: Path) -> None:
+def test_chunks_are_slices_of_the_addresses_which_count_their_rows(tmp_path: Path) -> None:
     got = read(tmp_path, csv_bytes([HEADER, *ROWS]))
     assert [(chunk.offset, chunk.addresses) for chunk in got.intake.chunks] == [(0, 2), (2, 2), (4, 1)]
-    rows = got.addresses["rows"].to_list()
-    assert [chunk.rows for chunk in got.intake.chunks] == [sum(rows[0:2]), sum(rows[2:4]), sum(rows[4:5])]
-    assert sum(chunk.rows for chunk in got.intake.chunks) == len(ROWS)
+    assert got.addresses["rows"].sum() == len(ROWS)
 
 
 def test_a_gzip_of_two_members_reads_as_one_text(tmp_path: Path) -> None:

@@ -17,8 +17,9 @@ from hypothesis import strategies as st
 from mailsift.jobs.columns import read_address_place
 from mailsift.jobs.intake.models import IntakeLimits, IntakeOptions
 from mailsift.jobs.intake.read import read_list
+from mailsift.jobs.results.browse import select_so_far
 from mailsift.jobs.results.diff import compare
-from mailsift.jobs.results.export import ExportFormat, export, select_so_far
+from mailsift.jobs.results.export import ExportFormat, export
 from mailsift.jobs.results.join import join_results
 from mailsift.jobs.results.pages import PageRequest, ResultFiles, RowFilter, read_page
 from mailsift.jobs.results.retry import rows_to_retry

@@ -368,6 +368,7 @@ def test_a_file_that_is_compressed_tells_what_it_holds_and_leaves_nothing_behind
         (gzip.compress(b"\n" * (MOST_BYTES + 1)), "compression_bomb"),
         (gzip.compress(random.Random(1).randbytes(100_000)) * (MOST_BYTES // 100_000 + 1), "file_too_large"),
     ],
+    ids=["without-end", "bomb", "too-large"],
 )
 async def test_a_compressed_file_without_its_end_or_of_a_size_without_one_is_refused(
     packed: bytes, code: str, tmp_path: Path

@@ -13,8 +13,9 @@ import pytest
 
 from mailsift.jobs.columns import ADDRESS, ADDRESS_N, kept_metadata, names_metadata
 from mailsift.jobs.results.breakdown import count_up
+from mailsift.jobs.results.browse import select_so_far
 from mailsift.jobs.results.diff import compare
-from mailsift.jobs.results.export import ExportFormat, Selection, export, select_so_far
+from mailsift.jobs.results.export import ExportFormat, Selection, export
 from mailsift.jobs.results.join import join_results
 from mailsift.jobs.results.pages import (
     BEGINNING,

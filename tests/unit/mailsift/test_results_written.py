@@ -23,7 +23,11 @@ from mailsift.storage.states import JobState
 
 
 class Complete:
-    """The service of a job that is complete."""
+    """The service of a job that is complete, and its browser."""
+
+    @property
+    def browser(self) -> Complete:
+        return self
 
     @asynccontextmanager
     async def selection(self, *_: object) -> AsyncIterator[Selection]:
