@@ -88,7 +88,7 @@ class EventFilter:
 
 
 _LIST = text("""
-    SELECT * FROM event
+    SELECT id, account_id, job_id, type, body, created_at, once FROM event
     WHERE account_id = :account_id
       AND (cardinality(CAST(:types AS text[])) = 0 OR type = ANY(CAST(:types AS text[])))
       AND created_at >= coalesce(CAST(:since AS timestamptz), '-infinity')

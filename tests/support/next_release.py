@@ -18,6 +18,7 @@ down_revision = "{newest}"
 
 def upgrade() -> None:
     op.execute("ALTER TABLE job ADD COLUMN of_the_next text NOT NULL DEFAULT ''")
+    op.execute("ALTER TABLE event ADD COLUMN of_the_next text")
     op.execute("ALTER TABLE chunk ADD COLUMN of_the_next timestamptz")
     op.execute("CREATE INDEX chunk_of_the_next ON chunk (of_the_next)")
     op.execute("CREATE TABLE of_the_next (id uuid PRIMARY KEY, job_id uuid REFERENCES job (id))")
