@@ -155,11 +155,7 @@ class Engine:
         await asyncio.gather(*self._in_flight.values(), return_exceptions=True)
         await self._steps.aclose()
         for held in left:
-            async with self._database.begin() as connection:
-                if isinstance(held, ClaimedChunk):
-                    await chunks.release(connection, held, tried=False)
-                else:
-                    await jobs.release_step(connection, held)
+            await guarded(self._database.run(_put_back, held), "engine")
 
     async def _claim_one(self) -> bool:
         """Claim and start one piece of work."""
@@ -326,6 +322,14 @@ class Engine:
         self._heartbeat.note_sweep()
         if freed:
             await self._waker.wake(min(freed, self._config.slots))
+
+
+async def _put_back(connection: Connection, held: ClaimedChunk | ClaimedStep) -> None:
+    """Give back what nobody will work on here, for others to take at once."""
+    if isinstance(held, ClaimedChunk):
+        await chunks.release(connection, held, tried=False)
+    else:
+        await jobs.release_step(connection, held)
 
 
 async def _cancel_stragglers(tasks: Collection[asyncio.Task[None]]) -> None:

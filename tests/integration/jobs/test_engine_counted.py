@@ -132,6 +132,33 @@ async def test_leases_of_the_dead_and_work_that_was_stopped(settings: Settings, 
     assert counts["chunk_attempts_total", "done"] == 0
 
 
+async def test_who_ends_while_the_database_fails_gives_back_all_that_it_can_and_takes_his_leave(
+    settings: Settings, tmp_path: Path
+) -> None:
+    planter = Planter(settings, tmp_path)
+    await planter.plant(PEOPLE, chunk=10, small=False)
+    async with engine_on(settings, gate := Gate()) as engine:
+        draining = await caught(engine, gate)
+
+        async def holds_two() -> bool:
+            return len(await planter.sql("SELECT FROM chunk WHERE state = 'leased'")) > 1
+
+        await until(holds_two, within=30)
+        await planter.sql(
+            """CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS
+            $$ BEGIN RAISE EXCEPTION 'disk' USING ERRCODE = '58030'; END $$"""
+        )
+        await planter.sql(
+            "CREATE TRIGGER fail BEFORE UPDATE ON chunk FOR EACH ROW WHEN (OLD.n = 0) EXECUTE FUNCTION fail()"
+        )
+        await engine.aclose(grace_s=0)
+        await draining
+        await planter.sql("DROP FUNCTION fail CASCADE")
+    rows = await planter.sql("SELECT state, attempt FROM chunk ORDER BY n")
+    assert [(row["state"], row["attempt"]) for row in rows] == [("leased", 1), ("ready", 0), ("ready", 0)]
+    assert await planter.sql("SELECT FROM worker WHERE stopped_at IS NULL") == []
+
+
 async def test_work_that_has_just_committed_has_lost_no_lease(
     settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
