@@ -217,18 +217,16 @@ _PICK_NEXT: Final = """
             SELECT c.job_id, c.n, c.lane FROM chunk c WHERE {takeable}
             ORDER BY c.lane = ANY(:shared_here) DESC, c.ready_at, c.n LIMIT 1 FOR UPDATE SKIP LOCKED
         ) c ORDER BY o.account_vtime, o.small DESC, o.vtime, o.id LIMIT 1
-    ), in_line AS MATERIALIZED (
-        SELECT DISTINCT c.lane, c.job_id FROM behind JOIN chunk c ON c.lane = behind.lane
-        WHERE c.state = 'ready' AND c.lane <> '' AND c.lane <> ALL(:shared_keys)
-          AND c.ready_at <= clock_timestamp()
     ), in_turn AS MATERIALIZED (
         SELECT c.job_id, c.n FROM (
-            SELECT active.*, in_line.lane, coalesce(t.ends, 0) AS ends
-            FROM in_line JOIN active ON active.id = in_line.job_id
-                LEFT JOIN provider_turn t ON t.lane = in_line.lane AND t.account_id = active.account_id
+            SELECT active.*, coalesce(t.ends, 0) AS ends FROM active LEFT JOIN provider_turn t
+                ON t.lane = (SELECT lane FROM behind) AND t.account_id = active.account_id
+            WHERE active.id IN (
+                SELECT job_id FROM chunk WHERE state = 'ready' AND lane <> '' AND lane <> ALL(:shared_keys)
+                    AND lane = (SELECT lane FROM behind) AND ready_at <= clock_timestamp())
             ORDER BY ends, account_vtime, small DESC, vtime, id
         ) o CROSS JOIN LATERAL (
-            SELECT c.job_id, c.n FROM chunk c WHERE {takeable} AND c.lane = o.lane
+            SELECT c.job_id, c.n FROM chunk c WHERE {takeable} AND c.lane = (SELECT lane FROM behind)
             ORDER BY c.ready_at, c.n LIMIT 1 FOR UPDATE SKIP LOCKED
         ) c ORDER BY o.ends, o.account_vtime, o.small DESC, o.vtime, o.id LIMIT 1
     ), picked AS MATERIALIZED (
