@@ -1189,7 +1189,7 @@ _NAMES_OF_HEADERS: Final = (
 _HEADER_BEGIN: Final = rf"[> \t|]{{0,8}}({_NAMES_OF_HEADERS})[ \t]*:"
 _HEADER_NAME = re.compile(f"^{_HEADER_BEGIN}", re.MULTILINE | re.IGNORECASE)
 _HEAD = re.compile(
-    rf"(?:^{_HEADER_BEGIN}.*\n(?:(?!{_HEADER_BEGIN})[> ]{{0,4}}[ \t]{{1,8}}[^\s>].*\n)*+){{3,}}",
+    rf"(?:^{_HEADER_BEGIN}.*\n(?:(?!{_HEADER_BEGIN})(?=[> ]{{0,4}}[ \t]{{1,8}}[^\s>]).*\n)*){{3,}}",
     re.MULTILINE | re.IGNORECASE,
 )
 _FEWEST_HEADERS: Final = 3

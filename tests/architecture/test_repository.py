@@ -39,6 +39,17 @@ def test_no_two_classes_have_one_name() -> None:
     assert [name for name, times in names.items() if times > 1] == []
 
 
+def test_no_pattern_repeats_a_group_possessively() -> None:
+    """Python before 3.11.5, Debian's among them, matches such a group wrongly (gh-106052)."""
+    possessive = re.compile(r"[^\\(]\)(?:[*+?]|\{+\d*,?\d*\}+)\+|\(\?>")
+    found = [
+        path.name
+        for path in tracked(*(f"{name}/*.py" for name in folders()))
+        if possessive.search(path.read_text())
+    ]
+    assert found == []
+
+
 def test_the_lock_pins_every_package_with_hashes_and_names_no_address() -> None:
     lock = (ROOT / "requirements.lock").read_text()
     pins = re.findall(r"^([A-Za-z0-9_.-]+(?:\[[a-z,]+\])?)==", lock, re.MULTILINE)
