@@ -120,6 +120,9 @@ _INSERT = text("""
     FROM job WHERE id = :job_id
 """)
 
+_WEIGHT: Final = "CASE job.options->>'priority' WHEN 'high' THEN 0.1 WHEN 'low' THEN 10 ELSE 1 END"
+"""By how much faster or slower a job's virtual time goes than its account's."""
+
 _LEASE: Final = """    ), leased AS (
         UPDATE chunk c
         SET state = 'leased', attempt = attempt + 1, waits_for = '',
@@ -134,8 +137,7 @@ _LEASE: Final = """    ), leased AS (
         RETURNING c.*
     ), charged AS (
         UPDATE job SET state = 'running', started_at = coalesce(started_at, clock_timestamp()),
-            vtime = vtime + (leased.addresses + :cost)
-                * CASE job.options->>'priority' WHEN 'high' THEN 0.1 WHEN 'low' THEN 10 ELSE 1 END
+            vtime = vtime + (leased.addresses + :cost) * {weight}
         FROM leased WHERE job.id = leased.job_id AND job.state IN {claimable}
         RETURNING job.account_id
     ), billed AS (
@@ -234,7 +236,7 @@ _PICK_NEXT: Final = """
         UNION ALL
         SELECT job_id, n FROM behind WHERE NOT EXISTS (SELECT FROM in_turn)
 """
-CLAIM = statement(_PICK_NEXT.replace("{takeable}", _TAKEABLE) + _LEASE)
+CLAIM = statement(_PICK_NEXT.replace("{takeable}", _TAKEABLE) + _LEASE.replace("{weight}", _WEIGHT))
 
 _PICK_FIRST: Final = """
     WITH closed AS (
@@ -246,7 +248,7 @@ _PICK_FIRST: Final = """
         WHERE job_id = :job_id AND lane = :triage_key AND state = 'ready' AND ready_at <= clock_timestamp()
         ORDER BY n LIMIT 1
 """
-_LEASE_FIRST = statement(_PICK_FIRST + _LEASE)
+_LEASE_FIRST = statement(_PICK_FIRST + _LEASE.replace("{weight}", _WEIGHT))
 
 # Waits are short where a rate decides, and long where a server said "later".
 _NEXT_READY = statement("""
@@ -292,10 +294,9 @@ _HOLD = text("""
 """)
 
 # Of what was paid for at the claim; job, account and turn are locked in the order of a claim.
-_GIVE_BACK = text("""
+_GIVE_BACK = text(f"""
     WITH of_job AS (
-        UPDATE job SET vtime = vtime - CAST(:addresses AS float8)
-            * CASE options->>'priority' WHEN 'high' THEN 0.1 WHEN 'low' THEN 10 ELSE 1 END
+        UPDATE job SET vtime = vtime - CAST(:addresses AS float8) * {_WEIGHT}
         WHERE id = :job_id RETURNING account_id
     ), of_account AS (
         UPDATE account SET vtime = vtime - CAST(:addresses AS float8) FROM of_job
@@ -303,7 +304,7 @@ _GIVE_BACK = text("""
     )
     UPDATE provider_turn SET ends = greatest(starts, ends - CAST(:recipients AS float8))
     FROM of_account WHERE lane = :throttle_key AND account_id = of_account.id
-""")
+""")  # noqa: S608 - of this file
 
 _PURGE_TURNS = text("DELETE FROM provider_turn WHERE taken_at < clock_timestamp() - interval '1 day'")
 
