@@ -18,12 +18,12 @@ import structlog
 from mailsift.jobs.engine.small_list import SmallList
 from mailsift.jobs.metrics import FAILING_CHUNKS, count_verdicts, count_waiting
 from mailsift.jobs.outcomes.service import OutcomeService
-from mailsift.jobs.results.segments import to_parquet
+from mailsift.jobs.results.segments import to_parquet, to_segment
 from mailsift.jobs.tracing import Stopwatch
 from mailsift.jobs.views import JobOptions, load_options
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.facts import Mode, WaitReason
-from mailsift.pipeline.frames import SEGMENT, WAITING
+from mailsift.pipeline.frames import WAITING
 from mailsift.pipeline.judge.tiers import TierPolicy, tier_expression
 from mailsift.pipeline.smtp.config import PATIENT_SECONDS
 from mailsift.pipeline.smtp.identity import subnet_of
@@ -263,7 +263,7 @@ class ChunkWorker:
     async def _store_segment(self, chunk: ClaimedChunk, finished: pl.DataFrame) -> str | None:
         if finished.is_empty():
             return None
-        data = await asyncio.to_thread(to_parquet, finished.select(*SEGMENT))
+        data = await asyncio.to_thread(to_segment, finished)
         key = JobBlobs(chunk.job_id).segment(chunk.n, chunk.lease_token, data)
         await self._blobs.put_bytes(key, data)
         return key

@@ -17,7 +17,7 @@ from mailsift.jobs.columns import (
     VERDICT_PREFIX,
     kept_metadata,
 )
-from mailsift.jobs.results.segments import scan_segments
+from mailsift.jobs.results.segments import scan_segments, without_empty
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.frames import SEGMENT, VERDICTS
 from mailsift.pipeline.wording import counted
@@ -30,7 +30,8 @@ def join_results(
 ) -> None:
     """Write the results file: the original columns, `mailsift_address`, the 13 fields, why not to send.
 
-    Ours have that prefix; the last is "" where the account may send (mailsift.pipeline.judge.tiers.Unwanted).
+    Ours have that prefix; the last is "" where the account may send (mailsift.pipeline.judge.tiers.Unwanted),
+    and left out where it may to all.
 
     The suggestion of a repaired row begins with what was validated in its cell's place.
 
@@ -147,17 +148,18 @@ def _no_verdict(fields: list[str]) -> pl.DataFrame:
 
 def _join_rows(source: pl.LazyFrame, judged: _Verdicts) -> pl.LazyFrame:
     """Put each row's verdict behind its columns; rows without one are left out."""
+    kinds = without_empty(judged.kinds, ["unwanted"])
 
     def attach(rows: pl.DataFrame) -> pl.DataFrame:
         place = judged.places.gather(rows[ADDRESS_N])
         known = place != 0
         if not known.all():
             rows, place = rows.filter(known), place.filter(known)
-        joined = pl.concat([rows.drop(ADDRESS_N), judged.kinds[place].rename(_prefixed)], how="horizontal")
+        joined = pl.concat([rows.drop(ADDRESS_N), kinds[place].rename(_prefixed)], how="horizontal")
         return _with_repairs(joined) if REPAIRED in joined.columns else joined
 
     schema = source.drop(ADDRESS_N, REPAIRED, strict=False).collect_schema()
-    for name in judged.kinds.columns:
+    for name in kinds.columns:
         schema[_prefixed(name)] = SEGMENT[name]()
     return source.map_batches(attach, schema=schema, streamable=True)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from uuid import UUID
 
@@ -11,7 +11,7 @@ import polars as pl
 
 from mailsift.jobs.columns import ADDRESS_N, VERDICT_PREFIX
 from mailsift.jobs.results.tiers import with_unwanted
-from mailsift.pipeline.frames import SEGMENT
+from mailsift.pipeline.frames import BESIDE, SEGMENT
 from mailsift.pipeline.judge.tiers import TIER_FIELDS, Tier, TierPolicy, tier_expression
 from mailsift.pipeline.verdict import Status
 from mailsift.storage.blobs.store import Blobs, JobBlobs
@@ -150,12 +150,25 @@ def _batches(segments: Sequence[Path], fields: Sequence[str]) -> Iterator[pl.Dat
 
 
 def scan_segments(segments: Sequence[Path], schema: Mapping[str, type[pl.DataType]]) -> pl.LazyFrame:
-    """Return these columns of segments (frames.SEGMENT); texts that older releases did not write are ""."""
+    """Return these columns of segments (frames.SEGMENT); texts that were left out are ""."""
     scan = pl.scan_parquet(
         list(segments), glob=False, schema=dict(schema), missing_columns="insert", extra_columns="ignore"
     )
-    late = [name for name in ("provider", "unwanted") if name in schema]
-    return scan.with_columns(pl.col(late).fill_null("")) if late else scan
+    beside = [name for name in BESIDE if name in schema]
+    return scan.with_columns(pl.col(beside).fill_null("")) if beside else scan
+
+
+def to_segment(finished: pl.DataFrame) -> bytes:
+    """Return verdicts (frames.SEGMENT) as a segment.
+
+    What is "" throughout is left out: each such column would take as long to write as ten others.
+    """
+    return to_parquet(without_empty(finished.select(*SEGMENT), BESIDE))
+
+
+def without_empty(frame: pl.DataFrame, names: Iterable[str]) -> pl.DataFrame:
+    """Return the frame without those of these texts that are "" or null throughout."""
+    return frame.drop(name for name in names if not (frame[name] != "").any())
 
 
 def to_parquet(frame: pl.DataFrame) -> bytes:

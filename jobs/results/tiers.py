@@ -15,13 +15,13 @@ from mailsift.pipeline.judge.tiers import Tier, TierPolicy, reason_expression, t
 from mailsift.pipeline.verdict import Status
 
 UNWANTED: Final = f"{VERDICT_PREFIX}unwanted"
-"""Column of the results: why the account may not send there, or ""; older releases did not write it."""
+"""Column of the results: why the account may not send there, or ""; left out where it is "" throughout."""
 TIER: Final = f"{VERDICT_PREFIX}tier"
 REASON: Final = f"{VERDICT_PREFIX}tier_reason"
 
 
 def with_unwanted(frame: pl.LazyFrame) -> pl.LazyFrame:
-    """Give results of an older release the column they lack."""
+    """Give results the column that they lack where it is "" throughout."""
     return frame if UNWANTED in frame.collect_schema() else frame.with_columns(pl.lit("").alias(UNWANTED))
 
 

@@ -5,11 +5,13 @@ from typing import Any
 
 import polars as pl
 import pytest
+from polars.testing import assert_frame_equal
 
 from mailsift.jobs.columns import ADDRESS_N, names_metadata, read_names
 from mailsift.jobs.results.join import join_results
+from mailsift.jobs.results.segments import scan_segments, to_segment
 from mailsift.pipeline.errors import MailsiftError
-from mailsift.pipeline.frames import SEGMENT, VERDICTS
+from mailsift.pipeline.frames import BESIDE, SEGMENT, VERDICTS
 
 NUMBERS = [2, 0, 1, 1, 3, 0]
 OURS = [*(f"mailsift_{name}" for name in VERDICTS), "mailsift_unwanted"]
@@ -42,6 +44,7 @@ def segment(folder: Path, numbers: list[int]) -> Path:
             "smtp_code": 250 + n,
             "status": STATUSES[n % 4],
             "evidence": f'{{"n": {n}}}',
+            "unwanted": f"unwanted {n}",
         }
         for n in numbers
     ]
@@ -70,6 +73,19 @@ def test_evidence_is_left_out_unless_asked_for(tmp_path: Path) -> None:
     assert pl.read_parquet(out).columns[-1] == "mailsift_unwanted"
 
 
+def test_texts_beside_verdicts_are_left_out_where_they_are_empty_throughout(tmp_path: Path) -> None:
+    full = pl.read_parquet(segment(tmp_path, [0, 1])).with_columns(pl.lit("google").alias("provider"))
+    bare = pl.read_parquet(segment(tmp_path, [2, 3])).with_columns(pl.lit("").alias(name) for name in BESIDE)
+    paths = [tmp_path / "full", tmp_path / "bare"]
+    for path, verdicts in zip(paths, (full, bare), strict=True):
+        path.write_bytes(to_segment(verdicts))
+    assert [pl.read_parquet(path).columns for path in paths] == [[*SEGMENT], ["n", *VERDICTS]]
+    assert_frame_equal(scan_segments(paths, SEGMENT).collect(), pl.concat([full, bare]))
+    for segments, columns in ((paths, OURS), (paths[1:], OURS[:-1])):
+        join_results(rows_file(tmp_path), segments, out := tmp_path / "results.parquet", partial=True)
+        assert pl.read_parquet(out).columns == ["c0", "c1", *columns]
+
+
 @pytest.mark.parametrize(
     "parts",
     [[[0, 1, 2]], [[0, 1, 3]], [[0, 1, 2, 3], [2]], [[0, 1, 2, 3, 4]], [[0, 1, 1, 3]], [[1, 2, 3, 4]], []],
@@ -93,7 +109,7 @@ def test_partial_results_hold_only_the_rows_that_have_a_verdict(tmp_path: Path) 
 def test_partial_results_may_be_empty(tmp_path: Path) -> None:
     out = tmp_path / "results.parquet"
     join_results(rows_file(tmp_path), [], out, partial=True)
-    assert pl.read_parquet(out).shape == (0, 2 + len(OURS))
+    assert pl.read_parquet(out).shape == (0, 2 + len(VERDICTS))
 
 
 def test_two_verdicts_for_one_address_are_refused_in_partial_results_too(tmp_path: Path) -> None:
