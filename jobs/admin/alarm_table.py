@@ -305,14 +305,18 @@ RULES: Final = (
         page="/workers?health=store",
         check=checks.store_is_away,
         cause=(
-            "The store for lists and results can’t be read or written: an outage, wrong credentials or no "
-            "space."
+            "The store for lists and results can’t be read or written: an outage, wrong credentials, no "
+            "space, or a folder that isn’t mounted."
         ),
         effect=(
             "Uploads are refused with 503 or 507. Jobs wait for storage, lose no attempt and resume by "
             "themselves."
         ),
-        action="Check the store and its credentials. `blob_store_failed` in the logs names the error.",
+        action=(
+            "Check the store and its credentials. `blob_store_failed` in the logs names the error. A folder "
+            "that is empty is taken for one that isn’t mounted. If it is a new one, make a folder "
+            "`.mailsift` in it."
+        ),
     ),
     _warning(
         code="chunks_fail",

@@ -418,7 +418,7 @@ async def claim_step(  # noqa: PLR0913 - what there is room for
 async def lease_finish(
     connection: Connection, job_id: UUID, *, owner: str, lease: float, token: UUID
 ) -> ClaimedStep | None:
-    """Lease the finish of this job, out of turn, to who has closed it; None when it is not due, or another's."""
+    """Lease this job's finish, out of turn, to who has closed it; None when it is not due, or another's."""
     values = {"job_id": job_id, "owner": owner, "lease": lease, "token": token}
     return await row_as(ClaimedStep, connection, _LEASE_FINISH, values)
 
@@ -621,6 +621,11 @@ async def get(connection: Connection, job_id: UUID, *, stays: bool = False) -> R
     wanted = select(job).where(job.c.id == job_id)
     found = await connection.execute(wanted.with_for_update(read=True, key_share=True) if stays else wanted)
     return found.mappings().one_or_none()
+
+
+async def has_any(connection: Connection) -> bool:
+    """Say whether there is a job of anybody's."""
+    return bool((await connection.execute(select(select(job.c.id).exists()))).scalar_one())
 
 
 async def owned(connection: Connection, account_id: UUID, job_id: UUID, *, stays: bool = False) -> Row:

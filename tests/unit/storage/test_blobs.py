@@ -152,6 +152,29 @@ async def test_nothing_is_put_where_a_local_store_should_be_mounted(
     assert not blobs.trouble
 
 
+async def test_who_starts_before_its_local_store_is_mounted_puts_nothing_there(tmp_path: Path) -> None:
+    store, mark = tmp_path / "store", tmp_path / "store" / ".mailsift"
+    lists = [False, True, True]
+
+    async def has_lists() -> bool:
+        return lists.pop(0)
+
+    blobs = Blobs(store.as_uri(), tmp_path / "cache", has_lists=has_lists)
+    await blobs.recheck()
+    assert not blobs.trouble  # nobody has a list yet
+    with pytest.raises(MailsiftError) as caught:
+        await blobs.put_bytes("jobs/b", b"mine")
+    assert (caught.value.code, caught.value.retryable) == ("blob_store_failed", True)
+    assert not any(store.iterdir())
+    again = Blobs(store.as_uri(), tmp_path / "cache", has_lists=has_lists)
+    await again.recheck()
+    assert again.trouble == "blob_store_failed"
+    mark.mkdir()  # it is a new one
+    await again.recheck()
+    assert not again.trouble
+    await again.put_bytes("jobs/b", b"mine")
+
+
 async def test_a_local_store_whose_last_blob_was_deleted_is_none_that_is_away(tmp_path: Path) -> None:
     blobs = Blobs((tmp_path / "store").as_uri(), tmp_path / "cache")
     await blobs.put_bytes("jobs/a", b"mine")
