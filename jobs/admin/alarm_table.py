@@ -279,7 +279,10 @@ RULES: Final = (
         title="A disk is full",
         page="/workers?health=disk",
         check=checks.disks_are_full,
-        cause="There is no space left where a process keeps its files (`MAILSIFT_HOME`).",
+        cause=(
+            "There is no space left where a process keeps its files (`MAILSIFT_HOME`), or lists and results "
+            "are (`MAILSIFT_BLOB_URL`)."
+        ),
         effect="Uploads are refused (507), and jobs wait for storage. Nothing is lost.",
         action=(
             "Free some space. You can empty `blob-cache` below `MAILSIFT_HOME` while nothing is running "

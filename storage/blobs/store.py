@@ -226,6 +226,11 @@ class Blobs:
         with suppress(OSError):  # a store in trouble says so where it is used
             self._was_used = self._root is not None and not _is_empty(self._root)
 
+    @property
+    def folder(self) -> Path | None:
+        """Where a local store is."""
+        return self._root
+
     async def recheck(self) -> None:
         """See whether the store is there, at most once in ten seconds, and takes a blob where it failed."""
         with suppress(MailsiftError, OSError):
