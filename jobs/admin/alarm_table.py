@@ -157,8 +157,8 @@ RULES: Final = (
         page="/workers?health=port25",
         check=partial(checks.port25_is, "closed"),
         cause=(
-            "A worker’s machine can’t reach any mail server and never could: a firewall, or the network’s "
-            "provider."
+            "A worker’s machine can’t reach any mail server and never could: a firewall, the network’s "
+            "provider, or source addresses that the machine doesn’t have."
         ),
         effect=(
             "Deep verdicts from that machine end as risky, `probe_unavailable`. No address is called "
@@ -166,7 +166,8 @@ RULES: Final = (
         ),
         action=(
             "Run `mailsift doctor` on that machine. Have the port opened, or probe through a SOCKS proxy "
-            "(`MAILSIFT_SOURCE_ADDRESSES`). Rerun the risky rows afterwards."
+            "(`MAILSIFT_SOURCE_ADDRESSES`), or from an address the machine has. Rerun the risky rows "
+            "afterwards."
         ),
     ),
     _critical(
