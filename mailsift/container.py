@@ -165,12 +165,12 @@ class Container:
         return self._other.blobs or open_blobs(self.settings, has_lists=has_lists)
 
     async def _has_lists(self) -> bool:
-        """Say whether there are lists, which are in the blob store."""
+        """Say whether there are lists in the blob store."""
         from mailsift.pipeline.errors import SuppressCodes
         from mailsift.storage.sql import jobs
 
         with SuppressCodes("database_not_migrated"):
-            return await self.database.run(jobs.has_any)
+            return await self.database.run(jobs.has_stored)
         return False
 
     @cached_property

@@ -623,9 +623,10 @@ async def get(connection: Connection, job_id: UUID, *, stays: bool = False) -> R
     return found.mappings().one_or_none()
 
 
-async def has_any(connection: Connection) -> bool:
-    """Say whether there is a job of anybody's."""
-    return bool((await connection.execute(select(select(job.c.id).exists()))).scalar_one())
+async def has_stored(connection: Connection) -> bool:
+    """Say whether there is a job whose list has been stored: one from a place is once it is fetched."""
+    stored = select(job.c.id).where(or_(job.c.source_bytes > 0, job.c.total > 0))
+    return bool((await connection.execute(select(stored.exists()))).scalar_one())
 
 
 async def owned(connection: Connection, account_id: UUID, job_id: UUID, *, stays: bool = False) -> Row:
