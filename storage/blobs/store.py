@@ -249,7 +249,7 @@ class Blobs:
         self._looked_at = time.monotonic()
         if self._root is not None:
             await self._learn_use()
-            await asyncio.to_thread(self._check_there, self._root)
+            await asyncio.to_thread(self._check_takes, self._root)
             return
         with self._store_errors():
             async with asyncio.timeout(_LOOK_TIMEOUT):
@@ -422,6 +422,14 @@ class Blobs:
         if is_empty and self._was_used:
             raise self._note(_not_mounted())
         self._note_use(done=not is_empty)
+
+    def _check_takes(self, root: Path) -> None:
+        """Notice a disk that the system lets nobody write to any more, as one that fails."""
+        self._check_there(root)
+        if os.statvfs(root).f_flag & os.ST_RDONLY:
+            raise self._note(
+                MailsiftError("blob_store_failed", "The blob store can only be read.", retryable=True)
+            )
 
     async def _forget_copy(self, key: str) -> None:
         if self._root is None:

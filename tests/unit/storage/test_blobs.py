@@ -16,6 +16,7 @@ from mailsift.pipeline.errors import MailsiftError
 from mailsift.storage.blobs.local_files import clear_abandoned, move_in
 from mailsift.storage.blobs.store import Blobs, JobBlobs
 from mailsift.storage.foreign.objects import write_object
+from tests.support.small_disk import small_disk
 
 JOB = UUID("00000000-0000-0000-0000-0000000000aa")
 TOKEN = UUID("00000000-0000-0000-0000-0000000000bb")
@@ -422,6 +423,20 @@ async def test_a_store_that_goes_is_noticed_before_anybody_needs_it(tmp_path: Pa
     (tmp_path / "away").rename(tmp_path / "blobs")
     await blobs.recheck()
     assert blobs.trouble == ""
+
+
+@pytest.mark.needs("root")
+async def test_a_store_that_can_only_be_read_is_noticed_before_anybody_needs_it(tmp_path: Path) -> None:
+    with small_disk(tmp_path / "disk", mebibytes=1) as disk:
+        assert disk is not None
+        blobs = Blobs((disk / "blobs").as_uri(), tmp_path / "cache")
+        await blobs.put_bytes("a", b"1")
+        subprocess.run(["mount", "-o", "remount,ro", disk], check=True)  # noqa: ASYNC221 - brief
+        await blobs.recheck()
+        assert blobs.trouble == "blob_store_failed"
+        subprocess.run(["mount", "-o", "remount,rw", disk], check=True)  # noqa: ASYNC221 - brief
+        await blobs.recheck()
+        assert blobs.trouble == ""
 
 
 def test_a_folder_that_is_none_is_said(tmp_path: Path) -> None:
