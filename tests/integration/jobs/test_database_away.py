@@ -16,13 +16,15 @@ from structlog.testing import capture_logs
 from typing_extensions import override
 
 from mailsift.jobs.engine import step
+from mailsift.jobs.engine.maintenance import ExpiredLeases
 from mailsift.jobs.service import JobService
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.validator import ValidationRequest, ValidationResult
 from mailsift.settings import Settings
+from mailsift.storage.database import Database
 from mailsift.storage.states import JobState
 from tests.support.connections import talking
-from tests.support.installation import until
+from tests.support.installation import code_of, until
 from tests.support.ready_jobs import Gate, Planter, caught, engine_on, work_until_ended
 
 
@@ -178,3 +180,33 @@ async def test_a_finish_that_cannot_be_given_back_while_the_database_is_away_is_
                 mend_after(line, "job.step.release_error", logs), engine.drain(), return_exceptions=True
             )
         await until(is_given_back, within=10)
+
+
+async def test_after_an_outage_the_living_come_back_before_the_dead_are_swept(
+    planter: Planter, database_url: str
+) -> None:
+    await planter.plant(["a@example.com"])
+    now = [0.0]
+
+    async def lease() -> None:
+        await planter.sql(
+            "UPDATE chunk SET state = 'leased', lease_token = gen_random_uuid(), lease_owner = 'somebody', "
+            "lease_until = clock_timestamp() - interval '1 minute'"
+        )
+
+    async with line_to(database_url) as (line, url):
+        database = Database(url)
+        expired = ExpiredLeases(database, rest_s=10.0, steady=lambda: now[0])
+        await lease()
+        assert await expired.free() == 1
+        await lease()
+        line.cut()
+        assert await code_of(expired.free()) == "database_unavailable"
+        assert await code_of(expired.free()) == "database_unavailable"
+        line.mend()
+        assert await expired.free() == 0
+        now[0] = 9.9
+        assert await expired.free() == 0
+        now[0] = 10.0
+        assert await expired.free() == 1
+        await database.aclose()
