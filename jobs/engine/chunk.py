@@ -330,13 +330,16 @@ class ChunkWorker:
         Its verdicts are stored and mail servers have answered: to begin anew would ask them again. It keeps
         its slot meanwhile, for which nothing could be claimed.
         """
+        is_told = False
         while True:
             try:
                 return await self._database.run(commit)
             except MailsiftError as error:
                 if not error.retryable:
                     raise
-                _log.warning("chunk.commit_error", **error_fields(error))
+                if not is_told:
+                    _log.warning("chunk.commit_error", **error_fields(error))
+                    is_told = True
             await asyncio.sleep(self._terms.lease_s * _COMMIT_PAUSE)
 
 
