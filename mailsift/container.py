@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 import secrets
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -161,7 +161,17 @@ class Container:
     @cached_property
     def blobs(self) -> Blobs:
         """Where lists and results are."""
-        return self._other.blobs or open_blobs(self.settings)
+        has_lists = self._has_lists if self.settings.database_url else None
+        return self._other.blobs or open_blobs(self.settings, has_lists=has_lists)
+
+    async def _has_lists(self) -> bool:
+        """Say whether there are lists in the blob store."""
+        from mailsift.pipeline.errors import SuppressCodes
+        from mailsift.storage.sql import jobs
+
+        with SuppressCodes("database_not_migrated"):
+            return await self.database.run(jobs.has_stored)
+        return False
 
     @cached_property
     def waker(self) -> Waker:
@@ -1055,11 +1065,11 @@ def open_waker(settings: Settings) -> Waker:
     return CeleryWaker(make_app(_address(settings.redis_url)))
 
 
-def open_blobs(settings: Settings) -> Blobs:
-    """Return the blob store of this installation."""
+def open_blobs(settings: Settings, *, has_lists: Callable[[], Awaitable[bool]] | None = None) -> Blobs:
+    """Return the blob store of this installation; `has_lists` as `Blobs` takes it."""
     from mailsift.storage.blobs.store import Blobs
 
-    return Blobs(settings.blobs, settings.home / "blob-cache")
+    return Blobs(settings.blobs, settings.home / "blob-cache", has_lists=has_lists)
 
 
 def scratch_folder(settings: Settings) -> Path:

@@ -8,8 +8,10 @@ whoever waits for an answer gets one that says "unknown".
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
+from typing import Final
 
 import structlog
 
@@ -18,17 +20,42 @@ from mailsift.pipeline.metrics import UPKEEP_ERRORS
 
 _log = structlog.get_logger()
 
+_NOT_MIGRATED: Final = "database_not_migrated"
+_QUIET_SECONDS: Final = 60.0
 
-def record_failure(task: str, error: Exception) -> None:
-    """Log a failure in the background, and count it unless what the task needs is away.
+
+class FailureLog:
+    """Tells of failures in the background.
 
     Args:
-        task: one of metrics.UPKEEP_TASKS.
-        error: what was raised.
+        steady: seconds that never jump.
     """
-    _log.warning(f"{task}.error", **error_fields(error))
-    if not outage_of(error) and not (isinstance(error, MailsiftError) and error.retryable):
-        UPKEEP_ERRORS.labels(task).inc()
+
+    def __init__(self, steady: Callable[[], float] = time.monotonic) -> None:
+        self._steady = steady
+        self._told_at: dict[str, float] = {}
+
+    def record(self, task: str, error: Exception) -> None:
+        """Log a failure, and count it unless what the task needs is away.
+
+        A schema that is too old stays so until an operator ends it: of each task that is told once a minute.
+
+        Args:
+            task: one of metrics.UPKEEP_TASKS.
+            error: what was raised.
+        """
+        is_waiting = isinstance(error, MailsiftError) and error.code == _NOT_MIGRATED
+        if is_waiting and self._steady() < self._told_at.get(task, float("-inf")) + _QUIET_SECONDS:
+            return
+        if is_waiting:
+            self._told_at[task] = self._steady()
+        _log.warning(f"{task}.error", **error_fields(error))
+        is_away = outage_of(error) or (isinstance(error, MailsiftError) and error.retryable)
+        if not (is_away or is_waiting):
+            UPKEEP_ERRORS.labels(task).inc()
+
+
+record_failure = FailureLog().record
 
 
 async def guarded(work: Awaitable[object], task: str) -> None:

@@ -81,7 +81,7 @@ class OpenPort:
         """Say yes."""
         return True
 
-    async def is_still_open(self) -> bool:
+    async def is_still_open(self, *, decides: bool = False) -> bool:  # noqa: ARG002 - it always is
         """Say yes."""
         return True
 

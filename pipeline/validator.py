@@ -142,8 +142,8 @@ class NetworkWitness(Protocol):
         """Tell whether they can, as far as is known."""
         ...
 
-    async def is_still_open(self) -> bool:
-        """Look again."""
+    async def is_still_open(self, *, decides: bool = False) -> bool:
+        """Look again, whatever was found before where a verdict depends on it."""
         ...
 
 
@@ -343,9 +343,10 @@ class Validator:
         silent = {address: fact for address, fact in probed.mailboxes.items() if _is_silence(fact)}
         if not silent:
             return {}
-        if not await self._port25.is_still_open() and self._port25.has_been_open:
-            return dict.fromkeys(silent, Wait(WaitReason.OUR_NETWORK, NETWORK_SECONDS))
         first_try = set(askable.filter(pl.col("tries") == 0)["address"])
+        is_open = await self._port25.is_still_open(decides=not first_try.issuperset(silent))
+        if not is_open and self._port25.has_been_open:
+            return dict.fromkeys(silent, Wait(WaitReason.OUR_NETWORK, NETWORK_SECONDS))
         return {address: Wait(WaitReason.DEFERRED, 0.0) for address in silent if address in first_try}
 
 

@@ -186,11 +186,14 @@ def sources_are_held(stats: Snapshot) -> Iterator[str]:
         yield f"Nobody is asked{_from(source) or ' from the default source'}: held{note and f' ({note})'}."
 
 
+_FILES: Final = "MAILSIFT_HOME or MAILSIFT_BLOB_URL"
+
+
 def disks_are_full(installation: Installation) -> Iterator[str]:
     """There is no room."""
     for one in _worst_disk(installation):
         if one[0] < FULL_BYTES or one[0] < one[1] * FULL_SHARE:
-            yield f"A disk is full: {_size(one[0])} of {_size(one[1])} are free where MAILSIFT_HOME is."
+            yield f"A disk is full: {_size(one[0])} of {_size(one[1])} are free where {_FILES} is."
 
 
 def disks_are_low(installation: Installation) -> Iterator[str]:
@@ -198,7 +201,7 @@ def disks_are_low(installation: Installation) -> Iterator[str]:
     full = any(disks_are_full(installation))
     if not full and any(map(is_low, installation.healths)):
         free, size = _worst_disk(installation)[0]
-        yield f"A disk is nearly full: {_size(free)} of {_size(size)} are free where MAILSIFT_HOME is."
+        yield f"A disk is nearly full: {_size(free)} of {_size(size)} are free where {_FILES} is."
 
 
 def is_low(process: ProcessHealth) -> bool:

@@ -157,8 +157,8 @@ RULES: Final = (
         page="/workers?health=port25",
         check=partial(checks.port25_is, "closed"),
         cause=(
-            "A worker’s machine can’t reach any mail server and never could: a firewall, or the network’s "
-            "provider."
+            "A worker’s machine can’t reach any mail server and never could: a firewall, the network’s "
+            "provider, or source addresses that the machine doesn’t have."
         ),
         effect=(
             "Deep verdicts from that machine end as risky, `probe_unavailable`. No address is called "
@@ -166,7 +166,8 @@ RULES: Final = (
         ),
         action=(
             "Run `mailsift doctor` on that machine. Have the port opened, or probe through a SOCKS proxy "
-            "(`MAILSIFT_SOURCE_ADDRESSES`). Rerun the risky rows afterwards."
+            "(`MAILSIFT_SOURCE_ADDRESSES`), or from an address the machine has. Rerun the risky rows "
+            "afterwards."
         ),
     ),
     _critical(
@@ -279,7 +280,10 @@ RULES: Final = (
         title="A disk is full",
         page="/workers?health=disk",
         check=checks.disks_are_full,
-        cause="There is no space left where a process keeps its files (`MAILSIFT_HOME`).",
+        cause=(
+            "There is no space left where a process keeps its files (`MAILSIFT_HOME`), or lists and results "
+            "are (`MAILSIFT_BLOB_URL`)."
+        ),
         effect="Uploads are refused (507), and jobs wait for storage. Nothing is lost.",
         action=(
             "Free some space. You can empty `blob-cache` below `MAILSIFT_HOME` while nothing is running "
@@ -305,14 +309,18 @@ RULES: Final = (
         page="/workers?health=store",
         check=checks.store_is_away,
         cause=(
-            "The store for lists and results can’t be read or written: an outage, wrong credentials or no "
-            "space."
+            "The store for lists and results can’t be read or written: an outage, wrong credentials, no "
+            "space, or a folder that isn’t mounted."
         ),
         effect=(
             "Uploads are refused with 503 or 507. Jobs wait for storage, lose no attempt and resume by "
             "themselves."
         ),
-        action="Check the store and its credentials. `blob_store_failed` in the logs names the error.",
+        action=(
+            "Check the store and its credentials. `blob_store_failed` in the logs names the error. A folder "
+            "that is empty is taken for one that isn’t mounted. If it is a new one, make a folder "
+            "`.mailsift` in it."
+        ),
     ),
     _warning(
         code="chunks_fail",

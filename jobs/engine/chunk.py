@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 from uuid import UUID
@@ -21,7 +21,7 @@ from mailsift.jobs.outcomes.service import OutcomeService
 from mailsift.jobs.results.segments import to_parquet, to_segment
 from mailsift.jobs.tracing import Stopwatch
 from mailsift.jobs.views import JobOptions, load_options
-from mailsift.pipeline.errors import MailsiftError
+from mailsift.pipeline.errors import MailsiftError, error_fields
 from mailsift.pipeline.facts import Mode, WaitReason
 from mailsift.pipeline.frames import WAITING
 from mailsift.pipeline.judge.tiers import TierPolicy, tier_expression
@@ -56,6 +56,8 @@ from mailsift.storage.sql.leases import LeaseLostError
 _log = structlog.get_logger()
 
 _LOST: Final = {"blob_not_found", "blob_damaged"}
+_COMMIT_PAUSE: Final = 1 / 12
+"""Of a lease, until a commit for which the database was away is tried again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,18 +307,40 @@ class ChunkWorker:
             counts = counts_of(result.finished, load_options(chunk.options).tiers)
             counts = replace(counts, probes=result.probes)
             warning = warning_of(result.finished)
-        return await self._database.run(
-            close_chunk,
-            chunk,
-            segment_key=segment_key,
-            counts=counts,
-            deferred=deferred,
-            warning=warning,
-            rests={} if result is None else result.rests,
-            terms=self._terms,
-            asked={} if result is None else result.asked,
-            stop=stop,
-        )
+
+        async def commit(connection: Connection) -> ChunkDone:
+            return await close_chunk(
+                connection,
+                chunk,
+                segment_key=segment_key,
+                counts=counts,
+                deferred=deferred,
+                warning=warning,
+                rests={} if result is None else result.rests,
+                terms=self._terms,
+                asked={} if result is None else result.asked,
+                stop=stop,
+            )
+
+        return await self._once_there(commit)
+
+    async def _once_there(self, commit: Callable[[Connection], Awaitable[ChunkDone]]) -> ChunkDone:
+        """Commit a chunk as soon as the database is there, or until its lease is lost.
+
+        Its verdicts are stored and mail servers have answered: to begin anew would ask them again. It keeps
+        its slot meanwhile, for which nothing could be claimed.
+        """
+        is_told = False
+        while True:
+            try:
+                return await self._database.run(commit)
+            except MailsiftError as error:
+                if not error.retryable:
+                    raise
+                if not is_told:
+                    _log.warning("chunk.commit_error", **error_fields(error))
+                    is_told = True
+            await asyncio.sleep(self._terms.lease_s * _COMMIT_PAUSE)
 
 
 def read_slice(path: object, offset: int, length: int) -> pl.DataFrame:
@@ -445,7 +469,7 @@ async def close_chunk(  # noqa: PLR0913 - what one commit writes
         stop: when the job leaves a provider alone, and what it had asked when the chunk was claimed.
 
     Returns:
-        What is to be done next.
+        What is to be done next, also when this was committed before and nobody heard of it.
 
     Raises:
         LeaseLostError: the lease is gone; the transaction must be rolled back.
@@ -460,7 +484,9 @@ async def close_chunk(  # noqa: PLR0913 - what one commit writes
         warning=warning,
     )
     if progress is None or not await chunks.close(connection, chunk, segment_key):
-        raise LeaseLostError
+        if not await chunks.is_closed(connection, chunk, segment_key, deferred):
+            raise LeaseLostError
+        return ChunkDone(last=True, finish=await _lease_finish(connection, chunk, terms))
     first_free, still_open = progress
     left = [new for new in deferred if new.throttle_key == chunk.throttle_key]
     if left and chunk.throttle_key not in SHARED_KEYS:
@@ -479,12 +505,18 @@ async def _close_job(
     """Let the job be finished when no chunk is open, a small one by the caller."""
     if still_open or not await jobs.close(connection, chunk.job_id):
         return ChunkDone(last=False)
+    return ChunkDone(last=True, finish=await _lease_finish(connection, chunk, terms))
+
+
+async def _lease_finish(
+    connection: Connection, chunk: ClaimedChunk, terms: LeaseTerms | None
+) -> ClaimedStep | None:
+    """Lease the finish of a small job that is due, or is leased to the caller already."""
     if terms is None or not chunk.small:
-        return ChunkDone(last=True)
-    finish = await jobs.lease_finish(
+        return None
+    return await jobs.lease_finish(
         connection, chunk.job_id, owner=terms.owner, lease=terms.lease_s, token=chunk.lease_token
     )
-    return ChunkDone(last=True, finish=finish)
 
 
 async def _apply_stop_rule(

@@ -21,7 +21,7 @@ from mailsift.jobs.engine.attempt import (
 from mailsift.jobs.engine.chunk import ChunkWorker
 from mailsift.jobs.engine.claimer import Claimer, EngineConfig, is_transfer
 from mailsift.jobs.engine.heartbeat import Heartbeat
-from mailsift.jobs.engine.maintenance import Maintenance, free_expired_leases
+from mailsift.jobs.engine.maintenance import ExpiredLeases, Maintenance
 from mailsift.jobs.engine.small_list import SmallList
 from mailsift.jobs.engine.step import SUSPECT_PAUSES, StepWorker
 from mailsift.jobs.intake.process import ReaderKilledError, ReaderStuckError
@@ -77,6 +77,7 @@ class Engine:
         self._maintenance = maintenance
         self._waker = waker
         self._claimer = Claimer(database, config, is_unhurried)
+        self._expired = ExpiredLeases(database, rest_s=2 * config.heartbeat_s)
         self._in_flight: dict[UUID, asyncio.Task[None]] = {}
         self._held: dict[UUID, ClaimedChunk | ClaimedStep] = {}
         # By job: how often its step was given back since it last went well, as the store or the database was
@@ -318,7 +319,7 @@ class Engine:
         self._swept_at = time.monotonic()
         if not self.is_draining:
             await guarded(self._maintenance.sweep(), "sweep")
-        freed = await free_expired_leases(self._database)
+        freed = await self._expired.free()
         self._heartbeat.note_sweep()
         if freed:
             await self._waker.wake(min(freed, self._config.slots))

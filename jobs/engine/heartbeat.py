@@ -6,6 +6,7 @@ And what any process sees of what it depends on: the way out, resolvers, its dis
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import resource
 import secrets
@@ -148,7 +149,10 @@ def _age(at: float | None) -> float | None:
 class HealthWatch:
     """Reports the state of what the process depends on, and checks again what is in trouble.
 
+    Of several disks it reports the one with the least room.
+
     Args:
+        folder: where the process keeps its files.
         port25: the way out, where the process probes.
         resolvers: how many resolvers there are, and how many of them are not believed.
     """
@@ -169,7 +173,8 @@ class HealthWatch:
     def current(self) -> ProcessHealth:
         """Return the state of all of it."""
         known, distrusted = self._resolvers()
-        free, size = _disk_space(self._folder)
+        folders = [self._folder, *([self._blobs.folder] if self._blobs.folder else [])]
+        free, size = min(map(_disk_space, folders), key=_room)
         return ProcessHealth(
             port25=self._port25.state if self._port25 else "",
             resolvers=known,
@@ -184,6 +189,16 @@ class HealthWatch:
         await self._blobs.recheck()
         if self._port25 is not None:
             await self._port25.recheck()
+
+
+_ROOMY_BYTES: Final = 200 * 2**30
+"""A disk needs no more room than one of this size."""
+
+
+def _room(space: tuple[int, int]) -> float:
+    """Return how much room a disk has by its size; one of which nothing is known has most."""
+    free, size = space
+    return free / min(size, _ROOMY_BYTES) if size else math.inf
 
 
 def _disk_space(folder: Path) -> tuple[int, int]:

@@ -18,6 +18,7 @@ from mailsift.jobs.metrics import IN_FLIGHT, LEASES_EXPIRED
 from mailsift.jobs.tracing import open_span
 from mailsift.pipeline.background import guarded
 from mailsift.pipeline.clock import Clock
+from mailsift.pipeline.errors import MailsiftError
 from mailsift.storage.blobs.local_files import clear_abandoned, clear_old
 from mailsift.storage.blobs.store import Blobs
 from mailsift.storage.database import Database
@@ -163,6 +164,7 @@ class Sweeper:
         sweep_s: float,
     ) -> None:
         self._database = database
+        self._expired = ExpiredLeases(database, rest_s=2 * sweep_s)
         self._maintenance = maintenance
         self._top_up = top_up
         self._heartbeat = heartbeat
@@ -196,17 +198,46 @@ class Sweeper:
         self._heartbeat.note_sweep()
         if not self._heartbeat.draining:
             await guarded(self._maintenance.sweep(), "sweep")
-        await free_expired_leases(self._database)
+        await self._expired.free()
         async with self._database.begin() as connection:
             waiting = await claimable(connection, most=MOST_WAKE_UPS)
             await self._heartbeat.send(connection, in_hand=0)
         await self._top_up(waiting)
 
 
-async def free_expired_leases(database: Database) -> int:
-    """Make the chunks of dead workers ready again; returns how many."""
-    freed = await database.run(leases.free_expired)
-    if freed:
-        LEASES_EXPIRED.labels("chunk").inc(freed)
-        _log.warning("sweep.leases_freed", chunks=freed)
-    return freed
+class ExpiredLeases:
+    """Frees the chunks of dead workers.
+
+    After an outage of the database the living come back first: their leases may have run out as well, and
+    they have renewed them, or committed what they have, before anybody takes their work for a dead worker's.
+
+    Args:
+        rest_s: for how long nothing is freed then.
+        steady: seconds that never jump.
+    """
+
+    def __init__(
+        self, database: Database, *, rest_s: float, steady: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._database = database
+        self._rest_s = rest_s
+        self._steady = steady
+        self._was_away = False
+        self._rests_until = float("-inf")
+
+    async def free(self) -> int:
+        """Make the chunks of dead workers ready again; returns how many."""
+        if self._was_away:
+            await self._database.now()
+            self._was_away, self._rests_until = False, self._steady() + self._rest_s
+        if self._steady() < self._rests_until:
+            return 0
+        try:
+            freed = await self._database.run(leases.free_expired)
+        except MailsiftError:
+            self._was_away = True
+            raise
+        if freed:
+            LEASES_EXPIRED.labels("chunk").inc(freed)
+            _log.warning("sweep.leases_freed", chunks=freed)
+        return freed

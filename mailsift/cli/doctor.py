@@ -22,7 +22,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from mailsift.cli.options import JsonOption
-from mailsift.container import open_blobs, open_container, read_sources
+from mailsift.container import open_container, read_sources
 from mailsift.key_files import open_vault, read_key_peppers
 from mailsift.pipeline.dns.nameserver import in_words_of_cares
 from mailsift.pipeline.errors import MailsiftError
@@ -164,9 +164,10 @@ async def _redis(settings: Settings) -> Judgement:
 
 
 async def _blobs(settings: Settings) -> Judgement:
-    blobs, key = open_blobs(settings), f"doctor/{uuid4()}"
-    await blobs.put_bytes(key, b"ok")
-    await blobs.delete(key)
+    async with open_container(settings) as container:
+        key = f"doctor/{uuid4()}"
+        await container.blobs.put_bytes(key, b"ok")
+        await container.blobs.delete(key)
     return Health.OK, "The blob store takes and gives back."
 
 

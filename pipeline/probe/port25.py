@@ -58,14 +58,20 @@ class Port25Status:
         """Tell whether asking mail servers makes sense; they count as reachable until proven otherwise."""
         async with self._lock:
             if self._monotonic() >= self._next_probe_at:
-                self._record_finding(await self._probe())
+                await self._look()
         return self._open
 
-    async def is_still_open(self) -> bool:
-        """Tell the same where many servers have just been silent: what is remembered is too old."""
+    async def is_still_open(self, *, decides: bool = False) -> bool:
+        """Tell the same where many servers have just been silent: what is remembered is too old.
+
+        Args:
+            decides: whether a verdict depends on it; then what was found before the silence is too old, too.
+        """
+        asked_at = self._monotonic()
         async with self._lock:
-            if self._monotonic() >= self._probed_at + FRESH_SECONDS:
-                self._record_finding(await self._probe())
+            fresh_until = asked_at if decides else self._probed_at + FRESH_SECONDS
+            if self._probed_at < asked_at and self._monotonic() >= fresh_until:
+                await self._look()
         return self._open
 
     @property
@@ -79,10 +85,13 @@ class Port25Status:
         """Check whether a closed port is open again, unless it was just checked."""
         async with self._lock:
             if not self._open and self._monotonic() >= self._probed_at + CLOSED_SECONDS:
-                self._record_finding(await self._probe())
+                await self._look()
+
+    async def _look(self) -> None:
+        self._probed_at = self._monotonic()
+        self._record_finding(await self._probe())
 
     def _record_finding(self, found: Known) -> None:
-        self._probed_at = self._monotonic()
         self.has_been_open = self.has_been_open or found is Known.YES
         lifetime = UNKNOWN_SECONDS if found is Known.UNKNOWN else KEPT_SECONDS
         self._next_probe_at = self._monotonic() + lifetime

@@ -200,22 +200,36 @@ class Blobs:
         url: `file:///path`, `s3://bucket/prefix`, `gs://…`, `az://…`; credentials come from the environment.
         cache_dir: local folder for downloads and uploads under way; one for each store.
         cache_bytes: the least recently fetched downloads are dropped beyond about this size.
+        has_lists: says whether the store should have something in it; asked as long as a local one is empty.
 
     Attributes:
         trouble: the code of what the store failed with; "" since it has taken a blob again.
     """
 
-    def __init__(self, url: str, cache_dir: Path, *, cache_bytes: int = 10 * 2**30) -> None:
+    def __init__(
+        self,
+        url: str,
+        cache_dir: Path,
+        *,
+        cache_bytes: int = 10 * 2**30,
+        has_lists: Callable[[], Awaitable[bool]] | None = None,
+    ) -> None:
+        self._has_lists = has_lists
         self._cache, self._cache_bytes = cache_dir, cache_bytes
         self._unpruned = cache_bytes  # what a process before us left
         self._store = _open_store(url)
         local = isinstance(self._store, LocalStore) and self._store.prefix
         self._root = Path(local) if local else None
-        self._was_used = False  # a local store had something in it; so it always will have (`_mark`)
+        self._was_used = False  # a local store had something in it: so it always will have (`_mark`)
         self.trouble = ""
         self._looked_at = float("-inf")
         with suppress(OSError):  # a store in trouble says so where it is used
             self._was_used = self._root is not None and not _is_empty(self._root)
+
+    @property
+    def folder(self) -> Path | None:
+        """Where a local store is."""
+        return self._root
 
     async def recheck(self) -> None:
         """See whether the store is there, at most once in ten seconds, and takes a blob where it failed."""
@@ -234,7 +248,8 @@ class Blobs:
             return
         self._looked_at = time.monotonic()
         if self._root is not None:
-            await asyncio.to_thread(self._check_there, self._root)
+            await self._learn_use()
+            await asyncio.to_thread(self._check_takes, self._root)
             return
         with self._store_errors():
             async with asyncio.timeout(_LOOK_TIMEOUT):
@@ -246,6 +261,7 @@ class Blobs:
         A local store on the same disk has no copy of it, but the file itself.
         """
         _checked_key(key)
+        await self._learn_use()
         if self._root is not None and await asyncio.to_thread(self._link_in, self._root, path, key):
             self.trouble = ""
         else:
@@ -259,6 +275,7 @@ class Blobs:
         """Store several small blobs, each as `put_bytes` does; a local store forces them to disk together."""
         for key in blobs:
             _checked_key(key)
+        await self._learn_use()
         if self._root is not None:
             await asyncio.to_thread(self._put_local, self._root, blobs)
             self.trouble = ""
@@ -269,6 +286,7 @@ class Blobs:
     async def stream_in(self, key: str) -> AsyncIterator[Incoming]:
         """Store what is written inside the block; an exception inside it leaves nothing behind."""
         _checked_key(key)
+        await self._learn_use()
         try:
             with guarded_file(self._cache, "incoming") as file:
                 yield Incoming(file)
@@ -405,12 +423,26 @@ class Blobs:
             raise self._note(_not_mounted())
         self._note_use(done=not is_empty)
 
+    def _check_takes(self, root: Path) -> None:
+        """Notice a disk that the system lets nobody write to any more, as one that fails."""
+        self._check_there(root)
+        if os.statvfs(root).f_flag & os.ST_RDONLY:
+            raise self._note(
+                MailsiftError("blob_store_failed", "The blob store can only be read.", retryable=True)
+            )
+
     async def _forget_copy(self, key: str) -> None:
         if self._root is None:
             await asyncio.to_thread(shutil.rmtree, self._cache / key, ignore_errors=True)
 
+    async def _learn_use(self) -> None:
+        """Learn whether others have lists in a local store that this process has only seen empty."""
+        if self._root is not None and not self._was_used and self._has_lists is not None:
+            self._was_used = await self._has_lists()
+
     async def _put(self, key: str, data: Path | bytes) -> None:
         _checked_key(key)
+        await self._learn_use()
         if self._root is not None:
             await asyncio.to_thread(self._put_local, self._root, {key: data})
         else:
@@ -531,7 +563,8 @@ def _store_error(error: Exception) -> MailsiftError:
 
 
 def _not_mounted() -> MailsiftError:
-    return MailsiftError("blob_store_failed", "The blob store is empty: is it mounted?", retryable=True)
+    text = f"The blob store is empty: is it mounted? If it is a new one, make a folder {_MARK} in it."
+    return MailsiftError("blob_store_failed", text, retryable=True)
 
 
 def _not_found() -> MailsiftError:

@@ -275,6 +275,12 @@ _CLOSE = text("""
     WHERE job_id = :job_id AND n = :n AND state = 'leased' AND lease_token = :token
 """)
 
+# The names of both have the lease's token in them.
+_IS_CLOSED = text("""
+    SELECT EXISTS (SELECT FROM chunk WHERE job_id = :job_id
+        AND (segment_key = :segment_key OR source_key = :left_key AND source_key <> :source_key))
+""")
+
 _RELEASE = text("""
     UPDATE chunk SET state = 'ready', waits_for = :waits_for, attempt = attempt - :untried,
         last_error = coalesce(nullif(:error, ''), last_error),
@@ -455,6 +461,19 @@ async def close(connection: Connection, chunk: ClaimedChunk, segment_key: str | 
         "segment_key": segment_key,
     }
     return (await connection.execute(_CLOSE, values)).rowcount == 1
+
+
+async def is_closed(
+    connection: Connection, chunk: ClaimedChunk, segment_key: str | None, left: Sequence[NewChunk]
+) -> bool:
+    """Say whether the chunk was closed before with this very segment, and what it left for later."""
+    values = {
+        "job_id": chunk.job_id,
+        "segment_key": segment_key,
+        "left_key": left[0].source_key if left else None,
+        "source_key": chunk.source_key,
+    }
+    return bool((await connection.execute(_IS_CLOSED, values)).scalar_one())
 
 
 async def give_back(connection: Connection, chunk: ClaimedChunk, left: Sequence[NewChunk]) -> None:

@@ -249,10 +249,11 @@ CLAIM_STEP = statement("""
 # Whoever did the last chunk of a small job finishes it at once. Its account has paid for that with the
 # intake: where it sends many small lists they would wait for each other over its row.
 _LEASE_FINISH = statement("""
-    UPDATE job SET step_token = :token, step_owner = :owner, step_attempt = step_attempt + 1,
+    UPDATE job SET step_token = :token, step_owner = :owner,
+        step_attempt = step_attempt + CASE WHEN step_token IS NULL THEN 1 ELSE 0 END,
         step_at = clock_timestamp(),
         step_until = clock_timestamp() + make_interval(secs => :lease)
-    WHERE id = :job_id AND state IN {finish_due} AND step_token IS NULL
+    WHERE id = :job_id AND state IN {finish_due} AND (step_token IS NULL OR step_token = :token)
     RETURNING id AS job_id, account_id, parent_id, state, step_attempt AS attempt, step_token AS token,
         options, source_name, source_bytes, delivers, test
 """)
@@ -417,7 +418,7 @@ async def claim_step(  # noqa: PLR0913 - what there is room for
 async def lease_finish(
     connection: Connection, job_id: UUID, *, owner: str, lease: float, token: UUID
 ) -> ClaimedStep | None:
-    """Lease the finish of this job, out of turn, to who has just closed it; None when it is not due."""
+    """Lease this job's finish, out of turn, to who has closed it; None when it is not due, or another's."""
     values = {"job_id": job_id, "owner": owner, "lease": lease, "token": token}
     return await row_as(ClaimedStep, connection, _LEASE_FINISH, values)
 
@@ -620,6 +621,12 @@ async def get(connection: Connection, job_id: UUID, *, stays: bool = False) -> R
     wanted = select(job).where(job.c.id == job_id)
     found = await connection.execute(wanted.with_for_update(read=True, key_share=True) if stays else wanted)
     return found.mappings().one_or_none()
+
+
+async def has_stored(connection: Connection) -> bool:
+    """Say whether there is a job whose list has been stored: one from a place is once it is fetched."""
+    stored = select(job.c.id).where(or_(job.c.source_bytes > 0, job.c.total > 0))
+    return bool((await connection.execute(select(stored.exists()))).scalar_one())
 
 
 async def owned(connection: Connection, account_id: UUID, job_id: UUID, *, stays: bool = False) -> Row:

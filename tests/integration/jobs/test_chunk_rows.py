@@ -74,9 +74,10 @@ async def claim_again(database: Database) -> tuple[ClaimedChunk, ClaimedChunk]:
 
 async def close(database: Database, chunk: ClaimedChunk, deferred: list[NewChunk] | None = None) -> bool:
     counts = VerdictCounts(valid=chunk.addresses - sum(new.addresses for new in deferred or []))
+    segment = f"segment-{chunk.lease_token}"
     closed = await database.run(
         lambda connection: close_chunk(
-            connection, chunk, segment_key="segment", counts=counts, deferred=deferred or []
+            connection, chunk, segment_key=segment, counts=counts, deferred=deferred or []
         )
     )
     return closed.last

@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 from collections.abc import AsyncIterator, Callable, MutableMapping
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 from sqlalchemy.engine import make_url
 from structlog.testing import capture_logs
+from typing_extensions import override
 
 from mailsift.jobs.engine import step
+from mailsift.jobs.engine.maintenance import ExpiredLeases
+from mailsift.jobs.service import JobService
 from mailsift.pipeline.errors import MailsiftError
+from mailsift.pipeline.validator import ValidationRequest, ValidationResult
 from mailsift.settings import Settings
+from mailsift.storage.database import Database
+from mailsift.storage.states import JobState
 from tests.support.connections import talking
-from tests.support.installation import until
-from tests.support.ready_jobs import Gate, Planter, caught, engine_on
+from tests.support.installation import code_of, until
+from tests.support.ready_jobs import Gate, Planter, caught, engine_on, work_until_ended
 
 
 class Line:
@@ -64,6 +72,28 @@ async def _pass(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> N
         await target.drain()
 
 
+class BreakingGate(Gate):
+    """Breaks what it has held, as a disk that fails would."""
+
+    @override
+    async def validate(self, frame: pl.DataFrame, request: ValidationRequest) -> ValidationResult:
+        await super().validate(frame, request)
+        raise OSError(errno.EIO, "the disk fails")
+
+
+class CountingGate(Gate):
+    """Counts the frames that are validated."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.frames = 0
+
+    @override
+    async def validate(self, frame: pl.DataFrame, request: ValidationRequest) -> ValidationResult:
+        self.frames += 1
+        return await super().validate(frame, request)
+
+
 async def mend_after(line: Line, event: str, logs: list[MutableMapping[str, Any]]) -> None:
     """Mend the line once this has been logged."""
 
@@ -92,7 +122,7 @@ async def test_a_chunk_that_cannot_be_given_back_while_the_database_is_away_is_w
 
     async with (
         line_to(database_url) as (line, url),
-        engine_on(make_settings(database_url=url), gate := Gate()) as engine,
+        engine_on(make_settings(database_url=url), gate := BreakingGate()) as engine,
     ):
         draining = await caught(engine, gate)
         line.cut()
@@ -101,6 +131,25 @@ async def test_a_chunk_that_cannot_be_given_back_while_the_database_is_away_is_w
             await mend_after(line, "chunk.release_error", logs)
             await draining
         await until(is_given_back, within=10)
+
+
+async def test_verdicts_that_cannot_be_committed_while_the_database_is_away_are_when_it_is_there(
+    make_settings: Callable[..., Settings], planter: Planter, service: JobService, database_url: str
+) -> None:
+    account, job = await planter.plant(["a@example.com", "nobody"], small=False)
+    async with (
+        line_to(database_url) as (line, url),
+        engine_on(make_settings(database_url=url), gate := CountingGate()) as engine,
+    ):
+        draining = await caught(engine, gate)
+        line.cut()
+        with capture_logs() as logs, suppress(MailsiftError):
+            gate.opened.set()
+            await mend_after(line, "chunk.commit_error", logs)
+            await draining
+        view = await work_until_ended(engine, service, account, job)
+    assert (view.state, view.valid, view.invalid, gate.frames) == (JobState.COMPLETED, 1, 1, 1)
+    assert await planter.sql("SELECT attempt FROM chunk") == [{"attempt": 1}]
 
 
 async def test_a_finish_that_cannot_be_given_back_while_the_database_is_away_is_when_it_is_there(
@@ -131,3 +180,33 @@ async def test_a_finish_that_cannot_be_given_back_while_the_database_is_away_is_
                 mend_after(line, "job.step.release_error", logs), engine.drain(), return_exceptions=True
             )
         await until(is_given_back, within=10)
+
+
+async def test_after_an_outage_the_living_come_back_before_the_dead_are_swept(
+    planter: Planter, database_url: str
+) -> None:
+    await planter.plant(["a@example.com"])
+    now = [0.0]
+
+    async def lease() -> None:
+        await planter.sql(
+            "UPDATE chunk SET state = 'leased', lease_token = gen_random_uuid(), lease_owner = 'somebody', "
+            "lease_until = clock_timestamp() - interval '1 minute'"
+        )
+
+    async with line_to(database_url) as (line, url):
+        database = Database(url)
+        expired = ExpiredLeases(database, rest_s=10.0, steady=lambda: now[0])
+        await lease()
+        assert await expired.free() == 1
+        await lease()
+        line.cut()
+        assert await code_of(expired.free()) == "database_unavailable"
+        assert await code_of(expired.free()) == "database_unavailable"
+        line.mend()
+        assert await expired.free() == 0
+        now[0] = 9.9
+        assert await expired.free() == 0
+        now[0] = 10.0
+        assert await expired.free() == 1
+        await database.aclose()

@@ -9,7 +9,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from mailsift.container import open_container
+from mailsift.container import open_container, open_service
 from mailsift.jobs.admin.actions import JobAction
 from mailsift.jobs.engine import step
 from mailsift.jobs.engine.claim import Engine
@@ -20,6 +20,7 @@ from mailsift.settings import Settings
 from mailsift.storage.blobs.store import Blobs
 from mailsift.storage.sql.job_search import JobFilter
 from mailsift.storage.states import JobState
+from tests.support.installation import code_of
 from tests.support.ready_jobs import FAST, Planter, engine_on, work_until_ended
 
 ADDRESSES = [f"user{n}@example.com" for n in range(7)] + ["no address"]
@@ -186,3 +187,21 @@ async def test_a_job_waits_for_a_missing_file_of_its_list_and_fails_when_it_stay
 
 
 STEP = "SELECT step_attempt, step_waits_for, finished_at FROM job WHERE id = :job"
+
+
+async def test_a_process_that_starts_before_its_store_is_mounted_takes_no_list_and_loses_none(
+    settings: Settings, planter: Planter, service: JobService, tmp_path: Path
+) -> None:
+    account, job = await planter.plant(ADDRESSES)
+    store, away, source = settings.home / "blobs", settings.home / "away", tmp_path / "list.csv"
+    source.write_text("email\na@example.com\n")
+    store.rename(away)
+    async with open_service(settings) as started:
+        assert await code_of(started.submit(account, source, FAST)) == "blob_store_failed"
+        assert not any(store.iterdir())
+        store.rmdir()
+        away.rename(store)
+        await started.submit(account, source, FAST)
+    async with engine_on(settings) as engine:
+        view = await work_until_ended(engine, service, account, job)
+    assert view.state is JobState.COMPLETED

@@ -1,4 +1,4 @@
-"""The connection breaks while PostgreSQL commits a list's job: nobody knows that it is there."""
+"""The connection breaks while PostgreSQL commits a list's job or its verdicts: nobody knows it did."""
 
 from __future__ import annotations
 
@@ -21,16 +21,18 @@ from mailsift.storage.blobs.store import Blobs
 from mailsift.storage.states import JobState
 from tests.support.connections import talking
 from tests.support.installation import code_of
-from tests.support.ready_jobs import FAST, engine_on, work_until_ended
+from tests.support.ready_jobs import FAST, Planter, engine_on, work_until_ended
 
 
 @asynccontextmanager
-async def deaf_to_commits(database_url: str, *, inserts: int) -> AsyncIterator[str]:
+async def deaf_to_commits(
+    database_url: str, *, times: int = 1, said: bytes = b"INSERT INTO job "
+) -> AsyncIterator[str]:
     """Give an address of the database behind a relay that hangs up once.
 
     Args:
         database_url: of the database, at a unix socket.
-        inserts: jobs that a transaction has inserted whose answer to COMMIT does not come through.
+        times, said: a transaction that says this so often gets no answer to its COMMIT.
     """
     url = make_url(database_url)
     socket, left = Path(str(url.query["host"])) / ".s.PGSQL.5432", [1]
@@ -41,7 +43,7 @@ async def deaf_to_commits(database_url: str, *, inserts: int) -> AsyncIterator[s
 
         async def pass_answers() -> None:
             while data := await answers.read(65_536):
-                if left[0] and asked.count(b"INSERT INTO job ") == inserts and b"COMMIT" in asked:
+                if left[0] and asked.count(said) == times and b"COMMIT" in asked:
                     left[0] = 0
                     break
                 writer.write(data)
@@ -92,7 +94,7 @@ async def test_a_list_that_is_sent_again_as_nobody_heard_of_it_is_validated(
 ) -> None:
     account = await service.account("tests")
     async with (
-        deaf_to_commits(database_url, inserts=1) as url,
+        deaf_to_commits(database_url) as url,
         open_service(make_settings(database_url=url)) as cut_off,
     ):
         assert await code_of(send(cut_off, account, "ann")) == "database_unavailable"
@@ -114,7 +116,7 @@ async def test_lists_that_are_committed_together_and_nobody_heard_of_it_are_vali
 ) -> None:
     account = await service.account("tests")
     async with (
-        deaf_to_commits(database_url, inserts=2) as url,
+        deaf_to_commits(database_url, times=2) as url,
         open_service(
             make_settings(database_url=url), OtherParts(blobs=StoredTogether(settings, lists=3))
         ) as cut_off,
@@ -125,3 +127,24 @@ async def test_lists_that_are_committed_together_and_nobody_heard_of_it_are_vali
     async with engine_on(settings) as engine:
         views = [await work_until_ended(engine, service, account, job) for job in jobs]
     assert [(view.state, view.valid) for view in views] == [(JobState.COMPLETED, 1)] * 3
+
+
+@pytest.mark.parametrize("small", [True, False])
+async def test_verdicts_whose_commit_nobody_heard_of_count_once_and_their_list_is_finished_at_once(
+    make_settings: Callable[..., Settings],
+    planter: Planter,
+    service: JobService,
+    database_url: str,
+    *,
+    small: bool,
+) -> None:
+    account, job = await planter.plant(["ann@example.com", "nobody"], small=small)
+    async with (
+        deaf_to_commits(database_url, said=b"UPDATE chunk SET state = 'done'") as url,
+        engine_on(make_settings(database_url=url, lease_seconds=60.0)) as engine,
+    ):
+        view = await work_until_ended(engine, service, account, job, within=30)
+    assert (view.state, view.valid, view.invalid) == (JobState.COMPLETED, 1, 1)
+    assert await planter.sql("SELECT attempt, step_attempt FROM chunk, job") == [
+        {"attempt": 1, "step_attempt": 1}
+    ]

@@ -28,6 +28,7 @@ from mailsift.storage.redis.throttle import RedisThrottle
 from tests.support.exposition import Exposed, scraped
 from tests.support.installation import settings_for, until
 from tests.support.ports import free_port
+from tests.support.small_disk import small_disk
 from tests.support.throttling import CONFIG, ask, row, session
 
 GONE = "postgresql://nobody@127.0.0.1:1/gone"
@@ -67,6 +68,22 @@ async def test_an_empty_installation_shows_every_gauge_at_rest(
     for name in names - {"mailsift_gauges_up", "mailsift_alarm"}:
         assert page.value(name) == 0, name
     assert page.value("mailsift_alarm") == page.value("mailsift_alarm", alarm="no_workers") == 1
+
+
+@pytest.mark.needs("root")
+@pytest.mark.parametrize("home_is_full", [False, True])
+def test_of_two_disks_the_one_with_the_least_room_is_told(tmp_path: Path, *, home_is_full: bool) -> None:
+    with (
+        small_disk(tmp_path / "full", mebibytes=64) as full,
+        small_disk(tmp_path / "empty", mebibytes=32) as empty,
+    ):
+        assert full is not None
+        assert empty is not None
+        (full / "ballast").write_bytes(bytes(60 * 2**20))
+        home, store = (full, empty) if home_is_full else (empty, full)
+        health = HealthWatch(folder=home, blobs=Blobs((store / "lists").as_uri(), home / "cache")).current()
+    assert health.disk_size == 64 * 2**20
+    assert health.disk_free <= 4 * 2**20
 
 
 @pytest.mark.parametrize(("database_up", "redis_up"), [(True, False), (False, True), (False, False)])

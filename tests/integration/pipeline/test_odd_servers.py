@@ -70,7 +70,7 @@ class OpenNetwork(NetworkWitness):
         return True
 
     @override
-    async def is_still_open(self) -> bool:
+    async def is_still_open(self, *, decides: bool = False) -> bool:
         return True
 
 

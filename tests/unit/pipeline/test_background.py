@@ -9,13 +9,14 @@ from typing import NoReturn
 import pytest
 from structlog.testing import capture_logs
 
-from mailsift.pipeline.background import repeating
+from mailsift.pipeline.background import FailureLog, repeating
 from mailsift.pipeline.dns import canaries, domains
 from mailsift.pipeline.dns.canaries import ResolverTrust
 from mailsift.pipeline.dns.client import DnsClient
 from mailsift.pipeline.dns.domains import DnsConfig, DomainFacts
 from mailsift.pipeline.dns.examination import Examiner
 from mailsift.pipeline.dns.rules import DnsAnswer, DnsOutcome, RecordType, interpret_exchangers
+from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.facts import DomainState
 from mailsift.pipeline.metrics import UPKEEP_ERRORS
 from tests.support.captured_metrics import Counted
@@ -54,6 +55,23 @@ async def test_a_turn_that_fails_is_logged_and_counted_and_the_next_one_comes() 
             await done.wait()
     assert {line["event"] for line in logs} == {"throttle.error"}
     assert counts["upkeep_errors_total", "throttle"] == len(logs) == turns
+
+
+async def test_a_schema_that_is_too_old_is_told_once_a_minute_by_each_task_and_is_no_bug() -> None:
+    now = [0.0]
+    failures = FailureLog(steady=lambda: now[0])
+    old = MailsiftError("database_not_migrated", "Run mailsift migrate.")
+    counts = Counted(UPKEEP_ERRORS)
+    with capture_logs() as logs:
+        for now[0] in (100.0, 105.0, 159.0, 161.0):
+            failures.record("sweep", old)
+            failures.record("heartbeat", old)
+            failures.record("heartbeat", LookupError())
+    told = [(line["event"], line["error"]) for line in logs]
+    for task in ("sweep.error", "heartbeat.error"):
+        assert told.count((task, "database_not_migrated")) == 2
+    assert told.count(("heartbeat.error", "builtins.LookupError")) == 4
+    assert (counts["upkeep_errors_total", "heartbeat"], counts["upkeep_errors_total", "sweep"]) == (4, 0)
 
 
 async def test_domains_whose_publication_breaks_off_are_unknown_and_the_next_ones_are_not(

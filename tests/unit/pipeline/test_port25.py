@@ -69,6 +69,17 @@ async def test_who_is_cancelled_while_looking_leaves_the_others_alone() -> None:
     assert looks.times == 2
 
 
+async def test_a_verdict_depends_on_a_look_after_the_silence_alone_that_many_share() -> None:
+    looks = Looks([Known.YES, Known.NO, Known.YES])
+    status = looks.status
+    assert await status.is_open()
+    looks.now = 1.0
+    assert await status.is_still_open()
+    assert looks.times == 1
+    assert await asyncio.gather(*(status.is_still_open(decides=True) for _ in range(5))) == [False] * 5
+    assert looks.times == 2
+
+
 async def test_what_could_not_be_learned_changes_nothing_and_is_soon_looked_at_again() -> None:
     looks = Looks([Known.UNKNOWN, Known.NO, Known.UNKNOWN, Known.YES])
     status, seen = looks.status, []

@@ -16,6 +16,7 @@ from mailsift.pipeline.errors import MailsiftError
 from mailsift.storage.blobs.local_files import clear_abandoned, move_in
 from mailsift.storage.blobs.store import Blobs, JobBlobs
 from mailsift.storage.foreign.objects import write_object
+from tests.support.small_disk import small_disk
 
 JOB = UUID("00000000-0000-0000-0000-0000000000aa")
 TOKEN = UUID("00000000-0000-0000-0000-0000000000bb")
@@ -150,6 +151,29 @@ async def test_nothing_is_put_where_a_local_store_should_be_mounted(
     (tmp_path / "away").rename(store)
     await blobs.put_bytes("jobs/b", b"mine")
     assert not blobs.trouble
+
+
+async def test_who_starts_before_its_local_store_is_mounted_puts_nothing_there(tmp_path: Path) -> None:
+    store, mark = tmp_path / "store", tmp_path / "store" / ".mailsift"
+    lists = [False, True, True]
+
+    async def has_lists() -> bool:
+        return lists.pop(0)
+
+    blobs = Blobs(store.as_uri(), tmp_path / "cache", has_lists=has_lists)
+    await blobs.recheck()
+    assert not blobs.trouble  # nobody has a list yet
+    with pytest.raises(MailsiftError) as caught:
+        await blobs.put_bytes("jobs/b", b"mine")
+    assert (caught.value.code, caught.value.retryable) == ("blob_store_failed", True)
+    assert not any(store.iterdir())
+    again = Blobs(store.as_uri(), tmp_path / "cache", has_lists=has_lists)
+    await again.recheck()
+    assert again.trouble == "blob_store_failed"
+    mark.mkdir()  # it is a new one
+    await again.recheck()
+    assert not again.trouble
+    await again.put_bytes("jobs/b", b"mine")
 
 
 async def test_a_local_store_whose_last_blob_was_deleted_is_none_that_is_away(tmp_path: Path) -> None:
@@ -399,6 +423,20 @@ async def test_a_store_that_goes_is_noticed_before_anybody_needs_it(tmp_path: Pa
     (tmp_path / "away").rename(tmp_path / "blobs")
     await blobs.recheck()
     assert blobs.trouble == ""
+
+
+@pytest.mark.needs("root")
+async def test_a_store_that_can_only_be_read_is_noticed_before_anybody_needs_it(tmp_path: Path) -> None:
+    with small_disk(tmp_path / "disk", mebibytes=1) as disk:
+        assert disk is not None
+        blobs = Blobs((disk / "blobs").as_uri(), tmp_path / "cache")
+        await blobs.put_bytes("a", b"1")
+        subprocess.run(["mount", "-o", "remount,ro", disk], check=True)  # noqa: ASYNC221 - brief
+        await blobs.recheck()
+        assert blobs.trouble == "blob_store_failed"
+        subprocess.run(["mount", "-o", "remount,rw", disk], check=True)  # noqa: ASYNC221 - brief
+        await blobs.recheck()
+        assert blobs.trouble == ""
 
 
 def test_a_folder_that_is_none_is_said(tmp_path: Path) -> None:
