@@ -327,11 +327,10 @@ def _recognise(names: Row | None, frame: pl.DataFrame) -> tuple[_Columns, bool]:
     tells = _tells(full, taken)
     if is_judged:
         tells = tuple(tell for tell in tells if not is_of_verdicts(full[tell.place]))
-    if (
-        kind is None and not tells and (is_judged or not words or not is_of_mail)
-    ):  # words beside a verdict are why it is so
+    if kind is None and not tells and (is_judged or not words or not is_of_mail):
         text = "No column says what happened: delivered, bounced, deferred, complained or unsubscribed."
-        raise MailsiftError("no_outcome_column", text)
+        verdicts = " Verdicts, and the replies they rest on, are forecasts." if is_judged else ""
+        raise MailsiftError("no_outcome_column", f"{text}{verdicts}")
     named_like = [letters(_called(name)) for name in full]
     states = cells[kind] if kind is not None else []
     of_readers = any(map(is_of_people, states))
@@ -740,7 +739,8 @@ def _kind_of_row(
     if is_handed_over(word) and (columns.sent_is_delivered or said is OutcomeKind.DELIVERED):
         return OutcomeKind.DELIVERED
     if signs:
-        return _weighed(signs)
+        arrived = {sign.kind for sign in signs} == {OutcomeKind.DELIVERED}
+        return said if said and arrived else _weighed(signs)
     return None if columns.kind is not None else said or (columns.usual if words or status else None)
 
 

@@ -29,12 +29,13 @@ KINDS: Final = {
     " fallido devolvido rejeitado respinto rimbalzato fallito geweigerd mislukt odrzucono"
     " zuruckgewiesen rebondi devuelto devolucion devolucao rejeicao rimbalzo rimbalzi onbestelbaar"
     " teruggestuurd odrzucona odbicie odbicia odbito odbita odbity zwrocono niedostarczono fallita npai"
-    " definitif definitivo definitiva definitief endgultig dauerhaft duro",
+    " definitif definitivo definitiva definitief endgultig dauerhaft duro hart harderror",
     OutcomeKind.DEFERRED: "deferred defer delay delayed deliverydelay softbounce softbounced softbounces soft"
     " deferral temporary transient temporaryfailure temporaryfail tempfail tranfail softfail retrying retry"
     " greylisted failedattempt verzogert differe retarde aplazado diferido adiado differito uitgesteld"
     " aufgeschoben retrasado atrasado ritardato rinviato vertraagd odroczono opozniono temporaire temporaneo"
-    " temporanea temporario tijdelijk vorubergehend blando suave",
+    " temporanea temporario tijdelijk vorubergehend blando suave weich"
+    " softerror",
     OutcomeKind.COMPLAINED: "complained complaint complaints spam spamreport spamreports spamcomplaint abuse"
     " abusereport abusereports reportedspam feedback junk spammed scomp fbl beschwerde plainte"
     " queja reclamacao reclamo klacht"
@@ -43,7 +44,8 @@ KINDS: Final = {
     " listunsubscribe linkunsubscribe"
     " abgemeldet abbestellt desabonne desinscrit descadastrado disiscritto uitgeschreven afgemeld"
     " abmeldung abbestellung desinscription desabonnement baja descadastro disiscrizione uitschrijving"
-    " afmelding ausgetragen desuscrito desuscripcion desinscrito wypisano wypisana wypisany wypisanie",
+    " afmelding ausgetragen desuscrito desuscripto desuscripcion desinscrito wypisano"
+    " wypisana wypisany wypisanie",
 }
 """What senders call a kind, in the letters of the word alone."""
 
@@ -54,7 +56,13 @@ _ARRIV: Final = (
     r"(?:deliver|zugestellt|livre|remis|delivre|distribue|entreg|consegn|recapit|bezorgd|afgeleverd|dostarcz)"
 )
 _PHRASES: Final = (
-    (re.compile(r"\bno longer (?:wants?|subscri\w+)\b"), OutcomeKind.UNSUBSCRIBED),
+    (
+        re.compile(
+            r"\bno longer (?:wants?|subscri\w+)\b"
+            r"|\b(?:cancel|annul|rezygnacj)\w+ (?:\w{1,3} )?(?:inscri|subscri|suscri|iscri|subskry)\w+"
+        ),
+        OutcomeKind.UNSUBSCRIBED,
+    ),
     (
         re.compile(
             rf"\b(?:not yet|noch nicht|nog niet|pas encore|todavia no|aun no|non ancora|ainda nao|annu inte"
@@ -104,7 +112,8 @@ _PHRASES: Final = (
     ),
     (
         re.compile(
-            r"\b(?:permanente?|(?:hard|block)?[ -]?bounce[ds]?|un-?deliver\w+|not delivered"
+            r"\b(?:permanente?|(?:hard|block)?[ -]?bounce[ds]?|rebotes?|rebonds?|rimbalz\w+"
+            r"|odbici\w+|un-?deliver\w+|not delivered"
             r"|deliver\w+ fail\w+)\b"
         ),
         OutcomeKind.BOUNCED,
@@ -224,7 +233,8 @@ def _kind_of(word: str) -> OutcomeKind | None:
     if telling <= _ATTEMPTED and not all(word in telling or _SAYS_NO_MORE.fullmatch(word) for word in words):
         return None
     kinds = {_KIND_OF[word] for word in telling}
-    return kinds.pop() if len(kinds) == 1 else None
+    is_denied = kinds == {OutcomeKind.DELIVERED} and any(re.fullmatch(_NOT, word) for word in words)
+    return kinds.pop() if len(kinds) == 1 and not is_denied else None
 
 
 _JAPANESE: Final = (
@@ -345,9 +355,11 @@ _VERIFICATION: Final = re.compile(
 """In the name of a column of verdicts."""
 _TRAIT: Final = re.compile(
     r"[a-z]{0,4}(?:disposable|catchall|acceptall|roleaccount|rolebased|role|freeemail|spamtrap|gibberish|toxic"
-    r"|didyoumean)[a-z]{0,10}|[a-z]{0,5}(?:verified|validated|checked)(?:at|on|date)"
+    r"|didyoumean|quality|exists)[a-z]{0,10}|[a-z]{0,5}(?:verified|validated|checked)(?:at|on|date)"
 )
-_VERDICTS: Final = frozenset({"valid", "deliverable", "risky", "catchall", "acceptall", "donotmail"})
+_VERDICTS: Final = frozenset(
+    {"valid", "deliverable", "risky", "catchall", "acceptall", "donotmail", "exists"}
+)
 _OF_VERDICTS: Final = frozenset(
     {"invalid", "undeliverable", "abuse", "spamtrap", "spam", "rejected", "error", "ok", "success", "failed"}
     | {"fail", "failure", "blocked", "block", "nonexistent", "permanent", "temporary"}

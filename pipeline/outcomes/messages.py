@@ -782,8 +782,8 @@ def _reasons_by_clause(message: Message, prose: str) -> dict[str, str]:
     """
     ours = {one.casefold() for one in _addresses(message, "From", "To")}
     found: dict[str, str] = {}
-    clauses = (one for one in _CLAUSE.split(_SENDER.sub("", prose[:_FIRST_TEXT])) if "@" in one)
-    for clause in map(_one_line, islice(clauses, _MOST_CLAUSES)):
+    clauses = chain.from_iterable(map(_by_line, _CLAUSE.split(_SENDER.sub("", prose[:_FIRST_TEXT]))))
+    for clause in map(_one_line, islice((one for one in clauses if "@" in one), _MOST_CLAUSES)):
         named = list(_ADDRESS.finditer(clause))
         if _is_about_all(named, clause) and diagnose(clause).answer is not Answer.UNCLEAR:
             addresses = (one[0] for one in named if not _DAEMON.search(one[0]))
@@ -791,8 +791,18 @@ def _reasons_by_clause(message: Message, prose: str) -> dict[str, str]:
     return found
 
 
+def _by_line(clause: str) -> Sequence[str]:
+    """Return a clause, or its lines where several of them name somebody: rows of a table."""
+    lines = clause.split("\n")
+    return lines if sum("@" in line for line in lines) > 1 else [clause]
+
+
 def _is_about_all(named: Sequence[re.Match[str]], clause: str) -> bool:
-    code = _REPLY_WITH_CODE.search(clause)
+    code = (
+        None
+        if named and _NAMED_BY_REPLY.fullmatch(clause, 0, named[0].start())
+        else _REPLY_WITH_CODE.search(clause)
+    )
     between = (_BETWEEN_NAMES.fullmatch(clause, one.end(), two.start()) for one, two in pairwise(named))
     is_reply_about = named and code and code.start() < named[-1].start()
     return bool(named) and all(between) and not is_reply_about and not _IN_CASE.search(clause)
