@@ -98,7 +98,9 @@ _OF_ENTRY: Final = re.compile(r"added", re.IGNORECASE)
 _SAYS_WHAT: Final = re.compile(r"event|activity|metric", re.IGNORECASE)
 """Columns that say what happened, even where most of it is nothing of ours; a "status" may be of a sale."""
 _IS_NO_KIND: Final = re.compile(
-    r"note|tag|subject|title|name$|campaign|list$|segment|template", re.IGNORECASE
+    r"note|tag|subject|title|name$|campaign|list$|segment|template"
+    r"|(?:\b|_)(?:order|shipment|parcel|payment|invoice|booking|ticket|deal)s?(?:\b|_)",
+    re.IGNORECASE,
 )
 _OF_THE_MESSAGE: Final = re.compile(r"subject|title|campaign|template", re.IGNORECASE)
 """Columns of words that a customer of ours has written, which may look like a server's: "500 points"."""
@@ -541,10 +543,7 @@ def _words_columns(
 
 def _failed(cells: Sequence[Sequence[str]], kind: int | None) -> list[int]:
     """Return the rows of which a column says that the message did not arrive."""
-    of_failures = {OutcomeKind.BOUNCED, OutcomeKind.DEFERRED}
-    return (
-        [] if kind is None else [row for row, cell in enumerate(cells[kind]) if kind_of(cell) in of_failures]
-    )
+    return [] if kind is None else [row for row, cell in enumerate(cells[kind]) if kind_of(cell) in _FAILURES]
 
 
 def _is_of_mail(full: Sequence[str], cells: Sequence[Sequence[str]], kind: int, words: Sequence[int]) -> bool:
@@ -641,7 +640,7 @@ def _read_row(columns: _Columns, row: Row) -> ParsedOutcome:
         words = f"dropped: {words}"
     if kind is OutcomeKind.BOUNCED:
         kind = next(filter(None, map(suppression_cause, (words, *told[:_MOST_REASONS]))), kind)
-    failed = kind in {OutcomeKind.BOUNCED, OutcomeKind.DEFERRED}
+    failed = kind in _FAILURES
     permanent = kind is OutcomeKind.BOUNCED
     beside = " ".join(cell for cell in told if cell != words)
     diagnosis = diagnose(words, status=status, permanent=permanent, beside=beside) if failed else ACCEPTED
@@ -741,7 +740,12 @@ def _kind_of_row(
     if signs:
         arrived = {sign.kind for sign in signs} == {OutcomeKind.DELIVERED}
         return said if said and arrived else _weighed(signs)
-    return None if columns.kind is not None else said or (columns.usual if words or status else None)
+    if columns.kind is not None:  # a word that we do not know, beside a refusal
+        return said if said in _FAILURES and not is_state(word) else None
+    return said or (columns.usual if words or status else None)
+
+
+_FAILURES: Final = frozenset({OutcomeKind.BOUNCED, OutcomeKind.DEFERRED})
 
 
 def _is_why_it_bounced(kind: OutcomeKind | None, cell: str) -> bool:

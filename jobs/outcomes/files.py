@@ -375,7 +375,7 @@ def _unfolded(found: Any) -> Sequence[Any]:
     if not isinstance(found, dict) or sender_of(found) or any("@" in held for held in _of(found, str)):
         return [found]
     lists, objects = _of(found, list), _of(found, dict)
-    lists = [held for held in lists if held] or lists
+    lists = [held for held in lists if held] or ([] if objects else lists)
     if len(lists) == 1:
         return _told_by_its_list(found, lists[0])
     if not lists and len(objects) == 1 and not any("@" in held for held in _of(objects[0], str)):

@@ -28,7 +28,7 @@ KINDS: Final = {
     " rebote rebotado rechazado gebounced gebounct"
     " fallido devolvido rejeitado respinto rimbalzato fallito geweigerd mislukt odrzucono"
     " zuruckgewiesen rebondi devuelto devolucion devolucao rejeicao rimbalzo rimbalzi onbestelbaar"
-    " teruggestuurd odrzucona odbicie odbicia odbito odbita odbity zwrocono niedostarczono fallita npai"
+    " teruggestuurd odrzucona odbicie odbicia odbito odbito zwrot zwrocono niedostarczono fallita npai"
     " definitif definitivo definitiva definitief endgultig dauerhaft duro hart harderror",
     OutcomeKind.DEFERRED: "deferred defer delay delayed deliverydelay softbounce softbounced softbounces soft"
     " deferral temporary transient temporaryfailure temporaryfail tempfail tranfail softfail retrying retry"
@@ -104,7 +104,7 @@ _PHRASES: Final = (
     (re.compile(r"\b(?:un-? ?subscri\w+|opt(?:ed)?[ -]?out)\b"), OutcomeKind.UNSUBSCRIBED),
     (
         re.compile(
-            r"\b(?:soft|suave|blando|brando|leve|morbido|weicher?|zachte?|miekki\w{0,3}|deferred|delayed"
+            r"\b(?:soft|suave|blando|brando|leve|morbido|weicher?|zachte?|miekk\w{1,4}|deferred|delayed"
             r"|temporar\w+|temporal|temporaire|temporane\w+|transient|transitori\w+|vorubergehend\w{0,2}"
             r"|tijdelijke?|tymczasow\w+|przejsciow\w+)\b"
         ),
@@ -113,7 +113,7 @@ _PHRASES: Final = (
     (
         re.compile(
             r"\b(?:permanente?|(?:hard|block)?[ -]?bounce[ds]?|rebotes?|rebonds?|rimbalz\w+"
-            r"|odbici\w+|un-?deliver\w+|not delivered"
+            r"|odbi(?:ci|t)\w+|un-?deliver\w+|not delivered"
             r"|deliver\w+ fail\w+)\b"
         ),
         OutcomeKind.BOUNCED,
@@ -217,10 +217,11 @@ def kind_of(word: str) -> OutcomeKind | None:
 
 @lru_cache(maxsize=4_096)  # a column that says what happened has few words
 def _kind_of(word: str) -> OutcomeKind | None:
-    if is_of_another_channel(word):
+    if is_of_another_channel(word) or _REPLY.match(word):
         return None
     plain = _apart(word if " " in word else word.rpartition(".")[2])  # users.messages.email.Bounce
-    known = _KIND_OF.get(re.sub(r"[^a-z]", "", plain))
+    alone = re.sub(r"[^a-z]", "", plain)
+    known = _KIND_OF.get(alone) or _KIND_OF.get(_INFLECTED.sub("o", alone))
     if known or not 1 < len(re.split(r"[\s-]+", plain)) <= _LONGEST_PHRASE or re.search(r"\d", plain):
         return known or _kind_in_japanese(word)
     if " " not in word and _NO_MAILBOX.search(plain):
@@ -228,7 +229,7 @@ def _kind_of(word: str) -> OutcomeKind | None:
     said = next((row for row in _PHRASES if row[0].search(plain)), None)
     if said or len(plain.split()) > _LONGEST_NAME:
         return said[1] if said else None
-    words = plain.split()
+    words = re.split(r"[\s-]+", plain)
     telling = {word for word in words if word in _KIND_OF}
     if telling <= _ATTEMPTED and not all(word in telling or _SAYS_NO_MORE.fullmatch(word) for word in words):
         return None
@@ -236,6 +237,11 @@ def _kind_of(word: str) -> OutcomeKind | None:
     is_denied = kinds == {OutcomeKind.DELIVERED} and any(re.fullmatch(_NOT, word) for word in words)
     return kinds.pop() if len(kinds) == 1 and not is_denied else None
 
+
+_REPLY: Final = re.compile(r"\W*[245](?:\d\d(?!\d)|\.\d{1,3}\.\d{1,3})\b")
+"""A server's answer, whose words say why: "554 5.7.1 spam" is no complaint."""
+_INFLECTED: Final = re.compile(r"[aeiy]\Z")
+"""Of what ends in -o in the lists: "rimbalzata", "otwarty"."""
 
 _JAPANESE: Final = (
     (re.compile(r"迷惑|スパム|苦情|通報"), OutcomeKind.COMPLAINED),
@@ -323,7 +329,7 @@ def is_handed_over(cell: str) -> bool:
 def is_forecast(name: str, cells: Iterable[str]) -> bool:
     """Say whether a column has verdicts, ours or another verifier's: what may happen, not what did."""
     plain = letters(name)
-    if plain.startswith("mailsift") or _VERIFICATION.search(plain):
+    if plain.startswith("mailsift") or _VERIFICATION.search(f"{plain} {name}"):
         return True
     said = {_plain(cell[:_LONGEST_WORDS]): cell for cell in cells if cell}
     others = (cell for plain, cell in said.items() if plain not in _OF_VERDICTS)
@@ -350,7 +356,7 @@ def tells_of_messages(cells: Iterable[str]) -> bool:
 
 _VERIFICATION: Final = re.compile(
     r"verifi(?!ed)|verifika|weryfik|validat(?!ed)|validierung|validacion|validacao|convalida|deliverability"
-    r"|verdict|prufergebnis|prufstatus|(?:smtp|mx|mailbox)check|check(?:result|status)"
+    r"|verdict|pruf|(?:smtp|mx|mailbox)check|check(?:result|status)|検証|有効性"
 )
 """In the name of a column of verdicts."""
 _TRAIT: Final = re.compile(
