@@ -552,8 +552,13 @@ def _is_of_mail(full: Sequence[str], cells: Sequence[Sequence[str]], kind: int, 
     return (
         not (told and all(map(is_of_anything, told)))
         or any(map(is_about_mail, full))
-        or any(is_reply(cell) for place in words for cell in cells[place])
+        or any(is_reply(cell) or _MAILBOX.search(cell) for place in words for cell in cells[place])
     )
+
+
+_MAILBOX: Final = re.compile(
+    r"mailbox|inbox|postfach|bo[iî]te|buz[oó]n|casella|caixa|postvak|skrzynk|メールボックス", re.IGNORECASE
+)
 
 
 def _of_messages(cells: Sequence[Sequence[str]]) -> list[Sequence[str]]:
