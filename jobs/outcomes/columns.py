@@ -14,18 +14,25 @@ import polars as pl
 
 from mailsift.jobs.intake.table import Choice, choose_column
 from mailsift.jobs.outcomes.words import (
+    is_about_mail,
+    is_affair,
+    is_answer,
     is_change,
     is_dropped,
     is_forecast,
     is_handed_over,
     is_kind,
     is_of_another_channel,
+    is_of_anything,
     is_of_people,
+    is_of_verdicts,
     is_state,
     is_subscribed,
+    is_trait,
     kind_in_name,
     kind_of,
     letters,
+    tells_of_messages,
 )
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.facts import GONE
@@ -91,7 +98,9 @@ _OF_ENTRY: Final = re.compile(r"added", re.IGNORECASE)
 _SAYS_WHAT: Final = re.compile(r"event|activity|metric", re.IGNORECASE)
 """Columns that say what happened, even where most of it is nothing of ours; a "status" may be of a sale."""
 _IS_NO_KIND: Final = re.compile(
-    r"note|tag|subject|title|name$|campaign|list$|segment|template", re.IGNORECASE
+    r"note|tag|subject|title|name$|campaign|list$|segment|template"
+    r"|(?:\b|_)(?:order|shipment|parcel|payment|invoice|booking|ticket|deal)s?(?:\b|_)",
+    re.IGNORECASE,
 )
 _OF_THE_MESSAGE: Final = re.compile(r"subject|title|campaign|template", re.IGNORECASE)
 """Columns of words that a customer of ours has written, which may look like a server's: "500 points"."""
@@ -163,6 +172,8 @@ class _Columns:
     of_senders: bool
     of_readers: bool
     changes: tuple[int, ...]
+    degrees: tuple[int, ...]
+    categories: tuple[int, ...]
 
 
 def read_rows(rows: Iterator[Row]) -> Iterator[ParsedOutcome]:
@@ -298,22 +309,30 @@ def _recognise(names: Row | None, frame: pl.DataFrame) -> tuple[_Columns, bool]:
     full = list(names) if names is not None else list(choice.names)
     cells = [list(column) for column in (frame.slice(1) if choice.header else frame)]
     forecasts = [place for place, column in enumerate(cells) if is_forecast(full[place], column)]
+    is_judged = bool(forecasts) or any(map(is_trait, map(_last, full)))
     for place in forecasts:
         full[place], cells[place] = "", [""] * len(cells[place])
+    of_messages = _of_messages(cells) if is_judged else cells
     coded, codes = _letters_column(full, cells), _LETTERS
     if coded is None and (coded := _numbers_column(full, cells)) is not None:
         codes = _NUMBERS
-    kind = _kind_column(full, cells) if coded is None else coded
+    kind = _kind_column(full, of_messages) if coded is None else coded
     status = next(iter(_named(full, "status")), None)
     if status is None:
         with_codes = (place for place, column in enumerate(cells) if share(column, _STATUS.fullmatch) >= 0.8)
         status = next(with_codes, None)
     taken = {choice.index, kind, status}
     words = _words_columns(full, cells, taken, _failed(cells, kind))
+    is_of_mail = coded is not None or kind is None or _is_of_mail(full, cells, kind, words)
+    if not is_of_mail:
+        kind = None
     tells = _tells(full, taken)
-    if kind is None and not tells and (forecasts or not words):  # words beside a verdict are why it is so
+    if is_judged:
+        tells = tuple(tell for tell in tells if not is_of_verdicts(full[tell.place]))
+    if kind is None and not tells and (is_judged or not words or not is_of_mail):
         text = "No column says what happened: delivered, bounced, deferred, complained or unsubscribed."
-        raise MailsiftError("no_outcome_column", text)
+        verdicts = " Verdicts, and the replies they rest on, are forecasts." if is_judged else ""
+        raise MailsiftError("no_outcome_column", f"{text}{verdicts}")
     named_like = [letters(_called(name)) for name in full]
     states = cells[kind] if kind is not None else []
     of_readers = any(map(is_of_people, states))
@@ -350,6 +369,8 @@ def _recognise(names: Row | None, frame: pl.DataFrame) -> tuple[_Columns, bool]:
         of_senders=bool(_FROM.fullmatch(named_like[choice.index])),
         of_readers=of_readers,
         changes=_changed_to(full),
+        degrees=_degrees(cells, taken),
+        categories=tuple({place for place in (kind,) if place is not None} | {tell.place for tell in tells}),
     ), choice.header
 
 
@@ -411,6 +432,16 @@ def _changed_to(full: Sequence[str]) -> tuple[int, ...]:
     return _matching(map(letters, full), _NEW_STANDING)
 
 
+def _degrees(cells: Sequence[Sequence[str]], taken: set[int | None]) -> tuple[int, ...]:
+    """Return the columns that say nothing but whether a failure is one for good: "permanent", "soft"."""
+    return tuple(
+        place
+        for place, column in enumerate(cells)
+        if place not in taken and {kind_of(cell) for cell in column if cell.strip()} in _BY_DEGREE
+    )
+
+
+_BY_DEGREE: Final = ({OutcomeKind.DEFERRED}, {OutcomeKind.DEFERRED, OutcomeKind.BOUNCED})
 _NEW_STANDING: Final = re.compile(r"[a-z]*subscriptions?status|newstatus")
 
 
@@ -477,6 +508,8 @@ def _kind_column(full: Sequence[str], cells: Sequence[Sequence[str]]) -> int | N
         states = sum(map(is_state, filled)) + changes
         believed = sure or (states * 2 >= len(filled) and not of_another)
         of_some = place not in named or kind_in_name(full[place])
+        if any(map(is_affair, filled)):
+            continue
         if known and believed and not (of_some and len(filled) * 2 <= len(column)):
             counted[place], of_messages[place] = known, states - sum(map(is_of_people, filled))
     most = max(of_messages.values(), default=0)
@@ -510,10 +543,27 @@ def _words_columns(
 
 def _failed(cells: Sequence[Sequence[str]], kind: int | None) -> list[int]:
     """Return the rows of which a column says that the message did not arrive."""
-    of_failures = {OutcomeKind.BOUNCED, OutcomeKind.DEFERRED}
+    return [] if kind is None else [row for row, cell in enumerate(cells[kind]) if kind_of(cell) in _FAILURES]
+
+
+def _is_of_mail(full: Sequence[str], cells: Sequence[Sequence[str]], kind: int, words: Sequence[int]) -> bool:
+    """Say whether what happened did to messages, and not to a sign-in or a payment, which fail as well."""
+    told = [cell for cell in cells[kind] if is_kind(cell)]
     return (
-        [] if kind is None else [row for row, cell in enumerate(cells[kind]) if kind_of(cell) in of_failures]
+        not (told and all(map(is_of_anything, told)))
+        or any(map(is_about_mail, full))
+        or any(is_reply(cell) or _MAILBOX.search(cell) for place in words for cell in cells[place])
     )
+
+
+_MAILBOX: Final = re.compile(
+    r"mailbox|inbox|postfach|bo[iî]te|buz[oó]n|casella|caixa|postvak|skrzynk|メールボックス", re.IGNORECASE
+)
+
+
+def _of_messages(cells: Sequence[Sequence[str]]) -> list[Sequence[str]]:
+    """Return the columns of a verifier's table, without those that may say why in words that senders have."""
+    return [column if tells_of_messages(column) else [""] * len(column) for column in cells]
 
 
 def _tells(full: Sequence[str], taken: set[int | None]) -> tuple[_Tell, ...]:
@@ -578,17 +628,24 @@ def _read_row(columns: _Columns, row: Row) -> ParsedOutcome:
     kind = _kind_of_row(row, word, signs, columns, words, status)
     address = _address_in(row, columns, kind)
     elsewhere = any(is_of_another_channel(cell_at(row, place)) for place in columns.channels)
-    if kind is None or elsewhere or "@" not in address or (columns.of_senders and kind not in _WISHES):
+    answered = any(is_answer(cell_at(row, place)) for place in columns.categories)
+    if (
+        kind is None
+        or elsewhere
+        or answered
+        or "@" not in address
+        or (columns.of_senders and kind not in _WISHES)
+    ):
         return None
     own = [sign for sign in signs if sign.kind is kind]
     words = words or next((sign.words for sign in own if " " in sign.words), "")  # one word is a category
     at = max((sign.at for sign in own), default=0.0)
     at = at or epoch(cell_at(row, columns.when), day_first=columns.day_first)
-    if is_dropped(word):
+    if is_dropped(word) and not is_reply(words):  # a server that answered was asked
         words = f"dropped: {words}"
     if kind is OutcomeKind.BOUNCED:
         kind = next(filter(None, map(suppression_cause, (words, *told[:_MOST_REASONS]))), kind)
-    failed = kind in {OutcomeKind.BOUNCED, OutcomeKind.DEFERRED}
+    failed = kind in _FAILURES
     permanent = kind is OutcomeKind.BOUNCED
     beside = " ".join(cell for cell in told if cell != words)
     diagnosis = diagnose(words, status=status, permanent=permanent, beside=beside) if failed else ACCEPTED
@@ -677,14 +734,23 @@ def _kind_of_row(
         return OutcomeKind.BOUNCED
     if found is None and columns.of_readers and _CANCELLED.fullmatch(word):
         found = OutcomeKind.UNSUBSCRIBED
+    degrees = (kind_of(cell_at(row, place)) for place in columns.degrees)
+    if found is OutcomeKind.BOUNCED and OutcomeKind.DEFERRED in degrees:
+        found = OutcomeKind.DEFERRED
     if found:
         return found
     said = _kind_by(words, status)
     if is_handed_over(word) and (columns.sent_is_delivered or said is OutcomeKind.DELIVERED):
         return OutcomeKind.DELIVERED
     if signs:
-        return _weighed(signs)
-    return None if columns.kind is not None else said or (columns.usual if words or status else None)
+        arrived = {sign.kind for sign in signs} == {OutcomeKind.DELIVERED}
+        return said if said and arrived else _weighed(signs)
+    if columns.kind is not None:  # a word that we do not know, beside a refusal
+        return said if said in _FAILURES and not is_state(word) else None
+    return said or (columns.usual if words or status else None)
+
+
+_FAILURES: Final = frozenset({OutcomeKind.BOUNCED, OutcomeKind.DEFERRED})
 
 
 def _is_why_it_bounced(kind: OutcomeKind | None, cell: str) -> bool:

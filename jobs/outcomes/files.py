@@ -355,7 +355,7 @@ def _records_of(value: Any) -> Iterator[_Record]:
 
 
 def _wrapped_event(found: Any) -> Any:
-    """Return a sender's event that Amazon has wrapped (SNS, SQS, EventBridge, Lambda), else what is given."""
+    """Return a sender's event that Amazon has wrapped (SNS, SQS, Lambda, logs), else what is given."""
     inner = found
     for _ in range(_DEEPEST):
         if not isinstance(inner, dict):
@@ -367,7 +367,7 @@ def _wrapped_event(found: Any) -> Any:
     return found
 
 
-_WRAPPED_IN: Final = ("Message", "Sns", "body", "Body", "detail")
+_WRAPPED_IN: Final = ("Message", "Sns", "body", "Body", "detail", "message")
 
 
 def _unfolded(found: Any) -> Sequence[Any]:
@@ -375,6 +375,7 @@ def _unfolded(found: Any) -> Sequence[Any]:
     if not isinstance(found, dict) or sender_of(found) or any("@" in held for held in _of(found, str)):
         return [found]
     lists, objects = _of(found, list), _of(found, dict)
+    lists = [held for held in lists if held] or ([] if objects else lists)
     if len(lists) == 1:
         return _told_by_its_list(found, lists[0])
     if not lists and len(objects) == 1 and not any("@" in held for held in _of(objects[0], str)):

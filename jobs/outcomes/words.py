@@ -14,7 +14,11 @@ KINDS: Final = {
     OutcomeKind.DELIVERED: "delivered delivery delivers deliver ok success successful"
     " opened open opens firstopening opening openings clicked click clicks clickthrough read replied viewed"
     " zugestellt geoffnet angeklickt geklickt livre remis delivre ouvert clique entregado abierto entregue"
-    " aberto clicado consegnato recapitato aperto cliccato bezorgd afgeleverd geopend geklikt dostarczono",
+    " aberto clicado consegnato recapitato aperto cliccato bezorgd afgeleverd geopend geklikt dostarczono"
+    " ausgeliefert offnung offnungen klick klicks distribue ouverte ouverture ouvertures clic clics"
+    " entregada abierta apertura aperturas aberta abertura aberturas cliques consegnata recapitata aperta"
+    " aperture aangeklikt klik kliks dostarczona dostarczony otwarto otwarta otwarcie otwarcia kliknieto"
+    " kliknieta klikniecie klikniecia",
     OutcomeKind.BOUNCED: "bounced bounce bounces hardbounce hardbounced hardbounces hard permanent"
     " permanentbounce"
     " failed failure fail dropped drop blocked block rejected reject invalid invalidemail undelivered"
@@ -22,19 +26,26 @@ KINDS: Final = {
     " cleaned bounceback suppressed error errored giveup gaveup"
     " unzustellbar rucklaufer abgewiesen abgelehnt fehlgeschlagen rejete refuse echec echoue rebond rebonds"
     " rebote rebotado rechazado gebounced gebounct"
-    " fallido devolvido rejeitado respinto rimbalzato fallito geweigerd mislukt odrzucono",
+    " fallido devolvido rejeitado respinto rimbalzato fallito geweigerd mislukt odrzucono"
+    " zuruckgewiesen rebondi devuelto devolucion devolucao rejeicao rimbalzo rimbalzi onbestelbaar"
+    " teruggestuurd odrzucona odbicie odbicia odbito odbito zwrot zwrocono niedostarczono fallita npai"
+    " definitif definitivo definitiva definitief endgultig dauerhaft duro hart harderror",
     OutcomeKind.DEFERRED: "deferred defer delay delayed deliverydelay softbounce softbounced softbounces soft"
-    " deferral temporary transient temporaryfailure temporaryfail tempfail softfail retrying retry greylisted"
-    " failedattempt verzogert differe retarde aplazado diferido adiado differito uitgesteld",
+    " deferral temporary transient temporaryfailure temporaryfail tempfail tranfail softfail retrying retry"
+    " greylisted failedattempt verzogert differe retarde aplazado diferido adiado differito uitgesteld"
+    " aufgeschoben retrasado atrasado ritardato rinviato vertraagd odroczono opozniono temporaire temporaneo"
+    " temporanea temporario tijdelijk vorubergehend blando suave weich"
+    " softerror",
     OutcomeKind.COMPLAINED: "complained complaint complaints spam spamreport spamreports spamcomplaint abuse"
     " abusereport abusereports reportedspam feedback junk spammed scomp fbl beschwerde plainte"
     " queja reclamacao reclamo klacht"
-    " spambeschwerde spammeldung spamklacht spammelding",
+    " spambeschwerde spammeldung spamklacht spammelding plaintes quejas denuncia queixa skarga skargi",
     OutcomeKind.UNSUBSCRIBED: "unsubscribed unsubscribe unsubscribes unsub optout optedout groupunsubscribe"
     " listunsubscribe linkunsubscribe"
     " abgemeldet abbestellt desabonne desinscrit descadastrado disiscritto uitgeschreven afgemeld"
     " abmeldung abbestellung desinscription desabonnement baja descadastro disiscrizione uitschrijving"
-    " afmelding",
+    " afmelding ausgetragen desuscrito desuscripto desuscripcion desinscrito wypisano"
+    " wypisana wypisany wypisanie",
 }
 """What senders call a kind, in the letters of the word alone."""
 
@@ -45,7 +56,13 @@ _ARRIV: Final = (
     r"(?:deliver|zugestellt|livre|remis|delivre|distribue|entreg|consegn|recapit|bezorgd|afgeleverd|dostarcz)"
 )
 _PHRASES: Final = (
-    (re.compile(r"\bno longer (?:wants?|subscri\w+)\b"), OutcomeKind.UNSUBSCRIBED),
+    (
+        re.compile(
+            r"\bno longer (?:wants?|subscri\w+)\b"
+            r"|\b(?:cancel|annul|rezygnacj)\w+ (?:\w{1,3} )?(?:inscri|subscri|suscri|iscri|subskry)\w+"
+        ),
+        OutcomeKind.UNSUBSCRIBED,
+    ),
     (
         re.compile(
             rf"\b(?:not yet|noch nicht|nog niet|pas encore|todavia no|aun no|non ancora|ainda nao|annu inte"
@@ -83,20 +100,28 @@ _PHRASES: Final = (
         ),
         OutcomeKind.BOUNCED,
     ),
-    (re.compile(r"\b(?:spam|abuse|complain\w*|junk)\b"), OutcomeKind.COMPLAINED),
+    (re.compile(r"\b(?:spamu?|abuse|complain\w*|junk)\b"), OutcomeKind.COMPLAINED),
     (re.compile(r"\b(?:un-? ?subscri\w+|opt(?:ed)?[ -]?out)\b"), OutcomeKind.UNSUBSCRIBED),
     (
-        re.compile(r"\b(?:soft|suave|deferred|delayed|temporar\w+|temporaire|temporane\w+|transient)\b"),
+        re.compile(
+            r"\b(?:soft|suave|blando|brando|leve|morbido|weicher?|zachte?|miekk\w{1,4}|deferred|delayed"
+            r"|temporar\w+|temporal|temporaire|temporane\w+|transient|transitori\w+|vorubergehend\w{0,2}"
+            r"|tijdelijke?|tymczasow\w+|przejsciow\w+)\b"
+        ),
         OutcomeKind.DEFERRED,
     ),
     (
         re.compile(
-            r"\b(?:permanente?|(?:hard|block)?[ -]?bounce[ds]?|un-?deliver\w+|not delivered"
+            r"\b(?:permanente?|(?:hard|block)?[ -]?bounce[ds]?|rebotes?|rebonds?|rimbalz\w+"
+            r"|odbi(?:ci|t)\w+|un-?deliver\w+|not delivered"
             r"|deliver\w+ fail\w+)\b"
         ),
         OutcomeKind.BOUNCED,
     ),
-    (re.compile(r"\b(?:delivered|opened|clicked|received e-?mail|loaded by proxy)\b"), OutcomeKind.DELIVERED),
+    (
+        re.compile(r"\b(?:delivered|opened|clicked|received (?:an? |the |your )?e-?mail|loaded by proxy)\b"),
+        OutcomeKind.DELIVERED,
+    ),
 )
 """What a phrase of a few words means ("Unsubscribed by user"), the first row that is in it."""
 
@@ -123,17 +148,32 @@ _ANOTHER_CHANNEL: Final = re.compile(
 )
 """Ways to somebody that lead to no mailbox, though an address stands beside them to say who it was."""
 
+_ANSWER: Final = re.compile(
+    r"\W*(?:auto(?:matic|mated|matische?)?[ -]?(?:repl\w+|respon\w+|answer\w*|antwort\w*)"
+    r"|out[ -]of[ -](?:the[ -])?office|vacation|abwesen\w+|challenge\b|respuesta automatica"
+    r"|reponse automatique|resposta automatica|risposta automatica|automatisch antwoord|autoodpowiedz)"
+)
+"""Of an absence note, or what asks whether a person has written: no failure."""
+_LONGEST_ANSWER: Final = 60
+_AFFAIR: Final = re.compile(
+    r"closed|solved|resolved|reopened|won|lost|shipped|intransit|refunded|paid|unpaid|fulfilled|onhold"
+    r"|succeeded|declined"
+)
+
 _STATES: Final = {
     "on its way": "sent send sends messagesent emailsend emailsent sendemail"
     " processed process accepted injection"
     " injected queued queue pending scheduled submission submitted reception requests request draft none"
     " unknown versendet gesendet envoye enviado inviato verzonden",
     "of people": "active inactive enabled disabled subscribed subscribe confirmed unconfirmed registered"
-    " cold",
+    " cold aktiv inaktiv actif inactif activo inactivo ativo inativo attivo inattivo actief inactief aktywny"
+    " nieaktywny",
 }
 """Words of a column that says what happened, where nothing has."""
 _STATE_OF: Final = {word: state for state, words in _STATES.items() for word in words.split()}
-_SUBSCRIBED: Final = re.compile(r"active|enabled|subscribed?|confirmed|registered")
+_SUBSCRIBED: Final = re.compile(
+    r"active|aktiv|actif|activo|ativo|attivo|actief|aktywny|enabled|subscribed?|confirmed|registered"
+)
 _HANDED_OVER: Final = re.compile(
     r"(?:message)?sent|send|relayed|versendet|gesendet|envoye|enviado|inviato|verzonden"
 )
@@ -177,10 +217,11 @@ def kind_of(word: str) -> OutcomeKind | None:
 
 @lru_cache(maxsize=4_096)  # a column that says what happened has few words
 def _kind_of(word: str) -> OutcomeKind | None:
-    if is_of_another_channel(word):
+    if is_of_another_channel(word) or _REPLY.match(word):
         return None
     plain = _apart(word if " " in word else word.rpartition(".")[2])  # users.messages.email.Bounce
-    known = _KIND_OF.get(re.sub(r"[^a-z]", "", plain))
+    alone = re.sub(r"[^a-z]", "", plain)
+    known = _KIND_OF.get(alone) or _KIND_OF.get(_INFLECTED.sub("o", alone))
     if known or not 1 < len(re.split(r"[\s-]+", plain)) <= _LONGEST_PHRASE or re.search(r"\d", plain):
         return known or _kind_in_japanese(word)
     if " " not in word and _NO_MAILBOX.search(plain):
@@ -188,13 +229,19 @@ def _kind_of(word: str) -> OutcomeKind | None:
     said = next((row for row in _PHRASES if row[0].search(plain)), None)
     if said or len(plain.split()) > _LONGEST_NAME:
         return said[1] if said else None
-    words = plain.split()
+    words = re.split(r"[\s-]+", plain)
     telling = {word for word in words if word in _KIND_OF}
     if telling <= _ATTEMPTED and not all(word in telling or _SAYS_NO_MORE.fullmatch(word) for word in words):
         return None
     kinds = {_KIND_OF[word] for word in telling}
-    return kinds.pop() if len(kinds) == 1 else None
+    is_denied = kinds == {OutcomeKind.DELIVERED} and any(re.fullmatch(_NOT, word) for word in words)
+    return kinds.pop() if len(kinds) == 1 and not is_denied else None
 
+
+_REPLY: Final = re.compile(r"\W*[245](?:\d\d(?!\d)|\.\d{1,3}\.\d{1,3})\b")
+"""A server's answer, whose words say why: "554 5.7.1 spam" is no complaint."""
+_INFLECTED: Final = re.compile(r"[aeiy]\Z")
+"""Of what ends in -o in the lists: "rimbalzata", "otwarty"."""
 
 _JAPANESE: Final = (
     (re.compile(r"迷惑|スパム|苦情|通報"), OutcomeKind.COMPLAINED),
@@ -264,6 +311,16 @@ def is_change(cell: str) -> bool:
     return bool(_CHANGE.fullmatch(_plain(cell[:_LONGEST_WORDS])))
 
 
+def is_answer(cell: str) -> bool:
+    """Say whether a cell calls what came back an answer to a message that arrived: "Auto-reply"."""
+    return len(cell) <= _LONGEST_ANSWER and bool(_ANSWER.match(_apart(cell)))
+
+
+def is_affair(cell: str) -> bool:
+    """Say whether a cell tells how an order, a ticket or a deal stands, of which others are "open"."""
+    return bool(_AFFAIR.fullmatch(_plain(cell[:_LONGEST_WORDS])))
+
+
 def is_handed_over(cell: str) -> bool:
     """Say whether a cell says that a message went out: arrived it has if a server answered so."""
     return bool(_HANDED_OVER.fullmatch(_plain(cell)))
@@ -271,16 +328,47 @@ def is_handed_over(cell: str) -> bool:
 
 def is_forecast(name: str, cells: Iterable[str]) -> bool:
     """Say whether a column has verdicts, ours or another verifier's: what may happen, not what did."""
-    if letters(name).startswith("mailsift"):
+    plain = letters(name)
+    if plain.startswith("mailsift") or _VERIFICATION.search(f"{plain} {name}"):
         return True
     said = {_plain(cell[:_LONGEST_WORDS]): cell for cell in cells if cell}
     others = (cell for plain, cell in said.items() if plain not in _OF_VERDICTS)
     return not _VERDICTS.isdisjoint(said) and not any(map(kind_of, others))
 
 
-_VERDICTS: Final = frozenset({"valid", "deliverable", "risky", "catchall", "acceptall", "donotmail"})
+def is_trait(name: str) -> bool:
+    """Say whether a column of that name tells what only a verifier says of an address: "Accept all"."""
+    return bool(_TRAIT.fullmatch(letters(name)))
+
+
+def is_of_verdicts(name: str) -> bool:
+    """Say whether a column's name is a word of verifiers, though senders have it, too: "Abuse"."""
+    return letters(name) in _OF_VERDICTS
+
+
+def tells_of_messages(cells: Iterable[str]) -> bool:
+    """Say whether a column tells what became of messages, in words that are none of a verifier's."""
+    known = [cell for cell in cells if is_kind(cell)]
+    if not _VERDICTS.isdisjoint(map(_plain, cells)):
+        return False
+    return any(not _OF_VERDICTS.issuperset(_KIND_OF.keys() & set(_apart(cell).split())) for cell in known)
+
+
+_VERIFICATION: Final = re.compile(
+    r"verifi(?!ed)|verifika|weryfik|validat(?!ed)|validierung|validacion|validacao|convalida|deliverability"
+    r"|verdict|pruf|(?:smtp|mx|mailbox)check|check(?:result|status)|検証|有効性"
+)
+"""In the name of a column of verdicts."""
+_TRAIT: Final = re.compile(
+    r"[a-z]{0,4}(?:disposable|catchall|acceptall|roleaccount|rolebased|role|freeemail|spamtrap|gibberish|toxic"
+    r"|didyoumean|quality|exists)[a-z]{0,10}|[a-z]{0,5}(?:verified|validated|checked)(?:at|on|date)"
+)
+_VERDICTS: Final = frozenset(
+    {"valid", "deliverable", "risky", "catchall", "acceptall", "donotmail", "exists"}
+)
 _OF_VERDICTS: Final = frozenset(
-    {"invalid", "undeliverable", "abuse", "spamtrap", "spam", "rejected", "error"}
+    {"invalid", "undeliverable", "abuse", "spamtrap", "spam", "rejected", "error", "ok", "success", "failed"}
+    | {"fail", "failure", "blocked", "block", "nonexistent", "permanent", "temporary"}
 )
 """Words of verifiers, and those that they share with senders."""
 
@@ -288,6 +376,26 @@ _OF_VERDICTS: Final = frozenset(
 def is_dropped(cell: str) -> bool:
     """Say whether a cell says that the sender kept a message back itself."""
     return bool(re.search(r"\b(?:drop(?:ped)?|suppressed|pre-? ?blocked)\b", _apart(cell)))
+
+
+def is_of_anything(cell: str) -> bool:
+    """Say whether a cell tells how something ended, of which it need not be a message: "failed"."""
+    return bool(_OF_ANYTHING.fullmatch(_plain(cell[:_LONGEST_WORDS])))
+
+
+def is_about_mail(name: str) -> bool:
+    """Say whether a column of that name is about messages."""
+    return bool(_OF_MAIL.search(letters(name)))
+
+
+_OF_ANYTHING: Final = re.compile(
+    r"ok|success(?:ful)?|fail(?:ed|ure)?|error(?:ed)?|reject(?:ed)?|invalid|blocked|returned|expired|dropped"
+)
+_OF_MAIL: Final = re.compile(
+    r"subject|campaign|newsletter|message.|mailing|bounce|smtp|dsn|deliver|recipient|rcpt|sender|^from$|^to$"
+    r"|template|spam|complain|unsub|suppress|betreff|absender|empfanger|objet|expediteur|destinat|asunto|remitente"
+    r"|oggetto|mittente|onderwerp|afzender|ontvanger|assunto|remetente|temat|nadawca|odbiorca"
+)
 
 
 def letters(name: str) -> str:

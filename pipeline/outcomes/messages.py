@@ -23,7 +23,7 @@ from email.message import Message
 from email.parser import HeaderParser
 from email.utils import getaddresses, mktime_tz, parsedate_tz
 from functools import cached_property
-from itertools import chain, pairwise
+from itertools import chain, islice, pairwise
 from typing import Final, NamedTuple
 from urllib.parse import unquote
 
@@ -221,8 +221,43 @@ def _field_groups(part: Message) -> list[Message]:
         text = _decode_text(text, part)
     else:
         text = _part_text(part)
-    groups = re.split(r"\n[ \t]*\n", _normalize_line_ends(text))
+    groups = chain.from_iterable(map(_by_recipient, re.split(r"\n[ \t]*\n", _normalize_line_ends(text))))
     return [HeaderParser().parsestr(group.lstrip("\n")) for group in groups if ":" in group]
+
+
+def _by_recipient(group: str) -> Iterator[str]:
+    """Yield the fields of each recipient of a group that has several: nothing divides them as it should.
+
+    Each has one Final-Recipient; before that stand the fields that do so at the first, and an
+    Original-Recipient (RFC 3464 section 2.3), unless each has that behind it.
+    """
+    fields = _UNFOLDED.split(group.strip("\n"))
+    names = [field.partition(":")[0].strip().lower() for field in fields]
+    finals = [place for place, name in enumerate(names) if name == "final-recipient"]
+    ahead = _FIELDS_OF_RECIPIENT.intersection(names[: finals[0]]) if finals else frozenset()
+    if names.count("original-recipient") != len(finals):
+        ahead |= {"original-recipient"}
+    begins = [0]
+    for final in finals[1:]:
+        begin = final
+        while names[begin - 1] in ahead:
+            begin -= 1
+        begins.append(begin)
+    stretches = list(pairwise([*begins, len(fields)]))
+    if all(_SAY_WHAT_HAPPENED.intersection(names[begin:end]) for begin, end in stretches):
+        yield from ("\n".join(fields[begin:end]) for begin, end in stretches)
+    else:  # one recipient by several names
+        yield group
+
+
+_UNFOLDED: Final = re.compile(r"\n(?![ \t])")
+_SAY_WHAT_HAPPENED: Final = frozenset({"action", "status"})
+_FIELDS_OF_RECIPIENT: Final = _SAY_WHAT_HAPPENED | {
+    "original-recipient",
+    "remote-mta",
+    "diagnostic-code",
+    "last-attempt-date",
+}
 
 
 def _block_text(block: Message) -> str:
@@ -457,8 +492,32 @@ def _forwarded_bounce(message: Message, parts: list[Message]) -> Iterator[Outcom
     head = _FORWARDED_HEAD.search(text)
     if head is None:
         return None
-    inner = HeaderParser().parsestr(re.sub(r"^[> ]+", "", text[head.start() :], flags=re.MULTILINE))
+    unquoted = re.sub(r"^[> ]+", "", text[head.start() :], flags=re.MULTILINE)
+    inner = HeaderParser().parsestr(_in_english(unquoted))
     return None if _is_for_outsider(inner, message) else _unstructured_bounce(inner, [inner])
+
+
+def _in_english(text: str) -> str:
+    """Return a forwarded message with the names of its headers as in the message itself: "Von" is "From"."""
+    head, blank, body = text.partition("\n\n")
+    return _LOCAL_NAME.sub(_name_in_english, head) + blank + body
+
+
+def _name_in_english(found: re.Match[str]) -> str:
+    return f"{_HEADERS_IN_ENGLISH.get(found[1].casefold(), found[1])}:"
+
+
+_LOCAL_NAME: Final = re.compile(r"^([^\W\d_]{1,12})[ \t\xa0]{0,2}:", re.MULTILINE)
+_HEADERS_IN_ENGLISH: Final = {
+    name: header
+    for header, names in {
+        "From": "von de da van från fra od от",
+        "To": "an à para a aan till til do komu кому",
+        "Subject": "betreff objet asunto assunto oggetto onderwerp ämne emne temat předmět тема",
+        "Date": "sent gesendet datum envoyé enviado inviato data verzonden skickat sendt wysłano дата",
+    }.items()
+    for name in names.split()
+}
 
 
 def _is_for_outsider(bounce: Message, message: Message) -> bool:
@@ -643,7 +702,8 @@ _FAILED = re.compile(
     re.IGNORECASE,
 )
 _STILL_TRYING = re.compile(
-    r"will (?:be |keep |continue )(?:retr|try|to try|to be (?:tried|made))|still (?:try|being tried)"
+    r"will (?:(?:be |keep |continue )(?:retr|try|to try|to be (?:tried|made))|retry\b|try again)"
+    r"|(?:keep|continue|go on) trying|still (?:try|being tried)"
     r"|ha(?:s|ve) (?:not yet|yet to be|been delayed)"
     r"|(?:delivery|message|mail) (?:is |was )?delayed|(?:warning message|temporary failure|only a warning)\b"
     r"|no action is required|not necessary to re-?send|(?:kept|held|remains?) in the queue"
@@ -660,6 +720,8 @@ _GIVEN_UP = re.compile(
     r"given up|giving up|permanent|final(?:ly)? fail|has failed|returned to sender|no longer|undeliverable",
     re.IGNORECASE,
 )
+_SUPPOSED = re.compile(r"\b(?:if|unless|until|once)\b[^.\n]{0,80}", re.IGNORECASE)
+"""What has not come to pass: "you will be told if it fails permanently"."""
 _COPY = re.compile(
     r"^[ \t>]*(?:-{2,}.{0,20}(?:below this line is a copy|this is a copy of|original message|returned message"
     r"|message header|copy of the message|transcript of mail|header of the original|headers? follow"
@@ -680,13 +742,23 @@ def _unstructured_bounce(message: Message, parts: list[Message]) -> Iterator[Out
         return
     reported = _REPLY_WITH_CODE.sub("", prose)  # what a server says decides for its recipient alone
     still_trying = _STILL_TRYING.search(reported if _FAILED.search(reported) else prose)
-    waits = still_trying and not _GIVEN_UP.search(reported)
+    waits = still_trying and not _GIVEN_UP.search(_SUPPOSED.sub("", reported))
     kind = OutcomeKind.DEFERRED if waits else OutcomeKind.BOUNCED
     original = _returned_headers(parts)
     found = named or _failed_addresses(message, prose) or _recipients_named_by_local_part(original, prose)
     failed_addresses = list(dict.fromkeys(found))[:_MOST_RECIPIENTS]
     text = _ReportText(parts, map(str.casefold, failed_addresses))
     diagnoses = {address: _diagnosis_in_text(address, text, kind) for address in failed_addresses}
+    kinds = dict.fromkeys(diagnoses, kind)
+    clauses = _reasons_by_clause(message, prose) if len(failed_addresses) == 1 else {}
+    if len(clauses) > 1 and clauses.keys() >= diagnoses.keys():
+        if any(map(_STILL_TRYING.search, clauses.values())):
+            kind = OutcomeKind.BOUNCED  # it waits for one of them
+        kinds = {one: _kind_in_clause(words, kind) for one, words in clauses.items()}
+        diagnoses = {
+            one: diagnose(words, permanent=kinds[one] is OutcomeKind.BOUNCED)
+            for one, words in clauses.items()
+        }
     failed = _FAILED.search(prose) or _FAILED.search(_decode_header(message["Subject"]))
     tells_why = _is_by_daemon(message) and any(one.answer in MAILBOX_REFUSALS for one in diagnoses.values())
     if not (named or still_trying or failed or tells_why):
@@ -694,11 +766,66 @@ def _unstructured_bounce(message: Message, parts: list[Message]) -> Iterator[Out
     forwarded = _forwarded_from(diagnoses, prose)
     for address, diagnosis in diagnoses.items():
         sent_to = forwarded.get(address.lower()) or (
-            _verp_recipient(message, [address]) if len(failed_addresses) == 1 else []
+            _verp_recipient(message, [address]) if len(diagnoses) == 1 else []
         )
         mailed = sent_to[0] if sent_to else address
         of_all = _of_all_behind(mailed, address, diagnosis)
-        yield Outcome(mailed, kind, _parse_date(message["Date"]), of_all, "bounce", _message_id(original))
+        happened = _parse_date(message["Date"])
+        yield Outcome(mailed, kinds[address], happened, of_all, "bounce", _message_id(original))
+
+
+def _reasons_by_clause(message: Message, prose: str) -> dict[str, str]:
+    """Return the clauses of sentences that say why a message failed for somebody, by his address.
+
+    A clause is about those whom it names in a row; where it names others, too, asks for something or
+    supposes it, it says so of nobody, nor does a server's reply of whom it names itself.
+    """
+    ours = {one.casefold() for one in _addresses(message, "From", "To")}
+    found: dict[str, str] = {}
+    clauses = chain.from_iterable(map(_by_line, _CLAUSE.split(_SENDER.sub("", prose[:_FIRST_TEXT]))))
+    for clause in map(_one_line, islice((one for one in clauses if "@" in one), _MOST_CLAUSES)):
+        named = list(_ADDRESS.finditer(clause))
+        if _is_about_all(named, clause) and diagnose(clause).answer is not Answer.UNCLEAR:
+            addresses = (one[0] for one in named if not _DAEMON.search(one[0]))
+            found |= {one: clause for one in addresses if one.casefold() not in ours and one not in found}
+    return found
+
+
+def _by_line(clause: str) -> Sequence[str]:
+    """Return a clause, or its lines where several of them name somebody: rows of a table."""
+    lines = clause.split("\n")
+    return lines if sum("@" in line for line in lines) > 1 else [clause]
+
+
+def _is_about_all(named: Sequence[re.Match[str]], clause: str) -> bool:
+    code = (
+        None
+        if named and _NAMED_BY_REPLY.fullmatch(clause, 0, named[0].start())
+        else _REPLY_WITH_CODE.search(clause)
+    )
+    between = (_BETWEEN_NAMES.fullmatch(clause, one.end(), two.start()) for one, two in pairwise(named))
+    is_reply_about = named and code and code.start() < named[-1].start()
+    return bool(named) and all(between) and not is_reply_about and not _IN_CASE.search(clause)
+
+
+_MOST_CLAUSES: Final = 50
+_CLAUSE: Final = re.compile(
+    r"[.!?](?:\s+|$)|。|\n[ \t]*\n|;\s|,\s+(?:and|but|nor|while|whereas|und|aber|et|mais|y|pero|e|ma|mas|en"
+    r"|maar|i|ale|a)\b",
+    re.IGNORECASE,
+)
+_IN_CASE: Final = re.compile(
+    r"\b(?:if|unless|please|should|ask|write|reach|call|wenn|falls|sollte\w*|bitte|si|veuillez|por favor"
+    r"|per favore|indien|jeśli|jeżeli|proszę)\b|^\W*(?:se|caso|als)\b",
+    re.IGNORECASE,
+)
+
+
+def _kind_in_clause(clause: str, kind: OutcomeKind) -> OutcomeKind:
+    """Return what happened to a message by a clause about its recipient, else by the whole report."""
+    if kind is OutcomeKind.BOUNCED and _STILL_TRYING.search(clause) and not _GIVEN_UP.search(clause):
+        return OutcomeKind.DEFERRED
+    return kind
 
 
 def _diagnosis_in_text(address: str, text: _ReportText, kind: OutcomeKind) -> Diagnosis:
@@ -720,9 +847,9 @@ _RELAYED_ADDRESS = re.compile(
 
 def _reports_failure(message: Message, prose: str) -> bool:
     """Say whether a message of nobody known as a mail server tells of a failure by its subject, and why."""
-    if message["List-Unsubscribe"] or message["List-Id"]:
-        return False
     subject = _decode_header(message["Subject"])
+    if message["List-Unsubscribe"] or message["List-Id"] or _ABSENCE.search(subject):
+        return False
     is_failure = _FAILED.search(subject) and not re.match(
         r"\s*(?:re|aw|fwd?|wg|sv|tr) ?:", subject, re.IGNORECASE
     )

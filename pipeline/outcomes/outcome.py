@@ -86,7 +86,8 @@ _OWN_LIST = re.compile(
     r"suppress(?:ed|ion)|not delivering to (?:an? )?(?:previously|unsubscribed|user who)|^dropped\b|droplist"
     r"|(?:previously|pre-?)[ _]?(?:bounced|unsubscribed)|bounced address"
     r"|recent history of (?:bouncing|hard bounces)|recipient (?:has|is|was) unsubscribed"
-    r"|unsubscribed address",
+    r"|unsubscribed address"
+    r"|(?:address|recipient|contact) (?:is |was )?(?:in|under|on) (?:the |our )?(?:quarantine|deny ?list)",
     re.IGNORECASE,
 )
 _OWN_LIST_IN_WORDS = re.compile(

@@ -34,6 +34,17 @@ _K = OutcomeKind
         ("Delivered late", _K.DELIVERED),
         ("proxy open", _K.DELIVERED),
         ("Unsubscribed by user", _K.UNSUBSCRIBED),
+        ("Rebote blando", _K.DEFERRED),
+        ("Weicher Bounce", _K.DEFERRED),
+        ("Zacht gebounced", _K.DEFERRED),
+        ("Odbicie miękkie", _K.DEFERRED),
+        ("Odbicie twarde", _K.BOUNCED),
+        ("Rimbalzo permanente", _K.BOUNCED),
+        ("Ouverture", _K.DELIVERED),
+        ("Abertura", _K.DELIVERED),
+        ("Received an email", _K.DELIVERED),
+        ("Skarga", _K.COMPLAINED),
+        ("Wypisany", _K.UNSUBSCRIBED),
     ],
 )
 def test_a_phrase_means_what_it_says_as_a_whole(words: str, kind: OutcomeKind | None) -> None:
