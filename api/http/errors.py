@@ -148,6 +148,7 @@ STATUS_OF: Final[Mapping[str, int]] = {
     "schedule_not_found": 404,
     "schedule_cron_invalid": 422,
     "schedule_zone_invalid": 422,
+    "schedule_jitter_too_long": 422,
     "schedule_source_gone": 409,
     "schedule_needs_list": 422,
     "schedule_limit": 409,

@@ -21,6 +21,7 @@ from mailsift.jobs.views import AccountId, JobId, JobOptions, load_options
 from mailsift.jobs.waker import Waker
 from mailsift.pipeline.clock import Clock, utc_datetime
 from mailsift.pipeline.errors import MailsiftError, SuppressCodes
+from mailsift.pipeline.zones import is_zone
 from mailsift.storage.blobs.store import Blobs, JobBlobs
 from mailsift.storage.database import Connection, Database, Row
 from mailsift.storage.sql import jobs, schedules
@@ -92,6 +93,9 @@ class ScheduleRuns:
 
     async def _run_claimed(self, row: Row) -> int:
         """Do what a claimed schedule is due for; returns how many jobs it made."""
+        if not is_zone(row["zone"]):
+            await self._leave_to_others(row)
+            return 0
         times = timetable_of(row)
         slot = times.standing(row["next_run_at"])
         if slot.at > row["next_run_at"]:
@@ -144,6 +148,12 @@ class ScheduleRuns:
         await self._move_on(row, times, plan, code)
         count_missed(code)
         _log.info("schedule.skipped", schedule=str(row["id"]), code=code)
+
+    async def _leave_to_others(self, row: Row) -> None:
+        """Say that this machine's tables do not know the zone; when the lease ends, perhaps another's do."""
+        code = "schedule_zone_invalid"
+        await self._database.run(schedules.record_trouble, row, code)
+        _log.warning("schedule.waits", schedule=str(row["id"]), code=code, zone=row["zone"])
 
     async def _move_on(self, row: Row, times: Timetable, plan: DueRun, code: str = "") -> None:
         await self._database.run(
