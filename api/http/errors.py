@@ -183,6 +183,7 @@ STATUS_OF: Final[Mapping[str, int]] = {
     # what we need does not answer
     "database_unavailable": 503,
     "database_not_migrated": 503,
+    "database_refused": 503,
     "blob_store_failed": 503,
     "storage_full": 507,
 }
