@@ -316,7 +316,7 @@ class JobService:
         )
 
     async def pause(self, account_id: AccountId, job_id: JobId) -> None:
-        """Stop claiming the job's chunks; those being worked on may finish. Of a paused job nothing is changed.
+        """Stop claiming the job's chunks; those being worked on may finish. A paused one stays.
 
         Raises:
             MailsiftError: `job_not_found`, `job_state_conflict`.

@@ -275,7 +275,7 @@ def _has_spoken(connection: Any) -> bool:
 
 
 def _not_ready(state: str) -> MailsiftError | None:
-    """Return what we say of a database that an operator has not made ready for us; None: the fault is ours."""
+    """Return what we say of a database that no operator made ready for us; None: the fault is ours."""
     if state in _MISSING_STATES:
         text = "The database lacks the schema of this release: run mailsift migrate."
         return MailsiftError("database_not_migrated", text)

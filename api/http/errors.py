@@ -39,6 +39,7 @@ STATUS_OF: Final[Mapping[str, int]] = {
     "request_timeout": 408,
     "content_too_large": 413,
     "unsupported_media_type": 415,
+    "transfer_coding_unknown": 501,
     "range_not_satisfiable": 416,
     "invalid_request": 422,
     "bad_cursor": 422,

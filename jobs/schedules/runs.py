@@ -67,7 +67,10 @@ class ScheduleRuns:
             claimed = await self._database.run(schedules.claim, now=now, until=now + LEASE)
             if claimed is None:
                 return made
-            made += await self._run_claimed(claimed)
+            if is_zone(claimed["zone"]):
+                made += await self._run_claimed(claimed)
+            else:
+                await self._leave_to_others(claimed)
 
     async def start_now(self, row: Row) -> JobId:
         """Run a schedule at once, beside its slots.
@@ -93,9 +96,6 @@ class ScheduleRuns:
 
     async def _run_claimed(self, row: Row) -> int:
         """Do what a claimed schedule is due for; returns how many jobs it made."""
-        if not is_zone(row["zone"]):
-            await self._leave_to_others(row)
-            return 0
         times = timetable_of(row)
         slot = times.standing(row["next_run_at"])
         if slot.at > row["next_run_at"]:

@@ -13,7 +13,7 @@ from mailsift.jobs.places.service import JobPlaces, Places
 from mailsift.jobs.schedules.models import RunView, ScheduleSpec, ScheduleView, schedule_view, timetable_of
 from mailsift.jobs.schedules.runs import ScheduleRuns
 from mailsift.jobs.schedules.timetable import check_cron, check_jitter
-from mailsift.jobs.views import AccountId, JobId, JobOptions, dump_options, load_options, view_of
+from mailsift.jobs.views import AccountId, JobId, JobOptions, bad_cursor, dump_options, load_options, view_of
 from mailsift.pipeline.clock import Clock, utc_datetime
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.storage.database import Connection, Database, Row
@@ -119,7 +119,7 @@ class ScheduleService:
             await _owned(connection, account_id, schedule_id)
             before = await schedules.place_of_run(connection, schedule_id, after) if after else None
             if after is not None and before is None:
-                raise MailsiftError("bad_cursor", "This cursor doesn’t belong to this list.")
+                raise bad_cursor()
             rows = await schedules.runs(connection, schedule_id, limit=limit, before=before)
             return [RunView(view_of(row), row["scheduled_for"]) for row in rows]
 
@@ -132,7 +132,8 @@ class ScheduleService:
 
         Raises:
             MailsiftError: `schedule_not_found`, `schedule_cron_invalid`, `schedule_zone_invalid`,
-                `schedule_jitter_too_long`, `schedule_ended` when no run would be left of a schedule that is not paused.
+                `schedule_jitter_too_long`, `schedule_ended` when no run would be left of a schedule that
+                is not paused.
         """
         async with self._database.begin() as connection:
             row, now = await _owned(connection, account_id, schedule_id, lock=True), self._now()

@@ -189,7 +189,7 @@ def _check_zone(zone: str) -> None:
 
 
 def check_jitter(cron: str, jitter: int) -> None:
-    """Refuse a delay by which the runs of a good cron line would overtake each other: slots would be left out.
+    """Refuse a delay by which runs of a good cron line would overtake each other: slots would be left out.
 
     Raises:
         MailsiftError: `schedule_jitter_too_long`.

@@ -28,8 +28,8 @@ _WAITS: Final = re.compile(r"(?:\s*(?:mon|tue|wed|thu|fri|sat|sun)[a-z]*,)?[^,]+
 class PatientTransport(httpx.BaseTransport):
     """Sends again what was too early (429), and what may be repeated when the service is away.
 
-    It is away when it says so (503), nobody listens, or a proxy finds nobody. What else is answered by others,
-    or by nobody, is a MailsiftError.
+    It is away when it says so (503), nobody listens, or a proxy finds nobody. What else is answered by
+    others, or by nobody, is a MailsiftError.
 
     Args:
         inner: sends.
