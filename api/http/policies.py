@@ -25,9 +25,7 @@ class TierPolicyBody(BaseModel):
 
     model_config = ConfigDict(extra="forbid", from_attributes=True)
 
-    complained: NeverSend = Field(
-        default=Tier.REMOVE, description="the recipient called a message spam"
-    )
+    complained: NeverSend = Field(default=Tier.REMOVE, description="the recipient called a message spam")
     unsubscribed: NeverSend = Tier.REMOVE
     suppressed: NeverSend = Field(default=Tier.REMOVE, description="on the account's suppression list")
     disposable: Tier = Field(default=_TIERS.disposable)
