@@ -145,7 +145,7 @@ class Links:
         async with self._database.begin() as connection:
             if await people.person_of(connection, email) is None:
                 invited = await sessions.is_invited(connection, email, now=self._now())
-                raise MailsiftError("person_not_found", _INVITED if invited else "There is no such person.")
+                raise MailsiftError("person_not_found", _INVITED) if invited else people.person_not_found()
             await sessions.forget_password_links(connection, email)  # the newest counts
             return await self._make(connection, _LinkTerms(LinkKind.PASSWORD, email=email))
 

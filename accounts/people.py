@@ -186,7 +186,7 @@ def _check_zone(zone: str) -> None:
 async def _remove_person(connection: Connection, email: str, *, actor: str) -> None:
     person = await people.person_of(connection, email)
     if person is None or await people.lock_person(connection, person["id"]) is None:
-        raise MailsiftError("person_not_found", "There is no such person.")
+        raise people.person_not_found()
     for account in await people.accounts_of(connection, person["id"]):
         await people.lock_account(connection, account["id"])
         members = await people.members(connection, account["id"])

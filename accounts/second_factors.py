@@ -152,7 +152,7 @@ class SecondFactors:
         async with self._database.begin() as connection:
             person = await people.person_of(connection, email)
             if person is None:
-                raise MailsiftError("person_not_found", "There is no such person.")
+                raise people.person_not_found()
             if not await second_factors.delete(connection, person["id"]):
                 raise MailsiftError("factor_off", "This person hasn’t turned on two-step sign-in.")
             await people.audit_operation(connection, actor, "factor.reset", email)

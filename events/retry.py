@@ -35,6 +35,8 @@ _BUSY = frozenset({429, 503})
 RESPONSE_TEXT_BYTES = 4 * 1024
 """How much of a response is kept."""
 
+_WAITS = re.compile(r"(?:\s*(?:mon|tue|wed|thu|fri|sat|sun)[a-z]*,)?[^,]+", re.IGNORECASE)
+"""The values of a Retry-After; the comma after the day of a week divides none."""
 _UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
@@ -212,8 +214,15 @@ def failing_s(health: EndpointHealth, now: float) -> float:
 
 
 def retry_after_s(header: str, now: float) -> float | None:
-    """Read a Retry-After header, RFC 9110 section 10.2.3: seconds from now, None when it says nothing."""
-    text = header.strip()
+    """Read a Retry-After header, RFC 9110 section 10.2.3: seconds from now, None when it says nothing.
+
+    Of several, as of a receiver and of the proxy before it, the longest is asked for.
+    """
+    read = (_wait_s(text.strip(), now) for text in _WAITS.findall(header))
+    return max((wait for wait in read if wait is not None), default=None)
+
+
+def _wait_s(text: str, now: float) -> float | None:
     if text.isascii() and text.isdecimal():
         return float(text[:9])
     try:

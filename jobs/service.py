@@ -35,7 +35,7 @@ from mailsift.storage.blobs.store import Blobs, JobBlobs
 from mailsift.storage.database import Connection, Database, Row, from_row
 from mailsift.storage.sql import accounts, chunks, jobs, people
 from mailsift.storage.sql.jobs import JobEvent, job_not_found, owned
-from mailsift.storage.states import ENDED, JobState, JobTransition
+from mailsift.storage.states import CLAIMABLE, ENDED, JobState, JobTransition
 
 _READ_BYTES = 1 << 20
 
@@ -316,29 +316,30 @@ class JobService:
         )
 
     async def pause(self, account_id: AccountId, job_id: JobId) -> None:
-        """Stop claiming the job's chunks; those being worked on may finish.
+        """Stop claiming the job's chunks; those being worked on may finish. A paused one stays.
 
         Raises:
             MailsiftError: `job_not_found`, `job_state_conflict`.
         """
-        await self._change(account_id, job_id, "pause", jobs.pause)
+        await self._change(account_id, job_id, "pause", jobs.pause, done={JobState.PAUSED})
 
     async def resume(self, account_id: AccountId, job_id: JobId) -> None:
-        """Let a paused job go on, beside the others and not before them.
+        """Let a paused job go on, beside the others and not before them; one that goes on is left alone.
 
         Raises:
             MailsiftError: `job_not_found`, `job_state_conflict`.
         """
-        await self._change(account_id, job_id, "resume", jobs.resume)
+        await self._change(account_id, job_id, "resume", jobs.resume, done=CLAIMABLE)
         await self._waker.wake(1)
 
     async def cancel(self, account_id: AccountId, job_id: JobId) -> None:
-        """End the job now; the verdicts it has so far are kept.
+        """End the job now; the verdicts it has so far are kept. A cancelled job is left alone.
 
         Raises:
             MailsiftError: `job_not_found`, `job_state_conflict`.
         """
-        await self._change(account_id, job_id, "cancel", cancel_job)
+        if not await self._change(account_id, job_id, "cancel", cancel_job, done={JobState.CANCELLED}):
+            return
         JOBS_ENDED.labels(JobTransition.CANCEL.target).inc()
         await self._waker.wake(1)  # somebody is to be told
 
@@ -348,14 +349,22 @@ class JobService:
         job_id: JobId,
         verb: str,
         change: Callable[[Connection, UUID], Awaitable[bool]],
-    ) -> None:
-        async def transaction(connection: Connection) -> None:
-            row = await owned(connection, account_id, job_id)
-            if not await change(connection, job_id):
-                raise _conflict(row["state"], verb)
-            await audit.record_change(connection, account_id, f"job.{verb}", str(job_id))
+        *,
+        done: Collection[str],
+    ) -> bool:
+        """Change a job's state; False when it was in one of `done` already, as by the same order before."""
 
-        await self._database.run(transaction)
+        async def transaction(connection: Connection) -> bool:
+            await owned(connection, account_id, job_id)
+            if await change(connection, job_id):
+                await audit.record_change(connection, account_id, f"job.{verb}", str(job_id))
+                return True
+            state = (await owned(connection, account_id, job_id))["state"]
+            if state not in done:
+                raise _conflict(state, verb)
+            return False
+
+        return await self._database.run(transaction)
 
     async def delete(self, account_id: AccountId, job_id: JobId) -> None:
         """Delete an ended job and everything of it: list, results, events, idempotency key.

@@ -10,6 +10,7 @@ from typing import Any, Final, NewType
 from uuid import UUID
 
 from mailsift.jobs.eta import TimeLeft
+from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.facts import Mode, WaitReason
 from mailsift.pipeline.judge.tiers import Tier, TierPolicy
 from mailsift.storage.database import Row, from_row
@@ -233,3 +234,8 @@ def view_of(row: Row, waiting: Sequence[Waiting] = (), *, time_left: TimeLeft | 
         time_left=replace(time_left, seconds=None) if time_left and outage else time_left,
         warning=outage or row["warning"],
     )
+
+
+def bad_cursor() -> MailsiftError:
+    """Return the error of a cursor from elsewhere."""
+    return MailsiftError("bad_cursor", "This cursor doesn’t belong to this list.")

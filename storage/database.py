@@ -43,6 +43,7 @@ UnfitValueError = DataError
 
 _RETRY_STATES = frozenset({"40P01", "40001"})  # deadlock detected, serialization failure
 _MISSING_STATES = frozenset({"42P01", "42703"})  # undefined table, undefined column
+_NO_PRIVILEGE = "42501"
 _DISK_FULL = "53100"
 _READ_ONLY = "25006"
 _OUTAGES = (
@@ -156,6 +157,7 @@ class Database:
                 says nothing holds all of ours), it breaks, or the server ends what takes too long or is in
                 another's way, can only be read from or has trouble with its disk, `storage_full` when it has
                 no room, `database_not_migrated` when a table or column of this release is missing,
+                `database_refused` when our role may not do this (any more),
                 `account_not_found` when the account that a new row is of was deleted meanwhile.
         """
         try:
@@ -168,10 +170,9 @@ class Database:
                 if last := _before_commit.get():
                     await last(connection)
         except ProgrammingError as error:
-            if _state_of(error) not in _MISSING_STATES:
+            if (told := _not_ready(_state_of(error))) is None:
                 raise
-            text = "The database lacks the schema of this release: run mailsift migrate."
-            raise MailsiftError("database_not_migrated", text) from error
+            raise told from error
         except DBAPIError as error:
             if (told := _outage(error) or _account_gone(error)) is None:
                 raise
@@ -271,6 +272,17 @@ def _has_spoken(connection: Any) -> bool:
     poll = select.poll()
     poll.register(connection.fileno(), select.POLLIN)
     return bool(poll.poll(0))
+
+
+def _not_ready(state: str) -> MailsiftError | None:
+    """Return what we say of a database that no operator made ready for us; None: the fault is ours."""
+    if state in _MISSING_STATES:
+        text = "The database lacks the schema of this release: run mailsift migrate."
+        return MailsiftError("database_not_migrated", text)
+    if state == _NO_PRIVILEGE:
+        text = "The database doesn’t allow that to Mailsift’s role, which must own what is there."
+        return MailsiftError("database_refused", text, retryable=True)
+    return None
 
 
 def _outage(error: DBAPIError) -> MailsiftError | None:

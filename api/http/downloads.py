@@ -128,10 +128,9 @@ def check_unchanged(request: Request, tag: str) -> None:
     Raises:
         MailsiftError: `results_changed`.
     """
-    header = request.headers.get("if-match")
-    if header is None:
+    if "if-match" not in request.headers:
         return
-    named = {one.strip() for one in header.split(",")}
+    named = _tags_in(request, "if-match")
     if "*" not in named and (tag.startswith("W/") or tag not in named - {""}):
         text = "These aren’t the results that `If-Match` names: fetch them from the beginning."
         raise MailsiftError("results_changed", text)
@@ -139,9 +138,13 @@ def check_unchanged(request: Request, tag: str) -> None:
 
 def has_already(request: Request, tag: str) -> bool:
     """Tell whether the caller has what an ETag names; compared weakly, for gzip weakens it (RFC 9110)."""
-    header = request.headers.get("if-none-match", "")
-    named = {one.strip().removeprefix("W/") for one in header.split(",")}
+    named = {one.removeprefix("W/") for one in _tags_in(request, "if-none-match")}
     return "*" in named or tag.removeprefix("W/") in named
+
+
+def _tags_in(request: Request, header: str) -> set[str]:
+    """Return what a list of ETags names, which may stand in several lines (RFC 9110, section 5.3)."""
+    return {one.strip() for line in request.headers.getlist(header) for one in line.split(",")}
 
 
 def _wanted_range(request: Request, tag: str) -> tuple[str, str] | None:

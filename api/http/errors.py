@@ -39,6 +39,7 @@ STATUS_OF: Final[Mapping[str, int]] = {
     "request_timeout": 408,
     "content_too_large": 413,
     "unsupported_media_type": 415,
+    "transfer_coding_unknown": 501,
     "range_not_satisfiable": 416,
     "invalid_request": 422,
     "bad_cursor": 422,
@@ -148,6 +149,7 @@ STATUS_OF: Final[Mapping[str, int]] = {
     "schedule_not_found": 404,
     "schedule_cron_invalid": 422,
     "schedule_zone_invalid": 422,
+    "schedule_jitter_too_long": 422,
     "schedule_source_gone": 409,
     "schedule_needs_list": 422,
     "schedule_limit": 409,
@@ -182,6 +184,7 @@ STATUS_OF: Final[Mapping[str, int]] = {
     # what we need does not answer
     "database_unavailable": 503,
     "database_not_migrated": 503,
+    "database_refused": 503,
     "blob_store_failed": 503,
     "storage_full": 507,
 }

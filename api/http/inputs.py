@@ -110,6 +110,10 @@ def check_json_type(request: Request) -> None:
         raise MailsiftError("unsupported_media_type", f"The body must be {JSON}.")
 
 
+def _has_body(request: Request) -> bool:
+    return "transfer-encoding" in request.headers or request.headers.get("content-length", "0") != "0"
+
+
 class StrictRoute(APIRoute):
     """A route whose JSON is read strictly, and is nothing else."""
 
@@ -119,7 +123,9 @@ class StrictRoute(APIRoute):
         handler = super().get_route_handler()
 
         async def handle(request: Request) -> Response:
-            if self.body_field is not None:
+            if self.body_field is not None and (
+                self.body_field.field_info.is_required() or _has_body(request)
+            ):
                 check_json_type(request)
             return await handler(_StrictRequest(request.scope, request.receive))
 

@@ -152,6 +152,9 @@ class _Exchange:
         if self._headers.get(b"content-encoding", "identity").lower() != "identity":
             text, taken = "Send the body without Content-Encoding.", {"Accept-Encoding": "identity"}
             return RefusedError("unsupported_media_type", text, taken)
+        if self._headers.get(b"transfer-encoding", "chunked").strip().lower() != "chunked":
+            text = "Send the body without a Transfer-Encoding other than chunked."
+            return MailsiftError("transfer_coding_unknown", text)  # RFC 9112, section 6.1
         length = self._headers.get(b"content-length", "0")
         if length.isdecimal() and int(length[:19]) > self._limit:
             text = f"The body can have at most {self._limit:,} bytes here."

@@ -38,6 +38,7 @@ _ALWAYS: Final = (
     "method_not_allowed",
     "content_too_large",
     "unsupported_media_type",
+    "transfer_coding_unknown",
     "request_timeout",
     "header_fields_too_large",
 )

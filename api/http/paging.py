@@ -10,7 +10,7 @@ from uuid import UUID
 from fastapi import Query
 from pydantic import BaseModel, Field
 
-from mailsift.pipeline.errors import MailsiftError
+from mailsift.jobs.views import bad_cursor
 
 T = TypeVar("T")
 
@@ -74,8 +74,3 @@ def after_cursor(found: Sequence[T], cursor: str) -> Sequence[T]:
     if not places:
         raise bad_cursor()
     return found[places[0] + 1 :]
-
-
-def bad_cursor() -> MailsiftError:
-    """Return the error of a cursor from elsewhere."""
-    return MailsiftError("bad_cursor", "This cursor doesn’t belong to this list.")

@@ -14,6 +14,8 @@ from mailsift.pipeline.outcomes.history import MOST_DAYS, OutcomePolicy
 NeverSend: TypeAlias = Literal[Tier.REVIEW, Tier.REMOVE]
 
 
+_TIERS, _OUTCOMES = TierPolicy(), OutcomePolicy()
+
 _Score: TypeAlias = Annotated[int, Field(ge=0, le=100), WHOLE]
 _Days: TypeAlias = Annotated[float, Field(ge=0, le=MOST_DAYS, strict=True, allow_inf_nan=False)]
 
@@ -26,19 +28,21 @@ class TierPolicyBody(BaseModel):
     complained: NeverSend = Field(default=Tier.REMOVE, description="the recipient called a message spam")
     unsubscribed: NeverSend = Tier.REMOVE
     suppressed: NeverSend = Field(default=Tier.REMOVE, description="on the account's suppression list")
-    disposable: Tier = Tier.REMOVE
-    mailbox_full: Tier = Tier.REVIEW
-    catch_all: Tier = Tier.REVIEW
+    disposable: Tier = Field(default=_TIERS.disposable)
+    mailbox_full: Tier = Field(default=_TIERS.mailbox_full)
+    catch_all: Tier = Field(default=_TIERS.catch_all)
     unverifiable: Tier = Field(
-        default=Tier.REVIEW, description="the provider answers the same for every mailbox"
+        default=_TIERS.unverifiable, description="the provider answers the same for every mailbox"
     )
-    unknown: Tier = Field(default=Tier.REVIEW, description="could not be decided this time")
-    passed: Tier = Field(default=Tier.SEND, description="good as far as the mode checks; it asks no mailbox")
-    suggestion: Tier = Field(default=Tier.REVIEW, description="another address was probably meant")
-    role: Tier = Field(default=Tier.SEND, description="info@, sales@")
-    free: Tier = Field(default=Tier.SEND, description="at a provider of free mailboxes")
-    low_score: Tier = Field(default=Tier.REVIEW, description="the score is below `minimum_score`")
-    minimum_score: _Score = 0
+    unknown: Tier = Field(default=_TIERS.unknown, description="could not be decided this time")
+    passed: Tier = Field(
+        default=_TIERS.passed, description="good as far as the mode checks; it asks no mailbox"
+    )
+    suggestion: Tier = Field(default=_TIERS.suggestion, description="another address was probably meant")
+    role: Tier = Field(default=_TIERS.role, description="info@, sales@")
+    free: Tier = Field(default=_TIERS.free, description="at a provider of free mailboxes")
+    low_score: Tier = Field(default=_TIERS.low_score, description="the score is below `minimum_score`")
+    minimum_score: _Score = Field(default=_TIERS.minimum_score)
 
     def policy(self) -> TierPolicy:
         """Return what the engine takes."""
@@ -50,8 +54,12 @@ class OutcomePolicyBody(BaseModel):
 
     model_config = ConfigDict(extra="forbid", from_attributes=True)
 
-    delivered_days: _Days = Field(default=90.0, description="a delivery shows the mailbox; 0 = never")
-    bounced_days: _Days = Field(default=365.0, description="a bounce shows that it is gone; 0 = never")
+    delivered_days: _Days = Field(
+        default=_OUTCOMES.delivered_days, description="a delivery shows the mailbox; 0 = never"
+    )
+    bounced_days: _Days = Field(
+        default=_OUTCOMES.bounced_days, description="a bounce shows that it is gone; 0 = never"
+    )
 
     def policy(self) -> OutcomePolicy:
         """Return what the engine takes."""

@@ -12,13 +12,12 @@ from pydantic import BaseModel, Field, ValidationError
 
 from mailsift.accounts.keys import Caller, Scope
 from mailsift.api.http.inputs import Email, RequestModel, ShortText
-from mailsift.api.http.paging import bad_cursor
 from mailsift.api.pages.evidence import points, sections
 from mailsift.api.parts import ApiParts
 from mailsift.api.v1.jobs import job_response, watched
 from mailsift.jobs.results.pages import BEGINNING, PageRequest, RowFilter
 from mailsift.jobs.submissions import json_lines, one_piece
-from mailsift.jobs.views import JobId, JobOptions, JobView
+from mailsift.jobs.views import JobId, JobOptions, JobView, bad_cursor
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.facts import Mode
 from mailsift.pipeline.judge.table import MEANINGS

@@ -35,6 +35,7 @@ TROUBLES: Final = {
     "still_running": "The last run was skipped: the one before it was still running.",
     "nothing_to_retry": "The last run was skipped: no row is risky any more.",
     "no_results_yet": "The last run was skipped: there are no earlier results to start from.",
+    "schedule_zone_invalid": "The next run waits: the service’s tables don’t know this time zone.",
     "schedule_source_gone": "Paused: its list was deleted.",
     "job_not_found": "Paused: its list was deleted.",
     "blob_not_found": "Paused: its list is no longer kept.",

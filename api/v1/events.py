@@ -12,11 +12,12 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field
 
 from mailsift.api.http.openapi import operation, v1_router
-from mailsift.api.http.paging import Cursor, PageResponse, bad_cursor, page_of
+from mailsift.api.http.paging import Cursor, PageResponse, page_of
 from mailsift.api.http.responses import answer
 from mailsift.api.parts import parts_of
 from mailsift.api.v1.webhooks import Reader, Since
 from mailsift.events.payloads import EventType
+from mailsift.jobs.views import bad_cursor
 from mailsift.storage.sql.events import EventFilter, EventRow
 
 router = v1_router("/events", "events")

@@ -29,7 +29,7 @@ from mailsift.api.http.downloads import (
 from mailsift.api.http.idempotency import IdempotencyKey, read_key
 from mailsift.api.http.inputs import RequestModel, ShortText
 from mailsift.api.http.openapi import error_responses, operation, v1_router
-from mailsift.api.http.paging import Cursor, Limit, PageResponse, bad_cursor, page_end
+from mailsift.api.http.paging import Cursor, Limit, PageResponse, page_end
 from mailsift.api.http.policies import TierPolicyBody
 from mailsift.api.http.responses import (
     PROBABILITY,
@@ -49,7 +49,7 @@ from mailsift.jobs.results.export import ExportFormat
 from mailsift.jobs.results.pages import BEGINNING, PageRequest, RowFilter, SortBy, canonical_domain
 from mailsift.jobs.results.previews import estimate_of
 from mailsift.jobs.submissions import Submitted
-from mailsift.jobs.views import JobId, JobSnapshot, JobView, Priority
+from mailsift.jobs.views import JobId, JobSnapshot, JobView, Priority, bad_cursor
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.facts import Mode
 from mailsift.pipeline.judge.tiers import Tier

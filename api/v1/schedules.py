@@ -22,7 +22,12 @@ from mailsift.jobs.schedules.timetable import CatchUp
 from mailsift.jobs.views import JobId
 
 router = v1_router("/bulk/schedules", "schedules")
-_CLOCK_ERRORS: Final = ("schedule_cron_invalid", "schedule_zone_invalid", "schedule_ended")
+_CLOCK_ERRORS: Final = (
+    "schedule_cron_invalid",
+    "schedule_zone_invalid",
+    "schedule_jitter_too_long",
+    "schedule_ended",
+)
 _DAY: Final = 86_400
 
 Jitter = Annotated[

@@ -25,7 +25,6 @@ from mailsift.api.http.paging import (
     Limit,
     PageResponse,
     after_cursor,
-    bad_cursor,
     id_of_cursor,
     page_of,
 )
@@ -40,6 +39,7 @@ from mailsift.events.endpoints import (
     WebhookService,
 )
 from mailsift.events.payloads import EventType, SimulatedEvent
+from mailsift.jobs.views import bad_cursor
 from mailsift.pipeline.errors import MailsiftError
 
 router = v1_router("/webhooks", "webhooks")
@@ -192,6 +192,9 @@ class RotateRequest(RequestModel):
     )
 
 
+_AS_USUAL: Final = RotateRequest()
+
+
 def _date_text_only(value: object) -> object:
     """Take a moment as a date only; a number could be seconds or milliseconds."""
     if not isinstance(value, str) or value[4:5] != "-":
@@ -320,7 +323,7 @@ async def delete_webhook(request: Request, caller: Writer, webhook_id: UUID) -> 
     ),
 )
 async def rotate_webhook_secret(
-    request: Request, wanted: RotateRequest, caller: Writer, webhook_id: UUID
+    request: Request, caller: Writer, webhook_id: UUID, wanted: RotateRequest = _AS_USUAL
 ) -> JSONResponse:
     """Give the webhook a new secret; during the overlap the previous one signs too."""
     service = parts_of(request).webhooks

@@ -14,8 +14,8 @@ from mailsift.events import audit
 from mailsift.jobs.outcomes.files import read_suppressed, unpacked
 from mailsift.jobs.outcomes.service import AddressCipher, CipherOf, ImportCounts, can_be, in_batches
 from mailsift.jobs.results.export import csv_lines, defused
+from mailsift.jobs.views import bad_cursor
 from mailsift.pipeline.clock import Clock, utc_datetime
-from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.syntax.address import canonical_of
 from mailsift.pipeline.wording import counted
 from mailsift.storage.database import Connection, Database
@@ -200,7 +200,7 @@ def _read_cursor(cursor: str) -> bytes | None:
     try:
         return bytes.fromhex(cursor) if cursor else None
     except ValueError:
-        raise MailsiftError("bad_cursor", "This cursor doesn’t belong to this list.") from None
+        raise bad_cursor() from None
 
 
 def _time(since: float) -> str:

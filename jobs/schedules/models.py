@@ -9,6 +9,7 @@ from uuid import UUID
 
 from mailsift.jobs.schedules.timetable import CatchUp, Timetable
 from mailsift.jobs.views import AccountId, JobId, JobOptions, JobView, load_options
+from mailsift.pipeline.zones import is_zone
 from mailsift.storage.database import Row, from_row
 
 _LISTED_RUNS = 5
@@ -67,7 +68,7 @@ class ScheduleView:
     Attributes:
         source_job_id: the job whose list it is; None when that was deleted, or the list comes from a place.
         list_expires_at: when that job is deleted, and the schedule pauses; None = not by itself.
-        next_runs: when the next five runs start; () while it is paused or has ended.
+        next_runs: when the next five runs start; () while it is paused or has ended, or its zone is unknown.
         ended: no slot is left before its end.
         last_run_at: the slot that was run last.
         last_error: code of what kept the last slot from being run or paused the schedule, else "".
@@ -103,7 +104,8 @@ def timetable_of(row: Row) -> Timetable:
 
 def schedule_view(row: Row, now: datetime) -> ScheduleView:
     """Return a schedule's row as others may see it at this time."""
-    starts = timetable_of(row).starts(row["next_run_at"], now=now, count=_LISTED_RUNS)
+    known = is_zone(row["zone"])  # to this machine
+    starts = timetable_of(row).starts(row["next_run_at"], now=now, count=_LISTED_RUNS) if known else ()
     spec = from_row(
         ScheduleSpec,
         row,
@@ -113,5 +115,9 @@ def schedule_view(row: Row, now: datetime) -> ScheduleView:
         options=load_options(row["options"]),
     )
     return from_row(
-        ScheduleView, row, spec=spec, next_runs=starts if row["enabled"] else (), ended=not starts
+        ScheduleView,
+        row,
+        spec=spec,
+        next_runs=starts if row["enabled"] else (),
+        ended=known and not starts,
     )

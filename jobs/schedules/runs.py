@@ -21,6 +21,7 @@ from mailsift.jobs.views import AccountId, JobId, JobOptions, load_options
 from mailsift.jobs.waker import Waker
 from mailsift.pipeline.clock import Clock, utc_datetime
 from mailsift.pipeline.errors import MailsiftError, SuppressCodes
+from mailsift.pipeline.zones import is_zone
 from mailsift.storage.blobs.store import Blobs, JobBlobs
 from mailsift.storage.database import Connection, Database, Row
 from mailsift.storage.sql import jobs, schedules
@@ -66,7 +67,10 @@ class ScheduleRuns:
             claimed = await self._database.run(schedules.claim, now=now, until=now + LEASE)
             if claimed is None:
                 return made
-            made += await self._run_claimed(claimed)
+            if is_zone(claimed["zone"]):
+                made += await self._run_claimed(claimed)
+            else:
+                await self._leave_to_others(claimed)
 
     async def start_now(self, row: Row) -> JobId:
         """Run a schedule at once, beside its slots.
@@ -144,6 +148,12 @@ class ScheduleRuns:
         await self._move_on(row, times, plan, code)
         count_missed(code)
         _log.info("schedule.skipped", schedule=str(row["id"]), code=code)
+
+    async def _leave_to_others(self, row: Row) -> None:
+        """Say that this machine's tables do not know the zone; when the lease ends, perhaps another's do."""
+        code = "schedule_zone_invalid"
+        await self._database.run(schedules.record_trouble, row, code)
+        _log.warning("schedule.waits", schedule=str(row["id"]), code=code, zone=row["zone"])
 
     async def _move_on(self, row: Row, times: Timetable, plan: DueRun, code: str = "") -> None:
         await self._database.run(

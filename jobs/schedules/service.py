@@ -12,8 +12,8 @@ from mailsift.events import audit
 from mailsift.jobs.places.service import JobPlaces, Places
 from mailsift.jobs.schedules.models import RunView, ScheduleSpec, ScheduleView, schedule_view, timetable_of
 from mailsift.jobs.schedules.runs import ScheduleRuns
-from mailsift.jobs.schedules.timetable import check_cron
-from mailsift.jobs.views import AccountId, JobId, JobOptions, dump_options, load_options, view_of
+from mailsift.jobs.schedules.timetable import check_cron, check_jitter
+from mailsift.jobs.views import AccountId, JobId, JobOptions, bad_cursor, dump_options, load_options, view_of
 from mailsift.pipeline.clock import Clock, utc_datetime
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.storage.database import Connection, Database, Row
@@ -53,13 +53,14 @@ class ScheduleService:
         Raises:
             MailsiftError: `schedule_needs_list` without or with two lists, `job_not_found`, `bad_place`,
                 `place_not_allowed`, `unknown_export_format`, `schedule_cron_invalid`,
-                `schedule_zone_invalid`, `schedule_ended`, `schedule_limit`.
+                `schedule_zone_invalid`, `schedule_jitter_too_long`, `schedule_ended`, `schedule_limit`.
         """
         if (job_id is None) is not bool(source):
             raise MailsiftError("schedule_needs_list", "A schedule needs a list: from a job or from a place.")
         if not spec.zone:
             spec = replace(spec, zone=await self._database.run(people.zone_of, account_id))
         check_cron(spec.cron, spec.zone)
+        check_jitter(spec.cron, spec.jitter_seconds)
         now, schedule_id = self._now(), uuid4()
         first = spec.timetable(schedule_id).upcoming(now)
         named = await self._places.checked(account_id, source, sink)
@@ -118,7 +119,7 @@ class ScheduleService:
             await _owned(connection, account_id, schedule_id)
             before = await schedules.place_of_run(connection, schedule_id, after) if after else None
             if after is not None and before is None:
-                raise MailsiftError("bad_cursor", "This cursor doesn’t belong to this list.")
+                raise bad_cursor()
             rows = await schedules.runs(connection, schedule_id, limit=limit, before=before)
             return [RunView(view_of(row), row["scheduled_for"]) for row in rows]
 
@@ -131,7 +132,8 @@ class ScheduleService:
 
         Raises:
             MailsiftError: `schedule_not_found`, `schedule_cron_invalid`, `schedule_zone_invalid`,
-                `schedule_ended` when no run would be left of a schedule that is not paused.
+                `schedule_jitter_too_long`, `schedule_ended` when no run would be left of a schedule that
+                is not paused.
         """
         async with self._database.begin() as connection:
             row, now = await _owned(connection, account_id, schedule_id, lock=True), self._now()
@@ -139,6 +141,8 @@ class ScheduleService:
             check_cron(spec.cron, spec.zone)
             values = _columns(spec)
             times, before = spec.timetable(schedule_id), timetable_of(row)
+            if not times.has_slots_of(before):
+                check_jitter(spec.cron, spec.jitter_seconds)
             if not (times.has_slots_of(before) and times.includes(row["next_run_at"])):
                 upcoming = times.upcoming(now) if row["enabled"] else times.following(now)
                 values |= {"next_run_at": upcoming.at, "starts_at": upcoming.starts_at}
@@ -166,7 +170,7 @@ class ScheduleService:
         A schedule that is not paused goes on as it did, with the slot that waits.
 
         Raises:
-            MailsiftError: `schedule_not_found`, `schedule_ended`.
+            MailsiftError: `schedule_not_found`, `schedule_ended`, `schedule_zone_invalid`.
         """
         async with self._database.begin() as connection:
             row = await _owned(connection, account_id, schedule_id, lock=True)

@@ -9,7 +9,8 @@ from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from functools import partial
 from hashlib import blake2b
-from itertools import islice, takewhile
+from itertools import islice, pairwise, takewhile
+from math import inf
 from typing import Final
 from uuid import UUID
 
@@ -26,6 +27,11 @@ _SHIFT = timedelta(hours=3)
 """A zone whose rules are changed moves by no more."""
 
 _MOMENT = timedelta(microseconds=1)
+_ANY_DAY: Final = datetime(2024, 1, 1, tzinfo=UTC)
+_ANOTHER_DAY: Final = datetime(2025, 2, 1, tzinfo=UTC)
+_LEAST_GAP_S: Final = 60
+_LOOKED_AT: Final = 1_500
+"""How many slots show what lies between two: those of a day, where there is one every minute."""
 
 
 class CatchUp(StrEnum):
@@ -168,28 +174,50 @@ def check_cron(cron: str, zone: str) -> None:
     Raises:
         MailsiftError: `schedule_cron_invalid`, `schedule_zone_invalid`.
     """
-    if not is_zone(zone):
-        raise MailsiftError("schedule_zone_invalid", "The time zone must be an IANA name.")
+    _check_zone(zone)
     if len(cron) > 200 or len(cron.split()) != 5:
         raise MailsiftError("schedule_cron_invalid", "A cron line must have five fields.")
     try:
-        next(CronSim(cron, datetime(2024, 1, 1, tzinfo=UTC)))
+        next(CronSim(cron, _ANY_DAY))
     except (CronSimError, StopIteration):
         raise MailsiftError("schedule_cron_invalid", "The cron line is malformed or never fires.") from None
+
+
+def _check_zone(zone: str) -> None:
+    if not is_zone(zone):
+        raise MailsiftError("schedule_zone_invalid", "The time zone must be an IANA name.")
+
+
+def check_jitter(cron: str, jitter: int) -> None:
+    """Refuse a delay by which runs of a good cron line would overtake each other: slots would be left out.
+
+    Raises:
+        MailsiftError: `schedule_jitter_too_long`.
+    """
+    if jitter < _LEAST_GAP_S:
+        return
+    slots = islice(takewhile(lambda slot: slot < _ANOTHER_DAY, CronSim(cron, _ANY_DAY)), _LOOKED_AT)
+    shortest = min(((later - slot).total_seconds() for slot, later in pairwise(slots)), default=inf)
+    if jitter >= shortest:
+        text = f"The delay must be shorter than the {shortest:,.0f} seconds between two runs."
+        raise MailsiftError("schedule_jitter_too_long", text)
 
 
 def fires(cron: str, zone: str, *, after: datetime) -> Iterator[datetime]:
     """Yield the slots after a time, in UTC.
 
     A time the clocks skip fires right after the gap, one they repeat fires once (cronsim, as Debian's cron).
+
+    Raises:
+        MailsiftError: `schedule_zone_invalid` for a zone that this machine's tables do not know.
     """
+    _check_zone(zone)
     for slot in CronSim(cron, after.astimezone(zone_named(zone))):
         moment = slot.astimezone(UTC)
         if moment > after:  # within an hour that is repeated, cronsim begins with its first pass
             yield moment
 
 
-_ANY_DAY: Final = datetime(2024, 1, 1, tzinfo=UTC)
 _ORDINALS: Final = {"second": 2, "third": 3, "fourth": 4, "fifth": 5, "sixth": 6, "seventh": 7, "eighth": 8}
 _TH: Final = r"(second|third|fourth|fifth|sixth|seventh|eighth|\d+)(?:th|st|nd|rd)?"
 

@@ -12,6 +12,7 @@ from uuid import UUID
 from sqlalchemy import ColumnElement, Select, delete, func, or_, select, text, update
 from sqlalchemy.dialects.postgresql import insert as upsert
 
+from mailsift.pipeline.errors import MailsiftError
 from mailsift.storage.database import Connection, Row, rows_as
 from mailsift.storage.sql.tables import account, member, person
 from mailsift.storage.sql.tables import audit as audit_log
@@ -291,6 +292,11 @@ async def audited(
     if before is not None:
         statement = statement.where(audit_log.c.id < before)
     return await rows_as(AuditRow, connection, statement)
+
+
+def person_not_found() -> MailsiftError:
+    """Return the error of a person who is not there."""
+    return MailsiftError("person_not_found", "There is no such person.")
 
 
 def _conditions(wanted: AuditFilter) -> Iterator[ColumnElement[bool]]:

@@ -144,6 +144,12 @@ async def record_slot(
     return (await connection.execute(_RECORD_SLOT, values)).rowcount == 1
 
 
+async def record_trouble(connection: Connection, claimed: Row, code: str) -> None:
+    """Write down why the slot of a claimed schedule waits; the lease goes on."""
+    mine = (schedule.c.id == claimed["id"], schedule.c.lease_token == claimed["lease_token"])
+    await connection.execute(update(schedule).where(*mine).values(last_error=code))
+
+
 async def attach(
     connection: Connection, job_id: UUID, schedule_id: UUID, scheduled_for: datetime | None
 ) -> None:

@@ -200,7 +200,7 @@ class AsyncMailsift:
         kwargs = follow_job._get_kwargs(job_id)  # noqa: SLF001 - what the generator gives to build on
         async with self.api.get_async_httpx_client().stream(**kwargs) as response:
             await _check(response)
-            with suppress(httpx.TransportError):  # it breaks off
+            with suppress(MailsiftError):  # it breaks off
                 async for line in response.aiter_lines():
                     if line.startswith("data: "):
                         yield JobResponse.from_dict(json.loads(line.removeprefix("data: ")))

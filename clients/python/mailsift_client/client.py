@@ -231,7 +231,7 @@ class Mailsift:
         kwargs = follow_job._get_kwargs(job_id)  # noqa: SLF001 - what the generator gives to build on
         with self.api.get_httpx_client().stream(**kwargs) as response:
             _check(response)
-            with suppress(httpx.TransportError):  # it breaks off
+            with suppress(MailsiftError):  # it breaks off
                 for line in response.iter_lines():
                     if line.startswith("data: "):
                         yield JobResponse.from_dict(json.loads(line.removeprefix("data: ")))

@@ -14,11 +14,11 @@ T = TypeVar("T")
 
 
 class MailsiftError(Exception):
-    """The API refused.
+    """The API refused, or gave no answer.
 
     Attributes:
         code: stable; `/docs` of the installation lists them all. Empty when it was not the API that answered.
-        status: of HTTP.
+        status: of HTTP. 0: nobody answered, or the answer broke off.
         request_id: what an operator finds the request by.
     """
 
@@ -52,6 +52,11 @@ def check_origin(response: httpx.Response) -> None:
     """
     if problem_in(response.content) is None:
         raise problem_of(None, response.status_code)
+
+
+def no_answer(error: httpx.TransportError) -> MailsiftError:
+    """Return the error of an answer that did not come, or not to its end."""
+    return MailsiftError(f"No answer came: {str(error) or type(error).__name__}.")
 
 
 def problem_in(content: bytes) -> Problem | None:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from email.utils import parsedate_to_datetime
 from ipaddress import ip_address
-from typing import Final
+from typing import Final, cast
 from urllib.request import getproxies, proxy_bypass
 
 import httpx
 from typing_extensions import override
 
-from mailsift_client.errors import check_origin, needs_reading
+from mailsift_client.errors import check_origin, needs_reading, no_answer
 from mailsift_client.uploads import REPEATS
 
 _SAFE: Final = frozenset({"GET", "HEAD", "DELETE"})
@@ -20,13 +21,15 @@ _AWAY: Final = (httpx.NetworkError, httpx.RemoteProtocolError)
 _GATEWAY: Final = frozenset({502, 503, 504})
 """What a proxy says while nobody answers behind it (RFC 9110 sections 15.6.3 to 15.6.5); 503 is ours, too."""
 _PAUSE: Final = 1.0
+_WAITS: Final = re.compile(r"(?:\s*(?:mon|tue|wed|thu|fri|sat|sun)[a-z]*,)?[^,]+", re.IGNORECASE)
+"""The values of a Retry-After; the comma after the day of a week divides none."""
 
 
 class PatientTransport(httpx.BaseTransport):
     """Sends again what was too early (429), and what may be repeated when the service is away.
 
-    It is away when it says so (503), nobody listens, or a proxy finds nobody. What else is answered by others
-    is a MailsiftError.
+    It is away when it says so (503), nobody listens, or a proxy finds nobody. What else is answered by
+    others, or by nobody, is a MailsiftError.
 
     Args:
         inner: sends.
@@ -45,14 +48,15 @@ class PatientTransport(httpx.BaseTransport):
         while True:
             try:
                 response = self._inner.handle_request(request)
-            except _AWAY:
-                if not _is_repeatable(request) or left < _PAUSE:
-                    raise
+            except httpx.TransportError as error:
+                if not isinstance(error, _AWAY) or not _is_repeatable(request) or left < _PAUSE:
+                    raise no_answer(error) from error
                 self._sleep(_PAUSE)
                 left -= _PAUSE
                 continue
             wait = _wait_of(request, response)
             if wait is None or wait > left:
+                response.stream = _Body(cast("httpx.SyncByteStream", response.stream))
                 if needs_reading(response):
                     response.read()
                     check_origin(response)
@@ -60,6 +64,24 @@ class PatientTransport(httpx.BaseTransport):
             response.close()
             self._sleep(wait)
             left -= wait
+
+    @override
+    def close(self) -> None:
+        self._inner.close()
+
+
+class _Body(httpx.SyncByteStream):
+    """The body of an answer; that it breaks off is a MailsiftError."""
+
+    def __init__(self, inner: httpx.SyncByteStream) -> None:
+        self._inner = inner
+
+    @override
+    def __iter__(self) -> Iterator[bytes]:
+        try:
+            yield from self._inner
+        except httpx.TransportError as error:
+            raise no_answer(error) from error
 
     @override
     def close(self) -> None:
@@ -88,14 +110,15 @@ class PatientAsyncTransport(httpx.AsyncBaseTransport):
         while True:
             try:
                 response = await self._inner.handle_async_request(request)
-            except _AWAY:
-                if not _is_repeatable(request) or left < _PAUSE:
-                    raise
+            except httpx.TransportError as error:
+                if not isinstance(error, _AWAY) or not _is_repeatable(request) or left < _PAUSE:
+                    raise no_answer(error) from error
                 await self._sleep(_PAUSE)
                 left -= _PAUSE
                 continue
             wait = _wait_of(request, response)
             if wait is None or wait > left:
+                response.stream = _AsyncBody(cast("httpx.AsyncByteStream", response.stream))
                 if needs_reading(response):
                     await response.aread()
                     check_origin(response)
@@ -103,6 +126,25 @@ class PatientAsyncTransport(httpx.AsyncBaseTransport):
             await response.aclose()
             await self._sleep(wait)
             left -= wait
+
+    @override
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+
+class _AsyncBody(httpx.AsyncByteStream):
+    """The same for programs with an event loop."""
+
+    def __init__(self, inner: httpx.AsyncByteStream) -> None:
+        self._inner = inner
+
+    @override
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        try:
+            async for piece in self._inner:
+                yield piece
+        except httpx.TransportError as error:
+            raise no_answer(error) from error
 
     @override
     async def aclose(self) -> None:
@@ -136,12 +178,18 @@ def _wait_of(request: httpx.Request, response: httpx.Response) -> float | None:
 
 
 def _told(headers: httpx.Headers) -> float | None:
-    """Return after how many seconds to come again: a number, or a date by the clock of who answers."""
-    said = headers.get("retry-after", "")
-    if said.isdecimal():
-        return float(said)
+    """Return after how many seconds to come again, of several the longest."""
+    said = _WAITS.findall(headers.get("retry-after", ""))
+    waits = (_wait_in(one.strip(), headers.get("date", "")) for one in said)
+    return max((wait for wait in waits if wait is not None), default=None)
+
+
+def _wait_in(text: str, now: str) -> float | None:
+    """Read a number of seconds, or a date by the clock of who answers."""
+    if text.isdecimal():
+        return float(text)
     try:
-        return (parsedate_to_datetime(said) - parsedate_to_datetime(headers.get("date", ""))).total_seconds()
+        return (parsedate_to_datetime(text) - parsedate_to_datetime(now)).total_seconds()
     except (ValueError, TypeError):
         return None
 

@@ -6,7 +6,7 @@ import asyncio
 import json
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from io import BytesIO, StringIO
 from pathlib import Path
 from typing import Any, cast
@@ -38,10 +38,21 @@ class Pipe(BytesIO):
         return False
 
 
+class Broken(httpx.AsyncByteStream):
+    """A body that breaks off."""
+
+    @override
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        yield b"{"
+        raise httpx.ReadError("")
+
+
 def response(one: dict[str, Any]) -> httpx.Response:
     """Return an answer, or break off without one."""
     if not one["status"]:
         raise httpx.ConnectError("Connection refused")
+    if one["status"] < 0:
+        return httpx.Response(200, headers=one["headers"], stream=Broken())
     return httpx.Response(one["status"], headers=one["headers"], text=one["body"])
 
 
@@ -71,9 +82,10 @@ async def main(found: dict[str, Any]) -> dict[str, Any]:
         for max_age in (None, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0):
             try:
                 await session.check("a@example.com", max_age=max_age)
-            except (MailsiftError, httpx.ConnectError) as error:
-                errors.append((getattr(error, "status", 0), getattr(error, "code", "")))
+            except MailsiftError as error:
+                errors.append((error.status, error.code))
         newer = str((await session.check("a@example.com")).result)
+        broken = await error_of(session)
         gone, refused = await is_gone(session), await refusals(session)
     return {
         "followed": followed,
@@ -82,6 +94,7 @@ async def main(found: dict[str, Any]) -> dict[str, Any]:
         "asked": asked,
         "ages": ages,
         "newer": newer,
+        "broken": broken,
         "gone": gone,
         "refused": refused,
         "waits": len(waits),
@@ -91,12 +104,20 @@ async def main(found: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+async def error_of(session: AsyncMailsift) -> list[Any]:
+    """Return what is said of an answer that breaks off."""
+    try:
+        return [await session.check("a@example.com")]
+    except MailsiftError as error:
+        return [error.status, error.code]
+
+
 async def is_gone(session: AsyncMailsift) -> bool:
     """Say whether who follows a job hears that nobody answers any more."""
     try:
         return not [job async for job in session.follow(JOB_ID)]
-    except httpx.ConnectError:
-        return True
+    except MailsiftError as error:
+        return error.status == 0
 
 
 async def refusals(session: AsyncMailsift) -> list[bool]:
@@ -123,8 +144,8 @@ async def proxied(proxy: str) -> list[str]:
         try:
             async with AsyncMailsift(url, "svc_test_x", patience=0) as session:
                 told.append(str((await session.check("a@example.com")).result))
-        except httpx.ConnectError:
-            told.append("")
+        except MailsiftError as error:
+            told.append(error.code)
     return told
 
 

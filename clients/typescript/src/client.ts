@@ -28,6 +28,8 @@ const PAUSE = 1; // seconds before a stream that broke off is taken up again
 
 /** A session with a Mailsift installation. */
 export class Mailsift {
+  /** Sends, with patience. */
+  readonly #sending: (copy?: (request: Request) => Request) => (request: Request) => Promise<Response>;
   /** Takes every operation; `unwrap` takes its answers. */
   readonly api: Client<paths>;
 
@@ -37,38 +39,44 @@ export class Mailsift {
    * @param options seconds to wait in all for an answer that comes with a Retry-After; another fetch
    */
   constructor(url: string, key: string, options: { patience?: number; fetch?: typeof fetch } = {}) {
+    this.#sending = (copy) => patient(options.fetch ?? fetch, options.patience ?? 60, copy);
     this.api = createClient<paths>({
       baseUrl: url.replace(/\/+$/, ""),
       headers: { authorization: `Bearer ${key}` },
-      fetch: patient(options.fetch ?? fetch, options.patience ?? 60),
+      fetch: this.#sending(),
     });
   }
 
   /** Returns the verdict on one address. */
-  async check(email: string, options: Options = {}): Promise<Verdict> {
+  async check(email: string, options: Options = {}, signal?: AbortSignal): Promise<Verdict> {
     const body = { ...options, email };
-    const found = unwrap(await this.api.POST("/v1/email/single-validate", { body }));
+    const found = unwrap(await this.api.POST("/v1/email/single-validate", { body, ...(signal && { signal }) }));
     if (!("result" in found)) throw new MailsiftError("The verdict lacks fields.", "", 200, "");
     return found;
   }
 
   /** Returns the verdicts on up to 100 addresses, in their order. */
-  async checkMany(emails: string[], options: Options = {}): Promise<Schemas["BatchVerdict"][]> {
+  async checkMany(emails: string[], options: Options = {}, signal?: AbortSignal): Promise<Schemas["BatchVerdict"][]> {
     const body = { ...options, emails };
-    const { results } = unwrap(await this.api.POST("/v1/email/batch-validate", { body }));
+    const { results } = unwrap(await this.api.POST("/v1/email/batch-validate", { body, ...(signal && { signal }) }));
     return results.filter((one) => "result" in one);
   }
 
   /** Starts a job with a file (CSV, XLSX, JSON lines, Parquet ...) or addresses; the same key and list is taken once. */
-  async submit(source: Blob | string[], options: ListOptions = {}, once: { idempotencyKey?: string } = {}): Promise<Job> {
-    const header = once.idempotencyKey === undefined ? {} : { "idempotency-key": once.idempotencyKey };
-    const params = { query: options, header };
+  async submit(
+    source: Blob | string[],
+    options: ListOptions = {},
+    { idempotencyKey, signal }: { idempotencyKey?: string; signal?: AbortSignal } = {},
+  ): Promise<Job> {
+    const header = idempotencyKey === undefined ? {} : { "idempotency-key": idempotencyKey };
+    const sent = { params: { query: options, header }, ...(signal && { signal }) };
     if (Array.isArray(source)) {
-      return unwrap(await this.api.POST("/v1/bulk/jobs", { params, body: { emails: source } }));
+      return unwrap(await this.api.POST("/v1/bulk/jobs", { ...sent, body: { emails: source } }));
     }
     return unwrap(
       await this.api.POST("/v1/bulk/jobs", {
-        params,
+        ...sent,
+        fetch: this.#sending((request) => new Request(request, { body: source })), // a clone would keep all of it
         body: source as unknown as string, // bytes are a string to OpenAPI
         bodySerializer: (body) => body as unknown as Blob,
         headers: { "content-type": "application/octet-stream" },
@@ -114,12 +122,13 @@ export class Mailsift {
   async *results(
     jobId: string,
     rows: RowFilter = {},
-    { sort = "row", page = 1000 }: { sort?: Schemas["SortBy"]; page?: number } = {},
+    { sort = "row", page = 1000, signal }: { sort?: Schemas["SortBy"]; page?: number; signal?: AbortSignal } = {},
   ): AsyncGenerator<ResultRow, void, void> {
     let cursor = "";
     do {
       const query = { ...rows, format: "json" as const, sort, limit: page, cursor };
-      const answer = await this.api.GET("/v1/bulk/jobs/{job_id}/results", { params: { path: { job_id: jobId }, query } });
+      const params = { path: { job_id: jobId }, query };
+      const answer = await this.api.GET("/v1/bulk/jobs/{job_id}/results", { params, ...(signal && { signal }) });
       const found = unwrap(answer as Page); // of the formats this operation has, JSON was asked for
       yield* found.rows;
       cursor = found.next_cursor;
@@ -127,24 +136,30 @@ export class Mailsift {
   }
 
   /** Returns the answer with the results of a job as a file; its body is a stream. */
-  async download(jobId: string, { format = "csv", ...rows }: RowFilter & { format?: FileFormat } = {}): Promise<Response> {
+  async download(
+    jobId: string,
+    { format = "csv", ...rows }: RowFilter & { format?: FileFormat } = {},
+    signal?: AbortSignal,
+  ): Promise<Response> {
     const params = { path: { job_id: jobId }, query: { ...rows, format } };
-    const answer = await this.api.GET("/v1/bulk/jobs/{job_id}/results", { params, parseAs: "stream" });
+    const answer = await this.api.GET("/v1/bulk/jobs/{job_id}/results", { params, parseAs: "stream", ...(signal && { signal }) });
     if (!answer.response.ok) throw problemOf(answer.error, answer.response.status);
     return new Response(answer.data as unknown as ReadableStream, answer.response);
   }
 
   /** Deletes an ended job with everything that belongs to it. */
-  async delete(jobId: string): Promise<void> {
-    const { error, response } = await this.api.DELETE("/v1/bulk/jobs/{job_id}", { params: { path: { job_id: jobId } } });
+  async delete(jobId: string, signal?: AbortSignal): Promise<void> {
+    const params = { path: { job_id: jobId } };
+    const { error, response } = await this.api.DELETE("/v1/bulk/jobs/{job_id}", { params, ...(signal && { signal }) });
     if (!response.ok) throw problemOf(error, response.status);
   }
 
   /** Yields what happened, the oldest first, whether a webhook told of it or not. */
-  async *events(which: Omit<Query<"list_events">, "cursor"> = {}): AsyncGenerator<Event, void, void> {
+  async *events(which: Omit<Query<"list_events">, "cursor"> = {}, signal?: AbortSignal): AsyncGenerator<Event, void, void> {
     let cursor = "";
     do {
-      const found = unwrap(await this.api.GET("/v1/events", { params: { query: { ...which, cursor } } }));
+      const params = { query: { ...which, cursor } };
+      const found = unwrap(await this.api.GET("/v1/events", { params, ...(signal && { signal }) }));
       yield* found.events;
       cursor = found.next_cursor;
     } while (cursor !== "");

@@ -2,7 +2,10 @@ import type { components } from "./generated.js";
 
 type Problem = components["schemas"]["Problem"];
 
-/** The API refused; `code` is stable, and `/docs` of the installation lists them all. */
+/**
+ * The API refused; `code` is stable, and `/docs` of the installation lists them all. It is empty when somebody else
+ * answered; when nobody did, `status` is 0, and `cause` is what `fetch` threw.
+ */
 export class MailsiftError extends Error {
   override readonly name = "MailsiftError";
 
@@ -11,8 +14,9 @@ export class MailsiftError extends Error {
     readonly code: string,
     readonly status: number,
     readonly requestId: string,
+    options?: ErrorOptions,
   ) {
-    super(message);
+    super(message, options);
   }
 }
 
@@ -32,6 +36,10 @@ export function unwrap<T>(answer: Answer<{ data: T }>): T {
 export function problemOf(found: unknown, status: number): MailsiftError {
   if (isProblem(found)) return new MailsiftError(found.message, found.code, found.status, found.request_id);
   return new MailsiftError(`The answer has the status ${status} and is none of Mailsift's.`, "", status, "");
+}
+
+export function noAnswer(cause: unknown): MailsiftError {
+  return new MailsiftError("Nobody answers.", "", 0, "", { cause });
 }
 
 function isProblem(found: unknown): found is Problem {

@@ -89,7 +89,7 @@ def given() -> dict[str, Any]:
     """What the API may answer, in turn, and webhooks with the way each of them is seen."""
     stream = {"content-type": "text/event-stream"}
     answers: list[tuple[int, dict[str, str], str]] = [
-        (429, {"retry-after": "3"}, problem(429, "rate_limited")),
+        (429, {"retry-after": "soon, 1, 3"}, problem(429, "rate_limited")),  # the service's, and a proxy's
         (200, stream, f": still here\n\nevent: progress\ndata: {json.dumps(JOB)}\n\n"),  # and it breaks off
         (503, {"retry-after": "1"}, problem(503, "database_unavailable")),
         (200, stream, f"event: end\ndata: {json.dumps({**JOB, 'status': 'completed'})}\n\n"),
@@ -104,11 +104,12 @@ def given() -> dict[str, Any]:
         (200, {"content-type": "text/html"}, "<h1>Please sign in</h1>"),
         (
             429,
-            {"date": AT, "retry-after": AT_2},
+            {"date": AT, "retry-after": f"{AT}, {AT_2}"},
             problem(429, "rate_limited"),
         ),  # a proxy may say when, not how long
         (404, {}, problem(404, "not_found")),  # of no operation: the address has a path too many
         (200, {"content-type": "application/json"}, json.dumps(NEWER)),
+        (-1, {"content-type": "application/json"}, ""),  # it breaks off after its headers
         *[(0, {}, "")] * 11,  # it does not come back
     ]
     limited = [answers[0], (202, {"content-type": "application/json"}, json.dumps(ENDED))]
@@ -180,17 +181,18 @@ CHECKED = {
         [404, "not_found"],
     ],
     "newer": "shy",
+    "broken": [0, ""],
     "gone": True,
     "asked": [
         *[f"GET /v1/bulk/jobs/{JOB['job_id']}/events"] * 4,
         *[f"GET /v1/bulk/jobs/{JOB['job_id']}"] * 3,
-        *["POST /v1/email/single-validate"] * 9,
+        *["POST /v1/email/single-validate"] * 10,
         *[f"GET /v1/bulk/jobs/{JOB['job_id']}/events"] * 11,
     ],
     "ages": [
         "not said",
         *[0] * 7,
-        "not said",
+        *["not said"] * 2,
     ],  # a service that is older than the field would refuse even null
     # for a limit, before the stream is taken up again, for a service that is away, three times, until a date,
     # and for a service that stays away
@@ -275,4 +277,12 @@ def test_the_typescript_client_fits_the_api_and_goes_through_its_session(
     said = run(tmp_path, "node", "session.mjs", service.url, service.key("typescript"))
     assert json.loads(said) == FOUND
     shutil.copy(folder / "tests/checks.mjs", tmp_path)
-    assert json.loads(run(tmp_path, "node", "checks.mjs", stdin=json.dumps(given()))) == CHECKED
+    checked = json.loads(run(tmp_path, "node", "checks.mjs", stdin=json.dumps(given())))
+    assert checked == {**CHECKED, "aborted": ["AbortError"] * 11}
+    shutil.copy(folder / "tests/memory.mjs", tmp_path)
+    size = 300 << 20
+    with (tmp_path / "big").open("wb") as big:
+        big.truncate(size)
+    kept = json.loads(run(tmp_path, "node", "memory.mjs", "big"))
+    assert kept["came"] == [size, size]
+    assert kept["more"] < 1.6 * size

@@ -90,11 +90,13 @@ BEYOND_SCHEMA: Mapping[str, set[str]] = {
         "bad_place",
         "schedule_cron_invalid",
         "schedule_zone_invalid",
+        "schedule_jitter_too_long",
         "schedule_ended",
     },
     "PATCH /v1/bulk/schedules/{schedule_id}": {
         "schedule_cron_invalid",
         "schedule_zone_invalid",
+        "schedule_jitter_too_long",
         "schedule_ended",
     },
 }

@@ -61,6 +61,7 @@ async def test_a_schedule_that_cannot_be_is_refused(client: httpx.AsyncClient) -
         ("pause_after_failures", 1_001, "invalid_request"),
         ("cron", "0 0 31 2 *", "schedule_cron_invalid"),
         ("zone", "Mars/Olympus", "schedule_zone_invalid"),
+        ("jitter_seconds", 86_400, "schedule_jitter_too_long"),
     ):
         refused = await client.post(SCHEDULES, json={"job_id": job, "cron": "0 6 * * *", field: value})
         assert (refused.status_code, refused.json()["code"]) == (422, code), (field, value)

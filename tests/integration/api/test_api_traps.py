@@ -215,6 +215,10 @@ async def test_a_download_is_asked_about_goes_on_and_is_not_sent_twice(client: h
     assert head.headers["content-type"] == whole.headers["content-type"]
     again = await client.get(results, headers={"if-none-match": f'"x", {tag}'})
     assert (again.status_code, again.content, again.headers["etag"]) == (304, b"", tag)
+    lines = [("if-none-match", tag), ("if-none-match", '"x"')]
+    assert (await client.get(results, headers=lines)).status_code == 304
+    lines = [("if-match", '"x"'), ("if-match", tag)]
+    assert (await client.get(results, headers=lines)).status_code == 200
     other = await client.get(results, params={"status": "valid"}, headers={"if-none-match": tag})
     assert (other.status_code, other.headers["etag"] != tag) == (200, True)
     for asked, first, last in (

@@ -46,6 +46,17 @@ async def test_a_rate_that_is_none_is_refused(client: httpx.AsyncClient) -> None
         assert refused.json()["code"] in {"bad_request", "invalid_request"}, rate
 
 
+async def test_what_need_not_be_said_needs_no_body(client: httpx.AsyncClient) -> None:
+    made = (await client.post(HOOKS, json={"url": "http://127.0.0.1:9/hook"})).json()["data"]
+    rotate = f"{HOOKS}/{made['webhook_id']}/rotate"
+    rotated = await client.post(rotate)
+    assert rotated.status_code == 200
+    assert rotated.json()["data"]["secret"] != made["secret"]
+    for body, kind in ((b"force=true", "application/x-www-form-urlencoded"), (b'{"force": true}', "")):
+        refused = await client.post(rotate, content=body, headers={"content-type": kind})
+        assert refused.json()["code"] == "unsupported_media_type"
+
+
 async def test_a_webhook_to_ourselves_is_refused(client: httpx.AsyncClient) -> None:
     made = (await client.post(HOOKS, json={"url": "http://127.0.0.1:9/hook"})).json()["data"]
     for host in ("api.example.org", "API.example.org", "127.0.0.9"):

@@ -91,6 +91,24 @@ async def test_a_zone_that_gets_other_rules_loses_no_slot(
     assert [run["scheduled_for"] for run in await scheduling.made(view.id)] == [NOON]
 
 
+async def test_a_zone_that_a_machine_does_not_know_waits_for_one_that_does(scheduling: Scheduling) -> None:
+    account, _, view = await scheduling.start(replace(HOURLY, catch_up=CatchUp.NONE))
+    async with scheduling.database.begin() as connection:
+        await schedules.change(connection, view.id, zone="Europe/Atlantis")
+    scheduling.now = NOON
+    assert await scheduling.runs.run_due() == 0
+    waits = await scheduling.service.get(account, view.id)
+    assert (waits.last_error, waits.next_runs, waits.ended) == ("schedule_zone_invalid", (), False)
+    async with scheduling.database.begin() as connection:  # as a machine with newer tables reads it
+        await connection.execute(text("UPDATE schedule SET zone = 'UTC'"))
+    scheduling.now = NOON + timedelta(minutes=9)
+    assert await scheduling.runs.run_due() == 0
+    scheduling.now = NOON + timedelta(minutes=11)
+    assert await scheduling.runs.run_due() == 1
+    assert (await scheduling.service.get(account, view.id)).last_error == ""
+    assert [run["scheduled_for"] for run in await scheduling.made(view.id)] == [NOON]
+
+
 async def test_a_schedule_ends_after_its_last_slot(scheduling: Scheduling) -> None:
     account, _, view = await scheduling.start(replace(HOURLY, ends_at=NOON + HOUR))
     assert view.next_runs == (NOON, NOON + HOUR)

@@ -29,7 +29,6 @@ INTERNAL: Final[frozenset[str]] = frozenset(
         "database_busy",
         "database_encoding",
         "database_foreign",
-        "database_refused",
         "dns_servers_invalid",
         "embedded_failed",
         "embedded_missing",

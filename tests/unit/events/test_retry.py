@@ -41,6 +41,10 @@ def busy(status: int, retry_after: str = "") -> AttemptOutcome:
     return AttemptOutcome(error_class(status), status, retry_after=retry_after)
 
 
+def at(later: float) -> str:
+    return format_datetime(datetime.fromtimestamp(NOW + later, UTC), usegmt=True)
+
+
 class Middle(random.Random):
     """Chance that always falls in the middle."""
 
@@ -108,15 +112,29 @@ def test_retries_are_spread_by_a_fifth_to_both_sides() -> None:
 
 
 def test_retry_after_may_be_a_date() -> None:
-    later = format_datetime(datetime.fromtimestamp(NOW + 90, UTC), usegmt=True)
-    assert retry_after_s(later, NOW) == 90
+    assert retry_after_s(at(90), NOW) == 90
     assert retry_after_s("Mon, 01 Jan 2001 00:00:00 GMT", NOW) == 0
+
+
+@pytest.mark.parametrize(
+    ("header", "wait"),
+    [
+        *(("60, 300", 300), ("300,60", 300), ("soon, 300", 300), ("300, -5", 300), (", 60", 60)),
+        (f"{at(300)}, {at(90)}", 300),
+        (f"60, {at(90)}", 90),
+        (f"{at(90)}, 600", 600),
+        (f"Friday, 15-Jan-27 08:01:30 GMT, {at(10)}", 90),
+        (f"Fri Jan 15 08:01:30 2027, {at(10)}", 90),
+    ],
+)
+def test_of_several_waits_the_longest_that_can_be_read_is_kept(header: str, wait: float) -> None:
+    assert retry_after_s(header, NOW) == wait
 
 
 @pytest.mark.parametrize(
     "header",
     [
-        *("", "soon", "-5", "1e9", "\u0663", "Fri, 99 Foo 99999 99:99:99"),
+        *("", ",", "soon, later", "soon", "-5", "1e9", "\u0663", "Fri, 99 Foo 99999 99:99:99"),
         *("1 Jan 99999999999999 1:1:1 +0", "Mon, 01 Jan 2024 00:00:00 +99999999999999999999"),
     ],
 )

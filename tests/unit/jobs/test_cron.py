@@ -5,7 +5,7 @@ from itertools import islice
 
 import pytest
 
-from mailsift.jobs.schedules.timetable import check_cron, fires, in_words
+from mailsift.jobs.schedules.timetable import check_cron, check_jitter, fires, in_words
 from mailsift.pipeline.errors import MailsiftError
 
 
@@ -41,6 +41,26 @@ def test_a_cron_line_that_never_fires_is_refused(cron: str, code: str) -> None:
 def test_a_zone_that_is_not_there_is_refused(zone: str) -> None:
     with pytest.raises(MailsiftError, match="schedule_zone_invalid"):
         check_cron("0 0 * * *", zone)
+
+
+@pytest.mark.parametrize(
+    ("cron", "gap"),
+    [
+        ("* * * * *", 60),
+        ("*/15 * * * *", 900),
+        ("0 * * * *", 3_600),
+        ("0,10 6 * * *", 600),
+        ("30 23 * * 1", 604_800),
+        ("55 23,0 * * 1-5", 3_600),
+        ("*/10 * 1,15,16 * *", 600),
+        ("0 0 29 2 *", 1_461 * 86_400),
+    ],
+)
+def test_a_delay_is_shorter_than_what_lies_between_two_slots(cron: str, gap: int) -> None:
+    check_jitter(cron, min(gap - 1, 86_400))
+    if gap <= 86_400:
+        with pytest.raises(MailsiftError, match="schedule_jitter_too_long"):
+            check_jitter(cron, gap)
 
 
 def test_a_leap_day_fires() -> None:
