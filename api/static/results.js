@@ -2,7 +2,7 @@
 "use strict";
 
 (() => {
-  const { say, token, start, carry, signInAgain } = window.mailsift;
+  const { say, token, start, carry, sameIn, signInAgain } = window.mailsift;
   const parse = (html) => new DOMParser().parseFromString(html, "text/html"); // pages of ours, escaped there
 
   async function trouble(answer) {
@@ -190,7 +190,6 @@
     });
     window.addEventListener("pagehide", () => source.close());
   }
-  const sameIn = (place, element) => [...place.querySelectorAll(element.localName)].find((one) => one.id === element.id && one.textContent === element.textContent && one.ariaLabel === element.ariaLabel);
   async function again(words) {
     if (document.querySelector("dialog[open]")) { setTimeout(again, 1000, words); return; }
     try {
