@@ -196,9 +196,10 @@
       const answer = await fetch(location.href, { headers: { Accept: "text/html" } });
       if (answer.status >= 500) throw new Error(answer.statusText);
       if (!answer.ok || answer.redirected) { location.reload(); return; }
-      const fresh = parse(await answer.text()).getElementById("main");
+      const page = parse(await answer.text()), fresh = page.getElementById("main");
       const main = document.getElementById("main"), focused = main.contains(document.activeElement) && document.activeElement;
       carry(main, fresh);
+      document.title = page.title;
       main.replaceChildren(...fresh.childNodes);
       start(main);
       begin();
