@@ -33,6 +33,7 @@ from mailsift.api.pages.tiers import TierOnPage, note_of, run_before, sentence_o
 from mailsift.api.pages.validate import first_steps_context
 from mailsift.api.pages.visitor import JobMember, JobReader, Member, Reader, look_for_visitor
 from mailsift.api.pages.words import (
+    AFTER_FAILURE,
     MODES,
     REASON_OF,
     WARNINGS,
@@ -148,7 +149,7 @@ def job_on_page(view: JobView, request: Request) -> JobOnPage:
         ended=ended,
         stage=f"{view.state.value}{' with verdicts' if view.processed else ''} {view.warning}".rstrip(),
         percent=percent(view.processed, view.total) if view.total else "",
-        rate=rate_text(snapshot.rate),
+        rate="" if view.state is JobState.PAUSED else rate_text(snapshot.rate),
         eta=_eta(view, snapshot.eta_seconds),
         took=duration((view.finished_at - view.started_at).total_seconds())
         if view.finished_at and view.started_at
@@ -331,6 +332,7 @@ async def job(request: Request, visitor: JobReader, job_id: JobId) -> HTMLRespon
         earlier=earlier,
         tiers=tiers_of(view, earlier),
         note=note_of(view),
+        after_failure=AFTER_FAILURE.get(view.error_code, ""),
         format=cookies.read(request, cookies.FORMAT),
         **await _breakdown_context(parts, visitor.account_id, view),
         estimate=estimate_of(view),

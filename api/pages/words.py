@@ -34,6 +34,30 @@ WARNINGS: Final[Mapping[str, str]] = {
     " Nothing is lost.",
 }
 
+_SAVE_AGAIN: Final = "Save or export the list again, as CSV or Excel, and upload that."
+_FEWER: Final = "Split the list and upload its parts."
+AFTER_FAILURE: Final[Mapping[str, str]] = {
+    "no_address_column": "Upload the list again to choose the column.",
+    "column_not_found": "Upload the list again to choose the column.",
+    "bad_csv": _SAVE_AGAIN,
+    "bad_encoding": _SAVE_AGAIN,
+    "bad_gzip": _SAVE_AGAIN,
+    "bad_json": _SAVE_AGAIN,
+    "bad_parquet": _SAVE_AGAIN,
+    "bad_xlsx": _SAVE_AGAIN,
+    "binary_file": _SAVE_AGAIN,
+    "unclosed_quote": _SAVE_AGAIN,
+    "unsupported_format": _SAVE_AGAIN,
+    "line_too_long": _SAVE_AGAIN,
+    "compression_bomb": "Unpack the list and upload it as it is.",
+    "empty_file": "Upload the file that has the addresses.",
+    "file_too_large": _FEWER,
+    "too_many_rows": _FEWER,
+    "too_many_columns": "Leave out columns you do not need, and upload the list again.",
+    "looks_harvested": "Upload it again and choose medium mode, which asks no mail server.",
+}
+"""What to do about a list that is at fault: a row for each of mailsift.jobs.intake.models.LIST_FAULTS."""
+
 REASON_OF: Final[Mapping[str, str]] = {
     **{row.result.value: row.reason for row in ROWS},
     # where several rows of the table lead to one result

@@ -147,9 +147,9 @@
     event.target.closest?.("form[data-autosubmit], [data-autosubmit]")?.closest("form")?.requestSubmit();
   });
 
-  // ---- a live page says when it is not: no answer for ten seconds greys its figures and says since when ----
+  // ---- a live page says when it is not: after ten seconds without an answer, and while somebody is in it ----
   const SILENCE = 10_000, PATIENCE = 8_000;
-  let heardAt = Date.now(), notice = null;
+  let heardAt = Date.now(), notice = null, held = false;
   function heard() {
     heardAt = Date.now();
     if (!notice) return;
@@ -166,8 +166,9 @@
     const since = document.createElement("time");
     since.dateTime = new Date(heardAt).toISOString();
     since.textContent = new Date(heardAt).toLocaleTimeString();
-    notice.append("No answer since ", since, ". What you see is from then; the page goes on by itself.");
-    document.body.classList.add("stale");
+    if (held) notice.append("Paused since ", since, " while you use this part of the page. It goes on when you leave it.");
+    else notice.append("No answer since ", since, ". What you see is from then; the page goes on by itself.");
+    document.body.classList.toggle("stale", !held);
     document.querySelector("main .page-head").after(notice);
   }
   // What was hidden was not asked: it gets the time of one answer before it counts as silent.
@@ -187,6 +188,14 @@
     }
   }
 
+  // Nothing is taken from under somebody's hands: a press, the keyboard, a selection, a question that is open.
+  function inUse(element) {
+    const selection = getSelection();
+    return Boolean(document.querySelector("dialog[open]") || element.querySelector(":active, :focus-visible") || (!selection.isCollapsed && selection.containsNode(element, true)));
+  }
+  const nameOf = (element) => element.ariaLabel ?? element.textContent;
+  const sameIn = (place, element) => [...place.querySelectorAll(element.localName)].find((one) => one.id === element.id && nameOf(one) === nameOf(element));
+
   // ---- data-swap="url" data-every="2": fetch the fragment again and put it in place ----
   async function swap(element) {
     if (!element.isConnected) return;
@@ -201,12 +210,18 @@
         const holder = document.createElement("template");
         holder.innerHTML = await answer.text(); // a page of ours, escaped where it was made
         const fresh = holder.content.firstElementChild;
-        heard();
-        const inUse = element.contains(document.activeElement); // nothing is taken from under somebody's hands
-        carry(element, fresh);
-        if (fresh && !inUse) { element.replaceWith(fresh); start(fresh); return; }
+        held = Boolean(fresh) && inUse(element);
+        if (!held) heard();
+        if (fresh && !held) {
+          const focused = element.contains(document.activeElement) && document.activeElement;
+          carry(element, fresh);
+          element.replaceWith(fresh);
+          start(fresh);
+          if (focused) sameIn(fresh, focused)?.focus({ preventScroll: true });
+          return;
+        }
       }
-    } catch { /* the network is away; the next round may find it */ }
+    } catch { held = false; /* the network is away; the next round may find it */ }
     again(2); // what is wanted at once is not asked for at once again and again
   }
 
@@ -255,5 +270,5 @@
   bringBack();
   if (document.querySelector("[data-swap]")) setInterval(listen, 1000);
 
-  window.mailsift = { say, token, start, carry, signInAgain };
+  window.mailsift = { say, token, start, carry, sameIn, signInAgain };
 })();

@@ -2,7 +2,7 @@
 "use strict";
 
 (() => {
-  const { say, token, start, carry, signInAgain } = window.mailsift;
+  const { say, token, start, carry, sameIn, signInAgain } = window.mailsift;
   const parse = (html) => new DOMParser().parseFromString(html, "text/html"); // pages of ours, escaped there
 
   async function trouble(answer) {
@@ -190,16 +190,16 @@
     });
     window.addEventListener("pagehide", () => source.close());
   }
-  const sameIn = (place, element) => [...place.querySelectorAll(element.localName)].find((one) => one.id === element.id && one.textContent === element.textContent && one.ariaLabel === element.ariaLabel);
   async function again(words) {
     if (document.querySelector("dialog[open]")) { setTimeout(again, 1000, words); return; }
     try {
       const answer = await fetch(location.href, { headers: { Accept: "text/html" } });
       if (answer.status >= 500) throw new Error(answer.statusText);
       if (!answer.ok || answer.redirected) { location.reload(); return; }
-      const fresh = parse(await answer.text()).getElementById("main");
+      const page = parse(await answer.text()), fresh = page.getElementById("main");
       const main = document.getElementById("main"), focused = main.contains(document.activeElement) && document.activeElement;
       carry(main, fresh);
+      document.title = page.title;
       main.replaceChildren(...fresh.childNodes);
       start(main);
       begin();

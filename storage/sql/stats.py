@@ -217,10 +217,10 @@ class KeyBacklog:
     """The open chunks of one throttle key.
 
     Attributes:
-        ready, waiting, leased: addresses by state.
+        ready, waiting, leased: addresses by state; those of a paused job wait.
         chunks: open ones.
-        waits_for: why most of what waits does, "" when nothing does.
-        until: when the first of it may be tried; None when nothing waits.
+        waits_for: why most of what waits does, `paused` for its job to be resumed, "" when nothing does.
+        until: when the first of it may be tried; None when nothing waits for a time.
         jobs: how many have chunks in it.
         domains: at how many the addresses are; each is asked for a random recipient, too.
     """
@@ -445,7 +445,8 @@ _TODAY = text("""
 
 _BACKLOGS = statement("""
     WITH {open_chunks}, mine AS (
-        SELECT c.*, c.state = 'ready' AND c.ready_at > clock_timestamp() AS waits
+        SELECT c.*, j.state = 'paused' AS paused,
+            c.state = 'ready' AND (j.state = 'paused' OR c.ready_at > clock_timestamp()) AS waits
         FROM open_chunk c JOIN job j ON j.id = c.job_id
         WHERE j.state IN {worked}
           AND (CAST(:job_id AS uuid) IS NULL OR c.job_id = :job_id)
@@ -454,8 +455,9 @@ _BACKLOGS = statement("""
         coalesce(sum(addresses) FILTER (WHERE state = 'ready' AND NOT waits), 0)::bigint AS ready,
         coalesce(sum(addresses) FILTER (WHERE waits), 0)::bigint AS waiting,
         coalesce(sum(addresses) FILTER (WHERE state = 'leased'), 0)::bigint AS leased,
-        coalesce(mode() WITHIN GROUP (ORDER BY waits_for) FILTER (WHERE waits), '') AS waits_for,
-        min(ready_at) FILTER (WHERE waits) AS until, sum(domains)::bigint AS domains
+        coalesce(mode() WITHIN GROUP (ORDER BY CASE WHEN paused THEN 'paused' ELSE waits_for END)
+            FILTER (WHERE waits), '') AS waits_for,
+        min(ready_at) FILTER (WHERE waits AND NOT paused) AS until, sum(domains)::bigint AS domains
     FROM mine GROUP BY lane ORDER BY sum(addresses) DESC, lane LIMIT :limit
 """)
 

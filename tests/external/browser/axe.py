@@ -23,6 +23,10 @@ COLOURS: tuple[tuple[Scheme, int], ...] = (("dark", WIDE), ("light", NARROW))
 WIDTHS = (WIDE, 1024, 960, 768, NARROW, 320)
 _UNFOLD = "for (const folded of document.querySelectorAll('main details.more')) folded.open = true"
 
+_NAMELESS = """() => [...document.querySelectorAll("table")].filter(one =>
+  !(one.ariaLabel || document.getElementById(one.getAttribute("aria-labelledby"))?.textContent)
+).map(one => one.textContent.trim().slice(0, 80))"""
+
 _RUN = """async (colours) => {
   const only = colours ? {runOnly: {type: "rule", values: ["color-contrast", "link-in-text-block"]}} : {};
   const told = await axe.run(document, {resultTypes: ["violations"], ...only});
@@ -56,15 +60,16 @@ async def violations(page: Page, source: str, *, colours: bool = False) -> list[
 
 
 async def check_looks(page: Page, source: str) -> None:
-    """The page as it stands, in both schemes and widths: nothing for axe, and never wider than its window.
+    """The page as it stands, in both schemes and widths: nothing for axe, never wider than its window.
 
-    Unfolded, nothing on it lies where it cannot be seen, in any width; nor do its menus.
+    Tables have names. Unfolded, nothing on it lies where it cannot be seen, in any width; nor do its menus.
     """
     for scheme, width in WHOLE + COLOURS:
         await page.emulate_media(color_scheme=scheme)
         await page.set_viewport_size({"width": width, "height": 900})
         found = await violations(page, source, colours=(scheme, width) in COLOURS)
         assert found == [], (page.url, scheme, width)
+    assert await page.evaluate(_NAMELESS) == [], f"{page.url}: a table whose name nobody hears"
     await page.evaluate(_UNFOLD)
     for width in WIDTHS:
         await page.set_viewport_size({"width": width, "height": 900})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from pathlib import Path
 
 from playwright.async_api import Page, Route, expect
@@ -61,6 +62,14 @@ async def test_who_was_at_a_button_that_is_gone_reads_on_in_the_page(visits: Vis
     await _order(visits.api, job, "pause")
     await expect(page.locator("h1 .badge")).to_have_text("Paused")
     await expect(page.locator("main")).to_be_focused()
+
+
+async def test_the_title_of_a_tab_says_how_its_job_stands(visits: Visits, tmp_path: Path) -> None:
+    job = await _queued(visits.api, tmp_path)
+    page = await _open(visits, job)
+    await expect(page).to_have_title(re.compile("^Queued: "))
+    await _order(visits.api, job, "cancel")
+    await expect(page).to_have_title(re.compile("^Cancelled: "))
 
 
 async def test_a_page_that_cannot_be_had_when_the_job_goes_on_is_asked_for_again(

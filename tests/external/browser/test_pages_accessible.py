@@ -129,6 +129,7 @@ async def test_axe_finds_nothing_on_pages_that_are_shown_once(visits: Visits, ax
     await stranger.locator("input[name=password]").fill("not this one")
     await stranger.locator("main form button[type=submit]").click()
     await expect(stranger.get_by_role("alert")).to_be_visible()
+    await expect(stranger.locator("input[name=password]")).to_be_focused()  # the address stands there already
     await check_looks(stranger, axe)
     await stranger.locator("input[name=password]").fill(PASSWORD)
     await stranger.locator("main form button[type=submit]").click()

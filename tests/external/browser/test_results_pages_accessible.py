@@ -12,6 +12,7 @@ from mailsift.jobs.views import AccountId, JobId, JobOptions
 from mailsift.pipeline.facts import Mode
 from mailsift.storage.states import ENDED
 from tests.external.browser.axe import check_looks
+from tests.external.browser.chromium import NARROW
 from tests.external.browser.conftest import Visits
 from tests.support.installation import open_parts, until
 
@@ -66,6 +67,10 @@ async def test_axe_finds_nothing_and_no_page_is_wider_than_its_window(visits: Vi
     for path in paths:
         await page.goto(path)
         await check_looks(page, axe)
+    await page.goto(next(path for path in paths if path.endswith("/results")))
+    for width in (320, 360, NARROW):  # what to do stands beside the address, without scrolling
+        await page.set_viewport_size({"width": width, "height": 900})
+        assert await page.locator("#rows").evaluate("rows => rows.scrollWidth - rows.clientWidth") == 0
     await page.goto("/")
     await page.get_by_label("Email address").fill("info@gmial.com")
     await page.get_by_label("Fast").check()

@@ -363,6 +363,19 @@ async def test_many_jobs_are_steered_at_once(api: Api, settings: Settings) -> No
     assert [action for action, _ in await audit_of(settings)].count("job.delete") == 2
 
 
+async def test_what_is_paused_has_no_speed(api: Api, settings: Settings) -> None:
+    async with signed_in(api) as client:
+        await started(client)
+        for state, has_speed in (("running", True), ("paused", False)):
+            await sql(
+                settings,
+                "UPDATE job SET state = :state, total = 4, processed = 1, valid = 1, send = 1,"
+                " started_at = now() - interval '1 minute'",
+                state=state,
+            )
+            assert ("rows/min" in (await client.get("/jobs")).text) == has_speed
+
+
 async def test_the_list_keeps_itself_up_to_date_while_something_runs(api: Api, settings: Settings) -> None:
     async with signed_in(api) as client:
         job = await started(client)
@@ -382,6 +395,10 @@ async def test_the_list_keeps_itself_up_to_date_while_something_runs(api: Api, s
         page = (await client.get(job)).text
         assert "No column." in page
         assert "to choose the column" in page
+        await sql(settings, "UPDATE job SET error_code = 'intake_crashed' WHERE state = 'failed'")
+        page = (await client.get(job)).text
+        assert "Run it again" in page
+        assert "to choose the column" not in page
 
 
 async def test_a_job_submitted_elsewhere_shows_its_metadata_as_text(api: Api, settings: Settings) -> None:

@@ -172,6 +172,27 @@ async def test_a_page_counts_and_names_what_its_filter_and_its_alarm_do(
     assert len(re.findall(r'data-label="State"', late)) == late.count(">Late</span>") > 0
 
 
+async def test_what_is_left_of_paused_jobs_waits_for_them_to_be_resumed(
+    api: Api, operator: httpx.AsyncClient
+) -> None:
+    await fill(api.settings)
+    await sql(api.settings, "UPDATE job SET state = 'paused' WHERE state IN ('queued', 'running')")
+    overview = words((await operator.get("/ops")).text)
+    assert "Ready 0 " in overview
+    assert "Its job to be resumed" in overview.partition("What is left")[2]
+
+
+async def test_the_next_try_at_an_endpoint_is_still_to_come(api: Api, operator: httpx.AsyncClient) -> None:
+    await fill(api.settings)
+    for hours, is_told in ((1, True), (-1, False)):
+        await sql(
+            api.settings,
+            "UPDATE endpoint SET probe_at = now() + make_interval(hours => :hours) WHERE failures > 0",
+            hours=hours,
+        )
+        assert ("next try" in (await operator.get("/ops/deliveries")).text) == is_told
+
+
 async def test_fragments_carry_their_own_address_and_pages_of_ended_jobs_stop(
     api: Api, operator: httpx.AsyncClient
 ) -> None:

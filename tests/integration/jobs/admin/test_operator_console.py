@@ -73,7 +73,11 @@ async def test_jobs_that_are_paused_are_no_backlog(
 ) -> None:
     account, job = await planter.plant(ADDRESSES)
     await service.pause(account, job)
-    assert (await ops.console.overview()).stats.backlog == 0
+    seen = await ops.console.overview()
+    assert seen.stats.backlog == 0
+    (left,) = [one.row for one in seen.backlogs]
+    assert (left.ready, left.waiting, left.until) == (0, left.remaining, None)
+    assert left.waits_for == "paused"
 
 
 async def test_a_busy_installation_is_told_in_full(settings: Settings, ops: Operations) -> None:

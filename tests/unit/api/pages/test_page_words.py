@@ -9,6 +9,7 @@ import pytest
 
 from mailsift.api.pages.results import PageQuery, chips_of
 from mailsift.api.pages.words import (
+    AFTER_FAILURE,
     ANSWERS,
     DOMAIN_STATES,
     MODES,
@@ -18,6 +19,7 @@ from mailsift.api.pages.words import (
     result_name,
     waits,
 )
+from mailsift.jobs.intake.models import LIST_FAULTS
 from mailsift.jobs.views import JobId
 from mailsift.pipeline.facts import Answer, DomainState, Mode, WaitReason
 from mailsift.pipeline.providers import PROVIDERS
@@ -41,6 +43,7 @@ def wait(lane: str, reason: str, addresses: int, minutes: int = 0) -> Waiting:
 def test_everything_there_is_has_a_name() -> None:
     assert set(DOING) == set(JobState)
     assert set(MODES) == set(Mode)
+    assert set(AFTER_FAILURE) == set(LIST_FAULTS)
     assert set(REASON_OF) == set(Result)
     assert set(ANSWERS) == set(Answer)
     assert set(DOMAIN_STATES) == set(DomainState)
