@@ -234,8 +234,7 @@ def _obey() -> None:
         try:
             app(obj=_configure_logs)
         finally:
-            if sys.stdout is not None:
-                sys.stdout.flush()  # what is told by now can still be told
+            sys.stdout.flush()  # what is told by now can still be told
     except OSError as error:
         if error.errno not in _NOT_TAKEN:
             raise

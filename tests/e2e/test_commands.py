@@ -436,13 +436,21 @@ def test_an_output_that_takes_nothing_is_told_in_one_line(settings: Settings, mo
     assert (done.returncode, done.stderr) == (2, text)
 
 
+NOBODY_READS = "mailsift: output_not_writable: Standard output is closed.\n"
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
         ("check - --mode fast <&-", (0, "")),
         ("run missing.csv 2>/dev/full", (2, "")),
         ("run missing.csv 2>&-", (2, "")),
-        ("run list.csv --output - >&-", (2, "mailsift: output_not_writable: Standard output is closed.\n")),
+        ("run list.csv --output - >&-", (2, NOBODY_READS)),
+        ("check a@example.com --mode fast >&-", (2, NOBODY_READS)),
+        ("check a@example.com --mode fast --json >&-", (2, NOBODY_READS)),
+        ("settings >&-", (2, NOBODY_READS)),
+        ("--help >&-", (2, NOBODY_READS)),
+        ("check a@example.com --mode fast <&- >&- 2>&-", (2, "")),
     ],
 )
 def test_a_stream_that_is_closed_is_no_traceback(
@@ -459,6 +467,14 @@ def test_a_stream_that_is_closed_is_no_traceback(
         check=False,
     )
     assert (done.returncode, done.stderr) == said
+
+
+@pytest.mark.parametrize("letters", ["ascii", "latin-1", "utf-8"])
+def test_json_is_json_whatever_letters_the_terminal_knows(settings: Settings, letters: str) -> None:
+    command = [sys.executable, "-m", "mailsift", "check", "jürgen@müller.example", "--mode", "fast", "--json"]
+    environment = environment_for(settings.environment(), {"PYTHONIOENCODING": letters, "LC_ALL": "C.UTF-8"})
+    done = subprocess.run(command, env=environment, capture_output=True, cwd=ROOT, check=True)
+    assert json.loads(done.stdout.decode())["email"] == "jürgen@müller.example"
 
 
 def test_only_a_new_key_makes_an_account(settings: Settings, keyboard: Keyboard) -> None:
