@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from importlib.metadata import version
 from pathlib import Path
@@ -475,6 +476,20 @@ def test_json_is_json_whatever_letters_the_terminal_knows(settings: Settings, le
     environment = environment_for(settings.environment(), {"PYTHONIOENCODING": letters, "LC_ALL": "C.UTF-8"})
     done = subprocess.run(command, env=environment, capture_output=True, cwd=ROOT, check=True)
     assert json.loads(done.stdout.decode())["email"] == "jürgen@müller.example"
+
+
+def test_a_command_that_gets_no_threads_says_so_in_a_line_and_leaves_nothing(
+    short_tmp: Path, keyboard: Keyboard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    home = Settings(home=short_tmp / "no threads")
+    with monkeypatch.context() as machine:
+        machine.setattr(threading.Thread, "start", refuse)
+        typed = keyboard.type(home, "jobs", "list")
+    assert (typed.status, typed.err.startswith("mailsift: no_threads: ")) == (2, True)
+    assert CommandLine(home).running() == []
 
 
 def test_only_a_new_key_makes_an_account(settings: Settings, keyboard: Keyboard) -> None:
