@@ -168,10 +168,9 @@ class Database:
                 if last := _before_commit.get():
                     await last(connection)
         except ProgrammingError as error:
-            if _state_of(error) not in _MISSING_STATES:
+            if (told := not_migrated(error)) is None:
                 raise
-            text = "The database lacks the schema of this release: run mailsift migrate."
-            raise MailsiftError("database_not_migrated", text) from error
+            raise told from error
         except DBAPIError as error:
             if (told := _outage(error) or _account_gone(error)) is None:
                 raise
@@ -297,6 +296,14 @@ def _account_gone(error: DBAPIError) -> MailsiftError | None:
     if not isinstance(error, IntegrityError) or not constraint.endswith("_account_id_fkey"):
         return None
     return MailsiftError("account_not_found", "The account has been deleted.")
+
+
+def not_migrated(error: ProgrammingError) -> MailsiftError | None:
+    """Return what we say where a table or column of this release is missing; None: it is another error."""
+    if _state_of(error) not in _MISSING_STATES:
+        return None
+    text = "The database lacks the schema of this release: run mailsift migrate."
+    return MailsiftError("database_not_migrated", text)
 
 
 def unavailable() -> MailsiftError:

@@ -548,11 +548,13 @@ def test_a_job_nobody_knows_is_not_found(settings: Settings, keyboard: Keyboard)
 
 
 def test_migrate_may_be_repeated_and_other_commands_ask_for_it(
-    settings: Settings, keyboard: Keyboard, empty_database_url: str
+    settings: Settings, keyboard: Keyboard, empty_database_url: str, tmp_path: Path
 ) -> None:
     fresh = settings.model_copy(update={"database_url": SecretStr(empty_database_url)})
-    typed = keyboard.type(fresh, "jobs", "list")
-    assert (typed.status, typed.err.split(": ")[1]) == (2, "database_not_migrated")
+    (source := tmp_path / "list.csv").write_text("a@example.com\n")
+    for words in (("jobs", "list"), ("run", source, "--mode", "fast", "--output", tmp_path / "out.csv")):
+        typed = keyboard.type(fresh, *words)
+        assert (typed.status, typed.err.split(": ")[1]) == (2, "database_not_migrated")
     assert _health(keyboard, fresh)["database"] == "failed"
     first, second = keyboard.type(fresh, "migrate"), keyboard.type(fresh, "migrate")
     assert first == second
