@@ -170,7 +170,7 @@ class Database:
                 if last := _before_commit.get():
                     await last(connection)
         except ProgrammingError as error:
-            if (told := _not_ready(_state_of(error))) is None:
+            if (told := not_ready(error)) is None:
                 raise
             raise told from error
         except DBAPIError as error:
@@ -274,8 +274,9 @@ def _has_spoken(connection: Any) -> bool:
     return bool(poll.poll(0))
 
 
-def _not_ready(state: str) -> MailsiftError | None:
+def not_ready(error: ProgrammingError) -> MailsiftError | None:
     """Return what we say of a database that no operator made ready for us; None: the fault is ours."""
+    state = _state_of(error)
     if state in _MISSING_STATES:
         text = "The database lacks the schema of this release: run mailsift migrate."
         return MailsiftError("database_not_migrated", text)

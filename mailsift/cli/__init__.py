@@ -21,7 +21,7 @@ from typing_extensions import override
 from mailsift.cli.streams import let_go, open_what_is_closed
 from mailsift.lazy_import import UNASKED, import_lazily, leave_out, loading, without
 from mailsift.pipeline.allocator import FREE_SOON, LITTLE_AHEAD
-from mailsift.pipeline.errors import MailsiftError
+from mailsift.pipeline.errors import MailsiftError, lacks_threads
 
 EXIT_ERROR = 2
 EXIT_INTERRUPTED = 130
@@ -103,6 +103,7 @@ _NOT_TAKEN: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EPIP
 """What a system says of standard output, and of a disk that holds what is only on its way."""
 _NO_TEXT: Final = "surrogates not allowed"
 """What Python says where bytes of an argument that are no UTF-8 should become text (PEP 383)."""
+_NO_THREADS: Final = "No more threads are to be had here. Raise `ulimit -u`, TasksMax= or the limit of pids."
 _LISTING: Final = "mailsift.listing"
 _NO_PLUGINS: Final = {"PYDANTIC_DISABLE_PLUGINS": "__all__"}
 """Spares pydantic to look for some through all packages that are installed."""
@@ -211,6 +212,11 @@ def main() -> None:
         sys.exit(EXIT_ERROR)
     except KeyboardInterrupt:
         sys.exit(EXIT_INTERRUPTED)
+    except BaseException as error:  # a panic of polars' is no Exception
+        if isinstance(error, SystemExit | BlockingIOError) or not lacks_threads(error):
+            raise
+        _tell(f"no_threads: {_NO_THREADS}")
+        sys.exit(EXIT_ERROR)
     finally:
         gc.freeze()  # or the interpreter looks through everything that is loaded once more before it ends
 
@@ -234,8 +240,7 @@ def _obey() -> None:
         try:
             app(obj=_configure_logs)
         finally:
-            if sys.stdout is not None:
-                sys.stdout.flush()  # what is told by now can still be told
+            sys.stdout.flush()  # what is told by now can still be told
     except OSError as error:
         if error.errno not in _NOT_TAKEN:
             raise

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import codecs
 import io
 import json
 import sys
@@ -195,10 +196,12 @@ async def _validate(
 
 
 def _print_json(rows: list[dict[str, Any]]) -> None:
+    """Print an object a line; letters stay as they are where they come out in UTF-8, which JSON is in."""
+    escaped = codecs.lookup(sys.stdout.encoding).name != "utf-8"
     for row in rows:
         facts = row.pop("evidence", "")
         found = {"evidence": json.loads(facts)} if facts else {}
-        print(json.dumps({**row, **found}, ensure_ascii=False))  # noqa: T201 - the command's output
+        print(json.dumps({**row, **found}, ensure_ascii=escaped))  # noqa: T201 - the command's output
 
 
 def _print_table(rows: list[dict[str, Any]]) -> None:

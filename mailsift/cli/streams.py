@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from contextlib import suppress
-from typing import IO, Any, TextIO
+from typing import IO, Any, NoReturn, TextIO
+
+from typing_extensions import override
 
 from mailsift.pipeline.errors import MailsiftError
 
@@ -13,15 +16,29 @@ from mailsift.pipeline.errors import MailsiftError
 def open_what_is_closed() -> None:
     """Give /dev/null to a standard stream that is closed (`2>&-`, and some supervisors).
 
-    A socket or file of ours would else get its number, and what others write to their stderr. Standard output
-    stays None all the same, for who was to get a result there.
+    A socket or file of ours would else get its number, and what others write to their stderr. Who writes to
+    standard output all the same is told that nobody gets it.
     """
     for name in ("stdin", "stdout", "stderr"):
         if getattr(sys, name) is None:
             number = os.open(os.devnull, os.O_RDWR)  # the lowest that is free, which is the stream's own
             os.set_inheritable(number, True)  # noqa: FBT003 - so it is defined
-            if name != "stdout":
+            if name == "stdout":
+                sys.stdout = io.TextIOWrapper(ClosedOutput(), encoding="utf-8", write_through=True)
+            else:
                 setattr(sys, name, os.fdopen(number, "r" if name == "stdin" else "w", encoding="utf-8"))
+
+
+class ClosedOutput(io.RawIOBase):
+    """What stands below standard output when that is closed: it keeps nothing back and takes nothing."""
+
+    @override
+    def writable(self) -> bool:
+        return True
+
+    @override
+    def write(self, data: object, /) -> NoReturn:
+        raise MailsiftError("output_not_writable", "Standard output is closed.")
 
 
 def check_out() -> None:
@@ -30,8 +47,8 @@ def check_out() -> None:
     Raises:
         MailsiftError: `output_not_writable`.
     """
-    if sys.stdout is None:
-        raise MailsiftError("output_not_writable", "Standard output is closed.")
+    if isinstance(sys.stdout.buffer, ClosedOutput):
+        sys.stdout.buffer.write(b"")
 
 
 def let_go(stream: IO[Any]) -> None:

@@ -131,10 +131,9 @@ class EmbeddedServers:
         if apart:
             self._watcher = self._fork_watcher()
             return
-        self._watch = threading.Thread(
-            target=self._revive_until_stopped, name="mailsift-servers", daemon=True
-        )
-        self._watch.start()
+        watch = threading.Thread(target=self._revive_until_stopped, name="mailsift-servers", daemon=True)
+        watch.start()
+        self._watch = watch  # only now: one that was never started is not waited for
 
     def _fork_watcher(self) -> int:
         """Start the process that watches; it ends with this one, however that ends, and is no user itself."""
@@ -146,8 +145,7 @@ class EmbeddedServers:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
             if self._user is not None:
                 os.close(self._user)
-            while os.getppid() == command:
-                self._leaving.wait(WATCH_SECONDS)
+            while not self._leaving.wait(WATCH_SECONDS) and os.getppid() == command:
                 self._revive_all()
         finally:
             os._exit(0)

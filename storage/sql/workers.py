@@ -8,11 +8,11 @@ from dataclasses import asdict, dataclass, field, fields
 from datetime import datetime
 from typing import Any, Final
 
-from sqlalchemy import create_engine, text
-from sqlalchemy.exc import OperationalError
-from sqlalchemy.pool import NullPool
+from sqlalchemy import text
+from sqlalchemy.exc import OperationalError, ProgrammingError
 
-from mailsift.storage.database import Connection, driver_url, from_row, statement, unavailable
+from mailsift.storage.database import Connection, from_row, not_ready, statement, unavailable
+from mailsift.storage.schema import connected
 
 ACTIVE: Final = "active"
 """The state of a worker that claims."""
@@ -201,12 +201,20 @@ async def known(connection: Connection) -> Sequence[Worker]:
 
 
 def claiming(url: str) -> list[tuple[str, int]]:
-    """Return host and process id of every process that claims work in the database behind the URL."""
+    """Return host and process id of every process that claims work in the database behind the URL.
+
+    Raises:
+        MailsiftError: `database_unavailable`, `database_not_migrated`, `database_refused`.
+    """
     try:
-        with create_engine(driver_url(url), poolclass=NullPool).connect() as connection:
+        with connected(url) as connection:
             return [(row.host, row.pid) for row in connection.execute(_CLAIMING)]
     except OperationalError as error:
         raise unavailable() from error
+    except ProgrammingError as error:
+        if (told := not_ready(error)) is None:
+            raise
+        raise told from error
 
 
 async def drain(

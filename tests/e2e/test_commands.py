@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from importlib.metadata import version
 from pathlib import Path
@@ -436,13 +437,21 @@ def test_an_output_that_takes_nothing_is_told_in_one_line(settings: Settings, mo
     assert (done.returncode, done.stderr) == (2, text)
 
 
+NOBODY_READS = "mailsift: output_not_writable: Standard output is closed.\n"
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
         ("check - --mode fast <&-", (0, "")),
         ("run missing.csv 2>/dev/full", (2, "")),
         ("run missing.csv 2>&-", (2, "")),
-        ("run list.csv --output - >&-", (2, "mailsift: output_not_writable: Standard output is closed.\n")),
+        ("run list.csv --output - >&-", (2, NOBODY_READS)),
+        ("check a@example.com --mode fast >&-", (2, NOBODY_READS)),
+        ("check a@example.com --mode fast --json >&-", (2, NOBODY_READS)),
+        ("settings >&-", (2, NOBODY_READS)),
+        ("--help >&-", (2, NOBODY_READS)),
+        ("check a@example.com --mode fast <&- >&- 2>&-", (2, "")),
     ],
 )
 def test_a_stream_that_is_closed_is_no_traceback(
@@ -459,6 +468,28 @@ def test_a_stream_that_is_closed_is_no_traceback(
         check=False,
     )
     assert (done.returncode, done.stderr) == said
+
+
+@pytest.mark.parametrize("letters", ["ascii", "latin-1", "utf-8"])
+def test_json_is_json_whatever_letters_the_terminal_knows(settings: Settings, letters: str) -> None:
+    command = [sys.executable, "-m", "mailsift", "check", "jürgen@müller.example", "--mode", "fast", "--json"]
+    environment = environment_for(settings.environment(), {"PYTHONIOENCODING": letters, "LC_ALL": "C.UTF-8"})
+    done = subprocess.run(command, env=environment, capture_output=True, cwd=ROOT, check=True)
+    assert json.loads(done.stdout.decode())["email"] == "jürgen@müller.example"
+
+
+def test_a_command_that_gets_no_threads_says_so_in_a_line_and_leaves_nothing(
+    short_tmp: Path, keyboard: Keyboard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    home = Settings(home=short_tmp / "no threads")
+    with monkeypatch.context() as machine:
+        machine.setattr(threading.Thread, "start", refuse)
+        typed = keyboard.type(home, "jobs", "list")
+    assert (typed.status, typed.err.startswith("mailsift: no_threads: ")) == (2, True)
+    assert CommandLine(home).running() == []
 
 
 def test_only_a_new_key_makes_an_account(settings: Settings, keyboard: Keyboard) -> None:
@@ -517,11 +548,13 @@ def test_a_job_nobody_knows_is_not_found(settings: Settings, keyboard: Keyboard)
 
 
 def test_migrate_may_be_repeated_and_other_commands_ask_for_it(
-    settings: Settings, keyboard: Keyboard, empty_database_url: str
+    settings: Settings, keyboard: Keyboard, empty_database_url: str, tmp_path: Path
 ) -> None:
     fresh = settings.model_copy(update={"database_url": SecretStr(empty_database_url)})
-    typed = keyboard.type(fresh, "jobs", "list")
-    assert (typed.status, typed.err.split(": ")[1]) == (2, "database_not_migrated")
+    (source := tmp_path / "list.csv").write_text("a@example.com\n")
+    for words in (("jobs", "list"), ("run", source, "--mode", "fast", "--output", tmp_path / "out.csv")):
+        typed = keyboard.type(fresh, *words)
+        assert (typed.status, typed.err.split(": ")[1]) == (2, "database_not_migrated")
     assert _health(keyboard, fresh)["database"] == "failed"
     first, second = keyboard.type(fresh, "migrate"), keyboard.type(fresh, "migrate")
     assert first == second

@@ -35,6 +35,7 @@ _WHERE = {
     "unbound": "apt-get install unbound dns-root-data",
     "unbound-checkconf": "apt-get install unbound dns-root-data",
     "ip": "apt-get install iproute2",
+    "nft": "apt-get install nftables",
     "systemd-analyze": "apt-get install systemd",
     "promtool": "apt-get install prometheus",
     "soffice": "apt-get install libreoffice-calc-nogui",

@@ -11,6 +11,7 @@ import stat
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -37,6 +38,9 @@ with EmbeddedServers(Path(sys.argv[1])) as servers:
 """
 
 
+WATCHED_COMMAND = COMMAND.replace("    print", "    servers.keep_up(apart=True)\n    print", 1)
+
+
 @pytest.fixture(scope="module")
 def home(short_tmp: Path) -> Path:
     """A home whose PostgreSQL is created once for this file; every test leaves it stopped."""
@@ -44,10 +48,10 @@ def home(short_tmp: Path) -> Path:
 
 
 @contextmanager
-def command(home: Path, *, session: bool = True) -> Iterator[subprocess.Popen[str]]:
+def command(home: Path, *, session: bool = True, code: str = COMMAND) -> Iterator[subprocess.Popen[str]]:
     """Another command on the same home; it leaves when its input ends."""
     process = subprocess.Popen(
-        [sys.executable, "-W", "error", "-c", COMMAND, str(home)],
+        [sys.executable, "-W", "error", "-c", code, str(home)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -210,6 +214,32 @@ def test_a_command_that_forks_has_a_watcher_unless_another_one_watches(
     with installation(Settings(home=home), database=False, forks=True, watched=watched):
         assert len(psutil.Process().children()) == before + watchers
     assert len(psutil.Process().children()) == before
+
+
+def test_a_watcher_starts_nothing_for_a_command_that_is_dead(home: Path) -> None:
+    """The servers it started would be nobody's, and stay until the next command."""
+    with command(home, code=WATCHED_COMMAND) as process:
+        servers = pids(process)
+        (watcher,) = psutil.Process(process.pid).children()
+        process.kill()
+        process.wait()
+        for pid in servers:
+            os.kill(pid, signal.SIGKILL)
+        watcher.wait(60)
+    left = EmbeddedServers(home)
+    assert (left.postgres.answers(), left.valkey.answers()) == (False, False)
+
+
+def test_a_command_that_gets_no_thread_to_watch_them_stops_its_servers(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    with pytest.raises(RuntimeError, match="start new thread"), EmbeddedServers(home) as servers:
+        servers.keep_up()
+    assert (servers.postgres.answers(), servers.valkey.answers()) == (False, False)
 
 
 def test_a_pid_file_that_names_a_stranger_is_no_running_server(home: Path) -> None:

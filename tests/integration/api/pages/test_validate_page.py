@@ -131,3 +131,8 @@ async def test_a_viewer_is_told_why_there_is_no_form(api: Api) -> None:
         assert "ask an owner of alice" in page.text
         assert 'name="email"' not in page.text
         assert (await post(client, "/", page="/", email="a@b.example", mode="fast")).status_code == 403
+
+
+async def test_the_page_says_how_large_a_list_may_be_in_the_words_of_its_refusal(api: Api) -> None:
+    async with signed_in(api, Role.MEMBER) as client:
+        assert "also gzipped, up to 250 MiB." in words((await client.get("/")).text)
