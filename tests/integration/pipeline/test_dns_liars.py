@@ -448,6 +448,78 @@ async def test_what_a_resolver_says_of_a_zone_of_its_own_denies_nothing_to_the_w
     assert found["inside.com"].state is DomainState.UNROUTABLE
 
 
+NOTHING_INSIDE = Says(zone="office.com")
+PASSED_ON: dict[str, Zone] = {
+    "a directory of its own, without mail": {
+        "office.com": {"A": Says(["10.0.0.10"]), "MX": NOTHING_INSIDE, "AAAA": NOTHING_INSIDE},
+    },
+    "a mail server's address inside": {
+        "office.com": {"MX": Says(["10 mx.office.com."])},
+        "mx.office.com": {"A": Says(["10.0.0.25"]), "AAAA": NOTHING_INSIDE},
+    },
+    "a mail server nobody has inside": {
+        "office.com": {"MX": Says(["10 mx.office.com."])},
+        "mx.office.com": {kind: Says(rcode="NXDOMAIN", zone="office.com") for kind in ("A", "AAAA", "MX")},
+    },
+    "no mail at all": {"office.com": {"MX": Says(["0 ."])}},
+    "nothing at the name": {
+        "office.com": {"MX": NOTHING_INSIDE, "A": NOTHING_INSIDE, "AAAA": NOTHING_INSIDE},
+    },
+}
+
+
+def passing_on(zone: Zone, name_server: str) -> Lie:
+    """A forwarder that asks the office's own servers about the office, and says nothing of that."""
+    servers: Zone = {
+        "office.com": {"NS": Says(["dc1.office.com."])},
+        "dc1.office.com": {"A": Says([name_server])},
+    }
+
+    def say(name: str, kind: str, truth: Says, _n: int) -> Says:
+        said = {**servers.get(name, {}), **zone.get(name, {})}
+        return said.get(kind, truth)
+
+    return say
+
+
+@pytest.mark.parametrize("kind", PASSED_ON)
+async def test_what_a_resolver_passes_on_from_an_inside_denies_nothing_to_the_world(kind: str) -> None:
+    """Who asks the office's servers through a forwarder gets their answers without their claim."""
+    async with (
+        serving({}, saying(passing_on(PASSED_ON[kind], "10.0.0.10"))) as stub,
+        domain_facts(stub, config=CONFIG) as facts,
+    ):
+        found = await facts.lookup(["office.com", "gone.com", "inside.com", "null.com"])
+    assert found["office.com"].state is DomainState.UNAVAILABLE
+    assert "zone of its own" in found["office.com"].detail
+    assert found["gone.com"].state is DomainState.NOT_FOUND
+    assert found["inside.com"].state is DomainState.UNROUTABLE
+    assert found["null.com"].state is DomainState.NULL_MX
+
+
+@pytest.mark.parametrize("kind", PASSED_ON)
+async def test_what_name_servers_say_that_the_world_can_ask_is_the_worlds(kind: str) -> None:
+    async with (
+        serving({}, saying(passing_on(PASSED_ON[kind], SERVER))) as stub,
+        domain_facts(stub, config=CONFIG) as facts,
+    ):
+        found = await facts.lookup(["office.com"])
+    assert found["office.com"].state in NEGATIVE
+
+
+async def test_a_name_that_is_missing_inside_may_be_there_outside() -> None:
+    missing = Says(rcode="NXDOMAIN", zone="office.com")
+
+    def say(name: str, kind: str, truth: Says, n: int) -> Says:
+        inside = passing_on({}, "10.0.0.10")(name, kind, truth, n)
+        return missing if name == "news.office.com" else inside
+
+    async with serving({}, saying(say)) as stub, domain_facts(stub, config=CONFIG) as facts:
+        found = await facts.lookup(["news.office.com", "nobody-has-this.com"])
+    assert found["news.office.com"].state is DomainState.UNAVAILABLE
+    assert found["nobody-has-this.com"].state is DomainState.NOT_FOUND
+
+
 async def test_who_claims_to_be_the_authority_for_everything_he_remembers_is_believed_as_others_are() -> None:
     """Forwarders (CoreDNS) set the bit in every answer that they have kept."""
     kept: set[tuple[str, str]] = set()
