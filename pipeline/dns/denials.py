@@ -44,11 +44,12 @@ class DenialChecker:
     Args:
         client: asks.
         guard: decides which addresses are public.
-        on_contradiction: called with "host:port" of a resolver whose denial another question did not confirm.
+        on_contradiction: called with "host:port" of a resolver whose denial another question did not confirm,
+            and of the one that was asked it.
     """
 
     def __init__(
-        self, client: DnsClient, *, guard: AddressGuard, on_contradiction: Callable[[str], None]
+        self, client: DnsClient, *, guard: AddressGuard, on_contradiction: Callable[[str, str], None]
     ) -> None:
         self._client = client
         self._guard = guard
@@ -91,7 +92,7 @@ class DenialChecker:
         elif second.outcome is DnsOutcome.FAILED:
             done(DnsAnswer(DnsOutcome.FAILED, detail=second.detail))
         else:
-            self._on_contradiction(first.server)
+            self._on_contradiction(first.server, second.server or first.server)
             done(DnsAnswer(DnsOutcome.FAILED, detail=_CONTRADICTED))
 
     def _on_name_servers(self, denial: DnsAnswer, done: Done, answer: DnsAnswer) -> None:

@@ -33,6 +33,7 @@ from tests.unit.pipeline.dns_lies import (
     SERVER,
     TRUTH,
     Lie,
+    addresses,
     always,
     honest,
     saying,
@@ -376,6 +377,58 @@ async def test_a_liar_that_knows_the_canaries_is_contradicted_by_another_resolve
     ):
         found = await facts.lookup(REAL)
     assert {fact.state for fact in found.values()} <= {DomainState.UNAVAILABLE, DomainState.ROUTED}
+
+
+async def test_whom_only_a_liar_contradicts_goes_on_being_believed() -> None:
+    """The second of two resolvers becomes a portal: what the first denies, it knows."""
+    portal, lies = addresses(PORTAL), [False]
+
+    def say(name: str, kind: str, truth: Says, n: int) -> Says:
+        return portal(name, kind, truth, n) if lies[0] else truth
+
+    async with (
+        serving({}, honest) as good,
+        serving({}, saying(say)) as liar,
+        domain_facts(good, beside=[liar], config=CONFIG) as facts,
+    ):
+        await facts.lookup(["web.com"])
+        lies[0] = True
+        found = await facts.lookup(DEAD)
+        assert facts.trust.has_trusted_resolver
+    assert {name: fact.state for name, fact in found.items()} == {
+        "gone.com": DomainState.NOT_FOUND,
+        "empty.com": DomainState.NO_MAIL_SERVER,
+        "null.com": DomainState.NULL_MX,
+        "inside.com": DomainState.UNROUTABLE,
+        "lost.net": DomainState.NOT_FOUND,
+        "fini.fr": DomainState.NOT_FOUND,
+        "vide.fr": DomainState.NO_MAIL_SERVER,
+    }
+
+
+async def test_whom_a_liar_contradicts_while_it_is_looked_at_goes_on_being_believed() -> None:
+    """It answers for its canaries, and lies before those answers are here."""
+    gone, lying, portal = ("gone.com", "lost.net", "fini.fr"), [False], addresses(PORTAL)
+
+    def later(name: str, _kind: str, truth: Says, _n: int) -> Says:
+        return replace(truth, delay=0.1) if name in gone else truth
+
+    def lie(name: str, kind: str, truth: Says, n: int) -> Says:
+        lying[0] = lying[0] or name in gone  # asked to confirm it
+        if name == "mx.gmail.com":
+            return replace(truth, delay=0.6)
+        return portal(name, kind, truth, n) if lying[0] else truth
+
+    async with (
+        serving({}, saying(later)) as good,
+        serving({}, saying(lie)) as liar,
+        domain_facts(good, beside=[liar], config=replace(CONFIG, timeout=9)) as facts,
+    ):
+        await facts.lookup(["web.com"])
+        found = await facts.lookup(["empty.com", *gone])
+        assert lying[0]
+    assert {found[name].state for name in gone} == {DomainState.NOT_FOUND}
+    assert found["empty.com"].state is DomainState.NO_MAIL_SERVER
 
 
 async def test_an_address_that_any_name_under_the_suffix_gets_is_no_route() -> None:
