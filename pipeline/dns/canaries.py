@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections import defaultdict, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 import structlog
@@ -49,7 +49,7 @@ _log = structlog.get_logger()
 
 @dataclass(slots=True)
 class _ResolverState:
-    """What is known of a resolver: checks passed in a row, how many it needs, its unconfirmed denials.
+    """What is known of a resolver: checks passed in a row, how many it needs, who contradicted it how often.
 
     Also why it is not believed, as it was reported ("" = it was not); the canary domains it denied check
     after check while it found the others, and those it found last.
@@ -57,10 +57,15 @@ class _ResolverState:
 
     passes: int = 0
     passes_needed: int = _PASSES_AT_FIRST
-    contradictions: int = 0
+    contradictions: Counter[str] = field(default_factory=Counter)
     why: str = ""
     broken: frozenset[str] = frozenset()
     known: frozenset[str] = frozenset()
+
+    def pop_contradictions(self) -> Counter[str]:
+        """Return who contradicted it how often, and forget it; what comes then waits for the next look."""
+        popped, self.contradictions = self.contradictions, Counter()
+        return popped
 
 
 class ResolverTrust:
@@ -153,6 +158,9 @@ class ResolverTrust:
             failures: they have left something unanswered, so that the silent ones are checked as well: is it
                 the domain, or the resolver?
 
+        A resolver whose denials others contradict is not trusted any more either: others that are trusted now
+        that they have been looked at since.
+
         Returns:
             Whether all of them can still be trusted: if not, no answer since then may be believed.
         """
@@ -160,12 +168,17 @@ class ResolverTrust:
             return True
         servers = self._client.nameservers
         used = [server for server in servers if server.answered or (failures and server.trusted)]
-        trusted = await asyncio.gather(*(self._check(server, witnesses=denials) for server in used))
-        return self.has_trusted_resolver and all(trusted)
+        contradictions = [self._states[server.label].pop_contradictions() for server in used]
+        await asyncio.gather(*(self._check(server, witnesses=denials) for server in used))
+        still = [server.label for server in servers if server.trusted]
+        for server, by in zip(used, contradictions, strict=True):
+            if server.trusted and sum(by[label] for label in still) >= _MAX_CONTRADICTIONS:
+                self._distrust(server, Examination(faults=["its denials are not confirmed"]))
+        return self.has_trusted_resolver and all(server.trusted for server in used)
 
-    def record_contradiction(self, label: str) -> None:
-        """Take note that a resolver denied something which a second question did not confirm."""
-        self._states[label].contradictions += 1
+    def record_contradiction(self, label: str, by: str) -> None:
+        """Take note that a resolver denied something which another one, or itself, then did not confirm."""
+        self._states[label].contradictions[by] += 1
 
     def close(self) -> None:
         """Trust no resolver any more; checks that have begun end with the client."""
@@ -190,9 +203,6 @@ class ResolverTrust:
         server.answered = False
         state = self._states[server.label]
         examination = await self._look_at(server, state, witnesses=witnesses)
-        if state.contradictions >= _MAX_CONTRADICTIONS:
-            examination.faults.append("its denials are not confirmed")
-        state.contradictions = 0
         if self._closed:
             return False
         server.has_ipv6 = examination.has_ipv6
@@ -200,7 +210,7 @@ class ResolverTrust:
             server.claims_all = bool(server.claims_all) or examination.claimed
         state.known = frozenset(examination.known)
         if examination.faults or len(examination.known) * 2 < len(self._domains) or not examination.denied:
-            self._distrust(server, state, examination)
+            self._distrust(server, examination)
         else:
             self._trust(server, state)
         return server.trusted
@@ -226,8 +236,10 @@ class ResolverTrust:
             state.why = ""
             _log.warning("dns.resolver_trusted_again", resolver=server.label)
 
-    def _distrust(self, server: Nameserver, state: _ResolverState, examination: Examination) -> None:
+    def _distrust(self, server: Nameserver, examination: Examination) -> None:
+        state = self._states[server.label]
         state.passes = 0
+        state.contradictions.clear()
         state.passes_needed = _PASSES_AFTER_FAULTS if examination.faults else _PASSES_AT_FIRST
         server.trusted = False
         self._client.forget(server)

@@ -13,10 +13,11 @@ from mailsift.pipeline.dns.rules import (
     DnsOutcome,
     RecordType,
     is_blocked,
+    is_host_name,
     usable_exchangers,
 )
 from mailsift.pipeline.guard import AddressGuard
-from mailsift.pipeline.providers import top_level_domains
+from mailsift.pipeline.providers import public_suffixes, top_level_domains
 
 Done = Callable[[DnsAnswer], None]
 
@@ -34,7 +35,8 @@ class DenialChecker:
     but not the address of nothing, which says more of the resolver than of the name.
 
     A resolver that claims to be the authority for a name, but not for the canaries, speaks of its own zone
-    (split horizon): what is not there, the world may have.
+    (split horizon): what is not there, the world may have. So may it where the name server of the registrable
+    domain has no public address: somebody inside was asked, and who passed it on makes no such claim.
 
     A name that does not exist does not exist for any type: NXDOMAIN for MX is held against A, and for A
     against AAAA, so that a resolver which denies one type denies nothing.
@@ -42,11 +44,12 @@ class DenialChecker:
     Args:
         client: asks.
         guard: decides which addresses are public.
-        on_contradiction: called with "host:port" of a resolver whose denial another question did not confirm.
+        on_contradiction: called with "host:port" of a resolver whose denial another question did not confirm,
+            and of the one that was asked it.
     """
 
     def __init__(
-        self, client: DnsClient, *, guard: AddressGuard, on_contradiction: Callable[[str], None]
+        self, client: DnsClient, *, guard: AddressGuard, on_contradiction: Callable[[str, str], None]
     ) -> None:
         self._client = client
         self._guard = guard
@@ -72,17 +75,37 @@ class DenialChecker:
             second_type = (
                 self._other_type(record_type, answer) if answer.outcome is DnsOutcome.NO_NAME else record_type
             )
-            self._client.ask_again(answer, name, second_type, partial(self._compare, answer, done))
+            # No exchanger or no IPv4 address decides nothing yet: another question follows.
+            decides = (
+                record_type is RecordType.AAAA or answer.outcome is DnsOutcome.NO_NAME or answer.exchangers
+            )
+            domain = registrable_below(answer, name) if decides else ""
+            self._client.ask_again(answer, name, second_type, partial(self._compare, domain, answer, done))
 
-    def _compare(self, first: DnsAnswer, done: Done, second: DnsAnswer) -> None:
-        if agree(first, second) or (self._is_unusable(first) and self._is_unusable(second)):
+    def _compare(self, domain: str, first: DnsAnswer, done: Done, second: DnsAnswer) -> None:
+        """Let through what the second answer confirms, once the domain's name servers have been looked at."""
+        holds = agree(first, second) or (self._is_unusable(first) and self._is_unusable(second))
+        if holds and domain:
+            self._client.ask(domain, RecordType.NS, partial(self._on_name_servers, first, done))
+        elif holds:
             done(first)
-            return
-        if second.outcome is DnsOutcome.FAILED:
+        elif second.outcome is DnsOutcome.FAILED:
             done(DnsAnswer(DnsOutcome.FAILED, detail=second.detail))
-            return
-        self._on_contradiction(first.server)
-        done(DnsAnswer(DnsOutcome.FAILED, detail=_CONTRADICTED))
+        else:
+            self._on_contradiction(first.server, second.server or first.server)
+            done(DnsAnswer(DnsOutcome.FAILED, detail=_CONTRADICTED))
+
+    def _on_name_servers(self, denial: DnsAnswer, done: Done, answer: DnsAnswer) -> None:
+        """Look where the first name server is; who has none to show is no inside."""
+        server = next(filter(is_host_name, answer.name_servers), "")
+        if server:
+            self._client.ask(server, RecordType.A, partial(self._on_name_server, denial, done))
+        else:
+            done(denial)
+
+    def _on_name_server(self, denial: DnsAnswer, done: Done, answer: DnsAnswer) -> None:
+        is_inside = self._is_unusable(answer)
+        done(DnsAnswer(DnsOutcome.FAILED, detail=_OWN_ZONE) if is_inside else denial)
 
     def _other_type(self, record_type: RecordType, answer: DnsAnswer) -> RecordType:
         """Return another type that a name would have if it existed."""
@@ -111,6 +134,20 @@ def agree(first: DnsAnswer, second: DnsAnswer) -> bool:
     if first.outcome is DnsOutcome.NO_NAME:
         return second.outcome is DnsOutcome.NO_NAME
     return first.outcome is DnsOutcome.NO_DATA and second.outcome in DENIALS
+
+
+def registrable_below(answer: DnsAnswer, name: str) -> str:
+    """Return the registrable domain that a name belongs to; "" where a zone above it denies the name.
+
+    Args:
+        answer: a denial, or records that lead nowhere.
+        name: what was asked for.
+    """
+    zone, name = answer.zone, answer.name or name
+    if zone is not None and "." not in zone:
+        return ""
+    domain = public_suffixes().privatesuffix(name) or ""
+    return domain if zone is None or f".{zone}".endswith(f".{domain}") else ""
 
 
 def has_zone(denial: DnsAnswer) -> bool:

@@ -113,6 +113,8 @@ def _record(one: pycares.DNSRecord) -> ResourceRecord | None:
         return ResourceRecord(owner, one.type, one.ttl, data.addr)
     if isinstance(data, pycares.CNAMERecordData):
         return ResourceRecord(owner, one.type, one.ttl, str(data.cname).rstrip(".").lower())
+    if isinstance(data, pycares.NSRecordData):
+        return ResourceRecord(owner, one.type, one.ttl, str(data.nsdname).rstrip(".").lower())
     return None
 
 

@@ -19,7 +19,8 @@ HEADER: Final = 12
 UDP_ROOM: Final = 4096
 """Octets that are read of a datagram; more than we say we take."""
 
-_TYPE_CODES: Final = {RecordType.A: 1, RecordType.MX: 15, RecordType.AAAA: 28}
+_NS: Final = 2
+_TYPE_CODES: Final = {RecordType.A: 1, RecordType.NS: _NS, RecordType.MX: 15, RecordType.AAAA: 28}
 _CNAME: Final = 5
 _SOA: Final = 6
 _IN: Final = b"\x00\x01"
@@ -44,7 +45,7 @@ _OPT: Final = b"\x00" + struct.pack("!HHIH", _OPT_CODE, 1232, 0, 0)
 """Our EDNS: 1,232 octets pass every link unfragmented."""
 
 Value: TypeAlias = "str | tuple[int, str]"
-"""What a record says: an address, the target of an alias, or (preference, exchanger)."""
+"""What a record says: an address, the target of an alias, a name server, or (preference, exchanger)."""
 
 MALFORMED: Final = (ValueError, IndexError, OSError, struct.error)
 """What reading a malformed message raises."""
@@ -198,6 +199,8 @@ def answer_from(
 def _found(record_type: RecordType, values: Iterable[Any], ttl: float) -> DnsAnswer:
     if record_type is RecordType.MX:
         return DnsAnswer(DnsOutcome.FOUND, tuple(values), (), ttl)
+    if record_type is RecordType.NS:
+        return DnsAnswer(DnsOutcome.FOUND, ttl=ttl, name_servers=tuple(values))
     return DnsAnswer(DnsOutcome.FOUND, (), tuple(values), ttl)
 
 
@@ -268,8 +271,11 @@ def _read_opt(reply: bytes, offset: int) -> tuple[int, int]:
     return upper, 0
 
 
-def _read_mx(reply: bytes, offset: int, _size: int) -> Value:
-    return reply[offset] << 8 | reply[offset + 1], read_name(reply, offset + 2)[0]
+def _read_mx(reply: bytes, offset: int, size: int) -> Value:
+    exchanger, end = read_name(reply, offset + 2)
+    if end != offset + size:
+        raise ValueError("a record is longer or shorter than what it says")
+    return reply[offset] << 8 | reply[offset + 1], exchanger
 
 
 def _read_a(reply: bytes, offset: int, size: int) -> Value:
@@ -280,11 +286,11 @@ def _read_aaaa(reply: bytes, offset: int, size: int) -> Value:
     return socket.inet_ntop(socket.AF_INET6, reply[offset : offset + size])
 
 
-def _read_alias(reply: bytes, offset: int, _size: int) -> Value:
+def _read_target(reply: bytes, offset: int, _size: int) -> Value:
     return read_name(reply, offset)[0]
 
 
-_READERS: Final = {1: _read_a, 15: _read_mx, 28: _read_aaaa, _CNAME: _read_alias}
+_READERS: Final = {1: _read_a, _NS: _read_target, _CNAME: _read_target, 15: _read_mx, 28: _read_aaaa}
 
 
 def read_name(message: bytes, offset: int) -> tuple[str, int]:

@@ -25,6 +25,7 @@ class RecordType(StrEnum):
     MX = "MX"
     A = "A"
     AAAA = "AAAA"
+    NS = "NS"
 
 
 class DnsOutcome(StrEnum):
@@ -43,7 +44,7 @@ class DnsAnswer(NamedTuple):
     """The answer to one question.
 
     Attributes:
-        outcome: how it ended; FOUND exactly when there are exchangers or addresses.
+        outcome: how it ended; FOUND exactly when there are exchangers, addresses or name servers.
         exchangers: of an MX answer, in the server's order.
         addresses: of an A or AAAA answer, in the server's order.
         ttl: seconds the records may be reused; 0 when nothing was found.
@@ -53,6 +54,7 @@ class DnsAnswer(NamedTuple):
         server: of a denial, and of any answer where there are several: the resolver that said so, as
             "host:port".
         authoritative: it came with the claim to be the authority for the name (RFC 1035 section 4.1.1).
+        name_servers: of an NS answer, in the server's order.
     """
 
     outcome: DnsOutcome
@@ -64,6 +66,7 @@ class DnsAnswer(NamedTuple):
     zone: str | None = None
     server: str = ""
     authoritative: bool = False
+    name_servers: tuple[str, ...] = ()
 
 
 class HostAddresses(NamedTuple):

@@ -33,6 +33,7 @@ from tests.unit.pipeline.dns_lies import (
     SERVER,
     TRUTH,
     Lie,
+    addresses,
     always,
     honest,
     saying,
@@ -378,6 +379,58 @@ async def test_a_liar_that_knows_the_canaries_is_contradicted_by_another_resolve
     assert {fact.state for fact in found.values()} <= {DomainState.UNAVAILABLE, DomainState.ROUTED}
 
 
+async def test_whom_only_a_liar_contradicts_goes_on_being_believed() -> None:
+    """The second of two resolvers becomes a portal: what the first denies, it knows."""
+    portal, lies = addresses(PORTAL), [False]
+
+    def say(name: str, kind: str, truth: Says, n: int) -> Says:
+        return portal(name, kind, truth, n) if lies[0] else truth
+
+    async with (
+        serving({}, honest) as good,
+        serving({}, saying(say)) as liar,
+        domain_facts(good, beside=[liar], config=CONFIG) as facts,
+    ):
+        await facts.lookup(["web.com"])
+        lies[0] = True
+        found = await facts.lookup(DEAD)
+        assert facts.trust.has_trusted_resolver
+    assert {name: fact.state for name, fact in found.items()} == {
+        "gone.com": DomainState.NOT_FOUND,
+        "empty.com": DomainState.NO_MAIL_SERVER,
+        "null.com": DomainState.NULL_MX,
+        "inside.com": DomainState.UNROUTABLE,
+        "lost.net": DomainState.NOT_FOUND,
+        "fini.fr": DomainState.NOT_FOUND,
+        "vide.fr": DomainState.NO_MAIL_SERVER,
+    }
+
+
+async def test_whom_a_liar_contradicts_while_it_is_looked_at_goes_on_being_believed() -> None:
+    """It answers for its canaries, and lies before those answers are here."""
+    gone, lying, portal = ("gone.com", "lost.net", "fini.fr"), [False], addresses(PORTAL)
+
+    def later(name: str, _kind: str, truth: Says, _n: int) -> Says:
+        return replace(truth, delay=0.1) if name in gone else truth
+
+    def lie(name: str, kind: str, truth: Says, n: int) -> Says:
+        lying[0] = lying[0] or name in gone  # asked to confirm it
+        if name == "mx.gmail.com":
+            return replace(truth, delay=0.6)
+        return portal(name, kind, truth, n) if lying[0] else truth
+
+    async with (
+        serving({}, saying(later)) as good,
+        serving({}, saying(lie)) as liar,
+        domain_facts(good, beside=[liar], config=replace(CONFIG, timeout=9)) as facts,
+    ):
+        await facts.lookup(["web.com"])
+        found = await facts.lookup(["empty.com", *gone])
+        assert lying[0]
+    assert {found[name].state for name in gone} == {DomainState.NOT_FOUND}
+    assert found["empty.com"].state is DomainState.NO_MAIL_SERVER
+
+
 async def test_an_address_that_any_name_under_the_suffix_gets_is_no_route() -> None:
     def wildcard(name: str, kind: str) -> Says:
         if name.endswith(".ws"):
@@ -446,6 +499,78 @@ async def test_what_a_resolver_says_of_a_zone_of_its_own_denies_nothing_to_the_w
     assert found["shop.com"].state is DomainState.ROUTED
     assert found["gone.com"].state is DomainState.NOT_FOUND
     assert found["inside.com"].state is DomainState.UNROUTABLE
+
+
+NOTHING_INSIDE = Says(zone="office.com")
+PASSED_ON: dict[str, Zone] = {
+    "a directory of its own, without mail": {
+        "office.com": {"A": Says(["10.0.0.10"]), "MX": NOTHING_INSIDE, "AAAA": NOTHING_INSIDE},
+    },
+    "a mail server's address inside": {
+        "office.com": {"MX": Says(["10 mx.office.com."])},
+        "mx.office.com": {"A": Says(["10.0.0.25"]), "AAAA": NOTHING_INSIDE},
+    },
+    "a mail server nobody has inside": {
+        "office.com": {"MX": Says(["10 mx.office.com."])},
+        "mx.office.com": {kind: Says(rcode="NXDOMAIN", zone="office.com") for kind in ("A", "AAAA", "MX")},
+    },
+    "no mail at all": {"office.com": {"MX": Says(["0 ."])}},
+    "nothing at the name": {
+        "office.com": {"MX": NOTHING_INSIDE, "A": NOTHING_INSIDE, "AAAA": NOTHING_INSIDE},
+    },
+}
+
+
+def passing_on(zone: Zone, name_server: str) -> Lie:
+    """A forwarder that asks the office's own servers about the office, and says nothing of that."""
+    servers: Zone = {
+        "office.com": {"NS": Says(["dc1.office.com."])},
+        "dc1.office.com": {"A": Says([name_server])},
+    }
+
+    def say(name: str, kind: str, truth: Says, _n: int) -> Says:
+        said = {**servers.get(name, {}), **zone.get(name, {})}
+        return said.get(kind, truth)
+
+    return say
+
+
+@pytest.mark.parametrize("kind", PASSED_ON)
+async def test_what_a_resolver_passes_on_from_an_inside_denies_nothing_to_the_world(kind: str) -> None:
+    """Who asks the office's servers through a forwarder gets their answers without their claim."""
+    async with (
+        serving({}, saying(passing_on(PASSED_ON[kind], "10.0.0.10"))) as stub,
+        domain_facts(stub, config=CONFIG) as facts,
+    ):
+        found = await facts.lookup(["office.com", "gone.com", "inside.com", "null.com"])
+    assert found["office.com"].state is DomainState.UNAVAILABLE
+    assert "zone of its own" in found["office.com"].detail
+    assert found["gone.com"].state is DomainState.NOT_FOUND
+    assert found["inside.com"].state is DomainState.UNROUTABLE
+    assert found["null.com"].state is DomainState.NULL_MX
+
+
+@pytest.mark.parametrize("kind", PASSED_ON)
+async def test_what_name_servers_say_that_the_world_can_ask_is_the_worlds(kind: str) -> None:
+    async with (
+        serving({}, saying(passing_on(PASSED_ON[kind], SERVER))) as stub,
+        domain_facts(stub, config=CONFIG) as facts,
+    ):
+        found = await facts.lookup(["office.com"])
+    assert found["office.com"].state in NEGATIVE
+
+
+async def test_a_name_that_is_missing_inside_may_be_there_outside() -> None:
+    missing = Says(rcode="NXDOMAIN", zone="office.com")
+
+    def say(name: str, kind: str, truth: Says, n: int) -> Says:
+        inside = passing_on({}, "10.0.0.10")(name, kind, truth, n)
+        return missing if name == "news.office.com" else inside
+
+    async with serving({}, saying(say)) as stub, domain_facts(stub, config=CONFIG) as facts:
+        found = await facts.lookup(["news.office.com", "nobody-has-this.com"])
+    assert found["news.office.com"].state is DomainState.UNAVAILABLE
+    assert found["nobody-has-this.com"].state is DomainState.NOT_FOUND
 
 
 async def test_who_claims_to_be_the_authority_for_everything_he_remembers_is_believed_as_others_are() -> None:

@@ -55,15 +55,18 @@ async def test_records_come_with_the_shortest_ttl_of_the_answer() -> None:
             "MX": Says(["a.test. 900 IN CNAME b.test.", "b.test. 300 IN MX 10 mx.b.test."]),
             "A": Says(["192.0.2.1", "192.0.2.2"], ttl=77),
             "AAAA": Says(["2001:db8::1"]),
+            "NS": Says(["ns1.a.test.", "ns2.a.test."], ttl=60),
         }
     }
     async with serving(zone) as stub, client_of(stub.server) as client:
         mx = await ask(client, "a.test")
+        ns = await ask(client, "a.test", RecordType.NS)
         a = await ask(client, "a.test", RecordType.A)
         aaaa = await ask(client, "a.test", RecordType.AAAA)
     assert mx == DnsAnswer(DnsOutcome.FOUND, exchangers=((10, "mx.b.test"),), ttl=300)
     assert a == DnsAnswer(DnsOutcome.FOUND, addresses=("192.0.2.1", "192.0.2.2"), ttl=77)
     assert aaaa.addresses == ("2001:db8::1",)
+    assert ns == DnsAnswer(DnsOutcome.FOUND, name_servers=("ns1.a.test", "ns2.a.test"), ttl=60)
 
 
 @pytest.mark.parametrize(
@@ -94,6 +97,21 @@ async def test_rubbish_from_a_server_is_a_failure(garbage: bytes) -> None:
     zone = {"x.test": {"MX": Says(garbage=garbage)}}
     async with serving(zone) as stub, client_of(stub.server) as client:
         assert (await ask(client, "x.test")).outcome is DnsOutcome.FAILED
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"\0\0\0junk", b"\0\x0a\2mx\1x\4test\0junk", b"\0\x0a\2mx", b"\0\x0a", b""],
+    ids=["root and junk", "host and junk", "half a name", "no name", "nothing"],
+)
+def test_an_exchanger_that_is_longer_or_shorter_than_its_record_is_none(data: bytes) -> None:
+    """It would pass for the null MX of a domain that takes mail."""
+    question = message.encode_question("x.test", RecordType.MX)
+    record = b"\xc0\x0c" + struct.pack("!HHIH", 15, 1, 60, len(data)) + data
+    behind = b"\2mx\1x\4test\0"  # what half a name could run into
+    reply = b"\0\1\x81\x80" + struct.pack("!HHHH", 1, 1, 0, 0) + question + record + behind
+    with pytest.raises(message.MALFORMED):
+        message.read_reply(reply, question, RecordType.MX)
 
 
 async def test_rubbish_for_one_name_does_no_harm_to_the_names_asked_beside_it() -> None:
@@ -213,6 +231,13 @@ async def test_a_truncated_answer_is_fetched_over_tcp() -> None:
         answer = await ask(client, "x.test")
     assert len(answer.exchangers) == 1000
     assert stub.over_tcp == 1
+
+
+async def test_name_servers_are_fetched_over_tcp_as_well() -> None:
+    zone = {"x.test": {"NS": Says(["ns1.x.test.", "NS2.x.test."], truncated=True)}}
+    async with serving(zone) as stub, client_of(stub.server, timeout=2) as client:
+        answer = await ask(client, "x.test", RecordType.NS)
+    assert set(answer.name_servers) == {"ns1.x.test", "ns2.x.test"}
 
 
 @pytest.mark.parametrize(
