@@ -627,6 +627,16 @@ def test_a_column_of_a_program_s_own_type_is_what_it_stores(tmp_path: Path) -> N
 
 NOTE = st.text(alphabet="ab.,;\"' \t|é=\n", max_size=6)
 
+def test_texts_that_a_parquet_file_has_as_bytes_are_texts_and_other_bytes_are_bytes(tmp_path: Path) -> None:
+    who, raw, bad = "zoë@example.com", [b"a\x00", b"ok"], [b"\xff", b"x"]
+    frame = pl.DataFrame({"email": [who.encode(), None], "raw": raw, "bad": bad})
+    data = io.BytesIO()
+    frame.write_parquet(data)
+    got = read(tmp_path, data.getvalue())
+    assert got.rows == [(who, raw[0], bad[0]), (None, raw[1], bad[1])]
+    check_addresses(got, [who, None])
+
+
 
 @examples(20)
 @given(
