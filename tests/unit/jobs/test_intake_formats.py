@@ -316,6 +316,7 @@ def test_titles_and_notes_above_a_header_are_no_rows(
 def test_columns_of_a_sheet_that_only_notes_above_the_header_reach_are_none_of_the_table(
     tmp_path: Path,
 ) -> None:
+        [["# Contacts", " all of them", " as of May"], ["# made by hand"]],
     with xlsxwriter.Workbook(book := io.BytesIO()) as made:
         sheet = made.add_worksheet()
         sheet.write(1, 1, "Customers")
@@ -473,6 +474,11 @@ def test_nothing_but_the_mark_that_ends_a_file_in_dos_is_an_empty_list(tmp_path:
 
 @pytest.mark.parametrize("array", [True, False])
 def test_json_objects_keep_plain_types_and_turn_the_rest_into_text(tmp_path: Path, array: bool) -> None:
+def test_comments_above_the_header_of_a_list_of_one_column_are_no_rows(tmp_path: Path) -> None:
+    got = read(tmp_path, b"# made in May, 2026\n# by hand\nemail\na@example.com\n")
+    assert (got.names[0], [row[0] for row in got.rows]) == ("email", ["a@example.com"])
+
+
     items: list[dict[str, Any]] = [
         {
             "id": 1,
