@@ -197,10 +197,20 @@ def test_the_refusal_shows_no_cells_of_a_list_without_header() -> None:
         ('n, email\n"A", "a@example.com"\n"B, C", "b@example.com"\n', Dialect(",", 2, spaced=True)),
         ('n, email\nA, "a@example.com"\nB,"b@example.com"\n', Dialect(",", 2)),
         ('email, note\na@example.com, "x" is\nb@example.com, ""\n', Dialect(",", 2)),
+        ("name^id^email\nAnn^1^a@example.com\nMiller, Bob^2^b@example.com\n", Dialect("^", 3)),
+        ("E-Mail~Name\na@example.com~Ann\n", Dialect("~", 2)),
+        ("Ann^1^a@example.com\nBob^2^b@example.com\n", Dialect("", 1)),
+        ("email\na~1@example.com\nb~1@example.com\n", Dialect("", 1)),
     ],
 )
 def test_the_delimiter_is_the_one_that_cuts_records_alike(head: str, expected: Dialect) -> None:
     assert dialect_of(head) == expected
+
+
+def test_the_delimiter_that_a_file_names_is_believed_where_it_cuts_anything() -> None:
+    head = "email^n\na@example.com^1;2;3\nb@example.com^1;2;3\n"
+    assert dialect_of(head, "^") == Dialect("^", 2)
+    assert dialect_of(head, "#") == dialect_of(head)
 
 
 @pytest.mark.parametrize(

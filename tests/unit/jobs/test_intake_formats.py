@@ -209,6 +209,33 @@ def test_a_stray_quote_inside_a_cell_is_a_character_like_others(tmp_path: Path) 
     assert got.rows == [("a@example.com", '5" disk'), ("b@example.com", "3"), ("c@example.com", "4")]
 
 
+@pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\r"])
+def test_quotes_behind_backslashes_are_of_their_cells_as_mysql_spark_and_php_write_them(
+    tmp_path: Path, end: bytes
+) -> None:
+    lines = [
+        b"note,email",
+        rb'"5\" disk, new",a@example.com',
+        rb'"\"C:\temp\", said, ""x"" \\",b@example.com',
+        rb'"two\"' + end + rb'lines\"","c@example.com"',
+        rb"a\b,d@example.com",
+    ]
+    got = read(tmp_path, end.join([*lines, b""]))
+    notes = ['5" disk, new', '"C:\\temp", said, "x" \\\\', f'two"{end.decode()}lines"', "a\\b"]
+    assert got.names == ["note", "email"]
+    assert got.rows == [(note, f"{name}@example.com") for note, name in zip(notes, "abcd", strict=True)]
+
+
+@pytest.mark.parametrize("cell", [r'"C:\"', r'"a\""b"', r"5\"", r'"x" \"y', r'"""a\""b"" c"'])
+def test_a_backslash_before_a_quote_is_a_character_like_others_where_that_makes_a_csv(
+    tmp_path: Path, cell: str
+) -> None:
+    text = f"note,email\n{cell},a@example.com\n"
+    expected = [tuple(row) for row in csv.reader(io.StringIO(text))]
+    got = read(tmp_path, text.encode())
+    assert [tuple(got.names), *got.rows] == expected
+
+
 def test_a_text_file_is_one_address_a_line(tmp_path: Path) -> None:
     got = read(
         tmp_path, b'b@example.com\n\n  a@example.com\n"john doe"@example.com\n"quoted@example.com"\nbad\n'
@@ -289,6 +316,7 @@ _TABLE = [["id", "E-mail", "City"], ["1", "a@example.com", "Rome"], ["2", "", "B
         [["Notes:"], ["When exporting, addresses may be missing, or not."], []],
         [["Customer report", "", ""], ["", "", ""], ["Period", "2026-01", ""]],
         [["Newsletter Q3; all regions"]],
+        [["# Contacts", " all of them", " as of May"], ["# made by hand"]],
         [["Report for Europe, made by support@crm.example on May 2"], []],
         [
             ["Registration Report"],
@@ -316,7 +344,6 @@ def test_titles_and_notes_above_a_header_are_no_rows(
 def test_columns_of_a_sheet_that_only_notes_above_the_header_reach_are_none_of_the_table(
     tmp_path: Path,
 ) -> None:
-        [["# Contacts", " all of them", " as of May"], ["# made by hand"]],
     with xlsxwriter.Workbook(book := io.BytesIO()) as made:
         sheet = made.add_worksheet()
         sheet.write(1, 1, "Customers")
@@ -447,11 +474,18 @@ def test_what_may_be_a_row_is_none_of_the_notes_above_a_header(tmp_path: Path, r
     assert len(read(tmp_path, csv_bytes(rows)).rows) >= len(rows) - 1
 
 
+def test_comments_above_the_header_of_a_list_of_one_column_are_no_rows(tmp_path: Path) -> None:
+    got = read(tmp_path, b"# made in May, 2026\n# by hand\nemail\na@example.com\n")
+    assert (got.names[0], [row[0] for row in got.rows]) == ("email", ["a@example.com"])
+
+
 @pytest.mark.parametrize("end", [b"\r\n", b"\n", b"\r"])
 def test_the_line_that_tells_excel_the_delimiter_is_no_row(tmp_path: Path, end: bytes) -> None:
     for hint in (b"sep=;", b'"sep=;"'):
         got = read(tmp_path, end.join((hint, b"Email;n", b"a@example.com;1", b"")))
         assert (got.names, got.rows) == (["Email", "n"], [("a@example.com", "1")])
+    got = read(tmp_path, end.join((b"sep=^", b"n^who", b"1^a@example.com", b"2^b@example.com", b"")))
+    assert (got.names, got.rows) == (["n", "who"], [("1", "a@example.com"), ("2", "b@example.com")])
 
 
 @pytest.mark.parametrize("marks", [1, 127])
@@ -474,11 +508,6 @@ def test_nothing_but_the_mark_that_ends_a_file_in_dos_is_an_empty_list(tmp_path:
 
 @pytest.mark.parametrize("array", [True, False])
 def test_json_objects_keep_plain_types_and_turn_the_rest_into_text(tmp_path: Path, array: bool) -> None:
-def test_comments_above_the_header_of_a_list_of_one_column_are_no_rows(tmp_path: Path) -> None:
-    got = read(tmp_path, b"# made in May, 2026\n# by hand\nemail\na@example.com\n")
-    assert (got.names[0], [row[0] for row in got.rows]) == ("email", ["a@example.com"])
-
-
     items: list[dict[str, Any]] = [
         {
             "id": 1,
@@ -598,6 +627,16 @@ def test_a_parquet_file_keeps_its_types(tmp_path: Path) -> None:
     check_addresses(got, ["a@example.com", None])
 
 
+def test_texts_that_a_parquet_file_has_as_bytes_are_texts_and_other_bytes_are_bytes(tmp_path: Path) -> None:
+    who, raw, bad = "zoë@example.com", [b"a\x00", b"ok"], [b"\xff", b"x"]
+    frame = pl.DataFrame({"email": [who.encode(), None], "raw": raw, "bad": bad})
+    data = io.BytesIO()
+    frame.write_parquet(data)
+    got = read(tmp_path, data.getvalue())
+    assert got.rows == [(who, raw[0], bad[0]), (None, raw[1], bad[1])]
+    check_addresses(got, [who, None])
+
+
 def _parquet(values: pl.Series) -> bytes:
     data = io.BytesIO()
     pl.DataFrame({"email": ["a@example.com"], "odd": values}).write_parquet(data)
@@ -632,16 +671,6 @@ def test_a_column_of_a_program_s_own_type_is_what_it_stores(tmp_path: Path) -> N
 
 
 NOTE = st.text(alphabet="ab.,;\"' \t|é=\n", max_size=6)
-
-def test_texts_that_a_parquet_file_has_as_bytes_are_texts_and_other_bytes_are_bytes(tmp_path: Path) -> None:
-    who, raw, bad = "zoë@example.com", [b"a\x00", b"ok"], [b"\xff", b"x"]
-    frame = pl.DataFrame({"email": [who.encode(), None], "raw": raw, "bad": bad})
-    data = io.BytesIO()
-    frame.write_parquet(data)
-    got = read(tmp_path, data.getvalue())
-    assert got.rows == [(who, raw[0], bad[0]), (None, raw[1], bad[1])]
-    check_addresses(got, [who, None])
-
 
 
 @examples(20)
