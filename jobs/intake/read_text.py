@@ -6,7 +6,6 @@ import codecs
 import csv
 import re
 import shutil
-from collections import deque
 from collections.abc import Iterator
 from contextlib import suppress
 from itertools import chain
@@ -132,7 +131,8 @@ def _without_prefix(path: Path, start: int, workdir: Path) -> Path:
 def _with_doubled_quotes(path: Path, said: str, workdir: Path, limits: IntakeLimits) -> Path:
     """Return a copy with two quotes for each behind a backslash, where that is how cells hold quotes.
 
-    MySQL, Spark and PHP write so. It shows by the file: it is no CSV otherwise, and the copy is.
+    MySQL, Spark and PHP write so. It shows by the file: the copy is a CSV, and the file itself is none or has
+    records of more different widths.
     """
     target = workdir / "doubled.csv"
     with (
@@ -140,16 +140,15 @@ def _with_doubled_quotes(path: Path, said: str, workdir: Path, limits: IntakeLim
         target.open("w", encoding="utf-8", newline="") as out,
     ):
         out.writelines(_ESCAPED_QUOTE.sub(r'\1""', line) for line in file)
-    are_escaped = not _is_csv(path, said, limits) and _is_csv(target, said, limits)
-    return target if are_escaped else path
+    as_it_is, doubled = _widths(path, said, limits), _widths(target, said, limits)
+    return target if doubled and (not as_it_is or len(doubled) < len(as_it_is)) else path
 
 
-def _is_csv(path: Path, said: str, limits: IntakeLimits) -> bool:
-    """Say whether every quote is one around a whole cell or one of two within it."""
+def _widths(path: Path, said: str, limits: IntakeLimits) -> set[int]:
+    """Return how wide records are; none where a quote is neither around a cell nor one of two in it."""
     with path.open(encoding="utf-8", newline="") as file, suppress(MailsiftError):
-        deque(_records(file, _dialect(_head(path), said), limits, strict=True), maxlen=0)
-        return True
-    return False
+        return set(map(len, _records(file, _dialect(_head(path), said), limits, strict=True)))
+    return set()
 
 
 def _frame(path: Path, scan: TextScan, dialect: Dialect, workdir: Path, limits: IntakeLimits) -> pl.LazyFrame:

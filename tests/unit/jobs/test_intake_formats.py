@@ -226,6 +226,11 @@ def test_quotes_behind_backslashes_are_of_their_cells_as_mysql_spark_and_php_wri
     assert got.rows == [(note, f"{name}@example.com") for note, name in zip(notes, "abcd", strict=True)]
 
 
+def test_quotes_behind_backslashes_are_of_their_cells_though_commas_follow_each(tmp_path: Path) -> None:
+    got = read(tmp_path, b'item,email\n"disk, 5\\", new",a@example.com\n"disk",b@example.com\n')
+    assert got.rows == [('disk, 5", new', "a@example.com"), ("disk", "b@example.com")]
+
+
 @pytest.mark.parametrize("cell", [r'"C:\"', r'"a\""b"', r"5\"", r'"x" \"y', r'"""a\""b"" c"'])
 def test_a_backslash_before_a_quote_is_a_character_like_others_where_that_makes_a_csv(
     tmp_path: Path, cell: str
