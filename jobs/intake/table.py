@@ -5,6 +5,7 @@ That one is found by what was asked for, by name, by content.
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -122,6 +123,7 @@ _ENOUGH = 0.3  # of a column's filled cells look like addresses
 _SHOWN_NAMES, _SHOWN_CHARS = 20, 40
 MOST_NOTES = 20  # rows above a header
 _TITLE = 1  # cell that a title fills
+_COMMENT = re.compile(r"\s*#+(?:\s+\S|[^\W\d])")
 _MOST_OF_PERSON = 5  # words: names, and the address
 _MOST_DIGITS = 9  # of a column's number; Python refuses to read thousands
 
@@ -171,8 +173,8 @@ def header_place(records: Sequence[Sequence[str]]) -> int:
 
 
 def _is_comment(record: Sequence[str]) -> bool:
-    """Say whether a record is a line of comment, whose commas part no cells."""
-    return record[0].lstrip().startswith("#")
+    """Say whether a record is a line of comment, whose commas part no cells; `#1001` begins an order."""
+    return bool(_COMMENT.match(record[0]))
 
 
 def _is_sentence(cell: str) -> bool:

@@ -462,6 +462,7 @@ def test_names_in_the_encodings_that_excel_writes_come_back_as_they_were(
     "rows",
     [
         [["Contact", "Via"], ["1", "E-mail"], ["2", "a@example.com"]],  # as full as what follows
+        [["#1001", "Post"], ["#1002", "E-mail"], ["#1003", "a@example.com"]],  # orders
         [["someone@example.com"], ["1", "E-mail"], ["2", "a@example.com"]],  # an address
         [["Ann Mary van Berg x@example.com"], ["1", "E-mail"], ["2", "a@example.com"]],  # with a name
         [["Dr. Ann M. van Berg <x@example.com>"], ["1", "E-mail"], ["2", "a@example.com"]],
