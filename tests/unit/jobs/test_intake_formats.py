@@ -410,6 +410,10 @@ _LATIN = {
     "French, Mac": ("mac-roman", ["François Lefèvre", "Zoé", "Benoît Côté", "Orléans", "Hélène Noël"]),
     "German, Mac": ("mac-roman", ["Jörg Müller", "Düsseldorf", "Bärbel Groß", "Köln", "Jürgen Weiß"]),
     "French, ISO": ("iso8859-15", ["Cœur", "Hélène Dœuff", "Sacré-Cœur", "5 €", "François Bœuf"]),
+    "German, DOS": ("cp850", ["Jörg Müller", "Düsseldorf", "Bärbel Groß", "Köln", "Jürgen Weiß"]),
+    "Spanish, DOS": ("cp850", ["José Núñez", "Málaga", "Inés García", "Óscar Peña", "León"]),
+    "Polish, DOS": ("cp852", ["Paweł Wiśniewski", "Łódź", "Małgorzata Żak", "Gdańsk", "Częstochowa"]),
+    "Czech, DOS": ("cp852", ["Jiří Dvořák", "Tomáš Beneš", "Žaneta", "Luděk Šťastný", "Ústí"]),
 }
 
 
