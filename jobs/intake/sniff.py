@@ -188,7 +188,7 @@ def _is_something_else(name: str) -> MailsiftError:
 def looks_like_json(head: str) -> str:
     """Return "json" for an array, "jsonl" for objects one a line, else ""."""
     text = head.lstrip()
-    if re.match(r'\[\s*(?:[\[{"\]]|-?\d|$)', text):
+    if re.match(r'\[\s*(?:[\[{"\]]|-?\d|null\b|$)', text):
         return "json"
     return "jsonl" if re.match(r'\{\s*["}]', text) else ""
 

@@ -5,6 +5,7 @@ import csv
 import gzip
 import io
 import json
+import re
 from dataclasses import dataclass
 from datetime import date, datetime
 from pathlib import Path
@@ -409,11 +410,11 @@ _LATIN = {
     "Latvian": ("cp1257", ["Jānis Bērziņš", "Līga Kalniņa", "Rīga", "Ēriks Ozoliņš", "Liepāja"]),
     "French, Mac": ("mac-roman", ["François Lefèvre", "Zoé", "Benoît Côté", "Orléans", "Hélène Noël"]),
     "German, Mac": ("mac-roman", ["Jörg Müller", "Düsseldorf", "Bärbel Groß", "Köln", "Jürgen Weiß"]),
-    "French, ISO": ("iso8859-15", ["Cœur", "Hélène Dœuff", "Sacré-Cœur", "5 €", "François Bœuf"]),
     "German, DOS": ("cp850", ["Jörg Müller", "Düsseldorf", "Bärbel Groß", "Köln", "Jürgen Weiß"]),
     "Spanish, DOS": ("cp850", ["José Núñez", "Málaga", "Inés García", "Óscar Peña", "León"]),
     "Polish, DOS": ("cp852", ["Paweł Wiśniewski", "Łódź", "Małgorzata Żak", "Gdańsk", "Częstochowa"]),
     "Czech, DOS": ("cp852", ["Jiří Dvořák", "Tomáš Beneš", "Žaneta", "Luděk Šťastný", "Ústí"]),
+    "French, ISO": ("iso8859-15", ["Cœur", "Hélène Dœuff", "Sacré-Cœur", "5 €", "François Bœuf"]),
 }
 
 
@@ -645,6 +646,16 @@ def test_texts_that_a_parquet_file_has_as_bytes_are_texts_and_other_bytes_are_by
     got = read(tmp_path, data.getvalue())
     assert got.rows == [(who, raw[0], bad[0]), (None, raw[1], bad[1])]
     check_addresses(got, [who, None])
+
+
+@pytest.mark.parametrize(
+    "text", ['[null, "a@example.com", null, "b@example.com", null]', '{"email": "a@example.com"}\nnull\n']
+)
+def test_what_is_null_in_json_is_a_row_with_nothing_in_it(tmp_path: Path, text: str) -> None:
+    got = read(tmp_path, text.encode())
+    cells = [None if one == "null" else one for one in re.findall(r"null|[ab]@example.com", text)]
+    assert (got.names, got.rows) == (["email"], [(cell,) for cell in cells])
+    check_addresses(got, cells)
 
 
 def _parquet(values: pl.Series) -> bytes:
