@@ -70,7 +70,7 @@ _READINGS: Final = {
     "cp1257": _BALTIC,  # ISO 8859-13, too
     "mac-roman": _WESTERN,
     "iso8859-15": _WESTERN,
-    "cp850": _WESTERN,  # of DOS
+    "cp858": _WESTERN,  # of DOS: 850 with a euro
     "cp852": _CENTRAL,
 }
 

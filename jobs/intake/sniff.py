@@ -92,7 +92,7 @@ _A_FEW = 5
 """Control characters that stray into a text, however short it is."""
 _DELIMITERS = (",", ";", "\t", "|")
 _DELIMITERS_IN_ADDRESSES = ("^", "~")
-"""These may stand in an address, too: only a header tells that they part cells."""
+"""These may stand in an address, too, before its @: what is above or behind tells that they part cells."""
 _SAMPLE_RECORDS = 200
 _BLOCK = 1 << 20
 BOMB_BYTES = 64 * 2**20
@@ -200,7 +200,7 @@ def dialect_of(head: str, said: str = "") -> Dialect:
         head: the first records.
         said: the delimiter that the file itself names, if it does; it is believed where it cuts anything.
     """
-    known = (*_DELIMITERS, *(mark for mark in _DELIMITERS_IN_ADDRESSES if _is_in_header(head, mark)))
+    known = (*_DELIMITERS, *(mark for mark in _DELIMITERS_IN_ADDRESSES if _parts_cells(head, mark)))
     scored = _scored(head, said) or _scored(head, known)
     if not scored:
         return Dialect(delimiter="", columns=1)
@@ -212,10 +212,11 @@ def _scored(head: str, delimiters: Iterable[str]) -> list[tuple[tuple[bool, floa
     return [(score, delimiter) for delimiter in delimiters if (score := _score(head, delimiter))]
 
 
-def _is_in_header(head: str, delimiter: str) -> bool:
-    """Say whether the first record has a name of an address column beside others."""
-    (first, *_) = _records(head, delimiter, spaced=False) or [[]]
-    return len(first) > 1 and any(map(is_address_name, first))
+def _parts_cells(head: str, mark: str) -> bool:
+    """Say whether the first record names an address column beside others, or a mark follows a domain."""
+    (first, *_) = _records(head, mark, spaced=False) or [[]]
+    is_header = len(first) > 1 and any(map(is_address_name, first))
+    return is_header or bool(re.search(rf"@[\w.-]+{re.escape(mark)}", head))
 
 
 def addresses_in_line(text: str) -> list[str]:
@@ -440,7 +441,7 @@ def is_mostly_utf8(path: Path) -> bool:
 
 
 _OTHER_SCRIPTS: Final = (
-    *("cp1251", "koi8-r", "cp1253", "cp1255", "cp1256", "cp874"),
+    *("cp1251", "koi8-r", "cp866", "cp1253", "cp1255", "cp1256", "cp874"),
     *("cp932", "euc-jp", "gb18030", "big5", "cp949"),
 )
 """What Excel and others write where letters are Cyrillic, Greek, Hebrew, Arabic, Thai or East Asian."""

@@ -41,6 +41,7 @@ def _plain(name: str) -> str:
 
 
 _OTHER_NAMES = """
+email addr, mail addr, electronic mail, correo-e,
 netfang, tölvupóstur, seoladh ríomhphoist, ríomhphost, adresse courriel, adresse de courriel,
 adresse de messagerie, dirección de correo electrónico, dirección de correo, dirección de email,
 correu electrònic, adreça electrònica, endereço de email, correio eletrónico, correio eletrônico,

@@ -373,6 +373,7 @@ def test_a_column_below_notes_that_only_one_row_has_is_kept(tmp_path: Path) -> N
 _OLD_ENCODINGS = {
     "cp1251": ["Иван Петров", "Мария Иванова", "Сергей Кузнецов", "Казань"],
     "koi8-r": ["Ольга Смирнова", "Дмитрий Волков", "Москва", "Новосибирск"],
+    "cp866": ["Иван Петров", "Ольга Щукина", "Москва", "Юрий Ёлкин"],
     "cp1253": ["Γιώργος Παπαδόπουλος", "Μαρία Γεωργίου", "Αθήνα", "Πάτρα"],
     "cp1255": ["דוד כהן", "שרה לוי", "תל אביב", "ירושלים"],
     "cp1256": ["محمد أحمد", "فاطمة علي", "القاهرة", "الرياض"],
@@ -410,8 +411,8 @@ _LATIN = {
     "Latvian": ("cp1257", ["Jānis Bērziņš", "Līga Kalniņa", "Rīga", "Ēriks Ozoliņš", "Liepāja"]),
     "French, Mac": ("mac-roman", ["François Lefèvre", "Zoé", "Benoît Côté", "Orléans", "Hélène Noël"]),
     "German, Mac": ("mac-roman", ["Jörg Müller", "Düsseldorf", "Bärbel Groß", "Köln", "Jürgen Weiß"]),
-    "German, DOS": ("cp850", ["Jörg Müller", "Düsseldorf", "Bärbel Groß", "Köln", "Jürgen Weiß"]),
-    "Spanish, DOS": ("cp850", ["José Núñez", "Málaga", "Inés García", "Óscar Peña", "León"]),
+    "German, DOS": ("cp858", ["Jörg Müller", "Düsseldorf", "Bärbel Groß", "5 €", "Jürgen Weiß"]),
+    "Spanish, DOS": ("cp858", ["José Núñez", "Málaga", "Inés García", "Óscar Peña", "León"]),
     "Polish, DOS": ("cp852", ["Paweł Wiśniewski", "Łódź", "Małgorzata Żak", "Gdańsk", "Częstochowa"]),
     "Czech, DOS": ("cp852", ["Jiří Dvořák", "Tomáš Beneš", "Žaneta", "Luděk Šťastný", "Ústí"]),
     "French, ISO": ("iso8859-15", ["Cœur", "Hélène Dœuff", "Sacré-Cœur", "5 €", "François Bœuf"]),
