@@ -70,6 +70,8 @@ _READINGS: Final = {
     "cp1257": _BALTIC,  # ISO 8859-13, too
     "mac-roman": _WESTERN,
     "iso8859-15": _WESTERN,
+    "cp858": _WESTERN,  # of DOS: 850 with a euro
+    "cp852": _CENTRAL,
 }
 
 _WORD: Final = re.compile(rb"[A-Za-z\x80-\xff]{2,}")

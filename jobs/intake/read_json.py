@@ -207,6 +207,8 @@ def _refuse(_constant: str) -> Never:
 def _object(value: Any, place: str) -> _Object:
     if isinstance(value, dict):
         return value
+    if value is None:  # a row with nothing in it, as databases put it among addresses
+        return {}
     if isinstance(value, str):
         return {_BARE_COLUMN: value}
     raise _bad(f"{place} is neither an object nor a string.")

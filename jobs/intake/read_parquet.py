@@ -15,6 +15,7 @@ from mailsift.jobs.intake.table import SourceTable
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.zones import DEFAULT, is_zone
 
+_NO_TEXT = r"[\x00-\x08\x0b\x0c\x0e-\x1f]"
 _Type: TypeAlias = pl.DataType | DataTypeClass
 
 
@@ -40,6 +41,7 @@ def read_parquet(path: Path, limits: IntakeLimits) -> SourceTable:
     ids = {name: column_id(index) for index, name in enumerate(schema)}
     read = frame.rename(ids).select(_carried(ids[name], dtype) for name, dtype in schema.items())
     _check_can_be_shown(read)
+    read = read.with_columns(pl.col(name).cast(pl.String) for name in _texts_as_bytes(read))
     return SourceTable(read, tuple(schema), "parquet")
 
 
@@ -67,6 +69,23 @@ def _check_can_be_shown(frame: pl.LazyFrame) -> None:
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException):
         text = "The Parquet file is damaged, or holds what no other format can carry, like an infinite day."
         raise MailsiftError("bad_parquet", text) from None
+
+
+def _texts_as_bytes(frame: pl.LazyFrame) -> list[str]:
+    """Name the columns of bytes that are all texts: some programs write them without a logical type.
+
+    As bytes they would come back in base64 where a format has no others.
+    """
+    kept = [name for name, dtype in frame.collect_schema().items() if dtype == pl.Binary]
+    return [name for name in kept if _holds_texts(frame, name)]
+
+
+def _holds_texts(frame: pl.LazyFrame, name: str) -> bool:
+    has_others = pl.col(name).cast(pl.String).str.contains(_NO_TEXT).any()
+    try:
+        return not frame.select(has_others).collect(engine="streaming").item()
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException):  # no UTF-8, or what reading will tell
+        return False
 
 
 def _with_known_zones(dtype: _Type) -> _Type:

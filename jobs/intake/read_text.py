@@ -34,8 +34,11 @@ from mailsift.pipeline.errors import MailsiftError
 
 _BLOCK = 1 << 20
 _NO_DELIMITER = "\0"  # the scan made sure that no line has one
-_EXCEL_HINT = re.compile(r'("?)sep=.\1(?:\r?\n|\r)', re.ASCII | re.IGNORECASE)
-"""A first line that only spreadsheets read."""
+_EXCEL_HINT = re.compile(r'("?)sep=(.)\1(?:\r?\n|\r)', re.ASCII | re.IGNORECASE)
+"""A first line that only spreadsheets read: what parts the cells."""
+_MAY_PART = re.compile(r"[^\w\"\x00-\x08\x0a-\x1f\x7f]", re.ASCII)
+"""One octet for polars."""
+_ESCAPED_QUOTE = re.compile(r'(?<!\\)((?:\\\\)*)\\"')
 _QUOTED_LINE = r'^"((?:[^"]|"")*)"$'
 
 
@@ -54,20 +57,33 @@ def read_text(path: Path, encoding: str, workdir: Path, limits: IntakeLimits) ->
         MailsiftError: see `take_in`.
     """
     path, scan, encoding = _as_utf8(path, encoding, workdir, limits)
-    with path.open(encoding="utf-8", newline="") as file:
-        head = file.read(HEAD_BYTES)
-    is_whole = len(head) < HEAD_BYTES
+    head, said = _head(path), ""
     if hint := _EXCEL_HINT.match(head):
-        path, head = _without_prefix(path, len(hint[0]), workdir), head[len(hint[0]) :]
-    if not is_whole:  # the last record may be cut off
-        head = head[: max(head.rfind("\n"), head.rfind("\r")) + 1]
+        said = hint[2] if hint[2].isascii() and _MAY_PART.match(hint[2]) else ""
+        path = _without_prefix(path, len(hint[0]), workdir)
+    if scan.escapes:
+        path = _with_doubled_quotes(path, said, workdir, limits)
+    head = _head(path)
+    is_whole = len(head) < HEAD_BYTES
     if is_whole and (cells := addresses_in_line(head)):
         return SourceTable(pl.LazyFrame({column_id(0): cells}), None, "txt", encoding)
-    dialect = dialect_of(head)
+    dialect = _dialect(head, said)
     if dialect.columns > limits.columns:
         raise too_many_columns(limits.columns)
     frame = _frame(path, scan, dialect, workdir, limits)
     return SourceTable(frame, None, "csv" if dialect.delimiter else "txt", encoding)
+
+
+def _head(path: Path) -> str:
+    with path.open(encoding="utf-8", newline="") as file:
+        return file.read(HEAD_BYTES)
+
+
+def _dialect(head: str, said: str) -> Dialect:
+    """Find how lines are cut by those of a file's beginning; the last one may be cut off itself."""
+    if len(head) == HEAD_BYTES:
+        head = head[: max(head.rfind("\n"), head.rfind("\r")) + 1]
+    return dialect_of(head, said)
 
 
 def transcode(source: Path, encoding: str, target: Path) -> None:
@@ -110,6 +126,29 @@ def _without_prefix(path: Path, start: int, workdir: Path) -> Path:
         file.seek(start)
         shutil.copyfileobj(file, out, _BLOCK)
     return target
+
+
+def _with_doubled_quotes(path: Path, said: str, workdir: Path, limits: IntakeLimits) -> Path:
+    """Return a copy with two quotes for each behind a backslash, where that is how cells hold quotes.
+
+    MySQL, Spark and PHP write so. It shows by the file: the copy is a CSV, and the file itself is none or has
+    records of more different widths.
+    """
+    target = workdir / "doubled.csv"
+    with (
+        path.open(encoding="utf-8", newline="") as file,
+        target.open("w", encoding="utf-8", newline="") as out,
+    ):
+        out.writelines(_ESCAPED_QUOTE.sub(r'\1""', line) for line in file)
+    as_it_is, doubled = _widths(path, said, limits), _widths(target, said, limits)
+    return target if doubled and (not as_it_is or len(doubled) < len(as_it_is)) else path
+
+
+def _widths(path: Path, said: str, limits: IntakeLimits) -> set[int]:
+    """Return how wide records are; none where a quote is neither around a cell nor one of two in it."""
+    with path.open(encoding="utf-8", newline="") as file, suppress(MailsiftError):
+        return set(map(len, _records(file, _dialect(_head(path), said), limits, strict=True)))
+    return set()
 
 
 def _frame(path: Path, scan: TextScan, dialect: Dialect, workdir: Path, limits: IntakeLimits) -> pl.LazyFrame:
@@ -216,16 +255,19 @@ def _rewritten(path: Path, dialect: Dialect, workdir: Path, limits: IntakeLimits
     return _scan(target, ",", columns, quotes=True)
 
 
-def _records(file: Iterator[str], dialect: Dialect, limits: IntakeLimits) -> Iterator[list[str]]:
+def _records(
+    file: Iterator[str], dialect: Dialect, limits: IntakeLimits, *, strict: bool = False
+) -> Iterator[list[str]]:
     """Yield the records of a CSV file.
 
     Raises:
-        MailsiftError: `unclosed_quote` with the line where the cell starts.
+        MailsiftError: `unclosed_quote` with the line where the cell starts; if `strict`, for one that is
+            closed before its cell ends, too.
     """
     delimiter = dialect.delimiter or _NO_DELIMITER
     csv.field_size_limit(limits.line_bytes)  # lines are shorter, so only an open quote can reach it
     end = iter([f"{delimiter}end"])  # a line of our own: an open quote would swallow it
-    reader = csv.reader(chain(file, end), delimiter=delimiter, skipinitialspace=dialect.spaced)
+    reader = csv.reader(chain(file, end), delimiter=delimiter, skipinitialspace=dialect.spaced, strict=strict)
     line, record = 1, [""]
     try:
         for record in reader:

@@ -15,6 +15,7 @@ import shutil
 import zipfile
 import zlib
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import islice
@@ -90,6 +91,8 @@ _CONTROL = bytes({*range(0x20), 0x7F} - set(b"\t\n\x0b\x0c\r\x1b"))
 _A_FEW = 5
 """Control characters that stray into a text, however short it is."""
 _DELIMITERS = (",", ";", "\t", "|")
+_DELIMITERS_IN_ADDRESSES = ("^", "~")
+"""These may stand in an address, too, before its @: what is above or behind tells that they part cells."""
 _SAMPLE_RECORDS = 200
 _BLOCK = 1 << 20
 BOMB_BYTES = 64 * 2**20
@@ -185,18 +188,35 @@ def _is_something_else(name: str) -> MailsiftError:
 def looks_like_json(head: str) -> str:
     """Return "json" for an array, "jsonl" for objects one a line, else ""."""
     text = head.lstrip()
-    if re.match(r'\[\s*(?:[\[{"\]]|-?\d|$)', text):
+    if re.match(r'\[\s*(?:[\[{"\]]|-?\d|null\b|$)', text):
         return "json"
     return "jsonl" if re.match(r'\{\s*["}]', text) else ""
 
 
-def dialect_of(head: str) -> Dialect:
-    """Find the delimiter that cuts most records into the same number of cells, best one with an address."""
-    scored = [(score, delimiter) for delimiter in _DELIMITERS if (score := _score(head, delimiter))]
+def dialect_of(head: str, said: str = "") -> Dialect:
+    """Find the delimiter that cuts most records into the same number of cells, best one with an address.
+
+    Args:
+        head: the first records.
+        said: the delimiter that the file itself names, if it does; it is believed where it cuts anything.
+    """
+    known = (*_DELIMITERS, *(mark for mark in _DELIMITERS_IN_ADDRESSES if _parts_cells(head, mark)))
+    scored = _scored(head, said) or _scored(head, known)
     if not scored:
         return Dialect(delimiter="", columns=1)
     score, delimiter = max(scored)
     return Dialect(delimiter=delimiter, columns=score[2], spaced=_is_spaced(head, delimiter))
+
+
+def _scored(head: str, delimiters: Iterable[str]) -> list[tuple[tuple[bool, float, int], str]]:
+    return [(score, delimiter) for delimiter in delimiters if (score := _score(head, delimiter))]
+
+
+def _parts_cells(head: str, mark: str) -> bool:
+    """Say whether the first record names an address column beside others, or a mark follows a domain."""
+    (first, *_) = _records(head, mark, spaced=False) or [[]]
+    is_header = len(first) > 1 and any(map(is_address_name, first))
+    return is_header or bool(re.search(rf"@[\w.-]+{re.escape(mark)}", head))
 
 
 def addresses_in_line(text: str) -> list[str]:
@@ -314,6 +334,7 @@ class TextScan:
     Attributes:
         utf8: it is; when it is not, the other attributes mean nothing.
         quotes: there are double quotes.
+        escapes: there are double quotes behind backslashes.
         blanks: there are empty lines.
         lone_returns: there are carriage returns that do not end a line together with a line feed.
 
@@ -323,7 +344,7 @@ class TextScan:
 
     def __init__(self, path: Path, limits: IntakeLimits) -> None:
         self.utf8 = True
-        self.quotes = self.blanks = self.lone_returns = False
+        self.quotes = self.escapes = self.blanks = self.lone_returns = False
         self._path, self._limits = path, limits
         self._offset = self._pending = 0
         decoder, before = codecs.getincrementaldecoder("utf-8")(), b"\n"
@@ -357,6 +378,7 @@ class TextScan:
     def _note(self, text: bytes) -> None:
         """Look for what needs care in a block, or in the four bytes around the seam of two."""
         self.quotes = self.quotes or b'"' in text
+        self.escapes = self.escapes or (self.quotes and b'\\"' in text)
         self.blanks = self.blanks or bool(_BLANK_LINE.search(text))
         self.lone_returns = self.lone_returns or bool(_LONE_RETURN.search(text))
 
@@ -419,7 +441,7 @@ def is_mostly_utf8(path: Path) -> bool:
 
 
 _OTHER_SCRIPTS: Final = (
-    *("cp1251", "koi8-r", "cp1253", "cp1255", "cp1256", "cp874"),
+    *("cp1251", "koi8-r", "cp866", "cp1253", "cp1255", "cp1256", "cp874"),
     *("cp932", "euc-jp", "gb18030", "big5", "cp949"),
 )
 """What Excel and others write where letters are Cyrillic, Greek, Hebrew, Arabic, Thai or East Asian."""

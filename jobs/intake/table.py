@@ -5,6 +5,7 @@ That one is found by what was asked for, by name, by content.
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -39,6 +40,31 @@ def _plain(name: str) -> str:
     return "".join(filter(str.isalnum, unicodedata.normalize("NFKD", name).casefold()))
 
 
+_OTHER_NAMES = """
+email addr, mail addr, electronic mail, correo-e,
+netfang, tölvupóstur, seoladh ríomhphoist, ríomhphost, adresse courriel, adresse de courriel,
+adresse de messagerie, dirección de correo electrónico, dirección de correo, dirección de email,
+correu electrònic, adreça electrònica, endereço de email, correio eletrónico, correio eletrônico,
+posta elettronica, indirizzo di posta elettronica, indirizzo mail, mailadres, e-mail adres,
+epost-adresse, epostadresse, mejl, mejladress, mailadress, sähköposti, sähköpostiosoite,
+e-posti aadress, meiliaadress, e-pasts, e-pasta adrese, el. paštas, el. pašto adresas, adres e-mail,
+adres mailowy, adres poczty elektronicznej, poczta elektroniczna, e-mailová adresa,
+elektronická pošta, e-mail cím, drótposta, e-poštni naslov, e-pošta, elektronska pošta,
+e-mail adresa, elektronička pošta, adresă de e-mail, adresa de e-mail, poștă electronică, имејл,
+е-пошта, имейл, имейл адрес, електронна поща, ηλεκτρονικό ταχυδρομείο, ηλεκτρονική διεύθυνση,
+διεύθυνση email, διεύθυνση ηλεκτρονικού ταχυδρομείου, e-posta, e-posta adresi, eposta, elektron poçt,
+електронна пошта, ел. пошта, адреса електронної пошти, эл. почта, адрес эл. почты,
+адрес электронной почты, электронный адрес, e-mail адрес, адрес email, имэйл, электрондық пошта,
+ელფოსტა, ელ. ფოსტა, էլ. փոստ, אימייל, דואל, דואר אלקטרוני, כתובת אימייל, כתובת דואל,
+البريد الإلكتروني, البريد الالكتروني, بريد إلكتروني, عنوان البريد الإلكتروني, الإيميل, ایمیل,
+پست الکترونیک, آدرس ایمیل, ای میل, ईमेल, ई-मेल, ईमेल पता, ইমেইল, ইমেল, மின்னஞ்சல், อีเมล, อีเมล์,
+ที่อยู่อีเมล, địa chỉ email, thư điện tử, alamat email, alamat surel, surel, alamat e-mel, e-mel,
+电子邮箱, 邮箱地址, 电子邮件地址, 邮件地址, 电邮, 電子郵件, 電子信箱, 電子郵箱, 電郵,
+電郵地址, 電子郵件地址, eメール, 電子メール, メアド,
+eメールアドレス,
+電子メールアドレス, 이메일주소, 전자우편, 전자메일, 메일, 메일주소, имэйл хаяг
+"""
+"""Of columns, by languages from west to east."""
 _NAMES = {  # the first that a list has wins
     _plain(name): rank
     for rank, name in enumerate(
@@ -78,6 +104,7 @@ _NAMES = {  # the first that a list has wins
             "メール",
             "メールアドレス",
             "이메일",
+            *_OTHER_NAMES.split(","),
         )
     )
 }
@@ -97,6 +124,7 @@ _ENOUGH = 0.3  # of a column's filled cells look like addresses
 _SHOWN_NAMES, _SHOWN_CHARS = 20, 40
 MOST_NOTES = 20  # rows above a header
 _TITLE = 1  # cell that a title fills
+_COMMENT = re.compile(r"\s*#+(?:\s+\S|[^\W\d])")
 _MOST_OF_PERSON = 5  # words: names, and the address
 _MOST_DIGITS = 9  # of a column's number; Python refuses to read thousands
 
@@ -141,8 +169,13 @@ def header_place(records: Sequence[Sequence[str]]) -> int:
         if any(map(is_address_name, record)):
             has_titles = cells > _TITLE + 1 and max(notes[:1] + notes[-1:], default=cells) <= _TITLE
             return len(notes) if has_titles or cells > max(notes, default=cells) else 0
-        notes.append(cells)
+        notes.append(0 if _is_comment(record) else cells)
     return 0
+
+
+def _is_comment(record: Sequence[str]) -> bool:
+    """Say whether a record is a line of comment, whose commas part no cells; `#1001` begins an order."""
+    return bool(_COMMENT.match(record[0]))
 
 
 def _is_sentence(cell: str) -> bool:
@@ -279,20 +312,21 @@ def _found(first: Sequence[str], texts: pl.DataFrame, patterns: Sequence[str]) -
             return best
         if named:
             return named[0][1]
-    text = "No column is named like one with addresses, and none holds any: name the column."
+    text = "No column is named like one with addresses, and none holds enough of them: name the column."
     raise MailsiftError("no_address_column", text)
 
 
 def _fullest(shares: Sequence[float], texts: pl.DataFrame, address_like: str) -> int:
     """Return the column with the most addresses among its cells.
 
-    Of several it is the first, but for those with the same few again and again: who keeps or sells the list.
+    Of several it is the first. One with the same few again and again has those who keep or sell the list,
+    without a slip among them: any other that holds enough addresses goes before it.
     """
-    most, cell = max(shares), pl.all()
+    least, cell = min(_ENOUGH, max(shares)), pl.all()
     distinct = texts.select(cell.filter(cell.str.contains(address_like)).n_unique()).row(0)
-    full = [place for place, share in enumerate(shares) if share == most]
+    full = [place for place, share in enumerate(shares) if share >= least]
     enough = max(distinct[place] for place in full) / 2
-    return next(place for place in full if distinct[place] >= enough)
+    return max((place for place in full if distinct[place] >= enough), key=shares.__getitem__)
 
 
 def _printable(name: str) -> str:

@@ -237,7 +237,7 @@ def address_column(frame: pl.DataFrame, names: Row | None, wanted: str = "") -> 
     except MailsiftError as error:
         if error.code != "no_address_column":
             raise
-        text = "No column is named like one with addresses, and none holds any."
+        text = "No column is named like one with addresses, and none holds enough of them."
         raise MailsiftError("no_address_column", text) from None
 
 

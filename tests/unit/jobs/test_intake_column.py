@@ -27,6 +27,17 @@ def choose(rows: list[list[str]], wanted: str = "", names: list[str] | None = No
         "メールアドレス",
         "ｅｍａｉｌ",
         "[Email]",
+        "Email Addr.",
+        "Adres e-mail",
+        "E-POSTA",
+        "Sähköposti",
+        "E-mailová adresa",
+        "Địa chỉ email",
+        "Ηλεκτρονικό ταχυδρομείο",
+        "Адрес эл. почты",
+        "البريد الإلكتروني",
+        'דוא"ל',
+        "電子郵件",
     ],
 )
 def test_a_column_is_found_by_its_name_whatever_its_spelling(name: str) -> None:
@@ -61,10 +72,10 @@ def test_cells_with_an_address_behind_a_mark_will_do_where_they_are_repaired_and
     assert choose_column(pl.DataFrame(rows, orient="row"), None, "", repair=True).index == 1
     better = [[*row, f"<m{n}@example.com>"] for n, row in enumerate(rows)]
     assert choose_column(pl.DataFrame(better, orient="row"), None, "", repair=True).index == 2
-    with pytest.raises(MailsiftError, match="none holds any"):
+    with pytest.raises(MailsiftError, match="none holds enough"):
         choose(rows)
     unclear = pl.DataFrame([["x", f"Ann n{n}@example.com"] for n in range(3)], orient="row")
-    with pytest.raises(MailsiftError, match="none holds any"):
+    with pytest.raises(MailsiftError, match="none holds enough"):
         choose_column(unclear, None, "", repair=True)
 
 
@@ -139,6 +150,10 @@ def test_of_columns_full_of_addresses_the_one_with_few_of_them_is_of_those_who_k
     twice = [["Person mail", "Second mail"]]
     twice += [[f"n{n - n % 2}@example.com", f"m{n}@example.com"] for n in range(12)]
     assert choose(twice).index == 0
+    slips = [["Owner mail", "Lead mail"]]
+    slips += [[f"seller{n % 3}@example.com", f"n{n}@example.com"] for n in range(12)]
+    slips[5][1] = "n5 at example.com"
+    assert choose(slips).index == 1
     few = [["From", "To"], *(["us@example.com", f"n{n}@example.com"] for n in range(3))]
     assert choose(few).index == 1
 
@@ -183,10 +198,22 @@ def test_the_refusal_shows_no_cells_of_a_list_without_header() -> None:
         ('n, email\n"A", "a@example.com"\n"B, C", "b@example.com"\n', Dialect(",", 2, spaced=True)),
         ('n, email\nA, "a@example.com"\nB,"b@example.com"\n', Dialect(",", 2)),
         ('email, note\na@example.com, "x" is\nb@example.com, ""\n', Dialect(",", 2)),
+        ("name^id^email\nAnn^1^a@example.com\nMiller, Bob^2^b@example.com\n", Dialect("^", 3)),
+        ("E-Mail~Name\na@example.com~Ann\n", Dialect("~", 2)),
+        ("1^a@example.com^x\n2^b@example.com^y\n", Dialect("^", 3)),
+        ("a@example.com\nb@example.com^\nc@example.com\n", Dialect("", 1)),
+        ("Ann^1^a@example.com\nBob^2^b@example.com\n", Dialect("", 1)),
+        ("email\na~1@example.com\nb~1@example.com\n", Dialect("", 1)),
     ],
 )
 def test_the_delimiter_is_the_one_that_cuts_records_alike(head: str, expected: Dialect) -> None:
     assert dialect_of(head) == expected
+
+
+def test_the_delimiter_that_a_file_names_is_believed_where_it_cuts_anything() -> None:
+    head = "email^n\na@example.com^1;2;3\nb@example.com^1;2;3\n"
+    assert dialect_of(head, "^") == Dialect("^", 2)
+    assert dialect_of(head, "#") == dialect_of(head)
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ import csv
 import gzip
 import io
 import json
+import re
 from dataclasses import dataclass
 from datetime import date, datetime
 from pathlib import Path
@@ -209,6 +210,38 @@ def test_a_stray_quote_inside_a_cell_is_a_character_like_others(tmp_path: Path) 
     assert got.rows == [("a@example.com", '5" disk'), ("b@example.com", "3"), ("c@example.com", "4")]
 
 
+@pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\r"])
+def test_quotes_behind_backslashes_are_of_their_cells_as_mysql_spark_and_php_write_them(
+    tmp_path: Path, end: bytes
+) -> None:
+    lines = [
+        b"note,email",
+        rb'"5\" disk, new",a@example.com',
+        rb'"\"C:\temp\", said, ""x"" \\",b@example.com',
+        rb'"two\"' + end + rb'lines\"","c@example.com"',
+        rb"a\b,d@example.com",
+    ]
+    got = read(tmp_path, end.join([*lines, b""]))
+    notes = ['5" disk, new', '"C:\\temp", said, "x" \\\\', f'two"{end.decode()}lines"', "a\\b"]
+    assert got.names == ["note", "email"]
+    assert got.rows == [(note, f"{name}@example.com") for note, name in zip(notes, "abcd", strict=True)]
+
+
+def test_quotes_behind_backslashes_are_of_their_cells_though_commas_follow_each(tmp_path: Path) -> None:
+    got = read(tmp_path, b'item,email\n"disk, 5\\", new",a@example.com\n"disk",b@example.com\n')
+    assert got.rows == [('disk, 5", new', "a@example.com"), ("disk", "b@example.com")]
+
+
+@pytest.mark.parametrize("cell", [r'"C:\"', r'"a\""b"', r"5\"", r'"x" \"y', r'"""a\""b"" c"'])
+def test_a_backslash_before_a_quote_is_a_character_like_others_where_that_makes_a_csv(
+    tmp_path: Path, cell: str
+) -> None:
+    text = f"note,email\n{cell},a@example.com\n"
+    expected = [tuple(row) for row in csv.reader(io.StringIO(text))]
+    got = read(tmp_path, text.encode())
+    assert [tuple(got.names), *got.rows] == expected
+
+
 def test_a_text_file_is_one_address_a_line(tmp_path: Path) -> None:
     got = read(
         tmp_path, b'b@example.com\n\n  a@example.com\n"john doe"@example.com\n"quoted@example.com"\nbad\n'
@@ -289,6 +322,7 @@ _TABLE = [["id", "E-mail", "City"], ["1", "a@example.com", "Rome"], ["2", "", "B
         [["Notes:"], ["When exporting, addresses may be missing, or not."], []],
         [["Customer report", "", ""], ["", "", ""], ["Period", "2026-01", ""]],
         [["Newsletter Q3; all regions"]],
+        [["# Contacts", " all of them", " as of May"], ["# made by hand"]],
         [["Report for Europe, made by support@crm.example on May 2"], []],
         [
             ["Registration Report"],
@@ -339,6 +373,7 @@ def test_a_column_below_notes_that_only_one_row_has_is_kept(tmp_path: Path) -> N
 _OLD_ENCODINGS = {
     "cp1251": ["Иван Петров", "Мария Иванова", "Сергей Кузнецов", "Казань"],
     "koi8-r": ["Ольга Смирнова", "Дмитрий Волков", "Москва", "Новосибирск"],
+    "cp866": ["Иван Петров", "Ольга Щукина", "Москва", "Юрий Ёлкин"],
     "cp1253": ["Γιώργος Παπαδόπουλος", "Μαρία Γεωργίου", "Αθήνα", "Πάτρα"],
     "cp1255": ["דוד כהן", "שרה לוי", "תל אביב", "ירושלים"],
     "cp1256": ["محمد أحمد", "فاطمة علي", "القاهرة", "الرياض"],
@@ -376,6 +411,10 @@ _LATIN = {
     "Latvian": ("cp1257", ["Jānis Bērziņš", "Līga Kalniņa", "Rīga", "Ēriks Ozoliņš", "Liepāja"]),
     "French, Mac": ("mac-roman", ["François Lefèvre", "Zoé", "Benoît Côté", "Orléans", "Hélène Noël"]),
     "German, Mac": ("mac-roman", ["Jörg Müller", "Düsseldorf", "Bärbel Groß", "Köln", "Jürgen Weiß"]),
+    "German, DOS": ("cp858", ["Jörg Müller", "Düsseldorf", "Bärbel Groß", "5 €", "Jürgen Weiß"]),
+    "Spanish, DOS": ("cp858", ["José Núñez", "Málaga", "Inés García", "Óscar Peña", "León"]),
+    "Polish, DOS": ("cp852", ["Paweł Wiśniewski", "Łódź", "Małgorzata Żak", "Gdańsk", "Częstochowa"]),
+    "Czech, DOS": ("cp852", ["Jiří Dvořák", "Tomáš Beneš", "Žaneta", "Luděk Šťastný", "Ústí"]),
     "French, ISO": ("iso8859-15", ["Cœur", "Hélène Dœuff", "Sacré-Cœur", "5 €", "François Bœuf"]),
 }
 
@@ -429,6 +468,7 @@ def test_names_in_the_encodings_that_excel_writes_come_back_as_they_were(
     "rows",
     [
         [["Contact", "Via"], ["1", "E-mail"], ["2", "a@example.com"]],  # as full as what follows
+        [["#1001", "Post"], ["#1002", "E-mail"], ["#1003", "a@example.com"]],  # orders
         [["someone@example.com"], ["1", "E-mail"], ["2", "a@example.com"]],  # an address
         [["Ann Mary van Berg x@example.com"], ["1", "E-mail"], ["2", "a@example.com"]],  # with a name
         [["Dr. Ann M. van Berg <x@example.com>"], ["1", "E-mail"], ["2", "a@example.com"]],
@@ -446,11 +486,18 @@ def test_what_may_be_a_row_is_none_of_the_notes_above_a_header(tmp_path: Path, r
     assert len(read(tmp_path, csv_bytes(rows)).rows) >= len(rows) - 1
 
 
+def test_comments_above_the_header_of_a_list_of_one_column_are_no_rows(tmp_path: Path) -> None:
+    got = read(tmp_path, b"# made in May, 2026\n# by hand\nemail\na@example.com\n")
+    assert (got.names[0], [row[0] for row in got.rows]) == ("email", ["a@example.com"])
+
+
 @pytest.mark.parametrize("end", [b"\r\n", b"\n", b"\r"])
 def test_the_line_that_tells_excel_the_delimiter_is_no_row(tmp_path: Path, end: bytes) -> None:
     for hint in (b"sep=;", b'"sep=;"'):
         got = read(tmp_path, end.join((hint, b"Email;n", b"a@example.com;1", b"")))
         assert (got.names, got.rows) == (["Email", "n"], [("a@example.com", "1")])
+    got = read(tmp_path, end.join((b"sep=^", b"n^who", b"1^a@example.com", b"2^b@example.com", b"")))
+    assert (got.names, got.rows) == (["n", "who"], [("1", "a@example.com"), ("2", "b@example.com")])
 
 
 @pytest.mark.parametrize("marks", [1, 127])
@@ -590,6 +637,26 @@ def test_a_parquet_file_keeps_its_types(tmp_path: Path) -> None:
     got = read(tmp_path, data.getvalue())
     assert (got.names, got.rows) == (frame.columns, frame.rows())
     check_addresses(got, ["a@example.com", None])
+
+
+def test_texts_that_a_parquet_file_has_as_bytes_are_texts_and_other_bytes_are_bytes(tmp_path: Path) -> None:
+    who, raw, bad = "zoë@example.com", [b"a\x00", b"ok"], [b"\xff", b"x"]
+    frame = pl.DataFrame({"email": [who.encode(), None], "raw": raw, "bad": bad})
+    data = io.BytesIO()
+    frame.write_parquet(data)
+    got = read(tmp_path, data.getvalue())
+    assert got.rows == [(who, raw[0], bad[0]), (None, raw[1], bad[1])]
+    check_addresses(got, [who, None])
+
+
+@pytest.mark.parametrize(
+    "text", ['[null, "a@example.com", null, "b@example.com", null]', '{"email": "a@example.com"}\nnull\n']
+)
+def test_what_is_null_in_json_is_a_row_with_nothing_in_it(tmp_path: Path, text: str) -> None:
+    got = read(tmp_path, text.encode())
+    cells = [None if one == "null" else one for one in re.findall(r"null|[ab]@example.com", text)]
+    assert (got.names, got.rows) == (["email"], [(cell,) for cell in cells])
+    check_addresses(got, cells)
 
 
 def _parquet(values: pl.Series) -> bytes:
