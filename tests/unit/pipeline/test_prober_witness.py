@@ -15,6 +15,7 @@ from tests.unit.pipeline.smtp_stub import (
     Bench,
     Mailer,
     OpenDoors,
+    answers,
     harvest_defence,
     knows,
     mailing,
@@ -50,6 +51,32 @@ async def test_a_harvest_defence_makes_nobody_invalid_who_is_there(
         later = await bench.probe(targets(FACT, *doubted), max_age=86_400)
     assert found(later, Answer.ACCEPTED) == doubted & set(REAL)
     assert found(later, Answer.NOT_FOUND) == doubted & set(GONE)
+
+
+@pytest.mark.parametrize("offers", [("PIPELINING",), ()])
+async def test_the_third_refusal_is_checked_although_somebody_was_accepted_after_the_first(
+    offers: tuple[str, ...],
+) -> None:
+    mailer = Mailer(rcpt=harvest_defence(knows(*REAL), 2), offers=offers)  # the random one is the first
+    async with mailing(mailer) as port:
+        probed = await Bench(port).probe(targets(FACT, "real0", "gone0", "real1"))
+    assert found(probed, Answer.ACCEPTED) == {"real0"}
+    assert found(probed, Answer.DOUBTED) == {"gone0", "real1"}
+
+
+async def test_a_server_may_count_whom_it_refuses_from_call_to_call() -> None:
+    mailer = Mailer(rcpt=harvest_defence(knows(*REAL), 2))
+    async with mailing(mailer) as port:
+        bench = Bench(port)
+        calls = [await bench.probe(targets(FACT, name), max_age=60) for name in ("real0", "gone0", "real1")]
+        mailer.rcpt = knows(*REAL)  # it has forgotten us
+        again = await bench.probe(targets(FACT, "gone1"), max_age=60)
+    assert [set(answers(probed).values()) for probed in (*calls, again)] == [
+        {Answer.ACCEPTED},
+        {Answer.NOT_FOUND},
+        {Answer.DOUBTED},
+        {Answer.NOT_FOUND},
+    ]
 
 
 async def test_who_was_accepted_before_is_asked_in_a_later_call_too() -> None:
