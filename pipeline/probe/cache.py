@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 from mailsift.pipeline.clock import Clock
 from mailsift.pipeline.facts import DEFINITE, Answer, CatchAllFact, Known, MailboxFact
 from mailsift.pipeline.ports import CacheEntry, FactCache, FactKind
-from mailsift.pipeline.probe.queue import CatchAllState, ProbeTarget, RouteKey, RouteQueue
+from mailsift.pipeline.probe.queue import MIN_REFUSED, CatchAllState, ProbeTarget, RouteKey, RouteQueue
 from mailsift.pipeline.smtp import wire
 from mailsift.pipeline.smtp.config import ProbeConfig
 
@@ -120,14 +120,6 @@ class Recalled:
     accepted: list[str] = field(default_factory=list)
 
 
-class _Witness(NamedTuple):
-    """Whom a route's servers accepted, when, and how many they have refused."""
-
-    address: str
-    accepted_at: float
-    refused: int
-
-
 class Witnesses:
     """Whom a process has heard servers accept: addresses, so they are kept in its memory alone.
 
@@ -138,33 +130,33 @@ class Witnesses:
     def __init__(self, seconds: float, clock: Clock) -> None:
         self._seconds = seconds
         self._clock = clock
-        self._known: OrderedDict[tuple[str, RouteKey], _Witness] = OrderedDict()
+        self._accepted: OrderedDict[tuple[str, RouteKey], tuple[str, float]] = OrderedDict()
 
-    def recall(self, routes: Mapping[RouteKey, RouteQueue], owner: str) -> None:
+    def recall(self, routes: Mapping[RouteKey, RouteQueue], owner: str, *, asked: Collection[str]) -> None:
         """Give routes that have none a witness of the same owner, never one whom another owner asked for.
 
-        With it comes how many were refused: a server may count them from call to call.
+        Nobody knows how many its servers have refused before, so already their first refusal is checked, if
+        not the witness itself is `asked` for now: it may be gone.
         """
         oldest = self._clock() - self._seconds
         for key, route in routes.items():
-            known = self._known.get((owner, key))
-            if known is not None and known.accepted_at > oldest:
-                route.witness = route.witness or known.address
-                route.refused = known.refused
+            address, at = self._accepted.get((owner, key), ("", oldest))
+            if at > oldest and not route.witness:
+                route.witness = address
+            if route.witness and route.witness not in asked:
+                route.refused = MIN_REFUSED - 1
 
     def remember(
         self, routes: Mapping[RouteKey, RouteQueue], mailboxes: Mapping[str, MailboxFact], owner: str
     ) -> None:
-        """Keep the witnesses that were accepted just now, and count on with those that are known."""
+        """Keep the witnesses that were accepted just now."""
         for key, route in routes.items():
-            fact, known = mailboxes.get(route.witness), self._known.get((owner, key))
+            fact = mailboxes.get(route.witness)
             if fact is not None and fact.answer is Answer.ACCEPTED:
-                self._known[owner, key] = _Witness(route.witness, self._clock(), route.refused)
-                self._known.move_to_end((owner, key))
-            elif known is not None:
-                self._known[owner, key] = known._replace(refused=route.refused)
-        while len(self._known) > _MOST_WITNESSES:
-            self._known.popitem(last=False)
+                self._accepted[owner, key] = route.witness, self._clock()
+                self._accepted.move_to_end((owner, key))
+        while len(self._accepted) > _MOST_WITNESSES:
+            self._accepted.popitem(last=False)
 
 
 class ProbeCache:
