@@ -421,7 +421,7 @@ SCANDINAVIAN = ReplyLanguage(
         r"|(?:inte|ej|ikke) (?:langre )?aktiv\w*)"
     ),
     blocked=r"(?:sparra\w+|sperret|blockera\w+|blokeret|blokkert)",
-    full=r"(?:full|fullt|fulle|fyldt|overfull|overfyldt)",
+    full=r"(?:full|fullt|fulle|fuld[te]?|fyldt|overfull|overfyldt|overfuldt?)",
     sender=r"\bavsandar\w*|\bafsender\w*|\bavsender\w*",
     your=r"\b(?:din|ditt|dina|deres|jeres)",
     identity=r"\blogga in\b|\blosenord|\bautentiser|\binloggning",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Sequence
 
 import pytest
@@ -79,6 +80,23 @@ async def test_with_a_witness_from_an_earlier_call_the_first_refusal_is_checked(
         {"real1": Answer.DOUBTED},
         {"real0": Answer.NOT_FOUND},  # one who was accepted does not speak against its own refusal
     ]
+
+
+@pytest.mark.parametrize("seed", range(20))
+async def test_once_somebody_was_accepted_nobody_is_missing_who_is_there(seed: int) -> None:
+    dice = random.Random(seed)
+    people = [*REAL[1:], *GONE]
+    dice.shuffle(people)
+    size = dice.choice([1, 2, 3, 5, 19])
+    async with mailing(Mailer(rcpt=harvest_defence(knows(*REAL), dice.randint(2, 8)))) as port:
+        bench = Bench(port, providers=providers(dice.choice([1, 3, 8]), dice.choice([1, 3])))
+        await bench.probe(targets(FACT, "real0"), max_age=86_400)
+        for start in range(0, len(people), size):
+            waiting: Sequence[str] = people[start : start + size]
+            for _ in range(3):
+                probed = await bench.probe(targets(FACT, *waiting), max_age=86_400)
+                assert not found(probed, Answer.NOT_FOUND) & set(REAL)
+                waiting = [address.partition("@")[0] for address in probed.waits]
 
 
 async def test_who_was_accepted_before_is_asked_in_a_later_call_too() -> None:
