@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 from mailsift.pipeline.clock import Clock
 from mailsift.pipeline.facts import DEFINITE, Answer, CatchAllFact, Known, MailboxFact
 from mailsift.pipeline.ports import CacheEntry, FactCache, FactKind
-from mailsift.pipeline.probe.queue import CatchAllState, ProbeTarget, RouteKey, RouteQueue
+from mailsift.pipeline.probe.queue import MIN_REFUSED, CatchAllState, ProbeTarget, RouteKey, RouteQueue
 from mailsift.pipeline.smtp import wire
 from mailsift.pipeline.smtp.config import ProbeConfig
 
@@ -132,13 +132,19 @@ class Witnesses:
         self._clock = clock
         self._accepted: OrderedDict[tuple[str, RouteKey], tuple[str, float]] = OrderedDict()
 
-    def recall(self, routes: Mapping[RouteKey, RouteQueue], owner: str) -> None:
-        """Give routes that have none a witness of the same owner, never one whom another owner asked for."""
+    def recall(self, routes: Mapping[RouteKey, RouteQueue], owner: str, *, asked: Collection[str]) -> None:
+        """Give routes that have none a witness of the same owner, never one whom another owner asked for.
+
+        Nobody knows how many its servers have refused before, so already their first refusal is checked, if
+        not the witness itself is `asked` for now: it may be gone.
+        """
         oldest = self._clock() - self._seconds
         for key, route in routes.items():
             address, at = self._accepted.get((owner, key), ("", oldest))
             if at > oldest and not route.witness:
                 route.witness = address
+            if route.witness and route.witness not in asked:
+                route.refused = MIN_REFUSED - 1
 
     def remember(
         self, routes: Mapping[RouteKey, RouteQueue], mailboxes: Mapping[str, MailboxFact], owner: str

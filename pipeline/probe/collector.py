@@ -357,7 +357,9 @@ class ResultCollector:
         """Return whom to ask again at the end of a session, "" when nothing depends on it."""
         reader, random = self.context.reader, {group.random for group in plan.groups}
         refused = refused_since_acceptance(answers, reader)
-        if random.issuperset(refused) or plan.route.refused + len(refused) < MIN_REFUSED:
+        readings = (reader.read(reply.reply, address).reading for address, reply in answers.items())
+        all_refused = plan.route.refused + sum(reading.answer in GONE for reading in readings)
+        if random.issuperset(refused) or all_refused < MIN_REFUSED:
             return ""
         if any(reader.is_slow_down(address, reply.reply) for address, reply in answers.items()):
             return ""  # the next recipient would get the same reply
@@ -378,8 +380,9 @@ class ResultCollector:
         )
         if accepted:
             route.witness = accepted[-1]
-        if confirmed or (accepted and not route.running):
-            route.unconfirmed_refusals.clear()
+        if confirmed or accepted:
+            before = session.plan.refused_before
+            route.unconfirmed_refusals = [one for one in route.unconfirmed_refusals if one not in before]
         route.refused += sum(1 for reply in session.replies.values() if reply.reading.answer in GONE)
         if not confirmed:
             asked_again = {group.confirm for group in session.plan.groups}  # what they got first stands

@@ -183,7 +183,9 @@ class Prober:
         )
         asked_from = self._sources_of(asked_about, request.closed)
         self._fill_queue(collector, asked_about, asked_from, recalled, request.stop)
-        self._witnesses.recall(collector.queue.routes(), owner)
+        self._witnesses.recall(
+            collector.queue.routes(), owner, asked=asked_about.keys() - recalled.mailboxes.keys()
+        )
         with FairDeadline(request.budget_s) as deadline:
             run = ProbeRun(collector, self._throttle, deadline, ends_at=request.ends_at, stop=request.stop)
             await run.run()

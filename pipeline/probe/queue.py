@@ -317,12 +317,14 @@ class SessionPlan:
     Attributes:
         route, peer: whom to ask.
         singly: one recipient, asked with all care because an earlier session of its could not be believed.
+        refused_before: the route's unconfirmed refusals when it was planned: whom it accepts confirms those.
     """
 
     route: RouteQueue
     peer: Peer
     groups: list[DomainRecipients]
     singly: bool = False
+    refused_before: frozenset[str] = frozenset()
 
     @property
     def is_current(self) -> bool:
@@ -500,5 +502,6 @@ class ProbeQueue:
             if groups:
                 route.running += 1
                 provider.running += 1
-                return SessionPlan(route, route.peers[0], groups, singly)
+                before = frozenset(route.unconfirmed_refusals)
+                return SessionPlan(route, route.peers[0], groups, singly, before)
         return None

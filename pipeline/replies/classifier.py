@@ -131,7 +131,7 @@ def classify(reply: SmtpReply, *, own: Sequence[str] = ()) -> ReplyReading:
     by_code = _rule_by_code(reply.stage, reply.code)
     if by_code is not None:
         return ReplyReading(by_code.answer, by_code.id, 0.0)
-    said = _without_domains(reply.text[:_MAX_TEXT], own)
+    said = _without_hosts(reply.text[:_MAX_TEXT], own)
     text = simplify(said, own=own)
     key = (reply.stage, str(reply.code), _enhanced_code(reply))
     rule = _matching_rule(*key, text)
@@ -155,30 +155,35 @@ def _enhanced_code(reply: SmtpReply) -> str:
     return "" if contradicts else found[1]
 
 
-def _without_domains(text: str, own: Sequence[str]) -> str:
-    """Return a text in which the domains of its addresses, and hosts of theirs, say nothing by their names.
+def _without_hosts(text: str, own: Sequence[str]) -> str:
+    """Return a text in which names of hosts, and the domains of its addresses, say nothing.
 
     "Gone.example" is a name as any other; but our own, and those of block lists, tell who is refused.
     """
-    if "@" not in text:
+    if "." not in text:
         return text
-    lower = text.lower()
-    named = [found[0].rpartition("@")[2].rstrip(">.") for found in _ADDRESS.finditer(lower)]
-    again = {name for name in named if lower.count(name) > named.count(name)}
-    domains = tuple(f".{name}" for name in again if not _WARNING.search(name))
-    if not domains:
-        return text
+    addresses = _ADDRESS.finditer(text.lower()) if "@" in text else ()
+    named = {f".{found[0].rpartition('@')[2].rstrip('>.')}" for found in addresses}
+    domains = tuple(name for name in named if not _WARNING.search(name))
     ours = tuple(f".{name.rpartition('@')[2].lower()}" for name in own if name)
 
     def unnamed(found: re.Match[str]) -> str:
         host = f".{found[0].lower()}"
-        is_ours = any(host.endswith(name) or name.endswith(host) for name in ours)
-        return found[0] if is_ours or not host.endswith(domains) else _SOME_HOST
+        if any(host.endswith(name) or name.endswith(host) for name in ours):
+            return found[0]
+        is_name = host.endswith(domains) or (_HOST_NAME.fullmatch(host) and not _WARNING.search(host))
+        return _SOME_HOST if is_name else found[0]
 
     return _HOST.sub(unnamed, text)
 
 
-_HOST = re.compile(r"(?<![\w.@%+-])(?:[\w-]{1,63}\.){1,8}[\w-]{2,63}(?![\w@-])(?!\.\w)")
+_HOST = re.compile(r"(?<![\w.@%+-])(?<!//)(?:[\w-]{1,63}\.){1,8}[\w-]{2,63}(?![\w@/-])(?!\.\w)")
+_HOST_NAME = re.compile(
+    r"(?=.*-|(?:[^.]*\.){3}|.*\.(?:com|net|org|info|example|test|invalid|local)$)"  # not "unknown.so sorry"
+    r"[\w.-]+\.(?:[a-z]{2}|com|net|org|info|biz|edu|gov|mil|int|arpa|example|test|invalid|local|lan"
+    r"|internal)"
+)
+"""A host's name, from the dot before it on; missing spaces make others ("user unknown.please check")."""
 _SOME_HOST: Final = "mx.example.test"
 
 _IDENTIFIER = re.compile(

@@ -421,7 +421,7 @@ SCANDINAVIAN = ReplyLanguage(
         r"|(?:inte|ej|ikke) (?:langre )?aktiv\w*)"
     ),
     blocked=r"(?:sparra\w+|sperret|blockera\w+|blokeret|blokkert)",
-    full=r"(?:full|fullt|fulle|fyldt|overfull|overfyldt)",
+    full=r"(?:full|fullt|fulle|fuld[te]?|fyldt|overfull|overfyldt|overfuldt?)",
     sender=r"\bavsandar\w*|\bafsender\w*|\bavsender\w*",
     your=r"\b(?:din|ditt|dina|deres|jeres)",
     identity=r"\blogga in\b|\blosenord|\bautentiser|\binloggning",
@@ -665,7 +665,7 @@ GREEK = ReplyLanguage(
     absent=r"(?:δεν (?:\w+ )?(?:υπαρχ\w+|βρεθηκ\w*|εγκυρ\w*|γνωστ\w*|εγγεγραμμεν\w*|αναγνωριζ\w*)"
     r"|αγνωστ\w+|ανυπαρκτ\w+|μη εγκυρ\w+)",
     no=r"(?:δεν (?:υπαρχει|βρεθηκε|εχουμε)(?: \w+)?|αγνωστ\w+|ανυπαρκτ\w+|μη εγκυρ\w+)",
-    closed=r"(?:απενεργοποι\w+|ανεσταλ\w+|κλειστ\w*|εκλεισε|ανενεργ\w*|διαγραφ\w+|καταργη\w+)",
+    closed=r"(?:απενεργοποι\w+|ανεσταλ\w+|κλειστ\w*|εκλεισε|εχει κλεισει|ανενεργ\w*|διαγραφ\w+|καταργη\w+)",
     blocked=r"(?:αποκλει\w+|μπλοκαρ\w+|κλειδωμεν\w+)",
     full=r"(?:γεματ\w+|πληρε\w+)",
     sender=r"\bαποστολ\w+",

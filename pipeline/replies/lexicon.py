@@ -492,7 +492,7 @@ PHRASES: Final = {
         (?:she|he|they) (?:has |have )?left(?: us\b| here\b| in \d| on \d| ?[.,;)]| ?$)
         (?:address|mailbox|account|name) (?:is|was|has been) (?:taken|struck|wiped|erased) (?:out|off|from)\b
         (?:aucune?|personne) (?:\w+ ){0,6}?(?:porte|repond a) ce nom
-        (?:niemand|kein\w*) (?:\w+ ){0,6}?(?:heisst so|dieses namens|mit diesem namen)
+        (?:niemand\w*|kein\w*) (?:\w+ ){0,6}?(?:heisst so|dieses namens|mit diesem namen)
         (?:nadie|ningun\w*) (?:\w+ ){0,6}?(?:se llama asi|con (?:ese|este) nombre)
         (?:ninguem|nenhum\w*) (?:\w+ ){0,6}?(?:se chama assim|com (?:esse|este) nome)
         nessun\w* (?:\w+ ){0,6}?(?:si chiama cosi|con (?:questo|quel) nome)

@@ -482,6 +482,10 @@ TEMPORARILY = AnyOf(
     r"\bfor (?:an?|one|\d+) (?:minutes?|hours?)\b|[,;.:-] ?(?:please )?retry\b",
     r"\b(?:for|during|due to|because of) (?:an? |the )?(?:back-?up|maintenance|migration|upgrade|repairs?)\b",
     r"\bat the moment\b|\bcome back later\b|\bwhile (?:it|we)\b|\bwegen (?:\w+ )?(?:umzugs?|wartung)\b",
+    r"\bim (?:augenblick|moment)\b|\ben (?:ce|este|aquest) momento?\b|\b(?:no|neste|in questo) momento\b"
+    r"|\bop dit moment\b|\bjust nu\b|\bfor tillfallet\b|\b(?:for|i) o[yj]eblikket\b|\btalla hetkella\b"
+    r"|\bw tej chwili\b|\bv (?:tuto chvili|tejto chvili)\b|\bв (?:данныи|этот) момент\b"
+    r"|\bin acest moment\b|\bsu anda\b|\bαυτη τη στιγμη\b",
     r"\b(?:fur|pour|por|per|voor|na|на) (?:\w+ ){0,2}?(?:stunden?|tage?|minuten|heures?|jours?|horas?|dias?"
     r"|ore|giorni|uur|dagen|godzin\w*|dni|час\w*|дн\w+|сутки)\b",
     r"\b(?:demain|manana|amanha|domani|(?<!heute )morgen|jutra|zitra|завтра)\b",
@@ -1055,6 +1059,11 @@ NETWORK_TROUBLE = AnyOf(
     r"|\bnetwork is unreachable\b",
     r"\btimed out\b|\btime-?out\b|\bno (?:answer|response|reply) from\b",
     r"\btransport (?:is )?unavailable\b|\bverification (?:is )?in progress\b|\bqueue file\b",
+    r"\b(?:does|did|is) not (?:answer|respond|reply)(?:ing)?\b|\b(?:antwortet\w*|reagiert\w*) nicht\b",
+    r"\bne repond\w* pas\b|\b(?:no|nao) respond[eio]\w*|\bnon rispond\w+|\b(?:antwoordt|reageert) niet\b"
+    r"|\b(?:svarar|svarer) (?:inte|ikke)\b|\bnu raspunde\b|\bnem valaszol\b|\b(?:yanit|cevap) vermiyor\b",
+    r"\b(?:nie odpowiada|neodpov[ei]da)\b(?! zadn)|\bне (?:отвечает|відповідає)\b(?! жодн)",
+    r"(?:没有|無|无)(?:响应|回应|回應)|応答(?:が(?:ない|ありません)|しません)|응답(?:하지 않|이 없)",
 )
 """The server could not reach the server behind it, so it does not know either."""
 

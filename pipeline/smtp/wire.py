@@ -7,6 +7,7 @@ from collections import deque
 from typing import Final, NamedTuple
 
 from mailsift.pipeline.errors import MailsiftError
+from mailsift.pipeline.replies.charset import decode
 
 MAX_LINE: Final = 2048
 """Bytes of one reply line; RFC 5321 section 4.5.3.1.5 says 512, real servers say more."""
@@ -169,8 +170,8 @@ class ReplyParser:
 def _parse_reply(code: int, raw: list[bytes]) -> WireReply:
     enhanced = ""
     lines = []
-    for line in raw:
-        text = line.decode("utf-8", "replace").strip()
+    for line in decode(b"\n".join(raw)).split("\n"):
+        text = line.strip()
         match = _ENHANCED.match(text)
         if match:
             enhanced = enhanced or match[1]

@@ -163,6 +163,26 @@ def test_a_route_that_a_refusal_closed_keeps_it_when_its_other_sessions_end() ->
     assert route.closed[0].answer is Answer.REFUSED_US
 
 
+def test_an_acceptance_confirms_only_the_refusals_of_sessions_that_had_ended_before_its_own_began() -> None:
+    collector, route = collect(5, ["ann@a.test", "bob@a.test", "joe@a.test", "kim@a.test", "eve@a.test"])
+    route.add("a.test", ["fay@a.test"])
+    accepted, refused = SmtpReply(Stage.RCPT, 250), SmtpReply(Stage.RCPT, 550, "5.1.1", "User unknown")
+    longer, shorter = collector.queue.next_sessions(2, 0.0)
+    for plan in (shorter, longer):
+        who = [address for group in plan.groups for address in group.addresses]
+        log = SessionLog(stage=Stage.RCPT, answered=plan.size)
+        log.answers |= {address: TimedReply(refused, 1) for address in who}
+        if plan is longer:  # it accepted ann before the defence set in, in both sessions
+            log.answers["ann@a.test"] = TimedReply(accepted, 1)
+            log.witness, log.witness_reply = "ann@a.test", refused
+        collector.queue.finish(plan)
+        collector.record_session(plan, log, elapsed=0.1)
+    heard = {who: fact.answer for who, fact in collector.mailboxes.items()}
+    assert heard.pop("ann@a.test") is Answer.ACCEPTED
+    assert set(heard) == {"bob@a.test", "joe@a.test", "kim@a.test", "eve@a.test", "fay@a.test"}
+    assert set(heard.values()) == {Answer.DOUBTED}
+
+
 @pytest.mark.parametrize(("again", "answer"), [(550, Answer.DOUBTED), (250, Answer.NOT_FOUND)])
 def test_a_refused_witness_speaks_for_the_sessions_that_end_after_it_too(again: int, answer: Answer) -> None:
     collector, route = collect(2, ["ann@a.test", "bob@a.test", "joe@a.test", "kim@a.test"])

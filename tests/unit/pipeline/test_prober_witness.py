@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Sequence
 
 import pytest
@@ -15,6 +16,7 @@ from tests.unit.pipeline.smtp_stub import (
     Bench,
     Mailer,
     OpenDoors,
+    answers,
     harvest_defence,
     knows,
     mailing,
@@ -50,6 +52,51 @@ async def test_a_harvest_defence_makes_nobody_invalid_who_is_there(
         later = await bench.probe(targets(FACT, *doubted), max_age=86_400)
     assert found(later, Answer.ACCEPTED) == doubted & set(REAL)
     assert found(later, Answer.NOT_FOUND) == doubted & set(GONE)
+
+
+@pytest.mark.parametrize("offers", [("PIPELINING",), ()])
+async def test_the_third_refusal_is_checked_although_somebody_was_accepted_after_the_first(
+    offers: tuple[str, ...],
+) -> None:
+    mailer = Mailer(rcpt=harvest_defence(knows(*REAL), 2), offers=offers)  # the random one is the first
+    async with mailing(mailer) as port:
+        probed = await Bench(port).probe(targets(FACT, "real0", "gone0", "real1"))
+    assert found(probed, Answer.ACCEPTED) == {"real0"}
+    assert found(probed, Answer.DOUBTED) == {"gone0", "real1"}
+
+
+async def test_with_a_witness_from_an_earlier_call_the_first_refusal_is_checked() -> None:
+    mailer = Mailer(rcpt=knows("real0"))
+    async with mailing(mailer) as port:
+        bench = Bench(port)
+        await bench.probe(targets(FACT, "real0"), max_age=60)
+        missing = await bench.probe(targets(FACT, "gone0"), max_age=60)
+        mailer.rcpt = knows()  # it has had enough of us
+        there = await bench.probe(targets(FACT, "real1"), max_age=60)
+        mailer.rcpt = knows("real1")
+        left = await bench.probe(targets(FACT, "real0"))
+    assert [answers(probed) for probed in (missing, there, left)] == [
+        {"gone0": Answer.NOT_FOUND},
+        {"real1": Answer.DOUBTED},
+        {"real0": Answer.NOT_FOUND},  # one who was accepted does not speak against its own refusal
+    ]
+
+
+@pytest.mark.parametrize("seed", range(20))
+async def test_once_somebody_was_accepted_nobody_is_missing_who_is_there(seed: int) -> None:
+    dice = random.Random(seed)
+    people = [*REAL[1:], *GONE]
+    dice.shuffle(people)
+    size = dice.choice([1, 2, 3, 5, 19])
+    async with mailing(Mailer(rcpt=harvest_defence(knows(*REAL), dice.randint(2, 8)))) as port:
+        bench = Bench(port, providers=providers(dice.choice([1, 3, 8]), dice.choice([1, 3])))
+        await bench.probe(targets(FACT, "real0"), max_age=86_400)
+        for start in range(0, len(people), size):
+            waiting: Sequence[str] = people[start : start + size]
+            for _ in range(3):
+                probed = await bench.probe(targets(FACT, *waiting), max_age=86_400)
+                assert not found(probed, Answer.NOT_FOUND) & set(REAL)
+                waiting = [address.partition("@")[0] for address in probed.waits]
 
 
 async def test_who_was_accepted_before_is_asked_in_a_later_call_too() -> None:

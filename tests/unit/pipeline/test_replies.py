@@ -50,7 +50,7 @@ def _case(*, expected: str, provider: str, stage: str, code: str, enhanced: str,
 
 _NAMES = """
 mailbox refused later heldout blind kinds2 kinds3 kinds4 kinds5 kinds6 kinds7 kinds8 kinds9 kinds10 kinds11
-kinds12 kinds13 kinds14 kinds15 kinds16 kinds17 kinds18 heldout2 heldout3 heldout4 heldout5
+kinds12 kinds13 kinds14 kinds15 kinds16 kinds17 kinds18 kinds19 heldout2 heldout3 heldout4 heldout5
 """
 TABLES = {name: _cases(name) for name in _NAMES.split()}
 WRITTEN_FIRST = TABLES["mailbox"] + TABLES["refused"] + TABLES["later"]
@@ -76,6 +76,7 @@ KINDS = [
         "kinds16",
         "kinds17",
         "kinds18",
+        "kinds19",
         "heldout2",
         "heldout3",
     )
@@ -320,6 +321,35 @@ def test_a_table_of_relayed_mailboxes_is_no_relaying_wherever_the_gateway_cuts_i
 
 
 @pytest.mark.parametrize(
+    "said",
+    [
+        "Recipient not found, directory does not respond",
+        "Empfänger nicht gefunden, das Verzeichnis antwortet nicht",
+        "Utilisateur introuvable, l'annuaire ne répond pas",
+        "Usuario no encontrado, el directorio no responde",
+        "Utente non trovato, il server LDAP non risponde",
+        "Gebruiker niet gevonden, adreslijst reageert niet",
+        "Användaren hittades inte, katalogen svarar inte",
+        "Odbiorca nie znaleziony, katalog nie odpowiada",
+        "Получатель не найден: служба каталогов не отвечает",
+        "Empfänger im Moment nicht gefunden",
+        "Destinataire introuvable en ce moment",
+        "Usuario no encontrado en este momento",
+        "Utente non trovato in questo momento",
+        "Gebruiker op dit moment niet gevonden",
+        "Användaren hittades inte just nu",
+        "Brukeren finnes ikke for øyeblikket",
+        "Käyttäjää ei löydy tällä hetkellä",
+        "Nie znaleziono użytkownika w tej chwili",
+        "Пользователь в данный момент не найден",
+        "Kullanıcı şu anda bulunamadı",
+    ],
+)
+def test_who_cannot_be_looked_up_now_is_not_missing(said: str) -> None:
+    assert classify(rcpt(550, said)).answer in {Answer.UNCLEAR, Answer.TEMPORARY}
+
+
+@pytest.mark.parametrize(
     ("words", "answer"),
     [
         ("<jane@example.com>: user lookup success but no user record found in directory", Answer.NOT_FOUND),
@@ -435,6 +465,21 @@ def test_words_about_our_message_do_not_hide_a_missing_mailbox(text: str) -> Non
 @pytest.mark.parametrize("word", ["spam", "full", "disabled", "blocked", "greylist", "unknown", "sender"])
 def test_the_words_of_an_address_do_not_count(word: str) -> None:
     assert classify(rcpt(550, f"<{word}@{word}.example>: Rejected")).answer is Answer.UNCLEAR
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["mx.user-unknown.example", "nosuchuser.example.com", "mailbox-full.example", "mailbox.unknown.mx.test"],
+)
+def test_nor_do_those_of_a_host(name: str) -> None:
+    for said in (f"Rejected by {name}", f"{name}: rejected", f"Not today. ({name})"):
+        assert classify(rcpt(550, said)).answer in {Answer.UNCLEAR, Answer.REFUSED_US}
+    assert classify(rcpt(550, f"{name}: no such user")).answer is Answer.NOT_FOUND
+
+
+@pytest.mark.parametrize("said", ["User unknown.Please check", "No such user.So sorry", "RCPT.User.Unknown"])
+def test_words_with_a_full_stop_between_them_are_no_host(said: str) -> None:
+    assert classify(rcpt(550, said)).answer is Answer.NOT_FOUND
 
 
 @pytest.mark.parametrize("name", ["no-such-user", "user_unknown", "accountDisabled", "not-found"])

@@ -97,7 +97,7 @@ def test_lines_are_joined_and_the_last_line_has_the_code() -> None:
         (b"550 no mailbox (#5.1.1)\r\n", WireReply(550, "5.1.1", ("no mailbox (#5.1.1)",))),
         (b"550 5.1.1.example.org says no\r\n", WireReply(550, "", ("5.1.1.example.org says no",))),
         (b"550 192.0.2.1 is listed\r\n", WireReply(550, "", ("192.0.2.1 is listed",))),
-        (b"550 caf\xe9\r\n", WireReply(550, "", ("caf\ufffd",))),
+        (b"550 caf\xe9\r\n", WireReply(550, "", ("café",))),
         (b"220 a\r250 forged\r\n", WireReply(220, "", ("a\r250 forged",))),
     ],
 )
@@ -149,3 +149,34 @@ def test_an_unfinished_reply_takes_bounded_memory() -> None:
     with pytest.raises(MailsiftError, match="bad_reply"):
         reader.feed(b"250-and another thing\r\n")
     assert not reader.replies
+
+
+@pytest.mark.parametrize(
+    ("charset", "words"),
+    [
+        ("utf-8", "用户不存在"),
+        ("gb18030", "该用户不存在"),
+        ("gb18030", "您的IP地址已被列入黑名单"),
+        ("big5", "收件人信箱容量已滿"),
+        ("shift_jis", "そのようなユーザーは存在しません"),
+        ("euc_jp", "宛先が見つかりません"),
+        ("iso2022_jp", "宛先のユーザーは存在しません"),
+        ("euc_kr", "존재하지 않는 사용자입니다"),
+        ("koi8_r", "Пользователь не найден"),
+        ("cp1251", "Пользователь не найден"),
+        ("koi8_u", "Такої скриньки не існує"),
+        ("cp1253", "Ο χρήστης δεν υπάρχει"),
+        ("latin_1", "Empfänger ungültig: gelöscht"),
+        ("iso8859_2", "Nie ma takiego użytkownika"),
+    ],
+)
+def test_a_reply_is_read_in_the_charset_of_its_server(charset: str, words: str) -> None:
+    said = [f"550-5.1.1 {words}".encode(charset), f"550 5.1.1 <ann@a.test> {words}".encode(charset)]
+    assert replies_to(b"\r\n".join([*said, b""])) == [
+        WireReply(550, "5.1.1", (words, f"<ann@a.test> {words}"))
+    ]
+
+
+def test_octets_of_no_charset_are_replaced() -> None:
+    (reply,) = replies_to(b"550 user \x80\x81 unknown \x1b$B\x80\r\n")
+    assert reply.text == "user \ufffd\ufffd unknown \x1b$B\ufffd"
