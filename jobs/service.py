@@ -35,7 +35,7 @@ from mailsift.storage.blobs.store import Blobs, JobBlobs
 from mailsift.storage.database import Connection, Database, Row, from_row
 from mailsift.storage.sql import accounts, chunks, jobs, people
 from mailsift.storage.sql.jobs import JobEvent, job_not_found, owned
-from mailsift.storage.states import CLAIMABLE, ENDED, JobState, JobTransition
+from mailsift.storage.states import ENDED, JobState, JobTransition
 
 _READ_BYTES = 1 << 20
 
@@ -316,30 +316,29 @@ class JobService:
         )
 
     async def pause(self, account_id: AccountId, job_id: JobId) -> None:
-        """Stop claiming the job's chunks; those being worked on may finish. A paused one stays.
+        """Stop claiming the job's chunks; those being worked on may finish.
 
         Raises:
             MailsiftError: `job_not_found`, `job_state_conflict`.
         """
-        await self._change(account_id, job_id, "pause", jobs.pause, done={JobState.PAUSED})
+        await self._change(account_id, job_id, "pause", jobs.pause)
 
     async def resume(self, account_id: AccountId, job_id: JobId) -> None:
-        """Let a paused job go on, beside the others and not before them; one that goes on is left alone.
+        """Let a paused job go on, beside the others and not before them.
 
         Raises:
             MailsiftError: `job_not_found`, `job_state_conflict`.
         """
-        await self._change(account_id, job_id, "resume", jobs.resume, done=CLAIMABLE)
+        await self._change(account_id, job_id, "resume", jobs.resume)
         await self._waker.wake(1)
 
     async def cancel(self, account_id: AccountId, job_id: JobId) -> None:
-        """End the job now; the verdicts it has so far are kept. A cancelled job is left alone.
+        """End the job now; the verdicts it has so far are kept.
 
         Raises:
             MailsiftError: `job_not_found`, `job_state_conflict`.
         """
-        if not await self._change(account_id, job_id, "cancel", cancel_job, done={JobState.CANCELLED}):
-            return
+        await self._change(account_id, job_id, "cancel", cancel_job)
         JOBS_ENDED.labels(JobTransition.CANCEL.target).inc()
         await self._waker.wake(1)  # somebody is to be told
 
@@ -349,22 +348,14 @@ class JobService:
         job_id: JobId,
         verb: str,
         change: Callable[[Connection, UUID], Awaitable[bool]],
-        *,
-        done: Collection[str],
-    ) -> bool:
-        """Change a job's state; False when it was in one of `done` already, as by the same order before."""
+    ) -> None:
+        async def transaction(connection: Connection) -> None:
+            row = await owned(connection, account_id, job_id)
+            if not await change(connection, job_id):
+                raise _conflict(row["state"], verb)
+            await audit.record_change(connection, account_id, f"job.{verb}", str(job_id))
 
-        async def transaction(connection: Connection) -> bool:
-            await owned(connection, account_id, job_id)
-            if await change(connection, job_id):
-                await audit.record_change(connection, account_id, f"job.{verb}", str(job_id))
-                return True
-            state = (await owned(connection, account_id, job_id))["state"]
-            if state not in done:
-                raise _conflict(state, verb)
-            return False
-
-        return await self._database.run(transaction)
+        await self._database.run(transaction)
 
     async def delete(self, account_id: AccountId, job_id: JobId) -> None:
         """Delete an ended job and everything of it: list, results, events, idempotency key.

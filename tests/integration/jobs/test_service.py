@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import replace
@@ -35,12 +34,6 @@ VERBS: dict[JobTransition | None, Verb] = {
     JobTransition.CANCEL: JobService.cancel,
     None: JobService.retry,
 }
-DONE = {
-    JobTransition.PAUSE: {JobState.PAUSED},
-    JobTransition.RESUME: {JobState.QUEUED, JobState.RUNNING},
-    JobTransition.CANCEL: {JobState.CANCELLED},
-}
-"""Where a job stands already that was told so twice."""
 
 WITHOUT_RESULTS = {
     JobState.COMPLETED: "blob_not_found",
@@ -113,19 +106,10 @@ async def test_what_a_job_cannot_do_in_its_state_is_a_conflict(
             state=state.value,
             ended=state in ENDED,
         )
-        allowed = step is not None and (state in step.sources or state in DONE[step])
-        expected = "" if allowed else "job_state_conflict"
+        expected = "" if step is not None and state in step.sources else "job_state_conflict"
         if step is None:
             expected = WITHOUT_RESULTS.get(state, "job_state_conflict")
         assert await code_of(VERBS[step](service, account, job)) == expected, state
-
-
-async def test_an_order_that_comes_twice_is_carried_out_once(planter: Planter, service: JobService) -> None:
-    account, job = await planter.plant(ADDRESSES)
-    for order in (service.pause, service.resume, service.cancel):
-        await asyncio.gather(*(order(account, job) for _ in range(3)))
-    assert (await service.get(account, job)).state is JobState.CANCELLED
-    assert len(await planter.events(job)) == 1
 
 
 async def test_a_paused_job_is_left_alone_and_goes_on_when_resumed(
