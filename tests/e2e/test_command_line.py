@@ -263,12 +263,12 @@ def test_a_job_can_be_looked_at_paused_cancelled_and_retried(
 
     assert _refused(keyboard, settings, "retry", job, "-o", again) == "job_state_conflict"
     assert keyboard.type(settings, "jobs", "pause", job[:8]).err == "Paused.\n"
-    assert keyboard.type(settings, "jobs", "pause", job).err == "Paused.\n"  # it is
+    assert _refused(keyboard, settings, "pause", job) == "job_state_conflict"
     listed = [json.loads(line) for line in keyboard.type(settings, "jobs", "list", "--json").out.splitlines()]
     assert (listed[0]["job_id"], listed[0]["status"]) == (job, "paused")
     assert "[red]list.txt" in keyboard.type(settings, "jobs", "list").out
     assert keyboard.type(settings, "jobs", "cancel", job).err == "Cancelled.\n"
-    assert _refused(keyboard, settings, "pause", job) == "job_state_conflict"
+    assert _refused(keyboard, settings, "cancel", job) == "job_state_conflict"
     lines = asyncio.run(sql(settings, "SELECT actor, action, subject FROM audit ORDER BY id"))
     done = [(line["actor"], line["action"]) for line in lines if line["subject"] == job]
     assert done == [("cli", "job.pause"), ("cli", "job.cancel")]
