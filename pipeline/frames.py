@@ -82,7 +82,7 @@ VERDICTS = Schema(
 """The 13 fields of the contract, in its order; never null."""
 
 BESIDE = Schema({"evidence": "String", "provider": "String", "unwanted": "String"})
-"""What stands beside a verdict; a file in which one is "" throughout leaves it out."""
+"""What stands beside a verdict; a segment in which one is "" throughout leaves it out."""
 SEGMENT = Schema({"n": "UInt32"}) | VERDICTS | BESIDE
 """What a finished chunk writes; evidence is a JSON object, or "" when the job did not ask for it; provider is
 who runs the mail server, "" where DNS was not asked or named none; unwanted says why the account may not send

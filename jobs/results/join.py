@@ -40,7 +40,7 @@ def join_results(
 
     Args:
         rows: the job's `rows.parquet` (mailsift.jobs.intake); one of an older release may lack the addresses.
-        segments: Parquet files of frames.SEGMENT; every address is in exactly one.
+        segments: Parquet files (segments.to_segment); every address is in exactly one.
         out: the Parquet file to write; its columns are named as in `rows` (mailsift.jobs.columns).
         evidence: add `mailsift_evidence`.
         partial: leave out the rows that have no verdict, instead of refusing.

@@ -67,7 +67,7 @@ class PartialVerdicts:
         self.provider = pl.repeat(None, addresses, dtype=pl.UInt32, eager=True)
 
     def add_segments(self, segments: Sequence[Path]) -> None:
-        """Add the verdicts of these segments (frames.SEGMENT); those of older releases have no provider."""
+        """Add the verdicts of these segments (frames.SEGMENT)."""
         for batch in _batches(segments, _READ):
             self.add(batch)
 
