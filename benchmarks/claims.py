@@ -22,7 +22,6 @@ from mailsift.runtime.embedded import EmbeddedServers
 from mailsift.storage.database import Connection, Database
 from mailsift.storage.schema import migrate
 from mailsift.storage.sql import chunks, jobs
-from mailsift.storage.sql.chunks import CLAIM_COST, JOB_CAP, SHARED_KEYS, TRIAGE_KEY, TURN_COST
 from mailsift.storage.sql.jobs import (
     CROWD,
     CROWD_PRICE,
@@ -68,7 +67,6 @@ _FILL = (
     "ANALYZE",
 )
 
-_CHUNK = {"owner": "me", "lease": 60.0, "job_cap": JOB_CAP, "small_only": False, "triage": True}
 _STEP = {
     "owner": "me",
     "lease": 60.0,
@@ -85,14 +83,11 @@ _STEP = {
     "busy": STEP_PROCESSORS,
 }
 _CLAIM = {
-    **_CHUNK,
-    **chunks.source_values(["192.0.2.1"]),
-    "token": None,
-    "triage_key": TRIAGE_KEY,
-    "shared_keys": list(SHARED_KEYS),
+    **chunks.lease_values(chunks.LeaseTerms("me", 60.0, ["192.0.2.1"])),
+    "job_cap": chunks.JOB_CAP,
+    "small_only": False,
+    "triage": True,
     "shared_here": [],
-    "cost": CLAIM_COST,
-    "turn_cost": TURN_COST,
 }
 # All that is ready waits for two providers, where every account had turns.
 _ALL_IN_LINE = (

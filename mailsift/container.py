@@ -956,10 +956,8 @@ class Container:
         from mailsift.jobs.engine.claim import Engine
         from mailsift.jobs.engine.step import StepWorker
         from mailsift.pipeline.stop import StopRule
-        from mailsift.storage.sql.chunks import LeaseTerms
 
         await self._learn_time()
-
         change = self._other.validator or (lambda usual: usual)
         usual = (await self._validator_maker(edited=True))()
         validator = change(usual)
@@ -969,7 +967,6 @@ class Container:
             stop=StopRule(share=self.settings.stop_share, policy=self.settings.stop_policy),
         )
         config = self._engine_config(worker_id)
-        terms = LeaseTerms(config.owner, config.lease_s, config.sources)
         engine = Engine(
             config=config,
             database=self.database,
@@ -979,7 +976,7 @@ class Container:
                 validator=validator,
                 test_validator=self._test_validator(),
                 work_plan=replace(work_plan, **(self._other.work_plan or {})),
-                terms=terms,
+                terms=config.terms,
                 outcomes=self.outcomes,
             ),
             steps=StepWorker(
@@ -988,7 +985,7 @@ class Container:
                 limits=self._intake_limits,
                 overrides=str(self.settings.overrides or ""),
                 scratch=self._scratch,
-                terms=terms,
+                terms=config.terms,
                 places=self.places,
                 look_up=usual.look_ahead,
                 refuse_harvested=self.settings.refuse_harvested,

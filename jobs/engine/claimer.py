@@ -11,7 +11,7 @@ from uuid import UUID
 from mailsift.jobs.tracing import Stopwatch
 from mailsift.storage.database import Database
 from mailsift.storage.sql import chunks, jobs
-from mailsift.storage.sql.chunks import JOB_CAP, SHARED_KEYS, TRIAGE_KEY, ClaimedChunk
+from mailsift.storage.sql.chunks import JOB_CAP, SHARED_KEYS, TRIAGE_KEY, ClaimedChunk, LeaseTerms
 from mailsift.storage.sql.jobs import ClaimedStep, StepClaim
 from mailsift.storage.sql.leases import LEASE_SECONDS
 from mailsift.storage.states import JobTransition
@@ -55,6 +55,11 @@ class EngineConfig:
     run_s: float = 20.0
     linger_s: float = 1.0
     poll_s: float = 0.2
+
+    @property
+    def terms(self) -> LeaseTerms:
+        """On what terms it leases."""
+        return LeaseTerms(self.owner, self.lease_s, self.sources)
 
     @property
     def reading_slots(self) -> int:
@@ -200,11 +205,9 @@ class Claimer:
     async def _chunk(self, capacity: ClaimCapacity, shared: Collection[str]) -> ClaimedChunk | None:
         return await self._database.run(
             chunks.claim,
-            owner=self._config.owner,
-            lease=self._config.lease_s,
+            self._config.terms,
             job_cap=self._config.job_cap,
             small_only=capacity.small_chunks,
             triage=capacity.triage,
-            sources=self._config.sources,
             shared=shared,
         )

@@ -91,7 +91,7 @@ class ClaimedChunk:
 
 @dataclass(frozen=True, slots=True)
 class LeaseTerms:
-    """On what terms a worker process leases: its name, for how many seconds, from which sources it asks."""
+    """How a worker leases: its name, for how long (the database's seconds), from which sources it asks."""
 
     owner: str
     lease_s: float
@@ -370,66 +370,52 @@ async def insert(connection: Connection, job_id: UUID, first: int, chunks: Seque
         await connection.execute(_INSERT, rows)
 
 
-async def claim(  # noqa: PLR0913 - what a claim depends on, one argument each
+async def claim(
     connection: Connection,
+    terms: LeaseTerms,
     *,
-    owner: str,
-    lease: float,
     job_cap: int,
     small_only: bool,
     triage: bool,
-    sources: Collection[str] = ("",),
     shared: Collection[str] = (),
 ) -> ClaimedChunk | None:
-    """Lease the next chunk to `owner` for `lease` seconds of the database's clock, if one is ready.
+    """Lease the next chunk, if one is ready.
 
     Args:
         connection: an open transaction.
-        owner: names the worker process.
-        lease: seconds.
+        terms: whose it is then, and for how long.
         job_cap: chunks of one job that may be leased at once.
         small_only: only of small jobs.
         triage: also chunks of big jobs that nobody has looked at yet.
-        sources: the identities the worker asks mail servers from.
-        shared: throttle keys whose chunks it may hold beside those it has.
+        shared: throttle keys whose chunks the worker may hold beside those it has.
     """
-    return await row_as(
-        ClaimedChunk,
-        connection,
-        CLAIM,
-        {
-            "owner": owner,
-            "lease": lease,
-            "token": None,
-            "job_cap": job_cap,
-            "cost": CLAIM_COST,
-            "turn_cost": TURN_COST,
-            "small_only": small_only,
-            "triage": triage,
-            "triage_key": TRIAGE_KEY,
-            "shared_keys": list(SHARED_KEYS),
-            "shared_here": sorted(shared),
-            **source_values(sources),
-        },
-    )
+    wanted = {"job_cap": job_cap, "small_only": small_only, "triage": triage, "shared_here": sorted(shared)}
+    return await row_as(ClaimedChunk, connection, CLAIM, lease_values(terms) | wanted)
 
 
 async def lease_first(
     connection: Connection, job_id: UUID, terms: LeaseTerms, *, token: UUID
 ) -> ClaimedChunk | None:
     """Lease a chunk of this job that nobody has looked at yet, out of turn, to who holds its intake."""
-    values = {
-        "job_id": job_id,
+    values = lease_values(terms, token) | {"job_id": job_id}
+    return await row_as(ClaimedChunk, connection, _LEASE_FIRST, values)
+
+
+def lease_values(terms: LeaseTerms, token: UUID | None = None) -> dict[str, object]:
+    """Return what CLAIM wants to know of who leases; under a token that has been paid for."""
+    known = sorted(set(terms.sources))
+    return {
         "owner": terms.owner,
         "lease": terms.lease_s,
         "token": token,
+        "sources": known,
+        "subnets": sorted({subnet for source in known if (subnet := subnet_of(source))}),
+        "stray": STRAY_SECONDS,
         "cost": CLAIM_COST,
         "turn_cost": TURN_COST,
         "triage_key": TRIAGE_KEY,
         "shared_keys": list(SHARED_KEYS),
-        **source_values(terms.sources),
     }
-    return await row_as(ClaimedChunk, connection, _LEASE_FIRST, values)
 
 
 async def next_ready(connection: Connection, sources: Collection[str]) -> float:
@@ -437,13 +423,6 @@ async def next_ready(connection: Connection, sources: Collection[str]) -> float:
     found = await connection.execute(_NEXT_READY, {"sources": sorted(set(sources))})
     seconds = found.scalar_one()
     return math.inf if seconds is None else max(0.0, float(seconds))
-
-
-def source_values(sources: Collection[str]) -> dict[str, object]:
-    """Return what CLAIM wants to know of a worker's sources."""
-    known = sorted(set(sources))
-    subnets = sorted({subnet for source in known if (subnet := subnet_of(source))})
-    return {"sources": known, "subnets": subnets, "stray": STRAY_SECONDS}
 
 
 async def renew(connection: Connection, tokens: Collection[UUID], *, lease: float) -> set[UUID]:

@@ -14,7 +14,7 @@ from mailsift.jobs.engine.chunk import close_chunk
 from mailsift.jobs.engine.end import end_job
 from mailsift.storage.database import Database
 from mailsift.storage.sql import accounts, chunks, jobs, leases, workload
-from mailsift.storage.sql.chunks import ClaimedChunk, NewChunk
+from mailsift.storage.sql.chunks import ClaimedChunk, LeaseTerms, NewChunk
 from mailsift.storage.sql.jobs import NewJob, VerdictCounts
 from mailsift.storage.sql.leases import LeaseLostError
 from mailsift.storage.states import JobTransition
@@ -56,7 +56,7 @@ async def claim(
 ) -> ClaimedChunk | None:
     async with database.begin() as connection:
         return await chunks.claim(
-            connection, owner="me", lease=lease, job_cap=cap, small_only=small_only, triage=triage
+            connection, LeaseTerms("me", lease), job_cap=cap, small_only=small_only, triage=triage
         )
 
 
@@ -193,7 +193,7 @@ async def test_a_source_that_is_expected_is_waited_for_until_the_deadline(databa
 async def test_who_read_a_list_takes_its_first_ready_chunk_that_nobody_looked_at_and_no_other(
     database_url: str,
 ) -> None:
-    terms = chunks.LeaseTerms("me", 60)
+    terms = LeaseTerms("me", 60)
     async with opened(database_url) as database:
         await add_job(database, slices=some(1))
         slices = [*some(1, lane="google"), *some(1, delay=3600), *some(2)]
@@ -303,7 +303,7 @@ async def test_claimers_of_different_jobs_do_not_wait_for_each_other(database_ur
         other = await add_job(database, account="b", slices=some(1))
         async with asyncio.timeout(30), database.begin() as connection:
             first = await chunks.claim(
-                connection, owner="slow", lease=60, job_cap=9, small_only=False, triage=True
+                connection, LeaseTerms("slow", 60), job_cap=9, small_only=False, triage=True
             )
             second = await claim(database)  # while the first one's transaction is open
         assert first is not None
@@ -358,7 +358,7 @@ async def test_what_another_claimer_is_taking_is_neither_waited_for_nor_replaced
         job = await add_job(database, slices=[*some(1, lane="google"), later])
         async with asyncio.timeout(60), database.begin() as connection:
             taken = await chunks.claim(
-                connection, owner="slow", lease=60, job_cap=9, small_only=False, triage=True
+                connection, LeaseTerms("slow", 60), job_cap=9, small_only=False, triage=True
             )
             assert taken is not None
             assert await claim(database) is None  # and not the one whose time has not come

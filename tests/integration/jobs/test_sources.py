@@ -11,7 +11,7 @@ from sqlalchemy import text
 from mailsift.jobs.engine.chunk import close_chunk
 from mailsift.storage.database import Database
 from mailsift.storage.sql import accounts, chunks, jobs, sources, workers
-from mailsift.storage.sql.chunks import ClaimedChunk, NewChunk
+from mailsift.storage.sql.chunks import ClaimedChunk, LeaseTerms, NewChunk
 from mailsift.storage.sql.jobs import NewJob, VerdictCounts
 from mailsift.storage.sql.workers import ProcessReport
 from tests.support.job_states import plan_now
@@ -66,12 +66,10 @@ class Fleet:
         return await self.database.run(
             lambda connection: chunks.claim(
                 connection,
-                owner=str(identities),
-                lease=60.0,
+                LeaseTerms(str(identities), 60.0, identities),
                 job_cap=cap,
                 small_only=False,
                 triage=True,
-                sources=identities,
             )
         )
 

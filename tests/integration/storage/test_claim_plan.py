@@ -39,18 +39,11 @@ def nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
 async def test_a_claim_reads_chunks_and_jobs_by_their_indexes_only(database_url: str) -> None:
     database = Database(database_url)
     values = {
-        "owner": "me",
-        "lease": 60.0,
+        **chunks.lease_values(chunks.LeaseTerms("me", 60.0, ["192.0.2.1", "2001:db8::1"])),
         "job_cap": chunks.JOB_CAP,
-        "cost": chunks.CLAIM_COST,
-        "turn_cost": chunks.TURN_COST,
         "small_only": False,
         "triage": True,
-        "triage_key": chunks.TRIAGE_KEY,
-        "shared_keys": list(chunks.SHARED_KEYS),
         "shared_here": ["google"],
-        **chunks.source_values(["192.0.2.1", "2001:db8::1"]),
-        "token": None,
     }
     async with database.begin() as connection:
         for statement in _FILL:

@@ -11,7 +11,7 @@ from sqlalchemy import column, func, select, table, text, update
 
 from mailsift.storage.database import Connection, Row
 from mailsift.storage.sql import accounts, chunks, jobs, leases
-from mailsift.storage.sql.chunks import ClaimedChunk, NewChunk
+from mailsift.storage.sql.chunks import ClaimedChunk, LeaseTerms, NewChunk
 from mailsift.storage.sql.jobs import JobPlan, NewJob, VerdictCounts
 from mailsift.storage.states import ChunkState, ChunkTransition, JobState, JobTransition
 from tests.support.job_states import put_job, row_of
@@ -29,7 +29,7 @@ async def claim_step(connection: Connection, _: UUID) -> object:
 
 
 async def claim_chunk(connection: Connection, _: UUID) -> object:
-    return await chunks.claim(connection, owner="me", lease=60, job_cap=9, small_only=False, triage=True)
+    return await chunks.claim(connection, LeaseTerms("me", 60), job_cap=9, small_only=False, triage=True)
 
 
 def ends(transition: JobTransition) -> Change:
