@@ -146,7 +146,7 @@ class Links:
             if await people.person_of(connection, email) is None:
                 invited = await sessions.is_invited(connection, email, now=self._now())
                 raise MailsiftError("person_not_found", _INVITED) if invited else people.person_not_found()
-            await sessions.forget_password_links(connection, email)  # the newest counts
+            await sessions.forget_links(connection, email, kind="password")  # the newest counts
             return await self._make(connection, _LinkTerms(LinkKind.PASSWORD, email=email))
 
     async def invitations(self, account_id: AccountId) -> list[Invitation]:
@@ -303,7 +303,7 @@ class Links:
         members = await people.members(connection, offer.account_id)
         if any(one.email == offer.email for one in members):
             raise MailsiftError("already_member", "This person is already a member.")
-        await sessions.forget_invitations(connection, offer.account_id, offer.email)  # the newest counts
+        await sessions.forget_links(connection, offer.email, account_id=offer.account_id)  # the newest counts
         detail = {"role": offer.role.value, **({"operator": True} if offer.operator else {})}
         await audit.record(
             connection, offer.account_id, offer.made_by, "member.invite", offer.email, **detail
@@ -363,7 +363,7 @@ class Links:
         subject: str,
     ) -> None:
         await people.put_member(connection, account_id, person_id, role.value)
-        await sessions.forget_invitations(connection, account_id, subject)
+        await sessions.forget_links(connection, subject, account_id=account_id)
         await audit.record(connection, account_id, actor, "member.join", subject, role=role.value)
 
     def _now(self) -> datetime:

@@ -95,7 +95,7 @@ class Members:
         async with self._database.begin() as connection:
             member = await _locked(connection, visitor.account_id, person_id, stays=False)
             await people.remove_member(connection, visitor.account_id, person_id)
-            await sessions.forget_invitations(connection, visitor.account_id, member.email)
+            await sessions.forget_links(connection, member.email, account_id=visitor.account_id)
             await note(connection, visitor, "member.remove", member.email, role=member.role)
 
     async def remove_person(self, email: str, *, actor: str) -> None:

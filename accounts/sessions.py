@@ -334,7 +334,7 @@ async def put_password(connection: Connection, person_id: UUID, email: str, hash
     """Give a person another password: their sessions end, and links to a new one, too."""
     await people.change_person(connection, person_id, password=hashed)
     await sessions.end_sessions(connection, person_id)
-    await sessions.forget_password_links(connection, email)
+    await sessions.forget_links(connection, email, kind="password")
 
 
 def normalized_email(email: str) -> str:

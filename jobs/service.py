@@ -227,7 +227,7 @@ class JobService:
         policy = load_options(row["options"]).tiers
         tiers = await in_thread(row["account_id"], count_tiers, results, policy)
         async with self._database.begin() as connection:
-            await jobs.set_tier_counts(connection, row["id"], tiers)
+            await jobs.set_tiers(connection, row["id"], tiers)
             return await jobs.get(connection, row["id"]) or row
 
     async def numbered(self, account_id: AccountId, number: int) -> JobId:
@@ -493,7 +493,7 @@ class JobService:
         if keep:
             async with self._database.begin() as connection:
                 await owned(connection, account_id, job_id)
-                if not await jobs.set_policy(connection, job_id, policy.as_json(), replayed.after):
+                if not await jobs.set_tiers(connection, job_id, replayed.after, policy=policy.as_json()):
                     text = "A job that runs keeps its policy; cancel it, or wait for its end."
                     raise MailsiftError("job_state_conflict", text)
                 await audit.record_change(connection, account_id, "job.policy", str(job_id))

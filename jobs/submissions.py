@@ -7,7 +7,7 @@ import json
 from collections.abc import AsyncIterator, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
-from uuid import UUID, uuid4
+from uuid import uuid4
 
 from mailsift.events import audit
 from mailsift.jobs.places.service import JobPlaces, Places
@@ -17,7 +17,7 @@ from mailsift.storage.blobs.store import Blobs, JobBlobs
 from mailsift.storage.database import Connection, Database
 from mailsift.storage.group_commits import GroupCommits
 from mailsift.storage.sql import idempotency, jobs, leftovers
-from mailsift.storage.sql.idempotency import Request
+from mailsift.storage.sql.idempotency import KnownRequest, Request
 from mailsift.storage.sql.jobs import NewJob
 
 LONGEST_UPLOAD_S = 86_400.0
@@ -186,14 +186,14 @@ async def _insert_for_key(connection: Connection, new: NewJob, once: str, places
         return Submitted(JobId(new.id), fresh=await insert_stored(connection, new))
     request = Request(new.account_id, once, _fingerprint(new, places))
     # Looked for first, because most repetitions come long after; those that come at once meet at the key.
-    known = await idempotency.find(connection, request.account_id, request.key)
+    known = await idempotency.known(connection, request)
     if known is not None:
         return _as_before(request, known)
     savepoint = await connection.begin_nested()
     await insert_stored(connection, new)
     if not await idempotency.claim(connection, request, new.id):
         await savepoint.rollback()
-        known = await idempotency.find(connection, request.account_id, request.key)
+        known = await idempotency.known(connection, request)
         if known is None:
             raise MailsiftError("service_unavailable", "Please try again.", retryable=True)
         return _as_before(request, known)
@@ -201,12 +201,11 @@ async def _insert_for_key(connection: Connection, new: NewJob, once: str, places
     return Submitted(JobId(new.id))
 
 
-def _as_before(request: Request, known: tuple[str, UUID | None]) -> Submitted:
-    fingerprint, job_id = known
-    if fingerprint != request.fingerprint or job_id is None:
+def _as_before(request: Request, known: KnownRequest) -> Submitted:
+    if known.fingerprint != request.fingerprint or known.job_id is None:
         text = "This Idempotency-Key was used with another list, other options or another operation."
         raise MailsiftError("idempotency_key_reused", text)
-    return Submitted(JobId(job_id), fresh=False)
+    return Submitted(JobId(known.job_id), fresh=False)
 
 
 def _fingerprint(new: NewJob, places: str) -> str:

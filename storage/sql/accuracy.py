@@ -10,7 +10,7 @@ from uuid import UUID
 
 from sqlalchemy import text
 
-from mailsift.storage.database import Connection, Row
+from mailsift.storage.database import Connection, Row, row_as, rows_as
 
 FATES: Final = ("delivered", "gone", "refused")
 JUDGED, SAME, CHANGED = "judged", "same", "changed"
@@ -220,8 +220,7 @@ async def note_news(connection: Connection, account_id: UUID) -> None:
 async def claim(connection: Connection, *, rest_s: float, lease_s: float) -> Measurement | None:
     """Claim an account with new outcomes, or with jobs that ended `rest_s` seconds ago or earlier."""
     await connection.execute(_JOBS_DUE, {"rest_s": rest_s})
-    found = (await connection.execute(_CLAIM, {"lease_s": lease_s})).mappings().one_or_none()
-    return Measurement(**found) if found else None
+    return await row_as(Measurement, connection, _CLAIM, {"lease_s": lease_s})
 
 
 async def hold(connection: Connection, lease: Measurement, *, lease_s: float) -> bool:
@@ -303,10 +302,9 @@ async def sums(
 ) -> Sequence[AccuracySum]:
     """Return the sums of these days, of an account or (None) of all but test accounts."""
     if account_id is None:
-        found = await connection.execute(_ALL_SUMS, {"first": first, "last": last})
-    else:
-        found = await connection.execute(_SUMS, {"account_id": account_id, "first": first, "last": last})
-    return [AccuracySum(*row) for row in found]
+        return await rows_as(AccuracySum, connection, _ALL_SUMS, {"first": first, "last": last})
+    values = {"account_id": account_id, "first": first, "last": last}
+    return await rows_as(AccuracySum, connection, _SUMS, values)
 
 
 async def of_others(connection: Connection, account_id: UUID) -> Sequence[Row]:

@@ -12,7 +12,7 @@ from uuid import UUID
 
 from sqlalchemy import text
 
-from mailsift.storage.database import Connection
+from mailsift.storage.database import Connection, row_as
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,33 +30,26 @@ class KnownRequest:
 
     Attributes:
         fingerprint: of the request that has it.
+        job_id: its job, if it has one.
         answer: what it was answered, sealed; None while it is worked on, and where a list made a job.
         died: it changed something and died before it was answered.
     """
 
     fingerprint: str
+    job_id: UUID | None
     answer: bytes | None
     died: bool
 
 
 # A key older than a day is free again. A second request with the same key waits here for the first one's
 # transaction.
-_CLAIM = text("""
-    INSERT INTO idempotency (account_id, key, fingerprint, job_id)
-    VALUES (:account_id, :key, :fingerprint, :job_id)
+_TAKE = text("""
+    INSERT INTO idempotency (account_id, key, fingerprint, job_id, token, lease_until)
+    VALUES (:account_id, :key, :fingerprint, :job_id, :token,
+            clock_timestamp() + make_interval(secs => :lease))
     ON CONFLICT (account_id, key) DO UPDATE
-        SET fingerprint = excluded.fingerprint, job_id = excluded.job_id, created_at = clock_timestamp(),
-            token = NULL, lease_until = NULL, answer = NULL
-        WHERE idempotency.created_at < clock_timestamp() - interval '24 hours'
-           OR (idempotency.lease_until < clock_timestamp() AND idempotency.answer IS NULL)
-""")
-
-_BEGIN = text("""
-    INSERT INTO idempotency (account_id, key, fingerprint, token, lease_until)
-    VALUES (:account_id, :key, :fingerprint, :token, clock_timestamp() + make_interval(secs => :lease))
-    ON CONFLICT (account_id, key) DO UPDATE
-        SET fingerprint = excluded.fingerprint, token = excluded.token, lease_until = excluded.lease_until,
-            job_id = NULL, answer = NULL, created_at = clock_timestamp()
+        SET fingerprint = excluded.fingerprint, job_id = excluded.job_id, token = excluded.token,
+            lease_until = excluded.lease_until, answer = NULL, created_at = clock_timestamp()
         WHERE idempotency.created_at < clock_timestamp() - interval '24 hours'
            OR (idempotency.lease_until < clock_timestamp() AND idempotency.answer IS NULL)
 """)
@@ -106,29 +99,20 @@ _PURGE = text("""
 
 async def claim(connection: Connection, request: Request, job_id: UUID) -> bool:
     """Take the key for this job, which the transaction has inserted; False when another request has it."""
-    return (await connection.execute(_CLAIM, {**asdict(request), "job_id": job_id})).rowcount == 1
-
-
-async def find(connection: Connection, account_id: UUID, key: str) -> tuple[str, UUID | None] | None:
-    """Return the fingerprint and the job, if it has one, of a key that was used within the last day."""
-    row = (await connection.execute(_FOUND, {"account_id": account_id, "key": key})).one_or_none()
-    return (row.fingerprint, row.job_id) if row else None
+    values = {**asdict(request), "job_id": job_id, "token": None, "lease": None}
+    return (await connection.execute(_TAKE, values)).rowcount == 1
 
 
 async def begin(connection: Connection, request: Request, token: UUID, *, lease: float) -> bool:
     """Take the key for a request that is worked on now, for so many seconds; False when another has it."""
-    values = {**asdict(request), "token": token, "lease": lease}
-    return (await connection.execute(_BEGIN, values)).rowcount == 1
+    values = {**asdict(request), "job_id": None, "token": token, "lease": lease}
+    return (await connection.execute(_TAKE, values)).rowcount == 1
 
 
 async def known(connection: Connection, request: Request) -> KnownRequest | None:
-    """Return what is known of the request's key."""
+    """Return what is known of the request's key, if it was used within the last day."""
     values = {"account_id": request.account_id, "key": request.key}
-    row = (await connection.execute(_FOUND, values)).one_or_none()
-    if row is None:
-        return None
-    answer = None if row.answer is None else bytes(row.answer)
-    return KnownRequest(row.fingerprint, answer, died=bool(row.died))
+    return await row_as(KnownRequest, connection, _FOUND, values)
 
 
 async def mark(connection: Connection, request: Request, token: UUID) -> None:

@@ -32,6 +32,8 @@ UNIT_SECONDS: Final = 40e-6
 who is ahead of its account has lists read beside it."""
 STEP_PROCESSORS: Final = 2
 """What a step of a big job keeps busy; who has more processes does other things beside it."""
+_FREED: Final = {"step_token": None, "step_owner": None, "step_until": None, "step_attempt": 0}
+"""Of a job whose step nobody has leased, and which is tried afresh."""
 _COUNTED: Final = ("processed", "valid", "invalid", "risky", "send", "review", "remove")
 _SHARDS: Final = 8
 """Of the minute that runs: jobs do not wait for each other's commit, those of one do anyway."""
@@ -258,17 +260,6 @@ _LEASE_FINISH = statement("""
         options, source_name, source_bytes, delivers, test
 """)
 
-_RECORD_FETCHED = text("""
-    UPDATE job SET source_bytes = :size, step_token = NULL, step_owner = NULL, step_until = NULL,
-        step_attempt = 0
-    WHERE id = :job_id AND step_token = :token
-""")
-
-_RECORD_WRITTEN = text("""
-    UPDATE job SET delivers = true, step_token = NULL, step_owner = NULL, step_until = NULL, step_attempt = 0
-    WHERE id = :job_id AND step_token = :token
-""")
-
 _RENEW_STEPS = statement("""
     UPDATE job SET step_until = clock_timestamp() + make_interval(secs => :lease)
     WHERE step_token = ANY(:tokens) AND state IN {step_held}
@@ -336,13 +327,10 @@ _RAISED_JOB: Final = """
 """
 _CATCH_UP = statement(_FLOOR + _RAISED_JOB)
 
-_SET_POLICY = text("""
-    UPDATE job SET options = jsonb_set(options, '{policy}', CAST(:policy AS jsonb)),
-        send = :send, review = :review, remove = :remove
-    WHERE id = :job_id AND finished_at IS NOT NULL
-""")
-_SET_TIER_COUNTS = text("""
-    UPDATE job SET send = :send, review = :review, remove = :remove
+_SET_TIERS = text("""
+    UPDATE job SET send = :send, review = :review, remove = :remove,
+        options = CASE WHEN CAST(:policy AS jsonb) IS NULL THEN options
+            ELSE jsonb_set(options, '{policy}', CAST(:policy AS jsonb)) END
     WHERE id = :job_id AND finished_at IS NOT NULL
 """)
 
@@ -458,14 +446,17 @@ async def release_step(
 
 async def record_fetched(connection: Connection, step: ClaimedStep, size: int) -> bool:
     """Give the step back whose list was fetched, and has so many bytes; False when its lease is lost."""
-    values = {"job_id": step.job_id, "token": step.token, "size": size}
-    return (await connection.execute(_RECORD_FETCHED, values)).rowcount == 1
+    return await _hand_on(connection, step, source_bytes=size)
 
 
 async def record_written(connection: Connection, step: ClaimedStep) -> bool:
     """Give the finish back whose results are written, to be delivered; False when its lease is lost."""
-    values = {"job_id": step.job_id, "token": step.token}
-    return (await connection.execute(_RECORD_WRITTEN, values)).rowcount == 1
+    return await _hand_on(connection, step, delivers=True)
+
+
+async def _hand_on(connection: Connection, step: ClaimedStep, **values: object) -> bool:
+    mine = update(job).where(job.c.id == step.job_id, job.c.step_token == step.token)
+    return (await connection.execute(mine.values(**_FREED, **values))).rowcount == 1
 
 
 async def plan(connection: Connection, job_id: UUID, planned: JobPlan, *, chunks: int, token: UUID) -> bool:
@@ -518,9 +509,8 @@ async def _move(
     **values: object,
 ) -> bool:
     """Change the state if it may be, and free the lease of its step; False when nothing has changed."""
-    freed = {"step_token": None, "step_owner": None, "step_until": None, "step_attempt": 0}
     changed = update(job).where(job.c.id == job_id, job.c.state.in_(transition.sources), *conditions)
-    moved = await connection.execute(changed.values(state=transition.target, **freed, **values))
+    moved = await connection.execute(changed.values(state=transition.target, **_FREED, **values))
     return moved.rowcount == 1
 
 
@@ -732,17 +722,19 @@ _EVENTS_OF_JOB = text("""
 """)
 
 
-async def set_policy(
-    connection: Connection, job_id: UUID, policy: Mapping[str, Any], tiers: Mapping[str, int]
+async def set_tiers(
+    connection: Connection,
+    job_id: UUID,
+    tiers: Mapping[str, int],
+    *,
+    policy: Mapping[str, Any] | None = None,
 ) -> bool:
-    """Give an ended job another policy and what its rows come to by it; False when it has not ended."""
-    values = {"job_id": job_id, "policy": json.dumps(dict(policy)), **tiers}
-    return (await connection.execute(_SET_POLICY, values)).rowcount == 1
+    """Store what the rows of an ended job come to by its policy, or by another one that it gets with them.
 
-
-async def set_tier_counts(connection: Connection, job_id: UUID, tiers: Mapping[str, int]) -> None:
-    """Store what the rows of an ended job come to by its policy."""
-    await connection.execute(_SET_TIER_COUNTS, {"job_id": job_id, **tiers})
+    False when it has not ended.
+    """
+    values = {"job_id": job_id, "policy": None if policy is None else json.dumps(dict(policy)), **tiers}
+    return (await connection.execute(_SET_TIERS, values)).rowcount == 1
 
 
 async def same_list(connection: Connection, of: Row | Mapping[str, Any], limit: int) -> Sequence[Row]:

@@ -55,6 +55,8 @@ _SHOWN = (
 # An account looks after the keys of its test account, too.
 _MINE = "account_id IN (:account_id, (SELECT id FROM account WHERE test_of = :account_id))"
 
+_LIVES = "revoked_at IS NULL AND (expires_at IS NULL OR expires_at > clock_timestamp())"
+
 _INSERT = text(f"""
     INSERT INTO api_key (id, account_id, name, hash, pepper_id, hint, scopes, origins, checks_per_minute,
                          expires_at)
@@ -65,9 +67,8 @@ _INSERT = text(f"""
 
 _FIND = text(f"""
     SELECT {_SHOWN}, hash FROM api_key
-    WHERE hash = ANY(:hashes) AND revoked_at IS NULL
-      AND (expires_at IS NULL OR expires_at > clock_timestamp())
-""")  # noqa: S608 - a list of column names
+    WHERE hash = ANY(:hashes) AND {_LIVES}
+""")  # noqa: S608 - names of this file
 
 _OF_ACCOUNT = text(f"SELECT {_SHOWN} FROM api_key WHERE {_MINE} ORDER BY created_at, id")  # noqa: S608 - same
 
@@ -80,8 +81,7 @@ _REVOKE = text(f"""
 
 _PUBLIC_KEYS = text(f"""
     SELECT {_SHOWN} FROM api_key
-    WHERE {_MINE} AND origins <> '{{}}' AND revoked_at IS NULL
-      AND (expires_at IS NULL OR expires_at > clock_timestamp())
+    WHERE {_MINE} AND {_LIVES} AND origins <> '{{}}'
     ORDER BY created_at, id
 """)  # noqa: S608 - same
 
@@ -93,8 +93,7 @@ _CHANGE_PUBLIC = text(f"""
 _SUCCEED = text(f"""
     UPDATE api_key SET rotated_to = :successor,
         expires_at = least(expires_at, clock_timestamp() + make_interval(secs => :overlap))
-    WHERE {_MINE} AND id = :id AND revoked_at IS NULL AND rotated_to IS NULL
-      AND (expires_at IS NULL OR expires_at > clock_timestamp())
+    WHERE {_MINE} AND {_LIVES} AND id = :id AND rotated_to IS NULL
 """)  # noqa: S608 - same
 
 # Skipped when somebody else writes the row: it was used a moment ago, then.

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from sqlalchemy import text
 
-from mailsift.storage.database import Connection
+from mailsift.storage.database import Connection, rows_as
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,26 +115,24 @@ async def of_addresses(
     connection: Connection, account_id: UUID, addresses: Sequence[bytes]
 ) -> Sequence[OutcomeRow]:
     """Return the newest outcome of each kind and answer, of these addresses (digests)."""
-    found = await connection.execute(_OF_ADDRESSES, {"account_id": account_id, "addresses": list(addresses)})
-    return [OutcomeRow(*row) for row in found]
+    values = {"account_id": account_id, "addresses": list(addresses)}
+    return await rows_as(OutcomeRow, connection, _OF_ADDRESSES, values)
 
 
 async def all_of_addresses(
     connection: Connection, account_id: UUID, addresses: Sequence[bytes]
 ) -> Sequence[OutcomeRow]:
     """Return every outcome of these addresses (digests)."""
-    found = await connection.execute(
-        _ALL_OF_ADDRESSES, {"account_id": account_id, "addresses": list(addresses)}
-    )
-    return [OutcomeRow(*row) for row in found]
+    values = {"account_id": account_id, "addresses": list(addresses)}
+    return await rows_as(OutcomeRow, connection, _ALL_OF_ADDRESSES, values)
 
 
 async def page(
     connection: Connection, account_id: UUID, *, limit: int, after: bytes | None = None
 ) -> Sequence[OutcomeRow]:
     """Return some of the account's outcomes behind this report, in an order that does not shift."""
-    found = await connection.execute(_PAGE, {"account_id": account_id, "limit": limit, "after": after})
-    return [OutcomeRow(*row) for row in found]
+    values = {"account_id": account_id, "limit": limit, "after": after}
+    return await rows_as(OutcomeRow, connection, _PAGE, values)
 
 
 async def accounts_with_any(connection: Connection, accounts: Collection[UUID]) -> Collection[UUID]:

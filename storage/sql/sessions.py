@@ -132,19 +132,9 @@ async def use_link(connection: Connection, digest: bytes, *, now: datetime) -> R
     return (await connection.execute(statement)).mappings().one_or_none()
 
 
-async def forget_invitations(connection: Connection, account_id: UUID, email: str) -> None:
-    """Delete the invitations of a person into an account."""
-    await connection.execute(delete(link).where(link.c.account_id == account_id, link.c.email == email))
-
-
-async def forget_links(connection: Connection, email: str) -> None:
-    """Delete every link of a person."""
-    await connection.execute(delete(link).where(link.c.email == email))
-
-
-async def forget_password_links(connection: Connection, email: str) -> None:
-    """Delete the links by which a person sets a new password."""
-    await connection.execute(delete(link).where(link.c.kind == "password", link.c.email == email))
+async def forget_links(connection: Connection, email: str, **only: object) -> None:
+    """Delete the links of a person: all of them, or those of a `kind` or into an account (`account_id`)."""
+    await connection.execute(delete(link).where(link.c.email == email).filter_by(**only))
 
 
 async def links_of(connection: Connection, account_id: UUID, *, now: datetime) -> Sequence[Row]:

@@ -10,7 +10,7 @@ from uuid import UUID
 
 from sqlalchemy import text
 
-from mailsift.storage.database import Connection
+from mailsift.storage.database import Connection, rows_as
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +100,7 @@ async def page(
         reason: those with this reason; all, when "".
     """
     values = {"account_id": account_id, "limit": limit, "after": after, "only": only, "reason": reason}
-    found = await connection.execute(_PAGE, values)
-    return [SuppressionRow(bytes(row[0]), bytes(row[1]), *row[2:]) for row in found]
+    return await rows_as(SuppressionRow, connection, _PAGE, values)
 
 
 async def count(connection: Connection, account_id: UUID) -> Mapping[str, int]:

@@ -82,8 +82,8 @@ _DELIVERIES = text("""
 async def chunks(connection: Connection, job_id: UUID, *, limit: int) -> ChunkHistory:
     """Return what happened to a job's chunks, with at most so many reasons why some were tried again."""
     row = (await connection.execute(_CHUNKS, {"job_id": job_id})).mappings().one()
-    found = await connection.execute(_FAILURES, {"job_id": job_id, "limit": limit})
-    return ChunkHistory(**row, failures=[Failure(**one) for one in found.mappings()])
+    failures = await rows_as(Failure, connection, _FAILURES, {"job_id": job_id, "limit": limit})
+    return ChunkHistory(**row, failures=failures)
 
 
 async def waits(connection: Connection, job_id: UUID) -> list[ObservedWait]:
