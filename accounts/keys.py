@@ -24,7 +24,7 @@ from mailsift.pipeline.clock import Clock, utc_datetime
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.storage.database import Connection, Database
 from mailsift.storage.redis.rate_limit import RateLimit
-from mailsift.storage.sql import accounts, keys, people
+from mailsift.storage.sql import accounts, keys
 from mailsift.storage.sql.keys import KeyRow, NewKey
 
 _REMEMBERED, _REMEMBERED_SECONDS = 4096, 30.0
@@ -222,7 +222,7 @@ class KeyService:
             name, (), 0.0, KeyKind(caller.test, public=True), checked_origins(origins), checks_per_minute
         )
         async with self._database.begin() as connection:
-            await people.lock_account(connection, caller.account_id)
+            await accounts.get(connection, caller.account_id, lock=True)
             if len(await keys.public_keys(connection, caller.account_id)) >= _MOST_PUBLIC:
                 raise MailsiftError(
                     "public_key_limit", f"An account can have at most {_MOST_PUBLIC} public keys."
@@ -252,7 +252,7 @@ class KeyService:
             MailsiftError: `key_not_found`, `bad_origin`.
         """
         async with self._database.begin() as connection:
-            await people.lock_account(connection, account_id)
+            await accounts.get(connection, account_id, lock=True)
             wanted = change(await _owned_public(connection, account_id, key_id))
             if not wanted.origins:
                 raise MailsiftError("bad_origin", "A public key needs at least one origin.")

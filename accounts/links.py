@@ -178,7 +178,7 @@ class Links:
             row = await sessions.find_link(connection, digest(secret), now=self._now())
             if row is None:
                 raise _gone()
-            account = await people.get_account(connection, row["account_id"]) if row["account_id"] else None
+            account = await accounts.get(connection, row["account_id"]) if row["account_id"] else None
             known = await people.person_of(connection, row["email"]) is not None
         return LinkView(
             kind=LinkKind(row["kind"]),
@@ -190,7 +190,7 @@ class Links:
 
     async def suggested_account(self) -> str:
         """Return the account the first owner most likely wants: the only one there is, or ""."""
-        names = await self._database.run(people.account_names, limit=2)
+        names = await self._database.run(accounts.names, limit=2)
         return names[0] if len(names) == 1 else ""
 
     async def accept_first_owner(
@@ -215,7 +215,7 @@ class Links:
             person_id = await self._add(connection, link, email, hashed)
             account_id = await accounts.ensure_account(connection, account)
             if is_zone(zone):
-                await people.set_zone(connection, account_id, zone)
+                await accounts.change(connection, account_id, zone=zone)
             return await self._join(connection, link, account_id, person_id, email)
 
     async def accept(self, secret: str, *, password: str, client: str) -> str:

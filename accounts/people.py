@@ -14,7 +14,7 @@ from mailsift.jobs.views import AccountId
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.zones import is_zone
 from mailsift.storage.database import Connection, Database
-from mailsift.storage.sql import job_mail, people, sessions
+from mailsift.storage.sql import accounts, job_mail, people, sessions
 from mailsift.storage.sql.people import NO_FILTER, AuditFilter, AuditRow, MemberRow
 
 LONGEST_RETENTION: Final = 10 * 366 * 86_400.0
@@ -112,7 +112,7 @@ class Members:
 
     async def retention(self, account_id: UUID) -> float:
         """Return how many seconds jobs of the account are kept that say nothing of it; 0 = for ever."""
-        row = await self._database.run(people.get_account, account_id)
+        row = await self._database.run(accounts.get, account_id)
         return float(row["retention_s"]) if row else 0.0
 
     async def set_retention(self, visitor: Visitor, seconds: float) -> None:
@@ -124,7 +124,7 @@ class Members:
         if not 0 <= seconds <= LONGEST_RETENTION:
             raise MailsiftError("bad_option", "Jobs can be kept for at most ten years.")
         async with self._database.begin() as connection:
-            await people.set_retention(connection, visitor.account_id, seconds)
+            await accounts.change(connection, visitor.account_id, retention_s=seconds)
             kept = f"{seconds / _DAY:g} days" if seconds else "for ever"
             await note(connection, visitor, "account.retention", kept=kept)
 
@@ -136,7 +136,7 @@ class Members:
         """
         _check_zone(zone)
         async with self._database.begin() as connection:
-            await people.set_zone(connection, visitor.account_id, zone)
+            await accounts.change(connection, visitor.account_id, zone=zone)
             await note(connection, visitor, "account.zone", zone=zone)
 
     async def set_zone(self, visitor: Visitor, zone: str) -> None:
@@ -188,7 +188,7 @@ async def _remove_person(connection: Connection, email: str, *, actor: str) -> N
     if person is None or await people.lock_person(connection, person["id"]) is None:
         raise people.person_not_found()
     for account in await people.accounts_of(connection, person["id"]):
-        await people.lock_account(connection, account["id"])
+        await accounts.get(connection, account["id"], lock=True)
         members = await people.members(connection, account["id"])
         if len(members) > 1:
             _check_owners(members, person["id"])
@@ -204,7 +204,7 @@ async def _locked(connection: Connection, account_id: UUID, person_id: UUID, *, 
     Raises:
         MailsiftError: `member_not_found`; `last_owner` when the member does not stay an owner and nobody is.
     """
-    await people.lock_account(connection, account_id)
+    await accounts.get(connection, account_id, lock=True)
     members = await people.members(connection, account_id)
     found = next((one for one in members if one.person_id == person_id), None)
     if found is None:
@@ -220,7 +220,7 @@ async def check_owners(connection: Connection, account_id: UUID, person_id: UUID
     Raises:
         MailsiftError: `last_owner`.
     """
-    await people.lock_account(connection, account_id)
+    await accounts.get(connection, account_id, lock=True)
     if role is not Role.OWNER:
         _check_owners(await people.members(connection, account_id), person_id)
 

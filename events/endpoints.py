@@ -17,7 +17,7 @@ from mailsift.events.signing import SECRET_BYTES, TEST_MODE, Vault, signed_heade
 from mailsift.pipeline.clock import Clock, utc_datetime
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.storage.database import Connection, Database, Row, from_row
-from mailsift.storage.sql import deliveries, endpoints, events, people
+from mailsift.storage.sql import accounts, deliveries, endpoints, events
 from mailsift.storage.sql.deliveries import EndpointLimits
 from mailsift.storage.sql.endpoints import EndpointHealth, NewEndpoint
 from mailsift.storage.sql.events import EventFilter, EventRow
@@ -166,7 +166,7 @@ class WebhookService:
             rate_per_second=_checked_rate(rate_per_second),
         )
         async with self._database.begin() as connection:
-            await people.lock_account(connection, account_id)
+            await accounts.get(connection, account_id, lock=True)
             if await endpoints.count(connection, account_id) >= MAX_ENDPOINTS:
                 raise MailsiftError("webhook_limit", f"An account can have at most {MAX_ENDPOINTS} webhooks.")
             await endpoints.insert(connection, new)
@@ -508,7 +508,7 @@ async def _begin_test(connection: Connection, endpoint_id: UUID, event: EventRow
         MailsiftError: `webhook_not_found`, `webhook_test_limit`.
     """
     account_id, now, delivery_id = event.account_id, event.created_at, uuid4()
-    await people.lock_account(connection, account_id)  # of two tests at once the second counts the first
+    await accounts.get(connection, account_id, lock=True)  # of two tests at once the second counts the first
     row = await _owned_endpoint(connection, account_id, endpoint_id, lock=True)
     await _check_test_limit(connection, account_id=account_id, endpoint_id=endpoint_id, now=now)
     await events.remember(connection, event)

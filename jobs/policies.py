@@ -34,7 +34,8 @@ class AccountPolicy:
 
 async def policy_of(connection: Connection, account_id: UUID) -> AccountPolicy:
     """Return an account's policy."""
-    return AccountPolicy.read(await accounts.policy_of(connection, account_id))
+    account = await accounts.get(connection, account_id)
+    return AccountPolicy.read((account and account["policy"]) or {})
 
 
 class PolicyService:
@@ -50,5 +51,5 @@ class PolicyService:
     async def put(self, account_id: UUID, policy: AccountPolicy) -> None:
         """Store the account's policy: jobs that begin from now on take its tiers."""
         async with self._database.begin() as connection:
-            await accounts.set_policy(connection, account_id, asdict(policy))
+            await accounts.change(connection, account_id, policy=asdict(policy))
             await audit.record_change(connection, account_id, "policy.set")

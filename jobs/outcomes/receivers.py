@@ -27,7 +27,7 @@ from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.outcomes.senders import SENDER_NAMES, SenderKind, read_webhook
 from mailsift.storage.database import Connection, Database
 from mailsift.storage.shared_calls import SharedCalls
-from mailsift.storage.sql import people, receivers
+from mailsift.storage.sql import accounts, receivers
 from mailsift.storage.sql.receivers import NewReceiver, ReceiverRow
 
 _MOST = 50
@@ -87,7 +87,7 @@ class ReceiverService:
         receiver_id = uuid4()
         sealed = self._vault.seal(receiver_id, secret)
         async with self._database.begin() as connection:
-            await people.lock_account(connection, account_id)
+            await accounts.get(connection, account_id, lock=True)
             if len(await receivers.of_account(connection, account_id)) >= _MOST:
                 raise MailsiftError("receiver_limit", f"An account can have at most {_MOST} receivers.")
             row = await receivers.add(

@@ -186,8 +186,8 @@ class Places:
         if not place.is_database and not place.is_store:
             self._web().check(place.base)
             return {}
-        name = await self._database().run(accounts.name_of, account_id)
-        found = self._connections.find(place, name)
+        account = await self._database().run(accounts.get, account_id)
+        found = self._connections.find(place, account["name"] if account else "")
         if found is None and self._environment:
             return {}
         if found is None:

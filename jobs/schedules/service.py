@@ -17,7 +17,7 @@ from mailsift.jobs.views import AccountId, JobId, JobOptions, bad_cursor, dump_o
 from mailsift.pipeline.clock import Clock, utc_datetime
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.storage.database import Connection, Database, Row
-from mailsift.storage.sql import people, schedules
+from mailsift.storage.sql import accounts, schedules
 from mailsift.storage.sql.jobs import owned
 
 MAX_SCHEDULES = 100
@@ -58,7 +58,8 @@ class ScheduleService:
         if (job_id is None) is not bool(source):
             raise MailsiftError("schedule_needs_list", "A schedule needs a list: from a job or from a place.")
         if not spec.zone:
-            spec = replace(spec, zone=await self._database.run(people.zone_of, account_id))
+            account = await self._database.run(accounts.get, account_id)
+            spec = replace(spec, zone=account["zone"] if account else "")
         check_cron(spec.cron, spec.zone)
         check_jitter(spec.cron, spec.jitter_seconds)
         now, schedule_id = self._now(), uuid4()
@@ -70,7 +71,7 @@ class ScheduleService:
             before = self._places.unseal(account_id, theirs.places)
             places = JobPlaces(named.source or before.source, named.sink or before.sink)
             name = job["name"] if job else places.source.name if places.source else ""
-            await people.lock_account(connection, account_id)
+            await accounts.get(connection, account_id, lock=True)
             if len(await schedules.of_account(connection, account_id)) >= MAX_SCHEDULES:
                 raise MailsiftError(
                     "schedule_limit", f"An account can have at most {MAX_SCHEDULES} schedules."

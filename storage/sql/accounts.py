@@ -1,18 +1,16 @@
-"""Accounts in SQL: by name, their policy, what was done of the first things there are to do, and the end."""
+"""Accounts in SQL: by name, what they have set, what was done of the first things to do, and the end."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 from unicodedata import normalize
 from uuid import UUID, uuid4
 
-from sqlalchemy import select, text
+from sqlalchemy import select, text, update
 from sqlalchemy.dialects.postgresql import insert as upsert
 
-from mailsift.storage.database import Connection
+from mailsift.storage.database import Connection, Row
 from mailsift.storage.sql.tables import account
 
 
@@ -41,8 +39,6 @@ _OWNER_OF_JOB = text("""
     WHERE j.id = :job_id AND :account_id IN (o.id, o.test_of)
 """)
 
-_POLICY = text("SELECT policy FROM account WHERE id = :account_id")
-_SET_POLICY = text("UPDATE account SET policy = CAST(:policy AS jsonb) WHERE id = :account_id")
 _LOCK = text("SELECT FROM account WHERE id = :account_id FOR UPDATE")
 _PEOPLE = text("SELECT person_id FROM member WHERE account_id = :account_id")
 _JOBS = text("DELETE FROM job WHERE account_id = :account_id RETURNING id")
@@ -113,10 +109,22 @@ async def find(connection: Connection, name: str) -> UUID | None:
     ).scalar_one_or_none()
 
 
-async def name_of(connection: Connection, account_id: UUID) -> str:
-    """Return the account's name, "" when there is no such account."""
-    found = await connection.execute(text("SELECT name FROM account WHERE id = :id"), {"id": account_id})
-    return str(found.scalar_one_or_none() or "")
+async def get(connection: Connection, account_id: UUID, *, lock: bool = False) -> Row | None:
+    """Return the account; `lock`: of two changes to what it has, and may have so much of, one waits."""
+    wanted = select(account).where(account.c.id == account_id)
+    found = await connection.execute(wanted.with_for_update(key_share=True) if lock else wanted)
+    return found.mappings().one_or_none()
+
+
+async def change(connection: Connection, account_id: UUID, **values: Any) -> None:
+    """Set columns of the account."""
+    await connection.execute(update(account).where(account.c.id == account_id).values(**values))
+
+
+async def names(connection: Connection, *, limit: int) -> list[str]:
+    """Return names of accounts, oldest first."""
+    statement = select(account.c.name).order_by(account.c.created_at, account.c.id).limit(limit)
+    return list((await connection.execute(statement)).scalars())
 
 
 async def remove(connection: Connection, account_id: UUID) -> list[UUID]:
@@ -162,17 +170,6 @@ async def ensure_account(connection: Connection, name: str) -> UUID:
     await connection.execute(made)
     found = await connection.execute(select(account.c.id).where(account.c.name == normalized_name(name)))
     return UUID(str(found.scalar_one()))
-
-
-async def policy_of(connection: Connection, account_id: UUID) -> Mapping[str, Any]:
-    """Return what the account's policy was stored as, {} where it has none."""
-    found = (await connection.execute(_POLICY, {"account_id": account_id})).scalar_one_or_none()
-    return dict(found or {})
-
-
-async def set_policy(connection: Connection, account_id: UUID, policy: Mapping[str, Any]) -> None:
-    """Store the account's policy."""
-    await connection.execute(_SET_POLICY, {"account_id": account_id, "policy": json.dumps(dict(policy))})
 
 
 async def steps_of(connection: Connection, account_id: UUID, *, days: int) -> StepsRow | None:

@@ -108,42 +108,6 @@ async def anybody(connection: Connection) -> bool:
     return (await connection.execute(select(person.c.id).limit(1))).first() is not None
 
 
-async def lock_account(connection: Connection, account_id: UUID) -> Row | None:
-    """Return the account, locked: of two changes to what it has, and may have so much of, one waits."""
-    statement = select(account).where(account.c.id == account_id).with_for_update(key_share=True)
-    return (await connection.execute(statement)).mappings().one_or_none()
-
-
-async def get_account(connection: Connection, account_id: UUID) -> Row | None:
-    """Return the account."""
-    return (
-        (await connection.execute(select(account).where(account.c.id == account_id))).mappings().one_or_none()
-    )
-
-
-async def account_names(connection: Connection, *, limit: int) -> list[str]:
-    """Return names of accounts, oldest first."""
-    statement = select(account.c.name).order_by(account.c.created_at, account.c.id).limit(limit)
-    return list((await connection.execute(statement)).scalars())
-
-
-async def set_retention(connection: Connection, account_id: UUID, seconds: float) -> None:
-    """Set how long jobs of the account are kept that say nothing of it; 0 = for ever."""
-    await connection.execute(update(account).where(account.c.id == account_id).values(retention_s=seconds))
-
-
-async def set_zone(connection: Connection, account_id: UUID, zone: str) -> None:
-    """Set the time zone of the account."""
-    await connection.execute(update(account).where(account.c.id == account_id).values(zone=zone))
-
-
-async def zone_of(connection: Connection, account_id: UUID) -> str:
-    """Return the time zone of the account."""
-    return str(
-        (await connection.execute(select(account.c.zone).where(account.c.id == account_id))).scalar_one()
-    )
-
-
 async def put_member(connection: Connection, account_id: UUID, person_id: UUID, role: str) -> None:
     """Make a person a member with this role, or give a member this role."""
     values = {"account_id": account_id, "person_id": person_id, "role": role}

@@ -19,7 +19,9 @@ async def test_a_name_is_one_however_its_letters_are_written(database_url: str) 
         for name in (COMPOSED, APART, f"{COMPOSED} "):
             assert await accounts.ensure_account(connection, name) == made
             assert await accounts.find(connection, name) == made
-        assert await accounts.name_of(connection, made) == COMPOSED
+        found = await accounts.get(connection, made)
+        assert found is not None
+        assert found["name"] == COMPOSED
         assert await accounts.find(connection, "Cafe Zurich") is None
     await database.aclose()
 
