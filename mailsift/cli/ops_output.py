@@ -19,7 +19,7 @@ from mailsift.pipeline.ports import SessionOutcome
 from mailsift.pipeline.standing import REFUSALS, LedgerKind
 from mailsift.pipeline.wording import counted
 from mailsift.storage.sql.opt_outs import OptedOut
-from mailsift.storage.sql.stats import Minute, Snapshot
+from mailsift.storage.sql.stats import Interval, Snapshot
 from mailsift.storage.sql.workers import Worker
 
 _BARS: Final = " ▁▂▃▄▅▆▇█"
@@ -176,7 +176,7 @@ def span(seconds: float) -> str:
     return f"{seconds:.0f} s"
 
 
-def spark(minutes: Sequence[Minute]) -> str:
+def spark(minutes: Sequence[Interval]) -> str:
     """Write the addresses of each minute as a bar of text."""
     most = max((one.addresses for one in minutes), default=0)
     if not most:
@@ -265,7 +265,7 @@ def overview_shape(overview: Overview) -> dict[str, Any]:
             "steps": stats.steps,
         },
         "today": {"valid": valid, "invalid": invalid, "risky": risky},
-        "minutes": [{"minute": one.minute.isoformat(), "addresses": one.addresses} for one in stats.minutes],
+        "minutes": [{"minute": one.at.isoformat(), "addresses": one.addresses} for one in stats.minutes],
         "jobs": dict(stats.jobs),
         "slots": {
             "all": stats.slots,

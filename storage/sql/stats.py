@@ -15,7 +15,7 @@ from uuid import UUID
 from sqlalchemy import text
 
 from mailsift.storage.database import Connection, rows_as, statement
-from mailsift.storage.sql import leases, throttle_edits, workers, workload
+from mailsift.storage.sql import leases, throttle_edits, timelines, workers, workload
 from mailsift.storage.sql.chunks import JOB_CAP, MIXED_KEY, SHARED_KEYS, SLOW_KEY, TRIAGE_KEY
 from mailsift.storage.sql.jobs import SMALL_BYTES
 from mailsift.storage.sql.schedules import waits_for_run as schedule_waits
@@ -107,25 +107,16 @@ class CounterDrift:
 
 
 @dataclass(frozen=True, slots=True)
-class Minute:
-    """What was done in one minute; the verdicts count rows."""
+class Interval:
+    """What was done in an interval that began `at`; the verdicts count rows."""
 
-    minute: datetime
+    at: datetime
     chunks: int
     addresses: int
     valid: int
     invalid: int
     risky: int
     leases_expired: int
-
-
-@dataclass(frozen=True, slots=True)
-class Interval:
-    """What was done in an interval that began `at`."""
-
-    at: datetime
-    addresses: int
-    chunks: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,7 +155,7 @@ class Snapshot:
     late_schedules: Sequence[float] = ()
     held_sources: Mapping[str, str] = field(default_factory=dict)
     workers: Sequence[Worker] = ()
-    minutes: Sequence[Minute] = ()
+    minutes: Sequence[Interval] = ()
     rate: float = 0.0
     today: tuple[int, int, int] = (0, 0, 0)
 
@@ -347,13 +338,6 @@ _CHUNKS = statement("""
     FROM levels GROUP BY 1, 2
 """)
 
-_WAITS = statement("""
-    SELECT c.waits_for AS reason, sum(c.addresses)::bigint AS addresses
-    FROM chunk c JOIN job j ON j.id = c.job_id
-    WHERE c.state = 'ready' AND c.waits_for <> '' AND c.ready_at > clock_timestamp() AND j.state IN {worked}
-    GROUP BY 1
-""")
-
 # One statement sees one moment: a chunk is closed and its job is counted up in one transaction.
 _DRIFT = statement("""
     SELECT * FROM (
@@ -407,29 +391,20 @@ _DUE_SCHEDULES: Final = f"""
 
 _LATE_SCHEDULES = text(f"SELECT late_s FROM ({_DUE_SCHEDULES} WHERE s.enabled) s WHERE due AND NOT blocked")  # noqa: S608 - as above
 
-# Minutes in which nothing was done are there too.
-_MINUTES = text("""
-    SELECT m.minute, coalesce(sum(t.chunks), 0)::bigint AS chunks,
-        coalesce(sum(t.addresses), 0)::bigint AS addresses, coalesce(sum(t.valid), 0)::bigint AS valid,
-        coalesce(sum(t.invalid), 0)::bigint AS invalid, coalesce(sum(t.risky), 0)::bigint AS risky,
-        coalesce(sum(t.leases_expired), 0)::bigint AS leases_expired
-    FROM generate_series(date_trunc('minute', clock_timestamp()) - make_interval(mins => :minutes - 1),
-                         date_trunc('minute', clock_timestamp()), interval '1 minute') AS m(minute)
-    LEFT JOIN throughput t ON t.minute = m.minute
-    GROUP BY m.minute ORDER BY m.minute
-""")
-
 # Intervals of the same length, those in which nothing was done too; the one that runs is the last.
 _THROUGHPUT = text("""
     WITH edge AS (
         SELECT date_bin(make_interval(secs => :seconds), clock_timestamp(), 'epoch') AS last
     )
-    SELECT s.at, coalesce(t.addresses, 0)::bigint AS addresses, coalesce(t.chunks, 0)::bigint AS chunks
+    SELECT s.at, coalesce(t.chunks, 0)::bigint AS chunks, coalesce(t.addresses, 0)::bigint AS addresses,
+        coalesce(t.valid, 0)::bigint AS valid, coalesce(t.invalid, 0)::bigint AS invalid,
+        coalesce(t.risky, 0)::bigint AS risky, coalesce(t.leases_expired, 0)::bigint AS leases_expired
     FROM edge, generate_series(edge.last - make_interval(secs => :seconds * (:count - 1)), edge.last,
         make_interval(secs => :seconds)) AS s(at)
     LEFT JOIN (
-        SELECT date_bin(make_interval(secs => :seconds), minute, 'epoch') AS at, sum(addresses) AS addresses,
-            sum(chunks) AS chunks
+        SELECT date_bin(make_interval(secs => :seconds), minute, 'epoch') AS at, sum(chunks) AS chunks,
+            sum(addresses) AS addresses, sum(valid) AS valid, sum(invalid) AS invalid, sum(risky) AS risky,
+            sum(leases_expired) AS leases_expired
         FROM throughput, edge WHERE minute >= edge.last - make_interval(secs => :seconds * :count) GROUP BY 1
     ) t ON t.at = s.at
     ORDER BY s.at
@@ -530,7 +505,7 @@ async def snapshot(
         oldest_jobs={row.size: row.oldest_s for row in oldest},
         steps=(await connection.execute(_STEPS)).scalar_one(),
         chunks=await _chunk_levels(connection, job_cap),
-        waits={row.reason: row.addresses for row in await connection.execute(_WAITS)},
+        waits={one.reason: one.addresses for one in await timelines.waits(connection)},
         troubled=await leases.count_troubled(connection),
         drift=await rows_as(CounterDrift, connection, _DRIFT),
         outbox=await outbox(connection),
@@ -539,7 +514,7 @@ async def snapshot(
         late_schedules=list((await connection.execute(_LATE_SCHEDULES)).scalars()),
         held_sources=await throttle_edits.held_sources(connection),
         workers=await workers.known(connection),
-        minutes=await rows_as(Minute, connection, _MINUTES, {"minutes": MINUTES}),
+        minutes=await throughput(connection, seconds=60, count=MINUTES),
         rate=await workload.rate(connection),
         today=(counted.valid, counted.invalid, counted.risky),
     )

@@ -206,23 +206,20 @@ async def keep_refreshed(database: Database, book: EditBook) -> AsyncIterator[No
 
     While the database does not answer, what is known holds on.
     """
-    known = await _refresh(database, book, known=True)
+    known = True
 
     async def refresh() -> None:
         nonlocal known
-        known = await _refresh(database, book, known=known)
+        try:
+            async with database.begin() as connection:
+                book.learn(await edits(connection), await ledger.steps(connection))
+        except (MailsiftError, DatabaseError) as error:
+            if known:
+                log.warning("The throttle's edits cannot be read: %s", type(error).__name__)
+            known = False
+        else:
+            known = True
 
+    await refresh()
     async with repeating(refresh, every=REFRESH_SECONDS, task="throttle_edits"):
         yield
-
-
-async def _refresh(database: Database, book: EditBook, *, known: bool) -> bool:
-    """Read the edits; says whether that went well, and tells the log when it no longer does."""
-    try:
-        async with database.begin() as connection:
-            book.learn(await edits(connection), await ledger.steps(connection))
-    except (MailsiftError, DatabaseError) as error:
-        if known:
-            log.warning("The throttle's edits cannot be read: %s", type(error).__name__)
-        return False
-    return True

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from sqlalchemy import text
 
-from mailsift.storage.database import Connection, rows_as
+from mailsift.storage.database import Connection, rows_as, statement
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,11 +64,12 @@ _FAILURES = text("""
     ORDER BY chunks DESC, last_error LIMIT :limit
 """)
 
-_WAITS = text("""
-    SELECT waits_for AS reason, sum(addresses)::bigint AS addresses, min(ready_at) AS until
-    FROM chunk
-    WHERE job_id = :job_id AND state = 'ready' AND waits_for <> '' AND ready_at > clock_timestamp()
-    GROUP BY waits_for ORDER BY until
+_WAITS = statement("""
+    SELECT c.waits_for AS reason, sum(c.addresses)::bigint AS addresses, min(c.ready_at) AS until
+    FROM chunk c JOIN job j ON j.id = c.job_id
+    WHERE c.state = 'ready' AND c.waits_for <> '' AND c.ready_at > clock_timestamp() AND j.state IN {worked}
+      AND (CAST(:job_id AS uuid) IS NULL OR c.job_id = :job_id)
+    GROUP BY c.waits_for ORDER BY until
 """)
 
 _DELIVERIES = text("""
@@ -86,8 +87,8 @@ async def chunks(connection: Connection, job_id: UUID, *, limit: int) -> ChunkHi
     return ChunkHistory(**row, failures=failures)
 
 
-async def waits(connection: Connection, job_id: UUID) -> list[ObservedWait]:
-    """Return what waits of a job, what goes on first comes first."""
+async def waits(connection: Connection, job_id: UUID | None = None) -> list[ObservedWait]:
+    """Return what waits of a job, or of all of them; what goes on first comes first."""
     return await rows_as(ObservedWait, connection, _WAITS, {"job_id": job_id})
 
 

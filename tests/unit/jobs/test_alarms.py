@@ -13,7 +13,7 @@ from mailsift.jobs.admin.alarms import Installation, Level
 from mailsift.pipeline.ports import SessionOutcome
 from mailsift.storage.redis.broker import BrokerCounts
 from mailsift.storage.redis.throttle_view import LearnedRate
-from mailsift.storage.sql.stats import ChunkLevel, CounterDrift, Minute, Outbox, OutboxLevel, Snapshot
+from mailsift.storage.sql.stats import ChunkLevel, CounterDrift, Interval, Outbox, OutboxLevel, Snapshot
 from mailsift.storage.sql.workers import ProcessHealth, Worker
 
 AT = datetime(2026, 11, 21, tzinfo=UTC)
@@ -58,8 +58,8 @@ def changed(change: dict[str, object]) -> Installation:
     return replace(with_stats(**of_database), **other)  # type: ignore[arg-type]  # see above
 
 
-def minute(chunks: int, expired: int) -> Minute:
-    return Minute(AT, chunks, 0, 0, 0, 0, expired)
+def minute(chunks: int, expired: int) -> Interval:
+    return Interval(AT, chunks, 0, 0, 0, 0, expired)
 
 
 def health(**seen: object) -> Worker:

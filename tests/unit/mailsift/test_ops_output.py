@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from mailsift.cli.ops_output import span, spark
-from mailsift.storage.sql.stats import Minute
+from mailsift.storage.sql.stats import Interval
 
 
 @pytest.mark.parametrize(
@@ -18,9 +18,9 @@ def test_a_span_is_short_and_has_its_unit(seconds: float, shown: str) -> None:
     assert span(seconds) == shown
 
 
-def minutes(*addresses: int) -> list[Minute]:
+def minutes(*addresses: int) -> list[Interval]:
     at = datetime(2026, 11, 21, tzinfo=UTC)
-    return [Minute(at, 1, count, 0, 0, 0, 0) for count in addresses]
+    return [Interval(at, 1, count, 0, 0, 0, 0) for count in addresses]
 
 
 def test_the_line_of_throughput_reaches_from_ground_to_top() -> None:
