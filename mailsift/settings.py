@@ -66,7 +66,17 @@ def _split(value: Any) -> Any:
     return value
 
 
-def _endpoint(value: str) -> str:
+def _checked(check: Callable[[str], object]) -> AfterValidator:
+    """Accept what a check raises no ValueError for; it may be a secret, which no error repeats."""
+
+    def checked(value: str | SecretStr) -> str | SecretStr:
+        check(value.get_secret_value() if isinstance(value, SecretStr) else value)
+        return value
+
+    return AfterValidator(checked)
+
+
+def _endpoint(value: str) -> None:
     """Accept "address:port", an IPv6 address in brackets; a name would have to be looked up first."""
     host, _, port = value.rpartition(":")
     try:
@@ -77,37 +87,26 @@ def _endpoint(value: str) -> str:
         valid = False
     if not valid:
         raise ValueError("expected address:port,address:port")
-    return value
 
 
 def _scheme(*allowed: str) -> AfterValidator:
-    """Accept only URLs of these schemes; what follows may be a secret and is not repeated."""
+    """Accept only URLs of these schemes."""
 
-    def check(value: SecretStr) -> SecretStr:
-        if value.get_secret_value().partition("://")[0] not in allowed:
+    def check(url: str) -> None:
+        if url.partition("://")[0] not in allowed:
             raise ValueError("expected " + " or ".join(f"{scheme}://..." for scheme in allowed))
-        return value
 
-    return AfterValidator(check)
+    return _checked(check)
 
 
 def _like(pattern: str, expected: str) -> AfterValidator:
     """Accept only what begins as a pattern says; others are told in words what is expected."""
 
-    def check(value: str) -> str:
+    def check(value: str) -> None:
         if not re.match(pattern, value):
             raise ValueError(f"expected {expected}")
-        return value
 
-    return AfterValidator(check)
-
-
-def _readable(check: Callable[[str], object]) -> AfterValidator:
-    def checked(value: SecretStr) -> SecretStr:
-        check(value.get_secret_value())
-        return value
-
-    return AfterValidator(checked)
+    return _checked(check)
 
 
 def _number(value: Any) -> Any:
@@ -117,25 +116,11 @@ def _number(value: Any) -> Any:
     return value
 
 
-def _without_slash(value: Any) -> Any:
-    return value.removesuffix("/") if isinstance(value, str) else value
-
-
-def _small(value: Any) -> Any:
-    return value.lower() if isinstance(value, str) else value
-
-
-def _greeting(value: str) -> str:
+def _greeting(value: str) -> None:
     try:
         hello("EHLO", value)
     except MailsiftError:
         raise ValueError("expected a name in DNS, mail.example.com, in ASCII") from None
-    return value
-
-
-def _own_host(value: str) -> str:
-    split_hosts([value])
-    return value
 
 
 _SERVICE_ADDRESS: Final = re.compile(r"(tcp|udp|sctp)://")
@@ -169,18 +154,18 @@ def _absolute(path: Path) -> Path:
 Port = Annotated[int, BeforeValidator(_number)]
 LocalPath = Annotated[Path, AfterValidator(_absolute)]
 DatabaseUrl = Annotated[
-    SecretStr, _scheme("postgresql+psycopg", "postgresql", "postgres"), _readable(check_database_url)
+    SecretStr, _scheme("postgresql+psycopg", "postgresql", "postgres"), _checked(check_database_url)
 ]
-RedisUrl = Annotated[SecretStr, _scheme("redis", "rediss", "unix"), _readable(check_redis_url)]
+RedisUrl = Annotated[SecretStr, _scheme("redis", "rediss", "unix"), _checked(check_redis_url)]
 CommaList: TypeAlias = Annotated[tuple[T, ...], NoDecode, BeforeValidator(_split)]
 Strings = CommaList[str]
-Endpoints = CommaList[Annotated[str, BeforeValidator(_endpoint)]]
-Hosts = CommaList[Annotated[str, AfterValidator(_own_host)]]
+Endpoints = CommaList[Annotated[str, _checked(_endpoint)]]
+Hosts = CommaList[Annotated[str, _checked(lambda host: split_hosts([host]))]]
 Doors = CommaList[Door]
 Mailbox = Annotated[str, _like(r"([^@\s<>,;]+@[^@\s<>,;]+)?\Z", "an address, postmaster@example.com")]
 PublicUrl = Annotated[
     str,
-    BeforeValidator(_without_slash),
+    AfterValidator(lambda url: url.removesuffix("/")),
     _like(r"(https?://[^/?#\s]+)?\Z", "https://mail.example.com, without a path"),
 ]
 BlobUrl = Annotated[
@@ -191,7 +176,7 @@ Issuer = Annotated[
     _like(r"(https://[^?#\s]+|http://(localhost|127\.0\.0\.1)[^?#\s]*)?\Z", "https://login.example.com"),
 ]
 GroupRules = CommaList[Annotated[str, _like(r"[^=]+=[^=:]+:(viewer|member|owner)\Z", "group=account:role")]]
-LogLevel = Annotated[Literal["debug", "info", "warning", "error"], BeforeValidator(_small)]
+LogLevel = Annotated[Literal["debug", "info", "warning", "error"], BeforeValidator(str.lower)]
 Delays = Annotated[CommaList[Annotated[float, Field(gt=0)]], Field(min_length=1)]
 
 
@@ -228,7 +213,7 @@ class Settings(BaseSettings):
         "that does not exist, is not trusted; a single comma: no such check",
     )
     smtp_port: Port = Field(default=25, ge=1, le=65535, description="port on which mail servers are asked")
-    helo_name: Annotated[str, AfterValidator(_greeting)] = Field(
+    helo_name: Annotated[str, _checked(_greeting)] = Field(
         default_factory=socket.getfqdn,
         description="the name we greet mail servers with (default: this host's full name)",
     )
@@ -395,7 +380,7 @@ class Settings(BaseSettings):
         default=(),
         description="names and addresses of this installation; no webhook may point there, nor at PUBLIC_URL",
     )
-    mail_relay: Annotated[SecretStr, _readable(parse_relay)] | None = Field(
+    mail_relay: Annotated[SecretStr, _checked(parse_relay)] | None = Field(
         default=None,
         description="SMTP relay for mail about webhooks and jobs, smtp://[user:password@]host:port or "
         "smtps://...; unset: none is sent",
@@ -447,7 +432,7 @@ class Settings(BaseSettings):
         if secrets_dir and not os.path.isdir(secrets_dir):  # noqa: PTH112 - says no to a path that is too long
             raise MailsiftError("bad_settings", f"{PREFIX}SECRETS_DIR: there is no such folder.")
         if secrets_dir:
-            _check_secrets(Path(secrets_dir), {PREFIX + name.upper() for name, _ in _fields(cls)})
+            _check_secrets(Path(secrets_dir), {PREFIX + name.upper() for name in cls.model_fields})
         try:
             return cls(_secrets_dir=secrets_dir, **given)  # type: ignore[call-arg, arg-type]  # how pydantic-settings takes it
         except ValidationError as error:
@@ -466,7 +451,7 @@ class Settings(BaseSettings):
                 _as_text(None if field.default_factory else field.default),
                 field.description or "",
             )
-            for name, field in _fields(cls)
+            for name, field in cls.model_fields.items()
         ]
 
     @classmethod
@@ -475,7 +460,7 @@ class Settings(BaseSettings):
 
         Names that resemble nothing are somebody else's.
         """
-        known = {name.upper() for name, _ in _fields(cls)}
+        known = {name.upper() for name in cls.model_fields}
         close = {
             name: get_close_matches(name.upper().removeprefix(PREFIX), known, 1)
             for name in _strange_variables(known)
@@ -484,7 +469,7 @@ class Settings(BaseSettings):
 
     def environment(self) -> dict[str, str]:
         """Return the variables that give another process these settings."""
-        values = {name: getattr(self, name) for name, _ in _fields(type(self))}
+        values = {name: getattr(self, name) for name in type(self).model_fields}
         return {PREFIX + name.upper(): _as_text(value) for name, value in values.items() if value is not None}
 
     def make_home(self) -> None:
@@ -520,10 +505,6 @@ class Settings(BaseSettings):
     def blobs(self) -> str:
         """Where blobs lie: BLOB_URL, else a folder below HOME."""
         return self.blob_url or (self.home / "blobs").as_uri()
-
-
-def _fields(settings: type[Settings]) -> list[tuple[str, Any]]:
-    return list(settings.model_fields.items())
 
 
 def _strange_variables(known: Collection[str]) -> Iterator[str]:
