@@ -147,6 +147,7 @@ class _Commands(TyperGroup):
         if isinstance(found, typer.Typer):
             found.rich_markup_mode = None
             command: Any = get_group(found)
+            command.help = row.summary
             for below in command.commands.values():
                 below.short_help = below.help.partition("\n\n")[0]  # whole, not cut off
         else:

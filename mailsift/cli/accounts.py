@@ -19,10 +19,8 @@ from mailsift.container import Container
 from mailsift.events.audit import COMMAND_LINE
 from mailsift.settings import Settings
 
-accounts_app = typer.Typer(help="Delete accounts.", no_args_is_help=True)
-users_app = typer.Typer(
-    help="Add, list and remove the people who sign in to the pages.", no_args_is_help=True
-)
+accounts_app = typer.Typer(no_args_is_help=True)
+users_app = typer.Typer(no_args_is_help=True)
 
 EmailArgument = Annotated[str, typer.Argument(help="The person's email address.")]
 

@@ -37,9 +37,7 @@ _MOST: Final = 1_000_000
 _COLUMNS: Final = ("job", "state", "list", "mode", "rows", "valid", "risky", "invalid", "created")
 _WIDE_ONLY: Final = {"mode", "created"}
 
-jobs_app = typer.Typer(
-    help="List, show, resume, pause, cancel and retry jobs; fetch their results.", no_args_is_help=True
-)
+jobs_app = typer.Typer(no_args_is_help=True)
 
 JobArgument = Annotated[str, typer.Argument(help="The job's id, or enough of its first letters.")]
 OutputOption = Annotated[

@@ -35,7 +35,7 @@ _MOST_DAYS: Final = 36_525
 _COLUMNS: Final = ("id", "key", "name", "scopes", "created", "last used", "ends")
 _WIDE_ONLY: Final = {"scopes", "created", "last used"}
 
-keys_app = typer.Typer(help="Create, list, roll and revoke API keys.", no_args_is_help=True)
+keys_app = typer.Typer(no_args_is_help=True)
 
 KeyArgument = Annotated[UUID, typer.Argument(help="The key's id, as `mailsift keys list` shows it.")]
 

@@ -34,9 +34,7 @@ from mailsift.storage.sql.workers import Worker
 
 T = TypeVar("T")
 
-ops_app = typer.Typer(
-    help="The operator console in the terminal: what flows, what does not, and why.", no_args_is_help=True
-)
+ops_app = typer.Typer(no_args_is_help=True)
 
 _EVERY_SECONDS: Final = 1.0
 _SHOWN_JOBS: Final = 10

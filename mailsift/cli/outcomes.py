@@ -27,8 +27,8 @@ from mailsift.pipeline.wording import counted
 
 _SHOWN = 100
 
-outcomes_app = typer.Typer(help="Report what became of messages you sent.", no_args_is_help=True)
-suppressions_app = typer.Typer(help="Manage the addresses an account may not send to.", no_args_is_help=True)
+outcomes_app = typer.Typer(no_args_is_help=True)
+suppressions_app = typer.Typer(no_args_is_help=True)
 EmailsArgument = Annotated[list[str], typer.Argument(metavar="EMAIL...", help="Addresses.")]
 
 

@@ -21,9 +21,7 @@ from mailsift.jobs.schedules.models import Recheck, ScheduleSpec, ScheduleView
 from mailsift.jobs.views import AccountId, JobOptions
 from mailsift.pipeline.facts import Mode
 
-schedules_app = typer.Typer(
-    help="Create, list, run, pause, resume and delete schedules.", no_args_is_help=True
-)
+schedules_app = typer.Typer(no_args_is_help=True)
 
 ScheduleArgument = Annotated[UUID, typer.Argument(help="The schedule's id, as `list` shows it.")]
 
