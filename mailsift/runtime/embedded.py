@@ -27,10 +27,11 @@ import stat
 import subprocess
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
-from typing import IO, Final, NamedTuple, Protocol, Self
+from typing import IO, Final, NamedTuple, Self
 from urllib.parse import quote, urlencode
 
 import structlog
@@ -328,29 +329,33 @@ VALKEY_SETTINGS = {
 }
 
 
-class Daemon(Protocol):
+class Daemon(ABC):
     """One of the two servers."""
 
     name: str
-    logfile: Path
     stop_signals: tuple[signal.Signals, signal.Signals]
     """Politely, then at once."""
+    logfile: Path
+    pidfile: Path
 
+    @abstractmethod
     def answers(self) -> bool:
         """Tell whether it takes commands now."""
-        ...
 
+    @abstractmethod
     def launch(self, alive: int) -> None:
         """Start it as a daemon that inherits the descriptor `alive`; it may answer a little later.
 
         Raises:
             subprocess.CalledProcessError: it did not start; why is in its log or the error's stderr.
         """
-        ...
 
     def pid(self) -> int | None:
         """Return what its pid file says."""
-        ...
+        try:
+            return int(self.pidfile.read_text().split()[0])
+        except (OSError, ValueError, IndexError):
+            return None
 
 
 _SAID_ANYWAY: Final[Mapping[str, str]] = {
@@ -388,6 +393,7 @@ class Postgres(Daemon):
         self._data = self._home / "data"
         self._sockets = sockets / "pg"
         self.logfile = self._home / "log"
+        self.pidfile = self._data / "postmaster.pid"
 
     @property
     def url(self) -> str:
@@ -423,7 +429,7 @@ class Postgres(Daemon):
             self._create_cluster(binaries, home, inherited, user)
             # Stale: whoever may launch has seen that none of its processes lives. PostgreSQL itself only asks
             # whether the number is in use, by a stranger or a zombie perhaps.
-            for leftover in (self._data / "postmaster.pid", *self._sockets.glob(".s.PGSQL.*")):
+            for leftover in (self.pidfile, *self._sockets.glob(".s.PGSQL.*")):
                 leftover.unlink(missing_ok=True)
             options = {**POSTGRES_SETTINGS, "unix_socket_directories": str(sockets.path)}
             flags = [word for name, value in options.items() for word in ("-c", f"{name}={value}")]
@@ -460,10 +466,6 @@ class Postgres(Daemon):
                 "embedded_failed", f"{self._data} was made by PostgreSQL {found}, not {POSTGRES_VERSION}."
             )
 
-    @override
-    def pid(self) -> int | None:
-        return _read_pid(self._data / "postmaster.pid")
-
 
 class Valkey(Daemon):
     """Valkey on a unix socket, with an append-only file."""
@@ -475,6 +477,7 @@ class Valkey(Daemon):
         self._home = home / "valkey"
         self._socket = sockets / "valkey.sock"
         self.logfile = self._home / "valkey.log"
+        self.pidfile = self._home / "valkey.pid"
 
     @property
     def url(self) -> str:
@@ -501,17 +504,13 @@ class Valkey(Daemon):
         paths = {
             "dir": self._home,
             "logfile": self.logfile,
-            "pidfile": self._home / "valkey.pid",
+            "pidfile": self.pidfile,
             "unixsocket": self._socket,
         }
         lines = [f"{name} {value}" for name, value in VALKEY_SETTINGS.items()]
         lines += [f"{name} {_quoted(path)}" for name, path in paths.items()]
         # not by a file: its name would be taken for a pattern, and where nothing fits all defaults count
         _run((str(binary), "-"), (alive,), None, told="\n".join(lines) + "\n")
-
-    @override
-    def pid(self) -> int | None:
-        return _read_pid(self._home / "valkey.pid")
 
 
 class _Reachable(NamedTuple):
@@ -624,13 +623,6 @@ def _system_user() -> pwd.struct_passwd:
             f"PostgreSQL does not run as root and the system user {SYSTEM_USER} cannot be created: "
             "run mailsift as an ordinary user or set MAILSIFT_DATABASE_URL.",
         ) from error
-
-
-def _read_pid(path: Path) -> int | None:
-    try:
-        return int(path.read_text().split()[0])
-    except (OSError, ValueError, IndexError):
-        return None
 
 
 def _quoted(path: Path) -> str:
