@@ -177,7 +177,7 @@ class Sessions:
         self, connection: Connection, person_id: UUID, email: str, **detail: str
     ) -> str:
         """Begin a session in the person's first account."""
-        accounts = await people.lock_accounts_of(connection, person_id)
+        accounts = await people.accounts_of(connection, person_id, lock=True)
         if not accounts:
             raise MailsiftError(
                 "no_account", "You aren’t a member of any account. Ask an account owner to invite you."
@@ -325,7 +325,7 @@ async def _check_membership(connection: Connection, visitor: Visitor, account_id
     Raises:
         MailsiftError: `account_not_found`.
     """
-    rows = await people.lock_accounts_of(connection, visitor.user_id)
+    rows = await people.accounts_of(connection, visitor.user_id, lock=True)
     if account_id not in {row["id"] for row in rows}:
         raise MailsiftError("account_not_found", "There is no such account.")
 

@@ -102,7 +102,7 @@ class SingleSignOn:
             async with self._database.begin() as connection:
                 person_id, email = await self._person(connection, identity)
                 await self._apply_groups(connection, person_id, email, identity)
-                mine = await people.lock_accounts_of(connection, person_id)
+                mine = await people.accounts_of(connection, person_id, lock=True)
                 if mine:
                     return await self._open(connection, person_id, mine[0]["id"], email, identity)
         except DistrustError as error:

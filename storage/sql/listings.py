@@ -56,15 +56,10 @@ async def learn(connection: Connection, source: str, zone: str, seen: ListingSta
     await connection.execute(_LEARN, {"source": source, "zone": zone, "detail": seen.value})
 
 
-async def listed_in(connection: Connection, source: str, zones: tuple[str, ...]) -> list[str]:
-    """Return which of these zones list a source."""
-    values = {"source": source, "zones": list(zones)}
-    return list((await connection.execute(_ZONES, values)).scalars())
-
-
 async def hold_while_listed(connection: Connection, source: str, zones: tuple[str, ...]) -> str:
     """Hold a source that is listed, and let go of one that is not any more; says "held", "let go" or ""."""
-    listed = await listed_in(connection, source, zones)
+    found = await connection.execute(_ZONES, {"source": source, "zones": list(zones)})
+    listed = list(found.scalars())
     holder = (await connection.execute(_HOLDER, {"source": source})).scalar()
     if listed and holder is None:
         note = f"listed in {', '.join(listed)}"

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, Select, delete, func, or_, select, text, update
+from sqlalchemy import ColumnElement, delete, func, or_, select, text, update
 from sqlalchemy.dialects.postgresql import insert as upsert
 
 from mailsift.pipeline.errors import MailsiftError
@@ -136,24 +136,20 @@ async def members(connection: Connection, account_id: UUID) -> list[MemberRow]:
     return sorted(found, key=lambda one: -_ROLES.index(one.role))
 
 
-async def accounts_of(connection: Connection, person_id: UUID) -> Sequence[Row]:
-    """Return the accounts a person is a member of: id, name, role; by name."""
-    return (await connection.execute(_accounts_of(person_id))).mappings().all()
+async def accounts_of(connection: Connection, person_id: UUID, *, lock: bool = False) -> Sequence[Row]:
+    """Return the accounts a person is a member of: id, name, role; by name.
 
-
-async def lock_accounts_of(connection: Connection, person_id: UUID) -> Sequence[Row]:
-    """Return the same of those whose member the person stays until the transaction ends."""
-    statement = _accounts_of(person_id).with_for_update(read=True, key_share=True, of=member)
-    return (await connection.execute(statement)).mappings().all()
-
-
-def _accounts_of(person_id: UUID) -> Select[tuple[UUID, str, str]]:
-    return (
+    With `lock`: those whose member they stay until the transaction ends.
+    """
+    statement = (
         select(account.c.id, account.c.name, member.c.role)
         .join(member, member.c.account_id == account.c.id)
         .where(member.c.person_id == person_id)
         .order_by(account.c.name)
     )
+    if lock:
+        statement = statement.with_for_update(read=True, key_share=True, of=member)
+    return (await connection.execute(statement)).mappings().all()
 
 
 # The detail is bound as text: what the driver makes of a mapping is its business.
