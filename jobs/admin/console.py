@@ -237,7 +237,9 @@ class Console:
                 leases=await leases.held(connection, limit=_SOME, job_id=job_id),
                 troubled=await leases.troubled(connection, limit=_SOME, job_id=job_id),
                 events=await jobs.events_of(connection, job_id),
-                audit=await job_search.audit_of(connection, str(job_id), limit=50),
+                audit=await people.audited(
+                    connection, None, limit=50, wanted=AuditFilter(subject=str(job_id))
+                ),
                 history=JobTimeline(
                     row["step_at"],
                     await timelines.chunks(connection, job_id, limit=_REASONS),

@@ -10,9 +10,8 @@ from uuid import UUID
 
 from sqlalchemy import ColumnElement, Select, Text, cast, exists, func, select, text
 
-from mailsift.storage.database import Connection, Row, rows_as
-from mailsift.storage.sql.people import AuditRow
-from mailsift.storage.sql.tables import account, audit, job
+from mailsift.storage.database import Connection, Row
+from mailsift.storage.sql.tables import account, job
 from mailsift.storage.states import JobState
 
 S = TypeVar("S", bound=Select[Any])
@@ -92,12 +91,6 @@ async def get(connection: Connection, job_id: UUID) -> Row | None:
         .where(job.c.id == job_id)
     )
     return (await connection.execute(statement)).mappings().one_or_none()
-
-
-async def audit_of(connection: Connection, subject: str, *, limit: int) -> list[AuditRow]:
-    """Return what was done to one thing, newest first."""
-    statement = select(audit).where(audit.c.subject == subject).order_by(audit.c.id.desc()).limit(limit)
-    return await rows_as(AuditRow, connection, statement)
 
 
 async def set_priority(connection: Connection, job_id: UUID, priority: str) -> bool:

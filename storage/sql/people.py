@@ -213,6 +213,7 @@ class AuditFilter:
     Attributes:
         words: actor, action or subject have them.
         actor: what one did.
+        subject: done to this.
         things: done to one of these: the part of the action before its dot.
         since: then or later.
         until: before then.
@@ -220,6 +221,7 @@ class AuditFilter:
 
     words: str = ""
     actor: str = ""
+    subject: str = ""
     things: Sequence[str] = ()
     since: datetime | None = None
     until: datetime | None = None
@@ -267,6 +269,8 @@ def _conditions(wanted: AuditFilter) -> Iterator[ColumnElement[bool]]:
         )
     if wanted.actor:
         yield log.actor == wanted.actor
+    if wanted.subject:
+        yield log.subject == wanted.subject
     if wanted.things:
         yield func.split_part(log.action, ".", 1).in_(wanted.things)
     if wanted.since is not None:
