@@ -16,10 +16,8 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from pydantic import SecretStr
-
 from mailsift.pipeline.clock import Clock, SharedClock, system_clock
-from mailsift.settings import Settings
+from mailsift.settings import Settings, server_url
 
 if TYPE_CHECKING:
     from mailsift.accounts.keys import KeyService
@@ -611,6 +609,7 @@ class Container:
     def maintenance(self) -> Maintenance:
         """What a worker does beside chunks."""
         from mailsift.jobs.engine.maintenance import Maintenance
+        from mailsift.storage.sql import ledger
 
         return Maintenance(
             deliverer=self.deliverer,
@@ -623,7 +622,7 @@ class Container:
                 "drafts": self.drafts.sweep,
                 "notice": self.notifier.send_due,
                 "job_mail": self.job_mailer.send_due,
-                "ledger": self._purge_ledger,
+                "ledger": partial(self.database.run, ledger.purge),
                 "listing": self._listing_watch.sweep,
                 "attempts": self.deliverer.purge,
                 "health": self._health.recheck,
@@ -643,11 +642,6 @@ class Container:
             trusted=self.domains.trust.ready,
             wake=self.waker.wake,
         )
-
-    async def _purge_ledger(self) -> None:
-        from mailsift.storage.sql import ledger
-
-        await self.database.run(ledger.purge)
 
     async def _learn_time(self) -> None:
         """Ask the database what time it is; while it is away, time goes on from what is known."""
@@ -1045,21 +1039,21 @@ def open_database(settings: Settings, *, pool_size: int = 4) -> Database:
     """Return the database; needs DATABASE_URL."""
     from mailsift.storage.database import Database
 
-    return Database(_address(settings.database_url), pool_size=pool_size)
+    return Database(server_url(settings.database_url), pool_size=pool_size)
 
 
 def open_redis(settings: Settings) -> Client:
     """Return a Redis client; needs REDIS_URL."""
     from mailsift.storage.redis.connection import connect
 
-    return connect(_address(settings.redis_url))
+    return connect(server_url(settings.redis_url))
 
 
 def open_waker(settings: Settings) -> Waker:
     """Return what wakes the workers; needs REDIS_URL."""
     from mailsift.jobs.tasks import CeleryWaker, make_app
 
-    return CeleryWaker(make_app(_address(settings.redis_url)))
+    return CeleryWaker(make_app(server_url(settings.redis_url)))
 
 
 def open_blobs(settings: Settings, *, has_lists: Callable[[], Awaitable[bool]] | None = None) -> Blobs:
@@ -1098,9 +1092,3 @@ def _identities(settings: Settings) -> Identities:
 
 def _sources(settings: Settings) -> tuple[str, ...]:
     return settings.source_addresses or ("",)
-
-
-def _address(url: SecretStr | None) -> str:
-    if url is None:
-        raise AssertionError("mailsift.runtime.installation sets the addresses")
-    return url.get_secret_value()

@@ -507,6 +507,13 @@ class Settings(BaseSettings):
         return self.blob_url or (self.home / "blobs").as_uri()
 
 
+def server_url(setting: SecretStr | None) -> str:
+    """Return the address of a server, which mailsift.runtime.installation has seen to."""
+    if setting is None:
+        raise AssertionError("mailsift.runtime.installation sets the addresses")
+    return setting.get_secret_value()
+
+
 def _strange_variables(known: Collection[str]) -> Iterator[str]:
     """Give the names with our prefix that neither a setting, a platform nor a client has."""
     given = dict(os.environ)  # noqa: TID251 - this is where it is read

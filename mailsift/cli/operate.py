@@ -19,7 +19,7 @@ from mailsift.lazy_import import UNASKED, loading, without
 from mailsift.logs import configure_server_logs
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.runtime.installation import installation
-from mailsift.settings import Settings
+from mailsift.settings import Settings, server_url
 from mailsift.storage.database import sentence_of
 from mailsift.storage.schema import migrate, revision, serves
 
@@ -128,10 +128,9 @@ def migrate_command(
 ) -> None:
     """Bring the database to the schema of this release; the previous release still works with it."""
     with installation(Settings.from_env()) as settings:
-        if settings.database_url is not None:
-            url = settings.database_url.get_secret_value()
-            found = _awaited(url) if wait else migrate(url)
-            typer.echo(f"The database is at revision {found}.")
+        url = server_url(settings.database_url)
+        found = _awaited(url) if wait else migrate(url)
+        typer.echo(f"The database is at revision {found}.")
 
 
 def _awaited(url: str) -> str:

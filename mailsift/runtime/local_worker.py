@@ -13,7 +13,7 @@ from threading import Thread
 
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.runtime.embedded import EmbeddedServers
-from mailsift.settings import PREFIX, Settings
+from mailsift.settings import PREFIX, Settings, server_url
 
 _WARM_SECONDS = 20.0
 MOST_YOUNG_DEATHS = 4
@@ -73,9 +73,8 @@ class LocalWorker:
             return True
         from mailsift.storage.sql.workers import claiming  # noqa: PLC0415 - slow to load
 
-        url = self._settings.database_url
         try:
-            found = claiming(url.get_secret_value()) if url else []
+            found = claiming(server_url(self._settings.database_url))
         except MailsiftError:  # away, as for a worker of ours
             return True
         if not any(host != socket.gethostname() or _is_alive(pid) for host, pid in found):

@@ -41,7 +41,7 @@ from mailsift.pipeline.background import guarded
 from mailsift.pipeline.errors import MailsiftError, error_fields
 from mailsift.pipeline.providers import public_suffixes
 from mailsift.runtime.loop_thread import LoopThread
-from mailsift.settings import Settings
+from mailsift.settings import Settings, server_url
 from mailsift.storage.redis.broker import mend_broker_keys
 from mailsift.storage.redis.connection import ClientError
 from mailsift.tracing import check_tracing, traced
@@ -323,9 +323,7 @@ def run_worker(settings: Settings, *, parent: int = 0, counts: Path | None = Non
 
 
 def _make_app(settings: Settings) -> Celery:
-    if settings.redis_url is None:
-        raise AssertionError("the caller sets the addresses of the servers")
-    url = settings.redis_url.get_secret_value()
+    url = server_url(settings.redis_url)
     app = make_app(url)
     app.conf.update(mailsift_redis_url=url)
     return app
