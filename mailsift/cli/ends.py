@@ -43,14 +43,12 @@ class ResultSink(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PipeSink(ResultSink):
-    """Standard output."""
-
-    format: ExportFormat
+    """Standard output, where a list is CSV."""
 
     @override
     async def write(self, found: Selection, account: AccountId, job: JobId) -> None:
         with told_where(self), tempfile.TemporaryFile() as out:  # no half a list for who reads from us
-            await asyncio.to_thread(export, found.results, out, format=self.format, policy=found.policy)
+            await asyncio.to_thread(export, found.results, out, format=ExportFormat.CSV, policy=found.policy)
             out.seek(0)
             sys.stdout.flush()
             await _unawaited(partial(_copy, out, sys.stdout.fileno()))
@@ -218,5 +216,5 @@ def sink_of(output: str, places: Places, scratch: Path) -> Path | ResultSink:
         MailsiftError: `bad_place`.
     """
     if output == PIPE:
-        return PipeSink(ExportFormat.CSV)
+        return PipeSink()
     return PlaceSink(parse_sink(output), places, scratch) if is_place(output) else Path(output)

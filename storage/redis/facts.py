@@ -88,12 +88,11 @@ class RedisFactCache(FactCache):
                 await self._claim(keys=some, args=[_CLAIM, _CLAIM_SECONDS * 1000], client=pipe)
             return [value for values in await pipe.execute() for value in values]
 
-    async def _write(self, kind: FactKind, entries: Sequence[CacheEntry]) -> bool:
+    async def _write(self, kind: FactKind, entries: Sequence[CacheEntry]) -> None:
         for start in range(0, len(entries), KEYS_A_COMMAND):
             some = entries[start : start + KEYS_A_COMMAND]
             values = [part for entry in some for part in (entry.value, max(1, int(entry.ttl * 1000)))]
             await self._remember(keys=[fact_key(kind, entry.key) for entry in some], args=values)
-        return True
 
 
 def _facts(keys: Sequence[str], found: Sequence[bytes | int | None]) -> dict[str, bytes]:

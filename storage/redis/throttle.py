@@ -309,7 +309,7 @@ class RedisThrottle(Throttle):
         await self._breaker.call(self._delete_spoilt, list(dict.fromkeys(keys)))
         return await self._breaker.call(script, keys=keys, args=args)
 
-    async def _delete_spoilt(self, keys: list[str]) -> bool:
+    async def _delete_spoilt(self, keys: list[str]) -> None:
         async with self._redis.pipeline(transaction=False) as pipe:
             for key in keys:
                 _ = pipe.type(key)
@@ -318,7 +318,6 @@ class RedisThrottle(Throttle):
         if spoilt:
             await self._redis.delete(*spoilt)
             _log.warning("throttle.keys_spoilt", deleted=len(spoilt))
-        return True
 
     def _asked_keys(self, ask: Ask) -> Iterator[str]:
         """Yield the keys of what was asked where unknown recipients count."""

@@ -17,7 +17,7 @@ from mailsift.cli import ends, lists
 from mailsift.cli.ends import PipeSink, PlaceSink
 from mailsift.cli.pairs import check_writable
 from mailsift.jobs.places.place import parse_sink
-from mailsift.jobs.results.export import ExportFormat, Selection
+from mailsift.jobs.results.export import Selection
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.storage.states import JobState
 
@@ -114,7 +114,7 @@ async def test_a_pipe_that_takes_no_result_is_one_line(
     monkeypatch.setattr(ends, "export", export)
     monkeypatch.setattr(sys, "stdout", full_pipe[0])
     with pytest.raises(MailsiftError) as caught:
-        await lists.write(Complete(), uuid4(), uuid4(), PipeSink(ExportFormat.CSV))  # type: ignore[arg-type]  # same
+        await lists.write(Complete(), uuid4(), uuid4(), PipeSink())  # type: ignore[arg-type]  # same
     assert caught.value.code == "output_not_writable"
     assert caught.value.message == f"standard output cannot be written: {full_pipe[1]}."
 
