@@ -109,7 +109,7 @@ def _size(path: Path) -> int:
 
 
 def _lives(pid: int) -> bool:
-    with suppress(ProcessLookupError):
+    with suppress(ProcessLookupError, PermissionError):  # the number of somebody else's process is not ours
         os.kill(pid, 0)
         return True
     return False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -31,6 +32,18 @@ def test_a_process_shows_what_it_counts_and_what_it_is() -> None:
     assert expired[1] == expired[0] + 1
     assert "mailsift_addresses_total" not in page.samples
     assert not [name for name in page.samples if name.endswith("_created")]
+
+
+def test_a_number_that_somebody_elses_process_has_by_now_is_of_none_of_ours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_pid: int, _signal: int) -> None:
+        raise PermissionError
+
+    (level := tmp_path / "gauge_livesum_4242.db").touch()
+    monkeypatch.setattr(os, "kill", refuse)
+    assert not list(metrics.SharedCounts(tmp_path).collect())
+    assert not level.exists()
 
 
 def ask(port: int, path: str, method: str = "GET") -> tuple[int, bytes]:
