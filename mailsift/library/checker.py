@@ -330,17 +330,15 @@ deep_was_said = threading.Event()
 
 
 def _shared(options: Options) -> Checker:
-    resolvers = tuple(options.get("resolvers", ()))
-    key = (resolvers, *(options.get(name) for name in ("policy", "redis_url", "overrides")))
-    checker = _shared_checkers.get(key)
-    if checker is None:
-        made = Checker(
-            resolvers=resolvers,
-            policy=options.get("policy"),
-            redis_url=options.get("redis_url"),
-            overrides=options.get("overrides"),
-        )
-        checker = _shared_checkers.setdefault(key, made)
+    own: CheckerOptions = {
+        "resolvers": tuple(options.get("resolvers", ())),
+        "policy": options.get("policy"),
+        "redis_url": options.get("redis_url"),
+        "overrides": options.get("overrides"),
+    }
+    key = tuple(own.values())
+    if (checker := _shared_checkers.get(key)) is None:
+        checker = _shared_checkers.setdefault(key, Checker(**own))
     return checker
 
 

@@ -111,17 +111,18 @@ _JOBS = text("""
 
 _MEASURED = text("UPDATE job SET measured = true WHERE id = :job_id AND NOT measured RETURNING id")
 
-_ADD = text("""
-    INSERT INTO accuracy AS a
-        (account_id, day, mode, provider, status, result, score, what, known, held_out, n)
+_KIND: Final = "day, mode, provider, status, result, score, what, known, held_out"
+"""What is counted up by itself in an account."""
+
+_ADD = text(f"""
+    INSERT INTO accuracy AS a (account_id, {_KIND}, n)
     SELECT id, new.* FROM account, unnest(CAST(:day AS date[]), CAST(:mode AS text[]),
         CAST(:provider AS text[]), CAST(:status AS text[]), CAST(:result AS text[]),
         CAST(:score AS smallint[]), CAST(:what AS text[]), CAST(:known AS boolean[]),
         CAST(:held_out AS boolean[]), CAST(:n AS bigint[])) AS new
     WHERE id = :account_id
-    ON CONFLICT (account_id, day, mode, provider, status, result, score, what, known, held_out)
-        DO UPDATE SET n = a.n + excluded.n
-""")
+    ON CONFLICT (account_id, {_KIND}) DO UPDATE SET n = a.n + excluded.n
+""")  # noqa: S608 - names of this file
 
 _NEW_OUTCOMES = text("""
     SELECT address, min(happened_at) AS first, max(happened_at) AS last, max(received_at) AS received
@@ -166,8 +167,8 @@ _SET_FATES = text("""
 _FORGET_SUMS = text("DELETE FROM accuracy WHERE account_id = :account_id AND what = ANY(:fates)")
 
 # A quarter of the addresses, by their digest, is kept for measuring.
-_SUM_UP = text("""
-    INSERT INTO accuracy (account_id, day, mode, provider, status, result, score, what, known, held_out, n)
+_SUM_UP = text(f"""
+    INSERT INTO accuracy (account_id, {_KIND}, n)
     SELECT :account_id, (judged_at AT TIME ZONE 'UTC')::date AS day, mode,
         CASE WHEN provider IN (
             SELECT provider FROM measured_verdict WHERE account_id = :account_id AND fate <> ''
@@ -176,20 +177,15 @@ _SUM_UP = text("""
         get_byte(address, 0) & 3 = 0 AS held_out, count(*)
     FROM measured_verdict WHERE account_id = :account_id AND fate <> ''
     GROUP BY day, mode, named, status, result, score, fate, known, held_out
-""")
+""")  # noqa: S608 - same
 
-_SUMS = text("""
-    SELECT day, mode, provider, status, result, score, what, known, held_out, n FROM accuracy
-    WHERE account_id = :account_id AND day BETWEEN :first AND :last
-""")
-
-_ALL_SUMS = text("""
-    SELECT s.day, s.mode, s.provider, s.status, s.result, s.score, s.what, s.known, s.held_out,
-        sum(s.n)::bigint AS n
-    FROM accuracy s JOIN account a ON a.id = s.account_id
-    WHERE a.test_of IS NULL AND s.day BETWEEN :first AND :last
-    GROUP BY s.day, s.mode, s.provider, s.status, s.result, s.score, s.what, s.known, s.held_out
-""")
+_SUMS, _ALL_SUMS = (
+    text(f"""
+        SELECT {_KIND}, sum(n)::bigint AS n FROM accuracy s JOIN account a ON a.id = s.account_id
+        WHERE {whose} AND day BETWEEN :first AND :last GROUP BY {_KIND}
+    """)  # noqa: S608 - same
+    for whose in ("s.account_id = :account_id", "a.test_of IS NULL")
+)
 
 # Of one other account alone nothing is given away.
 _OTHERS = text("""
@@ -301,10 +297,8 @@ async def sums(
     connection: Connection, account_id: UUID | None, first: date, last: date
 ) -> Sequence[AccuracySum]:
     """Return the sums of these days, of an account or (None) of all but test accounts."""
-    if account_id is None:
-        return await rows_as(AccuracySum, connection, _ALL_SUMS, {"first": first, "last": last})
     values = {"account_id": account_id, "first": first, "last": last}
-    return await rows_as(AccuracySum, connection, _SUMS, values)
+    return await rows_as(AccuracySum, connection, _ALL_SUMS if account_id is None else _SUMS, values)
 
 
 async def of_others(connection: Connection, account_id: UUID) -> Sequence[Row]:
