@@ -29,7 +29,6 @@ from benchmarks.rows_to_csv import TABLE
 from benchmarks.served import Served, installed, served
 from benchmarks.single_validate import make_key
 from benchmarks.syntax import realistic
-from mailsift.container import open_blobs, open_database
 from mailsift.jobs.columns import ADDRESS_N, column_id, names_metadata
 from mailsift.jobs.results.join import join_results
 from mailsift.jobs.views import JobOptions, dump_options
@@ -39,6 +38,7 @@ from mailsift.storage.blobs.store import JobBlobs
 from mailsift.storage.sql import accounts, jobs
 from mailsift.storage.sql.tables import job
 from mailsift.storage.states import JobState
+from tests.support.parts import open_blobs, open_database
 
 NAMES = ("first_name", "last_name", "email", "company", "city", "signed_up")
 _READ = 1 << 18

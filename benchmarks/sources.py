@@ -22,7 +22,7 @@ from typing import Final
 
 import uvloop
 
-from mailsift.container import open_database, open_service
+from mailsift.container import open_service
 from mailsift.jobs.views import JobOptions
 from mailsift.pipeline.facts import Mode
 from mailsift.runtime.installation import installation
@@ -30,6 +30,7 @@ from mailsift.sandbox.client import SandboxProcess
 from mailsift.settings import Settings
 from mailsift.storage.sql import sources
 from tests.support.installation import ended
+from tests.support.parts import open_database
 
 PROVIDER: Final = "ordinary.sandbox.test"
 _PATIENCE: Final = 120.0

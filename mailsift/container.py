@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 import secrets
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -145,22 +145,29 @@ class Container:
     @cached_property
     def database(self) -> Database:
         """PostgreSQL; needs DATABASE_URL."""
-        database = open_database(self.settings, pool_size=self._pool_size)
+        from mailsift.storage.database import Database
+
+        database = Database(server_url(self.settings.database_url), pool_size=self._pool_size)
         self._closing.push_async_callback(database.aclose)
         return database
 
     @cached_property
     def redis(self) -> Client:
         """Redis or Valkey; needs REDIS_URL."""
-        redis = open_redis(self.settings)
+        from mailsift.storage.redis.connection import connect
+
+        redis = connect(server_url(self.settings.redis_url))
         self._closing.push_async_callback(redis.aclose)
         return redis
 
     @cached_property
     def blobs(self) -> Blobs:
         """Where lists and results are."""
-        has_lists = self._has_lists if self.settings.database_url else None
-        return self._other.blobs or open_blobs(self.settings, has_lists=has_lists)
+        from mailsift.storage.blobs.store import Blobs
+
+        settings = self.settings
+        has_lists = self._has_lists if settings.database_url else None
+        return self._other.blobs or Blobs(settings.blobs, settings.home / "blob-cache", has_lists=has_lists)
 
     async def _has_lists(self) -> bool:
         """Say whether there are lists in the blob store."""
@@ -174,7 +181,9 @@ class Container:
     @cached_property
     def waker(self) -> Waker:
         """What wakes the workers; needs REDIS_URL."""
-        return self._other.waker or open_waker(self.settings)
+        from mailsift.jobs.tasks import CeleryWaker, make_app
+
+        return self._other.waker or CeleryWaker(make_app(server_url(self.settings.redis_url)))
 
     @cached_property
     def rate_limit(self) -> RateLimit:
@@ -1033,34 +1042,6 @@ async def open_engine(
     connections = max(2, settings.chunk_slots // 2)
     async with open_container(settings, pool_size=connections, other=other) as container:
         yield await container.engine(worker_id=worker_id)
-
-
-def open_database(settings: Settings, *, pool_size: int = 4) -> Database:
-    """Return the database; needs DATABASE_URL."""
-    from mailsift.storage.database import Database
-
-    return Database(server_url(settings.database_url), pool_size=pool_size)
-
-
-def open_redis(settings: Settings) -> Client:
-    """Return a Redis client; needs REDIS_URL."""
-    from mailsift.storage.redis.connection import connect
-
-    return connect(server_url(settings.redis_url))
-
-
-def open_waker(settings: Settings) -> Waker:
-    """Return what wakes the workers; needs REDIS_URL."""
-    from mailsift.jobs.tasks import CeleryWaker, make_app
-
-    return CeleryWaker(make_app(server_url(settings.redis_url)))
-
-
-def open_blobs(settings: Settings, *, has_lists: Callable[[], Awaitable[bool]] | None = None) -> Blobs:
-    """Return the blob store of this installation; `has_lists` as `Blobs` takes it."""
-    from mailsift.storage.blobs.store import Blobs
-
-    return Blobs(settings.blobs, settings.home / "blob-cache", has_lists=has_lists)
 
 
 def scratch_folder(settings: Settings) -> Path:

@@ -16,7 +16,7 @@ from uuid import UUID
 import psycopg
 import pytest
 
-from mailsift.container import open_database, open_service
+from mailsift.container import open_service
 from mailsift.jobs.service import JobService
 from mailsift.jobs.views import AccountId, JobId, JobView
 from mailsift.sandbox.client import SandboxProcess
@@ -28,6 +28,7 @@ from tests.support import debian
 from tests.support.completeness import check_complete, submit
 from tests.support.installation import ended, settings_for, until
 from tests.support.job_states import events_of
+from tests.support.parts import open_database
 from tests.support.workers import ROOT, workers
 
 pytestmark = pytest.mark.needs("postgresql", "redis-server", "rsync")

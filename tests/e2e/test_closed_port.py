@@ -10,7 +10,6 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from mailsift.container import open_database
 from mailsift.sandbox.client import SandboxProcess
 from mailsift.sandbox.listing import write_list
 from mailsift.sandbox.world import SandboxWorld
@@ -18,6 +17,7 @@ from mailsift.settings import Settings
 from mailsift.storage.sql import accounts, jobs
 from tests.support.commands import CommandLine
 from tests.support.installation import settings_for
+from tests.support.parts import open_database
 from tests.support.ports import free_port
 
 SEED, DOMAINS, ROWS = 5, 200, 2_000

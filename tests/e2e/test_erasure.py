@@ -11,12 +11,13 @@ import httpx
 import pytest
 from sqlalchemy import text
 
-from mailsift.container import open_container, open_database
+from mailsift.container import open_container
 from mailsift.sandbox.client import SandboxProcess
 from mailsift.settings import Settings
 from tests.support.commands import CommandLine
 from tests.support.installation import until
 from tests.support.leftovers import count_redis, in_files, in_redis, in_tables, places_below
+from tests.support.parts import open_database
 from tests.support.receiver import Receiver, receiving, status
 from tests.support.serving import address, command
 from tests.support.workers import workers

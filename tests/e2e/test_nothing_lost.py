@@ -9,12 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from mailsift.container import OtherParts, open_service, open_waker
+from mailsift.container import OtherParts, open_service
 from mailsift.sandbox.client import SandboxProcess
 from mailsift.sandbox.listing import write_list
 from mailsift.sandbox.world import SandboxWorld
 from tests.support.completeness import check_complete, submit
 from tests.support.installation import ended, settings_for, until
+from tests.support.parts import open_waker
 from tests.support.servers import RedisServer
 from tests.support.workers import Multiplied, interrupt_children, workers
 

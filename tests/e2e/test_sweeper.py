@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import psycopg
 
-from mailsift.container import OtherParts, open_container, open_service, open_waker
+from mailsift.container import OtherParts, open_container, open_service
 from mailsift.jobs.views import JobOptions
 from mailsift.pipeline.facts import Mode
 from mailsift.runtime.worker import run_sweeper
@@ -23,6 +23,7 @@ from mailsift.storage.states import JobState
 from tests.support.commands import CommandLine
 from tests.support.completeness import submit
 from tests.support.installation import ended, settings_for, until
+from tests.support.parts import open_waker
 from tests.support.receiver import receiving
 from tests.support.webhooks import verify
 from tests.support.workers import Multiplied, kill_group, workers

@@ -8,7 +8,6 @@ from typing import Any
 import redis.asyncio
 from sqlalchemy import text
 
-from mailsift.container import open_database
 from mailsift.pipeline.ports import Ask, Report, SessionOutcome
 from mailsift.pipeline.providers import Providers
 from mailsift.pipeline.standing import LedgerCounts, LedgerKind
@@ -16,6 +15,7 @@ from mailsift.settings import Settings
 from mailsift.storage.redis.connection import BROKER_PREFIX
 from mailsift.storage.redis.throttle import RedisThrottle
 from mailsift.storage.sql import ledger
+from tests.support.parts import open_database
 
 _ACCOUNTS = """
     INSERT INTO account (id, name)

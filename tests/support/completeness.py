@@ -8,7 +8,6 @@ from pathlib import Path
 import polars as pl
 
 from mailsift.cli.demo import disagreements
-from mailsift.container import open_database
 from mailsift.jobs.results.export import export, format_of
 from mailsift.jobs.service import JobService
 from mailsift.jobs.views import AccountId, JobId, JobOptions, JobView
@@ -17,6 +16,7 @@ from mailsift.settings import Settings
 from mailsift.storage.sql import leases
 from mailsift.storage.states import JobState
 from tests.support.job_states import events_of
+from tests.support.parts import open_database
 
 
 async def check_complete(

@@ -12,8 +12,8 @@ import polars as pl
 from redis.asyncio import Redis
 from sqlalchemy import text
 
-from mailsift.container import open_database, open_redis
 from mailsift.settings import Settings
+from tests.support.parts import open_database, open_redis
 
 _TABLES = text("SELECT table_name FROM information_schema.tables WHERE table_schema = 'public'")
 _READS: dict[Any, Callable[[Redis, bytes], Awaitable[Any]]] = {

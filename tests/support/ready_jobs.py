@@ -16,7 +16,7 @@ import polars as pl
 from sqlalchemy import text
 from typing_extensions import override
 
-from mailsift.container import OtherParts, open_blobs, open_database, open_engine
+from mailsift.container import OtherParts, open_engine
 from mailsift.jobs.columns import ADDRESS_N, names_metadata
 from mailsift.jobs.engine.claim import Engine
 from mailsift.jobs.service import JobService
@@ -32,6 +32,7 @@ from mailsift.storage.sql import accounts, jobs
 from mailsift.storage.sql.chunks import NewChunk
 from mailsift.storage.sql.jobs import NewJob
 from tests.support.job_states import events_of, plan_now
+from tests.support.parts import open_blobs, open_database
 
 FAST = JobOptions(mode=Mode.FAST)
 

@@ -13,7 +13,6 @@ from sqlalchemy import text
 from mailsift.accounts.keys import DAY, Scope
 from mailsift.accounts.people import Role
 from mailsift.api.parts import ApiParts
-from mailsift.container import open_database
 from mailsift.events.audit import act_as
 from mailsift.events.payloads import SimulatedEvent
 from mailsift.jobs.schedules.models import Recheck, ScheduleSpec
@@ -24,6 +23,7 @@ from mailsift.sandbox.listing import write_list
 from mailsift.sandbox.world import SandboxWorld
 from mailsift.settings import Settings
 from tests.support.installation import ended, open_parts, until
+from tests.support.parts import open_database
 from tests.support.receiver import receiving, status
 
 ACCOUNT = "Analytical Engines"

@@ -21,9 +21,10 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from sqlalchemy import text
 
-from mailsift.container import open_container, open_database
+from mailsift.container import open_container
 from mailsift.pipeline.clock import system_clock
 from mailsift.settings import Settings
+from tests.support.parts import open_database
 from tests.support.serving import NO_TLS
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ import httpx
 import pytest
 from sqlalchemy import text
 
-from mailsift.container import open_database
 from mailsift.settings import Settings
+from tests.support.parts import open_database
 
 if TYPE_CHECKING:
     from tests.integration.api.conftest import Api

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from mailsift.container import open_blobs, open_database
 from mailsift.jobs.results import breakdown
 from mailsift.jobs.results.breakdown import Breakdown
 from mailsift.jobs.results.browse import Browser
@@ -21,6 +20,7 @@ from mailsift.pipeline.verdict import Status
 from mailsift.settings import Settings
 from mailsift.storage.blobs.store import Blobs, JobBlobs
 from mailsift.storage.states import JobState
+from tests.support.parts import open_blobs, open_database
 from tests.support.ready_jobs import FAST, Planter, engine_on, work_until_ended
 
 ADDRESSES = [

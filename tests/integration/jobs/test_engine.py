@@ -19,7 +19,6 @@ import polars as pl
 import psutil
 import pytest
 
-from mailsift.container import open_blobs
 from mailsift.events.delivery import Deliverer
 from mailsift.jobs.engine import claim, step
 from mailsift.jobs.intake.process import ReaderStuckError, take_in
@@ -34,6 +33,7 @@ from mailsift.storage.blobs.store import Blobs, JobBlobs
 from mailsift.storage.states import JobState
 from tests.support.captured_metrics import Counted
 from tests.support.installation import until
+from tests.support.parts import open_blobs
 from tests.support.ready_jobs import FAST, Gate, Planter, Poisoned, caught, engine_on, work_until_ended
 from tests.support.workers import Held, signal_held
 

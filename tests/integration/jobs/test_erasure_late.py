@@ -11,7 +11,6 @@ from uuid import uuid4
 
 import pytest
 
-from mailsift.container import open_blobs
 from mailsift.jobs.engine.maintenance import KEPT_SECONDS, Tidier
 from mailsift.jobs.erasure import Eraser
 from mailsift.jobs.service import JobService
@@ -21,6 +20,7 @@ from mailsift.pipeline.errors import MailsiftError
 from mailsift.settings import Settings
 from mailsift.storage.blobs.store import JobBlobs
 from mailsift.storage.database import Database
+from tests.support.parts import open_blobs
 from tests.support.ready_jobs import FAST, Gate, Planter, caught, engine_on
 
 ADDRESSES = [f"user{n}@example.com" for n in range(7)]

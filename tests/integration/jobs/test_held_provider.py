@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mailsift.container import open_engine, open_redis, open_service
+from mailsift.container import open_engine, open_service
 from mailsift.jobs.results.breakdown import rows_by_result
 from mailsift.jobs.views import AccountId, JobId, JobOptions
 from mailsift.pipeline.ports import Ask, Report, SessionOutcome
@@ -17,6 +17,7 @@ from mailsift.sandbox.client import SandboxProcess
 from mailsift.settings import Settings
 from mailsift.storage.redis.throttle import RedisThrottle
 from mailsift.storage.states import JobState
+from tests.support.parts import open_redis
 from tests.support.ready_jobs import work_until_ended
 
 HELD = "ordinary-host.test"  # the provider of ordinary.sandbox.test

@@ -23,7 +23,7 @@ from sqlalchemy.engine import make_url
 from typing_extensions import override
 
 from mailsift.cli.ends import sources_of
-from mailsift.container import open_container, open_database
+from mailsift.container import open_container
 from mailsift.jobs.engine.claim import Engine
 from mailsift.jobs.results.pages import RowFilter
 from mailsift.jobs.schedules.models import Recheck, ScheduleSpec
@@ -41,6 +41,7 @@ from tests.support import machines
 from tests.support.connections import talking
 from tests.support.databases import Databases
 from tests.support.installation import ended, settings_for, until
+from tests.support.parts import open_database
 from tests.support.ready_jobs import Planter, engine_on, work_until_ended
 from tests.support.store_gate import store_gate
 from tests.support.workers import workers

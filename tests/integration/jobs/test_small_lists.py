@@ -8,7 +8,6 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from mailsift.container import open_database
 from mailsift.jobs.engine.claim import renew_leases
 from mailsift.jobs.engine.claimer import Claimer
 from mailsift.jobs.engine.step import plan_job
@@ -20,6 +19,7 @@ from mailsift.storage.sql.chunks import LeaseTerms, NewChunk
 from mailsift.storage.sql.jobs import JobPlan, NewJob
 from mailsift.storage.states import JobState
 from tests.support.job_states import put_job
+from tests.support.parts import open_database
 from tests.support.ready_jobs import FAST, Planter, engine_on, work_until_ended
 
 

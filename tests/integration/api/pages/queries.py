@@ -8,10 +8,10 @@ from contextlib import asynccontextmanager
 
 from sqlalchemy import text
 
-from mailsift.container import open_database
 from mailsift.settings import Settings
 from tests.integration.api.conftest import Api
 from tests.support.installation import until
+from tests.support.parts import open_database
 
 
 async def sql(settings: Settings, statement: str, **values: object) -> list[tuple[object, ...]]:

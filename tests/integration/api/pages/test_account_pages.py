@@ -10,11 +10,12 @@ import pytest
 from sqlalchemy import text
 
 from mailsift.accounts.people import Role
-from mailsift.container import open_container, open_database, open_service
+from mailsift.container import open_container, open_service
 from mailsift.jobs.views import JobOptions
 from mailsift.pipeline.errors import MailsiftError
 from tests.integration.api.conftest import Api
 from tests.integration.api.pages.queries import audit_of, sql, wait_for_locks
+from tests.support.parts import open_database
 from tests.support.sessions import PASSWORD, browser, csrf_of, person, post, sign_in, signed_in
 
 

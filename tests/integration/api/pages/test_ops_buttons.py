@@ -10,7 +10,6 @@ import httpx
 import pytest
 
 from mailsift.accounts.people import Role
-from mailsift.container import open_redis
 from mailsift.pipeline.facts import CatchAllFact, Known
 from mailsift.pipeline.ports import CacheEntry, FactKind, SessionOutcome
 from mailsift.pipeline.probe.cache import RememberedCatchAll, pack_catch_all
@@ -18,6 +17,7 @@ from mailsift.storage.redis.facts import RedisFactCache
 from tests.integration.api.conftest import Api
 from tests.integration.api.pages.queries import actions, some_job, words
 from tests.support.busy_installation import fill, report_sessions, sql
+from tests.support.parts import open_redis
 from tests.support.sessions import post, signed_in
 
 HOSTILE = "<script>alert(1)</script>"

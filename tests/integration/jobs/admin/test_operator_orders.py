@@ -6,7 +6,6 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from mailsift.container import open_redis
 from mailsift.jobs.admin.actions import AT_ONCE, JobAction
 from mailsift.jobs.admin.service import Operations
 from mailsift.jobs.service import JobService
@@ -19,6 +18,7 @@ from mailsift.storage.redis.facts import RedisFactCache
 from mailsift.storage.sql.job_search import JobFilter
 from mailsift.storage.states import JobState
 from tests.support.busy_installation import fill, sql
+from tests.support.parts import open_redis
 from tests.support.ready_jobs import Planter, engine_on, work_until_ended
 
 ADDRESSES = [f"user{n}@example.com" for n in range(6)] + ["no address"]
