@@ -187,19 +187,6 @@ class GuardedBackend(httpcore.AsyncNetworkBackend):
                     break
         raise theirs or ours or no_ipv6 or _SendError(ErrorClass.DNS)
 
-    @override
-    async def connect_unix_socket(
-        self,
-        path: str,
-        timeout: float | None = None,
-        socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
-    ) -> httpcore.AsyncNetworkStream:
-        raise _SendError(ErrorClass.BLOCKED)
-
-    @override
-    async def sleep(self, seconds: float) -> None:
-        await self._network.sleep(seconds)
-
     async def _addresses(self, host: str) -> list[str]:
         """Return the addresses to dial; one that may not be dialled spoils them all."""
         try:
