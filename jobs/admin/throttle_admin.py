@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from mailsift.jobs.admin.console import FleetConfig, domain_of, provider_key
+from mailsift.jobs.admin.console import domain_of, provider_key
+from mailsift.jobs.rates import FleetConfig
 from mailsift.jobs.waker import Waker
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.providers import provider_by_name
