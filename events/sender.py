@@ -76,7 +76,6 @@ _READ_SECONDS: Final = 60.0
 """How long a server may be silent while a list is read."""
 _SLOW_SECONDS, _SLOW_BYTES = 600.0, 60 * 1024
 """So much of a list comes while it is waited for so long; in that time the head of the answer is there."""
-_READING: Final = {"user-agent": "Mailsift/1.0", "accept-encoding": "identity", "connection": "close"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,7 +270,9 @@ class WebhookSender:
         loop = asyncio.get_running_loop()
         started = loop.time()
         try:
-            outcome = await self._post(self._checked_url(url), headers, body)
+            fixed = {"content-type": "application/json", "user-agent": _USER_AGENT}
+            request = _request("POST", self._checked_url(url), fixed | dict(headers), body)
+            outcome = _outcome_of(*await self._exchange(request))
         except MailsiftError:
             outcome = AttemptOutcome(ErrorClass.BLOCKED)
         except _SendError as error:
@@ -294,14 +295,8 @@ class WebhookSender:
         """
         target = self._checked_url(url)
         try:
-            async with (
-                asyncio.timeout(self._config.timeout_s) as limit,
-                self._client(self._answers, self._config.timeout_s) as client,
-                client.stream(
-                    "GET", target.url, headers={**_named(target), "user-agent": _USER_AGENT}
-                ) as answer,
-            ):
-                body = await self._read(answer, limit)
+            request = _request("GET", target, {"accept": "*/*", "user-agent": _USER_AGENT})
+            answer, body = await self._exchange(request)
         except (_SendError, httpx.HTTPError, TimeoutError, OSError) as error:
             raise MailsiftError(
                 "fetch_failed", "The other server isn’t responding.", retryable=True
@@ -321,13 +316,8 @@ class WebhookSender:
         """
         target = self._checked_url(url)
         try:
+            request = _request("GET", target, {"accept": "*/*", "user-agent": "Mailsift/1.0"})
             async with self._client(self._lists, _READ_SECONDS) as client:
-                request = client.build_request(
-                    "GET",
-                    target.url,
-                    headers={**_named(target), **_READING},
-                    extensions=_path_target(target),
-                )
                 async with asyncio.timeout(_SLOW_SECONDS):
                     found = await client.send(request, stream=True)
                 async with aclosing(found):
@@ -352,27 +342,14 @@ class WebhookSender:
             raise MailsiftError("webhook_url_blocked", "This address belongs to this installation.")
         return target
 
-    async def _post(self, target: WebhookUrl, headers: Mapping[str, str], body: bytes) -> AttemptOutcome:
+    async def _exchange(self, request: httpx.Request) -> tuple[httpx.Response, bytes]:
+        """Send a request; returns the answer and the beginning of its body."""
         async with (
             asyncio.timeout(self._config.timeout_s) as limit,
             self._client(self._answers, self._config.timeout_s) as client,
+            aclosing(await client.send(request, stream=True)) as answer,
         ):
-            request = self._request(target, headers, body)
-            async with aclosing(await client.send(request, stream=True)) as answer:
-                return _outcome_of(answer, await self._read(answer, limit))
-
-    def _request(self, target: WebhookUrl, headers: Mapping[str, str], body: bytes) -> httpx.Request:
-        """Build the request with these headers, Host and Content-Length and no others."""
-        fixed = {
-            **_named(target),
-            "content-type": "application/json",
-            "user-agent": _USER_AGENT,
-            "accept-encoding": "identity",
-            "connection": "close",
-        }
-        # The library would tidy the path ("/a/../b"); it is asked for as it was registered.
-        given = _path_target(target)
-        return httpx.Request("POST", target.url, headers={**fixed, **headers}, content=body, extensions=given)
+            return answer, await self._read(answer, limit)
 
     async def _read(self, answer: httpx.Response, limit: asyncio.Timeout) -> bytes:
         """Read the beginning of the body, as it came over the wire.
@@ -411,13 +388,17 @@ async def _brisk(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         since = clock()
 
 
-def _named(target: WebhookUrl) -> dict[str, str]:
-    """Return the Host header; the library would decode the name, and breaks over those IDNA knows no more."""
-    return {"host": target.authority}
+def _request(
+    method: str, target: WebhookUrl, headers: Mapping[str, str], body: bytes | None = None
+) -> httpx.Request:
+    """Build a request with these headers, those of every request, Content-Length and no others.
 
-
-def _path_target(target: WebhookUrl) -> dict[str, bytes]:
-    return {"target": target.path.encode()}
+    Name and path are asked for as they were registered: the library would decode the name, breaks over those
+    IDNA knows no more, and tidies the path ("/a/../b").
+    """
+    fixed = {"host": target.authority, "accept-encoding": "identity", "connection": "close"}
+    given = {"target": target.path.encode()}
+    return httpx.Request(method, target.url, headers=fixed | dict(headers), content=body, extensions=given)
 
 
 def _refuse(status: int) -> None:

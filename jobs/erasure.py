@@ -128,10 +128,6 @@ class Eraser:
         """Return the markers of lists of an account that were uploaded and not started."""
         return await self._blobs.list(drafts_of(account_id))
 
-    async def leave(self, connection: Connection, job_ids: list[UUID]) -> None:
-        """Note, in the transaction that deletes these jobs, that their files go, whatever happens."""
-        await leftovers.leave(connection, job_ids, seconds=_LATE_S)
-
     async def files(self, job_ids: Sequence[UUID], drafts: Sequence[str] = ()) -> None:
         """Delete the files of jobs that were deleted, and drafts with everything of theirs."""
         await self._delete_drafts(drafts)
@@ -210,7 +206,7 @@ class Holdings:
             job_ids: list[UUID] = []
             if Erasable.LISTS in what:
                 job_ids, rows = await holdings.erase_lists(connection, ids)
-                await self._eraser.leave(connection, job_ids)
+                await leftovers.leave(connection, job_ids, seconds=_LATE_S)  # whatever happens
                 erased |= {"lists": len(job_ids), "rows": rows, "drafts": len(drafts)}
             if Erasable.OUTCOMES in what:
                 erased["outcomes"] = await holdings.erase_outcomes(connection, ids)

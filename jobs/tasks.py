@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable
 from urllib.parse import parse_qsl, urlencode
 
 import structlog
@@ -77,11 +76,6 @@ def broker_url(redis_url: str) -> str:
     place, _, query = rest.partition("?")
     words = [("virtual_host" if name == "db" else name, value) for name, value in parse_qsl(query)]
     return f"redis+socket{separator}{place}" + (f"?{urlencode(words)}" if words else "")
-
-
-def register_pull(app: Celery, drain: Callable[[], None]) -> None:
-    """Make `drain` what a wake-up does."""
-    app.task(name=PULL)(drain)
 
 
 class CeleryWaker(Waker):

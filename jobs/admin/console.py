@@ -289,10 +289,6 @@ class Console:
         """Return the schedules of all accounts, late ones first."""
         return await self._database.run(stats.schedules, limit=_SOME)
 
-    async def broker(self) -> BrokerCounts | None:
-        """Return what lies in the broker; None while it is gone."""
-        return await self._reader.broker()
-
     async def audit(
         self, *, limit: int = 100, before: int | None = None, words: str = ""
     ) -> Sequence[AuditRow]:
