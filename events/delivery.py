@@ -156,7 +156,6 @@ async def record_attempt(
 async def _heed(
     connection: Connection, endpoint: Row, outcome: AttemptOutcome, state: DeliveryState, now: float
 ) -> None:
-    """Write down how the endpoint fares after an attempt that left its delivery in `state`."""
     health = health_after(from_row(EndpointHealth, endpoint), outcome, state, now)
     await endpoints.set_health(connection, endpoint["id"], health)
     if endpoint["enabled"]:

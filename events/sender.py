@@ -230,12 +230,9 @@ class WebhookSender:
     """Posts to webhooks: one connection each, no redirects, no cookies, no proxy of the environment.
 
     Args:
-        guard: says which addresses may be dialled.
-        resolve: finds the addresses of a name.
-        config: limits.
+        guard, resolve, network: as of a GuardedBackend.
         ssl_context: whom to trust; by default whom the system trusts.
         own_names: names of this installation, in the spelling of a WebhookUrl; they are refused.
-        network: opens the sockets to the addresses that were checked.
     """
 
     def __init__(
@@ -371,11 +368,7 @@ class WebhookSender:
 
 
 async def _brisk(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """Hand pieces on; the time that passes while they are taken is not the server's.
-
-    Raises:
-        MailsiftError: `place_unavailable`: too little comes.
-    """
+    """Hand pieces on while enough comes; the time that passes while they are taken is not the server's."""
     clock = asyncio.get_running_loop().time
     waited, received, since = 0.0, 0, clock()
     async for piece in pieces:
@@ -431,7 +424,6 @@ def _outcome_of(answer: httpx.Response, body: bytes) -> AttemptOutcome:
 
 
 def _is_ours(error: BaseException, address: str) -> bool:
-    """Say whether a connection failed because of this machine."""
     return _has_cause(error, _EXHAUSTED if ":" in address else _EXHAUSTED | _OFFLINE)
 
 

@@ -106,10 +106,9 @@ class Eraser:
         await self._sweep_up(await self._database.run(transaction))
 
     async def sweep(self) -> int:
-        """Delete what is to be kept no longer and what the dead left; any number of callers is harmless.
+        """Delete what is to be kept no longer and what the dead left; returns how many jobs were deleted.
 
-        Returns:
-            How many jobs were deleted.
+        Any number of callers is harmless.
         """
         async with self._database.begin() as connection:
             over = await jobs.expired(connection, AT_ONCE)
@@ -194,10 +193,9 @@ class Holdings:
     async def erase(
         self, account_id: AccountId, what: Collection[Erasable], *, person_id: UUID, actor: str
     ) -> UUID:
-        """Erase this of the account and its test account for good; lists that still run stay.
+        """Erase this of the account and its test account for good; returns the id of the receipt.
 
-        Returns:
-            The id of the receipt.
+        Lists that still run stay.
         """
 
         async def transaction(connection: Connection) -> tuple[UUID, list[UUID]]:

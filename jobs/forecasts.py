@@ -121,17 +121,10 @@ _LARGEST: Final = 20
 def load_of(
     job_id: UUID, queues: Queues, rates: ProviderRates, progress: Sequence[ProgressRow], mode: Mode
 ) -> JobLoad:
-    """Return everything that a job's time depends on.
+    """Return everything that a job's time depends on; `progress` is empty for one that has not begun.
 
     Until something of a list was looked at, its addresses at mail servers that nobody knows count as if they
     were at many small hosts, as in a plan.
-
-    Args:
-        job_id: the job.
-        queues: what all jobs wait for.
-        rates: how fast providers may be asked.
-        progress: how the job got on; empty for one that has not begun.
-        mode: how far it looks.
     """
     known = {row.throttle_key: row for row in progress}
     mine = [row for row in queues.rows if row.job_id == job_id]
@@ -225,14 +218,9 @@ def _asked(row: QueueRow, rates: ProviderRates) -> float:
 def queued_ahead(
     rows: Iterable[QueueRow], key: str, rates: ProviderRates, *, account_id: UUID, small: bool
 ) -> list[QueuedAhead]:
-    """Return what others have in line at a provider; a small job has no big one of its account before it.
+    """Return what others have in line at a provider before a job of the account, be that a `small` one.
 
-    Args:
-        rows: what other jobs wait for.
-        key: the provider's.
-        rates: how fast providers may be asked.
-        account_id: whose job it is for.
-        small: whether that is a small one.
+    A small job has no big one of its account before it.
     """
     of_account: dict[tuple[UUID, bool], float] = defaultdict(float)
     apart: dict[UUID, float] = defaultdict(float)

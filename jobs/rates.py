@@ -82,14 +82,7 @@ class FleetConfig:
 
 
 class ProviderRates:
-    """What providers allow from each of our sources.
-
-    Args:
-        providers: the table with the overrides file.
-        sources: the identities of the fleet's sources.
-        steps: what our names have earned, by provider and source.
-        now: seconds since the epoch.
-    """
+    """What providers allow from each of our sources."""
 
     def __init__(
         self,

@@ -81,12 +81,8 @@ def broker_url(redis_url: str) -> str:
 class CeleryWaker(Waker):
     """Sends wake-ups through the broker; those that are wanted while some are sent go together.
 
-    A broker that accepts everything and says nothing holds one thread, and nobody for longer than `patience`:
-    what wake-ups are for is done, and a list that is in must not seem to be none.
-
-    Args:
-        app: of `make_app`.
-        patience: seconds.
+    A broker that accepts everything and says nothing holds one thread, and nobody for longer than `patience`
+    seconds: what wake-ups are for is done, and a list that is in must not seem to be none.
     """
 
     def __init__(self, app: Celery, *, patience: float = 2.0) -> None:

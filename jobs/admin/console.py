@@ -81,8 +81,7 @@ class InstallationReader:
     async def read(self, *, today: datetime | None = None) -> Installation:
         """Return everything; what does not answer is None.
 
-        Args:
-            today: when the day began whose verdicts are counted; None = in UTC.
+        The verdicts of the day that began at `today` are counted; None = in UTC.
         """
         snapshot, (throttles, broker), _ = await asyncio.gather(
             self._snapshot(today), self._read_redis(), self._health.recheck()
@@ -141,10 +140,7 @@ class Console:
         self._breaker = RedisCircuitBreaker("The operator console")
 
     async def overview(self, *, today: datetime | None = None) -> Overview:
-        """Return whether it flows, and if not why not.
-
-        Args:
-            today: when the day began whose verdicts are counted; None = in UTC.
+        """Return whether it flows, and if not why not; `today` is as for InstallationReader.read.
 
         Raises:
             MailsiftError: `database_unavailable`.
@@ -170,13 +166,9 @@ class Console:
     async def jobs(
         self, wanted: JobFilter, *, limit: int = 50, page: int = 1, sort: str = NEWEST
     ) -> JobsPage:
-        """Return matching jobs of all accounts.
+        """Return matching jobs of all accounts; pages count from 1.
 
-        Args:
-            wanted: which ones.
-            limit: how many.
-            page: of so many, from 1.
-            sort: a column of job_search.ORDERS, descending with a minus before it.
+        `sort` is a column of job_search.ORDERS, descending with a minus before it.
         """
         async with self._database.begin() as connection:
             rows = await job_search.page(

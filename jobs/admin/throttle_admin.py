@@ -166,7 +166,6 @@ class ThrottleAdmin:
         return gone
 
     async def _edit(self, actor: str, provider: str, source: str, note: str) -> ThrottleEdit:
-        """Return the place of a change, checked."""
         await self._database.run(self._fleet.check_source, source)
         return ThrottleEdit(
             provider_key(provider), source, note=note.strip()[:_LONGEST_NOTE], edited_by=actor
@@ -184,7 +183,6 @@ class ThrottleAdmin:
         return key
 
     def _check(self, provider: str, limits: ProviderLimits) -> None:
-        """Refuse what is above the hard bound, or no limit at all."""
         if provider == ANY_PROVIDER:
             raise MailsiftError(
                 "bad_provider", "Limits belong to a provider. A source as a whole can only be held."

@@ -200,15 +200,9 @@ class ChunkWorker:
     async def work(
         self, chunk: ClaimedChunk, watch: Stopwatch, in_hand: SmallList | None = None
     ) -> ChunkDone:
-        """Validate the chunk and commit what came of it.
+        """Validate the chunk and commit what came of it; returns what is to be done next.
 
-        Args:
-            chunk: as claimed.
-            watch: measures where the time goes.
-            in_hand: the list, where the chunk holds all of it and this worker has just read it.
-
-        Returns:
-            What is to be done next.
+        `in_hand` is the list, where the chunk holds all of it and this worker has just read it.
 
         Raises:
             LeaseLostError: the lease was lost or the job ended meanwhile; nothing was changed.
@@ -255,7 +249,6 @@ class ChunkWorker:
         return await validator.validate(frame, request)
 
     async def _stop_state(self, chunk: ClaimedChunk) -> ListStop:
-        """Return the job's stop rule, and the counts it needs from the database."""
         rule = self._plan.stop
         if load_options(chunk.options).mode is not Mode.DEEP or not rule.share:
             return NEVER_STOPS
@@ -569,8 +562,7 @@ async def _hold_sources(
 ) -> dict[str, float]:
     """Hold sources at the providers that have chunks of their own.
 
-    Returns:
-        In how many seconds the first source of the fleet may ask these, by throttle key.
+    Returns in how many seconds the first source of the fleet may ask these, by throttle key.
     """
     lanes = {new.throttle_key for new in deferred if new.waits_for in _BOUND_TO_SOURCE} - set(SHARED_KEYS)
     await sources.rest(connection, {place: s for place, s in rests.items() if place[0] in lanes})

@@ -159,7 +159,6 @@ class Engine:
             await guarded(self._database.run(_put_back, held), "engine")
 
     async def _claim_one(self) -> bool:
-        """Claim and start one piece of work."""
         if self._closing or self.is_draining:
             return False
         watch = Stopwatch()

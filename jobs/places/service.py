@@ -164,11 +164,6 @@ class Places:
         return await matching_objects(pattern.base, {} if found is None else found.credentials)
 
     async def _credentials(self, account_id: AccountId, place: Place) -> Mapping[str, str]:
-        """Return what the account uses there.
-
-        Raises:
-            MailsiftError: `place_not_allowed`.
-        """
         if not place.is_database and not place.is_store:
             self.web().check(place.base)
             return {}
