@@ -17,7 +17,7 @@ import httpx
 from typing_extensions import override
 
 from mailsift.events.retry import AttemptOutcome, ErrorClass, error_class, printable_text, read_directive
-from mailsift.events.webhook_url import WebhookUrl, is_this_machine, parse_webhook_url
+from mailsift.events.webhook_url import WebhookUrl, is_this_machine, not_public, parse_webhook_url
 from mailsift.pipeline.dns.client import DnsClient
 from mailsift.pipeline.dns.rules import DnsOutcome, RecordType
 from mailsift.pipeline.errors import MailsiftError
@@ -323,7 +323,7 @@ class WebhookSender:
                         yield piece
         except _SendError as error:
             blocked = error.error is ErrorClass.BLOCKED
-            raise _not_allowed() if blocked else _unavailable(error.error.value) from None
+            raise not_public() if blocked else _unavailable(error.error.value) from None
         except (httpx.HTTPError, httpx.InvalidURL, ssl.SSLError, OSError) as error:
             raise _unavailable(type(error).__name__) from None
 
@@ -402,10 +402,6 @@ def _refuse(status: int) -> None:
         raise _unavailable(f"HTTP {status}")
     if status != 200:
         raise MailsiftError("place_refused", f"The server answered with HTTP {status}.")
-
-
-def _not_allowed() -> MailsiftError:
-    return MailsiftError("webhook_url_blocked", "This address isn’t on the public internet.")
 
 
 def _unavailable(what: str) -> MailsiftError:
