@@ -9,6 +9,7 @@ import asyncio
 import math
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Final
 from uuid import UUID
 
@@ -295,27 +296,25 @@ class ChunkWorker:
         segment_key: str | None = None,
         stop: ListStop = NEVER_STOPS,
     ) -> ChunkDone:
-        counts, warning = VerdictCounts(), ""
+        close = partial(
+            close_chunk,
+            chunk=chunk,
+            segment_key=segment_key,
+            counts=VerdictCounts(),
+            deferred=deferred,
+            terms=self._terms,
+            stop=stop,
+        )
         if result is not None:
             counts = counts_of(result.finished, load_options(chunk.options).tiers)
-            counts = replace(counts, probes=result.probes)
-            warning = warning_of(result.finished)
-
-        async def commit(connection: Connection) -> ChunkDone:
-            return await close_chunk(
-                connection,
-                chunk,
-                segment_key=segment_key,
-                counts=counts,
-                deferred=deferred,
-                warning=warning,
-                rests={} if result is None else result.rests,
-                terms=self._terms,
-                asked={} if result is None else result.asked,
-                stop=stop,
+            close = partial(
+                close,
+                counts=replace(counts, probes=result.probes),
+                warning=warning_of(result.finished),
+                rests=result.rests,
+                asked=result.asked,
             )
-
-        return await self._once_there(commit)
+        return await self._once_there(close)
 
     async def _once_there(self, commit: Callable[[Connection], Awaitable[ChunkDone]]) -> ChunkDone:
         """Commit a chunk as soon as the database is there, or until its lease is lost.
