@@ -334,7 +334,7 @@ class WebhookService:
     async def resend(
         self, account_id: UUID, endpoint_id: UUID, *, since: datetime, also_unqueued: bool
     ) -> int:
-        """Send again what was given up or skipped since then; returns how many events.
+        """Send again what was given up or skipped since then (with a time zone); returns how many events.
 
         `also_unqueued`: also what happened while the webhook was disabled, wanted other events or was not
         registered yet.

@@ -159,7 +159,7 @@ class StepWorker:
     async def _missing(self, step: ClaimedStep) -> MailsiftError:
         """Return the error for a file that is not there: another machine may have it, or it comes."""
         if not await self._database.run(jobs.renew_steps, {step.token}, lease=self._terms.lease_s):
-            raise LeaseLostError
+            raise LeaseLostError  # the job has been deleted, and its files with it
         text = "A file of this list is missing where lists are stored. Send the list again."
         return SuspectError("blob_not_found", text)
 
