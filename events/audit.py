@@ -25,6 +25,17 @@ COMMAND_LINE: Final = "cli"
 """The actor of what is typed in a terminal."""
 
 _ACTOR: Final[ContextVar[str]] = ContextVar("actor", default="")
+_ORDERS: Final[Mapping[str, str]] = {
+    "pause": "paused",
+    "resume": "resumed",
+    "cancel": "cancelled",
+    "retry": "retried",
+    "restart": "restarted",
+    "priority_high": "raised the priority of",
+    "priority_normal": "set to normal the priority of",
+    "priority_low": "lowered the priority of",
+}
+"""What is done to a job, or to all that match."""
 _ACTIONS: Final[Mapping[str, str]] = {
     "session.create": "signed in",
     "session.end_all": "signed out everywhere",
@@ -66,22 +77,8 @@ _ACTIONS: Final[Mapping[str, str]] = {
     "schedule.resume": "resumed the schedule",
     "schedule.run": "ran the schedule",
     "schedule.delete": "deleted the schedule",
-    "job.pause": "paused",
-    "job.resume": "resumed",
-    "job.cancel": "cancelled",
-    "job.retry": "retried",
-    "job.restart": "restarted",
-    "job.priority_high": "raised the priority of",
-    "job.priority_normal": "set to normal the priority of",
-    "job.priority_low": "lowered the priority of",
-    "jobs.pause": "paused all jobs that match",
-    "jobs.resume": "resumed all jobs that match",
-    "jobs.cancel": "cancelled all jobs that match",
-    "jobs.retry": "retried all jobs that match",
-    "jobs.restart": "restarted all jobs that match",
-    "jobs.priority_high": "raised the priority of all jobs that match",
-    "jobs.priority_normal": "set to normal the priority of all jobs that match",
-    "jobs.priority_low": "lowered the priority of all jobs that match",
+    **{f"job.{order}": words for order, words in _ORDERS.items()},
+    **{f"jobs.{order}": f"{words} all jobs that match" for order, words in _ORDERS.items()},
     "worker.drain": "drained the worker",
     "worker.undrain": "undrained the worker",
     "worker.wake": "woke the workers",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random as random_module
 from collections.abc import Collection
-from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
 
@@ -38,15 +37,6 @@ _LOG_KEPT_S: Final = 30 * 86_400.0  # of attempts; deliveries are kept for as lo
 _PURGED: Final = 1_000  # attempts forgotten in one go
 
 _log = structlog.get_logger()
-
-
-@dataclass(frozen=True, slots=True)
-class FinishedAttempt:
-    """A delivery that was attempted; `at` is when, in epoch seconds."""
-
-    claimed: ClaimedDelivery
-    at: float
-    outcome: AttemptOutcome
 
 
 class Deliverer:
@@ -99,8 +89,8 @@ class Deliverer:
             again = not_sent_until(now, self._random)
             await self._database.run(postpone, claimed, until=again, now=now)
         else:
-            attempted = FinishedAttempt(claimed, started, outcome)
-            await self._database.run(record_attempt, attempted, now, self._random)
+            attempt = attempt_row(claimed.id, claimed.attempts + 1, started, claimed.trigger, outcome)
+            await self._database.run(record_attempt, claimed, attempt, outcome, now, self._random)
         count_attempt(outcome)
         trace.get_current_span().set_attributes(
             {"mailsift.status": outcome.status_code, "mailsift.error": outcome.error.value}
@@ -130,13 +120,17 @@ class Deliverer:
 
 
 async def record_attempt(
-    connection: Connection, attempted: FinishedAttempt, now: float, random: random_module.Random
+    connection: Connection,
+    claimed: ClaimedDelivery,
+    attempt: NewAttempt,
+    outcome: AttemptOutcome,
+    now: float,
+    random: random_module.Random,
 ) -> None:
     """Write down an attempt; nothing is written when the lease was lost or the endpoint deleted meanwhile.
 
     What a place says that the endpoint has left meanwhile counts for the delivery, which goes to the new one.
     """
-    claimed, outcome = attempted.claimed, attempted.outcome
     endpoint = await endpoints.get(connection, claimed.endpoint_id, lock=True)
     if endpoint is None:
         return
@@ -149,7 +143,7 @@ async def record_attempt(
     written = await deliveries.record_attempt(
         connection,
         claimed,
-        attempt_row(claimed.id, claimed.attempts + 1, attempted.at, claimed.trigger, outcome),
+        attempt,
         state=state.value,
         next_attempt_at=utc_datetime(again) if again else None,
     )
@@ -162,7 +156,6 @@ async def record_attempt(
 async def _heed(
     connection: Connection, endpoint: Row, outcome: AttemptOutcome, state: DeliveryState, now: float
 ) -> None:
-    """Write down how the endpoint fares after an attempt that left its delivery in `state`."""
     health = health_after(from_row(EndpointHealth, endpoint), outcome, state, now)
     await endpoints.set_health(connection, endpoint["id"], health)
     if endpoint["enabled"]:

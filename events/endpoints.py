@@ -116,10 +116,7 @@ class WebhookService:
     """The webhooks of one installation; every call names the account it speaks for.
 
     Args:
-        database: the truth.
         sender: knows which URLs may be a webhook, and makes the requests of tests.
-        vault: seals the secrets.
-        clock: the time.
         token: returns that many random bytes.
         wake: tells the workers that there is work; never raises.
     """
@@ -245,13 +242,9 @@ class WebhookService:
     async def rotate(
         self, account_id: UUID, endpoint_id: UUID, *, overlap_s: int = 86_400, force: bool = False
     ) -> Rotation:
-        """Give the webhook a new secret; the one before signs too for `overlap_s` seconds.
+        """Give the webhook a new secret; the one before signs too for `overlap_s` seconds, 0 = not at all.
 
-        Args:
-            account_id: whose webhook it is.
-            endpoint_id: the webhook.
-            overlap_s: for so long both sign; 0 = the one before ends now.
-            force: rotate although a secret before the last rotation signs too; it ends now.
+        `force`: although a secret before the last rotation signs too; that ends now.
 
         Raises:
             MailsiftError: `webhook_not_found`, `webhook_overlap_invalid`, `webhook_secret_overlap`.
@@ -341,14 +334,10 @@ class WebhookService:
     async def resend(
         self, account_id: UUID, endpoint_id: UUID, *, since: datetime, also_unqueued: bool
     ) -> int:
-        """Send again what was given up or skipped since then; returns how many events.
+        """Send again what was given up or skipped since then (with a time zone); returns how many events.
 
-        Args:
-            account_id: whose webhook.
-            endpoint_id: which.
-            since: with a time zone.
-            also_unqueued: also what happened while the webhook was disabled, wanted other events or was not
-                registered yet.
+        `also_unqueued`: also what happened while the webhook was disabled, wanted other events or was not
+        registered yet.
 
         Raises:
             MailsiftError: `webhook_not_found`, `webhook_disabled`.
@@ -426,7 +415,6 @@ async def _record_update(connection: Connection, before: Row, view: EndpointView
 
 
 def _event_names(types: Sequence[str]) -> Sequence[str] | str:
-    """Return for which events a webhook is, as the audit log has it."""
     return list(types) or "all"
 
 
@@ -458,11 +446,7 @@ def _disabled() -> MailsiftError:
 async def _owned_endpoint(
     connection: Connection, account_id: UUID, endpoint_id: UUID, *, lock: bool = False
 ) -> Row:
-    """Return the endpoint's row; `lock` keeps others from changing it until the transaction ends.
-
-    Raises:
-        MailsiftError: `webhook_not_found`.
-    """
+    """Return the endpoint's row; `lock` keeps others from changing it until the transaction ends."""
     row = await endpoints.get(connection, endpoint_id, lock=lock)
     if row is None or row["account_id"] != account_id:
         raise MailsiftError("webhook_not_found", "There is no such webhook.")
@@ -470,11 +454,7 @@ async def _owned_endpoint(
 
 
 async def _owned_delivery(connection: Connection, account_id: UUID, delivery_id: UUID) -> Row:
-    """Return the delivery's row with its event's type and whether its endpoint is enabled.
-
-    Raises:
-        MailsiftError: `delivery_not_found`.
-    """
+    """Return the delivery's row with its event's type and whether its endpoint is enabled."""
     row = await deliveries.get(connection, delivery_id)
     if row is None or row["account_id"] != account_id:
         raise MailsiftError("delivery_not_found", "There is no such delivery.")
@@ -484,11 +464,6 @@ async def _owned_delivery(connection: Connection, account_id: UUID, delivery_id:
 async def _check_test_limit(
     connection: Connection, *, account_id: UUID, endpoint_id: UUID, now: datetime
 ) -> None:
-    """Refuse a test that is one too many.
-
-    Raises:
-        MailsiftError: `webhook_test_limit`.
-    """
     of_endpoint, of_account = await endpoints.tests_made(
         connection,
         account_id=account_id,
@@ -502,11 +477,7 @@ async def _check_test_limit(
 
 
 async def _begin_test(connection: Connection, endpoint_id: UUID, event: EventRow) -> tuple[Row, UUID]:
-    """Write down a test that may be sent now; returns the endpoint's row and the delivery's id.
-
-    Raises:
-        MailsiftError: `webhook_not_found`, `webhook_test_limit`.
-    """
+    """Write down a test that may be sent now; returns the endpoint's row and the delivery's id."""
     account_id, now, delivery_id = event.account_id, event.created_at, uuid4()
     await accounts.get(connection, account_id, lock=True)  # of two tests at once the second counts the first
     row = await _owned_endpoint(connection, account_id, endpoint_id, lock=True)
@@ -519,7 +490,6 @@ async def _begin_test(connection: Connection, endpoint_id: UUID, event: EventRow
 
 
 def _endpoint_view(row: Row) -> EndpointView:
-    """Return an endpoint's row without its secrets."""
     return from_row(
         EndpointView,
         row,

@@ -73,8 +73,6 @@ class Mailer:
     """Sends our own mail.
 
     Args:
-        relay: where it goes.
-        helo_name: the name we greet it with.
         timeout_s: for every step of the dialogue.
         ssl_context: whom to trust; by default whom the system trusts.
     """

@@ -57,13 +57,7 @@ class MailRoute:
 
 
 class OutboxMailer(ABC, Generic[_Claimed]):
-    """Sends what is due from one outbox; any number of them may run in any number of processes.
-
-    Args:
-        database: holds the outbox.
-        route: how a mail goes out.
-        clock: the time.
-    """
+    """Sends what is due from one outbox; any number of them may run in any number of processes."""
 
     table: ClassVar[MailTable]
 

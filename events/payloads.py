@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
@@ -92,33 +92,18 @@ class SimulatedEvent(StrEnum):
 
 def simulated_event(kind: SimulatedEvent, job_id: UUID, now: datetime) -> tuple[EventType, dict[str, Any]]:
     """Return the type and the data of a simulated event."""
-    return _SIMULATED[kind](job_id, now)
-
-
-def _webhook(_job_id: UUID, _now: datetime) -> tuple[EventType, dict[str, Any]]:
-    return EventType.TEST, {"message": "This is a test of your webhook."}
-
-
-def _failed_payload(error: str) -> Callable[[UUID, datetime], tuple[EventType, dict[str, Any]]]:
-    def make(job_id: UUID, now: datetime) -> tuple[EventType, dict[str, Any]]:
-        return job_event(
-            JobEnd(
-                job_id=job_id,
-                total=1_000,
-                processed=250 if error else 1_000,
-                valid=200 if error else 850,
-                invalid=25 if error else 100,
-                started_at=now - timedelta(minutes=5),
-                finished_at=now,
-                error=error,
-            )
+    if kind is SimulatedEvent.WEBHOOK:
+        return EventType.TEST, {"message": "This is a test of your webhook."}
+    fails = kind is SimulatedEvent.FAILED
+    return job_event(
+        JobEnd(
+            job_id=job_id,
+            total=1_000,
+            processed=250 if fails else 1_000,
+            valid=200 if fails else 850,
+            invalid=25 if fails else 100,
+            started_at=now - timedelta(minutes=5),
+            finished_at=now,
+            error="simulated: This is a test, no job has failed." if fails else "",
         )
-
-    return make
-
-
-_SIMULATED = {
-    SimulatedEvent.WEBHOOK: _webhook,
-    SimulatedEvent.SUCCESS: _failed_payload(""),
-    SimulatedEvent.FAILED: _failed_payload("simulated: This is a test, no job has failed."),
-}
+    )

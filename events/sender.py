@@ -17,7 +17,7 @@ import httpx
 from typing_extensions import override
 
 from mailsift.events.retry import AttemptOutcome, ErrorClass, error_class, printable_text, read_directive
-from mailsift.events.webhook_url import WebhookUrl, is_this_machine, parse_webhook_url
+from mailsift.events.webhook_url import WebhookUrl, is_this_machine, not_public, parse_webhook_url
 from mailsift.pipeline.dns.client import DnsClient
 from mailsift.pipeline.dns.rules import DnsOutcome, RecordType
 from mailsift.pipeline.errors import MailsiftError
@@ -76,7 +76,6 @@ _READ_SECONDS: Final = 60.0
 """How long a server may be silent while a list is read."""
 _SLOW_SECONDS, _SLOW_BYTES = 600.0, 60 * 1024
 """So much of a list comes while it is waited for so long; in that time the head of the answer is there."""
-_READING: Final = {"user-agent": "Mailsift/1.0", "accept-encoding": "identity", "connection": "close"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,19 +186,6 @@ class GuardedBackend(httpcore.AsyncNetworkBackend):
                     break
         raise theirs or ours or no_ipv6 or _SendError(ErrorClass.DNS)
 
-    @override
-    async def connect_unix_socket(
-        self,
-        path: str,
-        timeout: float | None = None,
-        socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
-    ) -> httpcore.AsyncNetworkStream:
-        raise _SendError(ErrorClass.BLOCKED)
-
-    @override
-    async def sleep(self, seconds: float) -> None:
-        await self._network.sleep(seconds)
-
     async def _addresses(self, host: str) -> list[str]:
         """Return the addresses to dial; one that may not be dialled spoils them all."""
         try:
@@ -244,12 +230,9 @@ class WebhookSender:
     """Posts to webhooks: one connection each, no redirects, no cookies, no proxy of the environment.
 
     Args:
-        guard: says which addresses may be dialled.
-        resolve: finds the addresses of a name.
-        config: limits.
+        guard, resolve, network: as of a GuardedBackend.
         ssl_context: whom to trust; by default whom the system trusts.
         own_names: names of this installation, in the spelling of a WebhookUrl; they are refused.
-        network: opens the sockets to the addresses that were checked.
     """
 
     def __init__(
@@ -284,7 +267,9 @@ class WebhookSender:
         loop = asyncio.get_running_loop()
         started = loop.time()
         try:
-            outcome = await self._post(self._checked_url(url), headers, body)
+            fixed = {"content-type": "application/json", "user-agent": _USER_AGENT}
+            request = _request("POST", self._checked_url(url), fixed | dict(headers), body)
+            outcome = _outcome_of(*await self._exchange(request))
         except MailsiftError:
             outcome = AttemptOutcome(ErrorClass.BLOCKED)
         except _SendError as error:
@@ -307,14 +292,8 @@ class WebhookSender:
         """
         target = self._checked_url(url)
         try:
-            async with (
-                asyncio.timeout(self._config.timeout_s) as limit,
-                self._client(self._answers, self._config.timeout_s) as client,
-                client.stream(
-                    "GET", target.url, headers={**_named(target), "user-agent": _USER_AGENT}
-                ) as answer,
-            ):
-                body = await self._read(answer, limit)
+            request = _request("GET", target, {"accept": "*/*", "user-agent": _USER_AGENT})
+            answer, body = await self._exchange(request)
         except (_SendError, httpx.HTTPError, TimeoutError, OSError) as error:
             raise MailsiftError(
                 "fetch_failed", "The other server isn’t responding.", retryable=True
@@ -334,13 +313,8 @@ class WebhookSender:
         """
         target = self._checked_url(url)
         try:
+            request = _request("GET", target, {"accept": "*/*", "user-agent": "Mailsift/1.0"})
             async with self._client(self._lists, _READ_SECONDS) as client:
-                request = client.build_request(
-                    "GET",
-                    target.url,
-                    headers={**_named(target), **_READING},
-                    extensions=_path_target(target),
-                )
                 async with asyncio.timeout(_SLOW_SECONDS):
                     found = await client.send(request, stream=True)
                 async with aclosing(found):
@@ -349,7 +323,7 @@ class WebhookSender:
                         yield piece
         except _SendError as error:
             blocked = error.error is ErrorClass.BLOCKED
-            raise _not_allowed() if blocked else _unavailable(error.error.value) from None
+            raise not_public() if blocked else _unavailable(error.error.value) from None
         except (httpx.HTTPError, httpx.InvalidURL, ssl.SSLError, OSError) as error:
             raise _unavailable(type(error).__name__) from None
 
@@ -365,27 +339,14 @@ class WebhookSender:
             raise MailsiftError("webhook_url_blocked", "This address belongs to this installation.")
         return target
 
-    async def _post(self, target: WebhookUrl, headers: Mapping[str, str], body: bytes) -> AttemptOutcome:
+    async def _exchange(self, request: httpx.Request) -> tuple[httpx.Response, bytes]:
+        """Send a request; returns the answer and the beginning of its body."""
         async with (
             asyncio.timeout(self._config.timeout_s) as limit,
             self._client(self._answers, self._config.timeout_s) as client,
+            aclosing(await client.send(request, stream=True)) as answer,
         ):
-            request = self._request(target, headers, body)
-            async with aclosing(await client.send(request, stream=True)) as answer:
-                return _outcome_of(answer, await self._read(answer, limit))
-
-    def _request(self, target: WebhookUrl, headers: Mapping[str, str], body: bytes) -> httpx.Request:
-        """Build the request with these headers, Host and Content-Length and no others."""
-        fixed = {
-            **_named(target),
-            "content-type": "application/json",
-            "user-agent": _USER_AGENT,
-            "accept-encoding": "identity",
-            "connection": "close",
-        }
-        # The library would tidy the path ("/a/../b"); it is asked for as it was registered.
-        given = _path_target(target)
-        return httpx.Request("POST", target.url, headers={**fixed, **headers}, content=body, extensions=given)
+            return answer, await self._read(answer, limit)
 
     async def _read(self, answer: httpx.Response, limit: asyncio.Timeout) -> bytes:
         """Read the beginning of the body, as it came over the wire.
@@ -407,11 +368,7 @@ class WebhookSender:
 
 
 async def _brisk(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """Hand pieces on; the time that passes while they are taken is not the server's.
-
-    Raises:
-        MailsiftError: `place_unavailable`: too little comes.
-    """
+    """Hand pieces on while enough comes; the time that passes while they are taken is not the server's."""
     clock = asyncio.get_running_loop().time
     waited, received, since = 0.0, 0, clock()
     async for piece in pieces:
@@ -424,13 +381,17 @@ async def _brisk(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         since = clock()
 
 
-def _named(target: WebhookUrl) -> dict[str, str]:
-    """Return the Host header; the library would decode the name, and breaks over those IDNA knows no more."""
-    return {"host": target.authority}
+def _request(
+    method: str, target: WebhookUrl, headers: Mapping[str, str], body: bytes | None = None
+) -> httpx.Request:
+    """Build a request with these headers, those of every request, Content-Length and no others.
 
-
-def _path_target(target: WebhookUrl) -> dict[str, bytes]:
-    return {"target": target.path.encode()}
+    Name and path are asked for as they were registered: the library would decode the name, breaks over those
+    IDNA knows no more, and tidies the path ("/a/../b").
+    """
+    fixed = {"host": target.authority, "accept-encoding": "identity", "connection": "close"}
+    given = {"target": target.path.encode()}
+    return httpx.Request(method, target.url, headers=fixed | dict(headers), content=body, extensions=given)
 
 
 def _refuse(status: int) -> None:
@@ -441,10 +402,6 @@ def _refuse(status: int) -> None:
         raise _unavailable(f"HTTP {status}")
     if status != 200:
         raise MailsiftError("place_refused", f"The server answered with HTTP {status}.")
-
-
-def _not_allowed() -> MailsiftError:
-    return MailsiftError("webhook_url_blocked", "This address isn’t on the public internet.")
 
 
 def _unavailable(what: str) -> MailsiftError:
@@ -463,7 +420,6 @@ def _outcome_of(answer: httpx.Response, body: bytes) -> AttemptOutcome:
 
 
 def _is_ours(error: BaseException, address: str) -> bool:
-    """Say whether a connection failed because of this machine."""
     return _has_cause(error, _EXHAUSTED if ":" in address else _EXHAUSTED | _OFFLINE)
 
 

@@ -81,7 +81,7 @@ def parse_webhook_url(url: str, *, guard: AddressGuard, allow_http: bool = False
         raise _invalid_url("The port does not exist.")
     host = _host(found["host"])
     if _is_address(host) and not guard.allows(host):
-        raise MailsiftError("webhook_url_blocked", "This address isn’t on the public internet.")
+        raise not_public()
     return WebhookUrl(scheme, host, port, (found["path"] or "/") + (found["query"] or ""))
 
 
@@ -156,9 +156,8 @@ def _host(text: str) -> str:
     except ValueError:
         raise _invalid_url("The host name is malformed.") from None
     labels = name.split(".")
-    if len(name) > 253 or len(labels) < 2 or not all(map(_LABEL.fullmatch, labels)):
-        raise _invalid_url("The host must be a full domain name.")
-    if _NUMBER.fullmatch(labels[-1]):
+    is_name = len(name) <= 253 and len(labels) > 1 and all(map(_LABEL.fullmatch, labels))
+    if not is_name or _NUMBER.fullmatch(labels[-1]):
         raise _invalid_url("The host must be a full domain name.")
     return name
 
@@ -169,6 +168,11 @@ def _is_address(text: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def not_public() -> MailsiftError:
+    """Return the error of an address that may not be dialled."""
+    return MailsiftError("webhook_url_blocked", "This address isn’t on the public internet.")
 
 
 def _invalid_url(text: str) -> MailsiftError:

@@ -106,10 +106,9 @@ class Eraser:
         await self._sweep_up(await self._database.run(transaction))
 
     async def sweep(self) -> int:
-        """Delete what is to be kept no longer and what the dead left; any number of callers is harmless.
+        """Delete what is to be kept no longer and what the dead left; returns how many jobs were deleted.
 
-        Returns:
-            How many jobs were deleted.
+        Any number of callers is harmless.
         """
         async with self._database.begin() as connection:
             over = await jobs.expired(connection, AT_ONCE)
@@ -127,10 +126,6 @@ class Eraser:
     async def drafts(self, account_id: AccountId) -> Sequence[str]:
         """Return the markers of lists of an account that were uploaded and not started."""
         return await self._blobs.list(drafts_of(account_id))
-
-    async def leave(self, connection: Connection, job_ids: list[UUID]) -> None:
-        """Note, in the transaction that deletes these jobs, that their files go, whatever happens."""
-        await leftovers.leave(connection, job_ids, seconds=_LATE_S)
 
     async def files(self, job_ids: Sequence[UUID], drafts: Sequence[str] = ()) -> None:
         """Delete the files of jobs that were deleted, and drafts with everything of theirs."""
@@ -198,10 +193,9 @@ class Holdings:
     async def erase(
         self, account_id: AccountId, what: Collection[Erasable], *, person_id: UUID, actor: str
     ) -> UUID:
-        """Erase this of the account and its test account for good; lists that still run stay.
+        """Erase this of the account and its test account for good; returns the id of the receipt.
 
-        Returns:
-            The id of the receipt.
+        Lists that still run stay.
         """
 
         async def transaction(connection: Connection) -> tuple[UUID, list[UUID]]:
@@ -210,7 +204,7 @@ class Holdings:
             job_ids: list[UUID] = []
             if Erasable.LISTS in what:
                 job_ids, rows = await holdings.erase_lists(connection, ids)
-                await self._eraser.leave(connection, job_ids)
+                await leftovers.leave(connection, job_ids, seconds=_LATE_S)  # whatever happens
                 erased |= {"lists": len(job_ids), "rows": rows, "drafts": len(drafts)}
             if Erasable.OUTCOMES in what:
                 erased["outcomes"] = await holdings.erase_outcomes(connection, ids)

@@ -256,7 +256,6 @@ def _time_asked(sources: Sequence[SourceRate], start: float, recipients: float) 
 
 
 def _rate(rate: float) -> str:
-    """Write a rate with as many digits as one reads."""
     return f"{rate:,.0f}" if rate >= 100 else f"{rate:.3g}"
 
 

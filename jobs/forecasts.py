@@ -12,14 +12,12 @@ from typing import Final
 from uuid import UUID
 
 from mailsift.jobs.eta import Batch, JobLoad, ProviderBacklog, QueuedAhead, TimeLeft, time_left
-from mailsift.jobs.rates import ProviderRates
-from mailsift.pipeline.clock import Clock
+from mailsift.jobs.rates import FleetConfig, ProviderRates
 from mailsift.pipeline.facts import Mode
-from mailsift.pipeline.providers import Providers
 from mailsift.storage.database import Connection, Database, Row
 from mailsift.storage.redis.connection import Client, RedisCircuitBreaker
 from mailsift.storage.redis.throttle_view import ThrottleInspector
-from mailsift.storage.sql import ledger, sources, throttle_edits, workload
+from mailsift.storage.sql import workload
 from mailsift.storage.sql.chunks import SHARED_KEYS, TRIAGE_KEY
 from mailsift.storage.sql.workload import BYTES_AN_ADDRESS, ProgressRow, QueueRow, Queues
 from mailsift.storage.states import CLAIMABLE, UNREAD
@@ -46,23 +44,12 @@ class Forecasts:
 
     Args:
         redis: where the throttle is; without it nothing is known to have been learned.
-        sources: our own identities, until a worker has reported its.
     """
 
-    def __init__(
-        self,
-        *,
-        database: Database,
-        redis: Client,
-        providers: Providers,
-        sources: Sequence[str],
-        clock: Clock,
-    ) -> None:
+    def __init__(self, *, database: Database, redis: Client, fleet: FleetConfig) -> None:
         self._database = database
         self._throttle = ThrottleInspector(redis)
-        self._providers = providers
-        self._sources = sources
-        self._clock = clock
+        self._fleet = fleet
         self._breaker = RedisCircuitBreaker("The forecast")
         self._picture: QueuePicture | None = None
 
@@ -100,7 +87,7 @@ class Forecasts:
 
     def seconds_until(self, deadline_at: datetime | None) -> float:
         """Return how long a job with this deadline waits for mail servers."""
-        return deadline_at.timestamp() - self._clock() if deadline_at else math.inf
+        return deadline_at.timestamp() - self._fleet.clock() if deadline_at else math.inf
 
     async def _of_job(self, connection: Connection, row: Row, picture: QueuePicture) -> TimeLeft:
         deadline_s = self.seconds_until(row["deadline_at"])
@@ -120,15 +107,11 @@ class Forecasts:
 
     async def _read_picture(self, now: float) -> QueuePicture:
         async with self._database.begin() as connection:
-            queues = await workload.queues(connection)
-            edits = await throttle_edits.edits(connection)
-            steps = await ledger.steps(connection)
-            live = sources.identities(await sources.live(connection)) or self._sources
+            queues, limits = await workload.queues(connection), await self._fleet.limits(connection)
         keys = sorted({row.throttle_key for row in queues.rows} - set(SHARED_KEYS))
-        places = [(key, source) for key in keys for source in live]
+        places = [(key, source) for key in keys for source in limits.sources]
         learned = await self._breaker.call(self._throttle.read, places) if places else ()
-        rates = ProviderRates(self._providers, live, edits, learned or (), now=self._clock(), steps=steps)
-        return QueuePicture(queues, rates, now)
+        return QueuePicture(queues, self._fleet.rates(limits, learned), now)
 
 
 _LARGEST: Final = 20
@@ -138,17 +121,10 @@ _LARGEST: Final = 20
 def load_of(
     job_id: UUID, queues: Queues, rates: ProviderRates, progress: Sequence[ProgressRow], mode: Mode
 ) -> JobLoad:
-    """Return everything that a job's time depends on.
+    """Return everything that a job's time depends on; `progress` is empty for one that has not begun.
 
     Until something of a list was looked at, its addresses at mail servers that nobody knows count as if they
     were at many small hosts, as in a plan.
-
-    Args:
-        job_id: the job.
-        queues: what all jobs wait for.
-        rates: how fast providers may be asked.
-        progress: how the job got on; empty for one that has not begun.
-        mode: how far it looks.
     """
     known = {row.throttle_key: row for row in progress}
     mine = [row for row in queues.rows if row.job_id == job_id]
@@ -242,14 +218,9 @@ def _asked(row: QueueRow, rates: ProviderRates) -> float:
 def queued_ahead(
     rows: Iterable[QueueRow], key: str, rates: ProviderRates, *, account_id: UUID, small: bool
 ) -> list[QueuedAhead]:
-    """Return what others have in line at a provider; a small job has no big one of its account before it.
+    """Return what others have in line at a provider before a job of the account, be that a `small` one.
 
-    Args:
-        rows: what other jobs wait for.
-        key: the provider's.
-        rates: how fast providers may be asked.
-        account_id: whose job it is for.
-        small: whether that is a small one.
+    A small job has no big one of its account before it.
     """
     of_account: dict[tuple[UUID, bool], float] = defaultdict(float)
     apart: dict[UUID, float] = defaultdict(float)

@@ -158,12 +158,6 @@ def count_waiting(waiting: pl.DataFrame) -> None:
         DEFERRED.labels(reason).inc(times)
 
 
-def count_phases(seconds: Mapping[str, float]) -> None:
-    """Count where the time of a chunk went."""
-    for phase, spent in seconds.items():
-        PHASES.labels(phase).inc(spent)
-
-
 _NO_FAULTS: Final[Mapping[str, str]] = {
     "missed": "missed",
     "still_running": "still_running",

@@ -322,10 +322,7 @@ def share_out_unknown(to_ask: ProbeCounts, looked_up: ProbeCounts) -> ProbeCount
 def take_off_known(to_ask: ProbeCounts, providers: Mapping[str, str], known: Collection[str]) -> ProbeCounts:
     """Return what is left to ask without the addresses whose answers are known.
 
-    Args:
-        to_ask: of the list.
-        providers: the provider of each address of a sample.
-        known: those of the sample that need not be asked; small providers share what they show.
+    `providers` has those of the addresses of a sample; small ones share what the `known` of these show.
     """
     own = {key for key, mailboxes in to_ask.mailboxes.items() if mailboxes >= _OWN_QUEUE}
     groups = {address: key if key in own else MIXED_LINE for address, key in providers.items()}
@@ -389,15 +386,8 @@ def load_of_list(
 ) -> JobLoad:
     """Return everything that the time of a list that has not begun depends on.
 
-    What nobody knows the mail servers of counts as if it were at many small hosts.
-
-    Args:
-        addresses: of the list.
-        probes: mailboxes to ask for, by provider (`merge_small`).
-        picture: what others wait for.
-        mode: how far the list is looked at.
-        domains: at how many domains a provider's mailboxes are.
-        account_id: whose list it is.
+    What nobody knows the mail servers of counts as if it were at many small hosts. `probes` are mailboxes to
+    ask for by provider (`merge_small`), `domains` at how many domains these are.
     """
     queues, rates = picture.queues, picture.rates
     small = sum(probes.get(key, 0) for key in (MIXED_LINE, UNKNOWN_LINE))

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from mailsift.jobs.eta import SourceRate
+from mailsift.pipeline.clock import Clock
+from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.ports import Ask
 from mailsift.pipeline.providers import Provider, Providers
+from mailsift.storage.database import Connection
 from mailsift.storage.redis.local_throttle import SLOWEST_RATE
 from mailsift.storage.redis.throttle_view import LearnedRate
-from mailsift.storage.sql.throttle_edits import EditBook, ThrottleEdit
+from mailsift.storage.sql import ledger, sources, throttle_edits
+from mailsift.storage.sql.throttle_edits import ANY_SOURCE, EditBook, ThrottleEdit
 
 LATE_S: Final = 0.1
 """Who was sent away comes back after the time a session's recipients take, and on average half a look later
@@ -22,15 +27,62 @@ def allowed_rate(row: Provider, share: float) -> float:
     return max(row.rate * share, min(row.rate, SLOWEST_RATE))
 
 
-class ProviderRates:
-    """What providers allow from each of our sources.
+@dataclass(frozen=True, slots=True)
+class FleetLimits:
+    """What limits the fleet, beside the provider table and what was learned.
 
-    Args:
-        providers: the table with the overrides file.
-        sources: the identities of the fleet's sources.
+    Attributes:
+        sources: the identities of its sources.
+        edits: what operators changed.
         steps: what our names have earned, by provider and source.
-        now: seconds since the epoch.
     """
+
+    sources: Sequence[str]
+    edits: Sequence[ThrottleEdit]
+    steps: Mapping[tuple[str, str], int]
+
+
+@dataclass(frozen=True, slots=True)
+class FleetConfig:
+    """What the numbers are measured against.
+
+    Attributes:
+        providers: the provider table with the overrides file.
+        sources: the identities of our own addresses, for as long as no worker has told its.
+        clock: seconds since the epoch.
+    """
+
+    providers: Providers
+    sources: Sequence[str]
+    clock: Clock
+
+    async def limits(self, connection: Connection) -> FleetLimits:
+        """Return the limits of the fleet as it stands."""
+        edits, steps = await throttle_edits.edits(connection), await ledger.steps(connection)
+        return FleetLimits(await self.identities(connection), edits, steps)
+
+    async def identities(self, connection: Connection) -> Sequence[str]:
+        """Return the identities of the fleet's sources."""
+        return sources.identities(await sources.live(connection)) or self.sources
+
+    def rates(self, limits: FleetLimits, learned: Sequence[LearnedRate] | None) -> ProviderRates:
+        """Return how fast providers may be asked; None: Redis is gone, and nothing is known to be learned."""
+        return ProviderRates(
+            self.providers, limits.sources, limits.edits, learned or (), now=self.clock(), steps=limits.steps
+        )
+
+    async def check_source(self, connection: Connection, source: str) -> None:
+        """Refuse what is none of the fleet's sources, and not ANY_SOURCE.
+
+        Raises:
+            MailsiftError: `unknown_source`.
+        """
+        if source not in {ANY_SOURCE, *self.sources, *await self.identities(connection)}:
+            raise MailsiftError("unknown_source", "There is no such source here; * means all of them.")
+
+
+class ProviderRates:
+    """What providers allow from each of our sources."""
 
     def __init__(
         self,

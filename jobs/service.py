@@ -184,14 +184,7 @@ class JobService:
     async def fetch(
         self, account_id: AccountId, source: str, sink: str, options: JobOptions, *, once: str = ""
     ) -> Submitted:
-        """Start a job whose list a worker fetches from a place.
-
-        Args:
-            account_id: whose job.
-            source: the place of the list.
-            sink: where the results are put, "" for nowhere.
-            options: what to do.
-            once: as for `receive`.
+        """Start a job whose list a worker fetches from a place; `sink` and `once` are as for `receive`.
 
         Raises:
             MailsiftError: `bad_place`, `place_not_allowed`, `unknown_export_format`,
@@ -290,7 +283,6 @@ class JobService:
         return JobPage(views, _write_cursor(views[-1], narrowed) if more else "")
 
     async def _stored_bytes(self, job_id: JobId) -> int:
-        """Return the bytes of all that is kept of a job, 0 while the store does not answer."""
         try:
             return sum((await self._blobs.sizes(JobBlobs(job_id).prefix)).values())
         except MailsiftError:
@@ -406,7 +398,6 @@ class JobService:
     async def _run_again(
         self, account_id: AccountId, job_id: JobId, options: JobOptions, action: str, *, once: str = ""
     ) -> JobId:
-        """Start a new job over the list of another one, and write that down as this action."""
         row = await self._database.run(owned, account_id, job_id)
         source = await self._blobs.fetch_if_there(JobBlobs(job_id).source)
         if source is None:

@@ -143,10 +143,7 @@ class Submissions:
     async def insert(self, new: NewJob, once: str, places: str = "") -> Submitted:
         """Insert a job whose list has been stored, unless its idempotency key has one already.
 
-        Args:
-            new: the job.
-            once: the key, "" when there is none.
-            places: digest of the places that the options have sealed, "" for none.
+        `once` is that key, "" when there is none; `places` the digest of those that the options have sealed.
 
         Raises:
             MailsiftError: `idempotency_key_reused` with another list or other options, `service_unavailable`.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable
 from urllib.parse import parse_qsl, urlencode
 
 import structlog
@@ -79,20 +78,11 @@ def broker_url(redis_url: str) -> str:
     return f"redis+socket{separator}{place}" + (f"?{urlencode(words)}" if words else "")
 
 
-def register_pull(app: Celery, drain: Callable[[], None]) -> None:
-    """Make `drain` what a wake-up does."""
-    app.task(name=PULL)(drain)
-
-
 class CeleryWaker(Waker):
     """Sends wake-ups through the broker; those that are wanted while some are sent go together.
 
-    A broker that accepts everything and says nothing holds one thread, and nobody for longer than `patience`:
-    what wake-ups are for is done, and a list that is in must not seem to be none.
-
-    Args:
-        app: of `make_app`.
-        patience: seconds.
+    A broker that accepts everything and says nothing holds one thread, and nobody for longer than `patience`
+    seconds: what wake-ups are for is done, and a list that is in must not seem to be none.
     """
 
     def __init__(self, app: Celery, *, patience: float = 2.0) -> None:

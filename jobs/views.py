@@ -161,7 +161,12 @@ class JobSnapshot:
     @property
     def rate(self) -> float:
         """Rows a second between start and end, or now."""
-        return round(self._rate(), 2)
+        view = self.view
+        if view.started_at is None:
+            return 0.0
+        end = view.finished_at.timestamp() if view.finished_at else self.now
+        seconds = end - view.started_at.timestamp()
+        return round(view.processed / seconds, 2) if seconds > 0 else 0.0
 
     @property
     def eta_seconds(self) -> float | None:
@@ -176,14 +181,6 @@ class JobSnapshot:
     def eta_reason(self) -> str:
         """What decides about the end, in words; "" when nothing waits or it is unknown."""
         return self.view.time_left.reason if self.view.time_left else ""
-
-    def _rate(self) -> float:
-        view = self.view
-        if view.started_at is None:
-            return 0.0
-        end = view.finished_at.timestamp() if view.finished_at else self.now
-        seconds = end - view.started_at.timestamp()
-        return view.processed / seconds if seconds > 0 else 0.0
 
 
 def dump_options(options: JobOptions) -> dict[str, Any]:

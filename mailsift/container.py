@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from mailsift.jobs.places.service import Places
     from mailsift.jobs.plans import Planner
     from mailsift.jobs.policies import PolicyService
+    from mailsift.jobs.rates import FleetConfig
     from mailsift.jobs.schedules.runs import ScheduleRuns
     from mailsift.jobs.schedules.service import ScheduleService
     from mailsift.jobs.service import JobService
@@ -228,13 +229,13 @@ class Container:
         """When jobs end; needs REDIS_URL."""
         from mailsift.jobs.forecasts import Forecasts
 
-        return Forecasts(
-            database=self.database,
-            redis=self.redis,
-            providers=self.providers,
-            sources=self._own_identities,
-            clock=self.clock,
-        )
+        return Forecasts(database=self.database, redis=self.redis, fleet=self._fleet)
+
+    @cached_property
+    def _fleet(self) -> FleetConfig:
+        from mailsift.jobs.rates import FleetConfig
+
+        return FleetConfig(self.providers, self._own_identities, self.clock)
 
     @cached_property
     def _own_identities(self) -> tuple[str, ...]:
@@ -403,21 +404,20 @@ class Container:
     def operations(self) -> Operations:
         """What operators see and do."""
         from mailsift.jobs.admin.actions import Actions, JobActions
-        from mailsift.jobs.admin.console import Console, FleetConfig, InstallationReader
+        from mailsift.jobs.admin.console import Console, InstallationReader
         from mailsift.jobs.admin.service import Operations
         from mailsift.jobs.admin.throttle_admin import ThrottleAdmin
         from mailsift.jobs.tasks import QUEUE
 
         database, redis, waker = self.database, self.redis, self.waker
         reader = InstallationReader(database=database, redis=redis, queue=QUEUE, health=self._health)
-        fleet = FleetConfig(self.providers, self._own_identities, self.clock)
         return Operations(
             console=Console(
-                database=database, redis=redis, forecasts=self.forecasts, reader=reader, fleet=fleet
+                database=database, redis=redis, forecasts=self.forecasts, reader=reader, fleet=self._fleet
             ),
             reader=reader,
             jobs=JobActions(database=database, jobs=self.jobs, waker=waker),
-            throttles=ThrottleAdmin(database=database, redis=redis, waker=waker, fleet=fleet),
+            throttles=ThrottleAdmin(database=database, redis=redis, waker=waker, fleet=self._fleet),
             actions=Actions(database=database, waker=waker, clock=self.clock),
         )
 

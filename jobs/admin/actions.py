@@ -45,8 +45,7 @@ class Actions:
     ) -> Sequence[str]:
         """Let whole workers claim nothing more, or claim again, from their next heartbeat on.
 
-        Returns:
-            The processes that were told something new.
+        Returns the processes that were told something new.
         """
         async with self._database.begin() as connection:
             changed = await workers.drain(
@@ -219,7 +218,6 @@ class JobActions:
 
 
 def _asked_for(wanted: JobFilter) -> dict[str, Any]:
-    """Return what of a filter is set, as the log tells it."""
     told = {
         "states": list(wanted.states),
         "account": wanted.account,

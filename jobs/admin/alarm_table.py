@@ -6,12 +6,13 @@ from functools import partial
 from typing import Final
 
 from mailsift.jobs.admin import alarm_checks as checks
-from mailsift.jobs.admin.alarms import Alarm, AlarmRule, Installation, Level, evaluate
+from mailsift.jobs.admin.alarms import Alarm, AlarmRule, Installation, Level
 
 
 def alarms(seen: Installation) -> list[Alarm]:
     """Return what is wrong, the worst first."""
-    return evaluate(RULES, seen)
+    found = [Alarm(rule, text) for rule in RULES if rule.check for text in rule.check(seen)]
+    return sorted(found, key=lambda alarm: list(Level).index(alarm.level))
 
 
 _critical = partial(AlarmRule, level=Level.CRITICAL)

@@ -104,12 +104,6 @@ class Alarm:
         return self.rule.level
 
 
-def evaluate(rules: Sequence[AlarmRule], seen: Installation) -> list[Alarm]:
-    """Return what is wrong by these rules, the worst first."""
-    found = [Alarm(rule, text) for rule in rules if rule.check for text in rule.check(seen)]
-    return sorted(found, key=lambda alarm: list(Level).index(alarm.level))
-
-
 RUNBOOK: Final = "docs/runbook.md"
 _MADE_BY: Final = "Made by `make alarms` from jobs/admin/alarm_table.py"
 

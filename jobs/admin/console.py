@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from importlib.metadata import version
 from typing import Final
@@ -28,12 +27,11 @@ from mailsift.jobs.admin.models import (
 from mailsift.jobs.admin.timeline import JobTimeline
 from mailsift.jobs.engine.heartbeat import HealthWatch
 from mailsift.jobs.forecasts import Forecasts
-from mailsift.jobs.rates import ProviderRates
+from mailsift.jobs.rates import FleetConfig
 from mailsift.jobs.views import JobId, view_of
-from mailsift.pipeline.clock import Clock
 from mailsift.pipeline.errors import MailsiftError, error_fields
 from mailsift.pipeline.ports import Ask
-from mailsift.pipeline.providers import Providers, as_key
+from mailsift.pipeline.providers import as_key
 from mailsift.pipeline.syntax.address import read_domain
 from mailsift.storage.database import Connection, Database, DatabaseError, unavailable
 from mailsift.storage.redis import broker
@@ -59,7 +57,7 @@ from mailsift.storage.sql.jobs import job_not_found
 from mailsift.storage.sql.leases import Lease, TroubledChunk
 from mailsift.storage.sql.people import AuditFilter, AuditRow
 from mailsift.storage.sql.stats import EndpointRow, Interval, Outbox, ScheduleRow, Snapshot
-from mailsift.storage.sql.throttle_edits import ANY_PROVIDER, ANY_SOURCE, EditBook
+from mailsift.storage.sql.throttle_edits import ANY_PROVIDER, EditBook
 from mailsift.storage.sql.workers import Worker
 
 MOST_SECONDS: Final = 5.0
@@ -83,8 +81,7 @@ class InstallationReader:
     async def read(self, *, today: datetime | None = None) -> Installation:
         """Return everything; what does not answer is None.
 
-        Args:
-            today: when the day began whose verdicts are counted; None = in UTC.
+        The verdicts of the day that began at `today` are counted; None = in UTC.
         """
         snapshot, (throttles, broker), _ = await asyncio.gather(
             self._snapshot(today), self._read_redis(), self._health.recheck()
@@ -122,34 +119,6 @@ _DELIVERIES: Final = 40
 _FULLEST: Final = 8
 
 
-@dataclass(frozen=True, slots=True)
-class FleetConfig:
-    """What the numbers are measured against.
-
-    Attributes:
-        providers: the provider table with the overrides file.
-        sources: the identities of our own addresses, for as long as no worker has told its.
-        clock: seconds since the epoch.
-    """
-
-    providers: Providers
-    sources: Sequence[str]
-    clock: Clock
-
-    async def identities(self, connection: Connection) -> tuple[str, ...]:
-        """Return the identities of the fleet's sources."""
-        return sources.identities(await sources.live(connection)) or tuple(self.sources)
-
-    async def check_source(self, connection: Connection, source: str) -> None:
-        """Refuse what is none of the fleet's sources, and not ANY_SOURCE.
-
-        Raises:
-            MailsiftError: `unknown_source`.
-        """
-        if source not in {ANY_SOURCE, *self.sources, *await self.identities(connection)}:
-            raise MailsiftError("unknown_source", "There is no such source here; * means all of them.")
-
-
 class Console:
     """Reads everything across accounts; whoever calls has made sure that an operator asks."""
 
@@ -171,10 +140,7 @@ class Console:
         self._breaker = RedisCircuitBreaker("The operator console")
 
     async def overview(self, *, today: datetime | None = None) -> Overview:
-        """Return whether it flows, and if not why not.
-
-        Args:
-            today: when the day began whose verdicts are counted; None = in UTC.
+        """Return whether it flows, and if not why not; `today` is as for InstallationReader.read.
 
         Raises:
             MailsiftError: `database_unavailable`.
@@ -183,7 +149,7 @@ class Console:
         if seen.stats is None:
             raise unavailable()
         async with self._database.begin() as connection:
-            rates = await self._rates(connection, seen.throttles)
+            rates = self._fleet.rates(await self._fleet.limits(connection), seen.throttles)
             fullest = await stats.backlogs(connection, limit=_FULLEST)
         left = await self._forecasts.of_all()
         backlogs = [rated_backlog(row, rates) for row in fullest]
@@ -200,13 +166,9 @@ class Console:
     async def jobs(
         self, wanted: JobFilter, *, limit: int = 50, page: int = 1, sort: str = NEWEST
     ) -> JobsPage:
-        """Return matching jobs of all accounts.
+        """Return matching jobs of all accounts; pages count from 1.
 
-        Args:
-            wanted: which ones.
-            limit: how many.
-            page: of so many, from 1.
-            sort: a column of job_search.ORDERS, descending with a minus before it.
+        `sort` is a column of job_search.ORDERS, descending with a minus before it.
         """
         async with self._database.begin() as connection:
             rows = await job_search.page(
@@ -227,7 +189,7 @@ class Console:
             raise job_not_found()
         left = await self._forecasts.of([row])
         async with self._database.begin() as connection:
-            rates = await self._rates(connection, learned)
+            rates = self._fleet.rates(await self._fleet.limits(connection), learned)
             backlogs = await stats.backlogs(connection, job_id=job_id)
             return JobDetails(
                 job=AccountJob(row["account_name"], view_of(row, time_left=left.get(row["id"]))),
@@ -263,19 +225,14 @@ class Console:
     async def throttles(self) -> Sequence[ThrottleRow] | None:
         """Return the providers that are asked most, wait, or were edited; None while Redis is gone."""
         async with self._database.begin() as connection:
-            edits = await throttle_edits.edits(connection)
-            steps = await ledger.steps(connection)
-            backlogs = await stats.backlogs(connection, limit=_SOME)
-            identities = await self._fleet.identities(connection)
-        waiting = {
-            row.throttle_key: row.remaining for row in backlogs if row.throttle_key not in chunks.SHARED_KEYS
-        }
-        places = [(edit.provider, edit.source) for edit in edits]
-        places += [(key, source) for key in waiting for source in identities]
+            limits, waiting = await self._fleet.limits(connection), await _waiting(connection)
+        places = [(edit.provider, edit.source) for edit in limits.edits]
+        keys = waiting.keys() - set(chunks.SHARED_KEYS)
+        places += [(key, source) for key in keys for source in limits.sources]
         learned = await self._breaker.call(self._throttles.read, places)
         if learned is None:
             return None
-        return throttle_rows(learned, edits, waiting, self._fleet.providers, steps)
+        return throttle_rows(learned, limits.edits, waiting, self._fleet.providers, limits.steps)
 
     async def ledger(self, *, hours: int) -> Sequence[LedgerRow]:
         """Return what each source asked of each provider in the last hours, the busiest first."""
@@ -295,14 +252,11 @@ class Console:
         key = provider_key(provider)
         async with self._database.begin() as connection:
             await self._fleet.check_source(connection, source)
-            edits = await throttle_edits.edits(connection)
-            steps = await ledger.steps(connection)
-            backlogs = await stats.backlogs(connection, limit=_SOME)
+            limits, waiting = await self._fleet.limits(connection), await _waiting(connection)
         found = await self._breaker.call(self._throttles.read, [(key, source)])
         places = {(one.provider, one.source): one for one in found or ()}
         learned = places.get((key, source), LearnedRate(key, source))
-        waiting = {row.throttle_key: row.remaining for row in backlogs}
-        return throttle_rows([learned], edits, waiting, self._fleet.providers, steps)[0]
+        return throttle_rows([learned], limits.edits, waiting, self._fleet.providers, limits.steps)[0]
 
     async def sources(self) -> Sequence[SourceRow]:
         """Return the sources of the workers that claim, each once."""
@@ -329,10 +283,6 @@ class Console:
         """Return the schedules of all accounts, late ones first."""
         return await self._database.run(stats.schedules, limit=_SOME)
 
-    async def broker(self) -> BrokerCounts | None:
-        """Return what lies in the broker; None while it is gone."""
-        return await self._reader.broker()
-
     async def audit(
         self, *, limit: int = 100, before: int | None = None, words: str = ""
     ) -> Sequence[AuditRow]:
@@ -341,11 +291,10 @@ class Console:
             people.audited, None, limit=limit, before=before, wanted=AuditFilter(words=words)
         )
 
-    async def _rates(self, connection: Connection, learned: Sequence[LearnedRate] | None) -> ProviderRates:
-        edits = await throttle_edits.edits(connection)
-        now, identities = self._fleet.clock(), await self._fleet.identities(connection)
-        steps = await ledger.steps(connection)
-        return ProviderRates(self._fleet.providers, identities, edits, learned or (), now=now, steps=steps)
+
+async def _waiting(connection: Connection) -> dict[str, int]:
+    """Return how many addresses without a verdict each throttle key has."""
+    return {row.throttle_key: row.remaining for row in await stats.backlogs(connection, limit=_SOME)}
 
 
 def provider_key(name: str) -> str:

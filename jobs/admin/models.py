@@ -31,6 +31,7 @@ from mailsift.storage.sql.people import AuditRow
 from mailsift.storage.sql.sources import LiveSource
 from mailsift.storage.sql.stats import ChunkSpan, KeyBacklog, Snapshot
 from mailsift.storage.sql.throttle_edits import ANY_SOURCE, MOST_RAISE, EditBook, ThrottleEdit, most_sessions
+from mailsift.storage.states import ChunkState
 
 _SHARED_KEYS: Final[Mapping[str, str]] = {
     TRIAGE_KEY: "not looked at yet",
@@ -106,9 +107,9 @@ _ERRORS: Final[Mapping[str, str]] = {
 
 def describe_trouble(chunk: TroubledChunk) -> str:
     """Say what happened to a chunk that was tried again and again."""
-    if chunk.state == "cancelled":
+    if chunk.state == ChunkState.CANCELLED:
         return "its job was cancelled"
-    if chunk.state != "done":
+    if chunk.state != ChunkState.DONE:
         return _ERRORS.get(chunk.last_error, chunk.last_error)
     if chunk.attempt <= MAX_ATTEMPTS:
         return "went well in the end"

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, replace
+from typing import Any, Final
 
-from mailsift.jobs.admin.console import FleetConfig, domain_of, provider_key
+from mailsift.jobs.admin.console import domain_of, provider_key
+from mailsift.jobs.rates import FleetConfig
 from mailsift.jobs.waker import Waker
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.providers import provider_by_name
-from mailsift.storage.database import Database
+from mailsift.storage.database import Connection, Database
 from mailsift.storage.redis.connection import Client, ClientError, redis_unavailable
 from mailsift.storage.redis.facts import FactInspector
 from mailsift.storage.redis.throttle_view import ThrottleInspector
@@ -25,6 +26,7 @@ from mailsift.storage.sql.throttle_edits import (
 )
 
 _LONGEST_NOTE: Final = 200
+_OF_TABLE: Final = "as in the table"
 _LONGEST_HOLD: Final = 30 * 86_400.0
 
 
@@ -56,19 +58,9 @@ class ThrottleAdmin:
         edit = await self._edit(actor, self._asked(provider), source, limits.note)
         self._check(edit.provider, limits)
         async with self._database.begin() as connection:
-            changed = ThrottleEdit(
-                edit.provider, edit.source, limits.rate, limits.sessions, note=edit.note, edited_by=actor
-            )
-            await throttle_edits.put(connection, changed)
-            await people.audit_operation(
-                connection,
-                actor,
-                "throttle.edit",
-                _place_text(edit),
-                rate=limits.rate or "as in the table",
-                sessions=limits.sessions or "as in the table",
-                **_note_field(edit),
-            )
+            await throttle_edits.put(connection, replace(edit, rate=limits.rate, sessions=limits.sessions))
+            said = {"rate": limits.rate or _OF_TABLE, "sessions": limits.sessions or _OF_TABLE}
+            await _record(connection, "throttle.edit", edit, **said)
 
     async def hold(self, actor: str, provider: str, source: str, *, seconds: float, note: str = "") -> None:
         """Ask a provider nothing more for so many seconds, 0 = until `let_go`; sessions that run may end.
@@ -83,9 +75,7 @@ class ThrottleAdmin:
         edit = await self._edit(actor, self._asked(provider), source, note)
         async with self._database.begin() as connection:
             await throttle_edits.hold(connection, edit, seconds=seconds)
-            await people.audit_operation(
-                connection, actor, "throttle.hold", _place_text(edit), seconds=seconds, **_note_field(edit)
-            )
+            await _record(connection, "throttle.hold", edit, seconds=seconds)
 
     async def let_go(self, actor: str, provider: str, source: str) -> bool:
         """End a hold; what waits for the provider is looked at again at once. False: it was not held.
@@ -99,7 +89,7 @@ class ThrottleAdmin:
                 connection, provider=edit.provider, source=edit.source, edited_by=actor
             )
             if done:
-                await people.audit_operation(connection, actor, "throttle.let_go", _place_text(edit))
+                await _record(connection, "throttle.let_go", edit)
         await self._waker.wake(int(done))
         return done
 
@@ -118,7 +108,7 @@ class ThrottleAdmin:
             raise redis_unavailable() from None
         async with self._database.begin() as connection:
             await sources.wake(connection, provider=edit.provider, source=edit.source)
-            await people.audit_operation(connection, actor, "throttle.reset", _place_text(edit))
+            await _record(connection, "throttle.reset", edit)
         return sum(known)
 
     async def forget(self, actor: str, name: str) -> int:
@@ -165,7 +155,6 @@ class ThrottleAdmin:
         return gone
 
     async def _edit(self, actor: str, provider: str, source: str, note: str) -> ThrottleEdit:
-        """Return the place of a change, checked."""
         await self._database.run(self._fleet.check_source, source)
         return ThrottleEdit(
             provider_key(provider), source, note=note.strip()[:_LONGEST_NOTE], edited_by=actor
@@ -183,7 +172,6 @@ class ThrottleAdmin:
         return key
 
     def _check(self, provider: str, limits: ProviderLimits) -> None:
-        """Refuse what is above the hard bound, or no limit at all."""
         if provider == ANY_PROVIDER:
             raise MailsiftError(
                 "bad_provider", "Limits belong to a provider. A source as a whole can only be held."
@@ -198,10 +186,8 @@ class ThrottleAdmin:
             raise MailsiftError("bad_limit", text)
 
 
-def _place_text(edit: ThrottleEdit) -> str:
+async def _record(connection: Connection, action: str, edit: ThrottleEdit, **detail: Any) -> None:
+    """Write down what was done about a provider at a source, in the words of a place."""
     source = "every source" if edit.source == ANY_SOURCE else edit.source or "the default route"
-    return f"{edit.provider} at {source}"
-
-
-def _note_field(edit: ThrottleEdit) -> dict[str, str]:
-    return {"note": edit.note} if edit.note else {}
+    said = detail | ({"note": edit.note} if edit.note else {})
+    await people.audit_operation(connection, edit.edited_by, action, f"{edit.provider} at {source}", **said)

@@ -8,6 +8,7 @@ from datetime import datetime
 from itertools import starmap
 from typing import Final
 
+from mailsift.events.retry import DeliveryState
 from mailsift.jobs.views import JobView
 from mailsift.pipeline.wording import counted
 from mailsift.storage.sql.timelines import ChunkHistory, DeliveryHistory, ObservedWait
@@ -64,12 +65,12 @@ _ENDS: Final = {
     JobState.FAILED: ("Failed", "bad"),
     JobState.CANCELLED: ("Cancelled", "warn"),
 }
-_DELIVERED: Final = {
-    "succeeded": ("Told", "good"),
-    "exhausted": ("Gave up telling", "bad"),
-    "skipped": ("Did not tell", "warn"),
-    "pending": ("Will tell", ""),
-    "delivering": ("Tells", ""),
+_DELIVERED: Final[Mapping[str, tuple[str, str]]] = {
+    DeliveryState.SUCCEEDED: ("Told", "good"),
+    DeliveryState.EXHAUSTED: ("Gave up telling", "bad"),
+    DeliveryState.SKIPPED: ("Did not tell", "warn"),
+    DeliveryState.PENDING: ("Will tell", ""),
+    DeliveryState.DELIVERING: ("Tells", ""),
 }
 
 

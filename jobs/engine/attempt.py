@@ -13,12 +13,12 @@ from mailsift.jobs.metrics import (
     ATTEMPTS,
     CLAIM,
     IN_FLIGHT,
+    PHASES,
     RUN,
     SLOTS,
     STEP_ATTEMPTS,
     STEP_RUN,
     UP,
-    count_phases,
 )
 from mailsift.jobs.tracing import Stopwatch, open_part, open_span
 from mailsift.pipeline.errors import PANIC
@@ -43,7 +43,8 @@ def attempt_at_chunk(chunk: ClaimedChunk, watch: Stopwatch) -> Iterator[None]:
     def count(outcome: str, seconds: float) -> None:
         ATTEMPTS.labels(outcome).inc()
         RUN.observe(seconds)
-        count_phases(watch.seconds)
+        for phase, spent in watch.seconds.items():
+            PHASES.labels(phase).inc(spent)
 
     with open_span("chunk", {**_ids(chunk), "addresses": chunk.addresses}, earlier=claimed):
         with open_part("claim", earlier=claimed):

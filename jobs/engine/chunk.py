@@ -9,6 +9,7 @@ import asyncio
 import math
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Final
 from uuid import UUID
 
@@ -200,15 +201,9 @@ class ChunkWorker:
     async def work(
         self, chunk: ClaimedChunk, watch: Stopwatch, in_hand: SmallList | None = None
     ) -> ChunkDone:
-        """Validate the chunk and commit what came of it.
+        """Validate the chunk and commit what came of it; returns what is to be done next.
 
-        Args:
-            chunk: as claimed.
-            watch: measures where the time goes.
-            in_hand: the list, where the chunk holds all of it and this worker has just read it.
-
-        Returns:
-            What is to be done next.
+        `in_hand` is the list, where the chunk holds all of it and this worker has just read it.
 
         Raises:
             LeaseLostError: the lease was lost or the job ended meanwhile; nothing was changed.
@@ -255,7 +250,6 @@ class ChunkWorker:
         return await validator.validate(frame, request)
 
     async def _stop_state(self, chunk: ClaimedChunk) -> ListStop:
-        """Return the job's stop rule, and the counts it needs from the database."""
         rule = self._plan.stop
         if load_options(chunk.options).mode is not Mode.DEEP or not rule.share:
             return NEVER_STOPS
@@ -302,27 +296,25 @@ class ChunkWorker:
         segment_key: str | None = None,
         stop: ListStop = NEVER_STOPS,
     ) -> ChunkDone:
-        counts, warning = VerdictCounts(), ""
+        close = partial(
+            close_chunk,
+            chunk=chunk,
+            segment_key=segment_key,
+            counts=VerdictCounts(),
+            deferred=deferred,
+            terms=self._terms,
+            stop=stop,
+        )
         if result is not None:
             counts = counts_of(result.finished, load_options(chunk.options).tiers)
-            counts = replace(counts, probes=result.probes)
-            warning = warning_of(result.finished)
-
-        async def commit(connection: Connection) -> ChunkDone:
-            return await close_chunk(
-                connection,
-                chunk,
-                segment_key=segment_key,
-                counts=counts,
-                deferred=deferred,
-                warning=warning,
-                rests={} if result is None else result.rests,
-                terms=self._terms,
-                asked={} if result is None else result.asked,
-                stop=stop,
+            close = partial(
+                close,
+                counts=replace(counts, probes=result.probes),
+                warning=warning_of(result.finished),
+                rests=result.rests,
+                asked=result.asked,
             )
-
-        return await self._once_there(commit)
+        return await self._once_there(close)
 
     async def _once_there(self, commit: Callable[[Connection], Awaitable[ChunkDone]]) -> ChunkDone:
         """Commit a chunk as soon as the database is there, or until its lease is lost.
@@ -569,8 +561,7 @@ async def _hold_sources(
 ) -> dict[str, float]:
     """Hold sources at the providers that have chunks of their own.
 
-    Returns:
-        In how many seconds the first source of the fleet may ask these, by throttle key.
+    Returns in how many seconds the first source of the fleet may ask these, by throttle key.
     """
     lanes = {new.throttle_key for new in deferred if new.waits_for in _BOUND_TO_SOURCE} - set(SHARED_KEYS)
     await sources.rest(connection, {place: s for place, s in rests.items() if place[0] in lanes})

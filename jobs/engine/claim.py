@@ -159,39 +159,40 @@ class Engine:
             await guarded(self._database.run(_put_back, held), "engine")
 
     async def _claim_one(self) -> bool:
-        """Claim and start one piece of work."""
         if self._closing or self.is_draining:
             return False
         watch = Stopwatch()
         claimed = await self._claimer.claim(self._held.values(), watch)
-        if isinstance(claimed, ClaimedStep):
-            self._start(claimed.token, claimed, self._run_step(claimed))
-        elif claimed is not None:
-            self._start(claimed.lease_token, claimed, self._run_chunk(claimed, watch))
-        return claimed is not None
+        if claimed is None:
+            return False
+        token, work = self._take(claimed, watch)
+        set_in_flight_gauges(self._held.values())
+        self._in_flight[token] = task = asyncio.create_task(
+            guarded(work, "engine"), context=context_of(claimed)
+        )
+        task.add_done_callback(lambda _: self._forget(token))
+        self._heartbeat.note_claim()
+        return True
+
+    def _take(
+        self, held: ClaimedChunk | ClaimedStep, watch: Stopwatch, in_hand: SmallList | None = None
+    ) -> tuple[UUID, Coroutine[None, None, None]]:
+        """Hold what was leased; returns its lease, and the work."""
+        if isinstance(held, ClaimedStep):
+            token, work = held.token, self._run_step(held, in_hand)
+        else:
+            token, work = held.lease_token, self._run_chunk(held, watch, in_hand)
+        self._held[token] = held
+        return token, work
 
     def _forget(self, token: UUID) -> None:
         self._in_flight.pop(token, None)
         self._held.pop(token, None)
         set_in_flight_gauges(self._held.values())
 
-    def _start(
-        self, token: UUID, held: ClaimedChunk | ClaimedStep, work: Coroutine[None, None, None]
-    ) -> None:
-        self._held[token] = held
-        set_in_flight_gauges(self._held.values())
-        self._in_flight[token] = task = asyncio.create_task(guarded(work, "engine"), context=context_of(held))
-        task.add_done_callback(lambda _: self._forget(token))
-        self._heartbeat.note_claim()
-
     async def _continue_with(self, held: ClaimedChunk | ClaimedStep, in_hand: SmallList | None) -> None:
         """Run what was leased with the commit of the work before: a small list stays in this process."""
-        if isinstance(held, ClaimedStep):
-            self._held[held.token] = held
-            work = self._run_step(held, in_hand)
-        else:
-            self._held[held.lease_token] = held
-            work = self._run_chunk(held, Stopwatch(), in_hand)
+        _, work = self._take(held, Stopwatch(), in_hand)
         await asyncio.create_task(work, context=context_of(held))  # its log lines carry its ids
 
     async def _run_step(self, step: ClaimedStep, in_hand: SmallList | None = None) -> None:
@@ -249,7 +250,7 @@ class Engine:
                 connection,
                 chunk,
                 delay=float(min(60, 2**chunk.attempt)),
-                waits_for=_lacking(cause) or (WAITS_FOR_STORAGE if is_storage(cause) else "error"),
+                waits_for=_waits_for(cause) or "error",
                 tried=not is_infrastructure(cause),
                 error=error_fields(cause)["error"],
             ),
@@ -262,7 +263,7 @@ class Engine:
                 connection,
                 step,
                 delay=delay,
-                waits_for=_step_waits_for(cause),
+                waits_for=_waits_for(cause) or WAITS_FOR_STORAGE,
                 tried=isinstance(cause, SuspectError),
             ),
             "job.step.release_error",
@@ -341,18 +342,15 @@ async def _cancel_stragglers(tasks: Collection[asyncio.Task[None]]) -> None:
             task.cancel()
 
 
-def _step_waits_for(cause: Exception) -> str:
-    """Return what a step waits for that this has ended."""
-    is_away = isinstance(cause, MailsiftError) and cause.code in {"place_unavailable", "place_timeout"}
-    return _lacking(cause) or (WAITS_FOR_PLACE if is_away else WAITS_FOR_STORAGE)
-
-
-def _lacking(cause: Exception) -> str:
-    """Return what the machine has too little of, "" when it is not that."""
+def _waits_for(cause: Exception) -> str:
+    """Return what has to come back for work that this has ended, "" where nothing says so."""
     if lacks_threads(cause) or isinstance(cause, ReaderStuckError):
         return WAITS_FOR_THREADS
-    is_memory = isinstance(cause, ReaderKilledError) or getattr(cause, "errno", None) == errno.ENOMEM
-    return WAITS_FOR_MEMORY if is_memory else ""
+    if isinstance(cause, ReaderKilledError) or getattr(cause, "errno", None) == errno.ENOMEM:
+        return WAITS_FOR_MEMORY
+    if isinstance(cause, MailsiftError) and cause.code in {"place_unavailable", "place_timeout"}:
+        return WAITS_FOR_PLACE
+    return WAITS_FOR_STORAGE if is_storage(cause) else ""
 
 
 def is_storage(error: Exception) -> bool:

@@ -39,18 +39,9 @@ async def redo(
     chunk: int,
     scratch: Path,
 ) -> int:
-    """Give the addresses of a job that have no verdict (any more) to new chunks.
+    """Give the addresses of a job that have no verdict (any more) to new chunks of so many addresses.
 
-    Args:
-        database: where the job is.
-        blobs: where its addresses and verdicts are.
-        step: the finish, as claimed.
-        sound: the job's undamaged segments.
-        chunk: addresses of a new chunk.
-        scratch: for files that live as long as this.
-
-    Returns:
-        How many chunks there are; 0: nothing can be done for the job so.
+    `sound` are the job's undamaged segments. Returns how many chunks there are; 0: nothing can be done so.
 
     Raises:
         MailsiftError: `blob_damaged`, `blob_not_found` for the addresses themselves.
@@ -114,18 +105,7 @@ async def _redo_lost(
     *,
     sound: Sequence[str],
 ) -> None:
-    """Let a job that is being finished find verdicts again that were lost.
-
-    Args:
-        connection: an open transaction.
-        step: the finish, as claimed.
-        counts: the job's rows that still have a verdict.
-        new: chunks of all its other addresses.
-        sound: the segments that hold what is left.
-
-    Raises:
-        LeaseLostError: the lease is gone; the transaction must be rolled back.
-    """
+    """Count what still has a verdict, in the `sound` segments, and insert the chunks of all the others."""
     before = await jobs.get(connection, step.job_id)
     first_free = await jobs.redo(connection, step.job_id, counts, added=len(new), token=step.token)
     if before is None or first_free is None:

@@ -123,12 +123,7 @@ class StepWorker:
     async def work(self, step: ClaimedStep, in_hand: SmallList | None = None) -> StepDone:
         """Do the step; a list that cannot be taken in fails its job with a stable code.
 
-        Args:
-            step: as claimed.
-            in_hand: the list and its verdicts, where this worker has just committed them.
-
-        Returns:
-            What is to be done next.
+        Returns what is to be done next; `in_hand` is the list with verdicts that were just committed here.
 
         Raises:
             LeaseLostError: another process has the step now, or the job has been cancelled.
@@ -162,13 +157,9 @@ class StepWorker:
             raise await self._missing(step) from error
 
     async def _missing(self, step: ClaimedStep) -> MailsiftError:
-        """Return what is said when a file of the list is not there: another machine may have it, or it comes.
-
-        Raises:
-            LeaseLostError: the job has been deleted, and its files with it.
-        """
+        """Return the error for a file that is not there: another machine may have it, or it comes."""
         if not await self._database.run(jobs.renew_steps, {step.token}, lease=self._terms.lease_s):
-            raise LeaseLostError
+            raise LeaseLostError  # the job has been deleted, and its files with it
         text = "A file of this list is missing where lists are stored. Send the list again."
         return SuspectError("blob_not_found", text)
 
@@ -212,7 +203,6 @@ class StepWorker:
         return StepDone(opened=len(new) - (first is not None), chunk=first, in_hand=in_hand)
 
     def _intake_options(self, options: JobOptions, *, small: bool, test: bool) -> IntakeOptions:
-        """Return what the intake of a list is asked for, by the size of its file and whose it is."""
         deep = options.mode is Mode.DEEP
         return IntakeOptions(
             column=options.column,
@@ -328,7 +318,6 @@ class StepWorker:
 
 
 async def _bounded(pieces: AsyncIterator[bytes], most: int) -> AsyncIterator[bytes]:
-    """Hand pieces on, until they are more than a list may have."""
     size = 0
     async for piece in pieces:
         size += len(piece)
@@ -370,20 +359,10 @@ async def plan_job(
 ) -> ClaimedChunk | None:
     """Give a job its chunks, so that they can be claimed.
 
-    Args:
-        connection: an open transaction.
-        job_id: the job.
-        planned: what intake found out about it.
-        new: its chunks.
-        token: the lease of the intake.
-        terms: on which the caller takes the only chunk of a small job at once, under the same token; None: it
-            does not.
-
-    Returns:
-        The chunk that has been leased to the caller, if any.
+    The only one of a small job is leased and returned, under the same token, to a caller with `terms`.
 
     Raises:
-        LeaseLostError: the lease is gone; the transaction must be rolled back.
+        LeaseLostError: the lease of the intake is gone; the transaction must be rolled back.
     """
     if not await jobs.plan(connection, job_id, planned, chunks=len(new), token=token):
         raise LeaseLostError

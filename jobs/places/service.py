@@ -7,7 +7,7 @@ import hashlib
 import json
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -49,10 +49,11 @@ class JobPlaces:
         return hashlib.sha256(repr((self.source, self.sink)).encode()).hexdigest()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Places:
     """Reads from and writes to places.
 
-    Args:
+    Attributes:
         connections: which stores and databases accounts may use.
         web: reads from web servers, past the address guard.
         vault: seals the places of a job, whose queries and signed URLs may be secrets.
@@ -60,30 +61,15 @@ class Places:
         environment: also use what nobody has a connection to, with what the environment has of credentials.
     """
 
-    def __init__(
-        self,
-        *,
-        connections: Connections,
-        web: Callable[[], WebhookSender],
-        vault: Callable[[], Vault],
-        database: Callable[[], Database],
-        environment: bool = False,
-    ) -> None:
-        self._environment = environment
-        self._connections = connections
-        self._web = web
-        self._vault = vault
-        self._database = database
+    connections: Connections
+    web: Callable[[], WebhookSender]
+    vault: Callable[[], Vault]
+    database: Callable[[], Database]
+    environment: bool = False
 
     def with_environment(self) -> Places:
         """Return places for somebody at this machine, whose own credentials the environment has."""
-        return Places(
-            connections=self._connections,
-            web=self._web,
-            vault=self._vault,
-            database=self._database,
-            environment=True,
-        )
+        return replace(self, environment=True)
 
     async def checked(self, account_id: AccountId, source: str, sink: str) -> JobPlaces:
         """Read the URLs a customer gave, "" for none, and see whether the account may use them.
@@ -100,7 +86,7 @@ class Places:
 
     def seal(self, account_id: AccountId, places: JobPlaces) -> str:
         """Return the places as a job's options carry them: only for this account, by keys of this service."""
-        return self._vault().seal(account_id, json.dumps(asdict(places)).encode()).hex()
+        return self.vault().seal(account_id, json.dumps(asdict(places)).encode()).hex()
 
     def unseal(self, account_id: AccountId, sealed: str) -> JobPlaces:
         """Return what `seal` was given; nothing for "".
@@ -110,7 +96,7 @@ class Places:
         """
         if not sealed:
             return JobPlaces()
-        fields = json.loads(self._vault().open(account_id, bytes.fromhex(sealed)))
+        fields = json.loads(self.vault().open(account_id, bytes.fromhex(sealed)))
         return JobPlaces(*(Place(**fields[name]) if fields[name] else None for name in ("source", "sink")))
 
     async def read(self, account_id: AccountId, place: Place) -> AsyncIterator[bytes]:
@@ -128,7 +114,7 @@ class Places:
             return read_query(place.base, credentials, place.query)
         if place.is_store:
             return read_object(place.base, credentials)
-        return self._web().read(place.base)
+        return self.web().read(place.base)
 
     async def write(
         self,
@@ -174,26 +160,21 @@ class Places:
         Raises:
             MailsiftError: as `read`.
         """
-        found = self._connections.find(pattern, account)
+        found = self.connections.find(pattern, account)
         return await matching_objects(pattern.base, {} if found is None else found.credentials)
 
     async def _credentials(self, account_id: AccountId, place: Place) -> Mapping[str, str]:
-        """Return what the account uses there.
-
-        Raises:
-            MailsiftError: `place_not_allowed`.
-        """
         if not place.is_database and not place.is_store:
-            self._web().check(place.base)
+            self.web().check(place.base)
             return {}
-        account = await self._database().run(accounts.get, account_id)
-        found = self._connections.find(place, account["name"] if account else "")
-        if found is None and self._environment:
-            return {}
-        if found is None:
+        account = await self.database().run(accounts.get, account_id)
+        found = self.connections.find(place, account["name"] if account else "")
+        if found is not None:
+            return found.credentials
+        if not self.environment:
             text = f"This account has no connection to {place.label} (MAILSIFT_CONNECTIONS)."
             raise MailsiftError("place_not_allowed", text)
-        return found.credentials
+        return {}
 
 
 def _columns(results: Path, names: list[str]) -> list[tuple[str, str]]:

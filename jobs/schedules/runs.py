@@ -126,7 +126,6 @@ class ScheduleRuns:
         return await self._commit(row, new, times, plan)
 
     async def _plan(self, row: Row, times: Timetable, slot: Slot) -> DueRun:
-        """Decide what a schedule does whose slot is due."""
         catch_up, now = CatchUp(row["catch_up"]), self._now()
         if catch_up is CatchUp.NONE and row["lost_at"] is not None:
             now = row["lost_at"] - LEASE  # what was taken in time was not missed, though its maker has died
@@ -134,7 +133,6 @@ class ScheduleRuns:
         return times.due(catch_up, slot=slot, now=now, freed_at=await self._freed_at(row))
 
     async def _freed_at(self, row: Row) -> datetime | None:
-        """Return when the last run ended of a schedule whose slots wait for that."""
         if Overlap(row["overlap"]) is not Overlap.QUEUE:
             return None
         return await self._database.run(schedules.last_end, row["id"])

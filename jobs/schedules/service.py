@@ -230,11 +230,7 @@ class ScheduleService:
 
 
 async def _owned(connection: Connection, account_id: UUID, schedule_id: UUID, *, lock: bool = False) -> Row:
-    """Return the schedule's row; `lock` keeps others from changing it until the transaction ends.
-
-    Raises:
-        MailsiftError: `schedule_not_found`.
-    """
+    """Return the schedule's row; `lock` keeps others from changing it until the transaction ends."""
     row = await schedules.get(connection, schedule_id, lock=lock)
     if row is None or row["account_id"] != account_id:
         raise MailsiftError("schedule_not_found", "There is no such schedule.")

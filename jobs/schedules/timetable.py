@@ -117,12 +117,9 @@ class Timetable:
         return replace(self, ends_at=None) == replace(other, ends_at=None)
 
     def starts(self, first: datetime, *, now: datetime, count: int) -> tuple[datetime, ...]:
-        """Return when the next runs start.
+        """Return when so many next runs start; `first` is the first slot that has not been looked at.
 
-        Args:
-            first: the first slot that has not been looked at.
-            now: the time; what should have started before is late, and not shown.
-            count: how many at most.
+        What should have started before `now` is late, and not shown.
         """
         later = max(first - _MOMENT, now - timedelta(seconds=self.jitter))
         slots = takewhile(lambda slot: not self.is_over(slot), self._slots(later))
@@ -164,7 +161,6 @@ class Timetable:
         return map(self.slot, fires(self.cron, self.zone, after=after))
 
     def _has_begun(self, slot: Slot, now: datetime) -> bool:
-        """Say whether a slot does not lie past the end, and its run should have started."""
         return slot.starts_at <= now and self.includes(slot.at)
 
 

@@ -35,7 +35,7 @@ from mailsift.container import open_container, open_engine
 from mailsift.jobs.engine.claim import Engine
 from mailsift.jobs.engine.heartbeat import Heartbeat, process_name
 from mailsift.jobs.engine.maintenance import Sweeper
-from mailsift.jobs.tasks import QUEUE, make_app, register_pull, send_wake_ups
+from mailsift.jobs.tasks import PULL, QUEUE, make_app, send_wake_ups
 from mailsift.metrics import metered_sweeper, metered_worker
 from mailsift.pipeline.background import guarded
 from mailsift.pipeline.errors import MailsiftError, error_fields
@@ -311,7 +311,7 @@ def run_worker(settings: Settings, *, parent: int = 0, counts: Path | None = Non
     app.conf.update(mailsift_sweep_seconds=settings.sweep_seconds, mailsift_parent=parent)
     app.steps["worker"].add(WakeUpTimer)
     runtime = ProcessRuntime(settings)
-    register_pull(app, runtime.drain)
+    app.task(name=PULL)(runtime.drain)
     signals.worker_process_init.connect(runtime.open, weak=False)
     signals.worker_process_shutdown.connect(runtime.close, weak=False)
     signals.setup_logging.connect(_keep_our_logs, weak=False)

@@ -142,7 +142,7 @@ async def take_back(request: Request, visitor: Operator, form: Form) -> Response
 @router.get("/broker/live")
 async def broker(request: Request, _: Operator) -> Response:
     """Show what lies in the broker."""
-    return render_live(request, "ops/broker", counts=await parts_of(request).operations.console.broker())
+    return render_live(request, "ops/broker", counts=await parts_of(request).operations.reader.broker())
 
 
 @router.post("/broker")

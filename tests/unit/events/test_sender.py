@@ -122,6 +122,14 @@ async def test_a_request_has_these_headers_and_no_others() -> None:
     }
 
 
+async def test_what_is_fetched_is_asked_for_uncompressed_and_as_it_is_written() -> None:
+    async with receiving(status(200, body=b"thanks")) as receiver:
+        assert await sender().fetch(f"http://127.0.0.1:{receiver.port}/a/../b") == b"thanks"
+    (request,) = receiver.requests
+    assert request.line == "GET /a/../b HTTP/1.1"
+    assert request.headers["accept-encoding"] == "identity"
+
+
 async def test_a_proxy_of_the_environment_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     async with receiving() as receiver, receiving() as proxy:
         for name in ("HTTP_PROXY", "ALL_PROXY", "http_proxy"):

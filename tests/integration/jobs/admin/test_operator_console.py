@@ -105,7 +105,7 @@ async def test_a_busy_installation_is_told_in_full(settings: Settings, ops: Oper
         (False, "missed"),
         (False, ""),
     ]
-    broker = await ops.console.broker()
+    broker = await ops.reader.broker()
     assert broker is not None
     assert (broker.queued, broker.unacked) == (3, 2)
 
@@ -207,7 +207,7 @@ async def test_while_redis_is_gone_everything_that_the_database_knows_is_shown(
         assert "redis_gone" in {alarm.code for alarm in seen.alarms}
         assert seen.stats.backlog > 0
         assert await ops.console.throttles() is None
-        assert await ops.console.broker() is None
+        assert await ops.reader.broker() is None
         assert await ops.console.facts("example.com") is None
         assert (await ops.console.throttle("google", "")).state == "open"
         for order in (
