@@ -26,8 +26,6 @@ MIN_REFUSED: Final = 3
 MAX_UNTIED: Final = 2
 """Sessions in a row whose replies could not be tied to their commands before a route is only asked singly."""
 
-_ONE_DOMAIN_PROVIDERS: Final = ("google",)
-
 
 @dataclass(frozen=True, slots=True)
 class ProbeTarget:
@@ -100,11 +98,15 @@ class CatchAllState:
         self.known_at.pop(domain, None)
         self.unconfirmed.discard(domain)
 
+    def accepts_all(self, domain: str) -> bool:
+        """Tell whether the domain is known to accept any recipient."""
+        fact = self.known.get(domain)
+        return fact is not None and fact.catch_all is Known.YES
+
     def random_recipient(self, domain: str, preference: int) -> str:
         """Return the random recipient to ask a server of this preference for, "" when none is needed."""
-        fact = self.known.get(domain)
-        is_catch_all = fact is not None and fact.catch_all is Known.YES
-        return "" if is_catch_all or preference in self.known_at.get(domain, ()) else self._random(domain)
+        is_known = self.accepts_all(domain) or preference in self.known_at.get(domain, ())
+        return "" if is_known else self._random(domain)
 
     def confirming_recipient(self, domain: str) -> str:
         """Return the random recipient to ask for when all others were accepted, "" when that is known."""
@@ -119,37 +121,23 @@ class CatchAllState:
         return self.randoms[domain]
 
 
+@dataclass(slots=True)
 class LearnedLimits:
-    """Limits the providers have shown to this process; they only ever get tighter."""
+    """Limits the providers have shown to this process, by throttle key; they only ever get tighter.
 
-    def __init__(self) -> None:
-        self._recipients: dict[str, int] = {}
-        self._one_domain = set(_ONE_DOMAIN_PROVIDERS)
-        self._one_transaction: set[str] = set()
+    Attributes:
+        recipients: how many a session takes.
+        one_domain: providers at which every domain needs a transaction of its own.
+        one_transaction: those at which a session takes no second MAIL.
+    """
 
-    def recipients(self, provider: str, otherwise: int) -> int:
-        """Return the RCPT commands a session may have."""
-        return max(1, min(self._recipients.get(provider, otherwise), otherwise))
+    recipients: dict[str, int] = field(default_factory=dict)
+    one_domain: set[str] = field(default_factory=lambda: {"google"})
+    one_transaction: set[str] = field(default_factory=set)
 
-    def one_domain(self, provider: str) -> bool:
-        """Tell whether every domain needs a transaction of its own."""
-        return provider in self._one_domain
-
-    def one_transaction(self, provider: str) -> bool:
-        """Tell whether a session takes no second MAIL."""
-        return provider in self._one_transaction
-
-    def learn_max_recipients(self, provider: str, taken: int) -> None:
+    def learn_recipients(self, provider: str, taken: int) -> None:
         """Remember that a session was full after so many recipients."""
-        self._recipients[provider] = min(taken, self._recipients.get(provider, taken))
-
-    def learn_one_domain(self, provider: str) -> None:
-        """Remember that recipients of several domains do not go together."""
-        self._one_domain.add(provider)
-
-    def learn_one_transaction(self, provider: str) -> None:
-        """Remember that a session was refused a second transaction."""
-        self._one_transaction.add(provider)
+        self.recipients[provider] = min(taken, self.recipients.get(provider, taken))
 
 
 RouteKey = tuple[str, tuple[str, ...]]
@@ -285,6 +273,13 @@ class ProviderQueue:
         self.is_crowded = False
         self._routes: deque[RouteQueue] = deque()
 
+    def reopen(self) -> bool:
+        """Let the throttle be asked again where one was busy; returns whether it was."""
+        was_busy, self.busy = self.busy, False
+        if was_busy:
+            self.resting_until = 0.0
+        return was_busy
+
     def add_route(self, route: RouteQueue) -> None:
         """Let the route have its turns."""
         if not route.in_rotation:
@@ -419,8 +414,7 @@ class ProbeQueue:
         plan.route.running -= 1
         provider = plan.route.provider
         provider.running -= 1
-        if provider.busy:
-            provider.busy, provider.resting_until = False, 0.0
+        provider.reopen()
         self._line_up(provider)
         for group in plan.groups:
             if group.random:
@@ -461,11 +455,8 @@ class ProbeQueue:
         Args:
             keys: throttle key and identity of the source.
         """
-        waiting = [self._providers[key] for key in keys if key in self._providers]
-        reopened = [provider for provider in waiting if provider.busy]
-        for provider in reopened:
-            provider.busy, provider.resting_until = False, 0.0
-        return bool(reopened)
+        reopened = [self._providers[key].reopen() for key in keys if key in self._providers]
+        return any(reopened)
 
     def next_ready_at(self) -> float:
         """Return the loop time from which the throttle can be asked again; infinity when nothing rests."""
@@ -494,7 +485,7 @@ class ProbeQueue:
         row = provider.row
         if provider.running >= row.sessions:
             return None
-        max_recipients = self._learned.recipients(row.key, row.recipients)
+        max_recipients = min(row.recipients, self._learned.recipients.get(row.key, row.recipients))
         for route in provider.take_turns():
             if route.running >= route.max_sessions:
                 continue

@@ -33,7 +33,14 @@ from mailsift.pipeline.probe.queue import (
     RouteQueue,
     SessionPlan,
 )
-from mailsift.pipeline.probe.reading import CATCH_ALL, NOT_WORTH_ASKING, ProberRule, ReplyReader, read_session
+from mailsift.pipeline.probe.reading import (
+    CATCH_ALL,
+    NOT_WORTH_ASKING,
+    RULE_ANSWERS,
+    ProberRule,
+    ReplyReader,
+    read_session,
+)
 from mailsift.pipeline.providers import Provider, Providers
 from mailsift.pipeline.replies.classifier import SmtpReply
 from mailsift.pipeline.replies.table import Stage
@@ -238,7 +245,8 @@ def test_what_every_answer_leads_to() -> None:
 
 def test_the_facts_without_a_reply_and_the_outcomes() -> None:
     assert [rule for rule, *_ in table("rule")] == list(ProberRule)
-    assert {Answer(answer) for _, answer, _ in table("rule")} <= NO_REPLY | {Answer.REFUSED_US}
+    assert {ProberRule(rule): Answer(answer) for rule, answer, _ in table("rule")} == RULE_ANSWERS
+    assert set(RULE_ANSWERS.values()) <= NO_REPLY | {Answer.REFUSED_US}
     assert [outcome for outcome, *_ in table("outcome")] == list(SessionOutcome)
 
 
