@@ -265,7 +265,7 @@ class ResultCollector:
 
         Whom they accepted there is the witness of the next try.
         """
-        for route in self.queue.routes().values():
+        for route in self.queue.routes.values():
             if route.disbelieved and not route.witness and route.refused >= MIN_REFUSED:
                 self.witnesses |= route.disbelieved
                 self._retract_unconfirmed(route)

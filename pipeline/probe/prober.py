@@ -183,11 +183,11 @@ class Prober:
         asked_from = self._sources_of(asked_about, request.closed)
         self._fill_queue(collector, asked_about, asked_from, recalled, request.stop)
         self._witnesses.recall(
-            collector.queue.routes(), owner, asked=asked_about.keys() - recalled.mailboxes.keys()
+            collector.queue.routes, owner, asked=asked_about.keys() - recalled.mailboxes.keys()
         )
         with FairDeadline(request.budget_s) as deadline:
             await ProbeRun(collector, self._throttle, deadline, request).run()
-        self._witnesses.remember(collector.queue.routes(), collector.mailboxes, owner)
+        self._witnesses.remember(collector.queue.routes, collector.mailboxes, owner)
         collector.retract_doubted_refusals()
         collector.retract_unproven_refusals()
         await self._retract_intercepted(collector, recheck_port25)

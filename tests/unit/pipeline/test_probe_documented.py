@@ -145,7 +145,7 @@ def collect(recipients: int, people: list[str]) -> tuple[ResultCollector, RouteQ
     queue = ProbeQueue(catch_alls, LearnedLimits())
     collector = ResultCollector(context, queue, catch_alls, RefusalWatch(Breaker(), ""), SESSION_S)
     route = queue.route(
-        ProbeTarget("", "", "", routed("a.test")),
+        ProbeTarget("", routed("a.test")),
         parse_source("", helo_name="probe.test"),
         Provider("p", recipients=recipients),
         lambda _: True,
@@ -216,7 +216,7 @@ def test_the_throttle_hears_of_domains_once_many_addresses_have_waited(
     queue = ProbeQueue(catch_alls, LearnedLimits())
     catch_alls.learn(CatchAllFact("a.test", Known.NO), preference=10)
     route = queue.route(
-        ProbeTarget("", "", "", routed("a.test")),
+        ProbeTarget("", routed("a.test")),
         parse_source("", helo_name="probe.test"),
         Provider("p", careful=5),
         lambda _: True,
