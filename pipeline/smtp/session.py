@@ -285,9 +285,7 @@ class ProbeSession:
         except SessionError as end:
             if end.ending not in {Ending.DROPPED, Ending.UNTIED}:
                 raise
-            self._tls = (
-                None  # a server that cannot shake hands still takes mail in the clear: a new connection
-            )
+            self._tls = None  # who cannot shake hands still takes mail in the clear: a new connection
             await self._connect()
 
     async def _connect(self) -> None:
@@ -329,15 +327,14 @@ class ProbeSession:
         parts = [part for part in map(self._split_by_random, transactions) if part[0]]
         commands: list[_Command] = []
         for first, _ in parts:
-            commands += self._transaction(first, reset=bool(commands))
+            commands += self._transaction([*map(_rcpt, first)], reset=bool(commands))
         groups = [group for groups in transactions for group in groups]
         final = self._pick_witness is None and not any(group.confirm for group in groups)
         await self._exchange(commands, final=final and not any(later for _, later in parts))
-        is_open = bool(commands) and commands[-1].address.isascii()
-        commands = []
+        is_open, commands = self._plain_is_open, []
         for _, later in reversed(parts):
-            allowed = [address for random, asked in later if self._random_allows(random) for address in asked]
-            commands += self._transaction(allowed, reset=True, is_open=is_open and not commands)
+            allowed = [_rcpt(one) for random, asked in later if self._random_allows(random) for one in asked]
+            commands += self._transaction(allowed, reset=True, is_open=is_open)
             is_open = False
         await self._exchange(commands, final=final)
         await self._send_last_recipients(groups)
@@ -359,14 +356,9 @@ class ProbeSession:
             self.log.witness = witness
             recipients.append(_Command(Stage.RCPT, wire.rcpt_to(witness), witness, is_witness=True))
         is_open = self._one_transaction and self._plain_is_open
-        commands = [
-            command
-            for recipient in recipients
-            for command in (
-                *self._transaction([recipient.address], reset=True, is_open=is_open)[:-1],
-                recipient,
-            )
-        ]
+        commands: list[_Command] = []
+        for recipient in recipients:
+            commands += self._transaction([recipient], reset=True, is_open=is_open)
         await self._exchange(commands, final=True, at_the_end=True)
 
     def _accepted_all(self, group: DomainRecipients) -> bool:
@@ -386,24 +378,24 @@ class ProbeSession:
         return refused >= _MIN_TURNED and all(accepted[-_MIN_TURNED:])
 
     def _transaction(
-        self, recipients: Sequence[str], *, reset: bool, is_open: bool = False
+        self, recipients: Sequence[_Command], *, reset: bool, is_open: bool = False
     ) -> list[_Command]:
         """Return the commands that ask for recipients; those beyond ASCII have a transaction of their own.
 
         One that needs SMTPUTF8 may be refused as a whole, which says nothing of the others.
 
         Args:
-            recipients: whom to ask for.
+            recipients: the RCPT commands.
             reset: another transaction has gone before.
             is_open: that one is for plain recipients and takes more of them.
         """
         commands: list[_Command] = []
         for utf8 in (False, True):
-            asked = [address for address in recipients if address.isascii() is not utf8]
+            asked = [recipient for recipient in recipients if recipient.address.isascii() is not utf8]
             if asked and not (is_open and not utf8):
                 mail = _Command(Stage.MAIL, wire.mail_from(self._config.mail_from, utf8=utf8), utf8=utf8)
                 commands += [_Command(Stage.MAIL, wire.RSET), mail] if reset or commands else [mail]
-            commands += map(_rcpt, asked)
+            commands += asked
         return commands
 
     def _split_by_random(
