@@ -315,7 +315,8 @@ class ResultCollector:
                 fact = self._fact_by_rule(ProberRule.CONTRADICTED, session)
                 self.close(route, fact, Wait(WaitReason.DEFERRED, 0.0))
             case NextStep.GIVE_UP:
-                self._give_up(session)
+                fact = self._fact_by_rule(ProberRule.TOO_SLOW, session)
+                self.close(route, fact, None if self._is_patient else Wait(WaitReason.SLOW, 0.0))
 
     def _record_domain(self, session: FinishedSession, group: DomainRecipients) -> list[str]:
         """Record the answers about one domain; return the addresses that have none."""
@@ -483,15 +484,18 @@ class ResultCollector:
         if session.log.ending is Ending.UNTIED:
             return self._fact_by_rule(ProberRule.UNTIED, session)
         limit = None if session.log.ending is Ending.DROPPED else session.limit
-        return self._reply_fact(session, limit or self._hang_up_reply(session))
+        hang_up = SmtpReply(session.log.stage, 0)
+        return self._reply_fact(session, limit or self.context.reader.read(hang_up))
 
     def _leave_server(self, session: FinishedSession) -> None:
         """Record the refusal, and drop this server unless all of them would refuse alike."""
         route, refusal = session.plan.route, session.refusal
-        route.refusal = self._session_refusal_fact(session) or route.refusal
-        if refusal is not None and not _is_worth_another_server(refusal.reply):
-            return
-        if route.peers and route.peers[0] is session.plan.peer:
+        if refusal is not None:
+            route.refusal = self._reply_fact(session, refusal)
+        elif session.log.ending is Ending.DROPPED and session.log.stage is not Stage.BANNER:
+            route.refusal = self._interrupted_fact(session)  # hanging up before the banner shows nothing
+        is_left = refusal is None or _is_worth_another_server(refusal.reply)
+        if is_left and route.peers and route.peers[0] is session.plan.peer:
             route.peers.popleft()
             route.seconds_lost += session.elapsed
 
@@ -505,10 +509,6 @@ class ResultCollector:
             fact = self._interrupted_fact(session)
             self.close(route, fact, Wait(WaitReason.DEFERRED, fact.retry_after))
 
-    def _give_up(self, session: FinishedSession) -> None:
-        fact = self._fact_by_rule(ProberRule.TOO_SLOW, session)
-        self.close(session.plan.route, fact, None if self._is_patient else Wait(WaitReason.SLOW, 0.0))
-
     def _learn_limit(self, session: FinishedSession) -> None:
         """Learn how much the server takes in one session; one that takes nothing is left alone for now."""
         provider, limit, learned = session.plan.throttle_key, session.limit, self.context.learned
@@ -519,15 +519,6 @@ class ResultCollector:
             learned.learn_recipients(provider, session.log.taken)
         else:
             self._close_after(session)
-
-    def _session_refusal_fact(self, session: FinishedSession) -> MailboxFact | None:
-        """Return the fact of a whole session that was refused; hanging up before the banner shows nothing."""
-        if session.log.ending is Ending.DROPPED and session.log.stage is not Stage.BANNER:
-            return self._reply_fact(session, self._hang_up_reply(session))
-        return None if session.refusal is None else self._reply_fact(session, session.refusal)
-
-    def _hang_up_reply(self, session: FinishedSession) -> ClassifiedReply:
-        return self.context.reader.read(SmtpReply(session.log.stage, 0))
 
     def _reply_fact(self, session: FinishedSession, reply: ClassifiedReply, took_ms: int = 0) -> MailboxFact:
         now, lifetime = self.context.clock(), self.context.config.mailbox_seconds

@@ -509,8 +509,11 @@ class ProbeSession:
     def _update_allowance(self, address: str, code: int) -> None:
         """Remember what may be sent now, where unknown recipients are counted; a random one always is."""
         if self._allowance is not None:
+            unknown, surplus = self._allowance
             is_unknown = code >= 500 or address in self._randoms
-            self._allowance = _next_allowance(self._allowance, is_unknown=is_unknown)
+            self._allowance = (
+                Allowance(unknown - 1, surplus - 1) if is_unknown else Allowance(unknown, surplus + 1)
+            )
 
     def _quotes_another(self, address: str, text: str) -> bool:
         """Tell whether a reply quotes another recipient of the session instead of its own."""
@@ -573,12 +576,6 @@ class ProbeSession:
             return 0
         except SessionError as end:
             return -1 if end.ending is Ending.UNTIED else 0
-
-
-def _next_allowance(allowance: Allowance, *, is_unknown: bool) -> Allowance:
-    """Return what is allowed once one more is known or unknown."""
-    unknown, surplus = allowance
-    return Allowance(unknown - 1, surplus - 1) if is_unknown else Allowance(unknown, surplus + 1)
 
 
 def _prefix(commands: Sequence[_Command], recipients: int) -> Sequence[_Command]:
