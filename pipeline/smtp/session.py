@@ -328,7 +328,7 @@ class ProbeSession:
         commands: list[_Command] = []
         for first, _ in parts:
             commands += self._transaction([*map(_rcpt, first)], reset=bool(commands))
-        groups = [group for groups in transactions for group in groups]
+        groups = list(chain.from_iterable(transactions))
         final = self._pick_witness is None and not any(group.confirm for group in groups)
         await self._exchange(commands, final=final and not any(later for _, later in parts))
         is_open, commands = self._plain_is_open, []
@@ -352,6 +352,7 @@ class ProbeSession:
             replace(_rcpt(group.random), only_if_accepted=True) for group in turned if group.random
         ]
         witness = self._pick_witness(self.log.answers) if self._pick_witness else ""
+        self._pick_witness = None  # nobody is kept back for one any more
         if witness:
             self.log.witness = witness
             recipients.append(_Command(Stage.RCPT, wire.rcpt_to(witness), witness, is_witness=True))
@@ -359,7 +360,7 @@ class ProbeSession:
         commands: list[_Command] = []
         for recipient in recipients:
             commands += self._transaction([recipient], reset=True, is_open=is_open)
-        await self._exchange(commands, final=True, at_the_end=True)
+        await self._exchange(commands, final=True)
 
     def _accepted_all(self, group: DomainRecipients) -> bool:
         """Tell whether of those that were asked some were accepted and the others only put off."""
@@ -424,27 +425,27 @@ class ProbeSession:
         answer = self.log.answers.get(random)
         return answer is not None and self._is_worth_asking(random, answer.reply)
 
-    async def _exchange(self, commands: Sequence[_Command], *, final: bool, at_the_end: bool = False) -> None:
+    async def _exchange(self, commands: Sequence[_Command], *, final: bool) -> None:
         """Send commands and record their replies, as many at a time as are allowed; the rest is not sent.
 
-        One recipient is kept back for a witness.
+        One recipient is kept back for a witness that is still to be picked.
         """
         while self._allowance is not None and commands:
-            batch = _prefix(commands, self._may_send(self._allowance, at_the_end=at_the_end))
+            batch = _prefix(commands, self._may_send(self._allowance))
             if not any(command.address for command in batch):
                 return
             await self._exchange_all(batch, final=final and len(batch) == len(commands))
             commands = commands[len(batch) :]
         await self._exchange_all(commands, final=final)
 
-    def _may_send(self, allowance: Allowance, *, at_the_end: bool) -> int:
+    def _may_send(self, allowance: Allowance) -> int:
         """Return how many recipients may be sent now; the first one of a session always."""
         if not self.log.sent:
             return max(1, *allowance)
         if self._loop.time() >= self._allowance_until:
             return 0
         accepted = any(answer.reply.code in _ACCEPTED for answer in self.log.answers.values())
-        reserved = self._pick_witness is not None and (self._has_witness or accepted) and not at_the_end
+        reserved = self._pick_witness is not None and (self._has_witness or accepted)
         return max(allowance) - reserved
 
     async def _exchange_all(self, commands: Sequence[_Command], *, final: bool) -> None:
