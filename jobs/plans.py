@@ -266,9 +266,9 @@ class Planner:
         """Take off what need not be asked again, as far as a sample shows."""
         targets = {}
         for address in counts.sample:
-            local, _, domain = address.rpartition("@")
+            domain = address.rpartition("@")[2]
             if domain in facts and facts[domain].state is DomainState.ROUTED:
-                targets[address] = ProbeTarget(address, local, domain, facts[domain])
+                targets[address] = ProbeTarget(address, facts[domain])
         domains = CatchAllState(token=str)
         recalled = await self._answers.recall(targets, domains, max_age=max_age, owner=str(account_id))
         everybody = {name for name, fact in domains.known.items() if fact.catch_all is Known.YES}

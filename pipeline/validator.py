@@ -325,9 +325,9 @@ class Validator:
             return ProbeResult(), {address: (key, TRIAGE, 0.0) for address, key in pairs}
         probed = await self._prober.probe(
             [
-                ProbeTarget(address, local, domain, domains[domain], request.is_last_try(tries), known_by)
-                for address, local, domain, tries, known_by in askable.select(
-                    "address", "local", "domain", "tries", "known_by"
+                ProbeTarget(address, domains[domain], request.is_last_try(tries), known_by)
+                for address, domain, tries, known_by in askable.select(
+                    "address", "domain", "tries", "known_by"
                 ).iter_rows()
             ],
             request,
@@ -373,7 +373,7 @@ def _askable(frame: pl.DataFrame) -> pl.DataFrame:
         (pl.col("domain_state") == DomainState.ROUTED.value)
         & ~pl.col("unverifiable")
         & ~pl.col("disposable")  # the verdict stands without bothering the server
-    ).select("address", "local", "domain", "throttle_key", "tries", "known_by")
+    ).select("address", "domain", "throttle_key", "tries", "known_by")
 
 
 def _slow_domains(frame: pl.DataFrame, mode: Mode, reason: WaitReason, since_s: float) -> _Deferred:

@@ -92,9 +92,7 @@ def check(  # noqa: PLR0913 - options of a command line
         from mailsift.pipeline.validator import ValidationRequest  # noqa: PLC0415 - see _check_in_pipeline
 
         seconds = deadline or (_PERSON_SECONDS if sys.stderr.isatty() else _SCRIPT_SECONDS)
-        request = ValidationRequest(
-            mode, evidence=evidence, max_age=max_age, budget_s=seconds, mailboxes_found={}
-        )
+        request = ValidationRequest(mode, evidence=evidence, max_age=max_age, budget_s=seconds)
         rows = _check_in_pipeline(settings, asked, request)
     results = [
         {"email": text, JUDGED_ADDRESS: canonical_of(meant), **with_repair(row, address)}
@@ -153,7 +151,7 @@ async def _watched(
 
     def show() -> None:
         line.update(
-            f"Checking {many}: mail servers answered for {len(request.mailboxes_found or ()):,}, "
+            f"Checking {many}: mail servers answered for {len(request.mailboxes_found):,}, "
             f"{time.monotonic() - started:.0f} of {request.budget_s:g} seconds"
         )
 

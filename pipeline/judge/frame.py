@@ -37,6 +37,12 @@ _EVIDENCE_COLUMNS: Final = tuple(_COLUMN_NAMES.get(name, name) for name in _MEMB
 _READERS: Final = tuple(_ENUMS.get(name) for name in _MEMBERS)
 """What makes members of these columns, None where they are taken as they are."""
 
+_SHOWN_AS_THEY_ARE: Final = (
+    *("syntax_rule", "role", "free", "disposable", "suggested_domain", "unknown_suffix", "look_alike"),
+    "unwanted",
+)
+"""The members of Evidence that stand in the JSON; the facts behind the others stand there themselves."""
+
 
 def judge_frame(frame: pl.DataFrame, findings: Findings, *, evidence: bool) -> pl.DataFrame:
     """Judge every row.
@@ -109,14 +115,7 @@ def _row_facts_json(address: str, domain: str, row: Iterable[Any], findings: Fin
     evidence = _evidence(findings.mode, row)
     facts = {
         "mode": findings.mode.value,
-        "syntax_rule": evidence.syntax_rule,
-        "role": evidence.role,
-        "free": evidence.free,
-        "disposable": evidence.disposable,
-        "suggested_domain": evidence.suggested_domain,
-        "unknown_suffix": evidence.unknown_suffix,
-        "look_alike": evidence.look_alike,
-        "unwanted": evidence.unwanted,
+        **{name: getattr(evidence, name) for name in _SHOWN_AS_THEY_ARE},
         "domain": _as_dict(findings.domains.get(domain)),
         "catch_all": _as_dict(findings.catch_alls.get(domain)),
         "mailbox": _as_dict(findings.mailboxes.get(address)),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from operator import attrgetter
 
 from mailsift.pipeline.facts import MAILBOX_REFUSALS, Answer, DomainState, Known, Mode
 from mailsift.pipeline.verdict import DID_YOU_MEAN, Evidence, Result, Status, Verdict
@@ -42,67 +43,32 @@ class VerdictRow:
     suggestion: str = ""
 
 
+def _has(**members: object) -> Condition:
+    """Hold when these members of the evidence have these values."""
+    read = attrgetter(*members)
+    wanted = tuple(members.values()) if len(members) > 1 else next(iter(members.values()))
+    return lambda evidence, _: read(evidence) == wanted
+
+
 def _syntax_is_broken(evidence: Evidence, _: VerdictPolicy) -> bool:
     return bool(evidence.syntax_rule)
-
-
-def _domain_is(state: DomainState) -> Condition:
-    """Hold when DNS gave the domain this state."""
-    return lambda evidence, _: evidence.domain is state
 
 
 def _domain_has_no_answer(evidence: Evidence, _: VerdictPolicy) -> bool:
     return evidence.domain is not DomainState.ROUTED  # the rows above had the other states
 
 
-def _mode_is(mode: Mode) -> Condition:
-    """Hold when this is the mode."""
-    return lambda evidence, _: evidence.mode is mode
-
-
-def _disposable(evidence: Evidence, _: VerdictPolicy) -> bool:
-    return evidence.disposable
-
-
 def _disposable_and_unwanted(evidence: Evidence, policy: VerdictPolicy) -> bool:
     return evidence.disposable and policy.disposable_invalid
 
 
-def _unknown_suffix_without_dns(evidence: Evidence, _: VerdictPolicy) -> bool:
-    return evidence.unknown_suffix and evidence.mode is Mode.FAST  # in the other modes DNS says what exists
-
-
-def _provider_is_unverifiable(evidence: Evidence, _: VerdictPolicy) -> bool:
-    return evidence.unverifiable
-
-
-def _accepts_everybody_at_the_edge(evidence: Evidence, _: VerdictPolicy) -> bool:
-    return evidence.edge and evidence.catch_all is Known.YES
-
-
-def _accepts_everybody(evidence: Evidence, _: VerdictPolicy) -> bool:
-    return evidence.catch_all is Known.YES
-
-
-def _accepted_and_random_refused(evidence: Evidence, _: VerdictPolicy) -> bool:
-    return evidence.answer is Answer.ACCEPTED and evidence.catch_all is Known.NO
-
-
-def _accepted_and_random_unknown(evidence: Evidence, _: VerdictPolicy) -> bool:
-    return evidence.answer is Answer.ACCEPTED and evidence.catch_all is Known.UNKNOWN
+def _accepted_and_random(known: Known) -> Condition:
+    """Hold when the mailbox was accepted, and this is known of everybody else."""
+    return _has(answer=Answer.ACCEPTED, catch_all=known)
 
 
 def _refuses_everybody(evidence: Evidence, _: VerdictPolicy) -> bool:
     return evidence.blanket and evidence.answer in MAILBOX_REFUSALS
-
-
-def _bounced_with(answer: Answer) -> Condition:
-    """Hold when a message that was really sent came back with this about the mailbox."""
-    return lambda evidence, _: evidence.sent and evidence.answer is answer
-
-
-def _was_delivered(evidence: Evidence, _: VerdictPolicy) -> bool:
-    return evidence.sent and evidence.answer is Answer.ACCEPTED
 
 
 def _is_suppressed_and_unasked(evidence: Evidence, _: VerdictPolicy) -> bool:
@@ -111,17 +77,11 @@ def _is_suppressed_and_unasked(evidence: Evidence, _: VerdictPolicy) -> bool:
 
 def _about_this_mailbox(answer: Answer) -> Condition:
     """Hold when not every recipient gets the answer, at a provider whose answers mean something."""
-    return lambda evidence, _: (
-        evidence.answer is answer and not evidence.blanket and not evidence.unverifiable
-    )
+    return _has(answer=answer, blanket=False, unverifiable=False)
 
 
-def _answer_is(answer: Answer) -> Condition:
-    """Hold when the mail server's answer is of this class."""
-    return lambda evidence, _: evidence.answer is answer
-
-
-_Row, _R = VerdictRow, Result  # short, so that the table fits
+_Row, _R, _A, _D = VerdictRow, Result, Answer, DomainState  # short, so that the table fits
+_FAST = Mode.FAST
 _VALID, _RISKY, _INVALID = Status.VALID, Status.RISKY, Status.INVALID
 _SPELLING = "Check the spelling of the domain."
 _REMOVE = "Remove the address."
@@ -137,89 +97,90 @@ ROWS = (
     #    reason, advice
     _Row("syntax_error",          _R.SYNTAX_ERROR,       _INVALID, 0,  _syntax_is_broken,
          "The address breaks a rule of its syntax.", "Correct the address."),
-    _Row("domain_not_found",      _R.DOMAIN_NOT_FOUND,   _INVALID, 1,  _domain_is(DomainState.NOT_FOUND),
+    _Row("domain_not_found",      _R.DOMAIN_NOT_FOUND,   _INVALID, 1,  _has(domain=_D.NOT_FOUND),
          "The domain does not exist.", _SPELLING),
-    _Row("no_mail_server",        _R.NO_MAIL_SERVER,     _INVALID, 3,  _domain_is(DomainState.NO_MAIL_SERVER),
+    _Row("no_mail_server",        _R.NO_MAIL_SERVER,     _INVALID, 3,  _has(domain=_D.NO_MAIL_SERVER),
          "The domain exists but has no mail server.", _SPELLING),
-    _Row("null_mx",               _R.NULL_MX,            _INVALID, 3,  _domain_is(DomainState.NULL_MX),
+    _Row("null_mx",               _R.NULL_MX,            _INVALID, 3,  _has(domain=_D.NULL_MX),
          "The domain declares that it takes no mail.", _SPELLING),
-    _Row("unroutable",            _R.UNROUTABLE,         _INVALID, 3,  _domain_is(DomainState.UNROUTABLE),
+    _Row("unroutable",            _R.UNROUTABLE,         _INVALID, 3,  _has(domain=_D.UNROUTABLE),
          "The domain's mail servers have no public address.", _SPELLING),
-    _Row("came_back_not_found",   _R.MAILBOX_NOT_FOUND,  _INVALID, 5,  _bounced_with(Answer.NOT_FOUND),
+    _Row("came_back_not_found",   _R.MAILBOX_NOT_FOUND,  _INVALID, 5,  _has(sent=True, answer=_A.NOT_FOUND),
          "A message that was sent to this mailbox came back: it does not exist.", _REMOVE),
-    _Row("came_back_disabled",    _R.MAILBOX_DISABLED,   _INVALID, 10, _bounced_with(Answer.DISABLED),
+    _Row("came_back_disabled",    _R.MAILBOX_DISABLED,   _INVALID, 10, _has(sent=True, answer=_A.DISABLED),
          "A message that was sent to this mailbox came back: it is closed.", _REMOVE),
-    _Row("mailbox_not_found",     _R.MAILBOX_NOT_FOUND,  _INVALID, 5,  _about_this_mailbox(Answer.NOT_FOUND),
+    _Row("mailbox_not_found",     _R.MAILBOX_NOT_FOUND,  _INVALID, 5,  _about_this_mailbox(_A.NOT_FOUND),
          "The mail server says that the mailbox does not exist.", _REMOVE),
-    _Row("mailbox_disabled",      _R.MAILBOX_DISABLED,   _INVALID, 10, _about_this_mailbox(Answer.DISABLED),
+    _Row("mailbox_disabled",      _R.MAILBOX_DISABLED,   _INVALID, 10, _about_this_mailbox(_A.DISABLED),
          "The mail server says that the mailbox is closed.", _REMOVE),
 
     _Row("disposable_invalid",    _R.DISPOSABLE,         _INVALID, 10, _disposable_and_unwanted,
          "The domain hands out throw-away mailboxes.", _PERMANENT),
-    _Row("disposable",            _R.DISPOSABLE,         _RISKY,   20, _disposable,
+    _Row("disposable",            _R.DISPOSABLE,         _RISKY,   20, _has(disposable=True),
          "The domain hands out throw-away mailboxes.", _PERMANENT),
 
-    _Row("delivered",             _R.DELIVERABLE,        _VALID,   95, _was_delivered,
+    _Row("delivered",             _R.DELIVERABLE,        _VALID,   95, _has(sent=True, answer=_A.ACCEPTED),
          "A message that was sent to this mailbox arrived.", _NONE),
 
-    _Row("unknown_suffix",        _R.UNKNOWN_SUFFIX,     _RISKY,   25, _unknown_suffix_without_dns,
+    # in the other modes DNS says what exists
+    _Row("unknown_suffix",        _R.UNKNOWN_SUFFIX,     _RISKY,   25, _has(mode=_FAST, unknown_suffix=True),
          "As far as is known there is no such top-level domain; DNS was not asked.", _SPELLING),
-    _Row("passed_fast",           _R.PASSED,             _VALID,   60, _mode_is(Mode.FAST),
+    _Row("passed_fast",           _R.PASSED,             _VALID,   60, _has(mode=_FAST),
          "The syntax is good; neither the domain nor the mailbox was looked up.", _NONE),
-    _Row("given_up",              _R.NOT_ASKED,          _RISKY,   42, _answer_is(Answer.GIVEN_UP),
+    _Row("given_up",              _R.NOT_ASKED,          _RISKY,   42, _has(answer=_A.GIVEN_UP),
          "The work on this address broke every time, so it was given up.", _LATER),
     _Row("dns_unavailable",       _R.DNS_UNAVAILABLE,    _RISKY,   40, _domain_has_no_answer,
          "DNS gave no answer about the domain.", _LATER),
-    _Row("passed_medium",         _R.PASSED,             _VALID,   75, _mode_is(Mode.MEDIUM),
+    _Row("passed_medium",         _R.PASSED,             _VALID,   75, _has(mode=Mode.MEDIUM),
          "The syntax is good and the domain has a mail server; the mailbox was not looked up.", _NONE),
-    _Row("unverifiable_provider", _R.UNVERIFIABLE,       _RISKY,   50, _provider_is_unverifiable,
+    _Row("unverifiable_provider", _R.UNVERIFIABLE,       _RISKY,   50, _has(unverifiable=True),
          "The provider answers alike whether or not a mailbox exists.", _CONFIRM),
-    _Row("mailbox_full",          _R.MAILBOX_FULL,       _RISKY,   58, _about_this_mailbox(Answer.FULL),
+    _Row("mailbox_full",          _R.MAILBOX_FULL,       _RISKY,   58, _about_this_mailbox(_A.FULL),
          "The mailbox exists but is full.", _LATER),
-    _Row("accepted_at_the_edge",  _R.UNVERIFIABLE,       _RISKY,   52, _accepts_everybody_at_the_edge,
+    _Row("accepted_at_the_edge",  _R.UNVERIFIABLE,       _RISKY,   52, _has(edge=True, catch_all=Known.YES),
          "The provider accepts every mailbox at its edge, and the message may bounce later.", _CONFIRM),
-    _Row("catch_all",             _R.CATCH_ALL,          _RISKY,   55, _accepts_everybody,
+    _Row("catch_all",             _R.CATCH_ALL,          _RISKY,   55, _has(catch_all=Known.YES),
          "The domain accepts mail for any mailbox, so this one cannot be told apart.", _CONFIRM),
-    _Row("deliverable",           _R.DELIVERABLE,        _VALID,   95, _accepted_and_random_refused,
+    _Row("deliverable",           _R.DELIVERABLE,        _VALID,   95, _accepted_and_random(Known.NO),
          "The mail server accepts this mailbox and refuses one that cannot exist.", _NONE),
-    _Row("accepted_unproven",     _R.UNVERIFIABLE,       _RISKY,   50, _accepted_and_random_unknown,
+    _Row("accepted_unproven",     _R.UNVERIFIABLE,       _RISKY,   50, _accepted_and_random(Known.UNKNOWN),
          "The mail server accepts this mailbox, but whether it accepts any other could not be learned.",
          _LATER),
     _Row("blanket_refusal",       _R.UNVERIFIABLE,       _RISKY,   50, _refuses_everybody,
          "The mail server gives every mailbox the same refusal, so it says nothing about this one.",
          _CONFIRM),
-    _Row("greylisted",            _R.DEFERRED,           _RISKY,   45, _answer_is(Answer.GREYLISTED),
+    _Row("greylisted",            _R.DEFERRED,           _RISKY,   45, _has(answer=_A.GREYLISTED),
          "The mail server asked to come back later (greylisting) until the retries ran out.", _LATER),
-    _Row("rate_limited",          _R.DEFERRED,           _RISKY,   45, _answer_is(Answer.RATE_LIMITED),
+    _Row("rate_limited",          _R.DEFERRED,           _RISKY,   45, _has(answer=_A.RATE_LIMITED),
          "The mail server asked to slow down until the retries ran out.", _LATER),
-    _Row("temporary",             _R.DEFERRED,           _RISKY,   45, _answer_is(Answer.TEMPORARY),
+    _Row("temporary",             _R.DEFERRED,           _RISKY,   45, _has(answer=_A.TEMPORARY),
          "The mail server answered with a temporary failure until the retries ran out.", _LATER),
-    _Row("doubted",               _R.DEFERRED,           _RISKY,   45, _answer_is(Answer.DOUBTED),
+    _Row("doubted",               _R.DEFERRED,           _RISKY,   45, _has(answer=_A.DOUBTED),
          "The mail server began to refuse almost everybody or contradicts itself, so it was not believed.",
          _LATER),
     _Row("unwanted",              _R.NOT_ASKED,          _RISKY,   42, _is_suppressed_and_unasked,
          "The account may not send to this address, so its mail server was not asked.", ""),
-    _Row("opted_out",             _R.NOT_ASKED,          _RISKY,   42, _answer_is(Answer.OPTED_OUT),
+    _Row("opted_out",             _R.NOT_ASKED,          _RISKY,   42, _has(answer=_A.OPTED_OUT),
          "The domain does not want its mail server to be asked about mailboxes.", _CONFIRM),
-    _Row("too_many_missing",      _R.NOT_ASKED,          _RISKY,   42, _answer_is(Answer.TOO_MANY_MISSING),
+    _Row("too_many_missing",      _R.NOT_ASKED,          _RISKY,   42, _has(answer=_A.TOO_MANY_MISSING),
          "Too many addresses of the list do not exist at this provider, so no more were asked for.",
          "Check where the list comes from."),
-    _Row("not_asked",             _R.NOT_ASKED,          _RISKY,   42, _answer_is(Answer.NOT_ASKED),
+    _Row("not_asked",             _R.NOT_ASKED,          _RISKY,   42, _has(answer=_A.NOT_ASKED),
          "There was no time to ask the mail server about the mailbox.", "Ask again with more time."),
-    _Row("probe_blocked",         _R.PROBE_BLOCKED,      _RISKY,   41, _answer_is(Answer.REFUSED_US),
+    _Row("probe_blocked",         _R.PROBE_BLOCKED,      _RISKY,   41, _has(answer=_A.REFUSED_US),
          "The mail server refuses the prober, which says nothing about the mailbox.",
          "Check the prober's IP reputation, reverse DNS and HELO name."),
-    _Row("unclear",               _R.UNVERIFIABLE,       _RISKY,   50, _answer_is(Answer.UNCLEAR),
+    _Row("unclear",               _R.UNVERIFIABLE,       _RISKY,   50, _has(answer=_A.UNCLEAR),
          "The mail server's reply does not say whether the mailbox exists.", _CONFIRM),
-    _Row("not_askable",           _R.UNVERIFIABLE,       _RISKY,   50, _answer_is(Answer.NOT_ASKABLE),
+    _Row("not_askable",           _R.UNVERIFIABLE,       _RISKY,   50, _has(answer=_A.NOT_ASKABLE),
          "The mail server does not take international addresses, so it could not be asked.",
          "Ask for an address in plain ASCII."),
-    _Row("unreachable",           _R.UNREACHABLE,        _RISKY,   40, _answer_is(Answer.UNREACHABLE),
+    _Row("unreachable",           _R.UNREACHABLE,        _RISKY,   40, _has(answer=_A.UNREACHABLE),
          "None of the domain's mail servers answered in time.", _LATER),
-    _Row("not_allowed",           _R.UNREACHABLE,        _RISKY,   40, _answer_is(Answer.NOT_ALLOWED),
+    _Row("not_allowed",           _R.UNREACHABLE,        _RISKY,   40, _has(answer=_A.NOT_ALLOWED),
          "None of the domain's mail servers has an address that may be asked from here, so none was.",
          "Check the prober's source addresses: IPv4, IPv6 or both."),
-    _Row("probe_unavailable",     _R.PROBE_UNAVAILABLE,  _RISKY,   40, _answer_is(Answer.PROBE_UNAVAILABLE),
+    _Row("probe_unavailable",     _R.PROBE_UNAVAILABLE,  _RISKY,   40, _has(answer=_A.PROBE_UNAVAILABLE),
          "This machine cannot reach mail servers on port 25, so the mailbox was not looked up.",
          "Run mailsift doctor, and open outbound port 25."),
 )

@@ -39,7 +39,6 @@ def unwanted_by(reason: str) -> Unwanted:
 
 
 _SEND, _REVIEW, _REMOVE = Tier.SEND, Tier.REVIEW, Tier.REMOVE
-_NEVER_SEND: Final = frozenset({"complained", "unsubscribed", "suppressed"})
 _NO_SCORE: Final = "a score is a whole number from 0 to 100"
 
 
@@ -71,7 +70,7 @@ class TierPolicy:
 
     def __post_init__(self) -> None:
         """Refuse what no policy may say."""
-        if any(getattr(self, name) is _SEND for name in _NEVER_SEND):
+        if any(getattr(self, name) is _SEND for name in Unwanted):
             raise ValueError("who complained, unsubscribed or is suppressed is never sent to")
         if not 0 <= self.minimum_score <= 100:
             raise ValueError(_NO_SCORE)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict, deque
+from collections import deque
 from dataclasses import asdict, dataclass
+from functools import lru_cache
 from typing import Final
 
 import structlog
@@ -124,18 +125,11 @@ class Breaker:
     """
 
     def __init__(self) -> None:
-        self._gauges: OrderedDict[tuple[str, str, str], RefusalGauge] = OrderedDict()
+        self.gauge = lru_cache(maxsize=_MAX_GAUGES)(_fresh_gauge)
 
-    def gauge(self, list_id: str, provider: str, source: str) -> RefusalGauge:
-        """Return the gauge, a fresh one where there is none."""
-        key = (list_id, provider, source)
-        gauge = self._gauges.get(key)
-        if gauge is None:
-            gauge = self._gauges[key] = RefusalGauge()
-            if len(self._gauges) > _MAX_GAUGES:
-                self._gauges.popitem(last=False)
-        self._gauges.move_to_end(key)
-        return gauge
+
+def _fresh_gauge(_list_id: str, _provider: str, _source: str) -> RefusalGauge:
+    return RefusalGauge()
 
 
 class RefusalWatch:

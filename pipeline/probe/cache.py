@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections import OrderedDict
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from hashlib import blake2b
-from operator import attrgetter
 from typing import Any, Final, NamedTuple
+
+from pydantic_core import from_json, to_json
 
 from mailsift.pipeline.clock import Clock
 from mailsift.pipeline.facts import DEFINITE, Answer, CatchAllFact, Known, MailboxFact
@@ -24,9 +25,7 @@ _MOST_WITNESSES: Final = 10_000
 
 _MAILBOX_FIELDS: Final = tuple(field.name for field in fields(MailboxFact))
 _CATCH_ALL_FIELDS: Final = tuple(field.name for field in fields(CatchAllFact))
-_mailbox_values: Final = attrgetter(*_MAILBOX_FIELDS)
-_catch_all_values: Final = attrgetter(*_CATCH_ALL_FIELDS)
-_encode: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+_BESIDE: Final = ("random", "provider", "preferences")
 
 
 def mailbox_key(address: str, owner: str) -> str:
@@ -43,18 +42,15 @@ def mailbox_key(address: str, owner: str) -> str:
 
 def pack_mailbox(fact: MailboxFact) -> bytes:
     """Return the bytes to remember."""
-    return _encode(dict(zip(_MAILBOX_FIELDS, _mailbox_values(fact), strict=True))).encode()
+    return to_json(fact)
 
 
 def unpack_mailbox(value: bytes) -> MailboxFact | None:
     """Return the remembered fact, marked as cached; None for bytes that are none."""
-    values = _unpack(value, _MAILBOX_FIELDS)
-    if values is None:
-        return None
-    try:
+    with suppress(ValueError):
+        values = _unpack(value, _MAILBOX_FIELDS)
         return MailboxFact(**values | {"answer": Answer(values["answer"]), "cached": True})
-    except ValueError:
-        return None
+    return None
 
 
 class RememberedCatchAll(NamedTuple):
@@ -74,35 +70,27 @@ class RememberedCatchAll(NamedTuple):
 
 def pack_catch_all(known: RememberedCatchAll) -> bytes:
     """Return the bytes to remember."""
-    values = dict(zip(_CATCH_ALL_FIELDS, _catch_all_values(known.fact), strict=True))
-    beside = {
-        "random": known.random,
-        "provider": known.provider,
-        "preferences": sorted(known.preferences),
-    }
-    return _encode(values | beside).encode()
+    values = {name: getattr(known.fact, name) for name in _CATCH_ALL_FIELDS}
+    beside = (known.random, known.provider, sorted(known.preferences))
+    return to_json(values | dict(zip(_BESIDE, beside, strict=True)))
 
 
 def unpack_catch_all(value: bytes) -> RememberedCatchAll | None:
     """Return what is remembered; None for bytes that are nothing of the kind."""
-    values = _unpack(value, (*_CATCH_ALL_FIELDS, "random", "provider", "preferences"))
-    if values is None:
-        return None
-    beside = [values.pop(name) for name in ("random", "provider", "preferences")]
-    try:
+    with suppress(ValueError):
+        values = _unpack(value, (*_CATCH_ALL_FIELDS, *_BESIDE))
+        beside = [values.pop(name) for name in _BESIDE]
         fact = CatchAllFact(**values | {"catch_all": Known(values["catch_all"])})
-    except ValueError:
-        return None
-    return RememberedCatchAll(fact, *beside)
+        return RememberedCatchAll(fact, *beside)
+    return None
 
 
-def _unpack(value: bytes, names: tuple[str, ...]) -> dict[str, Any] | None:
-    """Read bytes another version may have written: anything but the expected fields is not known."""
-    try:
-        values = json.loads(value)
-    except ValueError:
-        return None
-    return values if isinstance(values, dict) and set(values) == set(names) else None
+def _unpack(value: bytes, names: tuple[str, ...]) -> dict[str, Any]:
+    """Read bytes another version may have written; raises ValueError for anything but the expected fields."""
+    values = from_json(value)
+    if not isinstance(values, dict) or set(values) != set(names):
+        raise ValueError("another layout")
+    return values
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from mailsift.pipeline.probe.queue import (
     CatchAllState,
     LearnedLimits,
     ProbeQueue,
+    ProbeTarget,
     RouteQueue,
     SessionPlan,
 )
@@ -31,8 +32,8 @@ from mailsift.pipeline.probe.reading import (
     asked_counts,
     blanket_refusal,
     catch_all_of,
+    fact_by_rule,
     fact_of,
-    fact_without_reply,
     is_same_refusal,
     ledger_counts,
     outcome_of,
@@ -41,6 +42,7 @@ from mailsift.pipeline.probe.reading import (
 )
 from mailsift.pipeline.replies.classifier import SmtpReply
 from mailsift.pipeline.replies.table import Stage
+from mailsift.pipeline.smtp import wire
 from mailsift.pipeline.smtp.config import ProbeConfig
 from mailsift.pipeline.smtp.connection import Ending
 from mailsift.pipeline.smtp.session import DomainRecipients, SessionLog, TimedReply, wants_one_domain
@@ -184,12 +186,7 @@ class ResultCollector:
     mailboxes_found: dict[str, MailboxFact] = field(default_factory=dict)
     waits: dict[str, Wait] = field(default_factory=dict)
     rests: dict[tuple[str, str], float] = field(default_factory=dict)
-    _domains_by_name: dict[tuple[str, str], set[str]] = field(
-        default_factory=dict
-    )  # domains by source and name
-    _addresses_by_name: dict[tuple[str, str], dict[str, str]] = field(
-        default_factory=dict
-    )  # addresses by provider
+    _greeted: dict[tuple[str, str], list[SessionPlan]] = field(default_factory=dict)  # by source and name
     _undecided: dict[str, Wait] = field(default_factory=dict)  # domains whose random recipient has to wait
 
     def record_session(self, plan: SessionPlan, log: SessionLog, *, elapsed: float) -> SessionSummary:
@@ -198,7 +195,7 @@ class ResultCollector:
         session = read_session(plan, log, self.context.reader, elapsed=elapsed)
         plan.route.has_answered = plan.route.has_answered or log.answered > 0
         if log.ending is Ending.REFUSED and log.answered:
-            self.context.learned.learn_one_transaction(plan.throttle_key)
+            self.context.learned.one_transaction.add(plan.throttle_key)
         left = {group.domain: self._record_domain(session, group) for group in plan.groups}
         self._record_witness(session)
         step = next_step(session, session_s=self.session_s, patient=self._is_patient)
@@ -212,26 +209,30 @@ class ResultCollector:
             self._leave_server(session)
         self.requeue(plan.route, left, singly=plan.singly or step is NextStep.ASK_SINGLY)
         self._apply_step(step, session)
+        if is_intercepted:
+            return DISCARDED_SESSION
         outcome = SessionOutcome.CLEAN if step is NextStep.FEWER_SESSIONS else outcome_of(session)
-        return (
-            DISCARDED_SESSION
-            if is_intercepted
-            else SessionSummary(outcome, ledger_counts(session), asked_counts(session))
-        )
+        return SessionSummary(outcome, ledger_counts(session), asked_counts(session))
 
     def close(self, route: RouteQueue, fact: MailboxFact, wait: Wait | None) -> None:
         """Give everything in the route, and all that comes back to it, the same fact."""
         route.closed = fact, wait
         self._record_all(route.drain(), fact, wait)
 
-    def enqueue(self, route: RouteQueue, domain: str, address: str) -> None:
-        """Queue an address; where nothing may be dialled it gets its fact at once."""
+    def is_worth_queueing(self, target: ProbeTarget) -> bool:
+        """Tell whether a target is to be asked about; where it need not be, it gets its fact at once."""
+        is_safe = wire.is_safe(target.address)
+        if is_safe and not self.catch_alls.accepts_all(target.domain):
+            return True
+        rule = ProberRule.CATCH_ALL if is_safe else ProberRule.UNSAFE
+        self.mailboxes[target.address] = self._unasked_fact(rule, Stage.RCPT)
+        return False
+
+    def enqueue(self, route: RouteQueue, target: ProbeTarget) -> None:
+        """Queue a target; where nothing may be dialled it gets its fact at once."""
         if not route.peers and route.closed is None:
-            fact = fact_without_reply(
-                Answer.NOT_ALLOWED, ProberRule.NOT_ALLOWED, Stage.CONNECT, now=self.context.clock()
-            )
-            self.close(route, fact, None)
-        self.requeue(route, {domain: [address]})
+            self.close(route, self._unasked_fact(ProberRule.NOT_ALLOWED), None)
+        self.requeue(route, {target.domain: [target.address]})
 
     def requeue(self, route: RouteQueue, left: Mapping[str, Sequence[str]], *, singly: bool = False) -> None:
         """Queue addresses by domain; those of a closed route get its fact."""
@@ -247,10 +248,7 @@ class ResultCollector:
 
     def record_blocked(self, addresses: Iterable[str], delay: float) -> None:
         """Hand addresses back unasked whose provider refuses us; that is what they end with, too."""
-        fact = fact_without_reply(
-            Answer.REFUSED_US, ProberRule.BLOCKED, Stage.CONNECT, now=self.context.clock()
-        )
-        self._record_all(addresses, fact, Wait(WaitReason.BLOCKED, delay))
+        self._record_all(addresses, self._unasked_fact(ProberRule.BLOCKED), Wait(WaitReason.BLOCKED, delay))
 
     def record_stopped(self, addresses: Iterable[str], delay: float) -> None:
         """Hand addresses back unasked because too many of their list are unknown there."""
@@ -267,44 +265,38 @@ class ResultCollector:
 
         Whom they accepted there is the witness of the next try.
         """
-        for route in self.queue.routes().values():
+        for route in self.queue.routes.values():
             if route.disbelieved and not route.witness and route.refused >= MIN_REFUSED:
                 self.witnesses |= route.disbelieved
                 self._retract_unconfirmed(route)
 
     def _is_intercepted(self, plan: SessionPlan, log: SessionLog) -> bool:
         """Record the host name that answered for the domains; returns whether it is a machine on the way."""
-        source, name, detector = (
-            plan.route.source.identity,
-            greeting_name(log.banner),
-            self.context.interception,
-        )
-        key = plan.route.provider.row.key
-        detector.record_greeting(source, key, Greeting(plan.peer.address, name))
-        self._addresses_by_name.setdefault((source, name), {})[key] = plan.peer.address
-        self._domains_by_name.setdefault((source, name), set()).update(group.domain for group in plan.groups)
+        source, name = plan.route.source.identity, greeting_name(log.banner)
+        self._greeted.setdefault((source, name), []).append(plan)
+        detector = self.context.interception
+        detector.record_greeting(source, plan.throttle_key, Greeting(plan.peer.address, name))
         return detector.is_intercepted(source, name)
 
     def suspect_names(self, now: float) -> list[tuple[str, str]]:
         """Return the sources and names for which the way should be looked at before they are believed."""
+        addresses = {
+            key: {plan.throttle_key: plan.peer.address for plan in plans}
+            for key, plans in self._greeted.items()
+        }
         is_suspect = self.context.interception.is_suspect
-        return [key for key, addresses in self._addresses_by_name.items() if is_suspect(*key, addresses, now)]
+        return [key for key, by_provider in addresses.items() if is_suspect(*key, by_provider, now)]
 
     def retract_intercepted(self) -> None:
         """Discard every answer a machine on the way gave in place of mail servers: those were never asked."""
-        intercepted = [
-            self._domains_by_name[key]
-            for key in self._domains_by_name
-            if self.context.interception.is_intercepted(*key)
-        ]
-        domains: set[str] = set().union(*intercepted)
+        is_intercepted = self.context.interception.is_intercepted
+        plans = [plan for key, plans in self._greeted.items() if is_intercepted(*key) for plan in plans]
+        domains = {group.domain for plan in plans for group in plan.groups}
         for domain in domains:
             self.catch_alls.forget(domain)
-        for address in [address for address in self.mailboxes if address.rpartition("@")[2] in domains]:
-            fact = fact_without_reply(
-                Answer.DOUBTED, ProberRule.FOREIGN, Stage.CONNECT, now=self.context.clock()
-            )
-            self._record(address, fact, Wait(WaitReason.OUR_NETWORK, NETWORK_SECONDS))
+        foreign = [address for address in self.mailboxes if address.rpartition("@")[2] in domains]
+        wait = Wait(WaitReason.OUR_NETWORK, NETWORK_SECONDS)
+        self._record_all(foreign, self._unasked_fact(ProberRule.FOREIGN), wait)
 
     def _apply_step(self, step: NextStep, session: FinishedSession) -> None:
         route = session.plan.route
@@ -320,10 +312,11 @@ class ResultCollector:
             case NextStep.CLOSE:
                 self._close_after(session)
             case NextStep.LEAVE_ALONE:
-                fact = self._fact_without_reply(Answer.DOUBTED, ProberRule.CONTRADICTED, session)
+                fact = self._fact_by_rule(ProberRule.CONTRADICTED, session)
                 self.close(route, fact, Wait(WaitReason.DEFERRED, 0.0))
             case NextStep.GIVE_UP:
-                self._give_up(session)
+                fact = self._fact_by_rule(ProberRule.TOO_SLOW, session)
+                self.close(route, fact, None if self._is_patient else Wait(WaitReason.SLOW, 0.0))
 
     def _record_domain(self, session: FinishedSession, group: DomainRecipients) -> list[str]:
         """Record the answers about one domain; return the addresses that have none."""
@@ -435,7 +428,7 @@ class ResultCollector:
         reply = session.replies.get(address)
         if reply is None or (everybody is not None and everybody.answer is Answer.NOT_ASKED):
             if everybody is None and address in session.log.not_askable:
-                return self._fact_without_reply(Answer.NOT_ASKABLE, ProberRule.NO_SMTPUTF8, session)
+                return self._fact_by_rule(ProberRule.NO_SMTPUTF8, session)
             return everybody
         fact = self._reply_fact(session, reply, session.log.answers[address].took_ms)
         return replace(fact, blanket=True) if self._may_be_for_all(group.domain, address, reply) else fact
@@ -453,9 +446,8 @@ class ResultCollector:
         """Return what real recipients get whom the random one has made superfluous to ask."""
         if random.reading.answer is not Answer.ACCEPTED:
             return self._reply_fact(session, random, session.log.answers[address].took_ms)
-        return fact_without_reply(
-            Answer.NOT_ASKED, ProberRule.CATCH_ALL, Stage.RCPT, now=self.context.clock(), plan=session.plan
-        )
+        now = self.context.clock()
+        return fact_by_rule(ProberRule.CATCH_ALL, Stage.RCPT, now=now, plan=session.plan)
 
     def _record_catch_all(
         self, session: FinishedSession, group: DomainRecipients, random: ClassifiedReply
@@ -488,18 +480,22 @@ class ResultCollector:
                 self._record(addresses.pop(), self._interrupted_fact(session), Wait(WaitReason.DEFERRED, 0.0))
 
     def _interrupted_fact(self, session: FinishedSession) -> MailboxFact:
-        """Return what a mailbox gets whose session broke off, or could not be believed."""
+        """Return what they get whose session broke off, could not be believed or took nobody."""
         if session.log.ending is Ending.UNTIED:
-            return self._fact_without_reply(Answer.DOUBTED, ProberRule.UNTIED, session)
-        return self._reply_fact(session, self._hang_up_reply(session))
+            return self._fact_by_rule(ProberRule.UNTIED, session)
+        limit = None if session.log.ending is Ending.DROPPED else session.limit
+        hang_up = SmtpReply(session.log.stage, 0)
+        return self._reply_fact(session, limit or self.context.reader.read(hang_up))
 
     def _leave_server(self, session: FinishedSession) -> None:
         """Record the refusal, and drop this server unless all of them would refuse alike."""
         route, refusal = session.plan.route, session.refusal
-        route.refusal = self._session_refusal_fact(session) or route.refusal
-        if refusal is not None and not _is_worth_another_server(refusal.reply):
-            return
-        if route.peers and route.peers[0] is session.plan.peer:
+        if refusal is not None:
+            route.refusal = self._reply_fact(session, refusal)
+        elif session.log.ending is Ending.DROPPED and session.log.stage is not Stage.BANNER:
+            route.refusal = self._interrupted_fact(session)  # hanging up before the banner shows nothing
+        is_left = refusal is None or _is_worth_another_server(refusal.reply)
+        if is_left and route.peers and route.peers[0] is session.plan.peer:
             route.peers.popleft()
             route.seconds_lost += session.elapsed
 
@@ -507,47 +503,32 @@ class ResultCollector:
         """Close the route: no recipient of it would fare better than this session."""
         route = session.plan.route
         if session.answered_nothing:
-            unreached = self._fact_without_reply(Answer.UNREACHABLE, ProberRule.UNREACHED, session)
-            fact = route.refusal or unreached
+            fact = route.refusal or self._fact_by_rule(ProberRule.UNREACHED, session)
             self.close(route, fact, self._wait_for("", fact))
-            return
-        broken = session.log.ending in (Ending.DROPPED, Ending.UNTIED)
-        limit = None if broken else session.limit
-        fact = self._reply_fact(session, limit) if limit else self._interrupted_fact(session)
-        self.close(route, fact, Wait(WaitReason.DEFERRED, fact.retry_after))
-
-    def _give_up(self, session: FinishedSession) -> None:
-        fact = self._fact_without_reply(Answer.UNREACHABLE, ProberRule.TOO_SLOW, session)
-        self.close(session.plan.route, fact, None if self._is_patient else Wait(WaitReason.SLOW, 0.0))
+        else:
+            fact = self._interrupted_fact(session)
+            self.close(route, fact, Wait(WaitReason.DEFERRED, fact.retry_after))
 
     def _learn_limit(self, session: FinishedSession) -> None:
         """Learn how much the server takes in one session; one that takes nothing is left alone for now."""
-        provider, limit = session.plan.throttle_key, session.limit
-        several = len(session.plan.groups) > 1 and not self.context.learned.one_domain(provider)
+        provider, limit, learned = session.plan.throttle_key, session.limit, self.context.learned
+        several = len(session.plan.groups) > 1 and provider not in learned.one_domain
         if limit is not None and several and wants_one_domain(limit.reply):
-            self.context.learned.learn_one_domain(provider)
+            learned.one_domain.add(provider)
         elif session.log.taken:
-            self.context.learned.learn_max_recipients(provider, session.log.taken)
+            learned.learn_recipients(provider, session.log.taken)
         else:
             self._close_after(session)
-
-    def _session_refusal_fact(self, session: FinishedSession) -> MailboxFact | None:
-        """Return the fact of a whole session that was refused; hanging up before the banner shows nothing."""
-        if session.log.ending is Ending.DROPPED and session.log.stage is not Stage.BANNER:
-            return self._reply_fact(session, self._hang_up_reply(session))
-        return None if session.refusal is None else self._reply_fact(session, session.refusal)
-
-    def _hang_up_reply(self, session: FinishedSession) -> ClassifiedReply:
-        return self.context.reader.read(SmtpReply(session.log.stage, 0))
 
     def _reply_fact(self, session: FinishedSession, reply: ClassifiedReply, took_ms: int = 0) -> MailboxFact:
         now, lifetime = self.context.clock(), self.context.config.mailbox_seconds
         return fact_of(session.plan, reply, now=now, lifetime=lifetime, took_ms=took_ms)
 
-    def _fact_without_reply(self, answer: Answer, rule: ProberRule, session: FinishedSession) -> MailboxFact:
-        return fact_without_reply(
-            answer, rule, session.log.stage, now=self.context.clock(), plan=session.plan
-        )
+    def _fact_by_rule(self, rule: ProberRule, session: FinishedSession) -> MailboxFact:
+        return fact_by_rule(rule, session.log.stage, now=self.context.clock(), plan=session.plan)
+
+    def _unasked_fact(self, rule: ProberRule, stage: Stage = Stage.CONNECT) -> MailboxFact:
+        return fact_by_rule(rule, stage, now=self.context.clock())
 
     def _record(self, address: str, fact: MailboxFact, wait: Wait | None) -> None:
         self.mailboxes[address] = self.mailboxes_found[address] = fact

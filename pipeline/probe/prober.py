@@ -29,9 +29,8 @@ from mailsift.pipeline.probe.queue import (
     SessionPlan,
     peers_of,
 )
-from mailsift.pipeline.probe.reading import ProberRule, ReplyReader, fact_without_reply
-from mailsift.pipeline.providers import Provider, Providers
-from mailsift.pipeline.replies.table import Stage
+from mailsift.pipeline.probe.reading import ReplyReader
+from mailsift.pipeline.providers import Providers
 from mailsift.pipeline.smtp import wire
 from mailsift.pipeline.smtp.config import (
     ProbeConfig,
@@ -80,7 +79,7 @@ class ProbeRequest:
     owner: str = ""
     closed: Collection[str] = ()
     stop: ListStop = NEVER_STOPS
-    mailboxes_found: dict[str, MailboxFact] | None = field(default=None, compare=False)
+    mailboxes_found: dict[str, MailboxFact] = field(default_factory=dict, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,12 +183,11 @@ class Prober:
         asked_from = self._sources_of(asked_about, request.closed)
         self._fill_queue(collector, asked_about, asked_from, recalled, request.stop)
         self._witnesses.recall(
-            collector.queue.routes(), owner, asked=asked_about.keys() - recalled.mailboxes.keys()
+            collector.queue.routes, owner, asked=asked_about.keys() - recalled.mailboxes.keys()
         )
         with FairDeadline(request.budget_s) as deadline:
-            run = ProbeRun(collector, self._throttle, deadline, ends_at=request.ends_at, stop=request.stop)
-            await run.run()
-        self._witnesses.remember(collector.queue.routes(), collector.mailboxes, owner)
+            await ProbeRun(collector, self._throttle, deadline, request).run()
+        self._witnesses.remember(collector.queue.routes, collector.mailboxes, owner)
         collector.retract_doubted_refusals()
         collector.retract_unproven_refusals()
         await self._retract_intercepted(collector, recheck_port25)
@@ -228,6 +226,11 @@ class Prober:
         In one order at every try: the first one asks for the random recipients, and greylisting knows it.
         """
         rows = {key: self._providers.row(key) for key in {one.fact.provider for one in targets.values()}}
+
+        def route_of(target: ProbeTarget) -> RouteQueue:
+            source, row = asked_from[target.address], rows[target.fact.provider]
+            return collector.queue.route(target, source, row, self._guard.allows)
+
         rests = stop.rests()
         places = {source.label: place for place, source in enumerate(self._sources)}
         for target in sorted(targets.values(), key=lambda one: places[asked_from[one.address].label]):
@@ -236,11 +239,10 @@ class Prober:
                 continue
             if provider in rests:
                 collector.record_stopped([target.address], rests[provider])
-            else:
-                self._enqueue(target, asked_from[target.address], rows[provider], collector)
+            elif collector.is_worth_queueing(target):
+                collector.enqueue(route_of(target), target)
         for address in recalled.accepted:
-            row = rows[targets[address].fact.provider]
-            self._route(targets[address], asked_from[address], row, collector).witness = address
+            route_of(targets[address]).witness = address
 
     async def _retract_intercepted(
         self, collector: ResultCollector, recheck_port25: Callable[[], Awaitable[object]] | None
@@ -285,37 +287,14 @@ class Prober:
     def _collector(self, targets: Mapping[str, ProbeTarget], request: ProbeRequest) -> ResultCollector:
         catch_alls = CatchAllState(self._token)
         catch_alls.last_tries |= {target.domain for target in targets.values() if target.last_try}
-        collector = ResultCollector(
+        return ResultCollector(
             self._context,
             ProbeQueue(catch_alls, self._context.learned),
             catch_alls,
             RefusalWatch(self._breaker, request.list_id),
             request.session_s,
+            mailboxes_found=request.mailboxes_found,
         )
-        if request.mailboxes_found is not None:
-            collector.mailboxes_found = request.mailboxes_found
-        return collector
-
-    def _enqueue(
-        self, target: ProbeTarget, source: Source, row: Provider, collector: ResultCollector
-    ) -> None:
-        """Queue a target, or record why it need not be asked."""
-        known = collector.catch_alls.known.get(target.domain)
-        if not wire.is_safe(target.address):
-            collector.mailboxes[target.address] = self._unasked_fact(Answer.NOT_ASKABLE, ProberRule.UNSAFE)
-        elif known is not None and known.catch_all is Known.YES:
-            collector.mailboxes[target.address] = self._unasked_fact(Answer.NOT_ASKED, ProberRule.CATCH_ALL)
-        else:
-            route = self._route(target, source, row, collector)
-            collector.enqueue(route, target.domain, target.address)
-
-    def _route(
-        self, target: ProbeTarget, source: Source, row: Provider, collector: ResultCollector
-    ) -> RouteQueue:
-        return collector.queue.route(target, source, row, self._guard.allows)
-
-    def _unasked_fact(self, answer: Answer, rule: ProberRule) -> MailboxFact:
-        return fact_without_reply(answer, rule, Stage.RCPT, now=self._clock())
 
 
 def _keep_refusals_where_somebody_was_accepted(
@@ -350,26 +329,18 @@ class ProbeRun:
         collector: records the results; its queue holds what to ask.
         throttle: grants the sessions.
         deadline: after it no session is opened; open ones may finish.
-        ends_at: loop time at which open ones end, too.
-        stop: when the list is left alone at a provider.
+        request: how to ask.
     """
 
     def __init__(
-        self,
-        collector: ResultCollector,
-        throttle: Throttle,
-        deadline: FairDeadline,
-        *,
-        ends_at: float,
-        stop: ListStop,
+        self, collector: ResultCollector, throttle: Throttle, deadline: FairDeadline, request: ProbeRequest
     ) -> None:
         self._context = collector.context
         self._collector = collector
         self._queue = collector.queue
         self._throttle = throttle
         self._deadline = deadline
-        self._ends_at = ends_at
-        self._stop = stop
+        self._request = request
         self._loop = asyncio.get_running_loop()
         self._session_over = asyncio.Event()
         self._sessions: set[asyncio.Task[None]] = set()
@@ -401,7 +372,7 @@ class ProbeRun:
 
     def _seconds_left(self) -> float:
         """Return for how long sessions may still be opened."""
-        return min(self._deadline.left, self._ends_at - self._loop.time())
+        return min(self._deadline.left, self._request.ends_at - self._loop.time())
 
     async def _ask_throttle(self, plans: Sequence[SessionPlan]) -> None:
         """Ask the throttle for all these sessions at once and start what it grants."""
@@ -418,12 +389,12 @@ class ProbeRun:
 
     def _ask_of(self, plan: SessionPlan, now: float) -> Ask:
         ask = plan.ask
-        tally = self._stop.tally(ThrottleKey(ask.provider, ask.source))
+        tally = self._request.stop.tally(ThrottleKey(ask.provider, ask.source))
         return replace(ask, tally=tally, seconds=self._session_seconds(now))
 
     def _session_seconds(self, now: float) -> float:
         """Return how long a session may take that begins now."""
-        return min(self._collector.session_s, max(0.0, self._ends_at - now))
+        return min(self._request.session_s, max(0.0, self._request.ends_at - now))
 
     def _start(self, plan: SessionPlan, ask: Ask, grant: Grant, until: float) -> None:
         provider, recipients = plan.route.provider, grant.recipients
@@ -493,10 +464,10 @@ class ProbeRun:
             allowance=grant.allowance,
             has_witness=bool(route.witness),
             until=until,
-            one_transaction=context.learned.one_transaction(plan.throttle_key),
+            one_transaction=plan.throttle_key in context.learned.one_transaction,
         )
         try:
-            one_each = context.learned.one_domain(plan.throttle_key)
+            one_each = plan.throttle_key in context.learned.one_domain
             transactions = [[group] for group in plan.groups] if one_each else [plan.groups]
             log = await session.run(transactions, within=self._session_seconds(started))
             self._queue.finish(plan)

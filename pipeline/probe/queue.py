@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections import OrderedDict, deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from itertools import islice
@@ -26,26 +26,27 @@ MIN_REFUSED: Final = 3
 MAX_UNTIED: Final = 2
 """Sessions in a row whose replies could not be tied to their commands before a route is only asked singly."""
 
-_ONE_DOMAIN_PROVIDERS: Final = ("google",)
-
 
 @dataclass(frozen=True, slots=True)
 class ProbeTarget:
     """One mailbox to ask about.
 
     Attributes:
-        address, local, domain: canonical.
+        address: canonical.
         fact: the domain's DNS fact; its state is ROUTED.
         last_try: it is not tried again later.
         known_by: the identity of the source a greylisting server knows us by, "" when none does.
     """
 
     address: str
-    local: str
-    domain: str
     fact: DomainFact
     last_try: bool = False
     known_by: str = ""
+
+    @property
+    def domain(self) -> str:
+        """Whose mailbox it is."""
+        return self.fact.domain
 
 
 def peers_of(fact: DomainFact, source: Source, allows: Callable[[str], bool]) -> list[Peer]:
@@ -100,11 +101,15 @@ class CatchAllState:
         self.known_at.pop(domain, None)
         self.unconfirmed.discard(domain)
 
+    def accepts_all(self, domain: str) -> bool:
+        """Tell whether the domain is known to accept any recipient."""
+        fact = self.known.get(domain)
+        return fact is not None and fact.catch_all is Known.YES
+
     def random_recipient(self, domain: str, preference: int) -> str:
         """Return the random recipient to ask a server of this preference for, "" when none is needed."""
-        fact = self.known.get(domain)
-        is_catch_all = fact is not None and fact.catch_all is Known.YES
-        return "" if is_catch_all or preference in self.known_at.get(domain, ()) else self._random(domain)
+        is_known = self.accepts_all(domain) or preference in self.known_at.get(domain, ())
+        return "" if is_known else self._random(domain)
 
     def confirming_recipient(self, domain: str) -> str:
         """Return the random recipient to ask for when all others were accepted, "" when that is known."""
@@ -119,37 +124,23 @@ class CatchAllState:
         return self.randoms[domain]
 
 
+@dataclass(slots=True)
 class LearnedLimits:
-    """Limits the providers have shown to this process; they only ever get tighter."""
+    """Limits the providers have shown to this process, by throttle key; they only ever get tighter.
 
-    def __init__(self) -> None:
-        self._recipients: dict[str, int] = {}
-        self._one_domain = set(_ONE_DOMAIN_PROVIDERS)
-        self._one_transaction: set[str] = set()
+    Attributes:
+        recipients: how many a session takes.
+        one_domain: providers at which every domain needs a transaction of its own.
+        one_transaction: those at which a session takes no second MAIL.
+    """
 
-    def recipients(self, provider: str, otherwise: int) -> int:
-        """Return the RCPT commands a session may have."""
-        return max(1, min(self._recipients.get(provider, otherwise), otherwise))
+    recipients: dict[str, int] = field(default_factory=dict)
+    one_domain: set[str] = field(default_factory=lambda: {"google"})
+    one_transaction: set[str] = field(default_factory=set)
 
-    def one_domain(self, provider: str) -> bool:
-        """Tell whether every domain needs a transaction of its own."""
-        return provider in self._one_domain
-
-    def one_transaction(self, provider: str) -> bool:
-        """Tell whether a session takes no second MAIL."""
-        return provider in self._one_transaction
-
-    def learn_max_recipients(self, provider: str, taken: int) -> None:
+    def learn_recipients(self, provider: str, taken: int) -> None:
         """Remember that a session was full after so many recipients."""
-        self._recipients[provider] = min(taken, self._recipients.get(provider, taken))
-
-    def learn_one_domain(self, provider: str) -> None:
-        """Remember that recipients of several domains do not go together."""
-        self._one_domain.add(provider)
-
-    def learn_one_transaction(self, provider: str) -> None:
-        """Remember that a session was refused a second transaction."""
-        self._one_transaction.add(provider)
+        self.recipients[provider] = min(taken, self.recipients.get(provider, taken))
 
 
 RouteKey = tuple[str, tuple[str, ...]]
@@ -175,7 +166,6 @@ class RouteQueue:
         max_sessions, max_recipients: what the servers turned out to take.
         refusal: the latest refusal of a whole session.
         closed: the fact for every recipient since the route was given up.
-        in_rotation: has a place among its provider's routes.
         has_answered: a server of this route has answered.
     """
 
@@ -195,7 +185,6 @@ class RouteQueue:
         self.max_recipients = sys.maxsize
         self.refusal: MailboxFact | None = None
         self.closed: tuple[MailboxFact, Wait | None] | None = None
-        self.in_rotation = False
         self.has_answered = False
         self._together: _ByDomain = {}
         self._singly: _ByDomain = {}
@@ -270,7 +259,6 @@ class ProviderQueue:
         resting_until: loop time before which asking the throttle is no use.
         busy: the denial was for want of a session: when one of ours ends, asking is of use again.
         denied_since: loop time of the first denial since the last grant; None when there was none.
-        queued: has a place in the ProbeQueue.
         is_crowded: so many addresses have waited here at a time that an unknown server needs care.
     """
 
@@ -281,15 +269,19 @@ class ProviderQueue:
         self.resting_until = 0.0
         self.busy = False
         self.denied_since: float | None = None
-        self.queued = False
         self.is_crowded = False
-        self._routes: deque[RouteQueue] = deque()
+        self._routes: OrderedDict[RouteQueue, None] = OrderedDict()
+
+    def reopen(self) -> bool:
+        """Let the throttle be asked again where one was busy; returns whether it was."""
+        was_busy, self.busy = self.busy, False
+        if was_busy:
+            self.resting_until = 0.0
+        return was_busy
 
     def add_route(self, route: RouteQueue) -> None:
         """Let the route have its turns."""
-        if not route.in_rotation:
-            route.in_rotation = True
-            self._routes.append(route)
+        self._routes.setdefault(route)
         if not self.is_crowded:
             self.is_crowded = len(self) >= MANY_ADDRESSES
 
@@ -303,10 +295,9 @@ class ProviderQueue:
     def take_turns(self) -> Iterator[RouteQueue]:
         """Yield every route that has addresses once; who had its turn goes to the end."""
         for _ in range(len(self._routes)):
-            route = self._routes.popleft()
-            route.in_rotation = bool(route)
+            route, _ = self._routes.popitem(last=False)
             if route:
-                self._routes.append(route)
+                self._routes[route] = None
                 yield route
 
 
@@ -367,14 +358,18 @@ class SessionPlan:
 
 
 class ProbeQueue:
-    """Everything that is still to be asked in one call."""
+    """Everything that is still to be asked in one call.
+
+    Attributes:
+        routes: all there were.
+    """
 
     def __init__(self, catch_alls: CatchAllState, learned: LearnedLimits) -> None:
         self._catch_alls = catch_alls
         self._learned = learned
-        self._turns: deque[ProviderQueue] = deque()
+        self._turns: OrderedDict[ProviderQueue, None] = OrderedDict()
         self._providers: dict[tuple[str, str], ProviderQueue] = {}
-        self._routes: dict[RouteKey, RouteQueue] = {}
+        self.routes: dict[RouteKey, RouteQueue] = {}
         self._by_domain: dict[str, dict[RouteQueue, None]] = {}
 
     def route(
@@ -382,12 +377,12 @@ class ProbeQueue:
     ) -> RouteQueue:
         """Return the queue of the target's route and source."""
         hosts = tuple(host.name for host in target.fact.hosts[:MAX_HOSTS])
-        route = self._routes.get((source.label, hosts))
+        route = self.routes.get((source.label, hosts))
         if route is None:
             key = row.key, source.identity
             provider = self._providers.setdefault(key, ProviderQueue(row, source.identity))
             route = RouteQueue(provider, source, peers_of(target.fact, source, allows))
-            self._routes[source.label, hosts] = route
+            self.routes[source.label, hosts] = route
         return route
 
     def put(self, route: RouteQueue, domain: str, addresses: Sequence[str], *, singly: bool = False) -> None:
@@ -396,22 +391,20 @@ class ProbeQueue:
             self._by_domain.setdefault(domain, {})[route] = None
             route.add(domain, addresses, singly=singly)
             route.provider.add_route(route)
-            self._line_up(route.provider)
+            self._turns.setdefault(route.provider)
 
     def next_sessions(self, max_sessions: int, now: float) -> list[SessionPlan]:
         """Return the sessions to open now, at most `max_sessions`; they count as running from here on."""
         plans: list[SessionPlan] = []
         resting: list[ProviderQueue] = []
         while self._turns and len(plans) < max_sessions:
-            provider = self._turns.popleft()
-            plan = self._next_session(provider) if provider.resting_until <= now else None
-            provider.queued = plan is not None or provider.resting_until > now
-            if plan is not None:
-                plans.append(plan)
-                self._turns.append(provider)
-            elif provider.queued:
+            provider, _ = self._turns.popitem(last=False)
+            if provider.resting_until > now:
                 resting.append(provider)
-        self._turns.extend(resting)
+            elif (plan := self._next_session(provider)) is not None:
+                plans.append(plan)
+                self._turns[provider] = None
+        self._turns.update(dict.fromkeys(resting))
         return plans
 
     def finish(self, plan: SessionPlan) -> None:
@@ -419,14 +412,13 @@ class ProbeQueue:
         plan.route.running -= 1
         provider = plan.route.provider
         provider.running -= 1
-        if provider.busy:
-            provider.busy, provider.resting_until = False, 0.0
-        self._line_up(provider)
+        provider.reopen()
+        self._turns.setdefault(provider)
         for group in plan.groups:
             if group.random:
                 self._catch_alls.being_asked.discard(group.domain)
                 for route in self._by_domain[group.domain]:
-                    self._line_up(route.provider)
+                    self._turns.setdefault(route.provider)
 
     def trim(self, plan: SessionPlan, granted: int) -> dict[str, tuple[str, ...]]:
         """Cut a session down to the granted recipients; at 0 it does not take place.
@@ -453,7 +445,7 @@ class ProbeQueue:
 
     def has_waiting(self, max_sessions: int) -> bool:
         """Tell whether a session may be wanted later although none is now and none is open."""
-        return any(self._routes.values()) if max_sessions == 0 else bool(self._turns)
+        return any(self.routes.values()) if max_sessions == 0 else bool(self._turns)
 
     def reopen(self, keys: Collection[tuple[str, str]]) -> bool:
         """Ask again for providers where a session has ended elsewhere; returns whether there were any.
@@ -461,19 +453,12 @@ class ProbeQueue:
         Args:
             keys: throttle key and identity of the source.
         """
-        waiting = [self._providers[key] for key in keys if key in self._providers]
-        reopened = [provider for provider in waiting if provider.busy]
-        for provider in reopened:
-            provider.busy, provider.resting_until = False, 0.0
-        return bool(reopened)
+        reopened = [self._providers[key].reopen() for key in keys if key in self._providers]
+        return any(reopened)
 
     def next_ready_at(self) -> float:
         """Return the loop time from which the throttle can be asked again; infinity when nothing rests."""
         return min((provider.resting_until for provider in self._turns), default=float("inf"))
-
-    def routes(self) -> Mapping[RouteKey, RouteQueue]:
-        """Return all routes there were."""
-        return self._routes
 
     def drop_domain(self, domain: str) -> list[str]:
         """Take a domain's addresses out of every route."""
@@ -481,20 +466,15 @@ class ProbeQueue:
 
     def drain(self, provider: ProviderQueue | None = None) -> Iterator[str]:
         """Take everything out, or everything of one provider."""
-        for route in self._routes.values():
+        for route in self.routes.values():
             if provider is None or route.provider is provider:
                 yield from route.drain()
-
-    def _line_up(self, provider: ProviderQueue) -> None:
-        if not provider.queued:
-            provider.queued = True
-            self._turns.append(provider)
 
     def _next_session(self, provider: ProviderQueue) -> SessionPlan | None:
         row = provider.row
         if provider.running >= row.sessions:
             return None
-        max_recipients = self._learned.recipients(row.key, row.recipients)
+        max_recipients = min(row.recipients, self._learned.recipients.get(row.key, row.recipients))
         for route in provider.take_turns():
             if route.running >= route.max_sessions:
                 continue

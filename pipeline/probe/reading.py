@@ -64,6 +64,22 @@ class ProberRule(StrEnum):
     FOREIGN = "not-the-server"  # a machine on the way answered in its name
 
 
+RULE_ANSWERS: Final = {
+    ProberRule.CATCH_ALL: Answer.NOT_ASKED,
+    ProberRule.NO_SMTPUTF8: Answer.NOT_ASKABLE,
+    ProberRule.UNSAFE: Answer.NOT_ASKABLE,
+    ProberRule.NOT_ALLOWED: Answer.NOT_ALLOWED,
+    ProberRule.UNREACHED: Answer.UNREACHABLE,
+    ProberRule.TOO_SLOW: Answer.UNREACHABLE,
+    ProberRule.BLOCKED: Answer.REFUSED_US,
+    ProberRule.DOUBTED: Answer.DOUBTED,
+    ProberRule.CONTRADICTED: Answer.DOUBTED,
+    ProberRule.UNTIED: Answer.DOUBTED,
+    ProberRule.FOREIGN: Answer.DOUBTED,
+}
+"""What a mailbox gets by these rules."""
+
+
 @dataclass(frozen=True, slots=True)
 class ClassifiedReply:
     """A reply with its meaning.
@@ -215,8 +231,7 @@ class FinishedSession:
     Attributes:
         plan, log: the plan and what came of it.
         replies: replies about recipients by address, without the ones about the session's size.
-        refusal: the refusal that ended it before the first RCPT.
-        farewell: the 421 that ended it after that.
+        last_words: what ended it, about more than its size: a refusal before the first RCPT, or a 421.
         limit: the first reply about the session's size.
         elapsed: seconds it took.
         unconfirmed_refusals: the mailboxes refused since the last acceptance.
@@ -226,12 +241,21 @@ class FinishedSession:
     plan: SessionPlan
     log: SessionLog
     replies: Mapping[str, ClassifiedReply]
-    refusal: ClassifiedReply | None
-    farewell: ClassifiedReply | None
+    last_words: ClassifiedReply | None
     limit: ClassifiedReply | None
     elapsed: float
-    unconfirmed_refusals: Sequence[str] = ()
-    witness_reply: ClassifiedReply | None = None
+    unconfirmed_refusals: Sequence[str]
+    witness_reply: ClassifiedReply | None
+
+    @property
+    def all_replies(self) -> list[ClassifiedReply]:
+        """The replies about recipients and about us."""
+        return [*self.replies.values(), *filter(None, (self.last_words,))]
+
+    @property
+    def refusal(self) -> ClassifiedReply | None:
+        """The refusal that ended it before the first RCPT."""
+        return self.last_words if self.log.ending is Ending.REFUSED else None
 
     @property
     def answered_nothing(self) -> bool:
@@ -249,8 +273,7 @@ def read_session(
         address: answer.reply for address, answer in log.answers.items() if is_session_limit(answer.reply)
     }
     limit = next(iter(limits.values()), log.refusal if log.ending is Ending.LIMIT else None)
-    refusal = log.refusal if log.ending is Ending.REFUSED else None
-    farewell = log.refusal if log.ending is Ending.DROPPED else None
+    last_words = log.refusal if log.ending in (Ending.REFUSED, Ending.DROPPED) else None
     return FinishedSession(
         plan,
         log,
@@ -259,8 +282,7 @@ def read_session(
             for address, answer in log.answers.items()
             if address not in limits
         },
-        reader.read(refusal) if refusal else None,
-        reader.read(farewell) if farewell else None,
+        reader.read(last_words) if last_words else None,
         reader.read(limit) if limit else None,
         elapsed,
         refused_since_acceptance(log.answers, reader),
@@ -290,8 +312,7 @@ def refused_since_acceptance(answers: Mapping[str, TimedReply], reader: ReplyRea
 
 def outcome_of(session: FinishedSession) -> SessionOutcome:
     """Return what the throttle should learn."""
-    answers = [reply.reading.answer for reply in session.replies.values()]
-    answers += [reply.reading.answer for reply in (session.refusal, session.farewell) if reply]
+    answers = [reply.reading.answer for reply in session.all_replies]
     if Answer.RATE_LIMITED in answers or (session.limit and not session.log.taken):
         return SessionOutcome.RATE
     if answers and all(answer is Answer.REFUSED_US for answer in answers):
@@ -304,11 +325,9 @@ def ledger_counts(session: FinishedSession) -> LedgerCounts:
     """Return what the ledger counts of a session."""
     readings = {address: reply.reading for address, reply in session.replies.items()}
     randoms = {name for group in session.plan.groups for name in group.randoms}
-    refusals = [
-        *readings.values(),
-        *(reply.reading for reply in (session.refusal, session.farewell) if reply),
-    ]
-    refusal_kinds = {refusal_kind(reading.rule) for reading in refusals if reading.answer in _ABOUT_US}
+    refusal_kinds = {
+        refusal_kind(reply.reading.rule) for reply in session.all_replies if reply.reading.answer in _ABOUT_US
+    }
     if session.limit and not session.log.taken:
         refusal_kinds.add(LedgerKind.RATE)
     counts = {
@@ -354,12 +373,12 @@ def fact_of(
     )
 
 
-def fact_without_reply(
-    answer: Answer, rule: ProberRule, stage: Stage, *, now: float, plan: SessionPlan | None = None
+def fact_by_rule(
+    rule: ProberRule, stage: Stage, *, now: float, plan: SessionPlan | None = None
 ) -> MailboxFact:
     """Return a fact that rests on no reply."""
     return MailboxFact(
-        answer=answer,
+        answer=RULE_ANSWERS[rule],
         rule=rule,
         stage=stage,
         host=plan.peer.host if plan else "",

@@ -285,9 +285,7 @@ class ProbeSession:
         except SessionError as end:
             if end.ending not in {Ending.DROPPED, Ending.UNTIED}:
                 raise
-            self._tls = (
-                None  # a server that cannot shake hands still takes mail in the clear: a new connection
-            )
+            self._tls = None  # who cannot shake hands still takes mail in the clear: a new connection
             await self._connect()
 
     async def _connect(self) -> None:
@@ -329,15 +327,14 @@ class ProbeSession:
         parts = [part for part in map(self._split_by_random, transactions) if part[0]]
         commands: list[_Command] = []
         for first, _ in parts:
-            commands += self._transaction(first, reset=bool(commands))
-        groups = [group for groups in transactions for group in groups]
+            commands += self._transaction([*map(_rcpt, first)], reset=bool(commands))
+        groups = list(chain.from_iterable(transactions))
         final = self._pick_witness is None and not any(group.confirm for group in groups)
         await self._exchange(commands, final=final and not any(later for _, later in parts))
-        is_open = bool(commands) and commands[-1].address.isascii()
-        commands = []
+        is_open, commands = self._plain_is_open, []
         for _, later in reversed(parts):
-            allowed = [address for random, asked in later if self._random_allows(random) for address in asked]
-            commands += self._transaction(allowed, reset=True, is_open=is_open and not commands)
+            allowed = [_rcpt(one) for random, asked in later if self._random_allows(random) for one in asked]
+            commands += self._transaction(allowed, reset=True, is_open=is_open)
             is_open = False
         await self._exchange(commands, final=final)
         await self._send_last_recipients(groups)
@@ -355,19 +352,15 @@ class ProbeSession:
             replace(_rcpt(group.random), only_if_accepted=True) for group in turned if group.random
         ]
         witness = self._pick_witness(self.log.answers) if self._pick_witness else ""
+        self._pick_witness = None  # nobody is kept back for one any more
         if witness:
             self.log.witness = witness
             recipients.append(_Command(Stage.RCPT, wire.rcpt_to(witness), witness, is_witness=True))
         is_open = self._one_transaction and self._plain_is_open
-        commands = [
-            command
-            for recipient in recipients
-            for command in (
-                *self._transaction([recipient.address], reset=True, is_open=is_open)[:-1],
-                recipient,
-            )
-        ]
-        await self._exchange(commands, final=True, at_the_end=True)
+        commands: list[_Command] = []
+        for recipient in recipients:
+            commands += self._transaction([recipient], reset=True, is_open=is_open)
+        await self._exchange(commands, final=True)
 
     def _accepted_all(self, group: DomainRecipients) -> bool:
         """Tell whether of those that were asked some were accepted and the others only put off."""
@@ -386,24 +379,24 @@ class ProbeSession:
         return refused >= _MIN_TURNED and all(accepted[-_MIN_TURNED:])
 
     def _transaction(
-        self, recipients: Sequence[str], *, reset: bool, is_open: bool = False
+        self, recipients: Sequence[_Command], *, reset: bool, is_open: bool = False
     ) -> list[_Command]:
         """Return the commands that ask for recipients; those beyond ASCII have a transaction of their own.
 
         One that needs SMTPUTF8 may be refused as a whole, which says nothing of the others.
 
         Args:
-            recipients: whom to ask for.
+            recipients: the RCPT commands.
             reset: another transaction has gone before.
             is_open: that one is for plain recipients and takes more of them.
         """
         commands: list[_Command] = []
         for utf8 in (False, True):
-            asked = [address for address in recipients if address.isascii() is not utf8]
+            asked = [recipient for recipient in recipients if recipient.address.isascii() is not utf8]
             if asked and not (is_open and not utf8):
                 mail = _Command(Stage.MAIL, wire.mail_from(self._config.mail_from, utf8=utf8), utf8=utf8)
                 commands += [_Command(Stage.MAIL, wire.RSET), mail] if reset or commands else [mail]
-            commands += map(_rcpt, asked)
+            commands += asked
         return commands
 
     def _split_by_random(
@@ -432,27 +425,27 @@ class ProbeSession:
         answer = self.log.answers.get(random)
         return answer is not None and self._is_worth_asking(random, answer.reply)
 
-    async def _exchange(self, commands: Sequence[_Command], *, final: bool, at_the_end: bool = False) -> None:
+    async def _exchange(self, commands: Sequence[_Command], *, final: bool) -> None:
         """Send commands and record their replies, as many at a time as are allowed; the rest is not sent.
 
-        One recipient is kept back for a witness.
+        One recipient is kept back for a witness that is still to be picked.
         """
         while self._allowance is not None and commands:
-            batch = _prefix(commands, self._may_send(self._allowance, at_the_end=at_the_end))
+            batch = _prefix(commands, self._may_send(self._allowance))
             if not any(command.address for command in batch):
                 return
             await self._exchange_all(batch, final=final and len(batch) == len(commands))
             commands = commands[len(batch) :]
         await self._exchange_all(commands, final=final)
 
-    def _may_send(self, allowance: Allowance, *, at_the_end: bool) -> int:
+    def _may_send(self, allowance: Allowance) -> int:
         """Return how many recipients may be sent now; the first one of a session always."""
         if not self.log.sent:
             return max(1, *allowance)
         if self._loop.time() >= self._allowance_until:
             return 0
         accepted = any(answer.reply.code in _ACCEPTED for answer in self.log.answers.values())
-        reserved = self._pick_witness is not None and (self._has_witness or accepted) and not at_the_end
+        reserved = self._pick_witness is not None and (self._has_witness or accepted)
         return max(allowance) - reserved
 
     async def _exchange_all(self, commands: Sequence[_Command], *, final: bool) -> None:
@@ -517,8 +510,11 @@ class ProbeSession:
     def _update_allowance(self, address: str, code: int) -> None:
         """Remember what may be sent now, where unknown recipients are counted; a random one always is."""
         if self._allowance is not None:
+            unknown, surplus = self._allowance
             is_unknown = code >= 500 or address in self._randoms
-            self._allowance = _next_allowance(self._allowance, is_unknown=is_unknown)
+            self._allowance = (
+                Allowance(unknown - 1, surplus - 1) if is_unknown else Allowance(unknown, surplus + 1)
+            )
 
     def _quotes_another(self, address: str, text: str) -> bool:
         """Tell whether a reply quotes another recipient of the session instead of its own."""
@@ -581,12 +577,6 @@ class ProbeSession:
             return 0
         except SessionError as end:
             return -1 if end.ending is Ending.UNTIED else 0
-
-
-def _next_allowance(allowance: Allowance, *, is_unknown: bool) -> Allowance:
-    """Return what is allowed once one more is known or unknown."""
-    unknown, surplus = allowance
-    return Allowance(unknown - 1, surplus - 1) if is_unknown else Allowance(unknown, surplus + 1)
 
 
 def _prefix(commands: Sequence[_Command], recipients: int) -> Sequence[_Command]:

@@ -111,8 +111,8 @@ async def _targets(domains: DomainFacts, raw: Sequence[str]) -> list[ProbeTarget
     assert set(parsed["rule"]) == {""}
     facts = await domains.lookup(parsed["domain"].unique().to_list())
     assert {fact.state for fact in facts.values()} == {DomainState.ROUTED}
-    rows = parsed.select("address", "local", "domain").iter_rows()
-    return [ProbeTarget(address, local, domain, facts[domain]) for address, local, domain in rows]
+    rows = parsed.select("address", "domain").iter_rows()
+    return [ProbeTarget(address, facts[domain]) for address, domain in rows]
 
 
 def _result(target: ProbeTarget, mailboxes: Mapping[str, MailboxFact], known: CatchAllFact | None) -> Result:

@@ -123,7 +123,7 @@ async def inquire(behaviours: list[Behaviour], locals_: tuple[str, ...]) -> tupl
         inquiry = Inquiry(sandbox, prober)
         inquiry.facts = await facts.lookup([behaviour.domain for behaviour in behaviours])
         targets = [
-            ProbeTarget(f"{local}@{fact.domain}", local, fact.domain, fact)
+            ProbeTarget(f"{local}@{fact.domain}", fact)
             for fact in inquiry.facts.values()
             for local in locals_
         ]
@@ -189,8 +189,7 @@ async def test_a_domain_that_changes_gets_the_verdict_of_today_both_ways() -> No
             sandbox.world.change(name, behaviour)
             # Who is known to accept everybody is not asked, so only a young fact may say so.
             max_age = 86_400.0 if number < 2 else 0.0
-            local = f"known{number}"
-            target = ProbeTarget(f"{local}@{name}", local, name, fact)
+            target = ProbeTarget(f"known{number}@{name}", fact)
             probed = await prober.probe([target], ProbeRequest(session_s=4, max_age=max_age))
             expected = Known.YES if behaviour == "catch-all" else Known.NO
             assert probed.catch_alls[name].catch_all is expected

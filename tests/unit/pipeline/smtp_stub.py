@@ -288,7 +288,7 @@ def routed(domain: str, *hosts: tuple[str, tuple[str, ...]], provider: str = "st
 
 def targets(fact: DomainFact, *locals_: str) -> list[ProbeTarget]:
     """Targets at the fact's domain."""
-    return [ProbeTarget(f"{local}@{fact.domain}", local, fact.domain, fact) for local in locals_]
+    return [ProbeTarget(f"{local}@{fact.domain}", fact) for local in locals_]
 
 
 @dataclass(slots=True)

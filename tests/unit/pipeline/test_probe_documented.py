@@ -33,7 +33,14 @@ from mailsift.pipeline.probe.queue import (
     RouteQueue,
     SessionPlan,
 )
-from mailsift.pipeline.probe.reading import CATCH_ALL, NOT_WORTH_ASKING, ProberRule, ReplyReader, read_session
+from mailsift.pipeline.probe.reading import (
+    CATCH_ALL,
+    NOT_WORTH_ASKING,
+    RULE_ANSWERS,
+    ProberRule,
+    ReplyReader,
+    read_session,
+)
 from mailsift.pipeline.providers import Provider, Providers
 from mailsift.pipeline.replies.classifier import SmtpReply
 from mailsift.pipeline.replies.table import Stage
@@ -138,7 +145,7 @@ def collect(recipients: int, people: list[str]) -> tuple[ResultCollector, RouteQ
     queue = ProbeQueue(catch_alls, LearnedLimits())
     collector = ResultCollector(context, queue, catch_alls, RefusalWatch(Breaker(), ""), SESSION_S)
     route = queue.route(
-        ProbeTarget("", "", "", routed("a.test")),
+        ProbeTarget("", routed("a.test")),
         parse_source("", helo_name="probe.test"),
         Provider("p", recipients=recipients),
         lambda _: True,
@@ -209,7 +216,7 @@ def test_the_throttle_hears_of_domains_once_many_addresses_have_waited(
     queue = ProbeQueue(catch_alls, LearnedLimits())
     catch_alls.learn(CatchAllFact("a.test", Known.NO), preference=10)
     route = queue.route(
-        ProbeTarget("", "", "", routed("a.test")),
+        ProbeTarget("", routed("a.test")),
         parse_source("", helo_name="probe.test"),
         Provider("p", careful=5),
         lambda _: True,
@@ -238,7 +245,8 @@ def test_what_every_answer_leads_to() -> None:
 
 def test_the_facts_without_a_reply_and_the_outcomes() -> None:
     assert [rule for rule, *_ in table("rule")] == list(ProberRule)
-    assert {Answer(answer) for _, answer, _ in table("rule")} <= NO_REPLY | {Answer.REFUSED_US}
+    assert {ProberRule(rule): Answer(answer) for rule, answer, _ in table("rule")} == RULE_ANSWERS
+    assert set(RULE_ANSWERS.values()) <= NO_REPLY | {Answer.REFUSED_US}
     assert [outcome for outcome, *_ in table("outcome")] == list(SessionOutcome)
 
 

@@ -167,7 +167,7 @@ def test_everybody_is_planned_once_in_sessions_that_fit(
     everybody = set()
     for number, (domain, count) in enumerate(domains):
         fact = routed(f"d{domain}.test")
-        route = queue.route(ProbeTarget("", "", "", fact), HERE, row, lambda _: True)
+        route = queue.route(ProbeTarget("", fact), HERE, row, lambda _: True)
         people = [f"user{number}.{n}@d{domain}.test" for n in range(count)]
         everybody.update(people)
         queue.put(route, fact.domain, people)
@@ -194,7 +194,7 @@ def test_everybody_is_planned_once_in_sessions_that_fit(
 def test_who_was_granted_too_little_waits_for_the_random_recipient_that_is_being_asked() -> None:
     catch_alls, row = CatchAllState(lambda: "token"), Provider("p", recipients=5, sessions=3)
     queue, fact = ProbeQueue(catch_alls, LearnedLimits()), routed("d.test")
-    route = queue.route(ProbeTarget("", "", "", fact), HERE, row, lambda _: True)
+    route = queue.route(ProbeTarget("", fact), HERE, row, lambda _: True)
     queue.put(route, fact.domain, ["a@d.test", "b@d.test", "c@d.test"])
     (plan,) = queue.next_sessions(10, 0.0)
     for domain, left in queue.trim(plan, 2).items():
@@ -211,7 +211,7 @@ def test_who_waits_for_a_session_of_another_call_asks_again_when_it_ends_who_wai
     queue = ProbeQueue(CatchAllState(lambda: "token"), LearnedLimits())
     for key in ("busy", "slow"):
         fact = routed(f"{key}.test", (f"mx.{key}.test", ("192.0.2.1",)))
-        route = queue.route(ProbeTarget("", "", "", fact), HERE, Provider(key), lambda _: True)
+        route = queue.route(ProbeTarget("", fact), HERE, Provider(key), lambda _: True)
         queue.put(route, fact.domain, [f"ann@{key}.test"])
         route.provider.busy, route.provider.resting_until = key == "busy", 60.0
     assert queue.next_sessions(10, 0.0) == []
