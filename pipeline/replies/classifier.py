@@ -12,7 +12,7 @@ from typing import Final
 from mailsift.pipeline.facts import NOT_NOW, Answer
 from mailsift.pipeline.replies.languages import fold
 from mailsift.pipeline.replies.meaning import meanings
-from mailsift.pipeline.replies.patterns import Patterns, Search
+from mailsift.pipeline.replies.patterns import Patterns, Search, removal
 from mailsift.pipeline.replies.table import MAILBOX, OURSELVES, RULES, ReplyRule, Stage
 from mailsift.pipeline.replies.things import THING, without_things
 from mailsift.pipeline.replies.vocabulary import LISTED
@@ -352,66 +352,26 @@ _LOCAL_PART = re.compile(
 )
 """How an address' local part is called by those who do not know the word."""
 
-_IF_YOU = re.compile(
-    r"(?<=[.;!?] )if (?:you|he|she|they|it) "
-    r"(?![^.;!?]*(?:block|listed|listing|spam|sender|\bips?\b|server|abuse|relay|author))[^.;!?]*[.;!?]?"
-)
-"""What would be so under a condition is no reason, once a sentence has gone before it."""
-_SPLIT_PRONOUN = re.compile(r"\b(any|every|no|some) body\b")
-
-_SALUTATION = re.compile(
-    r"^(?:dear|hello|liebe[rs]?|geehrte[rs]?|sehr geehrte[rs]?|chere?|estimad[oa]|prezad[oa]|car[oa]|gentile"
-    r"|geachte|beste|szanown\w+|vazen\w+|mil[yae]|basta|kjaere|kaere|hyva|tisztelt|stimate?|уважаем\w+"
-    r"|шановн\w+|sayin) (?:\w+[.,;:!]|\S+ ?[,:!])"
-)
-_ADVICE = re.compile(
-    r"(?:^|(?<=[.;,!?-] ))"
-    r"(?:(?:please|kindly|merci de|veuillez|bitte|por favor|si prega di|prego|gelieve|prosze|prosim"
-    r"|пожалуиста) )?"
-    r"(?:(?:double[- ]?)?check(?:ing)?|verify|verifi(?:er|ez|que|quen|care|chi)|(?:uber)?prufen sie"
-    r"|comprueb[ea]|controll(?:are|i|eer)|controleer|sprawdz\w*|(?:z|pre)kontrol\w+|проверьте|перевірте)"
-    r" (?!(?:the )?(?:your|senders?|return|votre|ihre|sus?|tu|seu|sua|suo|uw|vas\w*) )"
-    r"(?:\S+ ){0,2}?(?:address|spelling|adresse|orthographe|schreibweise|direccion|endereco|indirizzo|adres"
-    r"|pisowni\w*|adresu|адрес|адресу)\b(?! (?:of|du|des|de|del)\b)"
-)
-"""What people are asked to do about the recipient's address is no reason."""
-
-_ASKED_TO_STOP = re.compile(
-    r"[.,;!?]+ (?:(?:so|and|please|kindly|pls) )*(?:stop|cease|quit) (?:sending|mailing|writing|e-?mailing)"
-    r"(?: (?:us|me|him|her|them|to|it|this|that|here|the-address|e?-?mails?|messages?|letters))*\W*$"
-)
 _POSSESSIVE = re.compile(
     r"\b((?:usuari[oa]|utilizador|destinatari[oa]|utente|titulare?|cliente)\b[^.;!?]{0,60}?) "
     r"(?:sus?|su[ao]|seus?) (?=cuenta|conta|buzon|caixa|casella|indirizzo|direccion|endereco)"
 )
 """Whose account it is has just been said: "o utilizador existe mas a sua conta"."""
 
-
-_TASK_FOR_OTHERS = re.compile(
-    r"[,;:.]? ?\b(?:its |the |his |her )?(?:owner|holder|user|customer|student|sender)s?"
-    r" (?:must|has to|have to|needs? to|should) (?:first )?(?:re-?)?"
-    r"(?:(?:log|sign) ?(?:in|on)|activate|renew|contact|call|phone|ring|telephone)\b[^.;!?]*"
-)
-"""What somebody would have to do about it is no reason either."""
-_LOOKED_UP = re.compile(
-    r"^(?:recipient|rcpt|address)(?: address)? (?:verif\w+|check(?:ing)?|look-?up)(?: failed| error)?: "
-    r"(?=.*\b(?:account|mailbox|user|recipient|alias)\b)"
-    r"|^(?:the-address ?: )?(?:user|recipient|account|mailbox|address) look-?up (?:success\w*|succeeded),? "
-    r"but (?=no (?:user|recipient|account|mailbox|address) (?:record|entry)\b)"
-)
-"""What a server did to find out; what it found stands behind that."""
-
-
-_REJECTED = re.compile(
+_without_courtesies = removal(
+    # What became of our message, or of the sending, is nothing that happened to the mailbox.
+    r"\b(?:delivery|transfer|transmission|connection|message|e-?mail|attempts?) (?:to|for|with) the-address"
+    r" (?:was|were|has been|have been) (?:abandoned|cancel+ed|suspended|closed|removed|deleted|dropped)\b",
+    # What may be the reason, among other things, is none.
+    r"[(\[](?:ex|e\.?g|for example|such as|z\. ?b|p\. ?(?:ej|ex)|par ex\w*)\b[^()\[\]]*[)\]]",
+    # What a server did; why stands behind the colon: Postfix' "Recipient address rejected:", translated.
     r"^(?:\d{3}[ -])?(?:the-address ?:? ?)?"
     r"(?=[^:]*\b(?:alici|empf|destin|odbiorc|prijemc|ontvang|mottag|modtag|cimzett|получател))(?:\w+ ){1,4}"
     r"(?:reddedil\w+|abgelehnt|zuruckgewiesen|verweigert|rejetee?|refusee?"
     r"|rechazad[oa]|rejeitad[oa]|rifiutat[oa]|odrzucon\w+|odmitnut\w*|geweigerd|avvis\w+"
     r"|отклонен\w*|visszautasit\w+)"
-    r" ?: (?=\S+ \S+)"
-)
-"""What a server did; why stands behind the colon: Postfix' "Recipient address rejected:", translated."""
-_RETURNED = re.compile(
+    r" ?: (?=\S+ \S+)",
+    # To whom the message went back is no reason.
     r"\breturn(?:ed|ing)? (?:it |this |(?:the |your )?(?:message |e?-?mail ))?to (?:the |its )?sender\b"
     r"|\b(?:an den|dem) absender zuruck\w*|\bzuruck an (?:den )?absender\b|\ba l expediteur\b"
     r"|\b(?:devuelt[oa]|devolvid[oa]) (?:al?|ao|a su) re(?:mitente|metente)\b"
@@ -419,30 +379,43 @@ _RETURNED = re.compile(
     r"|\b(?:teruggestuurd|geretourneerd|terug) (?:naar|aan) (?:de )?afzender\b"
     r"|\b(?:zwrocon\w+|odeslan\w+) (?:do )?nadawc\w+|\bvracen\w* odesilatel\w*"
     r"|\bвозвращ\w+ отправител\w+|\bgonderene (?:iade|geri)\w*|\bvisszakuld\w+ a feladonak\b"
-    r"|\b(?:tillbaka|retur\w*) (?:till|til) (?:avsandar|afsender|avsender)\w*"
+    r"|\b(?:tillbaka|retur\w*) (?:till|til) (?:avsandar|afsender|avsender)\w*",
+    # The blank in "any body".
+    r"(?:(?<=\bany)|(?<=\bevery)|(?<=\bno)|(?<=\bsome)) (?=body\b)",
+    # What a server did to find out; what it found stands behind that.
+    r"^(?:recipient|rcpt|address)(?: address)? (?:verif\w+|check(?:ing)?|look-?up)(?: failed| error)?: "
+    r"(?=.*\b(?:account|mailbox|user|recipient|alias)\b)"
+    r"|^(?:the-address ?: )?(?:user|recipient|account|mailbox|address) look-?up (?:success\w*|succeeded),? "
+    r"but (?=no (?:user|recipient|account|mailbox|address) (?:record|entry)\b)",
+    # What would be so under a condition is no reason, once a sentence has gone before it.
+    r"(?<=[.;!?] )if (?:you|he|she|they|it) "
+    r"(?![^.;!?]*(?:block|listed|listing|spam|sender|\bips?\b|server|abuse|relay|author))[^.;!?]*[.;!?]?",
+    # What somebody would have to do about it is no reason either.
+    r"[,;:.]? ?\b(?:its |the |his |her )?(?:owner|holder|user|customer|student|sender)s?"
+    r" (?:must|has to|have to|needs? to|should) (?:first )?(?:re-?)?"
+    r"(?:(?:log|sign) ?(?:in|on)|activate|renew|contact|call|phone|ring|telephone)\b[^.;!?]*",
+    # Nor is what people are asked to do about the recipient's address.
+    r"(?:^|(?<=[.;,!?-] ))"
+    r"(?:(?:please|kindly|merci de|veuillez|bitte|por favor|si prega di|prego|gelieve|prosze|prosim"
+    r"|пожалуиста) )?"
+    r"(?:(?:double[- ]?)?check(?:ing)?|verify|verifi(?:er|ez|que|quen|care|chi)|(?:uber)?prufen sie"
+    r"|comprueb[ea]|controll(?:are|i|eer)|controleer|sprawdz\w*|(?:z|pre)kontrol\w+|проверьте|перевірте)"
+    r" (?!(?:the )?(?:your|senders?|return|votre|ihre|sus?|tu|seu|sua|suo|uw|vas\w*) )"
+    r"(?:\S+ ){0,2}?(?:address|spelling|adresse|orthographe|schreibweise|direccion|endereco|indirizzo|adres"
+    r"|pisowni\w*|adresu|адрес|адресу)\b(?! (?:of|du|des|de|del)\b)",
+    # What we are asked to stop, and how we are greeted.
+    r"[.,;!?]+ (?:(?:so|and|please|kindly|pls) )*(?:stop|cease|quit) (?:sending|mailing|writing|e-?mailing)"
+    r"(?: (?:us|me|him|her|them|to|it|this|that|here|the-address|e?-?mails?|messages?|letters))*\W*$",
+    r"^(?:dear|hello|liebe[rs]?|geehrte[rs]?|sehr geehrte[rs]?|chere?|estimad[oa]|prezad[oa]|car[oa]|gentile"
+    r"|geachte|beste|szanown\w+|vazen\w+|mil[yae]|basta|kjaere|kaere|hyva|tisztelt|stimate?|уважаем\w+"
+    r"|шановн\w+|sayin) (?:\w+[.,;:!]|\S+ ?[,:!])",
 )
-"""To whom the message went back is no reason."""
-
-
-_EXAMPLES = re.compile(
-    r"[(\[](?:ex|e\.?g|for example|such as|z\. ?b|p\. ?(?:ej|ex)|par ex\w*)\b[^()\[\]]*[)\]]"
-)
-"""What may be the reason, among other things, is none."""
-
-_ABANDONED = re.compile(
-    r"\b(?:delivery|transfer|transmission|connection|message|e-?mail|attempts?) (?:to|for|with) the-address"
-    r" (?:was|were|has been|have been) (?:abandoned|cancel+ed|suspended|closed|removed|deleted|dropped)\b"
-)
-"""What became of our message, or of the sending, is nothing that happened to the mailbox."""
+"""Takes out of a simplified text what is polite or beside the point, in this order."""
 
 
 def _strip_courtesies(text: str) -> str:
-    """Return a simplified text without what is polite and says no reason."""
-    text = _EXAMPLES.sub("", _ABANDONED.sub("", text))
-    text = _RETURNED.sub("", _REJECTED.sub("", text))
-    text = _TASK_FOR_OTHERS.sub("", _IF_YOU.sub("", _LOOKED_UP.sub("", _SPLIT_PRONOUN.sub(r"\1body", text))))
-    text = _ADVICE.sub("", _POSSESSIVE.sub(r"\1 ", text.replace("that login", "that user")))
-    return _ASKED_TO_STOP.sub("", _SALUTATION.sub("", text).strip())
+    text = _POSSESSIVE.sub(r"\1 ", text.replace("that login", "that user"))
+    return _without_courtesies(text).strip()
 
 
 _CHARACTER_MAP = {
