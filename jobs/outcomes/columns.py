@@ -39,7 +39,9 @@ from mailsift.pipeline.facts import GONE
 from mailsift.pipeline.outcomes.history import kind_as_answered
 from mailsift.pipeline.outcomes.outcome import (
     ACCEPTED,
+    FAILURES,
     NOTHING_SAID,
+    WISHES,
     Outcome,
     OutcomeKind,
     ParsedOutcome,
@@ -111,7 +113,6 @@ _OF_CHANNEL: Final = re.compile(
 )
 _FROM: Final = re.compile(r"(?:sender|from|mailfrom|envelopefrom|returnpath)(?:e?mail)?(?:address)?")
 """Who writes: to us, who wants no more; else it is the sender, of whose mailbox a bounce says nothing."""
-_WISHES: Final = frozenset({OutcomeKind.COMPLAINED, OutcomeKind.UNSUBSCRIBED})
 _EVENT_NAME: Final = re.compile(r"(?:event|activity|metric)[ _.-]?(?:type[ _.-]?)?name$", re.IGNORECASE)
 _COMPLAINER: Final = re.compile(r"original(?:recipients?|rcpt)(?:to)?(?:address)?")
 """Who a complaint is by, where it came in as a message to somebody of ours."""
@@ -313,9 +314,7 @@ def _recognise(names: Row | None, frame: pl.DataFrame) -> tuple[_Columns, bool]:
     for place in forecasts:
         full[place], cells[place] = "", [""] * len(cells[place])
     of_messages = _of_messages(cells) if is_judged else cells
-    coded, codes = _letters_column(full, cells), _LETTERS
-    if coded is None and (coded := _numbers_column(full, cells)) is not None:
-        codes = _NUMBERS
+    coded, codes = _coded_column(full, cells)
     kind = _kind_column(full, of_messages) if coded is None else coded
     status = next(iter(_named(full, "status")), None)
     if status is None:
@@ -365,7 +364,7 @@ def _recognise(names: Row | None, frame: pl.DataFrame) -> tuple[_Columns, bool]:
             for place, name in enumerate(full)
             if _OF_ORIGINAL.search(name) and _TO.fullmatch(letters(_last(name)))
         ),
-        codes={} if coded is None else codes,
+        codes=codes,
         of_senders=bool(_FROM.fullmatch(named_like[choice.index])),
         of_readers=of_readers,
         changes=_changed_to(full),
@@ -395,29 +394,19 @@ def _is_digest(address: str, cell: str) -> bool:
     return hashlib.md5(address.lower().encode(), usedforsecurity=False).hexdigest() == cell
 
 
-_OF_ACCOUNTING: Final = re.compile(r"dsn|timelogged|bouncecat$|feedbacktype")
-
-
-def _letters_column(full: Sequence[str], cells: Sequence[Sequence[str]]) -> int | None:
-    """Return the column of an accounting file that says by letters what its records are."""
-    if not any(_OF_ACCOUNTING.match(letters(name)) for name in full):
-        return None
-    for place, name in enumerate(full):
-        found = {cell.strip() for cell in cells[place]} - {""}
-        if letters(name) == "type" and found & _LETTERS.keys() and found <= _RECORDS:
-            return place
-    return None
-
-
-def _numbers_column(full: Sequence[str], cells: Sequence[Sequence[str]]) -> int | None:
-    """Return the column in which Mautic says by numbers why it does not write to somebody."""
-    if not any(_OF_CHANNEL.fullmatch(letters(_last(name))) for name in full):
-        return None
-    for place, name in enumerate(full):
-        found = {cell.strip() for cell in cells[place]} - {""}
-        if letters(_last(name)) == "reason" and found and found <= {"0", "1", "2", "3"}:
-            return place
-    return None
+def _coded_column(
+    full: Sequence[str], cells: Sequence[Sequence[str]]
+) -> tuple[int | None, Mapping[str, str]]:
+    """Return the column that says by codes what happened, and what they mean; None and no codes, else."""
+    plain = [letters(_last(name)) for name in full]
+    for beside, called, telling, others, codes in _CODED:
+        if not any(map(beside.fullmatch, plain)):
+            continue
+        for place, name in enumerate(plain):
+            found = {cell.strip() for cell in cells[place]} - {""}
+            if name == called and found & telling and found <= telling | others:
+                return place, codes
+    return None, {}
 
 
 def _matching(names: Iterable[str], *patterns: re.Pattern[str]) -> tuple[int, ...]:
@@ -441,7 +430,7 @@ def _degrees(cells: Sequence[Sequence[str]], taken: set[int | None]) -> tuple[in
     )
 
 
-_BY_DEGREE: Final = ({OutcomeKind.DEFERRED}, {OutcomeKind.DEFERRED, OutcomeKind.BOUNCED})
+_BY_DEGREE: Final = ({OutcomeKind.DEFERRED}, FAILURES)
 _NEW_STANDING: Final = re.compile(r"[a-z]*subscriptions?status|newstatus")
 
 
@@ -543,7 +532,7 @@ def _words_columns(
 
 def _failed(cells: Sequence[Sequence[str]], kind: int | None) -> list[int]:
     """Return the rows of which a column says that the message did not arrive."""
-    return [] if kind is None else [row for row, cell in enumerate(cells[kind]) if kind_of(cell) in _FAILURES]
+    return [] if kind is None else [row for row, cell in enumerate(cells[kind]) if kind_of(cell) in FAILURES]
 
 
 def _is_of_mail(full: Sequence[str], cells: Sequence[Sequence[str]], kind: int, words: Sequence[int]) -> bool:
@@ -634,7 +623,7 @@ def _read_row(columns: _Columns, row: Row) -> ParsedOutcome:
         or elsewhere
         or answered
         or "@" not in address
-        or (columns.of_senders and kind not in _WISHES)
+        or (columns.of_senders and kind not in WISHES)
     ):
         return None
     own = [sign for sign in signs if sign.kind is kind]
@@ -645,7 +634,7 @@ def _read_row(columns: _Columns, row: Row) -> ParsedOutcome:
         words = f"dropped: {words}"
     if kind is OutcomeKind.BOUNCED:
         kind = next(filter(None, map(suppression_cause, (words, *told[:_MOST_REASONS]))), kind)
-    failed = kind in _FAILURES
+    failed = kind in FAILURES
     permanent = kind is OutcomeKind.BOUNCED
     beside = " ".join(cell for cell in told if cell != words)
     diagnosis = diagnose(words, status=status, permanent=permanent, beside=beside) if failed else ACCEPTED
@@ -668,7 +657,17 @@ _LETTERS: Final = {"d": "delivered", "b": "bounced", "rb": "bounced", "t": "defe
 """What records of an accounting file are called: delivery, bounce (here, elsewhere), attempt, feedback."""
 _NUMBERS: Final = {"1": "unsubscribed", "2": "bounced"}
 """Mautic's reasons; by 0 somebody can be written to, by 3 it was decided by hand."""
-_RECORDS: Final = frozenset({*_LETTERS, "r", "rs", "rr", "tq", "p"})
+_CODED: Final = (
+    (
+        re.compile(r"(?:dsn|timelogged|feedbacktype).*|bouncecat"),
+        "type",
+        {*_LETTERS},
+        {"r", "rs", "rr", "tq", "p"},
+        _LETTERS,
+    ),
+    (_OF_CHANNEL, "reason", {"0", "1", "2", "3"}, set[str](), _NUMBERS),
+)
+"""What a column beside it is called, what it is, codes of which it has one, others it may have, meanings."""
 
 
 def _address_in(row: Row, columns: _Columns, kind: OutcomeKind | None) -> str:
@@ -679,7 +678,7 @@ def _address_in(row: Row, columns: _Columns, kind: OutcomeKind | None) -> str:
     """
     by_others = kind is OutcomeKind.COMPLAINED and columns.complainer is not None
     places = (columns.complainer or 0, columns.address) if by_others else (columns.address,)
-    others = columns.others if kind in _WISHES else columns.originals
+    others = columns.others if kind in WISHES else columns.originals
     found = (address_at(row, place) for place in (*places, *others))
     return next((address for address in found if "@" in address), "")
 
@@ -746,11 +745,8 @@ def _kind_of_row(
         arrived = {sign.kind for sign in signs} == {OutcomeKind.DELIVERED}
         return said if said and arrived else _weighed(signs)
     if columns.kind is not None:  # a word that we do not know, beside a refusal
-        return said if said in _FAILURES and not is_state(word) else None
+        return said if said in FAILURES and not is_state(word) else None
     return said or (columns.usual if words or status else None)
-
-
-_FAILURES: Final = frozenset({OutcomeKind.BOUNCED, OutcomeKind.DEFERRED})
 
 
 def _is_why_it_bounced(kind: OutcomeKind | None, cell: str) -> bool:

@@ -47,7 +47,7 @@ from mailsift.jobs.outcomes.columns import (
 from mailsift.jobs.outcomes.words import is_kind, is_of_people, kind_in_name, kind_of, letters
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.outcomes.messages import read_message
-from mailsift.pipeline.outcomes.outcome import OutcomeKind, ParsedOutcome, whole_characters
+from mailsift.pipeline.outcomes.outcome import WISHES, OutcomeKind, ParsedOutcome, whole_characters
 from mailsift.pipeline.outcomes.senders import read_event, sender_of
 from mailsift.pipeline.outcomes.times import day_first_in, epoch
 
@@ -391,7 +391,7 @@ def _told_by_its_list(envelope: _Record, held: list[Any]) -> Sequence[Any]:
     """Return what a list holds; what says itself nothing of what happened is what the list is called."""
     name = next(name for name, value in envelope.items() if value is held)
     told = kind_in_name(name)
-    if told is None or not (told[0] in _WISHES or "bounce" in name.lower()) or any(map(_tells, held)):
+    if told is None or not (told[0] in WISHES or "bounce" in name.lower()) or any(map(_tells, held)):
         return held
     records = [{"email": one} if isinstance(one, str) else one for one in held]
     return [{"event": told[0].value, **one} if isinstance(one, dict) else one for one in records]
@@ -399,9 +399,6 @@ def _told_by_its_list(envelope: _Record, held: list[Any]) -> Sequence[Any]:
 
 def _tells(one: Any) -> bool:
     return isinstance(one, dict) and any(is_kind(cell) or is_reply(cell) for cell in _of(one, str))
-
-
-_WISHES: Final = frozenset({OutcomeKind.COMPLAINED, OutcomeKind.UNSUBSCRIBED})
 
 
 def _of(record: _Record, kind: type[_T]) -> list[_T]:

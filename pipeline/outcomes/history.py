@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields
 from typing import Final
 
 from mailsift.pipeline.facts import GONE, Answer, MailboxFact
-from mailsift.pipeline.outcomes.outcome import Diagnosis, Outcome, OutcomeKind
+from mailsift.pipeline.outcomes.outcome import WISHES, Diagnosis, Outcome, OutcomeKind
 
 STAGE: Final = "outcome"
 """The stage of a fact that a real message brought."""
@@ -15,7 +15,7 @@ STAGE: Final = "outcome"
 DAY: Final = 86_400.0
 CLOCKS_DIFFER: Final = 600.0
 """So many seconds a mail server's clock may be behind."""
-ARRIVED: Final = frozenset({OutcomeKind.DELIVERED, OutcomeKind.COMPLAINED, OutcomeKind.UNSUBSCRIBED})
+ARRIVED: Final = WISHES | {OutcomeKind.DELIVERED}
 MOST_DAYS: Final = 3_650
 """No outcome is kept or believed for longer."""
 
