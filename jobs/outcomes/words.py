@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import Final
 from unicodedata import combining, normalize
@@ -130,7 +130,6 @@ _NO_MAILBOX: Final = re.compile(
     r"|\b(?:unknown|no such|bad|invalid) (?:mailbox|user|recipient|address|account)\b"
 )
 """In an event's own name ("email_mailbox_not_found"); in a sentence it is why, and not what happened."""
-_CHANGE: Final = re.compile(r"(?:subscription|subscriber|preferences?)?(?:status)?changed?")
 
 _ATTEMPTED: Final = frozenset({"delivery", "deliver", "delivers", "ok", "success", "successful"})
 _SAYS_NO_MORE: Final = re.compile(
@@ -155,10 +154,6 @@ _ANSWER: Final = re.compile(
 )
 """Of an absence note, or what asks whether a person has written: no failure."""
 _LONGEST_ANSWER: Final = 60
-_AFFAIR: Final = re.compile(
-    r"closed|solved|resolved|reopened|won|lost|shipped|intransit|refunded|paid|unpaid|fulfilled|onhold"
-    r"|succeeded|declined"
-)
 
 _STATES: Final = {
     "on its way": "sent send sends messagesent emailsend emailsent sendemail"
@@ -171,12 +166,6 @@ _STATES: Final = {
 }
 """Words of a column that says what happened, where nothing has."""
 _STATE_OF: Final = {word: state for state, words in _STATES.items() for word in words.split()}
-_SUBSCRIBED: Final = re.compile(
-    r"active|aktiv|actif|activo|ativo|attivo|actief|aktywny|enabled|subscribed?|confirmed|registered"
-)
-_HANDED_OVER: Final = re.compile(
-    r"(?:message)?sent|send|relayed|versendet|gesendet|envoye|enviado|inviato|verzonden"
-)
 
 _NAME_WORDS: Final = {
     "filler": "is has was been e email emails mail message date time timestamp datetime at on ts last first"
@@ -296,9 +285,35 @@ def is_of_people(cell: str) -> bool:
     return _STATE_OF.get(_plain(cell)) == "of people"
 
 
-def is_subscribed(cell: str) -> bool:
-    """Say whether a cell tells that somebody on a list is written to."""
-    return bool(_SUBSCRIBED.fullmatch(_plain(cell)))
+def _says(words: str) -> Callable[[str], bool]:
+    """Return what says whether the letters of a cell are one of some words, a pattern."""
+    known = re.compile(words)
+    return lambda cell: bool(known.fullmatch(_plain(cell[:_LONGEST_WORDS])))
+
+
+is_subscribed: Final = _says(
+    r"active|aktiv|actif|activo|ativo|attivo|actief|aktywny|enabled|subscribed?|confirmed|registered"
+)
+"""Says whether a cell tells that somebody on a list is written to."""
+
+is_change: Final = _says(r"(?:subscription|subscriber|preferences?)?(?:status)?changed?")
+"""Says whether a cell tells that a reader's standing has changed, and another one to what: HubSpot's."""
+
+is_affair: Final = _says(
+    r"closed|solved|resolved|reopened|won|lost|shipped|intransit|refunded|paid|unpaid|fulfilled|onhold"
+    r"|succeeded|declined"
+)
+"""Says whether a cell tells how an order, a ticket or a deal stands, of which others are "open"."""
+
+is_handed_over: Final = _says(
+    r"(?:message)?sent|send|relayed|versendet|gesendet|envoye|enviado|inviato|verzonden"
+)
+"""Says whether a cell says that a message went out: arrived it has if a server answered so."""
+
+is_of_anything: Final = _says(
+    r"ok|success(?:ful)?|fail(?:ed|ure)?|error(?:ed)?|reject(?:ed)?|invalid|blocked|returned|expired|dropped"
+)
+"""Says whether a cell tells how something ended, of which it need not be a message: "failed"."""
 
 
 def is_of_another_channel(cell: str) -> bool:
@@ -306,24 +321,9 @@ def is_of_another_channel(cell: str) -> bool:
     return bool(_ANOTHER_CHANNEL.search(_apart(cell[:_LONGEST_WORDS])))
 
 
-def is_change(cell: str) -> bool:
-    """Say whether a cell tells that a reader's standing has changed, and another one to what: HubSpot's."""
-    return bool(_CHANGE.fullmatch(_plain(cell[:_LONGEST_WORDS])))
-
-
 def is_answer(cell: str) -> bool:
     """Say whether a cell calls what came back an answer to a message that arrived: "Auto-reply"."""
     return len(cell) <= _LONGEST_ANSWER and bool(_ANSWER.match(_apart(cell)))
-
-
-def is_affair(cell: str) -> bool:
-    """Say whether a cell tells how an order, a ticket or a deal stands, of which others are "open"."""
-    return bool(_AFFAIR.fullmatch(_plain(cell[:_LONGEST_WORDS])))
-
-
-def is_handed_over(cell: str) -> bool:
-    """Say whether a cell says that a message went out: arrived it has if a server answered so."""
-    return bool(_HANDED_OVER.fullmatch(_plain(cell)))
 
 
 def is_forecast(name: str, cells: Iterable[str]) -> bool:
@@ -378,19 +378,11 @@ def is_dropped(cell: str) -> bool:
     return bool(re.search(r"\b(?:drop(?:ped)?|suppressed|pre-? ?blocked)\b", _apart(cell)))
 
 
-def is_of_anything(cell: str) -> bool:
-    """Say whether a cell tells how something ended, of which it need not be a message: "failed"."""
-    return bool(_OF_ANYTHING.fullmatch(_plain(cell[:_LONGEST_WORDS])))
-
-
 def is_about_mail(name: str) -> bool:
     """Say whether a column of that name is about messages."""
     return bool(_OF_MAIL.search(letters(name)))
 
 
-_OF_ANYTHING: Final = re.compile(
-    r"ok|success(?:ful)?|fail(?:ed|ure)?|error(?:ed)?|reject(?:ed)?|invalid|blocked|returned|expired|dropped"
-)
 _OF_MAIL: Final = re.compile(
     r"subject|campaign|newsletter|message.|mailing|bounce|smtp|dsn|deliver|recipient|rcpt|sender|^from$|^to$"
     r"|template|spam|complain|unsub|suppress|betreff|absender|empfanger|objet|expediteur|destinat|asunto|remitente"
