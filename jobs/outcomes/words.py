@@ -51,76 +51,65 @@ KINDS: Final = {
 
 _KIND_OF: Final = {word: kind for kind, words in KINDS.items() for word in words.split()}
 
+
+def _row(kind: OutcomeKind | None, pattern: str) -> tuple[re.Pattern[str], OutcomeKind | None]:
+    return re.compile(pattern), kind
+
+
 _NOT: Final = r"not|non?|nicht|niet|nao|ne|pas|nie|ikke|inte"
 _ARRIV: Final = (
     r"(?:deliver|zugestellt|livre|remis|delivre|distribue|entreg|consegn|recapit|bezorgd|afgeleverd|dostarcz)"
 )
 _PHRASES: Final = (
-    (
-        re.compile(
-            r"\bno longer (?:wants?|subscri\w+)\b"
-            r"|\b(?:cancel|annul|rezygnacj)\w+ (?:\w{1,3} )?(?:inscri|subscri|suscri|iscri|subskry)\w+"
-        ),
+    _row(
         OutcomeKind.UNSUBSCRIBED,
+        r"\bno longer (?:wants?|subscri\w+)\b"
+        r"|\b(?:cancel|annul|rezygnacj)\w+ (?:\w{1,3} )?(?:inscri|subscri|suscri|iscri|subskry)\w+",
     ),
-    (
-        re.compile(
-            rf"\b(?:not yet|noch nicht|nog niet|pas encore|todavia no|aun no|non ancora|ainda nao|annu inte"
-            rf"|endnu ikke|jeszcze nie)\b.*\b{_ARRIV}"
-        ),
+    _row(
         OutcomeKind.DEFERRED,
+        rf"\b(?:not yet|noch nicht|nog niet|pas encore|todavia no|aun no|non ancora|ainda nao|annu inte"
+        rf"|endnu ikke|jeszcze nie)\b.*\b{_ARRIV}",
     ),
-    (
-        re.compile(
-            rf"\b(?:{_NOT}|never|nie(?:mals)?|jamais|nunca|mai|nooit|(?:could|was|were|did) ?n.?t"
-            r"|can(?: ?no|.)?t|unable to|fail(?:ed|s) to)(?:[ -](?:be|been|ete|fue|foi|stato))?"
-            rf"[ -](?:{_ARRIV}|success|ok\b)|\bunsuccess"
-        ),
+    _row(
         OutcomeKind.BOUNCED,
+        rf"\b(?:{_NOT}|never|nie(?:mals)?|jamais|nunca|mai|nooit|(?:could|was|were|did) ?n.?t"
+        r"|can(?: ?no|.)?t|unable to|fail(?:ed|s) to)(?:[ -](?:be|been|ete|fue|foi|stato))?"
+        rf"[ -](?:{_ARRIV}|success|ok\b)|\bunsuccess",
     ),
-    (
-        re.compile(
-            r"\b(?:(?:queued|scheduled|ready|waiting|pending|submitted|sent|out) (?:for|to be)|to be|being"
-            rf"|awaiting|pending|in|partly|partial\w*|teilweise|partiell\w*) {_ARRIV}"
-        ),
+    _row(
         None,
+        r"\b(?:(?:queued|scheduled|ready|waiting|pending|submitted|sent|out) (?:for|to be)|to be|being"
+        rf"|awaiting|pending|in|partly|partial\w*|teilweise|partiell\w*) {_ARRIV}",
     ),
-    (
-        re.compile(
-            rf"\b(?:{_NOT}|never|jamais|nunca|mai|nooit) (?:yet )?(?:\w+ )?(?:open|clicked|read\b|viewed"
-            r"|geoffnet|geklickt|angeklickt|ouvert|clique|abiert|abert|clicad|apert|cliccat|geopend|geklikt"
-            r"|bounc|(?:un-?)?subscri|opt(?:ed)?[ -]?out|complain)"
-        ),
+    _row(
         None,
+        rf"\b(?:{_NOT}|never|jamais|nunca|mai|nooit) (?:yet )?(?:\w+ )?(?:open|clicked|read\b|viewed"
+        r"|geoffnet|geklickt|angeklickt|ouvert|clique|abiert|abert|clicad|apert|cliccat|geopend|geklikt"
+        r"|bounc|(?:un-?)?subscri|opt(?:ed)?[ -]?out|complain)",
     ),
-    (re.compile(r"\b(?:re-?subscri\w+|not[ -]spam|non[ -]?spam|(?:filter|quarantin)\w+)\b"), None),
-    (
-        re.compile(
-            r"\bspam (?:notific|block|bounc|reject|content|relat)\w*|\b(?:block|reject)\w* .*\bspam\b"
-        ),
+    _row(None, r"\b(?:re-?subscri\w+|not[ -]spam|non[ -]?spam|(?:filter|quarantin)\w+)\b"),
+    _row(
         OutcomeKind.BOUNCED,
+        r"\bspam (?:notific|block|bounc|reject|content|relat)\w*|\b(?:block|reject)\w* .*\bspam\b",
     ),
-    (re.compile(r"\b(?:spamu?|abuse|complain\w*|junk)\b"), OutcomeKind.COMPLAINED),
-    (re.compile(r"\b(?:un-? ?subscri\w+|opt(?:ed)?[ -]?out)\b"), OutcomeKind.UNSUBSCRIBED),
-    (
-        re.compile(
-            r"\b(?:soft|suave|blando|brando|leve|morbido|weicher?|zachte?|miekk\w{1,4}|deferred|delayed"
-            r"|temporar\w+|temporal|temporaire|temporane\w+|transient|transitori\w+|vorubergehend\w{0,2}"
-            r"|tijdelijke?|tymczasow\w+|przejsciow\w+)\b"
-        ),
+    _row(OutcomeKind.COMPLAINED, r"\b(?:spamu?|abuse|complain\w*|junk)\b"),
+    _row(OutcomeKind.UNSUBSCRIBED, r"\b(?:un-? ?subscri\w+|opt(?:ed)?[ -]?out)\b"),
+    _row(
         OutcomeKind.DEFERRED,
+        r"\b(?:soft|suave|blando|brando|leve|morbido|weicher?|zachte?|miekk\w{1,4}|deferred|delayed"
+        r"|temporar\w+|temporal|temporaire|temporane\w+|transient|transitori\w+|vorubergehend\w{0,2}"
+        r"|tijdelijke?|tymczasow\w+|przejsciow\w+)\b",
     ),
-    (
-        re.compile(
-            r"\b(?:permanente?|(?:hard|block)?[ -]?bounce[ds]?|rebotes?|rebonds?|rimbalz\w+"
-            r"|odbi(?:ci|t)\w+|un-?deliver\w+|not delivered"
-            r"|deliver\w+ fail\w+)\b"
-        ),
+    _row(
         OutcomeKind.BOUNCED,
+        r"\b(?:permanente?|(?:hard|block)?[ -]?bounce[ds]?|rebotes?|rebonds?|rimbalz\w+"
+        r"|odbi(?:ci|t)\w+|un-?deliver\w+|not delivered"
+        r"|deliver\w+ fail\w+)\b",
     ),
-    (
-        re.compile(r"\b(?:delivered|opened|clicked|received (?:an? |the |your )?e-?mail|loaded by proxy)\b"),
+    _row(
         OutcomeKind.DELIVERED,
+        r"\b(?:delivered|opened|clicked|received (?:an? |the |your )?e-?mail|loaded by proxy)\b",
     ),
 )
 """What a phrase of a few words means ("Unsubscribed by user"), the first row that is in it."""
@@ -180,20 +169,15 @@ _CELL_ONLY: Final = re.compile(
     r"|error(?:ed)?|giveup|gaveup"
 )
 _JOINED: Final = (
-    (
-        re.compile(
-            r"bounced?(?:category|reason|class|type|description|detail)|clean(?:ed)?(?:reason|time|at|campaign)"
-            r"|(?:black|block|suppress(?:ion)?)(?:list)?(?:ed)?reason"
-        ),
+    _row(
         OutcomeKind.BOUNCED,
+        r"bounced?(?:category|reason|class|type|description|detail)|clean(?:ed)?(?:reason|time|at|campaign)"
+        r"|(?:black|block|suppress(?:ion)?)(?:list)?(?:ed)?reason",
     ),
-    (
-        re.compile(r"(?:complain(?:ed|t)|abuse|spam)(?:report)?(?:ed)?(?:time|date|at|on)\b"),
-        OutcomeKind.COMPLAINED,
-    ),
-    (
-        re.compile(r"(?:unsub|unsubscribed?|optout|optedout)(?:time|date|at|on|reason|campaign)"),
+    _row(OutcomeKind.COMPLAINED, r"(?:complain(?:ed|t)|abuse|spam)(?:report)?(?:ed)?(?:time|date|at|on)\b"),
+    _row(
         OutcomeKind.UNSUBSCRIBED,
+        r"(?:unsub|unsubscribed?|optout|optedout)(?:time|date|at|on|reason|campaign)",
     ),
 )
 """How a column's name begins, written as one word, that has a value only where this happened."""
@@ -233,15 +217,12 @@ _INFLECTED: Final = re.compile(r"[aeiy]\Z")
 """Of what ends in -o in the lists: "rimbalzata", "otwarty"."""
 
 _JAPANESE: Final = (
-    (re.compile(r"迷惑|スパム|苦情|通報"), OutcomeKind.COMPLAINED),
-    (
-        re.compile(r"(?:配信|購読|受信)(?:を)?(?:停止|解除)|退会|登録解除|オプトアウト"),
-        OutcomeKind.UNSUBSCRIBED,
-    ),
-    (re.compile(r"一時|遅延|再送|保留|ソフトバウンス"), OutcomeKind.DEFERRED),
-    (re.compile(r"未(?:開封|クリック|配信|送信)"), None),
-    (re.compile(r"不達|未達|失敗|エラー|バウンス|不能|不可|拒否"), OutcomeKind.BOUNCED),
-    (re.compile(r"開封|クリック|到達|(?:配信|送達)成功|送達(?:完了|済)"), OutcomeKind.DELIVERED),
+    _row(OutcomeKind.COMPLAINED, r"迷惑|スパム|苦情|通報"),
+    _row(OutcomeKind.UNSUBSCRIBED, r"(?:配信|購読|受信)(?:を)?(?:停止|解除)|退会|登録解除|オプトアウト"),
+    _row(OutcomeKind.DEFERRED, r"一時|遅延|再送|保留|ソフトバウンス"),
+    _row(None, r"未(?:開封|クリック|配信|送信)"),
+    _row(OutcomeKind.BOUNCED, r"不達|未達|失敗|エラー|バウンス|不能|不可|拒否"),
+    _row(OutcomeKind.DELIVERED, r"開封|クリック|到達|(?:配信|送達)成功|送達(?:完了|済)"),
 )
 """The same in a script that sets no spaces, the first row that is in a word."""
 _LONGEST_JAPANESE: Final = 12
@@ -267,7 +248,8 @@ def kind_in_name(name: str) -> tuple[OutcomeKind, bool] | None:
     textual = "textual" in uses
     if kind and not (textual and (kind is OutcomeKind.DELIVERED or rest == "spam")):
         return kind, textual
-    return next(((kind, True) for pattern, kind in _JOINED if pattern.match(letters(name))), None)
+    plain = letters(name)
+    return next(((kind, True) for pattern, kind in _JOINED if kind and pattern.match(plain)), None)
 
 
 def is_kind(cell: str) -> bool:
