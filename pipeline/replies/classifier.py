@@ -54,69 +54,6 @@ class ReplyReading:
     retry_after: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class _Matcher:
-    """A rule, and what stands for its patterns in `_patterns`."""
-
-    rule: ReplyRule
-    text: int
-    unless: int
-
-    def applies(self, words: Search) -> bool:
-        if self.text and not words.finds(self.text):
-            return False
-        if self.rule.means and self.rule.means not in meanings(words.text):
-            return False
-        return not (self.unless and words.finds(self.unless))
-
-
-@cache
-def _patterns() -> Patterns:
-    """Return what is looked for in a text."""
-    return Patterns((THING, *(pattern for rule in RULES for pattern in (rule.text, rule.unless))))
-
-
-@lru_cache(maxsize=_CACHE_SIZE)
-def _matchers(stage: Stage, code: str, enhanced: str) -> tuple[_Matcher, ...]:
-    """Return the rules that are left when the codes are known."""
-    bits = _patterns().bits
-    return tuple(
-        _Matcher(rule, bits(rule.text), bits(rule.unless))
-        for rule in RULES
-        if _is_for(rule, stage, code) and (not rule.enhanced or re.fullmatch(rule.enhanced, enhanced))
-    )
-
-
-def _is_for(rule: ReplyRule, stage: Stage, code: str) -> bool:
-    return stage in rule.stages and code.startswith(tuple(rule.codes.split()) or "")
-
-
-@cache
-def _rule_by_code(stage: Stage, code: int) -> ReplyRule | None:
-    """Return the rule that a code decides whatever is said beside it: that need not be read then."""
-    first = next((rule for rule in RULES if _is_for(rule, stage, str(code))), None)
-    if first is None or first.answer in NOT_NOW or first.id == _UNCLEAR:
-        return None
-    return None if first.enhanced or first.text or first.means or first.unless else first
-
-
-_UNCLEAR: Final = "unclear"
-_ENHANCED = re.compile(r"(?<![\w.])[245]\.(\d{1,3}\.\d{1,3})(?![\w.]*\d)")
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\s]+")
-_ADDRESS = re.compile(
-    r'<[^<>@\s]{0,64}(?:"[^"<>]{0,64}")?@[^<>\s]{1,255}>|"[^"]{0,64}"@[\w.-]{1,255}|[^\s<>@()\[\]:,;"\'=]{1,64}@[\w.-]{1,255}'
-)
-_ELISION = re.compile(r"\b([ldscjn]|qu|un|dell|all|nell|dall|sull|quest)['’](?=\w)")
-_DELAY = re.compile(
-    r"\b(?:in|for|after|within|wait|retry|again|dans|tra|fra|entro|over|em|en|apres|nach|na|despues de|apos)"
-    r"(?: (?:about|at least|approximately|another|circa|environ))? (?P<count>\d{1,5}|an?|one) ?"
-    r"(?:(?P<h>h(?:(?:ou|eu)?re?s?|oras?)?|stunden?|or[ae]|uur)"
-    r"|(?P<m>m(?:in(?:ut\w{0,3}|s)?)?)|(?P<s>s(?:e[cgk]\w{0,5})?))\b"
-)
-_CLOCK_DELAY = re.compile(r"(?<![\d:])(\d{1,2}):([0-5]\d):([0-5]\d)(?![\d:])")
-_UNIT_SECONDS = {"s": 1, "m": 60, "h": 3600}
-
-
 def classify(reply: SmtpReply, *, own: Sequence[str] = ()) -> ReplyReading:
     """Conclude what a reply means for the mailbox it was given for.
 
@@ -135,12 +72,15 @@ def classify(reply: SmtpReply, *, own: Sequence[str] = ()) -> ReplyReading:
     text = simplify(said, own=own)
     key = (reply.stage, str(reply.code), _enhanced_code(reply))
     rule = _matching_rule(*key, text)
-    if (
-        rule.id == _UNCLEAR
-        and (corrected := _correct_spelling(simplify(_split_identifiers(said), own=own))) != text
-    ):
+    if rule.id == "unclear":
+        corrected = _correct_spelling(simplify(_split_identifiers(said), own=own))
         rule = _matching_rule(*key, corrected)
     return ReplyReading(rule.answer, rule.id, _retry_after(text) if rule.answer in NOT_NOW else 0.0)
+
+
+# Which rule applies.
+
+_ENHANCED = re.compile(r"(?<![\w.])[245]\.(\d{1,3}\.\d{1,3})(?![\w.]*\d)")
 
 
 def _enhanced_code(reply: SmtpReply) -> str:
@@ -155,72 +95,60 @@ def _enhanced_code(reply: SmtpReply) -> str:
     return "" if contradicts else found[1]
 
 
-def _without_hosts(text: str, own: Sequence[str]) -> str:
-    """Return a text in which names of hosts, and the domains of its addresses, say nothing.
-
-    "Gone.example" is a name as any other; but our own, and those of block lists, tell who is refused.
-    """
-    if "." not in text:
-        return text
-    addresses = _ADDRESS.finditer(text.lower()) if "@" in text else ()
-    named = {f".{found[0].rpartition('@')[2].rstrip('>.')}" for found in addresses}
-    domains = tuple(name for name in named if not _WARNING.search(name))
-    ours = tuple(f".{name.rpartition('@')[2].lower()}" for name in own if name)
-
-    def unnamed(found: re.Match[str]) -> str:
-        host = f".{found[0].lower()}"
-        if any(host.endswith(name) or name.endswith(host) for name in ours):
-            return found[0]
-        is_name = host.endswith(domains) or (_HOST_NAME.fullmatch(host) and not _WARNING.search(host))
-        return _SOME_HOST if is_name else found[0]
-
-    return _HOST.sub(unnamed, text)
+@cache
+def _rule_by_code(stage: Stage, code: int) -> ReplyRule | None:
+    """Return the rule that a code decides whatever is said beside it: that need not be read then."""
+    first = next(rule for rule in RULES if _is_for(rule, stage, str(code)))
+    is_read = first.enhanced or first.text or first.means or first.unless or first.answer in NOT_NOW
+    return None if is_read else first
 
 
-_HOST = re.compile(r"(?<![\w.@%+-])(?<!//)(?:[\w-]{1,63}\.){1,8}[\w-]{2,63}(?![\w@/-])(?!\.\w)")
-_HOST_NAME = re.compile(
-    r"(?=.*-|(?:[^.]*\.){3}|.*\.(?:com|net|org|info|example|test|invalid|local)$)"  # not "unknown.so sorry"
-    r"[\w.-]+\.(?:[a-z]{2}|com|net|org|info|biz|edu|gov|mil|int|arpa|example|test|invalid|local|lan"
-    r"|internal)"
-)
-"""A host's name, from the dot before it on; missing spaces make others ("user unknown.please check")."""
-_SOME_HOST: Final = "mx.example.test"
-
-_IDENTIFIER = re.compile(
-    rf"{_ADDRESS.pattern}|(?<=[a-z])(?=[A-Z][a-z])|(?<=[A-Za-z]{{2}})[-_](?=[A-Za-z]{{2}})"
-)
+@lru_cache(maxsize=_CACHE_SIZE)
+def _matching_rule(stage: Stage, code: str, enhanced: str, text: str) -> ReplyRule:
+    words = _patterns().search(text)
+    if words.may_find(_patterns().bits(THING)) and (read := without_things(text)) != text:
+        words = _patterns().search(read)
+    return next(matcher.rule for matcher in _matchers(stage, code, enhanced) if matcher.applies(words))
 
 
-def _split_identifiers(text: str) -> str:
-    """Return a text with the words of identifiers apart ("UserUnknown", "no-such-user"), not of addresses."""
-    return _IDENTIFIER.sub(lambda found: found[0] if "@" in found[0] else " ", text[:_MAX_TEXT])
+@lru_cache(maxsize=_CACHE_SIZE)
+def _matchers(stage: Stage, code: str, enhanced: str) -> tuple[_Matcher, ...]:
+    """Return the rules that are left when the codes are known."""
+    bits = _patterns().bits
+    return tuple(
+        _Matcher(rule, bits(rule.text), bits(rule.unless))
+        for rule in RULES
+        if _is_for(rule, stage, code) and (not rule.enhanced or re.fullmatch(rule.enhanced, enhanced))
+    )
 
 
-_KEY_WORDS = """
-recipient recipients mailbox mailboxes address addresses account accounts username
-unknown unknowns invalid exist exists existing existent existed found registered recognized available
-unavailable disabled inactive suspended deactivated sender senders server servers service blocked
-domain denied
-"""
-_CORRECT_WORDS = _KEY_WORDS.split()
-_ALIKE: Final = 0.88
-_SHORTEST_CORRECTED = 5
-_WORD = re.compile(rf"[a-z]{{{_SHORTEST_CORRECTED},16}}")
+def _is_for(rule: ReplyRule, stage: Stage, code: str) -> bool:
+    return stage in rule.stages and code.startswith(tuple(rule.codes.split()) or "")
 
 
-def _correct_spelling(text: str) -> str:
-    """Return a simplified text with its key words spelled right: "adress unknow" as "address unknown"."""
-    return _WORD.sub(lambda found: _correct_word(found[0]), text)
+@cache
+def _patterns() -> Patterns:
+    """Return what is looked for in a text."""
+    return Patterns((THING, *(pattern for rule in RULES for pattern in (rule.text, rule.unless))))
 
 
-@lru_cache(maxsize=1_024)
-def _correct_word(word: str) -> str:
-    """Return the key word that a word is meant to be, among those of about its length."""
-    as_long = [
-        right for right in _CORRECT_WORDS if 2 * min(len(word), len(right)) >= _ALIKE * len(word + right)
-    ]
-    return next(iter(get_close_matches(word, as_long, 1, _ALIKE)), word)
+@dataclass(frozen=True, slots=True)
+class _Matcher:
+    """A rule, and what stands for its patterns in `_patterns`."""
 
+    rule: ReplyRule
+    text: int
+    unless: int
+
+    def applies(self, words: Search) -> bool:
+        if self.text and not words.finds(self.text):
+            return False
+        if self.rule.means and self.rule.means not in meanings(words.text):
+            return False
+        return not (self.unless and words.finds(self.unless))
+
+
+# What a server behind this one said.
 
 _VERIFIED = re.compile(
     r"\b(?:undeliverable|unverified) address:\s*(?P<reason>\S.*)", re.DOTALL | re.IGNORECASE
@@ -269,6 +197,15 @@ def _unwrap_passed_on(reply: SmtpReply) -> SmtpReply:
     return SmtpReply(reply.stage, min(reply.code, int(found["code"])), "", found["text"])
 
 
+# The words, as the table reads them.
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\s]+")
+_ADDRESS = re.compile(
+    r'<[^<>@\s]{0,64}(?:"[^"<>]{0,64}")?@[^<>\s]{1,255}>|"[^"]{0,64}"@[\w.-]{1,255}|[^\s<>@()\[\]:,;"\'=]{1,64}@[\w.-]{1,255}'
+)
+_ELISION = re.compile(r"\b([ldscjn]|qu|un|dell|all|nell|dall|sull|quest)['’](?=\w)")
+
+
 def simplify(text: str, *, own: Sequence[str] = ()) -> str:
     """Return the words of a reply as the table reads them.
 
@@ -288,7 +225,8 @@ def simplify(text: str, *, own: Sequence[str] = ()) -> str:
     plain = _ENHANCED.sub(" ", plain)
     plain = _ID.sub(_ID_PLACEHOLDER, plain)
     plain = _CONTRACTION.sub(_expand_contraction, " ".join(plain.translate(_CHARACTER_MAP).split()))
-    return _strip_courtesies(_LOCAL_PART.sub("local part", plain))
+    plain = _LOCAL_PART.sub("local part", plain).replace("that login", "that user")
+    return _without_courtesies(_POSSESSIVE.sub(r"\1 ", plain)).strip()
 
 
 def _fold(text: str) -> str:
@@ -413,11 +351,6 @@ _without_courtesies = removal(
 """Takes out of a simplified text what is polite or beside the point, in this order."""
 
 
-def _strip_courtesies(text: str) -> str:
-    text = _POSSESSIVE.sub(r"\1 ", text.replace("that login", "that user"))
-    return _without_courtesies(text).strip()
-
-
 _CHARACTER_MAP = {
     **dict.fromkeys(map(ord, "'’‘`")),
     ord("_"): " ",
@@ -430,12 +363,85 @@ def _name_pattern(name: str) -> re.Pattern[str]:
     return re.compile(rf"(?<![\w.-]){re.escape(name.casefold())}(?![\w-])(?!\.\w)")
 
 
-@lru_cache(maxsize=_CACHE_SIZE)
-def _matching_rule(stage: Stage, code: str, enhanced: str, text: str) -> ReplyRule:
-    words = _patterns().search(text)
-    if words.may_find(_patterns().bits(THING)) and (read := without_things(text)) != text:
-        words = _patterns().search(read)
-    return next(matcher.rule for matcher in _matchers(stage, code, enhanced) if matcher.applies(words))
+# Names of hosts, and words that are run together or misspelt.
+
+
+def _without_hosts(text: str, own: Sequence[str]) -> str:
+    """Return a text in which names of hosts, and the domains of its addresses, say nothing.
+
+    "Gone.example" is a name as any other; but our own, and those of block lists, tell who is refused.
+    """
+    if "." not in text:
+        return text
+    addresses = _ADDRESS.finditer(text.lower()) if "@" in text else ()
+    named = {f".{found[0].rpartition('@')[2].rstrip('>.')}" for found in addresses}
+    domains = tuple(name for name in named if not _WARNING.search(name))
+    ours = tuple(f".{name.rpartition('@')[2].lower()}" for name in own if name)
+
+    def unnamed(found: re.Match[str]) -> str:
+        host = f".{found[0].lower()}"
+        if any(host.endswith(name) or name.endswith(host) for name in ours):
+            return found[0]
+        is_name = host.endswith(domains) or (_HOST_NAME.fullmatch(host) and not _WARNING.search(host))
+        return _SOME_HOST if is_name else found[0]
+
+    return _HOST.sub(unnamed, text)
+
+
+_HOST = re.compile(r"(?<![\w.@%+-])(?<!//)(?:[\w-]{1,63}\.){1,8}[\w-]{2,63}(?![\w@/-])(?!\.\w)")
+_HOST_NAME = re.compile(
+    r"(?=.*-|(?:[^.]*\.){3}|.*\.(?:com|net|org|info|example|test|invalid|local)$)"  # not "unknown.so sorry"
+    r"[\w.-]+\.(?:[a-z]{2}|com|net|org|info|biz|edu|gov|mil|int|arpa|example|test|invalid|local|lan"
+    r"|internal)"
+)
+"""A host's name, from the dot before it on; missing spaces make others ("user unknown.please check")."""
+_SOME_HOST: Final = "mx.example.test"
+
+_IDENTIFIER = re.compile(
+    rf"{_ADDRESS.pattern}|(?<=[a-z])(?=[A-Z][a-z])|(?<=[A-Za-z]{{2}})[-_](?=[A-Za-z]{{2}})"
+)
+
+
+def _split_identifiers(text: str) -> str:
+    """Return a text with the words of identifiers apart ("UserUnknown", "no-such-user"), not of addresses."""
+    return _IDENTIFIER.sub(lambda found: found[0] if "@" in found[0] else " ", text[:_MAX_TEXT])
+
+
+_KEY_WORDS = """
+recipient recipients mailbox mailboxes address addresses account accounts username
+unknown unknowns invalid exist exists existing existent existed found registered recognized available
+unavailable disabled inactive suspended deactivated sender senders server servers service blocked
+domain denied
+"""
+_CORRECT_WORDS = _KEY_WORDS.split()
+_ALIKE: Final = 0.88
+_WORD = re.compile(r"[a-z]{5,16}")
+
+
+def _correct_spelling(text: str) -> str:
+    """Return a simplified text with its key words spelled right: "adress unknow" as "address unknown"."""
+    return _WORD.sub(lambda found: _correct_word(found[0]), text)
+
+
+@lru_cache(maxsize=1_024)
+def _correct_word(word: str) -> str:
+    """Return the key word that a word is meant to be, among those of about its length."""
+    as_long = [
+        right for right in _CORRECT_WORDS if 2 * min(len(word), len(right)) >= _ALIKE * len(word + right)
+    ]
+    return next(iter(get_close_matches(word, as_long, 1, _ALIKE)), word)
+
+
+# How long to wait.
+
+_DELAY = re.compile(
+    r"\b(?:in|for|after|within|wait|retry|again|dans|tra|fra|entro|over|em|en|apres|nach|na|despues de|apos)"
+    r"(?: (?:about|at least|approximately|another|circa|environ))? (?P<count>\d{1,5}|an?|one) ?"
+    r"(?:(?P<h>h(?:(?:ou|eu)?re?s?|oras?)?|stunden?|or[ae]|uur)"
+    r"|(?P<m>m(?:in(?:ut\w{0,3}|s)?)?)|(?P<s>s(?:e[cgk]\w{0,5})?))\b"
+)
+_CLOCK_DELAY = re.compile(r"(?<![\d:])(\d{1,2}):([0-5]\d):([0-5]\d)(?![\d:])")
+_UNIT_SECONDS = {"s": 1, "m": 60, "h": 3600}
 
 
 def _retry_after(text: str) -> float:
