@@ -39,7 +39,9 @@ from mailsift.pipeline.facts import GONE
 from mailsift.pipeline.outcomes.history import kind_as_answered
 from mailsift.pipeline.outcomes.outcome import (
     ACCEPTED,
+    FAILURES,
     NOTHING_SAID,
+    WISHES,
     Outcome,
     OutcomeKind,
     ParsedOutcome,
@@ -111,7 +113,6 @@ _OF_CHANNEL: Final = re.compile(
 )
 _FROM: Final = re.compile(r"(?:sender|from|mailfrom|envelopefrom|returnpath)(?:e?mail)?(?:address)?")
 """Who writes: to us, who wants no more; else it is the sender, of whose mailbox a bounce says nothing."""
-_WISHES: Final = frozenset({OutcomeKind.COMPLAINED, OutcomeKind.UNSUBSCRIBED})
 _EVENT_NAME: Final = re.compile(r"(?:event|activity|metric)[ _.-]?(?:type[ _.-]?)?name$", re.IGNORECASE)
 _COMPLAINER: Final = re.compile(r"original(?:recipients?|rcpt)(?:to)?(?:address)?")
 """Who a complaint is by, where it came in as a message to somebody of ours."""
@@ -312,32 +313,28 @@ def _recognise(names: Row | None, frame: pl.DataFrame) -> tuple[_Columns, bool]:
     is_judged = bool(forecasts) or any(map(is_trait, map(_last, full)))
     for place in forecasts:
         full[place], cells[place] = "", [""] * len(cells[place])
-    of_messages = _of_messages(cells) if is_judged else cells
-    coded, codes = _letters_column(full, cells), _LETTERS
-    if coded is None and (coded := _numbers_column(full, cells)) is not None:
-        codes = _NUMBERS
-    kind = _kind_column(full, of_messages) if coded is None else coded
-    status = next(iter(_named(full, "status")), None)
-    if status is None:
-        with_codes = (place for place, column in enumerate(cells) if share(column, _STATUS.fullmatch) >= 0.8)
-        status = next(with_codes, None)
+    table = _Table(full, cells)
+    coded, codes = _coded_column(table)
+    kind = _kind_column(table, is_judged=is_judged) if coded is None else coded
+    with_codes = (place for place, column in enumerate(cells) if share(column, _STATUS.fullmatch) >= 0.8)
+    status = next(chain(table.named("status"), with_codes), None)
     taken = {choice.index, kind, status}
-    words = _words_columns(full, cells, taken, _failed(cells, kind))
-    is_of_mail = coded is not None or kind is None or _is_of_mail(full, cells, kind, words)
+    words = _words_columns(table, taken, kind)
+    is_of_mail = coded is not None or kind is None or _is_of_mail(table, kind, words)
     if not is_of_mail:
         kind = None
-    tells = _tells(full, taken)
+    tells = _tells(table, taken)
     if is_judged:
         tells = tuple(tell for tell in tells if not is_of_verdicts(full[tell.place]))
     if kind is None and not tells and (is_judged or not words or not is_of_mail):
         text = "No column says what happened: delivered, bounced, deferred, complained or unsubscribed."
         verdicts = " Verdicts, and the replies they rest on, are forecasts." if is_judged else ""
         raise MailsiftError("no_outcome_column", f"{text}{verdicts}")
-    named_like = [letters(_called(name)) for name in full]
+    named_like = list(map(letters, map(_called, full)))
     states = cells[kind] if kind is not None else []
     of_readers = any(map(is_of_people, states))
     of_people = of_readers or (kind is None and bool(tells) and not words)
-    times = _times(full, cells, taken, of_people=of_people, of_entries=coded is not None)
+    times = _times(table, taken, of_people=of_people, of_entries=coded is not None)
     telling = {tell.place for tell in tells}
     return _Columns(
         address=choice.index,
@@ -347,7 +344,7 @@ def _recognise(names: Row | None, frame: pl.DataFrame) -> tuple[_Columns, bool]:
         status=status,
         message_id=None
         if of_readers or codes is _NUMBERS
-        else _message_id_column(full, cells, choice.index, taken),
+        else _message_id_column(table, choice.index, taken),
         day_first=day_first_in(cell for place in times for cell in cells[place]),
         sent_is_delivered=_says_sent_for_delivered(states),
         of_bounces=kind is not None
@@ -361,33 +358,56 @@ def _recognise(names: Row | None, frame: pl.DataFrame) -> tuple[_Columns, bool]:
             place for place in _matching(named_like, _TO, _ANOTHER_ADDRESS) if place != choice.index
         ),
         originals=tuple(
-            place
-            for place, name in enumerate(full)
-            if _OF_ORIGINAL.search(name) and _TO.fullmatch(letters(_last(name)))
+            place for place in _matching(table.letters_last, _TO) if _OF_ORIGINAL.search(full[place])
         ),
-        codes={} if coded is None else codes,
+        codes=codes,
         of_senders=bool(_FROM.fullmatch(named_like[choice.index])),
         of_readers=of_readers,
-        changes=_changed_to(full),
+        changes=_changed_to(table),
         degrees=_degrees(cells, taken),
         categories=tuple({place for place in (kind,) if place is not None} | {tell.place for tell in tells}),
     ), choice.header
 
 
-def _message_id_column(
-    full: Sequence[str], cells: Sequence[Sequence[str]], address: int, taken: set[int | None]
-) -> int | None:
+class _Table:
+    """What the columns of a table are called, as paths and in the object they stand in, and some cells."""
+
+    def __init__(self, names: Sequence[str], cells: Sequence[Sequence[str]]) -> None:
+        self.names, self.cells = names, cells
+        self.last = list(map(_last, names))
+        self.letters, self.letters_last = list(map(letters, names)), list(map(letters, self.last))
+
+    def named(self, role: str) -> list[int]:
+        """Return the columns of known names, best first; outer fields before those of objects in them."""
+        found: dict[int, None] = {}
+        for word in _NAMES[role].split():
+            exact = [place for place, name in enumerate(self.letters) if name == word]
+            inner = [place for place, name in enumerate(self.letters_last) if name == word]
+            ends = [
+                place
+                for place, name in enumerate(self.letters)
+                if len(word) >= _LONG_NAME and name.endswith(word)
+            ]
+            found |= dict.fromkeys(exact or inner or ends)
+        return list(found)
+
+
+def _message_id_column(table: _Table, address: int, taken: set[int | None]) -> int | None:
     """Return the column that says which message it was; a reader's id, always the same, says none."""
-    sorts = (column for name, column in zip(full, cells, strict=True) if letters(name) in {"type", "object"})
+    addresses = table.cells[address]
+    sorts = (table.cells[place] for place in _matching(table.letters, _SORT))
     if any(share(column, _IS_A_READER.fullmatch) == 1 for column in sorts):
         return None
-    for place in _named(full, "message_id"):
-        named = set(zip(cells[address], cells[place], strict=True))
-        again = len(named) < len(cells[place]) and len(named) == len(set(cells[address]))
-        of_readers = (again and letters(_last(full[place])) == "id") or all(_is_digest(*one) for one in named)
+    for place in table.named("message_id"):
+        named = set(zip(addresses, table.cells[place], strict=True))
+        again = len(named) < len(addresses) and len(named) == len(set(addresses))
+        of_readers = (again and table.letters_last[place] == "id") or all(_is_digest(*one) for one in named)
         if place not in taken and not of_readers:
             return place
     return None
+
+
+_SORT: Final = re.compile(r"type|object")
 
 
 def _is_digest(address: str, cell: str) -> bool:
@@ -395,29 +415,16 @@ def _is_digest(address: str, cell: str) -> bool:
     return hashlib.md5(address.lower().encode(), usedforsecurity=False).hexdigest() == cell
 
 
-_OF_ACCOUNTING: Final = re.compile(r"dsn|timelogged|bouncecat$|feedbacktype")
-
-
-def _letters_column(full: Sequence[str], cells: Sequence[Sequence[str]]) -> int | None:
-    """Return the column of an accounting file that says by letters what its records are."""
-    if not any(_OF_ACCOUNTING.match(letters(name)) for name in full):
-        return None
-    for place, name in enumerate(full):
-        found = {cell.strip() for cell in cells[place]} - {""}
-        if letters(name) == "type" and found & _LETTERS.keys() and found <= _RECORDS:
-            return place
-    return None
-
-
-def _numbers_column(full: Sequence[str], cells: Sequence[Sequence[str]]) -> int | None:
-    """Return the column in which Mautic says by numbers why it does not write to somebody."""
-    if not any(_OF_CHANNEL.fullmatch(letters(_last(name))) for name in full):
-        return None
-    for place, name in enumerate(full):
-        found = {cell.strip() for cell in cells[place]} - {""}
-        if letters(_last(name)) == "reason" and found and found <= {"0", "1", "2", "3"}:
-            return place
-    return None
+def _coded_column(table: _Table) -> tuple[int | None, Mapping[str, str]]:
+    """Return the column that says by codes what happened, and what they mean; None and no codes, else."""
+    for beside, called, telling, others, codes in _CODED:
+        if not any(map(beside.fullmatch, table.letters_last)):
+            continue
+        for place, name in enumerate(table.letters_last):
+            found = {cell.strip() for cell in table.cells[place]} - {""}
+            if name == called and found & telling and found <= telling | others:
+                return place, codes
+    return None, {}
 
 
 def _matching(names: Iterable[str], *patterns: re.Pattern[str]) -> tuple[int, ...]:
@@ -427,9 +434,9 @@ def _matching(names: Iterable[str], *patterns: re.Pattern[str]) -> tuple[int, ..
     )
 
 
-def _changed_to(full: Sequence[str]) -> tuple[int, ...]:
+def _changed_to(table: _Table) -> tuple[int, ...]:
     """Return the columns that say what a reader's standing is from now on."""
-    return _matching(map(letters, full), _NEW_STANDING)
+    return _matching(table.letters, _NEW_STANDING)
 
 
 def _degrees(cells: Sequence[Sequence[str]], taken: set[int | None]) -> tuple[int, ...]:
@@ -441,7 +448,7 @@ def _degrees(cells: Sequence[Sequence[str]], taken: set[int | None]) -> tuple[in
     )
 
 
-_BY_DEGREE: Final = ({OutcomeKind.DEFERRED}, {OutcomeKind.DEFERRED, OutcomeKind.BOUNCED})
+_BY_DEGREE: Final = ({OutcomeKind.DEFERRED}, FAILURES)
 _NEW_STANDING: Final = re.compile(r"[a-z]*subscriptions?status|newstatus")
 
 
@@ -482,32 +489,26 @@ def _recipients(names: Sequence[str], frame: pl.DataFrame) -> str:
     return next((names[place] for place in found), "")
 
 
-def _named(full: Sequence[str], role: str) -> list[int]:
-    """Return the columns of known names, best first; outer fields before those of objects in them."""
-    plain, last = [letters(name) for name in full], [letters(_last(name)) for name in full]
-    found: dict[int, None] = {}
-    for word in _NAMES[role].split():
-        exact = [place for place, name in enumerate(plain) if name == word]
-        inner = [place for place, name in enumerate(last) if name == word]
-        ends = [place for place, name in enumerate(plain) if len(word) >= _LONG_NAME and name.endswith(word)]
-        found |= dict.fromkeys(exact or inner or ends)
-    return list(found)
+def _kind_column(table: _Table, *, is_judged: bool) -> int | None:
+    """Return the column that says what happened: one of such a name, or one that is full of such words.
 
-
-def _kind_column(full: Sequence[str], cells: Sequence[Sequence[str]]) -> int | None:
-    """Return the column that says what happened: one of such a name, or one that is full of such words."""
-    named = set(_named(full, "kind"))
-    standings = bool(_changed_to(full))
+    In a verifier's table, others may say why in words that senders have.
+    """
+    named = set(table.named("kind"))
+    standings = bool(_changed_to(table))
     counted, of_messages = dict[int, int](), dict[int, int]()
-    for place, column in enumerate(cells):
+    for place, column in enumerate(table.cells):
+        if is_judged and not tells_of_messages(column):
+            continue
+        full = table.names[place]
         filled = [cell for cell in column if cell.strip()]
         changes = sum(map(is_change, filled)) if standings else 0
         known = sum(map(is_kind, filled)) + changes
-        sure = place in named and bool(_SAYS_WHAT.search(full[place]))
-        of_another = _IS_NO_KIND.search(full[place]) and not _EVENT_NAME.search(full[place])
+        sure = place in named and bool(_SAYS_WHAT.search(full))
+        of_another = _IS_NO_KIND.search(full) and not _EVENT_NAME.search(full)
         states = sum(map(is_state, filled)) + changes
         believed = sure or (states * 2 >= len(filled) and not of_another)
-        of_some = place not in named or kind_in_name(full[place])
+        of_some = place not in named or kind_in_name(full)
         if any(map(is_affair, filled)):
             continue
         if known and believed and not (of_some and len(filled) * 2 <= len(column)):
@@ -515,44 +516,35 @@ def _kind_column(full: Sequence[str], cells: Sequence[Sequence[str]]) -> int | N
     most = max(of_messages.values(), default=0)
     return max(  # an event has its name outside, and inside what has become of the message until now
         (place for place in counted if of_messages[place] * 2 >= most),
-        key=lambda place: (-full[place].count("."), counted[place], place in named),
+        key=lambda place: (-table.names[place].count("."), counted[place], place in named),
         default=None,
     )
 
 
-def _words_columns(
-    full: Sequence[str], cells: Sequence[Sequence[str]], taken: set[int | None], failed: Sequence[int]
-) -> tuple[int, ...]:
+def _words_columns(table: _Table, taken: set[int | None], kind: int | None) -> tuple[int, ...]:
     """Return the columns that say why: those of such a name, then what looks like a server's answers.
 
-    Args:
-        full: what the columns are called.
-        cells: what stands in them.
-        taken: columns that say something else.
-        failed: rows of what did not arrive, few of many perhaps.
+    Of many rows few may be of what did not arrive, as the column `kind` says.
     """
-    named = _named(full, "words")
+    kinds = table.cells[kind] if kind is not None else []
+    failed = [row for row, cell in enumerate(kinds) if kind_of(cell) in FAILURES]
     replies = (
         place
-        for place, column in enumerate(cells)
-        if not _OF_THE_MESSAGE.search(_last(full[place]))
+        for place, column in enumerate(table.cells)
+        if not _OF_THE_MESSAGE.search(table.last[place])
         and max(share(column, is_reply), share((column[row] for row in failed), is_reply)) >= 0.3
     )
-    return tuple(place for place in dict.fromkeys(chain(named, replies)) if place not in taken)
+    found = dict.fromkeys(chain(table.named("words"), replies))
+    return tuple(place for place in found if place not in taken)
 
 
-def _failed(cells: Sequence[Sequence[str]], kind: int | None) -> list[int]:
-    """Return the rows of which a column says that the message did not arrive."""
-    return [] if kind is None else [row for row, cell in enumerate(cells[kind]) if kind_of(cell) in _FAILURES]
-
-
-def _is_of_mail(full: Sequence[str], cells: Sequence[Sequence[str]], kind: int, words: Sequence[int]) -> bool:
+def _is_of_mail(table: _Table, kind: int, words: Sequence[int]) -> bool:
     """Say whether what happened did to messages, and not to a sign-in or a payment, which fail as well."""
-    told = [cell for cell in cells[kind] if is_kind(cell)]
+    told = [cell for cell in table.cells[kind] if is_kind(cell)]
     return (
         not (told and all(map(is_of_anything, told)))
-        or any(map(is_about_mail, full))
-        or any(is_reply(cell) or _MAILBOX.search(cell) for place in words for cell in cells[place])
+        or any(map(is_about_mail, table.names))
+        or any(is_reply(cell) or _MAILBOX.search(cell) for place in words for cell in table.cells[place])
     )
 
 
@@ -561,16 +553,13 @@ _MAILBOX: Final = re.compile(
 )
 
 
-def _of_messages(cells: Sequence[Sequence[str]]) -> list[Sequence[str]]:
-    """Return the columns of a verifier's table, without those that may say why in words that senders have."""
-    return [column if tells_of_messages(column) else [""] * len(column) for column in cells]
-
-
-def _tells(full: Sequence[str], taken: set[int | None]) -> tuple[_Tell, ...]:
-    found = ((place, kind_in_name(name) or kind_in_name(_last(name))) for place, name in enumerate(full))
+def _tells(table: _Table, taken: set[int | None]) -> tuple[_Tell, ...]:
+    found = (
+        kind_in_name(name) or kind_in_name(last) for name, last in zip(table.names, table.last, strict=True)
+    )
     return tuple(
-        _Tell(place, *told, of_list=bool(_OF_A_LIST.search(full[place])))
-        for place, told in found
+        _Tell(place, *told, of_list=bool(_OF_A_LIST.search(table.names[place])))
+        for place, told in enumerate(found)
         if told and place not in taken
     )
 
@@ -579,33 +568,24 @@ _OF_A_LIST: Final = re.compile(r"(?:black|block)[ _-]?list|suppress", re.IGNOREC
 """Names of columns that say why nothing is sent any more, which need be no bounce."""
 
 
-def _times(
-    full: Sequence[str],
-    cells: Sequence[Sequence[str]],
-    taken: set[int | None],
-    *,
-    of_people: bool,
-    of_entries: bool,
-) -> list[int]:
+def _times(table: _Table, taken: set[int | None], *, of_people: bool, of_entries: bool) -> list[int]:
     """Return the columns of times, first those whose names say so."""
-    named = {place: rank for rank, place in enumerate(_named(full, "when"))}
+    named = {place: rank for rank, place in enumerate(table.named("when"))}
     found = [
         place
-        for place, column in enumerate(cells)
+        for place, (name, column) in enumerate(zip(table.names, table.cells, strict=True))
         if place not in taken
-        and not (
-            _IS_NO_TIME.search(_last(full[place])) and not (of_entries and _OF_ENTRY.search(full[place]))
-        )
-        and not (of_people and _OF_THE_ROW.search(full[place]))
+        and not (_IS_NO_TIME.search(table.last[place]) and not (of_entries and _OF_ENTRY.search(name)))
+        and not (of_people and _OF_THE_ROW.search(name))
         and share(column[:_LOOKED_AT], epoch) >= 0.8
         and share(column[:_LOOKED_AT], _STATUS.fullmatch) < 0.5
     ]
     return sorted(
         found,
         key=lambda place: (
-            named.get(place, len(full)),
-            not _SAYS_WHEN.search(letters(full[place])),
-            bool(_OF_SENDING.search(full[place])),
+            named.get(place, len(table.names)),
+            not _SAYS_WHEN.search(table.letters[place]),
+            bool(_OF_SENDING.search(table.names[place])),
             place,
         ),
     )
@@ -634,7 +614,7 @@ def _read_row(columns: _Columns, row: Row) -> ParsedOutcome:
         or elsewhere
         or answered
         or "@" not in address
-        or (columns.of_senders and kind not in _WISHES)
+        or (columns.of_senders and kind not in WISHES)
     ):
         return None
     own = [sign for sign in signs if sign.kind is kind]
@@ -645,7 +625,7 @@ def _read_row(columns: _Columns, row: Row) -> ParsedOutcome:
         words = f"dropped: {words}"
     if kind is OutcomeKind.BOUNCED:
         kind = next(filter(None, map(suppression_cause, (words, *told[:_MOST_REASONS]))), kind)
-    failed = kind in _FAILURES
+    failed = kind in FAILURES
     permanent = kind is OutcomeKind.BOUNCED
     beside = " ".join(cell for cell in told if cell != words)
     diagnosis = diagnose(words, status=status, permanent=permanent, beside=beside) if failed else ACCEPTED
@@ -668,7 +648,17 @@ _LETTERS: Final = {"d": "delivered", "b": "bounced", "rb": "bounced", "t": "defe
 """What records of an accounting file are called: delivery, bounce (here, elsewhere), attempt, feedback."""
 _NUMBERS: Final = {"1": "unsubscribed", "2": "bounced"}
 """Mautic's reasons; by 0 somebody can be written to, by 3 it was decided by hand."""
-_RECORDS: Final = frozenset({*_LETTERS, "r", "rs", "rr", "tq", "p"})
+_CODED: Final = (
+    (
+        re.compile(r"(?:dsn|timelogged|feedbacktype).*|bouncecat"),
+        "type",
+        {*_LETTERS},
+        {"r", "rs", "rr", "tq", "p"},
+        _LETTERS,
+    ),
+    (_OF_CHANNEL, "reason", {"0", "1", "2", "3"}, set[str](), _NUMBERS),
+)
+"""What a column beside it is called, what it is, codes of which it has one, others it may have, meanings."""
 
 
 def _address_in(row: Row, columns: _Columns, kind: OutcomeKind | None) -> str:
@@ -679,7 +669,7 @@ def _address_in(row: Row, columns: _Columns, kind: OutcomeKind | None) -> str:
     """
     by_others = kind is OutcomeKind.COMPLAINED and columns.complainer is not None
     places = (columns.complainer or 0, columns.address) if by_others else (columns.address,)
-    others = columns.others if kind in _WISHES else columns.originals
+    others = columns.others if kind in WISHES else columns.originals
     found = (address_at(row, place) for place in (*places, *others))
     return next((address for address in found if "@" in address), "")
 
@@ -746,11 +736,8 @@ def _kind_of_row(
         arrived = {sign.kind for sign in signs} == {OutcomeKind.DELIVERED}
         return said if said and arrived else _weighed(signs)
     if columns.kind is not None:  # a word that we do not know, beside a refusal
-        return said if said in _FAILURES and not is_state(word) else None
+        return said if said in FAILURES and not is_state(word) else None
     return said or (columns.usual if words or status else None)
-
-
-_FAILURES: Final = frozenset({OutcomeKind.BOUNCED, OutcomeKind.DEFERRED})
 
 
 def _is_why_it_bounced(kind: OutcomeKind | None, cell: str) -> bool:

@@ -8,7 +8,7 @@ import json
 import mailbox
 import re
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from itertools import chain, islice
 from pathlib import Path
@@ -29,6 +29,7 @@ from mailsift.jobs.intake.sniff import (
     gunzip,
     is_mostly_utf8,
     looks_like_json,
+    old_encodings,
 )
 from mailsift.jobs.intake.table import MOST_NOTES, header_place
 from mailsift.jobs.outcomes.columns import (
@@ -47,7 +48,7 @@ from mailsift.jobs.outcomes.columns import (
 from mailsift.jobs.outcomes.words import is_kind, is_of_people, kind_in_name, kind_of, letters
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.outcomes.messages import read_message
-from mailsift.pipeline.outcomes.outcome import OutcomeKind, ParsedOutcome, whole_characters
+from mailsift.pipeline.outcomes.outcome import WISHES, OutcomeKind, ParsedOutcome, whole_characters
 from mailsift.pipeline.outcomes.senders import read_event, sender_of
 from mailsift.pipeline.outcomes.times import day_first_in, epoch
 
@@ -201,8 +202,6 @@ def _of_message(raw: bytes, came: float = 0.0) -> Sequence[ParsedOutcome]:
 _Record: TypeAlias = Mapping[str, Any]
 _T = TypeVar("_T")
 _BLOCK: Final = 1 << 16
-_KANA: Final = re.compile("[ぁ-ゖァ-ヺ]")
-_SOME_KANA: Final = 3
 _DEEPEST: Final = 6
 """Objects in objects that are looked into: so deep does Klaviyo say why it does not write to somebody."""
 _MOST_FIELDS: Final = 1_000
@@ -229,39 +228,25 @@ def _below_notes(rows: Iterator[Row]) -> Iterator[Row]:
 
 
 def _encoding(path: Path, head: bytes) -> str:
-    """Name a text's encoding; no UTF-8 was written by a spreadsheet: Windows-1252, or Shift JIS of Japan."""
+    """Name a text's encoding; what is no UTF-8 is read as in a list."""
     guess = encoding_of(head)
-    if guess != "utf-8" or _is_utf8(path) or is_mostly_utf8(path):
+    if guess != "utf-8" or _is_in(path, guess) or is_mostly_utf8(path):
         return guess
-    return "cp932" if _is_japanese(path) else "cp1252"
+    return next((one for one in old_encodings(path) if one != "latin-1" and _is_in(path, one)), "cp1252")
 
 
-def _is_utf8(path: Path) -> bool:
-    with path.open(encoding="utf-8", newline="") as file:
-        try:
-            while file.read(_BLOCK):
-                pass
-        except UnicodeDecodeError:
-            return False
-    return True
+def _is_in(path: Path, encoding: str) -> bool:
+    with path.open(encoding=encoding, newline="") as file, suppress(UnicodeDecodeError):
+        while file.read(_BLOCK):
+            pass
+        return True
+    return False
 
 
 def _opened(path: Path, encoding: str, newline: str | None = None) -> TextIO:
     """Open a text of which each octet that is not in its encoding counts for itself."""
     errors = AS_WINDOWS if encoding.startswith("utf-8") else "replace"
     return path.open(encoding=encoding, errors=errors, newline=newline)
-
-
-def _is_japanese(path: Path) -> bool:
-    """Say whether a text is Shift JIS with kana in it, which letters of the West hardly ever look like."""
-    kana = 0
-    with path.open(encoding="cp932", newline="") as file:
-        try:
-            while block := file.read(_BLOCK):
-                kana += len(_KANA.findall(block))
-        except UnicodeDecodeError:
-            return False
-    return kana >= _SOME_KANA
 
 
 def _parquet(path: Path) -> pl.DataFrame:
@@ -391,7 +376,7 @@ def _told_by_its_list(envelope: _Record, held: list[Any]) -> Sequence[Any]:
     """Return what a list holds; what says itself nothing of what happened is what the list is called."""
     name = next(name for name, value in envelope.items() if value is held)
     told = kind_in_name(name)
-    if told is None or not (told[0] in _WISHES or "bounce" in name.lower()) or any(map(_tells, held)):
+    if told is None or not (told[0] in WISHES or "bounce" in name.lower()) or any(map(_tells, held)):
         return held
     records = [{"email": one} if isinstance(one, str) else one for one in held]
     return [{"event": told[0].value, **one} if isinstance(one, dict) else one for one in records]
@@ -399,9 +384,6 @@ def _told_by_its_list(envelope: _Record, held: list[Any]) -> Sequence[Any]:
 
 def _tells(one: Any) -> bool:
     return isinstance(one, dict) and any(is_kind(cell) or is_reply(cell) for cell in _of(one, str))
-
-
-_WISHES: Final = frozenset({OutcomeKind.COMPLAINED, OutcomeKind.UNSUBSCRIBED})
 
 
 def _of(record: _Record, kind: type[_T]) -> list[_T]:

@@ -19,7 +19,7 @@ from mailsift.jobs.results.judged import KIND, JudgedAddresses, judged_addresses
 from mailsift.jobs.results.segments import delete_segments
 from mailsift.jobs.views import JobId
 from mailsift.pipeline.errors import MailsiftError, error_fields
-from mailsift.pipeline.outcomes.fate import WINDOW_DAYS, fates
+from mailsift.pipeline.outcomes.history import WINDOW_DAYS, fates
 from mailsift.pipeline.outcomes.outcome import Outcome
 from mailsift.storage.blobs.store import Blobs
 from mailsift.storage.database import Connection, Database, Row, from_row
@@ -78,7 +78,7 @@ class Measurer:
     async def sweep(self) -> int:
         """Count up every account that is due; returns how many were."""
         done = 0
-        while lease := await self._claim():
+        while lease := await self._database.run(accuracy.claim, rest_s=self._job_rest_s, lease_s=_LEASE_S):
             started = time.monotonic()
             try:
                 counted_at = await self._measure(lease)
@@ -88,9 +88,6 @@ class Measurer:
             await self._database.run(accuracy.release, lease, counted_at=counted_at, rest_s=rest)
             done += 1
         return done
-
-    async def _claim(self) -> Measurement | None:
-        return await self._database.run(accuracy.claim, rest_s=self._job_rest_s, lease_s=_LEASE_S)
 
     async def _measure(self, lease: Measurement) -> datetime:
         jobs = await self._database.run(accuracy.unmeasured, lease.account_id, rest_s=self._job_rest_s)

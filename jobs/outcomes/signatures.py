@@ -22,7 +22,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from mailsift.pipeline.errors import MailsiftError
-from mailsift.pipeline.outcomes.senders import SenderKind
+from mailsift.pipeline.outcomes.senders import SES_GREETING, SenderKind
 from mailsift.pipeline.outcomes.times import epoch
 
 CERTIFICATES: Final = re.compile(r"sns\.[a-z0-9-]{3,30}\.amazonaws\.com(?:\.cn)?")
@@ -183,10 +183,6 @@ _SIGNED_FIELDS: Final = {
 }
 
 
-_TOPIC_IS_KNOWN: Final = "Successfully validated SNS topic"
-"""So SES begins the text that it publishes once, when it is given a topic."""
-
-
 async def _sns(posted: ReceivedPost, trust: SenderTrust) -> VerifiedPost:
     from cryptography.exceptions import InvalidSignature
     from cryptography.hazmat.primitives import hashes
@@ -210,8 +206,8 @@ async def _sns(posted: ReceivedPost, trust: SenderTrust) -> VerifiedPost:
         raise refused() from None
     if message["Type"] == "SubscriptionConfirmation":
         return VerifiedPost(b"", confirm=_at_sns(message["SubscribeURL"]))
-    tells = message["Type"] == "Notification" and not message["Message"].startswith(_TOPIC_IS_KNOWN)
-    return VerifiedPost(message["Message"].encode() if tells else b"")
+    event = message["Message"].encode() if message["Type"] == "Notification" else b""
+    return VerifiedPost(b"" if event.startswith(SES_GREETING) else event)
 
 
 def _certificate_at(url: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import Final
 from unicodedata import combining, normalize
@@ -51,76 +51,65 @@ KINDS: Final = {
 
 _KIND_OF: Final = {word: kind for kind, words in KINDS.items() for word in words.split()}
 
+
+def _row(kind: OutcomeKind | None, pattern: str) -> tuple[re.Pattern[str], OutcomeKind | None]:
+    return re.compile(pattern), kind
+
+
 _NOT: Final = r"not|non?|nicht|niet|nao|ne|pas|nie|ikke|inte"
 _ARRIV: Final = (
     r"(?:deliver|zugestellt|livre|remis|delivre|distribue|entreg|consegn|recapit|bezorgd|afgeleverd|dostarcz)"
 )
 _PHRASES: Final = (
-    (
-        re.compile(
-            r"\bno longer (?:wants?|subscri\w+)\b"
-            r"|\b(?:cancel|annul|rezygnacj)\w+ (?:\w{1,3} )?(?:inscri|subscri|suscri|iscri|subskry)\w+"
-        ),
+    _row(
         OutcomeKind.UNSUBSCRIBED,
+        r"\bno longer (?:wants?|subscri\w+)\b"
+        r"|\b(?:cancel|annul|rezygnacj)\w+ (?:\w{1,3} )?(?:inscri|subscri|suscri|iscri|subskry)\w+",
     ),
-    (
-        re.compile(
-            rf"\b(?:not yet|noch nicht|nog niet|pas encore|todavia no|aun no|non ancora|ainda nao|annu inte"
-            rf"|endnu ikke|jeszcze nie)\b.*\b{_ARRIV}"
-        ),
+    _row(
         OutcomeKind.DEFERRED,
+        rf"\b(?:not yet|noch nicht|nog niet|pas encore|todavia no|aun no|non ancora|ainda nao|annu inte"
+        rf"|endnu ikke|jeszcze nie)\b.*\b{_ARRIV}",
     ),
-    (
-        re.compile(
-            rf"\b(?:{_NOT}|never|nie(?:mals)?|jamais|nunca|mai|nooit|(?:could|was|were|did) ?n.?t"
-            r"|can(?: ?no|.)?t|unable to|fail(?:ed|s) to)(?:[ -](?:be|been|ete|fue|foi|stato))?"
-            rf"[ -](?:{_ARRIV}|success|ok\b)|\bunsuccess"
-        ),
+    _row(
         OutcomeKind.BOUNCED,
+        rf"\b(?:{_NOT}|never|nie(?:mals)?|jamais|nunca|mai|nooit|(?:could|was|were|did) ?n.?t"
+        r"|can(?: ?no|.)?t|unable to|fail(?:ed|s) to)(?:[ -](?:be|been|ete|fue|foi|stato))?"
+        rf"[ -](?:{_ARRIV}|success|ok\b)|\bunsuccess",
     ),
-    (
-        re.compile(
-            r"\b(?:(?:queued|scheduled|ready|waiting|pending|submitted|sent|out) (?:for|to be)|to be|being"
-            rf"|awaiting|pending|in|partly|partial\w*|teilweise|partiell\w*) {_ARRIV}"
-        ),
+    _row(
         None,
+        r"\b(?:(?:queued|scheduled|ready|waiting|pending|submitted|sent|out) (?:for|to be)|to be|being"
+        rf"|awaiting|pending|in|partly|partial\w*|teilweise|partiell\w*) {_ARRIV}",
     ),
-    (
-        re.compile(
-            rf"\b(?:{_NOT}|never|jamais|nunca|mai|nooit) (?:yet )?(?:\w+ )?(?:open|clicked|read\b|viewed"
-            r"|geoffnet|geklickt|angeklickt|ouvert|clique|abiert|abert|clicad|apert|cliccat|geopend|geklikt"
-            r"|bounc|(?:un-?)?subscri|opt(?:ed)?[ -]?out|complain)"
-        ),
+    _row(
         None,
+        rf"\b(?:{_NOT}|never|jamais|nunca|mai|nooit) (?:yet )?(?:\w+ )?(?:open|clicked|read\b|viewed"
+        r"|geoffnet|geklickt|angeklickt|ouvert|clique|abiert|abert|clicad|apert|cliccat|geopend|geklikt"
+        r"|bounc|(?:un-?)?subscri|opt(?:ed)?[ -]?out|complain)",
     ),
-    (re.compile(r"\b(?:re-?subscri\w+|not[ -]spam|non[ -]?spam|(?:filter|quarantin)\w+)\b"), None),
-    (
-        re.compile(
-            r"\bspam (?:notific|block|bounc|reject|content|relat)\w*|\b(?:block|reject)\w* .*\bspam\b"
-        ),
+    _row(None, r"\b(?:re-?subscri\w+|not[ -]spam|non[ -]?spam|(?:filter|quarantin)\w+)\b"),
+    _row(
         OutcomeKind.BOUNCED,
+        r"\bspam (?:notific|block|bounc|reject|content|relat)\w*|\b(?:block|reject)\w* .*\bspam\b",
     ),
-    (re.compile(r"\b(?:spamu?|abuse|complain\w*|junk)\b"), OutcomeKind.COMPLAINED),
-    (re.compile(r"\b(?:un-? ?subscri\w+|opt(?:ed)?[ -]?out)\b"), OutcomeKind.UNSUBSCRIBED),
-    (
-        re.compile(
-            r"\b(?:soft|suave|blando|brando|leve|morbido|weicher?|zachte?|miekk\w{1,4}|deferred|delayed"
-            r"|temporar\w+|temporal|temporaire|temporane\w+|transient|transitori\w+|vorubergehend\w{0,2}"
-            r"|tijdelijke?|tymczasow\w+|przejsciow\w+)\b"
-        ),
+    _row(OutcomeKind.COMPLAINED, r"\b(?:spamu?|abuse|complain\w*|junk)\b"),
+    _row(OutcomeKind.UNSUBSCRIBED, r"\b(?:un-? ?subscri\w+|opt(?:ed)?[ -]?out)\b"),
+    _row(
         OutcomeKind.DEFERRED,
+        r"\b(?:soft|suave|blando|brando|leve|morbido|weicher?|zachte?|miekk\w{1,4}|deferred|delayed"
+        r"|temporar\w+|temporal|temporaire|temporane\w+|transient|transitori\w+|vorubergehend\w{0,2}"
+        r"|tijdelijke?|tymczasow\w+|przejsciow\w+)\b",
     ),
-    (
-        re.compile(
-            r"\b(?:permanente?|(?:hard|block)?[ -]?bounce[ds]?|rebotes?|rebonds?|rimbalz\w+"
-            r"|odbi(?:ci|t)\w+|un-?deliver\w+|not delivered"
-            r"|deliver\w+ fail\w+)\b"
-        ),
+    _row(
         OutcomeKind.BOUNCED,
+        r"\b(?:permanente?|(?:hard|block)?[ -]?bounce[ds]?|rebotes?|rebonds?|rimbalz\w+"
+        r"|odbi(?:ci|t)\w+|un-?deliver\w+|not delivered"
+        r"|deliver\w+ fail\w+)\b",
     ),
-    (
-        re.compile(r"\b(?:delivered|opened|clicked|received (?:an? |the |your )?e-?mail|loaded by proxy)\b"),
+    _row(
         OutcomeKind.DELIVERED,
+        r"\b(?:delivered|opened|clicked|received (?:an? |the |your )?e-?mail|loaded by proxy)\b",
     ),
 )
 """What a phrase of a few words means ("Unsubscribed by user"), the first row that is in it."""
@@ -130,7 +119,6 @@ _NO_MAILBOX: Final = re.compile(
     r"|\b(?:unknown|no such|bad|invalid) (?:mailbox|user|recipient|address|account)\b"
 )
 """In an event's own name ("email_mailbox_not_found"); in a sentence it is why, and not what happened."""
-_CHANGE: Final = re.compile(r"(?:subscription|subscriber|preferences?)?(?:status)?changed?")
 
 _ATTEMPTED: Final = frozenset({"delivery", "deliver", "delivers", "ok", "success", "successful"})
 _SAYS_NO_MORE: Final = re.compile(
@@ -155,10 +143,6 @@ _ANSWER: Final = re.compile(
 )
 """Of an absence note, or what asks whether a person has written: no failure."""
 _LONGEST_ANSWER: Final = 60
-_AFFAIR: Final = re.compile(
-    r"closed|solved|resolved|reopened|won|lost|shipped|intransit|refunded|paid|unpaid|fulfilled|onhold"
-    r"|succeeded|declined"
-)
 
 _STATES: Final = {
     "on its way": "sent send sends messagesent emailsend emailsent sendemail"
@@ -171,12 +155,6 @@ _STATES: Final = {
 }
 """Words of a column that says what happened, where nothing has."""
 _STATE_OF: Final = {word: state for state, words in _STATES.items() for word in words.split()}
-_SUBSCRIBED: Final = re.compile(
-    r"active|aktiv|actif|activo|ativo|attivo|actief|aktywny|enabled|subscribed?|confirmed|registered"
-)
-_HANDED_OVER: Final = re.compile(
-    r"(?:message)?sent|send|relayed|versendet|gesendet|envoye|enviado|inviato|verzonden"
-)
 
 _NAME_WORDS: Final = {
     "filler": "is has was been e email emails mail message date time timestamp datetime at on ts last first"
@@ -191,20 +169,15 @@ _CELL_ONLY: Final = re.compile(
     r"|error(?:ed)?|giveup|gaveup"
 )
 _JOINED: Final = (
-    (
-        re.compile(
-            r"bounced?(?:category|reason|class|type|description|detail)|clean(?:ed)?(?:reason|time|at|campaign)"
-            r"|(?:black|block|suppress(?:ion)?)(?:list)?(?:ed)?reason"
-        ),
+    _row(
         OutcomeKind.BOUNCED,
+        r"bounced?(?:category|reason|class|type|description|detail)|clean(?:ed)?(?:reason|time|at|campaign)"
+        r"|(?:black|block|suppress(?:ion)?)(?:list)?(?:ed)?reason",
     ),
-    (
-        re.compile(r"(?:complain(?:ed|t)|abuse|spam)(?:report)?(?:ed)?(?:time|date|at|on)\b"),
-        OutcomeKind.COMPLAINED,
-    ),
-    (
-        re.compile(r"(?:unsub|unsubscribed?|optout|optedout)(?:time|date|at|on|reason|campaign)"),
+    _row(OutcomeKind.COMPLAINED, r"(?:complain(?:ed|t)|abuse|spam)(?:report)?(?:ed)?(?:time|date|at|on)\b"),
+    _row(
         OutcomeKind.UNSUBSCRIBED,
+        r"(?:unsub|unsubscribed?|optout|optedout)(?:time|date|at|on|reason|campaign)",
     ),
 )
 """How a column's name begins, written as one word, that has a value only where this happened."""
@@ -244,15 +217,12 @@ _INFLECTED: Final = re.compile(r"[aeiy]\Z")
 """Of what ends in -o in the lists: "rimbalzata", "otwarty"."""
 
 _JAPANESE: Final = (
-    (re.compile(r"迷惑|スパム|苦情|通報"), OutcomeKind.COMPLAINED),
-    (
-        re.compile(r"(?:配信|購読|受信)(?:を)?(?:停止|解除)|退会|登録解除|オプトアウト"),
-        OutcomeKind.UNSUBSCRIBED,
-    ),
-    (re.compile(r"一時|遅延|再送|保留|ソフトバウンス"), OutcomeKind.DEFERRED),
-    (re.compile(r"未(?:開封|クリック|配信|送信)"), None),
-    (re.compile(r"不達|未達|失敗|エラー|バウンス|不能|不可|拒否"), OutcomeKind.BOUNCED),
-    (re.compile(r"開封|クリック|到達|(?:配信|送達)成功|送達(?:完了|済)"), OutcomeKind.DELIVERED),
+    _row(OutcomeKind.COMPLAINED, r"迷惑|スパム|苦情|通報"),
+    _row(OutcomeKind.UNSUBSCRIBED, r"(?:配信|購読|受信)(?:を)?(?:停止|解除)|退会|登録解除|オプトアウト"),
+    _row(OutcomeKind.DEFERRED, r"一時|遅延|再送|保留|ソフトバウンス"),
+    _row(None, r"未(?:開封|クリック|配信|送信)"),
+    _row(OutcomeKind.BOUNCED, r"不達|未達|失敗|エラー|バウンス|不能|不可|拒否"),
+    _row(OutcomeKind.DELIVERED, r"開封|クリック|到達|(?:配信|送達)成功|送達(?:完了|済)"),
 )
 """The same in a script that sets no spaces, the first row that is in a word."""
 _LONGEST_JAPANESE: Final = 12
@@ -278,7 +248,8 @@ def kind_in_name(name: str) -> tuple[OutcomeKind, bool] | None:
     textual = "textual" in uses
     if kind and not (textual and (kind is OutcomeKind.DELIVERED or rest == "spam")):
         return kind, textual
-    return next(((kind, True) for pattern, kind in _JOINED if pattern.match(letters(name))), None)
+    plain = letters(name)
+    return next(((kind, True) for pattern, kind in _JOINED if kind and pattern.match(plain)), None)
 
 
 def is_kind(cell: str) -> bool:
@@ -296,9 +267,35 @@ def is_of_people(cell: str) -> bool:
     return _STATE_OF.get(_plain(cell)) == "of people"
 
 
-def is_subscribed(cell: str) -> bool:
-    """Say whether a cell tells that somebody on a list is written to."""
-    return bool(_SUBSCRIBED.fullmatch(_plain(cell)))
+def _says(words: str) -> Callable[[str], bool]:
+    """Return what says whether the letters of a cell are one of some words, a pattern."""
+    known = re.compile(words)
+    return lambda cell: bool(known.fullmatch(_plain(cell[:_LONGEST_WORDS])))
+
+
+is_subscribed: Final = _says(
+    r"active|aktiv|actif|activo|ativo|attivo|actief|aktywny|enabled|subscribed?|confirmed|registered"
+)
+"""Says whether a cell tells that somebody on a list is written to."""
+
+is_change: Final = _says(r"(?:subscription|subscriber|preferences?)?(?:status)?changed?")
+"""Says whether a cell tells that a reader's standing has changed, and another one to what: HubSpot's."""
+
+is_affair: Final = _says(
+    r"closed|solved|resolved|reopened|won|lost|shipped|intransit|refunded|paid|unpaid|fulfilled|onhold"
+    r"|succeeded|declined"
+)
+"""Says whether a cell tells how an order, a ticket or a deal stands, of which others are "open"."""
+
+is_handed_over: Final = _says(
+    r"(?:message)?sent|send|relayed|versendet|gesendet|envoye|enviado|inviato|verzonden"
+)
+"""Says whether a cell says that a message went out: arrived it has if a server answered so."""
+
+is_of_anything: Final = _says(
+    r"ok|success(?:ful)?|fail(?:ed|ure)?|error(?:ed)?|reject(?:ed)?|invalid|blocked|returned|expired|dropped"
+)
+"""Says whether a cell tells how something ended, of which it need not be a message: "failed"."""
 
 
 def is_of_another_channel(cell: str) -> bool:
@@ -306,24 +303,9 @@ def is_of_another_channel(cell: str) -> bool:
     return bool(_ANOTHER_CHANNEL.search(_apart(cell[:_LONGEST_WORDS])))
 
 
-def is_change(cell: str) -> bool:
-    """Say whether a cell tells that a reader's standing has changed, and another one to what: HubSpot's."""
-    return bool(_CHANGE.fullmatch(_plain(cell[:_LONGEST_WORDS])))
-
-
 def is_answer(cell: str) -> bool:
     """Say whether a cell calls what came back an answer to a message that arrived: "Auto-reply"."""
     return len(cell) <= _LONGEST_ANSWER and bool(_ANSWER.match(_apart(cell)))
-
-
-def is_affair(cell: str) -> bool:
-    """Say whether a cell tells how an order, a ticket or a deal stands, of which others are "open"."""
-    return bool(_AFFAIR.fullmatch(_plain(cell[:_LONGEST_WORDS])))
-
-
-def is_handed_over(cell: str) -> bool:
-    """Say whether a cell says that a message went out: arrived it has if a server answered so."""
-    return bool(_HANDED_OVER.fullmatch(_plain(cell)))
 
 
 def is_forecast(name: str, cells: Iterable[str]) -> bool:
@@ -378,19 +360,11 @@ def is_dropped(cell: str) -> bool:
     return bool(re.search(r"\b(?:drop(?:ped)?|suppressed|pre-? ?blocked)\b", _apart(cell)))
 
 
-def is_of_anything(cell: str) -> bool:
-    """Say whether a cell tells how something ended, of which it need not be a message: "failed"."""
-    return bool(_OF_ANYTHING.fullmatch(_plain(cell[:_LONGEST_WORDS])))
-
-
 def is_about_mail(name: str) -> bool:
     """Say whether a column of that name is about messages."""
     return bool(_OF_MAIL.search(letters(name)))
 
 
-_OF_ANYTHING: Final = re.compile(
-    r"ok|success(?:ful)?|fail(?:ed|ure)?|error(?:ed)?|reject(?:ed)?|invalid|blocked|returned|expired|dropped"
-)
 _OF_MAIL: Final = re.compile(
     r"subject|campaign|newsletter|message.|mailing|bounce|smtp|dsn|deliver|recipient|rcpt|sender|^from$|^to$"
     r"|template|spam|complain|unsub|suppress|betreff|absender|empfanger|objet|expediteur|destinat|asunto|remitente"

@@ -1,21 +1,25 @@
-"""What the outcomes of one address decide: a fact about its mailbox, from a witness that really sent."""
+"""What the outcomes of one address decide: a fact about its mailbox, and what became of forecasts.
+
+The fact is from a witness that really sent; the forecasts are the verdicts given before.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from enum import StrEnum
 from typing import Final
 
-from mailsift.pipeline.facts import GONE, Answer, MailboxFact
-from mailsift.pipeline.outcomes.outcome import Diagnosis, Outcome, OutcomeKind
+from mailsift.pipeline.facts import GONE, NOT_NOW, Answer, MailboxFact
+from mailsift.pipeline.outcomes.outcome import WISHES, Diagnosis, Outcome, OutcomeKind
 
 STAGE: Final = "outcome"
 """The stage of a fact that a real message brought."""
 
 DAY: Final = 86_400.0
-CLOCKS_DIFFER: Final = 600.0
+_CLOCKS_DIFFER: Final = 600.0
 """So many seconds a mail server's clock may be behind."""
-ARRIVED: Final = frozenset({OutcomeKind.DELIVERED, OutcomeKind.COMPLAINED, OutcomeKind.UNSUBSCRIBED})
+_ARRIVED: Final = WISHES | {OutcomeKind.DELIVERED}
 MOST_DAYS: Final = 3_650
 """No outcome is kept or believed for longer."""
 
@@ -75,7 +79,7 @@ def mailbox_fact(
     from did) shows that the mailbox is there, unless a later one was given up without a reason that speaks of
     something else; a bounce shows that it is gone only where the server's words say so, and goes on showing
     it when the sender keeps the next messages back itself. What is put off shows nothing: of mail that fails
-    at first a third arrives later. Nor does what `in_known_order` leaves out.
+    at first a third arrives later. Nor does what `_in_known_order` leaves out.
 
     Args:
         outcomes: of one address, in any order.
@@ -85,7 +89,7 @@ def mailbox_fact(
     """
     youngest = 0.0 if within is None else now - within
     taken_back = False
-    for outcome in sorted(in_known_order(outcomes), key=counts_from, reverse=True):
+    for outcome in sorted(_in_known_order(outcomes), key=_counts_from, reverse=True):
         answer = _answer_of(outcome)
         taken_back |= answer is Answer.UNCLEAR
         if answer is None or answer is Answer.UNCLEAR:
@@ -118,7 +122,7 @@ def kind_as_answered(kind: OutcomeKind, diagnosis: Diagnosis) -> OutcomeKind:
 _PERMANENT_CODE: Final = 500  # replies with such codes (RFC 5321 section 4.2.1)
 
 
-def in_known_order(outcomes: Iterable[Outcome]) -> list[Outcome]:
+def _in_known_order(outcomes: Iterable[Outcome]) -> list[Outcome]:
     """Return outcomes of one address without those of which nobody knows what came first.
 
     Where of reports without a time some say that it arrived and others that the mailbox is gone, as a table
@@ -126,7 +130,7 @@ def in_known_order(outcomes: Iterable[Outcome]) -> list[Outcome]:
     """
     found = list(outcomes)
     undated = [entry for entry in found if entry.undated]
-    arrived = any(entry.kind in ARRIVED for entry in undated)
+    arrived = any(entry.kind in _ARRIVED for entry in undated)
     return (
         [entry for entry in found if not entry.undated] if arrived and any(map(_is_gone, undated)) else found
     )
@@ -136,23 +140,74 @@ def _is_gone(outcome: Outcome) -> bool:
     return outcome.kind is OutcomeKind.BOUNCED and outcome.diagnosis.answer in GONE
 
 
-def counts_from(outcome: Outcome) -> float:
+def _counts_from(outcome: Outcome) -> float:
     """Return when an outcome counts, in epoch seconds.
 
     The report that a mailbox is not there comes from a clock of its own, often in whole seconds: it counts as
     later than the delivery of the same message, which its sender's clock has put down.
     """
-    return outcome.happened_at + (CLOCKS_DIFFER if _is_gone(outcome) else 0.0)
+    return outcome.happened_at + (_CLOCKS_DIFFER if _is_gone(outcome) else 0.0)
 
 
 def _answer_of(outcome: Outcome) -> Answer | None:
     """Return what an outcome shows; UNCLEAR where it takes an earlier arrival back, None for nothing."""
-    if outcome.kind in ARRIVED:
+    if outcome.kind in _ARRIVED:
         return Answer.ACCEPTED
     if outcome.kind is not OutcomeKind.BOUNCED:
         return None
     answer = outcome.diagnosis.answer
     return answer if answer in GONE or answer is Answer.UNCLEAR else None
+
+
+WINDOW_DAYS: Final = 90
+"""A verdict answers for messages of so many days after it."""
+_LATE_SECONDS: Final = 5 * DAY
+"""For so long a server that took a message may try to pass it on (RFC 5321 section 4.5.4.1)."""
+
+
+class Fate(StrEnum):
+    """What became of the first message after a verdict."""
+
+    DELIVERED = "delivered"
+    GONE = "gone"  # it came back, and the server says that there is no such mailbox or that it is closed
+    REFUSED = "refused"  # it came back for another reason
+
+
+def fates(judged_at: Sequence[float], outcomes: Iterable[Outcome]) -> list[Fate | None]:
+    """Return what became of each verdict on one address; None where nobody knows.
+
+    An outcome counts for the newest verdict before it, for at most WINDOW_DAYS. The first one that decides
+    begins; what is told of the next five days takes it back: a bounce after a delivery is a bounce that came
+    late, a delivery after a bounce one that was tried again. What is put off decides nothing, nor does what
+    has no time where others without one say the contrary.
+
+    Args:
+        judged_at: epoch seconds of the verdicts, rising.
+        outcomes: of the address, in any order.
+    """
+    ordered = sorted(_in_known_order(outcomes), key=_counts_from)
+    timed = [(_counts_from(entry), fate) for entry in ordered if (fate := _fate(entry))]
+    result: list[Fate | None] = []
+    for index, begin in enumerate(judged_at):
+        end = judged_at[index + 1] if index + 1 < len(judged_at) else float("inf")
+        end = min(end, begin + WINDOW_DAYS * DAY)
+        first = next((at for at, _ in timed if begin <= at < end), None)
+        if first is None:
+            result.append(None)
+            continue
+        deciding = [entry for entry in timed if first <= entry[0] <= first + _LATE_SECONDS]
+        result.append(deciding[-1][1])
+        timed = [entry for entry in timed if entry[0] > deciding[-1][0]]
+    return result
+
+
+def _fate(outcome: Outcome) -> Fate | None:
+    if outcome.kind in _ARRIVED:
+        return Fate.DELIVERED
+    diagnosis = outcome.diagnosis
+    if outcome.kind is not OutcomeKind.BOUNCED or diagnosis.answer in NOT_NOW or diagnosis.was_never_sent:
+        return None
+    return Fate.GONE if diagnosis.answer in GONE else Fate.REFUSED
 
 
 @dataclass(frozen=True, slots=True)

@@ -350,8 +350,7 @@ def _original_recipient(group: Message, message: Message, original: Message | No
     if first or not final or original is None or not alone:
         return first or final
     named = _addresses(original, "To")
-    copied = map(str.casefold, _addresses(original, "Cc", "Bcc"))
-    if len(named) != 1 or final.casefold() in copied:
+    if len(named) != 1 or final.casefold() in _folded_addresses(original, "Cc", "Bcc"):
         return final
     is_recipient = named[0].casefold() not in _sender_or_list_addresses(original)
     return named[0] if is_recipient and _was_at(named[0].casefold(), message, original) else final
@@ -370,21 +369,16 @@ def _was_at(address: str, message: Message, original: Message) -> bool:
 
     Else who is in its To may be another recipient than the one that failed, which a Bcc does not show.
     """
-    reporters = (one.casefold().rpartition("@")[2] for one in _addresses(message, "From"))
-    domain = address.rpartition("@")[2]
-    if any(reporter == domain or reporter.endswith(f".{domain}") for reporter in reporters):
+    domain = _domain(address)
+    if any(one == domain or one.endswith(f".{domain}") for one in _domains(message, "From")):
         return True
     traced = chain(_addresses(original, *_TRACE), _verp_recipient(message, [address]))
     return address in map(str.casefold, traced)
 
 
 _TRACE: Final = (
-    "Received",
-    "Delivered-To",
-    "X-Original-To",
-    "Envelope-To",
-    "X-Forwarded-For",
-    "X-Forwarded-To",
+    *("Received", "Delivered-To", "X-Original-To", "Envelope-To"),
+    *("X-Forwarded-For", "X-Forwarded-To"),
 )
 
 
@@ -395,12 +389,24 @@ _LIST_BOUNCE_ADDRESS = re.compile(r"^owner-|-(?:bounces?|owner|admin|errors|requ
 def _sender_or_list_addresses(original: Message) -> set[str]:
     """Return the addresses of a message that are its sender's or a mailing list's, in lower case."""
     names = ("From", "Sender", "Reply-To", "Return-Path", "List-Post", "X-BeenThere")
-    return {address.casefold() for address in _addresses(original, *names)}
+    return _folded_addresses(original, *names)
 
 
 def _addresses(message: Message, *names: str) -> list[str]:
     values = (_decode_header(value) for name in names for value in message.get_all(name, []))
     return [address for value in values for address in _ADDRESS.findall(value)]
+
+
+def _folded_addresses(message: Message, *names: str) -> set[str]:
+    return set(map(str.casefold, _addresses(message, *names)))
+
+
+def _domains(message: Message, *names: str) -> set[str]:
+    return set(map(_domain, _addresses(message, *names)))
+
+
+def _domain(address: str) -> str:
+    return address.rpartition("@")[2].casefold()
 
 
 def _recipient(field: str | None) -> str:
@@ -463,13 +469,11 @@ _REDACTED_ADDRESS: Final = re.compile(
 
 def _single_outside_address(original: Message) -> list[str]:
     """Return the one address of another domain than ours in what a newsletter adds, its links perhaps."""
-    own_domains = {
-        one.rpartition("@")[2].lower() for one in _addresses(original, "From", "Sender", "Return-Path")
-    }
+    own_domains = _domains(original, "From", "Sender", "Return-Path")
     added = [name for name in original if name.lower().startswith("x-") or name.lower() == "list-unsubscribe"]
     values = (unquote(_decode_header(value)) for name in added for value in original.get_all(name, []))
     found = {one for value in values for one in re.split(r"[?&=:;,\s<>]", value) if _ADDRESS.fullmatch(one)}
-    outside = [one for one in found if one.rpartition("@")[2].lower() not in own_domains]
+    outside = [one for one in found if _domain(one) not in own_domains]
     return outside if len(outside) == 1 else []
 
 
@@ -522,11 +526,8 @@ _HEADERS_IN_ENGLISH: Final = {
 
 def _is_for_outsider(bounce: Message, message: Message) -> bool:
     """Say whether a bounce was for who forwards it and is none of us: it is about a message of his own."""
-    forwarder = set(_addresses(message, "From"))
-    own_domains = {one.rpartition("@")[2] for one in _addresses(message, *_RECIPIENT_HEADERS)}
-    return bool(forwarder & set(_addresses(bounce, "To"))) and not any(
-        one.rpartition("@")[2] in own_domains for one in forwarder
-    )
+    is_for_him = _folded_addresses(message, "From") & _folded_addresses(bounce, "To")
+    return bool(is_for_him) and not _domains(message, "From") & _domains(message, *_RECIPIENT_HEADERS)
 
 
 _ANGRY: Final = re.compile(
@@ -780,7 +781,7 @@ def _reasons_by_clause(message: Message, prose: str) -> dict[str, str]:
     A clause is about those whom it names in a row; where it names others, too, asks for something or
     supposes it, it says so of nobody, nor does a server's reply of whom it names itself.
     """
-    ours = {one.casefold() for one in _addresses(message, "From", "To")}
+    ours = _folded_addresses(message, "From", "To")
     found: dict[str, str] = {}
     clauses = chain.from_iterable(map(_by_line, _CLAUSE.split(_SENDER.sub("", prose[:_FIRST_TEXT]))))
     for clause in map(_one_line, islice((one for one in clauses if "@" in one), _MOST_CLAUSES)):
@@ -936,16 +937,8 @@ def _failed_addresses(message: Message, prose: str) -> list[str]:
 
 def _of_the_reporter(message: Message, addresses: Sequence[str]) -> list[str]:
     """Return the addresses at the domain of a server of others: what it could not deliver was for it."""
-    reporter, to = _domains(message, "From"), _domains(message, "To")
-    return [one for one in addresses if _domain(one) in reporter - to]
-
-
-def _domains(message: Message, name: str) -> set[str]:
-    return set(map(_domain, _addresses(message, name)))
-
-
-def _domain(address: str) -> str:
-    return address.rpartition("@")[2].casefold()
+    reporter = _domains(message, "From") - _domains(message, "To")
+    return [one for one in addresses if _domain(one) in reporter]
 
 
 def _addresses_said_to_fail(addresses: Sequence[str], prose: str) -> list[str]:

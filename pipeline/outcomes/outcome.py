@@ -22,6 +22,11 @@ class OutcomeKind(StrEnum):
     UNSUBSCRIBED = "unsubscribed"
 
 
+FAILURES: Final = frozenset({OutcomeKind.BOUNCED, OutcomeKind.DEFERRED})
+WISHES: Final = frozenset({OutcomeKind.COMPLAINED, OutcomeKind.UNSUBSCRIBED})
+"""Of a reader, who says by them that he wants no more."""
+
+
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
     """What a diagnostic says, by our own reply table and not by the reporter's category.

@@ -19,6 +19,7 @@ from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.outcomes.history import kind_as_answered
 from mailsift.pipeline.outcomes.outcome import (
     ACCEPTED,
+    FAILURES,
     Outcome,
     OutcomeKind,
     ParsedOutcome,
@@ -68,7 +69,7 @@ def read_webhook(sender: SenderKind, body: bytes) -> tuple[ParsedOutcome, ...]:
     Raises:
         MailsiftError: `malformed_outcome` for what is no such body, or has no event that can be read.
     """
-    if sender is SenderKind.SES and body.startswith(_SES_GREETING):
+    if sender is SenderKind.SES and body.startswith(SES_GREETING):
         return ()
     try:
         posted = json.loads(body)
@@ -160,8 +161,8 @@ def _outcome(  # noqa: PLR0913 - the fields of what is made
         yield None
         return
     kind = suppression_cause(words) or kind
-    failed = kind in {OutcomeKind.BOUNCED, OutcomeKind.DEFERRED}
-    diagnosis = diagnose(words, status=status, permanent=kind is OutcomeKind.BOUNCED) if failed else ACCEPTED
+    permanent = kind is OutcomeKind.BOUNCED
+    diagnosis = diagnose(words, status=status, permanent=permanent) if kind in FAILURES else ACCEPTED
     kind = kind_as_answered(kind, diagnosis)
     yield Outcome(plain, kind, epoch(when), diagnosis, sender.value, message_id.strip("<> ")[:255])
 
@@ -230,7 +231,7 @@ _SES_EVENTS: Final = {
     "deliverydelay": (OutcomeKind.DEFERRED, "deliveryDelay", "delayedRecipients"),
 }
 
-_SES_GREETING: Final = b"Successfully validated SNS topic"
+SES_GREETING: Final = b"Successfully validated SNS topic"
 """What SES posts to a topic, in words alone, when its events are to go there."""
 _SES_LOOKED_AT: Final = frozenset({"open", "click"})
 

@@ -12,7 +12,7 @@ from typing import Final
 from mailsift.pipeline.facts import NOT_NOW, Answer
 from mailsift.pipeline.replies.languages import fold
 from mailsift.pipeline.replies.meaning import meanings
-from mailsift.pipeline.replies.patterns import Patterns, Search
+from mailsift.pipeline.replies.patterns import Patterns, Search, removal
 from mailsift.pipeline.replies.table import MAILBOX, OURSELVES, RULES, ReplyRule, Stage
 from mailsift.pipeline.replies.things import THING, without_things
 from mailsift.pipeline.replies.vocabulary import LISTED
@@ -54,69 +54,6 @@ class ReplyReading:
     retry_after: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class _Matcher:
-    """A rule, and what stands for its patterns in `_patterns`."""
-
-    rule: ReplyRule
-    text: int
-    unless: int
-
-    def applies(self, words: Search) -> bool:
-        if self.text and not words.finds(self.text):
-            return False
-        if self.rule.means and self.rule.means not in meanings(words.text):
-            return False
-        return not (self.unless and words.finds(self.unless))
-
-
-@cache
-def _patterns() -> Patterns:
-    """Return what is looked for in a text."""
-    return Patterns((THING, *(pattern for rule in RULES for pattern in (rule.text, rule.unless))))
-
-
-@lru_cache(maxsize=_CACHE_SIZE)
-def _matchers(stage: Stage, code: str, enhanced: str) -> tuple[_Matcher, ...]:
-    """Return the rules that are left when the codes are known."""
-    bits = _patterns().bits
-    return tuple(
-        _Matcher(rule, bits(rule.text), bits(rule.unless))
-        for rule in RULES
-        if _is_for(rule, stage, code) and (not rule.enhanced or re.fullmatch(rule.enhanced, enhanced))
-    )
-
-
-def _is_for(rule: ReplyRule, stage: Stage, code: str) -> bool:
-    return stage in rule.stages and code.startswith(tuple(rule.codes.split()) or "")
-
-
-@cache
-def _rule_by_code(stage: Stage, code: int) -> ReplyRule | None:
-    """Return the rule that a code decides whatever is said beside it: that need not be read then."""
-    first = next((rule for rule in RULES if _is_for(rule, stage, str(code))), None)
-    if first is None or first.answer in NOT_NOW or first.id == _UNCLEAR:
-        return None
-    return None if first.enhanced or first.text or first.means or first.unless else first
-
-
-_UNCLEAR: Final = "unclear"
-_ENHANCED = re.compile(r"(?<![\w.])[245]\.(\d{1,3}\.\d{1,3})(?![\w.]*\d)")
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\s]+")
-_ADDRESS = re.compile(
-    r'<[^<>@\s]{0,64}(?:"[^"<>]{0,64}")?@[^<>\s]{1,255}>|"[^"]{0,64}"@[\w.-]{1,255}|[^\s<>@()\[\]:,;"\'=]{1,64}@[\w.-]{1,255}'
-)
-_ELISION = re.compile(r"\b([ldscjn]|qu|un|dell|all|nell|dall|sull|quest)['’](?=\w)")
-_DELAY = re.compile(
-    r"\b(?:in|for|after|within|wait|retry|again|dans|tra|fra|entro|over|em|en|apres|nach|na|despues de|apos)"
-    r"(?: (?:about|at least|approximately|another|circa|environ))? (?P<count>\d{1,5}|an?|one) ?"
-    r"(?:(?P<h>h(?:(?:ou|eu)?re?s?|oras?)?|stunden?|or[ae]|uur)"
-    r"|(?P<m>m(?:in(?:ut\w{0,3}|s)?)?)|(?P<s>s(?:e[cgk]\w{0,5})?))\b"
-)
-_CLOCK_DELAY = re.compile(r"(?<![\d:])(\d{1,2}):([0-5]\d):([0-5]\d)(?![\d:])")
-_UNIT_SECONDS = {"s": 1, "m": 60, "h": 3600}
-
-
 def classify(reply: SmtpReply, *, own: Sequence[str] = ()) -> ReplyReading:
     """Conclude what a reply means for the mailbox it was given for.
 
@@ -135,12 +72,15 @@ def classify(reply: SmtpReply, *, own: Sequence[str] = ()) -> ReplyReading:
     text = simplify(said, own=own)
     key = (reply.stage, str(reply.code), _enhanced_code(reply))
     rule = _matching_rule(*key, text)
-    if (
-        rule.id == _UNCLEAR
-        and (corrected := _correct_spelling(simplify(_split_identifiers(said), own=own))) != text
-    ):
+    if rule.id == "unclear":
+        corrected = _correct_spelling(simplify(_split_identifiers(said), own=own))
         rule = _matching_rule(*key, corrected)
     return ReplyReading(rule.answer, rule.id, _retry_after(text) if rule.answer in NOT_NOW else 0.0)
+
+
+# Which rule applies.
+
+_ENHANCED = re.compile(r"(?<![\w.])[245]\.(\d{1,3}\.\d{1,3})(?![\w.]*\d)")
 
 
 def _enhanced_code(reply: SmtpReply) -> str:
@@ -155,72 +95,60 @@ def _enhanced_code(reply: SmtpReply) -> str:
     return "" if contradicts else found[1]
 
 
-def _without_hosts(text: str, own: Sequence[str]) -> str:
-    """Return a text in which names of hosts, and the domains of its addresses, say nothing.
-
-    "Gone.example" is a name as any other; but our own, and those of block lists, tell who is refused.
-    """
-    if "." not in text:
-        return text
-    addresses = _ADDRESS.finditer(text.lower()) if "@" in text else ()
-    named = {f".{found[0].rpartition('@')[2].rstrip('>.')}" for found in addresses}
-    domains = tuple(name for name in named if not _WARNING.search(name))
-    ours = tuple(f".{name.rpartition('@')[2].lower()}" for name in own if name)
-
-    def unnamed(found: re.Match[str]) -> str:
-        host = f".{found[0].lower()}"
-        if any(host.endswith(name) or name.endswith(host) for name in ours):
-            return found[0]
-        is_name = host.endswith(domains) or (_HOST_NAME.fullmatch(host) and not _WARNING.search(host))
-        return _SOME_HOST if is_name else found[0]
-
-    return _HOST.sub(unnamed, text)
+@cache
+def _rule_by_code(stage: Stage, code: int) -> ReplyRule | None:
+    """Return the rule that a code decides whatever is said beside it: that need not be read then."""
+    first = next(rule for rule in RULES if _is_for(rule, stage, str(code)))
+    is_read = first.enhanced or first.text or first.means or first.unless or first.answer in NOT_NOW
+    return None if is_read else first
 
 
-_HOST = re.compile(r"(?<![\w.@%+-])(?<!//)(?:[\w-]{1,63}\.){1,8}[\w-]{2,63}(?![\w@/-])(?!\.\w)")
-_HOST_NAME = re.compile(
-    r"(?=.*-|(?:[^.]*\.){3}|.*\.(?:com|net|org|info|example|test|invalid|local)$)"  # not "unknown.so sorry"
-    r"[\w.-]+\.(?:[a-z]{2}|com|net|org|info|biz|edu|gov|mil|int|arpa|example|test|invalid|local|lan"
-    r"|internal)"
-)
-"""A host's name, from the dot before it on; missing spaces make others ("user unknown.please check")."""
-_SOME_HOST: Final = "mx.example.test"
-
-_IDENTIFIER = re.compile(
-    rf"{_ADDRESS.pattern}|(?<=[a-z])(?=[A-Z][a-z])|(?<=[A-Za-z]{{2}})[-_](?=[A-Za-z]{{2}})"
-)
+@lru_cache(maxsize=_CACHE_SIZE)
+def _matching_rule(stage: Stage, code: str, enhanced: str, text: str) -> ReplyRule:
+    words = _patterns().search(text)
+    if words.may_find(_patterns().bits(THING)) and (read := without_things(text)) != text:
+        words = _patterns().search(read)
+    return next(matcher.rule for matcher in _matchers(stage, code, enhanced) if matcher.applies(words))
 
 
-def _split_identifiers(text: str) -> str:
-    """Return a text with the words of identifiers apart ("UserUnknown", "no-such-user"), not of addresses."""
-    return _IDENTIFIER.sub(lambda found: found[0] if "@" in found[0] else " ", text[:_MAX_TEXT])
+@lru_cache(maxsize=_CACHE_SIZE)
+def _matchers(stage: Stage, code: str, enhanced: str) -> tuple[_Matcher, ...]:
+    """Return the rules that are left when the codes are known."""
+    bits = _patterns().bits
+    return tuple(
+        _Matcher(rule, bits(rule.text), bits(rule.unless))
+        for rule in RULES
+        if _is_for(rule, stage, code) and (not rule.enhanced or re.fullmatch(rule.enhanced, enhanced))
+    )
 
 
-_KEY_WORDS = """
-recipient recipients mailbox mailboxes address addresses account accounts username
-unknown unknowns invalid exist exists existing existent existed found registered recognized available
-unavailable disabled inactive suspended deactivated sender senders server servers service blocked
-domain denied
-"""
-_CORRECT_WORDS = _KEY_WORDS.split()
-_ALIKE: Final = 0.88
-_SHORTEST_CORRECTED = 5
-_WORD = re.compile(rf"[a-z]{{{_SHORTEST_CORRECTED},16}}")
+def _is_for(rule: ReplyRule, stage: Stage, code: str) -> bool:
+    return stage in rule.stages and code.startswith(tuple(rule.codes.split()) or "")
 
 
-def _correct_spelling(text: str) -> str:
-    """Return a simplified text with its key words spelled right: "adress unknow" as "address unknown"."""
-    return _WORD.sub(lambda found: _correct_word(found[0]), text)
+@cache
+def _patterns() -> Patterns:
+    """Return what is looked for in a text."""
+    return Patterns((THING, *(pattern for rule in RULES for pattern in (rule.text, rule.unless))))
 
 
-@lru_cache(maxsize=1_024)
-def _correct_word(word: str) -> str:
-    """Return the key word that a word is meant to be, among those of about its length."""
-    as_long = [
-        right for right in _CORRECT_WORDS if 2 * min(len(word), len(right)) >= _ALIKE * len(word + right)
-    ]
-    return next(iter(get_close_matches(word, as_long, 1, _ALIKE)), word)
+@dataclass(frozen=True, slots=True)
+class _Matcher:
+    """A rule, and what stands for its patterns in `_patterns`."""
 
+    rule: ReplyRule
+    text: int
+    unless: int
+
+    def applies(self, words: Search) -> bool:
+        if self.text and not words.finds(self.text):
+            return False
+        if self.rule.means and self.rule.means not in meanings(words.text):
+            return False
+        return not (self.unless and words.finds(self.unless))
+
+
+# What a server behind this one said.
 
 _VERIFIED = re.compile(
     r"\b(?:undeliverable|unverified) address:\s*(?P<reason>\S.*)", re.DOTALL | re.IGNORECASE
@@ -269,6 +197,15 @@ def _unwrap_passed_on(reply: SmtpReply) -> SmtpReply:
     return SmtpReply(reply.stage, min(reply.code, int(found["code"])), "", found["text"])
 
 
+# The words, as the table reads them.
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\s]+")
+_ADDRESS = re.compile(
+    r'<[^<>@\s]{0,64}(?:"[^"<>]{0,64}")?@[^<>\s]{1,255}>|"[^"]{0,64}"@[\w.-]{1,255}|[^\s<>@()\[\]:,;"\'=]{1,64}@[\w.-]{1,255}'
+)
+_ELISION = re.compile(r"\b([ldscjn]|qu|un|dell|all|nell|dall|sull|quest)['’](?=\w)")
+
+
 def simplify(text: str, *, own: Sequence[str] = ()) -> str:
     """Return the words of a reply as the table reads them.
 
@@ -288,7 +225,8 @@ def simplify(text: str, *, own: Sequence[str] = ()) -> str:
     plain = _ENHANCED.sub(" ", plain)
     plain = _ID.sub(_ID_PLACEHOLDER, plain)
     plain = _CONTRACTION.sub(_expand_contraction, " ".join(plain.translate(_CHARACTER_MAP).split()))
-    return _strip_courtesies(_LOCAL_PART.sub("local part", plain))
+    plain = _LOCAL_PART.sub("local part", plain).replace("that login", "that user")
+    return _without_courtesies(_POSSESSIVE.sub(r"\1 ", plain)).strip()
 
 
 def _fold(text: str) -> str:
@@ -352,66 +290,26 @@ _LOCAL_PART = re.compile(
 )
 """How an address' local part is called by those who do not know the word."""
 
-_IF_YOU = re.compile(
-    r"(?<=[.;!?] )if (?:you|he|she|they|it) "
-    r"(?![^.;!?]*(?:block|listed|listing|spam|sender|\bips?\b|server|abuse|relay|author))[^.;!?]*[.;!?]?"
-)
-"""What would be so under a condition is no reason, once a sentence has gone before it."""
-_SPLIT_PRONOUN = re.compile(r"\b(any|every|no|some) body\b")
-
-_SALUTATION = re.compile(
-    r"^(?:dear|hello|liebe[rs]?|geehrte[rs]?|sehr geehrte[rs]?|chere?|estimad[oa]|prezad[oa]|car[oa]|gentile"
-    r"|geachte|beste|szanown\w+|vazen\w+|mil[yae]|basta|kjaere|kaere|hyva|tisztelt|stimate?|уважаем\w+"
-    r"|шановн\w+|sayin) (?:\w+[.,;:!]|\S+ ?[,:!])"
-)
-_ADVICE = re.compile(
-    r"(?:^|(?<=[.;,!?-] ))"
-    r"(?:(?:please|kindly|merci de|veuillez|bitte|por favor|si prega di|prego|gelieve|prosze|prosim"
-    r"|пожалуиста) )?"
-    r"(?:(?:double[- ]?)?check(?:ing)?|verify|verifi(?:er|ez|que|quen|care|chi)|(?:uber)?prufen sie"
-    r"|comprueb[ea]|controll(?:are|i|eer)|controleer|sprawdz\w*|(?:z|pre)kontrol\w+|проверьте|перевірте)"
-    r" (?!(?:the )?(?:your|senders?|return|votre|ihre|sus?|tu|seu|sua|suo|uw|vas\w*) )"
-    r"(?:\S+ ){0,2}?(?:address|spelling|adresse|orthographe|schreibweise|direccion|endereco|indirizzo|adres"
-    r"|pisowni\w*|adresu|адрес|адресу)\b(?! (?:of|du|des|de|del)\b)"
-)
-"""What people are asked to do about the recipient's address is no reason."""
-
-_ASKED_TO_STOP = re.compile(
-    r"[.,;!?]+ (?:(?:so|and|please|kindly|pls) )*(?:stop|cease|quit) (?:sending|mailing|writing|e-?mailing)"
-    r"(?: (?:us|me|him|her|them|to|it|this|that|here|the-address|e?-?mails?|messages?|letters))*\W*$"
-)
 _POSSESSIVE = re.compile(
     r"\b((?:usuari[oa]|utilizador|destinatari[oa]|utente|titulare?|cliente)\b[^.;!?]{0,60}?) "
     r"(?:sus?|su[ao]|seus?) (?=cuenta|conta|buzon|caixa|casella|indirizzo|direccion|endereco)"
 )
 """Whose account it is has just been said: "o utilizador existe mas a sua conta"."""
 
-
-_TASK_FOR_OTHERS = re.compile(
-    r"[,;:.]? ?\b(?:its |the |his |her )?(?:owner|holder|user|customer|student|sender)s?"
-    r" (?:must|has to|have to|needs? to|should) (?:first )?(?:re-?)?"
-    r"(?:(?:log|sign) ?(?:in|on)|activate|renew|contact|call|phone|ring|telephone)\b[^.;!?]*"
-)
-"""What somebody would have to do about it is no reason either."""
-_LOOKED_UP = re.compile(
-    r"^(?:recipient|rcpt|address)(?: address)? (?:verif\w+|check(?:ing)?|look-?up)(?: failed| error)?: "
-    r"(?=.*\b(?:account|mailbox|user|recipient|alias)\b)"
-    r"|^(?:the-address ?: )?(?:user|recipient|account|mailbox|address) look-?up (?:success\w*|succeeded),? "
-    r"but (?=no (?:user|recipient|account|mailbox|address) (?:record|entry)\b)"
-)
-"""What a server did to find out; what it found stands behind that."""
-
-
-_REJECTED = re.compile(
+_without_courtesies = removal(
+    # What became of our message, or of the sending, is nothing that happened to the mailbox.
+    r"\b(?:delivery|transfer|transmission|connection|message|e-?mail|attempts?) (?:to|for|with) the-address"
+    r" (?:was|were|has been|have been) (?:abandoned|cancel+ed|suspended|closed|removed|deleted|dropped)\b",
+    # What may be the reason, among other things, is none.
+    r"[(\[](?:ex|e\.?g|for example|such as|z\. ?b|p\. ?(?:ej|ex)|par ex\w*)\b[^()\[\]]*[)\]]",
+    # What a server did; why stands behind the colon: Postfix' "Recipient address rejected:", translated.
     r"^(?:\d{3}[ -])?(?:the-address ?:? ?)?"
     r"(?=[^:]*\b(?:alici|empf|destin|odbiorc|prijemc|ontvang|mottag|modtag|cimzett|получател))(?:\w+ ){1,4}"
     r"(?:reddedil\w+|abgelehnt|zuruckgewiesen|verweigert|rejetee?|refusee?"
     r"|rechazad[oa]|rejeitad[oa]|rifiutat[oa]|odrzucon\w+|odmitnut\w*|geweigerd|avvis\w+"
     r"|отклонен\w*|visszautasit\w+)"
-    r" ?: (?=\S+ \S+)"
-)
-"""What a server did; why stands behind the colon: Postfix' "Recipient address rejected:", translated."""
-_RETURNED = re.compile(
+    r" ?: (?=\S+ \S+)",
+    # To whom the message went back is no reason.
     r"\breturn(?:ed|ing)? (?:it |this |(?:the |your )?(?:message |e?-?mail ))?to (?:the |its )?sender\b"
     r"|\b(?:an den|dem) absender zuruck\w*|\bzuruck an (?:den )?absender\b|\ba l expediteur\b"
     r"|\b(?:devuelt[oa]|devolvid[oa]) (?:al?|ao|a su) re(?:mitente|metente)\b"
@@ -419,30 +317,38 @@ _RETURNED = re.compile(
     r"|\b(?:teruggestuurd|geretourneerd|terug) (?:naar|aan) (?:de )?afzender\b"
     r"|\b(?:zwrocon\w+|odeslan\w+) (?:do )?nadawc\w+|\bvracen\w* odesilatel\w*"
     r"|\bвозвращ\w+ отправител\w+|\bgonderene (?:iade|geri)\w*|\bvisszakuld\w+ a feladonak\b"
-    r"|\b(?:tillbaka|retur\w*) (?:till|til) (?:avsandar|afsender|avsender)\w*"
+    r"|\b(?:tillbaka|retur\w*) (?:till|til) (?:avsandar|afsender|avsender)\w*",
+    # The blank in "any body".
+    r"(?:(?<=\bany)|(?<=\bevery)|(?<=\bno)|(?<=\bsome)) (?=body\b)",
+    # What a server did to find out; what it found stands behind that.
+    r"^(?:recipient|rcpt|address)(?: address)? (?:verif\w+|check(?:ing)?|look-?up)(?: failed| error)?: "
+    r"(?=.*\b(?:account|mailbox|user|recipient|alias)\b)"
+    r"|^(?:the-address ?: )?(?:user|recipient|account|mailbox|address) look-?up (?:success\w*|succeeded),? "
+    r"but (?=no (?:user|recipient|account|mailbox|address) (?:record|entry)\b)",
+    # What would be so under a condition is no reason, once a sentence has gone before it.
+    r"(?<=[.;!?] )if (?:you|he|she|they|it) "
+    r"(?![^.;!?]*(?:block|listed|listing|spam|sender|\bips?\b|server|abuse|relay|author))[^.;!?]*[.;!?]?",
+    # What somebody would have to do about it is no reason either.
+    r"[,;:.]? ?\b(?:its |the |his |her )?(?:owner|holder|user|customer|student|sender)s?"
+    r" (?:must|has to|have to|needs? to|should) (?:first )?(?:re-?)?"
+    r"(?:(?:log|sign) ?(?:in|on)|activate|renew|contact|call|phone|ring|telephone)\b[^.;!?]*",
+    # Nor is what people are asked to do about the recipient's address.
+    r"(?:^|(?<=[.;,!?-] ))"
+    r"(?:(?:please|kindly|merci de|veuillez|bitte|por favor|si prega di|prego|gelieve|prosze|prosim"
+    r"|пожалуиста) )?"
+    r"(?:(?:double[- ]?)?check(?:ing)?|verify|verifi(?:er|ez|que|quen|care|chi)|(?:uber)?prufen sie"
+    r"|comprueb[ea]|controll(?:are|i|eer)|controleer|sprawdz\w*|(?:z|pre)kontrol\w+|проверьте|перевірте)"
+    r" (?!(?:the )?(?:your|senders?|return|votre|ihre|sus?|tu|seu|sua|suo|uw|vas\w*) )"
+    r"(?:\S+ ){0,2}?(?:address|spelling|adresse|orthographe|schreibweise|direccion|endereco|indirizzo|adres"
+    r"|pisowni\w*|adresu|адрес|адресу)\b(?! (?:of|du|des|de|del)\b)",
+    # What we are asked to stop, and how we are greeted.
+    r"[.,;!?]+ (?:(?:so|and|please|kindly|pls) )*(?:stop|cease|quit) (?:sending|mailing|writing|e-?mailing)"
+    r"(?: (?:us|me|him|her|them|to|it|this|that|here|the-address|e?-?mails?|messages?|letters))*\W*$",
+    r"^(?:dear|hello|liebe[rs]?|geehrte[rs]?|sehr geehrte[rs]?|chere?|estimad[oa]|prezad[oa]|car[oa]|gentile"
+    r"|geachte|beste|szanown\w+|vazen\w+|mil[yae]|basta|kjaere|kaere|hyva|tisztelt|stimate?|уважаем\w+"
+    r"|шановн\w+|sayin) (?:\w+[.,;:!]|\S+ ?[,:!])",
 )
-"""To whom the message went back is no reason."""
-
-
-_EXAMPLES = re.compile(
-    r"[(\[](?:ex|e\.?g|for example|such as|z\. ?b|p\. ?(?:ej|ex)|par ex\w*)\b[^()\[\]]*[)\]]"
-)
-"""What may be the reason, among other things, is none."""
-
-_ABANDONED = re.compile(
-    r"\b(?:delivery|transfer|transmission|connection|message|e-?mail|attempts?) (?:to|for|with) the-address"
-    r" (?:was|were|has been|have been) (?:abandoned|cancel+ed|suspended|closed|removed|deleted|dropped)\b"
-)
-"""What became of our message, or of the sending, is nothing that happened to the mailbox."""
-
-
-def _strip_courtesies(text: str) -> str:
-    """Return a simplified text without what is polite and says no reason."""
-    text = _EXAMPLES.sub("", _ABANDONED.sub("", text))
-    text = _RETURNED.sub("", _REJECTED.sub("", text))
-    text = _TASK_FOR_OTHERS.sub("", _IF_YOU.sub("", _LOOKED_UP.sub("", _SPLIT_PRONOUN.sub(r"\1body", text))))
-    text = _ADVICE.sub("", _POSSESSIVE.sub(r"\1 ", text.replace("that login", "that user")))
-    return _ASKED_TO_STOP.sub("", _SALUTATION.sub("", text).strip())
+"""Takes out of a simplified text what is polite or beside the point, in this order."""
 
 
 _CHARACTER_MAP = {
@@ -457,12 +363,85 @@ def _name_pattern(name: str) -> re.Pattern[str]:
     return re.compile(rf"(?<![\w.-]){re.escape(name.casefold())}(?![\w-])(?!\.\w)")
 
 
-@lru_cache(maxsize=_CACHE_SIZE)
-def _matching_rule(stage: Stage, code: str, enhanced: str, text: str) -> ReplyRule:
-    words = _patterns().search(text)
-    if words.may_find(_patterns().bits(THING)) and (read := without_things(text)) != text:
-        words = _patterns().search(read)
-    return next(matcher.rule for matcher in _matchers(stage, code, enhanced) if matcher.applies(words))
+# Names of hosts, and words that are run together or misspelt.
+
+
+def _without_hosts(text: str, own: Sequence[str]) -> str:
+    """Return a text in which names of hosts, and the domains of its addresses, say nothing.
+
+    "Gone.example" is a name as any other; but our own, and those of block lists, tell who is refused.
+    """
+    if "." not in text:
+        return text
+    addresses = _ADDRESS.finditer(text.lower()) if "@" in text else ()
+    named = {f".{found[0].rpartition('@')[2].rstrip('>.')}" for found in addresses}
+    domains = tuple(name for name in named if not _WARNING.search(name))
+    ours = tuple(f".{name.rpartition('@')[2].lower()}" for name in own if name)
+
+    def unnamed(found: re.Match[str]) -> str:
+        host = f".{found[0].lower()}"
+        if any(host.endswith(name) or name.endswith(host) for name in ours):
+            return found[0]
+        is_name = host.endswith(domains) or (_HOST_NAME.fullmatch(host) and not _WARNING.search(host))
+        return _SOME_HOST if is_name else found[0]
+
+    return _HOST.sub(unnamed, text)
+
+
+_HOST = re.compile(r"(?<![\w.@%+-])(?<!//)(?:[\w-]{1,63}\.){1,8}[\w-]{2,63}(?![\w@/-])(?!\.\w)")
+_HOST_NAME = re.compile(
+    r"(?=.*-|(?:[^.]*\.){3}|.*\.(?:com|net|org|info|example|test|invalid|local)$)"  # not "unknown.so sorry"
+    r"[\w.-]+\.(?:[a-z]{2}|com|net|org|info|biz|edu|gov|mil|int|arpa|example|test|invalid|local|lan"
+    r"|internal)"
+)
+"""A host's name, from the dot before it on; missing spaces make others ("user unknown.please check")."""
+_SOME_HOST: Final = "mx.example.test"
+
+_IDENTIFIER = re.compile(
+    rf"{_ADDRESS.pattern}|(?<=[a-z])(?=[A-Z][a-z])|(?<=[A-Za-z]{{2}})[-_](?=[A-Za-z]{{2}})"
+)
+
+
+def _split_identifiers(text: str) -> str:
+    """Return a text with the words of identifiers apart ("UserUnknown", "no-such-user"), not of addresses."""
+    return _IDENTIFIER.sub(lambda found: found[0] if "@" in found[0] else " ", text[:_MAX_TEXT])
+
+
+_KEY_WORDS = """
+recipient recipients mailbox mailboxes address addresses account accounts username
+unknown unknowns invalid exist exists existing existent existed found registered recognized available
+unavailable disabled inactive suspended deactivated sender senders server servers service blocked
+domain denied
+"""
+_CORRECT_WORDS = _KEY_WORDS.split()
+_ALIKE: Final = 0.88
+_WORD = re.compile(r"[a-z]{5,16}")
+
+
+def _correct_spelling(text: str) -> str:
+    """Return a simplified text with its key words spelled right: "adress unknow" as "address unknown"."""
+    return _WORD.sub(lambda found: _correct_word(found[0]), text)
+
+
+@lru_cache(maxsize=1_024)
+def _correct_word(word: str) -> str:
+    """Return the key word that a word is meant to be, among those of about its length."""
+    as_long = [
+        right for right in _CORRECT_WORDS if 2 * min(len(word), len(right)) >= _ALIKE * len(word + right)
+    ]
+    return next(iter(get_close_matches(word, as_long, 1, _ALIKE)), word)
+
+
+# How long to wait.
+
+_DELAY = re.compile(
+    r"\b(?:in|for|after|within|wait|retry|again|dans|tra|fra|entro|over|em|en|apres|nach|na|despues de|apos)"
+    r"(?: (?:about|at least|approximately|another|circa|environ))? (?P<count>\d{1,5}|an?|one) ?"
+    r"(?:(?P<h>h(?:(?:ou|eu)?re?s?|oras?)?|stunden?|or[ae]|uur)"
+    r"|(?P<m>m(?:in(?:ut\w{0,3}|s)?)?)|(?P<s>s(?:e[cgk]\w{0,5})?))\b"
+)
+_CLOCK_DELAY = re.compile(r"(?<![\d:])(\d{1,2}):([0-5]\d):([0-5]\d)(?![\d:])")
+_UNIT_SECONDS = {"s": 1, "m": 60, "h": 3600}
 
 
 def _retry_after(text: str) -> float:

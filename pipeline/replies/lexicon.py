@@ -270,7 +270,7 @@ WORDS: Final = {
         مساحة סעה מכסה מכסת מקום نطاق حصة
         """,
     Word.FULL: """
-        full fulled filled overflow* overquota over-quota overfilled maxed brimming stuffed bursting
+        full fulled filled overflow* overquota overfilled maxed brimming stuffed bursting
         crammed exhausted
         voll volle voller uberfull* ueberfuell* uberquota uberlauf* ausgelastet
         plein pleine satur* rempli* debord*
@@ -337,8 +337,8 @@ WORDS: Final = {
         sunucu* etki mesaj* ileti* baglanti*
         """,
     Word.MINE: """
-        ourself our-own-name ournames ip ips sender* blacklist* blocklist* block-list* rbl dnsbl
-        reputation spam* spf dkim dmarc rdns ptr authenticat* login-required relay* starttls tls ssl helo
+        ourself ournames ip ips sender* blacklist* blocklist* block-list* rbl dnsbl
+        reputation spam* spf dkim dmarc rdns ptr authenticat* relay* starttls tls ssl helo
         ehlo
         polic* virus* phish* untrusted whitelist* bounce* backscatter callback* callout* harvest*
         attack* abuse* botnet today outside office hours extern* intern* strangers only contacts resubmit
@@ -394,7 +394,7 @@ WORDS: Final = {
         """,
     Word.STRANGE: """
         first new newcomer* stranger* unfamiliar unseen triplet* tuple* postscreen introduc* greet* delayed
-        deferral greylist* graylist* unknown-sender
+        deferral greylist* graylist*
         erstmal* erstkontakt* erster neu neuer graulist* verzoger* verzoeger*
         premier* nouveau* grise*
         nuev* gris nov* cinza cinzenta
@@ -635,7 +635,7 @@ PLAIN: Final = """
     administrative* management company organi* firm university school college customers users
     holder owners payment payments paid unpaid bill bills fees invoice* nonpayment year years month
     months breach violat* term terms condition conditions misuse* fraud* stolen reported security order
-    wish death heirs contract* agreement subscription* licen* logged access accessed march april june july
+    wish death heirs contract* agreement licen* logged access accessed march april june july
     august september october december exception process further last former behalf you your yourself yet long
     extended learn sign signed usersearch behind means denied smtp auth required document rejection target
     ever forever opened reopened end services incoming automatically post case move cause dispatch emailing
@@ -675,7 +675,7 @@ PLAIN: Final = """
     принимать получает получать почту больше может свяжитесь
     лет його цеи був була було через або запис адміністратор* язку несплат* наразі зараз даний приимає
     приимати отримує пошту листи більше
-    tai oli ovat tama taman sen joka etta koska johdosta toimesta yllapi* hallinto* kuukau* vuo* kayttamattom*
+    tai oli ovat tama taman sen joka etta koska johdosta toimesta yllapi* kuukau* vuo* kayttamattom*
     vastaanota postia tassa nykyisin talla hetkella vastaan vastaanottaa
     egy ezt azt ben ban miatt altal volt lett honap* rendszergazd* adminisztrator* fel fuggesztve
     zarva jelenleg fogad leveleket levelet tud
@@ -694,7 +694,7 @@ PLAIN: Final = """
     enero febrero marzo abril mayo junio julio septiembre octubre diciembre janeiro fevereiro maio junho julho
     setembro outubro dezembro gennaio febbraio aprile maggio giugno luglio settembre ottobre dicembre mei
     augustus
-    prolong* begaran anmodning onsk* wens pedido durante pendant avant informazioni zyczeni* zadost zakaznik*
+    prolong* begaran anmodning onsk* wens pedido durante pendant avant informazioni zyczeni* zadost
     prani* volejte просьб* желани* владел* прохання власник* pyynnosta keres* ugyfel* cererea
     musteri* istegi uzerine daha acilmayacak alamaz αιτημα* πελατ* zahtjev* zahtev* permintaan yeu
     cau
@@ -705,10 +705,10 @@ PLAIN: Final = """
     fatura* tempo longo condicoes inadimplenc* violacao
     fattur* lungo condizioni titolar* cessazione disdett* violazione
     rekening* factuur* betal* klant* eigenaar* tijd voorwaarden opzegging vertrek
-    faktur* rachun* platnos* zaplac* klient* wlasciciel* dlug* czasu regulamin* naruszen* nieoplac* rezygnacj*
+    faktur* rachun* zaplac* klient* wlasciciel* dlug* czasu regulamin* naruszen* nieoplac* rezygnacj*
     duvod* nezaplac* neuhraz* vlastnik* majitel* dlouh* porusen* podmin*
     utebliven regning* kund* agare* ejer* eier* lang* tid villkor vilkar manglende brud brott
-    laskun lasku maksamat* omistaja* asiakka* pitkaan ehtojen rikkom*
+    laskun lasku omistaja* asiakka* pitkaan ehtojen rikkom*
     odeme* odenme* yapilma* sahibi* uzun sure suredir sart* ihlal*
     nemfizet* szamla* dijhatral* tulajdonos* hosszu ideje szerzod* megsert* feltetel*
     factur* proprietar* mult timp incalcar* conditii*

@@ -17,7 +17,7 @@ from typing import Final
 
 from mailsift.pipeline.replies.languages import UNSPACED, fold
 from mailsift.pipeline.replies.lexicon import PHRASES, PLAIN, WORDS, Word
-from mailsift.pipeline.replies.patterns import AnyOf, Patterns
+from mailsift.pipeline.replies.patterns import AnyOf, Patterns, removal
 
 
 class Meaning(StrEnum):
@@ -264,28 +264,20 @@ def _meanings(sentence: _Sentence) -> Iterator[Meaning]:
 _A_CUSTOMER: Final = re.compile(r"\b(ce|du|le|notre|un|cet|aucun|au) client\b")
 """French for somebody who has a mailbox; elsewhere the word is for what connects to a server."""
 
-_OUR_MESSAGE: Final = re.compile(
-    r"\b(?:votre|ihre|uw|vase?|vasi|ваше) (?:message|courriel|e-?mail|nachricht|bericht|zprav\w"
-    r"|сообщение|письмо)\b"
-)
-"""What is returned to us says nothing of us."""
-
-_YOU_USED: Final = re.compile(
-    r"\b(?:that |which )?you(?:ve| have)? (?:used|use|tried|typed|entered|gave|given)\b"
-)
-"""Tells only which address is meant."""
-
-_FROM_OURS: Final = re.compile(r"\bfrom (?:our|this|the) (?:\w+ )?(?:systems?|servers?|database|domain)\b")
-"""Whence a mailbox was taken is not what is missing."""
-
-_WHERE_IT_GOES: Final = re.compile(
+_without_asides: Final = removal(
+    # What is given up, or over, is the sending to an address: "die Zustellung an … wurde eingestellt".
     r"\b(?:deliver|attempt|retr(?:y|ies)|sending|transfer|transmission|zustell|versand|versuch|frist|zeit\b|tempo\b|remise"
     r"|distribution|envoi|livraison|tentativ|delai|entrega|envio|plazo|prazo|intento|invio|consegna|recapito"
     r"|verzending|bezorging|aflevering|levering|poging|wysylk|dostarcz|prob[ay]?\b|doruc|pokus|odesilan|sandning"
     r"|leverans|forsok|forsog|gonderim|deneme|kezbesit|отправк|доставк|попытк|срок)\w*"
-    r"(?: [^\W\d]{1,8})?(?: [^\W\d]{1,5}) theaddress\b"
+    r"(?: [^\W\d]{1,8})?(?: [^\W\d]{1,5}) theaddress\b",
+    # What is returned to us says nothing of us.
+    r"\b(?:votre|ihre|uw|vase?|vasi|ваше) (?:message|courriel|e-?mail|nachricht|bericht|zprav\w"
+    r"|сообщение|письмо)\b",
+    # Which address is meant, and whence a mailbox was taken, is not what is missing.
+    r"\b(?:that |which )?you(?:ve| have)? (?:used|use|tried|typed|entered|gave|given)\b",
+    r"\bfrom (?:our|this|the) (?:\w+ )?(?:systems?|servers?|database|domain)\b",
 )
-"""What is given up, or over, is the sending to an address: "die Zustellung an … wurde eingestellt"."""
 
 _LONGEST_NAME: Final = 3
 _ABOUT_THE_BOX: Final = frozenset({Meaning.ABSENT, Meaning.CLOSED})
@@ -298,9 +290,7 @@ def meanings(text: str) -> frozenset[Meaning]:
 
     A text that speaks of us, in whatever sentence, says nothing about the mailbox.
     """
-    text = _A_CUSTOMER.sub(r"\1 abonne", text.replace("the-address", "theaddress"))
-    text = _WHERE_IT_GOES.sub("", text)
-    text = _FROM_OURS.sub("", _YOU_USED.sub("", _OUR_MESSAGE.sub("", text)))
+    text = _without_asides(_A_CUSTOMER.sub(r"\1 abonne", text.replace("the-address", "theaddress")))
     sentences = [_Sentence(sentence) for sentence in _SENTENCES.split(text)]
     told = [sentence for sentence in sentences if not sentence.is_signature()]
     found = frozenset(meaning for sentence in told for meaning in _meanings(sentence))

@@ -9,7 +9,7 @@ that of RE2's FilteredRE2.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache, reduce
 from itertools import chain
 from operator import and_, or_
@@ -31,6 +31,18 @@ class AnyOf(str):
         made = super().__new__(cls, "(?:" + "|".join(patterns) + ")")
         made.parts = tuple(chain.from_iterable(map(_parts, patterns)))
         return made
+
+
+def removal(*patterns: str) -> Callable[[str], str]:
+    """Return what takes out of a text what these patterns match there, one after the other."""
+    compiled = tuple(map(re.compile, patterns))
+
+    def remove(text: str) -> str:
+        for pattern in compiled:
+            text = pattern.sub("", text)
+        return text
+
+    return remove
 
 
 def _parts(pattern: str) -> tuple[str, ...]:

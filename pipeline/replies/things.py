@@ -75,7 +75,7 @@ _NO_THING: Final = (
     r"|nenhum|nessun|geen|brak|nie\b|nema|нет|не\b|ing[ae]n\b|ingt|unbekannt|inconnu|desconoc|desconhec"
     r"|sconosciut|onbekend|nieznan|неизвестн|imposs|unmog|onmog|niemoz|nelze"
     # its name, its owner, what he has with his provider
-    r"|name|nom|nombre|nome|naam|nazwa|имя|navn|namn|nimi|adi\b|nev\w{0,2}\b|identi|id\b|inhaber|titul"
+    r"|name|nom|naam|nazwa|имя|navn|namn|nimi|adi\b|nev\w{0,2}\b|identi|id\b|inhaber|titul"
     r"|propriet|eigentum|eigenaar|wlasciciel|владел|besit|servi|dienst|abon|vertrag|contra|umow|zugang"
     r"|zugriff|acce|aces|toegang|dostep|доступ|li[cz]en|teil|part|eintrag|entr|wpis|запис"
     # mail, and its delivery
@@ -84,11 +84,9 @@ _NO_THING: Final = (
     # room
     r"|speicher|espa|spazi|ruimte|miejsc|мест|platz|tarhely|tila\b|alan|kontingent|quota|kvot|kota|kiint|квот"
     r"|\w*limit|gro(?:ss|tt)|taille|taman|dimens|размер|opslag"
-    # a mailbox, or who has it or writes to it
-    r"|box|inbox|konto|cuenta|conta\b|compte|rachun|ucet|учетн|аккаунт|hesab|tili|fiok|cim|osoit|kutu"
-    r"|sahkopost|скрин|адрес|adres|schrank|skrzyn|ящик|пользоват|получат|uzytkow|odbior|prijem"
-    r"|uzivat|абонент|kayttaj|vastaanott|alici|kullan|felhaszn|absend|expedi|remit|mitten|afzend|nadaw"
-    r"|отправ"
+    # a mailbox, or who has it or writes to it, beside the words of _LOCALIZED_BOX
+    r"|box|inbox|rachun|учетн|osoit|kutu|sahkopost|скрин|skrzyn|пользоват|получат|uzytkow|odbior|prijem|uzivat"
+    r"|kayttaj|vastaanott|kullan|felhaszn|absend|expedi|remit|mitten|afzend|nadaw|отправ"
     # no noun
     r"|in\b|im\b|dans\b|en\b|em\b|na\b|w\b|v\b|в\b|на\b|у\b|u\b|op\b|auf\b|su\b|per\b|pour\b|para\b|fur\b"
     r"|for\b|to\b|at\b|there|that|this|it\b|he\b|she\b|die|das|der|le|la|el|il|o\b|a\b|de\b|het|ist|est"

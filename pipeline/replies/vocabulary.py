@@ -710,7 +710,7 @@ _MANY = AnyOf(
     rf"(?:(?:de|d|der|an|di|av) )?(?:\w+ )?{_BAD_LOCALIZED}\b",
 )
 _SPEED = AnyOf(
-    r"\brate[ -]?(?:control|exceed|limit|overlimit)|\bratelimit",
+    r"\brate[ -]?(?:control|exceed|limit|overlimit)",
     r"\b(?:sending|receive|connection|message|submission|unusual) rate\b|\bat a rate\b",
     r"\bthrottl|\bback-?off\b",
     r"\bslow(?:ing)? down\b",
@@ -736,7 +736,7 @@ LIMIT = AnyOf(
 )
 GREYLISTING = AnyOf(
     r"gr[ea]y[ -]?list",
-    r"\bpostgrey\b|\bgraulist|\bgra\w* ?list\w*\b|\bszar\w+ list|\bсер\w+ спис|\bсір\w+ спис"
+    r"\bpostgrey\b|\bgra\w* ?list\w*\b|\bszar\w+ list|\bсер\w+ спис|\bсір\w+ спис"
     r"|灰名[单單]|グレーリスト",
     r"\blistes? grises?\b|\blista gris\b|\blista grigia\b|\blista cinza\b|\bgrijze lijst\b",
     r"\bnot yet authori[sz]ed to deliver\b",
@@ -814,7 +814,7 @@ CLOSED_FOR_A_REASON = AnyOf(
     r"\b(?:ce|cette|le|la) (?:compte|boite)(?: d[eu]s?)?(?: (?:l|ce|cet|cette))?"
     r"(?: (?:client|usager|utilisateur|abonne|destinataire))? (?:est|a ete) (?:\S+ ){0,3}?"
     r"(?:suspendu|ferme|bloque|desactive|cloture|resilie)e?\b",
-    r"\b(?:esta|la|esta|a) (?:cuenta|conta)(?: d\w+ (?:usuario|utilizador|cliente|destinatari[oa]))? "
+    r"\b(?:esta|la|a) (?:cuenta|conta)(?: d\w+ (?:usuario|utilizador|cliente|destinatari[oa]))? "
     r"(?:ha sido|fue|foi|esta) (?:\S+ ){0,3}?(?:suspendid|suspens|bloquead|cerrad|encerrad|cancelad"
     r"|desactivad|desativad)[oa]\b",
     r"\b(?:questa|la) casella(?: dell utente| del destinatario)? (?:e stata|e) (?:\S+ ){0,3}?"

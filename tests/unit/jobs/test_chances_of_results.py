@@ -11,7 +11,7 @@ import pytest
 from mailsift.jobs.columns import JUDGED_ADDRESS, VERDICT_PREFIX, names_metadata
 from mailsift.jobs.outcomes.accuracy import add_chances, tally
 from mailsift.pipeline.outcomes.chances import Cell, Chances
-from mailsift.pipeline.outcomes.fate import Fate
+from mailsift.pipeline.outcomes.history import Fate
 
 KNOWN = {"valid": "deliverable", "risky": "catch_all", "invalid": "mailbox_not_found"}
 CHANCES = Chances(

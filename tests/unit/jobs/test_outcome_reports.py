@@ -105,6 +105,18 @@ def test_a_list_that_a_spreadsheet_of_japan_wrote_is_read_with_its_letters(tmp_p
     assert told == [["ann@a.example", "complained", "accepted"], ["bob@a.example", "bounced", "nothing"]]
 
 
+def test_what_a_server_says_in_cyrillic_is_read_in_the_encodings_that_lists_are_read_in(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "events.csv"
+    rows = "email,event,reason\nann@a.example,bounced,550 Такой пользователь не зарегистрирован\n"
+    path.write_bytes(rows.encode("cp1251"))
+    (outcome,) = read_outcomes(path)
+    assert outcome is not None
+    assert outcome.diagnosis.answer is Answer.NOT_FOUND
+    assert "пользователь" in outcome.diagnosis.text
+
+
 @pytest.mark.parametrize("mark", [b"", codecs.BOM_UTF8])
 @pytest.mark.parametrize("stray", [b"bob@a.example,bounced,M\xfcller\n", b"bob@a.example,bounced,\x8d\n"])
 def test_rows_of_another_encoding_leave_the_other_addresses_of_a_report_as_they_are(

@@ -15,8 +15,7 @@ from mailsift.pipeline.outcomes.chances import (
     expected_bounces,
     share_of,
 )
-from mailsift.pipeline.outcomes.fate import Fate, fates
-from mailsift.pipeline.outcomes.history import DAY
+from mailsift.pipeline.outcomes.history import DAY, Fate, fates
 from mailsift.pipeline.outcomes.outcome import ACCEPTED, Outcome, OutcomeKind, diagnose
 
 _GONE, _BLOCKED = "550 5.1.1 User unknown", "550 5.7.1 Message blocked by policy"

@@ -12,8 +12,7 @@ import pytest
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.facts import Answer
 from mailsift.pipeline.outcomes import messages
-from mailsift.pipeline.outcomes.fate import fates
-from mailsift.pipeline.outcomes.history import DAY, OutcomePolicy, mailbox_fact
+from mailsift.pipeline.outcomes.history import DAY, OutcomePolicy, fates, mailbox_fact
 from mailsift.pipeline.outcomes.messages import read_message
 from mailsift.pipeline.outcomes.outcome import ACCEPTED, Diagnosis, Outcome, OutcomeKind, diagnose
 from mailsift.pipeline.outcomes.senders import SenderKind, read_webhook
