@@ -35,7 +35,6 @@ from mailsift.events.job_mail import JobMailKind
 from mailsift.jobs.erasure import Erasable
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.wording import counted
-from mailsift.pipeline.zones import zone_names
 from mailsift.storage.sql.holdings import Receipt
 from mailsift.storage.sql.people import NO_FILTER, AuditFilter
 
@@ -208,9 +207,8 @@ async def _account(
         members=await people.members.list(visitor.account_id),
         invitations=await people.links.invitations(visitor.account_id),
         roles=[(role.value, role.value.capitalize()) for role in Role],
-        retentions=list(RETENTIONS.items()),
+        retentions=RETENTIONS,
         retention=kept,
-        zones=zone_names(),
         retention_words=RETENTIONS.get(kept, counted(int(kept) // _DAY, "day")),
         error=error,
         **{"email": "", "role": Role.MEMBER.value, "link": "", "invited": "", **fields},
@@ -333,7 +331,6 @@ async def _profile_page(
         "you.html",
         status=STATUS_OF.get(wrong.code, 500) if wrong else 200,
         accounts=await sessions.accounts(visitor),
-        zones=zone_names(),
         mail_kinds=_MAIL,
         mail=await parts_of(request).people.members.mail(visitor),
         factor=await sessions.factors.view(visitor.user_id),

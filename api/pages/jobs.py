@@ -10,13 +10,12 @@ from uuid import UUID
 
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import HTMLResponse, Response, StreamingResponse
-from markupsafe import Markup
 from pydantic import BaseModel, Field
 
 from mailsift.accounts.people import Visitor
 from mailsift.api.http.responses import server_event
-from mailsift.api.pages import charts, cookies
-from mailsift.api.pages.charts import bar
+from mailsift.api.pages import cookies
+from mailsift.api.pages.charts import STATUS_ORDER
 from mailsift.api.pages.filters import duration, number, percent
 from mailsift.api.pages.forms import Form, choice, id_from, is_mendable, text
 from mailsift.api.pages.page import (
@@ -37,8 +36,6 @@ from mailsift.api.pages.words import (
     MODES,
     REASON_OF,
     WARNINGS,
-    provider_name,
-    result_name,
     time_lines,
     waits,
     waits_beyond_rates,
@@ -116,7 +113,6 @@ class JobOnPage:
         waits: one sentence for everything it waits for.
         warning: what makes its verdicts poorer than they could be, "" when nothing does.
         may: the names of what may be done with it now.
-        bar: the mix of its verdicts as SVG.
     """
 
     view: JobView
@@ -134,7 +130,6 @@ class JobOnPage:
     waits: tuple[str, ...]
     warning: str
     may: frozenset[str]
-    bar: Markup
 
 
 def job_on_page(view: JobView, request: Request) -> JobOnPage:
@@ -160,7 +155,6 @@ def job_on_page(view: JobView, request: Request) -> JobOnPage:
         waits=tuple((waits_beyond_rates if view.time_left else waits)(view.waiting, zone)),
         warning=WARNINGS.get(view.warning, view.warning),
         may=_may(view),
-        bar=bar(view.send, view.remove, view.review),
     )
 
 
@@ -357,9 +351,6 @@ async def _breakdown_context(parts: ApiParts, account_id: AccountId, view: JobVi
     return {
         "breakdown": await breakdown_of(parts, account_id, view),
         "few": _FEW,
-        "charts": charts,
-        "result_name": result_name,
-        "provider_name": provider_name,
         "reason_of": REASON_OF,
     }
 
@@ -388,7 +379,7 @@ def estimate_of(view: JobView) -> list[tuple[Status, float, float, float]]:
     shares = preview_shares(view)
     return [
         (status, found.value, found.low, found.high)
-        for status in charts.STATUS_ORDER
+        for status in STATUS_ORDER
         if (found := shares.get(status.value))
     ]
 

@@ -18,14 +18,16 @@ from starlette.routing import Match
 
 from mailsift.accounts.passwords import LONGEST, SHORTEST
 from mailsift.accounts.people import Role, Visitor
-from mailsift.api.pages import cookies
+from mailsift.api.pages import charts, cookies
 from mailsift.api.pages.filters import FILTERS
 from mailsift.api.pages.static import Assets
+from mailsift.api.pages.words import provider_name, result_name
 from mailsift.api.parts import parts_of
 from mailsift.jobs.admin.alarm_table import RULE_OF
+from mailsift.jobs.admin.models import describe_trouble
 from mailsift.pipeline.clock import utc_datetime
 from mailsift.pipeline.errors import MailsiftError
-from mailsift.pipeline.zones import DEFAULT
+from mailsift.pipeline.zones import DEFAULT, zone_names
 
 POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self';"
@@ -127,8 +129,17 @@ def load_theme() -> Theme:
     )
     assets = Assets.load()
     templates.filters.update(FILTERS)
-    templates.globals.update(asset=assets.address, Role=Role)
-    templates.globals.update(shortest_password=SHORTEST, longest_password=LONGEST)
+    templates.globals.update(
+        asset=assets.address,
+        charts=charts,
+        describe_trouble=describe_trouble,
+        longest_password=LONGEST,
+        provider_name=provider_name,
+        result_name=result_name,
+        Role=Role,
+        shortest_password=SHORTEST,
+        zone_names=zone_names,
+    )
     return Theme(templates, assets)
 
 

@@ -18,7 +18,6 @@ from mailsift.api.pages.forms import Form, attempt, text
 from mailsift.api.pages.page import render, see
 from mailsift.api.pages.tiers import COLOURS, NAMES
 from mailsift.api.pages.visitor import JobMember, JobReader, Member, Reader
-from mailsift.api.pages.words import result_name
 from mailsift.api.parts import ApiParts, parts_of
 from mailsift.jobs.policies import AccountPolicy
 from mailsift.jobs.results.tiers import Replay
@@ -173,7 +172,6 @@ async def what_if(request: Request, visitor: JobReader, job_id: JobId) -> HTMLRe
         found=found,
         tiers=_tier_changes(view, found) if found else (),
         ended=view.state in ENDED,
-        result_name=result_name,
     )
 
 

@@ -116,7 +116,7 @@ def _form(
         request,
         "receiver_new.html",
         status=422 if error else 200,
-        senders=SENDERS,
+        senders=[(kind, one.name) for kind, one in SENDERS.items()],
         sender=sender,
         name=name,
         error=error,

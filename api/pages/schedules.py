@@ -21,7 +21,7 @@ from mailsift.jobs.schedules.models import Overlap, Recheck, ScheduleSpec, Sched
 from mailsift.jobs.schedules.timetable import CatchUp, check_cron, in_words
 from mailsift.jobs.views import JobId, JobOptions
 from mailsift.pipeline.errors import MailsiftError
-from mailsift.pipeline.zones import in_zone, local_text, zone_named, zone_names
+from mailsift.pipeline.zones import in_zone, local_text, zone_named
 from mailsift.storage.sql.jobs import job_not_found
 
 router = APIRouter(prefix="/schedules", include_in_schema=False)
@@ -249,13 +249,12 @@ def _form(
         filled=filled,
         schedule=schedule,
         offered=offered or ListChoices(),
-        rhythms=list(RHYTHMS.items()),
-        rechecks=list(RECHECKS.items()),
-        overlaps=list(OVERLAPS.items()),
-        catch_ups=list(CATCH_UPS.items()),
+        rhythms=RHYTHMS,
+        rechecks=RECHECKS,
+        overlaps=OVERLAPS,
+        catch_ups=CATCH_UPS,
         jitters=with_this(JITTERS, filled.jitter, "Up to {} seconds later"),
         failures=with_this(FAILURES, filled.failures, "{} failed runs in a row"),
-        zones=zone_names(),
         error=error,
     )
 

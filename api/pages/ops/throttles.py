@@ -12,7 +12,7 @@ from fastapi.responses import Response
 from markupsafe import Markup
 from starlette.datastructures import FormData
 
-from mailsift.api.pages.charts import BarPart, stack
+from mailsift.api.pages.charts import stack
 from mailsift.api.pages.forms import Form, choice, text
 from mailsift.api.pages.ops.listing import ListFilter, Listing
 from mailsift.api.pages.page import render, render_live, see
@@ -146,7 +146,7 @@ async def reset(request: Request, visitor: Operator, form: Form) -> Response:
 def _mix(row: ThrottleRow) -> Markup:
     counts = row.learned.mix
     mix = ", ".join(f"{count:,} {MEANING[outcome]}" for outcome, count in counts.items())
-    parts = [BarPart(counts.get(outcome, 0), colour) for outcome, colour in _COLOURS.items()]
+    parts = {colour: counts.get(outcome, 0) for outcome, colour in _COLOURS.items()}
     return stack(parts, label=f"Sessions: {mix}" if mix else "No session yet")
 
 

@@ -14,7 +14,6 @@ from mailsift.api.pages.page import render, render_live, see
 from mailsift.api.pages.visitor import Operator
 from mailsift.api.parts import parts_of
 from mailsift.jobs.admin.alarm_checks import is_low
-from mailsift.jobs.admin.models import describe_trouble
 from mailsift.storage.sql.chunks import MAX_ATTEMPTS
 from mailsift.storage.sql.leases import Lease, TroubledChunk
 from mailsift.storage.sql.workers import Worker
@@ -158,13 +157,8 @@ async def wake(request: Request, visitor: Operator, _form: Form) -> Response:
 async def failing_chunks(request: Request, _: Operator) -> Response:
     """List chunks that were tried again and again."""
     chunks = await parts_of(request).operations.console.troubled()
-    return render(
-        request,
-        "ops/failing_chunks.html",
-        listed=_TROUBLED.of(chunks, request.query_params),
-        describe_trouble=describe_trouble,
-        max_attempts=MAX_ATTEMPTS,
-    )
+    listed = _TROUBLED.of(chunks, request.query_params)
+    return render(request, "ops/failing_chunks.html", listed=listed, max_attempts=MAX_ATTEMPTS)
 
 
 @router.get("/poison")
