@@ -13,8 +13,7 @@ from starlette.datastructures import FormData
 
 from mailsift.accounts.links import LinkKind, LinkView
 from mailsift.accounts.second_factors import PENDING_S, CodeNeededError
-from mailsift.accounts.sessions import LIFETIME
-from mailsift.accounts.sign_in_attempts import SignInAttempt
+from mailsift.accounts.sessions import LIFETIME, SignInAttempt
 from mailsift.api.http.auth import client_of
 from mailsift.api.http.errors import STATUS_OF, error_headers
 from mailsift.api.pages import cookies
