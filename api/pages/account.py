@@ -9,7 +9,7 @@ import json
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 from uuid import UUID
 
 from fastapi import APIRouter, Query, Request
@@ -24,7 +24,7 @@ from mailsift.api.http.auth import client_of
 from mailsift.api.http.downloads import streamed
 from mailsift.api.http.errors import STATUS_OF
 from mailsift.api.pages import cookies
-from mailsift.api.pages.forms import Form, attempt, choice, mendable, secret_text, text
+from mailsift.api.pages.forms import Form, attempt, choice, id_from, mendable, secret_text, text
 from mailsift.api.pages.jobs import day_of
 from mailsift.api.pages.page import HEADERS, inside, our_address, render, see, with_query
 from mailsift.api.pages.sign_in import let_in
@@ -195,7 +195,7 @@ async def _account(
     visitor: Visitor,
     *,
     error: MailsiftError | None = None,
-    **fields: str,
+    **fields: Any,
 ) -> Response:
     """Show the account; `fields`: email and role of the form, link and invited once an invitation is made."""
     people = parts_of(request).people
@@ -203,7 +203,6 @@ async def _account(
     return render(
         request,
         "account.html",
-        status=422 if error else 200,
         members=await people.members.list(visitor.account_id),
         invitations=await people.links.invitations(visitor.account_id),
         roles=[(role.value, role.value.capitalize()) for role in Role],
@@ -309,10 +308,7 @@ async def sign_out_everywhere(request: Request, visitor: Reader, _form: Form) ->
 @router.post("/you/switch")
 async def switch(request: Request, visitor: Reader, form: Form) -> Response:
     """Look at another account of the visitor."""
-    try:
-        account_id = UUID(text(form, "account"))
-    except ValueError:
-        raise MailsiftError("account_not_found", "There is no such account.") from None
+    account_id = id_from(text(form, "account"), "account_not_found", "There is no such account.")
     secret = cookies.read(request, cookies.SESSION)
     await parts_of(request).people.sessions.choose_account(visitor, secret, account_id)
     return see("/")
@@ -391,7 +387,6 @@ async def _data(
     return render(
         request,
         "account_data.html",
-        status=422 if error else 200,
         kept=await parts_of(request).holdings.kept_data(visitor.account_id),
         erasable=_ERASABLE,
         ticked=ticked or [],

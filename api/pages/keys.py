@@ -166,7 +166,6 @@ def _form(request: Request, typed: _KeyForm, error: MailsiftError | None = None)
     return render(
         request,
         "key_new.html",
-        status=422 if error else 200,
         typed=typed,
         scopes=SCOPES,
         lifetimes=LIFETIMES,

@@ -20,7 +20,7 @@ from mailsift.accounts.passwords import LONGEST, SHORTEST
 from mailsift.accounts.people import Role, Visitor
 from mailsift.api.pages import charts, cookies
 from mailsift.api.pages.filters import FILTERS
-from mailsift.api.pages.static import Assets
+from mailsift.api.pages.static import Asset, load_assets
 from mailsift.api.pages.words import provider_name, result_name
 from mailsift.api.parts import parts_of
 from mailsift.jobs.admin.alarm_table import RULE_OF
@@ -113,7 +113,7 @@ class Theme:
     """What pages are made with: templates and static files."""
 
     templates: Environment
-    assets: Assets
+    assets: Mapping[str, Asset]
 
 
 @cache
@@ -127,10 +127,15 @@ def load_theme() -> Theme:
         lstrip_blocks=True,
         auto_reload=False,
     )
-    assets = Assets.load()
+    assets = load_assets()
+
+    def asset(name: str) -> str:
+        """Return where a page loads a file from; browsers keep it until it changes."""
+        return f"/static/{name}?v={assets[name].version}"
+
     templates.filters.update(FILTERS)
     templates.globals.update(
-        asset=assets.address,
+        asset=asset,
         charts=charts,
         describe_trouble=describe_trouble,
         longest_password=LONGEST,
@@ -143,11 +148,18 @@ def load_theme() -> Theme:
     return Theme(templates, assets)
 
 
-def render(request: Request, template: str, *, status: int = 200, **context: Any) -> HTMLResponse:
-    """Return a page.
+def render(
+    request: Request,
+    template: str,
+    *,
+    status: int | None = None,
+    error: MailsiftError | None = None,
+    **context: Any,
+) -> HTMLResponse:
+    """Return a page; its status is 200, with the `error` of a form that is shown again 422.
 
-    Templates know beside `context`: `visitor` (None when nobody is signed in), `can_change` (a member or
-    owner), `is_owner`, `csrf` and `csrf_field()`, `now`, `zone` (in which times are shown), `zone_offered`
+    Templates know beside these: `visitor` (None when nobody is signed in), `can_change` (a member or owner),
+    `is_owner`, `csrf` and `csrf_field()`, `now`, `zone` (in which times are shown), `zone_offered`
     (they have not chosen one), `path`, `asked_again` (path and query), `help` (its topic), `test_mode` (of a
     test account), `alarm_looked_into` (whose link led here, or None), `flash` (kind and text, or None).
     """
@@ -172,10 +184,10 @@ def render(request: Request, template: str, *, status: int = 200, **context: Any
         "test_mode": getattr(request.state, "test_mode", False),
         "alarm_looked_into": RULE_OF.get(request.query_params.get("alarm", "")),
         "flash": cookies.read_flash(flash) if flash else None,
+        "error": error,
     }
-    page = HTMLResponse(
-        theme.templates.get_template(template).render({**common, **context}), status, headers=HEADERS
-    )
+    written = theme.templates.get_template(template).render({**common, **context})
+    page = HTMLResponse(written, status or (422 if error else 200), headers=HEADERS)
     if flash:
         cookies.drop(page, cookies.FLASH)
     if fresh and visitor is None:

@@ -129,7 +129,7 @@ async def leases(request: Request, _: Operator) -> Response:
 async def take_back(request: Request, visitor: Operator, form: Form) -> Response:
     """Take one lease back, or all that have run out."""
     token = text(form, "token")
-    tokens = [id_from(token, "lease_not_found")] if token else None
+    tokens = [id_from(token, "lease_not_found", "There is no such lease.")] if token else None
     taken = await parts_of(request).operations.actions.take_back(visitor.email, tokens)
     if not taken:
         return see("/ops/leases", "There was nothing to take back any more.")
