@@ -15,7 +15,7 @@ from uuid import UUID
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 from markupsafe import Markup
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from mailsift.accounts.people import Members, Role, Visitor
 from mailsift.accounts.second_factors import Enrolment
@@ -25,8 +25,8 @@ from mailsift.api.http.downloads import streamed
 from mailsift.api.http.errors import STATUS_OF
 from mailsift.api.pages import cookies
 from mailsift.api.pages.forms import Form, attempt, choice, id_from, mendable, secret_text, text
-from mailsift.api.pages.jobs import day_of
-from mailsift.api.pages.page import HEADERS, inside, our_address, render, see, with_query
+from mailsift.api.pages.jobs import DayRange
+from mailsift.api.pages.page import HEADERS, LONGEST_GOAL, inside, our_address, render, see, with_query
 from mailsift.api.pages.sign_in import let_in
 from mailsift.api.pages.visitor import Owner, Reader
 from mailsift.api.parts import parts_of
@@ -127,19 +127,17 @@ async def set_account_zone(request: Request, visitor: Owner, form: Form) -> Resp
     return await attempt("/account", change, f"The account’s time zone is {zone}.")
 
 
-class LogQuery(BaseModel):
+class LogQuery(DayRange):
     """Which lines of the log: of whom, of what, from one day to another, older than a line."""
 
     who: str = Field(default="", max_length=254)
     what: str = Field(default="", max_length=20)
-    since: str = Field(default="", max_length=10)
-    until: str = Field(default="", max_length=10)
     before: int | None = Field(default=None, ge=0, lt=2**63)
 
     def wanted(self, zone: str) -> AuditFilter:
         """Return the filter; what is no choice and no date narrows nothing."""
         things = _THINGS[self.what][1] if self.what in _THINGS else ()
-        since, until = day_of(self.since, zone), day_of(self.until, zone, later=1)
+        since, until = self.days(zone)
         return AuditFilter(actor=self.who.replace("\0", ""), things=things, since=since, until=until)
 
     def address(self, path: str, **more: object) -> str:
@@ -282,7 +280,7 @@ async def choose_mail(request: Request, visitor: Reader, form: Form) -> Response
 @router.post("/you/zone")
 async def set_zone(request: Request, visitor: Reader, form: Form) -> Response:
     """Set in which time zone the visitor reads times."""
-    zone, goal = text(form, "zone", most=64), text(form, "next", most=2_000)
+    zone, goal = text(form, "zone", most=64), text(form, "next", most=LONGEST_GOAL)
     change = parts_of(request).people.members.set_zone(visitor, zone)
     message = f"Times are shown in {zone or visitor.account_zone}."
     return await attempt(inside(goal) if goal else "/account/you", change, message)

@@ -20,6 +20,7 @@ from mailsift.api.pages.filters import duration, number, percent
 from mailsift.api.pages.forms import Form, choice, id_from, is_mendable, text
 from mailsift.api.pages.page import (
     HEADERS,
+    LONGEST_GOAL,
     inside,
     now_of,
     render,
@@ -208,26 +209,31 @@ def _may(view: JobView) -> frozenset[str]:
     return frozenset(name for name, may in able.items() if may)
 
 
-class JobListQuery(BaseModel):
-    """Which jobs are listed: of a state, with this in their name, made from one day to another."""
+class DayRange(BaseModel):
+    """From one day to another."""
 
-    state: str = ""
-    q: str = Field(default="", max_length=_NAME)
     since: str = Field(default="", max_length=10)
     until: str = Field(default="", max_length=10)
-    cursor: str = Field(default="", max_length=1_000)
 
     def days(self, zone: str) -> tuple[datetime | None, datetime | None]:
         """Return the first moment, and the one behind the last; what is no date narrows nothing."""
-        return day_of(self.since, zone), day_of(self.until, zone, later=1)
+        return _day_of(self.since, zone), _day_of(self.until, zone, later=1)
 
 
-def day_of(given: str, zone: str, *, later: int = 0) -> datetime | None:
+def _day_of(given: str, zone: str, *, later: int = 0) -> datetime | None:
     """Return when a day begins, or so many days later, in a zone; None for what is no date."""
     try:
         return datetime.combine(date.fromisoformat(given) + timedelta(days=later), time(), zone_named(zone))
     except (ValueError, OverflowError):
         return None
+
+
+class JobListQuery(DayRange):
+    """Which jobs are listed: of a state, with this in their name, made from one day to another."""
+
+    state: str = ""
+    q: str = Field(default="", max_length=_NAME)
+    cursor: str = Field(default="", max_length=1_000)
 
 
 @router.get("/jobs")
@@ -286,7 +292,7 @@ async def act_on_many(request: Request, visitor: Member, form: Form) -> Response
     """Do something with every job that is ticked, and say with how many it could be done."""
     parts = parts_of(request)
     action = choice(form, "do", _MANY)
-    goal = text(form, "next", most=2_000)
+    goal = text(form, "next", most=LONGEST_GOAL)
     here = inside(goal) if goal else "/jobs"
     ids = [JobId(id_from(str(value))) for value in form.getlist("job")[:_A_PAGE]]
     done, refused = 0, ""

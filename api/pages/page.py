@@ -43,6 +43,7 @@ HEADERS: Final = {
     "Cross-Origin-Resource-Policy": "same-origin",
 }
 HOME: Final = "/"
+LONGEST_GOAL: Final = 2_000  # characters of an address that a form leads back to
 _MACHINES: Final = ("/v1/", "/openapi.json", "/healthz", "/readyz", "/metrics", "/static/", "/csp-report")
 _TITLES: Final[Mapping[int, str]] = {
     400: "This request cannot be read",
@@ -160,14 +161,15 @@ def render(
 
     Templates know beside these: `visitor` (None when nobody is signed in), `can_change` (a member or owner),
     `is_owner`, `csrf` and `csrf_field()`, `now`, `zone` (in which times are shown), `zone_offered`
-    (they have not chosen one), `path`, `asked_again` (path and query), `help` (its topic), `test_mode` (of a
-    test account), `alarm_looked_into` (whose link led here, or None), `flash` (kind and text, or None).
+    (they have not chosen one), `path`, `asked_again` (where a form leads back to), `help` (its topic),
+    `test_mode` (of a test account), `alarm_looked_into` (whose link led here, or None), `flash` (kind and
+    text, or None).
     """
     theme: Theme = request.app.state.theme
     visitor = visitor_known(request)
     secret = cookies.read(request, cookies.SESSION if visitor else cookies.FORM)
     fresh = "" if secret else secrets.token_urlsafe(24)
-    flash = cookies.read(request, cookies.FLASH)
+    flash, asked = cookies.read(request, cookies.FLASH), _path_and_query(request)
     token = cookies.mask(cookies.csrf_token(secret or fresh))
     common = {
         "visitor": visitor,
@@ -179,7 +181,7 @@ def render(
         "zone": zone_of(request),
         "zone_offered": visitor is not None and not visitor.zone_chosen and request.method == "GET",
         "path": request.url.path,
-        "asked_again": _path_and_query(request),
+        "asked_again": asked if len(asked) <= LONGEST_GOAL else request.url.path,
         "help": TOPICS.get(template, ""),
         "test_mode": getattr(request.state, "test_mode", False),
         "alarm_looked_into": RULE_OF.get(request.query_params.get("alarm", "")),
@@ -196,9 +198,8 @@ def render(
 
 
 def render_live(request: Request, page: str, **context: Any) -> HTMLResponse:
-    """Return a page that keeps itself up to date, or below `/live` only what changes on it."""
-    live = "_live" if request.url.path.endswith("/live") else ""
-    return render(request, f"{page}{live}.html", **context)
+    """Return a page that keeps itself up to date, or below `/live` only its block of that name."""
+    return render(request, page, live=request.url.path.endswith("/live"), **context)
 
 
 def see(address: str, message: str = "", *, kind: str = "good") -> RedirectResponse:

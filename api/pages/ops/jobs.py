@@ -139,10 +139,10 @@ async def job(request: Request, _: Operator, job_id: str) -> Response:
     state = seen.job.view.state
     return render_live(
         request,
-        "ops/job",
+        "ops/job.html",
         seen=seen,
         view=seen.job.view,
-        live=state not in ENDED,
+        lively=state not in ENDED,
         possible=[(action.value, row.label) for action, row in ACTIONS.items() if state in row.states],
         strip=_strip(seen),
         audit=[audit_line(row) for row in seen.audit],

@@ -110,7 +110,7 @@ async def overview(request: Request, _: Operator, span: str = "hour") -> Respons
     intervals = await console.throughput(seconds=chosen.seconds, count=chosen.count + 1)
     return render_live(
         request,
-        "ops/overview",
+        "ops/overview.html",
         seen=seen,
         stats=seen.stats,
         states=[state.value for state in JobState],

@@ -83,7 +83,7 @@ async def throttles(request: Request, _: Operator) -> Response:
     rows = await parts_of(request).operations.console.throttles()
     listed = None if rows is None else _THROTTLES.of(rows, request.query_params)
     mixes = [_mix(row) for row in listed.rows] if listed else []
-    return render_live(request, "ops/throttles", listed=listed, mixes=mixes)
+    return render_live(request, "ops/throttles.html", listed=listed, mixes=mixes)
 
 
 @router.get("/throttles/edit")

@@ -97,7 +97,7 @@ async def workers(request: Request, _: Operator) -> Response:
     """List the worker processes."""
     console = parts_of(request).operations.console
     listed = _WORKERS.of(await console.workers(), request.query_params)
-    return render_live(request, "ops/workers", listed=listed, sources=await console.sources())
+    return render_live(request, "ops/workers.html", listed=listed, sources=await console.sources())
 
 
 @router.post("/workers")
@@ -122,7 +122,7 @@ async def drain(request: Request, visitor: Operator, form: Form) -> Response:
 async def leases(request: Request, _: Operator) -> Response:
     """List what is leased."""
     found = await parts_of(request).operations.console.leases()
-    return render_live(request, "ops/leases", listed=_LEASES.of(found, request.query_params))
+    return render_live(request, "ops/leases.html", listed=_LEASES.of(found, request.query_params))
 
 
 @router.post("/leases")
@@ -141,7 +141,7 @@ async def take_back(request: Request, visitor: Operator, form: Form) -> Response
 @router.get("/broker/live")
 async def broker(request: Request, _: Operator) -> Response:
     """Show what lies in the broker."""
-    return render_live(request, "ops/broker", counts=await parts_of(request).operations.console.broker())
+    return render_live(request, "ops/broker.html", counts=await parts_of(request).operations.console.broker())
 
 
 @router.post("/broker")
