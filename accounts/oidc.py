@@ -19,7 +19,7 @@ from joserfc import jws
 from joserfc.errors import JoseError
 from joserfc.jwk import Key, KeySet, import_key
 
-from mailsift.accounts.sign_in_attempts import SignInAttempt, base64url
+from mailsift.accounts.sessions import SignInAttempt, base64url
 from mailsift.pipeline.clock import Clock
 from mailsift.pipeline.errors import MailsiftError
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
+import hmac
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from math import ceil
 from typing import Final
@@ -13,7 +15,6 @@ from uuid import UUID
 from mailsift.accounts.passwords import Passwords, check_password
 from mailsift.accounts.people import Membership, Role, Visitor, note
 from mailsift.accounts.second_factors import CodeNeededError, PasswordProof, SecondFactors
-from mailsift.accounts.sign_in_attempts import base64url
 from mailsift.events import audit
 from mailsift.jobs.views import AccountId
 from mailsift.pipeline.clock import Clock, utc_datetime
@@ -41,6 +42,31 @@ class RateLimitedError(MailsiftError):
     def __init__(self, message: str, *, retry_after: int) -> None:
         super().__init__("rate_limited", message, retryable=True)
         self.retry_after = retry_after
+
+
+@dataclass(frozen=True, slots=True)
+class SignInAttempt:
+    """One way to the provider and back; all of it comes from a secret that only this browser holds."""
+
+    secret: bytes = field(repr=False)
+
+    def _derived_secret(self, purpose: str) -> str:
+        return base64url(hmac.digest(self.secret, purpose.encode(), "sha256"))
+
+    @property
+    def state(self) -> str:
+        """What ties the way back to this browser (RFC 6749, section 10.12)."""
+        return self._derived_secret("state")
+
+    @property
+    def nonce(self) -> str:
+        """What ties the ID token to this attempt."""
+        return self._derived_secret("nonce")
+
+    @property
+    def verifier(self) -> str:
+        """What ties the code to this attempt (RFC 7636)."""
+        return self._derived_secret("verifier")
 
 
 class SignInLimiter:
@@ -342,6 +368,11 @@ def normalized_email(email: str) -> str:
     given = email.strip()
     parsed = parse_address(given)
     return (given if parsed.rule else parsed.address).lower()
+
+
+def base64url(data: bytes) -> str:
+    """Write bytes as JOSE does, without padding (RFC 7515, section 2)."""
+    return base64.urlsafe_b64encode(data).decode().rstrip("=")
 
 
 def new_secret(token: Callable[[int], bytes]) -> str:

@@ -13,8 +13,7 @@ import structlog
 
 from mailsift.accounts.oidc import DistrustError, Identity, OidcProvider
 from mailsift.accounts.people import Role
-from mailsift.accounts.sessions import RECHECK, Sessions, digest, normalized_email
-from mailsift.accounts.sign_in_attempts import SignInAttempt
+from mailsift.accounts.sessions import RECHECK, Sessions, SignInAttempt, digest, normalized_email
 from mailsift.events import audit
 from mailsift.events.signing import Vault
 from mailsift.pipeline.clock import Clock, utc_datetime

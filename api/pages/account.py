@@ -9,13 +9,13 @@ import json
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 from uuid import UUID
 
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 from markupsafe import Markup
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from mailsift.accounts.people import Members, Role, Visitor
 from mailsift.accounts.second_factors import Enrolment
@@ -24,9 +24,9 @@ from mailsift.api.http.auth import client_of
 from mailsift.api.http.downloads import streamed
 from mailsift.api.http.errors import STATUS_OF
 from mailsift.api.pages import cookies
-from mailsift.api.pages.forms import Form, attempt, choice, mendable, secret_text, text
-from mailsift.api.pages.jobs import day_of
-from mailsift.api.pages.page import HEADERS, inside, our_address, render, see, with_query
+from mailsift.api.pages.forms import Form, attempt, choice, id_from, mendable, secret_text, text
+from mailsift.api.pages.jobs import DayRange
+from mailsift.api.pages.page import HEADERS, LONGEST_GOAL, inside, our_address, render, see, with_query
 from mailsift.api.pages.sign_in import let_in
 from mailsift.api.pages.visitor import Owner, Reader
 from mailsift.api.parts import parts_of
@@ -35,7 +35,6 @@ from mailsift.events.job_mail import JobMailKind
 from mailsift.jobs.erasure import Erasable
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.wording import counted
-from mailsift.pipeline.zones import zone_names
 from mailsift.storage.sql.holdings import Receipt
 from mailsift.storage.sql.people import NO_FILTER, AuditFilter
 
@@ -128,19 +127,17 @@ async def set_account_zone(request: Request, visitor: Owner, form: Form) -> Resp
     return await attempt("/account", change, f"The account’s time zone is {zone}.")
 
 
-class LogQuery(BaseModel):
+class LogQuery(DayRange):
     """Which lines of the log: of whom, of what, from one day to another, older than a line."""
 
     who: str = Field(default="", max_length=254)
     what: str = Field(default="", max_length=20)
-    since: str = Field(default="", max_length=10)
-    until: str = Field(default="", max_length=10)
     before: int | None = Field(default=None, ge=0, lt=2**63)
 
     def wanted(self, zone: str) -> AuditFilter:
         """Return the filter; what is no choice and no date narrows nothing."""
         things = _THINGS[self.what][1] if self.what in _THINGS else ()
-        since, until = day_of(self.since, zone), day_of(self.until, zone, later=1)
+        since, until = self.days(zone)
         return AuditFilter(actor=self.who.replace("\0", ""), things=things, since=since, until=until)
 
     def address(self, path: str, **more: object) -> str:
@@ -196,7 +193,7 @@ async def _account(
     visitor: Visitor,
     *,
     error: MailsiftError | None = None,
-    **fields: str,
+    **fields: Any,
 ) -> Response:
     """Show the account; `fields`: email and role of the form, link and invited once an invitation is made."""
     people = parts_of(request).people
@@ -204,13 +201,11 @@ async def _account(
     return render(
         request,
         "account.html",
-        status=422 if error else 200,
         members=await people.members.list(visitor.account_id),
         invitations=await people.links.invitations(visitor.account_id),
         roles=[(role.value, role.value.capitalize()) for role in Role],
-        retentions=list(RETENTIONS.items()),
+        retentions=RETENTIONS,
         retention=kept,
-        zones=zone_names(),
         retention_words=RETENTIONS.get(kept, counted(int(kept) // _DAY, "day")),
         error=error,
         **{"email": "", "role": Role.MEMBER.value, "link": "", "invited": "", **fields},
@@ -285,7 +280,7 @@ async def choose_mail(request: Request, visitor: Reader, form: Form) -> Response
 @router.post("/you/zone")
 async def set_zone(request: Request, visitor: Reader, form: Form) -> Response:
     """Set in which time zone the visitor reads times."""
-    zone, goal = text(form, "zone", most=64), text(form, "next", most=2_000)
+    zone, goal = text(form, "zone", most=64), text(form, "next", most=LONGEST_GOAL)
     change = parts_of(request).people.members.set_zone(visitor, zone)
     message = f"Times are shown in {zone or visitor.account_zone}."
     return await attempt(inside(goal) if goal else "/account/you", change, message)
@@ -311,10 +306,7 @@ async def sign_out_everywhere(request: Request, visitor: Reader, _form: Form) ->
 @router.post("/you/switch")
 async def switch(request: Request, visitor: Reader, form: Form) -> Response:
     """Look at another account of the visitor."""
-    try:
-        account_id = UUID(text(form, "account"))
-    except ValueError:
-        raise MailsiftError("account_not_found", "There is no such account.") from None
+    account_id = id_from(text(form, "account"), "account_not_found", "There is no such account.")
     secret = cookies.read(request, cookies.SESSION)
     await parts_of(request).people.sessions.choose_account(visitor, secret, account_id)
     return see("/")
@@ -333,7 +325,6 @@ async def _profile_page(
         "you.html",
         status=STATUS_OF.get(wrong.code, 500) if wrong else 200,
         accounts=await sessions.accounts(visitor),
-        zones=zone_names(),
         mail_kinds=_MAIL,
         mail=await parts_of(request).people.members.mail(visitor),
         factor=await sessions.factors.view(visitor.user_id),
@@ -394,7 +385,6 @@ async def _data(
     return render(
         request,
         "account_data.html",
-        status=422 if error else 200,
         kept=await parts_of(request).holdings.kept_data(visitor.account_id),
         erasable=_ERASABLE,
         ticked=ticked or [],

@@ -7,9 +7,8 @@ as text. The others carry a label.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Final, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Final
 
 from markupsafe import Markup
 
@@ -29,14 +28,6 @@ _SVG: Final = Markup('<svg class="{}" viewBox="{}"{} aria-hidden="true" focusabl
 _LABELLED: Final = Markup('<svg class="{}" viewBox="{}"{} role="img" aria-label="{}">{}</svg>')
 _STRETCHED: Final = Markup(' preserveAspectRatio="none"')
 _FULL: Final = 1_000
-
-
-@dataclass(frozen=True, slots=True)
-class BarPart:
-    """A part of a stacked bar: how much, and the class that colours it."""
-
-    value: float
-    colour: str
 
 
 def columns(series: Sequence[float], *, label: str, titles: Sequence[str] = (), top: float = 0.0) -> Markup:
@@ -73,17 +64,28 @@ def columns(series: Sequence[float], *, label: str, titles: Sequence[str] = (), 
     return _LABELLED.format("chart", _COLUMNS_BOX, _STRETCHED, label, Markup("").join(bars))
 
 
-def stack(parts: Sequence[BarPart], *, label: str) -> Markup:
-    """Draw parts of a whole as one bar."""
-    whole = sum(part.value for part in parts)
-    at, drawn = 0.0, [Markup('<rect class="c-none" width="100" height="10"/>')]
-    for part in parts:
-        width = 100 * part.value / whole if whole else 0.0
-        if width:
-            rect = Markup('<rect class="{}" x="{}" width="{}" height="10"/>')
-            drawn.append(rect.format(part.colour, f"{at:.2f}", f"{width:.2f}"))
-        at += width
-    return _LABELLED.format("stack", "0 0 100 10", _STRETCHED, label, Markup("").join(drawn))
+def stack(parts: Mapping[str, float], *, label: str = "") -> Markup:
+    """Draw parts of a whole, each under the class that colours it, as one bar.
+
+    Args:
+        parts: in order.
+        label: as of `columns`; "" where the numbers stand beside the bar.
+    """
+    box, drawn = "0 0 100 10", _filled(parts, 100)
+    if label:
+        return _LABELLED.format("stack", box, _STRETCHED, label, drawn)
+    return _SVG.format("stack", box, _STRETCHED, drawn)
+
+
+def _filled(parts: Mapping[str, float], full: int) -> Markup:
+    """Draw parts side by side on a ground that is `full` long; what is empty is left out."""
+    whole, at, drawn = sum(parts.values()), 0.0, [_rect("c-none", 0, full)]
+    for colour, value in parts.items():
+        if value:
+            width = full * value / whole
+            drawn.append(_rect(colour, at, width))
+            at += width
+    return Markup("").join(drawn)
 
 
 def cells(colours: Sequence[str], *, label: str, titles: Sequence[str]) -> Markup:
@@ -120,21 +122,10 @@ def robust_top(values: Sequence[float]) -> float:
     return nice_top(reached[-1] if reached[-1] <= 3 * usual else 1.2 * usual)
 
 
-class StatusMix(NamedTuple):
-    """Rows by status."""
-
-    valid: int
-    risky: int
-    invalid: int
-
-
 def bar(valid: int, invalid: int, risky: int) -> Markup:
-    """Return a mix as one stacked bar of full width."""
-    total = valid + invalid + risky
-    ground = _rect("c-none", 0, _FULL)
-    pieces = _pieces(StatusMix(valid, risky, invalid), total) if total else ()
-    inner = Markup("").join((ground, *(_rect(f"c-{name}", x, width) for name, x, width in pieces)))
-    return _SVG.format("bar", f"0 0 {_FULL} 8", _STRETCHED, inner)
+    """Return rows by status as one stacked bar of full width."""
+    parts = {"c-valid": valid, "c-risky": risky, "c-invalid": invalid}
+    return _SVG.format("bar", f"0 0 {_FULL} 10", _STRETCHED, _filled(parts, _FULL))
 
 
 def gauge(score: int, status: Status) -> Markup:
@@ -153,23 +144,11 @@ def interval(found: float, low: float, high: float, kind: str) -> Markup:
     """Return a share with the interval where the truth is, on a line from 0 to 1."""
     ground, span = _rect("c-none", 0, _FULL), _rect(f"c-{kind} faint", _FULL * low, _FULL * (high - low))
     here = _rect(f"c-{kind}", max(0.0, _FULL * found - 3), 6)
-    return _SVG.format("bar", f"0 0 {_FULL} 8", _STRETCHED, ground + span + here)
-
-
-def _pieces(mix: StatusMix, total: int) -> Iterator[tuple[str, float, float]]:
-    """Yield name, start and length of each part that is not empty, in thousandths."""
-    x = 0.0
-    for name, count in zip(StatusMix._fields, mix, strict=True):
-        width = _FULL * count / total
-        if count:
-            yield name, x, width
-        x += width
+    return _SVG.format("bar", f"0 0 {_FULL} 10", _STRETCHED, ground + span + here)
 
 
 def _rect(kind: str, x: float, width: float) -> Markup:
-    return Markup('<rect class="{}" x="{}" width="{}" height="8"/>').format(
-        kind, _number_text(x), _number_text(width)
-    )
+    return Markup('<rect class="{}" x="{:.2f}" width="{:.2f}" height="10"/>').format(kind, x, width)
 
 
 def _arc(start: float, end: float, radius: float) -> str:

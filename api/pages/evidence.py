@@ -44,13 +44,10 @@ _CATCH_ALL: Final = {
 }
 _DOMAIN_SAID: Final[Mapping[str, str]] = {
     DomainState.NOT_ASKED: "DNS was not asked about {}.",
-    DomainState.ROUTED: "{} takes mail.",
-    DomainState.NOT_FOUND: "{} does not exist.",
-    DomainState.NO_MAIL_SERVER: "{} has no mail server.",
-    DomainState.NULL_MX: "{} declares that it takes no mail (null MX).",
     DomainState.UNROUTABLE: "The mail servers of {} have no public address.",
     DomainState.UNAVAILABLE: "DNS gave no answer about {}.",
 }
+"""Where DOMAIN_STATES has no words that follow a domain's name."""
 _STAGES: Final = {
     "connect": "while connecting",
     "banner": "in the greeting",
@@ -184,8 +181,10 @@ def _chance_section(chance: MeasuredShare | None) -> list[Section]:
 def _domain_said(fact: Mapping[str, Any] | None, mode: str) -> str:
     if fact is None:
         return "DNS was not asked in fast mode." if mode == Mode.FAST else "DNS was not asked."
-    said = _DOMAIN_SAID.get(fact["state"])
-    return said.format(fact["domain"]) if said else f"{fact['domain']}: {fact['state']}."
+    state, domain = fact["state"], fact["domain"]
+    if said := _DOMAIN_SAID.get(state):
+        return said.format(domain)
+    return f"{domain} {DOMAIN_STATES[state]}." if state in DOMAIN_STATES else f"{domain}: {state}."
 
 
 def _mailbox_said(fact: Mapping[str, Any]) -> str:

@@ -176,7 +176,7 @@ def mendable(error: MailsiftError) -> MailsiftError:
     return error
 
 
-def id_from(given: str, code: str = "job_not_found") -> UUID:
+def id_from(given: str, code: str = "job_not_found", message: str = "There is no such job.") -> UUID:
     """Return an id from a path or a form; what is none is one nobody has.
 
     Raises:
@@ -185,7 +185,7 @@ def id_from(given: str, code: str = "job_not_found") -> UUID:
     try:
         return UUID(given)
     except ValueError:
-        raise MailsiftError(code, "There is no such thing.") from None
+        raise MailsiftError(code, message) from None
 
 
 def number_from(given: str) -> int:

@@ -10,17 +10,17 @@ from uuid import UUID
 
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import HTMLResponse, Response, StreamingResponse
-from markupsafe import Markup
 from pydantic import BaseModel, Field
 
 from mailsift.accounts.people import Visitor
 from mailsift.api.http.responses import server_event
-from mailsift.api.pages import charts, cookies
-from mailsift.api.pages.charts import bar
+from mailsift.api.pages import cookies
+from mailsift.api.pages.charts import STATUS_ORDER
 from mailsift.api.pages.filters import duration, number, percent
 from mailsift.api.pages.forms import Form, choice, id_from, is_mendable, text
 from mailsift.api.pages.page import (
     HEADERS,
+    LONGEST_GOAL,
     inside,
     now_of,
     render,
@@ -37,8 +37,6 @@ from mailsift.api.pages.words import (
     MODES,
     REASON_OF,
     WARNINGS,
-    provider_name,
-    result_name,
     time_lines,
     waits,
     waits_beyond_rates,
@@ -116,7 +114,6 @@ class JobOnPage:
         waits: one sentence for everything it waits for.
         warning: what makes its verdicts poorer than they could be, "" when nothing does.
         may: the names of what may be done with it now.
-        bar: the mix of its verdicts as SVG.
     """
 
     view: JobView
@@ -134,7 +131,6 @@ class JobOnPage:
     waits: tuple[str, ...]
     warning: str
     may: frozenset[str]
-    bar: Markup
 
 
 def job_on_page(view: JobView, request: Request) -> JobOnPage:
@@ -160,7 +156,6 @@ def job_on_page(view: JobView, request: Request) -> JobOnPage:
         waits=tuple((waits_beyond_rates if view.time_left else waits)(view.waiting, zone)),
         warning=WARNINGS.get(view.warning, view.warning),
         may=_may(view),
-        bar=bar(view.send, view.remove, view.review),
     )
 
 
@@ -214,26 +209,31 @@ def _may(view: JobView) -> frozenset[str]:
     return frozenset(name for name, may in able.items() if may)
 
 
-class JobListQuery(BaseModel):
-    """Which jobs are listed: of a state, with this in their name, made from one day to another."""
+class DayRange(BaseModel):
+    """From one day to another."""
 
-    state: str = ""
-    q: str = Field(default="", max_length=_NAME)
     since: str = Field(default="", max_length=10)
     until: str = Field(default="", max_length=10)
-    cursor: str = Field(default="", max_length=1_000)
 
     def days(self, zone: str) -> tuple[datetime | None, datetime | None]:
         """Return the first moment, and the one behind the last; what is no date narrows nothing."""
-        return day_of(self.since, zone), day_of(self.until, zone, later=1)
+        return _day_of(self.since, zone), _day_of(self.until, zone, later=1)
 
 
-def day_of(given: str, zone: str, *, later: int = 0) -> datetime | None:
+def _day_of(given: str, zone: str, *, later: int = 0) -> datetime | None:
     """Return when a day begins, or so many days later, in a zone; None for what is no date."""
     try:
         return datetime.combine(date.fromisoformat(given) + timedelta(days=later), time(), zone_named(zone))
     except (ValueError, OverflowError):
         return None
+
+
+class JobListQuery(DayRange):
+    """Which jobs are listed: of a state, with this in their name, made from one day to another."""
+
+    state: str = ""
+    q: str = Field(default="", max_length=_NAME)
+    cursor: str = Field(default="", max_length=1_000)
 
 
 @router.get("/jobs")
@@ -292,7 +292,7 @@ async def act_on_many(request: Request, visitor: Member, form: Form) -> Response
     """Do something with every job that is ticked, and say with how many it could be done."""
     parts = parts_of(request)
     action = choice(form, "do", _MANY)
-    goal = text(form, "next", most=2_000)
+    goal = text(form, "next", most=LONGEST_GOAL)
     here = inside(goal) if goal else "/jobs"
     ids = [JobId(id_from(str(value))) for value in form.getlist("job")[:_A_PAGE]]
     done, refused = 0, ""
@@ -357,9 +357,6 @@ async def _breakdown_context(parts: ApiParts, account_id: AccountId, view: JobVi
     return {
         "breakdown": await breakdown_of(parts, account_id, view),
         "few": _FEW,
-        "charts": charts,
-        "result_name": result_name,
-        "provider_name": provider_name,
         "reason_of": REASON_OF,
     }
 
@@ -388,7 +385,7 @@ def estimate_of(view: JobView) -> list[tuple[Status, float, float, float]]:
     shares = preview_shares(view)
     return [
         (status, found.value, found.low, found.high)
-        for status in charts.STATUS_ORDER
+        for status in STATUS_ORDER
         if (found := shares.get(status.value))
     ]
 

@@ -123,7 +123,7 @@ async def create(request: Request, visitor: Member, form: Form) -> Response:
 async def rolling(request: Request, visitor: Member, key_id: UUID) -> Response:
     """Ask when the old key ends."""
     key = await _key(request, visitor, key_id)
-    return render(request, "key_roll.html", key=key, overlaps=list(OVERLAPS.items()))
+    return render(request, "key_roll.html", key=key, overlaps=OVERLAPS)
 
 
 @router.post("/{key_id:uuid}/roll")
@@ -166,10 +166,9 @@ def _form(request: Request, typed: _KeyForm, error: MailsiftError | None = None)
     return render(
         request,
         "key_new.html",
-        status=422 if error else 200,
         typed=typed,
         scopes=SCOPES,
-        lifetimes=list(LIFETIMES.items()),
+        lifetimes=LIFETIMES,
         doors=_purposes(parts_of(request)),
         error=error,
     )

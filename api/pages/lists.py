@@ -102,7 +102,7 @@ async def _list_page(
     except MailsiftError as error:
         if error.code == "draft_not_found":
             raise
-        return render(request, "list.html", draft=draft, inspection=None, error=error)
+        return render(request, "list.html", status=200, draft=draft, inspection=None, error=error)
     plans = await _plans(request, visitor, draft_id, found)
     return render(
         request,
@@ -110,7 +110,6 @@ async def _list_page(
         status=422 if column_warning else 200,
         draft=draft,
         inspection=found,
-        error=None,
         plan=plans.get(Mode.DEEP),
         times={mode: plan.left.seconds for mode, plan in plans.items()},
         lines=time_lines(plans[Mode.DEEP].left.lines, 4) if plans else [],

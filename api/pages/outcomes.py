@@ -1,11 +1,13 @@
-"""/outcomes and /suppressions: what became of messages, and to whom nobody is to send."""
+"""/outcomes, its receivers and /suppressions: what became of messages, and to whom nobody is to send."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
+from urllib.parse import urlsplit
 from uuid import UUID
 
 from fastapi import APIRouter, Request
@@ -14,9 +16,8 @@ from fastapi.responses import HTMLResponse, Response
 from mailsift.accounts.people import Visitor
 from mailsift.api.http.downloads import streamed
 from mailsift.api.http.uploads import file_pieces, file_with
-from mailsift.api.pages.forms import Form, attempt, choice, chosen_file, read_form, text
-from mailsift.api.pages.page import HEADERS, render, see
-from mailsift.api.pages.receivers import SENDERS
+from mailsift.api.pages.forms import Form, attempt, choice, chosen_file, mendable, read_form, text
+from mailsift.api.pages.page import HEADERS, our_address, render, see
 from mailsift.api.pages.visitor import Member, Reader
 from mailsift.api.parts import parts_of
 from mailsift.api.v1.suppressions import FILE_TYPES
@@ -24,7 +25,9 @@ from mailsift.jobs.outcomes.service import ImportCounts
 from mailsift.jobs.outcomes.suppressions import Suppression, SuppressionFormat, SuppressionReason
 from mailsift.pipeline.clock import utc_datetime
 from mailsift.pipeline.errors import MailsiftError
+from mailsift.pipeline.outcomes.senders import SENDER_NAMES, SenderKind
 from mailsift.pipeline.syntax.address import canonical_of
+from mailsift.storage.sql.receivers import ReceiverRow
 
 router = APIRouter(include_in_schema=False)
 
@@ -39,6 +42,41 @@ REASONS: Final = (
 )
 NAMES: Final = {**dict(REASONS), SuppressionReason.MANUAL: "By hand"}
 """The same, beside an address."""
+
+
+@dataclass(frozen=True, slots=True)
+class SenderOnPage:
+    """A mail sender: its name, what it is believed by, and where its users give it our address.
+
+    Attributes:
+        needs: `key`, `topic`, or "" for those that sign nothing.
+        label: what the key is called there.
+    """
+
+    name: str
+    where: str
+    needs: str = ""
+    label: str = ""
+
+
+_WHERE: Final = {
+    SenderKind.SES: (
+        "Subscribe this address to the SNS topic of your configuration set, by HTTPS. It confirms itself.",
+        "topic",
+        "ARN of the SNS topic",
+    ),
+    SenderKind.SENDGRID: (
+        "Settings, Mail settings, Event webhooks. Turn the signature on there.",
+        "key",
+        "Verification key",
+    ),
+    SenderKind.MAILGUN: ("Sending, Webhooks: one for each event.", "key", "Webhook signing key"),
+    SenderKind.POSTMARK: ("Your server, a message stream, Webhooks.",),
+    SenderKind.BREVO: ("Transactional, Settings, Webhook; and the same for campaigns.",),
+    SenderKind.SPARKPOST: ("Configuration, Webhooks.",),
+    SenderKind.LISTMONK: ("Whatever forwards its bounces: its own webhook takes them in.",),
+}
+SENDERS: Final = {kind: SenderOnPage(SENDER_NAMES[kind], *where) for kind, where in _WHERE.items()}
 
 
 @router.get("/outcomes")
@@ -89,7 +127,7 @@ async def _suppressions_page(
     email: str = "",
     cursor: str = "",
     error: MailsiftError | None = None,
-    **typed: str,
+    **typed: Any,
 ) -> HTMLResponse:
     """Return the page of the list; `typed`: what was `pasted` and its `reason`, to be mended."""
     service = parts_of(request).suppressions
@@ -98,7 +136,6 @@ async def _suppressions_page(
     return render(
         request,
         "suppressions.html",
-        status=422 if error else 200,
         found=[(one, utc_datetime(one.since)) for one in page.suppressions],
         following=page.next,
         email=email,
@@ -169,3 +206,88 @@ def _import_summary(taken: ImportCounts, what: str) -> str:
     return (
         f"{taken.taken:,} new {what}, {taken.repeated:,} known already, {taken.malformed:,} not understood."
     )
+
+
+@router.get("/outcomes/receivers/new")
+async def new_receiver(request: Request, _: Member) -> HTMLResponse:
+    """Show the form for a receiver."""
+    return _receiver_form(request)
+
+
+@router.post("/outcomes/receivers/new")
+async def create_receiver(request: Request, visitor: Member, form: Form) -> Response:
+    """Make a receiver and show the address to paste, with its password this once."""
+    parts = parts_of(request)
+    sender = SenderKind(choice(form, "sender", SENDERS))
+    name, key = text(form, "name"), text(form, "key", most=_LONGEST)
+    try:
+        row, password = await parts.receivers.create(
+            visitor.account_id, sender, name=name, key=key, topic=key
+        )
+    except MailsiftError as error:
+        return _receiver_form(request, sender=sender, name=name, error=mendable(error))
+    return _receiver_page(request, row, password=password, made=True)
+
+
+@router.get("/outcomes/receivers/{receiver_id:uuid}")
+async def receiver(request: Request, visitor: Reader, receiver_id: UUID) -> HTMLResponse:
+    """Show a receiver: its address, and what it took and refused."""
+    return _receiver_page(request, await parts_of(request).receivers.get(visitor.account_id, receiver_id))
+
+
+@router.post("/outcomes/receivers/{receiver_id:uuid}/rotate")
+async def rotate_receiver(request: Request, visitor: Member, receiver_id: UUID, form: Form) -> Response:
+    """Change what a receiver believes; a new password is shown, this once."""
+    key = text(form, "key", most=_LONGEST)
+    parts = parts_of(request)
+    try:
+        row, password = await parts.receivers.rotate(visitor.account_id, receiver_id, key=key, topic=key)
+    except MailsiftError as error:
+        return see(f"/outcomes/receivers/{receiver_id}", mendable(error).message, kind="bad")
+    return _receiver_page(request, row, password=password, made=True)
+
+
+@router.post("/outcomes/receivers/{receiver_id:uuid}/delete")
+async def delete_receiver(request: Request, visitor: Member, receiver_id: UUID, _form: Form) -> Response:
+    """Remove a receiver; what it brought stays."""
+    parts = parts_of(request)
+    await parts.receivers.delete(visitor.account_id, receiver_id)
+    return see("/outcomes", "The receiver is removed; the outcomes it brought stay.")
+
+
+def _receiver_form(
+    request: Request,
+    *,
+    sender: SenderKind = SenderKind.SES,
+    name: str = "",
+    error: MailsiftError | None = None,
+) -> HTMLResponse:
+    return render(
+        request,
+        "receiver_new.html",
+        senders=[(kind, one.name) for kind, one in SENDERS.items()],
+        sender=sender,
+        name=name,
+        error=error,
+    )
+
+
+def _receiver_page(
+    request: Request, row: ReceiverRow, *, password: str = "", made: bool = False
+) -> HTMLResponse:
+    return render(
+        request,
+        "receiver.html",
+        receiver=row,
+        sender=SENDERS[SenderKind(row.sender)],
+        address=_receiver_address(our_address(request), row.id, password),
+        password=password,
+        made=made,
+    )
+
+
+def _receiver_address(base: str, receiver_id: UUID, password: str) -> str:
+    """Return what is pasted at the sender; a password stands in it as in any URL (RFC 3986 section 3.2.1)."""
+    parts = urlsplit(base)
+    user = f"mailsift:{password}@" if password else ""
+    return f"{parts.scheme}://{user}{parts.netloc}/receivers/{receiver_id}"

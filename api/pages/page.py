@@ -18,14 +18,16 @@ from starlette.routing import Match
 
 from mailsift.accounts.passwords import LONGEST, SHORTEST
 from mailsift.accounts.people import Role, Visitor
-from mailsift.api.pages import cookies
+from mailsift.api.pages import charts, cookies
 from mailsift.api.pages.filters import FILTERS
-from mailsift.api.pages.static import Assets
+from mailsift.api.pages.static import Asset, load_assets
+from mailsift.api.pages.words import provider_name, result_name
 from mailsift.api.parts import parts_of
 from mailsift.jobs.admin.alarm_table import RULE_OF
+from mailsift.jobs.admin.models import describe_trouble
 from mailsift.pipeline.clock import utc_datetime
 from mailsift.pipeline.errors import MailsiftError
-from mailsift.pipeline.zones import DEFAULT
+from mailsift.pipeline.zones import DEFAULT, zone_names
 
 POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self';"
@@ -41,6 +43,7 @@ HEADERS: Final = {
     "Cross-Origin-Resource-Policy": "same-origin",
 }
 HOME: Final = "/"
+LONGEST_GOAL: Final = 2_000  # characters of an address that a form leads back to
 _MACHINES: Final = ("/v1/", "/openapi.json", "/healthz", "/readyz", "/metrics", "/static/", "/csp-report")
 _TITLES: Final[Mapping[int, str]] = {
     400: "This request cannot be read",
@@ -111,7 +114,7 @@ class Theme:
     """What pages are made with: templates and static files."""
 
     templates: Environment
-    assets: Assets
+    assets: Mapping[str, Asset]
 
 
 @cache
@@ -125,26 +128,48 @@ def load_theme() -> Theme:
         lstrip_blocks=True,
         auto_reload=False,
     )
-    assets = Assets.load()
+    assets = load_assets()
+
+    def asset(name: str) -> str:
+        """Return where a page loads a file from; browsers keep it until it changes."""
+        return f"/static/{name}?v={assets[name].version}"
+
     templates.filters.update(FILTERS)
-    templates.globals.update(asset=assets.address, Role=Role)
-    templates.globals.update(shortest_password=SHORTEST, longest_password=LONGEST)
+    templates.globals.update(
+        asset=asset,
+        charts=charts,
+        describe_trouble=describe_trouble,
+        longest_password=LONGEST,
+        provider_name=provider_name,
+        result_name=result_name,
+        Role=Role,
+        shortest_password=SHORTEST,
+        zone_names=zone_names,
+    )
     return Theme(templates, assets)
 
 
-def render(request: Request, template: str, *, status: int = 200, **context: Any) -> HTMLResponse:
-    """Return a page.
+def render(
+    request: Request,
+    template: str,
+    *,
+    status: int | None = None,
+    error: MailsiftError | None = None,
+    **context: Any,
+) -> HTMLResponse:
+    """Return a page; its status is 200, with the `error` of a form that is shown again 422.
 
-    Templates know beside `context`: `visitor` (None when nobody is signed in), `can_change` (a member or
-    owner), `is_owner`, `csrf` and `csrf_field()`, `now`, `zone` (in which times are shown), `zone_offered`
-    (they have not chosen one), `path`, `asked_again` (path and query), `help` (its topic), `test_mode` (of a
-    test account), `alarm_looked_into` (whose link led here, or None), `flash` (kind and text, or None).
+    Templates know beside these: `visitor` (None when nobody is signed in), `can_change` (a member or owner),
+    `is_owner`, `csrf` and `csrf_field()`, `now`, `zone` (in which times are shown), `zone_offered`
+    (they have not chosen one), `path`, `asked_again` (where a form leads back to), `help` (its topic),
+    `test_mode` (of a test account), `alarm_looked_into` (whose link led here, or None), `flash` (kind and
+    text, or None).
     """
     theme: Theme = request.app.state.theme
     visitor = visitor_known(request)
     secret = cookies.read(request, cookies.SESSION if visitor else cookies.FORM)
     fresh = "" if secret else secrets.token_urlsafe(24)
-    flash = cookies.read(request, cookies.FLASH)
+    flash, asked = cookies.read(request, cookies.FLASH), _path_and_query(request)
     token = cookies.mask(cookies.csrf_token(secret or fresh))
     common = {
         "visitor": visitor,
@@ -156,15 +181,15 @@ def render(request: Request, template: str, *, status: int = 200, **context: Any
         "zone": zone_of(request),
         "zone_offered": visitor is not None and not visitor.zone_chosen and request.method == "GET",
         "path": request.url.path,
-        "asked_again": _path_and_query(request),
+        "asked_again": asked if len(asked) <= LONGEST_GOAL else request.url.path,
         "help": TOPICS.get(template, ""),
         "test_mode": getattr(request.state, "test_mode", False),
         "alarm_looked_into": RULE_OF.get(request.query_params.get("alarm", "")),
         "flash": cookies.read_flash(flash) if flash else None,
+        "error": error,
     }
-    page = HTMLResponse(
-        theme.templates.get_template(template).render({**common, **context}), status, headers=HEADERS
-    )
+    written = theme.templates.get_template(template).render({**common, **context})
+    page = HTMLResponse(written, status or (422 if error else 200), headers=HEADERS)
     if flash:
         cookies.drop(page, cookies.FLASH)
     if fresh and visitor is None:
@@ -173,9 +198,8 @@ def render(request: Request, template: str, *, status: int = 200, **context: Any
 
 
 def render_live(request: Request, page: str, **context: Any) -> HTMLResponse:
-    """Return a page that keeps itself up to date, or below `/live` only what changes on it."""
-    live = "_live" if request.url.path.endswith("/live") else ""
-    return render(request, f"{page}{live}.html", **context)
+    """Return a page that keeps itself up to date, or below `/live` only its block of that name."""
+    return render(request, page, live=request.url.path.endswith("/live"), **context)
 
 
 def see(address: str, message: str = "", *, kind: str = "good") -> RedirectResponse:

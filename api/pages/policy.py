@@ -13,16 +13,13 @@ from typing import Any, Final
 from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, Response
 
-from mailsift.api.pages.filters import number, percent
 from mailsift.api.pages.forms import Form, attempt, text
 from mailsift.api.pages.page import render, see
 from mailsift.api.pages.tiers import COLOURS, NAMES
 from mailsift.api.pages.visitor import JobMember, JobReader, Member, Reader
-from mailsift.api.pages.words import result_name
 from mailsift.api.parts import ApiParts, parts_of
 from mailsift.jobs.policies import AccountPolicy
-from mailsift.jobs.results.tiers import Replay
-from mailsift.jobs.views import JobId, JobView
+from mailsift.jobs.views import JobId
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.judge.tiers import Tier, TierPolicy
 from mailsift.pipeline.outcomes.history import MOST_DAYS, OutcomePolicy
@@ -82,8 +79,8 @@ async def put_policy(request: Request, visitor: Member, form: Form) -> Response:
     try:
         wanted = AccountPolicy() if "reset" in form else _policy_of(typed)
     except ValueError as error:
-        trouble = MailsiftError("policy_invalid", f"This policy isn’t valid: {error}.")
-        return _page(request, await parts.policies.get(visitor.account_id), typed=typed, error=trouble)
+        found = await parts.policies.get(visitor.account_id)
+        return _page(request, found, typed=typed, error=_invalid(error))
     await parts.policies.put(visitor.account_id, wanted)
     return see("/outcomes/policy", "Policy saved. It applies to jobs you start from now on.")
 
@@ -91,6 +88,10 @@ async def put_policy(request: Request, visitor: Member, form: Form) -> Response:
 def _policy_of(typed: Mapping[str, str]) -> AccountPolicy:
     days = {name: _days(typed[name]) for name in _DAYS if name in typed}
     return AccountPolicy(TierPolicy.read(typed), OutcomePolicy(**days))
+
+
+def _invalid(why: ValueError) -> MailsiftError:
+    return MailsiftError("policy_invalid", f"This policy isn’t valid: {why}.")
 
 
 def _days(given: str) -> float:
@@ -112,7 +113,6 @@ def _page(
     return render(
         request,
         "policy.html",
-        status=422 if error else 200,
         questions=_QUESTIONS,
         filled={**found.tiers.as_json(), **days, **(typed or {})},
         outcomes=found.outcomes,
@@ -135,17 +135,6 @@ def in_words(wanted: TierPolicy) -> tuple[TierInWords, ...]:
     return tuple(TierInWords(NAMES[tier], COLOURS[tier].value, tuple(held[tier])) for tier in Tier)
 
 
-@dataclass(frozen=True, slots=True)
-class TierBeside:
-    """One tier by both policies, as text."""
-
-    label: str
-    before: str
-    before_share: str
-    after: str
-    after_share: str
-
-
 @what_if_router.get("/jobs/{job_id:uuid}/what-if")
 async def what_if(request: Request, visitor: JobReader, job_id: JobId) -> HTMLResponse:
     """Show the form of a policy and, when it was filled in, both policies side by side."""
@@ -155,25 +144,27 @@ async def what_if(request: Request, visitor: JobReader, job_id: JobId) -> HTMLRe
     policy, error, found = view.policy, None, None
     if asked:
         try:
-            policy = _asked_policy(asked)
+            policy = TierPolicy.parse(asked)
             found = await parts.jobs.replay(visitor.account_id, job_id, policy)
+        except ValueError as trouble:
+            error = _invalid(trouble)
         except MailsiftError as trouble:
-            if trouble.code not in {"policy_invalid", "no_results_yet"}:
+            if trouble.code != "no_results_yet":
                 raise
             error = trouble
     shown = policy.as_json()
     return render(
         request,
         "what_if.html",
+        status=200,
         view=view,
         questions=_QUESTIONS,
         filled=shown | ({name: asked[name] for name in shown if name in asked} if error else {}),
         written=json.dumps(shown),
         error=error,
         found=found,
-        tiers=_tier_changes(view, found) if found else (),
+        tiers=_CHOICES,
         ended=view.state in ENDED,
-        result_name=result_name,
     )
 
 
@@ -194,29 +185,3 @@ async def _keep_policy(parts: ApiParts, account_id: Any, job_id: JobId, written:
     except (ValueError, TypeError, AttributeError, RecursionError, OverflowError):
         raise MailsiftError("policy_invalid", "This policy isn’t valid.") from None
     await parts.jobs.replay(account_id, job_id, policy, keep=True)
-
-
-def _asked_policy(asked: Mapping[str, str]) -> TierPolicy:
-    """Return the policy of a form.
-
-    Raises:
-        MailsiftError: `policy_invalid`.
-    """
-    try:
-        return TierPolicy.parse(asked)
-    except ValueError as error:
-        raise MailsiftError("policy_invalid", f"This policy isn’t valid: {error}.") from None
-
-
-def _tier_changes(view: JobView, found: Replay) -> tuple[TierBeside, ...]:
-    before, after, whole = found.before, found.after, view.processed
-    return tuple(
-        TierBeside(
-            label,
-            number(before[tier.value]),
-            percent(before[tier.value], whole),
-            number(after[tier.value]),
-            percent(after[tier.value], whole),
-        )
-        for tier, label in _CHOICES
-    )

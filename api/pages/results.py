@@ -12,7 +12,8 @@ from pydantic import BaseModel, Field
 
 from mailsift.accounts.people import Visitor
 from mailsift.api.http.downloads import ExportOptions, download
-from mailsift.api.pages import charts, cookies
+from mailsift.api.pages import cookies
+from mailsift.api.pages.charts import STATUS_ORDER
 from mailsift.api.pages.evidence import verdict_detail
 from mailsift.api.pages.jobs import JobOnPage, job_on_page
 from mailsift.api.pages.page import render, see, with_query
@@ -208,7 +209,6 @@ async def results(
         most_columns=_COLUMNS,
         cut=_CUT,
         results=result_choices(),
-        result_name=result_name,
         own_suggestion=own_suggestion,
         format=cookies.read(request, cookies.FORMAT),
         next_href=asked.address(job_id, page.next) if page else "",
@@ -292,8 +292,6 @@ async def runs(request: Request, visitor: JobReader, job_id: JobId, against: str
         table=_table(diff) if diff else None,
         trouble=trouble,
         named=_NAMED,
-        statuses=charts.STATUS_ORDER,
-        result_name=result_name,
     )
 
 
@@ -340,7 +338,7 @@ async def _compared(
 
 def _table(diff: Diff) -> StatusTable:
     cells: dict[Status, dict[Status, int]] = {
-        before: dict.fromkeys(charts.STATUS_ORDER, 0) for before in charts.STATUS_ORDER
+        before: dict.fromkeys(STATUS_ORDER, 0) for before in STATUS_ORDER
     }
     for move in diff.moves:
         before, after = (Status(move[side]["status"]) for side in ("before", "after"))

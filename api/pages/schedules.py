@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, time, timedelta
 from typing import Annotated, Final
@@ -13,16 +13,16 @@ from fastapi.responses import Response
 from starlette.datastructures import FormData
 
 from mailsift.accounts.people import Visitor
-from mailsift.api.pages.forms import Form, attempt, choice, mendable, text
+from mailsift.api.pages.forms import Form, attempt, choice, id_from, mendable, text
 from mailsift.api.pages.page import now_of, render, see
 from mailsift.api.pages.visitor import Member, Reader
 from mailsift.api.parts import parts_of
 from mailsift.jobs.schedules.models import Overlap, Recheck, ScheduleSpec, ScheduleView
+from mailsift.jobs.schedules.service import ScheduleService
 from mailsift.jobs.schedules.timetable import CatchUp, check_cron, in_words
-from mailsift.jobs.views import JobId, JobOptions
+from mailsift.jobs.views import AccountId, JobId, JobOptions
 from mailsift.pipeline.errors import MailsiftError
-from mailsift.pipeline.zones import in_zone, local_text, zone_named, zone_names
-from mailsift.storage.sql.jobs import job_not_found
+from mailsift.pipeline.zones import in_zone, local_text, zone_named
 
 router = APIRouter(prefix="/schedules", include_in_schema=False)
 
@@ -41,6 +41,12 @@ TROUBLES: Final = {
     "blob_not_found": "Paused: its list is no longer kept.",
     "runs_failed": "Paused: too many runs failed in a row.",
 }
+_ACTIONS: Final[Mapping[str, tuple[Callable[[ScheduleService, AccountId, UUID], Awaitable[object]], str]]] = {
+    "pause": (ScheduleService.pause, "Schedule paused."),
+    "resume": (ScheduleService.resume, "Schedule resumed."),
+    "run": (ScheduleService.run_now, "A run has started."),
+}
+"""What is done, and what is said then."""
 RHYTHMS: Final = {
     "0 6 * * *": "Every day at 06:00",
     "0 6 * * 1-5": "Monday to Friday at 06:00",
@@ -100,12 +106,10 @@ async def preview(request: Request, _: Reader) -> Response:
     try:
         spec = ScheduleForm(rhythm=rhythm, cron=" ".join(cron.split()), zone=zone.strip()).spec()
     except MailsiftError as error:
-        return render(request, "schedule_preview.html", words="", runs=(), zone="", error=error)
+        return render(request, "schedule_preview.html", status=200, error=error)
     now = now_of(request)
     runs = spec.timetable(_SPARE).starts(now, now=now, count=5)
-    return render(
-        request, "schedule_preview.html", words=in_words(spec.cron), runs=runs, zone=spec.zone, error=None
-    )
+    return render(request, "schedule_preview.html", words=in_words(spec.cron), runs=runs, zone=spec.zone)
 
 
 @router.get("/new")
@@ -125,7 +129,7 @@ async def new(
 async def create(request: Request, visitor: Member, form: Form) -> Response:
     """Make a schedule."""
     parts = parts_of(request)
-    filled, job_id = read_schedule(form), _job(form)
+    filled, job_id = read_schedule(form), id_from(text(form, "job"))
     try:
         spec = filled.spec()
         if filled.repair:
@@ -184,32 +188,21 @@ async def edit(request: Request, visitor: Member, schedule_id: UUID, form: Form)
     return see(f"/schedules/{schedule_id}", "Schedule saved.")
 
 
-@router.post("/{schedule_id:uuid}/pause")
-async def pause(request: Request, visitor: Member, schedule_id: UUID, _form: Form) -> Response:
-    """Pause a schedule: nothing runs until it is resumed."""
-    change = parts_of(request).schedules.pause(visitor.account_id, schedule_id)
-    return await attempt(f"/schedules/{schedule_id}", change, "Schedule paused.")
-
-
-@router.post("/{schedule_id:uuid}/resume")
-async def resume(request: Request, visitor: Member, schedule_id: UUID, _form: Form) -> Response:
-    """Resume a schedule, from its next slot on."""
-    change = parts_of(request).schedules.resume(visitor.account_id, schedule_id)
-    return await attempt(f"/schedules/{schedule_id}", change, "Schedule resumed.")
-
-
-@router.post("/{schedule_id:uuid}/run")
-async def run(request: Request, visitor: Member, schedule_id: UUID, _form: Form) -> Response:
-    """Make a run now."""
-    change = parts_of(request).schedules.run_now(visitor.account_id, schedule_id)
-    return await attempt(f"/schedules/{schedule_id}", change, "A run has started.")
-
-
 @router.post("/{schedule_id:uuid}/delete")
 async def delete(request: Request, visitor: Member, schedule_id: UUID, _form: Form) -> Response:
     """Delete a schedule; its jobs stay."""
     await parts_of(request).schedules.delete(visitor.account_id, schedule_id)
     return see("/schedules", "Schedule deleted. Its jobs stay.")
+
+
+@router.post("/{schedule_id:uuid}/{action}")
+async def act(request: Request, visitor: Member, schedule_id: UUID, action: str, _form: Form) -> Response:
+    """Pause a schedule, resume it from its next slot on, or make a run now."""
+    if action not in _ACTIONS:
+        raise MailsiftError("not_found", "There is nothing here.")
+    do, done = _ACTIONS[action]
+    change = do(parts_of(request).schedules, visitor.account_id, schedule_id)
+    return await attempt(f"/schedules/{schedule_id}", change, done)
 
 
 async def _new_page(
@@ -245,26 +238,17 @@ def _form(
     return render(
         request,
         "schedule_form.html",
-        status=422 if error else 200,
         filled=filled,
         schedule=schedule,
         offered=offered or ListChoices(),
-        rhythms=list(RHYTHMS.items()),
-        rechecks=list(RECHECKS.items()),
-        overlaps=list(OVERLAPS.items()),
-        catch_ups=list(CATCH_UPS.items()),
+        rhythms=RHYTHMS,
+        rechecks=RECHECKS,
+        overlaps=OVERLAPS,
+        catch_ups=CATCH_UPS,
         jitters=with_this(JITTERS, filled.jitter, "Up to {} seconds later"),
         failures=with_this(FAILURES, filled.failures, "{} failed runs in a row"),
-        zones=zone_names(),
         error=error,
     )
-
-
-def _job(form: FormData) -> UUID:
-    try:
-        return UUID(text(form, "job"))
-    except ValueError:
-        raise job_not_found() from None
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,13 +13,12 @@ from starlette.datastructures import FormData
 
 from mailsift.accounts.links import LinkKind, LinkView
 from mailsift.accounts.second_factors import PENDING_S, CodeNeededError
-from mailsift.accounts.sessions import LIFETIME
-from mailsift.accounts.sign_in_attempts import SignInAttempt
+from mailsift.accounts.sessions import LIFETIME, SignInAttempt
 from mailsift.api.http.auth import client_of
 from mailsift.api.http.errors import STATUS_OF, error_headers
 from mailsift.api.pages import cookies
 from mailsift.api.pages.forms import read_form, secret_text, text
-from mailsift.api.pages.page import HOME, inside, our_address, render, see, visitor_known
+from mailsift.api.pages.page import HOME, LONGEST_GOAL, inside, our_address, render, see, visitor_known
 from mailsift.api.pages.visitor import look_for_visitor
 from mailsift.api.parts import parts_of
 from mailsift.pipeline.errors import MailsiftError
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
 router = APIRouter(include_in_schema=False)
 
 _SSO_SECONDS: Final = 600
-_LONGEST_GOAL: Final = 600
+_LONGEST_KEPT: Final = 600
 _SSO_COOKIE: Final = re.compile(r"([0-9a-f]{64})\.((?:[\w-]{4})*(?:[\w-]{2}==|[\w-]{3}=)?)", re.ASCII)
 """A secret, and Base64 of where to go."""
 _PAGE_OF: Final = {
@@ -60,7 +59,7 @@ async def login(request: Request, next: str = "", ended: bool = False) -> Respon
 @router.post("/login")
 async def sign_in(request: Request, form: SignInForm) -> Response:
     """Sign in."""
-    email, goal = text(form, "email", most=1_000), text(form, "next", most=2_000)
+    email, goal = text(form, "email", most=1_000), text(form, "next", most=LONGEST_GOAL)
     try:
         secret = await parts_of(request).people.sessions.sign_in(
             email, secret_text(form, "password"), client=client_of(request)
@@ -77,7 +76,7 @@ async def sign_in(request: Request, form: SignInForm) -> Response:
 @router.post("/login/code")
 async def sign_in_with_code(request: Request, form: SignInForm) -> Response:
     """Sign in who has typed the right password already."""
-    goal, code = text(form, "next", most=2_000), text(form, "code", most=100)
+    goal, code = text(form, "next", most=LONGEST_GOAL), text(form, "code", most=100)
     try:
         secret = await parts_of(request).people.sessions.sign_in_with_code(
             cookies.read(request, cookies.HALF), code, client=client_of(request)
@@ -102,7 +101,7 @@ async def begin_single_sign_on(request: Request, next: str = "") -> Response:  #
     except MailsiftError as error:
         return _login(request, next, error=error)
     response = RedirectResponse(place, 303)
-    goal = inside(next) if len(next) <= _LONGEST_GOAL else HOME  # a longer cookie would not come back
+    goal = inside(next) if len(next) <= _LONGEST_KEPT else HOME  # a longer cookie would not come back
     value = f"{secret.hex()}.{base64.urlsafe_b64encode(goal.encode()).decode()}"
     cookies.put(response, cookies.SSO, value, seconds=_SSO_SECONDS)
     return response

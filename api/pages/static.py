@@ -7,7 +7,7 @@ import json
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import PurePath
-from typing import Any, Final, Self
+from typing import Any, Final
 
 import structlog
 from fastapi import APIRouter, Request
@@ -39,29 +39,14 @@ class Asset:
     version: str
 
 
-class Assets:
-    """Every static file there is, by name."""
-
-    def __init__(self, found: dict[str, Asset]) -> None:
-        self._found = found
-
-    @classmethod
-    def load(cls) -> Self:
-        """Read the files of api/static."""
-        found = {}
-        for item in files("mailsift.api").joinpath("static").iterdir():
-            if media_type := _TYPES.get(PurePath(item.name).suffix):
-                content = item.read_bytes()
-                found[item.name] = Asset(content, media_type, hashlib.sha256(content).hexdigest()[:12])
-        return cls(found)
-
-    def address(self, name: str) -> str:
-        """Return where a page loads the file from; browsers keep it until it changes."""
-        return f"/static/{name}?v={self._found[name].version}"
-
-    def get(self, name: str) -> Asset | None:
-        """Return the file."""
-        return self._found.get(name)
+def load_assets() -> dict[str, Asset]:
+    """Read the files of api/static, by name."""
+    found = {}
+    for item in files("mailsift.api").joinpath("static").iterdir():
+        if media_type := _TYPES.get(PurePath(item.name).suffix):
+            content = item.read_bytes()
+            found[item.name] = Asset(content, media_type, hashlib.sha256(content).hexdigest()[:12])
+    return found
 
 
 @router.get("/static/{name}")

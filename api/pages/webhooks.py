@@ -201,7 +201,6 @@ def _form(
     return render(
         request,
         "webhook_form.html",
-        status=422 if error else 200,
         webhook=webhook,
         filled=filled,
         rates={"min": MIN_RATE, "max": MAX_RATE},

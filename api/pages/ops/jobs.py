@@ -19,7 +19,7 @@ from mailsift.events.audit import audit_line
 from mailsift.jobs.admin.actions import ActionResult, JobAction
 from mailsift.jobs.admin.console import MOST_COUNTED
 from mailsift.jobs.admin.filters import BROKEN, read_filter
-from mailsift.jobs.admin.models import JobDetails, describe_trouble
+from mailsift.jobs.admin.models import JobDetails
 from mailsift.jobs.admin.timeline import timeline
 from mailsift.jobs.intake.models import LIST_FAULTS
 from mailsift.jobs.views import JobId
@@ -139,13 +139,12 @@ async def job(request: Request, _: Operator, job_id: str) -> Response:
     state = seen.job.view.state
     return render_live(
         request,
-        "ops/job",
+        "ops/job.html",
         seen=seen,
         view=seen.job.view,
-        live=state not in ENDED,
+        lively=state not in ENDED,
         possible=[(action.value, row.label) for action, row in ACTIONS.items() if state in row.states],
         strip=_strip(seen),
-        describe_trouble=describe_trouble,
         audit=[audit_line(row) for row in seen.audit],
         timeline=timeline(seen.job.view, seen.history),
     )

@@ -110,7 +110,7 @@ async def overview(request: Request, _: Operator, span: str = "hour") -> Respons
     intervals = await console.throughput(seconds=chosen.seconds, count=chosen.count + 1)
     return render_live(
         request,
-        "ops/overview",
+        "ops/overview.html",
         seen=seen,
         stats=seen.stats,
         states=[state.value for state in JobState],
@@ -186,6 +186,6 @@ async def deliveries(request: Request, _: Operator) -> Response:
 async def replay(request: Request, visitor: Operator, endpoint_id: str, form: Form) -> Response:
     """Send what was given up again."""
     hours = float(choice(form, "hours", SPANS))
-    found = id_from(endpoint_id, "webhook_not_found")
+    found = id_from(endpoint_id, "webhook_not_found", "There is no such webhook.")
     count = await parts_of(request).operations.actions.replay(visitor.email, found, hours=hours)
     return see("/ops/deliveries", f"{counted(count, 'delivery is', 'deliveries are')} sent again.")

@@ -12,7 +12,7 @@ from fastapi.responses import Response
 from markupsafe import Markup
 from starlette.datastructures import FormData
 
-from mailsift.api.pages.charts import BarPart, stack
+from mailsift.api.pages.charts import stack
 from mailsift.api.pages.forms import Form, choice, text
 from mailsift.api.pages.ops.listing import ListFilter, Listing
 from mailsift.api.pages.page import render, render_live, see
@@ -83,7 +83,7 @@ async def throttles(request: Request, _: Operator) -> Response:
     rows = await parts_of(request).operations.console.throttles()
     listed = None if rows is None else _THROTTLES.of(rows, request.query_params)
     mixes = [_mix(row) for row in listed.rows] if listed else []
-    return render_live(request, "ops/throttles", listed=listed, mixes=mixes)
+    return render_live(request, "ops/throttles.html", listed=listed, mixes=mixes)
 
 
 @router.get("/throttles/edit")
@@ -146,7 +146,7 @@ async def reset(request: Request, visitor: Operator, form: Form) -> Response:
 def _mix(row: ThrottleRow) -> Markup:
     counts = row.learned.mix
     mix = ", ".join(f"{count:,} {MEANING[outcome]}" for outcome, count in counts.items())
-    parts = [BarPart(counts.get(outcome, 0), colour) for outcome, colour in _COLOURS.items()]
+    parts = {colour: counts.get(outcome, 0) for outcome, colour in _COLOURS.items()}
     return stack(parts, label=f"Sessions: {mix}" if mix else "No session yet")
 
 

@@ -14,7 +14,6 @@ from mailsift.api.pages.page import render, render_live, see
 from mailsift.api.pages.visitor import Operator
 from mailsift.api.parts import parts_of
 from mailsift.jobs.admin.alarm_checks import is_low
-from mailsift.jobs.admin.models import describe_trouble
 from mailsift.storage.sql.chunks import MAX_ATTEMPTS
 from mailsift.storage.sql.leases import Lease, TroubledChunk
 from mailsift.storage.sql.workers import Worker
@@ -98,7 +97,7 @@ async def workers(request: Request, _: Operator) -> Response:
     """List the worker processes."""
     console = parts_of(request).operations.console
     listed = _WORKERS.of(await console.workers(), request.query_params)
-    return render_live(request, "ops/workers", listed=listed, sources=await console.sources())
+    return render_live(request, "ops/workers.html", listed=listed, sources=await console.sources())
 
 
 @router.post("/workers")
@@ -123,14 +122,14 @@ async def drain(request: Request, visitor: Operator, form: Form) -> Response:
 async def leases(request: Request, _: Operator) -> Response:
     """List what is leased."""
     found = await parts_of(request).operations.console.leases()
-    return render_live(request, "ops/leases", listed=_LEASES.of(found, request.query_params))
+    return render_live(request, "ops/leases.html", listed=_LEASES.of(found, request.query_params))
 
 
 @router.post("/leases")
 async def take_back(request: Request, visitor: Operator, form: Form) -> Response:
     """Take one lease back, or all that have run out."""
     token = text(form, "token")
-    tokens = [id_from(token, "lease_not_found")] if token else None
+    tokens = [id_from(token, "lease_not_found", "There is no such lease.")] if token else None
     taken = await parts_of(request).operations.actions.take_back(visitor.email, tokens)
     if not taken:
         return see("/ops/leases", "There was nothing to take back any more.")
@@ -142,7 +141,7 @@ async def take_back(request: Request, visitor: Operator, form: Form) -> Response
 @router.get("/broker/live")
 async def broker(request: Request, _: Operator) -> Response:
     """Show what lies in the broker."""
-    return render_live(request, "ops/broker", counts=await parts_of(request).operations.reader.broker())
+    return render_live(request, "ops/broker.html", counts=await parts_of(request).operations.reader.broker())
 
 
 @router.post("/broker")
@@ -158,13 +157,8 @@ async def wake(request: Request, visitor: Operator, _form: Form) -> Response:
 async def failing_chunks(request: Request, _: Operator) -> Response:
     """List chunks that were tried again and again."""
     chunks = await parts_of(request).operations.console.troubled()
-    return render(
-        request,
-        "ops/failing_chunks.html",
-        listed=_TROUBLED.of(chunks, request.query_params),
-        describe_trouble=describe_trouble,
-        max_attempts=MAX_ATTEMPTS,
-    )
+    listed = _TROUBLED.of(chunks, request.query_params)
+    return render(request, "ops/failing_chunks.html", listed=listed, max_attempts=MAX_ATTEMPTS)
 
 
 @router.get("/poison")

@@ -12,7 +12,7 @@ from joserfc.jwk import ECKey, KeySet
 
 from mailsift.accounts.oidc import DistrustError, OidcClient, check_id_token, read_keys
 from mailsift.accounts.people import Role
-from mailsift.accounts.sign_in_attempts import SignInAttempt, base64url
+from mailsift.accounts.sessions import SignInAttempt, base64url
 from mailsift.accounts.sso import GroupRule, roles_of
 
 NOW = 1_800_000_000.0
