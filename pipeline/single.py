@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
+from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
 from mailsift.pipeline.errors import MailsiftError
@@ -105,14 +106,13 @@ class SingleValidator:
         meant = {email: other or email for email, other in repaired.items()}
         texts = list(dict.fromkeys(meant.values()))
         addresses = list(filter(None, map(canonical_of, texts)))
-        now = asyncio.get_running_loop().time
-        began = now()
+        began = monotonic()
         known = await self._look_up_outcomes(addresses, options)
         if options.mode is Mode.FAST and not options.evidence and not known.sent:
             fast = {text: validate_fast(text, self._lists, self._policy) for text in texts}
             found = _BatchVerdicts(fast, len(texts), 0)
         else:
-            left = replace(options, deadline=options.deadline - (now() - began))
+            left = replace(options, deadline=options.deadline - (monotonic() - began))
             found = await _validate_texts(texts, left, known, await self._open_once())
         self._record_usage(options, len(emails), found.distinct, found.probes)
         verdicts = [found.verdicts[meant[email]] for email in emails]
