@@ -149,8 +149,7 @@ class BatchResponse(BaseModel):
 class DirectRoute(OnceRoute):
     """The route of `validate_email`: described by FastAPI, called without it.
 
-    Finding out again with every request what the endpoint takes costs FastAPI a third of an answer: with it
-    630 microseconds of processor and 1,500 requests a second, without it 430 and 2,100, on a busy machine
+    Finding out again with every request what the endpoint takes costs a third of an answer
     (benchmarks.single_validate).
     """
 
