@@ -332,7 +332,7 @@ class KeyService:
 
     def cached_caller(self, secret: str) -> Caller | None:
         """Return who asks if this process has just found the key good; its mark is still to be looked for."""
-        known = self._known.get(self._cache_key(secret)) if is_key(secret) else None
+        known = self._known.get(self._cache_key(secret)) if secret.isascii() else None
         if known is None or known[0] < self._clock() or self._is_expired(known[1]):
             return None
         return known[1]

@@ -28,11 +28,11 @@ class UsageMeter:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._counted: dict[UUID, dict[str, Amounts]] = {}
+        self._counted: dict[str, dict[str, Amounts]] = {}
 
     def count(self, owner: str, mode: str, amounts: Amounts) -> None:
         """Add to what an account used today in this mode; `owner` is its id."""
-        of_account = self._counted.setdefault(UUID(owner), {})
+        of_account = self._counted.setdefault(owner, {})
         of_account[mode] = of_account.get(mode, Amounts()) + amounts
 
     def count_single(self, options: SingleOptions, rows: int, addresses: int, probes: int) -> None:
@@ -43,16 +43,16 @@ class UsageMeter:
         """Write down what was counted; it never raises, and what could not be written comes the next time."""
         counted, self._counted = self._counted, {}
         while counted:
-            account_id, by_mode = counted.popitem()
+            owner, by_mode = counted.popitem()
             try:
-                await self._database.run(usage.add, account_id, by_mode)
+                await self._database.run(usage.add, UUID(owner), by_mode)
             except Exception as error:  # noqa: BLE001 - the database is away
                 record_failure("usage", error)
-                counted[account_id] = by_mode
+                counted[owner] = by_mode
                 break
-        for account_id, by_mode in counted.items():
+        for owner, by_mode in counted.items():
             for mode, amounts in by_mode.items():
-                self.count(str(account_id), mode, amounts)
+                self.count(owner, mode, amounts)
 
     async def days(self, account_id: AccountId, first: date, last: date) -> Sequence[DayUsage]:
         """Return what the account used from the first to the last day (UTC), the oldest first."""

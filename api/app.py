@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from importlib.metadata import version
 from typing import Final
 
-from fastapi import FastAPI, Request
-from fastapi.responses import Response
+from fastapi import FastAPI
+from fastapi.middleware.asyncexitstack import AsyncExitStackMiddleware
+from starlette.middleware.exceptions import ExceptionMiddleware
 
 from mailsift.api import doors, health, mcp, pages, v1
 from mailsift.api.doors.entry import Strangers
@@ -22,13 +22,25 @@ from mailsift.api.pages.visitor import look_for_visitor
 from mailsift.api.parts import ApiParts
 from mailsift.api.v1 import outcomes, suppressions
 from mailsift.jobs.outcomes import files as outcome_files
-from mailsift.pipeline.errors import MailsiftError
 
 _ABOUT: Final = (
     "Send a list of addresses; every address comes back with a verdict, a score and the reason. Every answer"
     " is `{data, message, status, success}`; errors carry the members of RFC 9457 and a stable `code` too."
 )
 _FORM_OVERHEAD: Final = 64 * 1024
+_LISTS: Final = (("POST", "/v1/bulk/jobs"), ("POST", "/lists"), ("PATCH", "/uploads/"))
+"""Where lists come in."""
+_LARGE: Final = {
+    ("POST", mcp.PATH): MCP_BYTES,
+    ("POST", "/v1/outcomes"): outcome_files.MOST_BYTES,
+    ("POST", "/outcomes"): outcome_files.MOST_BYTES,
+    ("POST", "/v1/suppressions/import"): outcome_files.MOST_BYTES,
+    ("POST", "/suppressions/import"): outcome_files.MOST_BYTES,
+    ("POST", "/v1/suppressions"): suppressions.MOST_BYTES,
+    ("POST", "/v1/suppressions/remove"): suppressions.MOST_BYTES,
+    ("POST", "/receivers/"): outcomes.WEBHOOK_BYTES,
+}
+"""Most bytes of what else has long bodies, as RequestMiddleware takes it."""
 
 
 def create_app(parts: ApiParts) -> FastAPI:
@@ -52,32 +64,14 @@ def create_app(parts: ApiParts) -> FastAPI:
     vendors = [door.router for door in opened]
     routers = (*v1.ROUTERS, *vendors, health.router, mcp.router, *pages.ROUTERS, *ops.ROUTERS)
     app.router.routes.extend(route for router in routers for route in router.routes)
-    large = dict.fromkeys((("POST", "/v1/bulk/jobs"), ("POST", "/lists")), parts.max_bytes + _FORM_OVERHEAD)
+    lists = dict.fromkeys(_LISTS, parts.max_bytes)
     for door in opened:
-        large |= {place: min(most, parts.max_bytes) + _FORM_OVERHEAD for place, most in door.large.items()}
-    large["PATCH", "/uploads/"] = parts.max_bytes + _FORM_OVERHEAD
-    large["POST", mcp.PATH] = MCP_BYTES
-    large["POST", "/v1/outcomes"] = outcome_files.MOST_BYTES
-    for place in ("/v1/suppressions/import", "/outcomes", "/suppressions/import"):
-        large["POST", place] = outcome_files.MOST_BYTES
-    for place in ("/v1/suppressions", "/v1/suppressions/remove"):
-        large["POST", place] = suppressions.MOST_BYTES
-    large["POST", "/receivers/"] = outcomes.WEBHOOK_BYTES
-    app.add_middleware(CompressionMiddleware)
-    app.add_middleware(RequestMiddleware, large=large, is_door=doors.is_door)  # around the one before
-    error_shapes = _first_page_of(doors.error_shape(opened), error_page)
-    errors.install_error_handlers(app, error_shapes, look_for_visitor)
+        lists |= door.large
+    large = _LARGE | {place: min(most, parts.max_bytes) + _FORM_OVERHEAD for place, most in lists.items()}
+    errors.install_error_handlers(app, (doors.error_shape(opened), error_page), look_for_visitor)
+    # All of it: what the framework would put around ours catches what ours has caught, and counts nothing.
+    routes = AsyncExitStackMiddleware(app.router)
+    handled = ExceptionMiddleware(routes, handlers=app.exception_handlers)
+    app.middleware_stack = RequestMiddleware(CompressionMiddleware(handled), large, doors.is_door)
     app.openapi = lambda: build_openapi(app)  # type: ignore[method-assign]  # FastAPI's way to extend it
     return app
-
-
-def _first_page_of(*pages: errors.ErrorPage) -> errors.ErrorPage:
-    """Return what asks these one after the other to show an error."""
-
-    def show(
-        request: Request, error: MailsiftError, status: int, headers: Mapping[str, str]
-    ) -> Response | None:
-        shown = (page(request, error, status, headers) for page in pages)
-        return next((answer for answer in shown if answer is not None), None)
-
-    return show

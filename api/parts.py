@@ -15,8 +15,7 @@ from mailsift.accounts.keys import Caller, KeyService
 from mailsift.accounts.service import People
 from mailsift.accounts.usage import Budget, UsageMeter
 from mailsift.accounts.widget import WidgetGate
-from mailsift.api.http.auth import Authenticator
-from mailsift.api.http.floods import FloodGuard
+from mailsift.api.http.auth import Authenticator, FloodGuard
 from mailsift.api.http.idempotency import AnswerStore
 from mailsift.events.endpoints import WebhookService
 from mailsift.jobs.admin.service import Operations

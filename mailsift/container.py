@@ -884,8 +884,7 @@ class Container:
         from mailsift.accounts.first_steps import FirstStepsService
         from mailsift.accounts.usage import Budget
         from mailsift.accounts.widget import WidgetGate
-        from mailsift.api.http.auth import Authenticator
-        from mailsift.api.http.floods import FloodGuard
+        from mailsift.api.http.auth import Authenticator, FloodGuard
         from mailsift.api.http.idempotency import AnswerStore
         from mailsift.api.parts import ApiParts, ProbingNotice
         from mailsift.key_files import read_key_peppers

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
+from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
 from mailsift.pipeline.errors import MailsiftError
@@ -105,12 +106,14 @@ class SingleValidator:
         meant = {email: other or email for email, other in repaired.items()}
         texts = list(dict.fromkeys(meant.values()))
         addresses = list(filter(None, map(canonical_of, texts)))
-        known, options = await self._look_up_outcomes(addresses, options)
+        began = monotonic()
+        known = await self._look_up_outcomes(addresses, options)
         if options.mode is Mode.FAST and not options.evidence and not known.sent:
             fast = {text: validate_fast(text, self._lists, self._policy) for text in texts}
             found = _BatchVerdicts(fast, len(texts), 0)
         else:
-            found = await _validate_texts(texts, options, known, await self._open_once())
+            left = replace(options, deadline=options.deadline - (monotonic() - began))
+            found = await _validate_texts(texts, left, known, await self._open_once())
         self._record_usage(options, len(emails), found.distinct, found.probes)
         verdicts = [found.verdicts[meant[email]] for email in emails]
         for verdict in verdicts:
@@ -121,26 +124,23 @@ class SingleValidator:
         """Return the canonical address that a verdict on this text is about, "" where it holds none."""
         return canonical_of((self._lists.repaired(email) if repair else "") or email)
 
-    async def _look_up_outcomes(
-        self, addresses: Sequence[str], options: SingleOptions
-    ) -> tuple[OutcomeFacts, SingleOptions]:
-        """Return what the owner knows of addresses, and the options with the time that is left.
+    async def _look_up_outcomes(self, addresses: Sequence[str], options: SingleOptions) -> OutcomeFacts:
+        """Return what the owner knows of addresses.
 
         A database that says nothing may take half the time: the other half is the mail server's.
         """
         from mailsift.pipeline.outcomes.history import NO_OUTCOMES, OutcomeFacts  # noqa: PLC0415 - a lone check needs no outcomes
 
         if not options.outcomes:
-            return NO_OUTCOMES, options
-        now = asyncio.get_running_loop().time
-        known, began = OutcomeFacts(looked_up=False), now()
+            return NO_OUTCOMES
+        known = OutcomeFacts(looked_up=False)
         with suppress(TimeoutError):
             async with asyncio.timeout(options.deadline / 2):
                 known = await self._outcome_facts(options.owner, addresses, options.max_age)
         if options.tiered and not known.looked_up:
             text = "Whom the account may not send to can’t be looked up."
             raise MailsiftError("database_unavailable", text, retryable=True)
-        return known, replace(options, deadline=options.deadline - (now() - began))
+        return known
 
     async def _open_once(self) -> Validator:
         async with self._opening:

@@ -341,43 +341,38 @@ def _status(view: JobView) -> str:
 
 def _search_entry(view: JobView) -> dict[str, Any]:
     """Return what a search tells of a job: its results are not counted up for that."""
-    total = {"records": view.total, "processed": view.processed, "duplicates": view.duplicates}
-    classes = {"valid": view.valid, "invalid": view.invalid, "unknown": view.risky}
-    return {
-        "id": number_of(view.id),
-        "job_status": _status(view),
-        "filename": view.name,
-        "created_at": _time_text(view.created_at),
+    total = {
+        "records": view.total,
+        "billable": view.addresses,
+        "processed": view.processed,
+        "duplicates": view.duplicates,
+        "valid": view.valid,
+        "invalid": view.invalid,
+        "unknown": view.risky,
+    }
+    return _entry_of(view, _status(view), total) | {
         "started_at": _time_text(view.started_at),
         "finished_at": _time_text(view.finished_at),
-        "total": {"billable": view.addresses, "catchall": 0, "disposable": 0, "bad_syntax": 0}
-        | total
-        | classes,
-        "bounce_estimate": 0,
         "percent_complete": 100 * view.processed // view.total if view.total else 0,
         "failure_reason": view.error_detail or None,
     }
 
 
 def _brief_draft(draft: Draft, rows: int = 0) -> dict[str, Any]:
-    nothing = (
-        "processed",
-        "valid",
-        "invalid",
-        "catchall",
-        "disposable",
-        "unknown",
-        "duplicates",
-        "bad_syntax",
-    )
+    return _entry_of(draft, _WAITING, {"records": rows, "billable": rows})
+
+
+def _entry_of(listed: JobView | Draft, status: str, total: dict[str, int]) -> dict[str, Any]:
+    """Return what is told of a list with which nothing has been done; what is not in `total` is 0."""
+    counts = ("records", "billable", "processed", "duplicates", "bad_syntax", *_NUMBERS)
     return {
-        "id": number_of(draft.id),
-        "job_status": _WAITING,
-        "filename": draft.name,
-        "created_at": _time_text(draft.created_at),
+        "id": number_of(listed.id),
+        "job_status": status,
+        "filename": listed.name,
+        "created_at": _time_text(listed.created_at),
         "started_at": None,
         "finished_at": None,
-        "total": {"records": rows, "billable": rows, **dict.fromkeys(nothing, 0)},
+        "total": dict.fromkeys(counts, 0) | total,
         "bounce_estimate": 0,
         "percent_complete": 0,
         "failure_reason": None,

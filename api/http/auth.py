@@ -1,10 +1,13 @@
-"""Who asks, whether they may, and how often: the one dependency of every operation under /v1."""
+"""Who asks, whether they may, and how often, under /v1 and at the addresses of receivers."""
 
 from __future__ import annotations
 
 import ipaddress
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from math import ceil
 from typing import Annotated, Final
+from uuid import UUID
 
 from fastapi import Depends, Request
 from fastapi.security import HTTPBearer
@@ -22,6 +25,10 @@ TEST_HEADER: Final = {"Mailsift-Mode": "test"}
 REALM: Final = 'Bearer realm="mailsift"'
 RB_KEY: Final = "X-RB-Key"
 _FAILURES: Final = Zone("failures", quota=300, window=60)  # keys nobody has, from one address
+_FORGERIES: Final = Zone("forgeries", quota=60, window=60)  # posted to one receiver from one address
+_POSTS: Final = Zone("posts", quota=12_000, window=60)  # that one receiver believes
+_UNPROVEN: Final = frozenset({"receiver_refused", "fetch_failed"})
+"""What becomes of a forgery; the last where it names a certificate that SNS does not have."""
 # Documents the scheme in OpenAPI; reading the header is ours, so that every refusal looks the same.
 _SCHEME = HTTPBearer(
     auto_error=False,
@@ -194,6 +201,48 @@ class RequireScope:
         caller = await authenticator.authenticate(request, self._scope)
         check_query(request)
         return caller
+
+
+class FloodGuard:
+    """Counts what is posted to receivers, where anybody may; while Redis is away, signatures decide alone.
+
+    Forgeries count for the receiver and the address they come from: mail senders post for many accounts from
+    the same addresses, and one receiver with a wrong key closes none of the others. What is posted to
+    receivers that do not exist counts for the address alone, and only such posts hear that it was too much.
+    """
+
+    def __init__(self, limit: RateLimit) -> None:
+        self._limit = limit
+
+    @asynccontextmanager
+    async def admit(self, request: Request, receiver_id: UUID) -> AsyncIterator[None]:
+        """Let a request in unless too many were refused before it; whose block raises is counted.
+
+        Raises:
+            MailsiftError: `rate_limited`.
+        """
+        host = client_of(request)
+        forger = f"{receiver_id}:{host}"
+        forgeries, posts = (_FORGERIES, forger), (_POSTS, str(receiver_id))
+        for zone, holder in (forgeries, posts):
+            await self._refuse_spent(zone, holder)
+        counted = posts
+        try:
+            yield
+        except MailsiftError as error:
+            if error.code == "receiver_not_found":
+                counted = (_FORGERIES, f"unknown:{host}")
+                await self._refuse_spent(*counted)
+            else:
+                counted = forgeries if error.code in _UNPROVEN else posts
+            raise
+        finally:
+            await self._limit.take(*counted)
+
+    async def _refuse_spent(self, zone: Zone, holder: str) -> None:
+        left = await self._limit.take(zone, holder, units=0)
+        if left is not None and left.remaining < 1:
+            raise quota_error(zone, left)
 
 
 def client_of(request: Request) -> str:

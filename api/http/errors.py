@@ -241,10 +241,10 @@ def error_response(
         body["test"] = True
     retry = {"Retry-After": _RETRY_SECONDS_OF.get(code, _RETRY_SECONDS)} if status in {429, 503, 507} else {}
     sent = {**retry, **(headers or {})}
-    error_page: ErrorPage = request.app.state.error_page
-    page = error_page(request, MailsiftError(code, sentence), status, sent)
-    if page is not None:
-        return page
+    error_pages: Sequence[ErrorPage] = request.app.state.error_pages
+    for error_page in error_pages:
+        if page := error_page(request, MailsiftError(code, sentence), status, sent):
+            return page
     asked = accepted(request.headers.get("accept", "")).get(PROBLEM_TYPE)
     return JSONResponse(body, status, sent, media_type=PROBLEM_TYPE if asked else None)
 
@@ -278,16 +278,16 @@ class RefusedError(MailsiftError):
 
 
 def install_error_handlers(
-    app: FastAPI, error_page: ErrorPage, find_visitor: Callable[[Request], Awaitable[object]]
+    app: FastAPI, error_pages: Sequence[ErrorPage], find_visitor: Callable[[Request], Awaitable[object]]
 ) -> None:
-    """Give the application Mailsift's answers to errors, and to people a page of them.
+    """Give the application Mailsift's answers to errors, and other shapes to those who read other ones.
 
     Args:
         app: gets them.
-        error_page: is shown to people.
-        find_visitor: tells that page who is signed in, where no page of the application has looked.
+        error_pages: are asked one after the other to show an error.
+        find_visitor: tells a page who is signed in, where no page of the application has looked.
     """
-    app.state.error_page = error_page
+    app.state.error_pages = error_pages
     app.state.find_visitor = find_visitor
     # The framework's types know no handler of one kind of error, which is all that each is called with.
     app.add_exception_handler(MailsiftError, _on_mailsift_error)  # type: ignore[arg-type]

@@ -40,7 +40,7 @@ _ONCE: Final = {
     b"idempotency-key": "Idempotency-Key",
 }
 """Headers of which a second one would leave open which of them counts."""
-_PRIVATE: Final = {"cache-control": "private, no-store", "x-content-type-options": "nosniff"}
+_PRIVATE: Final = {b"cache-control": b"private, no-store", b"x-content-type-options": b"nosniff"}
 _log = structlog.get_logger()
 logging.getLogger("uvicorn.access").disabled = True  # it would print query strings
 
@@ -220,15 +220,13 @@ class _Exchange:
     async def _mark(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self._status = message["status"]
-            headers = message["headers"] = list(message["headers"])
-            there = {name.lower() for name, _ in headers}
-            ours = {"x-request-id": self._scope["request_id"], **_PRIVATE}
-            ours |= self._state.get("limit_headers", {})
+            ours = {"x-request-id": self._scope["request_id"], **self._state.get("limit_headers", {})}
             if self._waits_for_100:  # nobody knows whether the body comes (RFC 9110, section 10.1.1)
                 ours["connection"] = "close"
-            for name, value in ours.items():
-                if (raw := name.lower().encode("latin-1")) not in there:
-                    headers.append((raw, value.encode("latin-1")))
+            sent = {name.lower().encode("latin-1"): value.encode("latin-1") for name, value in ours.items()}
+            there = dict(message["headers"])
+            missing = [one for one in (_PRIVATE | sent).items() if one[0] not in there]
+            message["headers"] = [*message["headers"], *missing]
             await self._send(message)
             if self._head_only:  # and nothing has to be made any more: whoever makes it finds nobody reading
                 await self._send({"type": "http.response.body", "body": b""})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import Any, Final
@@ -79,73 +79,53 @@ _TAGS: Final = {
 _SCHEMA: Final = {"$ref": f"#/components/schemas/{Problem.__name__}"}
 
 
-@dataclass(frozen=True, slots=True)
-class _Source:
-    """An answer that holds an id.
-
-    Attributes:
-        operation: the id of the operation that answers.
-        status: the answer's status.
-        place: a JSON pointer to the id.
-    """
-
-    operation: str
-    status: str
-    place: str
-
-
-_SOURCES: Final[Mapping[str, tuple[_Source, ...]]] = {
-    "job_id": (
-        _Source("create_job", "202", "/data/job_id"),
-        _Source("promote_job", "202", "/data/job_id"),
-        _Source("rerun_job", "202", "/data/job_id"),
-        _Source("retry_job", "202", "/data/job_id"),
-        _Source("run_schedule", "202", "/data/job_id"),
-    ),
-    "webhook_id": (_Source("create_webhook", "201", "/data/webhook_id"),),
-    "event_id": (_Source("test_webhook", "200", "/data/event_id"),),
-    "delivery_id": (_Source("test_webhook", "200", "/data/delivery_id"),),
-    "schedule_id": (_Source("create_schedule", "201", "/data/schedule_id"),),
-    "public_key_id": (_Source("create_public_key", "201", "/data/public_key_id"),),
-    "receiver_id": (_Source("create_receiver", "201", "/data/receiver_id"),),
+_DATA: Final = "$response.body#/data"
+_SOURCES: Final[Mapping[str, Mapping[str, str]]] = {
+    "job_id": {
+        "create_job": "202",
+        "promote_job": "202",
+        "rerun_job": "202",
+        "retry_job": "202",
+        "run_schedule": "202",
+    },
+    "webhook_id": {"create_webhook": "201"},
+    "event_id": {"test_webhook": "200"},
+    "delivery_id": {"test_webhook": "200"},
+    "schedule_id": {"create_schedule": "201"},
+    "public_key_id": {"create_public_key": "201"},
+    "receiver_id": {"create_receiver": "201"},
 }
-"""Where the ids come from that stand in paths."""
+"""Whose answers hold, under the same name, the ids that stand in paths: operations with their status."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Link:
-    """From an answer to an operation that takes its id; `{}` stands for the id."""
+    """From an answer of `source` to an operation that takes what it holds."""
 
-    source: _Source
+    source: str
+    status: str
     operation: str
-    parameters: Mapping[str, str] = field(default_factory=dict)
-    body: Mapping[str, str] = field(default_factory=dict)
-
-    def as_openapi(self) -> dict[str, Any]:
-        """Return it as OpenAPI writes it."""
-        link: dict[str, Any] = {"operationId": self.operation}
-        for name, wanted in (("parameters", self.parameters), ("requestBody", self.body)):
-            if wanted:
-                expression = f"$response.body#{self.source.place}"
-                link[name] = {key: value.replace("{}", expression) for key, value in wanted.items()}
-        return link
+    takes: Mapping[str, Mapping[str, str]]
 
 
 _SPECIAL: Final = (
     _Link(
-        _Source("get_job", "200", "/data/job_id"),
+        "get_job",
+        "200",
         "create_schedule",
-        body={"job_id": "{}", "cron": "0 6 * * 1", "zone": "UTC"},
+        {"requestBody": {"job_id": f"{_DATA}/job_id", "cron": "0 6 * * 1", "zone": "UTC"}},
     ),
     _Link(
-        _Source("get_webhook", "200", "/data/webhook_id"),
+        "get_webhook",
+        "200",
         "test_webhook",
-        body={"webhook_id": "{}", "test_type": "test_webhook"},
+        {"requestBody": {"webhook_id": f"{_DATA}/webhook_id", "test_type": "test_webhook"}},
     ),
     _Link(
-        _Source("rerun_job", "202", "/data/job_id"),
+        "rerun_job",
+        "202",
         "get_diff",
-        parameters={"path.job_id": "{}", "query.against": "$response.body#/data/parent_id"},
+        {"parameters": {"path.job_id": f"{_DATA}/job_id", "query.against": f"{_DATA}/parent_id"}},
     ),
 )
 """Links to operations that take an id elsewhere than in their path, or a second one."""
@@ -217,8 +197,8 @@ def _add_links(made: dict[str, Any]) -> None:
         for operation in methods.values()
     }
     for link in (*_path_links(operations), *_SPECIAL):
-        answer = operations[link.source.operation][1]["responses"][link.source.status]
-        answer.setdefault("links", {})[link.operation] = link.as_openapi()
+        answer = operations[link.source][1]["responses"][link.status]
+        answer.setdefault("links", {})[link.operation] = {"operationId": link.operation, **link.takes}
 
 
 def _path_links(operations: Mapping[str, tuple[str, Any]]) -> Iterator[_Link]:
@@ -226,7 +206,8 @@ def _path_links(operations: Mapping[str, tuple[str, Any]]) -> Iterator[_Link]:
     for name, (path, _) in operations.items():
         for id_, sources in _SOURCES.items():
             if f"{{{id_}}}" in path and name not in special:
-                yield from (_Link(source, name, parameters={f"path.{id_}": "{}"}) for source in sources)
+                takes = {"parameters": {f"path.{id_}": f"{_DATA}/{id_}"}}
+                yield from (_Link(source, status, name, takes) for source, status in sources.items())
 
 
 def operation_id(route: APIRoute) -> str:

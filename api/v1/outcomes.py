@@ -122,23 +122,22 @@ FILE_BODY: Final[dict[str, Any]] = {
     }
 }
 """How a file in a request is described."""
+FILE_ERRORS: Final = (
+    "unsupported_media_type",
+    "empty_file",
+    "unsupported_format",
+    "bad_gzip",
+    "compression_bomb",
+    "too_many_rows",
+    "no_address_column",
+)
+"""What may be wrong with it."""
 
 
 @router.post(
     "",
     openapi_extra=FILE_BODY,
-    **operation(
-        "Tell what happened",
-        TakenResponse,
-        "unsupported_media_type",
-        "empty_file",
-        "unsupported_format",
-        "bad_gzip",
-        "compression_bomb",
-        "too_many_rows",
-        "no_address_column",
-        "no_outcome_column",
-    ),
+    **operation("Tell what happened", TakenResponse, *FILE_ERRORS, "no_outcome_column"),
 )
 async def create_outcomes(request: Request, caller: Writer) -> JSONResponse:
     """Import a file of outcomes: CSV, JSON, JSON lines or Parquet (columns are recognised), or bounces."""

@@ -15,7 +15,7 @@ from mailsift.api.http.paging import Cursor, Limit, PageResponse, page_end
 from mailsift.api.http.responses import UtcTime, ViewModel, answer
 from mailsift.api.parts import parts_of
 from mailsift.api.v1.jobs import Reader, Writer
-from mailsift.api.v1.outcomes import FILE_BODY, TakenResponse, file_of
+from mailsift.api.v1.outcomes import FILE_BODY, FILE_ERRORS, TakenResponse, file_of
 from mailsift.jobs.outcomes.suppressions import Suppression, SuppressionFormat, SuppressionReason
 from mailsift.pipeline.clock import utc_datetime
 
@@ -107,17 +107,7 @@ async def remove_suppressions(request: Request, wanted: RemovalRequest, caller: 
 @router.post(
     "/import",
     openapi_extra=FILE_BODY,
-    **operation(
-        "Add a file of addresses not to send to",
-        TakenResponse,
-        "unsupported_media_type",
-        "empty_file",
-        "unsupported_format",
-        "bad_gzip",
-        "compression_bomb",
-        "too_many_rows",
-        "no_address_column",
-    ),
+    **operation("Add a file of addresses not to send to", TakenResponse, *FILE_ERRORS),
 )
 async def import_suppressions(request: Request, caller: Writer) -> JSONResponse:
     """Import a file: ours, Amazon SES's or SendGrid's, CSV or JSON; its columns are recognised."""

@@ -94,6 +94,7 @@ def _print_address(url: str, pages: str, token: str | None) -> None:
     """
     gc.collect()
     gc.freeze()
+    gc.set_threshold(20_000, 50, 100)  # a request leaves next to nothing that only the collector finds
     console.print(f"Mailsift listens on {url} (operations: {url}/docs)", **PLAIN)
     if token is None:
         console.print(f"Sign in: {pages}/login", **PLAIN)

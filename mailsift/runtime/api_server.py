@@ -118,7 +118,7 @@ async def serve(
         if sockets is None:
             sockets = stack.enter_context(listening(settings))
         container = await stack.enter_async_context(open_container(settings, pool_size=API_POOL))
-        await stack.enter_async_context(observed_api(settings))
+        await stack.enter_async_context(_observed(settings))
         # There may be no worker on this machine to do so.
         tidying = repeating(container.tidier.sweep, every=_TIDY_SECONDS, task="tidy", at_once=True)
         await stack.enter_async_context(tidying)
@@ -153,7 +153,7 @@ _LAG_STEPS: Final = 60
 
 
 @asynccontextmanager
-async def observed_api(settings: Settings) -> AsyncIterator[None]:
+async def _observed(settings: Settings) -> AsyncIterator[None]:
     """Count, trace and answer while the block runs; the answer holds the gauges of the installation, too.
 
     Raises:
@@ -162,20 +162,13 @@ async def observed_api(settings: Settings) -> AsyncIterator[None]:
     async with AsyncExitStack() as stack:
         stack.enter_context(traced(settings, "api"))
         if settings.metrics_port is not None:
-            await stack.enter_async_context(_metered_api(settings, settings.metrics_port))
-        yield
-
-
-@asynccontextmanager
-async def _metered_api(settings: Settings, number: int) -> AsyncIterator[None]:
-    async with AsyncExitStack() as stack:
-        port = metrics.MetricsPort(settings.api_host, number)
-        container = await stack.enter_async_context(open_container(settings, pool_size=2))
-        lag = asyncio.create_task(_watch_lag())
-        stack.callback(lag.cancel)
-        # In a thread, for it waits for answers that this loop has to give.
-        stack.push_async_callback(asyncio.to_thread, port.close)
-        port.show(metrics.registry_of((*metrics.API, container.gauges), role="api"))
+            port = metrics.MetricsPort(settings.api_host, settings.metrics_port)
+            container = await stack.enter_async_context(open_container(settings, pool_size=2))
+            lag = asyncio.create_task(_watch_lag())
+            stack.callback(lag.cancel)
+            # In a thread, for it waits for answers that this loop has to give.
+            stack.push_async_callback(asyncio.to_thread, port.close)
+            port.show(metrics.registry_of((*metrics.API, container.gauges), role="api"))
         yield
 
 
