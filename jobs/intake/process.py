@@ -20,7 +20,7 @@ from mailsift.jobs.intake.models import ChunkSlice, Intake, IntakeLimits, Intake
 from mailsift.pipeline.allocator import FREE_SOON, LITTLE_AHEAD
 from mailsift.pipeline.errors import MailsiftError, NoThreadsError, SuspectError
 
-_IMPORT_ROOT = Path(__file__).parents[2]
+_IMPORT_ROOT = Path(__file__).parents[3]
 _RAISED_BY_THE_FILE = frozenset(
     {
         signal.SIGABRT,
