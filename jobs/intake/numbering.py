@@ -9,13 +9,19 @@ from pathlib import Path
 import polars as pl
 
 from mailsift.jobs.intake.models import BatchSizes
-from mailsift.pipeline.frames import ADDRESSES, PARSED
+from mailsift.pipeline.frames import ADDRESSES
 from mailsift.pipeline.syntax.column import parse_column
 
 _PART_BYTES = 8 << 20  # of a file, for each part of its entries: as many as can be sorted together, and less
 _FEWEST, _MOST = 8, 32  # parts; to keep each costs something by itself
 _SMALL = 4  # a part that is a smaller one of what may be sorted together
 _REPEATED = 2  # a batch in which a cell repeats another one so often, on average, has few entries
+
+_ADDRESS, _AT = pl.col("address"), pl.col("at")
+_LOCAL = _ADDRESS.str.head(_AT).alias("local")
+_DOMAIN = pl.when(_AT > 0).then(_ADDRESS.str.slice(_AT + 1)).otherwise(pl.lit("")).alias("domain")
+"""What is cut from an address again when it is numbered: until then a book has half as much to keep. `at` is
+the place of its last @, 0 in what is no address."""
 
 
 class SpillBuffer:
@@ -91,7 +97,7 @@ class AddressBook:
         """Take parsed cells (frames.PARSED); returns the entry of each."""
         places, entries = _entries_of(parsed)
         entries = entries.with_columns(_range(entries.height).alias("entry") + self._entries)
-        part = pl.col("domain").hash() % len(self._parts)
+        part = _DOMAIN.hash() % len(self._parts)
         for number, some in _partition(entries, part) if len(self._parts) > 1 else [(0, entries)]:
             self._parts[number].append(self._buffer.keep(some))
             self._sizes[number] += some.height
@@ -102,21 +108,21 @@ class AddressBook:
         """Number the addresses; the book is empty afterwards.
 
         Returns:
-            The number of each entry, and the addresses (frames.ADDRESSES) in their order, as the buffer keeps
-            them. Those of a domain follow one another, in the list's order unless they are too many for that.
-            A list that is kept in memory is sorted by domain throughout.
+            The number of each entry, and the addresses in their order, as the buffer keeps them: see
+            `scan_addresses`. Those of a domain follow one another, in the list's order unless they are too
+            many for that. A list that is kept in memory is sorted by domain throughout.
         """
         numbers = pl.zeros(self._entries, dtype=pl.UInt32, eager=True)
         first, kept = 0, []
         for part in self._groups():
             places, firsts, rows = _distinct(part["address"], part["rows"])
-            order = self._order(part["domain"].gather(firsts))
+            order = self._order(part.select(_DOMAIN)["domain"].gather(firsts))
             own_numbers = _range(len(order)) + first
             numbers = numbers.scatter(part["entry"], _scatter(order, own_numbers).gather(places))
-            addresses = part.select(list(PARSED))[firsts.gather(order)].with_columns(
+            addresses = part.select("address", "at", "rule")[firsts.gather(order)].with_columns(
                 own_numbers.alias("n"), rows.gather(order).alias("rows")
             )
-            kept.append(self._buffer.keep(addresses.select(list(ADDRESSES))))
+            kept.append(self._buffer.keep(addresses))
             first += len(order)
         return numbers, kept
 
@@ -144,18 +150,22 @@ class AddressBook:
         """Part what is too much to be sorted together by domain again, and a domain that is by address."""
         if self._buffer.folder is None or size <= self._max_rows:
             return [kept]
-        counts = SpillBuffer.scan(kept).group_by("domain").len().filter(pl.col("len") > self._max_rows)
+        counts = SpillBuffer.scan(kept).group_by(_DOMAIN).len().filter(pl.col("len") > self._max_rows)
         large = counts.collect(engine="streaming")["domain"].to_list()
         parts = -(-size // self._max_rows)
-        domain = pl.col("domain")
-        place = domain.replace_strict({name: place for place, name in enumerate(large)}, default=None)
+        place = _DOMAIN.replace_strict({name: place for place, name in enumerate(large)}, default=None)
         of_large = place * parts + pl.col("address").hash() % parts
-        part = pl.when(place.is_null()).then(len(large) * parts + domain.hash(1) % parts).otherwise(of_large)
+        part = pl.when(place.is_null()).then(len(large) * parts + _DOMAIN.hash(1) % parts).otherwise(of_large)
         smaller: list[list[pl.DataFrame | Path]] = [[] for _ in range((len(large) + 1) * parts)]
         for frame in self._buffer.pop(kept):
-            for number, some in _partition(frame, part if large else domain.hash(1) % parts):
+            for number, some in _partition(frame, part if large else _DOMAIN.hash(1) % parts):
                 smaller[number].append(self._buffer.keep(some))
         return smaller
+
+
+def scan_addresses(kept: list[pl.DataFrame | Path]) -> pl.LazyFrame:
+    """Return what `AddressBook.number` gives as frames.ADDRESSES."""
+    return SpillBuffer.scan(kept).with_columns(_LOCAL, _DOMAIN).select(*ADDRESSES)
 
 
 def number_addresses(raw: pl.Series) -> tuple[pl.Series, pl.DataFrame]:
@@ -170,7 +180,7 @@ def number_addresses(raw: pl.Series) -> tuple[pl.Series, pl.DataFrame]:
     book = AddressBook(buffer, max_rows=sizes.addresses)
     entries = [book.add(parse_column(cells.to_series())) for cells in raw.to_frame().iter_slices(sizes.rows)]
     numbers, kept = book.number()
-    return numbers.gather(pl.concat(entries)), pl.concat(buffer.pop(kept))
+    return numbers.gather(pl.concat(entries)), scan_addresses(kept).collect()
 
 
 def _partition(frame: pl.DataFrame, part: pl.Expr) -> Iterator[tuple[int, pl.DataFrame]]:
@@ -187,10 +197,11 @@ def _entries_of(parsed: pl.DataFrame) -> tuple[pl.Series, pl.DataFrame]:
     Where few cells repeat another one each is an entry: equal ones meet when all are numbered.
     """
     once = pl.repeat(1, parsed.height, dtype=pl.UInt32, eager=True).alias("rows")
+    cut = parsed.select("address", pl.col("local").str.len_chars().cast(pl.UInt16).alias("at"), "rule")
     if parsed["address"].hash().n_unique() * _REPEATED > parsed.height:
-        return _range(parsed.height), parsed.with_columns(once)
+        return _range(parsed.height), cut.with_columns(once)
     places, firsts, rows = _distinct(parsed["address"], once)
-    return places, parsed[firsts].with_columns(rows.alias("rows"))
+    return places, cut[firsts].with_columns(rows.alias("rows"))
 
 
 def _distinct(texts: pl.Series, rows: pl.Series) -> tuple[pl.Series, pl.Series, pl.Series]:

@@ -20,7 +20,7 @@ from mailsift.jobs.intake.models import ChunkSlice, Intake, IntakeLimits, Intake
 from mailsift.pipeline.allocator import FREE_SOON, LITTLE_AHEAD
 from mailsift.pipeline.errors import MailsiftError, NoThreadsError, SuspectError
 
-_IMPORT_ROOT = Path(__file__).parents[2]
+_IMPORT_ROOT = Path(__file__).parents[3]
 _RAISED_BY_THE_FILE = frozenset(
     {
         signal.SIGABRT,
@@ -201,6 +201,7 @@ def _environment(limits: IntakeLimits) -> Mapping[str, str]:
         "POLARS_IGNORE_TIMEZONE_PARSE_ERROR": "1",  # a foreign file's zone is read.py's to judge
         **FREE_SOON,
         **LITTLE_AHEAD,
+        "POLARS_IDEAL_MORSEL_SIZE": str(1 << 14),  # a row group of `rows.parquet`; smaller ones take longer
         "RUST_BACKTRACE": "0",  # resolving symbols takes seconds, and nobody reads them
     }
 

@@ -15,7 +15,7 @@ from mailsift.jobs.columns import ADDRESS, ADDRESS_N, REPAIRED, cell_text, colum
 from mailsift.jobs.intake.ahead import DomainsAhead
 from mailsift.jobs.intake.harvest import LEAST, find_harvest, refusal
 from mailsift.jobs.intake.models import FEWEST_ADDRESSES, ChunkSlice, Intake, IntakeLimits, IntakeOptions
-from mailsift.jobs.intake.numbering import AddressBook, SpillBuffer
+from mailsift.jobs.intake.numbering import AddressBook, SpillBuffer, scan_addresses
 from mailsift.jobs.intake.read_json import read_json
 from mailsift.jobs.intake.read_parquet import read_parquet
 from mailsift.jobs.intake.read_text import read_text
@@ -230,7 +230,7 @@ def _write_addresses(
     kept: list[pl.DataFrame | Path], count: int, workdir: Path, options: IntakeOptions
 ) -> tuple[ChunkSlice, ...]:
     """Write so many addresses, a row group for each chunk without its sample, and return the chunks."""
-    addresses = SpillBuffer.scan(kept)
+    addresses = scan_addresses(kept)
     size = min(options.chunk_addresses, max(FEWEST_ADDRESSES, -(-count // options.parts)))
     addresses.sink_parquet(
         workdir / "addresses.parquet",
@@ -243,10 +243,14 @@ def _write_addresses(
     place, within = pl.col("n") // size, pl.col("n") % size
     chunk = place.alias("place"), ((place % every != 0) | (within >= sample)).alias("rest")
     free_mail = _free_mail(addresses.group_by(*chunk, "domain").len()) if options.forecast else {}
-    found = addresses.group_by(*chunk).agg(pl.col("n").min(), pl.len())
+    samples, rests = [], []
+    for number, first in enumerate(range(0, count, size)):
+        end = min(first + size, count)
+        cut = first if number % every else min(first + sample, end)
+        samples.append((first, cut, free_mail.get((number, False), {})))
+        rests.append((cut, end, free_mail.get((number, True), {})))
     return tuple(
-        ChunkSlice(first, length, free_mail.get((place, rest), {}))
-        for place, rest, first, length in found.collect(engine="streaming").sort("rest", "place").rows()
+        ChunkSlice(first, end - first, found) for first, end, found in (*samples, *rests) if first < end
     )
 
 

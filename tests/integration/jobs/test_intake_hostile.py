@@ -17,6 +17,7 @@ import polars as pl
 import psutil
 import pytest
 
+import mailsift
 from mailsift.jobs.columns import ADDRESS, ADDRESS_N
 from mailsift.jobs.intake import process
 from mailsift.jobs.intake.models import Intake, IntakeLimits, IntakeOptions
@@ -292,6 +293,16 @@ async def test_the_child_inherits_no_settings_and_its_arguments_name_no_file(
     assert isinstance(await task, Intake)
     assert "secret" not in str(seen)
     assert str(tmp_path) not in str(seen[1])
+
+
+@pytest.mark.usefixtures("held_children")
+async def test_the_child_has_its_code_from_where_its_parent_has_it(tmp_path: Path) -> None:
+    task = asyncio.create_task(intake(tmp_path, HEADER + LINE))
+    child = await child_of_this_process()
+    folder = child.environ()["PYTHONPATH"]
+    child.send_signal(signal.SIGCONT)
+    assert isinstance(await task, Intake)
+    assert f"{folder}/mailsift/__init__.py" == mailsift.__file__
 
 
 def test_it_works_on_an_event_loop_outside_the_main_thread(tmp_path: Path) -> None:
