@@ -231,10 +231,7 @@ class DnsClient:
 
     def _send_udp(self, query: Query, server: Nameserver, now: float) -> None:
         udp = server.pick_socket(self._entropy, now, self._watch)
-        number = udp.free_number(self._entropy)
-        udp.pending[number] = query, now
-        udp.asked += 1
-        query.sent_on += ((udp, number),)
+        number = udp.expect_reply(query, self._entropy, now)
         question = query.question if server.keeps_case is not False else query.question.lower()
         udp.socket.send(message.pack_query(number, question, edns=server.takes_edns(query)))
 
