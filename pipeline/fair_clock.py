@@ -60,7 +60,6 @@ class FairTimeout:
         self._within = within
         self._timeout = asyncio.timeout(None)
         self._deadline = FairDeadline(within)
-        self._timer: asyncio.TimerHandle | None = None
 
     async def __aenter__(self) -> None:
         self._deadline.__enter__()
@@ -70,9 +69,8 @@ class FairTimeout:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        self._deadline.__exit__(kind, error, trace)
+        self._timer.cancel()
+        self._deadline.__exit__()
         await self._timeout.__aexit__(kind, error, trace)
 
     def _check(self) -> None:
@@ -93,7 +91,6 @@ class FairDeadline:
 
     def __init__(self, within: float) -> None:
         self._within = within
-        self._ticker: _Ticker | None = None
 
     def __enter__(self) -> Self:
         loop = asyncio.get_running_loop()
@@ -102,16 +99,13 @@ class FairDeadline:
         self._ends_at = self._ticker.clock.now() + self._within
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._ticker is not None:
-            self._ticker.leave()
+    def __exit__(self, *_: object) -> None:
+        self._ticker.leave()
 
     @property
     def left(self) -> float:
         """The seconds that are left; 0 or less when the time is over."""
-        return self._ends_at - self._ticker.clock.now() if self._ticker else self._within
+        return self._ends_at - self._ticker.clock.now()
 
 
 class _Ticker:

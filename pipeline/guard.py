@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable
+from functools import lru_cache
 from ipaddress import (
     IPv4Address,
     IPv4Network,
@@ -89,12 +90,16 @@ class AddressGuard:
         self._allow_loopback = allow_non_public and not any(_LOOPBACK_V6 in n for n in more_v6)
         self._denied_v4 = _Ranges(collapse_addresses([*base_v4, *more_v4]))
         self._denied_v6 = _Ranges(collapse_addresses([*_DENIED_V6, *more_v6]))
+        self._remembered = lru_cache(maxsize=8192)(self._judge)  # many domains share a server
 
     def allows(self, address: str) -> bool:
         """Tell whether an address is public unicast; anything that is not exactly one IP address is refused.
 
         An IPv4-mapped address (::ffff:a.b.c.d) is judged as the IPv4 address it stands for.
         """
+        return self._remembered(address)
+
+    def _judge(self, address: str) -> bool:
         try:
             parsed = ip_address(address)
         except ValueError:

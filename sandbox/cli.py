@@ -16,8 +16,8 @@ import uvloop
 from mailsift.sandbox.behaviours import BEHAVIOURS
 from mailsift.sandbox.counters import ControlServer
 from mailsift.sandbox.listing import write_list
-from mailsift.sandbox.server import Sandbox, SandboxConfig
-from mailsift.sandbox.world import SandboxWorld, WorldMix
+from mailsift.sandbox.server import Sandbox
+from mailsift.sandbox.world import SandboxConfig, SandboxWorld, WorldMix
 
 sandbox_app = typer.Typer(
     name="sandbox",

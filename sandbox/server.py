@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 from typing import Self
 
 from mailsift.sandbox.counters import Counters
@@ -12,38 +11,8 @@ from mailsift.sandbox.dns_server import DnsServer
 from mailsift.sandbox.smtp_commands import SmtpContext
 from mailsift.sandbox.smtp_replies import RecipientReplies
 from mailsift.sandbox.smtp_server import SmtpServer, server_context
-from mailsift.sandbox.world import SandboxWorld, WorldMix
+from mailsift.sandbox.world import SandboxConfig, SandboxWorld
 from mailsift.sandbox.zone import SandboxZone
-
-
-@dataclass(frozen=True, slots=True)
-class SandboxConfig:
-    """What a sandbox is like.
-
-    Attributes:
-        seed, domains, mix: make the world; `domains` counts the business domains.
-        dns_port, smtp_port: 0 picks a free one.
-        latency: seconds between an SMTP command and its reply, a round trip.
-        greylist: seconds that greylisting servers put a first contact off.
-        harvest: seconds that a defence against harvesting knows nobody.
-        minute: seconds that a limit a minute counts over, and that a directory is away.
-        tarpit: seconds that each reply of a tarpit takes.
-        drip: seconds that each byte of a dripping server takes.
-        slow_dns: seconds that slow DNS answers take.
-    """
-
-    seed: int = 1
-    domains: int = 1_000
-    mix: WorldMix = WorldMix.PLAIN
-    dns_port: int = 0
-    smtp_port: int = 0
-    latency: float = 0.0
-    greylist: float = 2.0
-    harvest: float = 2.0
-    minute: float = 2.0
-    tarpit: float = 2.0
-    drip: float = 1.0
-    slow_dns: float = 1.0
 
 
 class Sandbox:
@@ -60,21 +29,11 @@ class Sandbox:
         self.counters = Counters(time.monotonic)
         self.deliveries = Deliveries(self.world, time.time)  # noqa: TID251 - a world has its own clock
         self._dns = DnsServer(SandboxZone(self.world, slow=config.slow_dns), self.counters)
-        recipient_replies = RecipientReplies(
-            self.world,
-            greylist=config.greylist,
-            harvest=config.harvest,
-            minute=config.minute,
-            now=time.monotonic,
-            counters=self.counters,
-        )
         context = SmtpContext(
-            recipient_replies=recipient_replies,
+            config=config,
+            recipient_replies=RecipientReplies(self.world, config, time.monotonic, self.counters),
             counters=self.counters,
             hosts=self.world.by_address,
-            latency=config.latency,
-            tarpit=config.tarpit,
-            drip=config.drip,
             tls=server_context(),
             dropped=set(),
             deliveries=self.deliveries,

@@ -14,6 +14,7 @@ from mailsift.sandbox.behaviours import HostileReply, MailHost, Starttls
 from mailsift.sandbox.counters import Counters
 from mailsift.sandbox.delivery import Deliveries
 from mailsift.sandbox.smtp_replies import WORDINGS, RcptCommand, RecipientReplies
+from mailsift.sandbox.world import SandboxConfig
 
 _CONTROL = re.compile(rb"[\x00-\x1f\x7f]")
 _PATH = re.compile(r"\w+ (?:FROM|TO):\s*<([^<>]*)>((?: [^<>]*)?)", re.IGNORECASE)
@@ -25,20 +26,15 @@ class SmtpContext:
 
     Attributes:
         hosts: servers by address.
-        latency: seconds of a round trip.
-        tarpit: seconds a reply of ReplyPace.TARPIT takes.
-        drip: seconds a byte of ReplyPace.DRIP takes.
         tls: the certificate's context.
         dropped: addresses of the servers whose first session has been dropped.
         deliveries: takes messages.
     """
 
+    config: SandboxConfig
     recipient_replies: RecipientReplies
     counters: Counters
     hosts: dict[str, MailHost]
-    latency: float
-    tarpit: float
-    drip: float
     tls: ssl.SSLContext
     dropped: set[str]
     deliveries: Deliveries

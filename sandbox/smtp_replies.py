@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from mailsift.sandbox.behaviours import MailHost, OnConnect, RecipientPolicy
 from mailsift.sandbox.counters import Counters
 from mailsift.sandbox.population import Mailbox
-from mailsift.sandbox.world import SandboxDomain, SandboxWorld
+from mailsift.sandbox.world import SandboxConfig, SandboxDomain, SandboxWorld
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,34 +268,22 @@ class RecipientReplies:
     """Answers RCPT for all servers of a world.
 
     Args:
-        greylist: seconds that a first contact is put off.
-        harvest: seconds for which a defence against harvesting remembers a client.
-        minute: seconds that a limit a minute counts over, and that a directory is away.
         now: monotonic seconds.
         counters: gets the bans.
     """
 
     def __init__(
-        self,
-        world: SandboxWorld,
-        *,
-        greylist: float,
-        harvest: float,
-        minute: float,
-        now: Callable[[], float],
-        counters: Counters,
+        self, world: SandboxWorld, config: SandboxConfig, now: Callable[[], float], counters: Counters
     ) -> None:
-        self._minute = minute
+        self._world, self._config, self._now, self._counters = world, config, now, counters
         self._asked: dict[tuple[str, str], deque[float]] = {}
         self._away_since: dict[str, float] = {}
         self._before_away: Counter[str] = Counter()
-        self._world, self._greylist, self._harvest, self._now = world, greylist, harvest, now
         self._seen: dict[tuple[str, str, str], float] = {}
         self._unknown: dict[tuple[str, str], list[float]] = {}
         self._tokens = random.Random(world.seed)
         self._fates: dict[tuple[str, str], deque[tuple[float, bool]]] = {}
         self._banned_until: dict[tuple[str, str], float] = {}
-        self._counters = counters
 
     def rcpt(self, recipient: RcptCommand) -> str:
         """Return the reply to RCPT: lines with their codes, without line ends."""
@@ -314,7 +302,7 @@ class RecipientReplies:
             client=client,
             address=address,
             token=f"{self._tokens.getrandbits(56):014X}",
-            seconds=math.ceil(self._greylist),
+            seconds=math.ceil(self._config.greylist),
             stamp=f"2026-11-21T09:12:{self._now() % 60:06.3f}Z",
         )
 
@@ -343,7 +331,7 @@ class RecipientReplies:
     def is_over_the_minute(self, host: MailHost, client: str) -> bool:
         """Count a RCPT command, and say whether the client has given too many within a minute."""
         asked, now = self._asked.setdefault((client, host.address), deque()), self._now()
-        while asked and now - asked[0] >= self._minute:
+        while asked and now - asked[0] >= self._config.minute:
             asked.popleft()
         asked.append(now)
         return len(asked) > host.policy.per_minute
@@ -354,12 +342,12 @@ class RecipientReplies:
         if self._before_away[host.address] <= _BEFORE_AWAY:
             return False
         now = self._now()
-        return now - self._away_since.setdefault(host.address, now) < self._minute
+        return now - self._away_since.setdefault(host.address, now) < self._config.minute
 
     def _is_harvester(self, recipient: RcptCommand, fate: Mailbox) -> bool:
         """Say whether the client has asked this server for too many unknown mailboxes."""
         key, now = (recipient.client, recipient.host.address), self._now()
-        unknown = [since for since in self._unknown.get(key, ()) if now - since < self._harvest]
+        unknown = [since for since in self._unknown.get(key, ()) if now - since < self._config.harvest]
         caught = len(unknown) >= _MOST_UNKNOWN
         if fate is Mailbox.MISSING and not caught:
             unknown.append(now)
@@ -372,7 +360,7 @@ class RecipientReplies:
         if self._banned_until.get(key, 0.0) > now:
             return True
         asked = self._fates.setdefault(key, deque())
-        while asked and now - asked[0][0] >= self._minute:
+        while asked and now - asked[0][0] >= self._config.minute:
             asked.popleft()
         asked.append((now, fate is Mailbox.MISSING))
         unknown = sum(missing for _, missing in asked)
@@ -387,4 +375,4 @@ class RecipientReplies:
         if key not in self._seen and len(self._seen) >= _REMEMBERED:
             del self._seen[next(iter(self._seen))]
         now = self._now()
-        return now - self._seen.setdefault(key, now) < self._greylist
+        return now - self._seen.setdefault(key, now) < self._config.greylist

@@ -169,7 +169,7 @@ class SmtpSession(asyncio.Protocol):
             self._transport.abort()
             return
         self._policy = host.policy
-        self._line = DelayLine(self._loop, self._context.latency, self._write)
+        self._line = DelayLine(self._loop, self._context.config.latency, self._write)
         self._dialogue = SmtpDialogue(self._context, host, client)
         self._context.counters.connected(host.address, host.label)
         self._accept_or_refuse(host)
@@ -245,8 +245,8 @@ class SmtpSession(asyncio.Protocol):
             pieces = [bytes([byte]) for piece in pieces for byte in piece]
         work = {
             ReplyPace.PROMPT: 0.0,
-            ReplyPace.TARPIT: self._context.tarpit,
-            ReplyPace.DRIP: self._context.drip,
+            ReplyPace.TARPIT: self._context.config.tarpit,
+            ReplyPace.DRIP: self._context.config.drip,
         }[pace]
         for piece in pieces:
             if piece:

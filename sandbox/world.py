@@ -45,6 +45,36 @@ class WorldMix(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class SandboxConfig:
+    """What a sandbox is like.
+
+    Attributes:
+        seed, domains, mix: make the world; `domains` counts the business domains.
+        dns_port, smtp_port: 0 picks a free one.
+        latency: seconds between an SMTP command and its reply, a round trip.
+        greylist: seconds that greylisting servers put a first contact off.
+        harvest: seconds that a defence against harvesting knows nobody.
+        minute: seconds that a limit a minute counts over, and that a directory is away.
+        tarpit: seconds that each reply of a tarpit takes.
+        drip: seconds that each byte of a dripping server takes.
+        slow_dns: seconds that slow DNS answers take.
+    """
+
+    seed: int = 1
+    domains: int = 1_000
+    mix: WorldMix = WorldMix.PLAIN
+    dns_port: int = 0
+    smtp_port: int = 0
+    latency: float = 0.0
+    greylist: float = 2.0
+    harvest: float = 2.0
+    minute: float = 2.0
+    tarpit: float = 2.0
+    drip: float = 1.0
+    slow_dns: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
 class SandboxDomain:
     """A domain that somebody may have an address at.
 

@@ -126,8 +126,8 @@ class _PendingHosts:
     domain: str
     chosen: Exchangers
     ttl: float
+    wildcard: frozenset[str] | None  # what any name beside it gets; None = not known yet
     found: dict[str, HostAddresses] = field(default_factory=dict)
-    wildcard: frozenset[str] | None = None  # what any name beside it gets; None = not known yet
 
 
 class DomainFacts:
@@ -189,7 +189,7 @@ class DomainFacts:
         self._zones = ZoneLimiter(
             checker=self._checker,
             limit=config.names_a_zone,
-            start=lambda domain: self._step(domain, self._ask, domain),
+            start=self._ask,
             fail=self._fail,
         )
 
@@ -335,35 +335,49 @@ class DomainFacts:
             self._complete(domain, resolution)
 
     def _ask(self, domain: str) -> None:
-        self._checker.ask(domain, RecordType.MX, partial(self._step, domain, self._on_mx, domain))
+        self._checker.ask(domain, RecordType.MX, partial(self._on_mx, domain))
 
     def _on_mx(self, domain: str, answer: DnsAnswer) -> None:
         chosen = interpret_mx(answer)
         if isinstance(chosen, DomainResolution):
             self._complete(domain, chosen)
-        elif not chosen:
-            self._hosts.find(domain, partial(self._step, domain, self._on_own_addresses))
+        elif chosen:
+            self._find_hosts(domain, chosen, answer.ttl)
+        elif addresses := self._hosts.known(domain):
+            self._on_own_addresses(domain, addresses)
         else:
-            pending = _PendingHosts(domain, chosen, answer.ttl)
-            if self.trust.is_active:
-                take = partial(self._step, domain, self._on_suffix_wildcard, pending)
-                self._wildcards.find(domain, RecordType.MX, take)
-            else:
-                pending.wildcard = frozenset()
-            for _, host in chosen:
-                self._hosts.find(host, partial(self._step, domain, self._on_host, pending))
+            self._hosts.ask(domain, partial(self._step, domain, self._on_own_addresses))
 
     def _on_own_addresses(self, domain: str, addresses: HostAddresses) -> None:
         """Complete a domain without MX; where it has an address, see first whether any name there has it."""
-        if addresses.public:
-            kind = RecordType.AAAA if ":" in addresses.public[0] else RecordType.A
-            take = partial(self._step, domain, self._on_wildcard, domain, addresses)
-            self._wildcards.find(domain, kind, take)
-        else:
+        if not addresses.public:
             self._complete(domain, interpret_implicit_mx(domain, addresses))
+            return
+        kind = RecordType.AAAA if ":" in addresses.public[0] else RecordType.A
+        wildcard = self._wildcards.known(domain, kind)
+        if wildcard is None:
+            take = partial(self._step, domain, self._on_wildcard, domain, addresses)
+            self._wildcards.ask(domain, kind, take)
+        else:
+            self._on_wildcard(domain, addresses, wildcard)
 
     def _on_wildcard(self, domain: str, own: HostAddresses, wildcard: frozenset[str]) -> None:
         self._complete(domain, interpret_implicit_mx(domain, own, wildcard))
+
+    def _find_hosts(self, domain: str, chosen: Exchangers, ttl: float) -> None:
+        """Complete a domain by the addresses of its exchangers, once all of them are known."""
+        wildcard = self._wildcards.known(domain, RecordType.MX) if self.trust.is_active else frozenset()
+        pending = _PendingHosts(domain, chosen, ttl, wildcard)
+        if wildcard is None:
+            take = partial(self._step, domain, self._on_suffix_wildcard, pending)
+            self._wildcards.ask(domain, RecordType.MX, take)
+        for _, host in chosen:
+            addresses = self._hosts.known(host)
+            if addresses is None:
+                self._hosts.ask(host, partial(self._step, domain, self._on_host, pending))
+            else:
+                pending.found[host] = addresses
+        self._complete_if_ready(pending)
 
     def _on_suffix_wildcard(self, pending: _PendingHosts, wildcard: frozenset[str]) -> None:
         pending.wildcard = wildcard
@@ -415,7 +429,7 @@ class DomainFacts:
         failures = DomainState.UNAVAILABLE in states
         if await self.trust.confirm(denials=bool(states & _OUTCOMES.keys()), failures=failures):
             for domain, resolution in unpublished:
-                self._step(domain, self._publish, domain, self._without_doubtful_denial(resolution))
+                self._step(domain, self._publish, domain, resolution)
             await asyncio.sleep(_PUBLISH_BUSY_SECONDS if self._client.is_backed_up else _PUBLISH_SECONDS)
         else:
             self._forget(unpublished)
@@ -430,13 +444,13 @@ class DomainFacts:
             else:
                 self._publish(domain, _UNTRUSTED)
 
-    def _without_doubtful_denial(self, resolution: DomainResolution) -> DomainResolution:
-        """Return the resolution, but not one that makes invalid what a doubtful resolver denied."""
-        is_doubtful = resolution.state in TAKES_NO_MAIL and not self.trust.denials_believed
-        return _DOUBTFUL if is_doubtful else resolution
-
     def _publish(self, domain: str, resolution: DomainResolution) -> None:
-        """Turn the resolution into a fact and hand it to every lookup that waits for it."""
+        """Turn the resolution into a fact and hand it to every lookup that waits for it.
+
+        Nothing is invalid because a doubtful resolver denied it.
+        """
+        if resolution.state in TAKES_NO_MAIL and not self.trust.denials_believed:
+            resolution = _DOUBTFUL
         fact = self._fact(domain, resolution)
         if resolution.state is DomainState.ROUTED and not resolution.implicit:
             self.trust.record_mail_domain(domain)
@@ -455,7 +469,7 @@ class DomainFacts:
             domain,
             resolution.state,
             resolution.hosts,
-            self._key_of(tuple([host.name for host in resolution.hosts])) if resolution.hosts else "",
+            self._key_of((resolution.hosts[0].name,)) if resolution.hosts else "",  # the best one decides
             resolution.implicit,
             resolution.detail,
             learned_at=now,

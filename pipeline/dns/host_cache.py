@@ -46,13 +46,17 @@ class HostCache:
         self._known: OrderedDict[str, tuple[float, HostAddresses]] = OrderedDict()
         self._callbacks: dict[str, list[HostCallback]] = {}
 
-    def find(self, host: str, callback: HostCallback) -> None:
-        """Call `callback` with the host's addresses: at once when remembered, else when DNS has answered."""
+    def known(self, host: str) -> HostAddresses | None:
+        """Return the addresses of a host that are remembered."""
         known = self._known.get(host)
-        if known is not None and known[0] > self._clock():
-            self._known.move_to_end(host)
-            callback(host, known[1])
-        elif host in self._callbacks:
+        if known is None or known[0] <= self._clock():
+            return None
+        self._known.move_to_end(host)
+        return known[1]
+
+    def ask(self, host: str, callback: HostCallback) -> None:
+        """Call `callback` with the addresses of a host that is not remembered when DNS has answered."""
+        if host in self._callbacks:
             self._callbacks[host].append(callback)
         else:
             self._callbacks[host] = [callback]

@@ -50,8 +50,8 @@ Value: TypeAlias = "str | tuple[int, str]"
 MALFORMED: Final = (ValueError, IndexError, OSError, struct.error)
 """What reading a malformed message raises."""
 
-NO_DATA: Final = DnsAnswer(DnsOutcome.NO_DATA, detail="NODATA")
-NO_NAME: Final = DnsAnswer(DnsOutcome.NO_NAME, detail="NXDOMAIN")
+_NO_DATA: Final = DnsAnswer(DnsOutcome.NO_DATA, detail="NODATA")
+_NO_NAME: Final = DnsAnswer(DnsOutcome.NO_NAME, detail="NXDOMAIN")
 DISOWNED: Final = {
     4: "forged",
     15: "blocked",
@@ -68,7 +68,7 @@ _EDNS_REFUSED: Final = {1, 4, 16}
 _UPPER_RCODE: Final = 5  # the octet of OPT that holds the upper bits of the rcode (RFC 6891 section 6.1.3)
 
 
-class ResourceRecord(NamedTuple):
+class _ResourceRecord(NamedTuple):
     """A record of a reply: owner in lower case without the final dot, type code, TTL in seconds, its data."""
 
     owner: str
@@ -139,11 +139,6 @@ def read_reply(reply: bytes, question: bytes, record_type: RecordType) -> DnsAns
     Raises:
         MALFORMED: one of these, when it is.
     """
-    answer = _read_answer(reply, question, record_type)
-    return answer._replace(authoritative=True) if reply[2] & _AUTHORITATIVE else answer
-
-
-def _read_answer(reply: bytes, question: bytes, record_type: RecordType) -> DnsAnswer:
     rcode = reply[3] & 0x0F
     if rcode not in {0, _NXDOMAIN}:
         return DnsAnswer(DnsOutcome.FAILED, detail=_RCODES.get(rcode, f"RCODE {rcode}"))
@@ -157,28 +152,22 @@ def _read_answer(reply: bytes, question: bytes, record_type: RecordType) -> DnsA
         disowned = DISOWNED.get(extended_error)
         if disowned:
             return DnsAnswer(DnsOutcome.FAILED, detail=f"the resolver's own answer: {disowned}")
+    authoritative = reply[2] & _AUTHORITATIVE != 0
     if answers and not rcode:
-        plain = _read_plain(reply, offset, answers, record_type)
-        if plain is not None:
-            return plain
+        values, ttl = _read_plain(reply, offset, answers, record_type)
+        if values:
+            return _found(record_type, values, ttl, authoritative=authoritative)
     name, _ = read_name(question, 0)
     records, offset = _read_records(reply, offset, answers)
     zone = _read_zone(reply, offset, reply[8] << 8 | reply[9])
-    return answer_from(name, record_type, records, exists=rcode == 0, zone=zone)
+    answer = _answer_from(name, record_type, records, exists=rcode == 0, zone=zone)
+    return answer._replace(authoritative=authoritative)
 
 
-def answer_from(
-    name: str, record_type: RecordType, records: Sequence[ResourceRecord], *, exists: bool, zone: str | None
+def _answer_from(
+    name: str, record_type: RecordType, records: Sequence[_ResourceRecord], *, exists: bool, zone: str | None
 ) -> DnsAnswer:
-    """Follow the aliases from the asked name and take the records of the name they lead to.
-
-    Args:
-        name: what was asked for, in lower case.
-        record_type: the type asked for.
-        records: the answer section, in any order.
-        exists: the rcode was NOERROR.
-        zone: owner of the SOA in the authority section; None without one.
-    """
+    """Follow the aliases from the asked name and take the records of the name they lead to."""
     aliases = {record.owner: record for record in records if record.code == _CNAME}
     code, passed, ttls = _TYPE_CODES[record_type], {name}, []
     while name in aliases:
@@ -192,36 +181,41 @@ def answer_from(
     if own:
         ttls.extend([record.ttl for record in own])
         return _found(record_type, [record.value for record in own], min(ttls))
-    denial = NO_DATA if exists else NO_NAME
+    denial = _NO_DATA if exists else _NO_NAME
     return DnsAnswer(denial.outcome, detail=denial.detail, name=name, zone=zone)
 
 
-def _found(record_type: RecordType, values: Iterable[Any], ttl: float) -> DnsAnswer:
+def _found(
+    record_type: RecordType, values: Iterable[Any], ttl: float, *, authoritative: bool = False
+) -> DnsAnswer:
+    found = DnsOutcome.FOUND
     if record_type is RecordType.MX:
-        return DnsAnswer(DnsOutcome.FOUND, tuple(values), (), ttl)
+        return DnsAnswer(found, tuple(values), (), ttl, authoritative=authoritative)
     if record_type is RecordType.NS:
-        return DnsAnswer(DnsOutcome.FOUND, ttl=ttl, name_servers=tuple(values))
-    return DnsAnswer(DnsOutcome.FOUND, (), tuple(values), ttl)
+        return DnsAnswer(found, (), (), ttl, authoritative=authoritative, name_servers=tuple(values))
+    return DnsAnswer(found, (), tuple(values), ttl, authoritative=authoritative)
 
 
-def _read_plain(reply: bytes, offset: int, count: int, record_type: RecordType) -> DnsAnswer | None:
-    """Read an answer section whose records all belong to the asked name and type; None for any other."""
+def _read_plain(
+    reply: bytes, offset: int, count: int, record_type: RecordType
+) -> tuple[Sequence[Value], float]:
+    """Read an answer section whose records all belong to the asked name and type; () for any other."""
     code, ttls, values = _TYPE_CODES[record_type], [], []
     read = _READERS[code]
     for _ in range(count):
         owner, kind, record_class, seconds, size = _PLAIN_RECORD.unpack_from(reply, offset)
         if owner != _OWNER_ASKED or kind != code or record_class != _IN_CODE:
-            return None
+            return (), 0.0
         offset += _PLAIN_RECORD.size
         values.append(read(reply, offset, size))
         ttls.append(seconds)
         offset += size
     if offset > len(reply):
         raise ValueError("a record runs over the end")
-    return _found(record_type, values, min(ttls))
+    return values, min(ttls)
 
 
-def _read_records(reply: bytes, offset: int, count: int) -> tuple[list[ResourceRecord], int]:
+def _read_records(reply: bytes, offset: int, count: int) -> tuple[list[_ResourceRecord], int]:
     """Read a section; returns what it says in class IN that anybody asks for, and where it ends."""
     records = []
     for _ in range(count):
@@ -229,7 +223,7 @@ def _read_records(reply: bytes, offset: int, count: int) -> tuple[list[ResourceR
         kind, record_class, seconds, size = _RECORD.unpack_from(reply, offset)
         offset += _RECORD.size
         if record_class == _IN_CODE and kind in _READERS:
-            records.append(ResourceRecord(owner, kind, seconds, _READERS[kind](reply, offset, size)))
+            records.append(_ResourceRecord(owner, kind, seconds, _READERS[kind](reply, offset, size)))
         offset += size
         if offset > len(reply):
             raise ValueError("a record runs over the end")
@@ -315,6 +309,6 @@ def read_name(message: bytes, offset: int) -> tuple[str, int]:
         end = end or offset + 2
         offset = lowest = target
     name = b".".join(labels)
-    if name.count(b".") >= max(len(labels), 1):
+    if name.count(b".") >= len(labels):
         name = b".".join([label.replace(b".", b"\\.") for label in labels])
     return name.lower().decode("latin-1"), end or offset + 1

@@ -135,12 +135,15 @@ class UdpSocket:
         """Tell whether its source port has been in use for long enough."""
         return self.asked >= QUESTIONS_A_SOCKET or now - self.opened_at >= _SECONDS_A_SOCKET
 
-    def free_number(self, entropy: EntropyPool) -> bytes:
-        """Return an unpredictable message id that is not in use here."""
-        while True:
+    def expect_reply(self, query: Query, entropy: EntropyPool, now: float) -> bytes:
+        """Note that a question goes out through it; return its id, unpredictable and not in use here."""
+        number = entropy.read(2)
+        while number in self.pending:
             number = entropy.read(2)
-            if number not in self.pending:
-                return number
+        self.pending[number] = query, now
+        self.asked += 1
+        query.sent_on += ((self, number),)
+        return number
 
 
 @dataclass(slots=True, eq=False)

@@ -111,7 +111,7 @@ _WITHIN_DNS_LIMITS = re.compile(r"(?s:(?=.{1,253}\Z)[^.]{1,63}(?:\.[^.]{1,63})*)
 
 def is_null_mx(answer: DnsAnswer) -> bool:
     """Tell whether a domain declares that it takes no mail (RFC 7505)."""
-    return bool(answer.exchangers) and not any(name for _, name in answer.exchangers)
+    return bool(answer.exchangers) and not any(map(itemgetter(1), answer.exchangers))
 
 
 def is_blocked(answer: DnsAnswer) -> bool:
@@ -219,15 +219,13 @@ def interpret_exchangers(
         ttl: seconds the MX answer may be reused.
         found: the addresses by name, one entry for each chosen name.
     """
-    answers = [found[name] for _, name in chosen]
-    hosts = _route(chosen, tuple([answer.public for answer in answers]))
-    failed = [answer for answer in answers if answer.outcome is DnsOutcome.FAILED]
+    answers = tuple([found[name] for _, name in chosen])
+    hosts, shortest = _route(chosen, answers)
     if hosts:
-        # A route with a hole is worth asking about again soon.
-        shortest = 0.0 if failed else min([ttl, *[a.ttl for a in answers if a.outcome is DnsOutcome.FOUND]])
-        return DomainResolution(DomainState.ROUTED, hosts, ttl=shortest)
+        return DomainResolution(DomainState.ROUTED, hosts, ttl=min(ttl, shortest))
+    failed = next((answer for answer in answers if answer.outcome is DnsOutcome.FAILED), None)
     if failed:
-        return DomainResolution(DomainState.UNAVAILABLE, detail=f"address of the MX: {failed[0].detail}")
+        return DomainResolution(DomainState.UNAVAILABLE, detail=f"address of the MX: {failed.detail}")
     if len(chosen) == MAX_EXCHANGERS:  # there may be more
         return DomainResolution(DomainState.UNAVAILABLE, detail="more mail servers than are looked up")
     if any(answer.outcome is DnsOutcome.FOUND for answer in answers):
@@ -236,10 +234,16 @@ def interpret_exchangers(
 
 
 @lru_cache(maxsize=8192)
-def _route(chosen: Exchangers, addresses: tuple[tuple[str, ...], ...]) -> tuple[MxHost, ...]:
-    """Return the exchangers that can be reached; remembered, as many domains share them."""
-    pairs = zip(chosen, addresses, strict=True)
-    return tuple([MxHost(name, rank, public) for (rank, name), public in pairs if public])
+def _route(chosen: Exchangers, answers: tuple[HostAddresses, ...]) -> tuple[tuple[MxHost, ...], float]:
+    """Return the exchangers that can be reached, and for how many seconds; many domains share them.
+
+    A route with a hole is worth asking about again soon.
+    """
+    pairs = zip(chosen, answers, strict=True)
+    hosts = tuple([MxHost(name, rank, answer.public) for (rank, name), answer in pairs if answer.public])
+    known = [answer for answer in answers if answer.outcome is not DnsOutcome.FAILED]
+    ttls = [answer.ttl for answer in known if answer.outcome is DnsOutcome.FOUND]
+    return hosts, min(ttls, default=0.0) if len(known) == len(answers) else 0.0
 
 
 def interpret_addresses(a: DnsAnswer, aaaa: DnsAnswer | None, guard: AddressGuard) -> HostAddresses | None:

@@ -1,4 +1,4 @@
-"""Second questions: many on one TCP connection, into which nobody outside can forge an answer (RFC 7766)."""
+"""Questions over TCP: many on one connection, into which nobody outside can forge an answer (RFC 7766)."""
 
 from __future__ import annotations
 
@@ -34,15 +34,17 @@ class _PendingQuestion:
 class TcpClient:
     """Asks one resolver over a connection that is opened when it is needed; a lost one is replaced once.
 
-    It knows no deadline: whoever asks has one, and ignores what comes later.
+    A question has no deadline here: whoever asks has one, and ignores what comes later.
 
     Args:
         address: host and port.
+        patience: seconds without a word from it after which a connection that owes answers counts as lost.
     """
 
-    def __init__(self, address: tuple[str, int]) -> None:
+    def __init__(self, address: tuple[str, int], *, patience: float) -> None:
         self._loop = asyncio.get_running_loop()
         self._address = address
+        self._patience = patience
         self._connection: _Connection | None = None
         self._opening: set[asyncio.Task[None]] = set()
         self._closed = False
@@ -68,7 +70,7 @@ class TcpClient:
             return
         connection = self._connection
         if connection is None or connection.is_over or connection.sent >= _QUESTIONS:
-            connection = self._connection = _Connection(self._retry_lost)
+            connection = self._connection = _Connection(self._retry_lost, self._patience)
             task = self._loop.create_task(self._open(connection))
             self._opening.add(task)
             task.add_done_callback(self._opening.discard)
@@ -93,10 +95,13 @@ class TcpClient:
 class _Connection(asyncio.Protocol):
     """One connection: questions out in one write a turn, replies in any order."""
 
-    def __init__(self, on_lost: Callable[[list[_PendingQuestion]], None]) -> None:
+    def __init__(self, on_lost: Callable[[list[_PendingQuestion]], None], patience: float) -> None:
         self.sent = 0
         self.is_over = False
+        self._loop = asyncio.get_running_loop()
         self._on_lost = on_lost
+        self._patience = patience
+        self._silence_timer: asyncio.TimerHandle | None = None
         self._pending: dict[int, _PendingQuestion] = {}
         self._outbox: list[bytes] = []
         self._buffer = b""
@@ -111,16 +116,21 @@ class _Connection(asyncio.Protocol):
         packet = message.pack_query(number.to_bytes(2, "big"), pending.question, edns=pending.edns)
         self._outbox.append(len(packet).to_bytes(2, "big") + packet)
         if self._transport is not None and self._flush_handle is None:
-            self._flush_handle = asyncio.get_running_loop().call_soon(self._flush)
+            self._flush_handle = self._loop.call_soon(self._flush)
+        if self._silence_timer is None:
+            self._await_word()
 
     def close(self) -> None:
-        """Close it, if it is open."""
+        """Give it up; what is open on it is lost."""
         if self._transport is not None:
-            self._transport.close()
+            self._transport.abort()
+        self.connection_lost(None)
 
     @override
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)  # TCP gives nothing else
+        if self.is_over:  # closed meanwhile
+            self._transport.abort()
         self._flush()
 
     @override
@@ -131,13 +141,26 @@ class _Connection(asyncio.Protocol):
         ):
             reply, self._buffer = self._buffer[2:end], self._buffer[end:]
             self._match_reply(reply)
+        self._await_word()
 
     @override
     def connection_lost(self, exc: Exception | None) -> None:
         self.is_over = True
+        self._stop_waiting()
         unanswered = list(self._pending.values())
         self._pending.clear()
         self._on_lost(unanswered)
+
+    def _await_word(self) -> None:
+        """Give it up when it stays silent and owes answers: whoever stands between forgets idle ones."""
+        self._stop_waiting()
+        if self._pending:
+            self._silence_timer = self._loop.call_later(self._patience, self.close)
+
+    def _stop_waiting(self) -> None:
+        if self._silence_timer is not None:
+            self._silence_timer.cancel()
+            self._silence_timer = None
 
     def _flush(self) -> None:
         self._flush_handle = None

@@ -36,18 +36,19 @@ class SuffixWildcards:
         self._known: dict[tuple[str, RecordType], tuple[float, frozenset[str]]] = {}
         self._callbacks: dict[tuple[str, RecordType], list[WildcardCallback]] = {}
 
-    def find(self, domain: str, record_type: RecordType, callback: WildcardCallback) -> None:
-        """Pass `callback` what any name beside the domain gets: nothing as a rule, and where DNS fails."""
-        suffix = public_suffixes().publicsuffix(domain) or ""
-        key = suffix, record_type
-        known = self._known.get(key)
-        if known is not None and known[0] > self._clock():
-            callback(known[1])
-        elif key in self._callbacks:
+    def known(self, domain: str, record_type: RecordType) -> frozenset[str] | None:
+        """Return what any name beside the domain gets, if it is remembered: nothing as a rule."""
+        known = self._known.get((_suffix(domain), record_type))
+        return known[1] if known is not None and known[0] > self._clock() else None
+
+    def ask(self, domain: str, record_type: RecordType, callback: WildcardCallback) -> None:
+        """Pass `callback` what `known` does not know when DNS has answered: nothing where it fails."""
+        key = _suffix(domain), record_type
+        if key in self._callbacks:
             self._callbacks[key].append(callback)
         else:
             self._callbacks[key] = [callback]
-            name = f"{self._absent_label}.{suffix}".rstrip(".")
+            name = f"{self._absent_label}.{key[0]}".rstrip(".")
             self._client.ask(name, record_type, partial(self._on_answer, key, name), soon=True)
 
     def clear(self) -> None:
@@ -61,6 +62,10 @@ class SuffixWildcards:
         self._known[key] = self._clock() + seconds, wildcard
         for callback in self._callbacks.pop(key):
             callback(wildcard)
+
+
+def _suffix(domain: str) -> str:
+    return public_suffixes().publicsuffix(domain) or ""
 
 
 def is_wildcard(domain: str, wildcard: Collection[str], hosts: Iterable[str]) -> bool:

@@ -14,9 +14,9 @@ from mailsift.pipeline.dns.domains import DnsConfig, DomainFacts
 from mailsift.pipeline.facts import DomainFact, DomainState, MxHost
 from mailsift.pipeline.guard import AddressGuard
 from mailsift.pipeline.providers import Providers
-from mailsift.sandbox.server import Sandbox, SandboxConfig
+from mailsift.sandbox.server import Sandbox
 from mailsift.sandbox.truth import DnsBehaviour
-from mailsift.sandbox.world import SandboxWorld, WorldMix
+from mailsift.sandbox.world import SandboxConfig, SandboxWorld, WorldMix
 from tests.external.chroot import Chroot
 from tests.external.dns.name_servers import SERVERS, start_name_server, start_resolver, zone_files
 from tests.support.required_programs import MAIL_SERVERS

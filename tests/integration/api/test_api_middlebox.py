@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from mailsift.sandbox.server import Sandbox, SandboxConfig
-from mailsift.sandbox.world import WorldMix
+from mailsift.sandbox.server import Sandbox
+from mailsift.sandbox.world import SandboxConfig, WorldMix
 from tests.integration.api.conftest import running
 from tests.support.commands import CommandLine
 from tests.support.installation import settings_for

@@ -15,8 +15,8 @@ from mailsift.pipeline.dns import canaries
 from mailsift.pipeline.facts import Mode
 from mailsift.pipeline.probe import port25
 from mailsift.pipeline.verdict import Result
-from mailsift.sandbox.server import Sandbox, SandboxConfig
-from mailsift.sandbox.world import WorldMix
+from mailsift.sandbox.server import Sandbox
+from mailsift.sandbox.world import SandboxConfig, WorldMix
 from tests.support.installation import settings_for, until
 from tests.support.liar import Liar
 from tests.support.middlebox import Interception, Middlebox

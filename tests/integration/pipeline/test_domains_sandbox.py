@@ -8,9 +8,9 @@ from mailsift.pipeline.dns.domains import DnsConfig, DomainFacts
 from mailsift.pipeline.facts import DomainState
 from mailsift.pipeline.guard import AddressGuard
 from mailsift.pipeline.providers import Providers
-from mailsift.sandbox.server import Sandbox, SandboxConfig
+from mailsift.sandbox.server import Sandbox
 from mailsift.sandbox.truth import DnsBehaviour
-from mailsift.sandbox.world import WorldMix
+from mailsift.sandbox.world import SandboxConfig, WorldMix
 from tests.unit.pipeline.dns_stub import MemoryCache
 
 STATES = {

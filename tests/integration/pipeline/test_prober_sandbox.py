@@ -22,8 +22,9 @@ from mailsift.pipeline.providers import Providers
 from mailsift.pipeline.smtp.config import ProbeConfig
 from mailsift.pipeline.verdict import Evidence
 from mailsift.sandbox.behaviours import BEHAVIOURS, Behaviour
-from mailsift.sandbox.server import Sandbox, SandboxConfig
+from mailsift.sandbox.server import Sandbox
 from mailsift.sandbox.truth import BY_DNS
+from mailsift.sandbox.world import SandboxConfig
 from tests.unit.pipeline.smtp_stub import DictCache, OpenDoors
 
 ROUTED = [behaviour for behaviour in BEHAVIOURS if behaviour.dns not in BY_DNS]

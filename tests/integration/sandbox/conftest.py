@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from mailsift.sandbox.server import Sandbox, SandboxConfig
-from mailsift.sandbox.world import WorldMix
+from mailsift.sandbox.server import Sandbox
+from mailsift.sandbox.world import SandboxConfig, WorldMix
 
 PATIENCE = 10.0
 

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from mailsift.sandbox.server import Sandbox, SandboxConfig
+from mailsift.sandbox.server import Sandbox
 from mailsift.sandbox.smtp_replies import WORDINGS
+from mailsift.sandbox.world import SandboxConfig
 
 Dial = Callable[[str], Awaitable[Any]]
 

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from mailsift.sandbox.server import Sandbox, SandboxConfig
+from mailsift.sandbox.server import Sandbox
+from mailsift.sandbox.world import SandboxConfig
 
 Dial = Callable[[str], Awaitable[Any]]
 

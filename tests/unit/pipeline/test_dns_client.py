@@ -22,7 +22,6 @@ import uvloop
 from mailsift.pipeline.dns import message, nameserver
 from mailsift.pipeline.dns.client import DnsClient
 from mailsift.pipeline.dns.domains import DnsConfig, DomainFacts
-from mailsift.pipeline.dns.fallback import AiodnsFallback
 from mailsift.pipeline.dns.rules import DnsAnswer, DnsOutcome, RecordType
 from mailsift.pipeline.dns.tcp import TcpClient
 from mailsift.pipeline.errors import MailsiftError
@@ -156,7 +155,7 @@ def test_a_question_on_a_connection_that_breaks_before_it_is_sent_is_asked_on_an
     async def ask_twice(address: tuple[str, int]) -> list[object]:
         loop, told = asyncio.get_running_loop(), list[object]()
         loop.set_exception_handler(lambda _, context: told.append(context))
-        client, question = TcpClient(address), message.encode_question("x.test", RecordType.MX)
+        client, question = TcpClient(address, patience=5), message.encode_question("x.test", RecordType.MX)
         first, second = (loop.create_future() for _ in range(2))
         client.ask(question, RecordType.MX, first.set_result, edns=False)
         await first
@@ -177,16 +176,37 @@ def test_a_question_on_a_connection_that_breaks_before_it_is_sent_is_asked_on_an
     assert told == [DnsOutcome.NO_DATA, DnsOutcome.NO_DATA]
 
 
-async def test_what_is_open_at_the_library_fails_while_the_loop_still_runs() -> None:
+async def test_what_is_open_over_tcp_fails_while_the_loop_still_runs() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        host, port = silent.getsockname()
-        fallback = AiodnsFallback(f"{host}:{port}", timeout=5)
+        client, question = (
+            TcpClient(silent.getsockname(), patience=5),
+            message.encode_question("x.test", RecordType.MX),
+        )
         answers: list[DnsAnswer] = []
-        fallback.ask("x.test", RecordType.MX, answers.append)
-        await fallback.aclose()
-        for _ in range(3):  # from the library to its future, and from there to us
-            await asyncio.sleep(0)
+        client.ask(question, RecordType.MX, answers.append, edns=True)
+        await client.aclose()
         assert [answer.outcome for answer in answers] == [DnsOutcome.FAILED]
+
+
+async def test_a_connection_that_has_gone_silent_is_left_for_a_new_one() -> None:
+    connections = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        connections.append(writer)
+        size = int.from_bytes(await reader.readexactly(2), "big")
+        query = await reader.readexactly(size)
+        if len(connections) > 1:  # the first one stands for one that a firewall forgot
+            writer.write(size.to_bytes(2, "big") + query[:2] + b"\x81\x80" + query[4:])
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    client = TcpClient(server.sockets[0].getsockname(), patience=0.2)
+    answer: asyncio.Future[DnsAnswer] = asyncio.get_running_loop().create_future()
+    client.ask(message.encode_question("x.test", RecordType.MX), RecordType.MX, answer.set_result, edns=False)
+    assert (await asyncio.wait_for(answer, 10)).outcome is DnsOutcome.NO_DATA
+    await client.aclose()
+    for writer in connections:
+        writer.close()
+    server.close()
 
 
 async def test_temporary_failures_are_asked_again() -> None:
@@ -213,11 +233,11 @@ async def test_a_silent_server_is_asked_as_often_as_there_are_tries_and_has_the_
     assert took > 0.55
 
 
-async def test_the_deadline_holds_when_the_resolver_library_would_go_on(
+async def test_the_deadline_holds_when_the_connection_would_go_on(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     asked = []
-    monkeypatch.setattr(AiodnsFallback, "ask", lambda _self, *question: asked.append(question))
+    monkeypatch.setattr(TcpClient, "ask", lambda _self, *question, edns: asked.append((*question, edns)))
     zone = {"x.test": {"MX": SILENCE}}
     async with serving(zone) as stub, client_of(stub.server, timeout=0.1, tries=4) as client:
         assert (await ask(client, "x.test")).detail == "timeout"
@@ -559,11 +579,12 @@ async def test_a_resolver_on_the_link_keeps_its_interface(monkeypatch: pytest.Mo
     monkeypatch.setattr(pycares.Channel, "servers", ["[fe80::1]:53%lo", "192.0.2.1:53", "[2001:db8::1]:5353"])
     assert nameserver.system_servers() == ["[fe80::1%lo]:53", "192.0.2.1:53", "[2001:db8::1]:5353"]
     monkeypatch.undo()
-    fallback = AiodnsFallback("[fe80::1%lo]:53", timeout=0.05)
+    ((_, _, address),) = nameserver.parse_nameservers(["[fe80::1%lo]:53"])
+    client = TcpClient(address, patience=0.05)
     answer: asyncio.Future[DnsAnswer] = asyncio.get_running_loop().create_future()
-    fallback.ask("x.test", RecordType.MX, answer.set_result)
+    client.ask(message.encode_question("x.test", RecordType.MX), RecordType.MX, answer.set_result, edns=False)
     assert (await answer).outcome is DnsOutcome.FAILED
-    await fallback.aclose()
+    await client.aclose()
 
 
 async def test_the_resolvers_of_another_network_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
