@@ -242,6 +242,7 @@ class ResolverTrust:
         state.contradictions.clear()
         state.passes_needed = _PASSES_AFTER_FAULTS if examination.faults else _PASSES_AT_FIRST
         server.trusted = False
+        self._client.forget(server)
         _set_gauges(self._client.nameservers)
         if not state.why:
             state.why = "; ".join(examination.faults[:3]) or "it does not answer"

@@ -15,8 +15,9 @@ from typing import Final
 
 from mailsift.pipeline.background import record_failure
 from mailsift.pipeline.dns import message
+from mailsift.pipeline.dns.fallback import NO_ANSWER_DETAILS, AiodnsFallback
 from mailsift.pipeline.dns.nameserver import EntropyPool, Nameserver, Query, UdpSocket, parse_nameservers
-from mailsift.pipeline.dns.rules import DnsAnswer, DnsOutcome, RecordType, is_null_mx
+from mailsift.pipeline.dns.rules import DENIALS, DnsAnswer, DnsOutcome, RecordType, is_null_mx
 from mailsift.pipeline.dns.tcp import TcpClient
 from mailsift.pipeline.fair_clock import FairClock
 
@@ -62,6 +63,7 @@ class DnsClient:
         self.nameservers: list[Nameserver] = []
         self._servers = tuple(servers)
         self._tcp: dict[str, TcpClient] = {}
+        self._fallbacks: dict[str, AiodnsFallback] = {}
         self._timeout = timeout
         self._tries = tries
         self.refresh()
@@ -142,7 +144,12 @@ class DnsClient:
         for server in fresh:
             patience = self._timeout * self._tries
             self._tcp.setdefault(server.label, TcpClient(server.address, patience=patience))
+            self._fallbacks.setdefault(server.label, AiodnsFallback(server.label, timeout=patience))
         return fresh
+
+    def forget(self, server: Nameserver) -> None:
+        """Drop what a resolver has said, as far as it is remembered here."""
+        self._fallbacks[server.label].forget()
 
     async def aclose(self) -> None:
         """Answer what is open with a failure and release sockets and timers."""
@@ -158,6 +165,7 @@ class DnsClient:
             for used in server.pop_all_sockets():
                 self._release(used)
         await asyncio.gather(*[tcp.aclose() for tcp in self._tcp.values()])
+        await asyncio.gather(*[fallback.aclose() for fallback in self._fallbacks.values()])
 
     def _fail_all(self) -> None:
         """Let everything that is open fail, and what is asked meanwhile."""
@@ -228,10 +236,30 @@ class DnsClient:
         udp.socket.send(message.pack_query(number, question, edns=server.takes_edns(query)))
 
     def _ask_over_tcp(self, query: Query, server: Nameserver) -> None:
+        """Ask over TCP: a second question on a connection of our own, what is odd through aiodns."""
         query.withdraw()
         self._later_tries.append((query, query.tries, self.clock.now() + self._timeout))
+        if query.confirms:
+            self._ask_on_own_connection(query, server)
+        else:
+            done = partial(self._on_aiodns_answer, query, server)
+            self._fallbacks[server.label].ask(query.name, query.record_type, done)
+
+    def _ask_on_own_connection(self, query: Query, server: Nameserver) -> None:
         done = partial(self._on_answer, query, server)
         self._tcp[server.label].ask(query.question, query.record_type, done, edns=bool(server.edns))
+
+    def _on_aiodns_answer(self, query: Query, server: Nameserver, answer: DnsAnswer) -> None:
+        """Take an answer of aiodns'.
+
+        What it did not hear is asked on our own connection, and what it denies: it keeps the SOA back,
+        without which a denial counts for nothing.
+        """
+        unsure = answer.detail in NO_ANSWER_DETAILS or (answer.outcome in DENIALS and answer.zone is None)
+        if unsure and query in self._in_flight and not self._closed:
+            self._ask_on_own_connection(query, server)
+        else:
+            self._on_answer(query, server, answer)
 
     def _pick(self, query: Query) -> Nameserver | None:
         """Return the best resolver for a first try, the next one for each later try."""

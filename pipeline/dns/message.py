@@ -50,8 +50,8 @@ Value: TypeAlias = "str | tuple[int, str]"
 MALFORMED: Final = (ValueError, IndexError, OSError, struct.error)
 """What reading a malformed message raises."""
 
-_NO_DATA: Final = DnsAnswer(DnsOutcome.NO_DATA, detail="NODATA")
-_NO_NAME: Final = DnsAnswer(DnsOutcome.NO_NAME, detail="NXDOMAIN")
+NO_DATA: Final = DnsAnswer(DnsOutcome.NO_DATA, detail="NODATA")
+NO_NAME: Final = DnsAnswer(DnsOutcome.NO_NAME, detail="NXDOMAIN")
 DISOWNED: Final = {
     4: "forged",
     15: "blocked",
@@ -68,7 +68,7 @@ _EDNS_REFUSED: Final = {1, 4, 16}
 _UPPER_RCODE: Final = 5  # the octet of OPT that holds the upper bits of the rcode (RFC 6891 section 6.1.3)
 
 
-class _ResourceRecord(NamedTuple):
+class ResourceRecord(NamedTuple):
     """A record of a reply: owner in lower case without the final dot, type code, TTL in seconds, its data."""
 
     owner: str
@@ -160,14 +160,22 @@ def read_reply(reply: bytes, question: bytes, record_type: RecordType) -> DnsAns
     name, _ = read_name(question, 0)
     records, offset = _read_records(reply, offset, answers)
     zone = _read_zone(reply, offset, reply[8] << 8 | reply[9])
-    answer = _answer_from(name, record_type, records, exists=rcode == 0, zone=zone)
+    answer = answer_from(name, record_type, records, exists=rcode == 0, zone=zone)
     return answer._replace(authoritative=authoritative)
 
 
-def _answer_from(
-    name: str, record_type: RecordType, records: Sequence[_ResourceRecord], *, exists: bool, zone: str | None
+def answer_from(
+    name: str, record_type: RecordType, records: Sequence[ResourceRecord], *, exists: bool, zone: str | None
 ) -> DnsAnswer:
-    """Follow the aliases from the asked name and take the records of the name they lead to."""
+    """Follow the aliases from the asked name and take the records of the name they lead to.
+
+    Args:
+        name: what was asked for, in lower case.
+        record_type: the type asked for.
+        records: the answer section, in any order.
+        exists: the rcode was NOERROR.
+        zone: owner of the SOA in the authority section; None without one.
+    """
     aliases = {record.owner: record for record in records if record.code == _CNAME}
     code, passed, ttls = _TYPE_CODES[record_type], {name}, []
     while name in aliases:
@@ -181,7 +189,7 @@ def _answer_from(
     if own:
         ttls.extend([record.ttl for record in own])
         return _found(record_type, [record.value for record in own], min(ttls))
-    denial = _NO_DATA if exists else _NO_NAME
+    denial = NO_DATA if exists else NO_NAME
     return DnsAnswer(denial.outcome, detail=denial.detail, name=name, zone=zone)
 
 
@@ -215,7 +223,7 @@ def _read_plain(
     return values, min(ttls)
 
 
-def _read_records(reply: bytes, offset: int, count: int) -> tuple[list[_ResourceRecord], int]:
+def _read_records(reply: bytes, offset: int, count: int) -> tuple[list[ResourceRecord], int]:
     """Read a section; returns what it says in class IN that anybody asks for, and where it ends."""
     records = []
     for _ in range(count):
@@ -223,7 +231,7 @@ def _read_records(reply: bytes, offset: int, count: int) -> tuple[list[_Resource
         kind, record_class, seconds, size = _RECORD.unpack_from(reply, offset)
         offset += _RECORD.size
         if record_class == _IN_CODE and kind in _READERS:
-            records.append(_ResourceRecord(owner, kind, seconds, _READERS[kind](reply, offset, size)))
+            records.append(ResourceRecord(owner, kind, seconds, _READERS[kind](reply, offset, size)))
         offset += size
         if offset > len(reply):
             raise ValueError("a record runs over the end")

@@ -1,4 +1,4 @@
-"""Questions over TCP: many on one connection, into which nobody outside can forge an answer (RFC 7766)."""
+"""Second questions: many on one TCP connection, into which nobody outside can forge an answer (RFC 7766)."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ def batched(names: list[str], size: int) -> list[list[str]]:
 
 
 def cut(says: Says) -> Says:
-    """What makes us ask again over TCP."""
+    """What makes us ask again over TCP, through aiodns."""
     return replace(says, truncated=True)
 
 
