@@ -201,7 +201,6 @@ def _environment(limits: IntakeLimits) -> Mapping[str, str]:
         "POLARS_IGNORE_TIMEZONE_PARSE_ERROR": "1",  # a foreign file's zone is read.py's to judge
         **FREE_SOON,
         **LITTLE_AHEAD,
-        "POLARS_IDEAL_MORSEL_SIZE": str(1 << 14),  # a row group of `rows.parquet`; smaller ones take longer
         "RUST_BACKTRACE": "0",  # resolving symbols takes seconds, and nobody reads them
     }
 
