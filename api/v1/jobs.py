@@ -70,7 +70,7 @@ PLACE_ERRORS: Final = (
 )
 """What may be said of the places of a list; of a web server's URL the same as of a webhook's."""
 _WAIT_LOOK_SECONDS: Final = 0.25
-_FOLLOW_LOOK_SECONDS: Final = 0.5
+FOLLOW_LOOK_SECONDS: Final = 0.5
 _OF_PAGES: Final = ("sort", "limit", "cursor")
 _CURSOR: Final = re.compile(r"([0-9a-f]{12})\.([0-9]{1,10})", re.ASCII)
 _STREAM: Final = 'event: end\ndata: {"job_id": "7f5c3a52-6f5e-4f44-9f0c-6d3f0f2f9f11"}\n\n'
@@ -398,7 +398,7 @@ async def _progress(request: Request, caller: Caller, view: JobView) -> AsyncIte
         elif quiet >= _QUIET_LOOKS:
             quiet = 0
             yield b": still here\n\n"
-        if await parts.ends_within(_FOLLOW_LOOK_SECONDS):
+        if await parts.ends_within(FOLLOW_LOOK_SECONDS):
             return
         try:
             if looks % _KEY_LOOKS == 0 and not await parts.authenticator.is_still_open(request):

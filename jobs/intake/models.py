@@ -88,6 +88,7 @@ class IntakeLimits:
         line_bytes: one line, one quoted cell or one JSON element.
         memory_bytes: address space of the reading process (about three times what it really fills).
         seconds: time to read the file.
+        still_seconds: how long the reading process may take next to nothing of a processor.
         threads: processor cores to use.
         batches: how much of it is read at a time.
     """
@@ -98,6 +99,7 @@ class IntakeLimits:
     line_bytes: int = 65_536
     memory_bytes: int = 8 * 2**30
     seconds: float = 600.0
+    still_seconds: float = 30.0
     threads: int = 2
     batches: BatchSizes = BatchSizes()
 

@@ -50,10 +50,9 @@ _ORDINARY_ERRORS = frozenset(
     }
 )
 """Errors that are customers' mistakes; after any other a fresh process is safer."""
-_STILL_SECONDS = 30.0
 _STIRRING_SECONDS = 0.1
-"""A process that reads takes more of a processor than that meanwhile, however slow the disk. One that polars
-waits in for a thread that it was never given takes none, and would wait for ever."""
+"""A process that reads takes more of a processor than that in its `still_seconds`, however slow the disk. One
+that polars waits in for a thread that it was never given takes none, and would wait for ever."""
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 _ORDINARY_ROWS = 50_000  # a small file may unpack to a big one
@@ -127,7 +126,7 @@ async def ask_child(work: str, request: Mapping[str, Any], limits: IntakeLimits)
     begun = threading.Event()
     try:
         request_line = _dump_request(work, request, limits)
-        answer = await asyncio.to_thread(_ask, child, request_line, limits.seconds, begun)
+        answer = await asyncio.to_thread(_ask, child, request_line, limits, begun)
     finally:
         child.kill()  # when this task is cancelled; otherwise the child has ended
         await asyncio.to_thread(child.wait)
@@ -160,22 +159,24 @@ def _dump_request(work: str, request: Mapping[str, Any], limits: IntakeLimits) -
     return json.dumps({**request, "work": work, "limits": asdict(limits)}).encode() + b"\n"
 
 
-def _ask(child: subprocess.Popen[bytes], request: bytes, seconds: float, begun: threading.Event) -> bytes:
+def _ask(
+    child: subprocess.Popen[bytes], request: bytes, limits: IntakeLimits, begun: threading.Event
+) -> bytes:
     """Hand over the request and wait for the answer."""
     begun.set()
     unsent: bytes | None = request
-    ends_at, used = time.monotonic() + seconds, 0.0
+    ends_at, used = time.monotonic() + limits.seconds, 0.0
     with child:
         while True:
             left = ends_at - time.monotonic()
             try:
-                return child.communicate(unsent, max(0.0, min(left, _STILL_SECONDS)))[0]
+                return child.communicate(unsent, max(0.0, min(left, limits.still_seconds)))[0]
             except subprocess.TimeoutExpired:
                 unsent = None  # communicate has it
             before, used = used, _processor_seconds(child.pid)
-            if left <= _STILL_SECONDS:
+            if left <= limits.still_seconds:
                 child.kill()
-                text = f"Reading the file took longer than {seconds:g} seconds."
+                text = f"Reading the file took longer than {limits.seconds:g} seconds."
                 raise MailsiftError("intake_timeout", text)
             if used - before < _STIRRING_SECONDS:
                 child.kill()

@@ -42,6 +42,7 @@ def compare(
     *,
     limit: int,
     lists: tuple[Path | None, Path | None] = (None, None),
+    part_rows: int = _PART,
 ) -> Diff:
     """Compare two results files.
 
@@ -54,6 +55,7 @@ def compare(
         columns: the names of their address columns.
         limit: how many changed addresses are named.
         lists: where not every row has a verdict yet, a file of all of them (`rows.parquet`).
+        part_rows: how many are compared at a time, about.
 
     Raises:
         MailsiftError: `not_the_same_list` when they have no address in common.
@@ -63,7 +65,7 @@ def compare(
         _hashes(path, column) if path else rows
         for path, column, rows in zip(lists, columns, (old, new), strict=True)
     )
-    parts = max(had.height, has.height) // _PART + 1
+    parts = max(had.height, has.height) // part_rows + 1
     compared = only_before = only_after = judged = 0
     moves, changed = [], []
     for part in range(parts):

@@ -66,11 +66,17 @@ class Speed:
 
 
 async def watch(
-    service: JobService, account: AccountId, job_id: JobId, *, keep_alive: Callable[[], None]
+    service: JobService,
+    account: AccountId,
+    job_id: JobId,
+    *,
+    keep_alive: Callable[[], None],
+    quiet_seconds: float = _QUIET_SECONDS,
 ) -> JobView:
     """Show the job until it ends and return its last view; `keep_alive` is called at every look.
 
-    Where nobody watches a terminal, what is new is told, a line at a time: a list may wait for days.
+    Where nobody watches a terminal, what is new is told, a line in `quiet_seconds` at most: a list may
+    wait for days.
     """
     speed, printed_at, pause, told = Speed(), float("-inf"), _FIRST_LOOK_SECONDS, ("", "")
     with Live(console=console, transient=True, auto_refresh=False) as live:
@@ -83,7 +89,7 @@ async def watch(
             rate = speed.update(now, view.processed)
             if console.is_terminal:
                 live.update(progress_bar(view, rate), refresh=True)
-            elif now - printed_at >= _QUIET_SECONDS:
+            elif now - printed_at >= quiet_seconds:
                 line, before = _line(view, rate), told
                 told = (line.plain, view.warning)
                 if told != before:

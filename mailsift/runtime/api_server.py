@@ -26,7 +26,6 @@ from mailsift.runtime.http_protocol import BoundedProtocol, RequestLimits
 from mailsift.settings import Settings
 from mailsift.tracing import traced
 
-_DRAIN_SECONDS = 15
 _TIDY_SECONDS = 3_600
 _BACKLOG = 2_048
 _LIMITS: Final = RequestLimits()
@@ -129,7 +128,7 @@ async def serve(
             log_config=None,  # its words go where ours go
             access_log=False,
             server_header=False,
-            timeout_graceful_shutdown=_DRAIN_SECONDS,
+            timeout_graceful_shutdown=limits.drain_seconds,
             timeout_keep_alive=limits.idle_seconds,
             http=partial(BoundedProtocol, limits=limits),  # type: ignore[arg-type]  # it is called, no more
             ws="none",

@@ -34,6 +34,7 @@ class RequestLimits:
             connection and no more.
         answer_seconds: how long the next 48 KiB of an answer may take to go out; who takes nothing holds a
             file of results on the disk.
+        drain_seconds: how long a request under way may take yet when the API ends.
         idle_seconds: how long a connection that was answered waits for its next request. Fronts and clients
             keep theirs for a minute or so: that they close them, and not we, loses no request on its way.
     """
@@ -43,6 +44,7 @@ class RequestLimits:
     body_bytes: int = 1024
     answer_seconds: float = 600.0
     idle_seconds: int = 120
+    drain_seconds: int = 15
 
 
 class _Part(Enum):

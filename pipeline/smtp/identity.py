@@ -17,7 +17,8 @@ SHARED_IDENTITY: Final = ""
 share one budget until a setting names them."""
 _WHOLE_MACHINE: Final = ""
 _DEFAULT_ROUTE: Final = "default"
-_ROUTES: Final = (("192.0.2.1", socket.AF_INET), ("2001:db8::1", socket.AF_INET6))
+ROUTES: Final = (("192.0.2.1", socket.AF_INET), ("2001:db8::1", socket.AF_INET6))
+"""Addresses for documentation (RFC 5737, RFC 3849): whatever leads to them is the default route."""
 _LONGEST: Final = 253
 
 
@@ -95,7 +96,7 @@ def default_identity() -> str:
 def default_addresses() -> list[str]:
     """Return our local addresses on the default routes, IPv4 before IPv6; sends nothing."""
     found = []
-    for destination, family in _ROUTES:
+    for destination, family in ROUTES:
         with suppress(OSError), socket.socket(family, socket.SOCK_DGRAM) as probe_socket:
             probe_socket.connect((destination, 9))  # of a datagram socket: only chooses the route
             found.append(str(ip_address(probe_socket.getsockname()[0])))

@@ -13,6 +13,7 @@ import pytest
 
 from mailsift.jobs.service import JobService
 from mailsift.runtime import api_server
+from mailsift.runtime.http_protocol import RequestLimits
 from mailsift.settings import Settings
 from tests.integration.api.conftest import running
 from tests.integration.api.test_api_wire import problem_of
@@ -73,10 +74,9 @@ async def test_who_waits_for_a_job_or_follows_it_is_let_go_at_once(
 
 
 async def test_a_list_that_is_still_coming_is_refused_in_our_words_and_may_be_sent_again(
-    settings: Settings, monkeypatch: pytest.MonkeyPatch
+    settings: Settings,
 ) -> None:
-    monkeypatch.setattr(api_server, "_DRAIN_SECONDS", 0.1)
-    async with running(settings) as api:
+    async with running(settings, RequestLimits(drain_seconds=0)) as api:
         key = await api.key("alice")
         url = urlsplit(api.url)
         reader, writer = await asyncio.open_connection(url.hostname, url.port)

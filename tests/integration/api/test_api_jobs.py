@@ -132,7 +132,7 @@ async def _check_formats(client: httpx.AsyncClient, job_id: str) -> None:
 
 
 async def test_a_stream_ends_with_its_key(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jobs, "_FOLLOW_LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(jobs, "FOLLOW_LOOK_SECONDS", 0.01)
     async with api.client(await api.key("alice")) as alice, open_container(api.settings) as container:
         job_id = await _sent(await alice.post(JOBS, json={"emails": ["a@example.com"], **FAST}))
         account = await container.jobs.account("alice")

@@ -186,8 +186,7 @@ async def test_a_child_that_stands_still_is_not_waited_for_as_one_that_reads_is(
 ) -> None:
     """polars waits for ever for a thread that the system did not give it: nothing is used up meanwhile."""
     monkeypatch.setattr(process, "COMMAND", (sys.executable, "-ISc", f"import time; {does}"))
-    monkeypatch.setattr(process, "_STILL_SECONDS", 0.7)
-    error = await intake(tmp_path, HEADER + LINE, limits=IntakeLimits(seconds=3))
+    error = await intake(tmp_path, HEADER + LINE, limits=IntakeLimits(seconds=3, still_seconds=0.7))
     assert isinstance(error, MailsiftError)
     assert (error.code, isinstance(error, ReaderStuckError)) == (code, code == "intake_crashed")
 

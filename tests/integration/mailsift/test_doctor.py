@@ -96,7 +96,7 @@ async def test_the_address_that_the_world_sees_is_examined(settings: Settings) -
 async def test_a_machine_without_ipv4_is_examined_too(
     settings: Settings, monkeypatch: pytest.MonkeyPatch, routes: list[tuple[str, int]], said: str
 ) -> None:
-    monkeypatch.setattr(identity, "_ROUTES", routes)
+    monkeypatch.setattr(identity, "ROUTES", routes)
     found = await findings(settings.model_copy(update={"mail_from": "probe@ordinary.sandbox.test"}), "")
     assert found["reverse name"].detail.startswith(said)
     assert found["sender"].health is Health.WARNING

@@ -157,11 +157,16 @@ async def test_a_log_is_told_what_is_new_and_nothing_twice(
     printed: io.StringIO, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A list may wait for days beside a cron job whose output is mailed."""
-    monkeypatch.setattr(progress, "_QUIET_SECONDS", 0.0)
     monkeypatch.setattr(Speed, "update", lambda *_: 0.0)
     waits, further = (replace(RUNNING, warning="no_way_out", processed=n) for n in (500, 501))
     looks = _Looks(RUNNING, waits, waits, waits, further, replace(further, warning=""), waits)
-    await progress.watch(looks, RUNNING.account_id, RUNNING.id, keep_alive=lambda: None)  # type: ignore[arg-type]
+    await progress.watch(
+        looks,  # type: ignore[arg-type]
+        RUNNING.account_id,
+        RUNNING.id,
+        keep_alive=lambda: None,
+        quiet_seconds=0.0,
+    )
     lines = printed.getvalue().splitlines()
     assert [line.startswith("Warning: no_way_out") for line in lines].count(True) == 2
     assert [line.split()[1] for line in lines if line.startswith("validating")] == [
