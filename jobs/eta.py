@@ -55,17 +55,24 @@ class Batch:
     Attributes:
         domains: at how many they are, where a rate counts the random recipients, too.
         asked: recipients among these that a worker who is at it has asked for by now.
+        again_s: seconds of the waits that are still to come where the server puts them off as it did before.
     """
 
     addresses: float
     ready_s: float = 0.0
     domains: float = 0.0
     asked: float = 0.0
+    again_s: float = 0.0
 
     @property
     def recipients(self) -> float:
         """How many recipients are still to be asked for."""
         return self.addresses + self.domains - self.asked
+
+    @property
+    def last_s(self) -> float:
+        """Seconds until they are asked for the last time, as far as can be told."""
+        return self.ready_s + self.again_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +143,7 @@ class EtaLine:
         seconds: until the last of them has its verdict; None = unknown.
         jobs: other jobs in line.
         starts_s: seconds until the last of them may be asked, 0 = at once.
+        again: how many of them are expected to be put off once more.
     """
 
     key: str
@@ -144,6 +152,7 @@ class EtaLine:
     seconds: float | None
     jobs: int = 0
     starts_s: float = 0.0
+    again: int = 0
 
     @property
     def text(self) -> str:
@@ -156,6 +165,8 @@ class EtaLine:
         if self.starts_s >= 1:
             minutes, seconds = math.ceil(self.starts_s / 60), math.ceil(self.starts_s)
             text += f", the last of them not before {f'{minutes} min' if minutes > 1 else f'{seconds} s'}"
+        if self.again:
+            text += f", {self.again:,} put off again and again"
         return text
 
 
@@ -187,7 +198,14 @@ def time_left(load: JobLoad) -> TimeLeft:
         measured = SourceRate(load.mixed_rate, burst=_count(load.mixed))  # their waits are in it
         seconds = min(late_s, _drain([measured], load.mixed, 0.0))
         lines.append(
-            EtaLine(MIXED_LINE, _count(load.mixed), load.mixed_rate, seconds, starts_s=_last(load.mixed))
+            EtaLine(
+                MIXED_LINE,
+                _count(load.mixed),
+                load.mixed_rate,
+                seconds,
+                starts_s=_last(load.mixed),
+                again=_again(load.mixed),
+            )
         )
     waiting = sorted((line for line in lines if line.addresses), key=_slowest_first)
     if not waiting:
@@ -224,6 +242,7 @@ def _provider_line(queue: ProviderBacklog, arriving: Batch, arriving_s: float, d
         seconds if math.isfinite(seconds) else None,
         jobs=sum(other.jobs for other in queue.others if other.recipients > 0),
         starts_s=_last(queue.mine),
+        again=_again(queue.mine),
     )
 
 
@@ -235,9 +254,9 @@ def _drain(sources: Sequence[SourceRate], batches: Sequence[Batch], ahead: float
     usable = [source for source in sources if math.isfinite(source.opens_s)]
     credit, burst = sum(source.credit for source in usable), sum(source.burst for source in usable)
     at = 0.0
-    for batch in [Batch(ahead), *sorted(batches, key=lambda one: one.ready_s)]:
+    for batch in [Batch(ahead), *sorted(batches, key=lambda one: one.last_s)]:
         allowed = _time_asked(sources, at, max(0.0, batch.recipients - credit))
-        rested = _time_asked(sources, batch.ready_s, max(0.0, batch.recipients - burst))
+        rested = _time_asked(sources, batch.last_s, max(0.0, batch.recipients - burst))
         at = max(allowed, rested)
         credit = max(0.0, credit - batch.recipients)
     return at
@@ -261,6 +280,10 @@ def _rate(rate: float) -> str:
 
 def _count(batches: Sequence[Batch]) -> int:
     return round(sum(batch.addresses for batch in batches))
+
+
+def _again(batches: Sequence[Batch]) -> int:
+    return _count([batch for batch in batches if batch.again_s])
 
 
 def _last(batches: Sequence[Batch]) -> float:

@@ -102,7 +102,8 @@ class Forecasts:
         # there would be missing in both, or counted twice.
         others = [other for other in picture.queues.rows if other.job_id != row["id"]]
         queues = replace(picture.queues, rows=[*others, *await workload.queue_rows(connection, row["id"])])
-        load = load_of(row["id"], queues, picture.rates, progress, Mode(row["options"]["mode"]))
+        mode = Mode(row["options"]["mode"])
+        load = load_of(row["id"], queues, picture.rates, progress, mode, delays=self._fleet.delays)
         return time_left(replace(load, deadline_s=deadline_s))
 
     async def _read_picture(self, now: float) -> QueuePicture:
@@ -119,9 +120,18 @@ _LARGEST: Final = 20
 
 
 def load_of(
-    job_id: UUID, queues: Queues, rates: ProviderRates, progress: Sequence[ProgressRow], mode: Mode
+    job_id: UUID,
+    queues: Queues,
+    rates: ProviderRates,
+    progress: Sequence[ProgressRow],
+    mode: Mode,
+    *,
+    delays: Sequence[float] = (),
 ) -> JobLoad:
     """Return everything that a job's time depends on; `progress` is empty for one that has not begun.
+
+    Who was put off twice is expected to be so for as long as we come back (`delays`): greylisting ends with
+    its first wait, but a server that is out of order, or wants nothing to do with us, says "later" all day.
 
     Until something of a list was looked at, its addresses at mail servers that nobody knows count as if they
     were at many small hosts, as in a plan.
@@ -143,7 +153,7 @@ def load_of(
                 key,
                 rates.at_sources(key),
                 [
-                    Batch(row.addresses, row.ready_s, row.domains, _asked(row, rates))
+                    Batch(row.addresses, row.ready_s, row.domains, _asked(row, rates), _again_s(row, delays))
                     for row in mine
                     if row.throttle_key == key
                 ],
@@ -155,7 +165,10 @@ def load_of(
         triage=triage,
         triage_rate=_measured(known, (TRIAGE_KEY,)) or TRIAGE_RATES[mode],
         arriving=arriving,
-        mixed=[*(Batch(row.addresses, row.ready_s) for row in mixed), *unplaced],
+        mixed=[
+            *(Batch(row.addresses, row.ready_s, again_s=_again_s(row, delays)) for row in mixed),
+            *unplaced,
+        ],
         mixed_rate=_measured(known, SHARED_KEYS[1:]) or MIXED_RATE_A_SLOT * max(1, queues.slots),
         working=queues.slots > 0,
     )
@@ -206,6 +219,10 @@ def _measured(known: dict[str, ProgressRow], keys: Sequence[str]) -> float:
     """Return how many addresses a second got on there, 0 when nothing did."""
     found = [known[key] for key in keys if key in known and known[key].recent]
     return sum(row.recent for row in found) / max(1.0, *(row.recent_s for row in found), 1.0)
+
+
+def _again_s(row: QueueRow, delays: Sequence[float]) -> float:
+    return sum(delays[row.tries :]) if row.tries > 1 else 0.0
 
 
 def _asked(row: QueueRow, rates: ProviderRates) -> float:

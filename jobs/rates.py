@@ -50,11 +50,13 @@ class FleetConfig:
         providers: the provider table with the overrides file.
         sources: the identities of our own addresses, for as long as no worker has told its.
         clock: seconds since the epoch.
+        delays: seconds before the second, third … try at a server that said "later".
     """
 
     providers: Providers
     sources: Sequence[str]
     clock: Clock
+    delays: Sequence[float]
 
     async def limits(self, connection: Connection) -> FleetLimits:
         """Return the limits of the fleet as it stands."""

@@ -235,7 +235,7 @@ class Container:
     def _fleet(self) -> FleetConfig:
         from mailsift.jobs.rates import FleetConfig
 
-        return FleetConfig(self.providers, self._own_identities, self.clock)
+        return FleetConfig(self.providers, self._own_identities, self.clock, self.settings.greylist_delays)
 
     @cached_property
     def _own_identities(self) -> tuple[str, ...]:

@@ -141,11 +141,11 @@ _MISSED_BEATS: Final = 2
 _HEARD_OF: Final = f"(beat_at >= clock_timestamp() - make_interval(secs => {_MISSED_BEATS} * beat_s + 1))"
 _OPEN_CHUNKS: Final = """open_chunk AS (
         SELECT job_id, lane, state, waits_for, ready_at, addresses, domains,
-            lease_owner, lease_until, leased_at
+            lease_owner, lease_until, leased_at, source_key
         FROM chunk WHERE state = 'ready'
         UNION ALL
         SELECT job_id, lane, state, waits_for, ready_at, addresses, domains,
-            lease_owner, lease_until, leased_at
+            lease_owner, lease_until, leased_at, source_key
         FROM chunk WHERE state = 'leased'
     )"""
 """By both partial indexes: no chunk that is done is looked at."""

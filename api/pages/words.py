@@ -201,13 +201,14 @@ def _time_line(line: EtaLine) -> str:
     about = "" if line.seconds is None else f", about {roughly(line.seconds)}"
     if line.key == TRIAGE_LINE:
         return f"Not looked at yet: {count}{about}."
+    again = f"; {number(line.again)} put off again and again" if line.again else ""
     if line.key == MIXED_LINE:
-        return f"Many small providers: {count}{about}."
+        return f"Many small providers: {count}{about}{again}."
     name = provider_name(line.key)
     if not line.rate:
         return f"{name} is on hold until an operator releases it: {count}."
     shared = f", shared with {counted(line.jobs, 'other job')}" if line.jobs else ""
-    return f"{name} takes {_pace(line.rate)} from us{shared}: {count}{about}."
+    return f"{name} takes {_pace(line.rate)} from us{shared}: {count}{about}{again}."
 
 
 def roughly(seconds: float) -> str:

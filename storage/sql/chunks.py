@@ -42,7 +42,8 @@ class NewChunk:
         addresses: how many addresses it holds.
         source_key, source_offset: the blob that holds them and the first one's place in it.
         throttle_key: one of SHARED_KEYS, else that of the provider its addresses wait for.
-        waits_for: why it is not ready now, for people; "" when it is.
+        waits_for: why it is not ready now, for people; "" when it is. It stays when the chunk is claimed, for
+            what is left over to know how often it has waited (storage.sql.workload).
         delay: seconds until it is ready.
         attempt: how often its addresses have already been given up by a worker.
         subnet: of the source that a greylisting server expects (pipeline.smtp.identity), "" for any.
@@ -125,7 +126,7 @@ _WEIGHT: Final = "CASE job.options->>'priority' WHEN 'high' THEN 0.1 WHEN 'low' 
 
 _LEASE: Final = """    ), leased AS (
         UPDATE chunk c
-        SET state = 'leased', attempt = attempt + 1, waits_for = '',
+        SET state = 'leased', attempt = attempt + 1,
             lease_token = coalesce(CAST(:token AS uuid), gen_random_uuid()),
             lease_owner = :owner, leased_at = clock_timestamp(),
             lease_sources = CASE WHEN lane = ANY(:shared_keys) THEN CAST(ARRAY[] AS text[]) ELSE ARRAY(

@@ -73,8 +73,8 @@ class TroubledChunk:
 # Counted in a shard of its own: a commit that holds another one may wait for a chunk that is locked here.
 _FREE_EXPIRED = text("""
     WITH freed AS (
-        UPDATE chunk SET state = 'ready', ready_at = least(ready_at, clock_timestamp()), lease_token = NULL,
-            lease_owner = NULL, lease_until = NULL, last_error = :error
+        UPDATE chunk SET state = 'ready', ready_at = least(ready_at, clock_timestamp()), waits_for = '',
+            lease_token = NULL, lease_owner = NULL, lease_until = NULL, last_error = :error
         WHERE (job_id, n) IN (
             SELECT job_id, n FROM chunk
             WHERE state = 'leased' AND lease_until < clock_timestamp() FOR UPDATE SKIP LOCKED)
@@ -107,8 +107,8 @@ _LEASED = statement("""
 
 # The fence does the rest: who still works on it finds the token gone.
 _TAKE_CHUNK = text("""
-    UPDATE chunk SET state = 'ready', ready_at = least(ready_at, clock_timestamp()), lease_token = NULL,
-        lease_owner = NULL, lease_until = NULL, last_error = :error
+    UPDATE chunk SET state = 'ready', ready_at = least(ready_at, clock_timestamp()), waits_for = '',
+        lease_token = NULL, lease_owner = NULL, lease_until = NULL, last_error = :error
     WHERE state = 'leased' AND lease_token = ANY(:tokens)
     RETURNING job_id, n
 """)

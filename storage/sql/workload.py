@@ -9,6 +9,7 @@ from uuid import UUID
 
 from sqlalchemy import text
 
+from mailsift.pipeline.facts import WaitReason
 from mailsift.storage.database import Connection, Row, rows_as, statement
 from mailsift.storage.sql.chunks import TRIAGE_KEY
 
@@ -16,6 +17,8 @@ _RATE_MINUTES: Final = 5
 """How far back the rate of the installation looks."""
 BYTES_AN_ADDRESS: Final = 30
 """What an address takes of a list that nobody has read: with a few other columns."""
+_LATER: Final = [WaitReason.GREYLISTED.value, WaitReason.DEFERRED.value]
+"""Why addresses wait whom a mail server has put off."""
 _PROGRESS_WINDOW: Final = 120.0
 """How many seconds back the measured rate of one job looks."""
 
@@ -26,6 +29,7 @@ class QueueRow:
 
     Attributes:
         domains: at how many they are; each is asked for a random recipient, too.
+        tries: how often in a row mail servers have put them off.
         in_hand: recipients among these that workers are asking for.
         in_hand_s: for how many seconds, all workers together.
     """
@@ -37,6 +41,7 @@ class QueueRow:
     addresses: int
     ready_s: float
     domains: int = 0
+    tries: int = 0
     in_hand: int = 0
     in_hand_s: float = 0.0
 
@@ -90,12 +95,23 @@ _RATE = text("""
 """)
 
 # In steps of half a minute: greylisting and "later" have their times, and so has what a worker that is gone
-# holds: the end of its lease. Such a worker has no slots.
+# holds: the end of its lease. Such a worker has no slots. What a chunk left over is in a chunk whose blob is
+# named after it (storage.blobs.store.JobBlobs.deferred): so a wait is traced back to those before it.
 _QUEUES = statement("""
     WITH {open_chunks}, heard AS (
         SELECT owner FROM worker WHERE {heard_of}
     ), timed AS (
         SELECT c.job_id, j.account_id, c.lane, j.small, c.addresses, c.domains,
+            CASE WHEN c.waits_for = ANY(:later) THEN (
+                WITH RECURSIVE wait AS (
+                    SELECT c.source_key, 1 AS tries
+                    UNION ALL
+                    SELECT before.source_key, wait.tries + 1 FROM wait JOIN chunk before
+                        ON before.job_id = c.job_id AND before.waits_for = ANY(:later)
+                        AND before.n = substring(wait.source_key from '/residual/([0-9]+)-')::int
+                )
+                SELECT max(tries) FROM wait
+            ) ELSE 0 END AS tries,
             greatest(0, extract(epoch FROM CASE
                 WHEN c.state = 'ready' THEN c.ready_at WHEN h.owner IS NULL THEN c.lease_until
                 END - clock_timestamp()))::float8 AS ready_s,
@@ -107,9 +123,9 @@ _QUEUES = statement("""
         WHERE j.state IN {claimable} AND (CAST(:job_id AS uuid) IS NULL OR c.job_id = :job_id)
     )
     SELECT job_id, account_id, lane AS throttle_key, small, sum(addresses)::bigint AS addresses,
-        max(ready_s) AS ready_s, sum(domains)::bigint AS domains, sum(in_hand)::bigint AS in_hand,
+        max(ready_s) AS ready_s, sum(domains)::bigint AS domains, tries, sum(in_hand)::bigint AS in_hand,
         sum(in_hand_s)::float8 AS in_hand_s
-    FROM timed GROUP BY job_id, account_id, lane, small, ceil(ready_s / 30)
+    FROM timed GROUP BY job_id, account_id, lane, small, tries, ceil(ready_s / 30)
 """)
 
 _IN_LINE = text("SELECT id, state, options, started_at, deadline_at FROM job WHERE id = ANY(:job_ids)")
@@ -122,8 +138,7 @@ _UNREAD = statement("""
 
 _SLOTS = statement("SELECT coalesce(sum(slots), 0)::bigint FROM worker WHERE {live_worker}")
 
-# What a chunk left over is in a chunk whose blob is named after it (storage.blobs.store.JobBlobs.deferred);
-# addresses that went back to the key they came from did not get on.
+# Addresses that went back to the key they came from did not get on.
 _PROGRESS = text("""
     WITH mine AS (
         SELECT n, lane, state = 'done' AS done, addresses, domains, leased_at, free_mail,
@@ -175,7 +190,7 @@ async def queues(connection: Connection) -> Queues:
 
 async def queue_rows(connection: Connection, job_id: UUID | None = None) -> list[QueueRow]:
     """Return what a job waits for, or what all of them do."""
-    return await rows_as(QueueRow, connection, _QUEUES, {"job_id": job_id})
+    return await rows_as(QueueRow, connection, _QUEUES, {"job_id": job_id, "later": _LATER})
 
 
 async def jobs_in_line(connection: Connection, job_ids: Sequence[UUID]) -> Sequence[Row]:

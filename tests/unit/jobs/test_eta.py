@@ -114,6 +114,17 @@ def test_greylisted_addresses_are_asked_in_their_time() -> None:
     assert time_left(JobLoad((busy,))).seconds == 510.0
 
 
+def test_who_is_put_off_again_and_again_is_waited_for_to_the_end() -> None:
+    again = Batch(20, ready_s=600.0, again_s=3_600.0)
+    left = time_left(JobLoad((ProviderBacklog("google", TWO_A_SECOND, (Batch(100), again)),)))
+    assert left.seconds == 4_210.0
+    assert left.reason.endswith(", the last of them not before 10 min, 20 put off again and again")
+    small = time_left(JobLoad(mixed=(Batch(100, 60.0), again), mixed_rate=10.0))
+    assert small.seconds == 4_200.0
+    assert small.reason.endswith(", 20 put off again and again")
+    assert seconds(mixed=(again,), deadline_s=1_000.0) == pytest.approx(1_000.3)
+
+
 def test_what_nobody_looked_at_will_wait_for_providers_too() -> None:
     load = JobLoad((queue(100),), triage=1_000, triage_rate=50.0, arriving={"google": Batch(500)})
     left = time_left(load)

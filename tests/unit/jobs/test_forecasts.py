@@ -9,7 +9,7 @@ from mailsift.jobs.forecasts import load_of, load_of_unread
 from mailsift.jobs.rates import ProviderRates
 from mailsift.pipeline.facts import Mode
 from mailsift.pipeline.providers import Provider, Providers
-from mailsift.storage.sql.chunks import TRIAGE_KEY
+from mailsift.storage.sql.chunks import MIXED_KEY, TRIAGE_KEY
 from mailsift.storage.sql.workload import ProgressRow, QueueRow, Queues
 
 ACCOUNT = uuid4()
@@ -57,6 +57,18 @@ def test_each_domain_is_asked_for_a_random_recipient_too() -> None:
     rates = ProviderRates(TABLE, ("",), (), (), now=0.0)
     (backlog,) = load_of(mine, Queues(rows, slots=2), rates, (), Mode.DEEP).providers
     assert (backlog.mine, backlog.others) == ([Batch(100, domains=90)], [QueuedAhead(100)])
+
+
+def test_greylisting_is_over_with_its_first_wait_and_who_was_put_off_twice_is_so_to_the_end() -> None:
+    job, rates = uuid4(), ProviderRates(TABLE, ("",), (), (), now=0.0)
+    rows = [
+        QueueRow(job, ACCOUNT, key, small=False, addresses=10, ready_s=200.0, tries=tries)
+        for key in ("google", MIXED_KEY)
+        for tries in range(4)
+    ]
+    found = load_of(job, Queues(rows, slots=2), rates, (), Mode.DEEP, delays=(300.0, 900.0, 3_600.0))
+    for batches in (found.providers[0].mine, found.mixed):
+        assert [batch.again_s for batch in batches] == [0.0, 0.0, 3_600.0, 0.0]
 
 
 def test_what_a_worker_has_in_hand_is_asked_for_meanwhile() -> None:

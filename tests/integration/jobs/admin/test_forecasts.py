@@ -93,6 +93,29 @@ async def test_greylisting_is_waited_for(settings: Settings, planter: Planter) -
     assert 620 < found <= 630
 
 
+async def test_a_server_that_has_put_us_off_twice_is_expected_to_go_on_so(
+    settings: Settings, planter: Planter
+) -> None:
+    """The chunk that waits was left over by one that had waited, too, as the names of their blobs tell."""
+    settings = settings.model_copy(update={"greylist_delays": (300.0, 900.0, 3_600.0)})
+    await worker(planter)
+    account, job = await at_google(planter, ready_in=600.0)
+    await planter.sql(
+        """INSERT INTO chunk (job_id, n, state, lane, waits_for, addresses, source_key)
+           VALUES (:job, 1, 'done', 'google', 'greylisted', 100, 'jobs/x/residual/7-x.parquet')""",
+        job=job,
+    )
+    left_over = "UPDATE chunk SET waits_for = :reason, source_key = :key WHERE job_id = :job AND n = 0"
+    key = "jobs/x/residual/1-x.parquet"
+    for reason, more in (("throttled", 0), ("deferred", 3_600)):
+        await planter.sql(left_over, job=job, reason=reason, key=key)
+        found = await seconds(settings, account, job)
+        assert found is not None
+        assert 620 < found - more <= 630
+    await planter.sql("UPDATE chunk SET waits_for = 'throttled' WHERE job_id = :job AND n = 1", job=job)
+    assert (await seconds(settings, account, job) or 0) <= 630
+
+
 async def test_what_was_asked_just_now_is_still_to_be_paid_for(settings: Settings, planter: Planter) -> None:
     await worker(planter)
     account, job = await at_google(planter)

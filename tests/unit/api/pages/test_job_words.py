@@ -133,6 +133,11 @@ def test_what_the_end_depends_on_is_told_in_words() -> None:
         "T-Online takes 30 a minute from us, shared with 2 other jobs: 61 addresses, about 2 min.",
         "mx.example is on hold until an operator releases it: 1 address.",
     ]
+    later = [EtaLine("google", 70, 2.0, 4_500.0, again=5), EtaLine(MIXED_LINE, 9, 10.0, 4_500.0, again=9)]
+    assert time_lines(later) == [
+        "Google takes 2 a second from us: 70 addresses, about 1 h 15 min; 5 put off again and again.",
+        "Many small providers: 9 addresses, about 1 h 15 min; 9 put off again and again.",
+    ]
     others = [EtaLine(MIXED_LINE, 800, 10.0, 80.0), EtaLine(TRIAGE_LINE, 12_000, 2_000.0, 6.0)]
     assert time_lines(others, most=1) == [
         "Many small providers: 800 addresses, about 1 min 20 s.",
