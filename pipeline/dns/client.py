@@ -72,8 +72,6 @@ class DnsClient:
         self._waiting: deque[Query] = deque()
         self._urgent: deque[Query] = deque()  # is not held back by what is in flight
         self._in_flight: dict[Query, None] = {}
-        self._first_tries: deque[tuple[Query, int, float]] = deque()
-        self._later_tries: deque[tuple[Query, int, float]] = deque()
         self._send_handle: asyncio.Handle | None = None
         self._tick_timer: asyncio.TimerHandle | None = None
         self._closed = False
@@ -224,10 +222,7 @@ class DnsClient:
         except OSError:
             self._on_failure(query, server, "no resolver answers", now)
             return
-        if query.tries == 1:
-            self._first_tries.append((query, 1, now + server.first_wait(self._timeout)))
-        else:
-            self._later_tries.append((query, query.tries, now + self._timeout))
+        query.due_at = now + (server.first_wait(self._timeout) if query.tries == 1 else self._timeout)
 
     def _send_udp(self, query: Query, server: Nameserver, now: float) -> None:
         udp = server.pick_socket(self._entropy, now, self._watch)
@@ -238,7 +233,7 @@ class DnsClient:
     def _ask_over_tcp(self, query: Query, server: Nameserver) -> None:
         """Ask over TCP: a second question on a connection of our own, what is odd through aiodns."""
         query.withdraw()
-        self._later_tries.append((query, query.tries, self.clock.now() + self._timeout))
+        query.due_at = self.clock.now() + self._timeout
         if query.confirms:
             self._ask_on_own_connection(query, server)
         else:
@@ -405,22 +400,14 @@ class DnsClient:
             self.clock.rest()
 
     def _look_at_time(self, now: float) -> None:
-        for tries in (self._first_tries, self._later_tries):
-            self._resend_due(tries, now)
+        # A look at all that is in flight is cheap; to queue every try by its time costs a question a microsecond.
+        due = [query for query in self._in_flight if query.due_at <= now or query.ends_at <= now]
+        for query in due:
+            if query in self._in_flight:
+                self._on_timeout(query, now)
         for server in self.nameservers:
             for idle in server.pop_idle_sockets():
                 self._release(idle)
-
-    def _resend_due(self, tries: deque[tuple[Query, int, float]], now: float) -> None:
-        while tries:
-            query, number, due = tries[0]
-            if query.tries == number and query in self._in_flight:
-                if min(due, query.ends_at) > now:
-                    return
-                tries.popleft()
-                self._on_timeout(query, now)
-            else:
-                tries.popleft()
 
     def _on_timeout(self, query: Query, now: float) -> None:
         if query.server is not None and not query.is_mismatched:
@@ -430,7 +417,7 @@ class DnsClient:
         if now >= query.ends_at:
             self._finish(query, DnsAnswer(DnsOutcome.FAILED, detail=query.failure or "timeout"))
         elif query.tries >= self._tries:  # nothing more is sent, but the last reply may still come
-            self._later_tries.append((query, query.tries, now + self._timeout))
+            query.due_at = now + self._timeout
         else:
             self._send(query, now)
 

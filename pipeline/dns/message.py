@@ -41,7 +41,8 @@ _AUTHORITATIVE: Final = 0x04  # in the first octet of the flags
 _FLAGS: Final = b"\x01\x00"  # a standard query, recursion desired
 _ONE_QUESTION: Final = _FLAGS + struct.pack("!HHHH", 1, 0, 0, 0)
 _ONE_QUESTION_EDNS: Final = _FLAGS + struct.pack("!HHHH", 1, 0, 0, 1)
-_OPT: Final = b"\x00" + struct.pack("!HHIH", _OPT_CODE, 1232, 0, 0)
+_OPT_START: Final = b"\x00" + struct.pack("!H", _OPT_CODE)
+_OPT: Final = _OPT_START + struct.pack("!HIH", 1232, 0, 0)
 """Our EDNS: 1,232 octets pass every link unfragmented."""
 
 Value: TypeAlias = "str | tuple[int, str]"
@@ -123,7 +124,7 @@ def edns_refusal(reply: bytes, offset: int = HEADER) -> str:
         offset: where its question ends.
     """
     rcode = reply[3] & 0x0F
-    if rcode == 0 and reply[6:10] == bytes(4) and reply[offset : offset + 3] == _OPT[:3]:
+    if rcode == 0 and reply[6:10] == bytes(4) and reply[offset : offset + 3] == _OPT_START:
         rcode |= int.from_bytes(reply[offset + _UPPER_RCODE : offset + _UPPER_RCODE + 1]) << 4
     return _RCODES[rcode] if rcode in _EDNS_REFUSED else ""
 
@@ -251,7 +252,7 @@ def _read_zone(reply: bytes, offset: int, count: int) -> str | None:
 
 def _ends_with_plain_opt(reply: bytes) -> bool:
     """Tell whether the last record is an OPT that says nothing: no options and no upper bits of the rcode."""
-    return reply[-11:-8] == _OPT[:3] and reply[_UPPER_RCODE - len(_OPT)] == 0 and reply.endswith(b"\0\0")
+    return reply[-11:-8] == _OPT_START and reply[_UPPER_RCODE - len(_OPT)] == 0 and reply.endswith(b"\0\0")
 
 
 def _read_opt(reply: bytes, offset: int) -> tuple[int, int]:

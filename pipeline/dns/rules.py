@@ -105,13 +105,15 @@ class DomainResolution(NamedTuple):
 
 _HOST_NAME = re.compile(r"[A-Za-z0-9_-]{1,63}(?:\.[A-Za-z0-9_-]{1,63})*")
 _NUMERIC = re.compile(r"[0-9]+|0x[0-9a-f]*")
+_preference = itemgetter(0)
+_exchanger_name = itemgetter(1)
 _UNSPECIFIED: Final = frozenset({"0.0.0.0", "::"})  # noqa: S104 - nothing is bound to them
 _WITHIN_DNS_LIMITS = re.compile(r"(?s:(?=.{1,253}\Z)[^.]{1,63}(?:\.[^.]{1,63})*)")
 
 
 def is_null_mx(answer: DnsAnswer) -> bool:
     """Tell whether a domain declares that it takes no mail (RFC 7505)."""
-    return bool(answer.exchangers) and not any(map(itemgetter(1), answer.exchangers))
+    return bool(answer.exchangers) and not any(map(_exchanger_name, answer.exchangers))
 
 
 def is_blocked(answer: DnsAnswer) -> bool:
@@ -164,7 +166,7 @@ def usable_exchangers(records: Exchangers) -> Exchangers:
     section 3).
     """
     chosen: dict[str, tuple[int, str]] = {}
-    for preference, name in sorted(records, key=itemgetter(0)):
+    for preference, name in sorted(records, key=_preference):
         if host := _exchanger(name):
             chosen.setdefault(host, (preference, host))
         if len(chosen) == MAX_EXCHANGERS:
