@@ -11,7 +11,7 @@ import struct
 from collections.abc import Iterable, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from mailsift.pipeline.dns.rules import DnsAnswer, DnsOutcome, RecordType
+from mailsift.pipeline.dns.rules import FAILED, FOUND, MX, DnsAnswer, DnsOutcome, RecordType
 
 HEADER: Final = 12
 """Octets before the question."""
@@ -142,17 +142,17 @@ def read_reply(reply: bytes, question: bytes, record_type: RecordType) -> DnsAns
     """
     rcode = reply[3] & 0x0F
     if rcode not in {0, _NXDOMAIN}:
-        return DnsAnswer(DnsOutcome.FAILED, detail=_RCODES.get(rcode, f"RCODE {rcode}"))
+        return DnsAnswer(FAILED, detail=_RCODES.get(rcode, f"RCODE {rcode}"))
     answers = reply[6] << 8 | reply[7]
     offset = HEADER + len(question)
     if reply[10:12] != b"\0\0" and not _ends_with_plain_opt(reply):
         upper, extended_error = _read_opt(reply, offset)
         if upper:
             rcode |= upper << 4
-            return DnsAnswer(DnsOutcome.FAILED, detail=_RCODES.get(rcode, f"RCODE {rcode}"))
+            return DnsAnswer(FAILED, detail=_RCODES.get(rcode, f"RCODE {rcode}"))
         disowned = DISOWNED.get(extended_error)
         if disowned:
-            return DnsAnswer(DnsOutcome.FAILED, detail=f"the resolver's own answer: {disowned}")
+            return DnsAnswer(FAILED, detail=f"the resolver's own answer: {disowned}")
     authoritative = reply[2] & _AUTHORITATIVE != 0
     if answers and not rcode:
         values, ttl = _read_plain(reply, offset, answers, record_type)
@@ -184,7 +184,7 @@ def answer_from(
         ttls.append(alias.ttl)
         name = str(alias.value)
         if name in passed:
-            return DnsAnswer(DnsOutcome.FAILED, detail="CNAME loop", name=name)
+            return DnsAnswer(FAILED, detail="CNAME loop", name=name)
         passed.add(name)
     own = [record for record in records if record.owner == name and record.code == code]
     if own:
@@ -197,12 +197,11 @@ def answer_from(
 def _found(
     record_type: RecordType, values: Iterable[Any], ttl: float, *, authoritative: bool = False
 ) -> DnsAnswer:
-    found = DnsOutcome.FOUND
-    if record_type is RecordType.MX:
-        return DnsAnswer(found, tuple(values), (), ttl, authoritative=authoritative)
+    if record_type is MX:
+        return DnsAnswer(FOUND, tuple(values), (), ttl, authoritative=authoritative)
     if record_type is RecordType.NS:
-        return DnsAnswer(found, (), (), ttl, authoritative=authoritative, name_servers=tuple(values))
-    return DnsAnswer(found, (), tuple(values), ttl, authoritative=authoritative)
+        return DnsAnswer(FOUND, (), (), ttl, authoritative=authoritative, name_servers=tuple(values))
+    return DnsAnswer(FOUND, (), tuple(values), ttl, authoritative=authoritative)
 
 
 def _read_plain(
