@@ -20,8 +20,7 @@ class FactKind(StrEnum):
     MAILBOX = "mailbox"
 
 
-@dataclass(frozen=True, slots=True)
-class CacheEntry:
+class CacheEntry(NamedTuple):
     """One fact to remember: its key, its bytes and how many seconds it may be reused."""
 
     key: str

@@ -17,7 +17,7 @@ from mailsift.pipeline.background import record_failure
 from mailsift.pipeline.dns import message
 from mailsift.pipeline.dns.fallback import NO_ANSWER_DETAILS, AiodnsFallback
 from mailsift.pipeline.dns.nameserver import EntropyPool, Nameserver, Query, UdpSocket, parse_nameservers
-from mailsift.pipeline.dns.rules import DENIALS, DnsAnswer, DnsOutcome, RecordType, is_null_mx
+from mailsift.pipeline.dns.rules import DENIALS, FAILED, FOUND, MX, DnsAnswer, RecordType, is_null_mx
 from mailsift.pipeline.dns.tcp import TcpClient
 from mailsift.pipeline.fair_clock import FairClock
 
@@ -26,11 +26,11 @@ _HEADER: Final = message.HEADER
 _UDP_TRIES: Final = 2  # at least so many before TCP
 
 NO_TRUSTED_RESOLVER: Final = "no resolver can be trusted now"
-_UNTRUSTED: Final = DnsAnswer(DnsOutcome.FAILED, detail=NO_TRUSTED_RESOLVER)
-_CLOSED: Final = DnsAnswer(DnsOutcome.FAILED, detail="resolver closed")
-_NOT_TAKEN: Final = DnsAnswer(DnsOutcome.FAILED, detail="the answer could not be read")
+_UNTRUSTED: Final = DnsAnswer(FAILED, detail=NO_TRUSTED_RESOLVER)
+_CLOSED: Final = DnsAnswer(FAILED, detail="resolver closed")
+_NOT_TAKEN: Final = DnsAnswer(FAILED, detail="the answer could not be read")
 _NOT_ASKED: Final = (None, 0.0)
-_IMPOSSIBLE: Final = DnsAnswer(DnsOutcome.FAILED, detail="not a possible name")
+_IMPOSSIBLE: Final = DnsAnswer(FAILED, detail="not a possible name")
 
 
 def setter_of(answer: asyncio.Future[DnsAnswer]) -> Callable[[DnsAnswer], None]:
@@ -72,8 +72,6 @@ class DnsClient:
         self._waiting: deque[Query] = deque()
         self._urgent: deque[Query] = deque()  # is not held back by what is in flight
         self._in_flight: dict[Query, None] = {}
-        self._first_tries: deque[tuple[Query, int, float]] = deque()
-        self._later_tries: deque[tuple[Query, int, float]] = deque()
         self._send_handle: asyncio.Handle | None = None
         self._tick_timer: asyncio.TimerHandle | None = None
         self._closed = False
@@ -90,7 +88,7 @@ class DnsClient:
             soon: something that has been begun waits for it, as it does for every address.
         """
         query = Query(name, record_type, done)
-        if record_type is RecordType.MX and not soon:
+        if record_type is MX and not soon:
             self._waiting.append(query)
         else:  # finish what has been begun first
             self._waiting.appendleft(query)
@@ -224,10 +222,7 @@ class DnsClient:
         except OSError:
             self._on_failure(query, server, "no resolver answers", now)
             return
-        if query.tries == 1:
-            self._first_tries.append((query, 1, now + server.first_wait(self._timeout)))
-        else:
-            self._later_tries.append((query, query.tries, now + self._timeout))
+        query.due_at = now + (server.first_wait(self._timeout) if query.tries == 1 else self._timeout)
 
     def _send_udp(self, query: Query, server: Nameserver, now: float) -> None:
         udp = server.pick_socket(self._entropy, now, self._watch)
@@ -238,7 +233,7 @@ class DnsClient:
     def _ask_over_tcp(self, query: Query, server: Nameserver) -> None:
         """Ask over TCP: a second question on a connection of our own, what is odd through aiodns."""
         query.withdraw()
-        self._later_tries.append((query, query.tries, self.clock.now() + self._timeout))
+        query.due_at = self.clock.now() + self._timeout
         if query.confirms:
             self._ask_on_own_connection(query, server)
         else:
@@ -352,7 +347,7 @@ class DnsClient:
 
     def _on_answer(self, query: Query, server: Nameserver, answer: DnsAnswer) -> None:
         """Hand over what was said of the name, by whichever way; what was said of nothing is tried again."""
-        if answer.outcome is DnsOutcome.FAILED and not answer.name:
+        if answer.outcome is FAILED and not answer.name:
             self._on_failure(query, server, answer.detail, self.clock.now())
         else:
             self._finish(query, answer, server)
@@ -370,7 +365,7 @@ class DnsClient:
             return
         query.withdraw()
         if query.tries >= self._tries or now >= query.ends_at:
-            self._finish(query, DnsAnswer(DnsOutcome.FAILED, detail=detail))
+            self._finish(query, DnsAnswer(FAILED, detail=detail))
         else:
             self._send(query, now)
 
@@ -385,7 +380,7 @@ class DnsClient:
         # Who said so matters of what is asked again: of denials, and of records that lead nowhere, which is
         # not known here. With one resolver there is nobody else to ask.
         several = len(self.nameservers) > 1
-        if server and (several or answer.outcome is not DnsOutcome.FOUND or is_null_mx(answer)):
+        if server and (several or answer.outcome is not FOUND or is_null_mx(answer)):
             answer = answer._replace(server=server.label)
         _hand_over(query.done, answer)
         if self._waiting:
@@ -405,22 +400,14 @@ class DnsClient:
             self.clock.rest()
 
     def _look_at_time(self, now: float) -> None:
-        for tries in (self._first_tries, self._later_tries):
-            self._resend_due(tries, now)
+        # A look at all that is in flight is cheap; to queue all tries by their time costs a question 1 us.
+        due = [query for query in self._in_flight if query.due_at <= now or query.ends_at <= now]
+        for query in due:
+            if query in self._in_flight:
+                self._on_timeout(query, now)
         for server in self.nameservers:
             for idle in server.pop_idle_sockets():
                 self._release(idle)
-
-    def _resend_due(self, tries: deque[tuple[Query, int, float]], now: float) -> None:
-        while tries:
-            query, number, due = tries[0]
-            if query.tries == number and query in self._in_flight:
-                if min(due, query.ends_at) > now:
-                    return
-                tries.popleft()
-                self._on_timeout(query, now)
-            else:
-                tries.popleft()
 
     def _on_timeout(self, query: Query, now: float) -> None:
         if query.server is not None and not query.is_mismatched:
@@ -428,9 +415,9 @@ class DnsClient:
         if query.server is not None and query.case_changed:
             query.server.count_case(same=False)
         if now >= query.ends_at:
-            self._finish(query, DnsAnswer(DnsOutcome.FAILED, detail=query.failure or "timeout"))
+            self._finish(query, DnsAnswer(FAILED, detail=query.failure or "timeout"))
         elif query.tries >= self._tries:  # nothing more is sent, but the last reply may still come
-            self._later_tries.append((query, query.tries, now + self._timeout))
+            query.due_at = now + self._timeout
         else:
             self._send(query, now)
 

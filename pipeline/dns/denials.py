@@ -9,6 +9,7 @@ from typing import Final
 from mailsift.pipeline.dns.client import DnsClient
 from mailsift.pipeline.dns.rules import (
     DENIALS,
+    FAILED,
     DnsAnswer,
     DnsOutcome,
     RecordType,
@@ -64,13 +65,13 @@ class DenialChecker:
         if answer.outcome not in DENIALS and not self._is_unusable(answer):
             done(answer)
         elif is_blocked(answer):
-            done(DnsAnswer(DnsOutcome.FAILED, detail=_BLOCKED))
+            done(DnsAnswer(FAILED, detail=_BLOCKED))
         elif self._is_of_own_zone(answer):
-            done(DnsAnswer(DnsOutcome.FAILED, detail=_OWN_ZONE))
+            done(DnsAnswer(FAILED, detail=_OWN_ZONE))
         elif answer.outcome in DENIALS and not has_zone(answer):
-            done(DnsAnswer(DnsOutcome.FAILED, detail=_NO_ZONE))
+            done(DnsAnswer(FAILED, detail=_NO_ZONE))
         elif record_type is RecordType.AAAA and not self._has_ipv6(answer):
-            done(DnsAnswer(DnsOutcome.FAILED, detail=_NO_IPV6))
+            done(DnsAnswer(FAILED, detail=_NO_IPV6))
         else:
             second_type = (
                 self._other_type(record_type, answer) if answer.outcome is DnsOutcome.NO_NAME else record_type
@@ -89,11 +90,11 @@ class DenialChecker:
             self._client.ask(domain, RecordType.NS, partial(self._on_name_servers, first, done))
         elif holds:
             done(first)
-        elif second.outcome is DnsOutcome.FAILED:
-            done(DnsAnswer(DnsOutcome.FAILED, detail=second.detail))
+        elif second.outcome is FAILED:
+            done(DnsAnswer(FAILED, detail=second.detail))
         else:
             self._on_contradiction(first.server, second.server or first.server)
-            done(DnsAnswer(DnsOutcome.FAILED, detail=_CONTRADICTED))
+            done(DnsAnswer(FAILED, detail=_CONTRADICTED))
 
     def _on_name_servers(self, denial: DnsAnswer, done: Done, answer: DnsAnswer) -> None:
         """Look where the first name server is; who has none to show is no inside."""
@@ -105,7 +106,7 @@ class DenialChecker:
 
     def _on_name_server(self, denial: DnsAnswer, done: Done, answer: DnsAnswer) -> None:
         is_inside = self._is_unusable(answer)
-        done(DnsAnswer(DnsOutcome.FAILED, detail=_OWN_ZONE) if is_inside else denial)
+        done(DnsAnswer(FAILED, detail=_OWN_ZONE) if is_inside else denial)
 
     def _other_type(self, record_type: RecordType, answer: DnsAnswer) -> RecordType:
         """Return another type that a name would have if it existed."""

@@ -16,6 +16,10 @@ from mailsift.pipeline.dns.client import NO_TRUSTED_RESOLVER, DnsClient
 from mailsift.pipeline.dns.denials import DenialChecker
 from mailsift.pipeline.dns.host_cache import HostCache
 from mailsift.pipeline.dns.rules import (
+    FAILED,
+    FOUND,
+    MX,
+    ROUTED,
     DnsAnswer,
     DnsOutcome,
     DomainResolution,
@@ -39,7 +43,7 @@ _OUTCOMES = {
     DomainState.NO_MAIL_SERVER: DnsOutcome.NO_DATA,
     DomainState.NULL_MX: DnsOutcome.NO_DATA,
     DomainState.UNROUTABLE: DnsOutcome.NO_DATA,
-    DomainState.UNAVAILABLE: DnsOutcome.FAILED,
+    DomainState.UNAVAILABLE: FAILED,
 }
 """The outcome that decides how long a state is believed; the others were FOUND."""
 
@@ -82,9 +86,9 @@ class DnsConfig:
 
     def lifetime(self, outcome: DnsOutcome, ttl: float) -> float:
         """Return the seconds an answer may be reused."""
-        if outcome is DnsOutcome.FOUND:
+        if outcome is FOUND:
             return min(max(ttl, self.min_ttl), self.max_ttl)
-        return self.failure_ttl if outcome is DnsOutcome.FAILED else self.negative_ttl
+        return self.failure_ttl if outcome is FAILED else self.negative_ttl
 
 
 class _Batch:
@@ -335,7 +339,7 @@ class DomainFacts:
             self._complete(domain, resolution)
 
     def _ask(self, domain: str) -> None:
-        self._checker.ask(domain, RecordType.MX, partial(self._on_mx, domain))
+        self._checker.ask(domain, MX, partial(self._on_mx, domain))
 
     def _on_mx(self, domain: str, answer: DnsAnswer) -> None:
         chosen = interpret_mx(answer)
@@ -366,11 +370,11 @@ class DomainFacts:
 
     def _find_hosts(self, domain: str, chosen: Exchangers, ttl: float) -> None:
         """Complete a domain by the addresses of its exchangers, once all of them are known."""
-        wildcard = self._wildcards.known(domain, RecordType.MX) if self.trust.is_active else frozenset()
+        wildcard = self._wildcards.known(domain, MX) if self.trust.is_active else frozenset()
         pending = _PendingHosts(domain, chosen, ttl, wildcard)
         if wildcard is None:
             take = partial(self._step, domain, self._on_suffix_wildcard, pending)
-            self._wildcards.ask(domain, RecordType.MX, take)
+            self._wildcards.ask(domain, MX, take)
         for _, host in chosen:
             addresses = self._hosts.known(host)
             if addresses is None:
@@ -401,7 +405,7 @@ class DomainFacts:
     def _complete(self, domain: str, resolution: DomainResolution) -> None:
         """Publish the resolution at once, or after one more check of the canaries where there are any."""
         self._zones.leave(domain, exists=resolution.state not in _MAY_NOT_EXIST)
-        if resolution.state is not DomainState.ROUTED and domain in self._config.canaries:
+        if resolution.state is not ROUTED and domain in self._config.canaries:
             resolution = DomainResolution(
                 DomainState.UNAVAILABLE, detail="everybody knows that it takes mail"
             )
@@ -452,14 +456,14 @@ class DomainFacts:
         if resolution.state in TAKES_NO_MAIL and not self.trust.denials_believed:
             resolution = _DOUBTFUL
         fact = self._fact(domain, resolution)
-        if resolution.state is DomainState.ROUTED and not resolution.implicit:
+        if resolution.state is ROUTED and not resolution.implicit:
             self.trust.record_mail_domain(domain)
         for batch in self._waiting.pop(domain, ()):
             batch.add(fact)
 
     def _fact(self, domain: str, resolution: DomainResolution) -> DomainFact:
         now = self._clock()
-        outcome = _OUTCOMES.get(resolution.state, DnsOutcome.FOUND)
+        outcome = _OUTCOMES.get(resolution.state, FOUND)
         lifetime = (
             0.0
             if resolution.detail == NO_TRUSTED_RESOLVER

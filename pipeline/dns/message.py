@@ -11,7 +11,7 @@ import struct
 from collections.abc import Iterable, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from mailsift.pipeline.dns.rules import DnsAnswer, DnsOutcome, RecordType
+from mailsift.pipeline.dns.rules import FAILED, FOUND, MX, DnsAnswer, DnsOutcome, RecordType
 
 HEADER: Final = 12
 """Octets before the question."""
@@ -41,7 +41,8 @@ _AUTHORITATIVE: Final = 0x04  # in the first octet of the flags
 _FLAGS: Final = b"\x01\x00"  # a standard query, recursion desired
 _ONE_QUESTION: Final = _FLAGS + struct.pack("!HHHH", 1, 0, 0, 0)
 _ONE_QUESTION_EDNS: Final = _FLAGS + struct.pack("!HHHH", 1, 0, 0, 1)
-_OPT: Final = b"\x00" + struct.pack("!HHIH", _OPT_CODE, 1232, 0, 0)
+_OPT_START: Final = b"\x00" + struct.pack("!H", _OPT_CODE)
+_OPT: Final = _OPT_START + struct.pack("!HIH", 1232, 0, 0)
 """Our EDNS: 1,232 octets pass every link unfragmented."""
 
 Value: TypeAlias = "str | tuple[int, str]"
@@ -123,7 +124,7 @@ def edns_refusal(reply: bytes, offset: int = HEADER) -> str:
         offset: where its question ends.
     """
     rcode = reply[3] & 0x0F
-    if rcode == 0 and reply[6:10] == bytes(4) and reply[offset : offset + 3] == _OPT[:3]:
+    if rcode == 0 and reply[6:10] == bytes(4) and reply[offset : offset + 3] == _OPT_START:
         rcode |= int.from_bytes(reply[offset + _UPPER_RCODE : offset + _UPPER_RCODE + 1]) << 4
     return _RCODES[rcode] if rcode in _EDNS_REFUSED else ""
 
@@ -141,17 +142,17 @@ def read_reply(reply: bytes, question: bytes, record_type: RecordType) -> DnsAns
     """
     rcode = reply[3] & 0x0F
     if rcode not in {0, _NXDOMAIN}:
-        return DnsAnswer(DnsOutcome.FAILED, detail=_RCODES.get(rcode, f"RCODE {rcode}"))
+        return DnsAnswer(FAILED, detail=_RCODES.get(rcode, f"RCODE {rcode}"))
     answers = reply[6] << 8 | reply[7]
     offset = HEADER + len(question)
     if reply[10:12] != b"\0\0" and not _ends_with_plain_opt(reply):
         upper, extended_error = _read_opt(reply, offset)
         if upper:
             rcode |= upper << 4
-            return DnsAnswer(DnsOutcome.FAILED, detail=_RCODES.get(rcode, f"RCODE {rcode}"))
+            return DnsAnswer(FAILED, detail=_RCODES.get(rcode, f"RCODE {rcode}"))
         disowned = DISOWNED.get(extended_error)
         if disowned:
-            return DnsAnswer(DnsOutcome.FAILED, detail=f"the resolver's own answer: {disowned}")
+            return DnsAnswer(FAILED, detail=f"the resolver's own answer: {disowned}")
     authoritative = reply[2] & _AUTHORITATIVE != 0
     if answers and not rcode:
         values, ttl = _read_plain(reply, offset, answers, record_type)
@@ -183,7 +184,7 @@ def answer_from(
         ttls.append(alias.ttl)
         name = str(alias.value)
         if name in passed:
-            return DnsAnswer(DnsOutcome.FAILED, detail="CNAME loop", name=name)
+            return DnsAnswer(FAILED, detail="CNAME loop", name=name)
         passed.add(name)
     own = [record for record in records if record.owner == name and record.code == code]
     if own:
@@ -196,12 +197,11 @@ def answer_from(
 def _found(
     record_type: RecordType, values: Iterable[Any], ttl: float, *, authoritative: bool = False
 ) -> DnsAnswer:
-    found = DnsOutcome.FOUND
-    if record_type is RecordType.MX:
-        return DnsAnswer(found, tuple(values), (), ttl, authoritative=authoritative)
+    if record_type is MX:
+        return DnsAnswer(FOUND, tuple(values), (), ttl, authoritative=authoritative)
     if record_type is RecordType.NS:
-        return DnsAnswer(found, (), (), ttl, authoritative=authoritative, name_servers=tuple(values))
-    return DnsAnswer(found, (), tuple(values), ttl, authoritative=authoritative)
+        return DnsAnswer(FOUND, (), (), ttl, authoritative=authoritative, name_servers=tuple(values))
+    return DnsAnswer(FOUND, (), tuple(values), ttl, authoritative=authoritative)
 
 
 def _read_plain(
@@ -251,7 +251,7 @@ def _read_zone(reply: bytes, offset: int, count: int) -> str | None:
 
 def _ends_with_plain_opt(reply: bytes) -> bool:
     """Tell whether the last record is an OPT that says nothing: no options and no upper bits of the rcode."""
-    return reply[-11:-8] == _OPT[:3] and reply[_UPPER_RCODE - len(_OPT)] == 0 and reply.endswith(b"\0\0")
+    return reply[-11:-8] == _OPT_START and reply[_UPPER_RCODE - len(_OPT)] == 0 and reply.endswith(b"\0\0")
 
 
 def _read_opt(reply: bytes, offset: int) -> tuple[int, int]:

@@ -62,6 +62,7 @@ class Query:
         question: the question section as it is sent, its letters in mixed case.
         server: the resolver it was sent to last.
         tries: how often it has been sent.
+        due_at: when its last try has been waited for long enough.
         ends_at: when it fails for good.
         sent_on: sockets and message ids it may be answered on.
         failure: the last refusal it met, "" when there was only silence.
@@ -74,6 +75,7 @@ class Query:
     question: bytes = b""
     server: Nameserver | None = None
     tries: int = 0
+    due_at: float = 0.0
     ends_at: float = 0.0
     sent_on: tuple[tuple[UdpSocket, bytes], ...] = ()
     failure: str = ""

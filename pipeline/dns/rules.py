@@ -37,6 +37,12 @@ class DnsOutcome(StrEnum):
     FAILED = "failed"  # SERVFAIL, REFUSED, timeout: says nothing
 
 
+FOUND: Final = DnsOutcome.FOUND
+FAILED: Final = DnsOutcome.FAILED
+MX: Final = RecordType.MX
+ROUTED: Final = DomainState.ROUTED
+"""Named by what every domain passes: to look one up in its class takes 0.1 us, a dozen times a domain."""
+
 DENIALS: Final = frozenset({DnsOutcome.NO_NAME, DnsOutcome.NO_DATA})
 
 
@@ -105,13 +111,15 @@ class DomainResolution(NamedTuple):
 
 _HOST_NAME = re.compile(r"[A-Za-z0-9_-]{1,63}(?:\.[A-Za-z0-9_-]{1,63})*")
 _NUMERIC = re.compile(r"[0-9]+|0x[0-9a-f]*")
+_preference = itemgetter(0)
+_exchanger_name = itemgetter(1)
 _UNSPECIFIED: Final = frozenset({"0.0.0.0", "::"})  # noqa: S104 - nothing is bound to them
 _WITHIN_DNS_LIMITS = re.compile(r"(?s:(?=.{1,253}\Z)[^.]{1,63}(?:\.[^.]{1,63})*)")
 
 
 def is_null_mx(answer: DnsAnswer) -> bool:
     """Tell whether a domain declares that it takes no mail (RFC 7505)."""
-    return bool(answer.exchangers) and not any(map(itemgetter(1), answer.exchangers))
+    return bool(answer.exchangers) and not any(map(_exchanger_name, answer.exchangers))
 
 
 def is_blocked(answer: DnsAnswer) -> bool:
@@ -142,15 +150,15 @@ def interpret_mx(answer: DnsAnswer) -> DomainResolution | Exchangers:
 
     No exchangers at all means that the domain's own addresses decide.
     """
-    if answer.outcome is DnsOutcome.FAILED:
+    chosen = usable_exchangers(answer.exchangers)
+    if chosen:
+        return chosen
+    if answer.outcome is FAILED:
         return DomainResolution(DomainState.UNAVAILABLE, detail=answer.detail)
     if answer.outcome is DnsOutcome.NO_NAME:
         return DomainResolution(DomainState.NOT_FOUND, detail=answer.detail)
     if answer.outcome is DnsOutcome.NO_DATA:
         return ()
-    chosen = usable_exchangers(answer.exchangers)
-    if chosen:
-        return chosen
     if any(name for _, name in answer.exchangers):
         return DomainResolution(DomainState.UNROUTABLE, ttl=answer.ttl, detail="MX is not a host name")
     return DomainResolution(DomainState.NULL_MX, ttl=answer.ttl, detail="MX 0 .")
@@ -164,7 +172,7 @@ def usable_exchangers(records: Exchangers) -> Exchangers:
     section 3).
     """
     chosen: dict[str, tuple[int, str]] = {}
-    for preference, name in sorted(records, key=itemgetter(0)):
+    for preference, name in sorted(records, key=_preference):
         if host := _exchanger(name):
             chosen.setdefault(host, (preference, host))
         if len(chosen) == MAX_EXCHANGERS:
@@ -193,14 +201,12 @@ def interpret_implicit_mx(
     if wildcard and found.public and set(found.public) <= set(wildcard):
         return DomainResolution(DomainState.UNAVAILABLE, detail="its address is what any name there gets")
     if found.public:
-        return DomainResolution(
-            DomainState.ROUTED, (MxHost(domain, 0, found.public),), implicit=True, ttl=found.ttl
-        )
-    if found.outcome is DnsOutcome.FOUND:
+        return DomainResolution(ROUTED, (MxHost(domain, 0, found.public),), implicit=True, ttl=found.ttl)
+    if found.outcome is FOUND:
         return DomainResolution(
             DomainState.UNROUTABLE, ttl=found.ttl, detail="no MX and only non-public addresses"
         )
-    if found.outcome is DnsOutcome.FAILED:
+    if found.outcome is FAILED:
         return DomainResolution(DomainState.UNAVAILABLE, detail=found.detail)
     return DomainResolution(DomainState.NO_MAIL_SERVER, detail="no MX and no address")
 
@@ -222,13 +228,13 @@ def interpret_exchangers(
     answers = tuple([found[name] for _, name in chosen])
     hosts, shortest = _route(chosen, answers)
     if hosts:
-        return DomainResolution(DomainState.ROUTED, hosts, ttl=min(ttl, shortest))
-    failed = next((answer for answer in answers if answer.outcome is DnsOutcome.FAILED), None)
+        return DomainResolution(ROUTED, hosts, ttl=min(ttl, shortest))
+    failed = next((answer for answer in answers if answer.outcome is FAILED), None)
     if failed:
         return DomainResolution(DomainState.UNAVAILABLE, detail=f"address of the MX: {failed.detail}")
     if len(chosen) == MAX_EXCHANGERS:  # there may be more
         return DomainResolution(DomainState.UNAVAILABLE, detail="more mail servers than are looked up")
-    if any(answer.outcome is DnsOutcome.FOUND for answer in answers):
+    if any(answer.outcome is FOUND for answer in answers):
         return DomainResolution(DomainState.UNROUTABLE, ttl=ttl, detail="MX only at non-public addresses")
     return DomainResolution(DomainState.NO_MAIL_SERVER, detail="no MX host has an address")
 
@@ -241,8 +247,8 @@ def _route(chosen: Exchangers, answers: tuple[HostAddresses, ...]) -> tuple[tupl
     """
     pairs = zip(chosen, answers, strict=True)
     hosts = tuple([MxHost(name, rank, answer.public) for (rank, name), answer in pairs if answer.public])
-    known = [answer for answer in answers if answer.outcome is not DnsOutcome.FAILED]
-    ttls = [answer.ttl for answer in known if answer.outcome is DnsOutcome.FOUND]
+    known = [answer for answer in answers if answer.outcome is not FAILED]
+    ttls = [answer.ttl for answer in known if answer.outcome is FOUND]
     return hosts, min(ttls, default=0.0) if len(known) == len(answers) else 0.0
 
 
@@ -253,13 +259,13 @@ def interpret_addresses(a: DnsAnswer, aaaa: DnsAnswer | None, guard: AddressGuar
     server without IPv4 is found all the same.
     """
     public = _allowed(a, guard)
-    if public or a.outcome in {DnsOutcome.NO_NAME, DnsOutcome.FAILED}:
+    if public or a.outcome in {DnsOutcome.NO_NAME, FAILED}:
         return HostAddresses(a.outcome, public, a.ttl, a.detail)
     if aaaa is None:
         return None
     public = _allowed(aaaa, guard)
-    if a.outcome is DnsOutcome.FOUND and aaaa.outcome in {DnsOutcome.NO_DATA, DnsOutcome.NO_NAME}:
-        return HostAddresses(DnsOutcome.FOUND, ttl=a.ttl)
+    if a.outcome is FOUND and aaaa.outcome in {DnsOutcome.NO_DATA, DnsOutcome.NO_NAME}:
+        return HostAddresses(FOUND, ttl=a.ttl)
     return HostAddresses(aaaa.outcome, public, aaaa.ttl, aaaa.detail)
 
 
