@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import re
+from collections.abc import AsyncIterator, Callable
 
 import pytest
 
 from mailsift.accounts.people import Role
+from mailsift.sandbox.client import SandboxProcess
 from mailsift.settings import Settings
-from tests.integration.api.conftest import Api
+from tests.integration.api.conftest import Api, running
 from tests.integration.api.pages.lists import CSV, ended, uploaded, words
 from tests.integration.api.pages.queries import audit_of, sql
 from tests.support.hostile_texts import ATTRIBUTE, IMAGE, SCRIPT, TEMPLATE, TEMPLATE_SAYS, shown_as_text
 from tests.support.sessions import csrf_of, post, signed_in
 
 HOSTILE = f'"{SCRIPT}","email{TEMPLATE}"\n"{IMAGE.replace(chr(34), chr(34) * 2)}",ann@example.com\n'.encode()
+
+
+@pytest.fixture
+async def resolving(make_settings: Callable[..., Settings], sandbox: SandboxProcess) -> AsyncIterator[Api]:
+    """An API with a resolver that answers: each look at a list waits a second for one that does not."""
+    async with running(make_settings(api_port=0, sandbox=sandbox.env)) as found:
+        yield found
 
 
 @pytest.mark.usefixtures("worker")
@@ -178,12 +187,12 @@ async def test_who_confirms_a_column_keeps_what_was_chosen_beside_it(api: Api) -
         assert shown in page, shown
 
 
-async def test_a_column_can_be_chosen_whatever_it_is_called(api: Api, settings: Settings) -> None:
+async def test_a_column_can_be_chosen_whatever_it_is_called(resolving: Api) -> None:
     names = ("email", " work mail", "home\nmail", "mail\u200b\u202e", "m" * 600, "2")
     head = ",".join(f'"{name}"' for name in names)
     rows = "".join(",".join(f"a{n}@c{place}.example" for place in range(len(names))) + "\n" for n in range(3))
     chosen = []
-    async with signed_in(api, Role.MEMBER) as client:
+    async with signed_in(resolving, Role.MEMBER) as client:
         for place in range(len(names)):
             href = await uploaded(client, f"{head}\n{rows}".encode())
             select = (await client.get(href)).text.partition('id="column"')[2].partition("</select>")[0]
@@ -192,7 +201,9 @@ async def test_a_column_can_be_chosen_whatever_it_is_called(api: Api, settings: 
             answer = await post(client, f"{href}/start", page="/", **start)
             assert answer.status_code == 303, (names[place], words(answer.text))
             job = answer.headers["location"].rpartition("/")[2]
-            (found,) = await sql(settings, "SELECT options->>'column' FROM job WHERE id = :id", id=job)
+            (found,) = await sql(
+                resolving.settings, "SELECT options->>'column' FROM job WHERE id = :id", id=job
+            )
             chosen.append(found[0])
     assert chosen == ["", *names[1:]]
 
@@ -223,8 +234,8 @@ NO_OPTIONS: list[dict[str, str]] = [
 ]
 
 
-async def test_options_that_are_none_start_nothing(api: Api) -> None:
-    async with signed_in(api, Role.MEMBER) as client:
+async def test_options_that_are_none_start_nothing(resolving: Api) -> None:
+    async with signed_in(resolving, Role.MEMBER) as client:
         href = await uploaded(client)
         for fields in NO_OPTIONS:
             chosen = {"mode": "fast", "what": "all", "priority": "normal", "sure": "on", **fields}
