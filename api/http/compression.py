@@ -39,18 +39,16 @@ class CompressionMiddleware:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
         if scope["type"] == "http":
-            send = _Compressor(
-                send, accepted=accepts_gzip(Headers(scope=scope).get("accept-encoding", ""))
-            ).send
+            send = _Compressor(send, scope).send
         await self._app(scope, receive, send)
 
 
 class _Compressor:
     """An answer on its way out."""
 
-    def __init__(self, send: Send, *, accepted: bool) -> None:
+    def __init__(self, send: Send, scope: Scope) -> None:
         self._send = send
-        self._accepted = accepted
+        self._scope = scope
         self._start: Message | None = None
 
     async def send(self, message: Message) -> None:
@@ -62,10 +60,13 @@ class _Compressor:
                 return
         elif self._start is not None:
             start, self._start = self._start, None
-            if self._accepted and not message.get("more_body") and len(message["body"]) >= _LEAST_BYTES:
+            if not message.get("more_body") and len(message["body"]) >= _LEAST_BYTES and self._accepts_gzip():
                 message = _compress(start, message)
             await self._send(start)
         await self._send(message)
+
+    def _accepts_gzip(self) -> bool:
+        return accepts_gzip(Headers(scope=self._scope).get("accept-encoding", ""))
 
 
 def accepts_gzip(header: str) -> bool:
