@@ -34,7 +34,7 @@
 --       the share of missing ones at which the list stops (0 = it does not), after how many that were asked,
 --       and what the database knows of: asked, missing; seconds after which one that is stopped comes back,
 --       unknown recipients for which it may block (0 = that is not minded), seconds after which the session
---       asks for nobody any more where they count, domains that wait, by blanks
+--       asks for nobody any more where they count, and is over for a tally, domains that wait, by blanks
 -- Returns six numbers per ask: recipients granted, milliseconds until asking again makes sense,
 -- 0 or why: 1 when the provider is left alone because it refuses us, 2 when more is possible once a session
 -- has ended, 3 when the list stops there;
@@ -278,7 +278,7 @@ local function answer(ask)
   end
   if listed then
     redis.call('HSET', KEYS[place + 7], 'asked', asked, 'missing', missing,
-      lease, stamp(now + longest) .. '|' .. count)
+      lease, stamp(now + arg[17]) .. '|' .. count)
     redis.call('PEXPIRE', KEYS[place + 7], math.ceil(kept_seconds * 1000))
   end
   return count, 0, count == fits and cut or 0, watched, more, surplus

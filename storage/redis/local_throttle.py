@@ -48,7 +48,7 @@ class ThrottleConfig:
         lease_seconds: a session is over when its process has not renewed it for so long.
         session_seconds: no session may last longer: one that is not reported by then is over.
         stall_seconds: so much longer than it takes while we run a session's room is booked where unknown
-            recipients count: in a process that gets no turn it may be late.
+            recipients count, and in its list's tally: in a process that gets no turn it may be late.
         busy_seconds: when to ask again if all sessions are taken (they end when they end).
         address_sessions: sessions at one destination IP, whoever's it is, from all our sources together:
             they take its processes. A provider's own limit counts where it is higher.
@@ -70,7 +70,7 @@ class ThrottleConfig:
     ledger: LedgerBook = field(default_factory=LedgerBook)
 
     def booked_seconds(self, ask: Ask) -> float:
-        """Return for how long a session's room is booked where unknown recipients count."""
+        """Return for how long a session's room is booked where unknown recipients count, and in a tally."""
         most = ask.seconds + self.stall_seconds if ask.seconds else self.session_seconds
         return min(most, self.session_seconds)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -85,6 +86,19 @@ async def test_a_stop_is_for_its_list_and_its_stretch_and_is_forgotten_when_nobo
         assert 0 < await redis.pttl(key) <= KEPT_SECONDS * 1000
         await redis.delete(key)  # nobody has asked, and the database has heard of no stop
         assert (await one(other, ask(150, 20))).recipients == SESSION
+
+
+async def test_a_session_of_a_dead_process_holds_its_list_up_no_longer_than_it_could_have_asked(
+    redis_url: str,
+) -> None:
+    time, short = Time(), replace(ask(180, 40), seconds=8.0)
+    async with connect(redis_url) as redis:
+        dead, other = (RedisThrottle(redis, row=row, config=CONFIG, clock=time) for _ in range(2))
+        assert (await one(dead, short)).recipients == SESSION
+        time.now += CONFIG.booked_seconds(short) - 0.1
+        assert (await one(other, short)).busy  # it may be asking still
+        time.now += 0.2
+        assert (await one(other, short)).recipients == SESSION
 
 
 @pytest.mark.parametrize("kind", ["fleet", "alone"])
