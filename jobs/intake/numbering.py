@@ -140,11 +140,10 @@ class AddressBook:
         for kept, size in zip(self._parts, self._sizes, strict=True):
             for some in self._split_large(kept, size):
                 if frames and sum(frame.height for frame in frames) >= self._max_rows // _SMALL:
-                    yield pl.concat(frames, rechunk=True)  # fast to gather from
-                    frames = []
+                    yield _joined(frames)
                 frames += self._buffer.pop(some)
         if frames:
-            yield pl.concat(frames, rechunk=True)
+            yield _joined(frames)
 
     def _split_large(self, kept: list[pl.DataFrame | Path], size: int) -> list[list[pl.DataFrame | Path]]:
         """Part what is too much to be sorted together by domain again, and a domain that is by address."""
@@ -181,6 +180,13 @@ def number_addresses(raw: pl.Series) -> tuple[pl.Series, pl.DataFrame]:
     entries = [book.add(parse_column(cells.to_series())) for cells in raw.to_frame().iter_slices(sizes.rows)]
     numbers, kept = book.number()
     return numbers.gather(pl.concat(entries)), scan_addresses(kept).collect()
+
+
+def _joined(frames: list[pl.DataFrame]) -> pl.DataFrame:
+    """Return the frames as one that is fast to gather from, and forget them: the list is empty afterwards."""
+    joined = pl.concat(frames, rechunk=True)
+    frames.clear()
+    return joined
 
 
 def _partition(frame: pl.DataFrame, part: pl.Expr) -> Iterator[tuple[int, pl.DataFrame]]:

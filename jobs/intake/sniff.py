@@ -378,7 +378,8 @@ class TextScan:
     def _note(self, text: bytes) -> None:
         """Look for what needs care in a block, or in the four bytes around the seam of two."""
         self.quotes = self.quotes or b'"' in text
-        self.escapes = self.escapes or (self.quotes and b'\\"' in text)
+        # two octets are sought at a twentieth of the speed of one
+        self.escapes = self.escapes or (self.quotes and b"\\" in text and b'\\"' in text)
         self.blanks = self.blanks or bool(_BLANK_LINE.search(text))
         self.lone_returns = self.lone_returns or bool(_LONE_RETURN.search(text))
 
