@@ -26,6 +26,7 @@ from mailsift.jobs.intake.sniff import (
     dialect_of,
     is_mostly_utf8,
     old_encodings,
+    said_delimiter,
     too_many_columns,
     too_many_rows,
 )
@@ -34,10 +35,6 @@ from mailsift.pipeline.errors import MailsiftError
 
 _BLOCK = 1 << 20
 _NO_DELIMITER = "\0"  # the scan made sure that no line has one
-_EXCEL_HINT = re.compile(r'("?)sep=(.)\1(?:\r?\n|\r)', re.ASCII | re.IGNORECASE)
-"""A first line that only spreadsheets read: what parts the cells."""
-_MAY_PART = re.compile(r"[^\w\"\x00-\x08\x0a-\x1f\x7f]", re.ASCII)
-"""One octet for polars."""
 _ESCAPED_QUOTE = re.compile(r'(?<!\\)((?:\\\\)*)\\"')
 _QUOTED_LINE = r'^"((?:[^"]|"")*)"$'
 
@@ -57,10 +54,9 @@ def read_text(path: Path, encoding: str, workdir: Path, limits: IntakeLimits) ->
         MailsiftError: see `take_in`.
     """
     path, scan, encoding = _as_utf8(path, encoding, workdir, limits)
-    head, said = _head(path), ""
-    if hint := _EXCEL_HINT.match(head):
-        said = hint[2] if hint[2].isascii() and _MAY_PART.match(hint[2]) else ""
-        path = _without_prefix(path, len(hint[0]), workdir)
+    said, length = said_delimiter(_head(path))
+    if length:
+        path = _without_prefix(path, length, workdir)
     if scan.escapes:
         path = _with_doubled_quotes(path, said, workdir, limits)
     head = _head(path)

@@ -93,6 +93,9 @@ _A_FEW = 5
 _DELIMITERS = (",", ";", "\t", "|")
 _DELIMITERS_IN_ADDRESSES = ("^", "~")
 """These may stand in an address, too, before its @: what is above or behind tells that they part cells."""
+_EXCEL_HINT = re.compile(r'("?)sep=(.)\1(?:\r?\n|\r)', re.ASCII | re.IGNORECASE)
+_MAY_PART = re.compile(r"[^\w\"\x00-\x08\x0a-\x1f\x7f]", re.ASCII)
+"""One octet for polars."""
 _SAMPLE_RECORDS = 200
 _BLOCK = 1 << 20
 BOMB_BYTES = 64 * 2**20
@@ -191,6 +194,17 @@ def looks_like_json(head: str) -> str:
     if re.match(r'\[\s*(?:[\[{"\]]|-?\d|null\b|$)', text):
         return "json"
     return "jsonl" if re.match(r'\{\s*["}]', text) else ""
+
+
+def said_delimiter(head: str) -> tuple[str, int]:
+    """Return what parts the cells, as a first line says that only spreadsheets read, and that line's length.
+
+    "" is said where it is nothing that could, and 0 is the length where there is no such line.
+    """
+    hint = _EXCEL_HINT.match(head)
+    if hint is None:
+        return "", 0
+    return hint[2] if hint[2].isascii() and _MAY_PART.match(hint[2]) else "", len(hint[0])
 
 
 def dialect_of(head: str, said: str = "") -> Dialect:

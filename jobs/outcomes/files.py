@@ -30,6 +30,7 @@ from mailsift.jobs.intake.sniff import (
     is_mostly_utf8,
     looks_like_json,
     old_encodings,
+    said_delimiter,
 )
 from mailsift.jobs.intake.table import MOST_NOTES, header_place
 from mailsift.jobs.outcomes.columns import (
@@ -217,8 +218,10 @@ def _rows(path: Path, head: bytes) -> tuple[tuple[str, ...] | None, Iterator[Row
         text = "Outcomes come as CSV, JSON, JSON lines, Parquet, or as messages."
         raise MailsiftError("unsupported_format", text)
     encoding = _encoding(path, head)
-    dialect = dialect_of(head.decode(encoding, "replace"))
-    return None, _below_notes(_csv_rows(path, encoding, dialect.delimiter or ","))
+    start = head.decode(encoding, "replace")
+    said, length = said_delimiter(start)
+    rows = _csv_rows(path, encoding, dialect_of(start[length:], said).delimiter or ",")
+    return None, _below_notes(islice(rows, bool(length), None))
 
 
 def _below_notes(rows: Iterator[Row]) -> Iterator[Row]:

@@ -275,6 +275,18 @@ def test_a_bounce_without_a_date_happened_when_it_came_to_its_mailbox(tmp_path: 
     assert datetime.fromtimestamp(bounce.happened_at, UTC) == datetime(2026, 11, 21, 10, tzinfo=UTC)
 
 
+@pytest.mark.parametrize("said", ["sep=;", '"sep=;"', "\ufeffSEP=;"])
+def test_a_first_line_that_is_for_spreadsheets_is_no_header(tmp_path: Path, said: str) -> None:
+    path = tmp_path / "bounces.csv"
+    table = "To;Event;When;Message-Id\nann@a.example;bounced;2026-11-20T10:00:00Z;<1@b.example>\n"
+    path.write_text(f"{said}\r\n{table}", encoding="utf-8")
+    (found,) = read_outcomes(path)
+    assert found is not None
+    assert (found.address, found.message_id) == ("ann@a.example", "<1@b.example>")
+    assert found.happened_at == datetime(2026, 11, 20, 10, tzinfo=UTC).timestamp()
+    assert [one[0] for one in read_suppressed(path)] == ["ann@a.example"]
+
+
 def test_a_parquet_file_with_texts_as_bytes_is_read_although_one_of_them_is_no_text(tmp_path: Path) -> None:
     path = tmp_path / "bytes.parquet"
     told = {
