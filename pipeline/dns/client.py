@@ -300,19 +300,20 @@ class DnsClient:
     ) -> None:
         """Take a reply whose id is right, if it is a reply and its question is right as well."""
         question = query.question
-        repeated = reply[_HEADER : _HEADER + len(question)]
         is_reply = len(reply) > _HEADER and reply[2] & 0xF8 == 0x80 and reply[4:6] == b"\0\1"
-        if is_reply and repeated == question:
+        if is_reply and reply.startswith(question, _HEADER):
             if server.keeps_case is None:
                 server.count_case(same=True)
             self._read_reply(query, server, reply, now, seconds)
-        elif is_reply and server.keeps_case is False and repeated.lower() == question.lower():
+            return
+        is_respelt = is_reply and reply[_HEADER : _HEADER + len(question)].lower() == question.lower()
+        if is_respelt and server.keeps_case is False:
             self._read_reply(query, server, reply, now, seconds)
         elif len(reply) == _HEADER and (refusal := message.edns_refusal(reply)):
             self._on_edns_refused(query, server, refusal, now)  # cannot even repeat the question
         else:  # forged, mangled, or spelt its own way: the true one comes now, or TCP knows
             query.is_mismatched = True
-            query.case_changed = query.case_changed or (is_reply and repeated.lower() == question.lower())
+            query.case_changed = query.case_changed or is_respelt
 
     def _read_reply(self, query: Query, server: Nameserver, reply: bytes, now: float, seconds: float) -> None:
         """Read a reply to the very question, perhaps a late one of a resolver asked before."""
@@ -424,10 +425,9 @@ class DnsClient:
 
 def _hand_over(done: Callable[[DnsAnswer], None], answer: DnsAnswer) -> None:
     """Give an answer to who asked; one that cannot be taken is a failure, and no answer that never comes."""
-    for one in (answer, _NOT_TAKEN):
-        try:
-            done(one)
-        except Exception as error:  # noqa: BLE001 - see above
-            record_failure("dns", error)
-        else:
-            return
+    try:
+        done(answer)
+    except Exception as error:  # noqa: BLE001 - see above
+        record_failure("dns", error)
+        if answer is not _NOT_TAKEN:
+            _hand_over(done, _NOT_TAKEN)

@@ -41,6 +41,7 @@ _AUTHORITATIVE: Final = 0x04  # in the first octet of the flags
 _FLAGS: Final = b"\x01\x00"  # a standard query, recursion desired
 _ONE_QUESTION: Final = _FLAGS + struct.pack("!HHHH", 1, 0, 0, 0)
 _ONE_QUESTION_EDNS: Final = _FLAGS + struct.pack("!HHHH", 1, 0, 0, 1)
+_NO_RECORDS: Final = bytes(4)  # counts of answers and authorities
 _OPT_START: Final = b"\x00" + struct.pack("!H", _OPT_CODE)
 _OPT: Final = _OPT_START + struct.pack("!HIH", 1232, 0, 0)
 """Our EDNS: 1,232 octets pass every link unfragmented."""
@@ -124,7 +125,7 @@ def edns_refusal(reply: bytes, offset: int = HEADER) -> str:
         offset: where its question ends.
     """
     rcode = reply[3] & 0x0F
-    if rcode == 0 and reply[6:10] == bytes(4) and reply[offset : offset + 3] == _OPT_START:
+    if rcode == 0 and reply[6:10] == _NO_RECORDS and reply[offset : offset + 3] == _OPT_START:
         rcode |= int.from_bytes(reply[offset + _UPPER_RCODE : offset + _UPPER_RCODE + 1]) << 4
     return _RCODES[rcode] if rcode in _EDNS_REFUSED else ""
 
