@@ -126,7 +126,7 @@ def load_of(
     progress: Sequence[ProgressRow],
     mode: Mode,
     *,
-    delays: Sequence[float] = (),
+    delays: Sequence[float],
 ) -> JobLoad:
     """Return everything that a job's time depends on; `progress` is empty for one that has not begun.
 

@@ -19,6 +19,8 @@ BYTES_AN_ADDRESS: Final = 30
 """What an address takes of a list that nobody has read: with a few other columns."""
 _LATER: Final = [WaitReason.GREYLISTED.value, WaitReason.DEFERRED.value]
 """Why addresses wait whom a mail server has put off."""
+_LEFT_BY: Final = "/residual/([0-9]+)-"
+"""The number of the chunk that left a blob over is in its name (storage.blobs.store.JobBlobs.deferred)."""
 _PROGRESS_WINDOW: Final = 120.0
 """How many seconds back the measured rate of one job looks."""
 
@@ -95,8 +97,7 @@ _RATE = text("""
 """)
 
 # In steps of half a minute: greylisting and "later" have their times, and so has what a worker that is gone
-# holds: the end of its lease. Such a worker has no slots. What a chunk left over is in a chunk whose blob is
-# named after it (storage.blobs.store.JobBlobs.deferred): so a wait is traced back to those before it.
+# holds: the end of its lease. Such a worker has no slots.
 _QUEUES = statement("""
     WITH {open_chunks}, heard AS (
         SELECT owner FROM worker WHERE {heard_of}
@@ -108,7 +109,7 @@ _QUEUES = statement("""
                     UNION ALL
                     SELECT before.source_key, wait.tries + 1 FROM wait JOIN chunk before
                         ON before.job_id = c.job_id AND before.waits_for = ANY(:later)
-                        AND before.n = substring(wait.source_key from '/residual/([0-9]+)-')::int
+                        AND before.n = substring(wait.source_key from CAST(:left_by AS text))::int
                 )
                 SELECT max(tries) FROM wait
             ) ELSE 0 END AS tries,
@@ -142,7 +143,7 @@ _SLOTS = statement("SELECT coalesce(sum(slots), 0)::bigint FROM worker WHERE {li
 _PROGRESS = text("""
     WITH mine AS (
         SELECT n, lane, state = 'done' AS done, addresses, domains, leased_at, free_mail,
-            substring(source_key from '/residual/([0-9]+)-')::int AS parent
+            substring(source_key from CAST(:left_by AS text))::int AS parent
         FROM chunk WHERE job_id = :job_id
     ), recent AS (
         SELECT lane, sum(addresses)::bigint AS addresses,
@@ -190,7 +191,9 @@ async def queues(connection: Connection) -> Queues:
 
 async def queue_rows(connection: Connection, job_id: UUID | None = None) -> list[QueueRow]:
     """Return what a job waits for, or what all of them do."""
-    return await rows_as(QueueRow, connection, _QUEUES, {"job_id": job_id, "later": _LATER})
+    return await rows_as(
+        QueueRow, connection, _QUEUES, {"job_id": job_id, "later": _LATER, "left_by": _LEFT_BY}
+    )
 
 
 async def jobs_in_line(connection: Connection, job_ids: Sequence[UUID]) -> Sequence[Row]:
@@ -200,5 +203,10 @@ async def jobs_in_line(connection: Connection, job_ids: Sequence[UUID]) -> Seque
 
 async def progress(connection: Connection, job_id: UUID) -> Sequence[ProgressRow]:
     """Return how a job got on, by throttle key."""
-    values = {"job_id": job_id, "window": _PROGRESS_WINDOW, "triage": TRIAGE_KEY}
+    values = {
+        "job_id": job_id,
+        "window": _PROGRESS_WINDOW,
+        "triage": TRIAGE_KEY,
+        "left_by": _LEFT_BY,
+    }
     return await rows_as(ProgressRow, connection, _PROGRESS, values)

@@ -21,7 +21,7 @@ def load(ahead: int, *progress: ProgressRow, mode: Mode = Mode.DEEP) -> JobLoad:
     job = uuid4()
     queues = Queues([QueueRow(job, uuid4(), TRIAGE_KEY, small=False, addresses=ahead, ready_s=0.0)], slots=2)
     rates = ProviderRates(TABLE, ("",), (), (), now=0.0)
-    return load_of(job, queues, rates, progress, mode)
+    return load_of(job, queues, rates, progress, mode, delays=())
 
 
 def row(
@@ -55,7 +55,7 @@ def test_each_domain_is_asked_for_a_random_recipient_too() -> None:
         QueueRow(other, ACCOUNT, "google", small=False, addresses=60, ready_s=0.0, domains=40),
     ]
     rates = ProviderRates(TABLE, ("",), (), (), now=0.0)
-    (backlog,) = load_of(mine, Queues(rows, slots=2), rates, (), Mode.DEEP).providers
+    (backlog,) = load_of(mine, Queues(rows, slots=2), rates, (), Mode.DEEP, delays=()).providers
     assert (backlog.mine, backlog.others) == ([Batch(100, domains=90)], [QueuedAhead(100)])
 
 
@@ -79,7 +79,7 @@ def test_what_a_worker_has_in_hand_is_asked_for_meanwhile() -> None:
     ]
     rates = ProviderRates(TABLE, ("192.0.2.1", "192.0.2.2"), (), (), now=0.0)
     (rate, _) = [source.real_rate for source in rates.at_sources("google")]
-    (backlog,) = load_of(mine, Queues(rows, slots=2), rates, (), Mode.DEEP).providers
+    (backlog,) = load_of(mine, Queues(rows, slots=2), rates, (), Mode.DEEP, delays=()).providers
     assert [batch.recipients for batch in backlog.mine] == [100 - 4.0 * rate]
     assert backlog.others == [QueuedAhead(50)]
 
@@ -94,7 +94,7 @@ def test_the_jobs_of_another_account_are_one_in_line_and_its_small_ones_have_no_
         QueueRow(uuid4(), other, "yahoo", small=False, addresses=300, ready_s=0.0),
     ]
     rates = ProviderRates(TABLE, ("",), (), (), now=0.0)
-    (backlog,) = load_of(mine, Queues(rows, slots=2), rates, (), Mode.DEEP).providers
+    (backlog,) = load_of(mine, Queues(rows, slots=2), rates, (), Mode.DEEP, delays=()).providers
     assert backlog.others == [QueuedAhead(7, first=True), QueuedAhead(320, apart=True, jobs=2)]
     assert time_left(JobLoad([backlog])).reason.endswith(", 3 other jobs in line")
 
