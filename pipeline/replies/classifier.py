@@ -352,7 +352,7 @@ _without_courtesies = removal(
 
 
 _CHARACTER_MAP = {
-    **dict.fromkeys(map(ord, "'’‘`")),
+    **dict.fromkeys(map(ord, "'’‘ʼ`")),
     ord("_"): " ",
     **{ord(letter): plain for letter, plain in (("ł", "l"), ("ø", "o"), ("æ", "ae"), ("ı", "i"), ("đ", "d"))},
 }

@@ -90,7 +90,7 @@ WORDS: Final = {
         lehrer* enseignant* profesor* professor* docente* leraar teacher* клиент*
         """,
     Word.GONE: """
-        unknown* nonexist* non-exist* inexist* missing gone vanished invalid* wrong bogus
+        unknown* nonexist* inexist* missing gone vanished invalid* wrong bogus
         misspel* mistyped misaddressed unrecogni* unlisted unregistered unassigned undefined unmatched
         nosuch* notfound erased deleted removed withdrawn nonesuch vacant void fictitious unallocated
         untraceable unresolv* unroutable purged dropped wiped delisted
@@ -132,7 +132,7 @@ WORDS: Final = {
         ayrildi ayrilmistir ayrilmis tasindi
         """,
     Word.NOT: """
-        no not none nothing never neither cannot without unable fails failed nobody nowhere lacks isnt nil
+        no not none nothing never neither without unable fails failed nobody nowhere lacks nil
         zero
         nicht kein* nie niemals nirgends niemand* ohne
         pas plus aucun* jamais non sans ne personne nul nulle
@@ -196,7 +196,7 @@ WORDS: Final = {
         recherch* censo vive mora abita woont mieszka bydli bor
         """,
     Word.CLOSED: """
-        disabled deactiv* de-activ* suspend* discontinu* locked closed decommis*
+        disabled deactiv* suspend* discontinu* locked closed decommis*
         dormant frozen freeze cancel* archiv* retired abandon* revoked lapsed parked sunset shut hibernat*
         deprovision* quarantin* hold barred blocked unmonitored idle ceased mothballed sealed withheld
         defunct offboarded unused unattended unread closure deprecat* passive
@@ -308,7 +308,7 @@ WORDS: Final = {
         depasit* atins* epuizat*
         превыш* исчерп* закончил* достиг* недостаточ* перевищ* вичерпан* кончил*
         υπερβ* εξαντλ*
-        asil* astı* doldu* yetersiz* tuken*
+        asil* asti* doldu* yetersiz* tuken*
         prekorac* dosegen* parsniegt* virsyt* uletatud melebihi habis vuot
         prevys*
         تجاوز نفدت חריגה חרג
@@ -337,7 +337,7 @@ WORDS: Final = {
         sunucu* etki mesaj* ileti* baglanti*
         """,
     Word.MINE: """
-        ourself ournames ip ips sender* blacklist* blocklist* block-list* rbl dnsbl
+        ourself ournames ip ips sender* blacklist* blocklist* rbl dnsbl
         reputation spam* spf dkim dmarc rdns ptr authenticat* relay* starttls tls ssl helo
         ehlo
         polic* virus* phish* untrusted whitelist* bounce* backscatter callback* callout* harvest*
@@ -371,7 +371,7 @@ WORDS: Final = {
         spojen* zprav* pozadavk* pokus* prijemcu
         anslutning* tilkobling* forbindelse* meddel* beskjed* forsog forsok mottagare
         yhtey* viest* kapcsolat* uzenet* conexiun* mesaj*
-        соединен* подключен* сообщен* писем запрос* получателеи попыт* сесси* з'єднан* єднань повідомлен*
+        соединен* подключен* сообщен* писем запрос* получателеи попыт* сесси* зєднан* єднань повідомлен*
         підключен*
         baglanti* ileti* istek* deneme* oturum*
         addresses
@@ -388,7 +388,8 @@ WORDS: Final = {
         prilis mnoho prekroc* soubezn* casto
         manga mange hogst* maks* ofta ofte grans* snabbt samtidig* overskr*
         liikaa liian tul sok prea multe
-        слишком много лимит* превыш* часто максимальн* одновременн* быстро количеств* забагато ліміт* надто
+        слишком много лимит* превыш* часто максимальн* одновременн* быстро количеств*
+        забагато ліміт* надто занадто перевищ*
         cok fazla sinir* sik asil* hizli
         fewer few slower ceiling quotas
         """,

@@ -40,7 +40,8 @@ class Meaning(StrEnum):
 
 
 _HOST_NAME: Final = r"[\w-]+\.[\w-]+\.[\w.-]*\w"
-_MARK: Final = re.compile(rf"theaddress|{_HOST_NAME}|[^\W_]+")
+_LETTER: Final = r"(?:[^\W_]|[\u0900-\u0963])"  # Devanagari's vowel signs are none to Python
+_MARK: Final = re.compile(rf"theaddress|{_HOST_NAME}|{_LETTER}+")
 _SENTENCES: Final = re.compile(r"[.;!?\n](?=\s|$)|[。；！？]|(?<=\w) - |\s/\s")
 
 
@@ -181,7 +182,7 @@ def _passes(words: int) -> bool:
 
 _SHORTEST_UNREAD: Final = 3
 _SEVERAL_CLAUSES: Final = re.compile(r"[.!?\n](?=\s|$)|[。！？]|\s/\s")
-_WORD_OR_NAME: Final = re.compile(r"[^\W_]+(?:\.[^\W_]+)*")
+_WORD_OR_NAME: Final = re.compile(rf"{_LETTER}+(?:\.{_LETTER}+)*")
 _WITHOUT_BLANKS: Final = re.compile(r"[\u0e00-\u0e7f\u1100-\u11ff\u3040-\u30ff\u4e00-\u9fff]")
 _TWO_SIGNS: Final = re.compile(r"[\u0e00-\u0e7f\u3040-\u30ff\u4e00-\u9fff]{2}|[\u1100-\u11ff]{4}")
 """Of Korean, whose signs are taken apart for comparing, four letters."""

@@ -13,7 +13,8 @@ from typing_extensions import override
 from mailsift.pipeline.facts import Answer
 from mailsift.pipeline.probe.reading import ReplyReader
 from mailsift.pipeline.replies.classifier import ReplyReading, SmtpReply, classify, simplify
-from mailsift.pipeline.replies.languages import LANGUAGES, ReplyLanguage
+from mailsift.pipeline.replies.languages import LANGUAGES, ReplyLanguage, fold
+from mailsift.pipeline.replies.lexicon import WORDS
 from mailsift.pipeline.replies.redaction import redact
 from mailsift.pipeline.replies.table import REASONS, RULES, Stage
 
@@ -627,6 +628,26 @@ def test_the_words_of_a_language_are_alternatives_in_a_group(language: ReplyLang
         while (shorter := innermost.sub("", pattern)) != pattern:
             pattern = shorter
         assert "|" not in pattern, name
+
+
+def test_the_words_of_the_lexicon_are_written_as_replies_are_read() -> None:
+    words = {word.rstrip("*") for line in WORDS.values() for word in line.split()}
+    assert {word for word in words if simplify(word) != fold(word)} == set()
+
+
+@pytest.mark.parametrize(
+    ("code", "text", "answer"),
+    [
+        (550, "उपयोगकर्ता मौजूद नहीं है", Answer.NOT_FOUND),
+        (550, "प्राप्तकर्ता नहीं मिला", Answer.NOT_FOUND),
+        (452, "Posta kutusu kotasını aştı", Answer.FULL),
+        (421, "Зʼєднань занадто багато", Answer.RATE_LIMITED),
+    ],
+)
+def test_vowel_signs_dotless_letters_and_apostrophes_do_not_hide_a_word(
+    code: int, text: str, answer: Answer
+) -> None:
+    assert classify(SmtpReply(Stage.RCPT, code, "", text)).answer is answer
 
 
 def test_escapes_and_controls_do_not_hide_the_words() -> None:
