@@ -151,6 +151,18 @@ class _Tell:
 
 
 @dataclass(frozen=True, slots=True)
+class _Telling:
+    """The columns that say what happened, by what codes, and which ones are spoken for by then."""
+
+    kind: int | None
+    codes: Mapping[str, str]
+    status: int | None
+    words: tuple[int, ...]
+    tells: tuple[_Tell, ...]
+    taken: set[int | None]
+
+
+@dataclass(frozen=True, slots=True)
 class _Columns:
     """Which column holds what, counted from 0; None for what a file does not say."""
 
@@ -314,59 +326,76 @@ def _recognise(names: Row | None, frame: pl.DataFrame) -> tuple[_Columns, bool]:
     for place in forecasts:
         full[place], cells[place] = "", [""] * len(cells[place])
     table = _Table(full, cells)
+    return _columns_of(table, choice.index, _telling(table, choice.index, is_judged=is_judged)), choice.header
+
+
+def _telling(table: _Table, address: int, *, is_judged: bool) -> _Telling:
+    """Find the columns that say what happened, in a table that may be a verifier's.
+
+    Raises:
+        MailsiftError: `no_outcome_column`.
+    """
     coded, codes = _coded_column(table)
     kind = _kind_column(table, is_judged=is_judged) if coded is None else coded
-    with_codes = (place for place, column in enumerate(cells) if share(column, _STATUS.fullmatch) >= 0.8)
+    with_codes = (
+        place for place, column in enumerate(table.cells) if share(column, _STATUS.fullmatch) >= 0.8
+    )
     status = next(chain(table.named("status"), with_codes), None)
-    taken = {choice.index, kind, status}
+    taken = {address, kind, status}
     words = _words_columns(table, taken, kind)
     is_of_mail = coded is not None or kind is None or _is_of_mail(table, kind, words)
     if not is_of_mail:
         kind = None
     tells = _tells(table, taken)
     if is_judged:
-        tells = tuple(tell for tell in tells if not is_of_verdicts(full[tell.place]))
+        tells = tuple(tell for tell in tells if not is_of_verdicts(table.names[tell.place]))
     if kind is None and not tells and (is_judged or not words or not is_of_mail):
         text = "No column says what happened: delivered, bounced, deferred, complained or unsubscribed."
         verdicts = " Verdicts, and the replies they rest on, are forecasts." if is_judged else ""
         raise MailsiftError("no_outcome_column", f"{text}{verdicts}")
-    named_like = list(map(letters, map(_called, full)))
-    states = cells[kind] if kind is not None else []
+    return _Telling(kind, codes, status, words, tells, taken)
+
+
+def _columns_of(table: _Table, address: int, found: _Telling) -> _Columns:
+    """Return what each column holds, where it is known which ones say what happened to whom."""
+    kind, tells, taken = found.kind, found.tells, found.taken
+    called = list(map(letters, map(_called, table.names)))
+    states = table.cells[kind] if kind is not None else []
     of_readers = any(map(is_of_people, states))
-    of_people = of_readers or (kind is None and bool(tells) and not words)
-    times = _times(table, taken, of_people=of_people, of_entries=coded is not None)
+    of_people = of_readers or (kind is None and bool(tells) and not found.words)
+    times = _times(table, taken, of_people=of_people, of_entries=bool(found.codes))
     telling = {tell.place for tell in tells}
+    has_ids = not of_readers and found.codes is not _NUMBERS
+    recipients = _matching(called, _TO, _ANOTHER_ADDRESS)
+    originals = _matching(table.letters_last, _TO)
     return _Columns(
-        address=choice.index,
+        address=address,
         kind=kind,
         when=next((place for place in times if place not in telling), next(iter(times), None)),
-        words=words,
-        status=status,
-        message_id=None
-        if of_readers or codes is _NUMBERS
-        else _message_id_column(table, choice.index, taken),
-        day_first=day_first_in(cell for place in times for cell in cells[place]),
+        words=found.words,
+        status=found.status,
+        message_id=_message_id_column(table, address, taken) if has_ids else None,
+        day_first=day_first_in(cell for place in times for cell in table.cells[place]),
         sent_is_delivered=_says_sent_for_delivered(states),
-        of_bounces=kind is not None
-        and kind_in_name(full[kind]) == (OutcomeKind.BOUNCED, True)
-        and not _OF_A_LIST.search(full[kind]),
-        usual=None if kind is not None or tells else _usual(cells, words, status),
+        of_bounces=kind is not None and _is_of_bounces(table.names[kind]),
+        usual=None if kind is not None or tells else _usual(table.cells, found.words, found.status),
         tells=tells,
-        complainer=next(iter(_matching(named_like, _COMPLAINER)), None),
-        channels=_matching(named_like, _OF_CHANNEL),
-        others=tuple(
-            place for place in _matching(named_like, _TO, _ANOTHER_ADDRESS) if place != choice.index
-        ),
-        originals=tuple(
-            place for place in _matching(table.letters_last, _TO) if _OF_ORIGINAL.search(full[place])
-        ),
-        codes=codes,
-        of_senders=bool(_FROM.fullmatch(named_like[choice.index])),
+        complainer=next(iter(_matching(called, _COMPLAINER)), None),
+        channels=_matching(called, _OF_CHANNEL),
+        others=tuple(place for place in recipients if place != address),
+        originals=tuple(place for place in originals if _OF_ORIGINAL.search(table.names[place])),
+        codes=found.codes,
+        of_senders=bool(_FROM.fullmatch(called[address])),
         of_readers=of_readers,
         changes=_changed_to(table),
-        degrees=_degrees(cells, taken),
-        categories=tuple({place for place in (kind,) if place is not None} | {tell.place for tell in tells}),
-    ), choice.header
+        degrees=_degrees(table.cells, taken),
+        categories=tuple(telling if kind is None else {kind} | telling),
+    )
+
+
+def _is_of_bounces(name: str) -> bool:
+    """Say whether a column of this name says why messages came back, and not why nothing is sent any more."""
+    return kind_in_name(name) == (OutcomeKind.BOUNCED, True) and not _OF_A_LIST.search(name)
 
 
 class _Table:
