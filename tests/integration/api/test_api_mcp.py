@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from tests.integration.api.conftest import Api
 
 BUDGET = 6
+PUBLIC_URL = "https://mail.own.test"
 ROOT = Path(__file__).parents[3]
 MESSAGE = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
 ACCEPT = {"Accept": "application/json, text/event-stream"}
@@ -34,7 +35,7 @@ ACCEPT = {"Accept": "application/json, text/event-stream"}
 
 @pytest.fixture
 def settings(settings: Settings) -> Settings:
-    return settings.model_copy(update={"mcp_budget": BUDGET})
+    return settings.model_copy(update={"mcp_budget": BUDGET, "public_url": PUBLIC_URL})
 
 
 async def key_of(settings: Settings, *scopes: Scope) -> str:
@@ -210,6 +211,23 @@ async def test_what_is_no_json_is_refused_as_everywhere(api: Api) -> None:
     async with api.client(await api.key("alice")) as client:
         answer = await client.post("/mcp", content=b"{}", headers={"Content-Type": "text/plain"})
     assert (answer.status_code, answer.json()["code"]) == (415, "unsupported_media_type")
+
+
+async def test_pages_of_other_sites_are_refused_also_under_our_name(settings: Settings, api: Api) -> None:
+    async with api.client(await key_of(settings)) as client:
+
+        async def asked(**headers: str) -> tuple[int, str]:
+            answer = await client.post("/mcp", json=MESSAGE, headers=ACCEPT | headers)
+            return answer.status_code, answer.json().get("code", "")
+
+        for origin in ("https://evil.example.com", "null", "http://localhost.evil.example.com"):
+            assert await asked(Origin=origin) == (403, "origin_refused")
+        assert await asked(Origin="http://evil.example.com", Host="evil.example.com") == (
+            403,
+            "origin_refused",
+        )
+        for origin in (PUBLIC_URL, "http://localhost:6274", "http://[::1]:6274"):
+            assert await asked(Origin=origin) == (200, "")
 
 
 async def test_an_assistant_starts_the_command_and_talks_to_it(settings: Settings) -> None:
