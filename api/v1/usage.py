@@ -24,14 +24,14 @@ _USUAL_DAYS: Final = 30
 _MOST_DAYS: Final = 366
 
 
-def _date_text_only(value: object) -> object:
+def _day_text_only(value: object) -> object:
     """Take a day as a date only; a number could be anything."""
     if not isinstance(value, str) or len(value) != len("2026-01-31"):
         raise ValueError("expected YYYY-MM-DD")
     return value
 
 
-Day = Annotated[date, BeforeValidator(_date_text_only)]
+Day = Annotated[date, BeforeValidator(_day_text_only)]
 
 
 Until = Annotated[Day | None, Query(description="last day (UTC); else today")]

@@ -195,14 +195,14 @@ class RotateRequest(RequestModel):
 _AS_USUAL: Final = RotateRequest()
 
 
-def _date_text_only(value: object) -> object:
+def _moment_text_only(value: object) -> object:
     """Take a moment as a date only; a number could be seconds or milliseconds."""
     if not isinstance(value, str) or value[4:5] != "-":
         raise ValueError("expected ISO 8601")
     return value
 
 
-Since = Annotated[Moment, BeforeValidator(_date_text_only)]
+Since = Annotated[Moment, BeforeValidator(_moment_text_only)]
 
 
 class RedeliverRequest(RequestModel):
