@@ -119,6 +119,8 @@ class JobLoad:
         arriving: how many of them will fall to a provider, by key; the rest need none.
         mixed: what waits for many small providers.
         mixed_rate: how many of these a second get their verdict.
+        mixed_opens_s: seconds until anybody may be asked at all; infinite while an operator holds all of our
+            sources without an end.
         deadline_s: seconds until no mail server is waited for any more.
     """
 
@@ -128,6 +130,7 @@ class JobLoad:
     arriving: Mapping[str, Batch] = field(default_factory=dict)
     mixed: Sequence[Batch] = ()
     mixed_rate: float = 1.0
+    mixed_opens_s: float = 0.0
     working: bool = True
     deadline_s: float = math.inf
 
@@ -194,19 +197,7 @@ def time_left(load: JobLoad) -> TimeLeft:
     if load.triage:
         lines.append(EtaLine(TRIAGE_LINE, round(load.triage), load.triage_rate, triage_s))
     if load.mixed:
-        late_s = deadline_s + _count(load.mixed) / _LATE_RATE
-        measured = SourceRate(load.mixed_rate, burst=_count(load.mixed))  # their waits are in it
-        seconds = min(late_s, _drain([measured], load.mixed, 0.0))
-        lines.append(
-            EtaLine(
-                MIXED_LINE,
-                _count(load.mixed),
-                load.mixed_rate,
-                seconds,
-                starts_s=_last(load.mixed),
-                again=_again(load.mixed),
-            )
-        )
+        lines.append(_mixed_line(load, deadline_s))
     waiting = sorted((line for line in lines if line.addresses), key=_slowest_first)
     if not waiting:
         return TimeLeft(0.0)
@@ -243,6 +234,22 @@ def _provider_line(queue: ProviderBacklog, arriving: Batch, arriving_s: float, d
         jobs=sum(other.jobs for other in queue.others if other.recipients > 0),
         starts_s=_last(queue.mine),
         again=_again(queue.mine),
+    )
+
+
+def _mixed_line(load: JobLoad, deadline_s: float) -> EtaLine:
+    """Return the line of what waits for many small providers."""
+    addresses = _count(load.mixed)
+    late_s = deadline_s + addresses / _LATE_RATE
+    measured = SourceRate(load.mixed_rate, load.mixed_opens_s, burst=addresses)  # their waits are in it
+    seconds = min(late_s, _drain([measured], load.mixed, 0.0))
+    return EtaLine(
+        MIXED_LINE,
+        addresses,
+        0.0 if load.mixed_opens_s else load.mixed_rate,
+        seconds if math.isfinite(seconds) else None,
+        starts_s=_last(load.mixed),
+        again=_again(load.mixed),
     )
 
 

@@ -81,7 +81,9 @@ class Forecasts:
             )
             found = [await self._of_job(connection, row, picture) for row in largest]
         for mode, unread in picture.queues.unread_bytes.items():
-            found.append(time_left(load_of_unread(unread, picture.queues, Mode(mode), preview=0)))
+            found.append(
+                time_left(load_of_unread(unread, picture.queues, picture.rates, Mode(mode), preview=0))
+            )
         seconds = [math.inf if left.seconds is None else left.seconds for left in found]
         return found[seconds.index(max(seconds))] if found else TimeLeft(0.0)
 
@@ -95,7 +97,7 @@ class Forecasts:
             if not row["source_bytes"]:  # it is fetched from a place, and nobody knows how long it is
                 return TimeLeft(None)
             preview, mode = row["options"].get("preview", 0), Mode(row["options"]["mode"])
-            load = load_of_unread(row["source_bytes"], picture.queues, mode, preview=preview)
+            load = load_of_unread(row["source_bytes"], picture.queues, picture.rates, mode, preview=preview)
             return time_left(replace(load, deadline_s=deadline_s))
         progress = await workload.progress(connection, row["id"])
         # Of this job the picture must be of the moment of its progress: what triage has just put in line
@@ -170,11 +172,14 @@ def load_of(
             *unplaced,
         ],
         mixed_rate=_measured(known, SHARED_KEYS[1:]) or MIXED_RATE_A_SLOT * max(1, queues.slots),
+        mixed_opens_s=rates.opens_s,
         working=queues.slots > 0,
     )
 
 
-def load_of_unread(source_bytes: int, queues: Queues, mode: Mode, *, preview: int) -> JobLoad:
+def load_of_unread(
+    source_bytes: int, queues: Queues, rates: ProviderRates, mode: Mode, *, preview: int
+) -> JobLoad:
     """Return what the time of a list of so many bytes depends on while nobody knows what is in it.
 
     All addresses count as `load_of` counts those of unknown mail servers. Of a `preview` no more than its
@@ -186,6 +191,7 @@ def load_of_unread(source_bytes: int, queues: Queues, mode: Mode, *, preview: in
         triage_rate=TRIAGE_RATES[mode],
         mixed=[Batch(addresses)] if mode is Mode.DEEP else [],
         mixed_rate=MIXED_RATE_A_SLOT * max(1, queues.slots),
+        mixed_opens_s=rates.opens_s,
         working=queues.slots > 0,
     )
 

@@ -406,6 +406,7 @@ def load_of_list(
         triage_rate=TRIAGE_RATES[mode],
         mixed=[Batch(small)] if small else [],
         mixed_rate=MIXED_RATE_A_SLOT * max(1, queues.slots),
+        mixed_opens_s=rates.opens_s,
     )
 
 

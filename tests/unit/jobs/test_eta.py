@@ -186,3 +186,11 @@ def test_more_sources_never_take_longer(addresses: int) -> None:
     one, two = (seconds(queue(addresses, *[SourceRate(2.0)] * n)) for n in (1, 2))
     assert one is not None
     assert two == one / 2
+
+
+def test_small_providers_wait_for_a_source_that_may_be_asked_from() -> None:
+    load = JobLoad(mixed=(Batch(100),), mixed_rate=10.0, mixed_opens_s=600.0)
+    assert time_left(load).seconds == 610.0
+    left = time_left(JobLoad(mixed=(Batch(100),), mixed_rate=10.0, mixed_opens_s=math.inf))
+    assert (left.seconds, left.reason) == (None, "many small providers: 100 addresses, held by an operator")
+    assert time_left(JobLoad(mixed=(Batch(100),), mixed_opens_s=math.inf, deadline_s=30.0)).seconds == 31.5

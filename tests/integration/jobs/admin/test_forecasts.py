@@ -179,6 +179,32 @@ async def test_an_edit_and_a_hold_count_at_once(
     assert (left.seconds, left.reason) == (None, "google: 100 addresses, held by an operator")
 
 
+async def test_while_every_source_is_held_small_providers_are_not_asked_either(
+    settings: Settings, planter: Planter, ops: Operations
+) -> None:
+    await worker(planter)
+    await planter.sql("UPDATE worker SET sources = ARRAY['192.0.2.1', '192.0.2.2']")
+    account, job = await planter.plant(ADDRESSES, options=DEEP, small=False)
+    await planter.sql("UPDATE chunk SET lane = '*'")
+    unread = await planter.plant(ADDRESSES, options=DEEP)
+    await planter.sql("UPDATE job SET state = 'intake', source_bytes = 3000 WHERE id = :job", job=unread[1])
+    await ops.throttles.hold("olga", "*", "192.0.2.1", seconds=0)
+    assert (await seconds(settings, account, job) or 99) < 10, "the other source asks"
+    await ops.throttles.hold("olga", "*", "192.0.2.2", seconds=600)
+    for found in [await seconds(settings, *one) for one in ((account, job), unread)]:
+        assert found is not None
+        assert 590 < found < 610
+    await ops.throttles.hold("olga", "*", "192.0.2.2", seconds=0)
+    assert await seconds(settings, account, job) is None
+    assert await seconds(settings, *unread) is None
+    left = (await ops.console.overview()).left
+    assert left.reason == "many small providers: 100 addresses, held by an operator"
+    await planter.sql("UPDATE job SET deadline_at = clock_timestamp() + interval '300 s'")
+    found = await seconds(settings, account, job)
+    assert found is not None
+    assert 270 < found <= 302
+
+
 async def test_what_is_not_looked_at_falls_to_providers_as_the_rest_did(
     settings: Settings, planter: Planter
 ) -> None:
