@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from mailsift.pipeline.wording import counted
@@ -121,6 +121,7 @@ class JobLoad:
         mixed_rate: how many of these a second get their verdict.
         mixed_opens_s: seconds until anybody may be asked at all; infinite while an operator holds all of our
             sources without an end.
+        starts_s: seconds until its list is read at all, after that was given back.
         deadline_s: seconds until no mail server is waited for any more.
     """
 
@@ -132,6 +133,7 @@ class JobLoad:
     mixed_rate: float = 1.0
     mixed_opens_s: float = 0.0
     working: bool = True
+    starts_s: float = 0.0
     deadline_s: float = math.inf
 
 
@@ -189,7 +191,7 @@ class TimeLeft:
 def time_left(load: JobLoad) -> TimeLeft:
     """Return when all of a job's addresses have their verdicts."""
     triage_s = load.triage / load.triage_rate if load.triage else 0.0
-    deadline_s = max(0.0, load.deadline_s)
+    deadline_s = max(0.0, load.deadline_s - load.starts_s)
     lines = [
         _provider_line(queue, load.arriving.get(queue.key, Batch(0.0)), triage_s, deadline_s)
         for queue in load.providers
@@ -198,7 +200,7 @@ def time_left(load: JobLoad) -> TimeLeft:
         lines.append(EtaLine(TRIAGE_LINE, round(load.triage), load.triage_rate, triage_s))
     if load.mixed:
         lines.append(_mixed_line(load, deadline_s))
-    waiting = sorted((line for line in lines if line.addresses), key=_slowest_first)
+    waiting = sorted((_put_off(line, load.starts_s) for line in lines if line.addresses), key=_slowest_first)
     if not waiting:
         return TimeLeft(0.0)
     return TimeLeft(waiting[0].seconds if load.working else None, tuple(waiting))
@@ -235,6 +237,11 @@ def _provider_line(queue: ProviderBacklog, arriving: Batch, arriving_s: float, d
         starts_s=_last(queue.mine),
         again=_again(queue.mine),
     )
+
+
+def _put_off(line: EtaLine, wait_s: float) -> EtaLine:
+    seconds = None if line.seconds is None else line.seconds + wait_s
+    return replace(line, seconds=seconds, starts_s=line.starts_s + wait_s)
 
 
 def _mixed_line(load: JobLoad, deadline_s: float) -> EtaLine:

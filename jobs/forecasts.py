@@ -20,7 +20,7 @@ from mailsift.storage.redis.throttle_view import ThrottleInspector
 from mailsift.storage.sql import workload
 from mailsift.storage.sql.chunks import SHARED_KEYS, TRIAGE_KEY
 from mailsift.storage.sql.workload import BYTES_AN_ADDRESS, ProgressRow, QueueRow, Queues
-from mailsift.storage.states import CLAIMABLE, UNREAD
+from mailsift.storage.states import CLAIMABLE, UNREAD, JobTransition
 
 FRESH_S: Final = 2.0
 """How old the picture of the whole installation may be: many look at their jobs at the same time."""
@@ -61,13 +61,22 @@ class Forecasts:
         return self._picture
 
     async def of(self, rows: Iterable[Row]) -> dict[UUID, TimeLeft]:
-        """Return the time left of those of these jobs (columns of the table) that are on their way."""
-        active = [row for row in rows if row["state"] in CLAIMABLE or row["state"] in UNREAD]
-        if not active:
-            return {}
-        picture = await self.picture()
-        async with self._database.begin() as connection:
-            return {row["id"]: await self._of_job(connection, row, picture) for row in active}
+        """Return the time left of those of these jobs (columns of the table) that are on their way.
+
+        What is left of one that is being finished, which takes a moment, is how long that has to wait.
+        """
+        every = list(rows)
+        found = {
+            row["id"]: TimeLeft(wait_s)
+            for row in every
+            if row["state"] in JobTransition.COMPLETE.sources and (wait_s := self._given_back_s(row))
+        }
+        active = [row for row in every if row["state"] in CLAIMABLE or row["state"] in UNREAD]
+        if active:
+            picture = await self.picture()
+            async with self._database.begin() as connection:
+                found |= {row["id"]: await self._of_job(connection, row, picture) for row in active}
+        return found
 
     async def of_all(self) -> TimeLeft:
         """Return when everything that waits now is done, of all accounts; lists not read yet included."""
@@ -87,9 +96,14 @@ class Forecasts:
         seconds = [math.inf if left.seconds is None else left.seconds for left in found]
         return found[seconds.index(max(seconds))] if found else TimeLeft(0.0)
 
-    def seconds_until(self, deadline_at: datetime | None) -> float:
-        """Return how long a job with this deadline waits for mail servers."""
-        return deadline_at.timestamp() - self._fleet.clock() if deadline_at else math.inf
+    def seconds_until(self, moment: datetime | None) -> float:
+        """Return how long it is until then, as until the deadline of a job; infinite where there is none."""
+        return moment.timestamp() - self._fleet.clock() if moment else math.inf
+
+    def _given_back_s(self, row: Row) -> float:
+        """Return for how long nobody may take the reading or the finish of a job that was given back."""
+        given_back = row["step_token"] is None and row["step_until"] is not None
+        return max(0.0, self.seconds_until(row["step_until"])) if given_back else 0.0
 
     async def _of_job(self, connection: Connection, row: Row, picture: QueuePicture) -> TimeLeft:
         deadline_s = self.seconds_until(row["deadline_at"])
@@ -98,7 +112,7 @@ class Forecasts:
                 return TimeLeft(None)
             preview, mode = row["options"].get("preview", 0), Mode(row["options"]["mode"])
             load = load_of_unread(row["source_bytes"], picture.queues, picture.rates, mode, preview=preview)
-            return time_left(replace(load, deadline_s=deadline_s))
+            return time_left(replace(load, starts_s=self._given_back_s(row), deadline_s=deadline_s))
         progress = await workload.progress(connection, row["id"])
         # Of this job the picture must be of the moment of its progress: what triage has just put in line
         # there would be missing in both, or counted twice.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -194,3 +195,10 @@ def test_small_providers_wait_for_a_source_that_may_be_asked_from() -> None:
     left = time_left(JobLoad(mixed=(Batch(100),), mixed_rate=10.0, mixed_opens_s=math.inf))
     assert (left.seconds, left.reason) == (None, "many small providers: 100 addresses, held by an operator")
     assert time_left(JobLoad(mixed=(Batch(100),), mixed_opens_s=math.inf, deadline_s=30.0)).seconds == 31.5
+
+
+def test_a_list_that_is_read_later_ends_later_and_waits_for_no_mail_server_beyond_its_deadline() -> None:
+    load = JobLoad(triage=100, triage_rate=100.0, mixed=(Batch(100),), mixed_rate=10.0, starts_s=900.0)
+    left = time_left(load)
+    assert (left.seconds, left.lines[0].starts_s) == (910.0, 900.0)
+    assert time_left(replace(load, deadline_s=300.0)).seconds == 901.5

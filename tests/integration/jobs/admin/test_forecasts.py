@@ -78,6 +78,24 @@ async def test_a_list_that_nobody_has_read_has_a_time_too(
     assert (await ops.console.overview()).left.seconds == pytest.approx(expected, abs=0.06)
 
 
+async def test_a_reading_or_a_finish_that_was_given_back_is_waited_for(
+    settings: Settings, planter: Planter
+) -> None:
+    await worker(planter)
+    account, job = await planter.plant(ADDRESSES, options=JobOptions(mode=Mode.MEDIUM))
+    for state, seconds_after in (("intake", 0.2), ("finalizing", 0.0)):
+        await planter.sql(
+            """UPDATE job SET state = :state, source_bytes = 30000, step_waits_for = 'memory',
+                   step_token = NULL, step_until = clock_timestamp() + interval '900 s'""",
+            state=state,
+        )
+        found = await seconds(settings, account, job)
+        assert found is not None
+        assert 880 < found - seconds_after <= 900.1
+        await planter.sql("UPDATE job SET step_token = gen_random_uuid()")
+        assert await seconds(settings, account, job) == seconds_after
+
+
 async def test_another_account_s_job_is_in_line_too(settings: Settings, planter: Planter) -> None:
     await worker(planter)
     account, job = await at_google(planter)
