@@ -84,12 +84,14 @@ class QueuedAhead:
         first: of a small job of the same account, which never waits behind ours.
         apart: of another account, which takes turns with ours whatever its jobs are.
         jobs: of how many jobs.
+        later: those beside the recipients that have to wait for their time.
     """
 
     recipients: float
     first: bool = False
     apart: bool = False
     jobs: int = 1
+    later: Sequence[Batch] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,17 +227,42 @@ def _provider_line(queue: ProviderBacklog, arriving: Batch, arriving_s: float, d
     batches = [*queue.mine, *([arriving] if arriving.addresses else [])]
     mine = sum(batch.addresses for batch in batches)
     late_s = deadline_s + mine / _LATE_RATE
-    ahead = recipients_ahead(sum(batch.recipients for batch in batches), queue.others)
-    end = min(late_s, _drain(queue.sources, batches, ahead))
+    recipients = sum(batch.recipients for batch in batches)
+    ahead = recipients_ahead(recipients, queue.others)
+    end = _drain(queue.sources, batches, ahead)
+    others = [_in_time(other, batches, end) for other in queue.others]
+    if joining := recipients_ahead(recipients, others) - ahead:
+        joins_s = min(batch.ready_s for other in queue.others for batch in other.later)
+        end = _drain(queue.sources, [*batches, Batch(joining, joins_s)], ahead)
+    end = min(late_s, end)
     seconds = max(end, arriving_s if arriving.addresses else 0.0)
     return EtaLine(
         queue.key,
         round(mine),
         sum(source.rate for source in queue.sources if not source.held),
         seconds if math.isfinite(seconds) else None,
-        jobs=sum(other.jobs for other in queue.others if other.recipients > 0),
+        jobs=sum(other.jobs for other in others if other.recipients > 0),
         starts_s=_last(queue.mine),
         again=_again(queue.mine),
+    )
+
+
+def _in_time(other: QueuedAhead, batches: Sequence[Batch], end: float) -> QueuedAhead:
+    """Return what others have in line with those of `later` whose time comes before ours are done at `end`.
+
+    These take turns only with what is left of ours by then.
+    """
+    late = sum(min(one.recipients, _left(batches, one.ready_s, end)) for one in other.later)
+    return replace(other, recipients=other.recipients + late, later=())
+
+
+def _left(batches: Sequence[Batch], moment: float, end: float) -> float:
+    """Return how many recipients will be left at a moment of batches whose last is asked for at `end`."""
+    if moment >= end or math.isinf(end):
+        return 0.0
+    return sum(
+        batch.recipients * (1.0 if batch.last_s >= moment else (end - moment) / (end - batch.last_s))
+        for batch in batches
     )
 
 

@@ -259,19 +259,26 @@ def queued_ahead(
 
     A small job has no big one of its account before it.
     """
-    of_account: dict[tuple[UUID, bool], float] = defaultdict(float)
-    apart: dict[UUID, float] = defaultdict(float)
+    of_account: dict[tuple[UUID, bool], list[Batch]] = defaultdict(list)
+    apart: dict[UUID, list[Batch]] = defaultdict(list)
     jobs: dict[UUID, set[UUID]] = defaultdict(set)
     for row in rows:
         if row.throttle_key != key:
             continue
-        recipients = row.addresses + row.domains - _asked(row, rates)
+        waiting = Batch(row.addresses, row.ready_s, row.domains, _asked(row, rates))
         if row.account_id != account_id:
-            apart[row.account_id] += recipients
+            apart[row.account_id].append(waiting)
             jobs[row.account_id].add(row.job_id)
         elif row.small or not small:
-            of_account[row.job_id, row.small] += recipients
+            of_account[row.job_id, row.small].append(waiting)
     return [
-        *(QueuedAhead(recipients, first and not small) for (_, first), recipients in of_account.items()),
-        *(QueuedAhead(recipients, apart=True, jobs=len(jobs[other])) for other, recipients in apart.items()),
+        *(_queued(batches, first=first and not small) for (_, first), batches in of_account.items()),
+        *(_queued(batches, apart=True, jobs=len(jobs[other])) for other, batches in apart.items()),
     ]
+
+
+def _queued(
+    batches: Sequence[Batch], *, first: bool = False, apart: bool = False, jobs: int = 1
+) -> QueuedAhead:
+    now = sum(batch.recipients for batch in batches if not batch.ready_s)
+    return QueuedAhead(now, first, apart, jobs, tuple(batch for batch in batches if batch.ready_s))

@@ -72,6 +72,14 @@ def test_a_small_job_never_waits_behind_ours() -> None:
     assert recipients_ahead(100, [QueuedAhead(1_000, first=True)]) == 1_000
 
 
+def test_who_has_to_wait_takes_turns_with_what_is_left_of_ours_by_then() -> None:
+    later = QueuedAhead(0.0, apart=True, later=(Batch(1_000, 400.0), Batch(1_000, 500.0)))
+    assert seconds(queue(1_000, others=(later,))) == 600.0
+    assert time_left(JobLoad((queue(100, others=(later,)),))).reason == "google: 100 addresses at 2/s"
+    waiting = ProviderBacklog("google", TWO_A_SECOND, (Batch(100, 400.0),), (later,))
+    assert seconds(waiting) == 500.0
+
+
 def test_accounts_take_turns_whatever_their_jobs_are() -> None:
     assert recipients_ahead(100, [QueuedAhead(1_000, apart=True, jobs=9)]) == 100
     ours = [QueuedAhead(30, first=True), QueuedAhead(500)]

@@ -103,6 +103,21 @@ async def test_another_account_s_job_is_in_line_too(settings: Settings, planter:
     assert await seconds(settings, account, job) == 75.3
 
 
+async def test_a_job_that_has_to_wait_for_its_time_is_in_line_only_with_who_does_too(
+    settings: Settings, planter: Planter
+) -> None:
+    """It has left the provider alone for an hour, say, as too many of its addresses did not exist."""
+    await worker(planter)
+    account, job = await at_google(planter)
+    await at_google(planter, "others", ready_in=600.0)
+    await at_google(planter, ready_in=600.0)
+    assert await seconds(settings, account, job) == 25.1
+    await planter.sql("UPDATE chunk SET ready_at = clock_timestamp() + interval '600 s'")
+    found = await seconds(settings, account, job)
+    assert found is not None
+    assert 700 < found < 740
+
+
 async def test_greylisting_is_waited_for(settings: Settings, planter: Planter) -> None:
     await worker(planter)
     account, job = await at_google(planter, ready_in=600.0)
