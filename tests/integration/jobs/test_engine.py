@@ -580,11 +580,11 @@ async def test_a_finish_that_dies_of_what_runs_beside_it_is_done_when_that_is_go
 ) -> None:
     """A chunk that kills its workers takes with them whatever else they hold, until it is told apart."""
     finish_breaks.extend(range(99))
+    over = "UPDATE job SET step_until = clock_timestamp() - interval '1 s'"
     account, job = await planter.plant(ADDRESSES)
     async with engine_on(settings) as engine:
         while not (view := await service.get(account, job)).waiting and view.finished_at is None:
             await engine.drain()
-            over = "UPDATE job SET step_until = clock_timestamp() - interval '1 s'"
             await planter.sql(f"{over} WHERE step_token IS NOT NULL")
         assert [wait.reason for wait in view.waiting] == ["worker_gone"]
         finish_breaks.clear()
