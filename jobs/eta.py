@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from mailsift.pipeline.wording import counted
@@ -84,12 +84,14 @@ class QueuedAhead:
         first: of a small job of the same account, which never waits behind ours.
         apart: of another account, which takes turns with ours whatever its jobs are.
         jobs: of how many jobs.
+        later: those beside the recipients that have to wait for their time.
     """
 
     recipients: float
     first: bool = False
     apart: bool = False
     jobs: int = 1
+    later: Sequence[Batch] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +121,9 @@ class JobLoad:
         arriving: how many of them will fall to a provider, by key; the rest need none.
         mixed: what waits for many small providers.
         mixed_rate: how many of these a second get their verdict.
+        mixed_opens_s: seconds until anybody may be asked at all; infinite while an operator holds all of our
+            sources without an end.
+        starts_s: seconds until its list is read at all, after that was given back.
         deadline_s: seconds until no mail server is waited for any more.
     """
 
@@ -128,7 +133,9 @@ class JobLoad:
     arriving: Mapping[str, Batch] = field(default_factory=dict)
     mixed: Sequence[Batch] = ()
     mixed_rate: float = 1.0
+    mixed_opens_s: float = 0.0
     working: bool = True
+    starts_s: float = 0.0
     deadline_s: float = math.inf
 
 
@@ -186,7 +193,7 @@ class TimeLeft:
 def time_left(load: JobLoad) -> TimeLeft:
     """Return when all of a job's addresses have their verdicts."""
     triage_s = load.triage / load.triage_rate if load.triage else 0.0
-    deadline_s = max(0.0, load.deadline_s)
+    deadline_s = max(0.0, load.deadline_s - load.starts_s)
     lines = [
         _provider_line(queue, load.arriving.get(queue.key, Batch(0.0)), triage_s, deadline_s)
         for queue in load.providers
@@ -194,20 +201,8 @@ def time_left(load: JobLoad) -> TimeLeft:
     if load.triage:
         lines.append(EtaLine(TRIAGE_LINE, round(load.triage), load.triage_rate, triage_s))
     if load.mixed:
-        late_s = deadline_s + _count(load.mixed) / _LATE_RATE
-        measured = SourceRate(load.mixed_rate, burst=_count(load.mixed))  # their waits are in it
-        seconds = min(late_s, _drain([measured], load.mixed, 0.0))
-        lines.append(
-            EtaLine(
-                MIXED_LINE,
-                _count(load.mixed),
-                load.mixed_rate,
-                seconds,
-                starts_s=_last(load.mixed),
-                again=_again(load.mixed),
-            )
-        )
-    waiting = sorted((line for line in lines if line.addresses), key=_slowest_first)
+        lines.append(_mixed_line(load, deadline_s))
+    waiting = sorted((_put_off(line, load.starts_s) for line in lines if line.addresses), key=_slowest_first)
     if not waiting:
         return TimeLeft(0.0)
     return TimeLeft(waiting[0].seconds if load.working else None, tuple(waiting))
@@ -232,17 +227,63 @@ def _provider_line(queue: ProviderBacklog, arriving: Batch, arriving_s: float, d
     batches = [*queue.mine, *([arriving] if arriving.addresses else [])]
     mine = sum(batch.addresses for batch in batches)
     late_s = deadline_s + mine / _LATE_RATE
-    ahead = recipients_ahead(sum(batch.recipients for batch in batches), queue.others)
-    end = min(late_s, _drain(queue.sources, batches, ahead))
+    recipients = sum(batch.recipients for batch in batches)
+    ahead = recipients_ahead(recipients, queue.others)
+    end = _drain(queue.sources, batches, ahead)
+    others = [_in_time(other, batches, end) for other in queue.others]
+    if joining := recipients_ahead(recipients, others) - ahead:
+        joins_s = min(batch.ready_s for other in queue.others for batch in other.later)
+        end = _drain(queue.sources, [*batches, Batch(joining, joins_s)], ahead)
+    end = min(late_s, end)
     seconds = max(end, arriving_s if arriving.addresses else 0.0)
     return EtaLine(
         queue.key,
         round(mine),
         sum(source.rate for source in queue.sources if not source.held),
         seconds if math.isfinite(seconds) else None,
-        jobs=sum(other.jobs for other in queue.others if other.recipients > 0),
+        jobs=sum(other.jobs for other in others if other.recipients > 0),
         starts_s=_last(queue.mine),
         again=_again(queue.mine),
+    )
+
+
+def _in_time(other: QueuedAhead, batches: Sequence[Batch], end: float) -> QueuedAhead:
+    """Return what others have in line with those of `later` whose time comes before ours are done at `end`.
+
+    These take turns only with what is left of ours by then.
+    """
+    late = sum(min(one.recipients, _left(batches, one.ready_s, end)) for one in other.later)
+    return replace(other, recipients=other.recipients + late, later=())
+
+
+def _left(batches: Sequence[Batch], moment: float, end: float) -> float:
+    """Return how many recipients will be left at a moment of batches whose last is asked for at `end`."""
+    if moment >= end or math.isinf(end):
+        return 0.0
+    return sum(
+        batch.recipients * (1.0 if batch.last_s >= moment else (end - moment) / (end - batch.last_s))
+        for batch in batches
+    )
+
+
+def _put_off(line: EtaLine, wait_s: float) -> EtaLine:
+    seconds = None if line.seconds is None else line.seconds + wait_s
+    return replace(line, seconds=seconds, starts_s=line.starts_s + wait_s)
+
+
+def _mixed_line(load: JobLoad, deadline_s: float) -> EtaLine:
+    """Return the line of what waits for many small providers."""
+    addresses = _count(load.mixed)
+    late_s = deadline_s + addresses / _LATE_RATE
+    measured = SourceRate(load.mixed_rate, load.mixed_opens_s, burst=addresses)  # their waits are in it
+    seconds = min(late_s, _drain([measured], load.mixed, 0.0))
+    return EtaLine(
+        MIXED_LINE,
+        addresses,
+        0.0 if load.mixed_opens_s else load.mixed_rate,
+        seconds if math.isfinite(seconds) else None,
+        starts_s=_last(load.mixed),
+        again=_again(load.mixed),
     )
 
 

@@ -20,7 +20,7 @@ from mailsift.storage.redis.throttle_view import ThrottleInspector
 from mailsift.storage.sql import workload
 from mailsift.storage.sql.chunks import SHARED_KEYS, TRIAGE_KEY
 from mailsift.storage.sql.workload import BYTES_AN_ADDRESS, ProgressRow, QueueRow, Queues
-from mailsift.storage.states import CLAIMABLE, UNREAD
+from mailsift.storage.states import CLAIMABLE, UNREAD, JobTransition
 
 FRESH_S: Final = 2.0
 """How old the picture of the whole installation may be: many look at their jobs at the same time."""
@@ -61,13 +61,22 @@ class Forecasts:
         return self._picture
 
     async def of(self, rows: Iterable[Row]) -> dict[UUID, TimeLeft]:
-        """Return the time left of those of these jobs (columns of the table) that are on their way."""
-        active = [row for row in rows if row["state"] in CLAIMABLE or row["state"] in UNREAD]
-        if not active:
-            return {}
-        picture = await self.picture()
-        async with self._database.begin() as connection:
-            return {row["id"]: await self._of_job(connection, row, picture) for row in active}
+        """Return the time left of those of these jobs (columns of the table) that are on their way.
+
+        What is left of one that is being finished, which takes a moment, is how long that has to wait.
+        """
+        every = list(rows)
+        found = {
+            row["id"]: TimeLeft(wait_s)
+            for row in every
+            if row["state"] in JobTransition.COMPLETE.sources and (wait_s := self._given_back_s(row))
+        }
+        active = [row for row in every if row["state"] in CLAIMABLE or row["state"] in UNREAD]
+        if active:
+            picture = await self.picture()
+            async with self._database.begin() as connection:
+                found |= {row["id"]: await self._of_job(connection, row, picture) for row in active}
+        return found
 
     async def of_all(self) -> TimeLeft:
         """Return when everything that waits now is done, of all accounts; lists not read yet included."""
@@ -81,13 +90,20 @@ class Forecasts:
             )
             found = [await self._of_job(connection, row, picture) for row in largest]
         for mode, unread in picture.queues.unread_bytes.items():
-            found.append(time_left(load_of_unread(unread, picture.queues, Mode(mode), preview=0)))
+            found.append(
+                time_left(load_of_unread(unread, picture.queues, picture.rates, Mode(mode), preview=0))
+            )
         seconds = [math.inf if left.seconds is None else left.seconds for left in found]
         return found[seconds.index(max(seconds))] if found else TimeLeft(0.0)
 
-    def seconds_until(self, deadline_at: datetime | None) -> float:
-        """Return how long a job with this deadline waits for mail servers."""
-        return deadline_at.timestamp() - self._fleet.clock() if deadline_at else math.inf
+    def seconds_until(self, moment: datetime | None) -> float:
+        """Return how long it is until then, as until the deadline of a job; infinite where there is none."""
+        return moment.timestamp() - self._fleet.clock() if moment else math.inf
+
+    def _given_back_s(self, row: Row) -> float:
+        """Return for how long nobody may take the reading or the finish of a job that was given back."""
+        given_back = row["step_token"] is None and row["step_until"] is not None
+        return max(0.0, self.seconds_until(row["step_until"])) if given_back else 0.0
 
     async def _of_job(self, connection: Connection, row: Row, picture: QueuePicture) -> TimeLeft:
         deadline_s = self.seconds_until(row["deadline_at"])
@@ -95,8 +111,8 @@ class Forecasts:
             if not row["source_bytes"]:  # it is fetched from a place, and nobody knows how long it is
                 return TimeLeft(None)
             preview, mode = row["options"].get("preview", 0), Mode(row["options"]["mode"])
-            load = load_of_unread(row["source_bytes"], picture.queues, mode, preview=preview)
-            return time_left(replace(load, deadline_s=deadline_s))
+            load = load_of_unread(row["source_bytes"], picture.queues, picture.rates, mode, preview=preview)
+            return time_left(replace(load, starts_s=self._given_back_s(row), deadline_s=deadline_s))
         progress = await workload.progress(connection, row["id"])
         # Of this job the picture must be of the moment of its progress: what triage has just put in line
         # there would be missing in both, or counted twice.
@@ -170,11 +186,14 @@ def load_of(
             *unplaced,
         ],
         mixed_rate=_measured(known, SHARED_KEYS[1:]) or MIXED_RATE_A_SLOT * max(1, queues.slots),
+        mixed_opens_s=rates.opens_s,
         working=queues.slots > 0,
     )
 
 
-def load_of_unread(source_bytes: int, queues: Queues, mode: Mode, *, preview: int) -> JobLoad:
+def load_of_unread(
+    source_bytes: int, queues: Queues, rates: ProviderRates, mode: Mode, *, preview: int
+) -> JobLoad:
     """Return what the time of a list of so many bytes depends on while nobody knows what is in it.
 
     All addresses count as `load_of` counts those of unknown mail servers. Of a `preview` no more than its
@@ -186,6 +205,7 @@ def load_of_unread(source_bytes: int, queues: Queues, mode: Mode, *, preview: in
         triage_rate=TRIAGE_RATES[mode],
         mixed=[Batch(addresses)] if mode is Mode.DEEP else [],
         mixed_rate=MIXED_RATE_A_SLOT * max(1, queues.slots),
+        mixed_opens_s=rates.opens_s,
         working=queues.slots > 0,
     )
 
@@ -239,19 +259,26 @@ def queued_ahead(
 
     A small job has no big one of its account before it.
     """
-    of_account: dict[tuple[UUID, bool], float] = defaultdict(float)
-    apart: dict[UUID, float] = defaultdict(float)
+    of_account: dict[tuple[UUID, bool], list[Batch]] = defaultdict(list)
+    apart: dict[UUID, list[Batch]] = defaultdict(list)
     jobs: dict[UUID, set[UUID]] = defaultdict(set)
     for row in rows:
         if row.throttle_key != key:
             continue
-        recipients = row.addresses + row.domains - _asked(row, rates)
+        waiting = Batch(row.addresses, row.ready_s, row.domains, _asked(row, rates))
         if row.account_id != account_id:
-            apart[row.account_id] += recipients
+            apart[row.account_id].append(waiting)
             jobs[row.account_id].add(row.job_id)
         elif row.small or not small:
-            of_account[row.job_id, row.small] += recipients
+            of_account[row.job_id, row.small].append(waiting)
     return [
-        *(QueuedAhead(recipients, first and not small) for (_, first), recipients in of_account.items()),
-        *(QueuedAhead(recipients, apart=True, jobs=len(jobs[other])) for other, recipients in apart.items()),
+        *(_queued(batches, first=first and not small) for (_, first), batches in of_account.items()),
+        *(_queued(batches, apart=True, jobs=len(jobs[other])) for other, batches in apart.items()),
     ]
+
+
+def _queued(
+    batches: Sequence[Batch], *, first: bool = False, apart: bool = False, jobs: int = 1
+) -> QueuedAhead:
+    now = sum(batch.recipients for batch in batches if not batch.ready_s)
+    return QueuedAhead(now, first, apart, jobs, tuple(batch for batch in batches if batch.ready_s))

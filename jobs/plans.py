@@ -176,7 +176,8 @@ class Planner:
             if not await self._blobs.exists(JobBlobs(job_id).source):  # it is still to be fetched
                 return ListPlan(0, {}, TimeLeft(None))
             deadline_s = self._forecasts.seconds_until(view.deadline_at)
-            plan = await self._plan_stored(account_id, job_id, view.options, deadline_s)
+            starts_s = max([0.0, *(self._forecasts.seconds_until(wait.until) for wait in view.waiting)])
+            plan = await self._plan_stored(account_id, job_id, view.options, deadline_s, starts_s)
             is_worked = (await self._forecasts.picture()).queues.slots > 0
             return plan if is_worked else replace(plan, left=replace(plan.left, seconds=None))
         return _plan_job(view, await self._database.run(chunks.unjudged, job_id))
@@ -199,7 +200,12 @@ class Planner:
             raise unknown from None
 
     async def _plan_stored(
-        self, account_id: AccountId, job_id: JobId, options: JobOptions, deadline_s: float = math.inf
+        self,
+        account_id: AccountId,
+        job_id: JobId,
+        options: JobOptions,
+        deadline_s: float = math.inf,
+        starts_s: float = 0.0,
     ) -> ListPlan:
         """Plan a stored list, or a preview of it; what was counted in its usual column is remembered."""
         keys, column, preview = JobBlobs(job_id), options.column, options.preview
@@ -209,7 +215,7 @@ class Planner:
             if not column:
                 await self._blobs.put_bytes(keys.domain_counts, json.dumps(asdict(counts)).encode())
         counts = sampled(counts, preview) if preview else counts
-        return await self._plan_counts(account_id, counts, options, deadline_s)
+        return await self._plan_counts(account_id, counts, options, deadline_s, starts_s)
 
     async def _remembered(self, key: str) -> DomainCounts | None:
         stored = await self._blobs.read_if_there(key)
@@ -225,7 +231,12 @@ class Planner:
         return DomainCounts(**counted)
 
     async def _plan_counts(
-        self, account_id: AccountId, counts: DomainCounts, options: JobOptions, deadline_s: float
+        self,
+        account_id: AccountId,
+        counts: DomainCounts,
+        options: JobOptions,
+        deadline_s: float,
+        starts_s: float = 0.0,
     ) -> ListPlan:
         if options.mode is Mode.DEEP and counts.harvested and self._refuse_harvested:
             raise refusal(counts.harvested)
@@ -239,8 +250,8 @@ class Planner:
         load = load_of_list(
             counts.addresses, probes, picture, options.mode, expected.domains, account_id=account_id
         )
-        load = replace(load, triage_rate=look_rate(counts, options.mode), deadline_s=deadline_s)
-        left = time_left(load)
+        rate = look_rate(counts, options.mode)
+        left = time_left(replace(load, triage_rate=rate, starts_s=starts_s, deadline_s=deadline_s))
         return ListPlan(counts.addresses, merge_small(to_ask.mailboxes, self._providers), left)
 
     async def _domain_facts(self, counts: DomainCounts) -> dict[str, DomainFact]:
@@ -406,6 +417,7 @@ def load_of_list(
         triage_rate=TRIAGE_RATES[mode],
         mixed=[Batch(small)] if small else [],
         mixed_rate=MIXED_RATE_A_SLOT * max(1, queues.slots),
+        mixed_opens_s=rates.opens_s,
     )
 
 

@@ -15,7 +15,7 @@ from mailsift.storage.database import Connection
 from mailsift.storage.redis.local_throttle import SLOWEST_RATE
 from mailsift.storage.redis.throttle_view import LearnedRate
 from mailsift.storage.sql import ledger, sources, throttle_edits
-from mailsift.storage.sql.throttle_edits import ANY_SOURCE, EditBook, ThrottleEdit
+from mailsift.storage.sql.throttle_edits import ANY_PROVIDER, ANY_SOURCE, EditBook, ThrottleEdit
 
 LATE_S: Final = 0.1
 """Who was sent away comes back after the time a session's recipients take, and on average half a look later
@@ -105,6 +105,12 @@ class ProviderRates:
     def is_asked(self, provider: str) -> bool:
         """Return whether mailboxes there are asked for: not at uninformative providers."""
         return self._providers.row(provider).informative
+
+    @property
+    def opens_s(self) -> float:
+        """Seconds until anybody may be asked from one of our sources; infinite while all are held."""
+        asks = [Ask(ANY_PROVIDER, source, "", 1) for source in self._sources]
+        return min((self._book.hold_seconds(ask, self._now) for ask in asks), default=0.0)
 
     def at_sources(self, provider: str) -> tuple[SourceRate, ...]:
         """Return the rate of a provider at each of our sources."""

@@ -81,7 +81,8 @@ class JobView:
 
     `warning` is the code of what makes its verdicts poorer than they could be (`probe_unavailable`), or of
     the outage that it waits for the end of (`OUTAGES`); `time_left` is there while it may be worked on or
-    waits to be read; `address_column` is the name of the column that is judged, "" until it is known.
+    waits to be read or finished; `address_column` is the name of the column that is judged, "" until it is
+    known.
     """
 
     id: JobId
@@ -172,7 +173,7 @@ class JobSnapshot:
     def eta_seconds(self) -> float | None:
         """Seconds until the end (mailsift.jobs.eta); None: unknown."""
         view = self.view
-        if view.finished_at is not None or view.state is JobState.FINALIZING:
+        if view.finished_at is not None or (view.state is JobState.FINALIZING and view.time_left is None):
             return 0.0
         seconds = view.time_left.seconds if view.time_left else None
         return None if seconds is None else round(seconds, 1)

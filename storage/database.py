@@ -51,7 +51,8 @@ _OUTAGES = (
     "57P",  # an operator stops the server,
     "57014",  # or what it was busy with; so does statement_timeout
     "55P03",  # lock_timeout
-    "58",  # its disk fails, or is not there
+    "58",  # its disk fails, or is not there,
+    "XX",  # or has given it back what it never wrote, as a page or an index that makes no sense
     "08",  # the connection broke
 )
 _TRIES = 5
@@ -155,9 +156,9 @@ class Database:
         Raises:
             MailsiftError: `database_unavailable` when no connection can be had (also because a server that
                 says nothing holds all of ours), it breaks, or the server ends what takes too long or is in
-                another's way, can only be read from or has trouble with its disk, `storage_full` when it has
-                no room, `database_not_migrated` when a table or column of this release is missing,
-                `database_refused` when our role may not do this (any more),
+                another's way, can only be read from or has trouble with its disk or with itself,
+                `storage_full` when it has no room, `database_not_migrated` when a table or column of this
+                release is missing, `database_refused` when our role may not do this (any more),
                 `account_not_found` when the account that a new row is of was deleted meanwhile.
         """
         try:

@@ -56,7 +56,8 @@ SUSPECT_PAUSES: Final = (2.0, 900.0)
 """Seconds until a step is done again that a SuspectError ended; the next time, its job fails.
 
 The first kill of a reader may have been anybody's; by the end of the second pause another list that took the
-memory has been read (IntakeLimits.seconds).
+memory has been read (IntakeLimits.seconds). Before its last try, a step that workers died over waits as long:
+what else they held dies with others meanwhile, and is told apart.
 """
 
 
@@ -133,6 +134,9 @@ class StepWorker:
                 step, MailsiftError(f"{step.state}_crashed", "The process working on it kept crashing.")
             )
             return StepDone()
+        if step.abandoned and step.attempt == _MAX_ATTEMPTS:
+            await self._wait_for_last_try(step)
+            return StepDone()
         try:
             return await self._do(step, in_hand)
         except MailsiftError as error:
@@ -141,6 +145,12 @@ class StepWorker:
                 raise
             await self._fail(step, error)
         return StepDone()
+
+    async def _wait_for_last_try(self, step: ClaimedStep) -> None:
+        """Give the step back for a while; nobody has abandoned it then, so that it is done after that."""
+        pause = SUSPECT_PAUSES[-1]
+        _log.warning("job.step.died", step=step.state, tries=step.attempt - 1, pause_s=pause)
+        await self._database.run(jobs.release_step, step, delay=pause, waits_for=chunks.WORKER_GONE)
 
     async def _do(self, step: ClaimedStep, in_hand: SmallList | None) -> StepDone:
         try:

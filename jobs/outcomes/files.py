@@ -121,7 +121,7 @@ def read_suppressed(path: Path) -> Iterator[tuple[str, str, float]]:
     Yields:
         The address as it stands, the kind of outcome it is there for ("" when the file does not say), and
         since when (epoch seconds, 0 when it does not say). Of an export of everybody, nobody whom it calls
-        subscribed.
+        subscribed; of a report on a mailing, nobody whom it reached, or may reach yet.
 
     Raises:
         MailsiftError: `empty_file`, `unsupported_format`, `binary_file` or `no_address_column`.
@@ -157,11 +157,13 @@ def _of_suppressed(names: tuple[str, ...] | None, rows: Iterator[Row]) -> Iterat
         if any(map(_is_reason, column)) and share(column, _is_entry) >= 0.5
     ]
     is_written_to = subscribed_in(columns, choice.names)
+    told = {kind_of(cell) for cell in columns[kinds[0]]} if kinds else set()
+    is_report = OutcomeKind.DELIVERED in told and not _GIVEN_UP.isdisjoint(told)
     replies = any(share(column, is_reply) >= 0.3 for column in cells)
     usual = OutcomeKind.BOUNCED.value if replies else ""
     for row in chain(first[1:] if choice.header else first, rows):
         kind = kind_of(cell_at(row, kinds[0])) if kinds else None
-        if is_written_to(row):
+        if is_written_to(row) or (is_report and kind not in _GIVEN_UP):
             continue
         if email := address_at(row, choice.index):
             since = epoch(cell_at(row, when), day_first=day_first)
@@ -176,6 +178,8 @@ def _is_entry(cell: str) -> bool:
     return _is_reason(cell) or is_of_people(cell)
 
 
+_GIVEN_UP: Final = WISHES | {OutcomeKind.BOUNCED}
+"""What has nobody written to any more."""
 _SINCE: Final = "since created createdat lastupdatetime suppressedat timestamp time date"
 
 

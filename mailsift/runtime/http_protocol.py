@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import secrets
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any, Final
@@ -68,7 +68,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._timer: asyncio.TimerHandle | None = None
         self._answer_timer: asyncio.TimerHandle | None = None
         self._head = b""
-        self._is_last = False
+        self._is_last = self._is_body_coming = False
 
     def take_head(self) -> bytes:
         """Return the request line and headers that are to be read anew, once; empty when there are none."""
@@ -128,9 +128,12 @@ class BoundedProtocol(HttpToolsProtocol):
             version = self.parser.get_http_version().encode()
             self._head = _without_offer(self.parser.get_method(), self.url, version, self.headers)
             return
+        if self.parser.get_http_version() == "1.0":
+            self.expect_100_continue = False  # it means nothing there (RFC 9110, section 10.1.1)
         super().on_headers_complete()
+        self._is_body_coming = not self.expect_100_continue
         if not self.cycle.keep_alive:
-            self.cycle.transport = _LastAnswer(self.transport, self.close_once_read)  # type: ignore[assignment]
+            self.cycle.transport = _LastAnswer(self.transport, self)  # type: ignore[assignment]
         self._expect(_Part.BODY)
 
     @override
@@ -143,13 +146,17 @@ class BoundedProtocol(HttpToolsProtocol):
         if self._is_last:
             self.transport.close()
 
+    def expect_body(self) -> None:
+        """Note that the client is asked for the body that it held back until then."""
+        self._is_body_coming = True
+
     def close_once_read(self) -> None:
         """Close the connection behind its last answer, once what is still coming of the request has come.
 
         What is unread at the end resets a connection, and may take the answer with it.
         """
         self._is_last = True
-        if self._part is not _Part.BODY or self.cycle.waiting_for_100_continue:
+        if self._part is not _Part.BODY or not self._is_body_coming:
             self.transport.close()
 
     @override
@@ -216,9 +223,15 @@ class BoundedProtocol(HttpToolsProtocol):
 class _LastAnswer:
     """The transport of an answer that ends its connection, by `close`."""
 
-    def __init__(self, transport: asyncio.Transport, close: Callable[[], None]) -> None:
+    def __init__(self, transport: asyncio.Transport, protocol: BoundedProtocol) -> None:
         self._transport = transport
-        self.close = close
+        self._protocol = protocol
+        self.close = protocol.close_once_read
+
+    def write(self, data: bytes) -> None:
+        if data.startswith(b"HTTP/1.1 100 "):
+            self._protocol.expect_body()
+        self._transport.write(data)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._transport, name)

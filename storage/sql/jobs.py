@@ -76,7 +76,11 @@ class JobPlan:
 
 @dataclass(frozen=True, slots=True)
 class ClaimedStep:
-    """Intake or finish of one job, leased to one worker."""
+    """Intake or finish of one job, leased to one worker.
+
+    Attributes:
+        abandoned: whether the lease before this one ran out: who held it died, or its work broke.
+    """
 
     job_id: UUID
     account_id: UUID
@@ -89,6 +93,7 @@ class ClaimedStep:
     source_bytes: int
     delivers: bool
     test: bool
+    abandoned: bool = False
 
     @property
     def fetches(self) -> bool:
@@ -212,7 +217,8 @@ CLAIM_STEP = statement("""
           AND j.step_at > clock_timestamp() - make_interval(secs => :unit_s * (:cost + CASE j.state
                   WHEN 'intake' THEN j.source_bytes / 100 ELSE j.total / 4 END))
     ), due AS MATERIALIZED (
-        SELECT j.id, j.account_id, (j.state NOT IN {take_in} AND NOT j.small)
+        SELECT j.id, j.account_id, j.step_token IS NOT NULL AS abandoned,
+               (j.state NOT IN {take_in} AND NOT j.small)
                OR a.vtime <= coalesce((SELECT min(vtime) FROM rivals), 'infinity') AS turn
         FROM job j JOIN account a ON a.id = j.account_id
         WHERE j.state IN {step_due} AND (j.step_until IS NULL OR j.step_until < clock_timestamp())
@@ -228,7 +234,7 @@ CLAIM_STEP = statement("""
             step_at = clock_timestamp(),
             step_until = clock_timestamp() + make_interval(secs => :lease)
         FROM due WHERE job.id = due.id AND due.turn
-        RETURNING job.*
+        RETURNING job.*, due.abandoned
     ), charged AS (
         UPDATE account SET vtime = account.vtime + CASE
             WHEN claimed.delivers THEN 0
@@ -244,7 +250,7 @@ CLAIM_STEP = statement("""
     )
     SELECT EXISTS (SELECT FROM due) AS is_due, id AS job_id, account_id, parent_id, state,
            step_attempt AS attempt, step_token AS token, options, source_name, source_bytes,
-           delivers, test
+           delivers, test, abandoned
     FROM (VALUES (1)) AS one LEFT JOIN claimed ON true
 """)
 

@@ -211,10 +211,27 @@ async def test_who_sends_a_list_and_hears_no_before_its_end_hears_it(
     assert problem_of(answer)[0] == (413 if key else 401)
 
 
-async def test_nobody_waits_for_a_list_that_was_not_asked_for(api: Api) -> None:
+async def test_nobody_waits_for_a_list_that_was_not_asked_for(settings: Settings) -> None:
     """Who is told no before a 100 sends nothing more: the connection is over."""
     asks = b"Content-Length: 9\r\nExpect: 100-continue\r\nConnection: close\r\n\r\n"
-    assert problem_of(await exchange(api, POST + asks))[0] == 401
+    async with running(settings, RequestLimits(seconds=60)) as api:
+        assert problem_of(await exchange(api, POST + asks))[0] == 401
+
+
+async def test_who_is_asked_for_a_list_and_told_no_before_its_end_hears_it(api: Api) -> None:
+    own = f"Authorization: Bearer {await api.key('alice')}\r\nConnection: close\r\n".encode()
+    asks = b"Expect: 100-continue\r\nTransfer-Encoding: chunked\r\n\r\n"
+    pieces = [b"100000\r\n" + b"a" * 0x100000 + b"\r\n"] * 40
+    asked, refused = (await exchange(api, POST + own + asks, *pieces, sent=True)).split(b"\r\n\r\n", 1)
+    assert asked == b"HTTP/1.1 100 Continue"
+    assert problem_of(refused)[0] == 413
+
+
+async def test_http_1_0_knows_of_no_100(api: Api) -> None:
+    own = f"Authorization: Bearer {await api.key('alice')}\r\n".encode()
+    head = POST.replace(b"1.1", b"1.0") + own + b"Content-Length: 44\r\nExpect: 100-continue\r\n\r\n"
+    answer = await exchange(api, head + b'{"email": "ann@example.com", "mode": "fast"}')
+    assert answer.startswith(b"HTTP/1.1 200 ")
 
 
 H2C = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAARAAAAAAAIAAAAA\r\n"

@@ -575,6 +575,30 @@ async def test_a_finish_that_breaks_every_time_fails_the_job_and_keeps_its_verdi
     assert [event["type"] for event in await planter.events(job)] == ["bulk.validation.failed"]
 
 
+async def test_a_finish_that_dies_of_what_runs_beside_it_is_done_when_that_is_gone(
+    settings: Settings, planter: Planter, service: JobService, finish_breaks: list[int]
+) -> None:
+    """A chunk that kills its workers takes with them whatever else they hold, until it is told apart."""
+    finish_breaks.extend(range(99))
+    over = "UPDATE job SET step_until = clock_timestamp() - interval '1 s'"
+    account, job = await planter.plant(ADDRESSES)
+    async with engine_on(settings) as engine:
+        while not (view := await service.get(account, job)).waiting and view.finished_at is None:
+            await engine.drain()
+            await planter.sql(f"{over} WHERE step_token IS NOT NULL")
+        assert [wait.reason for wait in view.waiting] == ["worker_gone"]
+        finish_breaks.clear()
+        await engine.drain()
+        assert (await service.get(account, job)).state is JobState.FINALIZING, "it waits for its time"
+        (row,) = await planter.sql(
+            "SELECT extract(epoch FROM step_until - clock_timestamp()) AS left FROM job"
+        )
+        assert 800 < row["left"] <= 900
+        await planter.sql(over)
+        view = await work_until_ended(engine, service, account, job)
+    assert (view.state, view.valid) == (JobState.COMPLETED, 7)
+
+
 async def test_an_idle_engine_knows_when_the_next_chunk_is_due(settings: Settings, planter: Planter) -> None:
     _, job = await planter.plant(ADDRESSES)
     async with engine_on(settings, sources=("ours",)) as engine:

@@ -30,6 +30,8 @@ _FAIL = "DO $$ BEGIN RAISE EXCEPTION 'x' USING ERRCODE = '{state}'; END $$"
         ("40001", "database_unavailable"),  # a standby that has to go on: what is not tried again here
         ("58030", "database_unavailable"),  # an error of its disk
         ("58P01", "database_unavailable"),  # which is not mounted
+        ("XX000", "database_unavailable"),  # an error in itself, or
+        ("XX001", "database_unavailable"),  # a page that its disk has damaged
         ("42501", "database_refused"),  # a restored backup, perhaps, is another role's
     ],
 )

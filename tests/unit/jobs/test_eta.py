@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -69,6 +70,14 @@ def test_two_jobs_in_line_take_turns() -> None:
 
 def test_a_small_job_never_waits_behind_ours() -> None:
     assert recipients_ahead(100, [QueuedAhead(1_000, first=True)]) == 1_000
+
+
+def test_who_has_to_wait_takes_turns_with_what_is_left_of_ours_by_then() -> None:
+    later = QueuedAhead(0.0, apart=True, later=(Batch(1_000, 400.0), Batch(1_000, 500.0)))
+    assert seconds(queue(1_000, others=(later,))) == 600.0
+    assert time_left(JobLoad((queue(100, others=(later,)),))).reason == "google: 100 addresses at 2/s"
+    waiting = ProviderBacklog("google", TWO_A_SECOND, (Batch(100, 400.0),), (later,))
+    assert seconds(waiting) == 500.0
 
 
 def test_accounts_take_turns_whatever_their_jobs_are() -> None:
@@ -186,3 +195,18 @@ def test_more_sources_never_take_longer(addresses: int) -> None:
     one, two = (seconds(queue(addresses, *[SourceRate(2.0)] * n)) for n in (1, 2))
     assert one is not None
     assert two == one / 2
+
+
+def test_small_providers_wait_for_a_source_that_may_be_asked_from() -> None:
+    load = JobLoad(mixed=(Batch(100),), mixed_rate=10.0, mixed_opens_s=600.0)
+    assert time_left(load).seconds == 610.0
+    left = time_left(JobLoad(mixed=(Batch(100),), mixed_rate=10.0, mixed_opens_s=math.inf))
+    assert (left.seconds, left.reason) == (None, "many small providers: 100 addresses, held by an operator")
+    assert time_left(JobLoad(mixed=(Batch(100),), mixed_opens_s=math.inf, deadline_s=30.0)).seconds == 31.5
+
+
+def test_a_list_that_is_read_later_ends_later_and_waits_for_no_mail_server_beyond_its_deadline() -> None:
+    load = JobLoad(triage=100, triage_rate=100.0, mixed=(Batch(100),), mixed_rate=10.0, starts_s=900.0)
+    left = time_left(load)
+    assert (left.seconds, left.lines[0].starts_s) == (910.0, 900.0)
+    assert time_left(replace(load, deadline_s=300.0)).seconds == 901.5

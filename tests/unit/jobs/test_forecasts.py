@@ -117,7 +117,8 @@ def test_who_tells_nothing_is_not_waited_for() -> None:
 
 
 def test_a_preview_that_nobody_has_read_takes_what_its_sample_does() -> None:
-    found = load_of_unread(100 * 2**20, Queues(slots=4), Mode.DEEP, preview=600)
+    rates = ProviderRates(TABLE, ("",), (), (), now=0.0)
+    found = load_of_unread(100 * 2**20, Queues(slots=4), rates, Mode.DEEP, preview=600)
     assert time_left(found).seconds == 5.0  # 600 at 30/s for each of four slots
-    short = load_of_unread(900, Queues(slots=4), Mode.DEEP, preview=600)
+    short = load_of_unread(900, Queues(slots=4), rates, Mode.DEEP, preview=600)
     assert (short.triage, time_left(short).seconds) == (30.0, 0.25)

@@ -104,6 +104,28 @@ def test_whoever_an_export_of_everybody_calls_subscribed_is_not_put_on_the_list(
     assert [(email, kind) for email, kind, _ in read_suppressed(path)] == expected
 
 
+def test_whom_a_report_on_a_mailing_says_it_reached_is_not_put_on_the_list(tmp_path: Path) -> None:
+    path = tmp_path / "list"
+    rows = "ann,Delivered ben,Opened al,Sent bob,Bounced cy,Unsubscribed dee,Deferred eve,Sent eve,Complained"
+    path.write_text("email,event\n" + rows.replace(",", "@a.test,").replace(" ", "\n"))
+    expected = [("bob", "bounced"), ("cy", "unsubscribed"), ("eve", "complained")]
+    assert [(email, kind) for email, kind, _ in read_suppressed(path)] == [
+        (f"{name}@a.test", kind) for name, kind in expected
+    ]
+
+
+def test_whoever_was_reached_is_put_on_the_list_by_hand(tmp_path: Path) -> None:
+    path = tmp_path / "list"
+    path.write_text("email,event\nann@a.test,delivered\nbob@a.test,delivered\n")
+    assert [email for email, _, _ in read_suppressed(path)] == ["ann@a.test", "bob@a.test"]
+
+
+def test_a_list_may_name_what_is_no_reason_elsewhere(tmp_path: Path) -> None:
+    path = tmp_path / "list"
+    path.write_text("email,reason\nann@a.test,Hard Bounce\nbob@a.test,Soft Bounce\n")
+    assert [email for email, _, _ in read_suppressed(path)] == ["ann@a.test", "bob@a.test"]
+
+
 def test_a_file_without_addresses_is_none(tmp_path: Path) -> None:
     path = tmp_path / "list"
     path.write_text("name,age\nAnn,7\n")

@@ -78,11 +78,44 @@ async def test_a_list_that_nobody_has_read_has_a_time_too(
     assert (await ops.console.overview()).left.seconds == pytest.approx(expected, abs=0.06)
 
 
+async def test_a_reading_or_a_finish_that_was_given_back_is_waited_for(
+    settings: Settings, planter: Planter
+) -> None:
+    await worker(planter)
+    account, job = await planter.plant(ADDRESSES, options=JobOptions(mode=Mode.MEDIUM))
+    for state, seconds_after in (("intake", 0.2), ("finalizing", 0.0)):
+        await planter.sql(
+            """UPDATE job SET state = :state, source_bytes = 30000, step_waits_for = 'memory',
+                   step_token = NULL, step_until = clock_timestamp() + interval '900 s'""",
+            state=state,
+        )
+        found = await seconds(settings, account, job)
+        assert found is not None
+        assert 880 < found - seconds_after <= 900.1
+        await planter.sql("UPDATE job SET step_token = gen_random_uuid()")
+        assert await seconds(settings, account, job) == seconds_after
+
+
 async def test_another_account_s_job_is_in_line_too(settings: Settings, planter: Planter) -> None:
     await worker(planter)
     account, job = await at_google(planter)
     await at_google(planter, "others")
     assert await seconds(settings, account, job) == 75.3
+
+
+async def test_a_job_that_has_to_wait_for_its_time_is_in_line_only_with_who_does_too(
+    settings: Settings, planter: Planter
+) -> None:
+    """It has left the provider alone for an hour, say, as too many of its addresses did not exist."""
+    await worker(planter)
+    account, job = await at_google(planter)
+    await at_google(planter, "others", ready_in=600.0)
+    await at_google(planter, ready_in=600.0)
+    assert await seconds(settings, account, job) == 25.1
+    await planter.sql("UPDATE chunk SET ready_at = clock_timestamp() + interval '600 s'")
+    found = await seconds(settings, account, job)
+    assert found is not None
+    assert 700 < found < 740
 
 
 async def test_greylisting_is_waited_for(settings: Settings, planter: Planter) -> None:
@@ -177,6 +210,32 @@ async def test_an_edit_and_a_hold_count_at_once(
     assert await seconds(settings, account, job) is None
     left = (await ops.console.overview()).left
     assert (left.seconds, left.reason) == (None, "google: 100 addresses, held by an operator")
+
+
+async def test_while_every_source_is_held_small_providers_are_not_asked_either(
+    settings: Settings, planter: Planter, ops: Operations
+) -> None:
+    await worker(planter)
+    await planter.sql("UPDATE worker SET sources = ARRAY['192.0.2.1', '192.0.2.2']")
+    account, job = await planter.plant(ADDRESSES, options=DEEP, small=False)
+    await planter.sql("UPDATE chunk SET lane = '*'")
+    unread = await planter.plant(ADDRESSES, options=DEEP)
+    await planter.sql("UPDATE job SET state = 'intake', source_bytes = 3000 WHERE id = :job", job=unread[1])
+    await ops.throttles.hold("olga", "*", "192.0.2.1", seconds=0)
+    assert (await seconds(settings, account, job) or 99) < 10, "the other source asks"
+    await ops.throttles.hold("olga", "*", "192.0.2.2", seconds=600)
+    for found in [await seconds(settings, *one) for one in ((account, job), unread)]:
+        assert found is not None
+        assert 590 < found < 610
+    await ops.throttles.hold("olga", "*", "192.0.2.2", seconds=0)
+    assert await seconds(settings, account, job) is None
+    assert await seconds(settings, *unread) is None
+    left = (await ops.console.overview()).left
+    assert left.reason == "many small providers: 100 addresses, held by an operator"
+    await planter.sql("UPDATE job SET deadline_at = clock_timestamp() + interval '300 s'")
+    found = await seconds(settings, account, job)
+    assert found is not None
+    assert 270 < found <= 302
 
 
 async def test_what_is_not_looked_at_falls_to_providers_as_the_rest_did(
