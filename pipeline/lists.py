@@ -110,10 +110,11 @@ THROW_AWAY: Final = frozenset(blocklist) - well_known_domains() - frozenset(_OF_
 """Domains that hand out throw-away mailboxes; the package has networks and portals among them that do not."""
 
 _PLUS = re.compile(r"\+.*\Z")
-_LEFTOVERS = r"^['`*]|^(?:e-?mail|mail|smtp)=|^www\.|%(?:20|22|27|2b|3c|3e|40)"
+_LEFT_IN_FRONT = r"^(?:['`*]|(?:e-?mail|mail|smtp)=|www\.)"
+_ESCAPES = ("%20", "%22", "%27", "%2b", "%3c", "%3e", "%40")
 """Marks that spreadsheets put before a text, and writers before a point, names of attributes, and signs as
 URLs have them: a local part may have them, nobody's does."""
-_LEFTOVER_PATTERN = re.compile(_LEFTOVERS)
+_LEFTOVER_PATTERN = re.compile("|".join((_LEFT_IN_FRONT, *_ESCAPES)))
 _TYPED_DOMAIN = re.compile(r"@([^@]{1,64})\Z")
 
 
@@ -206,8 +207,9 @@ class Lists:
         """
         import polars as pl  # noqa: PLC0415 - who judges single addresses does without frames
 
-        frame = frame.with_columns(
-            pl.col("local").str.replace(r"\+.*$", "").is_in(self._roles).alias("role"),
+        local = pl.col("local")
+        frame = frame.with_row_index("row").with_columns(
+            local.str.slice(0, local.str.find("+", literal=True)).is_in(self._roles).alias("role"),
             _typed_domain().alias("typed"),
         )
         good = pl.col("domain") != ""
@@ -215,9 +217,9 @@ class Lists:
         return (
             frame.join(self._describe_domains(frame, routed), on="typed", how="left", maintain_order="left")
             .with_columns(*(pl.col(name) & good for name in ("free", "disposable", "unknown_suffix")))
-            .join(self._describe_unusual(frame), on="address", how="left", maintain_order="left")
+            .join(self._describe_unusual(frame), on="row", how="left", maintain_order="left")
             .with_columns(pl.col("meant").fill_null(""), alike.alias("look_alike"))
-            .drop("typed", "domain_looks_alike", "local_looks_alike")
+            .drop("row", "typed", "domain_looks_alike", "local_looks_alike")
         )
 
     def _describe_domains(self, frame: pl.DataFrame, routed: Collection[str]) -> pl.DataFrame:
@@ -239,13 +241,15 @@ class Lists:
         """Return what was meant by addresses that break the syntax or have a local part that is not plain."""
         import polars as pl  # noqa: PLC0415 - see describe
 
-        plain = pl.col("local").str.contains(r"^[\x00-\x7f]*$") & ~pl.col("local").str.contains(_LEFTOVERS)
-        odd = (pl.col("rule") != "") | ~plain
-        distinct = frame.filter(odd).select("address", "local", "domain", "rule").unique()
+        local = pl.col("local")
+        is_ascii = local.str.len_bytes() == local.str.len_chars()
+        has_leftovers = local.str.contains(_LEFT_IN_FRONT) | local.str.contains_any(_ESCAPES)
+        unusual = frame.filter((pl.col("rule") != "") | ~is_ascii | has_leftovers)
         described = [
-            (row[0], *self._describe_local_part(ParsedAddress(*row))) for row in distinct.iter_rows()
+            (row, *self._describe_local_part(ParsedAddress(*parsed)))
+            for row, *parsed in unusual.select("row", "address", "local", "domain", "rule").iter_rows()
         ]
-        schema = {"address": pl.String, "local_looks_alike": pl.Boolean, "meant": pl.String}
+        schema = {"row": pl.UInt32, "local_looks_alike": pl.Boolean, "meant": pl.String}
         return pl.DataFrame(described, schema=schema, orient="row")
 
     def describe_one(self, parsed: ParsedAddress) -> AddressKnowledge:

@@ -10,6 +10,7 @@ import re
 import unicodedata
 from collections.abc import Callable
 from html import unescape
+from operator import itemgetter
 from typing import Final
 from urllib.parse import unquote
 
@@ -17,7 +18,7 @@ from mailsift.pipeline.syntax.address import JOINERS, LONGEST, parse_address
 
 MOST_OFFERS: Final = 5
 
-_PLAIN_SIGNS = re.compile(r"[a-z0-9_.+-]*@[a-z0-9_.,-]*")
+_PLAIN_SIGNS = re.compile(r"[a-z0-9_.+,;-]*@[a-z0-9_.,;-]*")
 """A cell in which no sign stands for another one: what most cells that are no address look like."""
 _UNSEEN_INSIDE = re.compile(
     f"(?!{JOINERS.pattern})"
@@ -51,7 +52,7 @@ _WRITTEN_OUT: Final[tuple[tuple[re.Pattern[str], str], ...]] = tuple(
         (r"_x0040_|\\u0040", "@"),  # as XML (ISO/IEC 29500, ST_Xstring) and JSON escape it
         (r"(?<=[^\W_])_at_(?=[^\W_][\w.-]*(?:\.|_dot_)[a-z]+\Z)", "@"),
         (r"(?<=[^\W_])_dot_(?=[a-z]+\Z)", "."),
-        (rf"\A([\w.+-]*[\d_.-][\w.+-]*(?<![\W_2]))(?={_BIG}\Z)", r"\1@"),  # a 2 may be an @ without shift
+        (rf"\A((?:[^\W\d_]|\+)*[\d_.-][\w.+-]*(?<![\W_2]))(?={_BIG}\Z)", r"\1@"),  # a 2: @ without shift
         (r"\((?!or\s)[^()@?]{1,40}\)", " "),
     )
 )
@@ -125,7 +126,7 @@ _BLANK_BEFORE_DOT, _BLANK_AFTER_DOT = re.compile(r"\s+(?=\.)"), re.compile(r"(?<
 _WORD_BREAKS = re.compile(r"[\s<>()\[\]{}|;&]+")
 _NO_DOMAIN = re.compile(r"[\w.+'-]+@")
 """One of several names before the same domain: "info@ / sales@nordwind.io"."""
-_OTHER_DOT = re.compile(r"\A([\w.+'-]*[^\W\d_][\w.+'-]*)(?:[:>]|[<(\[{](?=[^>)\]}]*\Z))([\w.+'-]+)@")
+_OTHER_DOT = re.compile(r"\A([\d_.+'-]*[^\W\d_][\w.+'-]*)(?:[:>]|[<(\[{](?=[^>)\]}]*\Z))([\w.+'-]+)@")
 """A single word with what may be a dot of another keyboard (there `:` or `>` are over it), or a bracket that
 is not closed."""
 _PARTED = re.compile(r"(?:[<>(\[{|:]|\s-)\s*\S+\Z")
@@ -136,6 +137,9 @@ _DOMAIN_END = re.compile(r"[<>()\[\]{}|]|\s[-–&/]\s")
 _DOT_AND_BLANKS, _LABEL_BREAKS = re.compile(r"\s*\.\s*"), re.compile(r"[\s,;:]+")
 _MOST_LABELS = 3
 _SHORTEST_NAME = 3
+
+_inside = itemgetter(1)
+"""Returns what a match puts in brackets; as a template, `\\1`, it is looked up where nothing matches, too."""
 
 
 def repair_candidates(cell: str, *, domain_of: Callable[[str], str]) -> tuple[str, ...]:
@@ -151,7 +155,7 @@ def repair_candidates(cell: str, *, domain_of: Callable[[str], str]) -> tuple[st
     if len(cell) > LONGEST:
         return ()
     text = _plain_signs(cell)
-    if _MASKED.search(text) or _MASKED.search(cell):
+    if any(map(_MASKED.search, {text, cell})):
         return ()
     if people := _TOGETHER.fullmatch(text.strip()):
         text = " ".join(name.strip() + people[2] for name in re.split(r"[,;|]", people[1]))
@@ -169,25 +173,25 @@ def _plain_signs(cell: str) -> str:
     """Return a cell with plain signs for signs that look or read like them, and without marks nobody sees."""
     if _PLAIN_SIGNS.fullmatch(cell):
         return cell
-    text = _HYPERLINK.sub(r"\1", cell)
-    text = _TWICE.sub(r"\1", _BYTES.sub(r"\2", _PADDING.sub("", text)))
+    text = _HYPERLINK.sub(_inside, cell)
+    text = _TWICE.sub(_inside, _BYTES.sub(itemgetter(2), _PADDING.sub("", text)))
     if _LEFT_QUOTED.search(text) and not ("=40" in text and "@" in text):
         text = _QUOTED_PRINTABLE.sub(lambda octet: chr(int(octet[1], 16)), text)
-    text = _AGAINST_ROBOTS.sub("", _BACKSLASHED.sub(r"\1", text))
+    text = _AGAINST_ROBOTS.sub("", _BACKSLASHED.sub(_inside, text))
     if not text.isascii():
         text = _redecode(text) if _MISREAD.search(text) else text
         text = re.sub(r"(?<=\w)[’´](?=\w)", "'", text).replace("´", " ")  # NFKC parts it into two
         text = _DASHES.sub(" ", _HYPHENS.sub("-", text))
         text = _UNSEEN_INSIDE.sub("", unicodedata.normalize("NFKC", text)).replace("。", ".")
         text = "".join(" " if _is_ornament(sign) else sign for sign in text)
-    text = _NEXT_KEY.sub(r"\1@", text)
+    text = _NEXT_KEY.sub(lambda typed: f"{typed[1]}@", text)
     text = _QUOTES.sub(" ", _without_markup(unescape(text) if "&" in text else text)).replace("\\n", " ")
     text = re.sub(r"\s", "", text) if _SPACED.fullmatch(text.strip()) else text
     text = unquote(text) if _ESCAPED.search(text) else text
     text = _SCHEME.sub("", _PAGE.sub("", text) if "/" in text or "www." in text else text)
     for pattern, sign in _WRITTEN_OUT if _BRACKET_OR_SPACE.search(text) else ():
         text = pattern.sub(sign, text)
-    return re.sub(r"@(?:\s*@)+", "@", _QUERY.sub(r"\1", text))
+    return re.sub(r"@(?:\s*@)+", "@", _QUERY.sub(_inside, text))
 
 
 def _redecode(text: str) -> str:
@@ -220,7 +224,7 @@ def _one_address(text: str, domain_of: Callable[[str], str]) -> str:
     local, after = _local_part(before.rstrip()), after.lstrip()
     read = map(_domain, (after, _SENTENCE_END.split(after)[0])) if local else ()
     domain = next(filter(None, (domain_of(typed) for typed in read if typed)), "")
-    for name in (_with_its_dots(local, before), local) if domain else ():
+    for name in dict.fromkeys((_with_its_dots(local, before), local)) if domain else ():
         parsed = parse_address(f"{name}@{domain}")
         if not parsed.rule:
             return f"{name}@{parsed.domain}"
