@@ -226,6 +226,8 @@ class OutcomeFacts:
 
     def only(self, addresses: Iterable[str]) -> OutcomeFacts:
         """Return what is known of these addresses."""
+        if not self.sent and not self.unwanted:
+            return self
         asked = frozenset(addresses)
         return OutcomeFacts(
             {address: fact for address, fact in self.sent.items() if address in asked},
