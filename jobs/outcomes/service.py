@@ -97,7 +97,7 @@ _AT_ONCE: Final = 1_000
 """So few that to hide, store or open them keeps others of this process waiting for a moment only."""
 _log = structlog.get_logger()
 _FactsLookup: TypeAlias = tuple[str, float | None, Sequence[str]]
-"""An account by its id, how old an outcome may be for it (as for `OutcomeService.facts_of`), and addresses."""
+"""An account’s id, how old an outcome may be for it (as for `OutcomeService.facts_of`), and addresses."""
 _EARLIEST: Final = datetime(2000, 1, 1, tzinfo=UTC).timestamp()
 
 
