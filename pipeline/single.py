@@ -129,11 +129,11 @@ class SingleValidator:
 
         A database that says nothing may take half the time: the other half is the mail server's.
         """
-        from mailsift.pipeline.outcomes.history import NO_OUTCOMES, OutcomeFacts  # noqa: PLC0415 - a lone check needs no outcomes
+        from mailsift.pipeline.outcomes.history import NO_OUTCOMES, NOT_LOOKED_UP  # noqa: PLC0415 - a lone check needs no outcomes
 
         if not options.outcomes:
             return NO_OUTCOMES
-        known = OutcomeFacts(looked_up=False)
+        known = NOT_LOOKED_UP
         with suppress(TimeoutError):
             async with asyncio.timeout(options.deadline / 2):
                 known = await self._outcome_facts(options.owner, addresses, options.max_age)

@@ -34,7 +34,7 @@ from mailsift.pipeline.clock import Clock, utc_datetime
 from mailsift.pipeline.errors import MailsiftError, error_fields
 from mailsift.pipeline.facts import Answer
 from mailsift.pipeline.judge.tiers import unwanted_by
-from mailsift.pipeline.outcomes.history import NO_OUTCOMES, OutcomeFacts, mailbox_fact
+from mailsift.pipeline.outcomes.history import NO_OUTCOMES, NOT_LOOKED_UP, OutcomeFacts, mailbox_fact
 from mailsift.pipeline.outcomes.outcome import Diagnosis, Outcome, OutcomeKind, ParsedOutcome
 from mailsift.pipeline.syntax.address import canonical_of
 from mailsift.storage.database import Connection, Database, DatabaseError
@@ -214,7 +214,7 @@ class OutcomeService:
         wanted: defaultdict[tuple[str, float | None], set[str]] = defaultdict(set)
         for owner, max_age, addresses in asked:
             wanted[owner, max_age].update(addresses)
-        known = dict.fromkeys(wanted, OutcomeFacts(looked_up=False))
+        known = dict.fromkeys(wanted, NOT_LOOKED_UP)
         with _unknown_in_outages():
             accounts = {owner: UUID(owner) for owner, _ in wanted}
             found = await self._database.run(outcomes.accounts_with_any, accounts.values())

@@ -237,3 +237,4 @@ class OutcomeFacts:
 
 
 NO_OUTCOMES: Final = OutcomeFacts()
+NOT_LOOKED_UP: Final = OutcomeFacts(looked_up=False)
