@@ -78,7 +78,7 @@ class BoundedProtocol(HttpToolsProtocol):
     @override
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
         super().connection_made(transport)
-        self._expect(_Part.NOTHING)
+        self._start_timer()
 
     @override
     def connection_lost(self, exc: Exception | None) -> None:
@@ -103,8 +103,8 @@ class BoundedProtocol(HttpToolsProtocol):
         super().data_received(data)
         if in_head and self._part is _Part.HEAD and self._received > self._limits.head_bytes:
             self._refuse("header_fields_too_large")  # one endless header: the parser tells of whole ones only
-        elif self._timer is None and self._part is _Part.NOTHING and self._is_idle():
-            self._expect(_Part.NOTHING)  # an empty line, which is no request yet
+        elif self._timer is None and (self._part is not _Part.NOTHING or self._is_idle()):
+            self._start_timer()  # for the rest of a request, or behind an empty line, which is none yet
 
     @override
     def on_message_begin(self) -> None:
@@ -138,8 +138,7 @@ class BoundedProtocol(HttpToolsProtocol):
         if self._head:
             return
         super().on_message_complete()
-        self._part = _Part.NOTHING
-        self._stop_timer()
+        self._expect(_Part.NOTHING)
         if self._is_last:
             self.transport.close()
 
@@ -164,9 +163,11 @@ class BoundedProtocol(HttpToolsProtocol):
             raise ValueError(self._refusal)  # ends the parser, which asks for send_400_response
 
     def _expect(self, part: _Part) -> None:
-        """Wait for this part of a request, from now on."""
+        """Wait for this part of a request; its time begins once all is read that has come."""
         self._stop_timer()
         self._part, self._received = part, 0
+
+    def _start_timer(self) -> None:
         self._timer = self.loop.call_later(self._limits.seconds, self._on_time)
 
     def _stop_timer(self) -> None:
@@ -181,7 +182,8 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def _on_time(self) -> None:
         if self._is_client_in_time():
-            self._expect(self._part)
+            self._received = 0
+            self._start_timer()
         elif self._part is _Part.NOTHING:
             self.transport.close()
         else:
