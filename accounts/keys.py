@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from functools import cached_property
 from typing import Final
 from uuid import UUID, uuid4
 
@@ -95,7 +96,7 @@ DOOR_SCOPES: Final = (Scope.VALIDATE, Scope.JOBS_READ, Scope.JOBS_WRITE)
 """What there is to do behind a door."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # no slots: it is remembered, and so are the texts made of its ids
 class Caller:
     """Who asks: the key and its account.
 
@@ -116,6 +117,21 @@ class Caller:
     origins: tuple[str, ...] = ()
     name: str = ""
     checks_per_minute: int = CHECKS_A_MINUTE
+
+    @cached_property
+    def owner(self) -> str:
+        """The account's id as text: whose quota, usage and answers it is."""
+        return str(self.account_id)
+
+    @cached_property
+    def mark(self) -> str:
+        """The name of the mark that says that the key is revoked."""
+        return revocation_mark(self.key_id)
+
+    @cached_property
+    def actor(self) -> str:
+        """Who does what is done with the key, for the audit log."""
+        return audit.key_actor(self.key_id, self.name)
 
     @property
     def is_public(self) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from prometheus_client import Counter, Gauge, Histogram
@@ -144,12 +145,18 @@ def count_verdicts(finished: pl.DataFrame) -> None:
     # By one key, which polars counts in this thread: where lists are small, to change threads takes longer.
     verdicts = finished.select("status", "result").to_struct()
     for verdict, times in verdicts.value_counts().iter_rows():
-        ADDRESSES.labels(verdict["status"], verdict["result"]).inc(times)
+        _addresses_of(verdict["status"], verdict["result"]).inc(times)
 
 
 def count_verdict(status: str, result: str) -> None:
     """Count one verdict."""
-    ADDRESSES.labels(status, result).inc()
+    _addresses_of(status, result).inc()
+
+
+@lru_cache(maxsize=256)
+def _addresses_of(status: str, result: str) -> Counter:
+    """Return what counts such verdicts; to look it up by its labels takes longer than to count."""
+    return ADDRESSES.labels(status, result)
 
 
 def count_waiting(waiting: pl.DataFrame) -> None:

@@ -18,10 +18,9 @@ _TRACER: Final = trace.get_tracer(__name__)
 _TRACE_CONTEXT: Final = TraceContextTextMapPropagator()
 
 
-@contextmanager
 def open_span(
     name: str, ids: Mapping[str, str | int], *, parent: str = "", earlier: float = 0.0
-) -> Iterator[Span]:
+) -> AbstractContextManager[Span]:
     """Open a span for the time of the block; log lines in it name its trace.
 
     An exception that leaves the block marks it as failed by its class alone: its text may hold anything.
@@ -33,8 +32,12 @@ def open_span(
         earlier: seconds that the work had been going on before.
     """
     if not parent and isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider):
-        yield trace.get_current_span()  # nobody records anything: a request has better things to do
-        return
+        return nullcontext(trace.get_current_span())  # nobody records anything
+    return _open_recorded(name, ids, parent, earlier)
+
+
+@contextmanager
+def _open_recorded(name: str, ids: Mapping[str, str | int], parent: str, earlier: float) -> Iterator[Span]:
     with _TRACER.start_as_current_span(
         name,
         context=_TRACE_CONTEXT.extract({"traceparent": parent}) if parent else None,

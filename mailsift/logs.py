@@ -171,6 +171,7 @@ _AT: Final = re.compile(r"[@\uff20\ufe6b]|%(?:25)*40")
 """The sign, of another width, percent-encoded once or more."""
 _SIGNS: Final = ("@", "%", "\uff20", "\ufe6b", "svc_", "whsec_")
 """No text without one of these is changed."""
+_PLAIN: Final = (str, int, float)  # a union of them would be made anew for every value of a line
 _QUOTED: Final = re.compile(rf'"[^"]{{0,80}}"(?:{_AT.pattern})\S*')
 _WORD: Final = re.compile(r"[^\s<>\"]+")
 
@@ -181,7 +182,7 @@ def is_harmless(values: Collection[object]) -> bool:
     One look at all of them, for nearly every line of the log is like that.
     """
     together = "\n".join([value for value in values if isinstance(value, str)])
-    if len(together) > LONGEST or not all(isinstance(value, str | int | float) for value in values):
+    if len(together) > LONGEST or not all(isinstance(value, _PLAIN) for value in values):
         return False
     low = together.lower()
     return not any(map(low.__contains__, _SIGNS))

@@ -129,11 +129,11 @@ class SingleValidator:
 
         A database that says nothing may take half the time: the other half is the mail server's.
         """
-        from mailsift.pipeline.outcomes.history import NO_OUTCOMES, OutcomeFacts  # noqa: PLC0415 - a lone check needs no outcomes
+        from mailsift.pipeline.outcomes.history import NO_OUTCOMES, NOT_LOOKED_UP  # noqa: PLC0415 - a lone check needs no outcomes
 
         if not options.outcomes:
             return NO_OUTCOMES
-        known = OutcomeFacts(looked_up=False)
+        known = NOT_LOOKED_UP
         with suppress(TimeoutError):
             async with asyncio.timeout(options.deadline / 2):
                 known = await self._outcome_facts(options.owner, addresses, options.max_age)
@@ -162,17 +162,18 @@ def validate_fast(text: str, lists: Lists, policy: VerdictPolicy) -> dict[str, A
     """
     parsed = parse_cell(text)
     known = lists.describe_one(parsed)
-    verdict = _judge_by_lists(parsed.rule, known._replace(meant=""), policy)
-    fields_of_verdict = {name: getattr(verdict, name) for name in _FIELDS}
+    verdict = dict(_judge_by_lists(parsed.rule, known._replace(meant=""), policy))
     meant = known.meant
     if not meant and known.domain.suggested_domain and parsed.local:
         meant = f"{parsed.local}@{known.domain.suggested_domain}"
-    return fields_of_verdict | {"suggestion": DID_YOU_MEAN.format(meant)} if meant else fields_of_verdict
+    if meant:
+        verdict["suggestion"] = DID_YOU_MEAN.format(meant)
+    return verdict
 
 
 @lru_cache(maxsize=4_096)
-def _judge_by_lists(rule: str, known: AddressKnowledge, policy: VerdictPolicy) -> Verdict:
-    """Judge by syntax and lists; what they say is nearly always the same."""
+def _judge_by_lists(rule: str, known: AddressKnowledge, policy: VerdictPolicy) -> Mapping[str, Any]:
+    """Return the 13 fields by syntax and lists; what they say is nearly always the same."""
     evidence = Evidence(
         mode=Mode.FAST,
         syntax_rule=rule,
@@ -183,7 +184,8 @@ def _judge_by_lists(rule: str, known: AddressKnowledge, policy: VerdictPolicy) -
         unknown_suffix=known.domain.unknown_suffix,
         look_alike=known.look_alike,
     )
-    return judge(evidence, policy)
+    verdict = judge(evidence, policy)
+    return {name: getattr(verdict, name) for name in _FIELDS}
 
 
 @dataclass(frozen=True, slots=True)

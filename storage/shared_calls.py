@@ -13,7 +13,9 @@ A = TypeVar("A")
 class SharedCalls(Generic[Q, A]):
     """Puts questions together, one call at a time: under load each costs a fraction of a round trip.
 
-    No answer is older than its question: a call under way is not waited for, but the next one.
+    No answer is older than its question: a call under way is not waited for, but the next one. That begins
+    once a turn of the loop has brought nobody else: to begin at once made calls of half as many questions,
+    and a single validation cost 7 % more (benchmarks.single_validate).
 
     Args:
         call: answers some questions, in their order.
@@ -40,11 +42,19 @@ class SharedCalls(Generic[Q, A]):
 
     async def _call_until_nobody_waits(self) -> None:
         try:
-            while batch := self._waiting[: self._most]:
+            while self._waiting:
+                await self._until_nobody_comes()
+                batch = self._waiting[: self._most]
                 del self._waiting[: len(batch)]
                 await self._answer(batch)
         finally:
             self._calling = None
+
+    async def _until_nobody_comes(self) -> None:
+        seen = 0
+        while seen < len(self._waiting) < self._most:
+            seen = len(self._waiting)
+            await asyncio.sleep(0)
 
     async def _answer(self, batch: Sequence[tuple[Q, asyncio.Future[A]]]) -> None:
         try:

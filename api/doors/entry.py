@@ -80,7 +80,7 @@ class VendorCall:
 
     def options(self, deadline: float, mode: Mode = Mode.DEEP) -> SingleOptions:
         """Return how to look at an address; `deadline` is in seconds."""
-        return SingleOptions(mode, deadline, owner=str(self.caller.account_id))
+        return SingleOptions(mode, deadline, owner=self.caller.owner)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,10 +13,10 @@ from fastapi import Depends, Request
 from fastapi.security import HTTPBearer
 
 from mailsift.accounts.doors import NAMES, Door
-from mailsift.accounts.keys import Caller, KeyService, Scope, revocation_mark
+from mailsift.accounts.keys import Caller, KeyService, Scope
 from mailsift.api.http.errors import RefusedError
 from mailsift.api.http.inputs import check_query
-from mailsift.events.audit import act_as, key_actor
+from mailsift.events.audit import act_as
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.storage.redis.rate_limit import RateLimit, RateLimitDecision, Zone, whole_seconds
 
@@ -95,7 +95,7 @@ class Authenticator:
                 raise await self._refusal(request, secret, door)
             decision = await self._count(caller)
         request.scope["caller"] = caller
-        act_as(key_actor(caller.key_id, caller.name))
+        act_as(caller.actor)
         request.state.limit_headers = dict(TEST_HEADER) if caller.test else {}
         if decision is not None:
             self._apply_limit(request, decision)
@@ -118,14 +118,12 @@ class Authenticator:
         if units >= self._requests.quota:
             text = f"Each address counts as a request, and there are {self._requests.quota:,} a minute here."
             raise MailsiftError("invalid_request", text)
-        decision = await self._limit.take(self._requests, str(caller.account_id), units=units)
+        decision = await self._limit.take(self._requests, caller.owner, units=units)
         if decision is not None:
             self._apply_limit(request, decision)
 
     async def _count(self, caller: Caller) -> RateLimitDecision | None:
-        return await self._limit.take(
-            self._requests, str(caller.account_id), mark=revocation_mark(caller.key_id)
-        )
+        return await self._limit.take(self._requests, caller.owner, mark=caller.mark)
 
     def _apply_limit(self, request: Request, decision: RateLimitDecision) -> None:
         """Leave the quota for the headers of the answer (draft-ietf-httpapi-ratelimit-headers)."""

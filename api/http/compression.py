@@ -17,12 +17,12 @@ from mailsift.api.http.inputs import accepted
 
 _TYPES: Final = frozenset(
     {
-        "application/json",
-        "application/problem+json",
-        "image/svg+xml",
-        "text/css",
-        "text/html",
-        "text/javascript",
+        b"application/json",
+        b"application/problem+json",
+        b"image/svg+xml",
+        b"text/css",
+        b"text/html",
+        b"text/javascript",
     }
 )
 _LEAST_BYTES: Final = 1_024
@@ -55,6 +55,7 @@ class _Compressor:
         """Pass a message on; a start waits for the body when that may be compressed."""
         if message["type"] == "http.response.start":
             if _is_compressible(message):
+                message["headers"] = list(message["headers"])
                 MutableHeaders(raw=message["headers"]).add_vary_header("Accept-Encoding")
                 self._start = message
                 return
@@ -76,11 +77,9 @@ def accepts_gzip(header: str) -> bool:
 
 
 def _is_compressible(start: Message) -> bool:
-    start["headers"] = list(start["headers"])
-    headers = Headers(raw=start["headers"])
-    media_type = headers.get("content-type", "").partition(";")[0].strip()
-    plain = "content-encoding" not in headers and "content-range" not in headers
-    return plain and media_type in _TYPES
+    headers = dict(start["headers"])
+    media_type = headers.get(b"content-type", b"").partition(b";")[0].strip()
+    return media_type in _TYPES and b"content-encoding" not in headers and b"content-range" not in headers
 
 
 def _compress(start: Message, body: Message) -> Message:

@@ -15,7 +15,7 @@ from opentelemetry.trace import Span
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
-from structlog.contextvars import bound_contextvars
+from structlog.contextvars import bind_contextvars, reset_contextvars
 
 from mailsift.api.http.errors import RefusedError, error_headers, error_response
 from mailsift.api.metrics import count_request, route_of
@@ -70,16 +70,17 @@ class RequestMiddleware:
             return
         act_as("")  # a connection that carries one request after another may lend them one context
         exchange = _Exchange(scope, receive, send, self._limit_of(scope["method"], scope["path"]))
-        with (
-            bound_contextvars(**exchange.ids),
-            open_span("request", exchange.ids, parent=exchange.parent) as span,
-        ):
-            refusal = exchange.refusal(self._is_door)
-            if refusal is not None:
-                await exchange.answer(refusal)
-            else:
-                await exchange.through(self._app)
-            exchange.log(span, self._log)
+        before = bind_contextvars(**exchange.ids)
+        try:
+            with open_span("request", exchange.ids, parent=exchange.parent) as span:
+                refusal = exchange.refusal(self._is_door)
+                if refusal is not None:
+                    await exchange.answer(refusal)
+                else:
+                    await exchange.through(self._app)
+                exchange.log(span, self._log)
+        finally:
+            reset_contextvars(**before)
 
     def _limit_of(self, method: str, path: str) -> int:
         folder = path[: path.rfind("/") + 1]

@@ -130,8 +130,7 @@ async def _explain(call: ToolCall, wanted: _One) -> dict[str, Any]:
 
 
 async def _verdict(call: ToolCall, wanted: _One, *, evidence: bool) -> dict[str, Any]:
-    owner = str(call.caller.account_id)
-    options = SingleOptions(wanted.mode, _SINGLE_SECONDS, owner=owner, evidence=evidence)
+    options = SingleOptions(wanted.mode, _SINGLE_SECONDS, owner=call.caller.owner, evidence=evidence)
     return await call.parts.single_of(call.caller).validate(wanted.email, options)
 
 

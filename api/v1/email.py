@@ -251,8 +251,10 @@ def _with_extras(
     verdict: Mapping[str, Any], tiers: TierPolicy | None, chances: Chances | None
 ) -> dict[str, Any]:
     """Return a verdict with what was asked for beside it, and without the evidence that decides that."""
-    evidence = json.loads(verdict.get("evidence") or "{}")
     extended = {name: value for name, value in verdict.items() if name != "evidence"}
+    if tiers is None and chances is None:
+        return extended
+    evidence = json.loads(verdict.get("evidence") or "{}")
     if tiers is not None:
         judged = {**extended, "unwanted": evidence["unwanted"]}
         extended |= {"tier": tier_of(judged, tiers).value, "tier_reason": reason_of(judged, tiers)}
@@ -265,7 +267,7 @@ def _options(wanted: ValidationOptions, caller: Caller) -> SingleOptions:
     return SingleOptions(
         wanted.mode,
         wanted.deadline_ms / 1000,
-        owner=str(caller.account_id),
+        owner=caller.owner,
         # it says who runs the mail server, and who is not to be sent to
         evidence=wanted.tier or (wanted.probability and wanted.mode is not Mode.FAST),
         repair=wanted.repair,

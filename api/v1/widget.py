@@ -92,7 +92,7 @@ async def widget_check(request: Request, wanted: Check) -> JSONResponse:
     parts = parts_of(request)
     await parts.widget.admit(visit, wanted.token, wanted.number)
     caller = visit.caller
-    options = SingleOptions(Mode.MEDIUM, _DEADLINE, owner=str(caller.account_id), outcomes=False)
+    options = SingleOptions(Mode.MEDIUM, _DEADLINE, owner=caller.owner, outcomes=False)
     verdict = await parts.single_of(caller).validate(wanted.email, options)
     return answer(_public(verdict), "The address was looked at.")
 

@@ -34,7 +34,7 @@ from mailsift.pipeline.clock import Clock, utc_datetime
 from mailsift.pipeline.errors import MailsiftError, error_fields
 from mailsift.pipeline.facts import Answer
 from mailsift.pipeline.judge.tiers import unwanted_by
-from mailsift.pipeline.outcomes.history import OutcomeFacts, mailbox_fact
+from mailsift.pipeline.outcomes.history import NO_OUTCOMES, NOT_LOOKED_UP, OutcomeFacts, mailbox_fact
 from mailsift.pipeline.outcomes.outcome import Diagnosis, Outcome, OutcomeKind, ParsedOutcome
 from mailsift.pipeline.syntax.address import canonical_of
 from mailsift.storage.database import Connection, Database, DatabaseError
@@ -96,8 +96,8 @@ async def cipher_of(
 _AT_ONCE: Final = 1_000
 """So few that to hide, store or open them keeps others of this process waiting for a moment only."""
 _log = structlog.get_logger()
-_FactsLookup: TypeAlias = tuple[UUID, float | None, Sequence[str]]
-"""An account, how old an outcome may be for it (as for `OutcomeService.facts_of`), and addresses."""
+_FactsLookup: TypeAlias = tuple[str, float | None, Sequence[str]]
+"""An account’s id, how old an outcome may be for it (as for `OutcomeService.facts_of`), and addresses."""
 _EARLIEST: Final = datetime(2000, 1, 1, tzinfo=UTC).timestamp()
 
 
@@ -177,7 +177,7 @@ class OutcomeService:
                 account may not send to is told all the same: a wish has no age.
         """
         if not await self._database.run(outcomes.accounts_with_any, [account_id]):
-            return OutcomeFacts()
+            return NO_OUTCOMES
         return await self._facts_of(account_id, addresses, max_age)
 
     async def _facts_of(
@@ -206,26 +206,26 @@ class OutcomeService:
         self, owner: str, addresses: Sequence[str], max_age: float | None
     ) -> OutcomeFacts:
         """Do what `facts_of` does for somebody who waits: while the database is away nothing is looked up."""
-        known = await self._lookups.ask((UUID(owner), max_age, addresses))
+        known = await self._lookups.ask((owner, max_age, addresses))
         return known.only(addresses)
 
     async def _look_up(self, asked: Sequence[_FactsLookup]) -> Sequence[OutcomeFacts]:
         """Return for each of these questions what is known of what its account asks about."""
-        wanted: defaultdict[tuple[UUID, float | None], set[str]] = defaultdict(set)
-        for account_id, max_age, addresses in asked:
-            wanted[account_id, max_age].update(addresses)
-        known = dict.fromkeys(wanted, OutcomeFacts(looked_up=False))
+        wanted: defaultdict[tuple[str, float | None], set[str]] = defaultdict(set)
+        for owner, max_age, addresses in asked:
+            wanted[owner, max_age].update(addresses)
+        known = dict.fromkeys(wanted, NOT_LOOKED_UP)
         with _unknown_in_outages():
-            accounts = {account_id for account_id, _ in wanted}
-            found = await self._database.run(outcomes.accounts_with_any, accounts)
-            for (account_id, max_age), theirs in wanted.items():
+            accounts = {owner: UUID(owner) for owner, _ in wanted}
+            found = await self._database.run(outcomes.accounts_with_any, accounts.values())
+            for (owner, max_age), theirs in wanted.items():
                 with _unknown_in_outages():
-                    known[account_id, max_age] = (
-                        await self._facts_of(account_id, theirs, max_age)
-                        if account_id in found
-                        else OutcomeFacts()
+                    known[owner, max_age] = (
+                        await self._facts_of(accounts[owner], theirs, max_age)
+                        if accounts[owner] in found
+                        else NO_OUTCOMES
                     )
-        return [known[account_id, max_age] for account_id, max_age, _ in asked]
+        return [known[owner, max_age] for owner, max_age, _ in asked]
 
     async def export(self, account_id: UUID) -> AsyncGenerator[bytes, None]:
         """Yield all outcomes of the account as CSV, with their addresses.

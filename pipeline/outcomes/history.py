@@ -226,6 +226,8 @@ class OutcomeFacts:
 
     def only(self, addresses: Iterable[str]) -> OutcomeFacts:
         """Return what is known of these addresses."""
+        if not self.sent and not self.unwanted:
+            return self
         asked = frozenset(addresses)
         return OutcomeFacts(
             {address: fact for address, fact in self.sent.items() if address in asked},
@@ -235,3 +237,4 @@ class OutcomeFacts:
 
 
 NO_OUTCOMES: Final = OutcomeFacts()
+NOT_LOOKED_UP: Final = OutcomeFacts(looked_up=False)

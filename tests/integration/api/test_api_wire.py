@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import socket
+import sys
 from collections.abc import AsyncIterator
 from typing import Any
 from urllib.parse import urlsplit
@@ -271,3 +273,22 @@ async def test_a_tunnel_is_refused(api: Api) -> None:
         connect = b"CONNECT %s HTTP/1.1\r\nHost: x\r\nConnection: close\r\n" % target
         for offer in (b"", H2C):
             assert problem_of(await exchange(api, connect + offer + b"\r\n"))[0] in {400, 405}
+
+
+DATA_SEGMENTS_IN = 152
+"""Where Linux' `struct tcp_info` has them, four bytes."""
+
+
+async def test_a_small_answer_comes_as_one_packet_and_a_head_alone_is_not_kept(api: Api) -> None:
+    host, _, port = urlsplit(api.url).netloc.partition(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    for count in range(1, 6):
+        writer.write(GET + b"\r\n")
+        await asyncio.wait_for(reader.readuntil(b"true}"), 20)
+        info = writer.get_extra_info("socket").getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 256)
+        assert int.from_bytes(info[DATA_SEGMENTS_IN : DATA_SEGMENTS_IN + 4], sys.byteorder) == count
+    for last in (b"", b"Connection: close\r\n"):
+        writer.write(GET.replace(b"GET", b"HEAD") + last + b"\r\n")
+        assert await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 20)
+    assert await asyncio.wait_for(reader.read(), 20) == b""
+    writer.close()

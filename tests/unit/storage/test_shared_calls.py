@@ -37,6 +37,18 @@ async def test_what_comes_while_a_call_is_under_way_shares_the_next_one() -> Non
     assert asked.calls == [[1], [2, 3, 4], [5, 6]]
 
 
+async def test_who_comes_turn_after_turn_of_the_loop_shares_a_call_and_no_more_than_it_takes() -> None:
+    asked = Asked()
+    asked.may_go_on.set()
+    shared = SharedCalls(asked, most=3)
+    tasks = []
+    for n in range(4):
+        tasks.append(asyncio.create_task(shared.ask(n)))
+        await asyncio.sleep(0)
+    await asyncio.gather(*tasks)
+    assert asked.calls == [[0, 1, 2], [3]]
+
+
 async def test_a_failure_is_for_those_who_share_it_and_who_has_gone_takes_nobody_along() -> None:
     asked = Asked()
     asked.may_go_on.set()
