@@ -130,7 +130,8 @@ class BoundedProtocol(HttpToolsProtocol):
             return
         super().on_headers_complete()
         if not self.cycle.keep_alive:
-            self.cycle.transport = _LastAnswer(self.transport, self.close_once_read)  # type: ignore[assignment]
+            last = _LastAnswer(self.transport, self.close_once_read, is_body_held=self.expect_100_continue)
+            self.cycle.transport = last  # type: ignore[assignment]
         self._expect(_Part.BODY)
 
     @override
@@ -143,13 +144,14 @@ class BoundedProtocol(HttpToolsProtocol):
         if self._is_last:
             self.transport.close()
 
-    def close_once_read(self) -> None:
+    def close_once_read(self, *, is_body_held: bool) -> None:
         """Close the connection behind its last answer, once what is still coming of the request has come.
 
-        What is unread at the end resets a connection, and may take the answer with it.
+        What is unread at the end resets a connection, and may take the answer with it. Nothing comes of a
+        body that the client holds back until it is asked for.
         """
         self._is_last = True
-        if self._part is not _Part.BODY or self.cycle.waiting_for_100_continue:
+        if self._part is not _Part.BODY or is_body_held:
             self.transport.close()
 
     @override
@@ -213,12 +215,25 @@ class BoundedProtocol(HttpToolsProtocol):
         self.transport.close()
 
 
-class _LastAnswer:
-    """The transport of an answer that ends its connection, by `close`."""
+_CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 
-    def __init__(self, transport: asyncio.Transport, close: Callable[[], None]) -> None:
+
+class _LastAnswer:
+    """The transport of an answer that ends its connection, by `close`; it hears whether a body may come."""
+
+    def __init__(
+        self, transport: asyncio.Transport, close: Callable[..., None], *, is_body_held: bool
+    ) -> None:
         self._transport = transport
-        self.close = close
+        self._close = close
+        self._is_body_held = is_body_held
+
+    def write(self, data: bytes) -> None:
+        self._is_body_held = self._is_body_held and data != _CONTINUE
+        self._transport.write(data)
+
+    def close(self) -> None:
+        self._close(is_body_held=self._is_body_held)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._transport, name)

@@ -211,10 +211,11 @@ async def test_who_sends_a_list_and_hears_no_before_its_end_hears_it(
     assert problem_of(answer)[0] == (413 if key else 401)
 
 
-async def test_nobody_waits_for_a_list_that_was_not_asked_for(api: Api) -> None:
-    """Who is told no before a 100 sends nothing more: the connection is over."""
+async def test_nobody_waits_for_a_list_that_was_not_asked_for(settings: Settings) -> None:
+    """Who is told no before a 100 sends nothing more: the connection is over, and by no time-out of ours."""
     asks = b"Content-Length: 9\r\nExpect: 100-continue\r\nConnection: close\r\n\r\n"
-    assert problem_of(await exchange(api, POST + asks))[0] == 401
+    async with running(settings, RequestLimits(seconds=60)) as api:
+        assert problem_of(await exchange(api, POST + asks))[0] == 401
 
 
 H2C = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAARAAAAAAAIAAAAA\r\n"
