@@ -8,7 +8,7 @@ import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from ipaddress import ip_address
 from typing import Any, Final
 
@@ -252,7 +252,12 @@ class WebhookSender:
             GuardedBackend, guard=guard, resolve=resolve, network=network or httpcore.AnyIOBackend()
         )
         self._answers, self._lists = open_backend(most=_ANSWER_BYTES), open_backend(most=None)
-        self._ssl = ssl_context or ssl.create_default_context()
+        self._ssl_context = ssl_context
+
+    @cached_property
+    def _ssl(self) -> ssl.SSLContext:
+        """Whom to trust. To load whom the system trusts takes 20 ms, and most who may send never do."""
+        return self._ssl_context or ssl.create_default_context()
 
     def check(self, url: str) -> str:
         """Return the one spelling of a URL that may be a webhook.

@@ -209,6 +209,15 @@ class JobService:
         row = await self._with_tier_counts(row)
         return view_of(row, waiting, time_left=(await self._forecasts.of([row])).get(row["id"]))
 
+    async def has_ended(self, account_id: AccountId, job_id: JobId) -> bool:
+        """Say whether the job has ended, for who looks again and again: `get` works out when it may.
+
+        Raises:
+            MailsiftError: `job_not_found`, also when it belongs to somebody else.
+        """
+        async with self._database.begin() as connection:
+            return (await owned(connection, account_id, job_id))["finished_at"] is not None
+
     async def _with_tier_counts(self, row: Row) -> Row:
         """Count the tiers of a complete job anew, where a release without tiers did some of it."""
         if row["state"] != JobState.COMPLETED or sum(row[tier.value] for tier in Tier) == row["processed"]:

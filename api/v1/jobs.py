@@ -346,13 +346,14 @@ async def watched(parts: ApiParts, caller: Caller, job_id: JobId, wait: float) -
     """
     loop = asyncio.get_running_loop()
     until = loop.time() + wait
-    while True:
-        view = await parts.jobs.get(caller.account_id, job_id)
-        left = until - loop.time()
-        if view.finished_at is not None or left <= 0:
-            return view
-        if await parts.ends_within(min(_WAIT_LOOK_SECONDS, left)):
-            return view
+    view = await parts.jobs.get(caller.account_id, job_id)
+    if view.finished_at is not None or not wait:
+        return view
+    while (left := until - loop.time()) > 0:
+        ending = await parts.ends_within(min(_WAIT_LOOK_SECONDS, left))
+        if ending or await parts.jobs.has_ended(caller.account_id, job_id):
+            break
+    return await parts.jobs.get(caller.account_id, job_id)
 
 
 @router.get(

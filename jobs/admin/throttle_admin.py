@@ -78,7 +78,7 @@ class ThrottleAdmin:
             await _record(connection, "throttle.hold", edit, seconds=seconds)
 
     async def let_go(self, actor: str, provider: str, source: str) -> bool:
-        """End a hold; what waits for the provider is looked at again at once. False: it was not held.
+        """End a hold; what waits is looked at again once every process knows. False: it was not held.
 
         Raises:
             MailsiftError: `bad_provider`, `unknown_source`.

@@ -54,7 +54,10 @@ _OPENS = statement("""
     GROUP BY p.provider
 """)
 
-_WAKE = text("DELETE FROM source_rest WHERE :provider IN ('*', provider) AND :source IN ('*', source)")
+_WAKE = text("""
+    UPDATE source_rest SET rests_until = clock_timestamp() + make_interval(secs => :seconds)
+    WHERE :provider IN ('*', provider) AND :source IN ('*', source)
+""")
 _PURGE = text("DELETE FROM source_rest WHERE rests_until < clock_timestamp() - interval '1 hour'")
 
 
@@ -82,9 +85,9 @@ async def opens(connection: Connection, providers: Collection[str]) -> dict[str,
     return {row.provider: row.seconds for row in found}
 
 
-async def wake(connection: Connection, *, provider: str, source: str) -> None:
-    """Let a provider be asked from a source again at once; `*` stands for all of them."""
-    await connection.execute(_WAKE, {"provider": provider, "source": source})
+async def wake(connection: Connection, *, provider: str, source: str, after: float = 0.0) -> None:
+    """Let a provider be asked from a source again after so many seconds; `*` stands for all of them."""
+    await connection.execute(_WAKE, {"provider": provider, "source": source, "seconds": after})
 
 
 async def purge(connection: Connection) -> None:

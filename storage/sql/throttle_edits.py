@@ -27,6 +27,7 @@ MOST_RAISE: Final = 2.0
 """An edit may at most double what the provider table (with the overrides file) allows: politeness is not
 given up with a click. Whoever needs more says so in the overrides file."""
 REFRESH_SECONDS: Final = 2.0
+KNOWN_SECONDS: Final = 1.5 * REFRESH_SECONDS  # by then every process knows of an edit
 HELD_SECONDS: Final = 30.0  # when to ask again while a provider is held
 
 log = logging.getLogger(__name__)
@@ -156,9 +157,10 @@ _LET_GO = text("""
 _DROP_EMPTY = text(
     "DELETE FROM throttle_edit WHERE rate IS NULL AND sessions IS NULL AND NOT held AND provider = :provider"
 )
-# What waits for a provider that was held is looked at again at once.
+# What waits for a provider that was held is looked at again as soon as everybody knows: who took it for held
+# still would leave it for as long as one asks again while it is.
 _RELEASE_CHUNKS = text("""
-    UPDATE chunk SET ready_at = clock_timestamp(), waits_for = ''
+    UPDATE chunk SET ready_at = clock_timestamp() + make_interval(secs => :known_seconds), waits_for = ''
     WHERE (job_id, n) IN (
         SELECT job_id, n FROM chunk
         WHERE state = 'ready' AND :provider IN ('*', lane) AND waits_for = 'throttled'
@@ -191,12 +193,18 @@ async def hold(connection: Connection, edit: ThrottleEdit, *, seconds: float) ->
 
 async def let_go(connection: Connection, *, provider: str, source: str, edited_by: str) -> bool:
     """End a hold; False when there was none."""
-    values = {"provider": provider, "source": source, "edited_by": edited_by, "seconds": 2 * HELD_SECONDS}
+    values = {
+        "provider": provider,
+        "source": source,
+        "edited_by": edited_by,
+        "seconds": 2 * HELD_SECONDS,
+        "known_seconds": KNOWN_SECONDS,
+    }
     if (await connection.execute(_LET_GO, values)).rowcount != 1:
         return False
     await connection.execute(_DROP_EMPTY, values)
     await connection.execute(_RELEASE_CHUNKS, values)
-    await sources.wake(connection, provider=provider, source=source)
+    await sources.wake(connection, provider=provider, source=source, after=KNOWN_SECONDS)
     return True
 
 

@@ -64,16 +64,8 @@ def settings_for(
 
 async def ended(service: JobService, account: AccountId, job_id: JobId, *, within: float) -> JobView:
     """Return the job once it has ended."""
-    view: JobView | None = None
-
-    async def over() -> bool:
-        nonlocal view
-        view = await service.get(account, job_id)
-        return view.finished_at is not None
-
-    await until(over, within=within)
-    assert view is not None
-    return view
+    await until(lambda: service.has_ended(account, job_id), within=within)
+    return await service.get(account, job_id)
 
 
 async def until(condition: Callable[[], Awaitable[bool]], *, within: float, every: float = 0.1) -> None:

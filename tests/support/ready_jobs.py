@@ -126,10 +126,11 @@ async def work_until_ended(
 ) -> JobView:
     """Drain again and again, as wake-ups would, until the job has ended and all that was under way."""
     limit = time.monotonic() + within
-    while (view := await service.get(account, job_id)).finished_at is None:
-        assert time.monotonic() < limit, view
+    while not await service.has_ended(account, job_id):
+        assert time.monotonic() < limit, await service.get(account, job_id)
         await engine.drain()
         await asyncio.sleep(0.02)
+    view = await service.get(account, job_id)
     await engine.drain()  # whoever ended it may still have to count that
     return view
 

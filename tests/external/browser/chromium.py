@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Literal
 
-from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Dialog, Page, async_playwright
+from playwright.async_api import (
+    Browser,
+    BrowserContext,
+    ConsoleMessage,
+    Dialog,
+    Locator,
+    Page,
+    async_playwright,
+)
 
 WIDE, NARROW = 1280, 390
 _SWITCHES = (
@@ -89,6 +98,13 @@ async def stop_clock(page: Page) -> None:
     await page.clock.pause_at(opened + timedelta(seconds=1))
 
 
+async def run_clock_until_seen(page: Page, what: Locator) -> None:
+    """Let a clock that was stopped go on, as fast as it can, until this is to be seen."""
+    async with asyncio.timeout(90):
+        while not await what.is_visible():
+            await page.clock.run_for(1_000)
+
+
 async def sign_in(page: Page, email: str, password: str) -> None:
     """Sign in through the form."""
     await page.goto("/login?next=/account/you")
@@ -141,6 +157,8 @@ __all__ = [
     "Watch",
     "chromium",
     "out_of_reach",
+    "run_clock_until_seen",
     "sideways",
     "sign_in",
+    "stop_clock",
 ]

@@ -10,7 +10,7 @@ from playwright.async_api import Page, Route, expect
 
 from mailsift.accounts.people import Role
 from mailsift.jobs.views import JobId
-from tests.external.browser.chromium import Browser, Watch, sign_in
+from tests.external.browser.chromium import Browser, Watch, run_clock_until_seen, sign_in, stop_clock
 from tests.external.browser.conftest import Visits
 from tests.integration.api.conftest import Api
 from tests.support.ready_jobs import Planter
@@ -77,6 +77,7 @@ async def test_a_page_that_cannot_be_had_when_the_job_goes_on_is_asked_for_again
 ) -> None:
     job = await _queued(api, tmp_path)
     page = await Watch().open(browser, api.url)  # what it says of the failed request is wanted here
+    await stop_clock(page)
     await sign_in(page, await person(api), PASSWORD)
     failed: list[str] = []
     failed_twice = asyncio.Event()
@@ -91,9 +92,11 @@ async def test_a_page_that_cannot_be_had_when_the_job_goes_on_is_asked_for_again
         await page.goto(f"/jobs/{job}")
     await page.route(f"**/jobs/{job}", fail)
     await _order(api, job, "pause")
-    await asyncio.wait_for(failed_twice.wait(), 30)
+    async with asyncio.timeout(30):
+        while not failed_twice.is_set():
+            await page.clock.run_for(1_000)
     await page.unroute(f"**/jobs/{job}")
-    await expect(page.locator("h1 .badge")).to_have_text("Paused")
+    await run_clock_until_seen(page, page.locator("h1 .badge", has_text="Paused"))
     await page.context.close()
 
 
@@ -103,9 +106,10 @@ async def test_a_job_that_was_deleted_meanwhile_is_said_to_be_gone(
     planter = Planter(api.settings, tmp_path)
     job = await _queued(api, tmp_path)
     page = await Watch().open(browser, api.url)  # what it says of the failed request is wanted here
+    await stop_clock(page)
     await sign_in(page, await person(api), PASSWORD)
     async with page.expect_response("**/live"):
         await page.goto(f"/jobs/{job}")
     await planter.sql("DELETE FROM job WHERE id = :job", job=job)  # ended and deleted while it slept
-    await expect(page.get_by_role("heading", name="There is nothing here")).to_be_visible(timeout=30_000)
+    await run_clock_until_seen(page, page.get_by_role("heading", name="There is nothing here"))
     await page.context.close()

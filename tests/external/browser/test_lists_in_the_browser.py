@@ -20,7 +20,7 @@ from mailsift.sandbox.client import SandboxProcess
 from mailsift.sandbox.listing import write_list
 from mailsift.sandbox.world import SandboxWorld, WorldMix
 from mailsift.settings import Settings
-from tests.external.browser.chromium import Browser, Watch, sign_in, stop_clock
+from tests.external.browser.chromium import Browser, Watch, run_clock_until_seen, sign_in, stop_clock
 from tests.external.browser.conftest import Visits
 from tests.external.browser.walk import DROP
 from tests.integration.api.conftest import Api
@@ -200,6 +200,7 @@ async def test_a_column_with_much_else_is_confirmed_before_it_starts(visits: Vis
 async def test_a_job_is_followed_on_after_an_answer_that_was_an_error(api: Api, browser: Browser) -> None:
     email = await person(api)
     page = await Watch().open(browser, api.url)  # what it says of the failed request is wanted here
+    await stop_clock(page)
     await sign_in(page, email, PASSWORD)
     asked: list[str] = []
 
@@ -212,7 +213,7 @@ async def test_a_job_is_followed_on_after_an_answer_that_was_an_error(api: Api, 
         job = (await program.post("/v1/bulk/jobs", json={"emails": ["a@example.com"]})).json()["data"]
         await page.goto(f"/jobs/{job['job_id']}")
         await program.post(f"/v1/bulk/jobs/{job['job_id']}/cancel")  # nobody works here: it waits for that
-    await expect(page.locator("h1 .badge", has_text="Cancelled")).to_be_visible(timeout=WITHIN)
+    await run_clock_until_seen(page, page.locator("h1 .badge", has_text="Cancelled"))
     await page.context.close()
 
 

@@ -89,7 +89,7 @@ async def test_the_evidence_is_written_only_when_asked_for(
 async def test_a_job_of_another_account_cannot_be_found(planter: Planter, service: JobService) -> None:
     _, job = await planter.plant(ADDRESSES, account="owner")
     stranger = await service.account("stranger")
-    for ask in (JobService.get, rows, *VERBS.values()):
+    for ask in (JobService.get, JobService.has_ended, rows, *VERBS.values()):
         assert await code_of(ask(service, stranger, job)) == "job_not_found"
     assert (await service.page(stranger, limit=20)).jobs == []
 
