@@ -32,7 +32,7 @@ from mailsift.storage.sql.deliveries import ClaimedDelivery, EndpointLimits, New
 from mailsift.storage.sql.endpoints import EndpointHealth
 from mailsift.storage.sql.notices import NewNotice
 
-_LEASE_S: Final = 30.0  # that a delivery belongs to one worker: twice as long as a request may take
+LEASE_S: Final = 60.0  # that a delivery belongs to one worker; longer than a request may take
 _LOG_KEPT_S: Final = 30 * 86_400.0  # of attempts; deliveries are kept for as long as their event
 _PURGED: Final = 1_000  # attempts forgotten in one go
 
@@ -67,7 +67,7 @@ class Deliverer:
             limit=limit,
             limits=self._limits,
             now=utc_datetime(now),
-            until=utc_datetime(now + _LEASE_S),
+            until=utc_datetime(now + LEASE_S),
             next_probe=utc_datetime(now + PROBE_S),
         )
 
