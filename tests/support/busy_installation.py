@@ -101,13 +101,14 @@ _DELIVERIES = """
         INSERT INTO event (id, account_id, job_id, type, body, created_at)
         SELECT gen_random_uuid(), j.account_id, j.id, 'bulk.validation.completed', '\\x7b7d', j.finished_at
         FROM (SELECT * FROM job WHERE state = 'completed' ORDER BY created_at DESC LIMIT 60) j
-        RETURNING id, account_id, created_at)
+        RETURNING id, account_id, created_at),
+    placed AS (SELECT *, row_number() OVER (PARTITION BY account_id ORDER BY id) AS place FROM told)
     INSERT INTO delivery (event_id, endpoint_id, state, attempts, next_attempt_at, created_at, finished_at)
     SELECT t.id, e.id, state, 3, clock_timestamp() + interval '90 seconds', t.created_at,
         CASE WHEN state <> 'pending' THEN t.created_at + interval '2 s' END
-    FROM told t JOIN endpoint e ON e.account_id = t.account_id CROSS JOIN LATERAL (
+    FROM placed t JOIN endpoint e ON e.account_id = t.account_id CROSS JOIN LATERAL (
         SELECT CASE WHEN NOT e.enabled THEN 'skipped' WHEN e.failures = 0 THEN 'succeeded'
-            WHEN hashtext(t.id::text) % 2 = 0 THEN 'exhausted' ELSE 'pending' END AS state) s
+            WHEN t.place % 2 = 0 THEN 'exhausted' ELSE 'pending' END AS state) s
 """
 
 _SCHEDULES = """
