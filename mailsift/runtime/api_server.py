@@ -9,9 +9,8 @@ import socket
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager, suppress
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
 from functools import partial
-from types import FrameType
 from typing import Final
 
 import uvicorn
@@ -28,34 +27,17 @@ from mailsift.settings import Settings
 from mailsift.tracing import traced
 
 _TIDY_SECONDS = 3_600
-_TICK_SECONDS: Final = 1.0
-_END_STEP: Final = 0.01
 _BACKLOG = 2_048
 _LIMITS: Final = RequestLimits()
 
 
 class _UvicornServer(uvicorn.Server):
-    """Says where it listens, once it does, and ends in good order, as soon as it is told to.
-
-    uvicorn itself looks ten times a second whether it is to end, and then whether everything has.
-    """
+    """Says where it listens, once it does, and ends in good order."""
 
     def __init__(self, config: uvicorn.Config, started: Callable[[str], None], ending: asyncio.Event) -> None:
         super().__init__(config)
         self._started = started
         self._ending = ending
-        self._loop = asyncio.get_running_loop()
-        self._told = asyncio.Event()
-
-    def end(self) -> None:
-        """Let the requests under way end, and take no more."""
-        self.should_exit = True
-        self._told.set()
-
-    @override
-    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        super().handle_exit(sig, frame)
-        self._loop.call_soon_threadsafe(self._told.set)  # a signal alone does not wake the loop
 
     @override
     @contextmanager
@@ -74,29 +56,9 @@ class _UvicornServer(uvicorn.Server):
             self._started(f"http://{f'[{host}]' if ':' in host else host}:{port}")
 
     @override
-    async def main_loop(self) -> None:
-        while not await self.on_tick(0):  # sets the time that answers carry
-            with suppress(TimeoutError):
-                async with asyncio.timeout(_TICK_SECONDS):
-                    await self._told.wait()
-
-    @override
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._ending.set()
-        for server in self.servers:
-            server.close()
-        for one in sockets or ():
-            one.close()
-        state = self.server_state
-        for connection in list(state.connections):
-            connection.shutdown()
-        try:
-            async with asyncio.timeout(self.config.timeout_graceful_shutdown):
-                while (state.connections or state.tasks) and not self.force_exit:  # noqa: ASYNC110 - nobody is told
-                    await asyncio.sleep(_END_STEP)
-        except TimeoutError:
-            for task in state.tasks:
-                task.cancel()
+        await super().shutdown(sockets)
 
 
 @contextmanager
@@ -180,9 +142,9 @@ async def serve(
             stopping.cancel()
 
 
-async def _stop_when(stop: asyncio.Event, server: _UvicornServer) -> None:
+async def _stop_when(stop: asyncio.Event, server: uvicorn.Server) -> None:
     await stop.wait()
-    server.end()
+    server.should_exit = True
 
 
 _LAG_STEP: Final = 0.25

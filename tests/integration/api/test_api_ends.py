@@ -21,8 +21,6 @@ from tests.support.captured_logs import our_logs
 from tests.support.sessions import signed_in
 
 JOBS: Final = "/v1/bulk/jobs"
-UVICORNS_STEP: Final = 0.1
-"""Seconds between two looks of uvicorn's own."""
 PROMPTLY: Final = 10.0
 """Seconds for a test: fewer than requests under way may take, and no wait here ends by itself so soon."""
 
@@ -96,21 +94,6 @@ async def test_a_list_that_is_still_coming_is_refused_in_our_words_and_may_be_se
         headers = {"Content-Type": "text/csv", "Idempotency-Key": '"once"'}
         again = await client.post(JOBS, params={"mode": "fast"}, content=b"a@example.com\n", headers=headers)
         assert again.status_code == 202
-
-
-async def test_it_ends_when_it_is_told_to_and_does_not_look_from_time_to_time(
-    settings: Settings, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    sound, slept = asyncio.sleep, list[float]()
-
-    async def sleep(seconds: float) -> None:
-        slept.append(seconds)
-        await sound(seconds)
-
-    monkeypatch.setattr(asyncio, "sleep", sleep)
-    async with running(settings) as api, httpx.AsyncClient(base_url=api.url) as client:
-        assert (await client.get("/healthz")).status_code == 200
-    assert UVICORNS_STEP not in slept
 
 
 def test_who_interrupts_it_twice_is_told_of_no_error(
