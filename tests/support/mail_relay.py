@@ -51,7 +51,7 @@ class MailRelay:
             verb = verb.upper()
             self.verbs.append(verb)
             if verb == "RCPT":
-                recipients.append(rest.removeprefix("TO:<").partition(">")[0])
+                recipients.append(rest[len("TO:<") :].partition(">")[0])
                 await self._say(writer, "550 no" if recipients[-1] in self.refused else "250 ok")
             elif verb == "STARTTLS" and self.starttls:
                 await self._say(writer, "220 go")
