@@ -19,7 +19,7 @@ import os
 import threading
 import warnings
 import weakref
-from collections.abc import Coroutine, Iterable
+from collections.abc import Coroutine, Iterable, Mapping
 from concurrent.futures import CancelledError, Future
 from contextlib import AsyncExitStack
 from ipaddress import ip_address
@@ -81,13 +81,13 @@ class CheckerOptions(TypedDict, total=False):
     """What a checker stands on; what is not given is read from the variables MAILSIFT_*, as by the service.
 
     Attributes:
-        resolvers: DNS servers, an IP address or "host:port" each; the system's by default.
+        resolvers: DNS servers, one or more, an IP address or "host:port" each; the system's by default.
         policy: what decides between verdicts.
         redis_url: Redis or Valkey through which processes share facts and the throttle.
         overrides: TOML file with lists and provider limits of one's own.
     """
 
-    resolvers: Iterable[str]
+    resolvers: str | Iterable[str]
     policy: VerdictPolicy | None
     redis_url: str | None
     overrides: str | Path | None
@@ -154,9 +154,11 @@ class Checker:
 
     Raises:
         MailsiftError: `bad_settings`; at the first check `bad_overrides`, `dns_servers_invalid`.
+        TypeError: an option that is none.
     """
 
     def __init__(self, **options: Unpack[CheckerOptions]) -> None:
+        _check_names(options, CheckerOptions)
         self._settings = _settings(options)
         self._other = OtherParts(policy=options.get("policy"))
         self._closed = False
@@ -180,6 +182,7 @@ class Checker:
 
         Raises:
             MailsiftError: `unknown_mode`, `not_text`, `checker_closed`, `forked_with_frames`.
+            TypeError: an option that is none, or seconds that are no number.
         """
         text = _text(address)
         if _mode(options) is Mode.FAST:
@@ -330,8 +333,9 @@ deep_was_said = threading.Event()
 
 
 def _shared(options: Options) -> Checker:
+    _check_names(options, Options)
     own: CheckerOptions = {
-        "resolvers": tuple(options.get("resolvers", ())),
+        "resolvers": _resolvers(options),
         "policy": options.get("policy"),
         "redis_url": options.get("redis_url"),
         "overrides": options.get("overrides"),
@@ -353,11 +357,16 @@ def _for_one(options: CallOptions) -> CallOptions:
 
 def _settings(options: CheckerOptions) -> Settings:
     given: dict[str, object] = {
-        "dns_servers": tuple(map(_with_port, options.get("resolvers", ()))),
+        "dns_servers": tuple(map(_with_port, _resolvers(options))),
         "redis_url": options.get("redis_url"),
         "overrides": options.get("overrides"),
     }
     return Settings.from_env(**{name: value for name, value in given.items() if value})
+
+
+def _resolvers(options: CheckerOptions) -> tuple[str, ...]:
+    given = options.get("resolvers") or ()
+    return (given,) if isinstance(given, str) else tuple(map(str, given))
 
 
 def _with_port(resolver: str) -> str:
@@ -368,7 +377,20 @@ def _with_port(resolver: str) -> str:
     return f"{address}:53" if address.version == 4 else f"[{address}]:53"
 
 
+def _check_names(options: Mapping[str, object], kind: type) -> None:
+    """Refuse an unknown option as Python does: one that is misspelt would be as good as not given."""
+    unknown = options.keys() - kind.__annotations__.keys()
+    if unknown:
+        raise TypeError(f"mailsift got an unexpected option {min(unknown)!r}")
+
+
 def _mode(options: CallOptions) -> Mode:
+    """Return the mode of a call, once its options are known to be such."""
+    _check_names(options, CallOptions)
+    for name in ("deadline", "max_age"):
+        seconds = options.get(name)
+        if not isinstance(seconds, int | float | None):
+            raise TypeError(f"{name} must be seconds, as a number, not {type(seconds).__name__}")
     try:
         return Mode(options.get("mode", Mode.MEDIUM))
     except ValueError:

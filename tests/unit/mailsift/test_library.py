@@ -6,7 +6,9 @@ import asyncio
 import doctest
 import threading
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from enum import Enum
+from ipaddress import IPv4Address
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -140,12 +142,37 @@ def test_rows_and_frames_of_others_are_no_addresses(addresses: Any) -> None:
         ),
         (lambda: mailsift.check_many(pl.DataFrame({"address": ["a@b.co"]}), mode="fast"), "column_taken"),
         (lambda: mailsift.Checker(resolvers=["no resolver"]), "bad_settings"),
+        (lambda: mailsift.Checker(resolvers=[53]), "bad_settings"),  # type: ignore[list-item]
     ],
 )
 def test_mistakes_have_codes(call: Callable[[], object], code: str) -> None:
     with pytest.raises(MailsiftError) as raised:
         call()
     assert raised.value.code == code
+
+
+@pytest.mark.parametrize(
+    ("call", "option"),
+    [
+        (lambda options: mailsift.check("a@b.co", **options), {"resolver": "9.9.9.9"}),
+        (lambda options: mailsift.check_many(["a@b.co"], **options), {"mod": "fast"}),
+        (lambda options: mailsift.Checker(**options), {"resolver": "9.9.9.9"}),
+        (lambda options: mailsift.Checker().check("a@b.co", **options), {"resolvers": "9.9.9.9"}),
+        (lambda options: mailsift.check("a@b.co", mode="fast", **options), {"deadline": "5"}),
+        (lambda options: mailsift.check_many(["a@b.co"], **options), {"max_age": timedelta(days=1)}),
+    ],
+)
+def test_what_is_no_option_is_refused_and_never_passed_over(
+    call: Callable[[dict[str, object]], object], option: dict[str, object]
+) -> None:
+    with pytest.raises(TypeError, match=next(iter(option))):
+        call(option)
+
+
+@pytest.mark.parametrize("resolvers", ["9.9.9.9", "[::1]:5353", [IPv4Address("9.9.9.9"), "::1"], (), None])
+def test_resolvers_are_one_or_more_or_the_systems(resolvers: Any) -> None:
+    found = mailsift.check("a@example.com", mode="fast", resolvers=resolvers)
+    assert found.status is Status.VALID
 
 
 def test_a_prefix_makes_room() -> None:
