@@ -299,6 +299,7 @@ def _tail(daemon: Daemon, start: int) -> str:
 START_SECONDS = 60  # a big append-only file takes its time
 POSTGRES_VERSION = 18
 SYSTEM_USER = "pgserver"
+USERS_FOLDER: Final = Path("/etc")  # where the table of users is
 ENVIRONMENT = {
     "LC_ALL": "C",
     "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
@@ -418,7 +419,7 @@ class Postgres(Daemon):
 
     @override
     def launch(self, alive: int) -> None:
-        user = _system_user() if os.geteuid() == 0 else None
+        user = system_user() if os.geteuid() == 0 else None
         binaries = _postgres_binaries(user)
         for folder in (self._home, self._sockets):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -607,22 +608,25 @@ def installed_package(package: str) -> Path:
     return Path(spec.submodule_search_locations[0])
 
 
-def _system_user() -> pwd.struct_passwd:
-    """Return the user PostgreSQL runs as when we are root, creating it on first use."""
-    try:
-        return pwd.getpwnam(SYSTEM_USER)
-    except KeyError:
-        pass
-    try:
-        command = ("useradd", "--system", "--shell", "/bin/false", SYSTEM_USER)
-        subprocess.run(command, check=True, capture_output=True, env=ENVIRONMENT)  # noqa: S603 - constant
-        return pwd.getpwnam(SYSTEM_USER)
-    except (OSError, subprocess.CalledProcessError, KeyError) as error:
-        raise MailsiftError(
-            "embedded_failed",
-            f"PostgreSQL does not run as root and the system user {SYSTEM_USER} cannot be created: "
-            "run mailsift as an ordinary user or set MAILSIFT_DATABASE_URL.",
-        ) from error
+def system_user() -> pwd.struct_passwd:
+    """Return the user PostgreSQL runs as when we are root, creating it on first use.
+
+    One process at a time: of two that add a user at once, one writes the table of users without the other's.
+    """
+    with _closing(os.open(USERS_FOLDER, os.O_RDONLY | os.O_DIRECTORY)) as users:
+        fcntl.flock(users, fcntl.LOCK_EX)
+        with contextlib.suppress(KeyError):
+            return pwd.getpwnam(SYSTEM_USER)
+        try:
+            command = ("useradd", "--system", "--shell", "/bin/false", SYSTEM_USER)
+            subprocess.run(command, check=True, capture_output=True, env=ENVIRONMENT)  # noqa: S603 - constant
+            return pwd.getpwnam(SYSTEM_USER)
+        except (OSError, subprocess.CalledProcessError, KeyError) as error:
+            raise MailsiftError(
+                "embedded_failed",
+                f"PostgreSQL does not run as root and the system user {SYSTEM_USER} cannot be created: "
+                "run mailsift as an ordinary user or set MAILSIFT_DATABASE_URL.",
+            ) from error
 
 
 def _quoted(path: Path) -> str:
