@@ -140,6 +140,8 @@ class _Commands(TyperGroup):
             return self.commands[cmd_name]
         module, _, name = row.target.partition(":")
         with loading():
+            # Since Python 3.12 every record looks for its task, and the first loads what that takes.
+            import_module("logging").logAsyncioTasks = False  # type: ignore[attr-defined]
             with without("rich"):  # for tracebacks in colour, which our logs never have
                 import_module("structlog")
             with without(*UNASKED):
