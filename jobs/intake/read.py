@@ -16,7 +16,7 @@ from mailsift.jobs.intake.ahead import DomainsAhead
 from mailsift.jobs.intake.harvest import LEAST, find_harvest, refusal
 from mailsift.jobs.intake.models import FEWEST_ADDRESSES, ChunkSlice, Intake, IntakeLimits, IntakeOptions
 from mailsift.jobs.intake.numbering import AddressBook, SpillBuffer, scan_addresses
-from mailsift.jobs.intake.read_json import read_json
+from mailsift.jobs.intake.read_json import joined_texts, read_json
 from mailsift.jobs.intake.read_parquet import read_parquet
 from mailsift.jobs.intake.read_text import read_text
 from mailsift.jobs.intake.read_xlsx import read_xlsx
@@ -134,6 +134,8 @@ def _split(
     frame = table.frame.slice(1) if choice.header else table.frame
     name = column_id(choice.index)
     cells = cell_text(name, frame.collect_schema()[name]).alias("cell")
+    if table.format in {"json", "jsonl"}:
+        cells = cells.map_batches(joined_texts, return_dtype=pl.String, is_elementwise=True)
     size = limits.batches.rows
     batches = frame.select(cells).collect_batches(chunk_size=size, maintain_order=True, engine="streaming")
     first, second = next(batches, None), next(batches, None)

@@ -8,6 +8,7 @@ import re
 import sys
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -118,6 +119,8 @@ def _lines(file: TextIO, limits: IntakeLimits) -> Iterator[_Object]:
             continue
         try:
             value = decode(line)
+        except _RepeatedNameError:
+            raise _repeated(f"Line {number:,}") from None
         except ValueError:
             raise _bad(f"Line {number:,} is not JSON.") from None
         yield _object(value, f"Line {number:,}")
@@ -177,6 +180,8 @@ class _Pieces:
         while True:
             try:
                 value, self._at = self._decode(self._text, self._at)
+            except _RepeatedNameError:
+                raise _repeated(place) from None
             except ValueError:
                 if len(self._text) - self._at > self._limit or not self._refill():
                     raise _bad(f"{place} is not JSON, not finished, or too long.") from None
@@ -190,7 +195,18 @@ class _Pieces:
 
 
 def _decoder() -> json.JSONDecoder:
-    return json.JSONDecoder(parse_float=_decimal, parse_constant=_refuse)
+    return json.JSONDecoder(object_pairs_hook=_distinct, parse_float=_decimal, parse_constant=_refuse)
+
+
+class _RepeatedNameError(Exception):
+    """A name stands twice in an object, of which one value would be lost (RFC 8259 section 4)."""
+
+
+def _distinct(members: list[tuple[str, Any]]) -> _Object:
+    found = dict(members)
+    if len(found) < len(members):
+        raise _RepeatedNameError
+    return found
 
 
 def _decimal(text: str) -> float | str:
@@ -292,6 +308,21 @@ def _common(types: set[pl.DataType], *, exact: bool) -> pl.DataType:
     if len(some) == 1:
         return next(iter(some))
     return pl.Float64() if exact and some == {pl.Int64(), pl.Float64()} else pl.String()
+
+
+def joined_texts(cells: pl.Series) -> pl.Series:
+    """Return cells with what arrays of texts hold: of one address that is the address."""
+    return cells.map_elements(_joined, return_dtype=pl.String) if cells.str.starts_with("[").any() else cells
+
+
+def _joined(cell: str) -> str:
+    with suppress(ValueError, TypeError, RecursionError):
+        return ", ".join(filter(None, json.loads(cell))) if cell.startswith("[") else cell
+    return cell
+
+
+def _repeated(place: str) -> MailsiftError:
+    return _bad(f"{place} has an object in which a name stands twice.")
 
 
 def _bad(text: str) -> MailsiftError:
