@@ -8,7 +8,6 @@ import re
 import sys
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -19,12 +18,13 @@ import polars as pl
 
 from mailsift.jobs.columns import column_id
 from mailsift.jobs.intake.models import IntakeLimits
-from mailsift.jobs.intake.sniff import too_many_columns, too_many_rows
+from mailsift.jobs.intake.sniff import is_bare_address, too_many_columns, too_many_rows
 from mailsift.jobs.intake.table import SourceTable
 from mailsift.pipeline.errors import MailsiftError
 
 _BARE_COLUMN = "email"
 _EXACT = 2**53  # whole numbers beyond it have no exact binary64 (RFC 8259 section 6)
+_NESTED = r"^[\[{]"
 _SPACES = re.compile(r"[ \t\n\r]*")
 
 _PLAIN: dict[frozenset[type], tuple[pl.DataType, float]] = {
@@ -122,7 +122,9 @@ def _lines(file: TextIO, limits: IntakeLimits) -> Iterator[_Object]:
         except _RepeatedNameError:
             raise _repeated(f"Line {number:,}") from None
         except ValueError:
-            raise _bad(f"Line {number:,} is not JSON.") from None
+            raise _bad(
+                f"Line {number:,} is not JSON by itself: write an object a line, or an array."
+            ) from None
         yield _object(value, f"Line {number:,}")
 
 
@@ -311,14 +313,28 @@ def _common(types: set[pl.DataType], *, exact: bool) -> pl.DataType:
 
 
 def joined_texts(cells: pl.Series) -> pl.Series:
-    """Return cells with what arrays of texts hold: of one address that is the address."""
-    return cells.map_elements(_joined, return_dtype=pl.String) if cells.str.starts_with("[").any() else cells
+    """Return cells with the addresses, else the texts, that are inside of values: of one that is the cell."""
+    if not cells.str.contains(_NESTED).any():
+        return cells
+    return cells.map_elements(_joined, return_dtype=pl.String)
 
 
 def _joined(cell: str) -> str:
-    with suppress(ValueError, TypeError, RecursionError):
-        return ", ".join(filter(None, json.loads(cell))) if cell.startswith("[") else cell
-    return cell
+    if not cell.startswith(("[", "{")):
+        return cell
+    try:
+        texts = list(dict.fromkeys(_texts_in(json.loads(cell))))
+    except (ValueError, RecursionError):
+        return cell
+    return ", ".join(list(filter(is_bare_address, texts)) or texts)
+
+
+def _texts_in(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, list | dict):
+        for one in value.values() if isinstance(value, dict) else value:
+            yield from _texts_in(one)
 
 
 def _repeated(place: str) -> MailsiftError:

@@ -40,7 +40,8 @@ _SAMPLE_LINES = 200
 _NO_DELIMITER = "\0"  # the scan made sure that no line has one
 _ESCAPED_QUOTE = re.compile(r'(?<!\\)((?:\\\\)*)\\"')
 _QUOTED_LINE = r'^"((?:[^"]|"")*)"$'
-_WRAPPED = re.compile(r'"([^"]*(?:""[^"]*)*)"([ \t]*[\r\n]*)')
+_WRAPPED = re.compile(r'"([^"]*(?:""[^"]*)*)"([,;|\t ]*)([\r\n]*)')
+_WRAPPED_LINE = r'^"(?:[^"]|"")*"[,;|\t ]*$'
 
 
 def read_text(path: Path, encoding: str, workdir: Path, limits: IntakeLimits) -> SourceTable:
@@ -63,7 +64,7 @@ def read_text(path: Path, encoding: str, workdir: Path, limits: IntakeLimits) ->
         path = _without_prefix(path, length, workdir)
     if scan.escapes:
         path = _with_doubled_quotes(path, said, workdir, limits)
-    if scan.quotes and (scan.lone_returns or _has_line(path, pl.col("line").str.contains(_QUOTED_LINE))):
+    if scan.quotes and (scan.lone_returns or _has_line(path, pl.col("line").str.contains(_WRAPPED_LINE))):
         path = _without_outer_quotes(path, said, workdir, limits)
     head = _head(path)
     is_whole = len(head) < HEAD_BYTES
@@ -180,7 +181,8 @@ def _without_outer_quotes(path: Path, said: str, workdir: Path, limits: IntakeLi
     ):
         for line in _joined_lines(file, limits):
             cells = _cells(_unwrapped(line), dialect)
-            out.write(_unwrapped(line) if _is_row(cells, dialect) or (every and cells) else line)
+            is_record = every or (line.rstrip().endswith('"') and _is_row(cells, dialect))
+            out.write(_unwrapped(line) if cells and is_record else line)
     return target
 
 
@@ -198,9 +200,9 @@ def _joined_lines(file: Iterable[str], limits: IntakeLimits) -> Iterator[str]:
 
 
 def _unwrapped(line: str) -> str:
-    """Return what stands between the quotes around a whole line; every other line as it is."""
+    """Return what stands between the quotes around a whole line, behind which cells may be blank."""
     found = _WRAPPED.fullmatch(line)
-    return found[1].replace('""', '"') + found[2] if found else line
+    return found[1].replace('""', '"') + found[3] if found else line
 
 
 def _cells(line: str, dialect: Dialect) -> list[str]:

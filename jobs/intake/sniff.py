@@ -55,6 +55,7 @@ _UNSUPPORTED = {
     b"Rar!": "a RAR archive",
     b"%PDF": "a PDF document",
     b"{\\rtf": "a rich text document",
+    b"PK\x05\x06": "an empty zip archive",
     b"ARROW1\0\0": "an Arrow IPC (Feather) file; save it as Parquet",
     b"FEA1": "a Feather file; save it as Parquet",
 }

@@ -256,7 +256,7 @@ def wrapped(line: str) -> str:
 
 
 @pytest.mark.parametrize("delimiter", [",", ";", "\t"])
-@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r", ",,\n", ";\r\n"])
 @pytest.mark.parametrize("header", [0, 1])
 def test_quotes_around_whole_lines_are_taken_off_where_there_are_several_cells_in_them(
     tmp_path: Path, delimiter: str, end: str, header: int
@@ -278,6 +278,7 @@ def test_a_line_with_quotes_around_it_is_a_record_of_the_table_where_it_has_all_
         '"Miller, Cy"',
         '"dan@example.com, eve@example.com"',
         '"eve@example.com","Eve"',
+        '"Miller, fay@example.com",',
     ]
     got = read(tmp_path, "\n".join(lines).encode())
     assert got.rows == [
@@ -286,6 +287,7 @@ def test_a_line_with_quotes_around_it_is_a_record_of_the_table_where_it_has_all_
         ("Miller, Cy", ""),
         ("dan@example.com, eve@example.com", ""),
         ("eve@example.com", "Eve"),
+        ("Miller, fay@example.com", ""),
     ]
 
 
@@ -636,14 +638,17 @@ def test_an_array_with_one_address_in_a_cell_of_json_is_that_address(tmp_path: P
         None,
         [1],
         ["e@example.com", "", None],
+        [{"value": "f@example.com", "type": "work", "primary": True}],
+        {"name": "Ann", "email": "g@example.com"},
+        ["ann", "at home"],
+        "[h]@example.com",
     ]
     objects = [json.dumps({"emails": cell, "n": 1}) for cell in cells]
     got = read(tmp_path, (f"[{','.join(objects)}]" if array else "\n".join(objects)).encode())
     assert got.rows[0] == ('["a@example.com"]', 1)
-    check_addresses(
-        got,
-        ["a@example.com", "b@example.com, c@example.com", "d@example.com", "", "", "[1]", "e@example.com"],
-    )
+    alone = [f"{letter}@example.com" for letter in "efg"]
+    meant = ["a@example.com", "b@example.com, c@example.com", "d@example.com", "", "", "", *alone]
+    check_addresses(got, [*meant, "ann, at home", "[h]@example.com"])
 
 
 @pytest.mark.parametrize(
