@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import Any, Final
@@ -100,7 +101,7 @@ def open_table(source: Path, workdir: Path, limits: IntakeLimits) -> SourceTable
     head = _head(source)
     match container_of(head):
         case FileContainer.ZIP:
-            return read_xlsx(source, limits)
+            return _cut(read_xlsx(source, limits), workdir, limits)
         case FileContainer.PARQUET:
             return read_parquet(source, limits)
         case FileContainer.GZIP:
@@ -119,6 +120,25 @@ def open_table(source: Path, workdir: Path, limits: IntakeLimits) -> SourceTable
     if kind := looks_like_json(text):
         return read_json(source, encoding, workdir, array=kind == "json", limits=limits)
     return read_text(source, encoding, workdir, limits)
+
+
+def _cut(table: SourceTable, workdir: Path, limits: IntakeLimits) -> SourceTable:
+    """Return the table of which a workbook's only column holds the lines, where it does.
+
+    That comes of a CSV file opened in a spreadsheet program that expects another delimiter.
+    """
+    if len(table.frame.collect_schema()) != 1:
+        return table
+    lines = workdir / "lines.csv"
+    with _as_file_faults(table, workdir):
+        cells = table.frame.fill_null("")
+        cells.sink_csv(lines, include_header=False, quote_style="always", engine="streaming")
+    try:
+        found = read_text(lines, "utf-8", workdir, limits)
+    except MailsiftError:  # cells that are no lines of a text
+        return table
+    several = len(found.frame.collect_schema()) > 1
+    return replace(found, format=table.format, encoding=table.encoding) if several else table
 
 
 def _head(path: Path) -> bytes:

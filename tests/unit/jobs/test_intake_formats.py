@@ -255,6 +255,37 @@ def wrapped(line: str) -> str:
     return '"' + line.replace('"', '""') + '"'
 
 
+def _workbook(cells: list[str]) -> bytes:
+    with io.BytesIO() as out:
+        with xlsxwriter.Workbook(out) as book:
+            book.add_worksheet().write_column(0, 0, cells)
+        return out.getvalue()
+
+
+@pytest.mark.parametrize("delimiter", [",", ";"])
+def test_lines_of_a_csv_in_the_only_column_of_a_workbook_are_the_rows_of_a_table(
+    tmp_path: Path, delimiter: str
+) -> None:
+    records = [csv_bytes([row], delimiter).decode().removesuffix("\r\n") for row in WRAPPED]
+    got = read(tmp_path, _workbook([*records, ""]))
+    assert got.rows == [tuple(row) for row in WRAPPED[1:]]
+    assert (got.names, got.intake.format) == (WRAPPED[0], "xlsx")
+    check_addresses(got, [row[0] for row in WRAPPED[1:]])
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        ["email", "Doe, Ann <ann@example.com>"],
+        ["ann@example.com", "b@example.com"],
+        ["note,of,any,email", "a,b,c,d@example.com"],
+    ],
+)
+def test_cells_of_the_only_column_of_a_workbook_are_cells(tmp_path: Path, cells: list[str]) -> None:
+    got = read(tmp_path, _workbook(cells), columns=3)
+    assert got.rows == [(cell,) for cell in cells[got.names[0] == cells[0] :]]
+
+
 @pytest.mark.parametrize("delimiter", [",", ";", "\t"])
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r", ",,\n", ";\r\n"])
 @pytest.mark.parametrize("header", [0, 1])
