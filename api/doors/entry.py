@@ -96,7 +96,7 @@ class Entry:
     """A door and how one gets in.
 
     Attributes:
-        listed: the parameter that may come several times, as `NAME` or `NAME[]`: it is a list then.
+        listed: the parameter that may come several times, as NAME, NAME[] or NAME[0]: it is a list then.
     """
 
     door: Door
@@ -263,8 +263,9 @@ def _named(items: Iterable[tuple[str, str]], listed: str) -> dict[str, Any]:
     """Return parameters by name, the last of each; of those that may be a list all, if there are several."""
     pairs = list(items)
     found: dict[str, Any] = dict(pairs)
-    values = [value for name, value in pairs if listed and name in {listed, f"{listed}[]"}]
-    return found | ({listed: values} if len(values) > 1 or f"{listed}[]" in found else {})
+    several = [(name, value) for name, value in pairs if listed and name.partition("[")[0] == listed]
+    is_list = len(several) > 1 or listed not in found
+    return found | {listed: [value for _, value in several]} if several and is_list else found
 
 
 async def _texts_of_form(request: Request, body: bytes) -> list[tuple[str, str]]:

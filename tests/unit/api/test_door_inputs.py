@@ -40,6 +40,7 @@ def _multipart(*items: tuple[str, str]) -> str:
         (f"emails={quote('a@example.com, b@example.com,')}", _FORM, ""),
         ("emails[]=a@example.com&emails[]=b@example.com", _FORM, ""),
         ("emails%5B%5D=a@example.com&emails%5B%5D=b@example.com", _FORM, ""),
+        ("emails[0]=a@example.com&emails[1]=b@example.com", _FORM, ""),
         ("emails=a@example.com&emails=b@example.com", _FORM, ""),
         ("", _FORM, "emails[]=a@example.com&emails[]=b@example.com"),
         (
