@@ -41,7 +41,7 @@ _NO_DELIMITER = "\0"  # the scan made sure that no line has one
 _ESCAPED_QUOTE = re.compile(r'(?<!\\)((?:\\\\)*)\\"')
 _QUOTED_LINE = r'^"((?:[^"]|"")*)"$'
 _WRAPPED = re.compile(r'"([^"]*(?:""[^"]*)*)"([,;|\t ]*)([\r\n]*)')
-_WRAPPED_LINE = r'^"(?:[^"]|"")*"[,;|\t ]*$'
+_WRAPPED_LINE = r'^"(?:[^"]|"")*[,;|\t](?:[^"]|"")*"[,;|\t ]*$'
 
 
 def read_text(path: Path, encoding: str, workdir: Path, limits: IntakeLimits) -> SourceTable:
@@ -167,9 +167,9 @@ def _without_outer_quotes(path: Path, said: str, workdir: Path, limits: IntakeLi
     csv.field_size_limit(2 * limits.line_bytes)
     sample = io.StringIO(_whole_lines(_head(path)), newline="")
     lines = [line for line in _joined_lines(sample, limits) if line.strip()][:_SAMPLE_LINES]
-    inner = list(map(_unwrapped, lines))
-    dialect = dialect_of("".join(inner), said)
-    records = [_cells(line, dialect) for line in inner]
+    taken_off = list(map(_unwrapped, lines))
+    dialect = dialect_of("".join(taken_off), said)
+    records = [_cells(line, dialect) for line in taken_off]
     first = records[header_place(records)] if records else []
     if not dialect.delimiter or not (_is_row(first, dialect) or _is_header(first)):
         return path
@@ -180,9 +180,10 @@ def _without_outer_quotes(path: Path, said: str, workdir: Path, limits: IntakeLi
         target.open("w", encoding="utf-8", newline="") as out,
     ):
         for line in _joined_lines(file, limits):
-            cells = _cells(_unwrapped(line), dialect)
-            is_record = every or (line.rstrip().endswith('"') and _is_row(cells, dialect))
-            out.write(_unwrapped(line) if cells and is_record else line)
+            inner = _unwrapped(line)
+            is_one = inner is not line and (len(inner.strip().splitlines()) == 1 or _cells(inner, dialect))
+            is_row = every or (line.rstrip().endswith('"') and _is_row(_cells(inner, dialect), dialect))
+            out.write(inner if is_one and is_row else line)
     return target
 
 
