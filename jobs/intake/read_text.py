@@ -9,6 +9,7 @@ import re
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from itertools import chain
 from operator import length_hint
 from pathlib import Path
@@ -41,6 +42,10 @@ _NO_DELIMITER = "\0"  # the scan made sure that no line has one
 _ESCAPED_QUOTE = re.compile(r'(?<!\\)((?:\\\\)*)\\"')
 _QUOTED_LINE = r'^"((?:[^"]|"")*)"$'
 _WRAPPED = re.compile(r'"([^"]*(?:""[^"]*)*)"([,;|\t ]*)([\r\n]*)')
+_IN_APOSTROPHES = re.compile(
+    r"(?:^|(?<=[,;|\t ]))'(?:[^\s@',;|]|'')+@[^\s@',;|]+\.[^\s@',;|]+'(?=[,;|\t ]|\r?$)", re.MULTILINE
+)
+_SWAPPED = str.maketrans("'\"", "\"'")
 _WRAPPED_LINE = r'^"(?:[^"]|"")*[,;|\t](?:[^"]|"")*"[,;|\t ]*$'
 
 
@@ -67,6 +72,9 @@ def read_text(path: Path, encoding: str, workdir: Path, limits: IntakeLimits) ->
     if scan.quotes and (scan.lone_returns or _has_line(path, pl.col("line").str.contains(_WRAPPED_LINE))):
         path = _without_outer_quotes(path, said, workdir, limits)
     head = _head(path)
+    if not scan.quotes and _stand_in_apostrophes(head):
+        with suppress(MailsiftError):  # some are no quotes
+            return _quoted_by_apostrophes(path, encoding, workdir, limits)
     is_whole = len(head) < HEAD_BYTES
     if is_whole and (cells := addresses_in_line(head)):
         return SourceTable(pl.LazyFrame({column_id(0): cells}), None, "txt", encoding)
@@ -185,6 +193,24 @@ def _without_outer_quotes(path: Path, said: str, workdir: Path, limits: IntakeLi
             is_row = every or (line.rstrip().endswith('"') and _is_row(_cells(inner, dialect), dialect))
             out.write(inner if is_one and is_row else line)
     return target
+
+
+def _stand_in_apostrophes(head: str) -> bool:
+    """Say whether all addresses stand between apostrophes, one a cell, as databases quote texts."""
+    return len(_IN_APOSTROPHES.findall(head)) == head.count("@") > 0
+
+
+def _quoted_by_apostrophes(path: Path, encoding: str, workdir: Path, limits: IntakeLimits) -> SourceTable:
+    """Read a text without quotes as if its apostrophes were some."""
+    target = workdir / "swapped.csv"
+    with (
+        path.open(encoding="utf-8", newline="") as file,
+        target.open("w", encoding="utf-8", newline="") as out,
+    ):
+        out.writelines(line.translate(_SWAPPED) for line in file)
+    found = read_text(target, "utf-8", workdir, limits)
+    frame = found.frame.with_columns(pl.all().str.replace_all('"', "'", literal=True))
+    return replace(found, frame=frame, encoding=encoding)
 
 
 def _joined_lines(file: Iterable[str], limits: IntakeLimits) -> Iterator[str]:

@@ -339,6 +339,35 @@ def test_quotes_around_the_cells_of_a_single_column_part_none_of_them(
     assert got.rows == [(cell,) for cell in cells[got.names[0] == cells[0] :]]
 
 
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_apostrophes_around_all_addresses_quote_cells_as_databases_write_them(
+    tmp_path: Path, end: str
+) -> None:
+    lines = [
+        "id,email,name",
+        "1,'ann@example.com','Ann, B.'",
+        "2,'o''neil@example.com','O''Neil'",
+        "3,'',NULL",
+        "4,'cy@example.com','it''s\n5'",
+    ]
+    got = read(tmp_path, end.join(lines).encode())
+    assert got.rows == [
+        ("1", "ann@example.com", "Ann, B."),
+        ("2", "o'neil@example.com", "O'Neil"),
+        ("3", "", "NULL"),
+        ("4", "cy@example.com", "it's\n5"),
+    ]
+    check_addresses(got, [row[1] for row in got.rows])
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [["'ann@example.com'", "bob@example.com"], ["'ann@example.com", "'bob@example.com"]],
+)
+def test_apostrophes_of_some_addresses_are_their_letters(tmp_path: Path, lines: list[str]) -> None:
+    assert read(tmp_path, "\n".join(lines).encode(), column="1").rows == [(line,) for line in lines]
+
+
 def test_a_text_file_is_one_address_a_line(tmp_path: Path) -> None:
     got = read(
         tmp_path, b'b@example.com\n\n  a@example.com\n"john doe"@example.com\n"quoted@example.com"\nbad\n'
