@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Final
+from urllib.parse import unquote_to_bytes
 
 from fastapi import Request
 from python_multipart.multipart import parse_options_header
@@ -14,7 +16,9 @@ from typing_extensions import override
 
 from mailsift.pipeline.errors import MailsiftError
 
-_PREAMBLE_BYTES: Final = 65_536
+_PREAMBLE_BYTES: Final = 8_192
+_FILENAME: Final = re.compile(rb";\s*filename\s*=", re.IGNORECASE)
+_EXTENDED: Final = re.compile(rb";\s*filename\*\s*=\s*\"?[\w.-]+'[^']*'([^;\"\s]*)", re.IGNORECASE)
 
 
 class FormReader(MultiPartParser):
@@ -39,6 +43,15 @@ class FormReader(MultiPartParser):
             max_fields=fields,
             max_part_size=field_bytes,
         )
+
+    @override
+    def on_headers_finished(self) -> None:
+        """Take a name of RFC 5987 where there is no other, though RFC 7578, section 4.2, forbids it."""
+        given = self._current_part.content_disposition or b""
+        if (name := _EXTENDED.search(given)) and not _FILENAME.search(given):
+            plain = unquote_to_bytes(name[1]).translate(None, b'"\\\r\n')
+            self._current_part.content_disposition = given + b'; filename="' + plain + b'"'
+        super().on_headers_finished()
 
     @override
     def on_end(self) -> None:
