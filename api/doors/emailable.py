@@ -28,7 +28,7 @@ _SECONDS: Final = 10
 _NO_REPLY: Final = frozenset({"noreply", "donotreply"})
 
 _entry: Final = entry.Entry(
-    Door.EMAILABLE, entry.KeyPlaces(params=("api_key", "access_token"), scheme="bearer")
+    Door.EMAILABLE, entry.KeyPlaces(params=("api_key", "access_token"), scheme="bearer"), listed="emails"
 )
 _router: Final = APIRouter(include_in_schema=False)
 
@@ -90,12 +90,18 @@ async def create_batch(request: Request) -> Response:
     """Take a list and start its job."""
     call = await _entry.admit(request, Scope.JOBS_WRITE)
     entry.refuse_callback(call.params.get("url"))
-    emails = call.params.get("emails")
-    listed = [one.strip() for one in emails.split(",")] if isinstance(emails, str) else emails
-    lines = await asyncio.to_thread(lists.emails_as_lines, listed, "emails", most=_MOST)
+    emails = listed_emails(call.params.get("emails"))
+    lines = await asyncio.to_thread(lists.emails_as_lines, emails, "emails", most=_MOST)
     options = lists.job_options(Door.EMAILABLE, "batch", column="email")
     job_id = await lists.submit(call, one_piece(lines), options)
     return JSONResponse({"message": "Batch successfully created.", "id": job_id.hex})
+
+
+def listed_emails(emails: object) -> object:
+    """Return the addresses of a form, where commas part them, each by itself; of JSON what there is."""
+    if isinstance(emails, str):
+        return [one.strip() for one in emails.removesuffix(",").split(",")] if emails.strip() else []
+    return emails
 
 
 @_router.get("/v1/batch")

@@ -13,11 +13,11 @@ from urllib.parse import parse_qsl
 from fastapi import APIRouter, Request
 from pydantic import TypeAdapter, ValidationError
 from starlette.datastructures import FormData
-from starlette.formparsers import MultiPartException, MultiPartParser
 
 from mailsift.accounts.doors import Door
 from mailsift.accounts.keys import Caller, Scope
-from mailsift.api.http.inputs import Email, media_type, read_json
+from mailsift.api.http.forms import FormReader
+from mailsift.api.http.inputs import BROKEN, FORM, Email, media_type, read_json
 from mailsift.api.parts import ApiParts, parts_of
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.facts import Mode
@@ -93,10 +93,15 @@ class VendorError:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A door and how one gets in."""
+    """A door and how one gets in.
+
+    Attributes:
+        listed: the parameter that may come several times, as NAME, NAME[] or NAME[0]: it is a list then.
+    """
 
     door: Door
     places: KeyPlaces
+    listed: str = ""
 
     async def admit(self, request: Request, scope: Scope, params: Params | None = None) -> VendorCall:
         """Return the request as one of its caller.
@@ -115,10 +120,10 @@ class Entry:
         secret = self.places.find(request, request.query_params if params is None else params)
         if params is None and not secret and self.places.params:
             with strangers_of(request).one() as take:
-                params = await read_params(request, take)
+                params = await read_params(request, take, listed=self.listed)
             secret = self.places.find(request, params)
         caller = await self._caller(request, secret, scope)
-        known = await read_params(request) if params is None else params
+        known = await read_params(request, listed=self.listed) if params is None else params
         return VendorCall(parts_of(request), known, caller, since)
 
     @asynccontextmanager
@@ -147,13 +152,10 @@ class Entry:
                     caller = await self._caller(request, secret, Scope.JOBS_WRITE)
 
         with strangers_of(request).one() as take:
-            parser = MultiPartParser(
-                request.headers, pieces(), max_files=1, max_fields=_FORM_FIELDS, max_part_size=_FIELD_BYTES
-            )
-            try:
-                form = await parser.parse()
-            except (MultiPartException, KeyError):
-                raise MailsiftError("bad_request", "The body must be a form with a file.") from None
+            if media_type(request) != FORM:
+                raise MailsiftError("bad_request", "The body must be a form with a file.")
+            parser = FormReader(request.headers, pieces(), fields=_FORM_FIELDS, field_bytes=_FIELD_BYTES)
+            form = await parser.parse()
         try:
             params = params_in(form.multi_items())
             if caller is None:
@@ -224,17 +226,20 @@ class VendorDoor:
     large: Mapping[tuple[str, str], int] = field(default_factory=dict)
 
 
-async def read_params(request: Request, take: Callable[[int], None] = lambda _: None) -> Params:
+async def read_params(
+    request: Request, take: Callable[[int], None] = lambda _: None, *, listed: str = ""
+) -> Params:
     """Return the parameters of the URL and of the body, a form or a JSON object; the body's go first.
 
     Args:
         request: whose body has not been read.
         take: called with the size of each piece of it.
+        listed: see Entry.
 
     Raises:
         MailsiftError: `bad_request`, or what `take` raises.
     """
-    found: dict[str, Any] = dict(request.query_params)
+    found = _named(request.query_params.multi_items(), listed)
     body = bytearray()
     async for piece in request.stream():
         take(len(piece))
@@ -242,7 +247,9 @@ async def read_params(request: Request, take: Callable[[int], None] = lambda _: 
     if not body:
         return found
     if media_type(request) == _FORM:
-        return found | dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True))
+        return found | _named(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True), listed)
+    if media_type(request) == FORM:
+        return found | _named(await _texts_of_form(request, bytes(body)), listed)
     try:
         members = read_json(bytes(body))
     except JSONDecodeError:
@@ -250,6 +257,25 @@ async def read_params(request: Request, take: Callable[[int], None] = lambda _: 
     if not isinstance(members, dict):
         raise MailsiftError("bad_request", "The body must be a JSON object.")
     return found | members
+
+
+def _named(items: Iterable[tuple[str, str]], listed: str) -> dict[str, Any]:
+    """Return parameters by name, the last of each; of those that may be a list all, if there are several."""
+    pairs = list(items)
+    found: dict[str, Any] = dict(pairs)
+    several = [(name, value) for name, value in pairs if listed and name.partition("[")[0] == listed]
+    is_list = len(several) > 1 or listed not in found
+    return found | {listed: [value for _, value in several]} if several and is_list else found
+
+
+async def _texts_of_form(request: Request, body: bytes) -> list[tuple[str, str]]:
+    async def pieces() -> AsyncGenerator[bytes, None]:
+        yield body
+
+    form = await FormReader(
+        request.headers, pieces(), files=0, fields=len(body), field_bytes=len(body)
+    ).parse()
+    return [(name, value) for name, value in form.multi_items() if isinstance(value, str)]
 
 
 def email_in(params: Params, name: str = "email") -> str:
@@ -274,6 +300,17 @@ def checked_email(value: object, name: str) -> str:
     if not text:
         raise MailsiftError("bad_request", f"`{name}` is missing or isn’t an email address.")
     return text
+
+
+def listed_email(value: object, name: str) -> str:
+    """Return a text of a list: also a blank or a long one has a verdict of its own, and nobody else's waits.
+
+    Raises:
+        MailsiftError: `bad_request`: it is no text.
+    """
+    if value is not None and not isinstance(value, str):
+        raise MailsiftError("bad_request", f"`{name}` must be a list of addresses.")
+    return BROKEN.sub("\N{REPLACEMENT CHARACTER}", value or "")
 
 
 def number_in(params: Params, name: str, usual: int, *, least: int = 1, most: int) -> int:

@@ -18,7 +18,7 @@ from fastapi.responses import Response
 
 from mailsift.accounts.doors import Door
 from mailsift.api.doors.codes import Code, CodeTable
-from mailsift.api.doors.entry import Params, VendorCall, checked_email
+from mailsift.api.doors.entry import Params, VendorCall, listed_email
 from mailsift.api.http.downloads import Download, SpooledWriter, attachment
 from mailsift.api.http.inputs import BROKEN
 from mailsift.api.http.uploads import printable_name
@@ -108,7 +108,7 @@ def emails_as_lines(emails: object, name: str, *, most: int) -> bytes:
         raise MailsiftError("bad_request", f"`{name}` must be a list of addresses.")
     if len(emails) > most:
         raise MailsiftError("bad_request", f"`{name}` can have at most {most:,} addresses.")
-    return json_lines({"email": checked_email(email, name)} for email in emails)
+    return json_lines({"email": listed_email(email, name)} for email in emails)
 
 
 async def find_job(call: VendorCall, text: object) -> JobView:
@@ -177,12 +177,13 @@ async def rows_of(
     account_id = call.caller.account_id
     history = await call.parts.jobs.history(account_id, view.id, runs=0)
     async with call.parts.jobs.browser.selection(account_id, view.id, RowFilter()) as found:
-        return await asyncio.to_thread(_read, found.results, history.column, first, most, only)
+        return await asyncio.to_thread(read_rows, found.results, history.column, first, most, only)
 
 
-def _read(
-    results: Path, column: str, first: int, most: int, only: pl.Expr | None
+def read_rows(
+    results: Path, column: str, first: int, most: int, only: pl.Expr | None = None
 ) -> tuple[list[JudgedRow], int]:
+    """Return the same of a file of results, the address column of which is called so."""
     frame, names = pl.scan_parquet(results, glob=False), read_names(results)
     schema = frame.collect_schema()
     if only is not None:
@@ -196,7 +197,9 @@ def _read(
 
 
 def _row(values: Mapping[str, Any], names: dict[str, str], address: str) -> JudgedRow:
-    cells = {name: values[id_] for id_, name in reversed(names.items())}  # of equal names the first is meant
+    cells: dict[str, str] = {}
+    for id_, name in names.items():
+        cells.setdefault(name, values[id_])  # of equal names the first is meant
     verdict = {
         name.removeprefix(VERDICT_PREFIX): value for name, value in values.items() if name not in names
     }

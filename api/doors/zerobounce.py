@@ -26,7 +26,7 @@ from mailsift.storage.states import JobPhase, JobState, phase_of
 CODES: Final = code_table(Door.ZEROBOUNCE)
 """status, sub_status."""
 
-_BATCH: Final = 100
+_BATCH: Final = 200
 _SECONDS: Final = 60
 _UPLOADED: Final = {
     JobPhase.UNSTARTED: "Queued",
@@ -117,13 +117,13 @@ async def validate(request: Request) -> Response:
 
 @_router.post("/v2/validatebatch")
 async def validate_batch(request: Request) -> Response:
-    """Validate up to 100 addresses."""
+    """Validate up to 200 addresses."""
     call = await _entry.admit(request, Scope.VALIDATE)
     batch = call.params.get("email_batch")
     if not isinstance(batch, list) or not 1 <= len(batch) <= _BATCH:
         raise MailsiftError("bad_request", f"`email_batch` must have 1 to {_BATCH} addresses.")
     texts = [
-        entry.checked_email(one.get("email_address") if isinstance(one, dict) else one, "email_batch")
+        entry.listed_email(one.get("email_address") if isinstance(one, dict) else one, "email_batch")
         for one in batch
     ]
     if len(texts) > 1:

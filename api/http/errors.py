@@ -350,6 +350,8 @@ def _place(part: object) -> str | int:
 async def _on_http_exception(request: Request, error: HTTPException) -> Response:
     code = _CODE_OF.get(error.status_code, "bad_request" if error.status_code < 500 else "internal_error")
     sentence = _SENTENCE_OF.get(code, HTTPStatus(STATUS_OF[code]).phrase)
+    if error.status_code == 400:  # what is wrong with a form, in words of the parser alone
+        sentence = f"{sentence} {error.detail}"
     headers = {"Allow": ", ".join(_allowed(request))} if error.status_code == 405 else error.headers
     with suppress(MailsiftError):  # the database is away
         await request.app.state.find_visitor(request)

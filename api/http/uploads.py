@@ -23,6 +23,7 @@ from pydantic import (
 from starlette.datastructures import UploadFile
 
 from mailsift.accounts.people import LONGEST_RETENTION
+from mailsift.api.http.forms import form_of
 from mailsift.api.http.inputs import (
     FORM,
     JSON,
@@ -260,7 +261,7 @@ async def upload_of(request: Request) -> AsyncIterator[Upload]:
     if kind == JSON:
         yield await _json_list(request)
     elif kind == FORM:
-        async with request.form(max_files=1, max_fields=20, max_part_size=16_384) as form:
+        async with form_of(request, fields=20, field_bytes=16_384) as form:
             yield _form_list(form.multi_items(), request)
     elif kind in RAW_TYPES:
         given = _checked_options(dict(request.query_params), "query")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from contextlib import suppress
 from importlib.metadata import version
 from typing import Any, Final
 
@@ -11,15 +13,27 @@ from fastapi.responses import Response
 from mcp.server import Server, ServerRequestContext
 from mcp.server.stdio import stdio_server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from mcp.shared._context_streams import ContextReceiveStream, ContextSendStream, create_context_streams
+from mcp.shared.message import SessionMessage
 from mcp.types import (
+    INVALID_REQUEST,
+    PARSE_ERROR,
     CallToolRequestParams,
     CallToolResult,
+    ErrorData,
+    JSONRPCError,
+    JSONRPCMessage,
+    JSONRPCNotification,
+    JSONRPCRequest,
+    JSONRPCResponse,
     ListToolsResult,
     PaginatedRequestParams,
+    RequestId,
     TextContent,
     Tool,
     ToolAnnotations,
 )
+from pydantic import ValidationError
 from starlette.types import Receive, Scope, Send
 from typing_extensions import override
 
@@ -39,6 +53,9 @@ _LISTED: Final = [
     )
     for name, tool in TOOLS.items()
 ]
+_CANCELLED: Final = "notifications/cancelled"
+_LAST_SECONDS: Final = 60
+"""How long what is open may take when nothing more comes; tools take less."""
 _log = structlog.get_logger()
 
 
@@ -90,7 +107,84 @@ class McpResponse(Response):
 
 
 async def serve_stdio(call: ToolCall) -> None:
-    """Answer on standard output what comes on standard input, until that ends."""
-    server = build_server(call)
+    """Answer on standard output what comes on standard input, until that ends and all is answered."""
     async with stdio_server() as (messages, answers):
-        await server.run(messages, answers, server.create_initialization_options())
+        await answer_messages(build_server(call), messages, answers)
+
+
+async def answer_messages(
+    server: Server[Any],
+    messages: ContextReceiveStream[SessionMessage | Exception],
+    answers: ContextSendStream[SessionMessage],
+) -> None:
+    """Let a server answer messages, and answer for it what it never sees, until all of them are answered.
+
+    Args:
+        server: who calls tools.
+        messages: what comes, and what is none.
+        answers: where what is told goes; it is closed.
+    """
+    to_server, asked = create_context_streams[SessionMessage | Exception]()
+    told, from_server = create_context_streams[SessionMessage]()
+    between = _Between(answers)
+    async with asyncio.TaskGroup() as group:
+        group.create_task(between.take(messages, to_server))
+        group.create_task(between.give(from_server))
+        await server.run(asked, told, server.create_initialization_options())
+
+
+class _Between:
+    """Stands between a client and the server, which drops what it works at when the client says no more."""
+
+    def __init__(self, answers: ContextSendStream[SessionMessage]) -> None:
+        self._answers = answers
+        self._open: set[RequestId] = set()
+        self._answered = asyncio.Event()
+
+    async def take(
+        self,
+        messages: ContextReceiveStream[SessionMessage | Exception],
+        to_server: ContextSendStream[SessionMessage | Exception],
+    ) -> None:
+        """Hand on what comes, and end when there is nothing more and nothing open."""
+        async with to_server, messages:
+            async for message in messages:
+                if isinstance(message, Exception):
+                    await self._answers.send(_unread(message))
+                    continue
+                self._note(message.message)
+                await to_server.send(message)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_LAST_SECONDS):
+                    while self._open:
+                        self._answered.clear()
+                        await self._answered.wait()
+
+    async def give(self, from_server: ContextReceiveStream[SessionMessage]) -> None:
+        """Hand on what the server says."""
+        async with self._answers, from_server:
+            async for message in from_server:
+                await self._answers.send(message)
+                if isinstance(message.message, JSONRPCResponse | JSONRPCError):
+                    self._close(message.message.id)
+
+    def _note(self, message: JSONRPCMessage) -> None:
+        if isinstance(message, JSONRPCRequest):
+            self._open.add(message.id)
+        elif isinstance(message, JSONRPCNotification) and message.method == _CANCELLED:
+            self._close((message.params or {}).get("requestId"))
+
+    def _close(self, request_id: object) -> None:
+        self._open = {one for one in self._open if one != request_id}
+        self._answered.set()
+
+
+def _unread(error: Exception) -> SessionMessage:
+    """Return the answer to a line that is no message: JSON-RPC 2.0, section 5.1."""
+    is_json = isinstance(error, ValidationError) and error.errors()[0]["type"] != "json_invalid"
+    data = (
+        ErrorData(code=INVALID_REQUEST, message="The line is JSON, but no message of JSON-RPC.")
+        if is_json
+        else ErrorData(code=PARSE_ERROR, message="The line isn’t valid JSON.")
+    )
+    return SessionMessage(JSONRPCError(jsonrpc="2.0", id=None, error=data))

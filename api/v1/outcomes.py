@@ -15,6 +15,7 @@ from pydantic import BaseModel, Field
 from starlette.datastructures import UploadFile
 
 from mailsift.api.http.downloads import streamed
+from mailsift.api.http.forms import form_of
 from mailsift.api.http.inputs import FORM, RequestModel, ShortText, media_type
 from mailsift.api.http.openapi import error_responses, operation, v1_router
 from mailsift.api.http.responses import UtcTime, ViewModel, answer
@@ -31,6 +32,7 @@ receiving_router = APIRouter(prefix="/receivers", include_in_schema=False)
 
 WEBHOOK_BYTES: Final = 4 * 1024**2
 """What a mail sender's webhook may have."""
+_TEXT_BYTES: Final = 1 << 20
 _TYPES: Final = (
     "application/json",
     "application/x-ndjson",
@@ -151,7 +153,7 @@ async def file_of(request: Request) -> AsyncIterator[Path]:
     """Give the body, or the file of a form, as a file of our own."""
     kind = media_type(request)
     if kind == FORM:
-        async with request.form(max_files=1, max_fields=1) as form:
+        async with form_of(request, fields=1, field_bytes=_TEXT_BYTES) as form:
             file = form.get("file")
             if not isinstance(file, UploadFile):
                 raise MailsiftError("invalid_request", "The form has no `file`.")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import Any, Final
@@ -16,7 +17,7 @@ from mailsift.jobs.intake.ahead import DomainsAhead
 from mailsift.jobs.intake.harvest import LEAST, find_harvest, refusal
 from mailsift.jobs.intake.models import FEWEST_ADDRESSES, ChunkSlice, Intake, IntakeLimits, IntakeOptions
 from mailsift.jobs.intake.numbering import AddressBook, SpillBuffer, scan_addresses
-from mailsift.jobs.intake.read_json import read_json
+from mailsift.jobs.intake.read_json import joined_texts, read_json
 from mailsift.jobs.intake.read_parquet import read_parquet
 from mailsift.jobs.intake.read_text import read_text
 from mailsift.jobs.intake.read_xlsx import read_xlsx
@@ -100,7 +101,7 @@ def open_table(source: Path, workdir: Path, limits: IntakeLimits) -> SourceTable
     head = _head(source)
     match container_of(head):
         case FileContainer.ZIP:
-            return read_xlsx(source, limits)
+            return _cut(read_xlsx(source, limits), workdir, limits)
         case FileContainer.PARQUET:
             return read_parquet(source, limits)
         case FileContainer.GZIP:
@@ -121,6 +122,25 @@ def open_table(source: Path, workdir: Path, limits: IntakeLimits) -> SourceTable
     return read_text(source, encoding, workdir, limits)
 
 
+def _cut(table: SourceTable, workdir: Path, limits: IntakeLimits) -> SourceTable:
+    """Return the table of which a workbook's only column holds the lines, where it does.
+
+    That comes of a CSV file opened in a spreadsheet program that expects another delimiter.
+    """
+    if len(table.frame.collect_schema()) != 1:
+        return table
+    lines = workdir / "lines.csv"
+    with _as_file_faults(table, workdir):
+        cells = table.frame.fill_null("")
+        cells.sink_csv(lines, include_header=False, quote_style="always", engine="streaming")
+    try:
+        found = read_text(lines, "utf-8", workdir, limits)
+    except MailsiftError:  # cells that are no lines of a text
+        return table
+    several = len(found.frame.collect_schema()) > 1
+    return replace(found, format=table.format, encoding=table.encoding) if several else table
+
+
 def _head(path: Path) -> bytes:
     with path.open("rb") as file:
         return file.read(HEAD_BYTES)
@@ -134,6 +154,8 @@ def _split(
     frame = table.frame.slice(1) if choice.header else table.frame
     name = column_id(choice.index)
     cells = cell_text(name, frame.collect_schema()[name]).alias("cell")
+    if table.format in {"json", "jsonl"}:
+        cells = cells.map_batches(joined_texts, return_dtype=pl.String, is_elementwise=True)
     size = limits.batches.rows
     batches = frame.select(cells).collect_batches(chunk_size=size, maintain_order=True, engine="streaming")
     first, second = next(batches, None), next(batches, None)

@@ -18,12 +18,13 @@ import polars as pl
 
 from mailsift.jobs.columns import column_id
 from mailsift.jobs.intake.models import IntakeLimits
-from mailsift.jobs.intake.sniff import too_many_columns, too_many_rows
+from mailsift.jobs.intake.sniff import is_bare_address, too_many_columns, too_many_rows
 from mailsift.jobs.intake.table import SourceTable
 from mailsift.pipeline.errors import MailsiftError
 
 _BARE_COLUMN = "email"
 _EXACT = 2**53  # whole numbers beyond it have no exact binary64 (RFC 8259 section 6)
+_NESTED = r"^[\[{]"
 _SPACES = re.compile(r"[ \t\n\r]*")
 
 _PLAIN: dict[frozenset[type], tuple[pl.DataType, float]] = {
@@ -118,8 +119,12 @@ def _lines(file: TextIO, limits: IntakeLimits) -> Iterator[_Object]:
             continue
         try:
             value = decode(line)
+        except _RepeatedNameError:
+            raise _repeated(f"Line {number:,}") from None
         except ValueError:
-            raise _bad(f"Line {number:,} is not JSON.") from None
+            raise _bad(
+                f"Line {number:,} is not JSON by itself: write an object a line, or an array."
+            ) from None
         yield _object(value, f"Line {number:,}")
 
 
@@ -177,6 +182,8 @@ class _Pieces:
         while True:
             try:
                 value, self._at = self._decode(self._text, self._at)
+            except _RepeatedNameError:
+                raise _repeated(place) from None
             except ValueError:
                 if len(self._text) - self._at > self._limit or not self._refill():
                     raise _bad(f"{place} is not JSON, not finished, or too long.") from None
@@ -190,7 +197,18 @@ class _Pieces:
 
 
 def _decoder() -> json.JSONDecoder:
-    return json.JSONDecoder(parse_float=_decimal, parse_constant=_refuse)
+    return json.JSONDecoder(object_pairs_hook=_distinct, parse_float=_decimal, parse_constant=_refuse)
+
+
+class _RepeatedNameError(Exception):
+    """A name stands twice in an object, of which one value would be lost (RFC 8259 section 4)."""
+
+
+def _distinct(members: list[tuple[str, Any]]) -> _Object:
+    found = dict(members)
+    if len(found) < len(members):
+        raise _RepeatedNameError
+    return found
 
 
 def _decimal(text: str) -> float | str:
@@ -292,6 +310,35 @@ def _common(types: set[pl.DataType], *, exact: bool) -> pl.DataType:
     if len(some) == 1:
         return next(iter(some))
     return pl.Float64() if exact and some == {pl.Int64(), pl.Float64()} else pl.String()
+
+
+def joined_texts(cells: pl.Series) -> pl.Series:
+    """Return cells with the addresses, else the texts, that are inside of values: of one that is the cell."""
+    if not cells.str.contains(_NESTED).any():
+        return cells
+    return cells.map_elements(_joined, return_dtype=pl.String)
+
+
+def _joined(cell: str) -> str:
+    if not cell.startswith(("[", "{")):
+        return cell
+    try:
+        texts = list(dict.fromkeys(_texts_in(json.loads(cell))))
+    except (ValueError, RecursionError):
+        return cell
+    return ", ".join(list(filter(is_bare_address, texts)) or texts)
+
+
+def _texts_in(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, list | dict):
+        for one in value.values() if isinstance(value, dict) else value:
+            yield from _texts_in(one)
+
+
+def _repeated(place: str) -> MailsiftError:
+    return _bad(f"{place} has an object in which a name stands twice.")
 
 
 def _bad(text: str) -> MailsiftError:

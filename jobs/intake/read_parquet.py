@@ -28,6 +28,9 @@ def read_parquet(path: Path, limits: IntakeLimits) -> SourceTable:
     try:
         frame = pl.scan_parquet(path, glob=False, hive_partitioning=False)
         schema = frame.collect_schema()
+    except pl.exceptions.DuplicateError:
+        text = "Two columns of the Parquet file have the same name; rename one of them."
+        raise MailsiftError("bad_parquet", text) from None
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError):
         raise MailsiftError(
             "bad_parquet", "The Parquet file is damaged or of a kind we can’t read."

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import codecs
 import csv
+import io
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from itertools import chain
 from operator import length_hint
 from pathlib import Path
@@ -24,19 +26,27 @@ from mailsift.jobs.intake.sniff import (
     TextScan,
     addresses_in_line,
     dialect_of,
+    is_bare_address,
     is_mostly_utf8,
     old_encodings,
     said_delimiter,
     too_many_columns,
     too_many_rows,
 )
-from mailsift.jobs.intake.table import SourceTable
+from mailsift.jobs.intake.table import SourceTable, header_place, is_address_name
 from mailsift.pipeline.errors import MailsiftError
 
 _BLOCK = 1 << 20
+_SAMPLE_LINES = 200
 _NO_DELIMITER = "\0"  # the scan made sure that no line has one
 _ESCAPED_QUOTE = re.compile(r'(?<!\\)((?:\\\\)*)\\"')
 _QUOTED_LINE = r'^"((?:[^"]|"")*)"$'
+_WRAPPED = re.compile(r'"([^"]*(?:""[^"]*)*)"([,;|\t ]*)([\r\n]*)')
+_IN_APOSTROPHES = re.compile(
+    r"(?:^|(?<=[,;|\t ]))'(?:[^\s@',;|]|'')+@[^\s@',;|]+\.[^\s@',;|]+'(?=[,;|\t ]|\r?$)", re.MULTILINE
+)
+_SWAPPED = str.maketrans("'\"", "\"'")
+_WRAPPED_LINE = r'^"(?:[^"]|"")*[,;|\t](?:[^"]|"")*"[,;|\t ]*$'
 
 
 def read_text(path: Path, encoding: str, workdir: Path, limits: IntakeLimits) -> SourceTable:
@@ -59,7 +69,12 @@ def read_text(path: Path, encoding: str, workdir: Path, limits: IntakeLimits) ->
         path = _without_prefix(path, length, workdir)
     if scan.escapes:
         path = _with_doubled_quotes(path, said, workdir, limits)
+    if scan.quotes and (scan.lone_returns or _has_line(path, pl.col("line").str.contains(_WRAPPED_LINE))):
+        path = _without_outer_quotes(path, said, workdir, limits)
     head = _head(path)
+    if not scan.quotes and _stand_in_apostrophes(head):
+        with suppress(MailsiftError):  # some are no quotes
+            return _quoted_by_apostrophes(path, encoding, workdir, limits)
     is_whole = len(head) < HEAD_BYTES
     if is_whole and (cells := addresses_in_line(head)):
         return SourceTable(pl.LazyFrame({column_id(0): cells}), None, "txt", encoding)
@@ -76,10 +91,13 @@ def _head(path: Path) -> str:
 
 
 def _dialect(head: str, said: str) -> Dialect:
-    """Find how lines are cut by those of a file's beginning; the last one may be cut off itself."""
-    if len(head) == HEAD_BYTES:
-        head = head[: max(head.rfind("\n"), head.rfind("\r")) + 1]
-    return dialect_of(head, said)
+    """Find how lines are cut by those of a file's beginning."""
+    return dialect_of(_whole_lines(head), said)
+
+
+def _whole_lines(head: str) -> str:
+    """Return a file's beginning without its last line where that may be cut off."""
+    return head[: max(head.rfind("\n"), head.rfind("\r")) + 1] if len(head) == HEAD_BYTES else head
 
 
 def transcode(source: Path, encoding: str, target: Path) -> None:
@@ -147,12 +165,100 @@ def _widths(path: Path, said: str, limits: IntakeLimits) -> set[int]:
     return set()
 
 
+def _without_outer_quotes(path: Path, said: str, workdir: Path, limits: IntakeLimits) -> Path:
+    """Return a copy without the quotes around whole records, where these are no cells of a single column.
+
+    So spreadsheet programs write lines that they took for one cell: all of them, or those with a quote
+    (`"a@example.com,""A, B"",1"`). It shows by the header, or by a first record with just one address: there
+    are several cells in it.
+    """
+    csv.field_size_limit(2 * limits.line_bytes)
+    sample = io.StringIO(_whole_lines(_head(path)), newline="")
+    lines = [line for line in _joined_lines(sample, limits) if line.strip()][:_SAMPLE_LINES]
+    taken_off = list(map(_unwrapped, lines))
+    dialect = dialect_of("".join(taken_off), said)
+    records = [_cells(line, dialect) for line in taken_off]
+    first = records[header_place(records)] if records else []
+    if not dialect.delimiter or not (_is_row(first, dialect) or _is_header(first)):
+        return path
+    every = all(map(_WRAPPED.fullmatch, lines))
+    target = workdir / "unwrapped.csv"
+    with (
+        path.open(encoding="utf-8", newline="") as file,
+        target.open("w", encoding="utf-8", newline="") as out,
+    ):
+        for line in _joined_lines(file, limits):
+            inner = _unwrapped(line)
+            is_one = inner is not line and (len(inner.strip().splitlines()) == 1 or _cells(inner, dialect))
+            is_row = every or (line.rstrip().endswith('"') and _is_row(_cells(inner, dialect), dialect))
+            out.write(inner if is_one and is_row else line)
+    return target
+
+
+def _stand_in_apostrophes(head: str) -> bool:
+    """Say whether all addresses stand between apostrophes, one a cell, as databases quote texts."""
+    return len(_IN_APOSTROPHES.findall(head)) == head.count("@") > 0
+
+
+def _quoted_by_apostrophes(path: Path, encoding: str, workdir: Path, limits: IntakeLimits) -> SourceTable:
+    """Read a text without quotes as if its apostrophes were some."""
+    target = workdir / "swapped.csv"
+    with (
+        path.open(encoding="utf-8", newline="") as file,
+        target.open("w", encoding="utf-8", newline="") as out,
+    ):
+        out.writelines(line.translate(_SWAPPED) for line in file)
+    found = read_text(target, "utf-8", workdir, limits)
+    frame = found.frame.with_columns(pl.all().str.replace_all('"', "'", literal=True))
+    return replace(found, frame=frame, encoding=encoding)
+
+
+def _joined_lines(file: Iterable[str], limits: IntakeLimits) -> Iterator[str]:
+    """Yield lines with their ends; those that a cell in quotes spans are one."""
+    joined, size, is_open = list[str](), 0, False
+    for line in file:
+        joined.append(line)
+        size += len(line)
+        is_open ^= line.count('"') % 2 == 1
+        if not is_open or size > limits.line_bytes:
+            yield "".join(joined)
+            joined, size, is_open = [], 0, False
+    yield "".join(joined)
+
+
+def _unwrapped(line: str) -> str:
+    """Return what stands between the quotes around a whole line, behind which cells may be blank."""
+    found = _WRAPPED.fullmatch(line)
+    return found[1].replace('""', '"') + found[3] if found else line
+
+
+def _cells(line: str, dialect: Dialect) -> list[str]:
+    """Cut a line that is one record; of others there are none."""
+    reader = csv.reader(
+        io.StringIO(line, newline=""),
+        delimiter=dialect.delimiter or _NO_DELIMITER,
+        skipinitialspace=dialect.spaced,
+    )
+    first, *others = list(reader) or [[]]
+    return [] if others else first
+
+
+def _is_header(cells: Sequence[str]) -> bool:
+    return len(cells) > 1 and any(map(is_address_name, cells))
+
+
+def _is_row(cells: Sequence[str], dialect: Dialect) -> bool:
+    """Say whether a record has all cells of its table, just one of them with an address, which is bare."""
+    found = [cell for cell in cells if "@" in cell]
+    return len(cells) == dialect.columns > 1 and len(found) == 1 and is_bare_address(found[0])
+
+
 def _frame(path: Path, scan: TextScan, dialect: Dialect, workdir: Path, limits: IntakeLimits) -> pl.LazyFrame:
     """Choose the fastest reader that reads this file exactly."""
     if scan.lone_returns or dialect.spaced:
         return _rewritten(path, dialect, workdir, limits)
     if scan.quotes and not _quotes_are_plain(path, dialect):
-        if dialect.delimiter or _has_open_line(path):
+        if dialect.delimiter or _has_line(path, pl.col("line").str.count_matches('"', literal=True) % 2 == 1):
             return _rewritten(path, dialect, workdir, limits)
         # One address a line, and `"john doe"@example.com` is one: only a pair around all is a CSV quote.
         whole = pl.col("line").str.extract(_QUOTED_LINE).str.replace_all('""', '"', literal=True)
@@ -213,14 +319,12 @@ def _quotes_are_plain(path: Path, dialect: Dialect) -> bool:
     delimiter = re.escape(dialect.delimiter)
     cell = rf'(?:[^"{delimiter}][^"{delimiter}]*|"[^"]*(?:""[^"]*)*"|)'
     record = rf"^{cell}(?:{delimiter}{cell}){{0,{dialect.columns - 1}}}$"
-    broken = ~pl.col("line").str.contains(record)
-    return not _lines(path).select(broken.any()).collect(engine="streaming").item()
+    return not _has_line(path, ~pl.col("line").str.contains(record))
 
 
-def _has_open_line(path: Path) -> bool:
-    """Say whether some line has an odd number of quotes."""
-    odd = pl.col("line").str.count_matches('"', literal=True) % 2 == 1
-    return bool(_lines(path).select(odd.any()).collect(engine="streaming").item())
+def _has_line(path: Path, condition: pl.Expr) -> bool:
+    """Say whether this holds of some `line`."""
+    return bool(_lines(path).select(condition.any()).collect(engine="streaming").item())
 
 
 def _without_blank_lines(path: Path, scan: TextScan, workdir: Path) -> Path:

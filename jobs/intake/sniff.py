@@ -55,6 +55,9 @@ _UNSUPPORTED = {
     b"Rar!": "a RAR archive",
     b"%PDF": "a PDF document",
     b"{\\rtf": "a rich text document",
+    b"PK\x05\x06": "an empty zip archive",
+    b"ARROW1\0\0": "an Arrow IPC (Feather) file; save it as Parquet",
+    b"FEA1": "a Feather file; save it as Parquet",
 }
 
 _NO_LISTS = (  # how texts begin that hold no list, and what they are
@@ -294,8 +297,13 @@ def _score(head: str, delimiter: str) -> tuple[bool, float, int] | None:
         count = sum(len(row) <= width for row in records)
     if width == 1:
         return None
-    has_address = any(_ADDRESS_CELL.fullmatch(cell.strip()) for row in records for cell in row)
+    has_address = any(is_bare_address(cell) for row in records for cell in row)
     return has_address, count / len(records), width
+
+
+def is_bare_address(cell: str) -> bool:
+    """Say whether a cell is an address by its looks, with nothing beside it."""
+    return bool(_ADDRESS_CELL.fullmatch(cell.strip()))
 
 
 def check_size(path: Path, limits: IntakeLimits) -> None:

@@ -295,7 +295,7 @@ def _asked_for(first: Sequence[str], wanted: str, *, named: bool) -> int:
 
 
 def _found(first: Sequence[str], texts: pl.DataFrame, patterns: Sequence[str]) -> int:
-    """Find the column by name, unless only another one has addresses; else by content.
+    """Find the column by name, unless another one has more than twice its addresses; else by content.
 
     Addresses are what the first pattern says; the next one counts where no column has enough of these.
     """
@@ -304,29 +304,35 @@ def _found(first: Sequence[str], texts: pl.DataFrame, patterns: Sequence[str]) -
     )
     for address_like in patterns:
         shares = address_shares(texts, address_like)
-        best = _fullest(shares, texts, address_like)
-        for _, place in named:
-            if shares[place] > 0:
+        counts = texts.select(pl.all().str.contains(address_like).sum()).row(0)
+        best = _fullest(shares, counts, texts, address_like)
+        held = [place for _, place in named if shares[place] > 0]
+        for place in held:
+            if 2 * counts[place] >= counts[best]:
                 return place
         if shares[best] >= _ENOUGH:
             return best
         if named:
-            return named[0][1]
+            return (held or [named[0][1]])[0]
     text = "No column is named like one with addresses, and none holds enough of them: name the column."
     raise MailsiftError("no_address_column", text)
 
 
-def _fullest(shares: Sequence[float], texts: pl.DataFrame, address_like: str) -> int:
-    """Return the column with the most addresses among its cells.
+def _fullest(shares: Sequence[float], counts: Sequence[int], texts: pl.DataFrame, address_like: str) -> int:
+    """Return the column with the most addresses.
 
-    Of several it is the first. One with the same few again and again has those who keep or sell the list,
-    without a slip among them: any other that holds enough addresses goes before it.
+    Of several it is the one with the fewest other cells, and the first. One with the same few again and again
+    has those who keep or sell the list, without a slip among them: any other that holds enough addresses goes
+    before it.
     """
     least, cell = min(_ENOUGH, max(shares)), pl.all()
     distinct = texts.select(cell.filter(cell.str.contains(address_like)).n_unique()).row(0)
     full = [place for place, share in enumerate(shares) if share >= least]
     enough = max(distinct[place] for place in full) / 2
-    return max((place for place in full if distinct[place] >= enough), key=shares.__getitem__)
+    return max(
+        (place for place in full if distinct[place] >= enough),
+        key=lambda place: (counts[place], shares[place]),
+    )
 
 
 def _printable(name: str) -> str:

@@ -122,7 +122,10 @@ async def sources_of(texts: Sequence[str], places: Places, account: str) -> list
         if is_place(source):
             parse_source(source)
         elif source != PIPE:
-            check_readable(Path(source))
+            try:
+                check_readable(Path(source))
+            except MailsiftError as error:  # what a program writes has no file to be read twice
+                raise MailsiftError(error.code, f"{error.message} For standard input say {PIPE}.") from None
     return found
 
 

@@ -6,7 +6,7 @@ Neither pandas nor pyarrow is loaded here: who gives us one of their frames has 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
+from collections.abc import Callable, Mapping, Sequence, Sized
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Final
@@ -58,7 +58,7 @@ def read_addresses(addresses: Any, column: str) -> GivenFrame:
             return read(addresses, column)
     if (
         isinstance(addresses, _LIST_NAMES)
-        or not isinstance(addresses, Iterable)
+        or not _is_iterable(addresses)
         or hasattr(type(addresses), "columns")  # somebody else's frame: a loop over it gives names of columns
     ):
         raise _not_a_list(f"one {_name_of(addresses)}")
@@ -69,6 +69,15 @@ def read_addresses(addresses: Any, column: str) -> GivenFrame:
             if isinstance(row, Sized) and not isinstance(row, _BYTES):  # holds values itself
                 raise _not_a_list(f"an iterable of {_name_of(row)}")
     return GivenFrame(texts, (), _unchanged)
+
+
+def _is_iterable(value: Any) -> bool:
+    """Say whether there is a loop over a value: some say no only when asked (numpy's 0-d arrays)."""
+    try:
+        iter(value)
+    except TypeError:
+        return False
+    return True
 
 
 def _not_a_list(given: str) -> MailsiftError:

@@ -138,6 +138,21 @@ def test_of_two_named_columns_the_one_with_addresses_wins() -> None:
     )
 
 
+def test_the_column_with_most_addresses_is_taken_though_a_sparse_one_has_nothing_else_or_a_better_name() -> (
+    None
+):
+    full = [f"n{n}@example.com" for n in range(20)]
+    full[3] = "n3 at example.com"
+    for held in (1, 9, 12):
+        other = [f"m{n}@example.com" if n < held else "" for n in range(20)]
+        assert choose([["Other mail", "Person mail"], *map(list, zip(other, full, strict=True))]).index == 1
+    few = [f"m{n}@example.com" if n < 9 else "" for n in range(20)]
+    for names in (["email", "Person mail"], ["email", "work email"], ["email", "mail"]):
+        assert choose([names, *map(list, zip(few, full, strict=True))]).index == 1
+    half = [f"m{n}@example.com" if n < 10 else "" for n in range(20)]
+    assert choose([["email", "Partner's mail"], *map(list, zip(half, full, strict=True))]).index == 0
+
+
 def test_the_fullest_column_of_addresses_wins_and_notes_that_mention_one_do_not() -> None:
     rows = [["write to a@example.com please", "", "x@example.com"], ["", "b@example.com", "y"]] * 3
     assert choose(rows).index == 1

@@ -242,6 +242,132 @@ def test_a_backslash_before_a_quote_is_a_character_like_others_where_that_makes_
     assert [tuple(got.names), *got.rows] == expected
 
 
+WRAPPED = [
+    ["email", "name", "note"],
+    ["ann@example.com", "Ann, B.", 'say "hi"'],
+    ["bob@example.com", "Bob", "two\nlines"],
+    ["not an address", "Cy", ""],
+    ["dan@example.com", "Dan", ""],
+]
+
+
+def wrapped(line: str) -> str:
+    return '"' + line.replace('"', '""') + '"'
+
+
+def _workbook(cells: list[str]) -> bytes:
+    with io.BytesIO() as out:
+        with xlsxwriter.Workbook(out) as book:
+            book.add_worksheet().write_column(0, 0, cells)
+        return out.getvalue()
+
+
+@pytest.mark.parametrize("delimiter", [",", ";"])
+def test_lines_of_a_csv_in_the_only_column_of_a_workbook_are_the_rows_of_a_table(
+    tmp_path: Path, delimiter: str
+) -> None:
+    records = [csv_bytes([row], delimiter).decode().removesuffix("\r\n") for row in WRAPPED]
+    got = read(tmp_path, _workbook([*records, ""]))
+    assert got.rows == [tuple(row) for row in WRAPPED[1:]]
+    assert (got.names, got.intake.format) == (WRAPPED[0], "xlsx")
+    check_addresses(got, [row[0] for row in WRAPPED[1:]])
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        ["email", "Doe, Ann <ann@example.com>"],
+        ["ann@example.com", "b@example.com"],
+        ["note,of,any,email", "a,b,c,d@example.com"],
+    ],
+)
+def test_cells_of_the_only_column_of_a_workbook_are_cells(tmp_path: Path, cells: list[str]) -> None:
+    got = read(tmp_path, _workbook(cells), columns=3)
+    assert got.rows == [(cell,) for cell in cells[got.names[0] == cells[0] :]]
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t"])
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r", ",,\n", ";\r\n"])
+@pytest.mark.parametrize("header", [0, 1])
+def test_quotes_around_whole_lines_are_taken_off_where_there_are_several_cells_in_them(
+    tmp_path: Path, delimiter: str, end: str, header: int
+) -> None:
+    records = [csv_bytes([row], delimiter).decode().removesuffix("\r\n") for row in WRAPPED[header:]]
+    got = read(tmp_path, end.join(map(wrapped, records)).encode())
+    assert got.rows == [tuple(row) for row in WRAPPED[1:]]
+    assert got.names == (["column_1", "column_2", "column_3"] if header else WRAPPED[0])
+    check_addresses(got, [row[0] for row in WRAPPED[1:]])
+
+
+def test_a_line_with_quotes_around_it_is_a_record_of_the_table_where_it_has_all_its_cells(
+    tmp_path: Path,
+) -> None:
+    lines = [
+        "email,name",
+        "ann@example.com,Ann",
+        '"bob@example.com,""Bob, B."""',
+        '"Miller, Cy"',
+        '"dan@example.com, eve@example.com"',
+        '"eve@example.com","Eve"',
+        '"Miller, fay@example.com",',
+    ]
+    got = read(tmp_path, "\n".join(lines).encode())
+    assert got.rows == [
+        ("ann@example.com", "Ann"),
+        ("bob@example.com", "Bob, B."),
+        ("Miller, Cy", ""),
+        ("dan@example.com, eve@example.com", ""),
+        ("eve@example.com", "Eve"),
+        ("Miller, fay@example.com", ""),
+    ]
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        ["email", "Doe, Ann <ann@example.com>", "Roe, Bob <bob@example.com>", "cy@example.com"],
+        ["email", "ann@example.com, bob@example.com", "cy@example.com, dan@example.com"],
+        ["email", "ann@example.com,Ann", "bob@example.com,Bob"],
+        ["ann@example.com;bob@example.com", "cy@example.com;dan@example.com"],
+        ["Ann, first", "ann@example.com", "bob@example.com"],
+    ],
+)
+def test_quotes_around_the_cells_of_a_single_column_part_none_of_them(
+    tmp_path: Path, cells: list[str]
+) -> None:
+    got = read(tmp_path, "\n".join(map(wrapped, cells)).encode(), column="1")
+    assert got.rows == [(cell,) for cell in cells[got.names[0] == cells[0] :]]
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_apostrophes_around_all_addresses_quote_cells_as_databases_write_them(
+    tmp_path: Path, end: str
+) -> None:
+    lines = [
+        "id,email,name",
+        "1,'ann@example.com','Ann, B.'",
+        "2,'o''neil@example.com','O''Neil'",
+        "3,'',NULL",
+        "4,'cy@example.com','it''s\n5'",
+    ]
+    got = read(tmp_path, end.join(lines).encode())
+    assert got.rows == [
+        ("1", "ann@example.com", "Ann, B."),
+        ("2", "o'neil@example.com", "O'Neil"),
+        ("3", "", "NULL"),
+        ("4", "cy@example.com", "it's\n5"),
+    ]
+    check_addresses(got, [row[1] for row in got.rows])
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [["'ann@example.com'", "bob@example.com"], ["'ann@example.com", "'bob@example.com"]],
+)
+def test_apostrophes_of_some_addresses_are_their_letters(tmp_path: Path, lines: list[str]) -> None:
+    assert read(tmp_path, "\n".join(lines).encode(), column="1").rows == [(line,) for line in lines]
+
+
 def test_a_text_file_is_one_address_a_line(tmp_path: Path) -> None:
     got = read(
         tmp_path, b'b@example.com\n\n  a@example.com\n"john doe"@example.com\n"quoted@example.com"\nbad\n'
@@ -562,6 +688,42 @@ def test_one_object_with_an_address_is_a_list_of_one_row(tmp_path: Path) -> None
     check_addresses(got, ["a@example.com"])
 
 
+@pytest.mark.parametrize("array", [True, False])
+def test_an_array_with_one_address_in_a_cell_of_json_is_that_address(tmp_path: Path, array: bool) -> None:
+    cells = [
+        ["a@example.com"],
+        ["b@example.com", "c@example.com"],
+        "d@example.com",
+        [],
+        None,
+        [1],
+        ["e@example.com", "", None],
+        [{"value": "f@example.com", "type": "work", "primary": True}],
+        {"name": "Ann", "email": "g@example.com"},
+        ["ann", "at home"],
+        "[h]@example.com",
+    ]
+    objects = [json.dumps({"emails": cell, "n": 1}) for cell in cells]
+    got = read(tmp_path, (f"[{','.join(objects)}]" if array else "\n".join(objects)).encode())
+    assert got.rows[0] == ('["a@example.com"]', 1)
+    alone = [f"{letter}@example.com" for letter in "efg"]
+    meant = ["a@example.com", "b@example.com, c@example.com", "d@example.com", "", "", "", *alone]
+    check_addresses(got, [*meant, "ann, at home", "[h]@example.com"])
+
+
+@pytest.mark.parametrize(
+    "text", ['{"email":"a@example.com","email":""}', '{"n":{"x":1,"x":2},"email":"b@example.com"}']
+)
+@pytest.mark.parametrize("array", [True, False])
+def test_an_object_of_json_with_a_name_twice_is_refused_for_one_value_would_be_lost(
+    tmp_path: Path, text: str, array: bool
+) -> None:
+    first = '{"email":"c@example.com"}'
+    with pytest.raises(MailsiftError, match=r"(Element|Line) 2 .* name stands twice") as caught:
+        read(tmp_path, (f"[{first},{text}]" if array else f"{first}\n{text}").encode())
+    assert caught.value.code == "bad_json"
+
+
 def test_json_columns_stay_exact_when_batches_disagree_about_the_type(tmp_path: Path) -> None:
     lines = [
         {"email": "a@example.com", "price": 10, "big": 2**60, "x": None},
@@ -684,6 +846,16 @@ def test_what_no_result_could_show_is_refused_before_anybody_is_asked(
 ) -> None:
     with pytest.raises(MailsiftError, match="bad_parquet"):
         read(tmp_path, _parquet(values))
+
+
+def test_a_parquet_file_with_a_name_twice_is_told_so_and_one_of_arrow_what_it_is(tmp_path: Path) -> None:
+    frame = pl.DataFrame({"email": ["a@example.com"], "emali": [1]})
+    frame.write_parquet(tmp_path / "twice")
+    with pytest.raises(MailsiftError, match=r"bad_parquet: Two columns .* same name"):
+        read(tmp_path / "read", (tmp_path / "twice").read_bytes().replace(b"emali", b"email"))
+    frame.write_ipc(tmp_path / "arrow")
+    with pytest.raises(MailsiftError, match=r"unsupported_format: .*Feather.* Parquet"):
+        read(tmp_path / "read", (tmp_path / "arrow").read_bytes())
 
 
 def test_a_column_of_a_program_s_own_type_is_what_it_stores(tmp_path: Path) -> None:

@@ -31,6 +31,13 @@ class Kind(Enum):
     ONE = "a@b.co"
 
 
+class NoLoop:
+    """What begins no loop, though its kind has a method for it, as an array of numpy without dimensions."""
+
+    def __iter__(self) -> Iterator[str]:
+        raise TypeError
+
+
 @pytest.mark.parametrize("module", [mailsift, checker])
 def test_examples_in_docstrings_are_true(module: Any) -> None:
     failed, tried = doctest.testmod(module, extraglobs={"mailsift": mailsift})
@@ -134,6 +141,7 @@ def test_rows_and_frames_of_others_are_no_addresses(addresses: Any) -> None:
         (lambda: mailsift.check(None, mode="fast"), "not_text"),  # type: ignore[arg-type]
         (lambda: mailsift.check_many("a@b.co", mode="fast"), "not_a_list"),
         (lambda: mailsift.check_many(7, mode="fast"), "not_a_list"),
+        (lambda: mailsift.check_many(NoLoop(), mode="fast"), "not_a_list"),
         (lambda: mailsift.check_many(pl.DataFrame(), mode="fast"), "no_address_column"),
         (lambda: mailsift.check_many(pl.DataFrame({"a": ["x"]}), mode="fast"), "no_address_column"),
         (

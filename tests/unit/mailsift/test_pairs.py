@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -75,6 +76,14 @@ async def test_of_several_lists_the_one_that_is_not_there_is_named(tmp_path: Pat
     (there,) = _lists(tmp_path, "list.csv")
     with pytest.raises(MailsiftError, match=f"file_not_found: .*{re.escape(missing)}"):
         await sources_of([there, f"{tmp_path}/{missing}"], places, "local")
+
+
+async def test_who_names_a_pipe_or_no_file_is_told_how_standard_input_is_named(tmp_path: Path) -> None:
+    places = Places(connections=Connections(), web=_unasked, vault=_unasked, database=_unasked)
+    os.mkfifo(tmp_path / "pipe")
+    for name, code in (("pipe", "not_a_file"), ("missing.csv", "file_not_found")):
+        with pytest.raises(MailsiftError, match=f"{code}: .* For standard input say -"):
+            await sources_of([str(tmp_path / name)], places, "local")
 
 
 @pytest.mark.parametrize("lists", [["a.csv"], ["a.csv", "b.csv"]])

@@ -1,0 +1,75 @@
+"""Over standard input every line is answered: what is no message, and what is open when the input ends."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from mcp.shared._context_streams import create_context_streams
+from mcp.shared.message import SessionMessage
+from mcp.types import JSONRPCError, JSONRPCResponse, jsonrpc_message_adapter
+
+from mailsift.api.mcp import server as mcp_server
+
+INITIALIZE = (
+    '{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},'
+    '"clientInfo":{"name":"t","version":"1"}}}'
+)
+INITIALIZED = '{"jsonrpc":"2.0","method":"notifications/initialized"}'
+CALL = '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"check","arguments":{"email":"%s"}}}'
+CANCEL = '{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}'
+
+
+async def _talk(monkeypatch: pytest.MonkeyPatch, *lines: str) -> list[tuple[object, object]]:
+    """Say these lines and no more; return the id of each answer, and its error or whether it is a result."""
+
+    async def slow(*_: object) -> dict[str, Any]:
+        await asyncio.sleep(20)
+        return {"result": "deliverable"}
+
+    monkeypatch.setattr(mcp_server, "call_tool", slow)
+    say, messages = create_context_streams[SessionMessage | Exception](20)
+    answers, heard = create_context_streams[SessionMessage](20)
+    for line in lines:
+        try:
+            await say.send(SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False)))
+        except ValueError as error:
+            await say.send(error)
+    say.close()
+    await mcp_server.answer_messages(mcp_server.build_server(None), messages, answers)  # type: ignore[arg-type]
+    async with heard:
+        said = [one.message async for one in heard]
+    return [
+        (one.id, one.error.code if isinstance(one, JSONRPCError) else "result")
+        for one in said
+        if isinstance(one, JSONRPCError | JSONRPCResponse)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("line", "code"),
+    [
+        ("{", -32700),
+        ("", -32700),
+        (CALL % "\\ud800@example.com", -32700),
+        ("{}", -32600),
+        ("[1]", -32600),
+    ],
+)
+async def test_a_line_that_is_no_message_is_answered(
+    monkeypatch: pytest.MonkeyPatch, line: str, code: int
+) -> None:
+    found = await _talk(monkeypatch, line, INITIALIZE)
+    assert found == [(None, code), (0, "result")]
+
+
+async def test_what_is_open_when_the_input_ends_is_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = await _talk(monkeypatch, INITIALIZE, INITIALIZED, CALL % "a@example.com")
+    assert found == [(0, "result"), (1, "result")]
+
+
+async def test_what_is_called_off_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = asyncio.get_running_loop().time()
+    await _talk(monkeypatch, INITIALIZE, INITIALIZED, CALL % "a@example.com", CANCEL)
+    assert asyncio.get_running_loop().time() - before < 20
