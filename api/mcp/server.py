@@ -6,14 +6,14 @@ import asyncio
 import json
 from contextlib import suppress
 from importlib.metadata import version
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import structlog
+from anyio import create_memory_object_stream
 from fastapi.responses import Response
 from mcp.server import Server, ServerRequestContext
 from mcp.server.stdio import stdio_server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
-from mcp.shared._context_streams import ContextReceiveStream, ContextSendStream, create_context_streams
 from mcp.shared.message import SessionMessage
 from mcp.types import (
     INVALID_REQUEST,
@@ -39,6 +39,9 @@ from typing_extensions import override
 
 from mailsift.api.mcp.tools import BODY_BYTES, TOOLS, ToolCall, call_tool
 from mailsift.pipeline.errors import MailsiftError, error_fields
+
+if TYPE_CHECKING:
+    from mcp.shared._stream_protocols import ReadStream, WriteStream
 
 _ABOUT: Final = (
     "Mailsift says whether mail to an address will arrive. `risky` means that nobody could know: never tell"
@@ -114,8 +117,8 @@ async def serve_stdio(call: ToolCall) -> None:
 
 async def answer_messages(
     server: Server[Any],
-    messages: ContextReceiveStream[SessionMessage | Exception],
-    answers: ContextSendStream[SessionMessage],
+    messages: ReadStream[SessionMessage | Exception],
+    answers: WriteStream[SessionMessage],
 ) -> None:
     """Let a server answer messages, and answer for it what it never sees, until all of them are answered.
 
@@ -124,8 +127,8 @@ async def answer_messages(
         messages: what comes, and what is none.
         answers: where what is told goes; it is closed.
     """
-    to_server, asked = create_context_streams[SessionMessage | Exception]()
-    told, from_server = create_context_streams[SessionMessage]()
+    to_server, asked = create_memory_object_stream[SessionMessage | Exception]()
+    told, from_server = create_memory_object_stream[SessionMessage]()
     between = _Between(answers)
     async with asyncio.TaskGroup() as group:
         group.create_task(between.take(messages, to_server))
@@ -136,15 +139,15 @@ async def answer_messages(
 class _Between:
     """Stands between a client and the server, which drops what it works at when the client says no more."""
 
-    def __init__(self, answers: ContextSendStream[SessionMessage]) -> None:
+    def __init__(self, answers: WriteStream[SessionMessage]) -> None:
         self._answers = answers
         self._open: set[RequestId] = set()
         self._answered = asyncio.Event()
 
     async def take(
         self,
-        messages: ContextReceiveStream[SessionMessage | Exception],
-        to_server: ContextSendStream[SessionMessage | Exception],
+        messages: ReadStream[SessionMessage | Exception],
+        to_server: WriteStream[SessionMessage | Exception],
     ) -> None:
         """Hand on what comes, and end when there is nothing more and nothing open."""
         async with to_server, messages:
@@ -160,7 +163,7 @@ class _Between:
                         self._answered.clear()
                         await self._answered.wait()
 
-    async def give(self, from_server: ContextReceiveStream[SessionMessage]) -> None:
+    async def give(self, from_server: ReadStream[SessionMessage]) -> None:
         """Hand on what the server says."""
         async with self._answers, from_server:
             async for message in from_server:

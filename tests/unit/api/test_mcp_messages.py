@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
-from mcp.shared._context_streams import create_context_streams
+from anyio import create_memory_object_stream
 from mcp.shared.message import SessionMessage
 from mcp.types import JSONRPCError, JSONRPCResponse, jsonrpc_message_adapter
 
@@ -29,8 +29,8 @@ async def _talk(monkeypatch: pytest.MonkeyPatch, *lines: str) -> list[tuple[obje
         return {"result": "deliverable"}
 
     monkeypatch.setattr(mcp_server, "call_tool", slow)
-    say, messages = create_context_streams[SessionMessage | Exception](20)
-    answers, heard = create_context_streams[SessionMessage](20)
+    say, messages = create_memory_object_stream[SessionMessage | Exception](20)
+    answers, heard = create_memory_object_stream[SessionMessage](20)
     for line in lines:
         try:
             await say.send(SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False)))
