@@ -45,6 +45,9 @@ def outcome(day: float, kind: str, said: str = "") -> Outcome:
         ([0], [(91, "delivered")], [None]),  # too old
         ([0, 10], [(1, "delivered"), (11, "bounced", _GONE)], [Fate.DELIVERED, Fate.GONE]),
         ([0, 3], [(1, "delivered"), (4, "bounced", _GONE)], [Fate.GONE, None]),  # one message
+        ([2], [(1.999, "bounced", _GONE)], [None]),  # minutes older than the verdict, whatever the clock
+        ([0, 2], [(1.999, "bounced", _GONE)], [Fate.GONE, None]),  # the newest verdict before it answers
+        ([0], [(89.999, "bounced", _GONE)], [Fate.GONE]),
         ([0], [], [None]),
     ],
 )
@@ -118,3 +121,25 @@ def test_a_list_whose_chances_are_unknown_gets_no_number() -> None:
     assert found.addresses == 1_050
     assert expected_bounces(chances, [(GOOD, 1_000), (CATCH_ALL, 500)]) is None
     assert expected_bounces(chances, []) is None
+
+
+@pytest.mark.parametrize(("known", "sent"), [(200, 20), (2_000, 200), (4_000, 400)])
+def test_in_nineteen_of_twenty_cases_as_many_come_back_as_was_said(known: int, sent: int) -> None:
+    rng, cases, held = random.Random(7), 300, 0
+    for _ in range(cases):
+        arrives = rng.betavariate(97, 3)
+        arrived, back = (
+            sum(rng.random() < share for _ in range(n))
+            for share, n in ((arrives, known), (1 - arrives, sent))
+        )
+        found = expected_bounces(Chances({GOOD: SentTally(known, arrived)}, {}), [(GOOD, sent)])
+        assert found is not None
+        held += round(found.low) <= back <= round(found.high)
+    assert held / cases > 0.93
+
+
+def test_what_is_certain_is_left_to_no_luck() -> None:
+    gone = Cell("invalid", "mailbox_not_found", "google", 5)
+    found = expected_bounces(Chances({}, {}), [(gone, 50)])
+    assert found is not None
+    assert (found.expected, found.low, found.high) == (50, 50, 50)
