@@ -18,6 +18,7 @@ from uuid import UUID
 import polars as pl
 
 from mailsift.jobs.columns import JUDGED_ADDRESS, VERDICT_PREFIX, kept_metadata
+from mailsift.jobs.results.export import defused
 from mailsift.jobs.results.judged import domain_providers, judged_addresses
 from mailsift.jobs.results.whole_files import in_thread
 from mailsift.jobs.views import AccountId, JobId, load_options
@@ -215,7 +216,7 @@ def to_csv(rows: Sequence[AccuracyRow], groups: Sequence[GroupBy]) -> str:
             for one in shares
             for cell in ([one.value, one.low, one.high, one.n] if one else ["", "", "", 0])
         ]
-        writer.writerow([*row.group, row.judged, row.known, *cells])
+        writer.writerow([*map(defused, row.group), row.judged, row.known, *cells])
     return out.getvalue()
 
 
