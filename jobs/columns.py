@@ -88,7 +88,7 @@ def distinct_names(names: Sequence[str], taken: Sequence[str], *, longest: int |
     for place, name in enumerate(names, start=1):
         base = name or f"column_{place}"
         free, again = _cut(base, "", longest), 2
-        while free in used or (free != name and free in given):
+        while free in used or (free in given and not name.startswith(free)):
             free, again = _cut(base, f"_{again}", longest), again + 1
         used.add(free)
         result.append(free)
