@@ -176,9 +176,10 @@ class AccuracyService:
     async def _tallies(self, account_id: AccountId) -> tuple[bool, dict[Cell, SentTally], Chances]:
         """Return whether the account has outcomes, those held out, and the chances from the others."""
         last = utc_datetime(self._clock()).date()
+        first = last - timedelta(days=CHANCE_DAYS)
         async with self._database.begin() as connection:
-            own = await accuracy.sums(connection, account_id, last - timedelta(days=CHANCE_DAYS), last)
-            rest = await accuracy.of_others(connection, UUID(str(account_id)))
+            own = await accuracy.sums(connection, account_id, first, last)
+            rest = await accuracy.of_others(connection, UUID(str(account_id)), first)
         unmeasured = [one for one in own if one.what in FATES and not one.known]
         fitted = tally((_cell(one), one.what, one.n) for one in unmeasured if not one.held_out)
         held_out = tally((_cell(one), one.what, one.n) for one in unmeasured if one.held_out)
