@@ -115,7 +115,7 @@ def _parse(url: str) -> Place:
         names = parts.path.split("/")[1:]
         if parts.query or not all(names) or len(names) < _FEWEST_NAMES.get(scheme, 1):
             raise _bad_place("An object is called scheme://bucket/key, or az://account/container/key.")
-    return Place(scheme, url)
+    return Place(scheme, one_spelling(url))
 
 
 def _unencoded(url: str) -> tuple[str, str]:
@@ -130,14 +130,15 @@ def _database(url: str, found: dict[str, list[str]]) -> Place:
         raise _bad_place(f"A database's URL has a query or a table, and no {unknown[0]!r}.")
     if sum(map(len, found.values())) > 1:
         raise _bad_place("A database's URL has one query or one table.")
-    base = database_url(url).partition("?")[0]
+    base = one_spelling(url).partition("?")[0]
     return Place("postgresql", base, *("".join(found.get(name, ())) for name in (_QUERY, _TABLE)))
 
 
-def database_url(url: str) -> str:
-    """Return the URL of a database with the one of its two schemes that we use; any other URL as it is."""
+def one_spelling(url: str) -> str:
+    """Return a URL with its scheme in small letters (RFC 3986 section 3.1); a database has one of two."""
     scheme, _, rest = url.partition("://")
-    return f"postgresql://{rest}" if scheme.lower() in _DATABASES else url
+    scheme = scheme.lower()
+    return f"{'postgresql' if scheme in _DATABASES else scheme}://{rest}"
 
 
 def _bad_place(text: str) -> MailsiftError:
@@ -210,7 +211,7 @@ def _read(number: int, row: Any) -> Connection:
         raise _bad_connections(f"number {number} has no list of accounts")
     if not all(isinstance(value, str) for value in values.values()):
         raise _bad_connections(f"number {number} has a value that is no text")
-    return Connection(database_url(url).rstrip("/"), frozenset(accounts), values)
+    return Connection(one_spelling(url).rstrip("/"), frozenset(accounts), values)
 
 
 def _bad_connections(text: str) -> MailsiftError:

@@ -58,3 +58,12 @@ def test_both_schemes_of_a_database_are_one_place(theirs: str, ours: str, tmp_pa
     found = Connections.load(file).find(place, "alice")
     assert found is not None
     assert found.credentials == {"user": "reader"}
+
+
+@pytest.mark.parametrize("ours", ["s3://lake/Lists", "S3://lake/Lists"])
+def test_a_scheme_is_one_in_large_letters_too_and_a_key_is_not(ours: str, tmp_path: Path) -> None:
+    (file := tmp_path / "connections.toml").write_text(f'[[connection]]\nurl = "{ours}"\naccounts = ["*"]\n')
+    connections = Connections.load(file)
+    assert parse_source("AZ://account/container/Key").base == "az://account/container/Key"
+    assert connections.find(parse_source("S3://lake/Lists/A.csv"), "alice")
+    assert connections.find(parse_source("s3://lake/lists/A.csv"), "alice") is None
