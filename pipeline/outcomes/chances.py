@@ -112,7 +112,7 @@ class Chances:
             self._own[near],
             self._own[full],
         )
-        mean, strength = 0.5, 2.0
+        mean, strength, prior = 0.5, 2.0, 0.0
         for tally in chain:
             prior = min(_WEIGHT, strength)
             mean = (tally.arrived + prior * mean) / (tally.sent + prior)
