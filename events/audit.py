@@ -203,6 +203,8 @@ async def record(
     """
     if action.startswith("webhook."):
         subject = urlsplit(subject).hostname or subject  # the path of its address is often a secret
+    if action.startswith("schedule."):
+        subject = _ADDRESS.sub("…", subject)  # it is mostly called as its list
     if action.startswith("job.") and "list" not in detail:
         detail |= await people.list_named(connection, account_id, subject)
     if "list" in detail:
@@ -244,7 +246,7 @@ def _list(row: AuditRow) -> str:
 
 
 def _schedule(row: AuditRow) -> str:
-    return f"“{_ADDRESS.sub('…', row.subject)}”" if row.subject else ""
+    return f"“{_ADDRESS.sub('…', row.subject)}”" if row.subject else ""  # older lines have it whole
 
 
 def _key(row: AuditRow) -> str:

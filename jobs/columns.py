@@ -75,19 +75,20 @@ def read_names(path: Path | IO[bytes]) -> dict[str, str]:
 def distinct_names(names: Sequence[str], taken: Sequence[str], *, longest: int | None = None) -> list[str]:
     """Give every column a name of its own, for formats that need it.
 
-    A blank name becomes `column_3` (its place), a repeated one gets the suffix `_2`, `_3` ….
+    A blank name becomes `column_3` (its place), a repeated one gets the suffix `_2`, `_3` …. None gets a name
+    that another column has by itself.
 
     Args:
         names: of the columns.
         taken: names that none of them may have.
         longest: bytes of UTF-8 that a name may have; it is cut off there, before its suffix. None: any.
     """
-    used = set(taken)
+    used, given = set(taken), set(names)
     result = []
     for place, name in enumerate(names, start=1):
         base = name or f"column_{place}"
         free, again = _cut(base, "", longest), 2
-        while free in used:
+        while free in used or (free in given and not name.startswith(free)):
             free, again = _cut(base, f"_{again}", longest), again + 1
         used.add(free)
         result.append(free)

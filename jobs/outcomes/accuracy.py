@@ -18,6 +18,7 @@ from uuid import UUID
 import polars as pl
 
 from mailsift.jobs.columns import JUDGED_ADDRESS, VERDICT_PREFIX, kept_metadata
+from mailsift.jobs.results.export import defused
 from mailsift.jobs.results.judged import domain_providers, judged_addresses
 from mailsift.jobs.results.whole_files import in_thread
 from mailsift.jobs.views import AccountId, JobId, load_options
@@ -175,9 +176,10 @@ class AccuracyService:
     async def _tallies(self, account_id: AccountId) -> tuple[bool, dict[Cell, SentTally], Chances]:
         """Return whether the account has outcomes, those held out, and the chances from the others."""
         last = utc_datetime(self._clock()).date()
+        first = last - timedelta(days=CHANCE_DAYS)
         async with self._database.begin() as connection:
-            own = await accuracy.sums(connection, account_id, last - timedelta(days=CHANCE_DAYS), last)
-            rest = await accuracy.of_others(connection, UUID(str(account_id)))
+            own = await accuracy.sums(connection, account_id, first, last)
+            rest = await accuracy.of_others(connection, UUID(str(account_id)), first)
         unmeasured = [one for one in own if one.what in FATES and not one.known]
         fitted = tally((_cell(one), one.what, one.n) for one in unmeasured if not one.held_out)
         held_out = tally((_cell(one), one.what, one.n) for one in unmeasured if one.held_out)
@@ -215,7 +217,7 @@ def to_csv(rows: Sequence[AccuracyRow], groups: Sequence[GroupBy]) -> str:
             for one in shares
             for cell in ([one.value, one.low, one.high, one.n] if one else ["", "", "", 0])
         ]
-        writer.writerow([*row.group, row.judged, row.known, *cells])
+        writer.writerow([*map(defused, row.group), row.judged, row.known, *cells])
     return out.getvalue()
 
 

@@ -20,8 +20,11 @@ _DATABASES: Final = frozenset({"postgresql", "postgres"})
 _WEB: Final = frozenset({"https", "http"})
 _SCHEME: Final = re.compile(r"([a-z][a-z0-9+.-]*)://", re.IGNORECASE)
 _LONGEST: Final = 8_192
-_QUERY: Final = "query="
-_TABLE: Final = re.compile(r"[^\s.\"\x00]{1,63}(\.[^\s.\"\x00]{1,63})?")
+_QUERY, _TABLE = "query", "table"
+_WRITTEN_QUERY: Final = re.compile(r"((?i:postgres(?:ql)?)://[^?]*)\?query=(\s*\S+\s+\S.*)", re.DOTALL)
+_FEWEST_NAMES: Final[Mapping[str, int]] = {"az": 2}
+"""Behind what stands for the host: the container, and the key."""
+_TABLE_NAME: Final = re.compile(r"[^\s.\"\x00]{1,63}(\.[^\s.\"\x00]{1,63})?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,45 +90,55 @@ def parse_sink(url: str) -> Place:
     place = _parse(url)
     if place.scheme in _WEB:
         raise _bad_place("Results go to s3://, gs://, az:// or a table in postgresql://.")
-    if place.is_database and not _TABLE.fullmatch(place.table):
+    if place.is_database and not _TABLE_NAME.fullmatch(place.table):
         raise _bad_place("Results go to a table: postgresql://host/database?table=checked")
     return place
 
 
 def _parse(url: str) -> Place:
+    base, query = _unencoded(url)
     try:
-        parts = urlsplit(url)
+        parts = urlsplit(base)
         scheme, host = parts.scheme.lower(), parts.hostname
         found = parse_qs(parts.query, keep_blank_values=True)
     except ValueError:
         raise _bad_place("This is no URL.") from None
-    if scheme not in STORES | _DATABASES | _WEB or not host or len(url) > _LONGEST or not url.isprintable():
+    if scheme not in STORES | _DATABASES | _WEB or not host or len(url) > _LONGEST or not base.isprintable():
         raise _bad_place("A place is a URL: https://, s3://, gs://, az:// or postgresql://.")
     if parts.username is not None or parts.password is not None:
         raise _bad_place("A place has no user name or password in it: those belong into the settings.")
     if parts.fragment or {".", ".."}.intersection(parts.path.split("/")):
         raise _bad_place("A place has neither a fragment nor dots for folders.")
     if scheme in _DATABASES:
-        return _database(url, found)
-    if scheme in STORES and (parts.query or not all(parts.path.split("/")[1:]) or not parts.path):
-        raise _bad_place("An object is called scheme://bucket/key.")
-    return Place(scheme, url)
+        return _database(base, {_QUERY: [query]} if query else found)
+    if scheme in STORES:
+        names = parts.path.split("/")[1:]
+        if parts.query or not all(names) or len(names) < _FEWEST_NAMES.get(scheme, 1):
+            raise _bad_place("An object is called scheme://bucket/key, or az://account/container/key.")
+    return Place(scheme, one_spelling(url))
+
+
+def _unencoded(url: str) -> tuple[str, str]:
+    """Part a database's URL from a query that was not encoded: its signs are its own, and lines may end."""
+    found = _WRITTEN_QUERY.fullmatch(url)
+    return (found[1], found[2]) if found and re.sub(r"\s", "", found[2]).isprintable() else (url, "")
 
 
 def _database(url: str, found: dict[str, list[str]]) -> Place:
-    """Read the URL of a database; a query with blanks in it was not encoded: + and % are its own."""
-    base, _, said = database_url(url).partition("?")
-    if said.startswith(_QUERY) and " " in said:
-        return Place("postgresql", base, said.removeprefix(_QUERY))
-    if unknown := sorted(found.keys() - {"query", "table"}):
+    """Read the URL of a database: a query of which it is a source, or a table of which it is a sink."""
+    if unknown := sorted(found.keys() - {_QUERY, _TABLE}):
         raise _bad_place(f"A database's URL has a query or a table, and no {unknown[0]!r}.")
-    return Place("postgresql", base, "".join(found.get("query", ())), "".join(found.get("table", ())))
+    if sum(map(len, found.values())) > 1:
+        raise _bad_place("A database's URL has one query or one table.")
+    base = one_spelling(url).partition("?")[0]
+    return Place("postgresql", base, *("".join(found.get(name, ())) for name in (_QUERY, _TABLE)))
 
 
-def database_url(url: str) -> str:
-    """Return the URL of a database with the one of its two schemes that we use; any other URL as it is."""
+def one_spelling(url: str) -> str:
+    """Return a URL with its scheme in small letters (RFC 3986 section 3.1); a database has one of two."""
     scheme, _, rest = url.partition("://")
-    return f"postgresql://{rest}" if scheme.lower() in _DATABASES else url
+    scheme = scheme.lower()
+    return f"{'postgresql' if scheme in _DATABASES else scheme}://{rest}"
 
 
 def _bad_place(text: str) -> MailsiftError:
@@ -198,7 +211,7 @@ def _read(number: int, row: Any) -> Connection:
         raise _bad_connections(f"number {number} has no list of accounts")
     if not all(isinstance(value, str) for value in values.values()):
         raise _bad_connections(f"number {number} has a value that is no text")
-    return Connection(database_url(url).rstrip("/"), frozenset(accounts), values)
+    return Connection(one_spelling(url).rstrip("/"), frozenset(accounts), values)
 
 
 def _bad_connections(text: str) -> MailsiftError:

@@ -100,11 +100,23 @@ class TierPolicy:
         """
         names = {field.name for field in fields(cls)}
         known = {name: value for name, value in stored.items() if name in names}
-        try:
-            score = int(known.pop("minimum_score", 0))
-        except (ValueError, OverflowError):  # no number, NaN, infinite
-            raise ValueError(_NO_SCORE) from None
+        score = _whole(known.pop("minimum_score", 0))
         return cls(**{name: Tier(value) for name, value in known.items()}, minimum_score=score)
+
+
+def _whole(written: Any) -> int:
+    """Return a whole number, however JSON or a form writes it.
+
+    Raises:
+        ValueError: it is none.
+    """
+    try:
+        number = int(written)
+    except (ValueError, TypeError, OverflowError):  # no number, NaN, infinite
+        raise ValueError(_NO_SCORE) from None
+    if isinstance(written, bool) or (isinstance(written, float) and number != written):
+        raise ValueError(_NO_SCORE)
+    return number
 
 
 @dataclass(frozen=True, slots=True)

@@ -83,7 +83,8 @@ class Chances:
 
     From wide to narrow: everything told at the installation, a result there, the result for the account, the
     result at the provider there, both for the account, and with the score (beta-binomial, the wider group's
-    mean as the prior with a weight of 20 outcomes).
+    mean as the prior with a weight of 20 outcomes). In the interval the prior weighs half of that:
+    where groups differ as much as such a weight supposes, it would hold only 7 of 8 chances else.
 
     Args:
         own: the account's outcomes.
@@ -111,12 +112,13 @@ class Chances:
             self._own[near],
             self._own[full],
         )
-        mean, strength = 0.5, 2.0
+        mean, strength, prior = 0.5, 2.0, 0.0
         for tally in chain:
             prior = min(_WEIGHT, strength)
             mean = (tally.arrived + prior * mean) / (tally.sent + prior)
             strength = tally.sent + prior
-        return MeasuredShare(mean, *wilson(mean * strength, strength), n)
+        told = strength - prior / 2
+        return MeasuredShare(mean, *wilson(mean * told, told), n)
 
 
 def _sum_by_group(tallies: Tallies) -> defaultdict[tuple[object, ...], SentTally]:
@@ -172,7 +174,7 @@ def calibrate(chances: Chances, held_out: Tallies) -> Calibration | None:
 
 @dataclass(frozen=True, slots=True)
 class ExpectedBounces:
-    """How many messages would come back, with a 95 % interval, of how many."""
+    """How many messages would come back, of how many; in 19 of 20 cases it is `low` to `high` of them."""
 
     expected: float
     low: float
@@ -184,12 +186,13 @@ def expected_bounces(chances: Chances, counts: Iterable[tuple[Cell, int]]) -> Ex
     """Return what would come back of messages to so many addresses of each cell.
 
     What is called invalid is counted as a bounce until outcomes of such addresses are known. The interval is
-    the sum of the cells', as if all erred the same way: wide rather than narrow.
+    the sum of the cells', as if all erred the same way: wide rather than narrow. To it comes what is left to
+    luck where all chances are right, by the variance of so many messages.
 
     Returns:
         None where of more than a twentieth of the addresses nothing can be said.
     """
-    expected = low = high = 0.0
+    expected = low = high = variance = 0.0
     addresses = unknown = 0
     for cell, count in counts:
         chance = chances.of(cell)
@@ -202,7 +205,14 @@ def expected_bounces(chances: Chances, counts: Iterable[tuple[Cell, int]]) -> Ex
         expected += count * (1 - chance.value)
         low += count * (1 - chance.high)
         high += count * (1 - chance.low)
+        variance += count * chance.value * (1 - chance.value)
     if not addresses or unknown > _MOST_UNKNOWN * addresses:
         return None
     scale = addresses / (addresses - unknown)
-    return ExpectedBounces(expected * scale, low * scale, high * scale, addresses)
+    luck = _Z * math.sqrt(variance * scale)
+    return ExpectedBounces(
+        expected * scale,
+        max(0.0, expected * scale - math.hypot((expected - low) * scale, luck)),
+        min(float(addresses), expected * scale + math.hypot((high - expected) * scale, luck)),
+        addresses,
+    )

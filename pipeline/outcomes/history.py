@@ -186,18 +186,19 @@ def fates(judged_at: Sequence[float], outcomes: Iterable[Outcome]) -> list[Fate 
         outcomes: of the address, in any order.
     """
     ordered = sorted(_in_known_order(outcomes), key=_counts_from)
-    timed = [(_counts_from(entry), fate) for entry in ordered if (fate := _fate(entry))]
+    told = [(entry.happened_at, _counts_from(entry), fate) for entry in ordered if (fate := _fate(entry))]
     result: list[Fate | None] = []
     for index, begin in enumerate(judged_at):
         end = judged_at[index + 1] if index + 1 < len(judged_at) else float("inf")
         end = min(end, begin + WINDOW_DAYS * DAY)
-        first = next((at for at, _ in timed if begin <= at < end), None)
+        told = [one for one in told if one[0] >= begin]
+        first = next((counts for at, counts, _ in told if at < end), None)
         if first is None:
             result.append(None)
             continue
-        deciding = [entry for entry in timed if first <= entry[0] <= first + _LATE_SECONDS]
-        result.append(deciding[-1][1])
-        timed = [entry for entry in timed if entry[0] > deciding[-1][0]]
+        last = first + _LATE_SECONDS
+        result.append([fate for _, counts, fate in told if first <= counts <= last][-1])
+        told = [one for one in told if not first <= one[1] <= last]
     return result
 
 

@@ -192,12 +192,12 @@ _OTHERS = text("""
     SELECT s.status, s.result, s.provider, s.score, s.what, sum(s.n)::bigint AS n
     FROM accuracy s JOIN account a ON a.id = s.account_id
     WHERE s.account_id <> :account_id AND a.test_of IS NULL AND s.what = ANY(:fates)
-      AND NOT s.known AND NOT s.held_out
+      AND NOT s.known AND NOT s.held_out AND s.day >= :first
       AND (SELECT a.test_of IS NULL FROM account a WHERE a.id = :account_id)
       AND (s.result, s.provider) IN (
         SELECT o.result, o.provider FROM accuracy o JOIN account b ON b.id = o.account_id
         WHERE o.account_id <> :account_id AND b.test_of IS NULL AND o.what = ANY(:fates)
-          AND NOT o.known AND NOT o.held_out
+          AND NOT o.known AND NOT o.held_out AND o.day >= :first
         GROUP BY o.result, o.provider HAVING count(DISTINCT o.account_id) >= 2)
     GROUP BY s.status, s.result, s.provider, s.score, s.what
 """)
@@ -301,12 +301,12 @@ async def sums(
     return await rows_as(AccuracySum, connection, _ALL_SUMS if account_id is None else _SUMS, values)
 
 
-async def of_others(connection: Connection, account_id: UUID) -> Sequence[Row]:
-    """Return what became of the others' verdicts: status, result, provider, score, what, n.
+async def of_others(connection: Connection, account_id: UUID, first: date) -> Sequence[Row]:
+    """Return what became of the others' verdicts from a day on: status, result, provider, score, what, n.
 
     Left out are results at a provider that fewer than two others know of, and all for a test account.
     """
-    values = {"account_id": account_id, "fates": list(FATES)}
+    values = {"account_id": account_id, "fates": list(FATES), "first": first}
     return (await connection.execute(_OTHERS, values)).mappings().all()
 
 

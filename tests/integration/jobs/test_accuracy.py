@@ -218,3 +218,17 @@ async def test_of_one_other_account_alone_nothing_is_given_away(
     chance = (await container.accuracy.chances(ann)).of(cell)
     assert chance is not None
     assert chance.n == 5_001
+
+
+async def test_chances_rest_on_verdicts_of_a_year_of_whomever(container: Container, planter: Planter) -> None:
+    ann, bob, cy = [await container.jobs.account(name) for name in ("ann", "bob", "cy")]
+    sql = """INSERT INTO accuracy (account_id, day, mode, provider, status, result, score, what, known,
+        held_out, n) VALUES (:id, CURRENT_DATE - CAST(:days AS int), 'deep', 'google', 'valid', 'deliverable',
+        95, :what, false, false, 200)"""
+    for account in (ann, bob, cy):
+        await planter.sql(sql, id=account, days=360, what="delivered")
+        await planter.sql(sql, id=account, days=370, what="gone")
+    chance = (await container.accuracy.chances(ann)).of(Cell("valid", "deliverable", "google", 95))
+    assert chance is not None
+    assert chance.n == 600
+    assert chance.value > 0.95

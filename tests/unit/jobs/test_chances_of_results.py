@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from mailsift.jobs.columns import JUDGED_ADDRESS, VERDICT_PREFIX, names_metadata
-from mailsift.jobs.outcomes.accuracy import add_chances, tally
+from mailsift.jobs.outcomes.accuracy import AccuracyRow, GroupBy, add_chances, tally, to_csv
 from mailsift.pipeline.outcomes.chances import Cell, Chances
 from mailsift.pipeline.outcomes.history import Fate
 
@@ -57,3 +57,9 @@ def test_each_row_of_a_long_list_has_the_chance_of_its_own_provider(kept: bool, 
         shown = tuple(row[f"{VERDICT_PREFIX}{name}"] for name in ("p", "p_low", "p_high"))
         assert shown == ((expected.value, expected.low, expected.high) if expected else (None, None, None))
     assert found[f"{VERDICT_PREFIX}p"].n_unique() == (3 if kept else 2)
+
+
+def test_a_report_opens_safely_in_a_spreadsheet() -> None:
+    row = AccuracyRow(("=cmd.example", "deep"), 7, 0, None, None, None, None, None)
+    line = to_csv([row], [GroupBy.PROVIDER, GroupBy.MODE]).splitlines()[1]
+    assert line.startswith("'=cmd.example,deep,7,0,")

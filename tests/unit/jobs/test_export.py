@@ -140,6 +140,23 @@ def test_jsonl_and_parquet_are_exact_and_every_name_is_distinct(tmp_path: Path) 
     assert frame["=name"].to_list() == cells
 
 
+def test_a_name_that_is_made_distinct_takes_no_other_columns_name(tmp_path: Path) -> None:
+    names = ["mailsift_status", "mailsift_status_2", "a", "a#", "a_2", "", "column_6"]
+    path = results(tmp_path, {name: pl.Series([str(n)]) for n, name in enumerate(names)})
+    (row,) = map(json.loads, exported(path, ExportFormat.JSONL).splitlines())
+    said = {name: value for name, value in row.items() if name not in OURS}
+    assert said == {
+        "mailsift_status_3": "0",
+        "mailsift_status_2": "1",
+        "a": "2",
+        "a_3": "3",
+        "a_2": "4",
+        "column_6_2": "5",
+        "column_6": "6",
+    }
+    assert choose_columns(path, ["mailsift_status_2", "a_2", "column_6"]) == ["c1", "c4", "c6"]
+
+
 def test_a_customers_column_named_like_ours_steps_aside(tmp_path: Path) -> None:
     path = results(tmp_path, {"mailsift_status": pl.Series(["old"])})
     frame = pl.read_parquet(io.BytesIO(exported(path, ExportFormat.PARQUET)))

@@ -45,6 +45,9 @@ def outcome(day: float, kind: str, said: str = "") -> Outcome:
         ([0], [(91, "delivered")], [None]),  # too old
         ([0, 10], [(1, "delivered"), (11, "bounced", _GONE)], [Fate.DELIVERED, Fate.GONE]),
         ([0, 3], [(1, "delivered"), (4, "bounced", _GONE)], [Fate.GONE, None]),  # one message
+        ([2], [(1.999, "bounced", _GONE)], [None]),  # minutes older than the verdict, whatever the clock
+        ([0, 2], [(1.999, "bounced", _GONE)], [Fate.GONE, None]),  # the newest verdict before it answers
+        ([0], [(89.999, "bounced", _GONE)], [Fate.GONE]),
         ([0], [], [None]),
     ],
 )
@@ -118,3 +121,43 @@ def test_a_list_whose_chances_are_unknown_gets_no_number() -> None:
     assert found.addresses == 1_050
     assert expected_bounces(chances, [(GOOD, 1_000), (CATCH_ALL, 500)]) is None
     assert expected_bounces(chances, []) is None
+
+
+@pytest.mark.parametrize("own", [0, 1, 5, 30])
+def test_the_interval_of_a_chance_holds_it_where_few_outcomes_are_known(own: int) -> None:
+    rng, cases, held = random.Random(3), 300, 0
+
+    def outcomes(arrives: float, n: int) -> SentTally:
+        return SentTally(n, sum(rng.random() < arrives for _ in range(n)))
+
+    for _ in range(cases):
+        arrives = rng.betavariate(18, 2)
+        others = {
+            GOOD._replace(provider=f"p{n}.example"): outcomes(rng.betavariate(18, 2), 20) for n in range(6)
+        }
+        chance = Chances({GOOD: outcomes(arrives, own)}, others).of(GOOD)
+        assert chance is not None
+        held += chance.low <= arrives <= chance.high
+    assert held / cases > 0.92
+
+
+@pytest.mark.parametrize(("known", "sent"), [(200, 20), (1_000, 100), (2_000, 100)])
+def test_in_nineteen_of_twenty_cases_as_many_come_back_as_was_said(known: int, sent: int) -> None:
+    rng, cases, held = random.Random(7), 200, 0
+    for _ in range(cases):
+        arrives = rng.betavariate(97, 3)
+        arrived, back = (
+            sum(rng.random() < share for _ in range(n))
+            for share, n in ((arrives, known), (1 - arrives, sent))
+        )
+        found = expected_bounces(Chances({GOOD: SentTally(known, arrived)}, {}), [(GOOD, sent)])
+        assert found is not None
+        held += round(found.low) <= back <= round(found.high)
+    assert held / cases > 0.93
+
+
+def test_what_is_certain_is_left_to_no_luck() -> None:
+    gone = Cell("invalid", "mailbox_not_found", "google", 5)
+    found = expected_bounces(Chances({}, {}), [(gone, 50)])
+    assert found is not None
+    assert (found.expected, found.low, found.high) == (50, 50, 50)

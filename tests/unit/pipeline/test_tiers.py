@@ -125,3 +125,14 @@ def test_a_stored_policy_of_another_release_is_read_as_far_as_it_is_known() -> N
     assert TierPolicy.read({"role": "review", "moon": "full"}) == TierPolicy(role=Tier.REVIEW)
     with pytest.raises(ValueError, match="moon"):
         TierPolicy.parse({"role": "review", "moon": "full"})
+
+
+@pytest.mark.parametrize("score", [50.9, True, None, [], "50.0", float("nan"), float("inf"), -1])
+def test_a_score_is_a_whole_number(score: object) -> None:
+    with pytest.raises(ValueError, match="whole number from 0 to 100"):
+        TierPolicy.parse({"minimum_score": score})
+
+
+@pytest.mark.parametrize("score", [50, 50.0, "50"])
+def test_a_whole_number_is_one_however_it_is_written(score: object) -> None:
+    assert TierPolicy.parse({"minimum_score": score}).minimum_score == 50
