@@ -23,35 +23,21 @@ _LIBRARY = "polars"
 
 
 class FrameNamespace:
-    """What polars gives as `frame.mailsift`."""
+    """What polars gives as `frame.mailsift` and `series.mailsift`."""
 
-    def __init__(self, frame: pl.DataFrame) -> None:
-        self._frame = frame
+    def __init__(self, given: pl.DataFrame | pl.Series) -> None:
+        self._given = given
 
     def check(self, column: str = "", **options: Any) -> pl.DataFrame:
-        """Return the frame with `address` and the 13 fields behind its columns.
+        """Return `address` and the 13 fields; of a frame, behind its columns.
 
         Args:
-            column: which has the addresses; "" to find it.
+            column: of a frame: which has the addresses; "" to find it.
             options: those of `mailsift.check_many`.
         """
         from mailsift.library.checker import check_many  # noqa: PLC0415 - see above
 
-        checked: pl.DataFrame = check_many(self._frame, column=column, **options)
-        return checked
-
-
-class SeriesNamespace:
-    """What polars gives as `series.mailsift`."""
-
-    def __init__(self, series: pl.Series) -> None:
-        self._series = series
-
-    def check(self, **options: Any) -> pl.DataFrame:
-        """Return a frame of `address` and the 13 fields; the options are those of `mailsift.check_many`."""
-        from mailsift.library.checker import check_many  # noqa: PLC0415 - see above
-
-        checked: pl.DataFrame = check_many(self._series, **options)
+        checked: pl.DataFrame = check_many(self._given, column=column, **options)
         return checked
 
 
@@ -85,7 +71,7 @@ def _register_after(loader: Loader) -> None:
 
 def _register(polars: Any) -> None:
     polars.api.register_dataframe_namespace(NAMESPACE)(FrameNamespace)
-    polars.api.register_series_namespace(NAMESPACE)(SeriesNamespace)
+    polars.api.register_series_namespace(NAMESPACE)(FrameNamespace)
 
 
 def register_namespace() -> None:

@@ -9,8 +9,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
+from math import inf
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
@@ -25,10 +26,9 @@ if TYPE_CHECKING:
     from mailsift.pipeline.outcomes.history import OutcomeFacts
     from mailsift.pipeline.validator import Validator
 
-_RESERVE: Final = 0.25  # seconds kept of a deadline, to judge what was found
 _MAX_AGE: Final = 86_400.0
 """Seconds a mail server's answer is used again, unless the caller says; as for lists."""
-_FIELDS: Final = tuple(field.name for field in fields(Verdict))
+_FIELDS: Final = tuple(one.name for one in fields(Verdict))
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +58,11 @@ class SingleOptions:
     tiered: bool = False
 
 
+@dataclass(slots=True, kw_only=True, eq=False)
 class SingleValidator:
     """Validates single addresses.
 
-    Args:
+    Attributes:
         lists, policy: all that mode fast needs.
         open_validator: opens the whole pipeline; called when the first address asks for more than the lists.
         count_verdict: counts every verdict by its status and result.
@@ -71,24 +72,14 @@ class SingleValidator:
             many seconds where the caller says so.
     """
 
-    def __init__(
-        self,
-        *,
-        lists: Lists,
-        policy: VerdictPolicy,
-        open_validator: Callable[[], Validator],
-        count_verdict: Callable[[str, str], None],
-        record_usage: Callable[[SingleOptions, int, int, int], None],
-        outcome_facts: Callable[[str, Sequence[str], float | None], Awaitable[OutcomeFacts]],
-    ) -> None:
-        self._lists = lists
-        self._policy = policy
-        self._open = open_validator
-        self._opening = asyncio.Lock()
-        self._validator: Validator | None = None
-        self._count_verdict = count_verdict
-        self._record_usage = record_usage
-        self._outcome_facts = outcome_facts
+    lists: Lists
+    policy: VerdictPolicy
+    open_validator: Callable[[], Validator]
+    count_verdict: Callable[[str, str], None]
+    record_usage: Callable[[SingleOptions, int, int, int], None]
+    outcome_facts: Callable[[str, Sequence[str], float | None], Awaitable[OutcomeFacts]]
+    _opening: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
+    _validator: Validator | None = field(default=None, init=False)
 
     async def validate(self, email: str, options: SingleOptions) -> dict[str, Any]:
         """Return the 13 fields, and with `options.evidence` the facts as JSON in `evidence`.
@@ -102,27 +93,27 @@ class SingleValidator:
 
     async def validate_many(self, emails: Sequence[str], options: SingleOptions) -> list[dict[str, Any]]:
         """Do what `validate` does for some addresses at once, in their order; each is asked about once."""
-        repaired = {email: self._lists.repaired(email) if options.repair else "" for email in emails}
+        repaired = {email: self.lists.repaired(email) if options.repair else "" for email in emails}
         meant = {email: other or email for email, other in repaired.items()}
         texts = list(dict.fromkeys(meant.values()))
         addresses = list(filter(None, map(canonical_of, texts)))
         began = monotonic()
         known = await self._look_up_outcomes(addresses, options)
         if options.mode is Mode.FAST and not options.evidence and not known.sent:
-            fast = {text: validate_fast(text, self._lists, self._policy) for text in texts}
+            fast = {text: validate_fast(text, self.lists, self.policy) for text in texts}
             found = _BatchVerdicts(fast, len(texts), 0)
         else:
             left = replace(options, deadline=options.deadline - (monotonic() - began))
             found = await _validate_texts(texts, left, known, await self._open_once())
-        self._record_usage(options, len(emails), found.distinct, found.probes)
+        self.record_usage(options, len(emails), found.distinct, found.probes)
         verdicts = [found.verdicts[meant[email]] for email in emails]
         for verdict in verdicts:
-            self._count_verdict(verdict["status"], verdict["result"])
+            self.count_verdict(verdict["status"], verdict["result"])
         return [with_repair(one, repaired[email]) for one, email in zip(verdicts, emails, strict=True)]
 
     def judged_address(self, email: str, *, repair: bool) -> str:
         """Return the canonical address that a verdict on this text is about, "" where it holds none."""
-        return canonical_of((self._lists.repaired(email) if repair else "") or email)
+        return canonical_of((self.lists.repaired(email) if repair else "") or email)
 
     async def _look_up_outcomes(self, addresses: Sequence[str], options: SingleOptions) -> OutcomeFacts:
         """Return what the owner knows of addresses.
@@ -136,7 +127,7 @@ class SingleValidator:
         known = NOT_LOOKED_UP
         with suppress(TimeoutError):
             async with asyncio.timeout(options.deadline / 2):
-                known = await self._outcome_facts(options.owner, addresses, options.max_age)
+                known = await self.outcome_facts(options.owner, addresses, options.max_age)
         if options.tiered and not known.looked_up:
             text = "Whom the account may not send to can’t be looked up."
             raise MailsiftError("database_unavailable", text, retryable=True)
@@ -145,7 +136,7 @@ class SingleValidator:
     async def _open_once(self) -> Validator:
         async with self._opening:
             if self._validator is None:
-                self._validator = await asyncio.to_thread(self._open)
+                self._validator = await asyncio.to_thread(self.open_validator)
             return self._validator
 
 
@@ -215,22 +206,16 @@ async def _validate_texts(
     frame = parsed.with_columns(
         pl.Series("n", numbers, pl.UInt32), pl.lit(1, pl.UInt32).alias("rows")
     ).unique("n", keep="first", maintain_order=True)
-    seconds = max(options.deadline - _RESERVE, options.deadline / 2)
     request = ValidationRequest(
         options.mode,
         evidence=options.evidence,
         max_age=_MAX_AGE if options.max_age is None else options.max_age,
-        session_s=seconds,
-        budget_s=seconds,
-        ends_at=asyncio.get_running_loop().time() + seconds,
+        session_s=inf,
         owner=options.owner,
         outcomes=known,
     )
-    try:
-        async with asyncio.timeout(options.deadline):
-            result = await validator.validate(frame, request)
-    except TimeoutError:
-        result = validator.give_up(frame, options.mode, request.domains_found, known)
+    ends_at = asyncio.get_running_loop().time() + options.deadline
+    result = await validator.validate_until(frame, request, ends_at)
     wanted = [*_FIELDS, "evidence"] if options.evidence else list(_FIELDS)
     by_number = {row.pop("n"): row for row in result.finished.select("n", *wanted).iter_rows(named=True)}
     verdicts = {text: by_number[number] for text, number in zip(texts, numbers, strict=True)}

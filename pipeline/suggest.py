@@ -13,228 +13,66 @@ from typing import Final, TypeAlias
 
 from mailsift.pipeline.providers import top_level_domains
 
-# Name -> suffixes under which people have mailboxes, by how many people do: where a slip fits several, the
-# earlier one is meant. Coined names mean nothing else, so a slip inside the name is told by the name alone.
-_COINED = {
-    "gmail": "com",
-    "yahoo": "com co.uk fr de es it ca in co.in com.br com.mx com.ar com.au co.jp co.id com.sg com.ph com.hk "
-    "com.tw com.my com.vn com.tr co.kr co.nz co.za co.th co.il ie gr se dk no nl be at ch pl pt ro cz hu fi "
-    "cn com.cn com.co com.pe com.ve cl co jp ru ae",
-    "hotmail": "com co.uk fr de es it nl be ca ch se no dk fi co com.ar com.br com.au com.mx com.tr co.jp "
-    "co.nz co.za co.il co.th cl gr hu cz my ph sg in id pt ru",
-    "outlook": "com fr de es it com.br com.au co.uk at be cl co.id co.il co.nz co.th com.ar com.gr com.pe "
-    "com.tr com.vn cz dk hu ie in jp kr lv my nl ph pt sa sg sk",
-    "icloud": "com",
-    "googlemail": "com co.uk de",
-    "protonmail": "com ch",
-    "fastmail": "com fm",
-    "rocketmail": "com",
-    "rediffmail": "com",
-    "hanmail": "net",
-    "yandex": "ru com ua by kz",
-    "comcast": "net",
-    "verizon": "net",
-    "sbcglobal": "net",
-    "bellsouth": "net",
-    "earthlink": "net",
-    "optonline": "net",
-    "btinternet": "com",
-    "virginmedia": "com",
-    "blueyonder": "co.uk",
-    "ntlworld": "com",
-    "bigpond": "com net.au com.au net",
-    "optusnet": "com.au",
-    "sympatico": "ca",
-    "videotron": "ca",
-    "t-online": "de",
-    "freenet": "de",
-    "wanadoo": "fr es nl",
-    "laposte": "net",
-    "virgilio": "it",
-    "tiscali": "it co.uk cz",
-    "seznam": "cz",
-    "interia": "pl",
-    "bluewin": "ch",
-    "talktalk": "net",
-    "tutanota": "com de",
-    "hushmail": "com",
-    "zohomail": "com",
-    "foxmail": "com",
-    "windowslive": "com",
-    "windstream": "net",
-    "roadrunner": "com",
-    "globomail": "com",
-    "netscape": "net",
-    "btopenworld": "com",
-    "numericable": "fr",
-    "cegetel": "net",
-    "club-internet": "fr",
-    "aliceadsl": "fr",
-    "fastwebnet": "it",
-    "arubapec": "it",
-    "kabelmail": "de",
-    "unitybox": "de",
-    "kpnmail": "nl",
-    "xs4all": "nl",
-    "hetnet": "nl",
-    "zeelandnet": "nl",
-    "upcmail": "nl",
-    "quicknet": "nl",
-    "skynet": "be",
-    "proximus": "be",
-    "citromail": "hu",
-    "freemail": "hu",
-    "zoznam": "sk",
-    "bigmir": "net",
-    "rambler": "ru ua",
-    "iinet": "net.au",
-    "westnet": "com.au",
-    "netvision": "net.il",
-    "bezeqint": "net",
-    "netspace": "net.au",
-    "bredband": "net",
-    "broadpark": "no",
-    "stofanet": "dk",
-    "saunalahti": "fi",
-    "kolumbus": "fi",
-    "luukku": "com",
-    "suomi24": "fi",
-    "fibertel": "com.ar",
-    "telefonica": "net",
-    "movistar": "es",
-    "singnet": "com.sg",
-    "streamyx": "com",
-    "superonline": "com",
-    "forthnet": "gr",
-    "otenet": "gr",
-    "eircom": "net",
-    "vodamail": "co.za",
-    "telkomsa": "net",
-    "softbank": "ne.jp",
-    "docomo": "ne.jp",
-    "biglobe": "ne.jp",
-    "mailfence": "com",
-    "runbox": "com",
-    "startmail": "com",
-    "indiatimes": "com",
-    "telenet": "be",
-}
+
+def _by_name(domains: str) -> dict[str, tuple[str, ...]]:
+    """Return name -> its suffixes, both in the order in which domains are listed."""
+    found: dict[str, tuple[str, ...]] = {}
+    for name, _, suffix in (domain.partition(".") for domain in domains.split()):
+        found[name] = (*found.get(name, ()), suffix)
+    return found
+
+
+# Domains under which people have mailboxes: where a slip fits several, the name listed earlier is meant, and
+# of its suffixes the earlier one. Coined names mean nothing else, so a slip inside the name is told by the
+# name alone.
+_COINED = _by_name("""
+gmail.com yahoo.com yahoo.co.uk yahoo.fr yahoo.de yahoo.es yahoo.it yahoo.ca yahoo.in yahoo.co.in
+yahoo.com.br yahoo.com.mx yahoo.com.ar yahoo.com.au yahoo.co.jp yahoo.co.id yahoo.com.sg yahoo.com.ph
+yahoo.com.hk yahoo.com.tw yahoo.com.my yahoo.com.vn yahoo.com.tr yahoo.co.kr yahoo.co.nz yahoo.co.za
+yahoo.co.th yahoo.co.il yahoo.ie yahoo.gr yahoo.se yahoo.dk yahoo.no yahoo.nl yahoo.be yahoo.at yahoo.ch
+yahoo.pl yahoo.pt yahoo.ro yahoo.cz yahoo.hu yahoo.fi yahoo.cn yahoo.com.cn yahoo.com.co yahoo.com.pe
+yahoo.com.ve yahoo.cl yahoo.co yahoo.jp yahoo.ru yahoo.ae hotmail.com hotmail.co.uk hotmail.fr hotmail.de
+hotmail.es hotmail.it hotmail.nl hotmail.be hotmail.ca hotmail.ch hotmail.se hotmail.no hotmail.dk
+hotmail.fi hotmail.co hotmail.com.ar hotmail.com.br hotmail.com.au hotmail.com.mx hotmail.com.tr
+hotmail.co.jp hotmail.co.nz hotmail.co.za hotmail.co.il hotmail.co.th hotmail.cl hotmail.gr hotmail.hu
+hotmail.cz hotmail.my hotmail.ph hotmail.sg hotmail.in hotmail.id hotmail.pt hotmail.ru outlook.com
+outlook.fr outlook.de outlook.es outlook.it outlook.com.br outlook.com.au outlook.co.uk outlook.at
+outlook.be outlook.cl outlook.co.id outlook.co.il outlook.co.nz outlook.co.th outlook.com.ar outlook.com.gr
+outlook.com.pe outlook.com.tr outlook.com.vn outlook.cz outlook.dk outlook.hu outlook.ie outlook.in
+outlook.jp outlook.kr outlook.lv outlook.my outlook.nl outlook.ph outlook.pt outlook.sa outlook.sg
+outlook.sk icloud.com googlemail.com googlemail.co.uk googlemail.de protonmail.com protonmail.ch
+fastmail.com fastmail.fm rocketmail.com rediffmail.com hanmail.net yandex.ru yandex.com yandex.ua yandex.by
+yandex.kz comcast.net verizon.net sbcglobal.net bellsouth.net earthlink.net optonline.net btinternet.com
+virginmedia.com blueyonder.co.uk ntlworld.com bigpond.com bigpond.net.au bigpond.com.au bigpond.net
+optusnet.com.au sympatico.ca videotron.ca t-online.de freenet.de wanadoo.fr wanadoo.es wanadoo.nl
+laposte.net virgilio.it tiscali.it tiscali.co.uk tiscali.cz seznam.cz interia.pl bluewin.ch talktalk.net
+tutanota.com tutanota.de hushmail.com zohomail.com foxmail.com windowslive.com windstream.net roadrunner.com
+globomail.com netscape.net btopenworld.com numericable.fr cegetel.net club-internet.fr aliceadsl.fr
+fastwebnet.it arubapec.it kabelmail.de unitybox.de kpnmail.nl xs4all.nl hetnet.nl zeelandnet.nl upcmail.nl
+quicknet.nl skynet.be proximus.be citromail.hu freemail.hu zoznam.sk bigmir.net rambler.ru rambler.ua
+iinet.net.au westnet.com.au netvision.net.il bezeqint.net netspace.net.au bredband.net broadpark.no
+stofanet.dk saunalahti.fi kolumbus.fi luukku.com suomi24.fi fibertel.com.ar telefonica.net movistar.es
+singnet.com.sg streamyx.com superonline.com forthnet.gr otenet.gr eircom.net vodamail.co.za telkomsa.net
+softbank.ne.jp docomo.ne.jp biglobe.ne.jp mailfence.com runbox.com startmail.com indiatimes.com telenet.be
+""")
 # Words and short names: other companies bear names just beside them, so only the rest of the domain counts.
-_WORDS = {
-    "live": "com co.uk fr de it nl be at ca se no dk ie in jp cl cn ru com.ar com.au com.mx com.pt com.sg "
-    "co.za",
-    "aol": "com co.uk de fr it es ca jp in com.au com.br com.mx",
-    "msn": "com nl cn fr de",
-    "gmx": "de net com at ch fr us info li",
-    "mail": "com ru de bg ua ee",
-    "email": "com de",
-    "ymail": "com",
-    "proton": "me",
-    "zoho": "com eu in",
-    "web": "de",
-    "arcor": "de",
-    "orange": "fr",
-    "sfr": "fr",
-    "libero": "it",
-    "att": "net",
-    "charter": "net",
-    "rogers": "com",
-    "uol": "com.br",
-    "bol": "com.br",
-    "terra": "com.br",
-    "inbox": "ru lv com",
-    "ukr": "net",
-    "onet": "pl eu",
-    "naver": "com",
-    "qq": "com",
-    "163": "com",
-    "126": "com",
-    "ziggo": "nl",
-    "cox": "net",
-    "shaw": "ca",
-    "me": "com",
-    "mac": "com",
-    "aim": "com",
-    "sky": "com",
-    "juno": "com",
-    "frontier": "com",
-    "telus": "net",
-    "bell": "net",
-    "globo": "com",
-    "ig": "com.br",
-    "oi": "com.br",
-    "r7": "com",
-    "sapo": "pt",
-    "clix": "pt",
-    "ono": "com",
-    "free": "fr",
-    "neuf": "fr",
-    "bbox": "fr",
-    "voila": "fr",
-    "alice": "it",
-    "tin": "it",
-    "tim": "it",
-    "inwind": "it",
-    "iol": "it",
-    "aruba": "it",
-    "pec": "it",
-    "vodafone": "de it",
-    "posteo": "de net",
-    "mailbox": "org",
-    "online": "de no",
-    "hispeed": "ch",
-    "sunrise": "ch",
-    "chello": "at nl",
-    "aon": "at",
-    "planet": "nl",
-    "home": "nl",
-    "casema": "nl",
-    "kpn": "nl",
-    "pandora": "be",
-    "scarlet": "be",
-    "wp": "pl",
-    "o2": "pl",
-    "gazeta": "pl",
-    "op": "pl",
-    "tlen": "pl",
-    "centrum": "cz sk",
-    "post": "cz sk",
-    "atlas": "cz sk",
-    "volny": "cz",
-    "azet": "sk",
-    "abv": "bg",
-    "dir": "bg",
-    "bk": "ru",
-    "list": "ru",
-    "ya": "ru",
-    "i": "ua",
-    "meta": "ua",
-    "telia": "com",
-    "telenor": "no",
-    "comhem": "se",
-    "spray": "se",
-    "jubii": "dk",
-    "elisa": "fi",
-    "hot": "ee",
-    "one": "lt",
-    "tpg": "com.au",
-    "xtra": "co.nz",
-    "mweb": "co.za",
-    "walla": "co.il com",
-    "ezweb": "ne.jp",
-    "ocn": "ne.jp",
-    "nifty": "com",
-    "nate": "com",
-    "daum": "net",
-    "sina": "com cn",
-    "sohu": "com",
-    "139": "com",
-    "aliyun": "com",
-    "yeah": "net",
-    "mynet": "com",
-    "sify": "com",
-    "hol": "gr",
-}
+_WORDS = _by_name("""
+live.com live.co.uk live.fr live.de live.it live.nl live.be live.at live.ca live.se live.no live.dk live.ie
+live.in live.jp live.cl live.cn live.ru live.com.ar live.com.au live.com.mx live.com.pt live.com.sg
+live.co.za aol.com aol.co.uk aol.de aol.fr aol.it aol.es aol.ca aol.jp aol.in aol.com.au aol.com.br
+aol.com.mx msn.com msn.nl msn.cn msn.fr msn.de gmx.de gmx.net gmx.com gmx.at gmx.ch gmx.fr gmx.us gmx.info
+gmx.li mail.com mail.ru mail.de mail.bg mail.ua mail.ee email.com email.de ymail.com proton.me zoho.com
+zoho.eu zoho.in web.de arcor.de orange.fr sfr.fr libero.it att.net charter.net rogers.com uol.com.br
+bol.com.br terra.com.br inbox.ru inbox.lv inbox.com ukr.net onet.pl onet.eu naver.com qq.com 163.com 126.com
+ziggo.nl cox.net shaw.ca me.com mac.com aim.com sky.com juno.com frontier.com telus.net bell.net globo.com
+ig.com.br oi.com.br r7.com sapo.pt clix.pt ono.com free.fr neuf.fr bbox.fr voila.fr alice.it tin.it tim.it
+inwind.it iol.it aruba.it pec.it vodafone.de vodafone.it posteo.de posteo.net mailbox.org online.de
+online.no hispeed.ch sunrise.ch chello.at chello.nl aon.at planet.nl home.nl casema.nl kpn.nl pandora.be
+scarlet.be wp.pl o2.pl gazeta.pl op.pl tlen.pl centrum.cz centrum.sk post.cz post.sk atlas.cz atlas.sk
+volny.cz azet.sk abv.bg dir.bg bk.ru list.ru ya.ru i.ua meta.ua telia.com telenor.no comhem.se spray.se
+jubii.dk elisa.fi hot.ee one.lt tpg.com.au xtra.co.nz mweb.co.za walla.co.il walla.com ezweb.ne.jp ocn.ne.jp
+nifty.com nate.com daum.net sina.com sina.cn sohu.com 139.com aliyun.com yeah.net mynet.com sify.com hol.gr
+""")
 
 # Real domains that look like slips; their owners have been "corrected" often enough.
 _REAL_DOMAINS = """
@@ -361,7 +199,7 @@ def suggest(domain: str, *, takes_no_mail: bool = False) -> str:
 def well_known_domains() -> frozenset[str]:
     """Return the domains that slips are told by: where many people have mailboxes."""
     return frozenset(
-        f"{name}.{suffix}" for name, suffixes in (_COINED | _WORDS).items() for suffix in suffixes.split()
+        f"{name}.{suffix}" for name, suffixes in (_COINED | _WORDS).items() for suffix in suffixes
     )
 
 
@@ -379,7 +217,7 @@ def suffix_exists(domain: str) -> bool:
 @cache
 def _known_domains() -> _KnownDomains:
     """Lay the tables out once."""
-    table = {name: tuple(suffixes.split()) for name, suffixes in (_COINED | _WORDS).items()}
+    table = _COINED | _WORDS
     joined: dict[str, str] = {}
     for name, suffixes in table.items():
         for suffix in suffixes:
@@ -403,8 +241,8 @@ _WORLD: Final = frozenset({"com", "net", "org"})
 def _index_names(part: Callable[[str], str]) -> Mapping[tuple[str, str], frozenset[str]]:
     """Index by the suffixes that may be typed for a name's and a part of it: short names only at home."""
     found: dict[tuple[str, str], frozenset[str]] = {}
-    typed = [(name, list(_spellings(tuple(suffixes.split())))) for name, suffixes in _COINED.items()]
-    typed += [(name, sorted(set(suffixes.split()) - _WORLD)) for name, suffixes in _WORDS.items()]
+    typed = [(name, list(_spellings(suffixes))) for name, suffixes in _COINED.items()]
+    typed += [(name, sorted(set(suffixes) - _WORLD)) for name, suffixes in _WORDS.items()]
     for name, spellings in typed:
         for suffix in spellings:
             key = (suffix, part(name))

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import math
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -97,6 +99,7 @@ class ValidationResult:
 
 
 _AHEAD_PATIENCE_S: Final = 0.1
+_RESERVE: Final = 0.25  # seconds kept of a deadline, to judge what was found
 _Deferred = dict[str, tuple[str, str, float]]
 """Who has to come back: address -> WAIT_COLUMNS."""
 
@@ -147,36 +150,25 @@ class NetworkWitness(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Validator:
     """Everything the stages need, wired once per process.
 
-    Args:
+    Attributes:
         lists: role, free, disposable and near-typo knowledge.
         providers: which providers' answers mean something.
         port25: whether this machine can reach mail servers; where it cannot, deep answers say so at once.
         monotonic: seconds.
     """
 
-    def __init__(  # noqa: PLR0913 - the stages, one argument each
-        self,
-        *,
-        lists: Lists,
-        providers: Providers,
-        domains: DomainWitness,
-        prober: MailboxWitness,
-        port25: NetworkWitness,
-        policy: VerdictPolicy,
-        opt_outs: OptOuts = NOBODY,
-        monotonic: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._lists = lists
-        self._providers = providers
-        self._domains = domains
-        self._prober = prober
-        self._port25 = port25
-        self._policy = policy
-        self._opt_outs = opt_outs
-        self._monotonic = monotonic
+    lists: Lists
+    providers: Providers
+    domains: DomainWitness
+    prober: MailboxWitness
+    port25: NetworkWitness
+    policy: VerdictPolicy
+    opt_outs: OptOuts = NOBODY
+    monotonic: Callable[[], float] = time.monotonic
 
     async def validate(self, frame: pl.DataFrame, request: ValidationRequest) -> ValidationResult:
         """Judge every address of the frame, or say what it waits for.
@@ -189,7 +181,7 @@ class Validator:
             The verdicts and the addresses that have to come back; nothing is lost between them.
         """
         domains = await self._domain_facts(frame, request)
-        answered_at = self._monotonic()
+        answered_at = self.monotonic()
         request.domains_found.update(domains)
         frame = self._described(frame, domains, request.outcomes.unwanted)
         probed, deferred = await self._mailbox_facts(frame, domains, request)
@@ -197,19 +189,36 @@ class Validator:
             probed, mailboxes={**probed.mailboxes, **_outcome_facts(frame, request.outcomes.sent)}
         )
         frame = _with_mailboxes(frame, probed, request.outcomes.sent)
-        findings = Findings(request.mode, domains, probed.mailboxes, probed.catch_alls, self._policy)
-        is_trusted = request.mode is Mode.FAST or self._domains.has_trusted_resolver
+        findings = Findings(request.mode, domains, probed.mailboxes, probed.catch_alls, self.policy)
+        is_trusted = request.mode is Mode.FAST or self.domains.has_trusted_resolver
         reason = WaitReason.SLOW if is_trusted else WaitReason.RESOLVER
-        since_s = self._monotonic() - answered_at
+        since_s = self.monotonic() - answered_at
         waits = deferred | _slow_domains(frame, request.mode, reason, since_s)
         waits |= _silent_domains(frame, request, since_s)
         result = _judge(frame, waits, findings, request, probed)
         asked = (fact for fact in probed.mailboxes.values() if fact.smtp_code and not fact.cached)
         return replace(result, probes=sum(1 for _ in asked))
 
+    async def validate_until(
+        self, frame: pl.DataFrame, request: ValidationRequest, ends_at: float
+    ) -> ValidationResult:
+        """Do what `validate` does by a time of the event loop (infinity: no end); judge what is known then.
+
+        No session takes longer than there is, nor than the request says.
+        """
+        now = asyncio.get_running_loop().time()
+        seconds = max(ends_at - now - _RESERVE, (ends_at - now) / 2)
+        session_s = min(seconds, request.session_s)
+        request = replace(request, session_s=session_s, budget_s=seconds, ends_at=now + seconds)
+        try:
+            async with asyncio.timeout_at(ends_at if ends_at < math.inf else None):
+                return await self.validate(frame, request)
+        except TimeoutError:
+            return self.give_up(frame, request.mode, request.domains_found, request.outcomes)
+
     async def look_ahead(self, domains: Sequence[str]) -> None:
         """Look up domains whose addresses come later; what DNS is slow about goes on without this call."""
-        await self._domains.lookup(domains, patience_s=_AHEAD_PATIENCE_S, final=False)
+        await self.domains.lookup(domains, patience_s=_AHEAD_PATIENCE_S, final=False)
 
     def give_up(
         self,
@@ -230,7 +239,7 @@ class Validator:
             facts = {**unknown, **domains_found}
         probed = ProbeResult({**mailboxes, **_outcome_facts(frame, outcomes.sent)})
         frame = _with_mailboxes(self._described(frame, facts, outcomes.unwanted), probed, outcomes.sent)
-        findings = Findings(mode, facts, probed.mailboxes, {}, self._policy)
+        findings = Findings(mode, facts, probed.mailboxes, {}, self.policy)
         return _judge(frame, {}, findings, ValidationRequest(mode), ProbeResult())
 
     async def _domain_facts(
@@ -239,16 +248,14 @@ class Validator:
         if request.mode is Mode.FAST:
             return {}
         patience_s = None if request.final else request.dns_s
-        return await self._domains.lookup(
-            _distinct_domains(frame), patience_s=patience_s, final=request.final
-        )
+        return await self.domains.lookup(_distinct_domains(frame), patience_s=patience_s, final=request.final)
 
     def _described(
         self, frame: pl.DataFrame, facts: Mapping[str, DomainFact], unwanted: Mapping[str, str]
     ) -> pl.DataFrame:
         """Add what the lists, the account and DNS know of each address."""
         routed = {name for name, fact in facts.items() if fact.state is DomainState.ROUTED}
-        listed = self._lists.describe(_with_history(frame), routed=routed)
+        listed = self.lists.describe(_with_history(frame), routed=routed)
         return self._with_domains(_with_unwanted(listed, unwanted), facts)
 
     def _with_domains(self, frame: pl.DataFrame, facts: Mapping[str, DomainFact]) -> pl.DataFrame:
@@ -264,7 +271,7 @@ class Validator:
             },
             schema=dict.fromkeys(("domain", "domain_state", "throttle_key", "denied_suggestion"), pl.String),
         )
-        rows = [self._providers.row(key) for key in by_domain["throttle_key"].unique() if key]
+        rows = [self.providers.row(key) for key in by_domain["throttle_key"].unique() if key]
         uninformative = [row.key for row in rows if not row.informative]
         edges = [row.key for row in rows if row.edge]
         joined = frame.join(by_domain, on="domain", how="left", maintain_order="left").with_columns(
@@ -283,7 +290,7 @@ class Validator:
     def _suggestion_where_denied(self, domain: str, fact: DomainFact) -> str:
         """Return the domain that was meant by one that DNS denies, where a guess can annoy nobody."""
         denied = fact.state in TAKES_NO_MAIL
-        return self._lists.suggested(domain, takes_no_mail=True) if denied else ""
+        return self.lists.suggested(domain, takes_no_mail=True) if denied else ""
 
     async def _mailbox_facts(
         self, frame: pl.DataFrame, domains: Mapping[str, DomainFact], request: ValidationRequest
@@ -304,7 +311,7 @@ class Validator:
         never = request.stop.rule.policy is StopPolicy.NOT_ASKED
         stopped = request.stop.providers() if never else frozenset()
         for address, domain, key in askable.select("address", "domain", "throttle_key").iter_rows():
-            if self._opt_outs.covers(domain):
+            if self.opt_outs.covers(domain):
                 found[address] = MailboxFact(answer=Answer.OPTED_OUT)
             elif key in stopped:
                 found[address] = MailboxFact(answer=Answer.TOO_MANY_MISSING)
@@ -314,8 +321,8 @@ class Validator:
         self, askable: pl.DataFrame, domains: Mapping[str, DomainFact], request: ValidationRequest
     ) -> tuple[ProbeResult, _Deferred]:
         """Ask the mail servers, unless port 25 is closed or there are too many to ask in one sitting."""
-        if not askable.is_empty() and not await self._port25.is_open():
-            if self._port25.has_been_open and not request.final:
+        if not askable.is_empty() and not await self.port25.is_open():
+            if self.port25.has_been_open and not request.final:
                 wait = Wait(WaitReason.OUR_NETWORK, NETWORK_SECONDS)
                 return ProbeResult(), _deferred(askable, dict.fromkeys(askable["address"], wait), request)
             fact = MailboxFact(answer=Answer.PROBE_UNAVAILABLE)
@@ -323,7 +330,7 @@ class Validator:
         if 0 < request.probe_limit < len(askable):
             pairs = askable.select("address", "throttle_key").iter_rows()
             return ProbeResult(), {address: (key, TRIAGE, 0.0) for address, key in pairs}
-        probed = await self._prober.probe(
+        probed = await self.prober.probe(
             [
                 ProbeTarget(address, domains[domain], request.is_last_try(tries), known_by)
                 for address, domain, tries, known_by in askable.select(
@@ -331,7 +338,7 @@ class Validator:
                 ).iter_rows()
             ],
             request,
-            recheck_port25=self._port25.is_still_open,
+            recheck_port25=self.port25.is_still_open,
         )
         waits = {} if request.final else await self._waits_after_silence(askable, probed) | probed.waits
         return probed, _deferred(askable, waits, request)
@@ -339,13 +346,13 @@ class Validator:
     async def _waits_after_silence(self, askable: pl.DataFrame, probed: ProbeResult) -> dict[str, Wait]:
         """Return what those wait for to whom nobody answered: for our network, or for a second try."""
         if any(wait.reason is WaitReason.OUR_NETWORK for wait in probed.waits.values()):
-            await self._port25.is_still_open()  # somebody answers in the name of others: alarm, ask nobody
+            await self.port25.is_still_open()  # somebody answers in the name of others: alarm, ask nobody
         silent = {address: fact for address, fact in probed.mailboxes.items() if _is_silence(fact)}
         if not silent:
             return {}
         first_try = set(askable.filter(pl.col("tries") == 0)["address"])
-        is_open = await self._port25.is_still_open(decides=not first_try.issuperset(silent))
-        if not is_open and self._port25.has_been_open:
+        is_open = await self.port25.is_still_open(decides=not first_try.issuperset(silent))
+        if not is_open and self.port25.has_been_open:
             return dict.fromkeys(silent, Wait(WaitReason.OUR_NETWORK, NETWORK_SECONDS))
         return {address: Wait(WaitReason.DEFERRED, 0.0) for address in silent if address in first_try}
 

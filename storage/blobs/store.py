@@ -10,7 +10,6 @@ import shutil
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
-from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -55,68 +54,38 @@ _PART_BYTES = 5 * 2**20
 _MOST_PARTS = 10_000  # of one object, in S3 and stores like it
 
 
-@dataclass(frozen=True, slots=True)
 class JobBlobs:
-    """The keys of one job's blobs; `n` is a chunk's number, `token` the lease it was written under."""
+    """The keys of one job's blobs; `n` is a chunk's number, `token` the lease it was written under.
 
-    job: UUID
+    Attributes:
+        prefix: everything of the job lies under it.
+        source: the customer's file as it came.
+        rows: the customer's rows in order, with their address numbers (mailsift.jobs.intake).
+        addresses: the distinct addresses (mailsift.pipeline.frames.ADDRESSES), one row group a chunk.
+        results: rows and verdicts joined (mailsift.jobs.results.join).
+        breakdown: what the verdicts amount to, as JSON (mailsift.jobs.results.breakdown.Breakdown).
+        domains: what each domain of the list came to (mailsift.jobs.results.breakdown.DOMAINS).
+        domain_counts: how many addresses the list has at which domain (mailsift.jobs.plans.DomainCounts);
+            under another name than that of former releases, which could not read it.
+        segments: all verdicts by chunk lie under it while the job runs; those of a small list stay.
+        residual: all addresses that chunks left unfinished lie under it while the job runs.
+    """
 
-    @property
-    def prefix(self) -> str:
-        """Everything of the job lies under it."""
-        return f"jobs/{self.job}"
-
-    @property
-    def source(self) -> str:
-        """The customer's file as it came."""
-        return f"{self.prefix}/source"
-
-    @property
-    def rows(self) -> str:
-        """The customer's rows in order, with their address numbers (mailsift.jobs.intake)."""
-        return f"{self.prefix}/rows.parquet"
-
-    @property
-    def addresses(self) -> str:
-        """The distinct addresses (mailsift.pipeline.frames.ADDRESSES), one row group a chunk."""
-        return f"{self.prefix}/addresses.parquet"
-
-    @property
-    def results(self) -> str:
-        """Rows and verdicts joined (mailsift.jobs.results.join)."""
-        return f"{self.prefix}/results.parquet"
-
-    @property
-    def breakdown(self) -> str:
-        """What the verdicts amount to, as JSON (mailsift.jobs.results.breakdown.Breakdown)."""
-        return f"{self.prefix}/breakdown.json"
-
-    @property
-    def domains(self) -> str:
-        """What each domain of the list came to (mailsift.jobs.results.breakdown.DOMAINS)."""
-        return f"{self.prefix}/domains.parquet"
-
-    @property
-    def segments(self) -> str:
-        """All verdicts by chunk lie under it while the job runs; those of a small list stay."""
-        return f"{self.prefix}/segments"
+    def __init__(self, job: UUID) -> None:
+        self.prefix = f"jobs/{job}"
+        self.source = f"{self.prefix}/source"
+        self.rows = f"{self.prefix}/rows.parquet"
+        self.addresses = f"{self.prefix}/addresses.parquet"
+        self.results = f"{self.prefix}/results.parquet"
+        self.breakdown = f"{self.prefix}/breakdown.json"
+        self.domains = f"{self.prefix}/domains.parquet"
+        self.domain_counts = f"{self.prefix}/domain_counts_2.json"
+        self.segments = f"{self.prefix}/segments"
+        self.residual = f"{self.prefix}/residual"
 
     def segment(self, n: int, token: UUID, data: bytes) -> str:
         """The verdicts of one chunk (mailsift.pipeline.frames.SEGMENT); the name tells damage."""
         return f"{self.segments}/{n}-{token}-{_digest(data)}.parquet"
-
-    @property
-    def domain_counts(self) -> str:
-        """How many addresses the list has at which domain (mailsift.jobs.plans.DomainCounts).
-
-        Under another name than that of former releases, which could not read it.
-        """
-        return f"{self.prefix}/domain_counts_2.json"
-
-    @property
-    def residual(self) -> str:
-        """All addresses that chunks left unfinished lie under it while the job runs."""
-        return f"{self.prefix}/residual"
 
     def deferred(self, n: int, token: UUID) -> str:
         """The addresses one chunk left unfinished (mailsift.pipeline.frames.WAITING)."""
@@ -141,41 +110,30 @@ DRAFTS = "drafts"
 """Every marker of a list that was not started yet lies below it."""
 
 
-@dataclass(frozen=True, slots=True)
 class DraftBlobs:
-    """The keys of an uploaded list that was not started yet; `draft` becomes the id of its job."""
+    """The keys of an uploaded list that was not started yet; `draft` becomes the id of its job.
 
-    account: UUID
-    draft: UUID
+    Attributes:
+        marker: says whose list it is and since when; gone once the job exists.
+        source: the customer's file as it came.
+        parts: everything of the file that came piece by piece lies below it, until it is whole.
+        upload: what is known of a file that comes piece by piece, as JSON (mailsift.jobs.uploads).
+        inspection: what an inspection has found in it (mailsift.jobs.drafts.Inspection).
+    """
 
-    @property
-    def marker(self) -> str:
-        """Says whose list it is and since when; gone once the job exists."""
-        return f"{drafts_of(self.account)}/{self.draft}.json"
-
-    @property
-    def source(self) -> str:
-        """The customer's file as it came."""
-        return JobBlobs(self.draft).source
-
-    @property
-    def parts(self) -> str:
-        """Everything of the file that came piece by piece lies below it, until it is whole."""
-        return f"{JobBlobs(self.draft).prefix}/parts"
+    def __init__(self, account: UUID, draft: UUID) -> None:
+        job = JobBlobs(draft)
+        self.account = account
+        self.draft = draft
+        self.marker = f"{drafts_of(account)}/{draft}.json"
+        self.source = job.source
+        self.parts = f"{job.prefix}/parts"
+        self.upload = f"{job.prefix}/upload.json"
+        self.inspection = f"{job.prefix}/look.json"
 
     def part(self, place: int, request: UUID) -> str:
         """The bytes of the file from this place on, as one request brought them."""
         return f"{self.parts}/{place:015d}-{request}"
-
-    @property
-    def upload(self) -> str:
-        """What is known of a file that comes piece by piece, as JSON (mailsift.jobs.uploads)."""
-        return f"{JobBlobs(self.draft).prefix}/upload.json"
-
-    @property
-    def inspection(self) -> str:
-        """What an inspection has found in it (mailsift.jobs.drafts.Inspection)."""
-        return f"{JobBlobs(self.draft).prefix}/look.json"
 
 
 def drafts_of(account: UUID) -> str:

@@ -9,4 +9,6 @@ down_revision = ${repr(down_revision)}
 
 
 def upgrade() -> None:
-    ${upgrades if upgrades else "pass"}
+    """Bring the schema up."""
+    op.execute("""
+    """)

@@ -7,29 +7,25 @@ from alembic import op
 revision = "0008"
 down_revision = "0007"
 
-_STATEMENTS: tuple[str, ...] = (
-    "ALTER TABLE idempotency ALTER COLUMN job_id DROP NOT NULL",
-    "ALTER TABLE idempotency ADD COLUMN token uuid",
-    "ALTER TABLE idempotency ADD COLUMN lease_until timestamptz",
-    "ALTER TABLE idempotency ADD COLUMN answer bytea",
-    "ALTER TABLE account ADD COLUMN test_of uuid UNIQUE REFERENCES account (id) ON DELETE CASCADE",
-    "ALTER TABLE job ADD COLUMN test boolean NOT NULL DEFAULT false",
-    """
-    CREATE TABLE usage (
-        account_id uuid NOT NULL REFERENCES account (id) ON DELETE CASCADE,
-        day date NOT NULL,
-        mode text NOT NULL,
-        rows bigint NOT NULL DEFAULT 0,
-        addresses bigint NOT NULL DEFAULT 0,
-        probes bigint NOT NULL DEFAULT 0,
-        PRIMARY KEY (account_id, day, mode)
-    )
-    """,
-    "CREATE INDEX event_by_account ON event (account_id, created_at, id)",
-)
-
 
 def upgrade() -> None:
     """Bring the schema up."""
-    for statement in _STATEMENTS:
-        op.execute(statement)
+    op.execute("""
+        ALTER TABLE idempotency ALTER COLUMN job_id DROP NOT NULL;
+        ALTER TABLE idempotency ADD COLUMN token uuid;
+        ALTER TABLE idempotency ADD COLUMN lease_until timestamptz;
+        ALTER TABLE idempotency ADD COLUMN answer bytea;
+        -- Whose test account it is.
+        ALTER TABLE account ADD COLUMN test_of uuid UNIQUE REFERENCES account (id) ON DELETE CASCADE;
+        ALTER TABLE job ADD COLUMN test boolean NOT NULL DEFAULT false;  -- of a test account: nobody is asked
+        CREATE TABLE usage (
+            account_id uuid NOT NULL REFERENCES account (id) ON DELETE CASCADE,
+            day date NOT NULL,
+            mode text NOT NULL,
+            rows bigint NOT NULL DEFAULT 0,
+            addresses bigint NOT NULL DEFAULT 0,
+            probes bigint NOT NULL DEFAULT 0,
+            PRIMARY KEY (account_id, day, mode)
+        );
+        CREATE INDEX event_by_account ON event (account_id, created_at, id);
+    """)

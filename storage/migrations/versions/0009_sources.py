@@ -7,23 +7,18 @@ from alembic import op
 revision = "0009"
 down_revision = "0008"
 
-# A chunk that the former release has leased occupies every source: NULL.
-_STATEMENTS: tuple[str, ...] = (
-    "ALTER TABLE worker ADD COLUMN sources text[] NOT NULL DEFAULT '{}'",
-    "ALTER TABLE chunk ADD COLUMN subnet text NOT NULL DEFAULT ''",
-    "ALTER TABLE chunk ADD COLUMN lease_sources text[]",
-    """
-    CREATE TABLE source_rest (
-        provider text NOT NULL,
-        source text NOT NULL,
-        rests_until timestamptz NOT NULL,
-        PRIMARY KEY (provider, source)
-    )
-    """,
-)
-
 
 def upgrade() -> None:
     """Bring the schema up."""
-    for statement in _STATEMENTS:
-        op.execute(statement)
+    op.execute("""
+        -- A chunk that the former release has leased occupies every source: NULL.
+        ALTER TABLE worker ADD COLUMN sources text[] NOT NULL DEFAULT '{}';
+        ALTER TABLE chunk ADD COLUMN subnet text NOT NULL DEFAULT '';
+        ALTER TABLE chunk ADD COLUMN lease_sources text[];
+        CREATE TABLE source_rest (
+            provider text NOT NULL,
+            source text NOT NULL,
+            rests_until timestamptz NOT NULL,
+            PRIMARY KEY (provider, source)
+        );
+    """)

@@ -7,19 +7,14 @@ from alembic import op
 revision = "0010"
 down_revision = "0009"
 
-_STATEMENTS: tuple[str, ...] = (
-    "ALTER TABLE worker ADD COLUMN health jsonb NOT NULL DEFAULT '{}'",
-    """
-    CREATE TABLE sign_in_try (
-        holder bytea NOT NULL,
-        tried_at timestamptz NOT NULL
-    )
-    """,
-    "CREATE INDEX sign_in_try_of ON sign_in_try (holder, tried_at)",
-)
-
 
 def upgrade() -> None:
     """Bring the schema up."""
-    for statement in _STATEMENTS:
-        op.execute(statement)
+    op.execute("""
+        ALTER TABLE worker ADD COLUMN health jsonb NOT NULL DEFAULT '{}';
+        CREATE TABLE sign_in_try (
+            holder bytea NOT NULL,
+            tried_at timestamptz NOT NULL
+        );
+        CREATE INDEX sign_in_try_of ON sign_in_try (holder, tried_at);
+    """)

@@ -76,7 +76,7 @@ def test_a_migration_may_take_longer_than_a_question(empty_database_url: str) ->
         SELECT clock_timestamp() - query_start > interval '600 ms' FROM pg_stat_activity
         WHERE datname = current_database() AND wait_event_type = 'Lock'
     """
-    upgrade(empty_database_url, "0001")
+    upgrade(empty_database_url, "0007")
     with connected(empty_database_url) as reader, connected(empty_database_url) as onlooker:
         reader.execute(text("LOCK TABLE job IN ACCESS SHARE MODE"))
         onlooker.execution_options(isolation_level="AUTOCOMMIT")
@@ -93,7 +93,7 @@ def test_a_server_that_ends_while_it_is_migrated_is_told_in_one_sentence(empty_d
         SELECT pg_terminate_backend(pid) FROM pg_stat_activity
         WHERE datname = current_database() AND wait_event_type = 'Lock'
     """
-    upgrade(empty_database_url, "0001")
+    upgrade(empty_database_url, "0007")
     with connected(empty_database_url) as reader, connected(empty_database_url) as operator:
         reader.execute(text("LOCK TABLE job IN ACCESS SHARE MODE"))
         with ThreadPoolExecutor(1) as pool:
@@ -103,4 +103,4 @@ def test_a_server_that_ends_while_it_is_migrated_is_told_in_one_sentence(empty_d
             with pytest.raises(MailsiftError) as refused:
                 migrating.result(60)
     assert refused.value.code == "database_unavailable"
-    assert revision(empty_database_url) == "0001"
+    assert revision(empty_database_url) == "0007"
