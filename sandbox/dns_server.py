@@ -7,12 +7,14 @@ import socket
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import cast
 
 import dns.exception
 import dns.message
 import dns.name
 import dns.opcode
+import dns.rdata
 from dns.flags import Flag
 from dns.opcode import Opcode
 from dns.rcode import Rcode
@@ -21,7 +23,7 @@ from typing_extensions import override
 
 from mailsift.sandbox import wire
 from mailsift.sandbox.counters import Counters
-from mailsift.sandbox.zone import ASKED, PROMPT, AnswerManner, SandboxZone, ZoneAnswer
+from mailsift.sandbox.zone import ASKED, PROMPT, AnswerManner, SandboxZone, ZoneAnswer, ZoneRecord
 
 _BURST = 64  # datagrams read in one go, so that TCP and SMTP get their turn
 _TRIES = 20  # free UDP ports tried until one is free over TCP too
@@ -144,9 +146,14 @@ def _message(asked: dns.message.Message, answer: ZoneAnswer, *, tcp: bool) -> by
         for record in records:
             owner = asked.question[0].name if record.owner == ASKED else dns.name.from_text(record.owner)
             rrset = response.find_rrset(section, owner, RdataClass.IN, record.rtype, create=True)
-            rrset.add(wire.read_record(record), record.ttl)
+            rrset.add(_rdata(record), record.ttl)
     room = 65_535 if tcp else max(512, asked.payload if asked.edns >= 0 else 0)
     return response.to_wire(max_size=room, prefer_truncation=True)
+
+
+@lru_cache(maxsize=4096)
+def _rdata(record: ZoneRecord) -> dns.rdata.Rdata:
+    return dns.rdata.from_text(RdataClass.IN, record.rtype, record.data)
 
 
 def _failure(query: bytes, rcode: Rcode) -> bytes:

@@ -6,12 +6,12 @@ everything that is not usual is left to it (mailsift.sandbox.dns_server).
 
 from __future__ import annotations
 
+import socket
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
-import dns.rdata
-from dns.rdataclass import RdataClass
 from dns.rdatatype import RdataType
 
 from mailsift.sandbox.zone import ASKED, AnswerManner, SandboxZone, ZoneAnswer, ZoneRecord
@@ -23,7 +23,7 @@ PAYLOAD = 1232
 """Octets over UDP that the server says it takes (RFC 6891)."""
 
 _MOST = 65_535  # octets over TCP
-_IN = RdataClass.IN
+_IN = 1
 _OPT = b"\x00" + struct.pack("!HHIH", RdataType.OPT, PAYLOAD, 0, 0)
 _RESPONSE, _AUTHORITATIVE, _RECURSION = 0x80, 0x04, 0x80
 
@@ -154,11 +154,25 @@ def decode_name(wire: bytes) -> str:
 
 def _encode_record(record: ZoneRecord) -> bytes:
     owner = b"\xc0\x0c" if record.owner == ASKED else encode_name(record.owner)  # a pointer to the question
-    data = read_record(record).to_digestable()
+    data = _ENCODE[record.rtype](record.data)
     return owner + struct.pack("!HHIH", record.rtype, _IN, record.ttl, len(data)) + data
 
 
-@lru_cache(maxsize=4096)
-def read_record(record: ZoneRecord) -> dns.rdata.Rdata:
-    """Return what a record says as dnspython has it."""
-    return dns.rdata.from_text(RdataClass.IN, record.rtype, record.data)
+def _encode_mx(data: str) -> bytes:
+    preference, exchange = data.split()
+    return struct.pack("!H", int(preference)) + encode_name(exchange)
+
+
+def _encode_soa(data: str) -> bytes:
+    server, mailbox, *numbers = data.split()
+    return encode_name(server) + encode_name(mailbox) + struct.pack("!IIIII", *map(int, numbers))
+
+
+_ENCODE: dict[RdataType, Callable[[str], bytes]] = {
+    RdataType.A: socket.inet_aton,
+    RdataType.AAAA: lambda data: socket.inet_pton(socket.AF_INET6, data),
+    RdataType.CNAME: encode_name,
+    RdataType.MX: _encode_mx,
+    RdataType.PTR: encode_name,
+    RdataType.SOA: _encode_soa,
+}
