@@ -307,7 +307,7 @@ class Blobs:
                 if error.retryable:
                     self._note(error)
                 raise
-        with self._store_errors():
+        async with self._asked_for():
             meta = await obstore.head_async(self._store, key)
             version = hashlib.sha256(f"{meta['e_tag']} {meta['size']}".encode()).hexdigest()[:16]
             path = self._cache / key / version
@@ -353,9 +353,10 @@ class Blobs:
     async def exists(self, key: str) -> bool:
         """Say whether the blob is there."""
         _checked_key(key)
-        with SuppressCodes("blob_not_found"), self._store_errors():
-            await obstore.head_async(self._store, key)
-            return True
+        with SuppressCodes("blob_not_found"):
+            async with self._asked_for():
+                await obstore.head_async(self._store, key)
+                return True
         return False
 
     async def list(self, prefix: str) -> tuple[str, ...]:
@@ -367,6 +368,8 @@ class Blobs:
         _checked_key(prefix)
         with self._store_errors():
             found = await obstore.list(self._store, prefix).collect_async()
+            if not found and self._root is not None:
+                await self._check_present()
         return dict(sorted((meta["path"], meta["size"]) for meta in found))
 
     async def delete(self, key: str) -> None:
@@ -394,8 +397,9 @@ class Blobs:
     async def _delete(self, key: str) -> None:
         await self._forget_copy(key)
         await asyncio.to_thread(_mark, self._root)
-        with SuppressCodes("blob_not_found"), self._store_errors():
-            await obstore.delete_async(self._store, key)
+        with SuppressCodes("blob_not_found"):
+            async with self._asked_for():
+                await obstore.delete_async(self._store, key)
 
     def _link_in(self, root: Path, path: Path, key: str) -> bool:
         self._check_there(root)
@@ -464,10 +468,29 @@ class Blobs:
         """Turn the store's errors into ours; their texts name paths and requests, not for customers."""
         try:
             yield
-        except FileNotFoundError:
-            raise _not_found() from None
         except (BaseError, OSError) as error:
             raise self._note(_store_error(error)) from error
+
+    @asynccontextmanager
+    async def _asked_for(self) -> AsyncIterator[None]:
+        """Do what `_store_errors` does around what asks for one blob, which may not be there.
+
+        That is believed of a store that is there itself: one whose bucket is gone has none of its blobs.
+        """
+        with self._store_errors():
+            try:
+                yield
+            except FileNotFoundError:
+                await self._check_present()
+                raise _not_found() from None
+
+    async def _check_present(self) -> None:
+        """Ask for something that only a bucket, or a folder, can answer."""
+        if self._root is None:
+            await obstore.list_with_delimiter_async(self._store, "probes")
+        else:
+            await self._learn_use()
+            await asyncio.to_thread(self._check_there, self._root)
 
     def _note(self, error: MailsiftError) -> MailsiftError:
         """Remember that the store is in trouble."""

@@ -7,10 +7,12 @@ import hashlib
 import os
 import subprocess
 from pathlib import Path
+from types import SimpleNamespace
 from uuid import UUID
 
 import obstore
 import pytest
+from obstore.exceptions import GenericError
 
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.storage.blobs.local_files import clear_abandoned, move_in
@@ -116,6 +118,43 @@ async def test_a_local_store_that_is_away_is_no_store_without_this_blob(tmp_path
         with pytest.raises(MailsiftError) as caught:
             await fetch("jobs/a")
         assert (caught.value.code, caught.value.retryable) == ("blob_store_failed", True)
+
+
+@pytest.mark.parametrize(
+    "ask", ["fetch", "fetch_if_there", "exists", "sizes", "delete", "delete_prefix", "put_bytes", "recheck"]
+)
+@pytest.mark.parametrize("place", ["bucket", "folder", "mount"])
+async def test_of_a_store_that_is_away_nothing_is_believed_to_be_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str, ask: str
+) -> None:
+    """S3 answers 404 for any key of a bucket that is gone, and a HEAD has no words beside it."""
+
+    async def no_key(*_: object, **__: object) -> None:
+        raise FileNotFoundError("404")
+
+    async def no_bucket(*_: object, **__: object) -> None:
+        raise GenericError("404: NoSuchBucket")
+
+    store = tmp_path / "store"
+    blobs = Blobs("memory:///" if place == "bucket" else store.as_uri(), tmp_path / "cache")
+    await blobs.put_bytes("jobs/a/b", b"mine")
+    if place == "bucket":
+        for request in ("head_async", "get_async", "put_async", "delete_async"):
+            monkeypatch.setattr(obstore, request, no_key)
+        monkeypatch.setattr(obstore, "list_with_delimiter_async", no_bucket)
+        monkeypatch.setattr(obstore, "list", lambda *_: SimpleNamespace(collect_async=no_bucket))
+    else:
+        store.rename(tmp_path / "away")
+    if place == "mount":
+        store.mkdir()
+    if ask == "recheck":
+        await blobs.recheck()
+    else:
+        more = (b"mine",) if ask == "put_bytes" else ()
+        with pytest.raises(MailsiftError) as caught:
+            await getattr(blobs, ask)("jobs/a/b", *more)
+        assert (caught.value.code, caught.value.retryable) == ("blob_store_failed", True)
+    assert blobs.trouble == "blob_store_failed"
 
 
 @pytest.mark.parametrize("by_another_process", [False, True])
