@@ -70,6 +70,7 @@ STATUS_OF: Final[Mapping[str, int]] = {
     "wrong_credentials": 401,
     "csrf_failed": 403,
     "role_needed": 403,
+    "other_account": 403,
     "origin_refused": 403,
     "widget_token_refused": 403,
     "no_account": 403,
