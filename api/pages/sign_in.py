@@ -194,7 +194,8 @@ async def accept(request: Request, form: SignInForm) -> Response:
     links = parts_of(request).people.links
     view = await _link_for(request, token, LinkKind.INVITE)
     if visitor is not None and visitor.email == view.email:
-        return let_in(await links.join(token, visitor), HOME)
+        await links.join(token, visitor, cookies.read(request, cookies.SESSION))
+        return see(HOME)
     try:
         secret = await links.accept(token, password=secret_text(form, "password"), client=client_of(request))
     except MailsiftError as error:
