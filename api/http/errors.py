@@ -188,6 +188,7 @@ STATUS_OF: Final[Mapping[str, int]] = {
     "database_not_migrated": 503,
     "database_refused": 503,
     "blob_store_failed": 503,
+    "source_damaged": 503,
     "storage_full": 507,
 }
 """Every code that may leave through HTTP."""

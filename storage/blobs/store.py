@@ -20,7 +20,7 @@ import obstore
 from obstore.exceptions import BaseError
 from obstore.store import LocalStore, ObjectStore, from_url
 
-from mailsift.pipeline.errors import MailsiftError, SuppressCodes, is_full
+from mailsift.pipeline.errors import MailsiftError, SuppressCodes, SuspectError, is_full
 from mailsift.storage.blobs.local_files import (
     Incoming,
     clear_abandoned,
@@ -131,6 +131,11 @@ def is_sound(key: str, path: Path) -> bool:
     """Say whether a segment is what was written under its key; those of older releases are believed."""
     found = _NAMED_DIGEST.search(key)
     return found is None or found[1] == _digest(path.read_bytes())
+
+
+def _sha256_of(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _digest(data: bytes) -> str:
@@ -315,6 +320,21 @@ class Blobs:
                 return path
             await self._download(key, path)
         return path
+
+    async def fetch_as(self, key: str, sha256: str) -> Path:
+        """Do `fetch` for a blob whose digest is known, in hex; "" = it is not.
+
+        Raises:
+            SuspectError: `source_damaged`: it is another one, be it that what stands before the store answers
+                in its name (a proxy's page), or that it was cut or damaged there.
+        """
+        for _ in range(2):
+            path = await self.fetch(key)
+            if not sha256 or await asyncio.to_thread(_sha256_of, path) == sha256:
+                return path
+            await self._forget_copy(key)
+        text = "A file came back from where lists are stored that is not the one that was stored there."
+        raise SuspectError("source_damaged", text)
 
     async def fetch_if_there(self, key: str) -> Path | None:
         """Do `fetch`; None when there is no such blob."""

@@ -14,7 +14,7 @@ import obstore
 import pytest
 from obstore.exceptions import GenericError
 
-from mailsift.pipeline.errors import MailsiftError
+from mailsift.pipeline.errors import MailsiftError, SuspectError
 from mailsift.storage.blobs.local_files import clear_abandoned, move_in
 from mailsift.storage.blobs.store import Blobs, JobBlobs
 from mailsift.storage.foreign.objects import write_object
@@ -240,6 +240,22 @@ async def test_damage_to_a_segment_is_seen_and_that_to_its_copy_is_mended(
     assert await blobs.fetch_sound(key) is None
     await blobs.put_bytes(JobBlobs(JOB).prefix + "/segments/3-of-an-older-release.parquet", b"x")
     assert await blobs.fetch_sound(JobBlobs(JOB).prefix + "/segments/3-of-an-older-release.parquet")
+
+
+async def test_a_blob_that_is_another_than_was_stored_is_told_by_its_digest(
+    blobs: Blobs, tmp_path: Path
+) -> None:
+    digest = hashlib.sha256(b"the list").hexdigest()
+    await blobs.put_bytes("jobs/a/source", b"the list")
+    path = await blobs.fetch_as("jobs/a/source", digest)
+    if path.is_relative_to(tmp_path / "cache"):
+        path.write_bytes(b"a copy that is damaged")
+        assert (await blobs.fetch_as("jobs/a/source", digest)).read_bytes() == b"the list"
+    await blobs.put_bytes("jobs/a/source", b"<html>Sign in to the proxy</html>")
+    with pytest.raises(SuspectError) as caught:
+        await blobs.fetch_as("jobs/a/source", digest)
+    assert (caught.value.code, blobs.trouble) == ("source_damaged", "")
+    assert (await blobs.fetch_as("jobs/a/source", "")).is_file()
 
 
 async def test_many_are_fetched_in_the_order_they_were_asked_for(blobs: Blobs) -> None:
