@@ -35,7 +35,7 @@ from mailsift.storage.blobs.local_files import (
 )
 
 if TYPE_CHECKING:
-    from obstore import GetOptions
+    from obstore import GetOptions, ObjectMeta
     from obstore.store import RetryConfig
 
 T = TypeVar("T")
@@ -45,6 +45,7 @@ _KEY_LENGTH = 500
 _MARK = ".mailsift"
 _NAMED_DIGEST = re.compile(r"-(x[0-9a-f]{16})\.parquet\Z")
 _DOWNLOAD_CHUNK = 1 << 20
+_NEVER_THERE = "probes/none"
 _LOOK_SECONDS = 10.0
 _LOOK_TIMEOUT = 3.0
 _AT_ONCE = 16  # blobs that are fetched or deleted
@@ -258,7 +259,7 @@ class Blobs:
             return
         with self._store_errors():
             async with asyncio.timeout(_LOOK_TIMEOUT):
-                await self.exists("probes/none")
+                await self.exists(_NEVER_THERE)
 
     async def put_file(self, key: str, path: Path) -> None:
         """Store the file, to which nobody writes any more; readers see all of it or nothing.
@@ -313,7 +314,7 @@ class Blobs:
                     self._note(error)
                 raise
         async with self._asked_for():
-            meta = await obstore.head_async(self._store, key)
+            meta = await self._head(key)
             version = hashlib.sha256(f"{meta['e_tag']} {meta['size']}".encode()).hexdigest()[:16]
             path = self._cache / key / version
             if await asyncio.to_thread(touch, path):
@@ -375,7 +376,7 @@ class Blobs:
         _checked_key(key)
         with SuppressCodes("blob_not_found"):
             async with self._asked_for():
-                await obstore.head_async(self._store, key)
+                await self._head(key)
                 return True
         return False
 
@@ -388,8 +389,8 @@ class Blobs:
         _checked_key(prefix)
         with self._store_errors():
             found = await obstore.list(self._store, prefix).collect_async()
-            if not found and self._root is not None:
-                await self._check_present()
+            if not found:
+                await self._check_empty()
         return dict(sorted((meta["path"], meta["size"]) for meta in found))
 
     async def delete(self, key: str) -> None:
@@ -504,6 +505,13 @@ class Blobs:
                 await self._check_present()
                 raise _not_found() from None
 
+    async def _head(self, key: str) -> ObjectMeta:
+        """Return what a store says of a blob; the page of a proxy that answers in its name has no ETag."""
+        found = await obstore.head_async(self._store, key)
+        if found["e_tag"] is None:
+            raise OSError("an object without an ETag")
+        return found
+
     async def _check_present(self) -> None:
         """Ask for something that only a bucket, or a folder, can answer."""
         if self._root is None:
@@ -511,6 +519,15 @@ class Blobs:
         else:
             await self._learn_use()
             await asyncio.to_thread(self._check_there, self._root)
+
+    async def _check_empty(self) -> None:
+        """Ask for something that a store has not: who says yes to everything has been asked for no list."""
+        if self._root is not None:
+            await self._check_present()
+            return
+        with suppress(FileNotFoundError):
+            await self._head(_NEVER_THERE)
+            raise OSError("an object that was never stored")
 
     def _note(self, error: MailsiftError) -> MailsiftError:
         """Remember that the store is in trouble."""

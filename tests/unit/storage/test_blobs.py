@@ -157,6 +157,29 @@ async def test_of_a_store_that_is_away_nothing_is_believed_to_be_missing(
     assert blobs.trouble == "blob_store_failed"
 
 
+@pytest.mark.parametrize("ask", ["fetch", "fetch_if_there", "exists", "sizes", "delete_prefix", "recheck"])
+async def test_what_answers_everything_with_a_page_is_no_store(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ask: str
+) -> None:
+    """As a proxy does that wants somebody to sign in: its page is no blob, and no list that is empty."""
+
+    async def page(*_: object, **__: object) -> dict[str, object]:
+        return {"path": "", "size": 46, "e_tag": None, "version": None}
+
+    async def no_keys(*_: object, **__: object) -> list[object]:
+        return []
+
+    blobs = Blobs("memory:///", tmp_path / "cache")
+    monkeypatch.setattr(obstore, "head_async", page)
+    monkeypatch.setattr(obstore, "list", lambda *_: SimpleNamespace(collect_async=no_keys))
+    if ask == "recheck":
+        await blobs.recheck()
+    else:
+        with pytest.raises(MailsiftError, match="blob_store_failed"):
+            await getattr(blobs, ask)("jobs/a/b")
+    assert blobs.trouble == "blob_store_failed"
+
+
 @pytest.mark.parametrize("by_another_process", [False, True])
 async def test_nothing_is_put_where_a_local_store_should_be_mounted(
     tmp_path: Path, *, by_another_process: bool
