@@ -305,6 +305,7 @@ class Links:
     async def _invite(self, connection: Connection, offer: _LinkTerms) -> str:
         if offer.account_id is None:
             raise AssertionError("an invitation is into an account")
+        await accounts.get(connection, offer.account_id, lock=True)  # the same form may come twice at once
         members = await people.members(connection, offer.account_id)
         if any(one.email == offer.email for one in members):
             raise MailsiftError("already_member", "This person is already a member.")
