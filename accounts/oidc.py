@@ -286,6 +286,8 @@ class OidcProvider:
         answer = await self._request_json(
             "POST", known["token_endpoint"], is_judge=True, headers=headers, data=form
         )
+        if not isinstance(answer.get("access_token"), str):  # RFC 6749, section 5.1
+            raise unavailable()
         return {name: value for name, value in answer.items() if isinstance(value, str)}
 
     async def _discover(self) -> dict[str, Any]:
@@ -408,7 +410,7 @@ def _groups(known: Mapping[str, Any], claim: str) -> frozenset[str] | None:
         return _names(known[claim])
     named = known.get("_claim_names")
     is_elsewhere = isinstance(named, dict) and claim in named
-    has_groups = str(known.get("hasgroups")).lower() in {"1", "true"}
+    has_groups = claim == "groups" and str(known.get("hasgroups")).lower() in {"1", "true"}
     return None if is_elsewhere or has_groups else frozenset()
 
 

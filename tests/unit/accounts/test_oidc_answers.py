@@ -35,7 +35,7 @@ def id_token(**claims: Any) -> str:
     return jws.serialize_compact({"alg": "ES256", "kid": "1"}, payload, KEY, algorithms=["ES256"])
 
 
-def provider(**answers: Answer) -> OidcProvider:
+def provider(groups_claim: str = "groups", /, **answers: Answer) -> OidcProvider:
     """Return one that answers so at its endpoints; tests change the answers."""
     known: dict[str, Answer] = {
         "openid-configuration": (200, DISCOVERY),
@@ -48,7 +48,7 @@ def provider(**answers: Answer) -> OidcProvider:
         status, body = (known | answers)[request.url.path.rpartition("/")[2]]
         return httpx.Response(status, **({"text": body} if isinstance(body, str) else {"json": body}))
 
-    client = OidcClient(ISSUER, "us", "secret", algorithm="ES256")
+    client = OidcClient(ISSUER, "us", "secret", algorithm="ES256", groups_claim=groups_claim)
     http = httpx.AsyncClient(transport=httpx.MockTransport(answer))
     return OidcProvider(client, http=http, clock=lambda: NOW)
 
@@ -97,6 +97,12 @@ async def test_groups_stand_in_either_answer_and_may_be_untold(
     assert (await signed_in(at)).groups == groups
 
 
+async def test_a_claim_of_another_name_is_not_among_the_groups_that_are_too_many() -> None:
+    """Entra ID tells the roles of an application however many groups somebody is in."""
+    at = provider("roles", token_endpoint=tokens(hasgroups=True))
+    assert (await signed_in(at)).groups == frozenset()
+
+
 @pytest.mark.parametrize(
     ("first", "later", "groups"),
     [
@@ -140,6 +146,7 @@ HTML = "<html>Sign in to the proxy</html>"
         ({"token_endpoint": (404, HTML)}, "sso_unavailable"),
         ({"token_endpoint": (407, HTML)}, "sso_unavailable"),
         ({"token_endpoint": (200, HTML)}, "sso_unavailable"),
+        ({"token_endpoint": oauth(200, "invalid_grant")}, "sso_unavailable"),  # whatever that is to mean
         ({"token_endpoint": (502, HTML)}, "sso_unavailable"),
         ({"userinfo_endpoint": (503, HTML)}, "sso_unavailable"),
         ({"userinfo_endpoint": (200, HTML)}, "sso_unavailable"),
