@@ -216,7 +216,8 @@ class Links:
             account_id = await accounts.ensure_account(connection, account)
             if is_zone(zone):
                 await accounts.change(connection, account_id, zone=zone)
-            return await self._join(connection, link, account_id, person_id, email)
+            await self._join(connection, link, account_id, person_id, email)
+            return await self._sessions.open(connection, person_id, account_id)
 
     async def accept(self, secret: str, *, password: str, client: str) -> str:
         """Join the account of an invitation; returns the secret of a session in it.
@@ -244,22 +245,26 @@ class Links:
             if await self._sessions.factors.is_on(connection, proof.person_id):
                 raise MailsiftError("sign_in_first", "Sign in with your code first, then open this again.")
         person_id = await self._add(connection, link, link["email"], hashed)
-        return await self._join(connection, link, link["account_id"], person_id, link["email"])
+        await self._join(connection, link, link["account_id"], person_id, link["email"])
+        return await self._sessions.open(connection, person_id, link["account_id"])
 
-    async def join(self, secret: str, visitor: Visitor) -> str:
-        """Join the account of an invitation as who is signed in; returns the secret of a session in it.
+    async def join(self, secret: str, visitor: Visitor, session: str) -> None:
+        """Join the account of an invitation as who is signed in; their session looks at it from now on.
+
+        It stays what it is: one that the provider opened is asked about there, as before.
 
         Raises:
             MailsiftError: `link_gone`, also when it is for somebody else.
         """
-        return await self._database.run(self._join_as, secret, visitor)
+        await self._database.run(self._join_as, secret, visitor, session)
 
-    async def _join_as(self, connection: Connection, secret: str, visitor: Visitor) -> str:
+    async def _join_as(self, connection: Connection, secret: str, visitor: Visitor, session: str) -> None:
         link = await self._use(connection, secret, LinkKind.INVITE)
         if link["email"] != visitor.email:
             raise _gone()
         person_id = await self._add(connection, link, visitor.email, "")
-        return await self._join(connection, link, link["account_id"], person_id, visitor.email)
+        await self._join(connection, link, link["account_id"], person_id, visitor.email)
+        await sessions.choose_account(connection, digest(session), link["account_id"])
 
     async def set_password(self, secret: str, password: str) -> None:
         """Set the password of the person a link is for, and end their sessions.
@@ -300,6 +305,7 @@ class Links:
     async def _invite(self, connection: Connection, offer: _LinkTerms) -> str:
         if offer.account_id is None:
             raise AssertionError("an invitation is into an account")
+        await accounts.get(connection, offer.account_id, lock=True)  # the same form may come twice at once
         members = await people.members(connection, offer.account_id)
         if any(one.email == offer.email for one in members):
             raise MailsiftError("already_member", "This person is already a member.")
@@ -348,9 +354,8 @@ class Links:
 
     async def _join(
         self, connection: Connection, link: Row, account_id: UUID, person_id: UUID, email: str
-    ) -> str:
+    ) -> None:
         await self._member(connection, account_id, person_id, Role(link["role"]), actor=email, subject=email)
-        return await self._sessions.open(connection, person_id, account_id)
 
     async def _member(
         self,

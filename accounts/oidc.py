@@ -10,6 +10,7 @@ import hashlib
 import hmac
 import json
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import quote, urlencode
@@ -24,12 +25,20 @@ from mailsift.pipeline.clock import Clock
 from mailsift.pipeline.errors import MailsiftError
 
 TIMEOUT_S: Final = 5.0
+_GROUPS_IN_ID: Final = "groups_in_id_token"
 _LEEWAY_S: Final = 60.0
 _LATEST: Final = 1e12  # epoch seconds; a time may have thousands of digits
 _METADATA_S, _KEYS_S, _KEYS_AGAIN_S = 3_600.0, 3_600.0, 60.0
 _MOST_BYTES: Final = 512 * 1024
 _WELL_KNOWN: Final = "/.well-known/openid-configuration"
 _KINDS: Final = frozenset({"RSA", "EC", "OKP"})
+_REFUSALS: Final = frozenset({400, 401, 403})
+_OUR_FAULTS: Final = frozenset(
+    {"invalid_client", "unauthorized_client", "unsupported_grant_type", "invalid_scope", "invalid_request"}
+)
+"""What a token endpoint finds wrong with us, not with who signs in (RFC 6749, section 5.2)."""
+_TROUBLES: Final = frozenset({"temporarily_unavailable", "server_error"})
+"""What a browser brings back from a provider that is in trouble (RFC 6749, section 4.1.2.1)."""
 _ENDPOINTS: Final = ("authorization_endpoint", "token_endpoint", "jwks_uri", "userinfo_endpoint")
 
 
@@ -57,21 +66,29 @@ class Identity:
 
     Attributes:
         email: "" unless the provider has verified it.
-        tokens: what asks for news of them: a refresh token, else an access token.
+        groups: None: they are in some that it has not told.
+        tokens: what asks for news of them: a refresh token, else an access token; and whether their groups
+            stand in ID tokens only.
     """
 
     subject: str
     email: str
-    groups: frozenset[str]
+    groups: frozenset[str] | None
     tokens: Mapping[str, str] = field(repr=False)
 
 
 class DistrustError(MailsiftError):
-    """The provider, or what came from it, is not to be believed; `why` is one word for the log."""
+    """The provider, or what came from it, is not to be believed; `why` is one word for the log.
+
+    Attributes:
+        is_refusal: the provider has said no to this person, or named another one; else it has said nothing
+            that can be believed.
+    """
 
     def __init__(self, why: str) -> None:
         super().__init__("sso_refused", "Single sign-on did not work. Try again, or ask your operator.")
         self.why = why
+        self.is_refusal = why in {"denied", "sub"}
 
 
 def check_id_token(
@@ -191,12 +208,14 @@ class OidcProvider:
         """Return who has come back from the provider with this answer.
 
         Raises:
-            MailsiftError: `sso_unavailable`; DistrustError.
+            MailsiftError: `sso_unavailable`, `sso_misconfigured`; DistrustError.
         """
         if not _is_same(answer.get("state"), attempt.state):
             raise DistrustError("state")
         if answer.get("iss", self._client.issuer) != self._client.issuer:  # RFC 9207
             raise DistrustError("iss")
+        if answer.get("error") in _TROUBLES:
+            raise unavailable("The sign-in provider is in trouble itself. Try again in a few minutes.")
         if "error" in answer or not answer.get("code"):
             raise DistrustError("denied")
         tokens = await self._fetch_tokens(
@@ -212,14 +231,17 @@ class OidcProvider:
         """Return who somebody is now whom the provider signed in before.
 
         Raises:
-            MailsiftError: `sso_unavailable`: nobody knows; DistrustError: not any more.
+            MailsiftError: `sso_unavailable`, `sso_misconfigured`: nobody knows; DistrustError: not any more,
+                where it `is_refusal`.
         """
+        claims: dict[str, Any] = {"sub": subject}
+        if _GROUPS_IN_ID in kept:
+            claims["_claim_names"] = {self._client.groups_claim: ""}
         if "refresh_token" not in kept:
-            return await self._with_user_info(kept, {"sub": subject})
+            return await self._with_user_info(kept, claims)
         tokens = dict(kept) | await self._fetch_tokens(
             grant_type="refresh_token", refresh_token=kept["refresh_token"]
         )
-        claims: dict[str, Any] = {"sub": subject}
         if tokens.get("id_token"):
             claims = await self._id_claims(tokens, nonce=None)
         if claims["sub"] != subject:
@@ -240,21 +262,16 @@ class OidcProvider:
         """Add what the provider tells of somebody now to what their ID token says."""
         headers = {"Authorization": f"Bearer {tokens.get('access_token', '')}"}
         claimed = await self._request_json(
-            "GET", (await self._discover())["userinfo_endpoint"], headers=headers
+            "GET", (await self._discover())["userinfo_endpoint"], is_judge=True, headers=headers
         )
         if claimed.get("sub") != claims["sub"]:  # section 5.3.2
             raise DistrustError("sub")
-        known = {**claims, **claimed}
-        return Identity(
-            subject=claims["sub"],
-            email=_verified_email(known),
-            groups=_names(known.get(self._client.groups_claim)),
-            tokens={
-                name: value
-                for name in ("refresh_token", "access_token")
-                if isinstance(value := tokens.get(name), str)
-            },
-        )
+        known = {**claims, **{name: value for name, value in claimed.items() if value is not None}}
+        keep = {name: tokens[name] for name in ("refresh_token", "access_token") if name in tokens}
+        groups = _groups(known, self._client.groups_claim)
+        if groups != frozenset() and claimed.get(self._client.groups_claim) is None:
+            keep[_GROUPS_IN_ID] = "yes"
+        return Identity(subject=claims["sub"], email=_verified_email(known), groups=groups, tokens=keep)
 
     async def _fetch_tokens(self, **form: str) -> dict[str, str]:
         known = await self._discover()
@@ -266,7 +283,11 @@ class OidcProvider:
             headers["Authorization"] = f"Basic {base64.b64encode(pair.encode()).decode()}"
         else:
             form |= {"client_id": client_id, "client_secret": secret}
-        answer = await self._request_json("POST", known["token_endpoint"], headers=headers, data=form)
+        answer = await self._request_json(
+            "POST", known["token_endpoint"], is_judge=True, headers=headers, data=form
+        )
+        if not isinstance(answer.get("access_token"), str):  # RFC 6749, section 5.1
+            raise unavailable()
         return {name: value for name, value in answer.items() if isinstance(value, str)}
 
     async def _discover(self) -> dict[str, Any]:
@@ -292,16 +313,18 @@ class OidcProvider:
             self._keys = (now, read_keys(found.get("keys")))
         return self._keys[1]
 
-    async def _request_json(self, method: str, url: str, **more: Any) -> dict[str, Any]:
-        """Ask; a 4xx is a refusal, everything else that is no answer an outage."""
+    async def _request_json(
+        self, method: str, url: str, *, is_judge: bool = False, **more: Any
+    ) -> dict[str, Any]:
+        """Ask; no answer is an outage, and so is a refusal of who `is_judge` of nobody."""
         try:
             async with self._http.stream(method, url, timeout=TIMEOUT_S, **more) as answer:
                 status, body = answer.status_code, await _read(answer)
-            found = json.loads(body) if status < 300 else {}
+            found = json.loads(body) if status < 300 else _read_error(body)
         except (httpx.HTTPError, httpx.InvalidURL, ValueError, RecursionError):
             raise unavailable() from None
-        if 400 <= status < 500 and status != 429:
-            raise DistrustError("denied")
+        if is_judge and status in _REFUSALS:
+            raise _misconfigured() if found.get("error") in _OUR_FAULTS else DistrustError("denied")
         if status >= 300 or not isinstance(found, dict):
             raise unavailable()
         return found
@@ -316,9 +339,26 @@ async def _read(answer: httpx.Response) -> bytes:
     return body
 
 
-def unavailable() -> MailsiftError:
+def _read_error(body: bytes) -> dict[str, Any]:
+    """Return what stands in an answer that is an error, nothing where that is no object."""
+    with suppress(ValueError, RecursionError):
+        found = json.loads(body)
+        if isinstance(found, dict) and isinstance(found.get("error"), str):
+            return found
+    return {}
+
+
+def unavailable(text: str = "The sign-in provider isn’t responding.") -> MailsiftError:
     """Return the error of a provider nobody hears of."""
-    return MailsiftError("sso_unavailable", "The sign-in provider isn’t responding.", retryable=True)
+    return MailsiftError("sso_unavailable", text, retryable=True)
+
+
+def _misconfigured() -> MailsiftError:
+    text = (
+        "The sign-in provider refuses this installation, whoever signs in: its secret there may have been "
+        "changed. Ask your operator."
+    )
+    return MailsiftError("sso_misconfigured", text, retryable=True)
 
 
 def read_keys(listed: object) -> KeySet:
@@ -358,6 +398,20 @@ def _verified_email(known: Mapping[str, Any]) -> str:
         str(known.get(claim)).lower() in {"1", "true"} for claim in ("email_verified", "xms_edov")
     )
     return email if is_verified and isinstance(email, str) and email.isprintable() else ""
+
+
+def _groups(known: Mapping[str, Any], claim: str) -> frozenset[str] | None:
+    """Return somebody's groups; None where they are said to be elsewhere, which is not the same as none.
+
+    That is so for a distributed claim (OpenID Connect Core, section 5.6.2). Entra ID writes one in place of
+    more than 200 groups, or `hasgroups`, where no list would fit at all.
+    """
+    if known.get(claim) is not None:
+        return _names(known[claim])
+    named = known.get("_claim_names")
+    is_elsewhere = isinstance(named, dict) and claim in named
+    has_groups = claim == "groups" and str(known.get("hasgroups")).lower() in {"1", "true"}
+    return None if is_elsewhere or has_groups else frozenset()
 
 
 def _names(found: object) -> frozenset[str]:

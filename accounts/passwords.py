@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import unicodedata
 from collections.abc import Callable
 from typing import Final
 
@@ -34,12 +35,14 @@ class Passwords:
     async def hash(self, password: str) -> str:
         """Return what is stored of a password."""
         async with self._turns:
-            return await asyncio.to_thread(self._hasher.hash, password)
+            return await asyncio.to_thread(self._hasher.hash, _prepared(password))
 
     async def verify(self, stored: str | None, password: str) -> bool:
         """Say whether the password is right; with None, it is not, after the same work."""
         async with self._turns:
-            right = await asyncio.to_thread(self._is_right, stored or self._decoy, password)
+            right = False
+            for spelled in _spellings(password):
+                right = right or await asyncio.to_thread(self._is_right, stored or self._decoy, spelled)
         return right and stored is not None
 
     def is_outdated(self, stored: str) -> bool:
@@ -53,12 +56,27 @@ class Passwords:
             return False
 
 
+def _prepared(password: str) -> str:
+    """Return a password as it is hashed, whichever keyboard it was typed on (RFC 8265, section 4.2).
+
+    One writes an é as one character, another as an e with an accent behind it; or a space of its own.
+    """
+    spaced = "".join(" " if unicodedata.category(sign) == "Zs" else sign for sign in password)
+    return unicodedata.normalize("NFC", spaced)
+
+
+def _spellings(password: str) -> list[str]:
+    """Return what a password may have been hashed as: before it was prepared, as some keyboard wrote it."""
+    return list(dict.fromkeys((_prepared(password), password, unicodedata.normalize("NFD", password))))
+
+
 def check_password(password: str, *, email: str) -> None:
     """Refuse a password that is easily guessed.
 
     Raises:
         MailsiftError: `password_weak`.
     """
+    password = _prepared(password)
     if not SHORTEST <= len(password) <= LONGEST:
         raise MailsiftError("password_weak", f"A password must have {SHORTEST} to {LONGEST} characters.")
     if len(set(password)) < 5 or password.lower() == email:

@@ -18,8 +18,9 @@ from mailsift.events import audit
 from mailsift.events.signing import Vault
 from mailsift.pipeline.clock import Clock, utc_datetime
 from mailsift.pipeline.errors import MailsiftError
-from mailsift.storage.database import Connection, Database
+from mailsift.storage.database import Connection, Database, Row
 from mailsift.storage.sql import accounts, people, sso
+from mailsift.storage.sql import sessions as invited
 from mailsift.storage.sql.sso import SsoSessionRow
 
 ACTOR: Final = "sso"
@@ -94,7 +95,7 @@ class SingleSignOn:
         """Return the secret of a session of who has come back from the provider.
 
         Raises:
-            MailsiftError: `sso_unavailable`, `sso_refused`, `no_account`.
+            MailsiftError: `sso_unavailable`, `sso_misconfigured`, `sso_refused`, `no_account`.
         """
         try:
             identity = await self._provider.identity(attempt, answer, redirect_uri)
@@ -102,17 +103,19 @@ class SingleSignOn:
                 person_id, email = await self._person(connection, identity)
                 await self._apply_groups(connection, person_id, email, identity)
                 mine = await people.accounts_of(connection, person_id, lock=True)
+                mine = mine or await self._join_invited(connection, person_id, email)
                 if mine:
                     return await self._open(connection, person_id, mine[0]["id"], email, identity)
-        except DistrustError as error:
-            _log.warning("sso.refused", why=error.why)
+        except MailsiftError as error:
+            if error.code.startswith("sso_"):
+                _log.warning("sso.refused", why=error.why if isinstance(error, DistrustError) else error.code)
             raise
-        raise _no_account()
+        raise _no_account(identity)
 
     async def is_still_valid(self, session_id: bytes) -> bool:
         """Ask the provider about a session, apply what it says, and tell whether the session goes on.
 
-        While the provider does not answer it does, for a while.
+        While the provider does not answer, or nothing that can be believed, it does for a while.
         """
         now = self._now()
         claimed = await self._database.run(sso.claim, session_id, now=now, before=now - RECHECK)
@@ -123,11 +126,13 @@ class SingleSignOn:
         try:
             kept = json.loads(self._vault.open(claimed.person_id, claimed.tokens))
             identity = await self._provider.refresh_identity(claimed.subject, kept)
-        except DistrustError as error:
-            _log.info("sso.ended", why=error.why)
-            return False
         except MailsiftError as error:
-            _log.warning("sso.unavailable", error=error.code)
+            if isinstance(error, DistrustError) and error.is_refusal:
+                _log.info("sso.ended", why=error.why)
+                return False
+            _log.warning(
+                "sso.unavailable", error=error.why if isinstance(error, DistrustError) else error.code
+            )
             return now - claimed.known_at < GRACE
         async with self._database.begin() as connection:
             person = await people.lock_person(connection, claimed.person_id)
@@ -157,8 +162,8 @@ class SingleSignOn:
         found = await people.person_of(connection, email)
         if found is not None:
             found = await people.lock_person(connection, found["id"])
-        if found is None and not roles_of(identity.groups, self._rules):
-            raise _no_account()
+        if found is None and not await self._is_awaited(connection, email, identity):
+            raise _no_account(identity)
         person_id = (
             found["id"]
             if found
@@ -170,10 +175,18 @@ class SingleSignOn:
             raise DistrustError("identity")
         return person_id, email
 
+    async def _is_awaited(self, connection: Connection, email: str, identity: Identity) -> bool:
+        """Say whether groups or an invitation lead a new person to an account."""
+        by_groups = roles_of(identity.groups or frozenset(), self._rules)
+        return bool(by_groups) or await invited.is_invited(connection, email, now=self._now())
+
     async def _apply_groups(
         self, connection: Connection, person_id: UUID, email: str, identity: Identity
     ) -> None:
-        """Make memberships what groups say, in the accounts that rules name."""
+        """Make memberships what groups say, in the accounts that rules name; groups not told say nothing."""
+        if identity.groups is None:
+            _log.warning("sso.groups_unknown")
+            return
         wanted = roles_of(identity.groups, self._rules)
         mine = await people.accounts_of(connection, person_id)
         there = {accounts.normalized_name(row["name"]): row for row in mine}
@@ -187,6 +200,24 @@ class SingleSignOn:
                 await people.put_member(connection, account_id, person_id, role.value)
                 action = "member.role" if had else "member.join"
                 await audit.record(connection, account_id, ACTOR, action, email, role=role.value)
+
+    async def _join_invited(self, connection: Connection, person_id: UUID, email: str) -> Sequence[Row]:
+        """Take the invitations of who has no account, into those that no rule names; returns their accounts.
+
+        The provider vouches for the address they were sent to. Who has an account opens their links.
+        """
+        ruled = {rule.account for rule in self._rules}
+        for link in await invited.invitations_of(connection, email, now=self._now()):
+            if accounts.normalized_name(link["account"]) in ruled:
+                continue
+            if link["operator"]:
+                await people.change_person(connection, person_id, operator=True)
+            await people.put_member(connection, link["account_id"], person_id, link["role"])
+            await invited.forget_links(connection, email, account_id=link["account_id"])
+            await audit.record(
+                connection, link["account_id"], email, "member.join", email, role=link["role"], by=ACTOR
+            )
+        return await people.accounts_of(connection, person_id, lock=True)
 
     async def _open(
         self, connection: Connection, person_id: UUID, account_id: UUID, email: str, identity: Identity
@@ -211,7 +242,11 @@ class SingleSignOn:
         return utc_datetime(self._clock())
 
 
-def _no_account() -> MailsiftError:
-    return MailsiftError(
-        "no_account", "None of your groups has access to an account here. Ask your operator."
-    )
+def _no_account(identity: Identity) -> MailsiftError:
+    text = "None of your groups has access to an account here. Ask your operator."
+    if identity.groups is None:
+        text = (
+            "The sign-in provider hasn’t said which groups you are in: there may be too many for it to list. "
+            "Ask your operator to let it send only those that count here."
+        )
+    return MailsiftError("no_account", text)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import html
+from collections.abc import Awaitable, Callable
 from importlib.metadata import version
 from typing import Any
 
@@ -14,6 +16,8 @@ from mailsift.api.http.errors import STATUS_OF
 from mailsift.api.http.openapi import error_responses, operation_id
 from mailsift.api.http.responses import Envelope, answer
 from mailsift.api.parts import parts_of
+from mailsift.pipeline.errors import MailsiftError
+from mailsift.storage.database import unavailable
 
 router = APIRouter(tags=["health"], generate_unique_id_function=operation_id)
 _VERSION = version("mailsift")
@@ -34,6 +38,41 @@ makes a key.</p>
 <h2>Operations</h2><table>{operations}</table>
 <h2>Error codes</h2><table>{codes}</table></html>
 """
+
+
+class Readiness:
+    """Says in time whether requests can be served, also where what it asks stands still.
+
+    Args:
+        ask: raises what is the matter.
+        seconds: in which whoever watches us wants to know: their probes wait for four.
+    """
+
+    def __init__(self, ask: Callable[[], Awaitable[None]], *, seconds: float = 3.0) -> None:
+        self._ask, self._seconds = ask, seconds
+        self._asked: asyncio.Task[MailsiftError | None] | None = None
+
+    async def check(self) -> None:
+        """Ask, or wait for the answer to a question that is still open: none takes more than one connection.
+
+        Raises:
+            MailsiftError: what was said, or `database_unavailable` where nothing was.
+        """
+        if self._asked is None or self._asked.done():
+            self._asked = asyncio.create_task(self._question())
+        asked = self._asked
+        await asyncio.wait({asked}, timeout=self._seconds)
+        if not asked.done():
+            raise unavailable()
+        if error := asked.result():
+            raise error
+
+    async def _question(self) -> MailsiftError | None:
+        try:
+            await self._ask()
+        except MailsiftError as error:  # nobody may wait for it any more
+            return error
+        return None
 
 
 class Liveness(BaseModel):

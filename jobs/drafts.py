@@ -191,11 +191,11 @@ class Drafts:
             MailsiftError: `draft_not_found`, `service_unavailable` when this was interrupted, or what
                 jobs.intake.take_in says of a list it cannot read.
         """
-        await self.get(account_id, draft_id)
+        draft = await self.get(account_id, draft_id)
         keys = DraftBlobs(account_id, draft_id)
         known = await self._stored(keys.inspection)
         if known is None:
-            known = await self._inspected(await self._blobs.fetch(keys.source))
+            known = await self._inspected(await self._blobs.fetch_as(keys.source, draft.sha256))
             await self._blobs.put_bytes(keys.inspection, json.dumps(known).encode())
         columns = tuple(ListColumn(**column) for column in known["columns"])
         cells = {"first": tuple(map(tuple, known["first"])), "odd": tuple(known.get("odd", ()))}

@@ -408,9 +408,14 @@ class JobService:
         self, account_id: AccountId, job_id: JobId, options: JobOptions, action: str, *, once: str = ""
     ) -> JobId:
         row = await self._database.run(owned, account_id, job_id)
-        source = await self._blobs.fetch_if_there(JobBlobs(job_id).source)
-        if source is None:
-            raise MailsiftError("source_gone", "The list of this job is no longer kept.")
+        sealed = load_options(row["options"]).places
+        digest = self._places.list_digest(account_id, sealed, row["source_sha256"])
+        try:
+            source = await self._blobs.fetch_as(JobBlobs(job_id).source, digest)
+        except MailsiftError as error:
+            if error.code != "blob_not_found":
+                raise
+            raise MailsiftError("source_gone", "The list of this job is no longer kept.") from error
         pieces, name = read_pieces(source), row["source_name"]
         made = await self.receive(account_id, pieces, options, source_name=name, parent=job_id, once=once)
         await self._record(account_id, job_id, action)

@@ -884,6 +884,7 @@ class Container:
         from mailsift.accounts.first_steps import FirstStepsService
         from mailsift.accounts.usage import Budget
         from mailsift.accounts.widget import WidgetGate
+        from mailsift.api.health import Readiness
         from mailsift.api.http.auth import Authenticator, FloodGuard
         from mailsift.api.http.idempotency import AnswerStore
         from mailsift.api.parts import ApiParts, ProbingNotice
@@ -932,7 +933,7 @@ class Container:
                 token=secrets.token_bytes,
             ),
             answers=AnswerStore(database=self.database, vault=self._vault),
-            ready=self._check_schema,
+            ready=Readiness(self._check_schema).check,
             clock=self.clock,
             max_bytes=self.settings.max_bytes,
             doors=self.settings.doors,

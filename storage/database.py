@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import select
 import time
@@ -61,12 +62,14 @@ _ALIVE_SECONDS: Final = 5.0
 of life: a server that ends says so, and a question to it costs as much as most statements."""
 _GONE_AFTER: Final = {
     "connect_timeout": 10,  # seconds, as the keepalives are
-    "keepalives_idle": 30,
-    "keepalives_interval": 10,
-    "keepalives_count": 3,
-    "tcp_user_timeout": 60_000,  # milliseconds
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 4,
+    "tcp_user_timeout": 30_000,  # milliseconds
 }
-"""When a machine that vanished without a word (a power cut, a firewall) is given up."""
+"""When a machine that vanished without a word (a power cut, a firewall) is given up: before leases end."""
+_PING_SECONDS: Final = 5.0
+"""How long a server may take for a sign of life: one that stands still holds its connections for ever."""
 _SESSION: Final = (
     "SET TIME ZONE 'UTC'; SET datestyle = 'ISO'; SET intervalstyle = 'postgres';"
     " SET default_transaction_isolation = 'read committed'; SET standard_conforming_strings = on"
@@ -237,7 +240,6 @@ def _speak_plainly(engine: AsyncEngine) -> None:
 
 def _check_connections(engine: AsyncEngine) -> None:
     """Let the pool forget its connections when the one that is to be used is dead."""
-    dialect = engine.sync_engine.dialect
 
     @event.listens_for(engine.sync_engine, "checkin")
     def remember(_: object, record: ConnectionPoolEntry) -> None:
@@ -249,9 +251,21 @@ def _check_connections(engine: AsyncEngine) -> None:
         if time.monotonic() - used_at < _ALIVE_SECONDS and not _has_spoken(record.driver_connection):
             return
         try:
-            dialect.do_ping(connection)
-        except psycopg.Error as error:
+            connection.run_async(_ping)
+        except (psycopg.Error, TimeoutError) as error:
             raise InvalidatePoolError from error
+
+
+async def _ping(connection: psycopg.AsyncConnection[Any]) -> None:
+    """Ask for a sign of life, outside a transaction.
+
+    Raises:
+        psycopg.Error, TimeoutError: there is none.
+    """
+    await connection.set_autocommit(True)
+    async with asyncio.timeout(_PING_SECONDS):
+        await connection.execute("")
+    await connection.set_autocommit(False)
 
 
 def _leave_read_only(engine: AsyncEngine) -> None:

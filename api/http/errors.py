@@ -67,8 +67,10 @@ STATUS_OF: Final[Mapping[str, int]] = {
     "sso_only": 403,
     "sso_refused": 403,
     "sso_unavailable": 503,
+    "sso_misconfigured": 503,
     "wrong_credentials": 401,
     "csrf_failed": 403,
+    "other_account": 403,
     "role_needed": 403,
     "origin_refused": 403,
     "widget_token_refused": 403,
@@ -186,6 +188,7 @@ STATUS_OF: Final[Mapping[str, int]] = {
     "database_not_migrated": 503,
     "database_refused": 503,
     "blob_store_failed": 503,
+    "source_damaged": 503,
     "storage_full": 507,
 }
 """Every code that may leave through HTTP."""

@@ -29,7 +29,7 @@ async def read_form(request: Request) -> FormData:
 
     Raises:
         MailsiftError: `csrf_failed` when it does not carry the token of the session (field `csrf` or header
-            X-CSRF-Token) or comes from elsewhere; `bad_request`.
+            X-CSRF-Token) or comes from elsewhere; `other_account`, `bad_request`.
     """
     check_origin(request)
     form = await request.form(max_files=1, max_fields=_FIELDS, max_part_size=_FIELD_BYTES)
@@ -52,15 +52,23 @@ def _check_texts(form: FormData) -> None:
 
 
 def check_token(request: Request, given: object) -> None:
-    """Refuse what does not carry the token of the session, or of the anonymous browser.
+    """Refuse what does not carry the token of the session, or of the anonymous browser, in its account.
+
+    A session looks at one account, whatever tabs are open: what they show may be of the one before.
 
     Raises:
-        MailsiftError: `csrf_failed`.
+        MailsiftError: `csrf_failed`; `other_account`: of this session, but of a page of another account.
     """
-    secret = cookies.read(request, cookies.SESSION if visitor_known(request) else cookies.FORM)
+    visitor = visitor_known(request)
+    secret = cookies.read(request, cookies.SESSION if visitor else cookies.FORM)
     token = cookies.unmask(given) if isinstance(given, str) else ""
-    if not secret or not hmac.compare_digest(cookies.csrf_token(secret), token):
-        raise _form_refused(request)
+    wanted = cookies.csrf_token(secret, visitor.account_id if visitor else "")
+    if secret and hmac.compare_digest(wanted, token):
+        return
+    if secret and visitor and cookies.is_of_session(token, wanted):
+        text = f"This page is of another account: you now look at {visitor.account_name}. Nothing was done."
+        raise MailsiftError("other_account", text)
+    raise _form_refused(request)
 
 
 def check_origin(request: Request) -> None:

@@ -60,6 +60,7 @@ _TITLES: Final[Mapping[int, str]] = {
     503: "We cannot answer right now",
 }
 _HINTS: Final[Mapping[int | str, str]] = {
+    "other_account": "To do it there, change to that account first, under your name.",
     "link_gone": "If it was you who used it, you can sign in.",
     404: "It may have been deleted, or it belongs to another account.",
     500: "It was logged under the number below. Trying again may help.",
@@ -170,7 +171,7 @@ def render(
     secret = cookies.read(request, cookies.SESSION if visitor else cookies.FORM)
     fresh = "" if secret else secrets.token_urlsafe(24)
     flash, asked = cookies.read(request, cookies.FLASH), _path_and_query(request)
-    token = cookies.mask(cookies.csrf_token(secret or fresh))
+    token = cookies.mask(cookies.csrf_token(secret or fresh, visitor.account_id if visitor else ""))
     common = {
         "visitor": visitor,
         "can_change": visitor is not None and visitor.role.may(Role.MEMBER),

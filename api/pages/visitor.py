@@ -10,7 +10,7 @@ from fastapi import Depends, Request
 
 from mailsift.accounts.people import Role, Visitor
 from mailsift.api.pages import cookies
-from mailsift.api.pages.forms import check_origin
+from mailsift.api.pages.forms import HEADER, check_origin, check_token
 from mailsift.api.parts import parts_of
 from mailsift.events.audit import act_as
 from mailsift.jobs.views import JobId
@@ -35,7 +35,8 @@ class RequireRole:
         """Return the visitor.
 
         Raises:
-            MailsiftError: `sign_in_needed` (which sends a browser to /login), `role_needed`, `csrf_failed`.
+            MailsiftError: `sign_in_needed` (which sends a browser to /login), `role_needed`, `csrf_failed`,
+                `other_account`.
         """
         visitor = await _signed_in(request)
         if not visitor.role.may(self._needed):
@@ -49,7 +50,7 @@ async def require_operator(request: Request) -> Visitor:
     """Return the operator of this installation who looks at a page; to anybody else nothing is there.
 
     Raises:
-        MailsiftError: `sign_in_needed`, `not_found`, `csrf_failed`.
+        MailsiftError: `sign_in_needed`, `not_found`, `csrf_failed`, `other_account`.
     """
     visitor = await _signed_in(request)
     if not visitor.operator:
@@ -62,6 +63,8 @@ async def _signed_in(request: Request) -> Visitor:
     if visitor is None:
         raise MailsiftError("sign_in_needed", "Sign in to see this page.")
     check_origin(request)
+    if token := request.headers.get(HEADER):  # of a page that asks for a piece of itself
+        check_token(request, token)
     return visitor
 
 

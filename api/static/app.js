@@ -3,6 +3,8 @@
 
 (() => {
   const token = () => document.querySelector('meta[name="csrf"]').content;
+  // What asks for a piece of a page says of which one: a session has one account, whatever other tabs show.
+  const asking = (more) => ({ headers: { Accept: "text/html", "X-CSRF-Token": token() }, ...more });
 
   // One place where a screen reader is told what has just happened.
   const voice = document.createElement("p");
@@ -149,10 +151,10 @@
 
   // ---- a live page says when it is not: after ten seconds without an answer, and while somebody is in it ----
   const SILENCE = 10_000, PATIENCE = 8_000;
-  let heardAt = Date.now(), notice = null, held = false;
+  let heardAt = Date.now(), notice = null, held = false, ended = false;
   function heard() {
     heardAt = Date.now();
-    if (!notice) return;
+    if (!notice || ended) return;
     notice.remove();
     notice = null;
     document.body.classList.remove("stale");
@@ -169,6 +171,20 @@
     if (held) notice.append("Paused since ", since, " while you use this part of the page. It goes on when you leave it.");
     else notice.append("No answer since ", since, ". What you see is from then; the page goes on by itself.");
     document.body.classList.toggle("stale", !held);
+    document.querySelector("main .page-head").after(notice);
+  }
+  function end() { // once: each piece of a page asks by itself
+    if (ended) return;
+    ended = true;
+    notice?.remove();
+    notice = document.createElement("p");
+    notice.className = "callout warn stale-notice";
+    notice.setAttribute("role", "status");
+    const load = document.createElement("a");
+    load.href = location.href;
+    load.textContent = "Load it again";
+    notice.append("Since this page was loaded your account, role or session has changed, in another tab perhaps. ", load, ".");
+    document.body.classList.add("stale");
     document.querySelector("main .page-head").after(notice);
   }
   // What was hidden was not asked: it gets the time of one answer before it counts as silent.
@@ -202,10 +218,9 @@
     const again = (least = 0) => setTimeout(() => swap(element), 1000 * Math.max(least, element.dataset.every || 2));
     if (document.hidden) { again(); return; }
     try {
-      const answer = await fetch(element.dataset.swap, {
-        headers: { Accept: "text/html" }, signal: AbortSignal.timeout(PATIENCE),
-      });
+      const answer = await fetch(element.dataset.swap, asking({ signal: AbortSignal.timeout(PATIENCE) }));
       if (answer.redirected) { location.reload(); return; } // signed out
+      if (answer.status === 403) { end(); return; }
       if (answer.ok) {
         const holder = document.createElement("template");
         holder.innerHTML = await answer.text(); // a page of ours, escaped where it was made
@@ -233,7 +248,7 @@
       const fields = new URLSearchParams();
       for (const field of group.querySelectorAll("input[name], select[name]")) fields.set(field.name, field.value);
       try {
-        const answer = await fetch(`${group.dataset.preview}?${fields}`, { headers: { Accept: "text/html" } });
+        const answer = await fetch(`${group.dataset.preview}?${fields}`, asking());
         if (!answer.ok || answer.redirected) return;
         const holder = document.createElement("template");
         holder.innerHTML = await answer.text(); // a page of ours, escaped where it was made
@@ -270,5 +285,5 @@
   bringBack();
   if (document.querySelector("[data-swap]")) setInterval(listen, 1000);
 
-  window.mailsift = { say, token, start, carry, sameIn, signInAgain };
+  window.mailsift = { say, token, asking, start, carry, sameIn, signInAgain };
 })();

@@ -2,7 +2,7 @@
 "use strict";
 
 (() => {
-  const { say, token, start, carry, sameIn, signInAgain } = window.mailsift;
+  const { say, token, asking, start, carry, sameIn, signInAgain } = window.mailsift;
   const parse = (html) => new DOMParser().parseFromString(html, "text/html"); // pages of ours, escaped there
 
   async function trouble(answer) {
@@ -193,7 +193,7 @@
   async function again(words) {
     if (document.querySelector("dialog[open]")) { setTimeout(again, 1000, words); return; }
     try {
-      const answer = await fetch(location.href, { headers: { Accept: "text/html" } });
+      const answer = await fetch(location.href, asking());
       if (answer.status >= 500) throw new Error(answer.statusText);
       if (!answer.ok || answer.redirected) { location.reload(); return; }
       const page = parse(await answer.text()), fresh = page.getElementById("main");
@@ -216,7 +216,7 @@
     const mine = ++asked;
     element.classList.add("busy");
     try {
-      const answer = await fetch(address, { headers: { Accept: "text/html" } });
+      const answer = await fetch(address, asking());
       const fresh = answer.ok && parse(await answer.text()).getElementById(element.id);
       if (mine !== asked) return;
       if (!fresh) { location.assign(address); return; }

@@ -175,7 +175,8 @@ class StepWorker:
 
     async def _take_in(self, step: ClaimedStep) -> StepDone:
         keys, options = JobBlobs(step.job_id), load_options(step.options)
-        source = await self._blobs.fetch(keys.source)
+        digest = self._places.list_digest(AccountId(step.account_id), options.places, step.source_sha256)
+        source = await self._blobs.fetch_as(keys.source, digest)
         small = await asyncio.to_thread(os.path.getsize, source) <= SMALL_BYTES
         if not small:
             await self._reader.rest()

@@ -204,7 +204,9 @@ class ScheduleRuns:
         if source is None or places.source is not None:
             parent = JobId(before["id"]) if before else None
             return await self._jobs.submissions.expect(account, places, options, parent=parent)
-        path = await self._blobs.fetch(JobBlobs(source["id"]).source)
+        sealed = load_options(source["options"]).places
+        digest = self._places.list_digest(account, sealed, source["source_sha256"])
+        path = await self._blobs.fetch_as(JobBlobs(source["id"]).source, digest)
         return await self._store(path, source, options, name=source["source_name"])
 
     async def _risky(self, base: Row, options: JobOptions) -> NewJob:

@@ -19,7 +19,7 @@ import obstore
 from obstore.exceptions import BaseError
 from obstore.store import LocalStore, ObjectStore, from_url
 
-from mailsift.pipeline.errors import MailsiftError, SuppressCodes, is_full
+from mailsift.pipeline.errors import MailsiftError, SuppressCodes, SuspectError, is_full
 from mailsift.storage.blobs.local_files import (
     Incoming,
     clear_abandoned,
@@ -34,7 +34,7 @@ from mailsift.storage.blobs.local_files import (
 )
 
 if TYPE_CHECKING:
-    from obstore import GetOptions
+    from obstore import GetOptions, ObjectMeta
     from obstore.store import RetryConfig
 
 T = TypeVar("T")
@@ -44,6 +44,7 @@ _KEY_LENGTH = 500
 _MARK = ".mailsift"
 _NAMED_DIGEST = re.compile(r"-(x[0-9a-f]{16})\.parquet\Z")
 _DOWNLOAD_CHUNK = 1 << 20
+_NEVER_THERE = "probes/none"
 _LOOK_SECONDS = 10.0
 _LOOK_TIMEOUT = 3.0
 _AT_ONCE = 16  # blobs that are fetched or deleted
@@ -100,6 +101,11 @@ def is_sound(key: str, path: Path) -> bool:
     """Say whether a segment is what was written under its key; those of older releases are believed."""
     found = _NAMED_DIGEST.search(key)
     return found is None or found[1] == _digest(path.read_bytes())
+
+
+def _sha256_of(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _digest(data: bytes) -> str:
@@ -211,7 +217,7 @@ class Blobs:
             return
         with self._store_errors():
             async with asyncio.timeout(_LOOK_TIMEOUT):
-                await self.exists("probes/none")
+                await self.exists(_NEVER_THERE)
 
     async def put_file(self, key: str, path: Path) -> None:
         """Store the file, to which nobody writes any more; readers see all of it or nothing.
@@ -265,14 +271,29 @@ class Blobs:
                 if error.retryable:
                     self._note(error)
                 raise
-        with self._store_errors():
-            meta = await obstore.head_async(self._store, key)
+        async with self._asked_for():
+            meta = await self._head(key)
             version = hashlib.sha256(f"{meta['e_tag']} {meta['size']}".encode()).hexdigest()[:16]
             path = self._cache / key / version
             if await asyncio.to_thread(touch, path):
                 return path
             await self._download(key, path)
         return path
+
+    async def fetch_as(self, key: str, sha256: str) -> Path:
+        """Do `fetch` for a blob whose digest is known, in hex; "" = it is not.
+
+        Raises:
+            SuspectError: `source_damaged`: it is another one, be it that what stands before the store answers
+                in its name (a proxy's page), or that it was cut or damaged there.
+        """
+        for _ in range(2):
+            path = await self.fetch(key)
+            if not sha256 or await asyncio.to_thread(_sha256_of, path) == sha256:
+                return path
+            await self._forget_copy(key)
+        text = "A file came back from where lists are stored that is not the one that was stored there."
+        raise SuspectError("source_damaged", text)
 
     async def fetch_if_there(self, key: str) -> Path | None:
         """Do `fetch`; None when there is no such blob."""
@@ -311,9 +332,10 @@ class Blobs:
     async def exists(self, key: str) -> bool:
         """Say whether the blob is there."""
         _checked_key(key)
-        with SuppressCodes("blob_not_found"), self._store_errors():
-            await obstore.head_async(self._store, key)
-            return True
+        with SuppressCodes("blob_not_found"):
+            async with self._asked_for():
+                await self._head(key)
+                return True
         return False
 
     async def list(self, prefix: str) -> tuple[str, ...]:
@@ -325,6 +347,8 @@ class Blobs:
         _checked_key(prefix)
         with self._store_errors():
             found = await obstore.list(self._store, prefix).collect_async()
+            if not found:
+                await self._check_empty()
         return dict(sorted((meta["path"], meta["size"]) for meta in found))
 
     async def delete(self, key: str) -> None:
@@ -352,8 +376,9 @@ class Blobs:
     async def _delete(self, key: str) -> None:
         await self._forget_copy(key)
         await asyncio.to_thread(_mark, self._root)
-        with SuppressCodes("blob_not_found"), self._store_errors():
-            await obstore.delete_async(self._store, key)
+        with SuppressCodes("blob_not_found"):
+            async with self._asked_for():
+                await obstore.delete_async(self._store, key)
 
     def _link_in(self, root: Path, path: Path, key: str) -> bool:
         self._check_there(root)
@@ -422,10 +447,45 @@ class Blobs:
         """Turn the store's errors into ours; their texts name paths and requests, not for customers."""
         try:
             yield
-        except FileNotFoundError:
-            raise _not_found() from None
         except (BaseError, OSError) as error:
             raise self._note(_store_error(error)) from error
+
+    @asynccontextmanager
+    async def _asked_for(self) -> AsyncIterator[None]:
+        """Do what `_store_errors` does around what asks for one blob, which may not be there.
+
+        That is believed of a store that is there itself: one whose bucket is gone has none of its blobs.
+        """
+        with self._store_errors():
+            try:
+                yield
+            except FileNotFoundError:
+                await self._check_present()
+                raise _not_found() from None
+
+    async def _head(self, key: str) -> ObjectMeta:
+        """Return what a store says of a blob; the page of a proxy that answers in its name has no ETag."""
+        found = await obstore.head_async(self._store, key)
+        if found["e_tag"] is None:
+            raise OSError("an object without an ETag")
+        return found
+
+    async def _check_present(self) -> None:
+        """Ask for something that only a bucket, or a folder, can answer."""
+        if self._root is None:
+            await obstore.list_with_delimiter_async(self._store, "probes")
+        else:
+            await self._learn_use()
+            await asyncio.to_thread(self._check_there, self._root)
+
+    async def _check_empty(self) -> None:
+        """Ask for something that a store has not: who says yes to everything has been asked for no list."""
+        if self._root is not None:
+            await self._check_present()
+            return
+        with suppress(FileNotFoundError):
+            await self._head(_NEVER_THERE)
+            raise OSError("an object that was never stored")
 
     def _note(self, error: MailsiftError) -> MailsiftError:
         """Remember that the store is in trouble."""

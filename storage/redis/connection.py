@@ -100,11 +100,13 @@ _OUTAGES = (
 )
 # What a server says that cannot do its work now, where the library has no class of its own for it.
 _OUTAGE_CODES = frozenset({"BUSY", "LOADING", "MISCONF", "NOREPLICAS", "UNKILLABLE"})
+_OF_PIPELINE: Final = "of pipeline caused error: "  # the library's words before those of the server
 
 
 def _is_outage(error: RedisError) -> bool:
     """Whether the server is the trouble, not what it was asked: a script error would come every time."""
-    return isinstance(error, _OUTAGES) or str(error).partition(" ")[0] in _OUTAGE_CODES
+    said = str(error).rpartition(_OF_PIPELINE)[2].lstrip("('\"")
+    return isinstance(error, _OUTAGES) or said.partition(" ")[0] in _OUTAGE_CODES
 
 
 def words_of(error: RedisError) -> str:

@@ -94,6 +94,7 @@ class ClaimedStep:
     delivers: bool
     test: bool
     abandoned: bool = False
+    source_sha256: str = ""
 
     @property
     def fetches(self) -> bool:
@@ -250,7 +251,7 @@ CLAIM_STEP = statement("""
     )
     SELECT EXISTS (SELECT FROM due) AS is_due, id AS job_id, account_id, parent_id, state,
            step_attempt AS attempt, step_token AS token, options, source_name, source_bytes,
-           delivers, test, abandoned
+           source_sha256, delivers, test, abandoned
     FROM (VALUES (1)) AS one LEFT JOIN claimed ON true
 """)
 

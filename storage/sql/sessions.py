@@ -11,7 +11,7 @@ from uuid import UUID
 from sqlalchemy import delete, insert, select, text, update
 
 from mailsift.storage.database import Connection, Row
-from mailsift.storage.sql.tables import link, session
+from mailsift.storage.sql.tables import account, link, session
 
 _TOUCH_EVERY = timedelta(minutes=1)
 
@@ -143,6 +143,16 @@ async def links_of(connection: Connection, account_id: UUID, *, now: datetime) -
         select(link)
         .where(link.c.account_id == account_id, link.c.expires_at > now)
         .order_by(link.c.created_at.desc())
+    )
+    return (await connection.execute(statement)).mappings().all()
+
+
+async def invitations_of(connection: Connection, email: str, *, now: datetime) -> Sequence[Row]:
+    """Return the open invitations of somebody, each with the name of its `account`."""
+    statement = (
+        select(link, account.c.name.label("account"))
+        .join(account, account.c.id == link.c.account_id)
+        .where(link.c.kind == "invite", link.c.email == email, link.c.expires_at > now)
     )
     return (await connection.execute(statement)).mappings().all()
 

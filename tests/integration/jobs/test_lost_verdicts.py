@@ -186,6 +186,29 @@ async def test_a_job_waits_for_a_missing_file_of_its_list_and_fails_when_it_stay
     assert len(await planter.events(job)) == 1
 
 
+@pytest.mark.parametrize("instead", ["email\nuser0@example.com\n", "<html>Sign in to the proxy</html>"])
+async def test_a_list_that_came_back_as_another_is_not_read_and_waits_for_its_own(
+    settings: Settings, service: JobService, planter: Planter, tmp_path: Path, instead: str
+) -> None:
+    listed = tmp_path / "list.csv"
+    listed.write_text("\n".join(["email", *ADDRESSES]))
+    async with engine_on(settings) as engine:
+        account, before = await planter.plant(ADDRESSES)
+        await work_until_ended(engine, service, account, before)
+        job = await service.submit(account, listed, FAST)
+        stored = settings.home / f"blobs/jobs/{job}/source"
+        stored.unlink()  # it shares its bytes with the list
+        stored.write_text(instead)
+        assert await code_of(service.rerun(account, job, FAST)) == "source_damaged"
+        await engine.drain()
+        (step_now,) = await planter.sql(STEP, job=job)
+        assert (step_now["step_waits_for"], step_now["finished_at"]) == ("storage", None)
+        await planter.sql("UPDATE job SET step_until = NULL WHERE id = :job", job=job)
+        stored.write_text(listed.read_text())
+        view = await work_until_ended(engine, service, account, job)
+    assert (view.state, view.valid, view.invalid) == (JobState.COMPLETED, 7, 1)
+
+
 STEP = "SELECT step_attempt, step_waits_for, finished_at FROM job WHERE id = :job"
 
 

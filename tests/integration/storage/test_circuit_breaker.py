@@ -39,6 +39,22 @@ async def test_a_server_that_cannot_write_is_an_outage_for_scripts_too(
     assert await RedisCircuitBreaker("A test").call(lambda: script(keys=["ms:test"])) is None
 
 
+@pytest.mark.parametrize("transaction", [True, False])
+@pytest.mark.parametrize("setting", [("maxmemory", "1"), ("min-replicas-to-write", "1")])
+async def test_a_server_that_cannot_write_is_an_outage_for_several_commands_at_once(
+    redis: Redis, setting: tuple[str, str], *, transaction: bool
+) -> None:
+    await redis.config_set(*setting)
+
+    async def both() -> object:
+        async with redis.pipeline(transaction=transaction) as commands:
+            for key in ("ms:one", "ms:two"):
+                _ = commands.set(key, "x")
+            return await commands.execute()
+
+    assert await RedisCircuitBreaker("A test").call(both) is None
+
+
 async def test_a_server_that_is_gone_is_an_outage(redis: Redis, redis_server: RedisServer) -> None:
     redis_server.kill()
     assert await RedisCircuitBreaker("A test").call(redis.ping) is None

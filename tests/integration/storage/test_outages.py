@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from datetime import date, timedelta
 from typing import Any
+from unittest.mock import AsyncMock
 
 import psycopg
 import pytest
 from psycopg import sql
-from sqlalchemy import text
+from sqlalchemy import make_url, text
 
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.storage.database import Database
@@ -166,6 +169,52 @@ async def test_the_environment_tells_libpq_nothing_of_the_embedded_server(
     async with database.begin() as connection:
         assert (await connection.execute(text("SELECT count(*) FROM job"))).scalar_one() == 0
     await database.aclose()
+
+
+@asynccontextmanager
+async def _standing_still(database_url: str) -> AsyncIterator[tuple[str, asyncio.Event]]:
+    """Stand before the server; gives our address, and what lets it go on while set."""
+    url, goes_on = make_url(database_url), asyncio.Event()
+    name = f".s.PGSQL.{url.query['port']}"
+
+    async def copy(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
+        while some := await source.read(65_536):
+            await goes_on.wait()
+            target.write(some)
+        target.close()
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        there, onward = await asyncio.open_unix_connection(f"{url.query['host']}/{name}")
+        try:
+            await asyncio.gather(copy(reader, onward), copy(there, writer))
+        finally:
+            onward.close()
+            await onward.wait_closed()
+
+    async with talking(talk) as port:
+        here = url.difference_update_query(["host", "port"]).set(host="127.0.0.1", port=port)
+        goes_on.set()
+        yield here.render_as_string(hide_password=False), goes_on
+
+
+async def test_a_server_that_stands_still_holds_nobody_for_ever(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Stopped, or waiting for its disk: its system still answers for it, so that no connection breaks."""
+    monkeypatch.setattr("mailsift.storage.database._ALIVE_SECONDS", 0.0)
+    monkeypatch.setattr("mailsift.storage.database._PING_SECONDS", 0.1)
+    monkeypatch.setattr(psycopg.AsyncConnection, "_try_cancel", AsyncMock())  # it would wait for five seconds
+    async with _standing_still(database_url) as (url, goes_on):
+        database = Database(f"{url}&connect_timeout=2")
+        async with database.begin() as connection:
+            await connection.execute(text("SELECT 1"))
+        goes_on.clear()
+        with pytest.raises(MailsiftError) as caught:
+            await asyncio.wait_for(database.now(), 30)
+        assert (caught.value.code, caught.value.retryable) == ("database_unavailable", True)
+        goes_on.set()
+        assert await database.now()
+        await database.aclose()
 
 
 async def test_a_server_that_accepts_and_says_nothing_is_an_outage() -> None:

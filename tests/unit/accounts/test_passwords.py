@@ -30,6 +30,32 @@ async def test_only_the_right_password_is_right() -> None:
     assert not await passwords.verify(None, "correct horse battery")
 
 
+COMPOSED, DECOMPOSED = "caf\N{LATIN SMALL LETTER E WITH ACUTE} battery staple", "cafe\u0301 battery staple"
+SPACED = "caf\N{LATIN SMALL LETTER E WITH ACUTE}\u00a0battery staple"
+
+
+@pytest.mark.parametrize("chosen", [COMPOSED, DECOMPOSED, SPACED])
+@pytest.mark.parametrize("typed", [COMPOSED, DECOMPOSED, SPACED])
+async def test_a_password_is_the_same_on_every_keyboard(chosen: str, typed: str) -> None:
+    passwords = Passwords(secrets.token_bytes, CHEAP)
+    assert await passwords.verify(await passwords.hash(chosen), typed)
+    assert not await passwords.verify(await passwords.hash(chosen), f"{typed}x")
+
+
+@pytest.mark.parametrize(
+    ("hashed", "typed"),
+    [
+        (COMPOSED, COMPOSED),
+        (COMPOSED, DECOMPOSED),
+        (DECOMPOSED, COMPOSED),
+        (DECOMPOSED, DECOMPOSED),
+        (SPACED, SPACED),
+    ],
+)
+async def test_a_password_hashed_as_some_keyboard_wrote_it_opens_as_before(hashed: str, typed: str) -> None:
+    assert await Passwords(secrets.token_bytes, CHEAP).verify(CHEAP.hash(hashed), typed)
+
+
 class Counting(PasswordHasher):
     def __init__(self) -> None:
         super().__init__(time_cost=1, memory_cost=8, parallelism=1)

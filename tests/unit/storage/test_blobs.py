@@ -7,12 +7,14 @@ import hashlib
 import os
 import subprocess
 from pathlib import Path
+from types import SimpleNamespace
 from uuid import UUID
 
 import obstore
 import pytest
+from obstore.exceptions import GenericError
 
-from mailsift.pipeline.errors import MailsiftError
+from mailsift.pipeline.errors import MailsiftError, SuspectError
 from mailsift.storage.blobs.local_files import clear_abandoned, move_in
 from mailsift.storage.blobs.store import Blobs, JobBlobs
 from mailsift.storage.foreign.objects import write_object
@@ -118,6 +120,66 @@ async def test_a_local_store_that_is_away_is_no_store_without_this_blob(tmp_path
         assert (caught.value.code, caught.value.retryable) == ("blob_store_failed", True)
 
 
+@pytest.mark.parametrize(
+    "ask", ["fetch", "fetch_if_there", "exists", "sizes", "delete", "delete_prefix", "put_bytes", "recheck"]
+)
+@pytest.mark.parametrize("place", ["bucket", "folder", "mount"])
+async def test_of_a_store_that_is_away_nothing_is_believed_to_be_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str, ask: str
+) -> None:
+    """S3 answers 404 for any key of a bucket that is gone, and a HEAD has no words beside it."""
+
+    async def no_key(*_: object, **__: object) -> None:
+        raise FileNotFoundError("404")
+
+    async def no_bucket(*_: object, **__: object) -> None:
+        raise GenericError("404: NoSuchBucket")
+
+    store = tmp_path / "store"
+    blobs = Blobs("memory:///" if place == "bucket" else store.as_uri(), tmp_path / "cache")
+    await blobs.put_bytes("jobs/a/b", b"mine")
+    if place == "bucket":
+        for request in ("head_async", "get_async", "put_async", "delete_async"):
+            monkeypatch.setattr(obstore, request, no_key)
+        monkeypatch.setattr(obstore, "list_with_delimiter_async", no_bucket)
+        monkeypatch.setattr(obstore, "list", lambda *_: SimpleNamespace(collect_async=no_bucket))
+    else:
+        store.rename(tmp_path / "away")
+    if place == "mount":
+        store.mkdir()
+    if ask == "recheck":
+        await blobs.recheck()
+    else:
+        more = (b"mine",) if ask == "put_bytes" else ()
+        with pytest.raises(MailsiftError) as caught:
+            await getattr(blobs, ask)("jobs/a/b", *more)
+        assert (caught.value.code, caught.value.retryable) == ("blob_store_failed", True)
+    assert blobs.trouble == "blob_store_failed"
+
+
+@pytest.mark.parametrize("ask", ["fetch", "fetch_if_there", "exists", "sizes", "delete_prefix", "recheck"])
+async def test_what_answers_everything_with_a_page_is_no_store(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ask: str
+) -> None:
+    """As a proxy does that wants somebody to sign in: its page is no blob, and no list that is empty."""
+
+    async def page(*_: object, **__: object) -> dict[str, object]:
+        return {"path": "", "size": 46, "e_tag": None, "version": None}
+
+    async def no_keys(*_: object, **__: object) -> list[object]:
+        return []
+
+    blobs = Blobs("memory:///", tmp_path / "cache")
+    monkeypatch.setattr(obstore, "head_async", page)
+    monkeypatch.setattr(obstore, "list", lambda *_: SimpleNamespace(collect_async=no_keys))
+    if ask == "recheck":
+        await blobs.recheck()
+    else:
+        with pytest.raises(MailsiftError, match="blob_store_failed"):
+            await getattr(blobs, ask)("jobs/a/b")
+    assert blobs.trouble == "blob_store_failed"
+
+
 @pytest.mark.parametrize("by_another_process", [False, True])
 async def test_nothing_is_put_where_a_local_store_should_be_mounted(
     tmp_path: Path, *, by_another_process: bool
@@ -201,6 +263,22 @@ async def test_damage_to_a_segment_is_seen_and_that_to_its_copy_is_mended(
     assert await blobs.fetch_sound(key) is None
     await blobs.put_bytes(JobBlobs(JOB).prefix + "/segments/3-of-an-older-release.parquet", b"x")
     assert await blobs.fetch_sound(JobBlobs(JOB).prefix + "/segments/3-of-an-older-release.parquet")
+
+
+async def test_a_blob_that_is_another_than_was_stored_is_told_by_its_digest(
+    blobs: Blobs, tmp_path: Path
+) -> None:
+    digest = hashlib.sha256(b"the list").hexdigest()
+    await blobs.put_bytes("jobs/a/source", b"the list")
+    path = await blobs.fetch_as("jobs/a/source", digest)
+    if path.is_relative_to(tmp_path / "cache"):
+        path.write_bytes(b"a copy that is damaged")
+        assert (await blobs.fetch_as("jobs/a/source", digest)).read_bytes() == b"the list"
+    await blobs.put_bytes("jobs/a/source", b"<html>Sign in to the proxy</html>")
+    with pytest.raises(SuspectError) as caught:
+        await blobs.fetch_as("jobs/a/source", digest)
+    assert (caught.value.code, blobs.trouble) == ("source_damaged", "")
+    assert (await blobs.fetch_as("jobs/a/source", "")).is_file()
 
 
 async def test_many_are_fetched_in_the_order_they_were_asked_for(blobs: Blobs) -> None:

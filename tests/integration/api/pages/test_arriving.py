@@ -202,3 +202,15 @@ async def test_the_database_holds_no_link(api: Api) -> None:
     assert token
     ((stored,),) = await sql(api.settings, "SELECT link::text FROM link")
     assert token not in str(stored)
+
+
+async def test_an_invitation_that_is_asked_for_twice_at_once_is_one(api: Api) -> None:
+    async with signed_in(api) as owner:
+        form = {
+            "csrf": csrf_of((await owner.get("/account")).text),
+            "email": "grace@example.com",
+            "role": "viewer",
+        }
+        answers = await asyncio.gather(*(owner.post("/account/invite", data=form) for _ in range(3)))
+        assert [answer.status_code for answer in answers] == [200] * 3
+        assert len(await sql(api.settings, "SELECT 1 FROM link")) == 1

@@ -225,6 +225,29 @@ async def test_who_is_a_member_of_two_accounts_looks_at_one_and_can_change_it(ap
         assert (await post(client, "/account/retention", retention="0")).status_code == 403, "a viewer there"
 
 
+async def test_a_page_of_one_account_does_and_shows_nothing_in_another(api: Api) -> None:
+    email = await person(api, Role.OWNER, account="alpha")
+    await person(api, Role.OWNER, account="beta", email=email)
+    async with browser(api) as client:
+        await sign_in(client, email)
+        page = (await client.get("/account/you")).text
+        (beta,) = re.findall(r'name="account" value="([0-9a-f-]{36})"', page)
+        stale = {"X-CSRF-Token": csrf_of(page)}
+        assert (await client.get("/jobs", headers=stale)).status_code == 200
+        await post(client, "/account/you/switch", account=beta)
+        for answer in (
+            await client.post("/account/retention", data={"csrf": csrf_of(page), "retention": "7"}),
+            await client.post("/uploads", headers={"Tus-Resumable": "1.0.0", "Upload-Length": "1", **stale}),
+            await client.get("/jobs", headers=stale),
+        ):
+            assert answer.status_code == 403
+            assert "other_account" in answer.text
+            assert "you now look at beta" in answer.text
+        assert await sql(api.settings, "SELECT 1 FROM account WHERE retention_s = 7 * 86400") == []
+        assert (await client.post("/logout", data={"csrf": csrf_of(page)})).status_code == 303
+        assert not await is_inside(client)
+
+
 async def test_who_has_lost_every_account_is_told_so(api: Api) -> None:
     email = await person(api)
     await sql(api.settings, "DELETE FROM member")

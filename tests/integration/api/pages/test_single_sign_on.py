@@ -27,7 +27,7 @@ from tests.integration.api.pages.queries import meanwhile, wait_for_locks
 from tests.support.connections import talking
 from tests.support.ports import free_port
 from tests.support.serving import NO_TLS
-from tests.support.sessions import browser, cookie, person, sign_in
+from tests.support.sessions import browser, cookie, csrf_of, person, sign_in
 
 OWNERS = "mail-admins=acme:owner"
 STAFF = "mail-staff=acme:member"
@@ -337,3 +337,39 @@ async def test_a_provider_that_is_away_is_said_to_be_and_keeps_nobody_out_at_onc
         await _make_due(away, "asked_at = asked_at - interval '1 h', known_at = known_at - interval '11 min'")
         assert (await client.get("/account/you")).status_code == 303
         assert (await client.get("/login/sso")).status_code == 503
+
+
+async def _invited(api: Api, email: str, account: str) -> str:
+    async with open_container(api.settings) as container:
+        return await container.people.links.invite_from_terminal(account, email, Role.VIEWER)
+
+
+async def test_who_was_invited_and_is_new_comes_in_through_the_provider(api: Api, provider: str) -> None:
+    """With `MAILSIFT_OIDC_ONLY` there is no password to take an invitation with."""
+    await _somebody(provider, "ines")
+    await _invited(api, "ines@corp.example", "acme")  # where groups decide
+    async with browser(api) as client:
+        assert (await _signed_in(client, "ines")).status_code == 403
+        token = await _invited(api, "ines@corp.example", "guests")
+        assert (await _signed_in(client, "ines")).status_code == 303
+        assert '<p class="who-account">guests</p>' in (await client.get("/account")).text
+        assert (await client.get("/invite", params={"token": token})).status_code == 404, "it was taken"
+        await _make_due(api)
+        assert (await client.get("/account")).status_code == 200
+
+
+async def test_who_takes_an_invitation_is_asked_about_at_the_provider_as_before(
+    api: Api, provider: str
+) -> None:
+    await _somebody(provider, "iris", groups=["mail-staff"])
+    async with browser(api) as client:
+        await _signed_in(client, "iris")
+        token = await _invited(api, "iris@corp.example", "guests")
+        page = (await client.get("/invite", params={"token": token})).text
+        taken = await client.post("/invite", data={"csrf": csrf_of(page), "token": token})
+        assert (taken.status_code, taken.headers["location"]) == (303, "/")
+        assert '<p class="who-account">guests</p>' in (await client.get("/account")).text
+        async with httpx.AsyncClient(verify=NO_TLS) as operator:
+            await operator.post(f"{provider}/users/iris/revoke-tokens")
+        await _make_due(api)
+        assert (await client.get("/account/you")).status_code == 303

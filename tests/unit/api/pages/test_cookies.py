@@ -69,6 +69,14 @@ def test_a_token_of_one_session_is_none_of_another_and_tells_nothing_of_it() -> 
     assert one == cookies.csrf_token("a")
 
 
+def test_a_token_is_of_one_account_and_one_session() -> None:
+    one, other, elsewhere = (cookies.csrf_token(*of) for of in (("a", 1), ("a", 2), ("b", 1)))
+    assert len({one, other, elsewhere}) == 3
+    assert cookies.is_of_session(one, other)
+    assert not cookies.is_of_session(one, elsewhere)
+    assert not cookies.is_of_session("", one)
+
+
 def test_a_value_nobody_of_ours_has_written_is_not_read() -> None:
     assert cookies.read(asked("127.0.0.1", x="y" * 5_000), "x") == ""
     assert cookies.read(asked("127.0.0.1", x="\xe4"), "x") == ""
