@@ -9,12 +9,12 @@ import re
 import string
 import zlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from functools import cached_property
 from typing import Final
-from uuid import UUID, uuid4
+from uuid import UUID
 
 from mailsift.accounts.doors import Door
 from mailsift.events import audit
@@ -26,7 +26,7 @@ from mailsift.pipeline.errors import MailsiftError
 from mailsift.storage.database import Connection, Database
 from mailsift.storage.redis.rate_limit import RateLimit
 from mailsift.storage.sql import accounts, keys
-from mailsift.storage.sql.keys import KeyRow, NewKey
+from mailsift.storage.sql.keys import KeyRow, KeyTerms
 
 _REMEMBERED, _REMEMBERED_SECONDS = 4096, 30.0
 LONGEST_OVERLAP = 7 * 86_400.0
@@ -147,18 +147,7 @@ class MintedKey:
     row: KeyRow
 
 
-@dataclass(frozen=True, slots=True)
-class KeyTerms:
-    """What is the same in a key and its successor."""
-
-    name: str
-    scopes: Sequence[str]
-    lifetime: float
-    kind: KeyKind
-    origins: tuple[str, ...]
-    checks_per_minute: int | None = None
-
-
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)  # no pepper in a log
 class KeyService:
     """The keys of one installation.
 
@@ -166,22 +155,13 @@ class KeyService:
     Redis, and who remembers keys asks for the mark with every request (mailsift.api.http.auth).
     """
 
-    def __init__(
-        self,
-        *,
-        database: Database,
-        peppers: Sequence[Pepper],
-        limit: RateLimit,
-        clock: Clock,
-        choose: Callable[[str], str],
-    ) -> None:
-        self._database = database
-        self._peppers = peppers
-        self._limit = limit
-        self._clock = clock
-        self._choose = choose
-        self._known: dict[bytes, tuple[float, Caller]] = {}
-        self._touching: set[asyncio.Task[None]] = set()
+    database: Database
+    peppers: Sequence[Pepper]
+    limit: RateLimit
+    clock: Clock
+    choose: Callable[[str], str]
+    _known: dict[bytes, tuple[float, Caller]] = field(default_factory=dict, init=False)
+    _touching: set[asyncio.Task[None]] = field(default_factory=set, init=False)
 
     async def create(
         self,
@@ -209,10 +189,10 @@ class KeyService:
         if kind.public != bool(origins):
             raise MailsiftError("bad_origin", "A public key needs at least one origin; other keys have none.")
         may, where = _checked_scopes(kind, scopes), checked_origins(origins)
-        new = KeyTerms(name, may, lifetime, kind, where)
-        async with self._database.begin() as connection:
+        new = KeyTerms(name, may, lifetime, where)
+        async with self.database.begin() as connection:
             owner = await accounts.ensure_test_account(connection, account_id) if kind.test else account_id
-            minted = await self._mint(connection, owner, new)
+            minted = await self._mint(connection, owner, kind, new)
             await audit.record_change(
                 connection,
                 account_id,
@@ -234,22 +214,21 @@ class KeyService:
         """
         if not origins:
             raise MailsiftError("bad_origin", "A public key needs at least one origin.")
-        new = KeyTerms(
-            name, (), 0.0, KeyKind(caller.test, public=True), checked_origins(origins), checks_per_minute
-        )
-        async with self._database.begin() as connection:
+        kind = KeyKind(caller.test, public=True)
+        new = KeyTerms(name, (), 0.0, checked_origins(origins), checks_per_minute)
+        async with self.database.begin() as connection:
             await accounts.get(connection, caller.account_id, lock=True)
             if len(await keys.public_keys(connection, caller.account_id)) >= _MOST_PUBLIC:
                 raise MailsiftError(
                     "public_key_limit", f"An account can have at most {_MOST_PUBLIC} public keys."
                 )
-            minted = await self._mint(connection, caller.account_id, new)
+            minted = await self._mint(connection, caller.account_id, kind, new)
             await _record_public(connection, caller.account_id, minted.row, "key.create")
         return minted
 
     async def public_keys(self, account_id: AccountId) -> Sequence[KeyRow]:
         """Return the account's public keys that still open, oldest first, and those of its test account."""
-        return await self._database.run(keys.public_keys, account_id)
+        return await self.database.run(keys.public_keys, account_id)
 
     async def public_key(self, account_id: AccountId, key_id: UUID) -> KeyRow:
         """Return a public key that still opens.
@@ -257,7 +236,7 @@ class KeyService:
         Raises:
             MailsiftError: `key_not_found`.
         """
-        return await self._database.run(_owned_public, account_id, key_id)
+        return await self.database.run(_owned_public, account_id, key_id)
 
     async def change_public(
         self, account_id: AccountId, key_id: UUID, change: Callable[[KeyRow], KeyRow]
@@ -267,7 +246,7 @@ class KeyService:
         Raises:
             MailsiftError: `key_not_found`, `bad_origin`.
         """
-        async with self._database.begin() as connection:
+        async with self.database.begin() as connection:
             await accounts.get(connection, account_id, lock=True)
             wanted = change(await _owned_public(connection, account_id, key_id))
             if not wanted.origins:
@@ -293,11 +272,11 @@ class KeyService:
 
     async def test_account(self, account_id: AccountId) -> AccountId:
         """Return the account's test account, made when it is new."""
-        return AccountId(await self._database.run(accounts.ensure_test_account, account_id))
+        return AccountId(await self.database.run(accounts.ensure_test_account, account_id))
 
     async def list(self, account_id: AccountId) -> list[KeyRow]:
         """Return the account's keys and those of its test account."""
-        return await self._database.run(keys.of_account, account_id)
+        return await self.database.run(keys.of_account, account_id)
 
     async def revoke(self, account_id: AccountId, key_id: UUID) -> None:
         """End a key now, everywhere.
@@ -305,12 +284,12 @@ class KeyService:
         Raises:
             MailsiftError: `key_not_found`.
         """
-        async with self._database.begin() as connection:
+        async with self.database.begin() as connection:
             row = await keys.get(connection, account_id, key_id)
             if row is None or not await keys.revoke(connection, account_id, key_id):
                 raise _not_found()
             await audit.record_change(connection, account_id, "key.revoke", row.hint, name=row.name)
-        await self._limit.mark(revocation_mark(key_id))
+        await self.limit.mark(revocation_mark(key_id))
 
     async def roll(self, account_id: AccountId, key_id: UUID, *, overlap: float = DAY) -> MintedKey:
         """Make a successor with the same name and scopes; the old key ends in `overlap` seconds.
@@ -320,15 +299,13 @@ class KeyService:
         """
         if not 0 <= overlap <= LONGEST_OVERLAP:
             raise MailsiftError("bad_overlap", "The overlap must be between 0 seconds and 7 days.")
-        async with self._database.begin() as connection:
+        async with self.database.begin() as connection:
             old = await keys.get(connection, account_id, key_id)
             if old is None:
                 raise _not_found()
             lifetime = (old.expires_at - old.created_at).total_seconds() if old.expires_at else 0.0
-            new = KeyTerms(
-                old.name, old.scopes, lifetime, kind_of(old.hint), old.origins, old.checks_per_minute
-            )
-            minted = await self._mint(connection, old.account_id, new)
+            new = KeyTerms(old.name, old.scopes, lifetime, old.origins, old.checks_per_minute)
+            minted = await self._mint(connection, old.account_id, kind_of(old.hint), new)
             if not await keys.succeed(
                 connection, account_id, key_id, successor=minted.row.id, overlap=overlap
             ):
@@ -343,13 +320,13 @@ class KeyService:
                 old_key_ends=f"in {audit.hours(overlap)}" if overlap else "now",
             )
         if overlap < _REMEMBERED_SECONDS:
-            await self._limit.mark(revocation_mark(key_id))
+            await self.limit.mark(revocation_mark(key_id))
         return minted
 
     def cached_caller(self, secret: str) -> Caller | None:
         """Return who asks if this process has just found the key good; its mark is still to be looked for."""
         known = self._known.get(self._cache_key(secret)) if secret.isascii() else None
-        if known is None or known[0] < self._clock() or self._is_expired(known[1]):
+        if known is None or known[0] < self.clock() or self._is_expired(known[1]):
             return None
         return known[1]
 
@@ -357,8 +334,8 @@ class KeyService:
         """Return who asks, from the database; None for every key that does not open, whatever the reason."""
         if not is_key(secret):
             return None
-        wanted = hashes(secret, self._peppers)
-        found = await self._database.run(keys.find, wanted)
+        wanted = hashes(secret, self.peppers)
+        found = await self.database.run(keys.find, wanted)
         if found is None or not any(hmac.compare_digest(found[1], one) for one in wanted):
             self._known.pop(self._cache_key(secret), None)  # Redis may come back without the key's mark
             return None
@@ -384,39 +361,31 @@ class KeyService:
         """Wait for what is being written."""
         await asyncio.gather(*self._touching, return_exceptions=True)
 
-    async def _mint(self, connection: Connection, account_id: UUID, terms: KeyTerms) -> MintedKey:
-        secret, pepper = new_key(self._choose, terms.kind), self._peppers[0]
-        new = NewKey(
-            id=uuid4(),
-            account_id=account_id,
-            name=terms.name,
-            hash=hashed(secret, pepper),
-            pepper_id=pepper.id,
-            hint=hint(secret),
-            scopes=tuple(str(scope) for scope in terms.scopes),
-            lifetime=terms.lifetime,
-            origins=terms.origins,
-            checks_per_minute=terms.checks_per_minute,
-        )
-        return MintedKey(secret, await keys.insert(connection, new))
+    async def _mint(
+        self, connection: Connection, account_id: UUID, kind: KeyKind, terms: KeyTerms
+    ) -> MintedKey:
+        secret, pepper = new_key(self.choose, kind), self.peppers[0]
+        digest, shown = hashed(secret, pepper), hint(secret)
+        row = await keys.insert(connection, account_id, terms, digest=digest, pepper_id=pepper.id, hint=shown)
+        return MintedKey(secret, row)
 
     def _cache_key(self, secret: str) -> bytes:
         """Return what a key is remembered by: not itself."""
-        return hashed(secret, self._peppers[0])
+        return hashed(secret, self.peppers[0])
 
     def _is_expired(self, caller: Caller) -> bool:
-        return caller.expires_at is not None and caller.expires_at <= utc_datetime(self._clock())
+        return caller.expires_at is not None and caller.expires_at <= utc_datetime(self.clock())
 
     def _remember(self, name: bytes, caller: Caller) -> None:
         if len(self._known) >= _REMEMBERED:
             self._known.pop(next(iter(self._known)))
-        self._known[name] = (self._clock() + _REMEMBERED_SECONDS, caller)
+        self._known[name] = (self.clock() + _REMEMBERED_SECONDS, caller)
 
     def _touch(self, key_id: UUID) -> None:
         """Note the use beside the request, not in its way."""
 
         async def write() -> None:
-            await self._database.run(keys.touch, key_id)
+            await self.database.run(keys.touch, key_id)
 
         task = asyncio.create_task(guarded(write(), "key_use"))
         self._touching.add(task)

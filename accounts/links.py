@@ -22,7 +22,7 @@ from mailsift.pipeline.syntax.address import parse_address
 from mailsift.pipeline.zones import is_zone
 from mailsift.storage.database import Connection, Database, Row
 from mailsift.storage.sql import accounts, people, sessions
-from mailsift.storage.sql.sessions import NewLink
+from mailsift.storage.sql.sessions import LinkTerms
 
 LIVES: Final = timedelta(hours=72)
 
@@ -66,48 +66,28 @@ class Invitation:
     expires_at: datetime
 
 
-@dataclass(frozen=True, slots=True)
-class _LinkTerms:
-    """What a link is to give, and by whom."""
-
-    kind: LinkKind
-    role: Role = Role.VIEWER
-    account_id: UUID | None = None
-    email: str = ""
-    operator: bool = False
-    made_by: str = COMMAND_LINE
-
-
 _INVITED: Final = (
     "They are invited and have not joined yet, so there is no password to replace: the link of their "
     "invitation sets one. `mailsift users create` prints a new one."
 )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Links:
     """The one-time links of one installation; each is shown once and works once, within three days."""
 
-    def __init__(
-        self,
-        *,
-        database: Database,
-        passwords: Passwords,
-        sessions: Sessions,
-        clock: Clock,
-        token: Callable[[int], bytes],
-    ) -> None:
-        self._database = database
-        self._passwords = passwords
-        self._sessions = sessions
-        self._clock = clock
-        self._token = token
+    database: Database
+    passwords: Passwords
+    sessions: Sessions
+    clock: Clock
+    token: Callable[[int], bytes]
 
     async def first_owner(self) -> str | None:
         """Return the secret of a link for the first person; None when there are people already."""
-        async with self._database.begin() as connection:
+        async with self.database.begin() as connection:
             if await people.anybody(connection):
                 return None
-            offer = _LinkTerms(LinkKind.FIRST_OWNER, role=Role.OWNER, operator=True)
+            offer = LinkTerms(LinkKind.FIRST_OWNER, Role.OWNER, COMMAND_LINE, operator=True)
             return await self._make(connection, offer)
 
     async def invite(self, visitor: Visitor, email: str, role: Role) -> str:
@@ -116,10 +96,8 @@ class Links:
         Raises:
             MailsiftError: `email_invalid`, `already_member`.
         """
-        offer = _LinkTerms(
-            LinkKind.INVITE, role, visitor.account_id, checked_email(email), made_by=visitor.email
-        )
-        return await self._database.run(self._invite, offer)
+        offer = LinkTerms(LinkKind.INVITE, role, visitor.email, visitor.account_id, checked_email(email))
+        return await self.database.run(self._invite, offer)
 
     async def invite_from_terminal(
         self, account: str, email: str, role: Role, *, operator: bool = False
@@ -130,9 +108,9 @@ class Links:
             MailsiftError: `email_invalid`, `account_name_invalid`, `already_member`.
         """
         email, account = checked_email(email), checked_name(account)
-        async with self._database.begin() as connection:
+        async with self.database.begin() as connection:
             account_id = await accounts.ensure_account(connection, account)
-            offer = _LinkTerms(LinkKind.INVITE, role, account_id, email, operator=operator)
+            offer = LinkTerms(LinkKind.INVITE, role, COMMAND_LINE, account_id, email, operator)
             return await self._invite(connection, offer)
 
     async def new_password(self, email: str) -> str:
@@ -142,16 +120,17 @@ class Links:
             MailsiftError: `person_not_found`.
         """
         email = normalized_email(email)
-        async with self._database.begin() as connection:
+        async with self.database.begin() as connection:
             if await people.person_of(connection, email) is None:
                 invited = await sessions.is_invited(connection, email, now=self._now())
                 raise MailsiftError("person_not_found", _INVITED) if invited else people.person_not_found()
             await sessions.forget_links(connection, email, kind="password")  # the newest counts
-            return await self._make(connection, _LinkTerms(LinkKind.PASSWORD, email=email))
+            offer = LinkTerms(LinkKind.PASSWORD, Role.VIEWER, COMMAND_LINE, email=email)
+            return await self._make(connection, offer)
 
     async def invitations(self, account_id: AccountId) -> list[Invitation]:
         """Return the account's open invitations, newest first."""
-        rows = await self._database.run(sessions.links_of, account_id, now=self._now())
+        rows = await self.database.run(sessions.links_of, account_id, now=self._now())
         names = ("id", "email", "made_by", "created_at", "expires_at")
         return [Invitation(role=Role(row["role"]), **{name: row[name] for name in names}) for row in rows]
 
@@ -161,7 +140,7 @@ class Links:
         Raises:
             MailsiftError: `invitation_not_found`.
         """
-        async with self._database.begin() as connection:
+        async with self.database.begin() as connection:
             email = await sessions.delete_link(connection, visitor.account_id, link_id)
             if email is None:
                 text = "There is no such invitation: it was taken, withdrawn, or its time is over."
@@ -174,7 +153,7 @@ class Links:
         Raises:
             MailsiftError: `link_gone`.
         """
-        async with self._database.begin() as connection:
+        async with self.database.begin() as connection:
             row = await sessions.find_link(connection, digest(secret), now=self._now())
             if row is None:
                 raise _gone()
@@ -190,7 +169,7 @@ class Links:
 
     async def suggested_account(self) -> str:
         """Return the account the first owner most likely wants: the only one there is, or ""."""
-        names = await self._database.run(accounts.names, limit=2)
+        names = await self.database.run(accounts.names, limit=2)
         return names[0] if len(names) == 1 else ""
 
     async def accept_first_owner(
@@ -204,10 +183,10 @@ class Links:
             MailsiftError: `link_gone`, `email_invalid`, `account_name_invalid`, `password_weak`.
         """
         email, account = checked_email(email), checked_name(account)
-        self._sessions.local.check(email)
+        self.sessions.local.check(email)
         await self.find(secret)
         hashed = await self._hash(password, email)
-        async with self._database.begin() as connection:
+        async with self.database.begin() as connection:
             await people.lock_people(connection)  # there may be two such links
             link = await self._use(connection, secret, LinkKind.FIRST_OWNER)
             if await people.anybody(connection):
@@ -217,7 +196,7 @@ class Links:
             if is_zone(zone):
                 await accounts.change(connection, account_id, zone=zone)
             await self._join(connection, link, account_id, person_id, email)
-            return await self._sessions.open(connection, person_id, account_id)
+            return await self.sessions.open(connection, person_id, account_id)
 
     async def accept(self, secret: str, *, password: str, client: str) -> str:
         """Join the account of an invitation; returns the secret of a session in it.
@@ -228,25 +207,25 @@ class Links:
             MailsiftError: `link_gone`, `password_weak`, `wrong_credentials`, `rate_limited`, `sign_in_first`.
         """
         view = await self.find(secret)
-        self._sessions.local.check(view.email)
+        self.sessions.local.check(view.email)
         hashed, proof = "", None
         if view.known:
-            proof = await self._sessions.authenticate(view.email, password, client=client)
+            proof = await self.sessions.authenticate(view.email, password, client=client)
         else:
             hashed = await self._hash(password, view.email)
-        return await self._database.run(self._accept, secret, hashed, proof)
+        return await self.database.run(self._accept, secret, hashed, proof)
 
     async def _accept(
         self, connection: Connection, secret: str, hashed: str, proof: PasswordProof | None
     ) -> str:
         link = await self._use(connection, secret, LinkKind.INVITE)
         if proof is not None:
-            await self._sessions.check(connection, proof)
-            if await self._sessions.factors.is_on(connection, proof.person_id):
+            await self.sessions.check(connection, proof)
+            if await self.sessions.factors.is_on(connection, proof.person_id):
                 raise MailsiftError("sign_in_first", "Sign in with your code first, then open this again.")
         person_id = await self._add(connection, link, link["email"], hashed)
         await self._join(connection, link, link["account_id"], person_id, link["email"])
-        return await self._sessions.open(connection, person_id, link["account_id"])
+        return await self.sessions.open(connection, person_id, link["account_id"])
 
     async def join(self, secret: str, visitor: Visitor, session: str) -> None:
         """Join the account of an invitation as who is signed in; their session looks at it from now on.
@@ -256,7 +235,7 @@ class Links:
         Raises:
             MailsiftError: `link_gone`, also when it is for somebody else.
         """
-        await self._database.run(self._join_as, secret, visitor, session)
+        await self.database.run(self._join_as, secret, visitor, session)
 
     async def _join_as(self, connection: Connection, secret: str, visitor: Visitor, session: str) -> None:
         link = await self._use(connection, secret, LinkKind.INVITE)
@@ -273,7 +252,7 @@ class Links:
             MailsiftError: `link_gone`, `password_weak`.
         """
         hashed = await self._hash(password, (await self.find(secret)).email)
-        await self._database.run(self._set_password, secret, hashed)
+        await self.database.run(self._set_password, secret, hashed)
 
     async def _set_password(self, connection: Connection, secret: str, hashed: str) -> None:
         link = await self._use(connection, secret, LinkKind.PASSWORD)
@@ -293,7 +272,7 @@ class Links:
         """
         email, account = checked_email(email), checked_name(account)
         hashed = await self._hash(password, email)
-        async with self._database.begin() as connection:
+        async with self.database.begin() as connection:
             account_id = await accounts.ensure_account(connection, account)
             person_id = await people.add_person(connection, email=email, password=hashed, operator=operator)
             if person_id is None:
@@ -302,7 +281,7 @@ class Links:
                 await check_owners(connection, account_id, person_id, role)
             await self._member(connection, account_id, person_id, role, actor=COMMAND_LINE, subject=email)
 
-    async def _invite(self, connection: Connection, offer: _LinkTerms) -> str:
+    async def _invite(self, connection: Connection, offer: LinkTerms) -> str:
         if offer.account_id is None:
             raise AssertionError("an invitation is into an account")
         await accounts.get(connection, offer.account_id, lock=True)  # the same form may come twice at once
@@ -310,32 +289,21 @@ class Links:
         if any(one.email == offer.email for one in members):
             raise MailsiftError("already_member", "This person is already a member.")
         await sessions.forget_links(connection, offer.email, account_id=offer.account_id)  # the newest counts
-        detail = {"role": offer.role.value, **({"operator": True} if offer.operator else {})}
+        detail = {"role": str(offer.role), **({"operator": True} if offer.operator else {})}
         await audit.record(
             connection, offer.account_id, offer.made_by, "member.invite", offer.email, **detail
         )
         return await self._make(connection, offer)
 
-    async def _make(self, connection: Connection, offer: _LinkTerms) -> str:
-        secret = new_secret(self._token)
+    async def _make(self, connection: Connection, offer: LinkTerms) -> str:
+        secret = new_secret(self.token)
         now = self._now()
-        new = NewLink(
-            hash=digest(secret),
-            kind=offer.kind.value,
-            account_id=offer.account_id,
-            email=offer.email,
-            role=offer.role.value,
-            operator=offer.operator,
-            made_by=offer.made_by,
-            created_at=now,
-            expires_at=now + LIVES,
-        )
-        await sessions.insert_link(connection, new)
+        await sessions.insert_link(connection, digest(secret), offer, now=now, expires_at=now + LIVES)
         return secret
 
     async def _hash(self, password: str, email: str) -> str:
         check_password(password, email=email)
-        return await self._passwords.hash(password)
+        return await self.passwords.hash(password)
 
     async def _use(self, connection: Connection, secret: str, kind: LinkKind) -> Row:
         link = await sessions.use_link(connection, digest(secret), now=self._now())
@@ -372,7 +340,7 @@ class Links:
         await audit.record(connection, account_id, actor, "member.join", subject, role=role.value)
 
     def _now(self) -> datetime:
-        return utc_datetime(self._clock())
+        return utc_datetime(self.clock())
 
 
 async def _known(connection: Connection, email: str, *, operator: bool) -> UUID:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random as random_module
 from collections.abc import Collection
+from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
 
@@ -39,33 +40,24 @@ _PURGED: Final = 1_000  # attempts forgotten in one go
 _log = structlog.get_logger()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Deliverer:
     """Makes the attempts that are due; any number of them may run in any number of processes."""
 
-    def __init__(
-        self,
-        *,
-        database: Database,
-        sender: WebhookSender,
-        vault: Vault,
-        clock: Clock,
-        random: random_module.Random,
-        limits: EndpointLimits | None = None,
-    ) -> None:
-        self._database = database
-        self._sender = sender
-        self._vault = vault
-        self._clock = clock
-        self._random = random
-        self._limits = limits or EndpointLimits()
+    database: Database
+    sender: WebhookSender
+    vault: Vault
+    clock: Clock
+    random: random_module.Random
+    limits: EndpointLimits | None = None
 
     async def claim(self, limit: int) -> list[ClaimedDelivery]:
         """Lease up to `limit` deliveries that are due, fairly between the endpoints."""
-        now = self._clock()
-        return await self._database.run(
+        now = self.clock()
+        return await self.database.run(
             deliveries.claim,
             limit=limit,
-            limits=self._limits,
+            limits=self.limits or EndpointLimits(),
             now=utc_datetime(now),
             until=utc_datetime(now + LEASE_S),
             next_probe=utc_datetime(now + PROBE_S),
@@ -73,8 +65,8 @@ class Deliverer:
 
     async def deliver(self, claimed: ClaimedDelivery) -> None:
         """Make one attempt; a fault of ours is none, and nobody is blamed for it."""
-        started = self._clock()
-        secrets = self._vault.signing_secrets(
+        started = self.clock()
+        secrets = self.vault.signing_secrets(
             claimed.endpoint_id,
             claimed.secret,
             claimed.previous_secret,
@@ -83,14 +75,14 @@ class Deliverer:
         )
         headers = signed_headers(str(claimed.event_id), int(started), claimed.body, secrets)
         marked = {**headers, **TEST_MODE} if claimed.test_mode else headers
-        outcome = await self._sender.post(claimed.url, marked, claimed.body)
-        now = self._clock()
+        outcome = await self.sender.post(claimed.url, marked, claimed.body)
+        now = self.clock()
         if outcome.error is ErrorClass.NOT_SENT:
-            again = not_sent_until(now, self._random)
-            await self._database.run(postpone, claimed, until=again, now=now)
+            again = not_sent_until(now, self.random)
+            await self.database.run(postpone, claimed, until=again, now=now)
         else:
             attempt = attempt_row(claimed.id, claimed.attempts + 1, started, claimed.trigger, outcome)
-            await self._database.run(record_attempt, claimed, attempt, outcome, now, self._random)
+            await self.database.run(record_attempt, claimed, attempt, outcome, now, self.random)
         count_attempt(outcome)
         trace.get_current_span().set_attributes(
             {"mailsift.status": outcome.status_code, "mailsift.error": outcome.error.value}
@@ -105,16 +97,16 @@ class Deliverer:
 
     async def release(self, tokens: Collection[UUID]) -> None:
         """Give back what was claimed and not sent."""
-        await self._database.run(deliveries.release, tokens)
+        await self.database.run(deliveries.release, tokens)
 
     async def sweep(self) -> int:
         """Make due again what dead workers held; returns how many."""
-        return await self._database.run(deliveries.free_expired, now=utc_datetime(self._clock()))
+        return await self.database.run(deliveries.free_expired, now=utc_datetime(self.clock()))
 
     async def purge(self) -> int:
         """Forget attempts that are too old, some at a time, and what was mailed then; returns how many."""
-        before = utc_datetime(self._clock() - _LOG_KEPT_S)
-        async with self._database.begin() as connection:
+        before = utc_datetime(self.clock() - _LOG_KEPT_S)
+        async with self.database.begin() as connection:
             await notices.purge(connection, before=before)
             return await deliveries.purge_attempts(connection, before=before, limit=_PURGED)
 

@@ -112,31 +112,22 @@ class Rotation:
     previous_secret_until: datetime | None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WebhookService:
     """The webhooks of one installation; every call names the account it speaks for.
 
-    Args:
+    Attributes:
         sender: knows which URLs may be a webhook, and makes the requests of tests.
         token: returns that many random bytes.
         wake: tells the workers that there is work; never raises.
     """
 
-    def __init__(
-        self,
-        *,
-        database: Database,
-        sender: WebhookSender,
-        vault: Vault,
-        clock: Clock,
-        token: Callable[[int], bytes],
-        wake: Callable[[int], Awaitable[None]],
-    ) -> None:
-        self._database = database
-        self._sender = sender
-        self._vault = vault
-        self._clock = clock
-        self._token = token
-        self._wake = wake
+    database: Database
+    sender: WebhookSender
+    vault: Vault
+    clock: Clock
+    token: Callable[[int], bytes]
+    wake: Callable[[int], Awaitable[None]]
 
     async def create(
         self,
@@ -152,17 +143,17 @@ class WebhookService:
             MailsiftError: `webhook_url_invalid`, `webhook_url_blocked`, `webhook_type_unknown`,
                 `webhook_rate_invalid`, `webhook_limit`.
         """
-        endpoint_id, secret = uuid4(), self._token(SECRET_BYTES)
+        endpoint_id, secret = uuid4(), self.token(SECRET_BYTES)
         new = NewEndpoint(
             id=endpoint_id,
             account_id=account_id,
-            url=self._sender.check(url),
+            url=self.sender.check(url),
             types=_checked_types(types),
-            secret=self._vault.seal(endpoint_id, secret),
-            created_at=utc_datetime(self._clock()),
+            secret=self.vault.seal(endpoint_id, secret),
+            created_at=utc_datetime(self.clock()),
             rate_per_second=_checked_rate(rate_per_second),
         )
-        async with self._database.begin() as connection:
+        async with self.database.begin() as connection:
             await accounts.get(connection, account_id, lock=True)
             if await endpoints.count(connection, account_id) >= MAX_ENDPOINTS:
                 raise MailsiftError("webhook_limit", f"An account can have at most {MAX_ENDPOINTS} webhooks.")
@@ -175,7 +166,7 @@ class WebhookService:
 
     async def list(self, account_id: UUID) -> Sequence[EndpointView]:
         """Return the account's webhooks, oldest first."""
-        return [_endpoint_view(row) for row in await self._database.run(endpoints.of_account, account_id)]
+        return [_endpoint_view(row) for row in await self.database.run(endpoints.of_account, account_id)]
 
     async def get(self, account_id: UUID, endpoint_id: UUID) -> EndpointView:
         """Return a webhook.
@@ -183,7 +174,7 @@ class WebhookService:
         Raises:
             MailsiftError: `webhook_not_found`, also when it belongs to somebody else.
         """
-        return _endpoint_view(await self._database.run(_owned_endpoint, account_id, endpoint_id))
+        return _endpoint_view(await self.database.run(_owned_endpoint, account_id, endpoint_id))
 
     async def update(
         self,
@@ -205,22 +196,22 @@ class WebhookService:
         """
         values: dict[str, Any] = {}
         if url is not None:
-            values["url"] = self._sender.check(url)
+            values["url"] = self.sender.check(url)
         if types is not None:
             values["types"] = _checked_types(types)
         if rate_per_second is not None:
             values["rate_per_second"] = _checked_rate(rate_per_second or None)
-        async with self._database.begin() as connection:
+        async with self.database.begin() as connection:
             row = await _owned_endpoint(connection, account_id, endpoint_id, lock=True)
             if enabled and not row["enabled"]:
-                self._sender.check(values.get("url", row["url"]))
+                self.sender.check(values.get("url", row["url"]))
                 values |= {"enabled": True, "disabled_reason": DisabledReason.NO.value}
             if "enabled" in values or values.get("url", row["url"]) != row["url"]:
                 await endpoints.set_health(connection, endpoint_id, EndpointHealth())
             if values:
                 await endpoints.change(connection, endpoint_id, **values)
             if enabled is False and row["enabled"]:
-                now = utc_datetime(self._clock())
+                now = utc_datetime(self.clock())
                 await endpoints.disable(
                     connection, endpoint_id, reason=DisabledReason.BY_OWNER.value, now=now
                 )
@@ -234,7 +225,7 @@ class WebhookService:
         Raises:
             MailsiftError: `webhook_not_found`.
         """
-        async with self._database.begin() as connection:
+        async with self.database.begin() as connection:
             row = await _owned_endpoint(connection, account_id, endpoint_id, lock=True)
             await endpoints.delete(connection, endpoint_id)
             await audit.record_change(connection, account_id, "webhook.delete", row["url"])
@@ -253,9 +244,9 @@ class WebhookService:
             raise MailsiftError(
                 "webhook_overlap_invalid", "The overlap must be between 0 seconds and 7 days."
             )
-        secret, now = self._token(SECRET_BYTES), utc_datetime(self._clock())
+        secret, now = self.token(SECRET_BYTES), utc_datetime(self.clock())
         until = now + timedelta(seconds=overlap_s) if overlap_s else None
-        async with self._database.begin() as connection:
+        async with self.database.begin() as connection:
             row = await _owned_endpoint(connection, account_id, endpoint_id, lock=True)
             signing = row["previous_until"]
             if signing is not None and signing > now and not force:
@@ -263,7 +254,7 @@ class WebhookService:
             await endpoints.change(
                 connection,
                 endpoint_id,
-                secret=self._vault.seal(endpoint_id, secret),
+                secret=self.vault.seal(endpoint_id, secret),
                 previous_secret=row["secret"] if until else None,
                 previous_until=until,
             )
@@ -286,7 +277,7 @@ class WebhookService:
         Raises:
             MailsiftError: `webhook_not_found`.
         """
-        async with self._database.begin() as connection:
+        async with self.database.begin() as connection:
             await _owned_endpoint(connection, account_id, endpoint_id)
             rows = await deliveries.of_endpoint(connection, endpoint_id, limit=limit, before=before)
             return [_delivery_view(row) for row in rows]
@@ -297,7 +288,7 @@ class WebhookService:
         Raises:
             MailsiftError: `delivery_not_found`, also when it belongs to somebody else.
         """
-        return _delivery_view(await self._database.run(_owned_delivery, account_id, delivery_id))
+        return _delivery_view(await self.database.run(_owned_delivery, account_id, delivery_id))
 
     async def attempts(self, account_id: UUID, delivery_id: UUID) -> Sequence[AttemptView]:
         """Return the attempts of a delivery in order.
@@ -305,7 +296,7 @@ class WebhookService:
         Raises:
             MailsiftError: `delivery_not_found`.
         """
-        async with self._database.begin() as connection:
+        async with self.database.begin() as connection:
             await _owned_delivery(connection, account_id, delivery_id)
             return [_attempt_view(row) for row in await deliveries.attempts_of(connection, delivery_id)]
 
@@ -315,11 +306,11 @@ class WebhookService:
         Raises:
             MailsiftError: `delivery_not_found`, `webhook_disabled`, `delivery_conflict`.
         """
-        async with self._database.begin() as connection:
+        async with self.database.begin() as connection:
             row = await _owned_delivery(connection, account_id, delivery_id)
             if not row["enabled"]:
                 raise _disabled()
-            if not await deliveries.redeliver(connection, delivery_id, now=utc_datetime(self._clock())):
+            if not await deliveries.redeliver(connection, delivery_id, now=utc_datetime(self.clock())):
                 raise MailsiftError(
                     "delivery_conflict", "This delivery was a test or is being sent right now."
                 )
@@ -328,7 +319,7 @@ class WebhookService:
             await audit.record_change(
                 connection, account_id, "webhook.redeliver", endpoint["url"], event=str(view.event_id)
             )
-        await self._wake(1)
+        await self.wake(1)
         return view
 
     async def resend(
@@ -342,8 +333,8 @@ class WebhookService:
         Raises:
             MailsiftError: `webhook_not_found`, `webhook_disabled`.
         """
-        now = utc_datetime(self._clock())
-        async with self._database.begin() as connection:
+        now = utc_datetime(self.clock())
+        async with self.database.begin() as connection:
             row = await _owned_endpoint(connection, account_id, endpoint_id, lock=also_unqueued)
             if not row["enabled"]:
                 raise _disabled()
@@ -354,12 +345,12 @@ class WebhookService:
             await audit.record_change(
                 connection, account_id, "webhook.redeliver_failed", row["url"], since=said, events=count
             )
-        await self._wake(min(count, 1))
+        await self.wake(min(count, 1))
         return count
 
     async def events(self, account_id: UUID, wanted: EventFilter, *, limit: int) -> Sequence[EventRow]:
         """Return the account's events, oldest first."""
-        return await self._database.run(events.of_account, account_id, wanted, limit)
+        return await self.database.run(events.of_account, account_id, wanted, limit)
 
     async def event(self, account_id: UUID, event_id: UUID) -> EventRow:
         """Return an event of the account.
@@ -367,7 +358,7 @@ class WebhookService:
         Raises:
             MailsiftError: `event_not_found`.
         """
-        found = await self._database.run(events.get, account_id, event_id)
+        found = await self.database.run(events.get, account_id, event_id)
         if found is None:
             raise MailsiftError("event_not_found", "There is no such event.")
         return found
@@ -380,21 +371,21 @@ class WebhookService:
         Raises:
             MailsiftError: `webhook_not_found`, `webhook_test_limit`.
         """
-        started = self._clock()
+        started = self.clock()
         now = utc_datetime(started)
         event_id = uuid4()
         type_, data = simulated_event(kind, uuid4(), now)
         body = envelope(event_id, type_, now, data)
         event = EventRow(event_id, account_id, None, type_.value, body, now, None)
-        async with self._database.begin() as connection:
+        async with self.database.begin() as connection:
             row, delivery_id = await _begin_test(connection, endpoint_id, event)
-            secrets = self._vault.signing_secrets(
+            secrets = self.vault.signing_secrets(
                 endpoint_id, row["secret"], row["previous_secret"], until=row["previous_until"], now=now
             )
         headers = signed_headers(str(event_id), int(started), body, secrets)
         marks = {"webhook-test": "true", **(TEST_MODE if test_mode else {})}
-        outcome = await self._sender.post(row["url"], headers | marks, body)
-        async with self._database.begin() as connection:
+        outcome = await self.sender.post(row["url"], headers | marks, body)
+        async with self.database.begin() as connection:
             await _owned_endpoint(connection, account_id, endpoint_id, lock=True)
             made = attempt_row(delivery_id, 1, started, "test", outcome)
             await deliveries.record_test(connection, made)

@@ -10,11 +10,11 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 from email.headerregistry import Address
 from email.message import EmailMessage
-from ipaddress import ip_address
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
 from mailsift.pipeline.errors import MailsiftError
+from mailsift.pipeline.guard import read_address
 
 _PORTS: Final = {"smtp": 25, "smtps": 465}
 
@@ -37,10 +37,8 @@ class SmtpRelay:
     @property
     def is_this_machine(self) -> bool:
         """Whether nobody can listen on the way."""
-        try:
-            return ip_address(self.host).is_loopback
-        except ValueError:
-            return self.host == "localhost"
+        address = read_address(self.host)
+        return address.is_loopback if address else self.host == "localhost"
 
 
 def parse_relay(url: str) -> SmtpRelay:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import asyncio
 import errno
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from ipaddress import ip_address
 from typing import Any, Final
 
 import httpcore
@@ -20,8 +19,8 @@ from mailsift.events.retry import AttemptOutcome, ErrorClass, error_class, print
 from mailsift.events.webhook_url import WebhookUrl, is_this_machine, not_public, parse_webhook_url
 from mailsift.pipeline.dns.client import DnsClient
 from mailsift.pipeline.dns.rules import DnsOutcome, RecordType
-from mailsift.pipeline.errors import MailsiftError
-from mailsift.pipeline.guard import AddressGuard
+from mailsift.pipeline.errors import MailsiftError, causes_of
+from mailsift.pipeline.guard import AddressGuard, read_address
 
 ResolveHost = Callable[[str], Awaitable[Sequence[str]]]
 """Returns the addresses of a name, () when it has none; raises `resolver_failed` when nobody knows."""
@@ -131,31 +130,24 @@ class _Bounded(httpcore.AsyncNetworkStream):
         return self._stream.get_extra_info(info)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GuardedBackend(httpcore.AsyncNetworkBackend):
     """Opens sockets only to addresses the guard allows.
 
     The name is resolved here and the checked address is dialled, so an answer that changes meanwhile changes
     nothing; host header and certificate check still see the name.
 
-    Args:
+    Attributes:
         guard: says which addresses may be dialled.
         resolve: finds the addresses of a name.
         network: opens the sockets.
         most: bytes that a connection brings; None = without end.
     """
 
-    def __init__(
-        self,
-        *,
-        guard: AddressGuard,
-        resolve: ResolveHost,
-        network: httpcore.AsyncNetworkBackend,
-        most: int | None,
-    ) -> None:
-        self._guard = guard
-        self._resolve = resolve
-        self._network = network
-        self._most = most
+    guard: AddressGuard
+    resolve: ResolveHost
+    network: httpcore.AsyncNetworkBackend
+    most: int | None
 
     @override
     async def connect_tcp(
@@ -172,8 +164,8 @@ class GuardedBackend(httpcore.AsyncNetworkBackend):
         each = timeout and timeout / min(max(len(addresses), 1), _ADDRESSES)
         for address in addresses:
             try:
-                found = await self._network.connect_tcp(address, port, each, local_address, socket_options)
-                return found if self._most is None else _Bounded(found, self._most)
+                found = await self.network.connect_tcp(address, port, each, local_address, socket_options)
+                return found if self.most is None else _Bounded(found, self.most)
             except (httpcore.ConnectError, httpcore.ConnectTimeout) as error:
                 if _is_ours(error, address):
                     ours = _SendError(ErrorClass.NOT_SENT)
@@ -188,22 +180,20 @@ class GuardedBackend(httpcore.AsyncNetworkBackend):
 
     async def _addresses(self, host: str) -> list[str]:
         """Return the addresses to dial; one that may not be dialled spoils them all."""
-        try:
-            found = [str(ip_address(host))]
-        except ValueError:
-            found = await self._look_up(host)
+        address = read_address(host)
+        found = [str(address)] if address else await self._look_up(host)
         if not all(map(self._may_dial, found)):
             raise _SendError(ErrorClass.BLOCKED)
         return found
 
     async def _look_up(self, name: str) -> list[str]:
         try:
-            return list(await self._resolve(name))
+            return list(await self.resolve(name))
         except MailsiftError:
             raise _SendError(ErrorClass.NOT_SENT) from None
 
     def _may_dial(self, address: str) -> bool:
-        return self._guard.allows(address) and not is_this_machine(address)
+        return self.guard.allows(address) and not is_this_machine(address)
 
 
 class GuardedTransport(httpx.AsyncHTTPTransport):
@@ -429,21 +419,14 @@ def _is_ours(error: BaseException, address: str) -> bool:
 
 
 def _has_cause(error: BaseException, faults: frozenset[int]) -> bool:
-    return any(isinstance(one, OSError) and one.errno in faults for one in _causes(error))
+    return any(isinstance(one, OSError) and one.errno in faults for one in causes_of(error))
 
 
 def _class_of(error: BaseException) -> ErrorClass:
     """Find what lies below an error of the HTTP library."""
-    for below in _causes(error):
+    for below in causes_of(error):
         if isinstance(below, ssl.SSLError):
             return ErrorClass.TLS
         if isinstance(below, ConnectionRefusedError):
             return ErrorClass.REFUSED
     return ErrorClass.REFUSED if isinstance(error, httpx.ConnectError) else ErrorClass.RESET
-
-
-def _causes(error: BaseException) -> Iterator[BaseException]:
-    below: BaseException | None = error
-    while below is not None:
-        yield below
-        below = below.__cause__ or below.__context__

@@ -6,14 +6,14 @@ import re
 import socket
 from collections.abc import Iterable
 from dataclasses import dataclass
-from ipaddress import ip_address, ip_network
+from ipaddress import ip_network
 from typing import Final
 from urllib.parse import urlsplit
 
 import idna
 
 from mailsift.pipeline.errors import MailsiftError
-from mailsift.pipeline.guard import AddressGuard
+from mailsift.pipeline.guard import AddressGuard, read_address
 
 LONGEST_URL = 2_048
 _PORTS = {"https": 443, "http": 80}
@@ -80,7 +80,7 @@ def parse_webhook_url(url: str, *, guard: AddressGuard, allow_http: bool = False
     if not 0 < port < 65_536:
         raise _invalid_url("The port does not exist.")
     host = _host(found["host"])
-    if _is_address(host) and not guard.allows(host):
+    if read_address(host) and not guard.allows(host):
         raise not_public()
     return WebhookUrl(scheme, host, port, (found["path"] or "/") + (found["query"] or ""))
 
@@ -128,11 +128,8 @@ def is_this_machine(host: str) -> bool:
     Raises:
         OSError: it could not be asked.
     """
-    try:
-        address = ip_address(host)
-    except ValueError:
-        return False
-    if address.is_loopback:
+    address = read_address(host)
+    if address is None or address.is_loopback:
         return False
     family = socket.AF_INET if address.version == 4 else socket.AF_INET6
     with socket.socket(family, socket.SOCK_DGRAM) as probe:
@@ -140,16 +137,17 @@ def is_this_machine(host: str) -> bool:
             probe.connect((host, 9))
         except OSError:  # no route: not ours
             return False
-        return ip_address(probe.getsockname()[0]) == address
+        return read_address(probe.getsockname()[0]) == address
 
 
 def _host(text: str) -> str:
     """Return the host in its one spelling; numbers in any but the usual form are refused."""
     if text.startswith("["):
-        if not _is_address(text[1:-1]):
+        address = read_address(text[1:-1])
+        if address is None:
             raise _invalid_url("The IPv6 address is malformed.")
-        return str(ip_address(text[1:-1]))
-    if _is_address(text):
+        return str(address)
+    if read_address(text):
         return text
     try:
         name = name_in_ascii(text)
@@ -160,14 +158,6 @@ def _host(text: str) -> str:
     if not is_name or _NUMBER.fullmatch(labels[-1]):
         raise _invalid_url("The host must be a full domain name.")
     return name
-
-
-def _is_address(text: str) -> bool:
-    try:
-        ip_address(text)
-    except ValueError:
-        return False
-    return True
 
 
 def not_public() -> MailsiftError:

@@ -6,11 +6,14 @@ import asyncio
 import json
 import tempfile
 from collections.abc import AsyncIterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 from uuid import UUID, uuid4
+
+from pydantic import TypeAdapter
 
 from mailsift.jobs.erasure import erase_draft
 from mailsift.jobs.intake.models import IntakeLimits
@@ -83,27 +86,25 @@ class Inspection:
     odd: tuple[str, ...] = ()
 
 
+_DRAFT: Final = TypeAdapter(Draft)
+_INSPECTION: Final = TypeAdapter(Inspection)
+"""As blobs hold them."""
+
+
+@dataclass(slots=True, kw_only=True)
 class Drafts:
     """The lists of one installation that wait to be started; every call names the account it speaks for."""
 
-    def __init__(
-        self,
-        *,
-        database: Database,
-        blobs: Blobs,
-        waker: Waker,
-        scratch: Path,
-        limits: IntakeLimits,
-        clock: Clock,
-    ) -> None:
-        self._database = database
-        self._blobs = blobs
-        self._waker = waker
-        self._scratch = scratch
-        self._limits = replace(limits, seconds=_LOOK_SECONDS)
-        self._clock = clock
-        self._looking = asyncio.Semaphore(_LOOKS_AT_ONCE)
-        self._swept_at = float("-inf")
+    database: Database
+    blobs: Blobs
+    waker: Waker
+    scratch: Path
+    limits: IntakeLimits
+    clock: Clock
+    _looking: asyncio.Semaphore = field(
+        default_factory=partial(asyncio.Semaphore, _LOOKS_AT_ONCE), init=False
+    )
+    _swept_at: float = field(default=float("-inf"), init=False)
 
     async def receive(self, account_id: AccountId, pieces: AsyncIterator[bytes], source_name: str) -> Draft:
         """Store a list; memory holds one piece at a time.
@@ -115,7 +116,7 @@ class Drafts:
         try:
             return await self.fill(account_id, draft, pieces)
         except BaseException:
-            await erase_draft(self._database, self._blobs, DraftBlobs(account_id, draft.id))
+            await erase_draft(self.database, self.blobs, DraftBlobs(account_id, draft.id))
             raise
 
     async def open(self, account_id: AccountId, source_name: str, *, expected: int = 0) -> Draft:
@@ -130,13 +131,13 @@ class Drafts:
         try:
             await self._check_room(account_id, _MOST)  # others may have come meanwhile
         except BaseException:
-            await erase_draft(self._database, self._blobs, DraftBlobs(account_id, draft.id))
+            await erase_draft(self.database, self.blobs, DraftBlobs(account_id, draft.id))
             raise
         return draft
 
     async def _check_room(self, account_id: AccountId, most: int) -> None:
         """Refuse another list of an account with more than so many that can be started or discarded."""
-        if len(await self._blobs.list(drafts_of(account_id))) <= most:
+        if len(await self.blobs.list(drafts_of(account_id))) <= most:
             return  # most often; to read them all takes longer
         if len(await self._all(account_id)) > most:
             text = f"{_MOST} uploaded lists wait to be started: start or discard one of them first."
@@ -149,7 +150,7 @@ class Drafts:
             MailsiftError: `empty_file`, what `pieces` raises, or what the blob store says.
         """
         keys = DraftBlobs(account_id, draft.id)
-        stored = await store_list(self._blobs, keys.source, pieces, name=draft.name)
+        stored = await store_list(self.blobs, keys.source, pieces, name=draft.name)
         draft = replace(draft, bytes=stored.bytes, sha256=stored.sha256)
         await self._mark(keys, draft)
         return draft
@@ -193,18 +194,18 @@ class Drafts:
         """
         draft = await self.get(account_id, draft_id)
         keys = DraftBlobs(account_id, draft_id)
-        known = await self._stored(keys.inspection)
-        if known is None:
-            known = await self._inspected(await self._blobs.fetch_as(keys.source, draft.sha256))
-            await self._blobs.put_bytes(keys.inspection, json.dumps(known).encode())
-        columns = tuple(ListColumn(**column) for column in known["columns"])
-        cells = {"first": tuple(map(tuple, known["first"])), "odd": tuple(known.get("odd", ()))}
-        return Inspection(**{**known, **cells, "columns": columns})
+        found = await self.blobs.read_if_there(keys.inspection)
+        if found is None:
+            found = json.dumps(
+                await self._inspected(await self.blobs.fetch_as(keys.source, draft.sha256))
+            ).encode()
+            await self.blobs.put_bytes(keys.inspection, found)
+        return _INSPECTION.validate_json(found)
 
     async def earlier(self, draft: Draft, account_id: AccountId, *, most: int) -> list[JobView]:
         """Return the last jobs of the account over the very same file, newest first."""
         same = {"id": draft.id, "parent_id": None, "source_sha256": draft.sha256, "account_id": account_id}
-        return [view_of(row) for row in await self._database.run(jobs.same_list, same, most)]
+        return [view_of(row) for row in await self.database.run(jobs.same_list, same, most)]
 
     async def start(self, account_id: AccountId, draft_id: UUID, options: JobOptions) -> JobId:
         """Make the list a job; starting it twice makes one.
@@ -228,9 +229,9 @@ class Drafts:
             if await jobs.insert_once(connection, new):
                 await record_start(connection, new)
 
-        await self._database.run(transaction)
-        await self._blobs.delete(DraftBlobs(account_id, draft_id).marker)
-        await self._waker.wake(1)
+        await self.database.run(transaction)
+        await self.blobs.delete(DraftBlobs(account_id, draft_id).marker)
+        await self.waker.wake(1)
         return draft.id
 
     async def discard(self, account_id: AccountId, draft_id: UUID) -> None:
@@ -240,7 +241,7 @@ class Drafts:
             MailsiftError: `draft_not_found`.
         """
         await self.find(account_id, draft_id)
-        await erase_draft(self._database, self._blobs, DraftBlobs(account_id, draft_id))
+        await erase_draft(self.database, self.blobs, DraftBlobs(account_id, draft_id))
 
     async def sweep(self) -> int:
         """Delete what nobody started for a day, every ten minutes; any number of callers is harmless.
@@ -248,27 +249,27 @@ class Drafts:
         Returns:
             How many lists were deleted.
         """
-        if self._clock() - self._swept_at < _SWEEP_SECONDS:
+        if self.clock() - self._swept_at < _SWEEP_SECONDS:
             return 0
-        self._swept_at = self._clock()
+        self._swept_at = self.clock()
         swept = 0
-        for key in await self._blobs.list(DRAFTS):
+        for key in await self.blobs.list(DRAFTS):
             draft = await self._read(key)
             if draft is not None and self._now() - draft.created_at > _SWEPT_AFTER:
-                await erase_draft(self._database, self._blobs, read_marker(key))
+                await erase_draft(self.database, self.blobs, read_marker(key))
                 swept += 1
         return swept
 
     async def _is_started(self, account_id: UUID, draft_id: UUID) -> bool:
-        row = await self._database.run(jobs.get, draft_id)
+        row = await self.database.run(jobs.get, draft_id)
         return row is not None and row["account_id"] == account_id
 
     async def _inspected(self, source: Path) -> dict[str, Any]:
         async with self._looking:
-            with tempfile.TemporaryDirectory(dir=self._scratch, prefix="inspect-") as folder:
+            with tempfile.TemporaryDirectory(dir=self.scratch, prefix="inspect-") as folder:
                 request = {"source": str(source), "workdir": folder}
                 try:
-                    return await ask_child("inspect", request, self._limits)
+                    return await ask_child("inspect", request, replace(self.limits, seconds=_LOOK_SECONDS))
                 except MailsiftError as error:
                     if not error.retryable:
                         raise
@@ -276,23 +277,14 @@ class Drafts:
                     raise MailsiftError("service_unavailable", text, retryable=True) from error
 
     async def _mark(self, keys: DraftBlobs, draft: Draft) -> None:
-        marker = {**asdict(draft), "id": str(draft.id), "created_at": draft.created_at.isoformat()}
-        await self._blobs.put_bytes(keys.marker, json.dumps(marker).encode())
+        await self.blobs.put_bytes(keys.marker, _DRAFT.dump_json(draft))
 
     async def _read(self, key: str) -> Draft | None:
-        stored = await self._stored(key)
-        if stored is None:
-            return None
-        known = {"id": JobId(UUID(stored["id"])), "created_at": datetime.fromisoformat(stored["created_at"])}
-        return Draft(**{**stored, **known})
-
-    async def _stored(self, key: str) -> dict[str, Any] | None:
-        stored = await self._blobs.read_if_there(key)
-        found: dict[str, Any] | None = None if stored is None else json.loads(stored)
-        return found
+        stored = await self.blobs.read_if_there(key)
+        return None if stored is None else _DRAFT.validate_json(stored)
 
     async def _all(self, account_id: AccountId) -> list[Draft]:
-        found = [await self._read(key) for key in await self._blobs.list(drafts_of(account_id))]
+        found = [await self._read(key) for key in await self.blobs.list(drafts_of(account_id))]
         known = [draft for draft in found if draft is not None and not self._is_old(draft)]
         return sorted(known, key=lambda draft: draft.created_at, reverse=True)
 
@@ -300,7 +292,7 @@ class Drafts:
         return self._now() - draft.created_at >= KEPT
 
     def _now(self) -> datetime:
-        return utc_datetime(self._clock())
+        return utc_datetime(self.clock())
 
 
 def _not_there() -> MailsiftError:

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -117,44 +118,31 @@ class ListPlan:
         return self.probes.get(UNKNOWN_LINE, 0)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Planner:
     """Says what lists will take; every call names the account it speaks for.
 
-    Args:
+    Attributes:
         cache: what is remembered of domains.
         answers: what is remembered of mailboxes.
         domains: asks DNS about the others.
     """
 
-    def __init__(  # noqa: PLR0913 - what a plan depends on, one argument each
-        self,
-        *,
-        database: Database,
-        jobs: JobService,
-        drafts: Drafts,
-        blobs: Blobs,
-        forecasts: Forecasts,
-        cache: FactCache,
-        answers: ProbeCache,
-        domains: DomainWitness,
-        providers: Providers,
-        limits: IntakeLimits,
-        scratch: Path,
-        refuse_harvested: bool,
-    ) -> None:
-        self._refuse_harvested = refuse_harvested
-        self._database = database
-        self._jobs = jobs
-        self._drafts = drafts
-        self._blobs = blobs
-        self._forecasts = forecasts
-        self._cache = cache
-        self._answers = answers
-        self._domains = domains
-        self._providers = providers
-        self._limits = replace(limits, seconds=_COUNT_SECONDS)
-        self._scratch = scratch
-        self._counting = asyncio.Semaphore(_COUNTS_AT_ONCE)
+    database: Database
+    jobs: JobService
+    drafts: Drafts
+    blobs: Blobs
+    forecasts: Forecasts
+    cache: FactCache
+    answers: ProbeCache
+    domains: DomainWitness
+    providers: Providers
+    limits: IntakeLimits
+    scratch: Path
+    refuse_harvested: bool
+    _counting: asyncio.Semaphore = field(
+        default_factory=partial(asyncio.Semaphore, _COUNTS_AT_ONCE), init=False
+    )
 
     async def plan(self, account_id: AccountId, job_id: JobId, mode: Mode = Mode.DEEP) -> ListPlan:
         """Return what a job still takes, or what an uploaded list would take in a mode.
@@ -166,21 +154,21 @@ class Planner:
             MailsiftError: `job_not_found`, or what mailsift.jobs.intake.process.take_in says of the list.
         """
         try:
-            view = await self._jobs.get(account_id, job_id)
+            view = await self.jobs.get(account_id, job_id)
         except MailsiftError as error:
             if error.code != "job_not_found":
                 raise
             await self._known_draft(account_id, job_id, error)
             return await self._plan_stored(account_id, job_id, JobOptions(mode=mode))
         if view.state in UNREAD:
-            if not await self._blobs.exists(JobBlobs(job_id).source):  # it is still to be fetched
+            if not await self.blobs.exists(JobBlobs(job_id).source):  # it is still to be fetched
                 return ListPlan(0, {}, TimeLeft(None))
-            deadline_s = self._forecasts.seconds_until(view.deadline_at)
-            starts_s = max([0.0, *(self._forecasts.seconds_until(wait.until) for wait in view.waiting)])
+            deadline_s = self.forecasts.seconds_until(view.deadline_at)
+            starts_s = max([0.0, *(self.forecasts.seconds_until(wait.until) for wait in view.waiting)])
             plan = await self._plan_stored(account_id, job_id, view.options, deadline_s, starts_s)
-            is_worked = (await self._forecasts.picture()).queues.slots > 0
+            is_worked = (await self.forecasts.picture()).queues.slots > 0
             return plan if is_worked else replace(plan, left=replace(plan.left, seconds=None))
-        return _plan_job(view, await self._database.run(chunks.unjudged, job_id))
+        return _plan_job(view, await self.database.run(chunks.unjudged, job_id))
 
     async def plan_file(
         self, account_id: AccountId, source: Path, options: JobOptions, *, deadline_s: float
@@ -195,7 +183,7 @@ class Planner:
 
     async def _known_draft(self, account_id: AccountId, job_id: JobId, unknown: MailsiftError) -> None:
         try:
-            await self._drafts.get(account_id, job_id)
+            await self.drafts.get(account_id, job_id)
         except MailsiftError:
             raise unknown from None
 
@@ -211,14 +199,14 @@ class Planner:
         keys, column, preview = JobBlobs(job_id), options.column, options.preview
         counts = None if column else await self._remembered(keys.domain_counts)
         if counts is None:
-            counts = await self._count(await self._blobs.fetch(keys.source), column)
+            counts = await self._count(await self.blobs.fetch(keys.source), column)
             if not column:
-                await self._blobs.put_bytes(keys.domain_counts, json.dumps(asdict(counts)).encode())
+                await self.blobs.put_bytes(keys.domain_counts, json.dumps(asdict(counts)).encode())
         counts = sampled(counts, preview) if preview else counts
         return await self._plan_counts(account_id, counts, options, deadline_s, starts_s)
 
     async def _remembered(self, key: str) -> DomainCounts | None:
-        stored = await self._blobs.read_if_there(key)
+        stored = await self.blobs.read_if_there(key)
         return None if stored is None else DomainCounts(**json.loads(stored))
 
     async def _count(self, source: Path, column: str) -> DomainCounts:
@@ -226,8 +214,12 @@ class Planner:
         request: dict[str, Any] = {"source": str(source), "options": options}
         request |= {"most": MOST_DOMAINS, "sample": SAMPLE}
         async with self._counting:
-            with tempfile.TemporaryDirectory(dir=self._scratch, prefix="plan-") as folder:
-                counted = await ask_child("count_domains", {**request, "workdir": folder}, self._limits)
+            with tempfile.TemporaryDirectory(dir=self.scratch, prefix="plan-") as folder:
+                counted = await ask_child(
+                    "count_domains",
+                    {**request, "workdir": folder},
+                    replace(self.limits, seconds=_COUNT_SECONDS),
+                )
         return DomainCounts(**counted)
 
     async def _plan_counts(
@@ -238,7 +230,7 @@ class Planner:
         deadline_s: float,
         starts_s: float = 0.0,
     ) -> ListPlan:
-        if options.mode is Mode.DEEP and counts.harvested and self._refuse_harvested:
+        if options.mode is Mode.DEEP and counts.harvested and self.refuse_harvested:
             raise refusal(counts.harvested)
         to_ask, looked_up = ProbeCounts(), ProbeCounts()
         if options.mode is Mode.DEEP:
@@ -246,24 +238,24 @@ class Planner:
             to_ask, looked_up = count_probes(counts, facts)
             to_ask = await self._without_remembered(account_id, counts, options.max_age, facts, to_ask)
         expected = share_out_unknown(to_ask, looked_up)
-        picture, probes = await self._forecasts.picture(), merge_small(expected.mailboxes, self._providers)
+        picture, probes = await self.forecasts.picture(), merge_small(expected.mailboxes, self.providers)
         load = load_of_list(
             counts.addresses, probes, picture, options.mode, expected.domains, account_id=account_id
         )
         rate = look_rate(counts, options.mode)
         left = time_left(replace(load, triage_rate=rate, starts_s=starts_s, deadline_s=deadline_s))
-        return ListPlan(counts.addresses, merge_small(to_ask.mailboxes, self._providers), left)
+        return ListPlan(counts.addresses, merge_small(to_ask.mailboxes, self.providers), left)
 
     async def _domain_facts(self, counts: DomainCounts) -> dict[str, DomainFact]:
         """Return what is known of the named domains, after a short look at the largest of the others."""
-        found = await self._cache.get(FactKind.DOMAIN, list(counts.domains))
+        found = await self.cache.get(FactKind.DOMAIN, list(counts.domains))
         decoded = ((domain, decode_domain(domain, data)) for domain, data in found.items())
         facts = {domain: fact for domain, fact in decoded if fact is not None}
         unknown = list(islice((domain for domain in counts.domains if domain not in facts), MOST_LOOKED_UP))
         if unknown:
             with suppress(TimeoutError):
                 async with asyncio.timeout(_LOOK_SECONDS):
-                    facts |= await self._domains.lookup(unknown, patience_s=_PATIENCE_S, final=False)
+                    facts |= await self.domains.lookup(unknown, patience_s=_PATIENCE_S, final=False)
         return {name: fact for name, fact in facts.items() if fact.state is not DomainState.UNAVAILABLE}
 
     async def _without_remembered(
@@ -281,7 +273,7 @@ class Planner:
             if domain in facts and facts[domain].state is DomainState.ROUTED:
                 targets[address] = ProbeTarget(address, facts[domain])
         domains = CatchAllState(token=str)
-        recalled = await self._answers.recall(targets, domains, max_age=max_age, owner=str(account_id))
+        recalled = await self.answers.recall(targets, domains, max_age=max_age, owner=str(account_id))
         everybody = {name for name, fact in domains.known.items() if fact.catch_all is Known.YES}
         providers = {address: target.fact.provider for address, target in targets.items()}
         known = {

@@ -70,6 +70,7 @@ class JobHistory:
     schedule_id: UUID | None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class JobService:
     """The jobs of one installation; every call names the account it speaks for.
 
@@ -78,30 +79,19 @@ class JobService:
         browser: reads results row by row, what they amount to, and as a file.
     """
 
-    def __init__(  # noqa: PLR0913 - what jobs stand on
-        self,
-        *,
-        database: Database,
-        blobs: Blobs,
-        waker: Waker,
-        scratch: Path,
-        forecasts: Forecasts,
-        places: Places,
-        eraser: Eraser,
-    ) -> None:
-        self._database = database
-        self._blobs = blobs
-        self._waker = waker
-        self._scratch = scratch
-        self._forecasts = forecasts
-        self._places = places
-        self._eraser = eraser
-        self.submissions = Submissions(database=database, blobs=blobs, places=places)
-        self.browser = Browser(database=database, blobs=blobs, scratch=scratch)
+    database: Database
+    blobs: Blobs
+    waker: Waker
+    scratch: Path
+    forecasts: Forecasts
+    places: Places
+    eraser: Eraser
+    submissions: Submissions
+    browser: Browser
 
     async def account(self, name: str) -> AccountId:
         """Return the account with this name, made when it is new."""
-        return AccountId(await self._database.run(accounts.ensure_account, name))
+        return AccountId(await self.database.run(accounts.ensure_account, name))
 
     async def find_account(self, name: str) -> AccountId:
         """Return the account with this name.
@@ -109,19 +99,19 @@ class JobService:
         Raises:
             MailsiftError: `account_not_found`.
         """
-        found = await self._database.run(accounts.find, name)
+        found = await self.database.run(accounts.find, name)
         if found is None:
             raise MailsiftError("account_not_found", "There is no account with this name.")
         return AccountId(found)
 
     async def owner(self, account_id: AccountId, job_id: JobId) -> AccountId:
         """Return whose a job is that the account's people may see: its own or its test account's."""
-        found = await self._database.run(accounts.owner_of_job, account_id, job_id)
+        found = await self.database.run(accounts.owner_of_job, account_id, job_id)
         return account_id if found is None else AccountId(found)
 
     async def test_account(self, account_id: AccountId) -> AccountId | None:
         """Return the account's test account, None where nobody has tested yet."""
-        found = await self._database.run(accounts.test_account, account_id)
+        found = await self.database.run(accounts.test_account, account_id)
         return None if found is None else AccountId(found)
 
     async def submit(
@@ -165,20 +155,20 @@ class JobService:
                 with another list or other options, `empty_file`, what `pieces` raises, or what the blob store
                 says.
         """
-        places = await self._places.checked(account_id, "", sink)
-        sealed = replace(options, places=self._places.seal(account_id, places)) if places else options
+        places = await self.places.checked(account_id, "", sink)
+        sealed = replace(options, places=self.places.seal(account_id, places)) if places else options
         digest = places.digest() if places else ""
         new = await self.submissions.store(account_id, pieces, sealed, source_name=source_name, parent=parent)
         try:
             submitted = await self.submissions.insert(new, once, digest)
         except MailsiftError as error:
             if error.code != "database_unavailable":  # else the job may be there, and nobody has heard of it
-                await self._blobs.delete(JobBlobs(new.id).source)
+                await self.blobs.delete(JobBlobs(new.id).source)
             raise
         if submitted.job_id == new.id:  # be it by this commit or by one before that nobody has heard of
-            await self._waker.wake(1)
+            await self.waker.wake(1)
         else:
-            await self._blobs.delete(JobBlobs(new.id).source)
+            await self.blobs.delete(JobBlobs(new.id).source)
         return submitted
 
     async def fetch(
@@ -190,11 +180,11 @@ class JobService:
             MailsiftError: `bad_place`, `place_not_allowed`, `unknown_export_format`,
                 `idempotency_key_reused`.
         """
-        places = await self._places.checked(account_id, source, sink)
+        places = await self.places.checked(account_id, source, sink)
         new = await self.submissions.expect(account_id, places, options)
         submitted = await self.submissions.insert(new, once)
         if submitted.fresh:
-            await self._waker.wake(1)
+            await self.waker.wake(1)
         return submitted
 
     async def get(self, account_id: AccountId, job_id: JobId) -> JobView:
@@ -203,11 +193,11 @@ class JobService:
         Raises:
             MailsiftError: `job_not_found`, also when it belongs to somebody else.
         """
-        async with self._database.begin() as connection:
+        async with self.database.begin() as connection:
             row = await owned(connection, account_id, job_id)
             waiting = await chunks.waits(connection, job_id)
         row = await self._with_tier_counts(row)
-        return view_of(row, waiting, time_left=(await self._forecasts.of([row])).get(row["id"]))
+        return view_of(row, waiting, time_left=(await self.forecasts.of([row])).get(row["id"]))
 
     async def has_ended(self, account_id: AccountId, job_id: JobId) -> bool:
         """Say whether the job has ended, for who looks again and again: `get` works out when it may.
@@ -215,7 +205,7 @@ class JobService:
         Raises:
             MailsiftError: `job_not_found`, also when it belongs to somebody else.
         """
-        async with self._database.begin() as connection:
+        async with self.database.begin() as connection:
             return (await owned(connection, account_id, job_id))["finished_at"] is not None
 
     async def _with_tier_counts(self, row: Row) -> Row:
@@ -223,12 +213,12 @@ class JobService:
         if row["state"] != JobState.COMPLETED or sum(row[tier.value] for tier in Tier) == row["processed"]:
             return row
         try:
-            results = await self._blobs.fetch(JobBlobs(row["id"]).results)
+            results = await self.blobs.fetch(JobBlobs(row["id"]).results)
         except MailsiftError:
             return row
         policy = load_options(row["options"]).tiers
         tiers = await in_thread(row["account_id"], count_tiers, results, policy)
-        async with self._database.begin() as connection:
+        async with self.database.begin() as connection:
             await jobs.set_tiers(connection, row["id"], tiers)
             return await jobs.get(connection, row["id"]) or row
 
@@ -239,7 +229,7 @@ class JobService:
             MailsiftError: `job_not_found`.
         """
         if 0 <= number < 1 << jobs.NUMBER_BITS:
-            found = await self._database.run(jobs.numbered, account_id, number)
+            found = await self.database.run(jobs.numbered, account_id, number)
             if found is not None:
                 return JobId(found)
         raise job_not_found()
@@ -250,7 +240,7 @@ class JobService:
         Raises:
             MailsiftError: `job_not_found`, `job_ambiguous`.
         """
-        found = await self._database.run(jobs.beginning_with, account_id, text.lower(), 2) if text else ()
+        found = await self.database.run(jobs.beginning_with, account_id, text.lower(), 2) if text else ()
         if len(found) > 1:
             raise MailsiftError("job_ambiguous", "More than one job id starts with these characters.")
         if not found:
@@ -283,17 +273,17 @@ class JobService:
         dates = [f"day:{day.isoformat()}" if day else "" for day in days] if any(days) else []
         narrowed = [*sorted(states), *([f"name:{name}"] if name else []), *dates]
         before = _read_cursor(cursor, narrowed) if cursor else None
-        rows = await self._database.run(
+        rows = await self.database.run(
             jobs.newest, account_id, limit + 1, before=before, states=states, name=name, days=days
         )
-        times = await self._forecasts.of(rows[:limit])
+        times = await self.forecasts.of(rows[:limit])
         views = [view_of(row, time_left=times.get(row["id"])) for row in rows[:limit]]
         more = len(rows) > limit
         return JobPage(views, _write_cursor(views[-1], narrowed) if more else "")
 
     async def _stored_bytes(self, job_id: JobId) -> int:
         try:
-            return sum((await self._blobs.sizes(JobBlobs(job_id).prefix)).values())
+            return sum((await self.blobs.sizes(JobBlobs(job_id).prefix)).values())
         except MailsiftError:
             return 0
 
@@ -303,7 +293,7 @@ class JobService:
         Raises:
             MailsiftError: `job_not_found`.
         """
-        async with self._database.begin() as connection:
+        async with self.database.begin() as connection:
             row = await owned(connection, account_id, job_id)
             others = await jobs.same_list(connection, row, runs)
             events = await jobs.events_of(connection, job_id)
@@ -331,7 +321,7 @@ class JobService:
             MailsiftError: `job_not_found`, `job_state_conflict`.
         """
         await self._change(account_id, job_id, "resume", jobs.resume)
-        await self._waker.wake(1)
+        await self.waker.wake(1)
 
     async def cancel(self, account_id: AccountId, job_id: JobId) -> None:
         """End the job now; the verdicts it has so far are kept.
@@ -341,7 +331,7 @@ class JobService:
         """
         await self._change(account_id, job_id, "cancel", cancel_job)
         JOBS_ENDED.labels(JobTransition.CANCEL.target).inc()
-        await self._waker.wake(1)  # somebody is to be told
+        await self.waker.wake(1)  # somebody is to be told
 
     async def _change(
         self,
@@ -356,7 +346,7 @@ class JobService:
                 raise _conflict(row["state"], verb)
             await audit.record_change(connection, account_id, f"job.{verb}", str(job_id))
 
-        await self._database.run(transaction)
+        await self.database.run(transaction)
 
     async def delete(self, account_id: AccountId, job_id: JobId) -> None:
         """Delete an ended job and everything of it: list, results, events, idempotency key.
@@ -364,16 +354,16 @@ class JobService:
         Raises:
             MailsiftError: `job_not_found`, `job_state_conflict` while it runs.
         """
-        async with self._database.begin() as connection:
+        async with self.database.begin() as connection:
             row = await owned(connection, account_id, job_id)
             named = await people.list_named(connection, account_id, str(job_id))
         if row["state"] not in ENDED:
             raise MailsiftError("job_state_conflict", "Cancel the running job first, then delete it.")
-        await self._eraser.job(job_id)
+        await self.eraser.job(job_id)
         await self._record(account_id, job_id, "job.delete", **named)
 
     async def _record(self, account_id: AccountId, job_id: JobId, action: str, **detail: object) -> None:
-        async with self._database.begin() as connection:
+        async with self.database.begin() as connection:
             await audit.record_change(connection, account_id, action, str(job_id), **detail)
 
     async def retry(self, account_id: AccountId, job_id: JobId) -> JobId:
@@ -382,13 +372,13 @@ class JobService:
         Raises:
             MailsiftError: `job_not_found`, `job_state_conflict`, `no_results_yet`, `nothing_to_retry`.
         """
-        row = await self._database.run(owned, account_id, job_id)
+        row = await self.database.run(owned, account_id, job_id)
         if row["state"] not in ENDED:
             raise MailsiftError("job_state_conflict", "Only a job that has ended can be retried.")
         # The results of some rows are not what is wanted where those of all of them are.
         options = replace(load_options(row["options"]), max_age=0.0, places="", preview=0, part=True)
         async with self.browser.results(account_id, job_id) as results:
-            with tempfile.TemporaryDirectory(dir=self._scratch, prefix="retry-") as folder:
+            with tempfile.TemporaryDirectory(dir=self.scratch, prefix="retry-") as folder:
                 source = Path(folder) / "retry.parquet"
                 column = await in_thread(account_id, rows_to_retry, results, source, row["address_column"])
                 again = replace(options, column=column, name=f"{row['name']} (retry)".lstrip())
@@ -407,11 +397,11 @@ class JobService:
     async def _run_again(
         self, account_id: AccountId, job_id: JobId, options: JobOptions, action: str, *, once: str = ""
     ) -> JobId:
-        row = await self._database.run(owned, account_id, job_id)
+        row = await self.database.run(owned, account_id, job_id)
         sealed = load_options(row["options"]).places
-        digest = self._places.list_digest(account_id, sealed, row["source_sha256"])
+        digest = self.places.list_digest(account_id, sealed, row["source_sha256"])
         try:
-            source = await self._blobs.fetch_as(JobBlobs(job_id).source, digest)
+            source = await self.blobs.fetch_as(JobBlobs(job_id).source, digest)
         except MailsiftError as error:
             if error.code != "blob_not_found":
                 raise
@@ -430,7 +420,7 @@ class JobService:
             MailsiftError: `job_not_found`, `job_state_conflict`, `list_at_fault`, `already_restarted`,
                 `source_gone`.
         """
-        async with self._database.begin() as connection:
+        async with self.database.begin() as connection:
             row = await owned(connection, account_id, job_id)
             repeated = await jobs.was_repeated(connection, job_id)
         if row["state"] != JobState.FAILED:
@@ -469,7 +459,7 @@ class JobService:
         Raises:
             MailsiftError: `job_not_found`, `no_results_yet`, `not_the_same_list`.
         """
-        async with self._database.begin() as connection:
+        async with self.database.begin() as connection:
             rows = [await owned(connection, account_id, job_id) for job_id in (before, after)]
         columns = (rows[0]["address_column"], rows[1]["address_column"])
         lists = (await self._whole_list(rows[0]), await self._whole_list(rows[1]))
@@ -483,7 +473,7 @@ class JobService:
         """Return all rows of a job that has not completed; None: every row has a verdict."""
         if row["state"] == JobState.COMPLETED:
             return None
-        return await self._blobs.fetch_if_there(JobBlobs(row["id"]).rows)
+        return await self.blobs.fetch_if_there(JobBlobs(row["id"]).rows)
 
     async def replay(
         self, account_id: AccountId, job_id: JobId, policy: TierPolicy, *, keep: bool = False
@@ -496,7 +486,7 @@ class JobService:
         async with self.browser.selection(account_id, job_id, RowFilter()) as found:
             replayed = await in_thread(account_id, replay, found.results, found.policy, policy)
         if keep:
-            async with self._database.begin() as connection:
+            async with self.database.begin() as connection:
                 await owned(connection, account_id, job_id)
                 if not await jobs.set_tiers(connection, job_id, replayed.after, policy=policy.as_json()):
                     text = "A job that runs keeps its policy; cancel it, or wait for its end."

@@ -212,7 +212,9 @@ class Container:
     @cached_property
     def jobs(self) -> JobService:
         """What can be asked of jobs."""
+        from mailsift.jobs.results.browse import Browser
         from mailsift.jobs.service import JobService
+        from mailsift.jobs.submissions import Submissions
 
         return JobService(
             database=self.database,
@@ -222,6 +224,8 @@ class Container:
             forecasts=self.forecasts,
             places=self.places,
             eraser=self.eraser,
+            submissions=Submissions(database=self.database, blobs=self.blobs, places=self.places),
+            browser=Browser(database=self.database, blobs=self.blobs, scratch=self._scratch),
         )
 
     @cached_property

@@ -88,7 +88,7 @@ def outage_of(error: BaseException) -> int:
 
     It may stand in the words of an error, or in one that led to it.
     """
-    for one in _chain(error):
+    for one in causes_of(error):
         number = one.errno if isinstance(one, OSError) else None
         if number is None and (match := _OS_ERROR.search(str(one))):
             number = int(match[1] or match[2])
@@ -106,17 +106,18 @@ def lacks_threads(error: BaseException) -> bool:
     """Say whether the system gave no thread or no process: as many run as the user or the unit may have."""
     return lacks_frames(error) or any(
         isinstance(one, NoThreadsError | BlockingIOError) or _NO_THREAD.search(str(one))
-        for one in _chain(error)
+        for one in causes_of(error)
     )
 
 
 def lacks_frames(error: BaseException) -> bool:
     """Say whether polars got no threads when it began: it asks once, and works no more in this process."""
-    panics = (str(one) for one in _chain(error) if type(one).__name__ == PANIC)
+    panics = (str(one) for one in causes_of(error) if type(one).__name__ == PANIC)
     return any(map(_NO_FRAMES.search, panics))
 
 
-def _chain(error: BaseException | None) -> Iterator[BaseException]:
+def causes_of(error: BaseException | None) -> Iterator[BaseException]:
+    """Yield an error, and what led to it, one by one."""
     while error is not None:
         yield error
         error = error.__cause__ or error.__context__

@@ -57,6 +57,14 @@ _DENIED_V6 = tuple(
 )
 
 
+def read_address(text: str) -> IPv4Address | IPv6Address | None:
+    """Return the IP address that a text is, None where it is none."""
+    try:
+        return ip_address(text)
+    except ValueError:
+        return None
+
+
 class _Ranges:
     """Disjoint networks of one IP version, searched by bisection."""
 
@@ -100,9 +108,8 @@ class AddressGuard:
         return self._remembered(address)
 
     def _judge(self, address: str) -> bool:
-        try:
-            parsed = ip_address(address)
-        except ValueError:
+        parsed = read_address(address)
+        if parsed is None:
             return False
         if isinstance(parsed, IPv4Address):
             return int(parsed) not in self._denied_v4

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from ipaddress import IPv4Address, IPv6Network
 from math import ceil
 from typing import Annotated, Final
 from uuid import UUID
@@ -18,6 +18,7 @@ from mailsift.api.http.errors import RefusedError
 from mailsift.api.http.inputs import check_query
 from mailsift.events.audit import act_as
 from mailsift.pipeline.errors import MailsiftError
+from mailsift.pipeline.guard import read_address
 from mailsift.storage.redis.rate_limit import RateLimit, RateLimitDecision, Zone, whole_seconds
 
 TEST_HEADER: Final = {"Mailsift-Mode": "test"}
@@ -253,10 +254,9 @@ def network_of(address: str) -> str:
 
     What is no address is counted as it is written.
     """
-    try:
-        found = ipaddress.ip_address(address)
-    except ValueError:
+    found = read_address(address)
+    if found is None:
         return address
-    if isinstance(found, ipaddress.IPv4Address):
+    if isinstance(found, IPv4Address):
         return str(found)
-    return str(found.ipv4_mapped or ipaddress.IPv6Network((int(found) >> 64 << 64, 64)))
+    return str(found.ipv4_mapped or IPv6Network((int(found) >> 64 << 64, 64)))

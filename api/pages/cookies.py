@@ -9,13 +9,14 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
-import ipaddress
 import json
 import secrets
 from typing import Final
 
 from fastapi import Request
 from starlette.responses import Response
+
+from mailsift.pipeline.guard import read_address
 
 SESSION: Final = "__Host-mailsift"
 FORM: Final = "__Host-mailsift-form"
@@ -103,7 +104,5 @@ def keeps_cookies(request: Request) -> bool:
     host = request.url.hostname or ""
     if host == "localhost" or host.endswith(".localhost"):
         return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
+    address = read_address(host)
+    return address is not None and address.is_loopback

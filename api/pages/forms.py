@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hmac
-from collections.abc import Awaitable, Container
-from typing import Annotated, Final
+from collections.abc import Awaitable, Callable, Container
+from typing import Annotated, Final, TypeVar
 from urllib.parse import urlsplit
 from uuid import UUID
 
@@ -17,6 +17,8 @@ from mailsift.api.http.inputs import BROKEN, UNPRINTABLE
 from mailsift.api.pages import cookies
 from mailsift.api.pages.page import our_hosts, see, visitor_known
 from mailsift.pipeline.errors import MailsiftError
+
+T = TypeVar("T")
 
 HEADER: Final = "X-CSRF-Token"
 _FIELDS, _FIELD_BYTES = 200, 256 * 1024
@@ -155,17 +157,17 @@ def _form_refused(request: Request) -> MailsiftError:
     return MailsiftError("csrf_failed", f"This form is out of date. Reload the page and try again.{why}")
 
 
-async def attempt(address: str, change: Awaitable[object], done: str) -> Response:
-    """Make a change and go to a page of ours, which says `done` or why not.
+async def attempt(address: str, change: Awaitable[T], done: str | Callable[[T], Response]) -> Response:
+    """Make a change and go to a page of ours, which says `done` or why not, or to what `done` makes.
 
     Raises:
         MailsiftError: whatever the person who asked cannot mend by asking otherwise.
     """
     try:
-        await change
+        made = await change
     except MailsiftError as error:
         return see(address, mendable(error).message, kind="bad")
-    return see(address, done)
+    return see(address, done) if isinstance(done, str) else done(made)
 
 
 def is_mendable(error: MailsiftError) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Final
 from uuid import UUID
 
@@ -15,7 +16,7 @@ from mailsift.accounts.doors import NAMES, Door
 from mailsift.accounts.keys import DAY, KeyKind, MintedKey, Scope, kind_of
 from mailsift.accounts.people import Visitor
 from mailsift.api.pages.forms import Form, attempt, choice, mendable, text
-from mailsift.api.pages.page import now_of, our_address, render, see
+from mailsift.api.pages.page import now_of, our_address, render
 from mailsift.api.pages.visitor import Member, Reader
 from mailsift.api.parts import ApiParts, parts_of
 from mailsift.pipeline.errors import MailsiftError
@@ -129,14 +130,13 @@ async def rolling(request: Request, visitor: Member, key_id: UUID) -> Response:
 @router.post("/{key_id:uuid}/roll")
 async def roll(request: Request, visitor: Member, key_id: UUID, form: Form) -> Response:
     """Make a successor of a key and show it, this once."""
-    parts = parts_of(request)
     overlap = choice(form, "overlap", OVERLAPS)
     key = await _key(request, visitor, key_id)
-    try:
-        minted = await parts.keys.roll(visitor.account_id, key_id, overlap=float(overlap))
-    except MailsiftError as error:
-        return see("/keys", mendable(error).message, kind="bad")
-    return _new_key_page(request, minted, "The key that replaces it", old=key, ends=OVERLAPS[overlap])
+    return await attempt(
+        "/keys",
+        parts_of(request).keys.roll(visitor.account_id, key_id, overlap=float(overlap)),
+        partial(_new_key_page, request, heading="The key that replaces it", old=key, ends=OVERLAPS[overlap]),
+    )
 
 
 @router.post("/{key_id:uuid}/revoke")

@@ -217,16 +217,15 @@ async def new_receiver(request: Request, _: Member) -> HTMLResponse:
 @router.post("/outcomes/receivers/new")
 async def create_receiver(request: Request, visitor: Member, form: Form) -> Response:
     """Make a receiver and show the address to paste, with its password this once."""
-    parts = parts_of(request)
     sender = SenderKind(choice(form, "sender", SENDERS))
     name, key = text(form, "name"), text(form, "key", most=_LONGEST)
     try:
-        row, password = await parts.receivers.create(
+        row, password = await parts_of(request).receivers.create(
             visitor.account_id, sender, name=name, key=key, topic=key
         )
     except MailsiftError as error:
         return _receiver_form(request, sender=sender, name=name, error=mendable(error))
-    return _receiver_page(request, row, password=password, made=True)
+    return _receiver_page(request, row, password, made=True)
 
 
 @router.get("/outcomes/receivers/{receiver_id:uuid}")
@@ -239,19 +238,17 @@ async def receiver(request: Request, visitor: Reader, receiver_id: UUID) -> HTML
 async def rotate_receiver(request: Request, visitor: Member, receiver_id: UUID, form: Form) -> Response:
     """Change what a receiver believes; a new password is shown, this once."""
     key = text(form, "key", most=_LONGEST)
-    parts = parts_of(request)
-    try:
-        row, password = await parts.receivers.rotate(visitor.account_id, receiver_id, key=key, topic=key)
-    except MailsiftError as error:
-        return see(f"/outcomes/receivers/{receiver_id}", mendable(error).message, kind="bad")
-    return _receiver_page(request, row, password=password, made=True)
+    return await attempt(
+        f"/outcomes/receivers/{receiver_id}",
+        parts_of(request).receivers.rotate(visitor.account_id, receiver_id, key=key, topic=key),
+        lambda made: _receiver_page(request, *made, made=True),
+    )
 
 
 @router.post("/outcomes/receivers/{receiver_id:uuid}/delete")
 async def delete_receiver(request: Request, visitor: Member, receiver_id: UUID, _form: Form) -> Response:
     """Remove a receiver; what it brought stays."""
-    parts = parts_of(request)
-    await parts.receivers.delete(visitor.account_id, receiver_id)
+    await parts_of(request).receivers.delete(visitor.account_id, receiver_id)
     return see("/outcomes", "The receiver is removed; the outcomes it brought stay.")
 
 
@@ -273,7 +270,7 @@ def _receiver_form(
 
 
 def _receiver_page(
-    request: Request, row: ReceiverRow, *, password: str = "", made: bool = False
+    request: Request, row: ReceiverRow, password: str = "", *, made: bool = False
 ) -> HTMLResponse:
     return render(
         request,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Annotated
 from uuid import UUID
@@ -68,14 +69,19 @@ async def _signed_in(request: Request) -> Visitor:
     return visitor
 
 
-async def _in_account_of(request: Request, visitor: Visitor, job_id: UUID) -> Visitor:
-    """Return the visitor in the account whose job it is: theirs, or its test account.
+def _in_account_of_job(required: RequireRole) -> Callable[[Request, UUID], Awaitable[Visitor]]:
+    """Return a dependency: the visitor in the account whose job it is, theirs or its test account.
 
     Their session stays what it is: `render` marks what is shown as a test.
     """
-    owner = await parts_of(request).jobs.owner(visitor.account_id, JobId(job_id))
-    request.state.test_mode = owner != visitor.account_id
-    return replace(visitor, account_id=owner)
+
+    async def find(request: Request, job_id: UUID) -> Visitor:
+        visitor = await required(request)
+        owner = await parts_of(request).jobs.owner(visitor.account_id, JobId(job_id))
+        request.state.test_mode = owner != visitor.account_id
+        return replace(visitor, account_id=owner)
+
+    return find
 
 
 Reader = Annotated[Visitor, Depends(RequireRole(Role.VIEWER))]
@@ -86,17 +92,7 @@ Owner = Annotated[Visitor, Depends(RequireRole(Role.OWNER))]
 """Who may change the account itself."""
 Operator = Annotated[Visitor, Depends(require_operator)]
 """Who runs this installation, whatever their role."""
-
-
-async def _job_reader(request: Request, job_id: UUID, visitor: Reader) -> Visitor:
-    return await _in_account_of(request, visitor, job_id)
-
-
-async def _job_member(request: Request, job_id: UUID, visitor: Member) -> Visitor:
-    return await _in_account_of(request, visitor, job_id)
-
-
-JobReader = Annotated[Visitor, Depends(_job_reader)]
+JobReader = Annotated[Visitor, Depends(_in_account_of_job(RequireRole(Role.VIEWER)))]
 """Who looks at a job, in the account that has it: theirs or its test account."""
-JobMember = Annotated[Visitor, Depends(_job_member)]
+JobMember = Annotated[Visitor, Depends(_in_account_of_job(RequireRole(Role.MEMBER)))]
 """Who may change a job, in the account that has it."""

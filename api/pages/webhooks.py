@@ -83,10 +83,9 @@ async def new(request: Request, _: Member) -> Response:
 @router.post("/new")
 async def create(request: Request, visitor: Member, form: Form) -> Response:
     """Register a webhook and show its secret, this once."""
-    parts = parts_of(request)
     filled = _WebhookForm.of(form)
     try:
-        view, secret = await parts.webhooks.create(
+        view, secret = await parts_of(request).webhooks.create(
             visitor.account_id, filled.url, filled.types(), rate_per_second=filled.attempts_a_second()
         )
     except MailsiftError as error:
@@ -150,9 +149,8 @@ async def edit(request: Request, visitor: Member, webhook_id: UUID, form: Form) 
 @router.post("/{webhook_id:uuid}/switch")
 async def switch(request: Request, visitor: Member, webhook_id: UUID, form: Form) -> Response:
     """Enable or disable a webhook."""
-    parts = parts_of(request)
     enabled = choice(form, "enabled", {"yes", "no"}) == "yes"
-    change = parts.webhooks.update(visitor.account_id, webhook_id, enabled=enabled)
+    change = parts_of(request).webhooks.update(visitor.account_id, webhook_id, enabled=enabled)
     done = "The webhook is enabled." if enabled else "The webhook is disabled: nothing is sent to it."
     return await attempt(f"/webhooks/{webhook_id}", change, done)
 
@@ -160,16 +158,13 @@ async def switch(request: Request, visitor: Member, webhook_id: UUID, form: Form
 @router.post("/{webhook_id:uuid}/rotate")
 async def rotate(request: Request, visitor: Member, webhook_id: UUID, form: Form) -> Response:
     """Give a webhook a new secret and show it, this once."""
-    parts = parts_of(request)
-    overlap = choice(form, "overlap", OVERLAPS)
-    view = await parts.webhooks.get(visitor.account_id, webhook_id)
-    try:
-        made = await parts.webhooks.rotate(
-            visitor.account_id, webhook_id, overlap_s=int(overlap), force="force" in form
-        )
-    except MailsiftError as error:
-        return see(f"/webhooks/{webhook_id}", mendable(error).message, kind="bad")
-    return _secret(request, view, made.secret, "The new secret", overlap=OVERLAPS[overlap])
+    service, overlap = parts_of(request).webhooks, choice(form, "overlap", OVERLAPS)
+    view = await service.get(visitor.account_id, webhook_id)
+    return await attempt(
+        f"/webhooks/{webhook_id}",
+        service.rotate(visitor.account_id, webhook_id, overlap_s=int(overlap), force="force" in form),
+        lambda made: _secret(request, view, made.secret, "The new secret", overlap=OVERLAPS[overlap]),
+    )
 
 
 @router.post("/{webhook_id:uuid}/delete")
@@ -182,13 +177,9 @@ async def delete(request: Request, visitor: Member, webhook_id: UUID, _form: For
 @router.post("/{webhook_id:uuid}/test")
 async def test(request: Request, visitor: Member, webhook_id: UUID, form: Form) -> Response:
     """Send a simulated event now."""
-    parts = parts_of(request)
-    sample = SimulatedEvent(choice(form, "sample", SAMPLES))
-    try:
-        outcome = await parts.webhooks.test(visitor.account_id, webhook_id, sample)
-    except MailsiftError as error:
-        return see(f"/webhooks/{webhook_id}", mendable(error).message, kind="bad")
-    return see(f"/webhooks/{webhook_id}?tested={outcome.delivery_id}")
+    sample, here = SimulatedEvent(choice(form, "sample", SAMPLES)), f"/webhooks/{webhook_id}"
+    test = parts_of(request).webhooks.test(visitor.account_id, webhook_id, sample)
+    return await attempt(here, test, lambda outcome: see(f"{here}?tested={outcome.delivery_id}"))
 
 
 def _form(
@@ -267,9 +258,9 @@ async def redeliver(request: Request, visitor: Member, delivery_id: UUID, _form:
 @router.post("/{webhook_id:uuid}/redeliver")
 async def redeliver_failed(request: Request, visitor: Member, webhook_id: UUID, form: Form) -> Response:
     """Send everything the webhook missed."""
-    parts = parts_of(request)
     days = choice(form, "days", SPANS)
     since = now_of(request) - timedelta(days=int(days))
-    change = parts.webhooks.resend(visitor.account_id, webhook_id, since=since, also_unqueued=True)
+    service = parts_of(request).webhooks
+    change = service.resend(visitor.account_id, webhook_id, since=since, also_unqueued=True)
     done = f"What was missed in {SPANS[days]} is sent."
     return await attempt(f"/webhooks/{webhook_id}/deliveries", change, done)

@@ -157,19 +157,14 @@ def a_resolver_lies(installation: Installation) -> Iterator[str]:
         yield f"{worst.distrusted} of {worst.resolvers} resolvers cannot be trusted; the others are asked."
 
 
-def providers_refuse_us(installation: Installation) -> Iterator[str]:
-    """Large providers refuse us."""
+def providers_are_closed(said: str, installation: Installation) -> Iterator[str]:
+    """Large providers said so, and are left alone."""
     for one in installation.throttles or ():
-        if one.refuses and one.closed_s > 0 and one.provider in _BIG:
-            yield f"{one.provider} refuses us{_from(one.source)}: left alone for {_seconds(one.closed_s)}."
+        if one.closed_s > 0 and one.provider in _BIG and said == (REFUSES if one.refuses else TOO_FAST):
+            yield f"{one.provider} {said}{_from(one.source)}: left alone for {_seconds(one.closed_s)}."
 
 
-def providers_slow_us(installation: Installation) -> Iterator[str]:
-    """Large providers said that we are too fast."""
-    for one in installation.throttles or ():
-        if not one.refuses and one.closed_s > 0 and one.provider in _BIG:
-            left = _seconds(one.closed_s)
-            yield f"{one.provider} said we are too fast{_from(one.source)}: left alone for {left}."
+REFUSES, TOO_FAST = "refuses us", "said we are too fast"
 
 
 def sources_are_refused(installation: Installation) -> Iterator[str]:

@@ -215,7 +215,7 @@ RULES: Final = (
         code="provider_refuses",
         title="A provider is refusing us",
         page="/throttles?state=refused",
-        check=checks.providers_refuse_us,
+        check=partial(checks.providers_are_closed, checks.REFUSES),
         hold="5m",
         cause=(
             "A large provider refuses our address, host name or sender: a block list, the reverse name or "
@@ -267,7 +267,7 @@ RULES: Final = (
         code="provider_closed",
         title="A provider asked us to slow down",
         page="/throttles?state=closed",
-        check=checks.providers_slow_us,
+        check=partial(checks.providers_are_closed, checks.TOO_FAST),
         hold="15m",
         cause="A large provider says we ask too fast.",
         effect="We leave it alone for a while, then ask more slowly. Its addresses wait.",

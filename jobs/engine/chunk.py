@@ -170,33 +170,23 @@ class ChunkDone:
     in_hand: SmallList | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ChunkWorker:
     """Does chunks, one call each, many at once on one loop.
 
-    Args:
+    Attributes:
         validator, test_validator: judge them; the other one those of test accounts.
         outcomes: what became of messages that the job's account really sent.
         terms: on which it takes the finish of a small job with its last chunk.
     """
 
-    def __init__(  # noqa: PLR0913 - what it works with
-        self,
-        *,
-        database: Database,
-        blobs: Blobs,
-        validator: Validator,
-        test_validator: Validator,
-        work_plan: WorkPlan,
-        outcomes: OutcomeService,
-        terms: LeaseTerms,
-    ) -> None:
-        self._database = database
-        self._blobs = blobs
-        self._validator = validator
-        self._test_validator = test_validator
-        self._plan = work_plan
-        self._terms = terms
-        self._outcomes = outcomes
+    database: Database
+    blobs: Blobs
+    validator: Validator
+    test_validator: Validator
+    work_plan: WorkPlan
+    outcomes: OutcomeService
+    terms: LeaseTerms
 
     async def work(
         self, chunk: ClaimedChunk, watch: Stopwatch, in_hand: SmallList | None = None
@@ -212,19 +202,19 @@ class ChunkWorker:
             with watch.phase("read"):
                 frame = await self._read(chunk) if in_hand is None else in_hand.addresses
         except MailsiftError as error:
-            if error.code not in _LOST or chunk.attempt <= self._plan.max_attempts:
+            if error.code not in _LOST or chunk.attempt <= self.work_plan.max_attempts:
                 raise
             # After a restore, perhaps. It does not come back; the finish finds out what has no verdict.
             return await self._commit(chunk, [])
-        if chunk.attempt > self._plan.max_attempts and len(frame) > 1:
+        if chunk.attempt > self.work_plan.max_attempts and len(frame) > 1:
             FAILING_CHUNKS.labels("split").inc()
-            return await self._commit(chunk, halves(chunk, self._plan.max_attempts))
+            return await self._commit(chunk, halves(chunk, self.work_plan.max_attempts))
         with watch.phase("sift"):
             stop = await self._stop_state(chunk)
             result = await self._validate(chunk, frame, stop)
         with watch.phase("store"):
             segment_key = await self._store_segment(chunk, result.finished)
-            cut = self._plan.cut.for_mode(load_options(chunk.options).mode)
+            cut = self.work_plan.cut.for_mode(load_options(chunk.options).mode)
             groups = group_deferred(result.waiting, cut, sources=chunk.live_sources, lane=chunk.throttle_key)
             deferred = await self._store_deferred(chunk, groups)
         with watch.phase("commit"):
@@ -236,32 +226,32 @@ class ChunkWorker:
         return replace(done, in_hand=judged)
 
     async def _read(self, chunk: ClaimedChunk) -> pl.DataFrame:
-        source = await self._blobs.fetch(chunk.source_key)
+        source = await self.blobs.fetch(chunk.source_key)
         return await asyncio.to_thread(read_slice, source, chunk.source_offset, chunk.addresses)
 
     async def _validate(self, chunk: ClaimedChunk, frame: pl.DataFrame, stop: ListStop) -> ValidationResult:
         options = load_options(chunk.options)
-        validator = self._test_validator if chunk.test else self._validator
-        known = await self._outcomes.facts_of(chunk.account_id, frame["address"], options.outcome_age)
-        if chunk.attempt > self._plan.max_attempts:
+        validator = self.test_validator if chunk.test else self.validator
+        known = await self.outcomes.facts_of(chunk.account_id, frame["address"], options.outcome_age)
+        if chunk.attempt > self.work_plan.max_attempts:
             FAILING_CHUNKS.labels("given_up").inc()
             return validator.give_up(frame, options.mode, outcomes=known)
-        request = replace(self._plan.request(chunk, options), outcomes=known, stop=stop)
+        request = replace(self.work_plan.request(chunk, options), outcomes=known, stop=stop)
         return await validator.validate(frame, request)
 
     async def _stop_state(self, chunk: ClaimedChunk) -> ListStop:
-        rule = self._plan.stop
+        rule = self.work_plan.stop
         if load_options(chunk.options).mode is not Mode.DEEP or not rule.share:
             return NEVER_STOPS
         provider = "" if chunk.throttle_key in SHARED_KEYS else chunk.throttle_key
-        return await self._database.run(job_asked.before, chunk.job_id, rule, provider=provider)
+        return await self.database.run(job_asked.before, chunk.job_id, rule, provider=provider)
 
     async def _store_segment(self, chunk: ClaimedChunk, finished: pl.DataFrame) -> str | None:
         if finished.is_empty():
             return None
         data = await asyncio.to_thread(to_segment, finished)
         key = JobBlobs(chunk.job_id).segment(chunk.n, chunk.lease_token, data)
-        await self._blobs.put_bytes(key, data)
+        await self.blobs.put_bytes(key, data)
         return key
 
     async def _store_deferred(self, chunk: ClaimedChunk, deferred: list[DeferredChunk]) -> list[NewChunk]:
@@ -269,7 +259,7 @@ class ChunkWorker:
             return []
         key = JobBlobs(chunk.job_id).deferred(chunk.n, chunk.lease_token)
         data = await asyncio.to_thread(to_parquet, pl.concat([one.frame for one in deferred]))
-        await self._blobs.put_bytes(key, data)
+        await self.blobs.put_bytes(key, data)
         new, offset = [], 0
         for one in deferred:
             size = len(one.frame)
@@ -302,7 +292,7 @@ class ChunkWorker:
             segment_key=segment_key,
             counts=VerdictCounts(),
             deferred=deferred,
-            terms=self._terms,
+            terms=self.terms,
             stop=stop,
         )
         if result is not None:
@@ -325,14 +315,14 @@ class ChunkWorker:
         is_told = False
         while True:
             try:
-                return await self._database.run(commit)
+                return await self.database.run(commit)
             except MailsiftError as error:
                 if not error.retryable:
                     raise
                 if not is_told:
                     _log.warning("chunk.commit_error", **error_fields(error))
                     is_told = True
-            await asyncio.sleep(self._terms.lease_s * _COMMIT_PAUSE)
+            await asyncio.sleep(self.terms.lease_s * _COMMIT_PAUSE)
 
 
 def read_slice(path: object, offset: int, length: int) -> pl.DataFrame:

@@ -14,6 +14,8 @@ import shutil
 import socket
 import time
 from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Final
@@ -36,10 +38,11 @@ _PURGE_SECONDS: Final = 600.0
 _STATM: Final = Path("/proc/self/statm")
 
 
+@dataclass(slots=True, kw_only=True)
 class Heartbeat:
     """The heartbeat of one process; `draining` is what operators ordered, as of the last heartbeat.
 
-    Args:
+    Attributes:
         owner: names the process in its leases.
         worker_id: names the worker whose pool it is in; "" = it is on its own.
         slots: chunks and steps it takes at a time; a sweeper takes none.
@@ -48,28 +51,18 @@ class Heartbeat:
         sources: the identities it asks mail servers from.
     """
 
-    def __init__(
-        self,
-        *,
-        owner: str,
-        worker_id: str = "",
-        slots: int,
-        every: float,
-        health: Callable[[], ProcessHealth] = ProcessHealth,
-        sources: Collection[str] = (),
-    ) -> None:
-        self._owner = owner
-        self._worker_id = worker_id or owner
-        self._slots = slots
-        self._every = every
-        self._health = health
-        self._sources = tuple(sorted(set(sources)))
-        self._version = version("mailsift")
-        self._claimed_at: float | None = None
-        self._swept_at: float | None = None
-        self._purged_at = float("-inf")
-        self.lag_s = 0.0
-        self.draining = False
+    owner: str
+    worker_id: str = ""
+    slots: int
+    every: float
+    health: Callable[[], ProcessHealth] = ProcessHealth
+    sources: Collection[str] = ()
+    lag_s: float = field(default=0.0, init=False)
+    draining: bool = field(default=False, init=False)
+    _version: str = field(default_factory=partial(version, "mailsift"), init=False)
+    _claimed_at: float | None = field(default=None, init=False)
+    _swept_at: float | None = field(default=None, init=False)
+    _purged_at: float = field(default=float("-inf"), init=False)
 
     def note_claim(self) -> None:
         """Record that something was claimed just now."""
@@ -83,7 +76,7 @@ class Heartbeat:
     async def wait_until_due(self) -> None:
         """Sleep until the next heartbeat is due and measure how late the loop comes."""
         clock = asyncio.get_running_loop().time
-        worst, until = 0.0, clock() + self._every
+        worst, until = 0.0, clock() + self.every
         while (left := until - clock()) > 0:
             step, began = min(_STEP_SECONDS, left), clock()
             await asyncio.sleep(step)
@@ -93,20 +86,20 @@ class Heartbeat:
     async def send(self, connection: Connection, *, in_hand: int) -> None:
         """Report this process and learn whether it may claim; now and then delete those long gone."""
         report = ProcessReport(
-            owner=self._owner,
-            worker_id=self._worker_id,
+            owner=self.owner,
+            worker_id=self.worker_id or self.owner,
             host=socket.gethostname(),
             pid=os.getpid(),
             version=self._version,
-            slots=self._slots,
+            slots=self.slots,
             in_hand=in_hand,
             lag_s=self.lag_s,
             rss_bytes=resident_bytes(),
-            beat_s=self._every,
+            beat_s=self.every,
             claimed_ago=_age(self._claimed_at),
             swept_ago=_age(self._swept_at),
-            health=self._health(),
-            sources=self._sources,
+            health=self.health(),
+            sources=tuple(sorted(set(self.sources))),
         )
         LOOP_LAG.set(report.lag_s)
         MEMORY.set(report.rss_bytes)
@@ -123,7 +116,7 @@ class Heartbeat:
     async def stop(self, database: Database) -> None:
         """Report that this process ends; a database that is away will find it gone."""
         try:
-            await database.run(workers.report_exit, self._owner)
+            await database.run(workers.report_exit, self.owner)
         except Exception as error:  # noqa: BLE001 - then it is shown as gone
             _log.warning("goodbye.error", **error_fields(error))
 
@@ -146,49 +139,42 @@ def _age(at: float | None) -> float | None:
     return None if at is None else time.monotonic() - at
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class HealthWatch:
     """Reports the state of what the process depends on, and checks again what is in trouble.
 
     Of several disks it reports the one with the least room.
 
-    Args:
+    Attributes:
         folder: where the process keeps its files.
         port25: the way out, where the process probes.
         resolvers: how many resolvers there are, and how many of them are not believed.
     """
 
-    def __init__(
-        self,
-        *,
-        folder: Path,
-        blobs: Blobs,
-        port25: Port25Status | None = None,
-        resolvers: Callable[[], tuple[int, int]] = lambda: (0, 0),
-    ) -> None:
-        self._folder = folder
-        self._blobs = blobs
-        self._port25 = port25
-        self._resolvers = resolvers
+    folder: Path
+    blobs: Blobs
+    port25: Port25Status | None = None
+    resolvers: Callable[[], tuple[int, int]] = lambda: (0, 0)
 
     def current(self) -> ProcessHealth:
         """Return the state of all of it."""
-        known, distrusted = self._resolvers()
-        folders = [self._folder, *([self._blobs.folder] if self._blobs.folder else [])]
+        known, distrusted = self.resolvers()
+        folders = [self.folder, *([self.blobs.folder] if self.blobs.folder else [])]
         free, size = min(map(_disk_space, folders), key=_room)
         return ProcessHealth(
-            port25=self._port25.state if self._port25 else "",
+            port25=self.port25.state if self.port25 else "",
             resolvers=known,
             distrusted=distrusted,
             disk_free=free,
             disk_size=size,
-            store=self._blobs.trouble,
+            store=self.blobs.trouble,
         )
 
     async def recheck(self) -> None:
         """Check whether what was in trouble is mended."""
-        await self._blobs.recheck()
-        if self._port25 is not None:
-            await self._port25.recheck()
+        await self.blobs.recheck()
+        if self.port25 is not None:
+            await self.port25.recheck()
 
 
 _ROOMY_BYTES: Final = 200 * 2**30

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable, Collection, Sequence
+from dataclasses import dataclass, field
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from typing import Final
 
 import structlog
 
 from mailsift.pipeline.dns.rules import DENIALS, DnsAnswer, DnsOutcome
+from mailsift.pipeline.guard import read_address
 from mailsift.storage.database import Database
 from mailsift.storage.sql import listings
 from mailsift.storage.sql.listings import ListingState
@@ -37,9 +39,8 @@ _log = structlog.get_logger()
 
 def may_be_listed(identity: str) -> bool:
     """Tell whether an identity is an address that the world sees: proxies and private ones are in no list."""
-    try:
-        address = ip_address(identity)
-    except ValueError:
+    address = read_address(identity)
+    if address is None:
         return False
     private = any(address in network for network in _PRIVATE if network.version == address.version)
     return not (address.is_loopback or address.is_link_local or address.is_unspecified or private)
@@ -79,61 +80,52 @@ async def check_listing(identity: str, zone: str, ask: Lookup) -> ListingState:
     return found
 
 
+@dataclass(slots=True, kw_only=True)
 class ListingWatch:
     """Watches the sources of one process; any number of them may watch the same ones.
 
-    Args:
+    Attributes:
         zones: the block lists; where there are none, what one of them held is let go of.
         trusted: whether a resolver can be believed now.
         wake: wakes workers, once a source may be asked from again.
         steady: seconds that never jump.
     """
 
-    def __init__(  # noqa: PLR0913 - what a watch stands on, one argument each
-        self,
-        *,
-        database: Database,
-        zones: Sequence[str],
-        sources: Collection[str],
-        ask: Lookup,
-        trusted: Callable[[], Awaitable[bool]],
-        wake: Callable[[int], Awaitable[None]],
-        steady: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._database = database
-        self._zones = tuple(zones)
-        self._sources = sorted(filter(may_be_listed, sources))
-        self._ask = ask
-        self._trusted = trusted
-        self._wake = wake
-        self._steady = steady
-        self._next_check = float("-inf")
+    database: Database
+    zones: Sequence[str]
+    sources: Collection[str]
+    ask: Lookup
+    trusted: Callable[[], Awaitable[bool]]
+    wake: Callable[[int], Awaitable[None]]
+    steady: Callable[[], float] = time.monotonic
+    _next_check: float = field(default=float("-inf"), init=False)
 
     async def sweep(self) -> None:
         """Check when it is time; a check that fails is made up for by the next sweep."""
-        if not self._sources or self._steady() < self._next_check:
+        sources = sorted(filter(may_be_listed, self.sources))
+        if not sources or self.steady() < self._next_check:
             return
-        if self._zones and not await self._trusted():
+        if self.zones and not await self.trusted():
             return
         states = []
-        for source in self._sources:
-            states += [await self._check(source, zone) for zone in self._zones]
+        for source in sources:
+            states += [await self._check(source, zone) for zone in self.zones]
             await self._hold_while_listed(source)
         pause = _RECHECK_SECONDS if ListingState.UNKNOWN in states else CHECK_SECONDS
-        self._next_check = self._steady() + pause
+        self._next_check = self.steady() + pause
 
     async def _check(self, source: str, zone: str) -> ListingState:
         """Check, unless another process just did: then nothing is known here yet."""
-        due = await self._database.run(listings.is_due, source, zone, seconds=_RECHECK_SECONDS)
+        due = await self.database.run(listings.is_due, source, zone, seconds=_RECHECK_SECONDS)
         if not due:
             return ListingState.UNKNOWN
-        state = await check_listing(source, zone, self._ask)
-        await self._database.run(listings.learn, source, zone, state)
+        state = await check_listing(source, zone, self.ask)
+        await self.database.run(listings.learn, source, zone, state)
         return state
 
     async def _hold_while_listed(self, source: str) -> None:
-        done = await self._database.run(listings.hold_while_listed, source, self._zones)
+        done = await self.database.run(listings.hold_while_listed, source, self.zones)
         if done:
             _log.warning("source.listing", source=source, then=done)
         if done == "let go":
-            await self._wake(1)
+            await self.wake(1)

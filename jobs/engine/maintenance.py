@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from uuid import UUID
@@ -39,29 +40,21 @@ _POLL_S = 0.2  # between two turns while webhooks are being sent
 _log = structlog.get_logger()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Maintenance:
     """Lives as long as its engine; chunks never take its slots, and it never takes theirs.
 
-    Args:
+    Attributes:
         deliverer: makes the attempts of deliveries that are due.
         periodic: tasks that every sweep starts, each once at a time, by name (pipeline.metrics.UPKEEP_TASKS).
-
-    Attributes:
         health: returns the state of network, disk and store.
     """
 
-    def __init__(
-        self,
-        *,
-        deliverer: Deliverer,
-        periodic: Mapping[str, Callable[[], Awaitable[object]]],
-        health: Callable[[], ProcessHealth] = ProcessHealth,
-    ) -> None:
-        self.health = health
-        self._deliverer = deliverer
-        self._periodic = periodic
-        self._sending: dict[UUID, asyncio.Task[None]] = {}
-        self._running: dict[str, asyncio.Task[None]] = {}
+    deliverer: Deliverer
+    periodic: Mapping[str, Callable[[], Awaitable[object]]]
+    health: Callable[[], ProcessHealth] = ProcessHealth
+    _sending: dict[UUID, asyncio.Task[None]] = field(default_factory=dict, init=False)
+    _running: dict[str, asyncio.Task[None]] = field(default_factory=dict, init=False)
 
     @property
     def in_flight(self) -> set[asyncio.Task[None]]:
@@ -71,7 +64,7 @@ class Maintenance:
     async def start(self) -> bool:
         """Claim what is due and begin to send it; returns whether there was anything."""
         free = _SENDING_SLOTS - len(self._sending)
-        claimed = await self._deliverer.claim(free) if free > 0 else []
+        claimed = await self.deliverer.claim(free) if free > 0 else []
         for one in claimed:
             task = asyncio.create_task(guarded(self._send(one), "webhook"))
             self._sending[one.lease_token] = task
@@ -82,7 +75,7 @@ class Maintenance:
     async def _send(self, one: ClaimedDelivery) -> None:
         ids = {"delivery": str(one.id), "endpoint": str(one.endpoint_id), "lease": str(one.lease_token)}
         with bound_contextvars(**ids), open_span("webhook.delivery", ids):
-            await self._deliverer.deliver(one)
+            await self.deliverer.deliver(one)
 
     def _forget(self, token: UUID, _task: asyncio.Task[None]) -> None:
         self._sending.pop(token, None)
@@ -90,10 +83,10 @@ class Maintenance:
 
     async def sweep(self) -> None:
         """Free what dead workers held, and begin what else is due, without waiting for it."""
-        if freed := await self._deliverer.sweep():
+        if freed := await self.deliverer.sweep():
             LEASES_EXPIRED.labels("delivery").inc(freed)
             _log.warning("sweep.deliveries_freed", deliveries=freed)
-        for name, task in self._periodic.items():
+        for name, task in self.periodic.items():
             if name not in self._running or self._running[name].done():
                 self._running[name] = asyncio.create_task(guarded(task(), name))
 
@@ -107,7 +100,7 @@ class Maintenance:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         if left:
-            await self._deliverer.release(left)
+            await self.deliverer.release(left)
 
 
 class Tidier:

@@ -13,7 +13,7 @@ from typing import Final
 import polars as pl
 
 from mailsift.jobs.engine.chunk import counts_of
-from mailsift.jobs.results.segments import scan_segments
+from mailsift.jobs.results.segments import scan_segments, stream_parquet
 from mailsift.jobs.views import load_options
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.frames import ADDRESSES, SEGMENT, WAITING
@@ -88,9 +88,8 @@ def _without_verdict(
         without_verdict = pl.col("n").map_batches(
             lambda numbers: ~has_verdict.gather(numbers), return_dtype=pl.Boolean, is_elementwise=True
         )
-        known.filter(without_verdict).with_columns(nothing).select(*WAITING).sink_parquet(
-            out, row_group_size=size, compression_level=1, statistics=False, engine="streaming"
-        )
+        lost = known.filter(without_verdict).with_columns(nothing).select(*WAITING)
+        stream_parquet(lost, out, group=size)
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
         check_room(out.parent)
         raise MailsiftError("blob_damaged", "The job's list of addresses is damaged.") from error

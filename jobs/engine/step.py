@@ -6,7 +6,7 @@ import asyncio
 import os
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
 from threading import Thread
@@ -76,12 +76,13 @@ class StepDone:
     in_hand: SmallList | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StepWorker:
     """Does intake and finish, each fenced by the step's lease.
 
     What goes from or to a customer's place is a step by itself, for it takes as long as the place likes.
 
-    Args:
+    Attributes:
         overrides: the file with the operator's lists, "" for none.
         scratch: for files that live as long as a step.
         look_up: makes the domains of a list known that is still being read.
@@ -89,30 +90,17 @@ class StepWorker:
         refuse_harvested: whether a list that looks made up is refused a deep run.
     """
 
-    def __init__(  # noqa: PLR0913 - what a step stands on
-        self,
-        *,
-        database: Database,
-        blobs: Blobs,
-        limits: IntakeLimits,
-        overrides: str,
-        scratch: Path,
-        places: Places,
-        look_up: Callable[[Sequence[str]], Awaitable[None]],
-        terms: LeaseTerms,
-        refuse_harvested: bool,
-    ) -> None:
-        self._refuse_harvested = refuse_harvested
-        self._places = places
-        self._database = database
-        self._blobs = blobs
-        self._limits = limits
-        self._overrides = overrides
-        self._scratch = scratch
-        self._terms = terms
-        self._reader = StandingReader()
-        self._look_up = look_up
-        self._lookups: set[asyncio.Task[None]] = set()
+    database: Database
+    blobs: Blobs
+    limits: IntakeLimits
+    overrides: str
+    scratch: Path
+    places: Places
+    look_up: Callable[[Sequence[str]], Awaitable[None]]
+    terms: LeaseTerms
+    refuse_harvested: bool
+    _reader: StandingReader = field(default_factory=StandingReader, init=False)
+    _lookups: set[asyncio.Task[None]] = field(default_factory=set, init=False)
 
     async def aclose(self) -> None:
         """End the process that reads small lists, and what is looked up meanwhile."""
@@ -150,7 +138,7 @@ class StepWorker:
         """Give the step back for a while; nobody has abandoned it then, so that it is done after that."""
         pause = SUSPECT_PAUSES[-1]
         _log.warning("job.step.died", step=step.state, tries=step.attempt - 1, pause_s=pause)
-        await self._database.run(jobs.release_step, step, delay=pause, waits_for=chunks.WORKER_GONE)
+        await self.database.run(jobs.release_step, step, delay=pause, waits_for=chunks.WORKER_GONE)
 
     async def _do(self, step: ClaimedStep, in_hand: SmallList | None) -> StepDone:
         try:
@@ -168,33 +156,33 @@ class StepWorker:
 
     async def _missing(self, step: ClaimedStep) -> MailsiftError:
         """Return the error for a file that is not there: another machine may have it, or it comes."""
-        if not await self._database.run(jobs.renew_steps, {step.token}, lease=self._terms.lease_s):
+        if not await self.database.run(jobs.renew_steps, {step.token}, lease=self.terms.lease_s):
             raise LeaseLostError  # the job has been deleted, and its files with it
         text = "A file of this list is missing where lists are stored. Send the list again."
         return SuspectError("blob_not_found", text)
 
     async def _take_in(self, step: ClaimedStep) -> StepDone:
         keys, options = JobBlobs(step.job_id), load_options(step.options)
-        digest = self._places.list_digest(AccountId(step.account_id), options.places, step.source_sha256)
-        source = await self._blobs.fetch_as(keys.source, digest)
+        digest = self.places.list_digest(AccountId(step.account_id), options.places, step.source_sha256)
+        source = await self.blobs.fetch_as(keys.source, digest)
         small = await asyncio.to_thread(os.path.getsize, source) <= SMALL_BYTES
         if not small:
             await self._reader.rest()
         # what judges the list loads while another process reads it
         Thread(target=import_module, args=("polars.dataframe",), daemon=True).start()
         asked = self._intake_options(options, small=small, test=step.test)
-        with tempfile.TemporaryDirectory(dir=self._scratch, prefix="intake-") as scratch:
+        with tempfile.TemporaryDirectory(dir=self.scratch, prefix="intake-") as scratch:
             folder = Path(scratch)
             if asked.look_ahead:
                 self._start_lookups(folder)
             reader = self._reader if small else None
-            whole = taken = await take_in(source, folder, options=asked, limits=self._limits, reader=reader)
+            whole = taken = await take_in(source, folder, options=asked, limits=self.limits, reader=reader)
             if options.preview:
                 taken = await asyncio.to_thread(
                     sample, folder, whole, size=options.preview, chunk=asked.chunk_addresses
                 )
             else:
-                self._places.check_fits(self._sink_of(step, options), taken.rows)
+                self.places.check_fits(self._sink_of(step, options), taken.rows)
             in_hand = await self._store_taken(keys, folder, small=small and taken.rows <= SMALL_ROWS)
         planned = JobPlan(
             address_column=taken.column,
@@ -208,8 +196,8 @@ class StepWorker:
             NewChunk(piece.addresses, keys.addresses, piece.offset, free_mail=piece.free_mail)
             for piece in taken.chunks
         ]
-        first = await self._database.run(
-            plan_job, step.job_id, planned, new, token=step.token, terms=self._terms
+        first = await self.database.run(
+            plan_job, step.job_id, planned, new, token=step.token, terms=self.terms
         )
         return StepDone(opened=len(new) - (first is not None), chunk=first, in_hand=in_hand)
 
@@ -220,55 +208,55 @@ class StepWorker:
             chunk_addresses=_CHUNK_ADDRESSES[options.mode],
             parts=_PARTS if options.mode is Mode.MEDIUM else 1,
             repair=options.repair,
-            overrides=self._overrides,
-            refuse_harvested=self._refuse_harvested and deep,
+            overrides=self.overrides,
+            refuse_harvested=self.refuse_harvested and deep,
             forecast=deep and not small,
             look_ahead=options.mode is not Mode.FAST and not (small or test or options.preview),
         )
 
     async def _store_taken(self, keys: JobBlobs, folder: Path, *, small: bool) -> SmallList | None:
         """Store what an intake has written into a folder; a small list stays in hand as well."""
-        if small and (in_hand := await store_small(self._blobs, keys, folder)):
+        if small and (in_hand := await store_small(self.blobs, keys, folder)):
             return in_hand
-        await self._blobs.put_file(keys.rows, folder / "rows.parquet")
-        await self._blobs.put_file(keys.addresses, folder / "addresses.parquet")
+        await self.blobs.put_file(keys.rows, folder / "rows.parquet")
+        await self.blobs.put_file(keys.addresses, folder / "addresses.parquet")
         return None
 
     def _start_lookups(self, folder: Path) -> None:
         """Look up the domains that are written into this folder, until it is gone."""
-        lookup = asyncio.create_task(guarded(look_ahead(folder, self._look_up), "look_ahead"))
+        lookup = asyncio.create_task(guarded(look_ahead(folder, self.look_up), "look_ahead"))
         self._lookups.add(lookup)
         lookup.add_done_callback(self._lookups.discard)
 
     async def _fetch(self, step: ClaimedStep) -> StepDone:
         """Fetch the job's list from its place unless that was done before; it is read in its turn."""
         key, account = JobBlobs(step.job_id).source, AccountId(step.account_id)
-        source = self._places.unseal(account, load_options(step.options).places).source
-        if source is None or await self._blobs.exists(key):
-            size = await asyncio.to_thread(os.path.getsize, await self._blobs.fetch(key))
+        source = self.places.unseal(account, load_options(step.options).places).source
+        if source is None or await self.blobs.exists(key):
+            size = await asyncio.to_thread(os.path.getsize, await self.blobs.fetch(key))
         else:
-            pieces = _bounded(self._places.read(account, source), self._limits.bytes)
-            size = (await store_list(self._blobs, key, pieces, name=source.name)).bytes
-        if not await self._database.run(jobs.record_fetched, step, size):
+            pieces = _bounded(self.places.read(account, source), self.limits.bytes)
+            size = (await store_list(self.blobs, key, pieces, name=source.name)).bytes
+        if not await self.database.run(jobs.record_fetched, step, size):
             raise LeaseLostError
         return StepDone(opened=1)
 
     async def _finish(self, step: ClaimedStep, in_hand: SmallList | None) -> StepDone:
         """Write the results; where verdicts are lost or damaged, have them found again instead."""
         if in_hand is not None and in_hand.verdicts is not None:
-            await write_results(self._blobs, step, in_hand, self._scratch)
+            await write_results(self.blobs, step, in_hand, self.scratch)
             # who asks what it amounts to has that counted from its segment
             return await self._hand_over(step)
-        keys = await self._database.run(chunks.segments, step.job_id)
-        sound = await self._blobs.fetch_all_sound(keys)
+        keys = await self.database.run(chunks.segments, step.job_id)
+        sound = await self.blobs.fetch_all_sound(keys)
         try:
-            await write_results(self._blobs, step, list(sound.values()), self._scratch)
+            await write_results(self.blobs, step, list(sound.values()), self.scratch)
         except MailsiftError as error:
             if error.code != "results_incomplete":
                 raise
             _log.warning("finish.verdicts_lost", job=str(step.job_id), segments=len(keys) - len(sound))
             size = _CHUNK_ADDRESSES[load_options(step.options).mode]
-            redone = await redo(self._database, self._blobs, step, sound, chunk=size, scratch=self._scratch)
+            redone = await redo(self.database, self.blobs, step, sound, chunk=size, scratch=self.scratch)
             if not redone:
                 raise
             return StepDone(opened=redone)
@@ -281,32 +269,32 @@ class StepWorker:
         if options.preview or self._sink_of(step, options) is None:
             await self._complete(step, counted=counted)
             return StepDone()
-        if not await self._database.run(jobs.record_written, step):
+        if not await self.database.run(jobs.record_written, step):
             raise LeaseLostError
         return StepDone(opened=1)
 
     async def _deliver(self, step: ClaimedStep) -> StepDone:
         """Put the results into the customer's place, be it for the second time; finish anew without them."""
         key = JobBlobs(step.job_id).results
-        if not await self._blobs.exists(key):
+        if not await self.blobs.exists(key):
             return await self._finish(step, None)
-        results, options = await self._blobs.fetch(key), load_options(step.options)
+        results, options = await self.blobs.fetch(key), load_options(step.options)
         if sink := self._sink_of(step, options):
             account, job_id = AccountId(step.account_id), JobId(step.job_id)
-            await self._places.write(
-                account, sink, results, job=job_id, scratch=self._scratch, policy=options.tiers
+            await self.places.write(
+                account, sink, results, job=job_id, scratch=self.scratch, policy=options.tiers
             )
-        counted = await self._blobs.exists(JobBlobs(step.job_id).breakdown)
+        counted = await self.blobs.exists(JobBlobs(step.job_id).breakdown)
         await self._complete(step, counted=counted)
         return StepDone()
 
     def _sink_of(self, step: ClaimedStep, options: JobOptions) -> Place | None:
-        return self._places.unseal(AccountId(step.account_id), options.places).sink
+        return self.places.unseal(AccountId(step.account_id), options.places).sink
 
     async def _store_breakdown(self, step: ClaimedStep, segments: Sequence[Path]) -> None:
         """Count up what the verdicts amount to, which takes its time in a long list."""
         try:
-            await breakdown_of_segments(self._blobs, JobId(step.job_id), segments)
+            await breakdown_of_segments(self.blobs, JobId(step.job_id), segments)
         except Exception as error:  # noqa: BLE001 - the results are there; it is counted up when asked for
             _log.warning("finish.no_breakdown", job=str(step.job_id), **error_fields(error))
 
@@ -314,7 +302,7 @@ class StepWorker:
         """Complete the job; only then may go what its results hold, too, if it has been counted up."""
         await self._end(step, JobTransition.COMPLETE)
         if counted:
-            await delete_segments(self._blobs, step.job_id)
+            await delete_segments(self.blobs, step.job_id)
 
     async def _fail(self, step: ClaimedStep, error: MailsiftError) -> None:
         await self._end(step, JobTransition.FAIL, error=(error.code, error.message))
@@ -322,7 +310,7 @@ class StepWorker:
     async def _end(
         self, step: ClaimedStep, transition: JobTransition, error: tuple[str, str] = ("", "")
     ) -> None:
-        ended = await self._database.run(end_job, step.job_id, transition, token=step.token, error=error)
+        ended = await self.database.run(end_job, step.job_id, transition, token=step.token, error=error)
         if not ended:
             raise LeaseLostError
         JOBS_ENDED.labels(transition.target).inc()

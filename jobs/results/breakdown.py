@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 import polars as pl
+from pydantic import TypeAdapter
 
 from mailsift.jobs.columns import VERDICT_PREFIX
 from mailsift.jobs.results.segments import PartialVerdicts, TextNumbers, height, to_parquet
@@ -76,18 +77,15 @@ class Breakdown:
 
     def to_json(self) -> bytes:
         """Write it down for `read`."""
-        return json.dumps(asdict(self), ensure_ascii=False, separators=(",", ":")).encode()
+        return _STORED.dump_json(self)
 
-    @classmethod
-    def read(cls, stored: bytes) -> Breakdown:
+    @staticmethod
+    def read(stored: bytes) -> Breakdown:
         """Return what `to_json` has written."""
-        found = json.loads(stored)
-        known = {field.name: found[field.name] for field in fields(cls)}
-        reasons = tuple(
-            ResultCounts(one["result"], Status(one["status"]), one["rows"]) for one in found["reasons"]
-        )
-        groups = {name: tuple(GroupCounts(**one) for one in found[name]) for name in ("domains", "providers")}
-        return cls(**{**known, **groups, "reasons": reasons})
+        return _STORED.validate_json(stored)
+
+
+_STORED: Final = TypeAdapter(Breakdown)
 
 
 def count_up(

@@ -9,6 +9,7 @@ from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -55,24 +56,17 @@ class _Running:
     recount_at: float = 0.0
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Browser:
     """Reads the results of one installation's jobs; every call names the account it speaks for."""
 
-    def __init__(
-        self,
-        *,
-        database: Database,
-        blobs: Blobs,
-        scratch: Path,
-        monotonic: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._database = database
-        self._blobs = blobs
-        self._scratch = scratch
-        self._monotonic = monotonic
-        self._running: OrderedDict[JobId, _Running] = OrderedDict()
-        self._slots = asyncio.Semaphore(_THREADS)
-        self._loading = asyncio.Lock()
+    database: Database
+    blobs: Blobs
+    scratch: Path
+    monotonic: Callable[[], float] = time.monotonic
+    _running: OrderedDict[JobId, _Running] = field(default_factory=OrderedDict, init=False)
+    _slots: asyncio.Semaphore = field(default_factory=partial(asyncio.Semaphore, _THREADS), init=False)
+    _loading: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
 
     async def page(
         self, account_id: AccountId, job_id: JobId, row_filter: RowFilter, asked: PageRequest
@@ -120,14 +114,14 @@ class Browser:
     async def _breakdown(self, row: Row) -> Breakdown:
         job_id = JobId(row["id"])
         if row["state"] == JobState.COMPLETED:
-            return await breakdown_of_complete(self._blobs, job_id)
+            return await breakdown_of_complete(self.blobs, job_id)
         running = await self._so_far(row)
         breakdown = running.breakdown
-        if breakdown is None or self._monotonic() >= running.recount_at:
-            started = self._monotonic()
-            addresses = await self._blobs.fetch(JobBlobs(job_id).addresses)
+        if breakdown is None or self.monotonic() >= running.recount_at:
+            started = self.monotonic()
+            addresses = await self.blobs.fetch(JobBlobs(job_id).addresses)
             breakdown = (await self._thread(lambda: count_up(addresses, running.so_far)))[0]
-            now = self._monotonic()
+            now = self.monotonic()
             running.recount_at = now + max(_FRESH_SECONDS, _PAUSE_FACTOR * (now - started))
             running.breakdown = breakdown
         return breakdown
@@ -151,7 +145,7 @@ class Browser:
         Raises:
             MailsiftError: `job_not_found`, `no_results_yet`.
         """
-        with tempfile.TemporaryDirectory(dir=self._scratch, prefix="partial-") as folder:
+        with tempfile.TemporaryDirectory(dir=self.scratch, prefix="partial-") as folder:
             partial = Path(folder) / "results.parquet"
             yield await self._read_job(account_id, job_id, lambda row: self._select(row, wanted, partial))
 
@@ -160,7 +154,7 @@ class Browser:
         keys = JobBlobs(row["id"])
         if row["state"] != JobState.COMPLETED:
             segments = await self._segments(row)
-            rows, addresses, *found = await self._blobs.fetch_all((keys.rows, keys.addresses, *segments))
+            rows, addresses, *found = await self.blobs.fetch_all((keys.rows, keys.addresses, *segments))
             return await in_thread(
                 row["account_id"], select_so_far, row, wanted, (rows, addresses), found, partial
             )
@@ -168,7 +162,7 @@ class Browser:
         if not wanted.by_status_alone:
             files = await self._files(row, wanted)
             numbers = await self._thread(lambda: matching_rows(files, wanted))
-        results = await self._blobs.fetch(keys.results)
+        results = await self.blobs.fetch(keys.results)
         return Selection(results, wanted.statuses, numbers, load_options(row["options"]).tiers)
 
     async def _ask(
@@ -182,11 +176,11 @@ class Browser:
 
     async def _read_job(self, account_id: AccountId, job_id: JobId, read: Callable[[Row], Awaitable[T]]) -> T:
         """Look at a job, and once more when it completes meanwhile: its segments are gone then."""
-        row = await self._database.run(owned, account_id, job_id)
+        row = await self.database.run(owned, account_id, job_id)
         try:
             return await read(row)
         except Exception:
-            again = await self._database.run(owned, account_id, job_id)
+            again = await self.database.run(owned, account_id, job_id)
             if again["state"] == row["state"] or again["state"] != JobState.COMPLETED:
                 raise
         return await read(again)
@@ -195,7 +189,7 @@ class Browser:
         keys = JobBlobs(row["id"])
         policy = load_options(row["options"]).tiers
         running = None if row["state"] == JobState.COMPLETED else await self._so_far(row)
-        rows, addresses = await self._blobs.fetch_all((keys.rows, keys.addresses))
+        rows, addresses = await self.blobs.fetch_all((keys.rows, keys.addresses))
         column = await self._thread(lambda: read_address_place(rows, row["address_column"]))
         if running is not None:
             return ResultFiles(
@@ -207,8 +201,8 @@ class Browser:
                 so_far=running.so_far,
             )
         self._running.pop(row["id"], None)
-        results = await self._blobs.fetch(keys.results)
-        domains = await domains_of(self._blobs, row["id"]) if row_filter.provider else None
+        results = await self.blobs.fetch(keys.results)
+        domains = await domains_of(self.blobs, row["id"]) if row_filter.provider else None
         return ResultFiles(rows, addresses, column, results=results, domains=domains, policy=policy)
 
     async def _so_far(self, row: Row) -> _Running:
@@ -224,14 +218,14 @@ class Browser:
             while len(self._running) > _KEPT_JOBS:
                 self._running.popitem(last=False)
             fresh = [key for key in keys if key not in running.segments]
-            found = await self._blobs.fetch_all(fresh)
+            found = await self.blobs.fetch_all(fresh)
             await self._thread(lambda: running.so_far.add_segments(found))
             running.segments.update(zip(fresh, found, strict=True))
             return running
 
     async def _segments(self, row: Row) -> list[str]:
         """Return the blob keys of a job's verdicts so far, of which there are some."""
-        keys = await self._database.run(chunks.segments, row["id"])
+        keys = await self.database.run(chunks.segments, row["id"])
         if not keys:
             raise MailsiftError("no_results_yet", "This job has no verdicts yet.", retryable=True)
         return keys

@@ -17,7 +17,7 @@ from mailsift.jobs.columns import (
     VERDICT_PREFIX,
     kept_metadata,
 )
-from mailsift.jobs.results.segments import scan_segments, without_empty
+from mailsift.jobs.results.segments import scan_segments, stream_parquet, to_parquet, without_empty
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.frames import SEGMENT, VERDICTS
 from mailsift.pipeline.wording import counted
@@ -54,14 +54,7 @@ def join_results(
     judged = _read_verdicts(source, (scan_segments([segment], schema) for segment in segments), fields)
     if not partial:
         judged.check_complete()
-    _join_rows(source, judged).sink_parquet(
-        out,
-        row_group_size=_ROW_GROUP,
-        compression_level=1,
-        statistics=False,
-        metadata=kept_metadata(rows),
-        engine="streaming",
-    )
+    stream_parquet(_join_rows(source, judged), out, group=_ROW_GROUP, metadata=kept_metadata(rows))
 
 
 def join_small(rows: bytes, verdicts: pl.DataFrame, *, evidence: bool = False) -> bytes:
@@ -69,14 +62,7 @@ def join_small(rows: bytes, verdicts: pl.DataFrame, *, evidence: bool = False) -
     source = _address_last(pl.read_parquet(io.BytesIO(rows)).lazy())
     judged = _index_few(verdicts, _fields(evidence=evidence))
     judged.check_complete()
-    out = io.BytesIO()
-    _join_rows(source, judged).collect().write_parquet(
-        out,
-        compression_level=1,
-        statistics=False,
-        metadata=kept_metadata(io.BytesIO(rows)),
-    )
-    return out.getvalue()
+    return to_parquet(_join_rows(source, judged).collect(), kept_metadata(io.BytesIO(rows)))
 
 
 def _fields(*, evidence: bool) -> list[str]:

@@ -10,6 +10,7 @@ import polars as pl
 
 from mailsift.jobs.columns import ADDRESS_N, kept_metadata
 from mailsift.jobs.intake.models import ChunkSlice, Intake
+from mailsift.jobs.results.segments import stream_parquet
 from mailsift.jobs.views import JobView
 from mailsift.pipeline.outcomes.chances import MeasuredShare, wilson
 
@@ -89,12 +90,5 @@ def estimate(counts: Mapping[str, int], population: int) -> dict[str, MeasuredSh
 
 def _replace(frame: pl.LazyFrame, path: Path, metadata: dict[str, str], group: int) -> None:
     fresh = path.with_suffix(".sample")
-    frame.sink_parquet(
-        fresh,
-        row_group_size=group,
-        compression_level=1,
-        statistics=False,
-        metadata=metadata or None,
-        engine="streaming",
-    )
+    stream_parquet(frame, fresh, group=group, metadata=metadata)
     fresh.replace(path)

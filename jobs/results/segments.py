@@ -171,8 +171,25 @@ def without_empty(frame: pl.DataFrame, names: Iterable[str]) -> pl.DataFrame:
     return frame.drop(name for name in names if not (frame[name] != "").any())
 
 
-def to_parquet(frame: pl.DataFrame) -> bytes:
+def to_parquet(frame: pl.DataFrame, metadata: dict[str, str] | None = None) -> bytes:
     """Return a frame as the blobs hold it."""
     buffer = io.BytesIO()
-    frame.write_parquet(buffer, compression="zstd", compression_level=1, statistics=False)
+    frame.write_parquet(
+        buffer, compression="zstd", compression_level=1, statistics=False, metadata=metadata or None
+    )
     return buffer.getvalue()
+
+
+def stream_parquet(
+    frame: pl.LazyFrame, out: Path, *, group: int, metadata: dict[str, str] | None = None
+) -> None:
+    """Do `to_parquet` for a frame that memory does not hold; a row group has so many rows."""
+    frame.sink_parquet(
+        out,
+        row_group_size=group,
+        compression="zstd",
+        compression_level=1,
+        statistics=False,
+        metadata=metadata or None,
+        engine="streaming",
+    )

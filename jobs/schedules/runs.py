@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -37,34 +37,24 @@ _AWAY = frozenset({"blob_not_found", "job_not_found", "schedule_source_gone"})
 _log = structlog.get_logger()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ScheduleRuns:
     """Makes due slots into jobs; any number of them may try at the same time."""
 
-    def __init__(  # noqa: PLR0913 - what a run is made with, one argument each
-        self,
-        *,
-        database: Database,
-        blobs: Blobs,
-        jobs: JobService,
-        places: Places,
-        waker: Waker,
-        clock: Clock,
-        scratch: Path,
-    ) -> None:
-        self._database = database
-        self._blobs = blobs
-        self._jobs = jobs
-        self._places = places
-        self._waker = waker
-        self._clock = clock
-        self._scratch = scratch
+    database: Database
+    blobs: Blobs
+    jobs: JobService
+    places: Places
+    waker: Waker
+    clock: Clock
+    scratch: Path
 
     async def run_due(self) -> int:
         """Make every due slot into a job; returns how many jobs there are now more."""
         made = 0
         while True:
             now = self._now()
-            claimed = await self._database.run(schedules.claim, now=now, until=now + LEASE)
+            claimed = await self.database.run(schedules.claim, now=now, until=now + LEASE)
             if claimed is None:
                 return made
             if is_zone(claimed["zone"]):
@@ -90,8 +80,8 @@ class ScheduleRuns:
             await insert_stored(connection, new)
             await schedules.attach(connection, new.id, row["id"], None)
 
-        await self._database.run(transaction)
-        await self._waker.wake(1)
+        await self.database.run(transaction)
+        await self.waker.wake(1)
         return JobId(new.id)
 
     async def _run_claimed(self, row: Row) -> int:
@@ -106,11 +96,11 @@ class ScheduleRuns:
             await self._skip(row, times, plan, "missed")
             return 0
         # a clock was put back meanwhile
-        if await self._database.run(schedules.was_run, row["id"], plan.slot):
+        if await self.database.run(schedules.was_run, row["id"], plan.slot):
             await self._move_on(row, times, plan)
             return 0
         replaces = Overlap(row["overlap"]) is Overlap.CANCEL_PREVIOUS
-        open_runs = () if replaces else await self._database.run(schedules.open_runs, row["id"])
+        open_runs = () if replaces else await self.database.run(schedules.open_runs, row["id"])
         if open_runs:
             await self._skip(row, times, plan, "still_running")
             return 0
@@ -135,12 +125,12 @@ class ScheduleRuns:
     async def _freed_at(self, row: Row) -> datetime | None:
         if Overlap(row["overlap"]) is not Overlap.QUEUE:
             return None
-        return await self._database.run(schedules.last_end, row["id"])
+        return await self.database.run(schedules.last_end, row["id"])
 
     async def _cancel_runs(self, row: Row) -> None:
-        for job_id in await self._database.run(schedules.open_runs, row["id"]):
+        for job_id in await self.database.run(schedules.open_runs, row["id"]):
             with SuppressCodes("job_state_conflict"):  # it has ended meanwhile
-                await self._jobs.cancel(AccountId(row["account_id"]), JobId(job_id))
+                await self.jobs.cancel(AccountId(row["account_id"]), JobId(job_id))
 
     async def _skip(self, row: Row, times: Timetable, plan: DueRun, code: str) -> None:
         await self._move_on(row, times, plan, code)
@@ -150,11 +140,11 @@ class ScheduleRuns:
     async def _leave_to_others(self, row: Row) -> None:
         """Say that this machine's tables do not know the zone; when the lease ends, perhaps another's do."""
         code = "schedule_zone_invalid"
-        await self._database.run(schedules.record_trouble, row, code)
+        await self.database.run(schedules.record_trouble, row, code)
         _log.warning("schedule.waits", schedule=str(row["id"]), code=code, zone=row["zone"])
 
     async def _move_on(self, row: Row, times: Timetable, plan: DueRun, code: str = "") -> None:
-        await self._database.run(
+        await self.database.run(
             schedules.record_slot,
             row,
             following=plan.next,
@@ -177,23 +167,23 @@ class ScheduleRuns:
             await schedules.attach(connection, new.id, row["id"], plan.slot)
 
         try:
-            await self._database.run(transaction)
+            await self.database.run(transaction)
         except LeaseLostError:
-            await self._blobs.delete_prefix(JobBlobs(new.id).prefix)
+            await self.blobs.delete_prefix(JobBlobs(new.id).prefix)
             return 0
         SCHEDULE_RUNS.inc()
         _log.info("schedule.run", schedule=str(row["id"]), job=str(new.id))
-        await self._waker.wake(1)
+        await self.waker.wake(1)
         return 1
 
     async def _make(self, row: Row) -> NewJob:
         """Return the job of a run, not yet inserted, its list stored or to be fetched."""
         account = AccountId(row["account_id"])
-        async with self._database.begin() as connection:
+        async with self.database.begin() as connection:
             source = await jobs.get(connection, row["source_job_id"]) if row["source_job_id"] else None
             last = await schedules.last_completed(connection, row["id"])
         options = replace(load_options(row["options"]), name=row["name"], preview=0, part=False)
-        places = self._places.unseal(account, options.places)
+        places = self.places.unseal(account, options.places)
         if source is None and places.source is None:
             raise MailsiftError("schedule_source_gone", "This schedule’s list was deleted.")
         before = last or source
@@ -203,17 +193,17 @@ class ScheduleRuns:
             options = replace(options, max_age=0.0)
         if source is None or places.source is not None:
             parent = JobId(before["id"]) if before else None
-            return await self._jobs.submissions.expect(account, places, options, parent=parent)
+            return await self.jobs.submissions.expect(account, places, options, parent=parent)
         sealed = load_options(source["options"]).places
-        digest = self._places.list_digest(account, sealed, source["source_sha256"])
-        path = await self._blobs.fetch_as(JobBlobs(source["id"]).source, digest)
+        digest = self.places.list_digest(account, sealed, source["source_sha256"])
+        path = await self.blobs.fetch_as(JobBlobs(source["id"]).source, digest)
         return await self._store(path, source, options, name=source["source_name"])
 
     async def _risky(self, base: Row, options: JobOptions) -> NewJob:
         """Make a list of the rows that ended risky; their results are not what is wanted at a place."""
         account, job_id = AccountId(base["account_id"]), JobId(base["id"])
-        async with self._jobs.browser.results(account, job_id) as results:
-            with tempfile.TemporaryDirectory(dir=self._scratch, prefix="schedule-") as folder:
+        async with self.jobs.browser.results(account, job_id) as results:
+            with tempfile.TemporaryDirectory(dir=self.scratch, prefix="schedule-") as folder:
                 path = Path(folder) / "risky.parquet"
                 column = await asyncio.to_thread(risky_rows, results, path, base["address_column"])
                 again = replace(options, column=column, max_age=0.0, places="", part=True)
@@ -221,9 +211,9 @@ class ScheduleRuns:
 
     async def _store(self, path: Path, base: Row, options: JobOptions, *, name: str) -> NewJob:
         account, parent = AccountId(base["account_id"]), JobId(base["id"])
-        return await self._jobs.submissions.store(
+        return await self.jobs.submissions.store(
             account, read_pieces(path), options, source_name=name, parent=parent
         )
 
     def _now(self) -> datetime:
-        return utc_datetime(self._clock())
+        return utc_datetime(self.clock())

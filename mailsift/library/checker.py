@@ -23,7 +23,6 @@ import weakref
 from collections.abc import Coroutine, Iterable, Mapping
 from concurrent.futures import CancelledError, Future
 from contextlib import AsyncExitStack
-from ipaddress import ip_address
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, TypedDict, TypeVar, Unpack, cast
@@ -35,6 +34,7 @@ from mailsift.library.forks import frames_are_lost, when_forked
 from mailsift.library.result import CheckResult, writable
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.facts import Mode
+from mailsift.pipeline.guard import read_address
 from mailsift.pipeline.judge.table import VerdictPolicy
 from mailsift.pipeline.single import validate_fast
 from mailsift.pipeline.syntax.address import parse_cell
@@ -395,9 +395,8 @@ def _resolvers(options: CheckerOptions) -> tuple[str, ...]:
 
 
 def _with_port(resolver: str) -> str:
-    try:
-        address = ip_address(resolver)
-    except ValueError:
+    address = read_address(resolver)
+    if address is None:
         return resolver
     return f"{address}:53" if address.version == 4 else f"[{address}]:53"
 

@@ -11,6 +11,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from mailsift.pipeline.errors import MailsiftError
+from mailsift.pipeline.guard import read_address
 
 SHARED_IDENTITY: Final = ""
 """Of a default route behind an address that is not public: who leaves there nobody knows, so all of these
@@ -75,17 +76,13 @@ def source_label(endpoint: str) -> str:
 
 
 def _ip_label(text: str) -> str:
-    try:
-        return str(ip_address(text))
-    except ValueError:
-        raise MailsiftError("bad_source", "a source is an IP address or a socks5:// URL") from None
+    if address := read_address(text):
+        return str(address)
+    raise MailsiftError("bad_source", "a source is an IP address or a socks5:// URL")
 
 
 def _canonical(text: str) -> str:
-    try:
-        return str(ip_address(text))
-    except ValueError:
-        return text
+    return str(read_address(text) or text)
 
 
 def default_identity() -> str:
@@ -106,8 +103,7 @@ def default_addresses() -> list[str]:
 @lru_cache(maxsize=1024)
 def subnet_of(identity: str) -> str:
     """Return whom a greylisting server takes for us, too: the /24, the /64 of IPv6, else the name itself."""
-    try:
-        bits = 24 if ip_address(identity).version == 4 else 64
-    except ValueError:
+    address = read_address(identity)
+    if address is None:
         return identity
-    return str(ip_network(f"{identity}/{bits}", strict=False))
+    return str(ip_network(f"{identity}/{24 if address.version == 4 else 64}", strict=False))

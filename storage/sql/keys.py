@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
-from uuid import UUID
+from uuid import UUID, uuid4
 
 from sqlalchemy import text
 
@@ -14,18 +14,13 @@ from mailsift.storage.database import Connection, row_as, rows_as
 
 
 @dataclass(frozen=True, slots=True)
-class NewKey:
-    """A key to insert; `hash` is keyed with the pepper `pepper_id`, `lifetime` is in seconds, 0: ever."""
+class KeyTerms:
+    """What is the same in a key and its successor; `lifetime` is in seconds, 0: for ever."""
 
-    id: UUID
-    account_id: UUID
     name: str
-    hash: bytes
-    pepper_id: str
-    hint: str
-    scopes: tuple[str, ...]
+    scopes: Sequence[str]
     lifetime: float = 0.0
-    origins: tuple[str, ...] = ()
+    origins: Sequence[str] = ()
     checks_per_minute: int | None = None
 
 
@@ -109,10 +104,13 @@ def _key(*, scopes: Sequence[str], origins: Sequence[str], **columns: Any) -> Ke
     return KeyRow(scopes=tuple(scopes), origins=tuple(origins), **columns)
 
 
-async def insert(connection: Connection, new: NewKey) -> KeyRow:
-    """Insert a key."""
-    values = asdict(new) | {"scopes": list(new.scopes), "origins": list(new.origins)}
-    return _key(**(await connection.execute(_INSERT, values)).mappings().one())
+async def insert(
+    connection: Connection, account_id: UUID, terms: KeyTerms, *, digest: bytes, pepper_id: str, hint: str
+) -> KeyRow:
+    """Insert a key, whose `digest` is keyed with the pepper `pepper_id`."""
+    stored = {"id": uuid4(), "account_id": account_id, "hash": digest, "pepper_id": pepper_id, "hint": hint}
+    lists = {"scopes": [*map(str, terms.scopes)], "origins": list(terms.origins)}
+    return _key(**(await connection.execute(_INSERT, stored | asdict(terms) | lists)).mappings().one())
 
 
 async def find(connection: Connection, hashes: Sequence[bytes]) -> tuple[KeyRow, bytes] | None:

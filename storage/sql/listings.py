@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import Final
 
@@ -56,7 +57,7 @@ async def learn(connection: Connection, source: str, zone: str, seen: ListingSta
     await connection.execute(_LEARN, {"source": source, "zone": zone, "detail": seen.value})
 
 
-async def hold_while_listed(connection: Connection, source: str, zones: tuple[str, ...]) -> str:
+async def hold_while_listed(connection: Connection, source: str, zones: Sequence[str]) -> str:
     """Hold a source that is listed, and let go of one that is not any more; says "held", "let go" or ""."""
     found = await connection.execute(_ZONES, {"source": source, "zones": list(zones)})
     listed = list(found.scalars())

@@ -50,18 +50,15 @@ class SessionRow:
 
 
 @dataclass(frozen=True, slots=True)
-class NewLink:
-    """A one-time link to insert; `account_id` is None unless it is an invitation."""
+class LinkTerms:
+    """What a one-time link is to give, and by whom; `account_id` is None unless it is an invitation."""
 
-    hash: bytes
     kind: str
-    account_id: UUID | None
-    email: str
     role: str
-    operator: bool
     made_by: str
-    created_at: datetime
-    expires_at: datetime
+    account_id: UUID | None = None
+    email: str = ""
+    operator: bool = False
 
 
 _FIND = text("""
@@ -111,13 +108,13 @@ async def end_sessions(connection: Connection, person_id: UUID) -> int:
     return (await connection.execute(delete(session).where(session.c.person_id == person_id))).rowcount
 
 
-async def insert_link(connection: Connection, new: NewLink) -> UUID:
+async def insert_link(
+    connection: Connection, digest: bytes, terms: LinkTerms, *, now: datetime, expires_at: datetime
+) -> None:
     """Insert a one-time link, and forget those that are over."""
-    await connection.execute(delete(link).where(link.c.expires_at < new.created_at))
-    made: UUID = (
-        await connection.execute(insert(link).values(asdict(new)).returning(link.c.id))
-    ).scalar_one()
-    return made
+    await connection.execute(delete(link).where(link.c.expires_at < now))
+    times = {"created_at": now, "expires_at": expires_at}
+    await connection.execute(insert(link).values(hash=digest, **times, **asdict(terms)))
 
 
 async def find_link(connection: Connection, digest: bytes, *, now: datetime) -> Row | None:
