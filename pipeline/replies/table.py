@@ -110,6 +110,8 @@ RULES: Final = (
     # About us.
     _RULE("names-us-for-now", Answer.REFUSED_US, "4", _ANY, "", OURSELVES, "",
           "The temporary refusal names our own address or host name, and neither a rate nor greylisting."),
+    _RULE("directory-away", Answer.UNCLEAR, "5", _RCPT, "", words.DIRECTORY_AWAY, words.US,
+          "What the server asks for its mailboxes is away or has failed, so it has denied none."),
     _RULE("closed-awhile", Answer.TEMPORARY, "5", _RCPT, "", words.CLOSED_ANYHOW, words.US,
           "The mailbox is closed for some hours or days, so nothing is known of it for later.",
           Meaning.AWHILE),
@@ -223,6 +225,8 @@ RULES: Final = (
           "RFC 5321 section 3.4: 551 is a user who is not here."),
     _RULE("opensmtpd-expansion", Answer.NOT_FOUND, "524", _RCPT, r"2\.4", "", words.NOT_THE_MAILBOX,
           "OpenSMTPD answers 524 5.2.4 when an address expands to no user of its own."),
+    _RULE("domain-closed", Answer.DISABLED, "5", _RCPT, "", words.DOMAIN_CLOSED, words.NOT_THE_MAILBOX,
+          "The domain that the mailbox is in is closed, and the mailbox with it."),
     _RULE("mailbox-unavailable", Answer.NOT_FOUND, "5", _RCPT, "", words.MAILBOX_UNAVAILABLE,
           words.NOT_THE_MAILBOX,
           "RFC 5321's words for 550, and no policy is named."),

@@ -478,6 +478,7 @@ DENIED = AnyOf(
 TEMPORARILY = AnyOf(
     r"\btemporar(?:y|ily)\b|\btry (?:again )?later\b|\bat this time\b|\bcurrently unavailable\b",
     r"\b(?:said|says|replied|answered|responded|response|reply|returned)(?: with)?:? 4\d\d\b",
+    r"(?:\b(?:code|error|got|status|smtp|with) |[(\[])(?:421|45[0-24])(?![\w.-])",
     r"\bfor (?:today|now|the (?:day|night|weekend|holidays?))\b|\bon (?:weekends?|holidays?|sundays?)\b",
     r"\bfor (?:an?|one|\d+) (?:minutes?|hours?)\b|[,;.:-] ?(?:please )?retry\b",
     r"\b(?:for|during|due to|because of) (?:an? |the )?(?:back-?up|maintenance|migration|upgrade|repairs?)\b",
@@ -789,6 +790,13 @@ MAILBOX_UNAVAILABLE = (
 )
 """RFC 5321's words for 550."""
 
+DOMAIN_CLOSED = (
+    rf"\bdomain (?:the-address |[\w-]+\.[\w.-]+ )?(?:(?:is|was|has been|has|account) ){{0,2}}{_CLOSED}\b"
+    rf"(?=.*\b(?:unavailable|not available)\b)"
+    rf"|(?:{MAILBOX_UNAVAILABLE}).{{0,40}}\bdomain (?:(?:is|was|has been) )?{_CLOSED}\b"
+)
+"""The mailbox is unavailable as the domain it is in is closed."""
+
 EXCHANGE_DIRECTORY = r"\brecipient address(?:es)? rejected ?: access denied"
 
 _BARRED = (
@@ -939,7 +947,7 @@ _BETWEEN = r"(?: ?[(]? ?the-address ?[)]?)?[^,.;。、]{0,14}?"
 
 def absent_unspaced(language: languages.UnspacedLanguage) -> str:
     """Return what says in a language without blanks that a mailbox does not exist."""
-    return rf"{language.box}{_BETWEEN}{language.absent}|{language.no} ?{language.box}|^{language.no}$"
+    return rf"{language.box}{_BETWEEN}{language.absent}|{language.no} ?{language.box}|^{language.no}\W*$"
 
 
 def closed_unspaced(language: languages.UnspacedLanguage) -> str:
@@ -1066,6 +1074,47 @@ NETWORK_TROUBLE = AnyOf(
     r"(?:没有|無|无)(?:响应|回应|回應)|応答(?:が(?:ない|ありません)|しません)|응답(?:하지 않|이 없)",
 )
 """The server could not reach the server behind it, so it does not know either."""
+
+_REGISTER = (
+    r"(?:ldap|(?:active )?director(?:y|ies)|data ?base|(?:user|recipient|mailbox|account|my)? ?(?:sql|db)"
+    r"|back-?end|annuaire|annuario|base de (?:donnees|datos|dados)|veritabani|dizin"
+    r"|\w*(?:verzeichnis|datenbank|adressbuch|directorio|diretorio|elenco|gebruikersbestand|databas|adresboek"
+    r"|katalog|каталог|база|adatbazis|tietokan|databaz)\w*)"
+)
+"""What a server asks for its mailboxes."""
+
+_AWAY = (
+    r"(?:(?:temporarily |currently )?(?:unavailable|inaccessible|unreachable|offline|down|busy|broken|away)"
+    r"|not (?:\w+ )?(?:available|reachable|accessible|respond\w*|answer\w*|ready|working|connected)"
+    r"|(?:\w+ ){0,2}?nicht (?:erreichbar|verfugbar)|indisponib\w+|injoignable|inaccess?ib\w+|ausgefallen"
+    r"|no (?:esta )?(?:disponible|accesible)|nao (?:esta )?(?:disponivel|acessivel)|inacess\w+"
+    r"|en panne|non (?:e )?(?:disponibile|raggiungibile)|irraggiungibile|niet (?:beschikbaar|bereikbaar)"
+    r"|onbereikbaar|niedostepn\w+|nedostupn\w+|недоступ\w+|не (?:отвечает|доступн\w+)"
+    r"|(?:inte|ikke) (?:tillganglig|tilgjengelig|tilgaengelig)\w*|ulasilam\w+|nem elerheto"
+    r"|ei (?:ole )?(?:saatavilla|kaytettavissa))"
+)
+_HAS_FAILED = (
+    r"(?:(?:look-?up |query |search |connect\w* |bind )?(?:fail(?:ed|ure|s|ing)|errors?|refused|time-?out)"
+    r"|timed out|trouble|problems?)"
+)
+_OF_IT = r"(?:,? {1,2}(?!(?:no|not|nothing|user|users|recipient|mailbox|account|address)\b)\w+){0,3}?"
+DIRECTORY_AWAY = AnyOf(
+    rf"\b(?:{_REGISTER}|{OTHER_THING})\b{_OF_IT}(?: ?[:,(-])? {{1,2}}{_AWAY}\b",
+    rf"\b(?:{_REGISTER}\b|{OTHER_THING} {{1,2}}(?:connection|query|bind|server)\b){_OF_IT}"
+    rf"(?: ?[:,(-])? {{1,2}}{_HAS_FAILED}\b",
+    r"\b(?:fail\w*|unable|could not|can not|errors?|failure|trouble|problems?|time-?out|timed out)"
+    r"(?: (?:to|in|while|when|during|with|on|at|from))* (?:\w+ )?"
+    r"(?:contact|connect|reach|quer(?:y|i)|open|access|bind|read|search|look(?:ing)?[ -]?up|consult|load)\w*"
+    rf"(?: {{1,2}}(?!user|recipient|mailbox|account)\w+){{0,4}}? {{1,2}}"
+    rf"(?:user |recipient |mailbox |account )?(?:{_REGISTER}|{OTHER_THING})\b",
+    r"\b(?:errors?|failure|fault|trouble|problems?) (?:in|of|with|from|at|on)"
+    rf"(?: {{1,2}}\w+){{0,3}}? {{1,2}}{_REGISTER}\b",
+    r"\b(?:user|recipient|mailbox|account|address|alias)? ?look-?up (?:failure|error)\b",
+    r"(?:ldap|数据库|資料庫|目录服务|目錄服務|データベース|ディレクトリ|데이터베이스|디렉터리)[^,.。、]{0,6}"
+    r"(?:不可用|无法(?:连接|访问)|無法(?:連接|存取)|利用できません|接続できません|応答しません"
+    r"|사용할 수 없|연결할 수 없)",
+)
+"""What would know the mailbox could not be asked, so nobody has denied it."""
 
 NO_DELIVERY = (
     r"\b(?:can|could|do|will|does) not deliver (?:(?:e-?mail|mail|messages?|anything) )?(?:for"
