@@ -75,7 +75,9 @@ def classify(reply: SmtpReply, *, own: Sequence[str] = ()) -> ReplyReading:
     rule = _matching_rule(*key, text)
     if rule.id == "unclear":
         corrected = _correct_spelling(simplify(_split_identifiers(said), own=own))
-        rule = _matching_rule(*key, corrected)
+        spelt = _matching_rule(*key, corrected)
+        if not _patterns().search(text).finds(_patterns().bits(spelt.unless)):  # in its own language
+            rule = spelt
     return ReplyReading(rule.answer, rule.id, _retry_after(text) if rule.answer in NOT_NOW else 0.0)
 
 

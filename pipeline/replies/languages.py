@@ -632,7 +632,7 @@ BULGARIAN = ReplyLanguage(
 FINNISH = ReplyLanguage(
     "Finnish",
     "finnish",
-    box=r"(?:kayttaja\w*|vastaanottaja\w*|postilaatik\w*|tili\w{0,3}|(?:sahkoposti)?osoite\w*|laatikko)",
+    box=r"(?:kayttaja\w*|vastaanottaja\w*|(?:sahko)?postilaatik\w*|tili\w{0,3}|(?:sahkoposti)?osoite\w*|laatikko)",
     absent=(
         r"(?:tuntematon\w*|ei (?:\w+ )?(?:loydy|loytynyt|ole(?: olemassa)?(?= ?(?:$|[.,;])"
         r"| olemassa)|tunneta|ole voimassa)|virheellinen)"

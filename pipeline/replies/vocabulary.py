@@ -906,6 +906,16 @@ NOT_THE_BOX_LOCALIZED = AnyOf(
 )
 """Says that something else is not there, or speaks of what is ours or allowed."""
 
+BESIDE_A_BARE_CODE = AnyOf(
+    NOT_THE_MAILBOX,
+    NOT_THE_BOX_LOCALIZED,
+    r"\b(?:dominio|domaine|domein|\w*-?doman\w*|domen[ayu]?\w*|domaen\w*|alan adi|etki alan\w*|tartomany\w*"
+    r"|verkkotunnus\w*|serveur|servidor|sunucu\w*|serwer\w*|rechner\w*|домен|хост|сервер|hote"
+    r"|commands?|befehle?|commandes?|comandos?|comand[oi]|opdracht|polecenie|prikaz|команд\w+)\b",
+    languages.fold("域名|服务器|伺服器|網域|网域|ドメイン|サーバ|도메인|서버|โดเมน|เซิร์ฟเวอร์"),
+)
+"""Speaks in any language of something that need not be the mailbox: a code alone does not make it that."""
+
 NOT_THE_MAILBOX_LOCALIZED = AnyOf(NOT_ONLY_THE_MAILBOX, NOT_THE_BOX_LOCALIZED, A_SERVER)
 NOT_THE_MAILBOX_BY_MEANING = AnyOf(NOT_ONLY_THE_MAILBOX, SOMETHING_ELSE_DENIED, NOT_THE_BOX_LOCALIZED)
 """Makes a sentence of another language, or one whose wording is not known, doubtful."""
@@ -1098,6 +1108,13 @@ _HAS_FAILED = (
     r"|timed out|trouble|problems?)"
 )
 _OF_IT = r"(?:,? {1,2}(?!(?:no|not|nothing|user|users|recipient|mailbox|account|address)\b)\w+){0,3}?"
+_REGISTER_UNSPACED = languages.fold(
+    "数据库|資料庫|目录服务|目錄服務|データベース|ディレクトリ|데이터베이스|디렉터리"
+)
+_AWAY_UNSPACED = languages.fold(
+    "不可用|无法连接|无法访问|無法連接|無法存取|利用できません|接続できません|応答しません"
+    "|사용할 수 없|연결할 수 없"
+)
 DIRECTORY_AWAY = AnyOf(
     rf"\b(?:{_REGISTER}|{OTHER_THING})\b{_OF_IT}(?: ?[:,(-])? {{1,2}}{_AWAY}\b",
     rf"\b(?:{_REGISTER}\b|{OTHER_THING} {{1,2}}(?:connection|query|bind|server)\b){_OF_IT}"
@@ -1110,9 +1127,16 @@ DIRECTORY_AWAY = AnyOf(
     r"\b(?:errors?|failure|fault|trouble|problems?) (?:in|of|with|from|at|on)"
     rf"(?: {{1,2}}\w+){{0,3}}? {{1,2}}{_REGISTER}\b",
     r"\b(?:user|recipient|mailbox|account|address|alias)? ?look-?up (?:failure|error)\b",
-    r"(?:ldap|数据库|資料庫|目录服务|目錄服務|データベース|ディレクトリ|데이터베이스|디렉터리)[^,.。、]{0,6}"
-    r"(?:不可用|无法(?:连接|访问)|無法(?:連接|存取)|利用できません|接続できません|応答しません"
-    r"|사용할 수 없|연결할 수 없)",
+    r"\binternal (?:\w+ )?(?:errors?|failures?|faults?|problems?)\b"
+    r"|\bservices? (?:is |are )?(?:re)?starting\b"
+    r"|\bintern(?:er|al)? (?:fehler|fel|fejl|feil)\b|\b(?:erreur|error|errore|erro) intern[eo]\b"
+    r"|\b(?:interne fout|wewnetrzny blad|blad wewnetrzny|vnitrni chyba|interni chyba)\b"
+    + languages.fold(r"|\bвнутренн\w+ ошибк\w+|内部错误|内部錯誤|内部エラー|내부 오류"),
+    r"\b(?:spool|volume|disk|file ?system|storage)s? (?:(?:is|are) )?not mounted\b"
+    rf"|\bupstream\b[^.;:!?]{{0,20}}? {_AWAY}\b"
+    r"|\b(?:can|could) not (?:be )?(?:verif(?:y|ied)|check(?:ed)?) (?:\w+ ){0,3}?"
+    r"(?:now|moment|time|currently)\b",
+    f"(?:ldap|{_REGISTER_UNSPACED})[^,.。、]{{0,6}}(?:{_AWAY_UNSPACED})",
 )
 """What would know the mailbox could not be asked, so nobody has denied it."""
 
