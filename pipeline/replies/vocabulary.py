@@ -40,7 +40,7 @@ SENDER = AnyOf(
     r"\bsending\b",
     r"\b(?:return|reply|source|bounce|reverse)[ -]?(?:to[ -]?)?(?:path|address)",
     r"\benvelope\b(?! (?:recipient|to)\b)",
-    r"\byour (?:e-?mail )?address\b",
+    r"\byour (?:e-?mail )?address\b(?! ?books?\b)",
     r"\bmail from\b|\b(?:send|sent|write|wrote) from\b",
     r"\b(?:(?:e-?)?mail|message|letter|post|anything)s? from\b"
     r"(?! (?:the|this|his|her|their) (?:server|mailbox|inbox|account)\b)",
@@ -912,9 +912,32 @@ BESIDE_A_BARE_CODE = AnyOf(
     r"\b(?:dominio|domaine|domein|\w*-?doman\w*|domen[ayu]?\w*|domaen\w*|alan adi|etki alan\w*|tartomany\w*"
     r"|verkkotunnus\w*|serveur|servidor|sunucu\w*|serwer\w*|rechner\w*|домен|хост|сервер|hote"
     r"|commands?|befehle?|commandes?|comandos?|comand[oi]|opdracht|polecenie|prikaz|команд\w+)\b",
+    r"\b(?:can|could) not (?:be )?(?:open|creat|append|writ|lock|access|read|stor|sav)\w*|\bnot mounted\b"
+    r"|\blicen[cs]es?\b|\bloops?\b|\b(?:honey ?pot|spam ?trap|mailer)s?\b|\brcpt to:? (?:\w+ )?syntax\b"
+    r"|\b(?:on|at) this (?:mx|node|replica)\b|\btry (?:the|our|an)? ?(?:primary|other)\b",
+    languages.fold(
+        "垃圾|黑名单|黑名單|封锁|封鎖|策略|迷惑|スパム|ブラックリスト|拒否|ポリシー|스팸|차단|정책"
+    ),
     languages.fold("域名|服务器|伺服器|網域|网域|ドメイン|サーバ|도메인|서버|โดเมน|เซิร์ฟเวอร์"),
 )
 """Speaks in any language of something that need not be the mailbox: a code alone does not make it that."""
+
+OF_SOMEBODY = AnyOf(
+    rf"\b{BOX}s?\b|\b(?:mailboxes|addresses|box(?:es)?|lists?|names?|entry|passwd|spelling|typo|employed)\b",
+    r"\b(?:(?:any|every|no|some) ?(?:body|one)|persons?|people|members?|employees?|pupils?|students?"
+    r"|teachers?|residents?|staff|them|him|her|his|receivers?)\b",
+    r"\b(?:person[aeo]\w{0,2}|personn?el?\w*|niemand|iemand|mitarbeiter\w*|alguien|alguem|nessuno|ninguem"
+    r"|nadie|osob\w*|nikt\w*|nikdo|ogrenci\w*|chercheur\w*|etudiant\w*|alumno\w*|сотрудник\w*|никто|никого)\b",
+    *(rf"\b{language.box}" for language in languages.LANGUAGES),
+    rf"\b{languages.BORROWED}",
+    *(language.box for language in languages.UNSPACED),
+    r"^\W*(?:does|do) not exist\b",
+    r"^\W*(?:(?:sorry|rejected|refused|undeliverable|bad|invalid|wrong|valid|unknown|known|found|here"
+    r"|not|destination|delivery|failed|failure|permanent|error|fatal|requested|action|taken|is|are|was|id0000000"
+    r"|mx|example|test|see|for|more|information|visit|a-link|a-warning-link)\b\W*){0,12}$",
+    *(rf"^\W*{language.absent}\W*$" for language in languages.LANGUAGES),
+)
+"""Speaks of a mailbox or of people, or of nothing: a code about the mailbox may count."""
 
 NOT_THE_MAILBOX_LOCALIZED = AnyOf(NOT_ONLY_THE_MAILBOX, NOT_THE_BOX_LOCALIZED, A_SERVER)
 NOT_THE_MAILBOX_BY_MEANING = AnyOf(NOT_ONLY_THE_MAILBOX, SOMETHING_ELSE_DENIED, NOT_THE_BOX_LOCALIZED)
