@@ -776,6 +776,12 @@ SOMETHING_ELSE_MISSING = AnyOf(
     r"(?:currently )?(?:offline|down|unreachable|locked|restarting"
     r"|not (?:available|reachable|ready|responding|loaded))\b",
     r"\bfind the recipient domain\b",
+    r"\b(?:(?<!mail )files?|keys?|sessions?|tokens?|modules?|pages?|resources?|connectors?|gateways?"
+    r"|configs?|scripts?|filters?|messages?|partners?|organi[sz]ations?|tenants?|next hops?|transports?"
+    r"|routes?|zones?) (?:(?:is|was|does|could|can) )?(?:not (?:be )?(?:found|known|exist|provisioned)"
+    r"|unknown)\b",
+    r"\b(?:datei|fichier|archivo|arquivo|file|bestand|plik|фаил|dosya|soubor|fil(?:en)?|fajl|fisier)\w{0,2}"
+    r" (?:nicht|introuvable|no|nao|non|niet|nie|не|bulunam\w+|nenalez\w+|finns|findes|ikke|nem|nu)\b",
     r"\b(?:domain|host) of (?:the |your )?\w+ (?:(?:is|was|does|could|can) )?"
     r"(?:not (?:be )?(?:found|exist)|unknown)\b",
 )
@@ -922,15 +928,19 @@ BESIDE_A_BARE_CODE = AnyOf(
 )
 """Speaks in any language of something that need not be the mailbox: a code alone does not make it that."""
 
-OF_SOMEBODY = AnyOf(
-    rf"\b{BOX}s?\b|\b(?:mailboxes|addresses|box(?:es)?|lists?|names?|entry|passwd|spelling|typo|employed)\b",
-    r"\b(?:(?:any|every|no|some) ?(?:body|one)|persons?|people|members?|employees?|pupils?|students?"
-    r"|teachers?|residents?|staff|them|him|her|his|receivers?)\b",
+_PEOPLE = AnyOf(
+    r"\b(?:(?:any|every|no|some) ?(?:body|one)|persons?|people|members?|employees?|pupils?|students?|owners?"
+    r"|teachers?|residents?|staff|them|him|her|his|receivers?|employed)\b",
     r"\b(?:person[aeo]\w{0,2}|personn?el?\w*|niemand|iemand|mitarbeiter\w*|alguien|alguem|nessuno|ninguem"
-    r"|nadie|osob\w*|nikt\w*|nikdo|ogrenci\w*|chercheur\w*|etudiant\w*|alumno\w*|сотрудник\w*|никто|никого)\b",
+    r"|nadie|osob\w*|nikt\w*|nikdo|ogrenci\w*|chercheur\w*|etudiant\w*|alumno\w*|сотрудник\w*|никто"
+    r"|никого)\b",
     *(rf"\b{language.box}" for language in languages.LANGUAGES),
-    rf"\b{languages.BORROWED}",
     *(language.box for language in languages.UNSPACED),
+)
+OF_SOMEBODY = AnyOf(
+    rf"\b{BOX}s?\b|\b(?:mailboxes|addresses|box(?:es)?|lists?|names?|entry|passwd|spelling|typo)\b",
+    *_PEOPLE.parts,
+    rf"\b{languages.BORROWED}",
     r"^\W*(?:does|do) not exist\b",
     r"^\W*(?:(?:sorry|rejected|refused|undeliverable|bad|invalid|wrong|valid|unknown|known|found|here"
     r"|not|destination|delivery|failed|failure|permanent|error|fatal|requested|action|taken|is|are|was|id0000000"
@@ -938,6 +948,20 @@ OF_SOMEBODY = AnyOf(
     *(rf"^\W*{language.absent}\W*$" for language in languages.LANGUAGES),
 )
 """Speaks of a mailbox or of people, or of nothing: a code about the mailbox may count."""
+
+_SAYS_NOTHING = (
+    r"(?:(?:requested|mail|action|not|taken|aborted|and|or|the|this|that|sorry|we|are|is|was|but|has|been|on|at"
+    r"|our|servers?|no|thank|thanks|you|rejected|refused|delivery|failed|error|permanent|for|explanation|more"
+    r"|information|details?|please|visit|see|try|again|a-link|the-address|id0000000|mx|example|test|smtp|code"
+    r"|recipient|address|rcpt|to|\d{1,6})\b\W*|\[[^\[\]]{0,120}\]\W*){0,30}"
+)
+UNAVAILABLE_ALONE = AnyOf(
+    rf"^\W*{_SAYS_NOTHING}(?:{MAILBOX_UNAVAILABLE})\W*{_SAYS_NOTHING}$",
+    rf"(?:{MAILBOX_UNAVAILABLE}).*(?:\b(?:recipient|user|address|customer|account)\b|{_PEOPLE})",
+    rf"(?:\b(?:recipient|user|address|customer|account)\b|{_PEOPLE}).*(?:{MAILBOX_UNAVAILABLE})",
+)
+"""RFC 5321's words for 550, and what stands beside them is of the mailbox, too, or says nothing: many servers
+write them before a reason of their own."""
 
 NOT_THE_MAILBOX_LOCALIZED = AnyOf(NOT_ONLY_THE_MAILBOX, NOT_THE_BOX_LOCALIZED, A_SERVER)
 NOT_THE_MAILBOX_BY_MEANING = AnyOf(NOT_ONLY_THE_MAILBOX, SOMETHING_ELSE_DENIED, NOT_THE_BOX_LOCALIZED)
