@@ -937,24 +937,40 @@ _PEOPLE = AnyOf(
     *(rf"\b{language.box}" for language in languages.LANGUAGES),
     *(language.box for language in languages.UNSPACED),
 )
-OF_SOMEBODY = AnyOf(
-    rf"\b{BOX}s?\b|\b(?:mailboxes|addresses|box(?:es)?|lists?|names?|entry|passwd|spelling|typo)\b",
-    *_PEOPLE.parts,
-    rf"\b{languages.BORROWED}",
-    r"^\W*(?:does|do) not exist\b",
-    r"^\W*(?:(?:sorry|rejected|refused|undeliverable|bad|invalid|wrong|valid|unknown|known|found|here"
-    r"|not|destination|delivery|failed|failure|permanent|error|fatal|requested|action|taken|is|are|was|id0000000"
-    r"|mx|example|test|see|for|more|information|visit|a-link|a-warning-link)\b\W*){0,12}$",
-    *(rf"^\W*{language.absent}\W*$" for language in languages.LANGUAGES),
+NO_DELIVERY = (
+    r"\b(?:can|could|do|will|does) not deliver (?:(?:e-?mail|mail|messages?|anything) )?(?:for"
+    r"|to) [{<(]?\s?the-address"
+    r"|\bunable to deliver (?:(?:e-?mail|mail|messages?) )?(?:for|to) [{<(]?\s?the-address"
+    r"|\bmail for [{<(]?\s?the-address[})>]? (?:can|could) not be delivered"
 )
-"""Speaks of a mailbox or of people, or of nothing: a code about the mailbox may count."""
-
 _SAYS_NOTHING = (
     r"(?:(?:requested|mail|action|not|taken|aborted|and|or|the|this|that|sorry|we|are|is|was|but|has|been|on|at"
-    r"|our|servers?|no|thank|thanks|you|rejected|refused|delivery|failed|error|permanent|for|explanation|more"
-    r"|information|details?|please|visit|see|try|again|a-link|the-address|id0000000|mx|example|test|smtp|code"
-    r"|recipient|address|rcpt|to|\d{1,6})\b\W*|\[[^\[\]]{0,120}\]\W*){0,30}"
+    r"|our|servers?|no|thank|thanks|you|rejected|refused|delivery|failed|failure|error|permanent|fatal|for|more"
+    r"|explanation|information|details?|please|visit|see|try|again|a-link|the-address|id0000000|mx|example|test"
+    r"|smtp|code|recipient|address|rcpt|to|undeliverable|destination|refer|codes|section|\d{1,6})\b\W*|\[[^\[\]]{0,120}\]\W*){0,30}"
 )
+_FRAME = r"(?:recipient |user |mailbox )?(?:e-?mail )?(?:address )?(?:is |was )?(?:rejected|refused)\b"
+OF_SOMEBODY = AnyOf(
+    rf"\b(?<!the-)(?!the-address\b|{_FRAME}){BOX}s?\b|\bthe-address (?:is|was|has|does|not|unknown)\b"
+    r"|\w@ (?:is|was|does)\b",
+    r"\b(?:mailboxes|addresses|box(?:es)?|lists?|names?|entry|passwd|spelling|typo)\b",
+    *_PEOPLE.parts,
+    rf"\b(?<!the-)(?!the-address\b|{_FRAME}){languages.BORROWED}",
+    r"^\W*(?:does|do) not exist\b",
+    rf"^\W*{_SAYS_NOTHING}(?:(?:bad|invalid|wrong|valid|unknown|known|found|here)\b\W*{_SAYS_NOTHING})?$",
+    *(rf"^\W*{language.absent}\W*$" for language in languages.LANGUAGES),
+)
+"""Speaks of a mailbox or of people, or of nothing: a code about the mailbox may count.
+
+That the recipient, by his address, is rejected is only what every server writes before its reason.
+"""
+
+NO_DELIVERY_ALONE = AnyOf(
+    rf"(?:{NO_DELIVERY})\W*{_SAYS_NOTHING}$",
+    rf"(?:{NO_DELIVERY}).*(?:\b(?:recipient|user|account)\b|{_PEOPLE})",
+)
+"""Delivers nothing to this address, and names no reason that is none of the mailbox."""
+
 UNAVAILABLE_ALONE = AnyOf(
     rf"^\W*{_SAYS_NOTHING}(?:{MAILBOX_UNAVAILABLE})\W*{_SAYS_NOTHING}$",
     rf"(?:{MAILBOX_UNAVAILABLE}).*(?:\b(?:recipient|user|address|customer|account)\b|{_PEOPLE})",
@@ -1187,12 +1203,6 @@ DIRECTORY_AWAY = AnyOf(
 )
 """What would know the mailbox could not be asked, so nobody has denied it."""
 
-NO_DELIVERY = (
-    r"\b(?:can|could|do|will|does) not deliver (?:(?:e-?mail|mail|messages?|anything) )?(?:for"
-    r"|to) [{<(]?\s?the-address"
-    r"|\bunable to deliver (?:(?:e-?mail|mail|messages?) )?(?:for|to) [{<(]?\s?the-address"
-    r"|\bmail for [{<(]?\s?the-address[})>]? (?:can|could) not be delivered"
-)
 BAD_FORM = AnyOf(
     r"\b(?:recipient|rcpt|mailbox|the-address|local[ -]?part)\b[^;!?]{0,40}?\b(?:malformed|syntax"
     r"|not correctly formed|improper\w*"
