@@ -947,7 +947,7 @@ _SAYS_NOTHING = (
     r"(?:(?:requested|mail|action|not|taken|aborted|and|or|the|this|that|sorry|we|are|is|was|but|has|been|on|at"
     r"|our|servers?|no|thank|thanks|you|rejected|refused|delivery|failed|failure|error|permanent|fatal|for|more"
     r"|explanation|information|details?|please|visit|see|try|again|a-link|the-address|id0000000|mx|example|test"
-    r"|smtp|code|recipient|address|rcpt|to|undeliverable|destination|refer|codes|section|\d{1,6})\b\W*|\[[^\[\]]{0,120}\]\W*){0,30}"
+    r"|smtp|code|recipient|address|rcpt|to|undeliverable|destination|refer|codes|section|\d{1,6})(?![\w-])[^\w\[-]*|\[[^\[\]]{0,120}\][^\w\[-]*){0,30}"
 )
 _FRAME = r"(?:recipient |user |mailbox )?(?:e-?mail )?(?:address )?(?:is |was )?(?:rejected|refused)\b"
 OF_SOMEBODY = AnyOf(
@@ -957,7 +957,7 @@ OF_SOMEBODY = AnyOf(
     *_PEOPLE.parts,
     rf"\b(?<!the-)(?!the-address\b|{_FRAME}){languages.BORROWED}",
     r"^\W*(?:does|do) not exist\b",
-    rf"^\W*{_SAYS_NOTHING}(?:(?:bad|invalid|wrong|valid|unknown|known|found|here)\b\W*{_SAYS_NOTHING})?$",
+    rf"^\W*{_SAYS_NOTHING}(?:(?:bad|invalid|wrong|valid|unknown|known|found|here)\b[^\w\[-]*{_SAYS_NOTHING})?$",
     *(rf"^\W*{language.absent}\W*$" for language in languages.LANGUAGES),
 )
 """Speaks of a mailbox or of people, or of nothing: a code about the mailbox may count.

@@ -574,6 +574,16 @@ def test_hostile_text_comes_to_an_end_as_one_printable_line(text: str) -> None:
     assert shown.isprintable()
 
 
+@pytest.mark.parametrize(
+    "text",
+    ["a@b.c " * 400, "[the] " * 400, "the-address " * 200, "mailbox unavailable " + "the " * 500]
+    + ["host a said: 550 " * 120, "error from remote mail server after " * 60, "550-a 550-b " * 200],
+)
+@pytest.mark.timeout(5)  # half a minute a reply, where words can be taken in two ways
+def test_hostile_text_beside_a_code_about_the_mailbox_comes_to_an_end(text: str) -> None:
+    assert classify(rcpt(550, text, "5.1.1")).answer in Answer
+
+
 def test_a_blocked_mailbox_is_closed_unless_the_reply_says_that_we_are_blocked() -> None:
     assert classify(rcpt(550, "mailbox blocked", "5.2.1")).rule == "mailbox-blocked"
     for words in ("your ip is listed at bl.example.org", "sender rejected", "client host [203.0.113.9]"):
