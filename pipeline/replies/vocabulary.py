@@ -240,7 +240,8 @@ _NOT_TOLD = (
     r"|\b(?:do|does|will|may|can) not (?:say|tell|disclose|reveal|discuss)\b"
 )
 CONDITION = AnyOf(
-    r"\brequires?\b|\bconfirm(?:ation|ed)\b|\bagreed\b|\bopt(?:ed)?[ -]in\b|\bconsent|\bapproved?\b",
+    r"\brequires?\b|\bconfirm(?:ation|ed)\b|\bagreed\b|\bopt(?:ed|s)?[ -](?:in|out)\b"
+    r"|\bconsent|\bapproved?\b",
     _NOT_TOLD,
 )
 """Tells what would have to be for the mail to be taken, or that nothing is told."""
@@ -919,8 +920,9 @@ BESIDE_A_BARE_CODE = AnyOf(
     r"|verkkotunnus\w*|serveur|servidor|sunucu\w*|serwer\w*|rechner\w*|домен|хост|сервер|hote"
     r"|commands?|befehle?|commandes?|comandos?|comand[oi]|opdracht|polecenie|prikaz|команд\w+)\b",
     r"\b(?:can|could) not (?:be )?(?:open|creat|append|writ|lock|access|read|stor|sav)\w*|\bnot mounted\b"
-    r"|\blicen[cs]es?\b|\bloops?\b|\b(?:honey ?pot|spam ?trap|mailer)s?\b|\brcpt to:? (?:\w+ )?syntax\b"
-    r"|\b(?:on|at) this (?:mx|node|replica)\b|\btry (?:the|our|an)? ?(?:primary|other)\b",
+    r"|\block ?files?\b|\blicen[cs]es?\b|\bloops?\b|\b(?:honey ?pot|spam ?trap|mailer)s?\b"
+    r"|\brcpt to:? (?:\w+ )?syntax\b|\b(?:on|at) this (?:mx|node|replica)\b"
+    r"|\btry (?:the|our|an)? ?(?:primary|other)\b",
     languages.fold(
         "垃圾|黑名单|黑名單|封锁|封鎖|策略|迷惑|スパム|ブラックリスト|拒否|ポリシー|스팸|차단|정책"
     ),
