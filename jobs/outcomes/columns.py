@@ -650,10 +650,14 @@ def _read_row(columns: _Columns, row: Row) -> ParsedOutcome:
     words = words or next((sign.words for sign in own if " " in sign.words), "")  # one word is a category
     at = max((sign.at for sign in own), default=0.0)
     at = at or epoch(cell_at(row, columns.when), day_first=columns.day_first)
-    if is_dropped(word) and not is_reply(words):  # a server that answered was asked
+    reason = words or next((sign.words for sign in signs if sign.words), "")
+    earlier = kind_of(reason) if _REJECTED.fullmatch(word) and _CATEGORY.fullmatch(reason) else None
+    unsent = is_dropped(word) or earlier or (not reason and word.lower() == "reject")
+    if unsent and not is_reply(words):  # a server that answered was asked
         words = f"dropped: {words}"
     if kind is OutcomeKind.BOUNCED:
-        kind = next(filter(None, map(suppression_cause, (words, *told[:_MOST_REASONS]))), kind)
+        causes = map(suppression_cause, (words, *told[:_MOST_REASONS]))
+        kind = earlier if earlier in WISHES else next(filter(None, causes), kind)
     failed = kind in FAILURES
     permanent = kind is OutcomeKind.BOUNCED
     beside = " ".join(cell for cell in told if cell != words)
@@ -671,6 +675,8 @@ _MOST_REASONS: Final = 10
 """Columns of words in which an earlier wish is looked for: a hostile table has hundreds."""
 _CATEGORY: Final = re.compile(r"[\w-]+", re.ASCII)
 """A sender's own word for a failure ("UNKNOWN_USER"), which is not the server's."""
+_REJECTED: Final = re.compile(r"reject(?:ed)?", re.IGNORECASE)
+"""Mandrill's words for what it would not send, where the reason is what became of an earlier message."""
 _BY_A_LIST: Final = re.compile(r"(?:pre-?)?blocked", re.IGNORECASE)
 """Of a message that a server refused, or a list of the sender's: without an answer nobody knows."""
 _LETTERS: Final = {"d": "delivered", "b": "bounced", "rb": "bounced", "t": "deferred", "f": "complaint"}
@@ -764,8 +770,9 @@ def _kind_of_row(
     if signs:
         arrived = {sign.kind for sign in signs} == {OutcomeKind.DELIVERED}
         return said if said and arrived else _weighed(signs)
-    if columns.kind is not None:  # a word that we do not know, beside a refusal
-        return said if said in FAILURES and not is_state(word) else None
+    if columns.kind is not None:  # a word that we do not know, beside a refusal, or what waits after one
+        waits = said is OutcomeKind.DEFERRED and not is_of_people(word)
+        return said if waits or (said in FAILURES and not is_state(word)) else None
     return said or (columns.usual if words or status else None)
 
 

@@ -147,11 +147,11 @@ def read_reply(reply: bytes, question: bytes, record_type: RecordType) -> DnsAns
     answers = reply[6] << 8 | reply[7]
     offset = HEADER + len(question)
     if reply[10:12] != b"\0\0" and not _ends_with_plain_opt(reply):
-        upper, extended_error = _read_opt(reply, offset)
+        upper, extended_errors = _read_opt(reply, offset)
         if upper:
             rcode |= upper << 4
             return DnsAnswer(FAILED, detail=_RCODES.get(rcode, f"RCODE {rcode}"))
-        disowned = DISOWNED.get(extended_error)
+        disowned = next((DISOWNED[error] for error in extended_errors if error in DISOWNED), "")
         if disowned:
             return DnsAnswer(FAILED, detail=f"the resolver's own answer: {disowned}")
     authoritative = reply[2] & _AUTHORITATIVE != 0
@@ -255,9 +255,9 @@ def _ends_with_plain_opt(reply: bytes) -> bool:
     return reply[-11:-8] == _OPT_START and reply[_UPPER_RCODE - len(_OPT)] == 0 and reply.endswith(b"\0\0")
 
 
-def _read_opt(reply: bytes, offset: int) -> tuple[int, int]:
-    """Return the upper bits of the rcode and the first extended error (RFC 8914 section 2), 0 without."""
-    upper = 0
+def _read_opt(reply: bytes, offset: int) -> tuple[int, Sequence[int]]:
+    """Return the upper bits of the rcode and extended errors, of which there may be several (RFC 8914)."""
+    upper, errors = 0, []
     for _ in range(sum(struct.unpack_from("!HHH", reply, 6))):
         _, offset = read_name(reply, offset)
         kind, _, flags, size = _RECORD.unpack_from(reply, offset)
@@ -269,9 +269,9 @@ def _read_opt(reply: bytes, offset: int) -> tuple[int, int]:
             option, size = _OPTION.unpack_from(reply, at)
             at += _OPTION.size
             if option == _EXTENDED_ERROR:
-                return upper, reply[at] << 8 | reply[at + 1]
+                errors.append(reply[at] << 8 | reply[at + 1])
             at += size
-    return upper, 0
+    return upper, errors
 
 
 def _read_mx(reply: bytes, offset: int, size: int) -> Value:

@@ -782,8 +782,9 @@ def _reasons_by_clause(message: Message, prose: str) -> dict[str, str]:
     supposes it, it says so of nobody, nor does a server's reply of whom it names itself.
     """
     ours = _folded_addresses(message, "From", "To")
+    told = _SENDER.sub("", _of_the_failed(prose[:_FIRST_TEXT]))
     found: dict[str, str] = {}
-    clauses = chain.from_iterable(map(_by_line, _CLAUSE.split(_SENDER.sub("", prose[:_FIRST_TEXT]))))
+    clauses = chain.from_iterable(map(_by_line, _CLAUSE.split(told)))
     for clause in map(_one_line, islice((one for one in clauses if "@" in one), _MOST_CLAUSES)):
         named = list(_ADDRESS.finditer(clause))
         if _is_about_all(named, clause) and diagnose(clause).answer is not Answer.UNCLEAR:
@@ -918,6 +919,7 @@ def _failed_addresses(message: Message, prose: str) -> list[str]:
         address.casefold()
         for _, address in getaddresses([_decode_header(message[name]) for name in ("From", "To")])
     }
+    prose = _of_the_failed(prose)
     listed = _LISTED.search(prose)
     listing = prose[listed.end() :] if listed else ""
     if listing and not _ADDRESS.search(listing) and (named := _local_parts(message, listing)):
@@ -933,6 +935,13 @@ def _failed_addresses(message: Message, prose: str) -> list[str]:
         or (own or others)[:1]
         or _verp_recipient(message, anywhere)
     )
+
+
+def _of_the_failed(prose: str) -> str:
+    """Return a text without the addresses in it at which somebody is now, or which a server has named."""
+    left = _ELSEWHERE.sub(" ", prose)
+    asked = _ANSWERED.sub("", left)
+    return asked if _ADDRESS.search(asked) else left
 
 
 def _of_the_reporter(message: Message, addresses: Sequence[str]) -> list[str]:
@@ -967,6 +976,36 @@ _LISTED = re.compile(
 """Behind it a report lists whom it is about; before it, it may say to whom the message was addressed."""
 _X400 = re.compile(r"(?<!\S)\S{0,200}\bSMTP=(?=\S{1,64}@)", re.IGNORECASE)
 """What Exchange 5.5 writes before an Internet address."""
+_NEW: Final = (
+    r"(?:new|neu(?:e[rn]?)?|nouv(?:el(?:le)?|eau)|nuev[oa]|nuov[oa]|nov[oaáýé]|nieuwe?|now[yae]|ny(?:tt|a)?|uusi"
+    r"|yeni|új|nou[aă]?|нов(?:ый|ая|а)|nov[ií]|alternative?|alternate|ersatz|updated)"
+)
+_WORDS_OF_ADDRESS: Final = (
+    r"(?:(?:e-?)?mail(?:-?adress?e?)?|add?ress?e?n?|adresa|adresi|adresem?|direcci[oó]n|indirizzo"
+    r"|endere[cç]o|osoite|c[ií]m[ei]?|адрес\w*|почт\w+|courriel|correo|electr[oó]nico|eletr[oô]nico|posta|elettronica|sähköposti\w*|de|di|d)"
+)
+_INSTEAD: Final = (
+    r"(?:(?:please |kindly )?(?:use|write to)(?: instead)?"
+    r"|instead|(?:has |have |was |been ){0,2}(?:moved|changed) to|geändert in|künftig unter|is now"
+    r"|(?:can )?now (?:be )?(?:at|under|reached at)|replaced by|replacement"
+    r"|successor|forward(?: it| mail)?(?: to)?|bitte (?:verwenden|nutzen|benutzen)(?: sie)?"
+    r"|schreiben sie (?:bitte )?an|stattdessen|nachfolger(?:in)?|vertretung|ersatz\w*|jetzt(?: unter)?"
+    r"|utilise[rz]|veuillez utiliser|désormais|écri(?:re|vez) à|remplacée? par|remplaçante?|usar|use o"
+    r"|utili(?:ce|zar|ze|zzare)|ahora|agora|ora|escriba a|escreva para|scrivere a|sustitut[oa]|substitut[oa]"
+    r"|sostitut[oa]|gebruik(?: a\.?u\.?b\.?)?|voortaan|opvolger|proszę (?:użyć|pisać na)|następca|teraz"
+    r"|použijte|använd|brug|bruk|käytä|используйте|пишите на|теперь|преемник)"
+)
+_ELSEWHERE = re.compile(
+    rf"(?:\b{_NEW}(?:[ -']{{1,2}}{_WORDS_OF_ADDRESS}){{0,4}}\b|\b{_WORDS_OF_ADDRESS} {_NEW}\b|\b{_INSTEAD}\b"
+    r"|新(?:しい)?(?:メール)?(?:アドレス|地址|邮箱|郵箱|信箱)(?:は|是|为)?|새 ?(?:이메일 ?)?주소(?:는)?)"
+    r"(?:,? (?:is|are|the|this|address|following|ist|lautet|sie|die|adresse|est|es|è|é|er|är|jest|je|on|l|à"
+    r"|an|at|to|now|a|al|il|la|el|o|de|new)){0,6}"
+    rf"[ \t]*[:=：]?\s{{0,4}}[<\"'(]?{_ADDRESS.pattern}[>\"')]?",
+    re.IGNORECASE,
+)
+"""Where somebody can be written to now: not the address that is gone, of which the text speaks."""
+_ANSWERED = re.compile(r"^[ \t>]*<<< [245]\d\d.*$", re.MULTILINE)
+"""What a server said in a transcript of Sendmail: whom that names need not be whom it was asked about."""
 _SENDER = re.compile(
     rf"\b(?:(?:mail|messages?|e-?mail) from|sent by|contact)\b[\s:]{{0,3}}<?{_ADDRESS.pattern}", re.IGNORECASE
 )
@@ -1031,7 +1070,9 @@ _VERP = re.compile(
 _NOT_A_FAILED_RECIPIENT: Final = (
     r"[\w '/-]{0,30}\b(?:from|sender|sent by|reply|cc|bcc|contact|help|support|abuse|questions?|owner"
     r"|administrator|von|absender|de|expéditeur|remitente|mittente|original message|subject"
-    r"|betreff|objet|asunto)\b"
+    r"|betreff|objet|asunto|(?:ansprech|kontakt|contact|contato|contatto|contacto|yhteys|iletişim|контакт)\w*"
+    r"|fragen|hilfe|aide|ayuda|ajuda|aiuto|hulp|pomoc|hjälp|hjelp|hjælp|moved|changed|geändert\w*|private?"
+    r"|personal|persönlich\w*|privat\w*)\b"
 )
 _LINE_ADDRESS = re.compile(
     rf"^(?P<indent>[ \t*>-]{{0,8}})(?:(?!{_NOT_A_FAILED_RECIPIENT})[a-z][\w '/-]{{1,40}}\s*:\s*|\[smtp:)?"
@@ -1090,7 +1131,8 @@ class _ReportText:
     @cached_property
     def _marks(self) -> list[_Mark]:
         """Where it names its recipients, or blames anybody else."""
-        known = self.recipients.union(map(str.casefold, _addresses_in_lines(self.prose)))
+        lines = _addresses_in_lines(_of_the_failed(self.prose))
+        known = self.recipients.union(map(str.casefold, lines))
         named = ((found, found[0].rpartition("=")[2].casefold()) for found in _ADDRESS.finditer(self.prose))
         return [
             _Mark(found.start(), found.end(), name, *self._begin_of(found, name))
@@ -1284,6 +1326,7 @@ def _human_text(parts: list[Message]) -> str:
     prose = _normalize_line_ends("\n".join(texts))[:_MOST_TEXT]
     prose = _MESSAGE_ID.sub("", prose)
     prose = _UNDERSCORED.sub(lambda reply: reply[0].replace("_", " "), prose)
+    prose = _CODE_AT_ADDRESS.sub(r"\g<code> ", prose)
     copy = _COPY.search(prose)
     prose = prose[: copy.start()] if copy and copy.start() else prose
     return _SUBJECT.sub(r"\1", prose[: next(filter(None, _begins_of_returned(prose)), None)])
@@ -1315,6 +1358,11 @@ _HEAD = re.compile(
 _FEWEST_HEADERS: Final = 3
 
 
+_CODE_AT_ADDRESS = re.compile(
+    rf"(?:(?<![^\s:;'\"])(?=([45]\d\d)-[\s\S]{{0,2000}}?\s\1[ -])|(?<=<<< )|(?<=said: ))(?=[45]\d\d-)"
+    rf"(?P<code>[45]\d\d)-(?={_ADDRESS.pattern})"
+)
+"""The code of a reply of several lines, of which one begins with an address: "550-jane@example.com"."""
 _UNDERSCORED = re.compile(r"\b[245]\d\d_[\w.]+")  # "550_5.1.1_unknown_user"
 _MESSAGE_ID = re.compile(r"^[> \t]*(?:\w+ )?message[- ]id\s*:.*$", re.IGNORECASE | re.MULTILINE)
 _SUBJECT = re.compile(

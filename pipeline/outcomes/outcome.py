@@ -209,16 +209,19 @@ def diagnose(text: str, *, status: str = "", permanent: bool = True, beside: str
         permanent: the sender has given up; decides where neither words nor status hold a code.
         beside: what else is said of the failure, by the sender; it may take the blame off the mailbox.
     """
-    from mailsift.pipeline.replies.classifier import SmtpReply, classify  # noqa: PLC0415 - many patterns
+    from mailsift.pipeline.replies.classifier import SmtpReply, classify, innermost  # noqa: PLC0415 - many patterns
 
     traced = _LAST_ERROR.search(text[:2_000])
     words = _TYPE.sub("", traced[1] if traced else text[:2_000])
+    words = words if " " in words else words.replace("_", " ")  # so qmail's log has them
     if not words.strip() and not status:
         return NOTHING_SAID
-    found = _ENHANCED.search(words) or _ENHANCED.search(status)
+    outermost = SmtpReply(Stage.RCPT, _code(words, "", permanent=permanent), "", words)
+    said = innermost(outermost)  # what a report writes around it says nothing
+    found = _ENHANCED.search(said.text) or _ENHANCED.search(status)
     enhanced = found[1] if found else ""
-    code = _code(words, enhanced, permanent=permanent)
-    reading = classify(SmtpReply(Stage.RCPT, code, enhanced, words))
+    code = said.code if said is not outermost else _code(words, enhanced, permanent=permanent)
+    reading = classify(SmtpReply(said.stage, code, enhanced, said.text))
     answer = reading.answer
     named_code = _CODE.search(words)
     around = f"{words}\n{beside[:2_000]}"

@@ -12,10 +12,11 @@ from typing import Final
 from mailsift.pipeline.facts import NOT_NOW, Answer
 from mailsift.pipeline.replies.languages import fold
 from mailsift.pipeline.replies.meaning import meanings
+from mailsift.pipeline.replies.passed_on import find_passed_on
 from mailsift.pipeline.replies.patterns import Patterns, Search, removal
 from mailsift.pipeline.replies.table import MAILBOX, OURSELVES, RULES, ReplyRule, Stage
 from mailsift.pipeline.replies.things import THING, without_things
-from mailsift.pipeline.replies.vocabulary import LISTED
+from mailsift.pipeline.replies.vocabulary import LISTED, SENDER
 
 _MAX_TEXT = 2_000
 _MAX_WAIT = 86_400.0
@@ -64,7 +65,7 @@ def classify(reply: SmtpReply, *, own: Sequence[str] = ()) -> ReplyReading:
         reply: as received; its text may be hostile and of any length.
         own: our IP addresses, HELO name and sender; a refusal that names one of them is about us.
     """
-    reply = _unwrap_passed_on(_unwrap_verification(reply))
+    reply = innermost(_unwrap_verification(reply), own=own)
     by_code = _rule_by_code(reply.stage, reply.code)
     if by_code is not None:
         return ReplyReading(by_code.answer, by_code.id, 0.0)
@@ -74,7 +75,9 @@ def classify(reply: SmtpReply, *, own: Sequence[str] = ()) -> ReplyReading:
     rule = _matching_rule(*key, text)
     if rule.id == "unclear":
         corrected = _correct_spelling(simplify(_split_identifiers(said), own=own))
-        rule = _matching_rule(*key, corrected)
+        spelt = _matching_rule(*key, corrected)
+        if not _patterns().search(text).finds(_patterns().bits(spelt.unless)):  # in its own language
+            rule = spelt
     return ReplyReading(rule.answer, rule.id, _retry_after(text) if rule.answer in NOT_NOW else 0.0)
 
 
@@ -153,48 +156,44 @@ class _Matcher:
 _VERIFIED = re.compile(
     r"\b(?:undeliverable|unverified) address:\s*(?P<reason>\S.*)", re.DOTALL | re.IGNORECASE
 )
-_QUOTED = re.compile(
-    r"host \S+ (?:said|refused to talk to me): (?P<code>[245]\d\d)[ -](?P<text>.*)", re.DOTALL | re.IGNORECASE
-)
-_IN_REPLY = re.compile(r"\(in reply to (?P<command>[^()]{1,60})\)\s*\Z", re.IGNORECASE)
+_MOST_HOPS: Final = 5
+
+
+def innermost(reply: SmtpReply, *, own: Sequence[str] = ()) -> SmtpReply:
+    """Return what the server that knows the mailbox said, where a reply passes that on; else the reply.
+
+    Only the inner reply speaks: the code and the words around it are of who passes it on, whatever the reason
+    is. But a 4yz outside or inside stays, what was said before RCPT is of no mailbox, and where the words
+    around speak of the sender or of us the inner reply does so, too: the sender was verified.
+    """
+    for _ in range(_MOST_HOPS if reply.stage is Stage.RCPT else 0):
+        found = find_passed_on(reply.text[:_MAX_TEXT])
+        if found is None or _speaks_of_sender(found.before, own):
+            break
+        code = min(reply.code, found.code) if reply.code >= 400 else reply.code
+        reply = SmtpReply(found.stage, code, "", found.text)
+        if found.stage is not Stage.RCPT:
+            break
+    return reply
+
+
+def _speaks_of_sender(text: str, own: Sequence[str]) -> bool:
+    words = simplify(text, own=own)
+    return OURSELVES in words or _patterns().search(words).finds(_patterns().bits(SENDER))
 
 
 def _unwrap_verification(reply: SmtpReply) -> SmtpReply:
-    """Return what the server behind said where the reply is about a verification by Postfix.
+    """Return the reason alone where the reply is about a verification by Postfix.
 
     After "undeliverable address:" or "unverified address:" (reject_unverified_recipient) only the inner
-    reason speaks: the code before it is Postfix' own, whatever the reason is. A 4yz outside or inside stays.
+    reason speaks: the code before it is Postfix' own, whatever the reason is.
     """
     if reply.stage is not Stage.RCPT or " address:" not in reply.text:
         return reply
     found = _VERIFIED.search(reply.text[:_MAX_TEXT])
     if not found or "sender" in reply.text[: found.start()].lower():
         return reply
-    quoted = _QUOTED.match(found["reason"])
-    if not quoted:
-        return SmtpReply(reply.stage, reply.code, "", found["reason"])
-    command = _IN_REPLY.search(quoted["text"])
-    is_rcpt = command is None or command["command"].upper().startswith("RCPT")
-    code = min(reply.code, int(quoted["code"])) if reply.code >= 400 else reply.code
-    return SmtpReply(Stage.RCPT if is_rcpt else Stage.MAIL, code, "", _IN_REPLY.sub("", quoted["text"]))
-
-
-_PASSED_ON = re.compile(
-    r"\bremote server returned unknown recipient or mailbox unavailable"
-    r" -> (?P<code>[245]\d\d)[ -](?P<text>.*)",
-    re.DOTALL | re.IGNORECASE,
-)
-
-
-def _unwrap_passed_on(reply: SmtpReply) -> SmtpReply:
-    """Return what the server behind said where Exchange Online passes it on under 5.1.351.
-
-    The words before the arrow are RFC 5321's for the code alone, whatever the reason is.
-    """
-    found = _PASSED_ON.search(reply.text[:_MAX_TEXT]) if "->" in reply.text else None
-    if not found:
-        return reply
-    return SmtpReply(reply.stage, min(reply.code, int(found["code"])), "", found["text"])
+    return SmtpReply(reply.stage, reply.code, "", found["reason"])
 
 
 # The words, as the table reads them.

@@ -632,7 +632,7 @@ BULGARIAN = ReplyLanguage(
 FINNISH = ReplyLanguage(
     "Finnish",
     "finnish",
-    box=r"(?:kayttaja\w*|vastaanottaja\w*|postilaatik\w*|tili\w{0,3}|(?:sahkoposti)?osoite\w*|laatikko)",
+    box=r"(?:kayttaja\w*|vastaanottaja\w*|(?:sahko)?postilaatik\w*|tili\w{0,3}|(?:sahkoposti)?osoite\w*|laatikko)",
     absent=(
         r"(?:tuntematon\w*|ei (?:\w+ )?(?:loydy|loytynyt|ole(?: olemassa)?(?= ?(?:$|[.,;])"
         r"| olemassa)|tunneta|ole voimassa)|virheellinen)"
@@ -866,7 +866,7 @@ SEMITIC = ReplyLanguage(
     fault=fold(r"(?:خطأ|سبب|שגיאה|סיבה)"),
     unsure=fold(r"(?:إذا كان|ما إذا|האם|אם ה)"),
     passing=fold(
-        r"(?:\bقيد \w|\b(?:إلى|لحين|ريثما|أثناء|خلال) (?:حين|ال)|\bبعد\b(?= ?(?:$|[.,]))|بانتظار|مؤقت"
+        r"(?:\bقيد \w|\b(?:إلى|لحين|ريثما|أثناء|خلال) (?:حين|ال)|\bبعد\b(?= ?(?:$|[^\w ]))|بانتظار|مؤقت"
         r"|זמני|حتى|إجازة|عطلة|يعود|سيعاد|مرخصی|تعطیلات|هنوز|עדיין|חופש|ייפתח|יחזור)"
         r"|\bעד (?:יום|ה|ל|ש|סוף|\d)|בינתיים|כל עוד|בתהליך|ממתין|\bتا (?:\d|پایان|روز|اطلاع)"
     ),

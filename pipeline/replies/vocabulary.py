@@ -40,7 +40,7 @@ SENDER = AnyOf(
     r"\bsending\b",
     r"\b(?:return|reply|source|bounce|reverse)[ -]?(?:to[ -]?)?(?:path|address)",
     r"\benvelope\b(?! (?:recipient|to)\b)",
-    r"\byour (?:e-?mail )?address\b",
+    r"\byour (?:e-?mail )?address\b(?! ?books?\b)",
     r"\bmail from\b|\b(?:send|sent|write|wrote) from\b",
     r"\b(?:(?:e-?)?mail|message|letter|post|anything)s? from\b"
     r"(?! (?:the|this|his|her|their) (?:server|mailbox|inbox|account)\b)",
@@ -240,7 +240,8 @@ _NOT_TOLD = (
     r"|\b(?:do|does|will|may|can) not (?:say|tell|disclose|reveal|discuss)\b"
 )
 CONDITION = AnyOf(
-    r"\brequires?\b|\bconfirm(?:ation|ed)\b|\bagreed\b|\bopt(?:ed)?[ -]in\b|\bconsent|\bapproved?\b",
+    r"\brequires?\b|\bconfirm(?:ation|ed)\b|\bagreed\b|\bopt(?:ed|s)?[ -](?:in|out)\b"
+    r"|\bconsent|\bapproved?\b",
     _NOT_TOLD,
 )
 """Tells what would have to be for the mail to be taken, or that nothing is told."""
@@ -478,6 +479,7 @@ DENIED = AnyOf(
 TEMPORARILY = AnyOf(
     r"\btemporar(?:y|ily)\b|\btry (?:again )?later\b|\bat this time\b|\bcurrently unavailable\b",
     r"\b(?:said|says|replied|answered|responded|response|reply|returned)(?: with)?:? 4\d\d\b",
+    r"(?:\b(?:code|error|got|status|smtp|with) |[(\[])(?:421|45[0-24])(?![\w.-])",
     r"\bfor (?:today|now|the (?:day|night|weekend|holidays?))\b|\bon (?:weekends?|holidays?|sundays?)\b",
     r"\bfor (?:an?|one|\d+) (?:minutes?|hours?)\b|[,;.:-] ?(?:please )?retry\b",
     r"\b(?:for|during|due to|because of) (?:an? |the )?(?:back-?up|maintenance|migration|upgrade|repairs?)\b",
@@ -775,6 +777,12 @@ SOMETHING_ELSE_MISSING = AnyOf(
     r"(?:currently )?(?:offline|down|unreachable|locked|restarting"
     r"|not (?:available|reachable|ready|responding|loaded))\b",
     r"\bfind the recipient domain\b",
+    r"\b(?:(?<!mail )files?|keys?|sessions?|tokens?|modules?|pages?|resources?|connectors?|gateways?"
+    r"|configs?|scripts?|filters?|messages?|partners?|organi[sz]ations?|tenants?|next hops?|transports?"
+    r"|routes?|zones?) (?:(?:is|was|does|could|can) )?(?:not (?:be )?(?:found|known|exist|provisioned)"
+    r"|unknown)\b",
+    r"\b(?:datei|fichier|archivo|arquivo|file|bestand|plik|фаил|dosya|soubor|fil(?:en)?|fajl|fisier)\w{0,2}"
+    r" (?:nicht|introuvable|no|nao|non|niet|nie|не|bulunam\w+|nenalez\w+|finns|findes|ikke|nem|nu)\b",
     r"\b(?:domain|host) of (?:the |your )?\w+ (?:(?:is|was|does|could|can) )?"
     r"(?:not (?:be )?(?:found|exist)|unknown)\b",
 )
@@ -788,6 +796,13 @@ MAILBOX_UNAVAILABLE = (
     r"|\b(?:account|user|recipient) (?:is )?(?:unavailable|not available)(?= ?(?:$|[.,;!)]))"
 )
 """RFC 5321's words for 550."""
+
+DOMAIN_CLOSED = (
+    rf"\bdomain (?:the-address |[\w-]+\.[\w.-]+ )?(?:(?:is|was|has been|has|account) ){{0,2}}{_CLOSED}\b"
+    rf"(?=.*\b(?:unavailable|not available)\b)"
+    rf"|(?:{MAILBOX_UNAVAILABLE}).{{0,40}}\bdomain (?:(?:is|was|has been) )?{_CLOSED}\b"
+)
+"""The mailbox is unavailable as the domain it is in is closed."""
 
 EXCHANGE_DIRECTORY = r"\brecipient address(?:es)? rejected ?: access denied"
 
@@ -898,6 +913,74 @@ NOT_THE_BOX_LOCALIZED = AnyOf(
 )
 """Says that something else is not there, or speaks of what is ours or allowed."""
 
+BESIDE_A_BARE_CODE = AnyOf(
+    NOT_THE_MAILBOX,
+    NOT_THE_BOX_LOCALIZED,
+    r"\b(?:dominio|domaine|domein|\w*-?doman\w*|domen[ayu]?\w*|domaen\w*|alan adi|etki alan\w*|tartomany\w*"
+    r"|verkkotunnus\w*|serveur|servidor|sunucu\w*|serwer\w*|rechner\w*|домен|хост|сервер|hote"
+    r"|commands?|befehle?|commandes?|comandos?|comand[oi]|opdracht|polecenie|prikaz|команд\w+)\b",
+    r"\b(?:can|could) not (?:be )?(?:open|creat|append|writ|lock|access|read|stor|sav)\w*|\bnot mounted\b"
+    r"|\block ?files?\b|\blicen[cs]es?\b|\bloops?\b|\b(?:honey ?pot|spam ?trap|mailer)s?\b"
+    r"|\brcpt to:? (?:\w+ )?syntax\b|\b(?:on|at) this (?:mx|node|replica)\b"
+    r"|\btry (?:the|our|an)? ?(?:primary|other)\b",
+    languages.fold(
+        "垃圾|黑名单|黑名單|封锁|封鎖|策略|迷惑|スパム|ブラックリスト|拒否|ポリシー|스팸|차단|정책"
+    ),
+    languages.fold("域名|服务器|伺服器|網域|网域|ドメイン|サーバ|도메인|서버|โดเมน|เซิร์ฟเวอร์"),
+)
+"""Speaks in any language of something that need not be the mailbox: a code alone does not make it that."""
+
+_PEOPLE = AnyOf(
+    r"\b(?:(?:any|every|no|some) ?(?:body|one)|persons?|people|members?|employees?|pupils?|students?|owners?"
+    r"|teachers?|residents?|staff|them|him|her|his|receivers?|employed)\b",
+    r"\b(?:person[aeo]\w{0,2}|personn?el?\w*|niemand|iemand|mitarbeiter\w*|alguien|alguem|nessuno|ninguem"
+    r"|nadie|osob\w*|nikt\w*|nikdo|ogrenci\w*|chercheur\w*|etudiant\w*|alumno\w*|сотрудник\w*|никто"
+    r"|никого)\b",
+    *(rf"\b{language.box}" for language in languages.LANGUAGES),
+    *(language.box for language in languages.UNSPACED),
+)
+NO_DELIVERY = (
+    r"\b(?:can|could|do|will|does) not deliver (?:(?:e-?mail|mail|messages?|anything) )?(?:for"
+    r"|to) [{<(]?\s?the-address"
+    r"|\bunable to deliver (?:(?:e-?mail|mail|messages?) )?(?:for|to) [{<(]?\s?the-address"
+    r"|\bmail for [{<(]?\s?the-address[})>]? (?:can|could) not be delivered"
+)
+_SAYS_NOTHING = (
+    r"(?:(?:requested|mail|action|not|taken|aborted|and|or|the|this|that|sorry|we|are|is|was|but|has|been|on|at"
+    r"|our|servers?|no|thank|thanks|you|rejected|refused|delivery|failed|failure|error|permanent|fatal|for|more"
+    r"|explanation|information|details?|please|visit|see|try|again|a-link|the-address|id0000000|mx|example|test"
+    r"|smtp|code|recipient|address|rcpt|to|undeliverable|destination|refer|codes|section|\d{1,6})(?![\w-])[^\w\[-]*|\[[^\[\]]{0,120}\][^\w\[-]*){0,30}"
+)
+_FRAME = r"(?:recipient |user |mailbox )?(?:e-?mail )?(?:address )?(?:is |was )?(?:rejected|refused)\b"
+OF_SOMEBODY = AnyOf(
+    rf"\b(?<!the-)(?!the-address\b|{_FRAME}){BOX}s?\b|\bthe-address (?:is|was|has|does|not|unknown)\b"
+    r"|\w@ (?:is|was|does)\b",
+    r"\b(?:mailboxes|addresses|box(?:es)?|lists?|names?|entry|passwd|spelling|typo)\b",
+    *_PEOPLE.parts,
+    rf"\b(?<!the-)(?!the-address\b|{_FRAME}){languages.BORROWED}",
+    r"^\W*(?:does|do) not exist\b",
+    rf"^\W*{_SAYS_NOTHING}(?:(?:bad|invalid|wrong|valid|unknown|known|found|here)\b[^\w\[-]*{_SAYS_NOTHING})?$",
+    *(rf"^\W*{language.absent}\W*$" for language in languages.LANGUAGES),
+)
+"""Speaks of a mailbox or of people, or of nothing: a code about the mailbox may count.
+
+That the recipient, by his address, is rejected is only what every server writes before its reason.
+"""
+
+NO_DELIVERY_ALONE = AnyOf(
+    rf"(?:{NO_DELIVERY})\W*{_SAYS_NOTHING}$",
+    rf"(?:{NO_DELIVERY}).*(?:\b(?:recipient|user|account)\b|{_PEOPLE})",
+)
+"""Delivers nothing to this address, and names no reason that is none of the mailbox."""
+
+UNAVAILABLE_ALONE = AnyOf(
+    rf"^\W*{_SAYS_NOTHING}(?:{MAILBOX_UNAVAILABLE})\W*{_SAYS_NOTHING}$",
+    rf"(?:{MAILBOX_UNAVAILABLE}).*(?:\b(?:recipient|user|address|customer|account)\b|{_PEOPLE})",
+    rf"(?:\b(?:recipient|user|address|customer|account)\b|{_PEOPLE}).*(?:{MAILBOX_UNAVAILABLE})",
+)
+"""RFC 5321's words for 550, and what stands beside them is of the mailbox, too, or says nothing: many servers
+write them before a reason of their own."""
+
 NOT_THE_MAILBOX_LOCALIZED = AnyOf(NOT_ONLY_THE_MAILBOX, NOT_THE_BOX_LOCALIZED, A_SERVER)
 NOT_THE_MAILBOX_BY_MEANING = AnyOf(NOT_ONLY_THE_MAILBOX, SOMETHING_ELSE_DENIED, NOT_THE_BOX_LOCALIZED)
 """Makes a sentence of another language, or one whose wording is not known, doubtful."""
@@ -939,7 +1022,7 @@ _BETWEEN = r"(?: ?[(]? ?the-address ?[)]?)?[^,.;。、]{0,14}?"
 
 def absent_unspaced(language: languages.UnspacedLanguage) -> str:
     """Return what says in a language without blanks that a mailbox does not exist."""
-    return rf"{language.box}{_BETWEEN}{language.absent}|{language.no} ?{language.box}|^{language.no}$"
+    return rf"{language.box}{_BETWEEN}{language.absent}|{language.no} ?{language.box}|^{language.no}\W*$"
 
 
 def closed_unspaced(language: languages.UnspacedLanguage) -> str:
@@ -1067,12 +1150,61 @@ NETWORK_TROUBLE = AnyOf(
 )
 """The server could not reach the server behind it, so it does not know either."""
 
-NO_DELIVERY = (
-    r"\b(?:can|could|do|will|does) not deliver (?:(?:e-?mail|mail|messages?|anything) )?(?:for"
-    r"|to) [{<(]?\s?the-address"
-    r"|\bunable to deliver (?:(?:e-?mail|mail|messages?) )?(?:for|to) [{<(]?\s?the-address"
-    r"|\bmail for [{<(]?\s?the-address[})>]? (?:can|could) not be delivered"
+_REGISTER = (
+    r"(?:ldap|(?:active )?director(?:y|ies)|data ?base|(?:user|recipient|mailbox|account|my)? ?(?:sql|db)"
+    r"|back-?end|annuaire|annuario|base de (?:donnees|datos|dados)|veritabani|dizin"
+    r"|\w*(?:verzeichnis|datenbank|adressbuch|directorio|diretorio|elenco|gebruikersbestand|databas|adresboek"
+    r"|katalog|каталог|база|adatbazis|tietokan|databaz)\w*)"
 )
+"""What a server asks for its mailboxes."""
+
+_AWAY = (
+    r"(?:(?:temporarily |currently )?(?:unavailable|inaccessible|unreachable|offline|down|busy|broken|away)"
+    r"|not (?:\w+ )?(?:available|reachable|accessible|respond\w*|answer\w*|ready|working|connected)"
+    r"|(?:\w+ ){0,2}?nicht (?:erreichbar|verfugbar)|indisponib\w+|injoignable|inaccess?ib\w+|ausgefallen"
+    r"|no (?:esta )?(?:disponible|accesible)|nao (?:esta )?(?:disponivel|acessivel)|inacess\w+"
+    r"|en panne|non (?:e )?(?:disponibile|raggiungibile)|irraggiungibile|niet (?:beschikbaar|bereikbaar)"
+    r"|onbereikbaar|niedostepn\w+|nedostupn\w+|недоступ\w+|не (?:отвечает|доступн\w+)"
+    r"|(?:inte|ikke) (?:tillganglig|tilgjengelig|tilgaengelig)\w*|ulasilam\w+|nem elerheto"
+    r"|ei (?:ole )?(?:saatavilla|kaytettavissa))"
+)
+_HAS_FAILED = (
+    r"(?:(?:look-?up |query |search |connect\w* |bind )?(?:fail(?:ed|ure|s|ing)|errors?|refused|time-?out)"
+    r"|timed out|trouble|problems?)"
+)
+_OF_IT = r"(?:,? {1,2}(?!(?:no|not|nothing|user|users|recipient|mailbox|account|address)\b)\w+){0,3}?"
+_REGISTER_UNSPACED = languages.fold(
+    "数据库|資料庫|目录服务|目錄服務|データベース|ディレクトリ|데이터베이스|디렉터리"
+)
+_AWAY_UNSPACED = languages.fold(
+    "不可用|无法连接|无法访问|無法連接|無法存取|利用できません|接続できません|応答しません"
+    "|사용할 수 없|연결할 수 없"
+)
+DIRECTORY_AWAY = AnyOf(
+    rf"\b(?:{_REGISTER}|{OTHER_THING})\b{_OF_IT}(?: ?[:,(-])? {{1,2}}{_AWAY}\b",
+    rf"\b(?:{_REGISTER}\b|{OTHER_THING} {{1,2}}(?:connection|query|bind|server)\b){_OF_IT}"
+    rf"(?: ?[:,(-])? {{1,2}}{_HAS_FAILED}\b",
+    r"\b(?:fail\w*|unable|could not|can not|errors?|failure|trouble|problems?|time-?out|timed out)"
+    r"(?: (?:to|in|while|when|during|with|on|at|from))* (?:\w+ )?"
+    r"(?:contact|connect|reach|quer(?:y|i)|open|access|bind|read|search|look(?:ing)?[ -]?up|consult|load)\w*"
+    rf"(?: {{1,2}}(?!user|recipient|mailbox|account)\w+){{0,4}}? {{1,2}}"
+    rf"(?:user |recipient |mailbox |account )?(?:{_REGISTER}|{OTHER_THING})\b",
+    r"\b(?:errors?|failure|fault|trouble|problems?) (?:in|of|with|from|at|on)"
+    rf"(?: {{1,2}}\w+){{0,3}}? {{1,2}}{_REGISTER}\b",
+    r"\b(?:user|recipient|mailbox|account|address|alias)? ?look-?up (?:failure|error)\b",
+    r"\binternal (?:\w+ )?(?:errors?|failures?|faults?|problems?)\b"
+    r"|\bservices? (?:is |are )?(?:re)?starting\b"
+    r"|\bintern(?:er|al)? (?:fehler|fel|fejl|feil)\b|\b(?:erreur|error|errore|erro) intern[eo]\b"
+    r"|\b(?:interne fout|wewnetrzny blad|blad wewnetrzny|vnitrni chyba|interni chyba)\b"
+    + languages.fold(r"|\bвнутренн\w+ ошибк\w+|内部错误|内部錯誤|内部エラー|내부 오류"),
+    r"\b(?:spool|volume|disk|file ?system|storage)s? (?:(?:is|are) )?not mounted\b"
+    rf"|\bupstream\b[^.;:!?]{{0,20}}? {_AWAY}\b"
+    r"|\b(?:can|could) not (?:be )?(?:verif(?:y|ied)|check(?:ed)?) (?:\w+ ){0,3}?"
+    r"(?:now|moment|time|currently)\b",
+    f"(?:ldap|{_REGISTER_UNSPACED})[^,.。、]{{0,6}}(?:{_AWAY_UNSPACED})",
+)
+"""What would know the mailbox could not be asked, so nobody has denied it."""
+
 BAD_FORM = AnyOf(
     r"\b(?:recipient|rcpt|mailbox|the-address|local[ -]?part)\b[^;!?]{0,40}?\b(?:malformed|syntax"
     r"|not correctly formed|improper\w*"

@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Self
 
+import dns.edns
 import dns.message
 import dns.rcode
 import pycares
@@ -318,6 +319,17 @@ async def test_what_a_resolver_says_is_its_own_answer_is_none(says: Says, disown
         answer = await ask(client, "x.test")
     assert answer.outcome is DnsOutcome.FAILED
     assert message.DISOWNED[disowned] in answer.detail
+
+
+def test_every_extended_error_of_an_answer_is_read() -> None:
+    question = message.encode_question("x.test", RecordType.MX)
+    query = dns.message.from_wire(message.pack_query(b"\1\2", question, edns=True))
+    reply = dns.message.make_response(query)
+    codes = (dns.edns.EDECode.DNSSEC_INDETERMINATE, dns.edns.EDECode.OTHER, dns.edns.EDECode.BLOCKED)
+    reply.use_edns(options=[dns.edns.EDEOption(code, "as we were told") for code in codes])
+    answer = message.read_reply(reply.to_wire(), question, RecordType.MX)
+    assert answer.outcome is DnsOutcome.FAILED
+    assert answer.detail.endswith("blocked")
 
 
 async def test_a_resolver_that_ignores_edns_is_left_in_peace_though_more_comes_behind_its_answers() -> None:

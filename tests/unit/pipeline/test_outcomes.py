@@ -1372,3 +1372,122 @@ def test_no_event_of_a_batch_is_left_out_however_many_there_are() -> None:
     events = [{"event": "delivered", "email": f"a{n}@example.com", "timestamp": 1} for n in range(10_001)]
 
     assert len(read_webhook(SenderKind.SENDGRID, json.dumps(events).encode())) == 10_001
+
+
+_REPLIES = (
+    "550 5.1.1 <jane@shop.example>: Recipient address rejected: User unknown in virtual mailbox table",
+    "550 Requested action not taken: mailbox unavailable",
+    "550 5.2.1 The account is inactive",
+    "552 5.2.2 Mailbox full",
+    "554 5.7.1 Service unavailable; Client host [192.0.2.9] blocked using zen.example",
+    "451 4.7.1 Greylisted, try again in 5 minutes",
+    "550-5.1.1 The email account that you tried to reach does not exist. 550 5.1.1 Please check it.",
+    "550 Отправлять некому: такого пользователя нет",
+    "500 Command unrecognized",
+)
+_WRAPPED = (
+    "host mx.shop.example[192.0.2.1] said: {}",
+    "host mx.shop.example[192.0.2.1] said: {} (in reply to RCPT TO command)",
+    "bounced; status=bounced (host mx.shop.example[192.0.2.1] said: {} (in reply to RCPT TO command))",
+    "SMTP error from remote mail server after RCPT TO:<jane@shop.example>: {}",
+    "host mx [192.0.2.1]: SMTP error from remote mail server after pipelined RCPT TO:<jane@shop.example>: {}",
+    "SMTP error from remote mailer after RCPT TO:<jane@shop.example>: host mx [192.0.2.1]: {}",
+    "192.0.2.1 does not like recipient. Remote host said: {} Giving up on 192.0.2.1.",
+    "Remote Server returned '{}'",
+    "mx.shop.example #<mx.shop.example smtp;{}> #SMTP#",
+    "Reason: [{{LED={}}};{{MSG=}};{{FQDN=mx}};{{IP=192.0.2.1}};{{LRT=11/3/2026 10:00:00 AM}}]. Stage: Send",
+    "The response from the remote server was: {}",
+    "5.1.0 - Unknown address error {}",
+    "Response from 192.0.2.1: {}",
+)
+
+
+@pytest.mark.parametrize("wrapped", _WRAPPED)
+def test_a_reply_is_read_the_same_whatever_a_report_writes_around_it(wrapped: str) -> None:
+    read = {reply: diagnose(wrapped.format(reply)).answer for reply in _REPLIES}
+    assert read == {reply: diagnose(reply).answer for reply in _REPLIES}
+
+
+@pytest.mark.parametrize(
+    "wrapped",
+    [
+        "host mx.shop.example[192.0.2.1] said: {} (in reply to MAIL FROM command)",
+        "host mx.shop.example[192.0.2.1] refused to talk to me: {}",
+        "SMTP error from remote mail server after MAIL FROM:<news@sender.example> SIZE=1234: {}",
+        "SMTP error from remote mail server after pipelined MAIL FROM:<news@sender.example>: {}",
+        "SMTP error from remote mail server after EHLO mail.sender.example: {}",
+        "SMTP error from remote mail server after initial connection: {}",
+        "Connected to 192.0.2.1 but sender was rejected. Remote host said: {}",
+    ],
+)
+def test_a_refusal_before_the_recipient_was_named_is_of_the_sender(wrapped: str) -> None:
+    read = {diagnose(wrapped.format(reply)).answer for reply in _REPLIES if reply.startswith("55")}
+    assert read == {Answer.REFUSED_US}
+
+
+@pytest.mark.parametrize(
+    "elsewhere",
+    [
+        "Neue Adresse: jane@new.example",
+        "Neue Mailadresse: jane@new.example",
+        "Meine neue E-Mail-Adresse lautet jane@new.example",
+        "New address:\njane@new.example",
+        "Nouvelle adresse : jane@new.example",
+        "Mi nuevo correo electrónico es jane@new.example",
+        "Nuovo indirizzo: jane@new.example",
+        "Novo endereço: jane@new.example",
+        "Nieuw adres: jane@new.example",
+        "Nowy adres: jane@new.example",
+        "Ny adress: jane@new.example",
+        "Новый адрес: jane@new.example",
+        "新しいメールアドレス: jane@new.example",
+        "Please use: jane@new.example",
+        "Moved to: jane@new.example",
+        "Nachfolger: bob@new.example",
+        "Ansprechpartner: bob@new.example",
+        "This address was changed to jane@new.example",
+    ],
+)
+@pytest.mark.parametrize(
+    "failed",
+    [
+        "I wasn't able to deliver your message.\n\n550 5.1.1 <jane@shop.example> user unknown.\n{}\n",
+        "Your message to <jane@shop.example> could not be delivered.\n550 5.1.1 user unknown\n{}\n",
+        "Could not be delivered:\n\n<jane@shop.example>:\n550 5.1.1 user unknown\n{}\n",
+    ],
+)
+def test_where_somebody_is_now_is_not_the_address_that_is_gone(elsewhere: str, failed: str) -> None:
+    read = read_message(_plain(failed.format(elsewhere)).encode())
+    assert [(one.address, one.diagnosis.answer) for one in read] == [("jane@shop.example", Answer.NOT_FOUND)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The server said:\n550-jane@shop.example\n550-does not exist\n550 goodbye\n",
+        "Undelivered. host said: 550-jane@shop.example no such user\n",
+        ">>> RCPT To:<jane@shop.example>\n<<< 550-jane@shop.example no such user\n<<< 550 Bye\n",
+    ],
+)
+def test_a_code_is_no_part_of_the_address_behind_it(text: str) -> None:
+    assert {one.address for one in read_message(_plain(text).encode())} == {"jane@shop.example"}
+
+
+def test_an_address_may_begin_like_a_code() -> None:
+    text = "I could not deliver:\n\n<550-jane@shop.example>:\n550 no such user\n"
+    assert [one.address for one in read_message(_plain(text).encode())] == ["550-jane@shop.example"]
+
+
+@pytest.mark.parametrize(
+    "listed", ["<jane@shop.example>\n    (reason: 550 5.1.1 bob@shop.example took over)", ""]
+)
+@pytest.mark.parametrize("behind", ["550 5.1.1 <jane@shop.example>... User unknown\n", ""])
+def test_whom_a_reply_names_in_a_transcript_is_not_gone(listed: str, behind: str) -> None:
+    head = (
+        f"   ----- The following addresses had permanent fatal errors -----\n{listed}\n\n" if listed else ""
+    )
+    text = (
+        f"{head}   ----- Transcript of session follows -----\n... while talking to mx.shop.example.:\n"
+        f">>> RCPT To:<jane@shop.example>\n<<< 550 5.1.1 bob@shop.example took over\n{behind}"
+    )
+    assert [one.address for one in read_message(_plain(text).encode())] == ["jane@shop.example"]
