@@ -78,8 +78,13 @@ class SingleValidator:
     count_verdict: Callable[[str, str], None]
     record_usage: Callable[[SingleOptions, int, int, int], None]
     outcome_facts: Callable[[str, Sequence[str], float | None], Awaitable[OutcomeFacts]]
-    _opening: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
+    _opening: asyncio.Lock = field(init=False)
     _validator: Validator | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        self._opening = (
+            asyncio.Lock()
+        )  # as a default of the class it would load the event loop for every command
 
     async def validate(self, email: str, options: SingleOptions) -> dict[str, Any]:
         """Return the 13 fields, and with `options.evidence` the facts as JSON in `evidence`.

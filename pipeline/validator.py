@@ -150,7 +150,7 @@ class NetworkWitness(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(kw_only=True, eq=False)
 class Validator:
     """Everything the stages need, wired once per process.
 

@@ -225,7 +225,7 @@ async def create_receiver(request: Request, visitor: Member, form: Form) -> Resp
         )
     except MailsiftError as error:
         return _receiver_form(request, sender=sender, name=name, error=mendable(error))
-    return _receiver_page(request, row, password, made=True)
+    return _receiver_page(request, row, password=password, made=True)
 
 
 @router.get("/outcomes/receivers/{receiver_id:uuid}")
@@ -241,7 +241,7 @@ async def rotate_receiver(request: Request, visitor: Member, receiver_id: UUID, 
     return await attempt(
         f"/outcomes/receivers/{receiver_id}",
         parts_of(request).receivers.rotate(visitor.account_id, receiver_id, key=key, topic=key),
-        lambda made: _receiver_page(request, *made, made=True),
+        lambda found: _receiver_page(request, found[0], password=found[1], made=True),
     )
 
 
@@ -270,7 +270,7 @@ def _receiver_form(
 
 
 def _receiver_page(
-    request: Request, row: ReceiverRow, password: str = "", *, made: bool = False
+    request: Request, row: ReceiverRow, *, password: str = "", made: bool = False
 ) -> HTMLResponse:
     return render(
         request,

@@ -958,7 +958,7 @@ OF_SOMEBODY = AnyOf(
     r"\b(?:mailboxes|addresses|box(?:es)?|lists?|names?|entry|passwd|spelling|typo)\b",
     *_PEOPLE.parts,
     rf"\b(?<!the-)(?!the-address\b|{_FRAME}){languages.BORROWED}",
-    r"^\W*(?:does|do) not exist\b",
+    r"^\W*(?:does|do) not exist\b|^\W*\w\W*$",
     rf"^\W*{_SAYS_NOTHING}(?:(?:bad|invalid|wrong|valid|unknown|known|found|here)\b[^\w\[-]*{_SAYS_NOTHING})?$",
     *(rf"^\W*{language.absent}\W*$" for language in languages.LANGUAGES),
 )
