@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from threading import Thread
 from typing import Literal
 
 import polars as pl
@@ -33,6 +34,15 @@ class Schema(Mapping[str, "type[pl.DataType]"]):
     def __or__(self, more: Schema) -> Schema:
         """Return these columns and more behind them."""
         return Schema({**self._kinds, **more._kinds})
+
+
+def load_frames() -> None:
+    """Begin to load what computes with frames, while something else is waited for.
+
+    By its name, as everybody does: a part of it that one thread loads while another loads the whole leaves
+    the process with half of both, and every frame fails from then on.
+    """
+    Thread(target=getattr, args=(pl, "DataFrame"), daemon=True).start()
 
 
 PARSED = Schema(

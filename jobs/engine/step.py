@@ -7,9 +7,7 @@ import os
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib import import_module
 from pathlib import Path
-from threading import Thread
 from typing import Final
 from uuid import UUID
 
@@ -34,6 +32,7 @@ from mailsift.jobs.views import AccountId, JobId, JobOptions, load_options
 from mailsift.pipeline.background import guarded
 from mailsift.pipeline.errors import MailsiftError, SuspectError, error_fields, lacks_threads
 from mailsift.pipeline.facts import Mode
+from mailsift.pipeline.frames import load_frames
 from mailsift.storage.blobs.local_files import check_room
 from mailsift.storage.blobs.store import Blobs, JobBlobs
 from mailsift.storage.database import Connection, Database
@@ -168,8 +167,7 @@ class StepWorker:
         small = await asyncio.to_thread(os.path.getsize, source) <= SMALL_BYTES
         if not small:
             await self._reader.rest()
-        # what judges the list loads while another process reads it
-        Thread(target=import_module, args=("polars.dataframe",), daemon=True).start()
+        load_frames()  # what judges the list, while another process reads it
         asked = self._intake_options(options, small=small, test=step.test)
         with tempfile.TemporaryDirectory(dir=self.scratch, prefix="intake-") as scratch:
             folder = Path(scratch)

@@ -6,10 +6,8 @@ import asyncio
 import json
 import math
 import shlex
-import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -35,6 +33,7 @@ from mailsift.jobs.service import JobService
 from mailsift.jobs.views import AccountId, JobId, JobOptions
 from mailsift.pipeline.errors import MailsiftError, SuppressCodes
 from mailsift.pipeline.facts import Mode
+from mailsift.pipeline.frames import load_frames
 from mailsift.pipeline.judge.tiers import TierPolicy
 from mailsift.pipeline.wording import counted
 from mailsift.runtime.installation import installation
@@ -166,8 +165,7 @@ async def follow(
     Raises:
         MailsiftError: the job's own error code when it failed.
     """
-    # what writes results loads while others work
-    threading.Thread(target=import_module, args=("polars.dataframe",), daemon=True).start()
+    load_frames()  # what writes results, while others work
     try:
         view = await watch(service, account, job_id, keep_alive=worker.ensure)
     except BaseException:

@@ -57,6 +57,28 @@ def test_many_threads_at_once_load_it_once() -> None:
     assert printed == ["8", "1"]
 
 
+def test_frames_that_load_in_the_background_do_not_get_in_the_way_of_who_needs_them_now() -> None:
+    printed = _printed("""
+        import sys, threading
+        from mailsift.lazy_import import import_lazily
+        import_lazily("polars")
+        from mailsift.pipeline.frames import PARSED, load_frames
+        failed = []
+        threading.excepthook = lambda args: failed.append(args.exc_type.__name__)
+        class InTheMiddle:
+            def find_spec(self, name, path, target=None):
+                if name == "polars._reexport":
+                    sys.meta_path.remove(self)
+                    load_frames()
+                    threading.Event().wait(1)
+        sys.meta_path.insert(0, InTheMiddle())
+        print(PARSED["domain"])
+        import polars
+        print(polars.DataFrame({"a": [1]}).lazy().collect().height, *failed)
+    """)
+    assert printed == ["String", "1"]
+
+
 def test_what_is_loaded_already_stays() -> None:
     printed = _printed("""
         import json
