@@ -82,9 +82,8 @@ class SingleValidator:
     _validator: Validator | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
-        self._opening = (
-            asyncio.Lock()
-        )  # as a default of the class it would load the event loop for every command
+        # As the default of a field it would load the event loop for every command.
+        self._opening = asyncio.Lock()
 
     async def validate(self, email: str, options: SingleOptions) -> dict[str, Any]:
         """Return the 13 fields, and with `options.evidence` the facts as JSON in `evidence`.
