@@ -38,7 +38,8 @@ def wilson(count: float, n: float, *, left: float = 1.0) -> tuple[float, float]:
     p, z2 = count / n, _Z * _Z * left
     middle = (p + z2 / (2 * n)) / (1 + z2 / n)
     half = math.sqrt(z2 * (p * (1 - p) / n + z2 / (4 * n * n))) / (1 + z2 / n)
-    return max(0.0, middle - half), min(1.0, middle + half)
+    # Rounded: of none the lower end is 0, of all the upper one 1, and floats miss both by their last bit.
+    return max(0.0, round(middle - half, 12)), min(1.0, round(middle + half, 12))
 
 
 def share_of(count: int, n: int) -> MeasuredShare | None:

@@ -23,3 +23,9 @@ def test_the_whole_list_as_its_own_sample_leaves_no_doubt() -> None:
     share = estimate({"valid": 3, "invalid": 1}, population=4)["valid"]
     assert (share.low, share.high) == pytest.approx((0.75, 0.75))
     assert estimate({}, population=0) == {}
+
+
+@pytest.mark.parametrize("n", [347, 838, 1512])
+def test_all_of_many_may_be_all_there_are(n: int) -> None:
+    assert estimate({"valid": n}, population=10**9)["valid"].high == 1
+    assert estimate({"valid": 0, "risky": n}, population=10**9)["valid"].low == 0
