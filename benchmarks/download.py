@@ -22,18 +22,16 @@ from uuid import UUID, uuid4
 
 import polars as pl
 import psycopg
-from pydantic import SecretStr
 from sqlalchemy import func, update
 
 from benchmarks.rows_to_csv import TABLE
-from benchmarks.served import Served, installed, served
+from benchmarks.served import Served, installed, served, settings_of
 from benchmarks.single_validate import make_key
 from benchmarks.syntax import realistic
 from mailsift.jobs.columns import ADDRESS_N, column_id, names_metadata
 from mailsift.jobs.results.join import join_results
 from mailsift.jobs.views import JobOptions, dump_options
 from mailsift.pipeline.frames import SEGMENT
-from mailsift.settings import Settings
 from mailsift.storage.blobs.store import JobBlobs
 from mailsift.storage.sql import accounts, jobs
 from mailsift.storage.sql.tables import job
@@ -97,12 +95,7 @@ def results_file(folder: Path, rows: int) -> Path:
 
 async def finished_job(environment: Mapping[str, str], results: Path) -> UUID:
     """Make a completed job of the results."""
-    values = {
-        "home": environment["MAILSIFT_HOME"],
-        "database_url": SecretStr(environment["MAILSIFT_DATABASE_URL"]),
-        "redis_url": SecretStr(environment["MAILSIFT_REDIS_URL"]),
-    }
-    settings, job_id = Settings.model_validate(values), uuid4()
+    settings, job_id = settings_of(environment), uuid4()
     await open_blobs(settings).put_file(JobBlobs(job_id).results, results)
     database = open_database(settings)
     async with database.begin() as connection:

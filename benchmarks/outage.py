@@ -19,6 +19,7 @@ from pathlib import Path
 
 import polars as pl
 
+from benchmarks.sandboxed import home
 from mailsift.sandbox.client import SandboxProcess
 from mailsift.sandbox.listing import write_list
 from mailsift.sandbox.world import SandboxWorld, WorldMix
@@ -50,13 +51,10 @@ def main() -> None:
 
 def _run(source: Path, *, silent_s: float, after_s: float) -> tuple[pl.DataFrame, float]:
     out = source.with_name(f"out-{silent_s:.0f}.csv")
-    with SandboxProcess(seed=SEED, domains=DOMAINS, mix=WorldMix.PLAIN, latency_ms=LATENCY_MS) as sandbox:
-        environment = {
-            **os.environ,  # noqa: TID251 - handed on to the command
-            **sandbox.env,
-            "MAILSIFT_HOME": str(source.with_name(f"home-{silent_s:.0f}")),
-            "MAILSIFT_GREYLIST_DELAYS": "5,10,20",
-        }
+    with (
+        SandboxProcess(seed=SEED, domains=DOMAINS, mix=WorldMix.PLAIN, latency_ms=LATENCY_MS) as sandbox,
+        home(sandbox, MAILSIFT_GREYLIST_DELAYS="5,10,20") as (_, environment),
+    ):
         began = time.perf_counter()
         running = subprocess.Popen(
             [sys.executable, "-m", "mailsift", "run", source, "--output", out, "--json"],

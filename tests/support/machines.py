@@ -74,6 +74,21 @@ def network(machines: int) -> Iterator[Network]:
         yield Network(host, tuple(namespaces))
 
 
+@contextmanager
+def one_namespace(name: str) -> Iterator[list[str]]:
+    """Make a namespace with nothing but loopback; gives what to put before a command so that it runs there.
+
+    Raises:
+        MachinesError: not root, no iproute2, or the kernel refuses.
+    """
+    _ip("netns", "add", name)
+    try:
+        _ip("-netns", name, "link", "set", "lo", "up")
+        yield ["ip", "netns", "exec", name]
+    finally:
+        _quietly("netns", "delete", name)
+
+
 def _ip(*words: str) -> str:
     """Return what `ip` says."""
     try:
