@@ -148,16 +148,14 @@ async def sql(settings: Settings, statement: str, **values: object) -> list[dict
     return rows
 
 
-async def report_sessions(
-    settings: Settings, outcomes: Mapping[str, Iterable[SessionOutcome]], *, source: str = ""
-) -> None:
+async def report_sessions(settings: Settings, outcomes: Mapping[str, Iterable[SessionOutcome]]) -> None:
     """Let the throttle hear of sessions with these providers."""
     assert settings.redis_url is not None
     client = redis.asyncio.Redis.from_url(settings.redis_url.get_secret_value())
     throttle = RedisThrottle(client, row=Providers().row)
     for provider, each in outcomes.items():
         for outcome in each:
-            ask = Ask(provider, source, "192.0.2.1", 1)
+            ask = Ask(provider, "", "192.0.2.1", 1)
             await throttle.report([Report(ask, "nobody's", outcome)])
     await client.aclose()
 
