@@ -36,7 +36,7 @@ from mailsift.storage.blobs.store import JobBlobs
 from mailsift.storage.sql import accounts, jobs
 from mailsift.storage.sql.tables import job
 from mailsift.storage.states import JobState
-from tests.support.parts import open_blobs, open_database
+from tests.support.parts import open_blobs, transaction
 
 NAMES = ("first_name", "last_name", "email", "company", "city", "signed_up")
 _READ = 1 << 18
@@ -97,8 +97,7 @@ async def finished_job(environment: Mapping[str, str], results: Path) -> UUID:
     """Make a completed job of the results."""
     settings, job_id = settings_of(environment), uuid4()
     await open_blobs(settings).put_file(JobBlobs(job_id).results, results)
-    database = open_database(settings)
-    async with database.begin() as connection:
+    async with transaction(settings) as connection:
         account = await accounts.ensure_account(connection, "benchmark")
         new = jobs.NewJob(job_id, account, "list.csv", dump_options(JobOptions()), "list.csv", "", 0)
         await jobs.insert(connection, new)
@@ -107,7 +106,6 @@ async def finished_job(environment: Mapping[str, str], results: Path) -> UUID:
             .where(job.c.id == job_id)
             .values(state=JobState.COMPLETED, finished_at=func.clock_timestamp())
         )
-    await database.aclose()
     return job_id
 
 

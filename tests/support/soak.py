@@ -275,9 +275,9 @@ async def hurt(stage: Stage, api: Api, findings: Findings, over: asyncio.Event) 
         name = getattr(fault, "__name__", "").replace("_", " ")
         findings.faults[name] += 1
         done = fault(stage)
-        await asyncio.to_thread(done.__enter__)
+        await asyncio.to_thread(next, done)
         await asyncio.sleep(seconds)
-        await asyncio.to_thread(done.__exit__, None, None, None)
+        await asyncio.to_thread(next, done, None)
         await api.revive()
         with suppress(TimeoutError):
             await asyncio.wait_for(over.wait(), stage.dice.uniform(*REST))
