@@ -64,20 +64,7 @@ class _Handler(BaseHTTPRequestHandler):
         if self.command != "HEAD":
             self.wfile.write(answer.content)
 
-    def do_GET(self) -> None:
-        self._pass()
-
-    def do_HEAD(self) -> None:
-        self._pass()
-
-    def do_PUT(self) -> None:
-        self._pass()
-
-    def do_POST(self) -> None:
-        self._pass()
-
-    def do_DELETE(self) -> None:
-        self._pass()
+    do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = _pass  # noqa: N815 - as the library calls them
 
     @override
     def log_message(self, format: str, *args: object) -> None:
