@@ -144,24 +144,22 @@ async def sql(settings: Settings, statement: str, **values: object) -> list[dict
 
 async def report_sessions(settings: Settings, outcomes: Mapping[str, Iterable[SessionOutcome]]) -> None:
     """Let the throttle hear of sessions with these providers."""
-    client = open_redis(settings)
-    throttle = RedisThrottle(client, row=Providers().row)
-    for provider, each in outcomes.items():
-        for outcome in each:
+    async with open_redis(settings) as client:
+        throttle = RedisThrottle(client, row=Providers().row)
+        for provider, each in outcomes.items():
             ask = Ask(provider, "", "192.0.2.1", 1)
-            await throttle.report([Report(ask, "nobody's", outcome)])
-    await client.aclose()
+            for outcome in each:
+                await throttle.report([Report(ask, "nobody's", outcome)])
 
 
 async def strand_messages(settings: Settings, *, queued: int, unacked: int) -> None:
     """Put wake-ups into the broker as kombu keeps them: some in the queue, some handed out."""
-    client = open_redis(settings)
-    for number in range(queued):
-        await client.lpush(f"{BROKER_PREFIX}mailsift", f"message {number}")
-    for number in range(unacked):
-        await client.hset(f"{BROKER_PREFIX}unacked", f"tag {number}", "message")
-        await client.zadd(f"{BROKER_PREFIX}unacked_index", {f"tag {number}": 1_700_000_000 + number})
-    await client.aclose()
+    async with open_redis(settings) as client:
+        for number in range(queued):
+            await client.lpush(f"{BROKER_PREFIX}mailsift", f"message {number}")
+        for number in range(unacked):
+            await client.hset(f"{BROKER_PREFIX}unacked", f"tag {number}", "message")
+            await client.zadd(f"{BROKER_PREFIX}unacked_index", {f"tag {number}": 1_700_000_000 + number})
 
 
 async def write_ledger(settings: Settings) -> None:

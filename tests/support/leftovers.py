@@ -45,21 +45,15 @@ async def in_tables(settings: Settings, word: str) -> set[str]:
 
 async def in_redis(settings: Settings, word: str) -> set[str]:
     """Return the Redis keys that hold the word in their name or value."""
-    redis = open_redis(settings)
-    try:
+    async with open_redis(settings) as redis:
         keys = [key async for key in redis.scan_iter(count=1_000)]
         return {key.decode(errors="replace") for key in keys if await _holds(redis, key, word)}
-    finally:
-        await redis.aclose()
 
 
 async def count_redis(settings: Settings) -> int:
     """Return how many keys there are to look at."""
-    redis = open_redis(settings)
-    try:
+    async with open_redis(settings) as redis:
         return int(await redis.dbsize())
-    finally:
-        await redis.aclose()
 
 
 async def _holds(redis: Redis, key: bytes, word: str) -> bool:
