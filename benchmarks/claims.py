@@ -22,14 +22,6 @@ from mailsift.runtime.embedded import EmbeddedServers
 from mailsift.storage.database import Connection, Database
 from mailsift.storage.schema import migrate
 from mailsift.storage.sql import chunks, jobs
-from mailsift.storage.sql.jobs import (
-    CROWD,
-    CROWD_PRICE,
-    SMALL_BYTES,
-    STEP_COST,
-    STEP_PROCESSORS,
-    UNIT_SECONDS,
-)
 
 RUNS = 31
 ACCOUNTS = 100
@@ -68,19 +60,14 @@ _FILL = (
 )
 
 _STEP = {
+    **jobs.STEP_TERMS,
     "owner": "me",
     "lease": 60.0,
-    "small_bytes": SMALL_BYTES,
     "small_only": False,
     "reading": True,
     "transferring": True,
     "finishing": True,
     "transferring_for": [],
-    "cost": STEP_COST,
-    "crowd": CROWD,
-    "crowd_price": CROWD_PRICE,
-    "unit_s": UNIT_SECONDS,
-    "busy": STEP_PROCESSORS,
 }
 _CLAIM = {
     **chunks.lease_values(chunks.LeaseTerms("me", 60.0, ["192.0.2.1"])),

@@ -13,16 +13,13 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import json
 import os
 import statistics
-import subprocess
 import sys
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import IO
 
 import aiodns
 import uvloop
@@ -35,6 +32,7 @@ from mailsift.pipeline.dns.rules import DnsAnswer, DnsOutcome, RecordType
 from mailsift.pipeline.guard import AddressGuard
 from mailsift.pipeline.ports import CacheEntry, FactCache, FactKind
 from mailsift.pipeline.providers import Providers
+from mailsift.sandbox.client import SandboxProcess
 from mailsift.sandbox.truth import DnsBehaviour
 from mailsift.sandbox.world import SandboxWorld
 from mailsift.settings import Settings
@@ -158,26 +156,6 @@ def show(name: str, runs: Sequence[Run], domains: int) -> None:
     print(f"  {runs[0].routed} routed")
 
 
-def serve(domains: int) -> tuple[subprocess.Popen[str], IO[str], str]:
-    """Start the sandbox in its own process; return it, the pipe that keeps it alive and its DNS server."""
-    command = [
-        sys.executable,
-        "-m",
-        "mailsift.sandbox",
-        "serve",
-        "--domains",
-        str(domains),
-        "--smtp-port",
-        "0",
-        "--until-eof",
-    ]
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    if process.stdin is None or process.stdout is None:
-        raise RuntimeError("no pipes to the sandbox")
-    ready = json.loads(process.stdout.readline())
-    return process, process.stdin, ready["env"]["MAILSIFT_DNS_SERVERS"]
-
-
 def main() -> None:
     """Run all in turns: the sandbox builds its answers in the first round."""
     count = int(sys.argv[1]) if len(sys.argv) > 1 else 20_000
@@ -186,8 +164,8 @@ def main() -> None:
     providers = Providers.load()
     gc.freeze()  # the world in this process is no part of the measurement
     gc.set_threshold(20_000, 50, 100)  # as in a worker
-    process, alive, server = serve(count)
-    try:
+    with SandboxProcess(domains=count) as sandbox:
+        server = sandbox.env["MAILSIFT_DNS_SERVERS"]
         ways: dict[str, Callable[[], Awaitable[int]]] = {
             "client": lambda: with_client(server, names),
             "mailsift": lambda: with_mailsift(server, providers, names),
@@ -198,9 +176,6 @@ def main() -> None:
             show(name, [one[name] for one in rounds], len(names))
         plain = statistics.median(one["aiodns"].cpu / one["mailsift"].cpu for one in rounds)
         print(f"mailsift takes 1/{plain:.2f} of aiodns's CPU time; load {os.getloadavg()[0]:.1f}")
-    finally:
-        alive.close()
-        process.wait(30)
 
 
 if __name__ == "__main__":

@@ -22,23 +22,21 @@ from uuid import UUID, uuid4
 
 import polars as pl
 import psycopg
-from pydantic import SecretStr
 from sqlalchemy import func, update
 
 from benchmarks.rows_to_csv import TABLE
-from benchmarks.served import Served, installed, served
+from benchmarks.served import Served, installed, served, settings_of
 from benchmarks.single_validate import make_key
 from benchmarks.syntax import realistic
 from mailsift.jobs.columns import ADDRESS_N, column_id, names_metadata
 from mailsift.jobs.results.join import join_results
 from mailsift.jobs.views import JobOptions, dump_options
 from mailsift.pipeline.frames import SEGMENT
-from mailsift.settings import Settings
 from mailsift.storage.blobs.store import JobBlobs
 from mailsift.storage.sql import accounts, jobs
 from mailsift.storage.sql.tables import job
 from mailsift.storage.states import JobState
-from tests.support.parts import open_blobs, open_database
+from tests.support.parts import open_blobs, transaction
 
 NAMES = ("first_name", "last_name", "email", "company", "city", "signed_up")
 _READ = 1 << 18
@@ -97,15 +95,9 @@ def results_file(folder: Path, rows: int) -> Path:
 
 async def finished_job(environment: Mapping[str, str], results: Path) -> UUID:
     """Make a completed job of the results."""
-    values = {
-        "home": environment["MAILSIFT_HOME"],
-        "database_url": SecretStr(environment["MAILSIFT_DATABASE_URL"]),
-        "redis_url": SecretStr(environment["MAILSIFT_REDIS_URL"]),
-    }
-    settings, job_id = Settings.model_validate(values), uuid4()
+    settings, job_id = settings_of(environment), uuid4()
     await open_blobs(settings).put_file(JobBlobs(job_id).results, results)
-    database = open_database(settings)
-    async with database.begin() as connection:
+    async with transaction(settings) as connection:
         account = await accounts.ensure_account(connection, "benchmark")
         new = jobs.NewJob(job_id, account, "list.csv", dump_options(JobOptions()), "list.csv", "", 0)
         await jobs.insert(connection, new)
@@ -114,7 +106,6 @@ async def finished_job(environment: Mapping[str, str], results: Path) -> UUID:
             .where(job.c.id == job_id)
             .values(state=JobState.COMPLETED, finished_at=func.clock_timestamp())
         )
-    await database.aclose()
     return job_id
 
 

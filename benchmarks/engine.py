@@ -8,20 +8,17 @@ import json
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
 from benchmarks.measured import Measured, measure
 from benchmarks.naive_medium import LOOPS
-from mailsift.pipeline.allocator import FREE_SOON, LITTLE_AHEAD
+from benchmarks.sandboxed import calm_list, calm_sandbox, calm_world, home, run_job
 from mailsift.sandbox.client import SandboxProcess
-from mailsift.sandbox.listing import write_list
-from mailsift.sandbox.world import SandboxWorld, WorldMix
+from mailsift.sandbox.world import SandboxWorld
 
-SEED = 1
 SESSIONS = 5
 # Only the sessions limit us, as they limit the other one. Microsoft's tenants each have a host of their own:
 # there five sessions a host are more than five for all of them. We count a provider's sessions, not a host's:
@@ -73,43 +70,11 @@ class Compared:
         return self.of_others(name, lambda run: run.seconds) / self.of_ours(lambda run: run.seconds)
 
 
-@contextmanager
-def home(
-    sandbox: SandboxProcess, *, limits: str = "", **settings: str
-) -> Iterator[tuple[Path, dict[str, str]]]:
-    """Give a fresh MAILSIFT_HOME and the environment of an installation on the sandbox.
-
-    `limits` is added to `[limits]` of the overrides, a line each.
-    """
-    with tempfile.TemporaryDirectory(prefix="ms-bench-", dir="/tmp") as folder:
-        overrides = Path(folder) / "overrides.toml"
-        overrides.write_text(OVERRIDES + limits)
-        environment = {
-            **os.environ,  # noqa: TID251 - handed on to a child
-            **FREE_SOON,  # as the command `mailsift` does
-            **LITTLE_AHEAD,
-            **sandbox.env,
-            "MAILSIFT_HOME": f"{folder}/home",
-            "MAILSIFT_OVERRIDES": str(overrides),
-            "MAILSIFT_HELO_NAME": "bench.sandbox.test",
-            "MAILSIFT_WORKER_PROCESSES": "2",
-            "MAILSIFT_GREYLIST_DELAYS": "2,4,8",
-            **settings,
-        }
-        yield Path(folder), environment
-
-
 def run_ours(sandbox: SandboxProcess, source: Path, mode: str, **settings: str) -> Run:
     """Run a job in an installation that is up, from handing in the list to the finished file."""
-    with home(sandbox, **settings) as (folder, environment):
-        done = _installed(folder, environment, source, mode)
-    summary = json.loads(done.stdout.splitlines()[-1])
+    with home(sandbox, OVERRIDES, **settings) as (folder, environment):
+        done, summary = run_job(folder, environment, source, mode)
     return Run(summary["seconds"], done.peak_mib, summary["cpu"])
-
-
-def _installed(folder: Path, environment: Mapping[str, str], source: Path, mode: str) -> Measured:
-    command = [sys.executable, "-m", "benchmarks.installed", str(source), mode, str(folder / "out.csv")]
-    return measure(command, environment=environment, servers=folder / "home")
 
 
 def engine_overhead(sandbox: SandboxProcess, source: Path, mode: str) -> tuple[float, float]:
@@ -119,8 +84,8 @@ def engine_overhead(sandbox: SandboxProcess, source: Path, mode: str) -> tuple[f
     one chunk after another: where chunks overlap, the time one waits for another's computing would count as
     its own.
     """
-    with home(sandbox, MAILSIFT_SURVEY_SLOTS="1") as (folder, environment):
-        _installed(folder, environment, source, mode)
+    with home(sandbox, OVERRIDES, MAILSIFT_SURVEY_SLOTS="1") as (folder, environment):
+        run_job(folder, environment, source, mode)
         log = (folder / "home" / "worker.log").read_text(encoding="utf-8")
     done = [json.loads(line) for line in log.splitlines() if '"chunk.done"' in line]
     triaged = [event for event in done if not event["lane"]]
@@ -132,12 +97,10 @@ def engine_overhead(sandbox: SandboxProcess, source: Path, mode: str) -> tuple[f
 def medium(folder: Path, rows: int, rounds: int) -> Compared:
     """(a): medium mode beside the plain loop, in a world where DNS makes nobody wait."""
     domains = rows * 57 // 1000
-    source = write_list(
-        SandboxWorld(seed=SEED, domains=domains, mix=WorldMix.CALM), folder / "medium.csv", rows=rows
-    )
+    source = calm_list(folder / "medium.csv", rows, domains)
     ours: list[Run] = []
     naive: dict[str, list[Measured]] = {loop: [] for loop in LOOPS}
-    with SandboxProcess(seed=SEED, domains=domains, mix=WorldMix.CALM) as sandbox:
+    with calm_sandbox(domains) as sandbox:
         for _ in range(rounds):
             ours.append(run_ours(sandbox, source, "medium"))
             for loop, runs in naive.items():
@@ -159,11 +122,11 @@ def _naive_medium(sandbox: SandboxProcess, loop: str, source: Path, out: Path) -
 def deep(folder: Path, rows: int, latency_ms: int, rounds: int) -> Compared:
     """(b): deep mode, limits lifted, beside one connection for each address, with as many sessions a host."""
     domains = rows // 10
-    world = SandboxWorld(seed=SEED, domains=domains, mix=WorldMix.CALM)
-    source = write_list(world, folder / "deep.csv", rows=rows)
+    world = calm_world(domains)
+    source = calm_list(folder / "deep.csv", rows, domains)
     ours: list[Run] = []
     naive: list[Measured] = []
-    with SandboxProcess(seed=SEED, domains=domains, mix=WorldMix.CALM, latency_ms=latency_ms) as sandbox:
+    with calm_sandbox(domains, latency_ms=latency_ms) as sandbox:
         for _ in range(rounds):
             sandbox.reset()
             ours.append(run_ours(sandbox, source, "deep"))
@@ -191,9 +154,7 @@ def apart(folder: Path, domains: int, latency_ms: int, rounds: int) -> Compared:
 
     A session of ours waits for six replies: greeting, EHLO, MAIL, the random RCPT, the real one, QUIT.
     """
-    world = SandboxWorld(seed=SEED, domains=2 * domains, mix=WorldMix.CALM)
-    listed = write_list(world, folder / "all.csv", rows=100 * domains)
-    with listed.open(newline="", encoding="utf-8") as file:
+    with calm_list(folder / "all.csv", 100 * domains, 2 * domains).open(newline="", encoding="utf-8") as file:
         good = {
             row["email"].rpartition("@")[2]: row["email"] for row in csv.DictReader(file) if _is_plain(row)
         }
@@ -201,7 +162,7 @@ def apart(folder: Path, domains: int, latency_ms: int, rounds: int) -> Compared:
     source.write_text("\n".join(["email", *list(good.values())[:domains], ""]), encoding="utf-8")
     ours: list[Run] = []
     naive: list[Measured] = []
-    with SandboxProcess(seed=SEED, domains=2 * domains, mix=WorldMix.CALM, latency_ms=latency_ms) as sandbox:
+    with calm_sandbox(2 * domains, latency_ms=latency_ms) as sandbox:
         for _ in range(rounds):
             ours.append(run_ours(sandbox, source, "deep"))
             naive.append(_naive_deep(sandbox, source, folder / "naive.csv"))
@@ -227,9 +188,8 @@ def growth(folder: Path, sizes: Sequence[int], mode: str) -> None:
     print(f"(c) growth, {mode}")
     for rows in sizes:
         domains = max(500, rows * 57 // 1000)
-        world = SandboxWorld(seed=SEED, domains=domains, mix=WorldMix.CALM)
-        source = write_list(world, folder / "growth.csv", rows=rows)
-        with SandboxProcess(seed=SEED, domains=domains, mix=WorldMix.CALM) as sandbox:
+        source = calm_list(folder / "growth.csv", rows, domains)
+        with calm_sandbox(domains) as sandbox:
             limits = {"MAILSIFT_MAX_ROWS": str(rows), "MAILSIFT_MAX_BYTES": str(2**31)}
             _tell_growth(rows, run_ours(sandbox, source, mode, **limits))
 
@@ -241,7 +201,7 @@ def distinct(folder: Path, sizes: Sequence[int]) -> None:
         source = folder / "distinct.csv"
         with source.open("w", encoding="utf-8") as file:
             file.writelines(["email\n", *(f"known@apart{n}.flood.sandbox.test\n" for n in range(rows))])
-        with SandboxProcess(seed=SEED, domains=1, mix=WorldMix.CALM) as sandbox:
+        with calm_sandbox(1) as sandbox:
             _tell_growth(rows, run_ours(sandbox, source, "medium"))
 
 
@@ -272,15 +232,42 @@ def tell(found: Compared) -> None:
         print(f"{line}: {found.ratio(name):.1f} x")
 
 
+_WORDS = {
+    "documented": "csv module, email-validator with its own DNS check, dnspython with an LRU cache",
+    "tuned": "a loop tuned by hand, which asks once a domain",
+    "naive": "one connection an address, as many at a time",
+}
+
+
+def print_table(compared: Sequence[Compared]) -> None:
+    """Print README's table: a row for each of the others, of medians."""
+    print(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f} at the end.")
+    print("Ours: servers and worker up and warm, no fact known. The others start cold and use one core.\n")
+    print("| what | Mailsift | the other | ratio |\n|---|---|---|---|")
+    for found in compared:
+        what, cpu = found.title.partition(" ")[2], found.of_ours(lambda run: sum(run.cpu.values()))
+        seconds, peak = found.of_ours(lambda run: run.seconds), found.of_ours(lambda run: run.peak_mib)
+        for name in found.others:
+            wall = found.of_others(name, lambda run: run.seconds)
+            used = found.of_others(name, lambda run: run.cpu)
+            ours = f"{seconds:.1f} s, {cpu:.0f} s CPU, peak {peak:.0f} MiB"
+            other = f"{wall:.1f} s, {used:.0f} s CPU: {_WORDS[name]}"
+            print(f"| {what} | {ours} | {other} | {found.ratio(name):.1f}x |")
+
+
 def main() -> None:
     """Run what was asked for; all of it by default."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", choices=["medium", "deep", "apart", "growth", "long", "domains"])
+    parser.add_argument("--table", action="store_true", help="(a) and (b) as rows of README's table")
     parser.add_argument("--rows", type=int, default=1_000_000, help="rows of (a)")
     parser.add_argument("--rounds", type=int, default=3, help="of each, in turns; medians are printed")
     chosen = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="ms-lists-") as scratch:
         folder = Path(scratch)
+        if chosen.table:
+            print_table([medium(folder, chosen.rows, chosen.rounds), deep(folder, 20_000, 20, chosen.rounds)])
+            return
         if chosen.only in {None, "medium"}:
             tell(medium(folder, chosen.rows, chosen.rounds))
         if chosen.only in {None, "deep"}:

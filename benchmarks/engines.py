@@ -15,13 +15,10 @@ from pathlib import Path
 import polars as pl
 
 import mailsift
-from benchmarks.engine import SEED
 from benchmarks.measured import measure
+from benchmarks.sandboxed import calm_list, calm_sandbox, surrounded
 from mailsift.pipeline.frames import VERDICTS
 from mailsift.runtime.embedded import EmbeddedServers
-from mailsift.sandbox.client import SandboxProcess
-from mailsift.sandbox.listing import write_list
-from mailsift.sandbox.world import SandboxWorld, WorldMix
 from tests.support.required_programs import DATA_ENGINES
 from tests.support.workers import ROOT
 
@@ -42,8 +39,7 @@ def run(
 
 def alone(source: Path, mode: str, environment: Mapping[str, str]) -> pl.DataFrame:
     """Return the verdicts of one process."""
-    os.environ.update(environment)  # noqa: TID251 - as whoever uses the library does
-    with mailsift.Checker() as checker:
+    with surrounded(environment), mailsift.Checker() as checker:
         found: pl.DataFrame = checker.check_many(pl.read_csv(source, infer_schema=False)["email"], mode=mode)
         return found
 
@@ -53,7 +49,7 @@ def compare(engine: str, mode: str, source: Path, domains: int) -> None:
     words = [name for name in VERDICTS if VERDICTS[name] == pl.String]
     with (
         tempfile.TemporaryDirectory() as folder,
-        SandboxProcess(seed=SEED, domains=domains, mix=WorldMix.CALM) as sandbox,
+        calm_sandbox(domains) as sandbox,
         EmbeddedServers(Path(folder) / "home", postgres=False) as servers,
     ):
         environment = {**sandbox.env, "MAILSIFT_DNS_CANARIES": ","}  # here each question is to count
@@ -80,8 +76,7 @@ def main() -> None:
     given = options.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder) / "list.csv"
-        world = SandboxWorld(seed=SEED, domains=given.domains, mix=WorldMix.CALM)
-        write_list(world, source, rows=given.rows)
+        calm_list(source, given.rows, given.domains)
         for mode in given.modes:
             for engine in given.engines:
                 compare(engine, mode, source, given.domains)

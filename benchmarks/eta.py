@@ -14,14 +14,14 @@ import asyncio
 import os
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 import uvloop
 
+from benchmarks.sandboxed import SEED, home, surrounded
 from mailsift.cli.lists import working
 from mailsift.container import open_service
 from mailsift.jobs.views import JobOptions, JobSnapshot
@@ -34,7 +34,6 @@ from mailsift.sandbox.listing import write_list
 from mailsift.sandbox.world import SandboxWorld
 from mailsift.settings import Settings
 
-SEED: Final = 1
 MARKS: Final = (5.0, 25.0, 50.0, 75.0)
 GOAL: Final = 0.25
 DELAYS: Final = (300.0, 900.0, 3600.0)
@@ -57,23 +56,6 @@ def overrides(speed: float) -> str:
         f"harvest = {round(row.harvest * speed)}\ncareful = {round(row.careful * speed)}\n"
         for row in (DEFAULT, *PROVIDERS)
     )
-
-
-@contextmanager
-def installation(sandbox: SandboxProcess, speed: float) -> Iterator[Settings]:
-    """Give the settings of a fresh installation on the sandbox."""
-    with tempfile.TemporaryDirectory(prefix="ms-eta-", dir="/tmp") as folder:
-        path = Path(folder) / "overrides.toml"
-        path.write_text(overrides(speed))
-        environment = {
-            **sandbox.env,
-            "MAILSIFT_HOME": f"{folder}/home",
-            "MAILSIFT_OVERRIDES": str(path),
-            "MAILSIFT_HELO_NAME": "bench.sandbox.test",
-            "MAILSIFT_GREYLIST_DELAYS": ",".join(str(delay / speed) for delay in DELAYS),
-        }
-        os.environ.update(environment)  # noqa: TID251 - the worker inherits them
-        yield Settings.from_env()
 
 
 async def follow(settings: Settings, worker: LocalWorker, source: Path) -> tuple[list[Prediction], float]:
@@ -119,12 +101,14 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="ms-eta-list-") as folder:
         world = SandboxWorld(seed=SEED, domains=domains)
         source = write_list(world, Path(folder) / "list.csv", rows=chosen.rows)
+        delays = ",".join(str(delay / chosen.speed) for delay in DELAYS)
         with (
             SandboxProcess(seed=SEED, domains=domains) as sandbox,
-            installation(sandbox, chosen.speed) as settings,
-            working(settings) as (found, worker),
+            home(sandbox, overrides(chosen.speed), MAILSIFT_GREYLIST_DELAYS=delays) as (_, environment),
+            surrounded(environment),
+            working(Settings.from_env()) as (settings, worker),
         ):
-            said, took = uvloop.run(follow(found, worker, source))
+            said, took = uvloop.run(follow(settings, worker, source))
     load = os.getloadavg()[0]
     print(
         f"{chosen.rows:,} rows, {domains:,} domains, rates x {chosen.speed:g}: {took:.0f} s, load {load:.1f}"

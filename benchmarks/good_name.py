@@ -26,19 +26,18 @@ import uvloop
 from sqlalchemy import text
 
 from benchmarks.peers.listing import gateway_addresses
+from benchmarks.sandboxed import SEED, home, surrounded
 from mailsift.cli.lists import working
 from mailsift.container import open_container, open_service, read_sources
 from mailsift.jobs.views import JobOptions, JobView
 from mailsift.pipeline.facts import Mode
 from mailsift.pipeline.providers import PROVIDERS
-from mailsift.runtime.local_worker import LocalWorker
 from mailsift.sandbox.client import SandboxProcess
 from mailsift.sandbox.listing import write_list
 from mailsift.sandbox.world import SandboxWorld
 from mailsift.settings import Settings
 from mailsift.storage.sql import throttle_edits
 
-SEED: Final = 1
 CARELESS: Final = """
 [[provider]]
 key = "forcepoint"
@@ -57,29 +56,14 @@ LONGEST: Final = 110.0
 
 
 @contextmanager
-def fresh(
-    sandbox: SandboxProcess, overrides: str = "", **more: str
-) -> Iterator[tuple[Settings, LocalWorker]]:
+def fresh(sandbox: SandboxProcess, overrides: str = "", **more: str) -> Iterator[Settings]:
     """Give a fresh installation on the sandbox with one worker."""
-    with tempfile.TemporaryDirectory(prefix="ms-name-", dir="/tmp") as folder:
-        rows = Path(folder) / "overrides.toml"
-        rows.write_text(overrides)
-        environment = {
-            **sandbox.env,
-            "MAILSIFT_HOME": f"{folder}/home",
-            "MAILSIFT_OVERRIDES": str(rows),
-            "MAILSIFT_HELO_NAME": "bench.sandbox.test",
-            "MAILSIFT_WORKER_PROCESSES": "1",
-            **more,
-        }
-        before = dict(os.environ)  # noqa: TID251 - put back below
-        os.environ.update(environment)  # noqa: TID251 - the worker inherits them
-        try:
-            with working(Settings.from_env()) as (settings, worker):
-                yield settings, worker
-        finally:
-            os.environ.clear()  # noqa: TID251
-            os.environ.update(before)  # noqa: TID251
+    with (
+        home(sandbox, overrides, MAILSIFT_WORKER_PROCESSES="1", **more) as (_, environment),
+        surrounded(environment),
+        working(Settings.from_env()) as (settings, _),
+    ):
+        yield settings
 
 
 async def time_list(
@@ -118,7 +102,7 @@ def show_gateway(rows: int, longest: float, domain: str) -> None:
         }
         for name, way in ways.items():
             with SandboxProcess(seed=SEED, domains=20, minute_seconds=60) as sandbox:
-                with fresh(sandbox, **way) as (settings, _):
+                with fresh(sandbox, **way) as settings:
                     took, view = uvloop.run(time_list(settings, source, _blocked(sandbox), longest))
                 bans = sandbox.counters()["bans"]
             print(
@@ -146,7 +130,7 @@ def show_pace(rows: int) -> None:
         with source.open("w", encoding="utf-8", newline="") as file:
             csv.writer(file).writerows([["email"], *([email] for email in told[:rows])])
         for name in ("a new source", "an established one"):
-            with SandboxProcess(seed=SEED, domains=50) as sandbox, fresh(sandbox) as (settings, _):
+            with SandboxProcess(seed=SEED, domains=50) as sandbox, fresh(sandbox) as settings:
                 if name != "a new source":
                     uvloop.run(_earn(settings))
                 took, view = uvloop.run(time_list(settings, source, _nearly_done))
@@ -169,7 +153,7 @@ def show_listing() -> None:
         source.write_text("email\n" + "".join(f"known{n}@ordinary.sandbox.test\n" for n in range(20)))
         for zone in ("dnsbl.sandbox.test", "dnsbl-empty.sandbox.test"):
             more = {"MAILSIFT_SOURCE_IDENTITIES": "203.0.113.99", "MAILSIFT_BLOCK_LISTS": zone}
-            with SandboxProcess(seed=SEED, domains=20) as sandbox, fresh(sandbox, **more) as (settings, _):
+            with SandboxProcess(seed=SEED, domains=20) as sandbox, fresh(sandbox, **more) as settings:
                 held = uvloop.run(_held(settings))
                 _, view = uvloop.run(time_list(settings, source, lambda view: bool(view.waiting)))
                 asked = sandbox.counters()["rcpts"]

@@ -6,7 +6,6 @@ The library is one process that begins with nothing loaded; the engine an instal
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import subprocess
 import sys
@@ -16,12 +15,10 @@ from statistics import median
 
 import polars as pl
 
-from benchmarks.engine import SEED, home
+from benchmarks.engine import OVERRIDES
 from benchmarks.measured import Measured, measure
+from benchmarks.sandboxed import calm_list, calm_sandbox, home, run_job
 from mailsift.pipeline.frames import VERDICTS
-from mailsift.sandbox.client import SandboxProcess
-from mailsift.sandbox.listing import write_list
-from mailsift.sandbox.world import SandboxWorld, WorldMix
 
 _LIBRARY = """
 import sys, polars, mailsift
@@ -45,19 +42,12 @@ def run_library(folder: Path, environment: dict[str, str], source: Path, mode: s
     return measure(command, environment=environment)
 
 
-def run_engine(folder: Path, environment: dict[str, str], source: Path, mode: str) -> float:
-    """Return the CPU seconds of the job, of all processes together."""
-    command = [sys.executable, "-m", "benchmarks.installed", str(source), mode, str(folder / "engine.csv")]
-    done = measure(command, environment=environment, servers=folder / "home")
-    return float(sum(json.loads(done.stdout.splitlines()[-1])["cpu"].values()))
-
-
 def different_rows(folder: Path) -> tuple[int, int]:
     """Return how many rows the two results have, and how many differ in any of the 13 fields."""
     fields = [f"mailsift_{name}" for name in VERDICTS]
     ours, theirs = (
-        pl.read_csv(folder / f"{who}.csv", infer_schema=False).select("mailsift_address", *fields)
-        for who in ("library", "engine")
+        pl.read_csv(folder / name, infer_schema=False).select("mailsift_address", *fields)
+        for name in ("library.csv", "out.csv")
     )
     if ours.height != theirs.height:
         raise SystemExit(f"{ours.height:,} rows and {theirs.height:,}")
@@ -72,10 +62,11 @@ def compare(source: Path, domains: int, mode: str, rounds: int) -> None:
     ours: list[Measured] = []
     theirs: list[float] = []
     rows = different = 0
-    with SandboxProcess(seed=SEED, domains=domains, mix=WorldMix.CALM) as sandbox:
+    with calm_sandbox(domains) as sandbox:
         for _ in range(rounds):
-            with home(sandbox) as (folder, environment):
-                theirs.append(run_engine(folder, environment, source, mode))
+            with home(sandbox, OVERRIDES) as (folder, environment):
+                _, summary = run_job(folder, environment, source, mode)
+                theirs.append(sum(summary["cpu"].values()))
                 ours.append(run_library(folder, environment, source, mode))
                 rows, different = different_rows(folder)
     mine, others = median(run.cpu for run in ours), median(theirs)
@@ -98,8 +89,7 @@ def main() -> None:
     print(f"import mailsift: {1000 * import_seconds():.0f} ms CPU")
     with tempfile.TemporaryDirectory(prefix="ms-library-") as scratch:
         domains = max(500, chosen.rows * 57 // 1000)
-        world = SandboxWorld(seed=SEED, domains=domains, mix=WorldMix.CALM)
-        write_list(world, Path(scratch) / "list.csv", rows=chosen.rows)
+        calm_list(Path(scratch) / "list.csv", chosen.rows, domains)
         for mode in chosen.modes.split(","):
             compare(Path(scratch) / "list.csv", domains, mode, chosen.rounds)
 

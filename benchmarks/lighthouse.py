@@ -16,8 +16,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from benchmarks.pages import ServedInstallation, finished_job, populated, settings_of
-from benchmarks.served import installed, served
+from benchmarks.pages import ServedInstallation, finished_job, populated
+from benchmarks.served import installed, served, settings_of
 from mailsift.api.pages.cookies import SESSION
 from tests.support.sessions import browser, cookie, sign_in
 

@@ -104,11 +104,7 @@ def main() -> None:
     """naive_deep.py IN OUT DNS_HOST:PORT SMTP_PORT CONCURRENCY PER_HOST."""
     source, out, server = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]
     port, concurrency, per_host = (int(value) for value in sys.argv[4:7])
-    uvloop.run(_main(source, out, server, (port, concurrency, per_host)))
-
-
-async def _main(source: Path, out: Path, server: str, numbers: tuple[int, int, int]) -> None:
-    await run(source, out, Prober(server, *numbers))
+    uvloop.run(run(source, out, Prober(server, port, concurrency, per_host)))
 
 
 if __name__ == "__main__":

@@ -12,10 +12,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import mailbox
-import os
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -24,6 +21,7 @@ from typing import Final
 import polars as pl
 import uvloop
 
+from benchmarks.sandboxed import home, surrounded
 from mailsift.cli.lists import working
 from mailsift.container import Container, open_container
 from mailsift.jobs.outcomes.accuracy import GroupBy
@@ -164,24 +162,6 @@ async def run(
         return await measure(Loop(container, worker, sandbox, world, account, source.parent), source)
 
 
-@contextmanager
-def installation(sandbox: SandboxProcess, folder: Path) -> Iterator[Settings]:
-    """Give the settings of a fresh installation on the sandbox."""
-    path = folder / "overrides.toml"
-    rows = (f'[[provider]]\nkey = "{row.key}"\nrate = {row.rate * _SPEED}\n' for row in (DEFAULT, *PROVIDERS))
-    path.write_text("\n".join(rows))
-    environment = {
-        **sandbox.env,
-        "MAILSIFT_HOME": f"{folder}/home",
-        "MAILSIFT_OVERRIDES": str(path),
-        "MAILSIFT_HELO_NAME": "bench.sandbox.test",
-        "MAILSIFT_GREYLIST_DELAYS": "2,4,8",
-        "MAILSIFT_RAMP": "false",  # nor is care: it makes the last few addresses wait for minutes
-    }
-    os.environ.update(environment)  # noqa: TID251 - the worker inherits them
-    yield Settings.from_env()
-
-
 def main() -> None:
     """Print what was found, and end with 1 where it is not as it should be."""
     options = argparse.ArgumentParser(prog="python -m benchmarks.outcomes", description=__doc__)
@@ -189,16 +169,21 @@ def main() -> None:
     options.add_argument("--seed", type=int, default=1)
     chosen = options.parse_args()
     domains = max(50, chosen.rows // 50)
+    overrides = "".join(
+        f'[[provider]]\nkey = "{row.key}"\nrate = {row.rate * _SPEED}\n' for row in (DEFAULT, *PROVIDERS)
+    )
     with tempfile.TemporaryDirectory(prefix="ms-outcomes-", dir="/tmp") as folder:
         world = SandboxWorld(seed=chosen.seed, domains=domains)
         source = Path(folder) / "list.csv"
         write_list(world, source, rows=chosen.rows)
         with (
             SandboxProcess(seed=chosen.seed, domains=domains) as sandbox,
-            installation(sandbox, Path(folder)) as settings,
-            working(settings) as (found, worker),
+            # Nor is care measured: it makes the last few addresses wait for minutes.
+            home(sandbox, overrides, MAILSIFT_RAMP="false") as (_, environment),
+            surrounded(environment),
+            working(Settings.from_env()) as (settings, worker),
         ):
-            good = uvloop.run(run(found, worker, sandbox, world, source))
+            good = uvloop.run(run(settings, worker, sandbox, world, source))
     raise SystemExit(0 if good else 1)
 
 

@@ -8,14 +8,12 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
-from pydantic import SecretStr
 
-from benchmarks.served import installed, served
+from benchmarks.served import installed, served, settings_of
 from benchmarks.syntax import realistic
 from mailsift.container import open_service
 from mailsift.jobs.views import JobId, JobOptions
@@ -81,15 +79,6 @@ class Timed:
     def ms(self) -> float:
         """The median."""
         return statistics.median(self.times)
-
-
-def settings_of(environment: Mapping[str, str]) -> Settings:
-    """Return the settings that the API reads from this environment."""
-    return Settings(
-        home=Path(environment["MAILSIFT_HOME"]),
-        database_url=SecretStr(environment["MAILSIFT_DATABASE_URL"]),
-        redis_url=SecretStr(environment["MAILSIFT_REDIS_URL"]),
-    )
 
 
 async def finished_job(settings: Settings, folder: Path, rows: int) -> JobId:

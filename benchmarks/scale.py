@@ -13,19 +13,13 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import sys
-import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Final
 
-from benchmarks.engine import SEED, home
-from benchmarks.measured import measure
+from benchmarks.engine import OVERRIDES
+from benchmarks.sandboxed import calm_list, calm_sandbox, home, run_job
 from mailsift.pipeline.providers import Providers
-from mailsift.sandbox.client import SandboxProcess
-from mailsift.sandbox.listing import write_list
-from mailsift.sandbox.world import SandboxWorld, WorldMix
 
 DAY: Final = 86_400.0
 MIX: Final = "google=0.35,microsoft365=0.15,outlook=0.05,yahoo=0.08"
@@ -118,17 +112,11 @@ def _core_hours(role: str, rows: float, asked: float, units: Mapping[str, Unit])
 def measure_unit(mode: str, rows: int) -> Unit:
     """Run a list of so many rows on the sandbox, limits lifted, and return what one of them cost."""
     domains = max(50, rows * 57 // 1000)
-    world = SandboxWorld(seed=SEED, domains=domains, mix=WorldMix.CALM)
-    with (
-        tempfile.TemporaryDirectory(prefix="ms-scale-") as name,
-        SandboxProcess(seed=SEED, domains=domains, mix=WorldMix.CALM) as sandbox,
-        home(sandbox) as (folder, environment),
-    ):
-        source = write_list(world, Path(name) / "list.csv", rows=rows)
-        command = [sys.executable, "-m", "benchmarks.installed", str(source), mode, str(folder / "out.csv")]
-        done = measure(command, environment=environment, servers=folder / "home")
+    with calm_sandbox(domains) as sandbox, home(sandbox, OVERRIDES) as (folder, environment):
+        source = calm_list(folder / "list.csv", rows, domains)
+        _, summary = run_job(folder, environment, source, mode)
         stored = sum(path.stat().st_size for path in (folder / "home/blobs").rglob("*") if path.is_file())
-    cpu = json.loads(done.stdout.splitlines()[-1])["cpu"]
+    cpu = summary["cpu"]
     cpu["intake"] = cpu.get("intake", 0.0) + cpu.pop("ended", 0.0)  # what has ended is what read the list
     return Unit({role: round(1e6 * spent / rows, 1) for role, spent in cpu.items()}, round(stored / rows, 1))
 

@@ -14,6 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
+from pydantic import SecretStr
+
+from mailsift.settings import Settings
 
 _LISTENS = re.compile(r"listens on (http://\S+)")
 
@@ -51,6 +54,15 @@ def installed(**settings: str) -> Iterator[dict[str, str]]:
             "MAILSIFT_REQUESTS_PER_MINUTE": "100000000",
             **settings,
         }
+
+
+def settings_of(environment: Mapping[str, str]) -> Settings:
+    """Return the settings that a process of ours reads from this environment."""
+    return Settings(
+        home=Path(environment["MAILSIFT_HOME"]),
+        database_url=SecretStr(environment["MAILSIFT_DATABASE_URL"]),
+        redis_url=SecretStr(environment["MAILSIFT_REDIS_URL"]),
+    )
 
 
 @contextmanager

@@ -13,7 +13,6 @@ import argparse
 import asyncio
 import os
 import statistics
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -21,18 +20,16 @@ from typing import Final
 import uvloop
 
 from benchmarks.measured import cpu_by_role
+from benchmarks.sandboxed import calm_sandbox, calm_world, home, surrounded
 from mailsift.cli.lists import working
 from mailsift.container import open_service
 from mailsift.jobs.service import JobService
 from mailsift.jobs.views import AccountId, JobId, JobOptions
 from mailsift.pipeline.facts import Mode
-from mailsift.sandbox.client import SandboxProcess
-from mailsift.sandbox.world import SandboxWorld, WorldMix
 from mailsift.settings import Settings
 from mailsift.storage.states import ENDED, JobState
 
 WARM: Final = 20
-SEED: Final = 1
 _OPEN: Final = tuple(state for state in JobState if state not in ENDED)
 _AT_ONCE: Final = 16  # lists that one customer hands in
 
@@ -77,7 +74,7 @@ def write_lists(folder: Path, rows: int, domains: int) -> Lists:
     """Write the files; each of the big ones has half of the domains."""
     lists = Lists(*(folder / f"{name}.csv" for name in ("small", "alone", "company")))
     lists.small.write_text("email\n" + "".join(f"known{n}@ordinary.sandbox.test\n" for n in range(3)))
-    ranked = SandboxWorld(seed=SEED, domains=domains, mix=WorldMix.CALM).ranked
+    ranked = calm_world(domains).ranked
     for path, half in ((lists.alone, ranked[::2]), (lists.company, ranked[1::2])):
         addresses = (f"known{n}@{half[n * 7919 % len(half)].name}\n" for n in range(rows))
         path.write_text("email\n" + "".join(addresses))
@@ -113,14 +110,12 @@ def main() -> None:
     chosen = parser.parse_args()
     domains = 2 * max(25, chosen.rows * 57 // 1000)
     with (
-        SandboxProcess(seed=SEED, domains=domains, mix=WorldMix.CALM) as sandbox,
-        tempfile.TemporaryDirectory(prefix="ms-small-") as name,
+        calm_sandbox(domains) as sandbox,
+        home(sandbox) as (folder, environment),
+        surrounded(environment),
+        working(Settings.from_env()) as (settings, _),
     ):
-        folder = Path(name)
-        environment = {**sandbox.env, "MAILSIFT_HOME": f"{folder}/home"}
-        os.environ.update(environment)  # noqa: TID251 - the worker inherits them
-        with working(Settings.from_env()) as (settings, _):
-            uvloop.run(time_all(settings, write_lists(folder, chosen.rows, domains), chosen))
+        uvloop.run(time_all(settings, write_lists(folder, chosen.rows, domains), chosen))
 
 
 if __name__ == "__main__":

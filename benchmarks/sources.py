@@ -9,14 +9,10 @@ verdict is looked at. Times run from handing in the list to the end of its job, 
 from __future__ import annotations
 
 import argparse
-import asyncio
 import os
-import subprocess
-import sys
 import tempfile
-import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -29,8 +25,9 @@ from mailsift.runtime.installation import installation
 from mailsift.sandbox.client import SandboxProcess
 from mailsift.settings import Settings
 from mailsift.storage.sql import sources
-from tests.support.installation import ended
+from tests.support.installation import ended, until
 from tests.support.parts import open_database
+from tests.support.workers import WorkerGroup
 
 PROVIDER: Final = "ordinary.sandbox.test"
 _PATIENCE: Final = 120.0
@@ -45,41 +42,22 @@ def overrides(rate: float) -> str:
 @contextmanager
 def workers(settings: Settings, addresses: Sequence[str]) -> Iterator[None]:
     """Run a worker of one process at each of these addresses."""
-    running = [_start(settings, address) for address in addresses]
-    try:
+    with ExitStack() as running:
+        for address in addresses:
+            own = settings.model_copy(update={"source_addresses": (address,)})
+            running.enter_context(WorkerGroup(own, 1, settings.home / "worker.log"))
         yield
-    finally:
-        for worker in running:
-            worker.terminate()
-        for worker in running:
-            worker.wait()
-
-
-def _start(settings: Settings, address: str) -> subprocess.Popen[bytes]:
-    told = settings.model_copy(update={"source_addresses": (address,)}).environment()
-    with (settings.home / "worker.log").open("ab") as log:
-        return subprocess.Popen(
-            [sys.executable, "-m", "mailsift", "worker", "--processes", "1"],
-            env={**os.environ, **told},  # noqa: TID251 - handed on to a child
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            start_new_session=True,
-        )
 
 
 async def time_list(settings: Settings, source: Path, identities: set[str], count: int) -> float:
     """Wait for the workers, hand in the list and return the seconds to the end of its job."""
     database = open_database(settings)
-    until = time.monotonic() + _PATIENCE
-    while True:
-        async with database.begin() as connection:
-            live = await sources.live(connection)
-        if {one.identity for one in live} == identities and sum(one.processes for one in live) == count:
-            break
-        if time.monotonic() > until:
-            raise TimeoutError("the workers did not start")
-        await asyncio.sleep(0.1)
+
+    async def all_live() -> bool:
+        live = await database.run(sources.live)
+        return {one.identity for one in live} == identities and sum(one.processes for one in live) == count
+
+    await until(all_live, within=_PATIENCE)
     await database.aclose()
     async with open_service(settings) as service:
         account = await service.account("benchmark")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 import secrets
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -206,6 +206,12 @@ class Container:
         from mailsift.storage.blobs.local_files import process_folder
 
         return self._closing.enter_context(process_folder(scratch_folder(self.settings)))
+
+    async def _repeat(self, work: Callable[[], Awaitable[object]], *, every: float, task: str) -> None:
+        """Do some work again and again, until the parts are closed."""
+        from mailsift.pipeline.background import repeating
+
+        await self._closing.enter_async_context(repeating(work, every=every, task=task))
 
     # Jobs.
 
@@ -682,13 +688,9 @@ class Container:
     @cached_property
     def _fact_cache(self) -> FactCache:
         """Facts of all processes; without REDIS_URL those of this one."""
-        if self.settings.redis_url is None:
-            from mailsift.storage.local_facts import LocalFactCache
+        from mailsift.storage.redis.facts import LocalFactCache, RedisFactCache
 
-            return LocalFactCache(self.clock)
-        from mailsift.storage.redis.facts import RedisFactCache
-
-        return RedisFactCache(self.redis)
+        return LocalFactCache(self.clock) if self.settings.redis_url is None else RedisFactCache(self.redis)
 
     @cached_property
     def domains(self) -> DomainFacts:
@@ -710,7 +712,6 @@ class Container:
 
         Without REDIS_URL it is this process's own.
         """
-        from mailsift.pipeline.background import repeating
         from mailsift.storage.redis.local_throttle import LocalThrottle
         from mailsift.storage.redis.throttle import RedisThrottle, ThrottleConfig
         from mailsift.storage.sql.ledger import LedgerBook, kept_written
@@ -730,8 +731,7 @@ class Container:
         if settings.redis_url is None:
             return LocalThrottle(self.providers.row, config, clock=time.monotonic, random=random.Random())
         throttle = RedisThrottle(self.redis, row=self.providers.row, config=config)
-        renewing = repeating(throttle.renew, every=settings.heartbeat_seconds, task="throttle")
-        await self._closing.enter_async_context(renewing)
+        await self._repeat(throttle.renew, every=settings.heartbeat_seconds, task="throttle")
         return throttle
 
     def _port25_probe(self, throttle: Throttle, interception: InterceptionDetector) -> Port25Probe:
@@ -876,11 +876,10 @@ class Container:
     async def _usage(self) -> UsageMeter:
         """Return what counts single addresses, and writes it down every few seconds and at the end."""
         from mailsift.accounts.usage import FLUSH_SECONDS, UsageMeter
-        from mailsift.pipeline.background import repeating
 
         meter = UsageMeter(self.database)
         self._closing.push_async_callback(meter.flush)
-        await self._closing.enter_async_context(repeating(meter.flush, every=FLUSH_SECONDS, task="usage"))
+        await self._repeat(meter.flush, every=FLUSH_SECONDS, task="usage")
         return meter
 
     async def api_parts(self) -> ApiParts:
@@ -893,13 +892,11 @@ class Container:
         from mailsift.api.http.idempotency import AnswerStore
         from mailsift.api.parts import ApiParts, ProbingNotice
         from mailsift.key_files import read_key_peppers
-        from mailsift.pipeline.background import repeating
 
         usage = await self._usage()
         single, test_single = await self._singles(usage.count_single)
         await self._learn_time()
-        learning = repeating(self._learn_time, every=_CLOCK_SECONDS, task="clock")
-        await self._closing.enter_async_context(learning)
+        await self._repeat(self._learn_time, every=_CLOCK_SECONDS, task="clock")
 
         authenticator = Authenticator(
             keys=self.keys,

@@ -106,6 +106,9 @@ def _upgrade(connection: SyncConnection, url: str, more: Sequence[Path]) -> str:
         newest = newest_revision(*more)
         if found >= newest:
             return found
+        if found not in _revisions(*more):
+            reason = f"It is at revision {found}, which no release has: it is from between two of them."
+            raise MailsiftError("database_foreign", reason)
         from alembic import command  # noqa: PLC0415 - see alembic_config
 
         connection.execute(text(f"SET LOCAL lock_timeout = '{LOCK_SECONDS}s'"))
@@ -168,4 +171,8 @@ def _revision_of(connection: SyncConnection) -> str:
 
 def newest_revision(*more: Path) -> str:
     """Return the revision this release expects, and whoever has more folders: the number of the last file."""
-    return max(path.stem[:4] for folder in (_OURS, *more) for path in folder.glob("[0-9]*_*.py"))
+    return max(_revisions(*more))
+
+
+def _revisions(*more: Path) -> set[str]:
+    return {path.stem[:4] for folder in (_OURS, *more) for path in folder.glob("[0-9]*_*.py")}

@@ -11,17 +11,44 @@ sandbox. That takes root, iproute2 and npm; the others are installed into FOLDER
 from __future__ import annotations
 
 import argparse
+import os
+import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import platformdirs
 
 from benchmarks.peers.listing import write_rows
-from benchmarks.peers.namespace import NamespaceError, namespace
 from benchmarks.peers.tools import ToolsError, install
 from mailsift.sandbox.world import WorldMix
+from tests.support.machines import MachinesError, one_namespace
+
+_RESOLVERS = Path("/etc/netns")  # `ip netns exec` puts NAME/resolv.conf over /etc/resolv.conf
+
+
+@contextmanager
+def namespace() -> Iterator[list[str]]:
+    """Make a network with nothing but loopback, whose resolver is whoever listens on 127.0.0.1:53 in it.
+
+    Yields:
+        What to put in front of a command so that it runs inside.
+
+    Raises:
+        MachinesError: not root, no iproute2, or the kernel refuses.
+    """
+    name = f"ms-peers-{os.getpid()}"
+    settings = _RESOLVERS / name
+    with one_namespace(name) as within:
+        try:
+            settings.mkdir(parents=True)
+            (settings / "resolv.conf").write_text("nameserver 127.0.0.1\n")
+            yield within
+        finally:
+            shutil.rmtree(settings, ignore_errors=True)
 
 
 def main() -> int:
@@ -60,16 +87,16 @@ def main() -> int:
         install(tools)
         with tempfile.TemporaryDirectory(prefix="ms-peers-") as scratch, namespace() as inside:
             if chosen.servers:
-                command = [sys.executable, "-m", "benchmarks.peers.servers", str(tools)]
-                return subprocess.run([*inside, *command], check=False).returncode
-            if chosen.gateway:
-                command = [sys.executable, "-m", "benchmarks.peers.gateway", str(tools), str(chosen.gateway)]
-                return subprocess.run([*inside, *command], check=False).returncode
-            write_rows(Path(scratch), chosen.rows, chosen.mix)
-            how = (str(sample), str(chosen.latency_ms), chosen.mix.value)
-            command = [sys.executable, "-m", "benchmarks.peers.compare", scratch, str(tools), *how]
-            return subprocess.run([*inside, *command], check=False).returncode
-    except (NamespaceError, ToolsError) as error:
+                words = ["servers", tools]
+            elif chosen.gateway:
+                words = ["compare", tools, chosen.gateway]
+            else:
+                write_rows(Path(scratch), chosen.rows, chosen.mix)
+                words = ["compare", scratch, tools, sample, chosen.latency_ms, chosen.mix.value]
+            module, *arguments = map(str, words)
+            command = [*inside, sys.executable, "-m", f"benchmarks.peers.{module}", *arguments]
+            return subprocess.run(command, check=False).returncode
+    except (MachinesError, ToolsError) as error:
         print(f"The comparison cannot run here: {error}", file=sys.stderr)
         return 2
 

@@ -1,10 +1,8 @@
-"""The comparison itself, inside the namespace: FOLDER TOOLS SAMPLE LATENCY_MS MIX."""
+"""The comparison itself, in the namespace: FOLDER TOOLS SAMPLE LATENCY_MS MIX, or TOOLS ROWS at a gateway."""
 
 from __future__ import annotations
 
-import json
 import os
-import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -13,9 +11,10 @@ from functools import partial
 from pathlib import Path
 from statistics import median
 
-from benchmarks.engine import home
-from benchmarks.peers.listing import SEED, domains_of, read_statuses
+from benchmarks.engine import OVERRIDES
+from benchmarks.peers.listing import domains_of, gateway_addresses, read_statuses
 from benchmarks.peers.tools import PEERS, Peer
+from benchmarks.sandboxed import SEED, home, run_job
 from mailsift.sandbox.client import SandboxProcess
 from mailsift.sandbox.world import WorldMix
 
@@ -23,10 +22,6 @@ GOAL = 7.0
 RUNS = 3
 SESSIONS = 20
 """At a host, for us: as many as the others are seen to hold at the busiest one (the table says it)."""
-KINDNESS = {
-    "UV_THREADPOOL_SIZE": "50",  # Node looks host names up in threads, and has four unless told
-    "PY3VE_IGNORE_UPDATER": "1",  # no download of a list while the clock runs
-}
 
 
 class Internet(SandboxProcess):
@@ -71,29 +66,18 @@ class Finding:
 
 def ask_mailsift(internet: Internet, folder: Path) -> Finding:
     """Run the list as a deep job in an installation that is up."""
-    with home(internet, limits=f"sessions = {SESSIONS}\n") as (scratch, environment):
-        out = scratch / "out.csv"
-        command = [sys.executable, "-m", "benchmarks.installed", str(folder / "list.csv"), "deep", str(out)]
-        done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True)
-        statuses = read_statuses(out, "mailsift_status")
-    took = json.loads(done.stdout.splitlines()[-1])
+    with home(internet, f"{OVERRIDES}sessions = {SESSIONS}\n") as (scratch, environment):
+        _, took = run_job(scratch, environment, folder / "list.csv", "deep")
+        statuses = read_statuses(scratch / "out.csv", "mailsift_status")
     return Finding("mailsift", took["seconds"], sum(took["cpu"].values()), statuses, *_seen(internet))
 
 
 def ask_peer(internet: Internet, peer: Peer, tools: Path, addresses: Sequence[str]) -> Finding:
     """Run addresses through one of the others."""
     used = _cpu_of_children()
-    done = subprocess.run(
-        peer.command(tools),
-        input="\n".join(addresses),
-        env={**os.environ, **KINDNESS},  # noqa: TID251 - handed on to a child
-        stdout=subprocess.PIPE,
-        text=True,
-        check=True,
-    )
-    said = json.loads(done.stdout)
+    seconds, statuses = peer.ask(tools, addresses)
     cpu = _cpu_of_children() - used
-    return Finding(peer.name, said["seconds"], cpu, said["statuses"], *_seen(internet))
+    return Finding(peer.name, seconds, cpu, statuses, *_seen(internet))
 
 
 def _cpu_of_children() -> float:
@@ -170,8 +154,26 @@ def tell(findings: Sequence[Finding], truths: Mapping[str, str]) -> None:
     print(f"mailsift is {ratio:.1f} times as fast as {fastest.name}; the goal is {GOAL:.0f} times")
 
 
+def tell_of_gateway(tools: Path, rows: int) -> None:
+    """Let each of the others check a list at a gateway that blocks harvesters and has heard of nobody yet."""
+    addresses = gateway_addresses(rows)
+    print(f"{len(addresses)} addresses at a gateway, 30 % of them unknown; it takes 30 recipients a minute")
+    for peer in PEERS:
+        with Internet(domains=20, latency_ms=20, mix=WorldMix.CALM, minute_seconds=60) as internet:
+            found = ask_peer(internet, peer, tools, addresses)
+        said = Counter(found.statuses.values())
+        print(
+            f"  {peer.name:<28}{found.bans:>3} blocks{found.seconds:>8.1f} s{said['valid']:>6} valid"
+            f"{said['invalid']:>6} invalid{said['risky']:>6} without an answer",
+            flush=True,
+        )
+
+
 def main() -> None:
     """Let everybody check the list, one after the other."""
+    if len(sys.argv) == 3:
+        tell_of_gateway(Path(sys.argv[1]), int(sys.argv[2]))
+        return
     folder, tools = Path(sys.argv[1]), Path(sys.argv[2])
     sample, latency_ms, mix = int(sys.argv[3]), int(sys.argv[4]), WorldMix(sys.argv[5])
     truths = read_statuses(folder / "truth.csv", "status")

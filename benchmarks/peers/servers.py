@@ -7,8 +7,6 @@ about one of the former and two of the latter. All come from one address with a 
 from __future__ import annotations
 
 import asyncio
-import json
-import os
 import subprocess
 import sys
 from collections import Counter
@@ -16,8 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from benchmarks.peers.compare import KINDNESS
-from benchmarks.peers.tools import PEERS, Peer
+from benchmarks.peers.tools import PEERS
 from mailsift.pipeline.verdict import Result
 from tests.external.chroot import Chroot, alone
 from tests.external.mta import exim, opensmtpd, postfix, sendmail
@@ -53,20 +50,6 @@ STATUS = {
 def truth_at(habit: str, site: Site) -> dict[str, frozenset[str]]:
     """Return what is right to say of three addresses of a set-up."""
     return {f"{local}@{site.domain}": right for local, right in SPECIAL.get(habit, TRUTH).items()}
-
-
-def ask_peer(peer: Peer, tools: Path, addresses: Sequence[str]) -> Mapping[str, str]:
-    """Run addresses through one of the others."""
-    done = subprocess.run(
-        peer.command(tools),
-        input="\n".join(addresses),
-        env={**os.environ, **KINDNESS},  # noqa: TID251 - handed on to a child
-        stdout=subprocess.PIPE,
-        text=True,
-        check=True,
-    )
-    said: dict[str, str] = json.loads(done.stdout)["statuses"]
-    return said
 
 
 async def ask_mailsift(world: World, addresses: Sequence[str]) -> dict[str, str]:
@@ -132,7 +115,7 @@ def main() -> None:
             for address in truth_at(habit, site)
         ]
         said: dict[str, Mapping[str, str]] = {"mailsift": asyncio.run(ask_mailsift(world, addresses))}
-        said |= {peer.name: ask_peer(peer, tools, addresses) for peer in PEERS}
+        said |= {peer.name: peer.ask(tools, addresses)[1] for peer in PEERS}
     tell(said)
 
 

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
+from rich.table import Table
 from rich.text import Text
 
 from mailsift.accounts.people import Role
 from mailsift.accounts.sessions import normalized_email
 from mailsift.cli.options import JsonOption
-from mailsift.cli.service import print_json, with_container
+from mailsift.cli.service import show, with_container
 from mailsift.cli.terminal import PLAIN, console, table_of
 from mailsift.container import Container
 from mailsift.events.audit import COMMAND_LINE
@@ -59,20 +60,15 @@ def list_users(*, as_json: JsonOption = False) -> None:
     """List everybody who can sign in, and where they are members."""
     rows = with_container(lambda parts: parts.people.members.everybody())
     people = [{name: _json_value(value) for name, value in row.items()} for row in rows]
-    if as_json:
-        print_json(*people)
-        return
+    show(people, _table, dict, as_json=as_json)
+
+
+def _table(people: Iterable[Mapping[str, Any]]) -> Table:
     table = table_of(("email", "account", "role", "operator", "last sign-in"), overflow="fold")
     for row in people:
-        words = (
-            row["email"],
-            row["account"],
-            row["role"],
-            "yes" if row["operator"] else "",
-            row["last_sign_in"],
-        )
-        table.add_row(*map(Text, words))
-    Console().print(table)
+        operator = "yes" if row["operator"] else ""
+        table.add_row(*map(Text, (row["email"], row["account"], row["role"], operator, row["last_sign_in"])))
+    return table
 
 
 @users_app.command("remove")

@@ -74,7 +74,8 @@ def listening(settings: Settings) -> Iterator[list[socket.socket]]:
         try:
             for address in _addresses(host, port):
                 free = port or (taken[0].getsockname()[1] if taken else 0)
-                made = socket.create_server((address, free), family=_family(address), backlog=_BACKLOG)
+                family = socket.AF_INET6 if ":" in address else socket.AF_INET
+                made = socket.create_server((address, free), family=family, backlog=_BACKLOG)
                 taken.append(stack.enter_context(made))
         except (OSError, UnicodeError) as error:  # the latter of a name that is none: "a..b"
             number = getattr(error, "errno", None) or 0
@@ -87,10 +88,6 @@ def _addresses(host: str, port: int) -> list[str]:
     """Return the addresses of a host: a name like localhost has several."""
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     return list(dict.fromkeys(str(address[0]) for *_, address in found))
-
-
-def _family(address: str) -> socket.AddressFamily:
-    return socket.AF_INET6 if ":" in address else socket.AF_INET
 
 
 async def serve(

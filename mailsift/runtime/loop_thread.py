@@ -17,7 +17,8 @@ class LoopThread:
     """Runs coroutines for threads that have no loop, on a loop of its own."""
 
     def __init__(self) -> None:
-        self._loop = uvloop.new_event_loop()
+        self._runner = asyncio.Runner(loop_factory=uvloop.new_event_loop)
+        self._loop = self._runner.get_loop()
         self._thread = threading.Thread(target=self._serve, name="mailsift-loop", daemon=True)
         self._thread.start()
 
@@ -33,14 +34,7 @@ class LoopThread:
         """Stop the loop; what still runs on it is cancelled."""
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
-        self._loop.close()
 
     def _serve(self) -> None:
-        asyncio.set_event_loop(self._loop)
-        self._loop.run_forever()
-        left = asyncio.all_tasks(self._loop)
-        for task in left:
-            task.cancel()
-        self._loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
-        self._loop.run_until_complete(self._loop.shutdown_asyncgens())
-        self._loop.run_until_complete(self._loop.shutdown_default_executor())
+        with self._runner:
+            self._loop.run_forever()

@@ -175,7 +175,7 @@ async def _connect(
     try:
         return await AsyncConnection.connect(info, context=loaders)
     except psycopg.OperationalError as error:
-        if _is_answer(error):
+        if _ANSWER in str(error):  # the server has refused us
             state = await asyncio.to_thread(_state_of_refusal, info, _CONNECT_SECONDS)
             with suppress(KeyError):
                 raise psycopg.errors.lookup(state) from error
@@ -211,11 +211,6 @@ _EVENTS: Final[Mapping[int, int]] = {
     PollingStatus.WRITING: select.POLLOUT,
 }
 _STATE: Final = re.compile(rb'\tErrorResponse\t.*? C "([0-9A-Z]{5})"')
-
-
-def _is_answer(error: psycopg.Error) -> bool:
-    """Say whether a connection that did not come about was refused by the server."""
-    return _ANSWER in str(error)
 
 
 def _state_of_refusal(info: str, seconds: float) -> str:

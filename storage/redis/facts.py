@@ -1,18 +1,21 @@
-"""The pipeline's fact cache in Redis."""
+"""The pipeline's fact cache: in Redis for all processes, or in the memory of one alone."""
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from redis.asyncio import Redis
 from typing_extensions import override
 
+from mailsift.pipeline.clock import Clock
 from mailsift.pipeline.facts import CatchAllFact, DomainFact, decode_domain
 from mailsift.pipeline.ports import CacheEntry, Claimed, FactCache, FactKind
 from mailsift.pipeline.probe.cache import unpack_catch_all
 from mailsift.storage.redis.connection import PREFIX, RedisCircuitBreaker
 
+KEPT_FACTS = 200_000  # of one process alone, some hundred bytes each; the longest known are forgotten first
 KEYS_A_COMMAND = 500  # a command keeps the server busy for as long as it runs
 
 # KEYS: facts; ARGV: value and milliseconds to live of each. One command costs the client a tenth of one SET
@@ -93,6 +96,28 @@ class RedisFactCache(FactCache):
             some = entries[start : start + KEYS_A_COMMAND]
             values = [part for entry in some for part in (entry.value, max(1, int(entry.ttl * 1000)))]
             await self._remember(keys=[fact_key(kind, entry.key) for entry in some], args=values)
+
+
+class LocalFactCache(FactCache):
+    """Remembers facts between the calls of one process, where no Redis is shared. On one event loop only."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._facts: OrderedDict[tuple[FactKind, str], tuple[float, bytes]] = OrderedDict()
+
+    @override
+    async def get(self, kind: FactKind, keys: Sequence[str]) -> Mapping[str, bytes]:
+        now = self._clock()
+        known = ((key, self._facts.get((kind, key))) for key in keys)
+        return {key: fact[1] for key, fact in known if fact is not None and fact[0] > now}
+
+    @override
+    async def put(self, kind: FactKind, entries: Sequence[CacheEntry]) -> None:
+        now = self._clock()
+        for entry in entries:
+            self._facts[kind, entry.key] = (now + entry.ttl, entry.value)
+        while len(self._facts) > KEPT_FACTS:
+            self._facts.popitem(last=False)
 
 
 def _facts(keys: Sequence[str], found: Sequence[bytes | int | None]) -> dict[str, bytes]:

@@ -27,11 +27,17 @@ CROWD: Final = 100
 CROWD_PRICE: Final = 2
 """What is paid for a small list of a crowd, in small lists. The last of them ends no later for it, and a big
 list beside them has two thirds of the machine, not half of it."""
-UNIT_SECONDS: Final = 40e-6
-"""How long a step of a big job may take for each of what it costs, twice what it does alone: so long nobody
-who is ahead of its account has lists read beside it."""
-STEP_PROCESSORS: Final = 2
-"""What a step of a big job keeps busy; who has more processes does other things beside it."""
+STEP_TERMS: Final = {
+    "small_bytes": SMALL_BYTES,
+    "cost": STEP_COST,
+    "crowd": CROWD,
+    "crowd_price": CROWD_PRICE,
+    # How long a step of a big job may take for each of what it costs, twice what it does alone: so long
+    # nobody who is ahead of its account has lists read beside it.
+    "unit_s": 40e-6,
+    "busy": 2,  # processors of such a step; who has more processes does other things beside it
+}
+"""What CLAIM_STEP goes by, whoever asks."""
 _FREED: Final = {"step_token": None, "step_owner": None, "step_until": None, "step_attempt": 0}
 """Of a job whose step nobody has leased, and which is tried afresh."""
 _COUNTED: Final = ("processed", "valid", "invalid", "risky", "send", "review", "remove")
@@ -390,20 +396,15 @@ async def claim_step(  # noqa: PLR0913 - what there is room for
             when this machine is not busy with a big list of one of them, in the time that is paid for.
     """
     values = {
+        **STEP_TERMS,
         "owner": owner,
         "lease": lease,
-        "small_bytes": SMALL_BYTES,
         "small_only": small_only,
         "finishing": finishing,
         "reading": reading,
         "transferring": transferring,
         "transferring_for": list(transferring_for),
         "in_turn": in_turn,
-        "cost": STEP_COST,
-        "crowd": CROWD,
-        "crowd_price": CROWD_PRICE,
-        "unit_s": UNIT_SECONDS,
-        "busy": STEP_PROCESSORS,
     }
     row = dict((await connection.execute(CLAIM_STEP, values)).mappings().one())
     is_due = row.pop("is_due")

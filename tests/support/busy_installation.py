@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-import redis.asyncio
 from sqlalchemy import text
 
 from mailsift.pipeline.ports import Ask, Report, SessionOutcome
@@ -15,7 +14,7 @@ from mailsift.settings import Settings
 from mailsift.storage.redis.connection import BROKER_PREFIX
 from mailsift.storage.redis.throttle import RedisThrottle
 from mailsift.storage.sql import ledger
-from tests.support.parts import open_database
+from tests.support.parts import open_redis, transaction
 
 _ACCOUNTS = """
     INSERT INTO account (id, name)
@@ -129,49 +128,38 @@ async def fill(
 ) -> None:
     """Fill the database: so many jobs of so many chunks, the newest of them running."""
     values = {"jobs": jobs, "chunks": chunks, "running": running, "workers": workers}
-    database = open_database(settings)
-    async with database.begin() as connection:
+    async with transaction(settings) as connection:
         for statement in _FILL:
             names = {name: value for name, value in values.items() if f":{name}" in statement}
             await connection.execute(text(statement), names)
         await connection.execute(text("ANALYZE"))
-    await database.aclose()
 
 
 async def sql(settings: Settings, statement: str, **values: object) -> list[dict[str, Any]]:
     """Run one statement on the installation's database."""
-    database = open_database(settings)
-    async with database.begin() as connection:
+    async with transaction(settings) as connection:
         found = await connection.execute(text(statement), values)
-        rows = [dict(row) for row in found.mappings()] if found.returns_rows else []
-    await database.aclose()
-    return rows
+        return [dict(row) for row in found.mappings()] if found.returns_rows else []
 
 
-async def report_sessions(
-    settings: Settings, outcomes: Mapping[str, Iterable[SessionOutcome]], *, source: str = ""
-) -> None:
+async def report_sessions(settings: Settings, outcomes: Mapping[str, Iterable[SessionOutcome]]) -> None:
     """Let the throttle hear of sessions with these providers."""
-    assert settings.redis_url is not None
-    client = redis.asyncio.Redis.from_url(settings.redis_url.get_secret_value())
-    throttle = RedisThrottle(client, row=Providers().row)
-    for provider, each in outcomes.items():
-        for outcome in each:
-            ask = Ask(provider, source, "192.0.2.1", 1)
-            await throttle.report([Report(ask, "nobody's", outcome)])
-    await client.aclose()
+    async with open_redis(settings) as client:
+        throttle = RedisThrottle(client, row=Providers().row)
+        for provider, each in outcomes.items():
+            ask = Ask(provider, "", "192.0.2.1", 1)
+            for outcome in each:
+                await throttle.report([Report(ask, "nobody's", outcome)])
 
 
 async def strand_messages(settings: Settings, *, queued: int, unacked: int) -> None:
     """Put wake-ups into the broker as kombu keeps them: some in the queue, some handed out."""
-    assert settings.redis_url is not None
-    client = redis.asyncio.Redis.from_url(settings.redis_url.get_secret_value())
-    for number in range(queued):
-        await client.lpush(f"{BROKER_PREFIX}mailsift", f"message {number}")
-    for number in range(unacked):
-        await client.hset(f"{BROKER_PREFIX}unacked", f"tag {number}", "message")
-        await client.zadd(f"{BROKER_PREFIX}unacked_index", {f"tag {number}": 1_700_000_000 + number})
-    await client.aclose()
+    async with open_redis(settings) as client:
+        for number in range(queued):
+            await client.lpush(f"{BROKER_PREFIX}mailsift", f"message {number}")
+        for number in range(unacked):
+            await client.hset(f"{BROKER_PREFIX}unacked", f"tag {number}", "message")
+            await client.zadd(f"{BROKER_PREFIX}unacked_index", {f"tag {number}": 1_700_000_000 + number})
 
 
 async def write_ledger(settings: Settings) -> None:
@@ -179,9 +167,5 @@ async def write_ledger(settings: Settings) -> None:
     counts = LedgerCounts(
         {LedgerKind.PROBES: 110, LedgerKind.RANDOM: 10, LedgerKind.UNKNOWN: 30, LedgerKind.REPUTATION: 1}
     )
-    database = open_database(settings)
-    try:
-        async with database.begin() as connection:
-            await ledger.write(connection, {("google", "192.0.2.1"): counts, (ledger.OTHERS, ""): counts})
-    finally:
-        await database.aclose()
+    async with transaction(settings) as connection:
+        await ledger.write(connection, {("google", "192.0.2.1"): counts, (ledger.OTHERS, ""): counts})

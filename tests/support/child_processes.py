@@ -1,10 +1,15 @@
-"""What a process that a test starts is told of our environment: where programs are, and who counts lines."""
+"""Processes that a test starts: what they are told of our environment, and ours as a service has them."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from typing import Final
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import IO, Final
+
+from mailsift.settings import Settings
 
 _HANDED_ON: Final = ("PATH", "COVERAGE_PROCESS_CONFIG")
 """The second one is there under `make cover` only."""
@@ -16,3 +21,30 @@ def environment_for(*more: Mapping[str, str]) -> dict[str, str]:
     for variables in more:
         told |= variables
     return told
+
+
+def start_service(
+    settings: Settings,
+    log: IO[bytes],
+    *words: str,
+    within: Sequence[str] = (),
+    more: Mapping[str, str] | None = None,
+) -> subprocess.Popen[bytes]:
+    """Start a process of ours as a service manager would, without a terminal and in a session of its own.
+
+    Args:
+        settings: which it gets.
+        log: for its words.
+        words: the module and the command, `mailsift worker`.
+        within: what to put before that, so that it starts in a network namespace, say.
+        more: variables that are no settings.
+    """
+    return subprocess.Popen(
+        [*within, sys.executable, "-m", *words],
+        cwd=Path(__file__).parents[2],
+        env=environment_for(settings.environment(), more or {}),
+        stdin=subprocess.DEVNULL,
+        stdout=log,
+        stderr=log,
+        start_new_session=True,
+    )

@@ -16,7 +16,7 @@ from mailsift.settings import Settings
 from mailsift.storage.sql import leases
 from mailsift.storage.states import JobState
 from tests.support.job_states import events_of
-from tests.support.parts import open_database
+from tests.support.parts import transaction
 
 
 async def check_complete(
@@ -38,11 +38,9 @@ async def check_complete(
     )
     assert view.processed == view.total == len(given)
     assert view.chunks_open == 0
-    database = open_database(settings)
-    async with database.begin() as connection:
+    async with transaction(settings) as connection:
         terminal = await events_of(connection, view.id)
         assert await leases.held(connection, limit=1) == []
-    await database.aclose()
     (event,) = terminal
     told = json.loads(event.body)
     assert told["type"] == "bulk.validation.completed"

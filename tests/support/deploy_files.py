@@ -57,9 +57,9 @@ def stages(text: str) -> dict[str, list[Instruction]]:
     return found
 
 
-def image_environment(stage: str = "mailsift") -> dict[str, str]:
+def image_environment() -> dict[str, str]:
     """Return what the image itself sets."""
-    lines = stages((DEPLOY / "Dockerfile").read_text())[stage]
+    lines = stages((DEPLOY / "Dockerfile").read_text())["mailsift"]
     pairs = [pair for line in lines if line.name == "ENV" for pair in shlex.split(line.words)]
     return dict(pair.split("=", 1) for pair in pairs)
 

@@ -23,13 +23,11 @@ async def put_job(connection: Connection, job_id: UUID, state: JobState, **colum
     await connection.execute(update(job).where(job.c.id == job_id).values(values))
 
 
-async def plan_now(
-    connection: Connection, job_id: UUID, slices: list[NewChunk], *, small: bool, column: str = "email"
-) -> None:
+async def plan_now(connection: Connection, job_id: UUID, slices: list[NewChunk], *, small: bool) -> None:
     """Give a job that was just inserted its chunks, as if its intake had been done."""
     total, token = sum(new.addresses for new in slices), uuid4()
     await put_job(connection, job_id, JobState.INTAKE, step_token=token)
-    planned = JobPlan(column, total, total, list_rows=0, list_addresses=0, small=small)
+    planned = JobPlan("email", total, total, list_rows=0, list_addresses=0, small=small)
     await plan_job(connection, job_id, planned, slices, token=token)
 
 

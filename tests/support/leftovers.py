@@ -13,7 +13,7 @@ from redis.asyncio import Redis
 from sqlalchemy import text
 
 from mailsift.settings import Settings
-from tests.support.parts import open_database, open_redis
+from tests.support.parts import open_redis, transaction
 
 _TABLES = text("SELECT table_name FROM information_schema.tables WHERE table_schema = 'public'")
 _READS: dict[Any, Callable[[Redis, bytes], Awaitable[Any]]] = {
@@ -28,42 +28,32 @@ _READS: dict[Any, Callable[[Redis, bytes], Awaitable[Any]]] = {
 
 async def in_tables(settings: Settings, word: str) -> set[str]:
     """Return the tables that hold the word anywhere in a row, in text, JSON or bytes."""
-    database = open_database(settings)
-    try:
-        async with database.begin() as connection:
-            tables = list((await connection.execute(_TABLES)).scalars())
-            assert len(tables) > 10
-            found = set()
-            for table in tables:
-                query = text(  # bytes are written as hexadecimal digits
-                    f'SELECT count(*) FROM "{table}" AS t WHERE position(:word in lower(t::text)) > 0'  # noqa: S608
-                    " OR position(:digits in t::text) > 0"
-                )
-                values = {"word": word.lower(), "digits": word.encode().hex()}
-                if (await connection.execute(query, values)).scalar_one():
-                    found.add(table)
-            return found
-    finally:
-        await database.aclose()
+    async with transaction(settings) as connection:
+        tables = list((await connection.execute(_TABLES)).scalars())
+        assert len(tables) > 10
+        found = set()
+        for table in tables:
+            query = text(  # bytes are written as hexadecimal digits
+                f'SELECT count(*) FROM "{table}" AS t WHERE position(:word in lower(t::text)) > 0'  # noqa: S608
+                " OR position(:digits in t::text) > 0"
+            )
+            values = {"word": word.lower(), "digits": word.encode().hex()}
+            if (await connection.execute(query, values)).scalar_one():
+                found.add(table)
+        return found
 
 
 async def in_redis(settings: Settings, word: str) -> set[str]:
     """Return the Redis keys that hold the word in their name or value."""
-    redis = open_redis(settings)
-    try:
+    async with open_redis(settings) as redis:
         keys = [key async for key in redis.scan_iter(count=1_000)]
         return {key.decode(errors="replace") for key in keys if await _holds(redis, key, word)}
-    finally:
-        await redis.aclose()
 
 
 async def count_redis(settings: Settings) -> int:
     """Return how many keys there are to look at."""
-    redis = open_redis(settings)
-    try:
+    async with open_redis(settings) as redis:
         return int(await redis.dbsize())
-    finally:
-        await redis.aclose()
 
 
 async def _holds(redis: Redis, key: bytes, word: str) -> bool:

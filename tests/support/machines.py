@@ -19,11 +19,11 @@ from mailsift.sandbox.client import SandboxProcess
 from mailsift.settings import Settings
 from mailsift.storage.schema import migrate
 from tests.support import debian
-from tests.support.child_processes import environment_for
+from tests.support.child_processes import start_service
 from tests.support.debian import PASSWORD, daemon, listens
 from tests.support.installation import settings_for
 from tests.support.ports import free_port
-from tests.support.workers import ROOT, kill_group
+from tests.support.workers import kill_group
 
 BUCKET = "mailsift"
 
@@ -72,6 +72,21 @@ def network(machines: int) -> Iterator[Network]:
             _ip("-netns", there, "link", "set", inner, "up")
             namespaces.append(there)
         yield Network(host, tuple(namespaces))
+
+
+@contextmanager
+def one_namespace(name: str) -> Iterator[list[str]]:
+    """Make a namespace with nothing but loopback; gives what to put before a command so that it runs there.
+
+    Raises:
+        MachinesError: not root, no iproute2, or the kernel refuses.
+    """
+    _ip("netns", "add", name)
+    try:
+        _ip("-netns", name, "link", "set", "lo", "up")
+        yield ["ip", "netns", "exec", name]
+    finally:
+        _quietly("netns", "delete", name)
 
 
 def _ip(*words: str) -> str:
@@ -145,14 +160,8 @@ class Side:
     def start(self) -> None:
         """Start the worker."""
         with self.log.open("ab") as log:
-            self.worker = subprocess.Popen(
-                [*self.within, sys.executable, "-m", "mailsift", "worker"],
-                cwd=ROOT,
-                env=environment_for(self.settings.environment(), self.environment),
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
+            self.worker = start_service(
+                self.settings, log, "mailsift", "worker", within=self.within, more=self.environment
             )
 
     def die(self) -> int:

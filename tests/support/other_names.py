@@ -9,15 +9,17 @@ import socket
 import ssl
 import subprocess
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 import trustme
 
+from tests.support.connections import lead_on, talking
+from tests.support.machines import one_namespace
+
 _NEW_NET: Final = 0x40000000  # CLONE_NEWNET of <sched.h>
-_PIECE: Final = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,36 +67,14 @@ async def other_names(names: Sequence[str], port: int, folder: Path) -> AsyncIte
     hosts = folder / "hosts"
     hosts.write_text("127.0.0.1 localhost\n" + "".join(f"127.0.0.1 {name}\n" for name in names))
     namespace = f"msnames{os.getpid()}"
-    _ip("netns", "add", namespace)
-    try:
-        _ip("-netns", namespace, "link", "set", "lo", "up")
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await lead_on(reader, writer, "127.0.0.1", port)
+
+    with one_namespace(namespace):
         taken = await asyncio.to_thread(_listening_in, namespace)
-        talks: set[asyncio.Task[None]] = set()
-
-        async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            task = asyncio.current_task()
-            assert task is not None
-            talks.add(task)
-            try:
-                await _led_on(reader, writer, port)
-            finally:
-                talks.discard(task)
-
-        server = await asyncio.start_server(talk, sock=taken, ssl=context)
-        try:
+        async with talking(talk, taken=taken, tls=context):
             yield OtherNames(namespace, hosts, folder / "authority.pem")
-        finally:
-            server.close()
-            for task in talks.copy():
-                task.cancel()
-            await asyncio.gather(*talks, return_exceptions=True)
-            await server.wait_closed()
-    finally:
-        _ip("netns", "delete", namespace)
-
-
-def _ip(*words: str) -> None:
-    subprocess.run(["ip", *words], check=True, capture_output=True)
 
 
 def _listening_in(namespace: str) -> socket.socket:
@@ -107,26 +87,3 @@ def _listening_in(namespace: str) -> socket.socket:
             return socket.create_server(("127.0.0.1", 443))
         finally:
             assert libc.setns(home.fileno(), _NEW_NET) == 0
-
-
-async def _led_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, port: int) -> None:
-    try:
-        there, onward = await asyncio.open_connection("127.0.0.1", port)
-        try:
-            await asyncio.gather(_copied(reader, onward), _copied(there, writer))
-        finally:
-            onward.close()
-            with suppress(OSError):
-                await onward.wait_closed()
-    finally:
-        writer.close()
-        with suppress(OSError, ssl.SSLError):
-            await writer.wait_closed()
-
-
-async def _copied(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
-    with suppress(OSError, ssl.SSLError):
-        while piece := await source.read(_PIECE):
-            sink.write(piece)
-            await sink.drain()
-    sink.close()

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
 
-from mailsift.container import Container
+from mailsift.container import Container, open_container
 from mailsift.jobs.waker import Waker
 from mailsift.settings import Settings
 from mailsift.storage.blobs.store import Blobs
-from mailsift.storage.database import Database
+from mailsift.storage.database import Connection, Database
 from mailsift.storage.redis.connection import Client
 
 
 def open_database(settings: Settings) -> Database:
     return Container(settings, AsyncExitStack()).database
+
+
+@asynccontextmanager
+async def transaction(settings: Settings) -> AsyncIterator[Connection]:
+    """Give an open transaction on the installation's database, and close what that took."""
+    async with open_container(settings) as container, container.database.begin() as connection:
+        yield connection
 
 
 def open_redis(settings: Settings) -> Client:

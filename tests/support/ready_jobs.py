@@ -32,7 +32,7 @@ from mailsift.storage.sql import accounts, jobs
 from mailsift.storage.sql.chunks import NewChunk
 from mailsift.storage.sql.jobs import NewJob
 from tests.support.job_states import events_of, plan_now
-from tests.support.parts import open_blobs, open_database
+from tests.support.parts import open_blobs, transaction
 
 FAST = JobOptions(mode=Mode.FAST)
 
@@ -62,31 +62,23 @@ class Planter:
         key = JobBlobs(job_id).addresses
         cuts = range(0, len(addresses), chunk)
         slices = [NewChunk(min(chunk, len(addresses) - start), key, start) for start in cuts]
-        database = open_database(self.settings)
-        async with database.begin() as connection:
+        async with transaction(self.settings) as connection:
             account_id = await accounts.ensure_account(connection, account)
             new = NewJob(job_id, account_id, "list", dump_options(options), "list.csv", "", 0)
             await jobs.insert(connection, new)
             await plan_now(connection, job_id, slices, small=small)
-        await database.aclose()
         return AccountId(account_id), JobId(job_id)
 
     async def sql(self, statement: str, **values: object) -> list[Row]:
         """Run one statement: look at leases, or move their time."""
-        database = open_database(self.settings)
-        async with database.begin() as connection:
+        async with transaction(self.settings) as connection:
             found = await connection.execute(text(statement), values)
-            rows = list(found.mappings()) if found.returns_rows else []
-        await database.aclose()
-        return rows
+            return list(found.mappings()) if found.returns_rows else []
 
     async def events(self, job_id: JobId) -> list[dict[str, Any]]:
         """Return what has been told of a job, oldest first."""
-        database = open_database(self.settings)
-        async with database.begin() as connection:
-            found = await events_of(connection, job_id)
-        await database.aclose()
-        return [json.loads(event.body) for event in found]
+        async with transaction(self.settings) as connection:
+            return [json.loads(event.body) for event in await events_of(connection, job_id)]
 
 
 def _rows_file(addresses: list[str], path: Path) -> Path:

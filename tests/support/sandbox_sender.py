@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import smtplib
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -18,13 +20,10 @@ SENDER: Final = "news@sender.test"
 _AT_ONCE: Final = 40  # domains
 _PATIENCE: Final = 5.0  # seconds for a reply
 _TRIES: Final = 3
-_MESSAGE: Final = "From: {sender}\r\nTo: {to}\r\nSubject: News\r\n\r\nNews.\r\n."
+_MESSAGE: Final = "From: {sender}\r\nTo: {to}\r\nSubject: News\r\n\r\nNews.\r\n"
 _NO_DOMAIN: Final = "Host or domain name not found"
 _NO_ANSWER: Final = "451 4.4.1 connection timed out"
-
-
-class _HungUpError(Exception):
-    """The server ended the session."""
+_NO_UTF8: Final = "553 5.6.7 SMTPUTF8 is required, and not offered"
 
 
 @dataclass(slots=True)
@@ -74,19 +73,15 @@ class SandboxSender:
         by_domain: defaultdict[str, list[str]] = defaultdict(list)
         for address in addresses:
             by_domain[address.rpartition("@")[2]].append(address)
-        slots = asyncio.Semaphore(_AT_ONCE)
-
-        async def one(domain: str, some: Sequence[str]) -> list[str]:
-            async with slots:
-                replies = await self._deliver(domain, some)
-            return [
-                address
-                for address in some
-                if self._note(campaign, address, replies.get(address, _NO_ANSWER), last=last)
-            ]
-
-        found = await asyncio.gather(*(one(domain, some) for domain, some in by_domain.items()))
-        return [address for some in found for address in some]
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            sent = pool.map(self._deliver, by_domain, by_domain.values())
+            found = await asyncio.to_thread(list, sent)
+        replies = {address: reply for some in found for address, reply in some.items()}
+        return [
+            address
+            for address in addresses
+            if self._note(campaign, address, replies.get(address, _NO_ANSWER), last=last)
+        ]
 
     def _note(self, campaign: Campaign, address: str, reply: str, *, last: bool) -> bool:
         """Write down what became of a message; says whether it is to be tried again."""
@@ -100,7 +95,7 @@ class SandboxSender:
             campaign.bounced.add(address)
         return again
 
-    async def _deliver(self, name: str, addresses: Sequence[str]) -> dict[str, str]:
+    def _deliver(self, name: str, addresses: Sequence[str]) -> dict[str, str]:
         """Return the last reply to each message; those without one got none."""
         domain = self._world.find(name)
         if domain is None or not domain.exchangers:
@@ -110,59 +105,39 @@ class SandboxSender:
             left = [address for address in addresses if address not in replies]
             server = self._world.hosts.get(self._world.aliases.get(host, host))
             if left and server is not None:
-                with suppress(OSError, TimeoutError, _HungUpError):
-                    await self._talk(server.address, left, replies)
+                with suppress(OSError):  # smtplib.SMTPException is one
+                    self._talk(server.address, left, replies)
         return replies
 
-    async def _talk(self, server: str, addresses: Sequence[str], replies: dict[str, str]) -> None:
-        async with asyncio.timeout(_PATIENCE):
-            reader, writer = await asyncio.open_connection(server, self._port)
-        try:
-            greeting = await _reply(reader)
-            if not greeting.startswith("2"):
-                replies.update(dict.fromkeys(addresses, greeting))
+    def _talk(self, server: str, addresses: Sequence[str], replies: dict[str, str]) -> None:
+        with smtplib.SMTP(local_hostname="sender.test", timeout=_PATIENCE) as smtp:
+            greeting = smtp.connect(server, self._port)
+            if greeting[0] != 220:
+                replies.update(dict.fromkeys(addresses, _in_one_line(*greeting)))
                 return
-            if not (await _ask(reader, writer, "EHLO sender.test")).startswith("2"):
-                await _ask(reader, writer, "HELO sender.test")
+            smtp.ehlo_or_helo_if_needed()
             for address in addresses:
-                replies[address] = await _send_one(reader, writer, address)
-            await _ask(reader, writer, "QUIT")
-        finally:
-            writer.close()
-            with suppress(OSError):
-                await writer.wait_closed()
+                replies[address] = _send_one(smtp, address)
 
 
-async def _send_one(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, address: str) -> str:
+def _send_one(smtp: smtplib.SMTP, address: str) -> str:
     """Return the reply that decided about one message."""
-    option = "" if address.isascii() else " SMTPUTF8"
-    commands = (f"MAIL FROM:<{SENDER}>{option}", f"RCPT TO:<{address}>", "DATA")
-    for command in commands:
-        reply = await _ask(reader, writer, command)
-        if reply[0] not in "23":
-            await _ask(reader, writer, "RSET")
-            return reply
-    return await _ask(reader, writer, _MESSAGE.format(sender=SENDER, to=address))
+    reply: tuple[int, bytes | str]
+    try:
+        reply = smtp.mail(SENDER, () if address.isascii() else ("SMTPUTF8",))
+        if reply[0] == 250:
+            reply = smtp.rcpt(address)
+        if reply[0] == 250:
+            reply = smtp.data(_MESSAGE.format(sender=SENDER, to=address).encode())
+    except smtplib.SMTPNotSupportedError:
+        return _NO_UTF8
+    except smtplib.SMTPDataError as error:  # DATA itself was refused
+        reply = error.smtp_code, error.smtp_error
+    if reply[0] != 250:
+        smtp.rset()
+    return _in_one_line(*reply)
 
 
-async def _ask(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, command: str) -> str:
-    writer.write(command.encode() + b"\r\n")
-    return await _reply(reader)
-
-
-async def _reply(reader: asyncio.StreamReader) -> str:
-    """Return a reply, its lines joined.
-
-    Raises:
-        _HungUpError: there is none.
-        TimeoutError: it did not come in time.
-    """
-    lines: list[str] = []
-    async with asyncio.timeout(_PATIENCE):
-        while True:
-            line = (await reader.readline()).decode("utf-8", "replace").rstrip()
-            if len(line) < 3:
-                raise _HungUpError
-            lines.append(line if not lines else line[4:])
-            if line[3:4] != "-":
-                return " ".join(lines)
+def _in_one_line(code: int, said: bytes | str) -> str:
+    words = said.decode("utf-8", "replace") if isinstance(said, bytes) else said
+    return f"{code} {' '.join(words.split())}"

@@ -6,16 +6,15 @@ import asyncio
 import re
 import ssl
 import subprocess
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
 
 from mailsift.settings import Settings
-from tests.support.child_processes import environment_for
+from tests.support.child_processes import start_service
 from tests.support.installation import until
-from tests.support.workers import ROOT, kill_group
+from tests.support.workers import kill_group
 
 NO_TLS: Final = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 """For clients of plain HTTP: to load whom the system trusts takes longer than what most of them ask."""
@@ -25,15 +24,7 @@ NO_TLS: Final = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 async def command(settings: Settings, log: Path, *words: str) -> AsyncIterator[subprocess.Popen[bytes]]:
     """Run a server of ours for the time of the block, and stop it as a service manager would."""
     with log.open("wb") as out:
-        process = subprocess.Popen(  # noqa: ASYNC220 - it takes no time
-            [sys.executable, "-m", "mailsift", *words],
-            cwd=ROOT,
-            env=environment_for(settings.environment()),
-            stdin=subprocess.DEVNULL,
-            stdout=out,
-            stderr=out,
-            start_new_session=True,
-        )
+        process = start_service(settings, out, "mailsift", *words)
     try:
         yield process
         process.terminate()

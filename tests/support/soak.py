@@ -42,7 +42,7 @@ from mailsift.sandbox.listing import write_list
 from mailsift.sandbox.world import SandboxWorld
 from mailsift.settings import Settings
 from mailsift.storage.schema import migrate
-from tests.support.child_processes import environment_for
+from tests.support.child_processes import start_service
 from tests.support.commands import CommandLine
 from tests.support.installation import settings_for, until
 from tests.support.liar import Liar
@@ -51,7 +51,7 @@ from tests.support.receiver import Receiver, receiving
 from tests.support.serving import NO_TLS, address
 from tests.support.small_disk import small_disk
 from tests.support.soak_faults import Stage, rolls
-from tests.support.workers import ROOT, WorkerGroup
+from tests.support.workers import WorkerGroup
 
 WORLD_SEED, DOMAINS = 3, 150
 OPEN_JOBS: Final = 6
@@ -137,15 +137,7 @@ class Api:
 
     def _launch(self, log: Path) -> subprocess.Popen[bytes]:
         with log.open("wb") as out:
-            return subprocess.Popen(
-                [sys.executable, "-m", "mailsift", "api"],
-                cwd=ROOT,
-                env=environment_for(self._settings.environment()),
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=out,
-                start_new_session=True,
-            )
+            return start_service(self._settings, out, "mailsift", "api")
 
     async def ask(
         self, method: str, path: str, *, within: float = SETTLE_SECONDS, **more: Any
@@ -283,9 +275,9 @@ async def hurt(stage: Stage, api: Api, findings: Findings, over: asyncio.Event) 
         name = getattr(fault, "__name__", "").replace("_", " ")
         findings.faults[name] += 1
         done = fault(stage)
-        await asyncio.to_thread(done.__enter__)
+        await asyncio.to_thread(next, done)
         await asyncio.sleep(seconds)
-        await asyncio.to_thread(done.__exit__, None, None, None)
+        await asyncio.to_thread(next, done, None)
         await api.revive()
         with suppress(TimeoutError):
             await asyncio.wait_for(over.wait(), stage.dice.uniform(*REST))

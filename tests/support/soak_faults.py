@@ -1,4 +1,7 @@
-"""What goes wrong in a soak: each fault is done to real processes, servers and files, and undone."""
+"""What goes wrong in a soak: each fault is done to real processes, servers and files, and undone.
+
+A fault is done up to its `yield`, and undone behind it.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ import random
 import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, LiteralString
@@ -72,19 +75,16 @@ class Stage:
         return ()
 
 
-@contextmanager
 def a_worker_process_dies(stage: Stage) -> Iterator[None]:
     stage.workers.kill(stage.victim(), whole_group=False)
     yield
 
 
-@contextmanager
 def a_worker_dies_with_all_its_processes(stage: Stage) -> Iterator[None]:
     stage.workers.kill(stage.victim(), whole_group=True)
     yield
 
 
-@contextmanager
 def a_worker_hangs_longer_than_its_leases(stage: Stage) -> Iterator[None]:
     hung = _children(stage.workers.pids[stage.victim()])
     pids, limit = {process.pid for process in hung}, time.monotonic() + 5
@@ -100,7 +100,6 @@ def a_worker_hangs_longer_than_its_leases(stage: Stage) -> Iterator[None]:
         _send(process.pid, signal.SIGCONT)
 
 
-@contextmanager
 def the_processes_of_a_worker_hear_ctrl_c(stage: Stage) -> Iterator[None]:
     limit = time.monotonic() + 2
     while time.monotonic() < limit:
@@ -109,7 +108,6 @@ def the_processes_of_a_worker_hear_ctrl_c(stage: Stage) -> Iterator[None]:
     yield
 
 
-@contextmanager
 def leases_are_taken_from_the_living(stage: Stage) -> Iterator[None]:
     """As an operator may, or who believes a worker dead: two do the same, and one comes too late."""
     limit = time.monotonic() + 4
@@ -119,7 +117,6 @@ def leases_are_taken_from_the_living(stage: Stage) -> Iterator[None]:
     yield
 
 
-@contextmanager
 def whoever_finishes_or_reads_a_list_dies(stage: Stage) -> Iterator[None]:
     witness = {process.pid for process in _children(stage.workers.pids[0])}
     limit = time.monotonic() + 2
@@ -133,13 +130,11 @@ def whoever_finishes_or_reads_a_list_dies(stage: Stage) -> Iterator[None]:
     yield
 
 
-@contextmanager
 def the_api_dies(stage: Stage) -> Iterator[None]:
     _send(stage.api(), signal.SIGKILL)
     yield
 
 
-@contextmanager
 def redis_hangs(stage: Stage) -> Iterator[None]:
     pid = stage.servers.valkey.pid()
     if pid:
@@ -149,20 +144,17 @@ def redis_hangs(stage: Stage) -> Iterator[None]:
         _send(pid, signal.SIGCONT)
 
 
-@contextmanager
 def redis_dies(stage: Stage) -> Iterator[None]:
     _send(stage.servers.valkey.pid(), signal.SIGKILL)
     yield
 
 
-@contextmanager
 def redis_forgets_everything(stage: Stage) -> Iterator[None]:
     with suppress(redis.RedisError), redis.Redis.from_url(stage.servers.redis_url) as client:
         client.flushall()
     yield
 
 
-@contextmanager
 def a_broker_key_is_of_a_wrong_type(stage: Stage) -> Iterator[None]:
     with suppress(redis.RedisError), redis.Redis.from_url(stage.servers.redis_url) as client:
         key = f"ms:celery:{stage.dice.choice(_BROKER_KEYS)}"
@@ -171,31 +163,24 @@ def a_broker_key_is_of_a_wrong_type(stage: Stage) -> Iterator[None]:
     yield
 
 
-@contextmanager
 def postgresql_dies(stage: Stage) -> Iterator[None]:
     _send(stage.servers.postgres.pid(), signal.SIGQUIT)
     yield
 
 
-@contextmanager
 def postgresql_ends_every_session(stage: Stage) -> Iterator[None]:
     stage.query("SELECT pg_terminate_backend(pid)::text FROM pg_stat_activity WHERE pid <> pg_backend_pid()")
     yield
 
 
-@contextmanager
 def postgresql_can_only_be_read(stage: Stage) -> Iterator[None]:
-    with _setting(stage, "default_transaction_read_only", "on"):
-        yield
+    yield from _setting(stage, "default_transaction_read_only", "on")
 
 
-@contextmanager
 def postgresql_has_no_time(stage: Stage) -> Iterator[None]:
-    with _setting(stage, "statement_timeout", "2ms"):
-        yield
+    yield from _setting(stage, "statement_timeout", "2ms")
 
 
-@contextmanager
 def _setting(stage: Stage, name: LiteralString, value: LiteralString) -> Iterator[None]:
     """Have the server do something as an operator may have told it to, but for who tells it."""
     url = stage.servers.database_url.replace("+psycopg", "")
@@ -208,7 +193,6 @@ def _setting(stage: Stage, name: LiteralString, value: LiteralString) -> Iterato
             yield
 
 
-@contextmanager
 def redis_is_full(stage: Stage) -> Iterator[None]:
     with redis.Redis.from_url(stage.servers.redis_url) as client:
         client.config_set("maxmemory", 1)
@@ -216,7 +200,6 @@ def redis_is_full(stage: Stage) -> Iterator[None]:
         client.config_set("maxmemory", 0)
 
 
-@contextmanager
 def redis_is_a_replica(stage: Stage) -> Iterator[None]:
     """As after a failover: it answers, and takes nothing."""
     with redis.Redis.from_url(stage.servers.redis_url) as client:
@@ -225,7 +208,6 @@ def redis_is_a_replica(stage: Stage) -> Iterator[None]:
         client.replicaof("NO", "ONE")
 
 
-@contextmanager
 def the_store_is_away(stage: Stage) -> Iterator[None]:
     away = stage.blobs.with_name("blobs.away")
     stage.blobs.rename(away)
@@ -235,7 +217,6 @@ def the_store_is_away(stage: Stage) -> Iterator[None]:
     away.rename(stage.blobs)
 
 
-@contextmanager
 def the_disk_is_full(stage: Stage) -> Iterator[None]:
     if stage.disk is None:
         yield
@@ -248,35 +229,30 @@ def the_disk_is_full(stage: Stage) -> Iterator[None]:
     ballast.unlink()
 
 
-@contextmanager
 def the_resolver_lies(stage: Stage) -> Iterator[None]:
     stage.resolver.lies = True
     yield
     stage.resolver.lies = False
 
 
-@contextmanager
 def the_resolver_is_silent(stage: Stage) -> Iterator[None]:
     stage.resolver.silent = True
     yield
     stage.resolver.silent = False
 
 
-@contextmanager
 def mail_servers_are_silent(stage: Stage) -> Iterator[None]:
     _send(stage.sandbox.pid, signal.SIGSTOP)
     yield
     _send(stage.sandbox.pid, signal.SIGCONT)
 
 
-@contextmanager
 def port_25_is_closed(stage: Stage) -> Iterator[None]:
     stage.gate.turn_soon("closed")
     yield
     stage.gate.turn_soon("open")
 
 
-@contextmanager
 def mail_servers_cut_every_session(stage: Stage) -> Iterator[None]:
     stage.gate.turn_soon("silent")
     time.sleep(1)
@@ -284,7 +260,6 @@ def mail_servers_cut_every_session(stage: Stage) -> Iterator[None]:
     yield
 
 
-@contextmanager
 def a_clock_jumps(stage: Stage) -> Iterator[None]:
     """Three days ahead, or a day back."""
     stage.clock.write_text(stage.dice.choice(("259200", "-86400")))
@@ -292,7 +267,6 @@ def a_clock_jumps(stage: Stage) -> Iterator[None]:
     stage.clock.write_text("0")
 
 
-@contextmanager
 def reading_processes_get_signals(stage: Stage) -> Iterator[None]:
     limit = time.monotonic() + 3
     while time.monotonic() < limit:
@@ -305,7 +279,6 @@ def reading_processes_get_signals(stage: Stage) -> Iterator[None]:
     yield
 
 
-@contextmanager
 def a_segment_is_damaged(stage: Stage) -> Iterator[None]:
     segments = sorted(stage.blobs.glob("jobs/*/segments/*"))
     if segments:
@@ -329,7 +302,7 @@ def _send(pid: int | None, number: signal.Signals) -> None:
             os.kill(pid, number)
 
 
-Fault = Callable[[Stage], AbstractContextManager[None]]
+Fault = Callable[[Stage], Iterator[None]]
 
 FAULTS: Final[Sequence[tuple[Fault, int]]] = (
     (a_worker_process_dies, 0),

@@ -11,6 +11,8 @@ from typing import Final
 import httpx
 from typing_extensions import override
 
+from tests.support.connections import in_thread
+
 _SIGNED: Final = "AWS4-HMAC-SHA256 Credential=x/x/us-east-1/s3/aws4_request, SignedHeaders=host, Signature=x"
 _HOPS: Final = {"connection", "transfer-encoding", "content-length", "date", "server", "host"}
 
@@ -62,20 +64,7 @@ class _Handler(BaseHTTPRequestHandler):
         if self.command != "HEAD":
             self.wfile.write(answer.content)
 
-    def do_GET(self) -> None:
-        self._pass()
-
-    def do_HEAD(self) -> None:
-        self._pass()
-
-    def do_PUT(self) -> None:
-        self._pass()
-
-    def do_POST(self) -> None:
-        self._pass()
-
-    def do_DELETE(self) -> None:
-        self._pass()
+    do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = _pass  # noqa: N815 - as the library calls them
 
     @override
     def log_message(self, format: str, *args: object) -> None:
@@ -85,13 +74,9 @@ class _Handler(BaseHTTPRequestHandler):
 @contextmanager
 def store_gate(store: str) -> Iterator[StoreGate]:
     """Run a gate before the store with this address."""
-    with StoreGate(store) as gate:
-        thread = threading.Thread(target=gate.serve_forever)
-        thread.start()
+    gate = StoreGate(store)
+    with gate.store, in_thread(gate):
         try:
             yield gate
         finally:
             gate.over.set()
-            gate.shutdown()
-            thread.join()
-            gate.store.close()

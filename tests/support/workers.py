@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -16,7 +15,7 @@ from typing_extensions import override
 
 from mailsift.jobs.waker import Waker
 from mailsift.settings import Settings
-from tests.support.child_processes import environment_for
+from tests.support.child_processes import start_service
 
 ROOT = Path(__file__).parents[2]
 
@@ -79,15 +78,7 @@ class WorkerGroup:
         return hit
 
     def _start(self) -> subprocess.Popen[bytes]:
-        return subprocess.Popen(
-            [sys.executable, "-m", *self._program, "worker", "--processes", "1"],
-            cwd=ROOT,
-            env=environment_for(self._settings.environment()),
-            stdin=subprocess.DEVNULL,
-            stdout=self._log,
-            stderr=self._log,
-            start_new_session=True,
-        )
+        return start_service(self._settings, self._log, *self._program, "worker", "--processes", "1")
 
 
 def kill_group(leader: int) -> int:

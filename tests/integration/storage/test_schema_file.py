@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from concurrent.futures import ThreadPoolExecutor
 from typing import LiteralString
 
@@ -19,6 +20,47 @@ def test_a_new_database_is_what_the_migrations_make_of_it(databases: Databases) 
         migrate(fresh)
         upgrade(grown)
         assert dump(fresh) == dump(grown), "python -m tests.support.schema_file"
+
+
+def test_a_database_of_the_first_release_keeps_its_rows(empty_database_url: str) -> None:
+    upgrade(empty_database_url, "0007")
+    account, fetched, sent = "00000000-0000-0000-0000-00000000000a", uuid.uuid4(), uuid.uuid4()
+    with connected(empty_database_url) as connection, connection.begin():
+        connection.execute(text("INSERT INTO account (id, name) VALUES (:id, 'acme')"), {"id": account})
+        for number, size in ((fetched, 0), (sent, 9)):
+            connection.execute(
+                text("""
+                    WITH source AS (
+                        INSERT INTO job (id, account_id, state, options, source_bytes, name)
+                        VALUES (:id, :account, 'queued', '{}', :size, 'spring') RETURNING id
+                    )
+                    INSERT INTO schedule (id, account_id, source_job_id, cron, zone, options,
+                        recheck, overlap, catch_up, next_run_at)
+                    SELECT id, :account, id, '@daily', 'UTC', '{}', 'all', 'skip', 'none', now() FROM source
+                """),
+                {"id": number, "account": account, "size": size},
+            )
+    assert migrate(empty_database_url) == newest_revision()
+    with connected(empty_database_url) as connection:
+        rows = connection.execute(
+            text("""
+                SELECT job.id, job.name, account.name, account.zone, job.delivers, schedule.fetches
+                FROM job JOIN account ON account.id = account_id JOIN schedule ON source_job_id = job.id
+                ORDER BY source_bytes
+            """)
+        ).all()
+    assert rows == [
+        (fetched, "spring", "acme", "UTC", False, True),
+        (sent, "spring", "acme", "UTC", False, False),
+    ]
+
+
+def test_a_database_from_between_two_releases_is_told_so(empty_database_url: str) -> None:
+    upgrade(empty_database_url, "0007")
+    with connected(empty_database_url) as connection, connection.begin():
+        connection.execute(text("UPDATE alembic_version SET version_num = '0015'"))
+    with pytest.raises(MailsiftError, match="database_foreign: It is at revision 0015"):
+        migrate(empty_database_url)
 
 
 def test_a_new_database_needs_no_migration() -> None:
