@@ -150,18 +150,9 @@ _SUPPRESSION_CAUSES = {
 
 
 _FEEDBACK: Final[dict[str, OutcomeKind | None]] = {
-    "abuse": OutcomeKind.COMPLAINED,
-    "fraud": OutcomeKind.COMPLAINED,
-    "other": OutcomeKind.COMPLAINED,
-    "miscategorized": OutcomeKind.COMPLAINED,
-    "": OutcomeKind.COMPLAINED,
-    "opt-out": OutcomeKind.UNSUBSCRIBED,
-    "opt-out-list": OutcomeKind.UNSUBSCRIBED,
-    "unsubscribe": OutcomeKind.UNSUBSCRIBED,
-    "not-spam": None,
-    "virus": None,
-    "auth-failure": None,
-    "dmarc": None,
+    **dict.fromkeys(("", "abuse", "fraud", "other", "miscategorized"), OutcomeKind.COMPLAINED),
+    **dict.fromkeys(("opt-out", "opt-out-list", "unsubscribe"), OutcomeKind.UNSUBSCRIBED),
+    **dict.fromkeys(("not-spam", "virus", "auth-failure", "dmarc")),
 }
 """By Feedback-Type (RFC 5965 section 7.3, RFC 6430, RFC 6591 and the opt-out types of older drafts). By
 "not-spam" a reader wants the mail; the three behind it come from programs, and nobody has complained."""

@@ -280,10 +280,7 @@ _POSTMARK_NO_BOUNCE: Final = frozenset(
 )
 _POSTMARK_SOFT: Final = frozenset({"Transient", "SoftBounce"})
 _POSTMARK_UNSENT: Final = frozenset({"TemplateRenderingFailed", "SMTPApiError"})
-_POSTMARK_SUPPRESSED: Final = {
-    "ManualSuppression": OutcomeKind.UNSUBSCRIBED,
-    "SpamComplaint": OutcomeKind.COMPLAINED,
-}
+_POSTMARK_SUPPRESSED: Final = _by_event(unsubscribed="ManualSuppression", complained="SpamComplaint")
 
 
 def _postmark(event: Json) -> Iterator[ParsedOutcome]:
@@ -316,12 +313,7 @@ def _postmark_kind(event: Json) -> OutcomeKind | None:
     return _POSTMARK_RECORDS.get(record)
 
 
-_POSTMARK_RECORDS: Final = {
-    "Delivery": OutcomeKind.DELIVERED,
-    "Open": OutcomeKind.DELIVERED,
-    "Click": OutcomeKind.DELIVERED,
-    "SpamComplaint": OutcomeKind.COMPLAINED,
-}
+_POSTMARK_RECORDS: Final = _by_event(delivered="Delivery Open Click", complained="SpamComplaint")
 
 
 # Mailgun ("Event structure").
@@ -421,13 +413,9 @@ def _sparkpost(event: Json) -> Iterator[ParsedOutcome]:
 # listmonk: its bounces as /api/bounces lists them, and as its own bounce webhook takes them ("Bounces"). What
 # it has from a webhook of another sender stands in its `meta` as that sender has posted it.
 
-_LISTMONK: Final = {
-    "hard": OutcomeKind.BOUNCED,
-    "soft": OutcomeKind.DEFERRED,
-    "complaint": OutcomeKind.COMPLAINED,
-    "unsubscribe": OutcomeKind.UNSUBSCRIBED,
-    "unsubscribed": OutcomeKind.UNSUBSCRIBED,
-}
+_LISTMONK: Final = _by_event(
+    bounced="hard", deferred="soft", complained="complaint", unsubscribed="unsubscribe unsubscribed"
+)
 
 
 def _listmonk(event: Json) -> Iterator[ParsedOutcome]:
