@@ -40,6 +40,7 @@ from mailsift.pipeline.outcomes.history import kind_as_answered
 from mailsift.pipeline.outcomes.outcome import (
     ACCEPTED,
     FAILURES,
+    KIND_OF_CLASS,
     NOTHING_SAID,
     WISHES,
     Outcome,
@@ -794,5 +795,4 @@ def _weighed(signs: Sequence[_Sign]) -> OutcomeKind:
 def _kind_by(words: str, status: str) -> OutcomeKind | None:
     """Return what a server's words tell where no column says what happened."""
     found = _REPLY_CODE.search(f"{status} {words}")
-    kinds = {"2": OutcomeKind.DELIVERED, "4": OutcomeKind.DEFERRED, "5": OutcomeKind.BOUNCED}
-    return kinds[found[1]] if found else None
+    return KIND_OF_CLASS[found[1]] if found else None

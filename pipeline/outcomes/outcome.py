@@ -73,6 +73,9 @@ class Outcome:
     undated: bool = False
 
 
+KIND_OF_CLASS: Final = {"2": OutcomeKind.DELIVERED, "4": OutcomeKind.DEFERRED, "5": OutcomeKind.BOUNCED}
+"""What happened by the first figure of a code, a server's (RFC 5321 section 4.2.1) or RFC 3463's."""
+
 ParsedOutcome: TypeAlias = Outcome | None
 """What one row, message or event tells; None for one that cannot be read."""
 
