@@ -21,7 +21,6 @@ from email.errors import MessageError
 from email.header import decode_header, make_header
 from email.message import Message
 from email.parser import HeaderParser
-from email.utils import getaddresses, mktime_tz, parsedate_tz
 from functools import cached_property
 from itertools import chain, islice, pairwise
 from typing import Final, NamedTuple
@@ -41,6 +40,7 @@ from mailsift.pipeline.outcomes.outcome import (
     whole_characters,
 )
 from mailsift.pipeline.outcomes.senders import SenderKind, read_webhook
+from mailsift.pipeline.outcomes.times import epoch
 
 _MOST_TEXT = 200_000
 _FIRST_TEXT = 10_000
@@ -909,10 +909,7 @@ def _has_null_path(message: Message) -> bool:
 
 def _failed_addresses(message: Message, prose: str) -> list[str]:
     """Return the addresses that a text calls undeliverable: those that stand first in a line, else any."""
-    ours = {
-        address.casefold()
-        for _, address in getaddresses([_decode_header(message[name]) for name in ("From", "To")])
-    }
+    ours = _folded_addresses(message, "From", "To")
     prose = _of_the_failed(prose)
     listed = _LISTED.search(prose)
     listing = prose[listed.end() :] if listed else ""
@@ -1433,11 +1430,4 @@ def _message_id(original: Message | None) -> str:
 
 def _parse_date(*values: object) -> float:
     """Return the first date that can be read, in epoch seconds (UTC where it names no zone); else 0."""
-    for value in values:
-        parsed = parsedate_tz(str(value or "").rpartition(";")[2])
-        if parsed:
-            try:
-                return float(mktime_tz(parsed))
-            except (OverflowError, ValueError):
-                continue
-    return 0.0
+    return next(filter(None, (epoch(str(value or "").rpartition(";")[2]) for value in values)), 0.0)
