@@ -190,8 +190,8 @@ class _Columns:
     categories: tuple[int, ...]
 
 
-def read_rows(rows: Iterator[Row]) -> Iterator[ParsedOutcome]:
-    """Read a table of outcomes whose first row may say what the columns are called.
+def read_rows(rows: Iterator[Row], names: Row | None = None) -> Iterator[ParsedOutcome]:
+    """Read a table of outcomes; without `names` its first row may say what the columns are called.
 
     Yields:
         An outcome for each row, None for one that tells of none.
@@ -199,9 +199,9 @@ def read_rows(rows: Iterator[Row]) -> Iterator[ParsedOutcome]:
     Raises:
         MailsiftError: see `reader_of`.
     """
-    rows = _apart_by_recipient(rows)
+    rows = _apart_by_recipient(rows) if names is None else rows
     first = list(islice(rows, SAMPLE))
-    read, header = reader_of(None, first)
+    read, header = reader_of(names, first)
     return map(read, chain(first[1:] if header else first, rows))
 
 
