@@ -171,24 +171,19 @@ class Lists:
         self._impersonated_cached = lru_cache(maxsize=4_096)(self._impersonated_domain)
 
     @classmethod
-    def load(cls, overrides: Path | None = None) -> Lists:
-        """Build the lists; `overrides` is a TOML file (mailsift.pipeline.overrides).
+    def load(cls, overrides: Path | None = None, *, disposable: Collection[str] = ()) -> Lists:
+        """Build the lists.
 
-        Raises:
-            MailsiftError: `bad_overrides`.
-        """
-        return cls(read_overrides(overrides))
-
-    @classmethod
-    def load_with_disposable(cls, overrides: Path | None, domain: str) -> Lists:
-        """Do what `load` does, with one more throw-away domain.
+        Args:
+            overrides: a TOML file (mailsift.pipeline.overrides).
+            disposable: throw-away domains beside those of the file and the package.
 
         Raises:
             MailsiftError: `bad_overrides`.
         """
         changes = read_overrides(overrides)
-        disposable = replace(changes.disposable, add=changes.disposable.add | {domain})
-        return cls(replace(changes, disposable=disposable))
+        added = replace(changes.disposable, add=changes.disposable.add.union(disposable))
+        return cls(replace(changes, disposable=added))
 
     def describe(self, frame: pl.DataFrame, *, routed: Collection[str] = frozenset()) -> pl.DataFrame:
         """Add what the lists know.
