@@ -857,7 +857,7 @@ class Container:
         from mailsift.pipeline.lists import Lists
         from mailsift.pipeline.scripted import DISPOSABLE
 
-        return Lists.load_with_disposable(self.settings.overrides, DISPOSABLE)
+        return Lists.load(self.settings.overrides, disposable=[DISPOSABLE])
 
     def _test_validator(self) -> Validator:
         """Return the pipeline of test mode, which asks nobody."""

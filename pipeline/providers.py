@@ -332,28 +332,17 @@ def _checked(raw: Mapping[str, Any], *, known: Mapping[str, _Check], where: str)
 
 
 _BY_DOMAIN: Final[Mapping[str, str]] = {
-    **dict.fromkeys(("gmail.com", "googlemail.com"), "google"),
+    **{suffix: row.key for row in PROVIDERS for suffix in row.suffixes},
+    "gmail.com": "google",
     **dict.fromkeys(("msn.com", "passport.com"), "outlook"),
     **dict.fromkeys(("ymail.com", "rocketmail.com", "aol.com", "verizon.net", "sky.com"), "yahoo"),
-    **dict.fromkeys(("icloud.com", "me.com", "mac.com"), "icloud"),
-    **dict.fromkeys(("web.de", "mail.com"), "gmx"),
+    **dict.fromkeys(("me.com", "mac.com"), "icloud"),
     **dict.fromkeys(("proton.me", "protonmail.com", "pm.me"), "protonmail"),
-    **dict.fromkeys(("163.com", "126.com", "yeah.net"), "netease"),
-    **dict.fromkeys(("mail.ru", "bk.ru", "list.ru", "inbox.ru"), "mailru"),
-    **dict.fromkeys(("orange.fr", "wanadoo.fr"), "orange"),
-    **dict.fromkeys(("libero.it", "virgilio.it", "iol.it"), "libero"),
-    "yahoo.co.jp": "yahoo_japan",
-    "qq.com": "qq",
-    "naver.com": "naver",
-    "free.fr": "free",
-    "sfr.fr": "sfr",
-    "laposte.net": "laposte",
-    "t-online.de": "tonline",
-    "comcast.net": "comcast",
-    "cox.net": "cox",
-    "seznam.cz": "seznam",
+    **dict.fromkeys(("bk.ru", "list.ru", "inbox.ru"), "mailru"),
     "fastmail.com": "fastmail",
 }
+"""Domains of mailboxes at a provider: those in which its own servers are, and others."""
+
 _BY_LABEL: Final = {
     **dict.fromkeys(("hotmail", "outlook", "live"), "outlook"),
     "yahoo": "yahoo",

@@ -25,21 +25,12 @@ class LedgerKind(StrEnum):
 
 REFUSALS: Final = (LedgerKind.RATE, LedgerKind.REPUTATION, LedgerKind.IDENTITY, LedgerKind.POLICY)
 
-REFUSAL_KINDS: Final[Mapping[str, LedgerKind]] = {
-    "rate": LedgerKind.RATE,
-    "limit": LedgerKind.RATE,
-    "rate-code": LedgerKind.RATE,
-    "block-list": LedgerKind.REPUTATION,
-    "names-us": LedgerKind.REPUTATION,
-    "names-us-for-now": LedgerKind.REPUTATION,
-    "names-an-address": LedgerKind.REPUTATION,
-    "warning-link": LedgerKind.REPUTATION,
-    "bad-sender-code": LedgerKind.IDENTITY,
-    "sender": LedgerKind.IDENTITY,
-    "our-host": LedgerKind.IDENTITY,
-    "proof-of-identity": LedgerKind.IDENTITY,
-    "authentication-code": LedgerKind.IDENTITY,
+_RULES_ABOUT: Final = {
+    LedgerKind.RATE: "rate limit rate-code",
+    LedgerKind.REPUTATION: "block-list names-us names-us-for-now names-an-address warning-link",
+    LedgerKind.IDENTITY: "bad-sender-code sender our-host proof-of-identity authentication-code",
 }
+REFUSAL_KINDS: Final = {rule: kind for kind, rules in _RULES_ABOUT.items() for rule in rules.split()}
 """What a refusal of us is about, by the reply rule that recognised it; POLICY for all others."""
 
 

@@ -76,10 +76,8 @@ nifty.com nate.com daum.net sina.com sina.cn sohu.com 139.com aliyun.com yeah.ne
 
 # Real domains that look like slips; their owners have been "corrected" often enough.
 _REAL_DOMAINS = """
-gail.com grail.com gmaik.com cloud.com notmail.com yaboo.com yoohoo.com hotmall.com outlock.com fastmall.com
-fastmail.net icloud.co tiscali.net freenet.com freenet.net mailw.com comcast.com verizon.com laposte.fr
-mail.co email.co live.co web.co inbox.co zoho.co charter.com gmx.co onet.co msn.co aol.net att.com qq.co
-proton.ms sezam.cz
+gail.com grail.com gmaik.com cloud.com notmail.com yaboo.com hotmall.com outlock.com fastmall.com icloud.co
+sezam.cz
 """
 _REAL = frozenset(_REAL_DOMAINS.split())
 
@@ -97,10 +95,10 @@ TYPO_TRAPS = frozenset(_TRAPS.split())
 # Slips no rule below finds: heard and not mistyped.
 _MISHEARD = {
     **dict.fromkeys(("gemail", "gimail", "gmeil", "gmale", "gmaile", "gmails"), "gmail"),
-    **dict.fromkeys(("yahho", "yahooh", "yahoomail"), "yahoo"),
-    **dict.fromkeys(("outluk", "outlouk", "autlook", "autluk"), "outlook"),
-    **dict.fromkeys(("yandeks", "jandex"), "yandex"),
-    **dict.fromkeys(("hotmeil", "otmail", "hotmale"), "hotmail"),
+    **dict.fromkeys(("outluk", "autlook"), "outlook"),
+    "yahoomail": "yahoo",
+    "yandeks": "yandex",
+    "hotmale": "hotmail",
 }
 
 # Suffixes that exist (RFC 1591 country codes) and are slips all the same.

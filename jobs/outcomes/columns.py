@@ -40,6 +40,7 @@ from mailsift.pipeline.outcomes.history import kind_as_answered
 from mailsift.pipeline.outcomes.outcome import (
     ACCEPTED,
     FAILURES,
+    KIND_OF_CLASS,
     NOTHING_SAID,
     WISHES,
     Outcome,
@@ -189,8 +190,8 @@ class _Columns:
     categories: tuple[int, ...]
 
 
-def read_rows(rows: Iterator[Row]) -> Iterator[ParsedOutcome]:
-    """Read a table of outcomes whose first row may say what the columns are called.
+def read_rows(rows: Iterator[Row], names: Row | None = None) -> Iterator[ParsedOutcome]:
+    """Read a table of outcomes; without `names` its first row may say what the columns are called.
 
     Yields:
         An outcome for each row, None for one that tells of none.
@@ -198,9 +199,9 @@ def read_rows(rows: Iterator[Row]) -> Iterator[ParsedOutcome]:
     Raises:
         MailsiftError: see `reader_of`.
     """
-    rows = _apart_by_recipient(rows)
+    rows = _apart_by_recipient(rows) if names is None else rows
     first = list(islice(rows, SAMPLE))
-    read, header = reader_of(None, first)
+    read, header = reader_of(names, first)
     return map(read, chain(first[1:] if header else first, rows))
 
 
@@ -794,5 +795,4 @@ def _weighed(signs: Sequence[_Sign]) -> OutcomeKind:
 def _kind_by(words: str, status: str) -> OutcomeKind | None:
     """Return what a server's words tell where no column says what happened."""
     found = _REPLY_CODE.search(f"{status} {words}")
-    kinds = {"2": OutcomeKind.DELIVERED, "4": OutcomeKind.DEFERRED, "5": OutcomeKind.BOUNCED}
-    return kinds[found[1]] if found else None
+    return KIND_OF_CLASS[found[1]] if found else None

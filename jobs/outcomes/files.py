@@ -103,11 +103,7 @@ def read_outcomes(path: Path) -> Iterator[ParsedOutcome]:
     if records := _records_in(path, head):
         return _read_records(records)
     names, rows = _rows(path, head)
-    if names is None:
-        return read_rows(rows)
-    first = list(islice(rows, SAMPLE))
-    read, _ = reader_of(names, first)
-    return map(read, chain(first, rows))
+    return read_rows(rows, names)
 
 
 def read_suppressed(path: Path) -> Iterator[tuple[str, str, float]]:

@@ -104,8 +104,7 @@ _PHRASES: Final = (
     _row(
         OutcomeKind.BOUNCED,
         r"\b(?:permanente?|(?:hard|block)?[ -]?bounce[ds]?|rebotes?|rebonds?|rimbalz\w+"
-        r"|odbi(?:ci|t)\w+|un-?deliver\w+|not delivered"
-        r"|deliver\w+ fail\w+)\b",
+        r"|odbi(?:ci|t)\w+|un-?deliver\w+|deliver\w+ fail\w+)\b",
     ),
     _row(
         OutcomeKind.DELIVERED,

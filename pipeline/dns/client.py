@@ -15,10 +15,9 @@ from typing import Final
 
 from mailsift.pipeline.background import record_failure
 from mailsift.pipeline.dns import message
-from mailsift.pipeline.dns.fallback import NO_ANSWER_DETAILS, AiodnsFallback
 from mailsift.pipeline.dns.nameserver import EntropyPool, Nameserver, Query, UdpSocket, parse_nameservers
 from mailsift.pipeline.dns.rules import DENIALS, FAILED, FOUND, MX, DnsAnswer, RecordType, is_null_mx
-from mailsift.pipeline.dns.tcp import TcpClient
+from mailsift.pipeline.dns.tcp import NO_ANSWER_DETAILS, AiodnsFallback, TcpClient
 from mailsift.pipeline.fair_clock import FairClock
 
 _BURST: Final = 64  # replies read in one go, so that others get their turn

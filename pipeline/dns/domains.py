@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from itertools import chain, repeat
+from typing import Generic, TypeVar
+
+from typing_extensions import override
 
 from mailsift.pipeline.background import guarded, record_failure
 from mailsift.pipeline.clock import Clock
 from mailsift.pipeline.dns.canaries import ResolverTrust
 from mailsift.pipeline.dns.client import NO_TRUSTED_RESOLVER, DnsClient
 from mailsift.pipeline.dns.denials import DenialChecker
-from mailsift.pipeline.dns.host_cache import HostCache
 from mailsift.pipeline.dns.rules import (
+    DENIALS,
     FAILED,
     FOUND,
     MX,
@@ -26,17 +30,17 @@ from mailsift.pipeline.dns.rules import (
     Exchangers,
     HostAddresses,
     RecordType,
+    interpret_addresses,
     interpret_exchangers,
     interpret_implicit_mx,
     interpret_mx,
     interpret_name,
 )
-from mailsift.pipeline.dns.wildcards import SuffixWildcards, is_wildcard
 from mailsift.pipeline.dns.zone_limiter import ZoneLimiter
 from mailsift.pipeline.facts import TAKES_NO_MAIL, DomainFact, DomainState, decode_domain, encode_domain
 from mailsift.pipeline.guard import AddressGuard
 from mailsift.pipeline.ports import CacheEntry, FactCache, FactKind
-from mailsift.pipeline.providers import Providers
+from mailsift.pipeline.providers import Providers, public_suffixes
 
 _OUTCOMES = {
     DomainState.NOT_FOUND: DnsOutcome.NO_NAME,
@@ -52,6 +56,9 @@ _PUBLISH_SECONDS = 0.05  # at least, between two looks at the canaries before fa
 _PUBLISH_BUSY_SECONDS = 0.25  # the same, while questions wait for their turn: facts come in crowds then
 _OTHERS_SECONDS = 1.9  # without news, after which the process that looks them up is taken for dead
 _OTHERS_PAUSES = (0.0, 0.05, 0.1, 0.2, 0.4, 0.6, 0.6)  # seconds between looks for what others look up
+_NO_WILDCARD_SECONDS = 300.0  # to believe that a name which does not exist gets nothing
+_WILDCARD_SECONDS = 30.0  # ... or something, or that nobody knows: a resolver's fault may pass
+_OWN_NAME = "@"  # stands for the name itself in the names of its servers
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +141,112 @@ class _PendingHosts:
     found: dict[str, HostAddresses] = field(default_factory=dict)
 
 
+_Key = TypeVar("_Key")
+_Value = TypeVar("_Value")
+
+
+class _SharedAnswers(Generic[_Key, _Value]):
+    """What many domains share: asked for once, however many wait for it, and remembered.
+
+    Args:
+        clock: epoch seconds.
+        size: answers to remember, the least used forgotten first.
+    """
+
+    def __init__(self, *, clock: Clock, size: int) -> None:
+        self._clock = clock
+        self._size = size
+        self._known: OrderedDict[_Key, tuple[float, _Value]] = OrderedDict()
+        self._callbacks: dict[_Key, list[Callable[[_Value], None]]] = {}
+
+    def known(self, key: _Key) -> _Value | None:
+        """Return what is remembered, if it still holds."""
+        known = self._known.get(key)
+        if known is None or known[0] <= self._clock():
+            return None
+        self._known.move_to_end(key)
+        return known[1]
+
+    def ask(self, key: _Key, callback: Callable[[_Value], None]) -> None:
+        """Call `callback` with what `known` does not know when DNS has answered."""
+        if key in self._callbacks:
+            self._callbacks[key].append(callback)
+        else:
+            self._callbacks[key] = [callback]
+            self._send(key)
+
+    def clear(self) -> None:
+        """Forget all answers; who waits for some goes on waiting."""
+        self._known.clear()
+
+    def _send(self, key: _Key) -> None:
+        """Ask DNS; `_settle` is called later, or at once."""
+        raise NotImplementedError
+
+    def _settle(self, key: _Key, value: _Value, seconds: float) -> None:
+        """Remember an answer for so long, and tell who waits for it."""
+        self._known[key] = self._clock() + seconds, value
+        if len(self._known) > self._size:
+            self._known.popitem(last=False)
+        for callback in self._callbacks.pop(key):
+            callback(value)
+
+
+class _HostCache(_SharedAnswers[str, HostAddresses]):
+    """The addresses of mail exchangers by name: thousands of domains share a host."""
+
+    def __init__(self, checker: DenialChecker, guard: AddressGuard, config: DnsConfig, clock: Clock) -> None:
+        super().__init__(clock=clock, size=config.hosts)
+        self._checker = checker
+        self._guard = guard
+        self._lifetime = config.lifetime
+
+    @override
+    def _send(self, key: str) -> None:
+        self._checker.ask(key, RecordType.A, partial(self._on_answer, key, None))
+
+    def _on_answer(self, host: str, before: DnsAnswer | None, answer: DnsAnswer) -> None:
+        """Settle the host by its A answer, or ask for AAAA and settle by both."""
+        a, aaaa = (answer, None) if before is None else (before, answer)
+        addresses = interpret_addresses(a, aaaa, self._guard)
+        if addresses is None:
+            self._checker.ask(host, RecordType.AAAA, partial(self._on_answer, host, a))
+        else:
+            self._settle(host, addresses, self._lifetime(addresses.outcome, addresses.ttl))
+
+
+class _SuffixWildcards(_SharedAnswers[tuple[str, RecordType], frozenset[str]]):
+    """What any name under a public suffix gets: no route of a domain there (parking, portals, DNS for sale).
+
+    Told by a name that does not exist: the names of the servers or the addresses it gets, none as a rule, nor
+    where DNS fails.
+    """
+
+    def __init__(self, client: DnsClient, config: DnsConfig, clock: Clock) -> None:
+        super().__init__(clock=clock, size=config.hosts)
+        self._client = client
+        self._absent_label = secrets.token_hex(10)
+
+    @override
+    def _send(self, key: tuple[str, RecordType]) -> None:
+        suffix, record_type = key
+        name = f"{self._absent_label}.{suffix}".rstrip(".")
+        self._client.ask(name, record_type, partial(self._on_answer, key, name), soon=True)
+
+    def _on_answer(self, key: tuple[str, RecordType], name: str, answer: DnsAnswer) -> None:
+        hosts = _relative_names(name, (host for _, host in answer.exchangers))
+        seconds = _NO_WILDCARD_SECONDS if answer.outcome in DENIALS else _WILDCARD_SECONDS
+        self._settle(key, hosts | frozenset(answer.addresses), seconds)
+
+
+def _relative_names(domain: str, hosts: Iterable[str]) -> frozenset[str]:
+    """Return the names of servers, with what a domain of its own would have in place of its name."""
+    return frozenset(
+        host.lower().removesuffix(domain) + _OWN_NAME if host.lower().endswith(domain) else host.lower()
+        for host in hosts
+    )
+
+
 class DomainFacts:
     """Looks up domains: the fact cache first, then DNS, each domain once however many ask for it at a time.
 
@@ -182,10 +295,8 @@ class DomainFacts:
         self._checker = DenialChecker(
             self._client, guard=guard, on_contradiction=self.trust.record_contradiction
         )
-        self._hosts = HostCache(
-            checker=self._checker, guard=guard, clock=clock, lifetime=config.lifetime, size=config.hosts
-        )
-        self._wildcards = SuffixWildcards(self._client, absent_label=secrets.token_hex(10), clock=clock)
+        self._hosts = _HostCache(self._checker, guard, config, clock)
+        self._wildcards = _SuffixWildcards(self._client, config, clock)
         self._waiting: dict[str, list[_Batch]] = {}
         self._late_tasks: set[asyncio.Task[None]] = set()
         self._unpublished: list[tuple[str, DomainResolution]] = []
@@ -350,7 +461,7 @@ class DomainFacts:
         elif addresses := self._hosts.known(domain):
             self._on_own_addresses(domain, addresses)
         else:
-            self._hosts.ask(domain, partial(self._step, domain, self._on_own_addresses))
+            self._hosts.ask(domain, partial(self._step, domain, self._on_own_addresses, domain))
 
     def _on_own_addresses(self, domain: str, addresses: HostAddresses) -> None:
         """Complete a domain without MX; where it has an address, see first whether any name there has it."""
@@ -358,10 +469,10 @@ class DomainFacts:
             self._complete(domain, interpret_implicit_mx(domain, addresses))
             return
         kind = RecordType.AAAA if ":" in addresses.public[0] else RecordType.A
-        wildcard = self._wildcards.known(domain, kind)
+        beside = _suffix(domain), kind
+        wildcard = self._wildcards.known(beside)
         if wildcard is None:
-            take = partial(self._step, domain, self._on_wildcard, domain, addresses)
-            self._wildcards.ask(domain, kind, take)
+            self._wildcards.ask(beside, partial(self._step, domain, self._on_wildcard, domain, addresses))
         else:
             self._on_wildcard(domain, addresses, wildcard)
 
@@ -370,15 +481,15 @@ class DomainFacts:
 
     def _find_hosts(self, domain: str, chosen: Exchangers, ttl: float) -> None:
         """Complete a domain by the addresses of its exchangers, once all of them are known."""
-        wildcard = self._wildcards.known(domain, MX) if self.trust.is_active else frozenset()
+        wildcard = self._wildcards.known((_suffix(domain), MX)) if self.trust.is_active else frozenset()
         pending = _PendingHosts(domain, chosen, ttl, wildcard)
         if wildcard is None:
             take = partial(self._step, domain, self._on_suffix_wildcard, pending)
-            self._wildcards.ask(domain, MX, take)
+            self._wildcards.ask((_suffix(domain), MX), take)
         for _, host in chosen:
             addresses = self._hosts.known(host)
             if addresses is None:
-                self._hosts.ask(host, partial(self._step, domain, self._on_host, pending))
+                self._hosts.ask(host, partial(self._step, domain, self._on_host, pending, host))
             else:
                 pending.found[host] = addresses
         self._complete_if_ready(pending)
@@ -394,7 +505,7 @@ class DomainFacts:
     def _complete_if_ready(self, pending: _PendingHosts) -> None:
         if len(pending.found) < len(pending.chosen) or pending.wildcard is None:
             return
-        if is_wildcard(pending.domain, pending.wildcard, pending.found):
+        if pending.wildcard and _relative_names(pending.domain, pending.found) <= pending.wildcard:
             self._complete(pending.domain, _WILDCARD)
         else:
             self._complete(pending.domain, interpret_exchangers(pending.chosen, pending.ttl, pending.found))
@@ -479,6 +590,10 @@ class DomainFacts:
             learned_at=now,
             expires_at=now + lifetime,
         )
+
+
+def _suffix(domain: str) -> str:
+    return public_suffixes().publicsuffix(domain) or ""
 
 
 _WILDCARD = DomainResolution(DomainState.UNAVAILABLE, detail="its mail server is what any name there gets")

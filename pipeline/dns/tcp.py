@@ -1,23 +1,39 @@
-"""Second questions: many on one TCP connection, into which nobody outside can forge an answer (RFC 7766)."""
+"""Questions over TCP, many on one connection, into which nobody outside can forge an answer (RFC 7766).
+
+Second questions are asked by hand; those whose answer did not fit a datagram, was odd or late by aiodns.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, cast
 
+import aiodns
+import pycares
 from typing_extensions import override
 
-from mailsift.pipeline.dns import message
-from mailsift.pipeline.dns.message import MALFORMED
-from mailsift.pipeline.dns.rules import DnsAnswer, DnsOutcome, RecordType
+from mailsift.pipeline.dns.message import (
+    HEADER,
+    MALFORMED,
+    NO_DATA,
+    NO_NAME,
+    ResourceRecord,
+    Value,
+    answer_from,
+    pack_query,
+    read_reply,
+)
+from mailsift.pipeline.dns.nameserver import in_words_of_cares
+from mailsift.pipeline.dns.rules import FAILED, DnsAnswer, RecordType
 
 _QUESTIONS: Final = 10_000
 """After so many questions a connection is left for a new one."""
 
-_CONNECTION_LOST: Final = DnsAnswer(DnsOutcome.FAILED, detail="no resolver answers over TCP")
-_MALFORMED_ANSWER: Final = DnsAnswer(DnsOutcome.FAILED, detail="malformed answer")
+_CONNECTION_LOST: Final = DnsAnswer(FAILED, detail="no resolver answers over TCP")
+_MALFORMED_ANSWER: Final = DnsAnswer(FAILED, detail="malformed answer")
 
 
 @dataclass(slots=True)
@@ -113,7 +129,7 @@ class _Connection(asyncio.Protocol):
         number = self.sent  # fewer than there are ids
         self.sent += 1
         self._pending[number] = pending
-        packet = message.pack_query(number.to_bytes(2, "big"), pending.question, edns=pending.edns)
+        packet = pack_query(number.to_bytes(2, "big"), pending.question, edns=pending.edns)
         self._outbox.append(len(packet).to_bytes(2, "big") + packet)
         if self._transport is not None and self._flush_handle is None:
             self._flush_handle = self._loop.call_soon(self._flush)
@@ -172,12 +188,125 @@ class _Connection(asyncio.Protocol):
         pending = self._pending.pop(int.from_bytes(reply[:2], "big"), None)
         if pending is None:
             return
-        end = message.HEADER + len(pending.question)
-        if reply[message.HEADER : end].lower() != pending.question.lower():
+        end = HEADER + len(pending.question)
+        if reply[HEADER:end].lower() != pending.question.lower():
             pending.done(_MALFORMED_ANSWER)
             return
         try:
-            answer = message.read_reply(reply, pending.question, pending.record_type)
+            answer = read_reply(reply, pending.question, pending.record_type)
         except MALFORMED:
             answer = _MALFORMED_ANSWER
         pending.done(answer)
+
+
+# By aiodns.
+
+_QUESTIONS_OF_CARES: Final = 2_000
+_SECONDS_OF_CARES: Final = 30.0
+"""How long one aiodns resolver is used: it remembers answers, and what it remembers is no second opinion."""
+
+_FLAGS: Final = pycares.ARES_FLAG_USEVC | pycares.ARES_FLAG_STAYOPEN | pycares.ARES_FLAG_NOSEARCH
+
+_ERRORS: Final = {
+    aiodns.error.ARES_ENODATA: NO_DATA,
+    aiodns.error.ARES_ENOTFOUND: NO_NAME,
+    aiodns.error.ARES_ESERVFAIL: DnsAnswer(FAILED, detail="SERVFAIL"),
+    aiodns.error.ARES_EREFUSED: DnsAnswer(FAILED, detail="REFUSED"),
+    aiodns.error.ARES_ETIMEOUT: DnsAnswer(FAILED, detail="timeout"),
+    aiodns.error.ARES_ECONNREFUSED: DnsAnswer(FAILED, detail="no resolver answers"),
+    aiodns.error.ARES_EBADRESP: _MALFORMED_ANSWER,
+}
+NO_ANSWER_DETAILS: Final = frozenset({"timeout", "no resolver answers", "malformed answer", "resolver error"})
+"""Details of failures that are no answer of the resolver's."""
+
+_OTHER_ERROR: Final = DnsAnswer(FAILED, detail="resolver error")
+
+
+class AiodnsFallback:
+    """Asks one resolver over TCP, on a connection that many questions share.
+
+    Args:
+        server: "host:port" or "[v6]:port".
+        timeout: seconds until a question is given up.
+    """
+
+    def __init__(self, server: str, *, timeout: float) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._server = in_words_of_cares(server)
+        self._timeout = timeout
+        self._resolver: aiodns.DNSResolver | None = None
+        self._asked = 0
+        self._born = 0.0
+        self._closing: set[asyncio.Task[None]] = set()
+        self._closed = asyncio.Event()
+
+    def ask(self, name: str, record_type: RecordType, done: Callable[[DnsAnswer], None]) -> None:
+        """Ask for the records of an absolute name; `done` gets the answer later, exactly once."""
+        future = self._current().query_dns(name, record_type.value)
+        future.add_done_callback(lambda answered: done(_read(name, record_type, answered)))
+
+    def forget(self) -> None:
+        """Drop what is remembered, and with it the connection once its open questions have had their time."""
+        old, self._resolver = self._resolver, None
+        if old is not None:
+            closing = self._loop.create_task(self._close_later(old))
+            self._closing.add(closing)
+            closing.add_done_callback(self._closing.discard)
+
+    async def aclose(self) -> None:
+        """Release sockets and timers; open questions fail."""
+        self.forget()
+        self._closed.set()
+        await asyncio.gather(*self._closing)
+
+    async def _close_later(self, resolver: aiodns.DNSResolver) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(2 * self._timeout):
+                await self._closed.wait()
+        await resolver.close()
+
+    def _current(self) -> aiodns.DNSResolver:
+        now = self._loop.time()
+        if self._asked >= _QUESTIONS_OF_CARES or now - self._born >= _SECONDS_OF_CARES:
+            self.forget()
+        if self._resolver is None:
+            self._asked, self._born = 0, now
+            self._resolver = aiodns.DNSResolver(
+                nameservers=[self._server], loop=self._loop, timeout=self._timeout, tries=1, flags=_FLAGS
+            )
+        self._asked += 1
+        return self._resolver
+
+
+def _read(name: str, record_type: RecordType, answered: asyncio.Future[pycares.DNSResult]) -> DnsAnswer:
+    if answered.cancelled():
+        return DnsAnswer(FAILED, detail="resolver closed")
+    error = answered.exception()
+    if error is not None:
+        return _ERRORS.get(error.args[0], _OTHER_ERROR) if error.args else _OTHER_ERROR
+    result = answered.result()
+    records = [record for one in result.answer if (record := _record(one)) is not None]
+    return answer_from(name.lower(), record_type, records, exists=True, zone=_zone(result))
+
+
+def _record(one: pycares.DNSRecord) -> ResourceRecord | None:
+    """Take what is asked for from what c-ares has read; it escapes what is not printable."""
+    match one.data:
+        case pycares.MXRecordData(priority=rank, exchange=exchange):
+            value: Value = rank, _lower(exchange)
+        case pycares.ARecordData(addr=address) | pycares.AAAARecordData(addr=address):
+            value = address
+        case pycares.CNAMERecordData(cname=name) | pycares.NSRecordData(nsdname=name):
+            value = _lower(name)
+        case _:
+            return None
+    return ResourceRecord(_lower(one.name), one.type, one.ttl, value)
+
+
+def _lower(name: object) -> str:
+    return str(name).rstrip(".").lower()
+
+
+def _zone(result: pycares.DNSResult) -> str | None:
+    owners = (one.name for one in result.authority if isinstance(one.data, pycares.SOARecordData))
+    return next(map(_lower, owners), None)

@@ -21,7 +21,6 @@ from email.errors import MessageError
 from email.header import decode_header, make_header
 from email.message import Message
 from email.parser import HeaderParser
-from email.utils import getaddresses, mktime_tz, parsedate_tz
 from functools import cached_property
 from itertools import chain, islice, pairwise
 from typing import Final, NamedTuple
@@ -32,6 +31,7 @@ from mailsift.pipeline.facts import MAILBOX_REFUSALS, Answer
 from mailsift.pipeline.lists import ROLES
 from mailsift.pipeline.outcomes.outcome import (
     ACCEPTED,
+    KIND_OF_CLASS,
     Diagnosis,
     Outcome,
     OutcomeKind,
@@ -40,6 +40,7 @@ from mailsift.pipeline.outcomes.outcome import (
     whole_characters,
 )
 from mailsift.pipeline.outcomes.senders import SenderKind, read_webhook
+from mailsift.pipeline.outcomes.times import epoch
 
 _MOST_TEXT = 200_000
 _FIRST_TEXT = 10_000
@@ -52,21 +53,13 @@ _RETURNED_TYPES = frozenset(
 )
 
 _ACTIONS: Final = {
-    "failed": OutcomeKind.BOUNCED,
-    "failure": OutcomeKind.BOUNCED,
-    "expired": OutcomeKind.BOUNCED,
+    **dict.fromkeys(("failed", "failure", "expired"), OutcomeKind.BOUNCED),
     "delayed": OutcomeKind.DEFERRED,
-    "delivered": OutcomeKind.DELIVERED,
-    "expanded": OutcomeKind.DELIVERED,
+    **dict.fromkeys(("delivered", "expanded"), OutcomeKind.DELIVERED),
 }
 _NEUTRAL_ACTIONS: Final = frozenset({"relayed", "deliverable"})
 """Actions of a system that will not hear what became of the message (RFC 3464 section 2.3.3), and of Postfix
 that was asked to verify an address and sent none."""
-_STATUS_CLASSES: Final = {
-    "2": OutcomeKind.DELIVERED,
-    "4": OutcomeKind.DEFERRED,
-    "5": OutcomeKind.BOUNCED,
-}
 _DAEMON_NAME: Final = (
     r"mailer[-_. ]?daemon|postmaster|mail delivery|mail[-_. ]?system|bounce|mdaemon|post[-_]master"
 )
@@ -277,7 +270,7 @@ def _delivery_statuses(
     for group in recipients:
         status = str(group["Status"] or "").strip()
         action = str(group["Action"] or "").split("(")[0].strip().lower()
-        kind = _ACTIONS.get(action) or _STATUS_CLASSES.get(status[:1])
+        kind = _ACTIONS.get(action) or KIND_OF_CLASS.get(status[:1])
         address = _original_recipient(group, message, original, alone=alone)
         if kind and address and action not in _NEUTRAL_ACTIONS:
             diagnosis = _diagnosis(group, kind, status, text)
@@ -479,9 +472,17 @@ def _single_outside_address(original: Message) -> list[str]:
 
 # What people write.
 
+_HEADER_NAMES: Final = {
+    "From": "from von de da van från fra od от",
+    "To": "to an à para a aan till til do komu кому",
+    "Subject": "subject betreff objet asunto assunto oggetto onderwerp ämne emne temat předmět тема"
+    " 件名 主题 主旨",
+    "Date": "date sent gesendet datum envoyé enviado inviato data verzonden skickat sendt wysłano дата",
+}
+"""What mail programs call the headers of a message that they show, in the languages of their users."""
+_AUTHOR, _ADDRESSEE, _TOPIC, _WHEN_SENT = ("|".join(names.split()) for names in _HEADER_NAMES.values())
 _FORWARDED_HEAD: Final = re.compile(
-    rf"(?:^[> ]*[\w-]{{2,20}}\s*:.*\n){{0,4}}"
-    rf"^[> ]*(?:from|von|de|da|van|från|fra|od|от)\s*:.*(?:{_DAEMON_NAME}).*$",
+    rf"(?:^[> ]*[\w-]{{2,20}}\s*:.*\n){{0,4}}^[> ]*(?:{_AUTHOR})\s*:.*(?:{_DAEMON_NAME}).*$",
     re.IGNORECASE | re.MULTILINE,
 )
 
@@ -513,14 +514,7 @@ def _name_in_english(found: re.Match[str]) -> str:
 
 _LOCAL_NAME: Final = re.compile(r"^([^\W\d_]{1,12})[ \t\xa0]{0,2}:", re.MULTILINE)
 _HEADERS_IN_ENGLISH: Final = {
-    name: header
-    for header, names in {
-        "From": "von de da van från fra od от",
-        "To": "an à para a aan till til do komu кому",
-        "Subject": "betreff objet asunto assunto oggetto onderwerp ämne emne temat předmět тема",
-        "Date": "sent gesendet datum envoyé enviado inviato data verzonden skickat sendt wysłano дата",
-    }.items()
-    for name in names.split()
+    name: header for header, names in _HEADER_NAMES.items() for name in names.split()
 }
 
 
@@ -915,10 +909,7 @@ def _has_null_path(message: Message) -> bool:
 
 def _failed_addresses(message: Message, prose: str) -> list[str]:
     """Return the addresses that a text calls undeliverable: those that stand first in a line, else any."""
-    ours = {
-        address.casefold()
-        for _, address in getaddresses([_decode_header(message[name]) for name in ("From", "To")])
-    }
+    ours = _folded_addresses(message, "From", "To")
     prose = _of_the_failed(prose)
     listed = _LISTED.search(prose)
     listing = prose[listed.end() :] if listed else ""
@@ -1343,13 +1334,11 @@ def _begins_of_returned(prose: str) -> Iterator[int]:
             yield head.start()
 
 
-_AUTHOR_NAMES: Final = frozenset({"from", "von", "de", "da", "van"})
-_NAMES_OF_HEADERS: Final = (
-    r"from|to|cc|subject|date|sent|message-id|received|reply-to|return-path|mime-version|content-[\w-]{1,30}"
-    r"|x-[\w-]{1,40}|von|an|betreff|datum|gesendet|de|para|à|asunto|assunto|objet|envoyé|enviado|da|a|oggetto"
-    r"|data|van|aan|onderwerp|verzonden"
+_AUTHOR_NAMES: Final = frozenset(_AUTHOR.split("|"))
+_HEADER_BEGIN: Final = (
+    rf"[> \t|]{{0,8}}({_AUTHOR}|{_ADDRESSEE}|{_TOPIC}|{_WHEN_SENT}|cc|message-id|received|reply-to"
+    r"|return-path|mime-version|content-[\w-]{1,30}|x-[\w-]{1,40})[ \t]*:"
 )
-_HEADER_BEGIN: Final = rf"[> \t|]{{0,8}}({_NAMES_OF_HEADERS})[ \t]*:"
 _HEADER_NAME = re.compile(f"^{_HEADER_BEGIN}", re.MULTILINE | re.IGNORECASE)
 _HEAD = re.compile(
     rf"(?:^{_HEADER_BEGIN}.*\n(?:(?!{_HEADER_BEGIN})(?=[> ]{{0,4}}[ \t]{{1,8}}[^\s>]).*\n)*){{3,}}",
@@ -1366,9 +1355,7 @@ _CODE_AT_ADDRESS = re.compile(
 _UNDERSCORED = re.compile(r"\b[245]\d\d_[\w.]+")  # "550_5.1.1_unknown_user"
 _MESSAGE_ID = re.compile(r"^[> \t]*(?:\w+ )?message[- ]id\s*:.*$", re.IGNORECASE | re.MULTILINE)
 _SUBJECT = re.compile(
-    r"^([> \t|]*(?:the )?(?:subject(?: of the message is)?|betreff|objet|asunto|assunto|oggetto|onderwerp"
-    r"|temat|ämne|emne|тема|件名|主题|主旨)[ \t]*:).*$",
-    re.MULTILINE | re.IGNORECASE,
+    rf"^([> \t|]*(?:the )?(?:subject of the message is|{_TOPIC})[ \t]*:).*$", re.MULTILINE | re.IGNORECASE
 )
 """What our own message was about: no reason, whatever its words."""
 _TAG_LINE_BREAK = re.compile(r"(?<=>)[ \t]*\r?\n|\r?\n(?=[ \t]*<)")
@@ -1443,11 +1430,4 @@ def _message_id(original: Message | None) -> str:
 
 def _parse_date(*values: object) -> float:
     """Return the first date that can be read, in epoch seconds (UTC where it names no zone); else 0."""
-    for value in values:
-        parsed = parsedate_tz(str(value or "").rpartition(";")[2])
-        if parsed:
-            try:
-                return float(mktime_tz(parsed))
-            except (OverflowError, ValueError):
-                continue
-    return 0.0
+    return next(filter(None, (epoch(str(value or "").rpartition(";")[2]) for value in values)), 0.0)

@@ -73,6 +73,9 @@ class Outcome:
     undated: bool = False
 
 
+KIND_OF_CLASS: Final = {"2": OutcomeKind.DELIVERED, "4": OutcomeKind.DEFERRED, "5": OutcomeKind.BOUNCED}
+"""What happened by the first figure of a code, a server's (RFC 5321 section 4.2.1) or RFC 3463's."""
+
 ParsedOutcome: TypeAlias = Outcome | None
 """What one row, message or event tells; None for one that cannot be read."""
 
@@ -150,18 +153,9 @@ _SUPPRESSION_CAUSES = {
 
 
 _FEEDBACK: Final[dict[str, OutcomeKind | None]] = {
-    "abuse": OutcomeKind.COMPLAINED,
-    "fraud": OutcomeKind.COMPLAINED,
-    "other": OutcomeKind.COMPLAINED,
-    "miscategorized": OutcomeKind.COMPLAINED,
-    "": OutcomeKind.COMPLAINED,
-    "opt-out": OutcomeKind.UNSUBSCRIBED,
-    "opt-out-list": OutcomeKind.UNSUBSCRIBED,
-    "unsubscribe": OutcomeKind.UNSUBSCRIBED,
-    "not-spam": None,
-    "virus": None,
-    "auth-failure": None,
-    "dmarc": None,
+    **dict.fromkeys(("", "abuse", "fraud", "other", "miscategorized"), OutcomeKind.COMPLAINED),
+    **dict.fromkeys(("opt-out", "opt-out-list", "unsubscribe"), OutcomeKind.UNSUBSCRIBED),
+    **dict.fromkeys(("not-spam", "virus", "auth-failure", "dmarc")),
 }
 """By Feedback-Type (RFC 5965 section 7.3, RFC 6430, RFC 6591 and the opt-out types of older drafts). By
 "not-spam" a reader wants the mail; the three behind it come from programs, and nobody has complained."""

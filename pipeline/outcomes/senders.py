@@ -13,7 +13,7 @@ from dataclasses import replace
 from email.utils import parseaddr
 from enum import StrEnum
 from itertools import chain
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.outcomes.history import kind_as_answered
@@ -45,18 +45,6 @@ class SenderKind(StrEnum):
     LISTMONK = "listmonk"
 
 
-SENDER_NAMES: Final = {
-    SenderKind.SES: "Amazon SES",
-    SenderKind.SENDGRID: "SendGrid",
-    SenderKind.POSTMARK: "Postmark",
-    SenderKind.MAILGUN: "Mailgun",
-    SenderKind.BREVO: "Brevo",
-    SenderKind.SPARKPOST: "SparkPost",
-    SenderKind.LISTMONK: "listmonk",
-}
-"""What they call themselves."""
-
-
 def read_webhook(sender: SenderKind, body: bytes) -> tuple[ParsedOutcome, ...]:
     """Return the outcomes a webhook's body tells of; () for other events (sent, resubscribed).
 
@@ -85,18 +73,10 @@ def read_webhook(sender: SenderKind, body: bytes) -> tuple[ParsedOutcome, ...]:
 def sender_of(record: Json) -> SenderKind | None:
     """Return whose event a record of a file is, where nobody else's looks like it."""
     names = record.keys()
-    return next((sender for sender, marks in _MARKS if any(mark <= names for mark in marks)), None)
+    return next(
+        (kind for kind, sender in _SENDERS.items() if any(one <= names for one in sender.marks)), None
+    )
 
-
-_MARKS: Final = (
-    (SenderKind.SES, ({"eventType", "mail"}, {"notificationType", "mail"})),
-    (SenderKind.SPARKPOST, ({"msys"},)),
-    (SenderKind.MAILGUN, ({"event-data"}, {"event", "recipient", "log-level"})),
-    (SenderKind.POSTMARK, ({"RecordType"}, {"Type", "TypeCode", "Email"})),
-    (SenderKind.SENDGRID, ({"event", "sg_event_id"}, {"event", "sg_message_id"})),
-    (SenderKind.LISTMONK, ({"type", "email", "subscriber_uuid", "meta"},)),
-)
-"""The fields that an event of a sender has, any set of them."""
 
 _MALFORMED: Final = (ValueError, TypeError, KeyError, AttributeError, RecursionError)
 _UNREADABLE: Final[tuple[ParsedOutcome, ...]] = (None,)
@@ -109,7 +89,7 @@ def _not_a_webhook(sender: SenderKind) -> MailsiftError:
 def read_event(sender: SenderKind, event: Any) -> tuple[ParsedOutcome, ...]:
     """Return the outcomes that one event of a sender tells of; () for others, (None,) for a damaged one."""
     try:
-        return tuple(_READERS[sender](_as_object(event)))
+        return tuple(_SENDERS[sender].read(_as_object(event)))
     except _MALFORMED:
         return _UNREADABLE
 
@@ -280,10 +260,7 @@ _POSTMARK_NO_BOUNCE: Final = frozenset(
 )
 _POSTMARK_SOFT: Final = frozenset({"Transient", "SoftBounce"})
 _POSTMARK_UNSENT: Final = frozenset({"TemplateRenderingFailed", "SMTPApiError"})
-_POSTMARK_SUPPRESSED: Final = {
-    "ManualSuppression": OutcomeKind.UNSUBSCRIBED,
-    "SpamComplaint": OutcomeKind.COMPLAINED,
-}
+_POSTMARK_SUPPRESSED: Final = _by_event(unsubscribed="ManualSuppression", complained="SpamComplaint")
 
 
 def _postmark(event: Json) -> Iterator[ParsedOutcome]:
@@ -316,12 +293,7 @@ def _postmark_kind(event: Json) -> OutcomeKind | None:
     return _POSTMARK_RECORDS.get(record)
 
 
-_POSTMARK_RECORDS: Final = {
-    "Delivery": OutcomeKind.DELIVERED,
-    "Open": OutcomeKind.DELIVERED,
-    "Click": OutcomeKind.DELIVERED,
-    "SpamComplaint": OutcomeKind.COMPLAINED,
-}
+_POSTMARK_RECORDS: Final = _by_event(delivered="Delivery Open Click", complained="SpamComplaint")
 
 
 # Mailgun ("Event structure").
@@ -421,13 +393,9 @@ def _sparkpost(event: Json) -> Iterator[ParsedOutcome]:
 # listmonk: its bounces as /api/bounces lists them, and as its own bounce webhook takes them ("Bounces"). What
 # it has from a webhook of another sender stands in its `meta` as that sender has posted it.
 
-_LISTMONK: Final = {
-    "hard": OutcomeKind.BOUNCED,
-    "soft": OutcomeKind.DEFERRED,
-    "complaint": OutcomeKind.COMPLAINED,
-    "unsubscribe": OutcomeKind.UNSUBSCRIBED,
-    "unsubscribed": OutcomeKind.UNSUBSCRIBED,
-}
+_LISTMONK: Final = _by_event(
+    bounced="hard", deferred="soft", complained="complaint", unsubscribed="unsubscribe unsubscribed"
+)
 
 
 def _listmonk(event: Json) -> Iterator[ParsedOutcome]:
@@ -472,12 +440,26 @@ def _meta(value: Any) -> Json:
     return {"reason": parsed} if isinstance(parsed, str) else {}
 
 
-_READERS: Final[dict[SenderKind, Callable[[Json], Iterator[ParsedOutcome]]]] = {
-    SenderKind.SES: _ses,
-    SenderKind.SENDGRID: _sendgrid,
-    SenderKind.POSTMARK: _postmark,
-    SenderKind.MAILGUN: _mailgun,
-    SenderKind.BREVO: _brevo,
-    SenderKind.SPARKPOST: _sparkpost,
-    SenderKind.LISTMONK: _listmonk,
+class _Sender(NamedTuple):
+    """What a sender calls itself, what reads its events, and the fields that one has: any of these sets."""
+
+    name: str
+    read: Callable[[Json], Iterator[ParsedOutcome]]
+    marks: tuple[frozenset[str], ...] = ()
+
+
+def _marks(*sets: str) -> tuple[frozenset[str], ...]:
+    return tuple(frozenset(names.split()) for names in sets)
+
+
+_SENDERS: Final = {
+    SenderKind.SES: _Sender("Amazon SES", _ses, _marks("eventType mail", "notificationType mail")),
+    SenderKind.SENDGRID: _Sender("SendGrid", _sendgrid, _marks("event sg_event_id", "event sg_message_id")),
+    SenderKind.POSTMARK: _Sender("Postmark", _postmark, _marks("RecordType", "Type TypeCode Email")),
+    SenderKind.MAILGUN: _Sender("Mailgun", _mailgun, _marks("event-data", "event recipient log-level")),
+    SenderKind.BREVO: _Sender("Brevo", _brevo),
+    SenderKind.SPARKPOST: _Sender("SparkPost", _sparkpost, _marks("msys")),
+    SenderKind.LISTMONK: _Sender("listmonk", _listmonk, _marks("type email subscriber_uuid meta")),
 }
+SENDER_NAMES: Final = {kind: sender.name for kind, sender in _SENDERS.items()}
+"""What they call themselves."""

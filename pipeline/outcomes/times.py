@@ -26,6 +26,8 @@ _BESIDE: Final = re.compile(
     r"|(?<=\d)\.(?= *[A-Za-z])"
 )
 """Words around the parts of a date that say nothing more."""
+_DOTTED: Final = re.compile(r"(?<=\d{4} )\d{1,2}(?:\.\d\d){1,2}\b")
+"""A time of day behind its day, as Finns and some mail programs write it: "3 Nov 2026 17.30.05"."""
 _WHERE_A_PART_IS_MISSING: Final = (datetime(2001, 1, 1, tzinfo=UTC), datetime(2004, 2, 2, tzinfo=UTC))
 
 _MONTHS: Final = (
@@ -119,6 +121,7 @@ def _from_text(text: str, day_first: bool | None) -> float:
         return 0.0
     plain = "".join(letter for letter in normalize("NFKD", text) if not combining(letter))
     plain = _BESIDE.sub(" ", plain.translate(_JAPANESE)).strip()
+    plain = _DOTTED.sub(lambda time: time[0].replace(".", ":"), plain)
     known = day_first_in([plain]) if day_first is None else day_first
     orders = (True, False) if known is None else (known,)
     return min(filter(None, (_parse_written(plain, order) for order in orders)), default=0.0)

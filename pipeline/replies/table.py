@@ -245,8 +245,6 @@ RULES: Final = (
           AnyOf(*map(words.absent_in, LANGUAGES)),
           words.NOT_THE_MAILBOX_LOCALIZED,
           "The same words with a policy code count where the reply says nothing else."),
-    _RULE("no-such-mailbox-russian-latin", Answer.NOT_FOUND, "5", _RCPT, "", words.ABSENT_TRANSLITERATED, "",
-          "The reply says in Russian, in Latin letters, that the mailbox does not exist."),
     *(_RULE(f"no-such-mailbox-{language.id}", Answer.NOT_FOUND, "5", _RCPT, "",
             words.absent_unspaced(language), words.other_unspaced(language),
             f"The reply says in {language.name} that the mailbox does not exist.")

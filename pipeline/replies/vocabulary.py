@@ -1119,9 +1119,6 @@ DENIED_LOCALIZED = (
 )
 """One sentence of another language has the mailbox, a negation and a word of being there."""
 
-ABSENT_TRANSLITERATED = r"\bnet takogo (?:polzovatel|adres|yaschik)|\bpolzovatel \S+ ne nai?jden"
-"""Russian in Latin letters."""
-
 _QUOTA = (
     r"(?:cuotas?|cota|quotum\w*|kvot\w+|kota\w*|квот\w+|pojemnosc\w*|kapacit\w+|capacita|capacidade?|capacite"
     r"|kontingent\w*|(?:grosse|groesse) (?:des|ihres|seines) postfachs|taille de (?:la|sa) boite"

@@ -11,10 +11,9 @@ from structlog.testing import capture_logs
 
 from mailsift.pipeline.background import FailureLog, repeating
 from mailsift.pipeline.dns import canaries, domains
-from mailsift.pipeline.dns.canaries import ResolverTrust
+from mailsift.pipeline.dns.canaries import Examiner, ResolverTrust
 from mailsift.pipeline.dns.client import DnsClient
 from mailsift.pipeline.dns.domains import DnsConfig, DomainFacts
-from mailsift.pipeline.dns.examination import Examiner
 from mailsift.pipeline.dns.rules import DnsAnswer, DnsOutcome, RecordType, interpret_exchangers
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.facts import DomainState

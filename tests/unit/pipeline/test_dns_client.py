@@ -23,9 +23,8 @@ import uvloop
 from mailsift.pipeline.dns import message, nameserver
 from mailsift.pipeline.dns.client import DnsClient
 from mailsift.pipeline.dns.domains import DnsConfig, DomainFacts
-from mailsift.pipeline.dns.fallback import AiodnsFallback
 from mailsift.pipeline.dns.rules import DnsAnswer, DnsOutcome, RecordType
-from mailsift.pipeline.dns.tcp import TcpClient
+from mailsift.pipeline.dns.tcp import AiodnsFallback, TcpClient
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.guard import AddressGuard
 from mailsift.pipeline.providers import Providers

@@ -260,6 +260,16 @@ def test_a_report_names_its_time_and_its_message() -> None:
     assert "@shop" not in told.diagnosis.text
 
 
+@pytest.mark.parametrize("zone", ["+0100", "CET", "GMT+0100"])
+def test_the_time_of_a_bounce_is_that_of_its_zone(zone: str) -> None:
+    (told,) = read_message(
+        "From: MAILER-DAEMON@mx.example\nTo: news@sender.example\n"
+        f"Date: Tue, 3 Nov 2026 10:00:01 {zone}\nSubject: failure notice\n\n"
+        "<jane@b.example>:\n550 5.1.1 user unknown\n".encode()
+    )
+    assert told.happened_at == 1_793_696_401.0
+
+
 @pytest.mark.parametrize("word", ["=?utf-8?b?a?=", "=?utf-8?b?w7x?= =?x-none?q?=FC?=", "=?utf-8?q?=?="])
 def test_a_header_whose_encoded_words_are_broken_stands_as_it_is(word: str) -> None:
     message = _plain("<jane@shop.example>: 550 5.1.1 User unknown").replace("failure notice", word)
