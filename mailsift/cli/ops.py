@@ -19,11 +19,10 @@ from mailsift.cli.service import print_json, show, with_container
 from mailsift.cli.terminal import PLAIN, console
 from mailsift.events.audit import COMMAND_LINE
 from mailsift.jobs.admin import alarms
-from mailsift.jobs.admin.actions import ActionResult, JobAction
+from mailsift.jobs.admin.actions import ActionResult, JobAction, Operations
 from mailsift.jobs.admin.alarm_table import RULES
-from mailsift.jobs.admin.filters import BROKEN, read_filter
+from mailsift.jobs.admin.console import BROKEN, read_filter
 from mailsift.jobs.admin.models import Overview, ThrottleRow
-from mailsift.jobs.admin.service import Operations
 from mailsift.pipeline.clock import system_clock
 from mailsift.pipeline.errors import MailsiftError, SuppressCodes
 from mailsift.pipeline.wording import counted
