@@ -195,7 +195,7 @@ class Links:
             account_id = await accounts.ensure_account(connection, account)
             if is_zone(zone):
                 await accounts.change(connection, account_id, zone=zone)
-            await self._join(connection, link, account_id, person_id, email)
+            await _join(connection, account_id, person_id, link["role"], email)
             return await self.sessions.open(connection, person_id, account_id)
 
     async def accept(self, secret: str, *, password: str, client: str) -> str:
@@ -224,7 +224,7 @@ class Links:
             if await self.sessions.factors.is_on(connection, proof.person_id):
                 raise MailsiftError("sign_in_first", "Sign in with your code first, then open this again.")
         person_id = await self._add(connection, link, link["email"], hashed)
-        await self._join(connection, link, link["account_id"], person_id, link["email"])
+        await _join(connection, link["account_id"], person_id, link["role"], link["email"])
         return await self.sessions.open(connection, person_id, link["account_id"])
 
     async def join(self, secret: str, visitor: Visitor, session: str) -> None:
@@ -242,7 +242,7 @@ class Links:
         if link["email"] != visitor.email:
             raise _gone()
         person_id = await self._add(connection, link, visitor.email, "")
-        await self._join(connection, link, link["account_id"], person_id, visitor.email)
+        await _join(connection, link["account_id"], person_id, link["role"], visitor.email)
         await sessions.choose_account(connection, digest(session), link["account_id"])
 
     async def set_password(self, secret: str, password: str) -> None:
@@ -279,7 +279,7 @@ class Links:
                 person_id = await _known(connection, email, operator=operator)
                 await put_password(connection, person_id, email, hashed)
                 await check_owners(connection, account_id, person_id, role)
-            await self._member(connection, account_id, person_id, role, actor=COMMAND_LINE, subject=email)
+            await _join(connection, account_id, person_id, role.value, email, actor=COMMAND_LINE)
 
     async def _invite(self, connection: Connection, offer: LinkTerms) -> str:
         if offer.account_id is None:
@@ -320,25 +320,6 @@ class Links:
             raise MailsiftError("sign_in_first", "Sign in first, then open this again.")
         return made
 
-    async def _join(
-        self, connection: Connection, link: Row, account_id: UUID, person_id: UUID, email: str
-    ) -> None:
-        await self._member(connection, account_id, person_id, Role(link["role"]), actor=email, subject=email)
-
-    async def _member(
-        self,
-        connection: Connection,
-        account_id: UUID,
-        person_id: UUID,
-        role: Role,
-        *,
-        actor: str,
-        subject: str,
-    ) -> None:
-        await people.put_member(connection, account_id, person_id, role.value)
-        await sessions.forget_links(connection, subject, account_id=account_id)
-        await audit.record(connection, account_id, actor, "member.join", subject, role=role.value)
-
     def _now(self) -> datetime:
         return utc_datetime(self.clock())
 
@@ -356,6 +337,15 @@ async def _known(connection: Connection, email: str, *, operator: bool) -> UUID:
         await people.change_person(connection, known["id"], operator=True)
     found: UUID = known["id"]
     return found
+
+
+async def _join(
+    connection: Connection, account_id: UUID, person_id: UUID, role: str, email: str, *, actor: str = ""
+) -> None:
+    """Make somebody a member; their own doing, unless there is an `actor`."""
+    await people.put_member(connection, account_id, person_id, role)
+    await sessions.forget_links(connection, email, account_id=account_id)
+    await audit.record(connection, account_id, actor or email, "member.join", email, role=role)
 
 
 def checked_email(text: str) -> str:

@@ -486,8 +486,8 @@ class Container:
             clock=clock,
             token=token,
             factors=SecondFactors(database=database, vault=self._vault, clock=clock, token=token),
+            local=LocalSignIn(self._break_glass),
         )
-        sessions.local = LocalSignIn(self._break_glass)
         sso = self._single_sign_on(sessions) if self.settings.oidc_issuer else None
         sessions.recheck = sso.is_still_valid if sso else None
         return People(
