@@ -171,8 +171,9 @@ class StepWorker:
 
     async def _take_in(self, step: ClaimedStep) -> StepDone:
         keys, options = JobBlobs(step.job_id), load_options(step.options)
-        digest = self.places.list_digest(AccountId(step.account_id), options.places, step.source_sha256)
-        source = await self.blobs.fetch_as(keys.source, digest)
+        source = await self.places.stored_list(
+            self.blobs, AccountId(step.account_id), step.job_id, options.places, sha256=step.source_sha256
+        )
         small = await asyncio.to_thread(os.path.getsize, source) <= SMALL_BYTES
         if not small:
             await self._reader.rest()
