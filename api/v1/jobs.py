@@ -713,8 +713,6 @@ async def _json_page(request: Request, caller: Caller, job_id: JobId, asked: Res
         rows,
         PageRequest(asked.limit, _row_of(asked.cursor, place), asked.sort, asked.columns),
     )
-    if page is None:
-        raise bad_cursor()
     likely: list[dict[str, Any]] = [{} for _ in page.rows]
     if asked.probability:
         judged = [(one.judged, one.verdict) for one in page.rows]

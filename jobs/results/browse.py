@@ -30,7 +30,7 @@ from mailsift.jobs.results.pages import (
 )
 from mailsift.jobs.results.segments import PartialVerdicts
 from mailsift.jobs.results.whole_files import in_thread
-from mailsift.jobs.views import AccountId, JobId, load_options
+from mailsift.jobs.views import AccountId, JobId, bad_cursor, load_options
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.storage.blobs.store import Blobs, JobBlobs
 from mailsift.storage.database import Database, Row
@@ -82,15 +82,18 @@ class Browser:
 
     async def checked_page(
         self, account_id: AccountId, job_id: JobId, row_filter: RowFilter, asked: PageRequest
-    ) -> ResultsPage | None:
+    ) -> ResultsPage:
         """Do `page` for who names only what there is (mailsift.jobs.results.pages.read_checked_page).
 
         Raises:
-            MailsiftError: `job_not_found`, `no_results_yet`, `unknown_column`.
+            MailsiftError: `job_not_found`, `no_results_yet`, `unknown_column`, `bad_cursor`.
         """
-        return await self._ask(
+        found = await self._ask(
             account_id, job_id, row_filter, lambda files: read_checked_page(files, row_filter, asked)
         )
+        if found is None:
+            raise bad_cursor()
+        return found
 
     async def row(self, account_id: AccountId, job_id: JobId, row: int) -> ResultRow:
         """Return all of one row, counted from 0.
