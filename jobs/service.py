@@ -20,12 +20,11 @@ from mailsift.jobs.forecasts import Forecasts
 from mailsift.jobs.intake.models import LIST_FAULTS
 from mailsift.jobs.metrics import JOBS_ENDED
 from mailsift.jobs.places.service import Places
-from mailsift.jobs.results.browse import Browser
+from mailsift.jobs.results.browse import Browser, in_thread
 from mailsift.jobs.results.diff import Diff, compare
 from mailsift.jobs.results.pages import RowFilter
 from mailsift.jobs.results.retry import rows_to_retry
 from mailsift.jobs.results.tiers import Replay, count_tiers, replay
-from mailsift.jobs.results.whole_files import in_thread
 from mailsift.jobs.submissions import Submissions, Submitted
 from mailsift.jobs.views import AccountId, JobId, JobOptions, JobView, load_options, view_of
 from mailsift.jobs.waker import Waker
