@@ -20,7 +20,7 @@ from mailsift.pipeline.clock import Clock, utc_datetime
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.syntax.address import parse_address
 from mailsift.pipeline.zones import is_zone
-from mailsift.storage.database import Connection, Database, Row
+from mailsift.storage.database import Connection, Database, Row, from_row
 from mailsift.storage.sql import accounts, people, sessions
 from mailsift.storage.sql.sessions import LinkTerms
 
@@ -131,8 +131,7 @@ class Links:
     async def invitations(self, account_id: AccountId) -> list[Invitation]:
         """Return the account's open invitations, newest first."""
         rows = await self.database.run(sessions.links_of, account_id, now=self._now())
-        names = ("id", "email", "made_by", "created_at", "expires_at")
-        return [Invitation(role=Role(row["role"]), **{name: row[name] for name in names}) for row in rows]
+        return [from_row(Invitation, row, role=Role(row["role"])) for row in rows]
 
     async def withdraw(self, visitor: Visitor, link_id: UUID) -> None:
         """Withdraw an invitation into the visitor's account.
