@@ -20,7 +20,7 @@ from mailsift.pipeline.clock import Clock, utc_datetime
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.syntax.address import parse_address
 from mailsift.pipeline.zones import is_zone
-from mailsift.storage.database import Connection, Database, Row
+from mailsift.storage.database import Connection, Database, Row, from_row
 from mailsift.storage.sql import accounts, people, sessions
 from mailsift.storage.sql.sessions import LinkTerms
 
@@ -131,8 +131,7 @@ class Links:
     async def invitations(self, account_id: AccountId) -> list[Invitation]:
         """Return the account's open invitations, newest first."""
         rows = await self.database.run(sessions.links_of, account_id, now=self._now())
-        names = ("id", "email", "made_by", "created_at", "expires_at")
-        return [Invitation(role=Role(row["role"]), **{name: row[name] for name in names}) for row in rows]
+        return [from_row(Invitation, row, role=Role(row["role"])) for row in rows]
 
     async def withdraw(self, visitor: Visitor, link_id: UUID) -> None:
         """Withdraw an invitation into the visitor's account.
@@ -195,7 +194,7 @@ class Links:
             account_id = await accounts.ensure_account(connection, account)
             if is_zone(zone):
                 await accounts.change(connection, account_id, zone=zone)
-            await self._join(connection, link, account_id, person_id, email)
+            await _join(connection, account_id, person_id, link["role"], email)
             return await self.sessions.open(connection, person_id, account_id)
 
     async def accept(self, secret: str, *, password: str, client: str) -> str:
@@ -224,7 +223,7 @@ class Links:
             if await self.sessions.factors.is_on(connection, proof.person_id):
                 raise MailsiftError("sign_in_first", "Sign in with your code first, then open this again.")
         person_id = await self._add(connection, link, link["email"], hashed)
-        await self._join(connection, link, link["account_id"], person_id, link["email"])
+        await _join(connection, link["account_id"], person_id, link["role"], link["email"])
         return await self.sessions.open(connection, person_id, link["account_id"])
 
     async def join(self, secret: str, visitor: Visitor, session: str) -> None:
@@ -242,7 +241,7 @@ class Links:
         if link["email"] != visitor.email:
             raise _gone()
         person_id = await self._add(connection, link, visitor.email, "")
-        await self._join(connection, link, link["account_id"], person_id, visitor.email)
+        await _join(connection, link["account_id"], person_id, link["role"], visitor.email)
         await sessions.choose_account(connection, digest(session), link["account_id"])
 
     async def set_password(self, secret: str, password: str) -> None:
@@ -279,7 +278,7 @@ class Links:
                 person_id = await _known(connection, email, operator=operator)
                 await put_password(connection, person_id, email, hashed)
                 await check_owners(connection, account_id, person_id, role)
-            await self._member(connection, account_id, person_id, role, actor=COMMAND_LINE, subject=email)
+            await _join(connection, account_id, person_id, role.value, email, actor=COMMAND_LINE)
 
     async def _invite(self, connection: Connection, offer: LinkTerms) -> str:
         if offer.account_id is None:
@@ -320,25 +319,6 @@ class Links:
             raise MailsiftError("sign_in_first", "Sign in first, then open this again.")
         return made
 
-    async def _join(
-        self, connection: Connection, link: Row, account_id: UUID, person_id: UUID, email: str
-    ) -> None:
-        await self._member(connection, account_id, person_id, Role(link["role"]), actor=email, subject=email)
-
-    async def _member(
-        self,
-        connection: Connection,
-        account_id: UUID,
-        person_id: UUID,
-        role: Role,
-        *,
-        actor: str,
-        subject: str,
-    ) -> None:
-        await people.put_member(connection, account_id, person_id, role.value)
-        await sessions.forget_links(connection, subject, account_id=account_id)
-        await audit.record(connection, account_id, actor, "member.join", subject, role=role.value)
-
     def _now(self) -> datetime:
         return utc_datetime(self.clock())
 
@@ -356,6 +336,15 @@ async def _known(connection: Connection, email: str, *, operator: bool) -> UUID:
         await people.change_person(connection, known["id"], operator=True)
     found: UUID = known["id"]
     return found
+
+
+async def _join(
+    connection: Connection, account_id: UUID, person_id: UUID, role: str, email: str, *, actor: str = ""
+) -> None:
+    """Make somebody a member; their own doing, unless there is an `actor`."""
+    await people.put_member(connection, account_id, person_id, role)
+    await sessions.forget_links(connection, email, account_id=account_id)
+    await audit.record(connection, account_id, actor or email, "member.join", email, role=role)
 
 
 def checked_email(text: str) -> str:

@@ -128,6 +128,7 @@ class LocalSignIn:
         return self.only is None or normalized_email(email) in self.only
 
 
+@dataclass(kw_only=True, repr=False)
 class Sessions:
     """The sessions of one installation; a session is named by a secret that only its cookie holds.
 
@@ -135,25 +136,14 @@ class Sessions:
     `local` says whom a password opens anything.
     """
 
-    recheck: Callable[[bytes], Awaitable[bool]] | None = None
-    local = LocalSignIn()
-
-    def __init__(
-        self,
-        *,
-        database: Database,
-        passwords: Passwords,
-        limiter: SignInLimiter,
-        clock: Clock,
-        token: Callable[[int], bytes],
-        factors: SecondFactors,
-    ) -> None:
-        self.factors = factors
-        self._database = database
-        self._passwords = passwords
-        self._limiter = limiter
-        self._clock = clock
-        self._token = token
+    database: Database
+    passwords: Passwords
+    limiter: SignInLimiter
+    clock: Clock
+    token: Callable[[int], bytes]
+    factors: SecondFactors
+    local: LocalSignIn = LocalSignIn()
+    recheck: Callable[[bytes], Awaitable[bool]] | None = field(default=None, init=False)
 
     async def sign_in(self, email: str, password: str, *, client: str) -> str:
         """Return the secret of a new session.
@@ -163,7 +153,7 @@ class Sessions:
                 `rate_limited`, `no_account`, `sso_only`; CodeNeededError.
         """
         proof = await self.authenticate(email, password, client=client)
-        async with self._database.begin() as connection:
+        async with self.database.begin() as connection:
             await self.check(connection, proof)
             if await self.factors.is_on(connection, proof.person_id):
                 raise CodeNeededError(self.factors.pending(proof))
@@ -181,8 +171,8 @@ class Sessions:
             MailsiftError: `wrong_code`, `sign_in_again`, `rate_limited`, `no_account`.
         """
         proof = self.factors.proof_of(pending)
-        await self._limiter.count_attempt(f"code {proof.person_id}", client)
-        async with self._database.begin() as connection:
+        await self.limiter.count_attempt(f"code {proof.person_id}", client)
+        async with self.database.begin() as connection:
             person = await self.check(connection, proof)
             self.local.check(person["email"])
             by = "recovery code" if await self.factors.use(connection, proof.person_id, code) else "code"
@@ -218,8 +208,8 @@ class Sessions:
         Raises:
             MailsiftError: `wrong_code`, `rate_limited`, `account_not_found`.
         """
-        await self._limiter.count_attempt(f"code {visitor.user_id}", client)
-        async with self._database.begin() as connection:
+        await self.limiter.count_attempt(f"code {visitor.user_id}", client)
+        async with self.database.begin() as connection:
             await people.lock_person(connection, visitor.user_id)  # who signs in without a code has done so
             codes = await self.factors.confirm(connection, visitor, code)
             await sessions.end_sessions(connection, visitor.user_id)
@@ -232,7 +222,7 @@ class Sessions:
         Raises:
             MailsiftError: `wrong_code`, `rate_limited`.
         """
-        await self._limiter.count_attempt(f"code {visitor.user_id}", client)
+        await self.limiter.count_attempt(f"code {visitor.user_id}", client)
         await self.factors.turn_off(visitor, code)
 
     async def authenticate(self, email: str, password: str, *, client: str) -> PasswordProof:
@@ -243,20 +233,20 @@ class Sessions:
         """
         email = normalized_email(email)
         self.local.check(email)
-        await self._limiter.count_attempt(email, client)
+        await self.limiter.count_attempt(email, client)
         while True:
-            person = await self._database.run(people.person_of, email)
+            person = await self.database.run(people.person_of, email)
             stored = person["password"] if person else None
-            if not await self._passwords.verify(stored, password) or person is None:
+            if not await self.passwords.verify(stored, password) or person is None:
                 raise _wrong_credentials()
-            if not self._passwords.is_outdated(person["password"]):
+            if not self.passwords.is_outdated(person["password"]):
                 return PasswordProof.of(person)
-            fresh = await self._passwords.hash(password)  # unless it is another one meanwhile: look again
-            await self._database.run(people.replace_password, person["id"], person["password"], fresh)
+            fresh = await self.passwords.hash(password)  # unless it is another one meanwhile: look again
+            await self.database.run(people.replace_password, person["id"], person["password"], fresh)
 
     async def open(self, connection: Connection, person_id: UUID, account_id: UUID) -> str:
         """Begin a session of a person who has proved who they are; returns its secret."""
-        secret = new_secret(self._token)
+        secret = new_secret(self.token)
         now = self._now()
         new = NewSession(
             id=digest(secret),
@@ -293,15 +283,15 @@ class Sessions:
         )
 
     async def _row(self, secret: str) -> SessionRow | None:
-        return await self._database.run(sessions.find_session, digest(secret), now=self._now(), idle=IDLE)
+        return await self.database.run(sessions.find_session, digest(secret), now=self._now(), idle=IDLE)
 
     async def sign_out(self, secret: str) -> None:
         """End the session."""
-        await self._database.run(sessions.end_session, digest(secret))
+        await self.database.run(sessions.end_session, digest(secret))
 
     async def sign_out_everywhere(self, visitor: Visitor) -> int:
         """End every session of the person; returns how many there were."""
-        async with self._database.begin() as connection:
+        async with self.database.begin() as connection:
             await note(connection, visitor, "session.end_all")
             return await sessions.end_sessions(connection, visitor.user_id)
 
@@ -313,9 +303,7 @@ class Sessions:
         """
         check_password(new, email=visitor.email)
         proof = await self.authenticate(visitor.email, old, client=client)
-        return await self._database.run(
-            self._change_password, visitor, proof, await self._passwords.hash(new)
-        )
+        return await self.database.run(self._change_password, visitor, proof, await self.passwords.hash(new))
 
     async def _change_password(
         self, connection: Connection, visitor: Visitor, proof: PasswordProof, fresh: str
@@ -328,7 +316,7 @@ class Sessions:
 
     async def accounts(self, visitor: Visitor) -> Sequence[Membership]:
         """Return the accounts the person is a member of."""
-        rows = await self._database.run(people.accounts_of, visitor.user_id)
+        rows = await self.database.run(people.accounts_of, visitor.user_id)
         return [Membership(AccountId(row["id"]), row["name"], Role(row["role"])) for row in rows]
 
     async def choose_account(self, visitor: Visitor, secret: str, account_id: UUID) -> None:
@@ -337,12 +325,12 @@ class Sessions:
         Raises:
             MailsiftError: `account_not_found`, also when the person is no member of it.
         """
-        async with self._database.begin() as connection:
+        async with self.database.begin() as connection:
             await _check_membership(connection, visitor, account_id)
             await sessions.choose_account(connection, digest(secret), account_id)
 
     def _now(self) -> datetime:
-        return utc_datetime(self._clock())
+        return utc_datetime(self.clock())
 
 
 async def _check_membership(connection: Connection, visitor: Visitor, account_id: UUID) -> None:

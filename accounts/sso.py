@@ -57,31 +57,21 @@ def read_group_rule(text: str) -> GroupRule:
     return GroupRule(group.strip(), accounts.normalized_name(account), Role(role))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class SingleSignOn:
     """Signs people in by one provider.
 
-    Args:
+    Attributes:
         rules: what groups give; accounts no rule names are left to invitations.
         vault: seals the tokens that ask again.
     """
 
-    def __init__(
-        self,
-        *,
-        database: Database,
-        provider: OidcProvider,
-        rules: Sequence[GroupRule],
-        sessions: Sessions,
-        vault: Vault,
-        clock: Clock,
-    ) -> None:
-        self._database = database
-        self._provider = provider
-        self._issuer = provider.issuer
-        self._rules = rules
-        self._sessions = sessions
-        self._vault = vault
-        self._clock = clock
+    database: Database
+    provider: OidcProvider
+    rules: Sequence[GroupRule]
+    sessions: Sessions
+    vault: Vault
+    clock: Clock
 
     async def begin(self, attempt: SignInAttempt, redirect_uri: str) -> str:
         """Return where the browser goes to sign in.
@@ -89,7 +79,7 @@ class SingleSignOn:
         Raises:
             MailsiftError: `sso_unavailable`, `sso_refused`.
         """
-        return await self._provider.authorization_url(attempt, redirect_uri)
+        return await self.provider.authorization_url(attempt, redirect_uri)
 
     async def finish(self, attempt: SignInAttempt, answer: Mapping[str, str], redirect_uri: str) -> str:
         """Return the secret of a session of who has come back from the provider.
@@ -98,8 +88,8 @@ class SingleSignOn:
             MailsiftError: `sso_unavailable`, `sso_misconfigured`, `sso_refused`, `no_account`.
         """
         try:
-            identity = await self._provider.identity(attempt, answer, redirect_uri)
-            async with self._database.begin() as connection:
+            identity = await self.provider.identity(attempt, answer, redirect_uri)
+            async with self.database.begin() as connection:
                 person_id, email = await self._person(connection, identity)
                 await self._apply_groups(connection, person_id, email, identity)
                 mine = await people.accounts_of(connection, person_id, lock=True)
@@ -118,14 +108,14 @@ class SingleSignOn:
         While the provider does not answer, or nothing that can be believed, it does for a while.
         """
         now = self._now()
-        claimed = await self._database.run(sso.claim, session_id, now=now, before=now - RECHECK)
+        claimed = await self.database.run(sso.claim, session_id, now=now, before=now - RECHECK)
         if claimed is None:  # another request asks
             return True
-        if claimed.issuer != self._issuer:
+        if claimed.issuer != self.provider.issuer:
             return False
         try:
-            kept = json.loads(self._vault.open(claimed.person_id, claimed.tokens))
-            identity = await self._provider.refresh_identity(claimed.subject, kept)
+            kept = json.loads(self.vault.open(claimed.person_id, claimed.tokens))
+            identity = await self.provider.refresh_identity(claimed.subject, kept)
         except MailsiftError as error:
             if isinstance(error, DistrustError) and error.is_refusal:
                 _log.info("sso.ended", why=error.why)
@@ -134,7 +124,7 @@ class SingleSignOn:
                 "sso.unavailable", error=error.why if isinstance(error, DistrustError) else error.code
             )
             return now - claimed.known_at < GRACE
-        async with self._database.begin() as connection:
+        async with self.database.begin() as connection:
             person = await people.lock_person(connection, claimed.person_id)
             if person is None:
                 return False
@@ -151,7 +141,7 @@ class SingleSignOn:
         Raises:
             DistrustError: the address is not verified, or is somebody's with another identity.
         """
-        known = await sso.person_of(connection, self._issuer, identity.subject)
+        known = await sso.person_of(connection, self.provider.issuer, identity.subject)
         if known is not None:
             person = await people.lock_person(connection, known)
             if person is not None:
@@ -171,13 +161,13 @@ class SingleSignOn:
         )
         if person_id is None:  # whom another sign-in has made just now
             return await self._person(connection, identity)
-        if not await sso.link(connection, self._issuer, identity.subject, person_id):
+        if not await sso.link(connection, self.provider.issuer, identity.subject, person_id):
             raise DistrustError("identity")
         return person_id, email
 
     async def _is_awaited(self, connection: Connection, email: str, identity: Identity) -> bool:
         """Say whether groups or an invitation lead a new person to an account."""
-        by_groups = roles_of(identity.groups or frozenset(), self._rules)
+        by_groups = roles_of(identity.groups or frozenset(), self.rules)
         return bool(by_groups) or await invited.is_invited(connection, email, now=self._now())
 
     async def _apply_groups(
@@ -187,10 +177,10 @@ class SingleSignOn:
         if identity.groups is None:
             _log.warning("sso.groups_unknown")
             return
-        wanted = roles_of(identity.groups, self._rules)
+        wanted = roles_of(identity.groups, self.rules)
         mine = await people.accounts_of(connection, person_id)
         there = {accounts.normalized_name(row["name"]): row for row in mine}
-        for name in dict.fromkeys(rule.account for rule in self._rules):
+        for name in dict.fromkeys(rule.account for rule in self.rules):
             role, had = wanted.get(name), there.get(name)
             if role is None and had is not None:
                 await people.remove_member(connection, had["id"], person_id)
@@ -206,7 +196,7 @@ class SingleSignOn:
 
         The provider vouches for the address they were sent to. Who has an account opens their links.
         """
-        ruled = {rule.account for rule in self._rules}
+        ruled = {rule.account for rule in self.rules}
         for link in await invited.invitations_of(connection, email, now=self._now()):
             if accounts.normalized_name(link["account"]) in ruled:
                 continue
@@ -222,11 +212,11 @@ class SingleSignOn:
     async def _open(
         self, connection: Connection, person_id: UUID, account_id: UUID, email: str, identity: Identity
     ) -> str:
-        secret = await self._sessions.open(connection, person_id, account_id)
+        secret = await self.sessions.open(connection, person_id, account_id)
         row = SsoSessionRow(
             digest(secret),
             person_id,
-            self._issuer,
+            self.provider.issuer,
             identity.subject,
             self._sealed_tokens(person_id, identity),
             self._now(),
@@ -236,10 +226,10 @@ class SingleSignOn:
         return secret
 
     def _sealed_tokens(self, person_id: UUID, identity: Identity) -> bytes:
-        return self._vault.seal(person_id, json.dumps(dict(identity.tokens)).encode())
+        return self.vault.seal(person_id, json.dumps(dict(identity.tokens)).encode())
 
     def _now(self) -> datetime:
-        return utc_datetime(self._clock())
+        return utc_datetime(self.clock())
 
 
 def _no_account(identity: Identity) -> MailsiftError:

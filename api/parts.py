@@ -18,7 +18,7 @@ from mailsift.accounts.widget import WidgetGate
 from mailsift.api.http.auth import Authenticator, FloodGuard
 from mailsift.api.http.idempotency import AnswerStore
 from mailsift.events.endpoints import WebhookService
-from mailsift.jobs.admin.service import Operations
+from mailsift.jobs.admin.actions import Operations
 from mailsift.jobs.drafts import Drafts
 from mailsift.jobs.erasure import Holdings
 from mailsift.jobs.outcomes.accuracy import AccuracyService

@@ -20,12 +20,11 @@ from mailsift.jobs.forecasts import Forecasts
 from mailsift.jobs.intake.models import LIST_FAULTS
 from mailsift.jobs.metrics import JOBS_ENDED
 from mailsift.jobs.places.service import Places
-from mailsift.jobs.results.browse import Browser
+from mailsift.jobs.results.browse import Browser, in_thread
 from mailsift.jobs.results.diff import Diff, compare
 from mailsift.jobs.results.pages import RowFilter
 from mailsift.jobs.results.retry import rows_to_retry
 from mailsift.jobs.results.tiers import Replay, count_tiers, replay
-from mailsift.jobs.results.whole_files import in_thread
 from mailsift.jobs.submissions import Submissions, Submitted
 from mailsift.jobs.views import AccountId, JobId, JobOptions, JobView, load_options, view_of
 from mailsift.jobs.waker import Waker
@@ -386,27 +385,31 @@ class JobService:
         await self._record(account_id, job_id, "job.retry")
         return made
 
-    async def rerun(self, account_id: AccountId, job_id: JobId, options: JobOptions) -> JobId:
-        """Start a new job over the list of another one.
+    async def rerun(
+        self,
+        account_id: AccountId,
+        job_id: JobId,
+        options: JobOptions,
+        *,
+        action: str = "job.rerun",
+        once: str = "",
+    ) -> JobId:
+        """Start a new job over the list of another one; `action` is what the audit log says of it.
 
         Raises:
             MailsiftError: `job_not_found`, `source_gone`.
         """
-        return await self._run_again(account_id, job_id, options, "job.rerun")
-
-    async def _run_again(
-        self, account_id: AccountId, job_id: JobId, options: JobOptions, action: str, *, once: str = ""
-    ) -> JobId:
         row = await self.database.run(owned, account_id, job_id)
-        sealed = load_options(row["options"]).places
-        digest = self.places.list_digest(account_id, sealed, row["source_sha256"])
+        sealed, name = load_options(row["options"]).places, row["source_name"]
         try:
-            source = await self.blobs.fetch_as(JobBlobs(job_id).source, digest)
+            source = await self.places.stored_list(
+                self.blobs, account_id, job_id, sealed, sha256=row["source_sha256"]
+            )
         except MailsiftError as error:
             if error.code != "blob_not_found":
                 raise
             raise MailsiftError("source_gone", "The list of this job is no longer kept.") from error
-        pieces, name = read_pieces(source), row["source_name"]
+        pieces = read_pieces(source)
         made = await self.receive(account_id, pieces, options, source_name=name, parent=job_id, once=once)
         await self._record(account_id, job_id, action)
         return made.job_id
@@ -430,7 +433,7 @@ class JobService:
         if repeated:
             raise MailsiftError("already_restarted", "This list has already been rerun.")
         options = replace(load_options(row["options"]), name=row["name"])
-        return await self._run_again(account_id, job_id, options, "job.restart", once=f"restart:{job_id}")
+        return await self.rerun(account_id, job_id, options, action="job.restart", once=f"restart:{job_id}")
 
     async def repeat(self, account_id: AccountId, job_id: JobId) -> JobId:
         """Start a new job over the same list as before; every mail server is asked again.
@@ -451,7 +454,7 @@ class JobService:
         if not view.options.preview:
             raise MailsiftError("not_a_preview", "This job isn’t a preview.")
         options = replace(view.options, preview=0, name=view.name)
-        return await self._run_again(account_id, job_id, options, "job.promote")
+        return await self.rerun(account_id, job_id, options, action="job.promote")
 
     async def diff(self, account_id: AccountId, before: JobId, after: JobId, *, limit: int) -> Diff:
         """Compare two runs of a list (mailsift.jobs.results.diff).

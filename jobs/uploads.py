@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
@@ -36,14 +36,6 @@ class ListUpload:
     length: int
     offset: int
     modified: str
-
-
-@dataclass(frozen=True, slots=True)
-class _PieceBlob:
-    """What one request has brought."""
-
-    key: str
-    size: int
 
 
 class ListUploads:
@@ -114,7 +106,7 @@ class ListUploads:
     ) -> ListUpload:
         draft = await self._drafts.find(account_id, upload_id)
         keys, parts = DraftBlobs(account_id, draft.id), await self._parts(account_id, draft)
-        here = draft.bytes if draft.sha256 else sum(part.size for part in parts)
+        here = draft.bytes if draft.sha256 else sum(parts.values())
         if offset != here or len(parts) >= _MOST_PARTS:
             raise MailsiftError("upload_conflict", f"The upload must continue at byte {here:,}.")
         if not draft.sha256:
@@ -139,18 +131,18 @@ class ListUploads:
             modified = str(json.loads(await asyncio.to_thread(known.read_bytes))["modified"])
         except (MailsiftError, OSError):  # it was begun or finished this very moment
             modified = ""
-        return ListUpload(draft.id, draft.name, draft.bytes, sum(part.size for part in parts), modified)
+        return ListUpload(draft.id, draft.name, draft.bytes, sum(parts.values()), modified)
 
-    async def _parts(self, account_id: AccountId, draft: Draft) -> list[_PieceBlob]:
-        """Return what has come in, from the first byte on, without a gap."""
+    async def _parts(self, account_id: AccountId, draft: Draft) -> dict[str, int]:
+        """Return the blobs of what has come in, and their sizes, from the first byte on, without a gap."""
         sizes = await self._blobs.sizes(DraftBlobs(account_id, draft.id).parts)
-        longest: dict[int, _PieceBlob] = {}
-        for key, size in sorted(sizes.items(), key=lambda found: found[1]):
-            longest[int(key.rpartition("/")[2].partition("-")[0])] = _PieceBlob(key, size)
-        joining, at = [], 0
-        while part := longest.get(at):
-            joining.append(part)
-            at += part.size
+        longest = {
+            int(key.rpartition("/")[2].partition("-")[0]): key for key in sorted(sizes, key=sizes.__getitem__)
+        }
+        joining, at = dict[str, int](), 0
+        while key := longest.get(at):
+            joining[key] = sizes[key]
+            at += sizes[key]
         return joining
 
     async def _store(self, key: str, pieces: AsyncIterator[bytes], room: int) -> int:
@@ -172,16 +164,16 @@ class ListUploads:
         now = await self._drafts.find(account_id, draft.id)
         if not now.sha256:
             parts = await self._parts(account_id, draft)
-            if sum(part.size for part in parts) != draft.bytes:
+            if sum(parts.values()) != draft.bytes:
                 return
             await self._drafts.fill(account_id, draft, self._joined(parts))
         keys = DraftBlobs(account_id, draft.id)
         await self._blobs.delete_prefix(keys.parts)
         await self._blobs.delete(keys.upload)
 
-    async def _joined(self, parts: Sequence[_PieceBlob]) -> AsyncIterator[bytes]:
-        for part in parts:
-            path = await self._blobs.fetch(part.key)
+    async def _joined(self, keys: Iterable[str]) -> AsyncIterator[bytes]:
+        for key in keys:
+            path = await self._blobs.fetch(key)
             with await asyncio.to_thread(path.open, "rb") as file:
                 while piece := await asyncio.to_thread(file.read, _PIECE):
                     yield piece

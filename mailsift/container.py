@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from mailsift.events.sender import WebhookSender
     from mailsift.events.signing import Vault
     from mailsift.gauges import InstallationGauges
-    from mailsift.jobs.admin.service import Operations
+    from mailsift.jobs.admin.actions import Operations
     from mailsift.jobs.drafts import Drafts
     from mailsift.jobs.engine.claim import Engine
     from mailsift.jobs.engine.claimer import EngineConfig
@@ -413,10 +413,8 @@ class Container:
     @cached_property
     def operations(self) -> Operations:
         """What operators see and do."""
-        from mailsift.jobs.admin.actions import Actions, JobActions
+        from mailsift.jobs.admin.actions import Actions, JobActions, Operations, ThrottleAdmin
         from mailsift.jobs.admin.console import Console, InstallationReader
-        from mailsift.jobs.admin.service import Operations
-        from mailsift.jobs.admin.throttle_admin import ThrottleAdmin
         from mailsift.jobs.tasks import QUEUE
 
         database, redis, waker = self.database, self.redis, self.waker
@@ -494,8 +492,8 @@ class Container:
             clock=clock,
             token=token,
             factors=SecondFactors(database=database, vault=self._vault, clock=clock, token=token),
+            local=LocalSignIn(self._break_glass),
         )
-        sessions.local = LocalSignIn(self._break_glass)
         sso = self._single_sign_on(sessions) if self.settings.oidc_issuer else None
         sessions.recheck = sso.is_still_valid if sso else None
         return People(

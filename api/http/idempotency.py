@@ -11,7 +11,6 @@ import json
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Annotated, Any, Final
 from uuid import UUID, uuid4
 
@@ -68,26 +67,6 @@ def read_key(header: str) -> str:
     return found[1] or found[2]
 
 
-@dataclass(frozen=True, slots=True)
-class _StoredAnswer:
-    """An answer as it is stored: status, headers and the text of its body."""
-
-    status: int
-    headers: Mapping[str, str]
-    body: str
-
-    @classmethod
-    def of(cls, response: Response) -> _StoredAnswer:
-        headers = {name: value for name, value in response.headers.items() if name != "content-length"}
-        return cls(response.status_code, headers, bytes(response.body).decode())
-
-    def response(self) -> Response:
-        return Response(self.body, self.status, {**self.headers, "Idempotency-Replayed": "true"})
-
-    def dump(self) -> bytes:
-        return json.dumps([self.status, dict(self.headers), self.body]).encode()
-
-
 class AnswerStore:
     """Does what a request asks for once, and answers repetitions as the first time.
 
@@ -129,9 +108,11 @@ class AnswerStore:
         if response.status_code >= 400 and response.status_code not in _DONE_BY_REFUSAL:
             await self._free(wanted, token)
             return response
-        kept = _StoredAnswer.of(response)
-        sealed = self._vault.seal(wanted.account_id, kept.dump())
-        await self._database.run(idempotency.finish, wanted, token, sealed, _job_in(kept.body) or job_id)
+        headers = {name: value for name, value in response.headers.items() if name != "content-length"}
+        body = bytes(response.body).decode()
+        kept = json.dumps([response.status_code, headers, body]).encode()
+        sealed = self._vault.seal(wanted.account_id, kept)
+        await self._database.run(idempotency.finish, wanted, token, sealed, _job_in(body) or job_id)
         return response
 
     def _replay(self, wanted: idempotency.Request, known: idempotency.KnownRequest | None) -> Response:
@@ -147,7 +128,8 @@ class AnswerStore:
         if known is None or known.answer is None:
             text = "The first request with this Idempotency-Key is still being worked on."
             raise RefusedError("idempotency_key_in_use", text, {"Retry-After": "1"})
-        return _StoredAnswer(*json.loads(self._vault.open(wanted.account_id, known.answer))).response()
+        status, headers, body = json.loads(self._vault.open(wanted.account_id, known.answer))
+        return Response(body, status, {**headers, "Idempotency-Replayed": "true"})
 
     async def _renew(self, wanted: idempotency.Request, token: UUID) -> None:
         await self._database.run(idempotency.renew, wanted, token, lease=_LEASE_S)

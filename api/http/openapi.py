@@ -12,6 +12,7 @@ from uuid import UUID
 
 from fastapi import APIRouter, FastAPI
 from fastapi.openapi.utils import get_openapi
+from fastapi.responses import StreamingResponse
 from fastapi.routing import APIRoute
 
 from mailsift.api.http.errors import PROBLEM_TYPE, STATUS_OF, error_body
@@ -225,6 +226,13 @@ def v1_router(path: str, tag: str, route: type[APIRoute] = OnceRoute) -> APIRout
 def operation(summary: str, data: Any, *codes: str) -> dict[str, Any]:
     """Return what FastAPI is told of an operation: its answer's data, and its errors as `error_responses`."""
     return {"summary": summary, "response_model": Envelope[data], "responses": error_responses(*codes)}
+
+
+def file_operation(summary: str, about: str, *types: str) -> dict[str, Any]:
+    """Return the same of an operation that answers with a file of one of these media types."""
+    file = {"description": about, "content": {kind: {"schema": {"type": "string"}} for kind in types}}
+    responses = {200: file, **error_responses()}
+    return {"summary": summary, "response_class": StreamingResponse, "responses": responses}
 
 
 def error_responses(*codes: str) -> dict[int | str, dict[str, Any]]:

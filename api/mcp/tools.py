@@ -17,7 +17,7 @@ from mailsift.api.parts import ApiParts
 from mailsift.api.v1.jobs import job_response, watched
 from mailsift.jobs.results.pages import BEGINNING, PageRequest, RowFilter
 from mailsift.jobs.submissions import json_lines, one_piece
-from mailsift.jobs.views import JobId, JobOptions, JobView, bad_cursor
+from mailsift.jobs.views import JobId, JobOptions, JobView
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.facts import Mode
 from mailsift.pipeline.judge.table import MEANINGS
@@ -159,8 +159,6 @@ async def _job_with_rows(call: ToolCall, view: JobView, wanted: _Job) -> dict[st
             RowFilter(statuses=frozenset(wanted.status)),
             PageRequest(wanted.limit, int(wanted.cursor or BEGINNING)),
         )
-        if page is None:
-            raise bad_cursor()
         rows = [{"row": one.row + 1, "email": one.address} | one.verdict for one in page.rows]
         matches, following = page.matches, "" if page.next is None else str(page.next)
     return {"job": shown, "rows": rows, "matches": matches, "next_cursor": following}

@@ -240,16 +240,17 @@ def job_response(view: JobView, now: float) -> JobResponse:
 
 
 async def _respond(
-    parts: ApiParts, caller: Caller, job_id: JobId, message: str = "OK", **how: Any
+    request: Request, caller: Caller, job_id: JobId, message: str = "OK", **how: Any
 ) -> JSONResponse:
     """Answer with a job as it stands; `how`: status and headers."""
+    parts = parts_of(request)
     view = await parts.jobs.get(caller.account_id, job_id)
     return answer(job_response(view, parts.clock()), message, **how)
 
 
-async def _respond_new(parts: ApiParts, caller: Caller, job_id: JobId) -> JSONResponse:
+async def _respond_new(request: Request, caller: Caller, job_id: JobId) -> JSONResponse:
     headers = {"Location": f"/v1/bulk/jobs/{job_id}"}
-    return await _respond(parts, caller, job_id, "A new job was made.", status=202, headers=headers)
+    return await _respond(request, caller, job_id, "A new job was made.", status=202, headers=headers)
 
 
 async def _submit(parts: ApiParts, caller: Caller, upload: Upload, once: str) -> Submitted:
@@ -294,16 +295,16 @@ async def create_job(
     idempotency_key: IdempotencyKey = "",
 ) -> JSONResponse:
     """Submit a list and start its job. The same Idempotency-Key with the same list gives the same job."""
-    parts, once = parts_of(request), read_key(idempotency_key)
+    once = read_key(idempotency_key)
     async with upload_of(request) as upload:
-        submitted = await _submit(parts, caller, upload, once)
+        submitted = await _submit(parts_of(request), caller, upload, once)
     headers = {"Location": f"/v1/bulk/jobs/{submitted.job_id}"}
     if submitted.fresh:
-        return await _respond(
-            parts, caller, submitted.job_id, "The list was taken.", status=202, headers=headers
-        )
-    headers["Idempotency-Replayed"] = "true"
-    return await _respond(parts, caller, submitted.job_id, "This job exists.", headers=headers)
+        message, status = "The list was taken.", 202
+    else:
+        message, status = "This job exists.", 200
+        headers["Idempotency-Replayed"] = "true"
+    return await _respond(request, caller, submitted.job_id, message, status=status, headers=headers)
 
 
 @router.get("", **operation("List jobs", JobPageResponse, "bad_cursor"))
@@ -414,9 +415,8 @@ async def _progress(request: Request, caller: Caller, view: JobView) -> AsyncIte
 )
 async def pause_job(request: Request, caller: Writer, job_id: JobId) -> JSONResponse:
     """Stop working on a job; chunks already being worked on are finished."""
-    parts = parts_of(request)
-    await parts.jobs.pause(caller.account_id, job_id)
-    return await _respond(parts, caller, job_id, "The job is paused.")
+    await parts_of(request).jobs.pause(caller.account_id, job_id)
+    return await _respond(request, caller, job_id, "The job is paused.")
 
 
 @router.post(
@@ -424,9 +424,8 @@ async def pause_job(request: Request, caller: Writer, job_id: JobId) -> JSONResp
 )
 async def resume_job(request: Request, caller: Writer, job_id: JobId) -> JSONResponse:
     """Continue a paused job."""
-    parts = parts_of(request)
-    await parts.jobs.resume(caller.account_id, job_id)
-    return await _respond(parts, caller, job_id, "The job goes on.")
+    await parts_of(request).jobs.resume(caller.account_id, job_id)
+    return await _respond(request, caller, job_id, "The job goes on.")
 
 
 @router.post(
@@ -434,9 +433,8 @@ async def resume_job(request: Request, caller: Writer, job_id: JobId) -> JSONRes
 )
 async def cancel_job(request: Request, caller: Writer, job_id: JobId) -> JSONResponse:
     """End a job now; the verdicts found so far stay."""
-    parts = parts_of(request)
-    await parts.jobs.cancel(caller.account_id, job_id)
-    return await _respond(parts, caller, job_id, "The job is cancelled.")
+    await parts_of(request).jobs.cancel(caller.account_id, job_id)
+    return await _respond(request, caller, job_id, "The job is cancelled.")
 
 
 @router.delete("/{job_id:uuid}", **operation("Delete a job", None, "job_not_found", "job_state_conflict"))
@@ -506,8 +504,8 @@ def plan_response(plan: ListPlan) -> PlanResponse:
 )
 async def promote_job(request: Request, caller: Writer, job_id: JobId) -> JSONResponse:
     """Start a job over the whole list; what the preview has just asked is not asked again."""
-    parts = parts_of(request)
-    return await _respond_new(parts, caller, await parts.jobs.promote(caller.account_id, job_id))
+    made = await parts_of(request).jobs.promote(caller.account_id, job_id)
+    return await _respond_new(request, caller, made)
 
 
 @router.post(
@@ -517,8 +515,8 @@ async def promote_job(request: Request, caller: Writer, job_id: JobId) -> JSONRe
 )
 async def rerun_job(request: Request, caller: Writer, job_id: JobId) -> JSONResponse:
     """Run the same list again as a new job with this one as its parent; every mail server is asked again."""
-    parts = parts_of(request)
-    return await _respond_new(parts, caller, await parts.jobs.repeat(caller.account_id, job_id))
+    made = await parts_of(request).jobs.repeat(caller.account_id, job_id)
+    return await _respond_new(request, caller, made)
 
 
 @router.post(
@@ -535,8 +533,8 @@ async def rerun_job(request: Request, caller: Writer, job_id: JobId) -> JSONResp
 )
 async def retry_job(request: Request, caller: Writer, job_id: JobId) -> JSONResponse:
     """Run again the rows of an ended job whose result says nothing about the mailbox, as a new job."""
-    parts = parts_of(request)
-    return await _respond_new(parts, caller, await parts.jobs.retry(caller.account_id, job_id))
+    made = await parts_of(request).jobs.retry(caller.account_id, job_id)
+    return await _respond_new(request, caller, made)
 
 
 class ReplayRequest(RequestModel):
@@ -713,8 +711,6 @@ async def _json_page(request: Request, caller: Caller, job_id: JobId, asked: Res
         rows,
         PageRequest(asked.limit, _row_of(asked.cursor, place), asked.sort, asked.columns),
     )
-    if page is None:
-        raise bad_cursor()
     likely: list[dict[str, Any]] = [{} for _ in page.rows]
     if asked.probability:
         judged = [(one.judged, one.verdict) for one in page.rows]

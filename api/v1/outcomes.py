@@ -17,7 +17,7 @@ from starlette.datastructures import UploadFile
 from mailsift.api.http.downloads import streamed
 from mailsift.api.http.forms import form_of
 from mailsift.api.http.inputs import FORM, RequestModel, ShortText, media_type
-from mailsift.api.http.openapi import error_responses, operation, v1_router
+from mailsift.api.http.openapi import error_responses, file_operation, operation, v1_router
 from mailsift.api.http.responses import UtcTime, ViewModel, answer
 from mailsift.api.http.uploads import file_pieces, file_with
 from mailsift.api.parts import parts_of
@@ -167,15 +167,7 @@ async def file_of(request: Request) -> AsyncIterator[Path]:
         raise MailsiftError("unsupported_media_type", text)
 
 
-@router.get(
-    "/export",
-    summary="Fetch what happened as a file",
-    response_class=StreamingResponse,
-    responses={
-        200: {"description": "All outcomes.", "content": {"text/csv": {"schema": {"type": "string"}}}},
-        **error_responses(),
-    },
-)
+@router.get("/export", **file_operation("Fetch what happened as a file", "All outcomes.", "text/csv"))
 async def export_outcomes(request: Request, caller: Reader) -> StreamingResponse:
     """Fetch every outcome of the account with its address, as CSV that `POST /v1/outcomes` accepts."""
     pieces = parts_of(request).outcomes.export(caller.account_id)

@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field
 
 from mailsift.api.http.downloads import streamed
 from mailsift.api.http.inputs import Email, RequestModel
-from mailsift.api.http.openapi import error_responses, operation, v1_router
+from mailsift.api.http.openapi import file_operation, operation, v1_router
 from mailsift.api.http.paging import Cursor, Limit, PageResponse, page_end
 from mailsift.api.http.responses import UtcTime, ViewModel, answer
 from mailsift.api.parts import parts_of
@@ -118,18 +118,7 @@ async def import_suppressions(request: Request, caller: Writer) -> JSONResponse:
 
 @router.get(
     "/export",
-    summary="Fetch the list as a file",
-    response_class=StreamingResponse,
-    responses={
-        200: {
-            "description": "The whole list.",
-            "content": {
-                "text/csv": {"schema": {"type": "string"}},
-                "application/x-ndjson": {"schema": {"type": "string"}},
-            },
-        },
-        **error_responses(),
-    },
+    **file_operation("Fetch the list as a file", "The whole list.", "text/csv", "application/x-ndjson"),
 )
 async def export_suppressions(
     request: Request,

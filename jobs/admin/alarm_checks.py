@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
-from mailsift.jobs.admin.alarms import Installation
 from mailsift.pipeline.facts import WaitReason
 from mailsift.pipeline.providers import PROVIDERS
 from mailsift.pipeline.wording import counted
+from mailsift.storage.redis.broker import BrokerCounts
+from mailsift.storage.redis.throttle_view import LearnedRate
 from mailsift.storage.sql.stats import Snapshot
 from mailsift.storage.sql.workers import ProcessHealth, Worker
 
@@ -41,6 +43,33 @@ REFUSING_PROVIDERS: Final = 3
 """So many that refuse one source at a time are no matter between it and one of them."""
 
 _BIG: Final = frozenset(row.key for row in PROVIDERS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Installation:
+    """What the alarms look at.
+
+    Attributes:
+        stats: what the database says; None while it does not answer.
+        throttles, broker: what Redis says; None while it does not answer.
+        own: what this very process sees of its disk and of the blob store.
+    """
+
+    stats: Snapshot | None
+    throttles: Sequence[LearnedRate] | None = ()
+    broker: BrokerCounts | None = None
+    own: ProcessHealth = field(default_factory=ProcessHealth)
+    version: str = ""
+
+    @property
+    def live(self) -> Sequence[Worker]:
+        """The processes that may claim."""
+        return self.stats.live if self.stats else ()
+
+    @property
+    def healths(self) -> list[ProcessHealth]:
+        """What each process that is heard of sees, this one included."""
+        return [self.own, *(worker.health for worker in self.live)]
 
 
 def of_database(check: Callable[[Snapshot], Iterator[str]]) -> Callable[[Installation], Iterator[str]]:

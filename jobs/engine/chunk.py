@@ -16,7 +16,6 @@ from uuid import UUID
 import polars as pl
 import structlog
 
-from mailsift.jobs.engine.small_list import SmallList
 from mailsift.jobs.metrics import FAILING_CHUNKS, count_verdicts, count_waiting
 from mailsift.jobs.outcomes.service import OutcomeService
 from mailsift.jobs.results.segments import to_parquet, to_segment
@@ -153,6 +152,27 @@ class WorkPlan:
             owner=str(chunk.account_id),
             closed=self.sources.difference(chunk.sources) if chunk.sources else (),
         )
+
+
+@dataclass(frozen=True, slots=True)
+class SmallList:
+    """A list that is in the store and, because it is small, in memory as well, from its intake to its finish.
+
+    Whoever does not hold it, because its worker died or something has to wait, reads it from the store.
+
+    Attributes:
+        rows: its `rows.parquet`.
+        addresses: what its `addresses.parquet` holds (frames.ADDRESSES).
+        verdicts: those of all its addresses (frames.SEGMENT), once they are committed; None before.
+    """
+
+    rows: bytes
+    addresses: pl.DataFrame
+    verdicts: pl.DataFrame | None = None
+
+    def judged(self, verdicts: pl.DataFrame) -> SmallList | None:
+        """Return the list with verdicts that are committed; None unless every address has one."""
+        return replace(self, verdicts=verdicts) if verdicts.height == self.addresses.height else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -103,66 +103,59 @@ class Maintenance:
             await self.deliverer.release(left)
 
 
+@dataclass(kw_only=True)
 class Tidier:
     """Deletes old files of one machine; every process with files of its own has one.
 
     What dead processes left goes at the first turn, what is old from the second on: the age of a file means
     something only where the clock went as fast as time did in between.
 
-    Args:
+    Attributes:
         blobs: keeps copies of blobs, and uploads that are under way.
         scratch: holds files that live as long as one call.
         clock: the time, which may jump.
         steady: seconds that never do.
     """
 
-    def __init__(
-        self, *, blobs: Blobs, scratch: Path, clock: Clock, steady: Callable[[], float] = time.monotonic
-    ) -> None:
-        self._blobs = blobs
-        self._scratch = scratch
-        self._clock = clock
-        self._steady = steady
-        self._tidied_at: tuple[float, float] | None = None
+    blobs: Blobs
+    scratch: Path
+    clock: Clock
+    steady: Callable[[], float] = time.monotonic
+    _tidied_at: tuple[float, float] | None = field(default=None, init=False)
 
     async def sweep(self) -> int:
         """Delete what dead processes left, and what is old, at most once an hour; returns how many."""
-        now, moment, last = self._clock(), self._steady(), self._tidied_at
+        now, moment, last = self.clock(), self.steady(), self._tidied_at
         if last is not None and moment - last[1] < _TIDY_SECONDS:
             return 0
         self._tidied_at = now, moment
         jumped = last is None or abs((now - last[0]) - (moment - last[1])) > _JUMP_SECONDS
         before = float("-inf") if jumped else now - KEPT_SECONDS
-        copies = await self._blobs.clear_old_copies(before=before)
-        left = await asyncio.to_thread(clear_abandoned, self._scratch)
-        return copies + left + await asyncio.to_thread(clear_old, self._scratch, before=before)
+        copies = await self.blobs.clear_old_copies(before=before)
+        left = await asyncio.to_thread(clear_abandoned, self.scratch)
+        return copies + left + await asyncio.to_thread(clear_old, self.scratch, before=before)
 
 
+@dataclass(kw_only=True)
 class Sweeper:
     """What every worker does beside its chunks; any number of both may run side by side.
 
-    Args:
+    Attributes:
         top_up: sees to it that so many wake-ups lie ready; never raises.
         heartbeat: reports the process to operators, and reads their orders.
         sweep_s: seconds between two turns.
     """
 
-    def __init__(
-        self,
-        *,
-        database: Database,
-        maintenance: Maintenance,
-        top_up: Callable[[int], Awaitable[None]],
-        heartbeat: Heartbeat,
-        sweep_s: float,
-    ) -> None:
-        self._database = database
-        self._expired = ExpiredLeases(database, rest_s=2 * sweep_s)
-        self._maintenance = maintenance
-        self._top_up = top_up
-        self._heartbeat = heartbeat
-        self._sweep_s = sweep_s
-        self._swept_at = float("-inf")
+    database: Database
+    maintenance: Maintenance
+    top_up: Callable[[int], Awaitable[None]]
+    heartbeat: Heartbeat
+    sweep_s: float
+    _swept_at: float = field(default=float("-inf"), init=False)
+
+    def __post_init__(self) -> None:
+        """Free leases as an engine does."""
+        self._expired = ExpiredLeases(self.database, rest_s=2 * self.sweep_s)
 
     async def run(self, stop: asyncio.Event) -> None:
         """Run turn after turn until `stop` is set; what fails is done at the next turn."""
@@ -170,32 +163,32 @@ class Sweeper:
         try:
             while not stop.is_set():
                 await guarded(self._run_once(), "sweeper")
-                sending = self._maintenance.in_flight
+                sending = self.maintenance.in_flight
                 await asyncio.wait(
                     {stopped, *sending},
-                    timeout=_POLL_S if sending else self._sweep_s,
+                    timeout=_POLL_S if sending else self.sweep_s,
                     return_when=asyncio.FIRST_COMPLETED,
                 )
         finally:
             stopped.cancel()
-            await self._heartbeat.stop(self._database)
+            await self.heartbeat.stop(self.database)
 
     async def _run_once(self) -> None:
-        if time.monotonic() - self._swept_at >= self._sweep_s:
+        if time.monotonic() - self._swept_at >= self.sweep_s:
             self._swept_at = time.monotonic()
             await self._sweep()
-        if not self._heartbeat.draining:
-            await guarded(self._maintenance.start(), "webhook")
+        if not self.heartbeat.draining:
+            await guarded(self.maintenance.start(), "webhook")
 
     async def _sweep(self) -> None:
-        self._heartbeat.note_sweep()
-        if not self._heartbeat.draining:
-            await guarded(self._maintenance.sweep(), "sweep")
+        self.heartbeat.note_sweep()
+        if not self.heartbeat.draining:
+            await guarded(self.maintenance.sweep(), "sweep")
         await self._expired.free()
-        async with self._database.begin() as connection:
+        async with self.database.begin() as connection:
             waiting = await claimable(connection, most=MOST_WAKE_UPS)
-            await self._heartbeat.send(connection, in_hand=0)
-        await self._top_up(waiting)
+            await self.heartbeat.send(connection, in_hand=0)
+        await self.top_up(waiting)
 
 
 class ExpiredLeases:

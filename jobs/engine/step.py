@@ -1,12 +1,17 @@
-"""The two steps around the chunks: take a list in, and finish a job."""
+"""The two steps around the chunks: take a list in, and finish a job.
+
+Where verdicts were lost with their blobs, a finish counts what is left and has the rest found again.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import io
 import os
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Final
 from uuid import UUID
@@ -14,9 +19,8 @@ from uuid import UUID
 import polars as pl
 import structlog
 
+from mailsift.jobs.engine.chunk import SmallList, counts_of
 from mailsift.jobs.engine.end import end_job
-from mailsift.jobs.engine.redo import redo
-from mailsift.jobs.engine.small_list import SMALL_ROWS, SmallList, store_small
 from mailsift.jobs.intake.ahead import look_ahead
 from mailsift.jobs.intake.models import IntakeLimits, IntakeOptions
 from mailsift.jobs.intake.process import StandingReader, take_in
@@ -26,29 +30,34 @@ from mailsift.jobs.places.service import Places
 from mailsift.jobs.results.breakdown import breakdown_of_segments
 from mailsift.jobs.results.join import join_results, join_small
 from mailsift.jobs.results.previews import sample
-from mailsift.jobs.results.segments import delete_segments
+from mailsift.jobs.results.segments import delete_segments, scan_segments, stream_parquet
 from mailsift.jobs.submissions import store_list
 from mailsift.jobs.views import AccountId, JobId, JobOptions, load_options
 from mailsift.pipeline.background import guarded
 from mailsift.pipeline.errors import MailsiftError, SuspectError, error_fields, lacks_threads
 from mailsift.pipeline.facts import Mode
-from mailsift.pipeline.frames import load_frames
+from mailsift.pipeline.frames import ADDRESSES, SEGMENT, WAITING, load_frames
+from mailsift.pipeline.judge.tiers import TIER_FIELDS, TierPolicy
 from mailsift.storage.blobs.local_files import check_room
 from mailsift.storage.blobs.store import Blobs, JobBlobs
 from mailsift.storage.database import Connection, Database
 from mailsift.storage.sql import chunks, jobs
 from mailsift.storage.sql.chunks import ClaimedChunk, LeaseTerms, NewChunk
-from mailsift.storage.sql.jobs import SMALL_BYTES, ClaimedStep, JobPlan
+from mailsift.storage.sql.jobs import SMALL_BYTES, ClaimedStep, JobPlan, VerdictCounts
 from mailsift.storage.sql.leases import LeaseLostError
 from mailsift.storage.states import JobTransition
 
 _log = structlog.get_logger()
 
-
+_SMALL_ROWS: Final = 1_000
+"""A job with at most so many rows never waits behind a bigger one."""
 _CHUNK_ADDRESSES: Final[Mapping[Mode, int]] = {Mode.FAST: 50_000, Mode.MEDIUM: 20_000, Mode.DEEP: 5_000}
 """Addresses a chunk holds at first."""
 _PARTS: Final = 20
 """Chunks of a list in mode medium, at least: were all of it in work at once, no progress would be seen."""
+_MOST_REDONE: Final = 3
+"""Times that lost verdicts are found again: a store that damages what it is given does so again; then the job
+fails, and its operators may look."""
 _MAX_ATTEMPTS: Final = 3
 """Workers that may die over one step before the job fails."""
 SUSPECT_PAUSES: Final = (2.0, 900.0)
@@ -162,8 +171,9 @@ class StepWorker:
 
     async def _take_in(self, step: ClaimedStep) -> StepDone:
         keys, options = JobBlobs(step.job_id), load_options(step.options)
-        digest = self.places.list_digest(AccountId(step.account_id), options.places, step.source_sha256)
-        source = await self.blobs.fetch_as(keys.source, digest)
+        source = await self.places.stored_list(
+            self.blobs, AccountId(step.account_id), step.job_id, options.places, sha256=step.source_sha256
+        )
         small = await asyncio.to_thread(os.path.getsize, source) <= SMALL_BYTES
         if not small:
             await self._reader.rest()
@@ -181,14 +191,14 @@ class StepWorker:
                 )
             else:
                 self.places.check_fits(self._sink_of(step, options), taken.rows)
-            in_hand = await self._store_taken(keys, folder, small=small and taken.rows <= SMALL_ROWS)
+            in_hand = await self._store_taken(keys, folder, small=small and taken.rows <= _SMALL_ROWS)
         planned = JobPlan(
             address_column=taken.column,
             total=taken.rows,
             addresses=taken.addresses,
             list_rows=whole.rows,
             list_addresses=whole.addresses,
-            small=taken.rows <= SMALL_ROWS,
+            small=taken.rows <= _SMALL_ROWS,
         )
         new = [
             NewChunk(piece.addresses, keys.addresses, piece.offset, free_mail=piece.free_mail)
@@ -214,10 +224,13 @@ class StepWorker:
 
     async def _store_taken(self, keys: JobBlobs, folder: Path, *, small: bool) -> SmallList | None:
         """Store what an intake has written into a folder; a small list stays in hand as well."""
-        if small and (in_hand := await store_small(self.blobs, keys, folder)):
-            return in_hand
-        await self.blobs.put_file(keys.rows, folder / "rows.parquet")
-        await self.blobs.put_file(keys.addresses, folder / "addresses.parquet")
+        files = {keys.rows: folder / "rows.parquet", keys.addresses: folder / "addresses.parquet"}
+        if small and (found := await asyncio.to_thread(_read_small, files.values())):
+            await self.blobs.put_all(dict(zip(files, found, strict=True)))
+            rows, addresses = found
+            return SmallList(rows, pl.read_parquet(io.BytesIO(addresses)))
+        for key, path in files.items():
+            await self.blobs.put_file(key, path)
         return None
 
     def _start_lookups(self, folder: Path) -> None:
@@ -254,12 +267,37 @@ class StepWorker:
                 raise
             _log.warning("finish.verdicts_lost", job=str(step.job_id), segments=len(keys) - len(sound))
             size = _CHUNK_ADDRESSES[load_options(step.options).mode]
-            redone = await redo(self.database, self.blobs, step, sound, chunk=size, scratch=self.scratch)
+            redone = await self._redo(step, sound, size)
             if not redone:
                 raise
             return StepDone(opened=redone)
         await self._store_breakdown(step, list(sound.values()))
         return await self._hand_over(step, counted=True)
+
+    async def _redo(self, step: ClaimedStep, sound: Mapping[str, Path], size: int) -> int:
+        """Give the addresses of a job that have no verdict (any more) to new chunks of so many addresses.
+
+        `sound` are the job's undamaged segments. Returns how many chunks there are; 0: nothing can be done.
+
+        Raises:
+            MailsiftError: `blob_damaged`, `blob_not_found` for the addresses themselves.
+            LeaseLostError: the lease is gone; nothing was changed.
+        """
+        if await self.database.run(chunks.redone, step.job_id) >= _MOST_REDONE:
+            return 0
+        addresses = await self.blobs.fetch(JobBlobs(step.job_id).addresses)
+        policy, key = load_options(step.options).tiers, JobBlobs(step.job_id).redone(step.token)
+        with tempfile.TemporaryDirectory(dir=self.scratch, prefix="redo-") as folder:
+            lost = Path(folder) / "lost.parquet"
+            count, counts = await asyncio.to_thread(
+                _without_verdict, addresses, list(sound.values()), policy, lost, size
+            )
+            if not count:
+                return 0
+            await self.blobs.put_file(key, lost)
+        new = [NewChunk(min(size, count - start), key, start) for start in range(0, count, size)]
+        await self.database.run(_redo_lost, step, counts, new, sound=list(sound))
+        return len(new)
 
     async def _hand_over(self, step: ClaimedStep, *, counted: bool = False) -> StepDone:
         """Complete a job whose results are written, or leave them to be delivered."""
@@ -312,6 +350,12 @@ class StepWorker:
         if not ended:
             raise LeaseLostError
         JOBS_ENDED.labels(transition.target).inc()
+
+
+def _read_small(paths: Iterable[Path]) -> list[bytes]:
+    """Read files that are small; where one is not, nothing is read."""
+    sizes = [path.stat().st_size for path in paths]
+    return [] if max(sizes) > SMALL_BYTES else [path.read_bytes() for path in paths]
 
 
 async def _bounded(pieces: AsyncIterator[bytes], most: int) -> AsyncIterator[bytes]:
@@ -368,3 +412,53 @@ async def plan_job(
     if terms is None or not planned.small or len(new) != 1:
         return None
     return await chunks.lease_first(connection, job_id, terms, token=token)
+
+
+def _without_verdict(
+    addresses: Path, segments: Sequence[Path], policy: TierPolicy, out: Path, size: int
+) -> tuple[int, VerdictCounts]:
+    """Write the addresses that no segment has, in their order (frames.WAITING), and count the others.
+
+    Memory holds a few bytes an address and what is read of one segment.
+    """
+    try:
+        known = pl.scan_parquet(addresses, glob=False)
+        rows = known.select("n", "rows").collect(engine="streaming").sort("n")["rows"]  # n: dense from 0
+        has_verdict = pl.repeat(value=False, n=len(rows), dtype=pl.Boolean, eager=True)
+        counts: Counter[str] = Counter()
+        for segment in segments:
+            read = scan_segments([segment], {name: SEGMENT[name] for name in ("n", *TIER_FIELDS)})
+            found = read.filter(pl.col("n") < len(rows)).collect(engine="streaming")
+            has_verdict = has_verdict.scatter(found["n"], values=True)
+            carried = found.with_columns(rows.gather(found["n"]).alias("rows"))
+            counts.update(asdict(counts_of(carried, policy)))
+        more = {name: dtype for name, dtype in WAITING.items() if name not in ADDRESSES}
+        nothing = [pl.lit("" if dtype == pl.String else 0, dtype).alias(name) for name, dtype in more.items()]
+        without_verdict = pl.col("n").map_batches(
+            lambda numbers: ~has_verdict.gather(numbers), return_dtype=pl.Boolean, is_elementwise=True
+        )
+        lost = known.filter(without_verdict).with_columns(nothing).select(*WAITING)
+        stream_parquet(lost, out, group=size)
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
+        check_room(out.parent)
+        raise MailsiftError("blob_damaged", "The job's list of addresses is damaged.") from error
+    return len(rows) - counts["addresses"], VerdictCounts(**counts)
+
+
+async def _redo_lost(
+    connection: Connection,
+    step: ClaimedStep,
+    counts: VerdictCounts,
+    new: Sequence[NewChunk],
+    *,
+    sound: Sequence[str],
+) -> None:
+    """Count what still has a verdict, in the `sound` segments, and insert the chunks of all the others."""
+    before = await jobs.get(connection, step.job_id)
+    first_free = await jobs.redo(connection, step.job_id, counts, added=len(new), token=step.token)
+    if before is None or first_free is None:
+        raise LeaseLostError
+    addresses = await chunks.forget_lost(connection, step.job_id, sound)
+    await chunks.insert(connection, step.job_id, first_free, new)
+    rows = before["processed"] - counts.processed
+    await jobs.take_back_use(connection, step.job_id, rows=rows, addresses=addresses)

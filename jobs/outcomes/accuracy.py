@@ -18,9 +18,9 @@ from uuid import UUID
 import polars as pl
 
 from mailsift.jobs.columns import JUDGED_ADDRESS, VERDICT_PREFIX, kept_metadata
+from mailsift.jobs.results.browse import in_thread
 from mailsift.jobs.results.export import defused
 from mailsift.jobs.results.judged import domain_providers, judged_addresses
-from mailsift.jobs.results.whole_files import in_thread
 from mailsift.jobs.views import AccountId, JobId, load_options
 from mailsift.pipeline.clock import Clock, utc_datetime
 from mailsift.pipeline.judge.tiers import Tier

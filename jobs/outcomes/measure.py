@@ -55,47 +55,40 @@ class _SentTo:
     last: datetime
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Measurer:
     """Counts up how verdicts held; any number of workers may have one.
 
-    Args:
+    Attributes:
         job_rest_s: seconds after its end at which a job is counted.
     """
 
-    def __init__(
-        self,
-        *,
-        database: Database,
-        blobs: Blobs,
-        outcomes: OutcomeService,
-        job_rest_s: float = JOB_REST_SECONDS,
-    ) -> None:
-        self._database = database
-        self._blobs = blobs
-        self._outcomes = outcomes
-        self._job_rest_s = job_rest_s
+    database: Database
+    blobs: Blobs
+    outcomes: OutcomeService
+    job_rest_s: float = JOB_REST_SECONDS
 
     async def sweep(self) -> int:
         """Count up every account that is due; returns how many were."""
         done = 0
-        while lease := await self._database.run(accuracy.claim, rest_s=self._job_rest_s, lease_s=_LEASE_S):
+        while lease := await self.database.run(accuracy.claim, rest_s=self.job_rest_s, lease_s=_LEASE_S):
             started = time.monotonic()
             try:
                 counted_at = await self._measure(lease)
             except LeaseLostError:
                 continue
             rest = max(_LEAST_REST_S, _REST_FACTOR * (time.monotonic() - started))
-            await self._database.run(accuracy.release, lease, counted_at=counted_at, rest_s=rest)
+            await self.database.run(accuracy.release, lease, counted_at=counted_at, rest_s=rest)
             done += 1
         return done
 
     async def _measure(self, lease: Measurement) -> datetime:
-        jobs = await self._database.run(accuracy.unmeasured, lease.account_id, rest_s=self._job_rest_s)
+        jobs = await self.database.run(accuracy.unmeasured, lease.account_id, rest_s=self.job_rest_s)
         for job in jobs:
             await self._count_job(lease, job)
         counted_at = lease.counted_at
         while True:
-            found = await self._database.run(
+            found = await self.database.run(
                 accuracy.new_outcomes, lease.account_id, counted_at, most=_AT_ONCE
             )
             if not found:
@@ -104,7 +97,7 @@ class Measurer:
             counted_at = max(row["received"] for row in found)
         if counted_at == lease.counted_at:
             return counted_at
-        async with self._database.begin() as connection:
+        async with self.database.begin() as connection:
             await self._still(connection, lease)
             await accuracy.sum_up(connection, lease.account_id)
         return max(lease.counted_at, counted_at - _OVERLAP)
@@ -119,8 +112,8 @@ class Measurer:
                 parts = 1 + job["addresses"] // _PART
                 sums += await asyncio.to_thread(_stability_sums, before, judged, job, parts)
         if not job["small"]:  # who completed it may not have heard of that, and left them
-            await delete_segments(self._blobs, job["id"])
-        async with self._database.begin() as connection:
+            await delete_segments(self.blobs, job["id"])
+        async with self.database.begin() as connection:
             await self._still(connection, lease)
             await accuracy.count_job(connection, lease.account_id, job["id"], sums)
 
@@ -128,8 +121,8 @@ class Measurer:
         """Keep the verdicts on addresses that were sent to, and find out what became of each."""
         sent = {bytes(row["address"]): _SentTo(row["first"], row["last"]) for row in found}
         first, last = min(one.first for one in sent.values()), max(one.last for one in sent.values())
-        digest = await self._outcomes.digester(lease.account_id)
-        jobs = await self._database.run(accuracy.jobs_before, lease.account_id, first, last, days=WINDOW_DAYS)
+        digest = await self.outcomes.digester(lease.account_id)
+        jobs = await self.database.run(accuracy.jobs_before, lease.account_id, first, last, days=WINDOW_DAYS)
         for job in jobs:
             judged = await self._judged(job["id"])
             if judged is not None:
@@ -137,7 +130,7 @@ class Measurer:
         addresses = list(sent)
         for start in range(0, len(addresses), _BATCH):
             some = addresses[start : start + _BATCH]
-            async with self._database.begin() as connection:
+            async with self.database.begin() as connection:
                 await self._still(connection, lease)
                 await _find_fates(connection, lease.account_id, some)
 
@@ -165,7 +158,7 @@ class Measurer:
         windows = judged.windows()
         while (window := await asyncio.to_thread(next, windows, None)) is not None:
             kept = await asyncio.to_thread(matching, window)
-            async with self._database.begin() as connection:
+            async with self.database.begin() as connection:
                 await self._still(connection, lease)
                 if not kept.is_empty():
                     await accuracy.keep_verdicts(connection, lease.account_id, job, _columns(kept))
@@ -173,7 +166,7 @@ class Measurer:
     async def _judged(self, job_id: UUID) -> JudgedAddresses | None:
         """Return what a job came to; None where its files are gone or cannot be read."""
         try:
-            return await judged_addresses(self._blobs, JobId(job_id))
+            return await judged_addresses(self.blobs, JobId(job_id))
         except (MailsiftError, pl.exceptions.PolarsError) as error:
             if isinstance(error, MailsiftError) and error.retryable:
                 raise

@@ -6,6 +6,7 @@ import asyncio
 import base64
 import hashlib
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from uuid import UUID, uuid4
 
 import structlog
@@ -39,31 +40,25 @@ _LOOKED_UP = 1_000
 _log = structlog.get_logger()
 
 
+@dataclass(kw_only=True, repr=False)
 class ReceiverService:
     """The receivers of one installation.
 
-    Args:
+    Attributes:
         fetch: gets certificates of SNS and confirms its subscriptions, over a guarded connection.
     """
 
-    def __init__(
-        self,
-        *,
-        database: Database,
-        outcomes: OutcomeService,
-        vault: Vault,
-        fetch: FetchText,
-        clock: Clock,
-        token: Callable[[int], bytes],
-    ) -> None:
-        self._database = database
-        self._outcomes = outcomes
-        self._vault = vault
-        self._fetch = fetch
-        self._clock = clock
-        self._token = token
+    database: Database
+    outcomes: OutcomeService
+    vault: Vault
+    fetch: FetchText
+    clock: Clock
+    token: Callable[[int], bytes]
+    _certificates: dict[str, bytes] = field(default_factory=dict, init=False)
+
+    def __post_init__(self) -> None:
+        """Let those who ask at the same time ask together."""
         self._lookups = SharedCalls(self._look_up, most=_LOOKED_UP)
-        self._certificates: dict[str, bytes] = {}
 
     async def create(
         self, account_id: UUID, sender: SenderKind, *, name: str = "", key: str = "", topic: str = ""
@@ -85,8 +80,8 @@ class ReceiverService:
         """
         secret, topic, password = self._credentials(sender, key, topic)
         receiver_id = uuid4()
-        sealed = self._vault.seal(receiver_id, secret)
-        async with self._database.begin() as connection:
+        sealed = self.vault.seal(receiver_id, secret)
+        async with self.database.begin() as connection:
             await accounts.get(connection, account_id, lock=True)
             if len(await receivers.of_account(connection, account_id)) >= _MOST:
                 raise MailsiftError("receiver_limit", f"An account can have at most {_MOST} receivers.")
@@ -102,7 +97,7 @@ class ReceiverService:
         Raises:
             MailsiftError: `receiver_not_found`.
         """
-        return await self._database.run(_owned, account_id, receiver_id)
+        return await self.database.run(_owned, account_id, receiver_id)
 
     async def rotate(
         self, account_id: UUID, receiver_id: UUID, *, key: str = "", topic: str = ""
@@ -114,10 +109,10 @@ class ReceiverService:
         Raises:
             MailsiftError: `receiver_not_found`, `receiver_key_invalid`.
         """
-        async with self._database.begin() as connection:
+        async with self.database.begin() as connection:
             row = await _owned(connection, account_id, receiver_id)
             secret, topic, password = self._credentials(SenderKind(row.sender), key, topic)
-            sealed = self._vault.seal(receiver_id, secret)
+            sealed = self.vault.seal(receiver_id, secret)
             changed = await receivers.change(connection, receiver_id, sealed, topic)
             await _record(connection, changed, "receiver.rotate")
         return changed, password
@@ -131,12 +126,12 @@ class ReceiverService:
         if sender is SenderKind.SES:
             arn = topic if topic.startswith("arn:") and topic.isprintable() else ""
             return b"", _needed(arn, "The ARN of the SNS topic is needed."), ""
-        password = base64.urlsafe_b64encode(self._token(_PASSWORD_BYTES)).decode()
+        password = base64.urlsafe_b64encode(self.token(_PASSWORD_BYTES)).decode()
         return password.encode(), "", password
 
     async def list(self, account_id: UUID) -> Sequence[ReceiverRow]:
         """Return the account's receivers, oldest first."""
-        return await self._database.run(receivers.of_account, account_id)
+        return await self.database.run(receivers.of_account, account_id)
 
     async def delete(self, account_id: UUID, receiver_id: UUID) -> None:
         """Delete a receiver; what it brought stays.
@@ -144,7 +139,7 @@ class ReceiverService:
         Raises:
             MailsiftError: `receiver_not_found`.
         """
-        async with self._database.begin() as connection:
+        async with self.database.begin() as connection:
             row = await _owned(connection, account_id, receiver_id)
             if not await receivers.remove(connection, account_id, receiver_id):
                 raise _not_found()
@@ -165,37 +160,37 @@ class ReceiverService:
         except MailsiftError as error:
             if error.code in {"receiver_refused", "malformed_outcome"}:
                 forged = error.code == "receiver_refused"
-                await self._database.run(
+                await self.database.run(
                     receivers.count, row.id, refused=int(forged), malformed=int(not forged)
                 )
             raise
-        await self._database.run(receivers.count, row.id, taken=taken.taken, malformed=taken.malformed)
+        await self.database.run(receivers.count, row.id, taken=taken.taken, malformed=taken.malformed)
         return taken
 
     async def _look_up(self, asked: Sequence[UUID]) -> Sequence[ReceiverRow | None]:
         """Return these receivers; a flood of posts costs one question at a time, whatever it names."""
-        found = await self._database.run(receivers.by_ids, set(asked))
+        found = await self.database.run(receivers.by_ids, set(asked))
         return [found.get(receiver_id) for receiver_id in asked]
 
     async def _take(self, row: ReceiverRow, posted: ReceivedPost) -> ImportCounts:
         sender = SenderKind(row.sender)
-        trust = SenderTrust(self._vault.open(row.id, row.secret), row.topic, self._certificate, self._clock())
+        trust = SenderTrust(self.vault.open(row.id, row.secret), row.topic, self._certificate, self.clock())
         verified = await verify_post(sender, posted, trust)
         if verified.confirm:
-            await self._fetch(verified.confirm)
+            await self.fetch(verified.confirm)
             _log.info("receiver.confirmed", receiver_id=str(row.id))
         if not verified.events:
             return ImportCounts()
         # four megabytes of words take ten seconds to read
         found = await asyncio.to_thread(read_webhook, sender, verified.events)
         await self._use(row, verified, posted)
-        return await self._outcomes.record(row.account_id, found)
+        return await self.outcomes.record(row.account_id, found)
 
     async def _certificate(self, url: str) -> bytes:
         """Return a certificate of SNS, which is fetched once and not for each of its messages."""
         found = self._certificates.get(url)
         if found is None:
-            found = await self._fetch(url)
+            found = await self.fetch(url)
             if len(self._certificates) >= _CERTIFICATES:
                 self._certificates.clear()
             self._certificates[url] = found
@@ -205,7 +200,7 @@ class ReceiverService:
         """Take what counts once; a sender who has not heard our answer sends the same once more."""
         if verified.once:
             tied = hashlib.sha256(verified.once + posted.body).digest()
-            if not await self._database.run(receivers.use_once, row.id, verified.once, tied):
+            if not await self.database.run(receivers.use_once, row.id, verified.once, tied):
                 raise refused()
 
 

@@ -122,6 +122,7 @@ class ImportCounts:
         )
 
 
+@dataclass(kw_only=True, repr=False)
 class OutcomeService:
     """The outcomes of one installation's accounts.
 
@@ -129,16 +130,12 @@ class OutcomeService:
     key, for the account's own exports. Without the installation's secret key neither can be undone.
     """
 
-    def __init__(
-        self,
-        *,
-        database: Database,
-        cipher: CipherOf,
-        clock: Clock,
-    ) -> None:
-        self._database = database
-        self._cipher = cipher
-        self._clock = clock
+    database: Database
+    cipher: CipherOf
+    clock: Clock
+
+    def __post_init__(self) -> None:
+        """Let those who ask at the same time ask together."""
         self._lookups = SharedCalls(self._look_up, most=_AT_ONCE)
 
     async def record(self, account_id: UUID, found: Sequence[ParsedOutcome]) -> ImportCounts:
@@ -176,7 +173,7 @@ class OutcomeService:
             max_age: seconds; outcomes that are older show nothing to somebody who has said so. Whom the
                 account may not send to is told all the same: a wish has no age.
         """
-        if not await self._database.run(outcomes.accounts_with_any, [account_id]):
+        if not await self.database.run(outcomes.accounts_with_any, [account_id]):
             return NO_OUTCOMES
         return await self._facts_of(account_id, addresses, max_age)
 
@@ -184,16 +181,16 @@ class OutcomeService:
         self, account_id: UUID, addresses: Iterable[str], max_age: float | None
     ) -> OutcomeFacts:
         """Do what `facts_of` does for an account that has outcomes, or addresses it may not send to."""
-        async with self._database.begin() as connection:
+        async with self.database.begin() as connection:
             policy = (await policy_of(connection, account_id)).outcomes
-            cipher = await self._cipher(connection, account_id)
+            cipher = await self.cipher(connection, account_id)
             by_digest = {cipher.digest(address): address for address in addresses}
             rows = await outcomes.of_addresses(connection, account_id, list(by_digest))
             suppressed = await suppressions.reasons(connection, account_id, list(by_digest))
         histories: defaultdict[str, list[Outcome]] = defaultdict(list)
         for row in rows:
             histories[by_digest[bytes(row.address)]].append(read_row(row, by_digest[bytes(row.address)]))
-        now = self._clock()
+        now = self.clock()
         shown = {
             address: mailbox_fact(found, policy, now, within=max_age) for address, found in histories.items()
         }
@@ -217,7 +214,7 @@ class OutcomeService:
         known = dict.fromkeys(wanted, NOT_LOOKED_UP)
         with _unknown_in_outages():
             accounts = {owner: UUID(owner) for owner, _ in wanted}
-            found = await self._database.run(outcomes.accounts_with_any, accounts.values())
+            found = await self.database.run(outcomes.accounts_with_any, accounts.values())
             for (owner, max_age), theirs in wanted.items():
                 with _unknown_in_outages():
                     known[owner, max_age] = (
@@ -235,8 +232,8 @@ class OutcomeService:
         """
         head, after = ",".join(_EXPORTED).encode() + b"\n", None
         while True:
-            async with self._database.begin() as connection:
-                cipher = await self._cipher(connection, account_id)
+            async with self.database.begin() as connection:
+                cipher = await self.cipher(connection, account_id)
                 rows = await outcomes.page(connection, account_id, limit=_AT_ONCE, after=after)
             yield head + csv_lines(_cells(row, cipher) for row in rows)
             if not rows:
@@ -245,7 +242,7 @@ class OutcomeService:
 
     async def digester(self, account_id: UUID) -> Callable[[str], bytes]:
         """Return what makes the digest that a canonical address of this account is looked up by."""
-        return (await self._database.run(self._cipher, account_id)).digest
+        return (await self.database.run(self.cipher, account_id)).digest
 
     async def _record(self, account_id: UUID, found: Sequence[ParsedOutcome]) -> ImportCounts:
         read = [one for one in found if one is not None]
@@ -255,20 +252,20 @@ class OutcomeService:
             return ImportCounts(malformed=len(found))
 
         async def transaction(connection: Connection) -> int:
-            cipher = await self._cipher(connection, account_id)
+            cipher = await self.cipher(connection, account_id)
             rows = {row.report: row for row in self._rows(good, canonical, cipher)}
             added = await outcomes.add(connection, account_id, list(rows.values()))
             if added:
                 await accuracy.note_news(connection, account_id)
             return added
 
-        added = await self._database.run(transaction)
+        added = await self.database.run(transaction)
         return ImportCounts(added, len(good) - added, len(found) - len(good))
 
     def _rows(
         self, found: Iterable[Outcome], canonical: Mapping[str, str], cipher: AddressCipher
     ) -> Iterable[OutcomeRow]:
-        now = self._clock()
+        now = self.clock()
         for one in found:
             address = canonical[one.address]
             is_dated = can_be(one.happened_at, now)

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+from uuid import UUID
 
 import polars as pl
 
@@ -22,6 +23,7 @@ from mailsift.jobs.views import AccountId, JobId
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.frames import VERDICTS
 from mailsift.pipeline.judge.tiers import TierPolicy
+from mailsift.storage.blobs.store import Blobs, JobBlobs
 from mailsift.storage.database import Database
 from mailsift.storage.foreign.objects import matching_objects, read_object, write_object
 from mailsift.storage.foreign.tables import LONGEST_NAME, TAKEN_NAMES, read_query, write_table
@@ -99,9 +101,16 @@ class Places:
         fields = json.loads(self.vault().open(account_id, bytes.fromhex(sealed)))
         return JobPlaces(*(Place(**fields[name]) if fields[name] else None for name in ("source", "sink")))
 
-    def list_digest(self, account_id: AccountId, sealed: str, sha256: str) -> str:
-        """Return the digest of a job's list; "" where its place has one in its stead, whatever lies there."""
-        return "" if self.unseal(account_id, sealed).source else sha256
+    async def stored_list(
+        self, blobs: Blobs, account_id: AccountId, job_id: UUID, sealed: str, *, sha256: str
+    ) -> Path:
+        """Return the stored list of a job, whole; one that came from a place may be whatever lay there.
+
+        Raises:
+            MailsiftError: `blob_not_found`, `source_damaged`, or what the blob store says.
+        """
+        digest = "" if self.unseal(account_id, sealed).source else sha256
+        return await blobs.fetch_as(JobBlobs(job_id).source, digest)
 
     async def read(self, account_id: AccountId, place: Place) -> AsyncIterator[bytes]:
         """Yield the list, piece by piece.

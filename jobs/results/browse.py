@@ -7,11 +7,14 @@ import tempfile
 import time
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
+from contextvars import copy_context
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Final, ParamSpec, TypeVar
+from weakref import WeakValueDictionary
 
 from mailsift.jobs.columns import read_address_place
 from mailsift.jobs.results.breakdown import Breakdown, breakdown_of_complete, count_up, domains_of
@@ -29,8 +32,7 @@ from mailsift.jobs.results.pages import (
     read_row,
 )
 from mailsift.jobs.results.segments import PartialVerdicts
-from mailsift.jobs.results.whole_files import in_thread
-from mailsift.jobs.views import AccountId, JobId, load_options
+from mailsift.jobs.views import AccountId, JobId, bad_cursor, load_options
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.storage.blobs.store import Blobs, JobBlobs
 from mailsift.storage.database import Database, Row
@@ -38,12 +40,16 @@ from mailsift.storage.sql import chunks
 from mailsift.storage.sql.jobs import owned
 from mailsift.storage.states import JobState
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
-_THREADS = 2  # threads that read for somebody; bounds the memory of the process
+_READERS = 2  # threads that read rows for somebody; bounds the memory of the process
 _KEPT_JOBS = 8  # jobs without final results whose verdicts are kept in memory
 _FRESH_SECONDS = 5.0
 _PAUSE_FACTOR = 20.0  # a breakdown that took long is counted again the later
+_AN_ACCOUNT: Final = 2
+_THREADS: Final = ThreadPoolExecutor(max_workers=2 * _AN_ACCOUNT, thread_name_prefix="results")
+_turns: Final[WeakValueDictionary[AccountId, asyncio.Semaphore]] = WeakValueDictionary()
 
 
 @dataclass(slots=True)
@@ -65,7 +71,7 @@ class Browser:
     scratch: Path
     monotonic: Callable[[], float] = time.monotonic
     _running: OrderedDict[JobId, _Running] = field(default_factory=OrderedDict, init=False)
-    _slots: asyncio.Semaphore = field(default_factory=partial(asyncio.Semaphore, _THREADS), init=False)
+    _slots: asyncio.Semaphore = field(default_factory=partial(asyncio.Semaphore, _READERS), init=False)
     _loading: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
 
     async def page(
@@ -82,15 +88,18 @@ class Browser:
 
     async def checked_page(
         self, account_id: AccountId, job_id: JobId, row_filter: RowFilter, asked: PageRequest
-    ) -> ResultsPage | None:
+    ) -> ResultsPage:
         """Do `page` for who names only what there is (mailsift.jobs.results.pages.read_checked_page).
 
         Raises:
-            MailsiftError: `job_not_found`, `no_results_yet`, `unknown_column`.
+            MailsiftError: `job_not_found`, `no_results_yet`, `unknown_column`, `bad_cursor`.
         """
-        return await self._ask(
+        found = await self._ask(
             account_id, job_id, row_filter, lambda files: read_checked_page(files, row_filter, asked)
         )
+        if found is None:
+            raise bad_cursor()
+        return found
 
     async def row(self, account_id: AccountId, job_id: JobId, row: int) -> ResultRow:
         """Return all of one row, counted from 0.
@@ -251,3 +260,21 @@ def select_so_far(
     there = matching_rows(known, RowFilter())
     row_numbers = there.search_sorted(matching_rows(known, row_filter))
     return Selection(out, row_filter.statuses, row_numbers, options.tiers)
+
+
+def in_thread(
+    account_id: AccountId, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs
+) -> asyncio.Task[T]:
+    """Start work that blocks on whole files of results, as soon as it is its turn: a few at a time.
+
+    Threads of its own leave those free in which everything else is done that blocks, and bound the process's
+    memory. An account has half of them at most: its long files keep nobody else's waiting. What is cancelled
+    before its turn is not done.
+    """
+    turn = _turns.setdefault(account_id, asyncio.Semaphore(_AN_ACCOUNT))
+    return asyncio.create_task(_in_turn(turn, partial(copy_context().run, work, *args, **kwargs)))
+
+
+async def _in_turn(turn: asyncio.Semaphore, run: Callable[[], T]) -> T:
+    async with turn:
+        return await asyncio.get_running_loop().run_in_executor(_THREADS, run)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -27,30 +26,24 @@ KIND: Final = ("status", "result", "score", "known")
 """What tells one verdict from another here; `known`: it rests on a message that was really sent."""
 
 
-@dataclass(frozen=True, slots=True)
-class JudgedFiles:
-    """The files of a complete job; `domains` is None where it was lost."""
-
-    addresses: Path
-    rows: Path
-    results: Path
-    domains: Path | None
-
-
 class JudgedAddresses:
-    """The addresses of a complete job; memory holds some eight bytes an address and one window."""
+    """The addresses of a complete job; memory holds some eight bytes an address and one window.
 
-    def __init__(self, files: JudgedFiles, policy: TierPolicy) -> None:
-        self._files = files
-        self._policy = policy
-        self._size = height(files.addresses)
+    Of its files `domains` is None where it was lost.
+    """
+
+    def __init__(
+        self, addresses: Path, rows: Path, results: Path, domains: Path | None, policy: TierPolicy
+    ) -> None:
+        self._addresses = addresses
+        self._size = height(addresses)
         self._kinds = TextNumbers()
-        self._kind = self._read_kinds()
-        self._providers = self._read_providers()
+        self._kind = self._read_kinds(rows, results, policy)
+        self._providers = self._read_providers(domains)
 
     def windows(self) -> Iterator[pl.DataFrame]:
         """Yield `address`, `domain`, `provider`, KIND and `tier`, where there is a verdict."""
-        scan = pl.scan_parquet(self._files.addresses, glob=False).select("address", "domain")
+        scan = pl.scan_parquet(self._addresses, glob=False).select("address", "domain")
         for start in range(0, self._size, _WINDOW):
             window = scan.slice(start, _WINDOW).collect()
             kind = self._kinds.texts(self._kind.slice(start, _WINDOW)).str.split(" ")
@@ -69,33 +62,33 @@ class JudgedAddresses:
             return pl.DataFrame(schema=dict.fromkeys((*by, "n"), pl.String))
         return pl.concat(pieces).group_by(by).agg(pl.col("n").sum())
 
-    def _read_kinds(self) -> pl.Series:
+    def _read_kinds(self, rows: Path, results: Path, policy: TierPolicy) -> pl.Series:
         """Return for each address the number of its verdict's KIND."""
-        numbers = pl.scan_parquet(self._files.rows, glob=False).select(pl.col(ADDRESS_N).alias("n"))
+        numbers = pl.scan_parquet(rows, glob=False).select(pl.col(ADDRESS_N).alias("n"))
         reason = pl.col(VERDICT_PREFIX + "reason")
         known = reason.is_in(list(FROM_OUTCOMES)).cast(pl.Int8)
         fields = [pl.col(VERDICT_PREFIX + name) for name in KIND[:-1]]
-        verdicts = with_unwanted(pl.scan_parquet(self._files.results, glob=False)).select(
-            pl.concat_str(*fields, known, tier_expression(self._policy, VERDICT_PREFIX), separator=" ").alias(
+        verdicts = with_unwanted(pl.scan_parquet(results, glob=False)).select(
+            pl.concat_str(*fields, known, tier_expression(policy, VERDICT_PREFIX), separator=" ").alias(
                 "kind"
             )
         )
         found = pl.repeat(None, self._size, dtype=pl.UInt32, eager=True)
-        for start in range(0, height(self._files.rows), _WINDOW):
+        for start in range(0, height(rows), _WINDOW):
             n, kind = [scan.slice(start, _WINDOW).collect().to_series() for scan in (numbers, verdicts)]
             found = found.scatter(n, self._kinds.numbers(kind))
         return found
 
-    def _read_providers(self) -> pl.Series:
+    def _read_providers(self, domains: Path | None) -> pl.Series:
         """Return for each address who runs its mail server.
 
         Who is called by a domain and runs fewer than MANY of the list's is no provider to speak of: its name
         would tell of addresses.
         """
-        if self._files.domains is None:
+        if domains is None:
             return pl.repeat("", self._size, dtype=pl.Categorical, eager=True)
         return (
-            _domain_table(self._files.domains)
+            _domain_table(domains)
             .select(pl.col("provider").cast(pl.Categorical).repeat_by("addresses").list.explode())
             .to_series()
         )
@@ -127,5 +120,5 @@ async def judged_addresses(blobs: Blobs, job_id: JobId, policy: TierPolicy | Non
     """
     keys = JobBlobs(job_id)
     addresses, rows, results = await blobs.fetch_all((keys.addresses, keys.rows, keys.results))
-    files = JudgedFiles(addresses, rows, results, await domains_of(blobs, job_id))
-    return await asyncio.to_thread(JudgedAddresses, files, policy or TierPolicy())
+    files = (addresses, rows, results, await domains_of(blobs, job_id))
+    return await asyncio.to_thread(JudgedAddresses, *files, policy or TierPolicy())

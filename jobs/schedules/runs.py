@@ -195,8 +195,9 @@ class ScheduleRuns:
             parent = JobId(before["id"]) if before else None
             return await self.jobs.submissions.expect(account, places, options, parent=parent)
         sealed = load_options(source["options"]).places
-        digest = self.places.list_digest(account, sealed, source["source_sha256"])
-        path = await self.blobs.fetch_as(JobBlobs(source["id"]).source, digest)
+        path = await self.places.stored_list(
+            self.blobs, account, source["id"], sealed, sha256=source["source_sha256"]
+        )
         return await self._store(path, source, options, name=source["source_name"])
 
     async def _risky(self, base: Row, options: JobOptions) -> NewJob:

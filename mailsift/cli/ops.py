@@ -18,12 +18,11 @@ from mailsift.cli.options import JsonOption
 from mailsift.cli.service import print_json, show, with_container
 from mailsift.cli.terminal import PLAIN, console
 from mailsift.events.audit import COMMAND_LINE
-from mailsift.jobs.admin import alarms
-from mailsift.jobs.admin.actions import ActionResult, JobAction
-from mailsift.jobs.admin.alarm_table import RULES
-from mailsift.jobs.admin.filters import BROKEN, read_filter
+from mailsift.jobs.admin.actions import ActionResult, JobAction, Operations
+from mailsift.jobs.admin.alarm_table import RULES, prometheus_rules
+from mailsift.jobs.admin.alarm_table import runbook as write_runbook
+from mailsift.jobs.admin.console import BROKEN, read_filter
 from mailsift.jobs.admin.models import Overview, ThrottleRow
-from mailsift.jobs.admin.service import Operations
 from mailsift.pipeline.clock import system_clock
 from mailsift.pipeline.errors import MailsiftError, SuppressCodes
 from mailsift.pipeline.wording import counted
@@ -235,7 +234,7 @@ def alarm_rules(
 ) -> None:
     """Print the alarms as rules for Prometheus: what `/ops` says is wrong, and what only counters show."""
     print(  # noqa: T201 - the command's output
-        alarms.runbook(RULES) if runbook else alarms.prometheus_rules(RULES), end=""
+        write_runbook(RULES) if runbook else prometheus_rules(RULES), end=""
     )
 
 

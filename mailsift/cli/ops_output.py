@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from mailsift.cli.terminal import table_of
-from mailsift.jobs.admin.alarms import Alarm, Level
+from mailsift.jobs.admin.alarm_table import Alarm, Level
 from mailsift.jobs.admin.models import AccountJob, LedgerRow, Overview, SourceRow, ThrottleRow
 from mailsift.jobs.views import Priority
 from mailsift.pipeline.ports import SessionOutcome

@@ -12,8 +12,8 @@ import pytest
 
 from mailsift.container import open_service
 from mailsift.jobs.engine import claim
-from mailsift.jobs.engine.attempt import attempt_at_step
 from mailsift.jobs.engine.chunk import ChunkDone, ChunkWorker
+from mailsift.jobs.engine.claim import attempt_at_step
 from mailsift.jobs.metrics import (
     ADDRESSES,
     ATTEMPTS,

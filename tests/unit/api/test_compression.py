@@ -9,7 +9,7 @@ import pytest
 from starlette.responses import Response, StreamingResponse
 from starlette.types import ASGIApp
 
-from mailsift.api.http.compression import CompressionMiddleware, accepts_gzip
+from mailsift.api.http.middleware import CompressionMiddleware, accepts_gzip
 
 LARGE = b'{"a": "%s"}' % (b"b" * 4_000)
 

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from mailsift.jobs.admin.filters import read_filter
+from mailsift.jobs.admin.console import read_filter
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.storage.sql.job_search import JobFilter
 from mailsift.storage.states import ENDED, JobState

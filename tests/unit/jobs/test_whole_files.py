@@ -10,7 +10,7 @@ from uuid import uuid4
 
 import pytest
 
-from mailsift.jobs.results.whole_files import in_thread
+from mailsift.jobs.results.browse import in_thread
 from mailsift.jobs.views import AccountId
 
 ASKED_BY: ContextVar[str] = ContextVar("asked_by", default="nobody")

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 import pytest
 
 from mailsift.container import open_container
-from mailsift.jobs.admin.service import Operations
+from mailsift.jobs.admin.actions import Operations
 from mailsift.sandbox.client import SandboxProcess
 from mailsift.settings import Settings
 

@@ -7,7 +7,7 @@ from uuid import UUID
 import pytest
 
 from mailsift.container import open_container
-from mailsift.jobs.admin.service import Operations
+from mailsift.jobs.admin.actions import Operations
 from mailsift.jobs.service import JobService
 from mailsift.jobs.views import AccountId, JobId, JobOptions, JobSnapshot
 from mailsift.pipeline.facts import Mode

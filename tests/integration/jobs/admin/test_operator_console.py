@@ -10,8 +10,7 @@ from uuid import uuid4
 import pytest
 
 from mailsift.container import open_container
-from mailsift.jobs.admin.actions import JobAction
-from mailsift.jobs.admin.service import Operations
+from mailsift.jobs.admin.actions import JobAction, Operations
 from mailsift.jobs.service import JobService
 from mailsift.jobs.views import JobId
 from mailsift.pipeline.errors import MailsiftError

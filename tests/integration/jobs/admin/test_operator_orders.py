@@ -6,8 +6,7 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from mailsift.jobs.admin.actions import AT_ONCE, JobAction
-from mailsift.jobs.admin.service import Operations
+from mailsift.jobs.admin.actions import AT_ONCE, JobAction, Operations
 from mailsift.jobs.service import JobService
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.facts import CatchAllFact, DomainFact, DomainState, Known, MxHost, encode_domain

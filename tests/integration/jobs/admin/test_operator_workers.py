@@ -9,7 +9,7 @@ from uuid import uuid4
 import pytest
 
 from mailsift.container import open_engine
-from mailsift.jobs.admin.service import Operations
+from mailsift.jobs.admin.actions import Operations
 from mailsift.jobs.engine.claim import Engine
 from mailsift.jobs.service import JobService
 from mailsift.pipeline.errors import MailsiftError

@@ -15,8 +15,7 @@ import pytest
 import redis.asyncio
 
 from mailsift.container import open_container, open_engine, open_service
-from mailsift.jobs.admin.service import Operations
-from mailsift.jobs.admin.throttle_admin import ProviderLimits
+from mailsift.jobs.admin.actions import Operations, ProviderLimits
 from mailsift.jobs.views import JobOptions
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.ports import SessionOutcome
