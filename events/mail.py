@@ -149,8 +149,21 @@ def _to_ascii_alone(message: EmailMessage) -> EmailMessage:
         return message
     own = deepcopy(message)
     del own["To"]
-    own["To"] = reached
+    own["To"] = ", ".join(in_header(_in_envelope(one)) for one in reached)
     return own
+
+
+def in_header(address: str) -> str:
+    """Return an address as a header has it, and nothing in it that is taken for an encoded word.
+
+    None stands in an address (RFC 2047, section 5). The library reads one there all the same, in quotes too,
+    and takes what it decodes to for the address; in quotes a backslash before any sign is that sign.
+    """
+    local, _, domain = address.rpartition("@")
+    if "=?" not in local:
+        return address
+    quoted = local if local.startswith('"') else f'"{local}"'
+    return quoted.replace("=?", r"=\?") + f"@{domain}"
 
 
 def _in_envelope(recipient: Address) -> str:

@@ -13,6 +13,7 @@ from typing import ClassVar, Final, Generic, TypeVar
 
 import structlog
 
+from mailsift.events.mail import in_header
 from mailsift.pipeline.clock import Clock, utc_datetime
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.storage.database import Connection, Database
@@ -123,7 +124,7 @@ def new_mail(*, subject: str, sender: str, recipients: Sequence[str], name: str,
     message = EmailMessage()
     message["Subject"] = _in_one_line(subject)
     message["From"] = sender
-    message["To"] = ", ".join(recipients)
+    message["To"] = ", ".join(map(in_header, recipients))
     message["Date"] = format_datetime(utc_datetime(now))
     message["Message-ID"] = f"<{name}@{sender.rpartition('@')[2]}>"
     message["Auto-Submitted"] = "auto-generated"  # RFC 3834: nobody's holiday is to answer

@@ -6,7 +6,7 @@ import asyncio
 import errno
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, Final
@@ -97,14 +97,23 @@ class _SendError(Exception):
 
 
 class _Bounded(httpcore.AsyncNetworkStream):
-    """A connection that brings so many bytes at most."""
+    """A connection that brings so many bytes at most, and sends a request whole once the answer is read.
+
+    Who answers before the request is read, and closes, resets it. A write that meets the reset takes the
+    answer with it; it lies there to be read as long as nothing is written after the first piece.
+    """
 
     def __init__(self, stream: httpcore.AsyncNetworkStream, most: int) -> None:
         self._stream = stream
         self._left = most
+        self._unsent = b""
 
     @override
     async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
+        unsent, self._unsent = self._unsent, b""
+        if unsent:
+            with suppress(httpcore.WriteError):  # there may be an answer all the same
+                await self._stream.write(unsent, timeout)
         found = await self._stream.read(max_bytes, timeout)
         self._left -= len(found)
         if self._left < 0:
@@ -113,7 +122,7 @@ class _Bounded(httpcore.AsyncNetworkStream):
 
     @override
     async def write(self, buffer: bytes, timeout: float | None = None) -> None:
-        await self._stream.write(buffer, timeout)
+        self._unsent += buffer
 
     @override
     async def aclose(self) -> None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from json import JSONDecodeError
 from typing import Any, Final
@@ -18,6 +18,7 @@ from mailsift.accounts.doors import Door
 from mailsift.accounts.keys import Caller, Scope
 from mailsift.api.http.forms import FormReader
 from mailsift.api.http.inputs import BROKEN, FORM, Email, media_type, read_json
+from mailsift.api.http.strangers import Strangers, read_body
 from mailsift.api.parts import ApiParts, parts_of
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.facts import Mode
@@ -168,43 +169,6 @@ class Entry:
         return await parts_of(request).authenticator.admit(request, secret, scope, door=self.door)
 
 
-class Strangers:
-    """What the bodies may take, all together, of whom nobody knows yet who they are.
-
-    Clients of some services send their key within the body, behind a list; so whoever sends none could fill
-    memory and disk.
-
-    Args:
-        most: bytes.
-    """
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._taken = 0
-
-    @contextmanager
-    def one(self) -> Iterator[Callable[[int], None]]:
-        """Give what is to be called with the size of each piece of a body; it is forgotten with the block.
-
-        Raises:
-            MailsiftError: `service_unavailable`, when it is called and there is no room left.
-        """
-        own = 0
-
-        def take(size: int) -> None:
-            nonlocal own
-            if self._taken + size > self._most:
-                text = "Too much is on its way in. Try again later, or send the key before the list."
-                raise MailsiftError("service_unavailable", text, retryable=True)
-            self._taken += size
-            own += size
-
-        try:
-            yield take
-        finally:
-            self._taken -= own
-
-
 def strangers_of(request: Request) -> Strangers:
     """Return what counts the bodies of strangers."""
     strangers: Strangers = request.app.state.strangers
@@ -240,18 +204,15 @@ async def read_params(
         MailsiftError: `bad_request`, or what `take` raises.
     """
     found = _named(request.query_params.multi_items(), listed)
-    body = bytearray()
-    async for piece in request.stream():
-        take(len(piece))
-        body += piece
+    body = await read_body(request, take)
     if not body:
         return found
     if media_type(request) == _FORM:
         return found | _named(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True), listed)
     if media_type(request) == FORM:
-        return found | _named(await _texts_of_form(request, bytes(body)), listed)
+        return found | _named(await _texts_of_form(request, body), listed)
     try:
-        members = read_json(bytes(body))
+        members = read_json(body)
     except JSONDecodeError:
         raise MailsiftError("bad_request", "The body isn’t valid JSON.") from None
     if not isinstance(members, dict):

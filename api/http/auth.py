@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from ipaddress import IPv4Address, IPv6Network
 from math import ceil
@@ -16,6 +16,7 @@ from mailsift.accounts.doors import NAMES, Door
 from mailsift.accounts.keys import Caller, KeyService, Scope
 from mailsift.api.http.errors import RefusedError
 from mailsift.api.http.inputs import check_query
+from mailsift.api.http.strangers import Strangers
 from mailsift.events.audit import act_as
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.guard import read_address
@@ -28,6 +29,8 @@ RB_KEY: Final = "X-RB-Key"
 _FAILURES: Final = Zone("failures", quota=300, window=60)  # keys nobody has, from one address
 _FORGERIES: Final = Zone("forgeries", quota=60, window=60)  # posted to one receiver from one address
 _POSTS: Final = Zone("posts", quota=12_000, window=60)  # that one receiver believes
+_HELD_BYTES: Final = 64 * 1024**2
+"""Of all bodies that are on their way to receivers: a few of the largest, thousands of the usual."""
 _UNPROVEN: Final = frozenset({"receiver_refused", "fetch_failed"})
 """What becomes of a forgery; the last where it names a certificate that SNS does not have."""
 # Documents the scheme in OpenAPI; reading the header is ours, so that every refusal looks the same.
@@ -212,10 +215,13 @@ class FloodGuard:
 
     def __init__(self, limit: RateLimit) -> None:
         self._limit = limit
+        self._bodies = Strangers(_HELD_BYTES)
 
     @asynccontextmanager
-    async def admit(self, request: Request, receiver_id: UUID) -> AsyncIterator[None]:
+    async def admit(self, request: Request, receiver_id: UUID) -> AsyncIterator[Callable[[int], None]]:
         """Let a request in unless too many were refused before it; whose block raises is counted.
+
+        Gives what is to be called with the size of each piece of its body.
 
         Raises:
             MailsiftError: `rate_limited`.
@@ -227,7 +233,8 @@ class FloodGuard:
             await self._refuse_spent(zone, holder)
         counted = posts
         try:
-            yield
+            with self._bodies.one() as take:
+                yield take
         except MailsiftError as error:
             if error.code == "receiver_not_found":
                 counted = (_FORGERIES, f"unknown:{host}")

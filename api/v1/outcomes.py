@@ -19,6 +19,7 @@ from mailsift.api.http.forms import form_of
 from mailsift.api.http.inputs import FORM, RequestModel, ShortText, media_type
 from mailsift.api.http.openapi import error_responses, file_operation, operation, v1_router
 from mailsift.api.http.responses import UtcTime, ViewModel, answer
+from mailsift.api.http.strangers import read_body
 from mailsift.api.http.uploads import file_pieces, file_with
 from mailsift.api.parts import parts_of
 from mailsift.api.v1.jobs import Reader, Writer
@@ -232,7 +233,7 @@ async def delete_receiver(request: Request, caller: Writer, receiver_id: UUID) -
 async def receive(request: Request, receiver_id: UUID) -> JSONResponse:
     """Take a mail sender's webhook; without a key, by its signature."""
     parts = parts_of(request)
-    async with parts.floods.admit(request, receiver_id):
-        posted = ReceivedPost(dict(request.headers), await request.body())
+    async with parts.floods.admit(request, receiver_id) as take:
+        posted = ReceivedPost(dict(request.headers), await read_body(request, take))
         taken = await parts.receivers.receive(receiver_id, posted)
     return answer(TakenResponse.model_validate(taken), "Taken.")

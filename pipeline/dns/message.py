@@ -296,6 +296,13 @@ def _read_target(reply: bytes, offset: int, _size: int) -> Value:
 _READERS: Final = {1: _read_a, _NS: _read_target, _CNAME: _read_target, 15: _read_mx, 28: _read_aaaa}
 
 
+_STEPS: Final = range(256)
+"""Through a name: of its 127 labels at most (RFC 1035, section 2.3.4) each may stand behind a pointer.
+
+A reply of 64 kB may have thousands of names that all lead through most of it.
+"""
+
+
 def read_name(message: bytes, offset: int) -> tuple[str, int]:
     """Return the name that begins at an offset, in lower case without the final dot, and the offset after it.
 
@@ -303,11 +310,14 @@ def read_name(message: bytes, offset: int) -> tuple[str, int]:
     as Latin-1, to the same end.
 
     Raises:
-        ValueError: compression that does not lead backwards.
+        ValueError: compression that does not lead backwards, or a name longer than names are.
         IndexError: the name runs over the end.
     """
     labels, end, lowest = [], 0, offset
-    while size := message[offset]:
+    for _ in _STEPS:
+        size = message[offset]
+        if not size:
+            break
         if size < 64:
             labels.append(message[offset + 1 : offset + 1 + size])
             offset += 1 + size
@@ -317,6 +327,8 @@ def read_name(message: bytes, offset: int) -> tuple[str, int]:
             raise ValueError("bad compression")
         end = end or offset + 2
         offset = lowest = target
+    else:
+        raise ValueError("a name without end")
     name = b".".join(labels)
     if name.count(b".") >= len(labels):
         name = b".".join([label.replace(b".", b"\\.") for label in labels])

@@ -81,6 +81,8 @@ def epoch(value: object, *, day_first: bool | None = None) -> float:
             older says less.
     """
     text = str(value if value is not None else "").strip()
+    if len(text) > _LONGEST:  # what is remembered is short
+        return 0.0
     try:
         found = _from_number(float(text), text)
     except (ValueError, OverflowError):
@@ -117,7 +119,7 @@ def _from_text(text: str, day_first: bool | None) -> float:
         return _epoch_seconds(datetime.fromisoformat(text.removesuffix(" UTC")))
     except (ValueError, OverflowError):
         pass
-    if len(text) > _LONGEST or not re.search(r"\d", text):
+    if not re.search(r"\d", text):
         return 0.0
     plain = "".join(letter for letter in normalize("NFKD", text) if not combining(letter))
     plain = _BESIDE.sub(" ", plain.translate(_JAPANESE)).strip()

@@ -202,6 +202,24 @@ async def test_an_address_in_quotes_is_asked_for_in_quotes(address: str, beside:
     assert recipients == [address]
 
 
+@pytest.mark.parametrize(
+    "address",
+    [
+        "=?utf-8?q?victim=40example.com=2c?=@x.test",  # decoded, another's address
+        "=?utf-8?q?=0abcc=3ayou=40x.test?=@x.test",  # decoded, no header, and nobody gets the mail
+        '"=?utf-8?q?a b?="@x.test',
+    ],
+)
+@pytest.mark.parametrize("beside", [[], ["zoë@example.com"]])
+async def test_an_address_is_no_encoded_word(address: str, beside: list[str]) -> None:
+    mail = new_mail(subject="s", sender="us@x.test", recipients=[*beside, address], name="1", now=0.0)
+    async with relaying() as relay:
+        await plainly(parse_relay(relay.url)).send(mail)
+    ((recipients, data),) = relay.mail
+    assert recipients == [address]
+    assert "victim@" not in str(data)
+
+
 async def test_a_relay_that_is_not_there_or_says_nothing_is_a_failure() -> None:
     async with relaying() as relay:
         gone, relay.silent = parse_relay(relay.url), True

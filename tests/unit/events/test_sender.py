@@ -22,6 +22,7 @@ from mailsift.events.sender import RESPONSE_BYTES, ReceiverResolver, SendConfig,
 from mailsift.pipeline.dns import nameserver
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.guard import AddressGuard
+from tests.support.connections import talking
 from tests.support.receiver import receiving, status
 from tests.unit.pipeline.dns_stub import Says, serving
 
@@ -273,6 +274,16 @@ async def test_a_body_that_breaks_off_does_not_change_the_status_that_was_heard(
     async with receiving(b"HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\nthank") as receiver:
         outcome = await sender().post(receiver.url, {}, BODY)
     assert (outcome.error, outcome.status_code, outcome.response) == (ErrorClass.NONE, 200, "thank")
+
+
+@pytest.mark.parametrize("body", [BODY, BODY * 3_000])
+async def test_an_answer_counts_of_who_closes_before_the_request_is_read(body: bytes) -> None:
+    async def refuse(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 410 Gone\r\ncontent-length: 0\r\n\r\n")
+
+    async with talking(refuse) as port:
+        outcomes = [await sender().post(f"http://127.0.0.1:{port}/", {}, body) for _ in range(5)]
+    assert {(outcome.error, outcome.status_code) for outcome in outcomes} == {(ErrorClass.HTTP_4XX, 410)}
 
 
 async def test_a_body_that_tls_makes_nothing_of_does_not_change_the_status_that_was_heard() -> None:

@@ -114,6 +114,26 @@ def test_an_exchanger_that_is_longer_or_shorter_than_its_record_is_none(data: by
         message.read_reply(reply, question, RecordType.MX)
 
 
+def _named_backwards(piece: bytes, count: int) -> bytes:
+    """Return a message of pieces, each with a pointer to the one before it."""
+    step = len(piece) + 2
+    pointers = (piece + struct.pack("!H", 0xC000 | (at * step)) for at in range(count))
+    return b"\0" * step + b"".join(pointers)
+
+
+def test_a_name_is_read_that_is_as_long_as_names_are_and_has_a_pointer_in_every_label() -> None:
+    name = _named_backwards(b"\1a", 127)
+    assert message.read_name(name, 127 * 4)[0] == ".".join("a" * 127)
+
+
+@pytest.mark.parametrize("piece", [b"", b"\1a"])
+def test_a_name_without_end_is_given_up(piece: bytes) -> None:
+    """A reply may hold thousands of names, each of which leads through most of it."""
+    name = _named_backwards(piece, 1_000)
+    with pytest.raises(message.MALFORMED):
+        message.read_name(name, len(name) - len(piece) - 2)
+
+
 async def test_rubbish_for_one_name_does_no_harm_to_the_names_asked_beside_it() -> None:
     def answer(name: str, _kind: str) -> Says:
         return Says(garbage=b"\x81\x80\xff") if name.startswith("bad") else Says(["10 mx.test."], delay=0.02)

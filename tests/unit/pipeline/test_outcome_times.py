@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import sys
 from datetime import UTC, datetime
 
 import pytest
@@ -86,3 +87,10 @@ def test_a_column_shows_whether_its_days_stand_before_its_months(
 ) -> None:
     assert day_first_in(cells) is day_first
     assert epoch("5/6/2026", day_first=day_first) == (utc(2026, 6, 5) if day_first else utc(2026, 5, 6))
+
+
+def test_a_text_that_is_too_long_for_a_time_is_not_remembered() -> None:
+    text = "2026-01-31 " + "x" * 1_000_000
+    before = sys.getrefcount(text)
+    assert epoch(text) == 0.0
+    assert sys.getrefcount(text) == before

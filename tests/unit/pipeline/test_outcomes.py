@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -41,6 +42,9 @@ def _plain(body: str, *, sender: str = "MAILER-DAEMON@mx.example", headers: str 
         f"Return-Path: <>\nFrom: {sender}\nTo: news@sender.example\nSubject: failure notice\n"
         f"Date: Wed, 4 Nov 2026 09:00:00 +0100\n{headers}\n{body}"
     )
+
+
+_HTML = "Content-Type: text/html\n"
 
 
 @dataclass(frozen=True)
@@ -1501,3 +1505,25 @@ def test_whom_a_reply_names_in_a_transcript_is_not_gone(listed: str, behind: str
         f">>> RCPT To:<jane@shop.example>\n<<< 550 5.1.1 bob@shop.example took over\n{behind}"
     )
     assert [one.address for one in read_message(_plain(text).encode())] == ["jane@shop.example"]
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        _plain("<!--" * 12_000, headers=_HTML),
+        _plain("<script" * 12_000, headers=_HTML),
+        _plain("dostarcz" * 8_000),
+        _plain("доставк" * 8_000),
+        _plain("550 no such user").replace("failure notice", "odpowied" * 8_000),
+        _plain("550 no such user").replace("failure notice", "=?utf-8?q?a?= " * 30_000),
+        _dsn(
+            "".join(f"Final-Recipient: rfc822; x{place}\nAction: failed\n\n" for place in range(4_000)),
+            to=", ".join(f"jane{place}@shop.example" for place in range(4_000)),
+        ),
+    ],
+    ids=["comment", "script", "polish", "russian", "subject", "encoded", "names"],
+)
+def test_a_message_takes_no_longer_than_its_length_says(message: str) -> None:
+    started = time.process_time()
+    read_message(message.encode())
+    assert time.process_time() - started < 3.0  # it was between ten seconds and a minute
