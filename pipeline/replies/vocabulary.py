@@ -957,7 +957,7 @@ SAYS_NOTHING = (
     r"|our|servers?|no|thank|thanks|you|rejected|refused|delivery|failed|failure|error|permanent|fatal|for|more"
     r"|explanation|information|details?|please|visit|see|try|again|a-link|the-address|id0000000|mx|example|test"
     r"|smtp|code|recipient|address|rcpt|to|in|reply|mode|normal|undeliverable"
-    r"|destination|refer|codes|section|\d{1,6})(?![\w-])[^\w\[-]*|\[[^\[\]]{0,120}\][^\w\[-]*){0,30}"
+    r"|destination|refer|codes|section|\d{1,6})(?![\w-])[^\w\[-]*|\[[^\[\]]{0,120}(?:\]|$)[^\w\[-]*){0,30}"
 )
 _FRAME = (
     r"(?:recipient |user |mailbox )?(?:e-?mail )?(?:address )?(?:is |was )?"
