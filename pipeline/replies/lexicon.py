@@ -90,6 +90,7 @@ WORDS: Final = {
         lehrer* enseignant* profesor* professor* docente* leraar teacher* клиент*
         """,
     Word.GONE: """
+        abolished nerast* непознат*
         unknown* nonexist* inexist* missing gone vanished invalid* wrong bogus
         misspel* mistyped misaddressed unrecogni* unlisted unregistered unassigned undefined unmatched
         nosuch* notfound erased deleted removed withdrawn nonesuch vacant void fictitious unallocated

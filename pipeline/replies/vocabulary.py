@@ -68,7 +68,7 @@ CLIENT = AnyOf(
     r"\brefused to talk to me\b|\bafter initial connection\b",
     r"\bexternal client\b",
     r"\bclient was not\b",
-    r"\bdo not know you\b",
+    r"\b(?:do|does) not know you\b",
     r"\bclient [\[(]",
     r"\bhost impersonat",
     r"\bip(?:s|v[46])?\b",
@@ -926,8 +926,13 @@ BESIDE_A_BARE_CODE = AnyOf(
     r"\b(?:can|could) not (?:be )?(?:open|creat|append|writ|lock|access|read|stor|sav)\w*|\bnot mounted\b"
     r"|\block ?files?\b|\blicen[cs]es?\b|\bloops?\b|\b(?:honey ?pot|spam ?trap|mailer)s?\b"
     r"|\b(?:before|after|without|need) (?:the |an? )?(?:mail|rcpt|data|[eh]+lo)\b"
-    r"|\brcpt to:? (?:\w+ )?syntax\b|\b(?:on|at) this (?:mx|node|replica)\b"
+    r"|\brcpt to:? (?:\w+ )?syntax\b|\b(?:on|at|from) this (?:mx|node|replica|port)\b"
     r"|\btry (?:the|our|an)? ?(?:primary|other)\b",
+    r"\b(?:recipients?|owners?) domain\b|\bdomain owner\b|\bno mx\b|\b(?:a|aaaa|mx|ptr) records?\b"
+    r"|\ba route to\b|\banti-?abuse\b|\bcontacted\b|\bnumber of\b|\bpaid\b",
+    r"\b(?:open(?:ed|ing)?|chdir|offnen|geoffnet|ouvrir|ouverture|abrir|apertura|aprire|openen|geopend|otworz\w*"
+    r"|откры\w*|otevr\w*|oppna\w*|apne\w*|megnyit\w*|acilama\w*|avata)\b",
+    languages.fold("打开|打開|開け|開く|열 수"),
     r"\b\w{4,}server\w{0,2}\b|\b(?:lehnt|verweigert|refuse|rechaza|rejeita|recusa|rifiuta|weigert|odmawia"
     r"|odrzuca|odmita|avvisar|afviser|kieltaytyy|elutasitja|reddediyor|отклоняет|отвергает|отказывает)\b",
     languages.fold(
@@ -963,15 +968,22 @@ _FRAME = (
     r"(?:recipient |user |mailbox )?(?:e-?mail )?(?:address )?(?:is |was )?"
     r"(?:rejected|refused|not accepted)\b"
 )
+NO_MORE_THAN_THE_CODE = AnyOf(
+    r"^\W*(?:does|do) not exist\b|^\W*\w\W*$",
+    rf"^\W*{SAYS_NOTHING}(?:(?:bad|invalid|wrong|valid|unknown|known|found|here)\b[^\w\[-]*{SAYS_NOTHING})?$",
+    *(rf"^\W*{language.absent}\W*$" for language in languages.LANGUAGES),
+    r"\b(?:recipient|mailbox) (?:\w+ )?(?:contains an? )?syntax\b",
+    r"\b(?:user address required|ambiguous address)\b",
+)
+"""Words that say nothing, or only once more what the code says."""
+
 OF_SOMEBODY = AnyOf(
     rf"\b(?<!the-)(?!the-address\b|{_FRAME}){BOX}s?\b|\bthe-address (?:is|was|has|does|not|unknown)\b"
     r"|\w@ (?:is|was|does)\b",
     r"\b(?:mailboxes|addresses|box(?:es)?|lists?|names?|entry|passwd|spelling|typo)\b",
     *_PEOPLE.parts,
     rf"\b(?<!the-)(?!the-address\b|{_FRAME}){languages.BORROWED}",
-    r"^\W*(?:does|do) not exist\b|^\W*\w\W*$",
-    rf"^\W*{SAYS_NOTHING}(?:(?:bad|invalid|wrong|valid|unknown|known|found|here)\b[^\w\[-]*{SAYS_NOTHING})?$",
-    *(rf"^\W*{language.absent}\W*$" for language in languages.LANGUAGES),
+    NO_MORE_THAN_THE_CODE,
 )
 """Speaks of a mailbox or of people, or of nothing: a code about the mailbox may count.
 
