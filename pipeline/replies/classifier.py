@@ -10,7 +10,7 @@ from functools import cache, lru_cache
 from typing import Final
 
 from mailsift.pipeline.facts import NOT_NOW, Answer
-from mailsift.pipeline.replies.languages import fold
+from mailsift.pipeline.replies.languages import LANGUAGES, fold
 from mailsift.pipeline.replies.meaning import meanings
 from mailsift.pipeline.replies.passed_on import find_passed_on
 from mailsift.pipeline.replies.patterns import Patterns, Search, removal
@@ -115,11 +115,14 @@ def _matching_rule(stage: Stage, code: str, enhanced: str, text: str) -> ReplyRu
     return next(matcher.rule for matcher in _matchers(stage, code, enhanced) if matcher.applies(words))
 
 
+_SAID: Final = rf"(?P<reason>(?!the-address|access denied|\W*{SAYS_NOTHING}$)(?:\S+ \S|[^\x00-\x7f]{{4}}).*)"
+_FRAMED: Final = re.compile(
+    r"(?:(?:the-address|sorry,?|\d{3})[ :]*)*"
+    rf"(?:recipient )?(?:address )?rejected ?:[ :]*{_SAID}"
+)
 _HEADED: Final = re.compile(
-    r"(?:(?:the-address|(?:recipient |rcpt )?(?:address )?(?:rejected|refused)|requested (?:mail )?action"
-    r" (?:not taken|aborted)|sorry,?|\d{3})[ :]*)*"
-    r"(?P<heading>[^:(.;!?]{4,70}?) ?(?::|(?<!available )(?:\(|- ))[ :]*(?:the-address[ :,]*)?"
-    rf"(?P<reason>(?!the-address|\W*{SAYS_NOTHING}$)(?:\S+ \S|[^\x00-\x7f]{{4}}).*)"
+    r"(?:(?:the-address|requested (?:mail )?action (?:not taken|aborted)|sorry,?|\d{3})[ :]*)*"
+    rf"(?P<heading>[^:(.;!?]{{4,70}}?) ?(?::|(?<!available )(?:\(|- ))[ :]*(?:the-address[ :,]*)?{_SAID}"
 )
 _VAGUE: Final = re.compile(
     r"\b(?:invalid\w*|bad|illegal|improper|wrong|unacceptable|incorrect\w*|errone\w*|ungue?ltig\w*|falsch\w*"
@@ -130,18 +133,24 @@ _VAGUE: Final = re.compile(
 """Says of a recipient that he is not taken, for whatever reason; "unknown" is a reason."""
 _PREDICATE: Final = re.compile(
     r"\A(?:it )?(?=(?:is|was|has|does|do|did|can|could|not|no longer|never|unknown|non-?exist\w*|inexist\w*"
-    r"|disabled|inactive|suspended|deleted|removed|closed|full|over)\b)"
+    r"|gone|left|disabled|inactive|suspended|deleted|removed|closed|full|over)\b"
+    rf"|(?!invalid )(?:ne |n )?(?:{'|'.join(language.absent for language in LANGUAGES)})\b)"
 )
+"""What is said of somebody who is not named."""
 
 
 def _reason(stage: Stage, code: str, text: str) -> str:
     """Return what stands behind a vague heading, else the text: "Invalid recipient: relaying denied"."""
-    found = _HEADED.match(text) if stage is Stage.RCPT and code.startswith("5") else None
-    if found is None or not _VAGUE.search(found["heading"]):
+    if stage is not Stage.RCPT or not code.startswith("5"):
         return text
-    if _matching_rule(stage, code, "", found["heading"]).answer is not Answer.NOT_FOUND:
+    if framed := _FRAMED.match(text):
+        text = _PREDICATE.sub("recipient ", framed["reason"], count=1)
+    headed = _HEADED.match(text)
+    if headed is None or not _VAGUE.search(headed["heading"]):
         return text
-    return _PREDICATE.sub("recipient ", found["reason"], count=1)
+    if _matching_rule(stage, code, "", headed["heading"]).answer is not Answer.NOT_FOUND:
+        return text
+    return _PREDICATE.sub("recipient ", headed["reason"], count=1)
 
 
 @lru_cache(maxsize=_CACHE_SIZE)

@@ -973,7 +973,7 @@ NO_MORE_THAN_THE_CODE = AnyOf(
     rf"^\W*{SAYS_NOTHING}(?:(?:bad|invalid|wrong|valid|unknown|known|found|here)\b[^\w\[-]*{SAYS_NOTHING})?$",
     *(rf"^\W*{language.absent}\W*$" for language in languages.LANGUAGES),
     r"\b(?:recipient|mailbox) (?:\w+ )?(?:contains an? )?syntax\b",
-    r"\b(?:user address required|ambiguous address)\b",
+    r"\b(?:user address required|ambiguous address)\b|^\W*\w+ is gone\W*$",
 )
 """Words that say nothing, or only once more what the code says."""
 
