@@ -118,7 +118,7 @@ def _matching_rule(stage: Stage, code: str, enhanced: str, text: str) -> ReplyRu
 _SAID: Final = rf"(?P<reason>(?!the-address|access denied|\W*{SAYS_NOTHING}$)(?:\S+ \S|[^\x00-\x7f]{{4}}).*)"
 _FRAMED: Final = re.compile(
     r"(?:(?:the-address|sorry,?|\d{3})[ :]*)*"
-    rf"(?:recipient )?(?:address )?rejected ?:[ :]*{_SAID}"
+    rf"(?:recipient )?(?:address )?(?:is |was )?(?:rejected|refused|not accepted) ?:[ :]*{_SAID}"
 )
 _HEADED: Final = re.compile(
     r"(?:(?:the-address|requested (?:mail )?action (?:not taken|aborted)|sorry,?|\d{3})[ :]*)*"
