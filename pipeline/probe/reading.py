@@ -44,6 +44,10 @@ _NOT_IMPLEMENTED: Final = frozenset({500, 502})  # RFC 5321 section 4.2.4: of RS
 
 _BLANKET_ANSWERS: Final = frozenset({Answer.UNCLEAR, Answer.DISABLED, Answer.FULL})
 _BLANKET_CODES: Final = ("5.4.1", "5.7.")  # Exchange Online's "Access denied" for every recipient, and policy
+_NO_REASON: Final = frozenset({"mailbox-unavailable", "no-delivery"})
+"""The rules for RFC 5321's words for 550, which its section 4.2.2 has for a policy, too: without a code or a
+link of the server's own they show nothing where everybody gets them.
+"""
 _MISSING_DESPITE_CODE: Final = frozenset({"no-such-mailbox-5.7", "no-such-mailbox-5.7-languages"})
 """The rules for "no such user" with a code of policy, as Yandex says it (mailsift.pipeline.replies.table)."""
 
@@ -187,6 +191,7 @@ def blanket_refusal(classified: ClassifiedReply, address: str) -> str:
     reply, reading = classified.reply, classified.reading
     vague = (
         reading.answer in _BLANKET_ANSWERS
+        or (reading.rule in _NO_REASON and not reply.enhanced and "://" not in reply.text)
         or (reply.enhanced.startswith(_BLANKET_CODES) and reading.rule not in _MISSING_DESPITE_CODE)
         or "access denied" in reply.text.lower()
     )

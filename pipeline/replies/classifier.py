@@ -10,13 +10,13 @@ from functools import cache, lru_cache
 from typing import Final
 
 from mailsift.pipeline.facts import NOT_NOW, Answer
-from mailsift.pipeline.replies.languages import fold
+from mailsift.pipeline.replies.languages import LANGUAGES, fold
 from mailsift.pipeline.replies.meaning import meanings
 from mailsift.pipeline.replies.passed_on import find_passed_on
 from mailsift.pipeline.replies.patterns import Patterns, Search, removal
 from mailsift.pipeline.replies.table import MAILBOX, OURSELVES, RULES, ReplyRule, Stage
 from mailsift.pipeline.replies.things import THING, without_things
-from mailsift.pipeline.replies.vocabulary import LISTED, SENDER
+from mailsift.pipeline.replies.vocabulary import LISTED, SAYS_NOTHING, SENDER
 
 _MAX_TEXT = 2_000
 _MAX_WAIT = 86_400.0
@@ -70,11 +70,12 @@ def classify(reply: SmtpReply, *, own: Sequence[str] = ()) -> ReplyReading:
     if by_code is not None:
         return ReplyReading(by_code.answer, by_code.id, 0.0)
     said = _without_hosts(reply.text[:_MAX_TEXT], own)
-    text = simplify(said, own=own)
     key = (reply.stage, str(reply.code), _enhanced_code(reply))
+    text = _reason(reply.stage, str(reply.code), simplify(said, own=own))
     rule = _matching_rule(*key, text)
     if rule.id == "unclear":
-        corrected = _correct_spelling(simplify(_split_identifiers(said), own=own))
+        split = _reason(reply.stage, str(reply.code), simplify(_split_identifiers(said), own=own))
+        corrected = _correct_spelling(split)
         spelt = _matching_rule(*key, corrected)
         if not _patterns().search(text).finds(_patterns().bits(spelt.unless)):  # in its own language
             rule = spelt
@@ -112,6 +113,44 @@ def _matching_rule(stage: Stage, code: str, enhanced: str, text: str) -> ReplyRu
     if words.may_find(_patterns().bits(THING)) and (read := without_things(text)) != text:
         words = _patterns().search(read)
     return next(matcher.rule for matcher in _matchers(stage, code, enhanced) if matcher.applies(words))
+
+
+_SAID: Final = rf"(?P<reason>(?!the-address|access denied|\W*{SAYS_NOTHING}$)(?:\S+ \S|[^\x00-\x7f]{{4}}).*)"
+_FRAMED: Final = re.compile(
+    r"(?:(?:the-address|sorry,?|\d{3})[ :]*)*"
+    rf"(?:recipient )?(?:address )?(?:is |was )?(?:rejected|refused|not accepted) ?:[ :]*{_SAID}"
+)
+_HEADED: Final = re.compile(
+    r"(?:(?:the-address|requested (?:mail )?action (?:not taken|aborted)|sorry,?|\d{3})[ :]*)*"
+    rf"(?P<heading>[^:(.;!?]{{4,70}}?) ?(?::|(?<!available )(?:\(|- ))[ :]*(?:the-address[ :,]*)?{_SAID}"
+)
+_VAGUE: Final = re.compile(
+    r"\b(?:invalid\w*|bad|illegal|improper|wrong|unacceptable|incorrect\w*|errone\w*|ungue?ltig\w*|falsch\w*"
+    r"|n[ao]o? valid\w|non valid\w|ongeldig\w*|nieprawidlow\w*|neplatn\w*|og[iy]ltig\w*|ugyldig\w*"
+    r"|virheelli\w*|ervenytelen|gecersiz|не(?:верн|корректн|деиствит|допуст)\w*"
+    r"|unavailable|not available|(?:can|could) not deliver|unable to deliver)\b"
+)
+"""Says of a recipient that he is not taken, for whatever reason; "unknown" is a reason."""
+_PREDICATE: Final = re.compile(
+    r"\A(?:it )?(?=(?:is|was|has|does|do|did|can|could|not|no longer|never|unknown|non-?exist\w*|inexist\w*"
+    r"|gone|left|disabled|inactive|suspended|deleted|removed|closed|full|over)\b"
+    rf"|(?!invalid )(?:ne |n )?(?:{'|'.join(language.absent for language in LANGUAGES)})\b)"
+)
+"""What is said of somebody who is not named."""
+
+
+def _reason(stage: Stage, code: str, text: str) -> str:
+    """Return what stands behind a vague heading, else the text: "Invalid recipient: relaying denied"."""
+    if stage is not Stage.RCPT or not code.startswith("5"):
+        return text
+    if framed := _FRAMED.match(text):
+        text = _PREDICATE.sub("recipient ", framed["reason"], count=1)
+    headed = _HEADED.match(text)
+    if headed is None or not _VAGUE.search(headed["heading"]):
+        return text
+    if _matching_rule(stage, code, "", headed["heading"]).answer is not Answer.NOT_FOUND:
+        return text
+    return _PREDICATE.sub("recipient ", headed["reason"], count=1)
 
 
 @lru_cache(maxsize=_CACHE_SIZE)
@@ -332,7 +371,7 @@ _without_courtesies = removal(
     r" (?:must|has to|have to|needs? to|should) (?:first )?(?:re-?)?"
     r"(?:(?:log|sign) ?(?:in|on)|activate|renew|contact|call|phone|ring|telephone)\b[^.;!?]*",
     # Nor is what people are asked to do about the recipient's address.
-    r"(?:^|(?<=[.;,!?-] ))"
+    r"(?:^|(?<=[.:;,!?-] ))"
     r"(?:(?:please|kindly|merci de|veuillez|bitte|por favor|si prega di|prego|gelieve|prosze|prosim"
     r"|пожалуиста) )?"
     r"(?:(?:double[- ]?)?check(?:ing)?|verify|verifi(?:er|ez|que|quen|care|chi)|(?:uber)?prufen sie"

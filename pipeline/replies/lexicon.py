@@ -83,13 +83,14 @@ WORDS: Final = {
         medarbejder* medarbeider* medarbetar* ansatt* anstall* ingen
         сотрудник* работник* человек* никто
         calisan* kimse kisi
-        somebody someone anyone everyone recipient human pupil* resident* tenant*
+        somebody someone anyone everyone recipient human pupil* resident*
         schuler* schueler* studierende* eleve eleves etudiant* alumn* aluno* aluna* allievo leerling*
         elev elever opiskelij* oppilas* uczen uczni* zak* tanul* ogrenci* ученик* студент* учн* karyawan*
         pegawai*
         lehrer* enseignant* profesor* professor* docente* leraar teacher* клиент*
         """,
     Word.GONE: """
+        abolished nerast* непознат*
         unknown* nonexist* inexist* missing gone vanished invalid* wrong bogus
         misspel* mistyped misaddressed unrecogni* unlisted unregistered unassigned undefined unmatched
         nosuch* notfound erased deleted removed withdrawn nonesuch vacant void fictitious unallocated
@@ -314,7 +315,7 @@ WORDS: Final = {
         تجاوز نفدت חריגה חרג
         """,
     Word.ELSE: """
-        otherthing domain* host* dns mx server* network* route table backend connection* protocol
+        otherthing tenant* domain* host* dns mx server* network* route table backend connection* protocol
         command* helo ehlo syntax message* file* database ip ips relay* record* parameter* service session
         list
         header* option* argument* map ldap* lookup* zone site page link sender* nameserver system*

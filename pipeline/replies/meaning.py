@@ -35,6 +35,8 @@ class Meaning(StrEnum):
     """The mailbox has no room left."""
     UNKNOWN_CLIENT = "stranger"
     """The server does not know us yet and wants to see us again."""
+    DENIAL = "denial"
+    """Something is denied, missing or over, whatever it is."""
     RATE_LIMIT = "hurry"
     """We, or all together, send or connect too much."""
 
@@ -280,6 +282,16 @@ _without_asides: Final = removal(
     r"\bfrom (?:our|this|the) (?:\w+ )?(?:systems?|servers?|database|domain)\b",
 )
 
+_DENIED_UNSPACED: Final = re.compile(
+    fold("不|没|沒|無|无|ない|ません|削除|退職|删除|離職|离职|없|않|삭제|퇴사|ไม่")
+)
+
+
+def _denies(sentences: Sequence[_Sentence], text: str) -> bool:
+    denied = Word.NOT | Word.GONE | Word.LEFT | Word.NOBODY | Word.CLOSED
+    return any(sentence.all & denied for sentence in sentences) or bool(_DENIED_UNSPACED.search(text))
+
+
 _LONGEST_NAME: Final = 3
 _ABOUT_THE_BOX: Final = frozenset({Meaning.ABSENT, Meaning.CLOSED})
 _NOT_FOR_GOOD: Final = frozenset({Meaning.AWHILE, Meaning.CLOSED_AND_MORE})
@@ -295,6 +307,8 @@ def meanings(text: str) -> frozenset[Meaning]:
     sentences = [_Sentence(sentence) for sentence in _SENTENCES.split(text)]
     told = [sentence for sentence in sentences if not sentence.is_signature()]
     found = frozenset(meaning for sentence in told for meaning in _meanings(sentence))
+    if _denies(sentences, text):
+        found |= {Meaning.DENIAL}
     speaks_of_us = any(sentence.all & Word.MINE for sentence in told)
     clauses = _SEVERAL_CLAUSES.split(text)
     if any(map(_says_more, clauses)) or any(map(_says_more_unspaced, clauses)):

@@ -68,7 +68,7 @@ CLIENT = AnyOf(
     r"\brefused to talk to me\b|\bafter initial connection\b",
     r"\bexternal client\b",
     r"\bclient was not\b",
-    r"\bdo not know you\b",
+    r"\b(?:do|does) not know you\b",
     r"\bclient [\[(]",
     r"\bhost impersonat",
     r"\bip(?:s|v[46])?\b",
@@ -680,6 +680,9 @@ FULL_OF_MESSAGES = AnyOf(
     r"\btoo much (?:e-?)?mail (?:is )?(?:data|stored|waiting|kept|in (?:the|this|that) )\b",
     r"\b(?:mailbox|inbox|maildir|mail ?drop) (?:\w+ )?(?:limit|maximum)(?: size)? (?:is |was |has been )?"
     r"(?:exceeded|reached)\b",
+    r"\b(?:mail ?box|inbox|maildir|mail ?drop)(?: the-address| has| is)* (?:exceed\w*|over|beyond|above|past)"
+    r" (?:(?:the|its|his|her|their|an?|allowed|permitted|agreed|maximum|size|set) )*(?:limit|maximum)\b"
+    r"(?! of \w+ per\b)",
     r"\bmessages? (?:count )?(?:limit|quota)\b.{0,20}\b(?:mailbox|inbox|quota)\b"
     r"|\bquota\b.{0,30}\bmessages? limit\b",
 )
@@ -767,7 +770,7 @@ SOMETHING_ELSE_MISSING = AnyOf(
     r"(?:not found|unknown|not exist|invalid|lookup)\b",
     r"\b(?:no such|unknown|invalid) (?:host|domain|database)\b(?! user)",
     r"\b(?:host|domain|mx|zone)s?(?: name)? (?:is |was |has |does )?"
-    r"(?:not (?:known|hosted|served|handled)|gone|lapsed|withdrawn)\b",
+    r"(?:not (?:known|hosted|served|handled|provisioned|configured|set up|defined)|gone|lapsed|withdrawn)\b",
     r"\b(?:host|domain|server) [\w-]{1,63}(?:\.[\w-]{1,63}){1,6} (?:is |was |does )?"
     r"(?:not found|unknown|not exist)\b",
     r"\b(?:database|table|ldap|map|backend)\b(?: \w+)?:? "
@@ -778,7 +781,8 @@ SOMETHING_ELSE_MISSING = AnyOf(
     r"|not (?:available|reachable|ready|responding|loaded))\b",
     r"\bfind the recipient domain\b",
     r"\b(?:(?<!mail )files?|keys?|sessions?|tokens?|modules?|pages?|resources?|connectors?|gateways?"
-    r"|configs?|scripts?|filters?|messages?|partners?|organi[sz]ations?|tenants?|next hops?|transports?"
+    r"|configs?|scripts?|filters?|messages?|objects?(?!.{0,30} in (?:\w+ )?directory\b)|partners?"
+    r"|organi[sz]ations?|tenants?|next hops?|transports?"
     r"|routes?|zones?) (?:(?:is|was|does|could|can) )?(?:not (?:be )?(?:found|known|exist|provisioned)"
     r"|unknown)\b",
     r"\b(?:datei|fichier|archivo|arquivo|file|bestand|plik|фаил|dosya|soubor|fil(?:en)?|fajl|fisier)\w{0,2}"
@@ -921,8 +925,16 @@ BESIDE_A_BARE_CODE = AnyOf(
     r"|commands?|befehle?|commandes?|comandos?|comand[oi]|opdracht|polecenie|prikaz|команд\w+)\b",
     r"\b(?:can|could) not (?:be )?(?:open|creat|append|writ|lock|access|read|stor|sav)\w*|\bnot mounted\b"
     r"|\block ?files?\b|\blicen[cs]es?\b|\bloops?\b|\b(?:honey ?pot|spam ?trap|mailer)s?\b"
-    r"|\brcpt to:? (?:\w+ )?syntax\b|\b(?:on|at) this (?:mx|node|replica)\b"
+    r"|\b(?:before|after|without|need) (?:the |an? )?(?:mail|rcpt|data|[eh]+lo)\b"
+    r"|\brcpt to:? (?:\w+ )?syntax\b|\b(?:on|at|from) this (?:mx|node|replica|port)\b"
     r"|\btry (?:the|our|an)? ?(?:primary|other)\b",
+    r"\b(?:recipients?|owners?) domain\b|\bdomain owner\b|\bno mx\b|\b(?:a|aaaa|mx|ptr) records?\b"
+    r"|\ba route to\b|\banti-?abuse\b|\bcontacted\b|\bnumber of\b|\bpaid\b",
+    r"\b(?:open(?:ed|ing)?|chdir|offnen|geoffnet|ouvrir|ouverture|abrir|apertura|aprire|openen|geopend|otworz\w*"
+    r"|откры\w*|otevr\w*|oppna\w*|apne\w*|megnyit\w*|acilama\w*|avata)\b",
+    languages.fold("打开|打開|開け|開く|열 수"),
+    r"\b\w{4,}server\w{0,2}\b|\b(?:lehnt|verweigert|refuse|rechaza|rejeita|recusa|rifiuta|weigert|odmawia"
+    r"|odrzuca|odmita|avvisar|afviser|kieltaytyy|elutasitja|reddediyor|отклоняет|отвергает|отказывает)\b",
     languages.fold(
         "垃圾|黑名单|黑名單|封锁|封鎖|策略|迷惑|スパム|ブラックリスト|拒否|ポリシー|스팸|차단|정책"
     ),
@@ -945,22 +957,33 @@ NO_DELIVERY = (
     r"|\bunable to deliver (?:(?:e-?mail|mail|messages?) )?(?:for|to) [{<(]?\s?the-address"
     r"|\bmail for [{<(]?\s?the-address[})>]? (?:can|could) not be delivered"
 )
-_SAYS_NOTHING = (
+SAYS_NOTHING = (
     r"(?:(?:requested|mail|action|not|taken|aborted|and|or|the|this|that|sorry|we|are|is|was|but|has|been|on|at"
     r"|our|servers?|no|thank|thanks|you|rejected|refused|delivery|failed|failure|error|permanent|fatal|for|more"
     r"|explanation|information|details?|please|visit|see|try|again|a-link|the-address|id0000000|mx|example|test"
-    r"|smtp|code|recipient|address|rcpt|to|undeliverable|destination|refer|codes|section|\d{1,6})(?![\w-])[^\w\[-]*|\[[^\[\]]{0,120}\][^\w\[-]*){0,30}"
+    r"|smtp|code|recipient|address|rcpt|to|in|reply|mode|normal|undeliverable"
+    r"|destination|refer|codes|section|\d{1,6})(?![\w-])[^\w\[-]*|\[[^\[\]]{0,120}(?:\]|$)[^\w\[-]*){0,30}"
 )
-_FRAME = r"(?:recipient |user |mailbox )?(?:e-?mail )?(?:address )?(?:is |was )?(?:rejected|refused)\b"
+_FRAME = (
+    r"(?:recipient |user |mailbox )?(?:e-?mail )?(?:address )?(?:is |was )?"
+    r"(?:rejected|refused|not accepted)\b"
+)
+NO_MORE_THAN_THE_CODE = AnyOf(
+    r"^\W*(?:does|do) not exist\b|^\W*\w\W*$",
+    rf"^\W*{SAYS_NOTHING}(?:(?:bad|invalid|wrong|valid|unknown|known|found|here)\b[^\w\[-]*{SAYS_NOTHING})?$",
+    *(rf"^\W*{language.absent}\W*$" for language in languages.LANGUAGES),
+    r"\b(?:recipient|mailbox) (?:\w+ )?(?:contains an? )?syntax\b",
+    r"\b(?:user address required|ambiguous address)\b|^\W*\w+ is gone\W*$",
+)
+"""Words that say nothing, or only once more what the code says."""
+
 OF_SOMEBODY = AnyOf(
     rf"\b(?<!the-)(?!the-address\b|{_FRAME}){BOX}s?\b|\bthe-address (?:is|was|has|does|not|unknown)\b"
     r"|\w@ (?:is|was|does)\b",
     r"\b(?:mailboxes|addresses|box(?:es)?|lists?|names?|entry|passwd|spelling|typo)\b",
     *_PEOPLE.parts,
     rf"\b(?<!the-)(?!the-address\b|{_FRAME}){languages.BORROWED}",
-    r"^\W*(?:does|do) not exist\b|^\W*\w\W*$",
-    rf"^\W*{_SAYS_NOTHING}(?:(?:bad|invalid|wrong|valid|unknown|known|found|here)\b[^\w\[-]*{_SAYS_NOTHING})?$",
-    *(rf"^\W*{language.absent}\W*$" for language in languages.LANGUAGES),
+    NO_MORE_THAN_THE_CODE,
 )
 """Speaks of a mailbox or of people, or of nothing: a code about the mailbox may count.
 
@@ -968,13 +991,13 @@ That the recipient, by his address, is rejected is only what every server writes
 """
 
 NO_DELIVERY_ALONE = AnyOf(
-    rf"(?:{NO_DELIVERY})\W*{_SAYS_NOTHING}$",
+    rf"(?:{NO_DELIVERY})\W*{SAYS_NOTHING}$",
     rf"(?:{NO_DELIVERY}).*(?:\b(?:recipient|user|account)\b|{_PEOPLE})",
 )
 """Delivers nothing to this address, and names no reason that is none of the mailbox."""
 
 UNAVAILABLE_ALONE = AnyOf(
-    rf"^\W*{_SAYS_NOTHING}(?:{MAILBOX_UNAVAILABLE})\W*{_SAYS_NOTHING}$",
+    rf"^\W*{SAYS_NOTHING}(?:{MAILBOX_UNAVAILABLE})\W*{SAYS_NOTHING}$",
     rf"(?:{MAILBOX_UNAVAILABLE}).*(?:\b(?:recipient|user|address|customer|account)\b|{_PEOPLE})",
     rf"(?:\b(?:recipient|user|address|customer|account)\b|{_PEOPLE}).*(?:{MAILBOX_UNAVAILABLE})",
 )
@@ -1177,7 +1200,12 @@ _AWAY_UNSPACED = languages.fold(
     "不可用|无法连接|无法访问|無法連接|無法存取|利用できません|接続できません|応答しません"
     "|사용할 수 없|연결할 수 없"
 )
+_SERVICE = (
+    r"(?:servi[cz]io|servico|serviciu|tjansten?|tjenesten?|palvelu|usluga|sluzba|szolgaltatas|hizmet|υπηρεσια"
+    r"|сервис|служба)"
+)
 DIRECTORY_AWAY = AnyOf(
+    rf"\b{_SERVICE}\b(?: \w+){{0,4}}? {_AWAY}\b",
     rf"\b(?:{_REGISTER}|{OTHER_THING})\b{_OF_IT}(?: ?[:,(-])? {{1,2}}{_AWAY}\b",
     rf"\b(?:{_REGISTER}\b|{OTHER_THING} {{1,2}}(?:connection|query|bind|server)\b){_OF_IT}"
     rf"(?: ?[:,(-])? {{1,2}}{_HAS_FAILED}\b",

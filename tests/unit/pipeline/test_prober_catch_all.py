@@ -194,6 +194,17 @@ async def test_user_unknown_is_never_a_blanket_refusal() -> None:
     assert answers(probed) == {Answer.NOT_FOUND}
 
 
+async def test_what_rfc_5321_writes_for_550_shows_nothing_until_somebody_is_accepted() -> None:
+    refused = "550 Requested action not taken: mailbox unavailable"
+    async with mailing(Mailer(rcpt=lambda _: refused)) as port:
+        everybody = await Bench(port).probe(targets(FACT, "ann", "bob"))
+    async with mailing(Mailer(rcpt=knows("ann", otherwise=refused))) as port:
+        all_but_ann = await Bench(port).probe(targets(FACT, "ann", "bob"))
+    assert {fact.blanket for fact in everybody.mailboxes.values()} == {True}
+    bob = all_but_ann.mailboxes["bob@a.test"]
+    assert (bob.answer, bob.blanket) == (Answer.NOT_FOUND, False)
+
+
 async def test_definite_answers_are_used_again_while_young_enough() -> None:
     mailer = Mailer(rcpt=knows("ann"))
     async with mailing(mailer) as port:

@@ -51,7 +51,7 @@ def _case(*, expected: str, provider: str, stage: str, code: str, enhanced: str,
 
 _NAMES = """
 mailbox refused later heldout blind kinds2 kinds3 kinds4 kinds5 kinds6 kinds7 kinds8 kinds9 kinds10 kinds11
-kinds12 kinds13 kinds14 kinds15 kinds16 kinds17 kinds18 kinds19 kinds20 kinds21
+kinds12 kinds13 kinds14 kinds15 kinds16 kinds17 kinds18 kinds19 kinds20 kinds21 kinds22 kinds23
 heldout2 heldout3 heldout4 heldout5
 """
 TABLES = {name: _cases(name) for name in _NAMES.split()}
@@ -81,6 +81,8 @@ KINDS = [
         "kinds19",
         "kinds20",
         "kinds21",
+        "kinds22",
+        "kinds23",
         "heldout2",
         "heldout3",
     )
@@ -118,6 +120,37 @@ def test_there_are_enough_replies_of_enough_servers_to_mean_something() -> None:
 def test_every_reply_of_the_tables_is_read_as_expected() -> None:
     wrong = {str(case): read(case.reply) for case in CASES if read(case.reply).answer not in case.expected}
     assert wrong == {}
+
+
+@pytest.mark.parametrize(
+    "heading",
+    [
+        "Invalid recipient:",
+        "Bad address -",
+        "550 Sorry, invalid mailbox (",
+        "Ungültiger Empfänger:",
+        "<a@x.example>: Recipient address rejected:",
+    ],
+)
+@pytest.mark.parametrize(("enhanced", "most"), [("", 0.02), ("5.1.1", 0.08)])
+def test_behind_a_heading_that_calls_the_recipient_invalid_the_reason_decides(
+    heading: str, enhanced: str, most: float
+) -> None:
+    """Every tenth reply; with a code of its own more of those are missing mailboxes, headed or not."""
+    cases = [case for case in CASES if case.reply.stage is Stage.RCPT and case.reply.code >= 500][::10]
+    headed = {case: read(rcpt(550, f"{heading} {case.reply.text}", enhanced)).answer for case in cases}
+    others = [headed[case] for case in cases if not case.expected & _INVALID]
+    alone = {case: read(rcpt(550, case.reply.text, enhanced)).answer for case in cases}
+    gone = [headed[case] for case in cases if case.expected <= _INVALID and alone[case] in _INVALID]
+    assert sum(answer in _INVALID for answer in others) <= most * len(others)
+    assert sum(answer in _INVALID for answer in gone) >= 0.97 * len(gone)
+
+
+@pytest.mark.parametrize(
+    "reason", ["", " jane", " <jane@x.example>", " not found", " Please check the address"]
+)
+def test_a_heading_without_another_reason_is_the_reason(reason: str) -> None:
+    assert classify(rcpt(550, f"Invalid recipient:{reason}")).answer is Answer.NOT_FOUND
 
 
 def test_refusals_that_were_held_back_are_recognised() -> None:
