@@ -203,7 +203,7 @@ class ScheduleService:
             )
 
     async def run_now(self, account_id: AccountId, schedule_id: UUID) -> JobId:
-        """Make a run at once, beside those of the clock and whatever still runs.
+        """Make a run at once, whatever still runs: who asks has seen that. To its slots it is the run before.
 
         Raises:
             MailsiftError: `schedule_not_found`, `schedule_source_gone`, `nothing_to_retry`.
