@@ -23,6 +23,7 @@ from mailsift.jobs.views import AccountId
 from mailsift.pipeline.background import guarded
 from mailsift.pipeline.clock import Clock, utc_datetime
 from mailsift.pipeline.errors import MailsiftError
+from mailsift.pipeline.wording import shown
 from mailsift.storage.database import Connection, Database
 from mailsift.storage.redis.rate_limit import RateLimit
 from mailsift.storage.sql import accounts, keys
@@ -189,7 +190,7 @@ class KeyService:
         if kind.public != bool(origins):
             raise MailsiftError("bad_origin", "A public key needs at least one origin; other keys have none.")
         may, where = _checked_scopes(kind, scopes), checked_origins(origins)
-        new = KeyTerms(name, may, lifetime, where)
+        new = KeyTerms(shown(name), may, lifetime, where)
         async with self.database.begin() as connection:
             owner = await accounts.ensure_test_account(connection, account_id) if kind.test else account_id
             minted = await self._mint(connection, owner, kind, new)
@@ -215,7 +216,7 @@ class KeyService:
         if not origins:
             raise MailsiftError("bad_origin", "A public key needs at least one origin.")
         kind = KeyKind(caller.test, public=True)
-        new = KeyTerms(name, (), 0.0, checked_origins(origins), checks_per_minute)
+        new = KeyTerms(shown(name), (), 0.0, checked_origins(origins), checks_per_minute)
         async with self.database.begin() as connection:
             await accounts.get(connection, caller.account_id, lock=True)
             if len(await keys.public_keys(connection, caller.account_id)) >= _MOST_PUBLIC:
@@ -254,7 +255,7 @@ class KeyService:
             row = await keys.change_public(
                 connection,
                 key_id,
-                name=wanted.name,
+                name=shown(wanted.name),
                 origins=checked_origins(wanted.origins),
                 checks_per_minute=wanted.checks_per_minute,
             )

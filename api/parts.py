@@ -49,6 +49,7 @@ class ApiParts:
     Attributes:
         single, test_single: judge one address at a time; the other one in test mode.
         ready: raises a MailsiftError when a server that is needed does not answer.
+        probing: says who probes from here; may wait for a resolver.
         max_bytes: what an uploaded list may have.
         doors: the doors that are open.
         ending: set when the API ends, which waits for requests under way; those that wait themselves end.
@@ -82,7 +83,7 @@ class ApiParts:
     clock: Clock
     max_bytes: int
     doors: tuple[Door, ...]
-    probing: ProbingNotice
+    probing: Callable[[], ProbingNotice]
     ending: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def ends_within(self, seconds: float) -> bool:

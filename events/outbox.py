@@ -18,13 +18,7 @@ from mailsift.pipeline.clock import Clock, utc_datetime
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.storage.database import Connection, Database
 from mailsift.storage.sql import outbox
-from mailsift.storage.sql.outbox import ClaimedMail, MailTable
-
-MAIL_RETRY_S: Final = (60.0, 300.0, 1_800.0, 7_200.0, 21_600.0, 43_200.0)
-"""Seconds after try 1, 2, … of a mail; after the last of them it is given up."""
-
-MAIL_LEASE_S: Final = 600.0
-"""A mail whose sender died is sent by another after so long; sending takes less."""
+from mailsift.storage.sql.outbox import MAIL_LEASE_S, MAIL_RETRY_S, ClaimedMail, MailTable
 
 _BATCH: Final = 20
 _log = structlog.get_logger()

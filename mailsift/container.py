@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from mailsift.accounts.sessions import Sessions
     from mailsift.accounts.sso import SingleSignOn
     from mailsift.accounts.usage import UsageMeter
-    from mailsift.api.parts import ApiParts
+    from mailsift.api.parts import ApiParts, ProbingNotice
     from mailsift.events.delivery import Deliverer
     from mailsift.events.endpoints import WebhookService
     from mailsift.events.job_mail import JobMailer
@@ -616,9 +616,10 @@ class Container:
 
         settings = self.settings
         relay = settings.mail_relay and parse_relay(settings.mail_relay.get_secret_value())
+        name = settings.greeting() if relay else ""
         return MailRoute(
-            send=Mailer(relay, helo_name=settings.helo_name).send if relay else None,
-            sender=settings.mail_sender or f"mailsift@{settings.helo_name}",
+            send=Mailer(relay, helo_name=name).send if relay else None,
+            sender=settings.mail_sender or f"mailsift@{name}",
             public_url=settings.public_url,
         )
 
@@ -754,7 +755,7 @@ class Container:
         return Prober(
             config=ProbeConfig(
                 port=settings.smtp_port,
-                helo_name=settings.helo_name,
+                helo_name=settings.given_helo_name,
                 mail_from=settings.mail_from,
                 sources=_sources(settings),
                 identities=_identities(settings),
@@ -888,7 +889,7 @@ class Container:
         from mailsift.api.health import Readiness
         from mailsift.api.http.auth import Authenticator, FloodGuard
         from mailsift.api.http.idempotency import AnswerStore
-        from mailsift.api.parts import ApiParts, ProbingNotice
+        from mailsift.api.parts import ApiParts
         from mailsift.key_files import read_key_peppers
 
         usage = await self._usage()
@@ -936,10 +937,14 @@ class Container:
             clock=self.clock,
             max_bytes=self.settings.max_bytes,
             doors=self.settings.doors,
-            probing=ProbingNotice(
-                self.settings.helo_name, self.settings.contact or f"postmaster@{self.settings.helo_name}"
-            ),
+            probing=self._probing_notice,
         )
+
+    def _probing_notice(self) -> ProbingNotice:
+        from mailsift.api.parts import ProbingNotice
+
+        name = self.settings.greeting()
+        return ProbingNotice(name, self.settings.contact or f"postmaster@{name}")
 
     async def _check_schema(self) -> None:
         from mailsift.pipeline.errors import MailsiftError
@@ -1059,7 +1064,9 @@ def read_sources(settings: Settings) -> list[Source]:
     from mailsift.pipeline.smtp.config import parse_source
 
     known = _identities(settings)
-    return [parse_source(one, helo_name=settings.helo_name, identities=known) for one in _sources(settings)]
+    return [
+        parse_source(one, helo_name=settings.given_helo_name, identities=known) for one in _sources(settings)
+    ]
 
 
 def _identities(settings: Settings) -> Identities:

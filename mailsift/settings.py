@@ -31,6 +31,7 @@ from mailsift.accounts.doors import Door
 from mailsift.events.mail import parse_relay
 from mailsift.events.webhook_url import split_hosts
 from mailsift.pipeline.errors import MailsiftError
+from mailsift.pipeline.smtp.host_name import host_name
 from mailsift.pipeline.smtp.wire import hello
 from mailsift.pipeline.stop import StopPolicy
 from mailsift.storage.server_urls import check_database_url, check_redis_url
@@ -214,7 +215,7 @@ class Settings(BaseSettings):
     )
     smtp_port: Port = Field(default=25, ge=1, le=65535, description="port on which mail servers are asked")
     helo_name: Annotated[str, _checked(_greeting)] = Field(
-        default_factory=socket.getfqdn,
+        default_factory=socket.gethostname,  # the full one takes a resolver: `greeting`
         description="the name we greet mail servers with (default: this host's full name)",
     )
     mail_from: str = Field(default="", description="sender of a probe; empty: the null sender <>")
@@ -470,6 +471,7 @@ class Settings(BaseSettings):
     def environment(self) -> dict[str, str]:
         """Return the variables that give another process these settings."""
         values = {name: getattr(self, name) for name in type(self).model_fields}
+        values["helo_name"] = self.given_helo_name
         return {PREFIX + name.upper(): _as_text(value) for name, value in values.items() if value is not None}
 
     def make_home(self) -> None:
@@ -500,6 +502,15 @@ class Settings(BaseSettings):
         Providers.load(self.overrides)
         if self.opt_outs is not None:
             read_opt_outs(self.opt_outs)
+
+    @property
+    def given_helo_name(self) -> str:
+        """HELO_NAME, "" where it is not set."""
+        return self.helo_name if "helo_name" in self.model_fields_set else ""
+
+    def greeting(self) -> str:
+        """Return what we greet mail servers with: HELO_NAME, else this host's full name; may block for it."""
+        return self.given_helo_name or host_name()
 
     @property
     def blobs(self) -> str:

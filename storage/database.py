@@ -28,6 +28,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_en
 from sqlalchemy.pool import ConnectionPoolEntry
 
 from mailsift.pipeline.errors import MailsiftError
+from mailsift.storage.signs_of_life import WatchedServer
 from mailsift.storage.states import SQL_PIECES
 
 P = ParamSpec("P")
@@ -146,7 +147,7 @@ class Database:
             max_overflow=0,
             pool_timeout=patience,
             pool_use_lifo=True,
-            connect_args=_connect_args(url),
+            connect_args=_connect_args(url) | {"async_creator_fn": WatchedServer().connect},
         )
         _speak_plainly(self._engine)
         _check_connections(self._engine)
@@ -158,8 +159,8 @@ class Database:
 
         Raises:
             MailsiftError: `database_unavailable` when no connection can be had (also because a server that
-                says nothing holds all of ours), it breaks, or the server ends what takes too long or is in
-                another's way, can only be read from or has trouble with its disk or with itself,
+                says nothing holds all of ours), it breaks, or the server stands still, ends what takes too
+                long or is in another's way, can only be read from or has trouble with its disk or itself,
                 `storage_full` when it has no room, `database_not_migrated` when a table or column of this
                 release is missing, `database_refused` when our role may not do this (any more),
                 `account_not_found` when the account that a new row is of was deleted meanwhile.

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import hashlib
 import hmac
+import json
 from collections.abc import Awaitable, Callable, Container
 from typing import Annotated, Final, TypeVar
 from urllib.parse import urlsplit
@@ -12,17 +15,23 @@ from fastapi import Depends, Request
 from fastapi.responses import Response
 from starlette.datastructures import FormData, UploadFile
 
+from mailsift.accounts.people import Visitor
 from mailsift.api.http.errors import STATUS_OF
 from mailsift.api.http.inputs import BROKEN, UNPRINTABLE
 from mailsift.api.pages import cookies
 from mailsift.api.pages.page import our_hosts, see, visitor_known
+from mailsift.api.parts import parts_of
 from mailsift.pipeline.errors import MailsiftError
+from mailsift.pipeline.wording import shown
+from mailsift.storage.sql import idempotency
 
 T = TypeVar("T")
 
 HEADER: Final = "X-CSRF-Token"
 _FIELDS, _FIELD_BYTES = 200, 256 * 1024
 _SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+_WAITS, _WAIT_SECONDS = 50, 0.1
+"""How often a second click looks for what became of the first."""
 _MENDABLE: Final = frozenset({409, 422, 429})  # statuses of what a person can mend
 
 
@@ -99,12 +108,12 @@ def _host_in(origin: str) -> str:
 
 
 def text(form: FormData, name: str, *, most: int = 200) -> str:
-    """Return a field's text without spaces around it, "" when it is missing.
+    """Return a field's text without spaces around it, "" when it is missing or shows nothing.
 
     Raises:
         MailsiftError: `bad_option` when it is longer than `most` characters, or no line of text.
     """
-    value = typed_text(form, name, most=most).strip()
+    value = shown(typed_text(form, name, most=most))
     if UNPRINTABLE.search(value):
         raise MailsiftError("bad_option", f"The field “{name}” contains an invisible character.")
     return value
@@ -168,6 +177,37 @@ async def attempt(address: str, change: Awaitable[T], done: str | Callable[[T], 
     except MailsiftError as error:
         return see(address, mendable(error).message, kind="bad")
     return see(address, done) if isinstance(done, str) else done(made)
+
+
+async def once(
+    request: Request, visitor: Visitor, form: FormData, do: Callable[[], Awaitable[Response]]
+) -> Response:
+    """Do what a form asks for, and answer a second click as the first one, whose page nobody has seen.
+
+    What is sent twice has the same token, which is masked anew for each page; a form that was changed is
+    another one.
+
+    Raises:
+        MailsiftError: `idempotency_key_in_use`, `idempotency_key_lost`, or what `do` raises.
+    """
+    said = [
+        request.url.path,
+        *((name, value) for name, value in form.multi_items() if isinstance(value, str)),
+    ]
+    digest = hashlib.sha256(json.dumps(said).encode()).hexdigest()
+    wanted = idempotency.Request(visitor.account_id, f"form:{digest}", digest)
+    for waits in reversed(range(_WAITS)):
+        try:
+            return await parts_of(request).answers.once(wanted, None, do)
+        except MailsiftError as error:
+            if error.code == "idempotency_key_in_use" and waits:
+                await asyncio.sleep(_WAIT_SECONDS)
+            elif error.code.startswith("idempotency_key_"):
+                text = "This form has been sent before. Look what is there before you send it again."
+                raise MailsiftError(error.code, text) from None
+            else:
+                raise
+    raise AssertionError("unreachable")
 
 
 def is_mendable(error: MailsiftError) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, Response
 
@@ -22,5 +24,5 @@ async def show_help(request: Request) -> HTMLResponse:
 @router.get("/probing")
 async def probing(request: Request) -> Response:
     """Tell a mail server's owner, who looks up the name that asked it, who asks and how to opt out."""
-    notice = parts_of(request).probing
+    notice = await asyncio.to_thread(parts_of(request).probing)
     return render(request, "probing.html", helo_name=notice.helo_name, contact=notice.contact)

@@ -11,11 +11,12 @@ from uuid import UUID
 
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
+from starlette.datastructures import FormData
 
 from mailsift.accounts.doors import NAMES, Door
 from mailsift.accounts.keys import DAY, KeyKind, MintedKey, Scope, kind_of
 from mailsift.accounts.people import Visitor
-from mailsift.api.pages.forms import Form, attempt, choice, mendable, text
+from mailsift.api.pages.forms import Form, attempt, choice, mendable, once, text
 from mailsift.api.pages.page import now_of, our_address, render
 from mailsift.api.pages.visitor import Member, Reader
 from mailsift.api.parts import ApiParts, parts_of
@@ -97,6 +98,10 @@ async def new(request: Request, _: Member) -> Response:
 @router.post("/new")
 async def create(request: Request, visitor: Member, form: Form) -> Response:
     """Create a key and show it, this once."""
+    return await once(request, visitor, form, lambda: _create(request, visitor, form))
+
+
+async def _create(request: Request, visitor: Visitor, form: FormData) -> Response:
     parts = parts_of(request)
     opened = [door.value for door in parts.doors]
     name, lifetime = text(form, "name", most=80), choice(form, "lifetime", LIFETIMES)
@@ -132,11 +137,15 @@ async def roll(request: Request, visitor: Member, key_id: UUID, form: Form) -> R
     """Make a successor of a key and show it, this once."""
     overlap = choice(form, "overlap", OVERLAPS)
     key = await _key(request, visitor, key_id)
-    return await attempt(
-        "/keys",
-        parts_of(request).keys.roll(visitor.account_id, key_id, overlap=float(overlap)),
-        partial(_new_key_page, request, heading="The key that replaces it", old=key, ends=OVERLAPS[overlap]),
+    show = partial(
+        _new_key_page, request, heading="The key that replaces it", old=key, ends=OVERLAPS[overlap]
     )
+
+    async def change() -> Response:
+        rolled = parts_of(request).keys.roll(visitor.account_id, key_id, overlap=float(overlap))
+        return await attempt("/keys", rolled, show)
+
+    return await once(request, visitor, form, change)
 
 
 @router.post("/{key_id:uuid}/revoke")

@@ -12,11 +12,12 @@ from uuid import UUID
 
 from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, Response
+from starlette.datastructures import FormData
 
 from mailsift.accounts.people import Visitor
 from mailsift.api.http.downloads import streamed
 from mailsift.api.http.uploads import file_pieces, file_with
-from mailsift.api.pages.forms import Form, attempt, choice, chosen_file, mendable, read_form, text
+from mailsift.api.pages.forms import Form, attempt, choice, chosen_file, mendable, once, read_form, text
 from mailsift.api.pages.page import HEADERS, our_address, render, see
 from mailsift.api.pages.visitor import Member, Reader
 from mailsift.api.parts import parts_of
@@ -217,6 +218,10 @@ async def new_receiver(request: Request, _: Member) -> HTMLResponse:
 @router.post("/outcomes/receivers/new")
 async def create_receiver(request: Request, visitor: Member, form: Form) -> Response:
     """Make a receiver and show the address to paste, with its password this once."""
+    return await once(request, visitor, form, lambda: _create_receiver(request, visitor, form))
+
+
+async def _create_receiver(request: Request, visitor: Visitor, form: FormData) -> Response:
     sender = SenderKind(choice(form, "sender", SENDERS))
     name, key = text(form, "name"), text(form, "key", most=_LONGEST)
     try:

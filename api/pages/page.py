@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -110,12 +111,22 @@ TOPICS: Final[Mapping[str, str]] = {
 """The topic of help.html by the template of a page."""
 
 
+_TURNING: Final = re.compile("[\u202a-\u202e\u2066-\u2069]")
+
+
 @dataclass(frozen=True, slots=True)
 class Theme:
     """What pages are made with: templates and static files."""
 
     templates: Environment
     assets: Mapping[str, Asset]
+
+
+def _in_order(value: object) -> object:
+    """Show in the place of a mark that turns what follows it round (CVE-2021-42574) that there is one."""
+    if not isinstance(value, str) or value.isascii() or not _TURNING.search(value):
+        return value
+    return type(value)(_TURNING.sub("\N{REPLACEMENT CHARACTER}", value))
 
 
 @cache
@@ -128,6 +139,7 @@ def load_theme() -> Theme:
         trim_blocks=True,
         lstrip_blocks=True,
         auto_reload=False,
+        finalize=_in_order,
     )
     assets = load_assets()
 

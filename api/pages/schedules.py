@@ -13,7 +13,7 @@ from fastapi.responses import Response
 from starlette.datastructures import FormData
 
 from mailsift.accounts.people import Visitor
-from mailsift.api.pages.forms import Form, attempt, choice, id_from, mendable, text
+from mailsift.api.pages.forms import Form, attempt, choice, id_from, mendable, once, text
 from mailsift.api.pages.page import now_of, render, see
 from mailsift.api.pages.visitor import Member, Reader
 from mailsift.api.parts import parts_of
@@ -128,6 +128,10 @@ async def new(
 @router.post("/new")
 async def create(request: Request, visitor: Member, form: Form) -> Response:
     """Make a schedule."""
+    return await once(request, visitor, form, lambda: _create(request, visitor, form))
+
+
+async def _create(request: Request, visitor: Visitor, form: FormData) -> Response:
     parts = parts_of(request)
     filled, job_id = read_schedule(form), id_from(text(form, "job"))
     try:

@@ -12,7 +12,8 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 from starlette.datastructures import FormData
 
-from mailsift.api.pages.forms import Form, attempt, choice, mendable, text
+from mailsift.accounts.people import Visitor
+from mailsift.api.pages.forms import Form, attempt, choice, mendable, once, text
 from mailsift.api.pages.page import now_of, render, see
 from mailsift.api.pages.visitor import Member, Reader
 from mailsift.api.pages.words import ATTEMPT_ERRORS, DELIVERY_STATES, DISABLED_REASONS
@@ -83,6 +84,10 @@ async def new(request: Request, _: Member) -> Response:
 @router.post("/new")
 async def create(request: Request, visitor: Member, form: Form) -> Response:
     """Register a webhook and show its secret, this once."""
+    return await once(request, visitor, form, lambda: _create(request, visitor, form))
+
+
+async def _create(request: Request, visitor: Visitor, form: FormData) -> Response:
     filled = _WebhookForm.of(form)
     try:
         view, secret = await parts_of(request).webhooks.create(

@@ -250,7 +250,7 @@ async def resume_schedule(request: Request, caller: Writer, schedule_id: UUID) -
     ),
 )
 async def run_schedule(request: Request, caller: Writer, schedule_id: UUID) -> JSONResponse:
-    """Start a run now, in addition to the scheduled ones."""
+    """Start a run now, whatever still runs; for `overlap`, it is the run before the next scheduled one."""
     job_id = await parts_of(request).schedules.run_now(caller.account_id, schedule_id)
     return answer(NewRunResponse(job_id=job_id), "A run is made.", status=202)
 

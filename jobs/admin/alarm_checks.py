@@ -274,6 +274,12 @@ def webhooks_fail(stats: Snapshot) -> Iterator[str]:
         yield f"{failing:,} of {counted(known, 'webhook')} {'fails' if failing == 1 else 'fail'}."
 
 
+def mail_fails(stats: Snapshot) -> Iterator[str]:
+    """Our own mail is tried again and again; silent once any goes out, or none is left to try."""
+    if stats.failing_mail:
+        yield f"{counted(stats.failing_mail, 'email')} of ours failed again, and none has gone out since."
+
+
 def schedules_are_late(stats: Snapshot) -> Iterator[str]:
     """A slot is due and nobody runs it."""
     late = [seconds for seconds in stats.late_schedules if seconds > SCHEDULE_SECONDS]

@@ -445,6 +445,23 @@ RULES: Final = (
         ),
     ),
     _warning(
+        code="mail_fails",
+        title="Our own email isn’t going out",
+        page="",
+        check=checks.of_database(checks.mail_fails),
+        hold="5m",
+        cause=(
+            "An email about jobs or webhooks has failed twice or more, and no other has gone out since: the "
+            "relay is away, or refuses us."
+        ),
+        effect="Members and owners aren’t told. Each email is tried for about a day, then given up.",
+        action=(
+            "Look for `job_mail.error` and `notice.error` in the workers’ logs, and check "
+            "`MAILSIFT_MAIL_RELAY` and `MAILSIFT_MAIL_SENDER`. The alarm stops with the next email the relay "
+            "takes, or when none is left to try."
+        ),
+    ),
+    _warning(
         code="schedules_late",
         title="Schedules are late",
         page="/schedules?state=late",

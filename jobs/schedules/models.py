@@ -24,7 +24,7 @@ class Recheck(StrEnum):
 
 
 class Overlap(StrEnum):
-    """What happens when a slot comes while the run before has not ended."""
+    """What happens when a slot comes while the run before, be it one by hand, has not ended."""
 
     SKIP = "skip"
     QUEUE = "queue"

@@ -63,7 +63,7 @@ class ScheduleRuns:
                 await self._leave_to_others(claimed)
 
     async def start_now(self, row: Row) -> JobId:
-        """Run a schedule at once, beside its slots.
+        """Run a schedule at once, whatever still runs; to its slots that is the run before.
 
         Raises:
             MailsiftError: `schedule_source_gone`, `no_results_yet`, `nothing_to_retry`, or what the blob

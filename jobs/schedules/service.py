@@ -16,6 +16,7 @@ from mailsift.jobs.schedules.timetable import check_cron, check_jitter
 from mailsift.jobs.views import AccountId, JobId, JobOptions, bad_cursor, dump_options, load_options, view_of
 from mailsift.pipeline.clock import Clock, utc_datetime
 from mailsift.pipeline.errors import MailsiftError
+from mailsift.pipeline.wording import shown
 from mailsift.storage.database import Connection, Database, Row
 from mailsift.storage.sql import accounts, schedules
 from mailsift.storage.sql.jobs import owned
@@ -203,7 +204,7 @@ class ScheduleService:
             )
 
     async def run_now(self, account_id: AccountId, schedule_id: UUID) -> JobId:
-        """Make a run at once, beside those of the clock and whatever still runs.
+        """Make a run at once, whatever still runs: who asks has seen that. To its slots it is the run before.
 
         Raises:
             MailsiftError: `schedule_not_found`, `schedule_source_gone`, `nothing_to_retry`.
@@ -239,5 +240,5 @@ async def _owned(connection: Connection, account_id: UUID, schedule_id: UUID, *,
 
 def _columns(spec: ScheduleSpec) -> dict[str, Any]:
     """Return what a schedule's row says of what it does, but for the options and the slot that is next."""
-    columns = asdict(replace(spec, options=None))
+    columns = asdict(replace(spec, name=shown(spec.name), options=None))
     return {name: value for name, value in columns.items() if name != "options"}

@@ -313,7 +313,7 @@ def _seen_addresses(settings: Settings) -> dict[str, str]:
         with suppress(ValueError):  # it may be a name instead
             address = str(ipaddress.ip_address(source.identity))
         if address:
-            seen[address] = source.helo_name
+            seen[address] = source.helo_name or settings.greeting()
     return seen
 
 

@@ -169,7 +169,8 @@ async def follow(
     try:
         view = await watch(service, account, job_id, keep_alive=worker.ensure)
     except BaseException:
-        with SuppressCodes("job_state_conflict"):  # intake and finish go on by themselves next time
+        # intake and finish go on by themselves next time, and all of it where nobody can be told to pause it
+        with SuppressCodes("job_state_conflict", "database_unavailable"):
             await service.pause(account, job_id)
         _say_how_to_go_on(job_id, out)
         raise

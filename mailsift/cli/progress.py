@@ -26,12 +26,14 @@ from mailsift.jobs.views import (
     JobId,
     JobView,
 )
+from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.wording import counted
 from mailsift.storage.sql.chunks import Waiting
 from mailsift.storage.states import DOING, JobState
 
 _FIRST_LOOK_SECONDS = 0.05
 _POLL_SECONDS = 0.3  # between looks, once a list has shown to be no small one
+_OUTAGE_SECONDS = 600.0  # for which a server of ours is waited for
 _QUIET_SECONDS = 5.0  # between lines when nobody watches a terminal
 _RATE_WINDOW_SECONDS = 10.0
 _WARNINGS = {
@@ -81,7 +83,7 @@ async def watch(
     speed, printed_at, pause, told = Speed(), float("-inf"), _FIRST_LOOK_SECONDS, ("", "")
     with Live(console=console, transient=True, auto_refresh=False) as live:
         while True:
-            view = await service.get(account, job_id)
+            view = await _look(service, account, job_id)
             if view.finished_at is not None:
                 return view
             keep_alive()
@@ -98,6 +100,26 @@ async def watch(
                     console.print(line, *warnings, sep="\n", soft_wrap=True)
             await asyncio.sleep(pause)
             pause = min(1.1 * pause, _POLL_SECONDS)
+
+
+async def _look(service: JobService, account: AccountId, job_id: JobId) -> JobView:
+    """Return the job; while a server of ours is away, say so once and wait: the job does no more than that.
+
+    Raises:
+        MailsiftError: it is not there, or the server has been away for too long.
+    """
+    away_since = 0.0
+    while True:
+        try:
+            return await service.get(account, job_id)
+        except MailsiftError as error:
+            now = asyncio.get_running_loop().time()
+            if not error.retryable or (away_since and now - away_since > _OUTAGE_SECONDS):
+                raise
+            if not away_since:
+                away_since = now
+                console.print(f"{error.message} Nothing is lost; waiting …", **PLAIN)
+        await asyncio.sleep(_POLL_SECONDS)
 
 
 def progress_bar(view: JobView, rate: float) -> Group:

@@ -81,7 +81,7 @@ def list_schedules(*, as_json: JsonOption = False) -> None:
 
 @schedules_app.command("run")
 def run_now(schedule: ScheduleArgument) -> None:
-    """Start a run now, beside those of the schedule."""
+    """Start a run now, whatever still runs; a scheduled one then takes it for the run before."""
     job = with_local_account(lambda container, account: container.schedules.run_now(account, schedule))
     console.print(f"Job {job}.", **PLAIN)
 

@@ -7,7 +7,7 @@ import ssl
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Final
 
 from mailsift.pipeline.clock import Clock
@@ -40,6 +40,7 @@ from mailsift.pipeline.smtp.config import (
     parse_source,
     pick_source,
 )
+from mailsift.pipeline.smtp.host_name import host_name
 from mailsift.pipeline.smtp.session import ProbeSession
 from mailsift.pipeline.stop import NEVER_STOPS, AskedCounts, ListStop, ThrottleKey, count_asked
 
@@ -141,20 +142,25 @@ class Prober:
             parse_source(text, helo_name=config.helo_name, identities=config.identities)
             for text in config.sources
         ]
-        own = {name for source in self._sources for name in (source.bind, source.identity, source.helo_name)}
-        own |= {config.mail_from}
-        for name in {source.helo_name for source in self._sources}:
+        self._config = config
+        for name in {source.helo_name for source in self._sources} - {""}:
             wire.hello("EHLO", name)
         wire.mail_from(config.mail_from)
         self.interception = InterceptionDetector(providers)
-        self._context = ProbeContext(
-            config,
-            clock,
+        self._breaker = Breaker()
+
+    @cached_property
+    def _context(self) -> ProbeContext:
+        """What all probes share, once we know our name."""
+        own = {name for source in self._sources for name in (source.bind, source.identity, source.helo_name)}
+        own |= {self._config.mail_from}
+        return ProbeContext(
+            self._config,
+            self._clock,
             ReplyReader(sorted(filter(None, own))),
-            _tls_context(config.starttls),
+            _tls_context(self._config.starttls),
             self.interception,
         )
-        self._breaker = Breaker()
 
     async def probe(
         self,
@@ -175,6 +181,8 @@ class Prober:
             A fact, a wait or both for every other target, and the catch-all facts of their domains.
         """
         asked_about = self._informative(targets)
+        if asked_about:
+            await self._learn_our_name()
         owner = request.owner
         collector = self._collector(asked_about, request)
         recalled = await self._cache.recall(
@@ -206,6 +214,12 @@ class Prober:
         )
         waits = {address: wait for address, wait in collector.waits.items() if address in asked_about}
         return ProbeResult(mailboxes, catch_alls, waits, identities, collector.rests, asked)
+
+    async def _learn_our_name(self) -> None:
+        """Find out what this host is called, where a source is to be known by that: not before it greets."""
+        if not all(source.helo_name for source in self._sources):
+            name = await asyncio.to_thread(host_name)
+            self._sources = [replace(one, helo_name=one.helo_name or name) for one in self._sources]
 
     def _informative(self, targets: Sequence[ProbeTarget]) -> dict[str, ProbeTarget]:
         """Return the targets by address whose provider's answers mean something."""

@@ -27,7 +27,8 @@ class ProbeConfig:
     """How to ask mail servers; durations in seconds.
 
     Attributes:
-        helo_name: our name in EHLO: the forward-confirmed reverse name of the source address.
+        helo_name: our name in EHLO: the forward-confirmed reverse name of the source address; "" for this
+            host's full name.
         mail_from: the sender in MAIL FROM, "" for the null sender.
         sources: our own addresses to ask from, each "" (the default route), an IP address or
             `socks5://[user:password@]host:port`; any but "" may be followed by ` as helo.name`.
@@ -72,7 +73,7 @@ class Source:
         label: names it to people; holds no credentials.
         bind: IP address to bind to, "" for the default route.
         proxy: SOCKS5 URL, "" for a direct connection.
-        helo_name: our name there.
+        helo_name: our name there, "" for this host's.
         identity: the address as the world sees it, for which limits count; sources that share it share them.
     """
 

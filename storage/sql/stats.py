@@ -18,6 +18,7 @@ from mailsift.storage.database import Connection, rows_as, statement
 from mailsift.storage.sql import leases, throttle_edits, timelines, workers, workload
 from mailsift.storage.sql.chunks import JOB_CAP, MIXED_KEY, SHARED_KEYS, SLOW_KEY, TRIAGE_KEY
 from mailsift.storage.sql.jobs import SMALL_BYTES
+from mailsift.storage.sql.outbox import count_failing
 from mailsift.storage.sql.schedules import waits_for_run as schedule_waits
 from mailsift.storage.sql.workers import ACTIVE, Worker
 
@@ -134,6 +135,7 @@ class Snapshot:
         outbox: webhook deliveries.
         endpoints: how many are in each of ENDPOINT_STATES.
         failing_lately: webhooks that began to fail within the last hour.
+        failing_mail: mails of our own that are tried again and again while none goes out.
         late_schedules: by how many seconds each one that is late is so.
         held_sources: why nothing is asked from these sources, as far as somebody said.
         workers: every process that did not say goodbye.
@@ -152,6 +154,7 @@ class Snapshot:
     outbox: Outbox = field(default_factory=Outbox)
     endpoints: Mapping[str, int] = field(default_factory=dict)
     failing_lately: int = 0
+    failing_mail: int = 0
     late_schedules: Sequence[float] = ()
     held_sources: Mapping[str, str] = field(default_factory=dict)
     workers: Sequence[Worker] = ()
@@ -511,6 +514,7 @@ async def snapshot(
         outbox=await outbox(connection),
         endpoints={row.state: row.endpoints for row in endpoints},
         failing_lately=sum(row.lately for row in endpoints),
+        failing_mail=await count_failing(connection),
         late_schedules=list((await connection.execute(_LATE_SCHEDULES)).scalars()),
         held_sources=await throttle_edits.held_sources(connection),
         workers=await workers.known(connection),

@@ -20,11 +20,12 @@ from sqlalchemy import text
 from mailsift.container import Container, OtherParts, open_container
 from mailsift.events import job_mail as events_job_mail
 from mailsift.events.job_mail import JobMailKind
-from mailsift.events.outbox import MAIL_RETRY_S, MailRoute
+from mailsift.events.outbox import MailRoute
 from mailsift.jobs.engine.end import end_job
 from mailsift.storage.database import Database
 from mailsift.storage.sql import accounts, job_mail, people
 from mailsift.storage.sql.job_mail import ClaimedJobMail
+from mailsift.storage.sql.outbox import MAIL_RETRY_S
 from mailsift.storage.states import JobTransition
 from tests.support.installation import settings_for, until
 

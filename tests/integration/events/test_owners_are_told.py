@@ -13,11 +13,11 @@ from sqlalchemy import select
 from structlog.testing import capture_logs
 
 from mailsift.container import open_container
-from mailsift.events.outbox import MAIL_LEASE_S, MAIL_RETRY_S
 from mailsift.events.retry import DisabledReason
 from mailsift.pipeline.clock import system_clock, utc_datetime
 from mailsift.storage.sql import notices, people
 from mailsift.storage.sql.notices import NewNotice
+from mailsift.storage.sql.outbox import MAIL_LEASE_S, MAIL_RETRY_S
 from mailsift.storage.sql.tables import notice
 from tests.support.installation import settings_for, until
 from tests.support.mail_relay import MailRelay, relaying

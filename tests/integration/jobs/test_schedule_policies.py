@@ -9,7 +9,7 @@ from uuid import UUID
 import pytest
 from sqlalchemy import text
 
-from mailsift.jobs.schedules.models import ScheduleSpec
+from mailsift.jobs.schedules.models import Overlap, ScheduleSpec
 from mailsift.jobs.schedules.timetable import CatchUp
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.storage.database import Connection
@@ -173,6 +173,25 @@ async def test_a_run_that_completes_begins_the_count_anew_and_a_cancelled_one_do
 
 async def test_with_zero_a_schedule_never_pauses_itself(scheduling: Scheduling) -> None:
     assert await failed_runs(scheduling, replace(HOURLY, pause_after_failures=0), 7) == (True, "", 7)
+
+
+@pytest.mark.parametrize(
+    ("overlap", "made", "by_hand"),
+    [
+        (Overlap.SKIP, 0, "uploading"),
+        (Overlap.QUEUE, 0, "uploading"),
+        (Overlap.CANCEL_PREVIOUS, 1, "cancelled"),
+    ],
+)
+async def test_a_run_by_hand_starts_at_once_and_is_the_run_before_to_the_next_slot(
+    scheduling: Scheduling, overlap: Overlap, made: int, by_hand: str
+) -> None:
+    account, _, view = await scheduling.start(replace(HOURLY, overlap=overlap))
+    first, second = [await scheduling.service.run_now(account, view.id) for _ in range(2)]
+    scheduling.now = NOON
+    assert await scheduling.runs.run_due() == made
+    states = {run["id"]: run["state"] for run in await scheduling.made(view.id)}
+    assert (states[first], states[second], len(states)) == (by_hand, by_hand, 2 + made)
 
 
 async def test_a_pause_while_a_run_is_being_made_is_not_undone_by_it(

@@ -217,6 +217,40 @@ async def test_a_server_that_stands_still_holds_nobody_for_ever(
         await database.aclose()
 
 
+@pytest.mark.parametrize("asked", ["SELECT pg_sleep(0)", "COPY (SELECT 1) TO STDOUT", "COMMIT"])
+async def test_a_statement_under_way_ends_when_its_server_stands_still(
+    database_url: str, monkeypatch: pytest.MonkeyPatch, asked: str
+) -> None:
+    monkeypatch.setattr("mailsift.storage.signs_of_life._LONG_SECONDS", 0.05)
+    monkeypatch.setattr("mailsift.storage.signs_of_life._LOOK_SECONDS", 2)
+    async with _standing_still(database_url) as (url, goes_on):
+        database = Database(url)
+
+        async def under_way() -> None:
+            async with database.begin() as connection:
+                await connection.execute(text("SELECT 1"))
+                goes_on.clear()
+                if asked != "COMMIT":  # which comes by itself
+                    await connection.execute(text(asked))
+
+        with pytest.raises(MailsiftError) as caught:
+            await asyncio.wait_for(under_way(), 30)
+        assert (caught.value.code, caught.value.retryable) == ("database_unavailable", True)
+        goes_on.set()
+        assert await database.now()
+        await database.aclose()
+
+
+async def test_a_statement_that_takes_long_ends_when_it_is_done(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mailsift.storage.signs_of_life._LONG_SECONDS", 0.02)
+    database = Database(database_url)
+    async with database.begin() as connection:
+        assert (await connection.execute(text("SELECT 1 FROM pg_sleep(0.3)"))).scalar_one() == 1
+    await database.aclose()
+
+
 async def test_a_server_that_accepts_and_says_nothing_is_an_outage() -> None:
     async def say_nothing(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None:
         while await reader.read(1024):

@@ -273,3 +273,33 @@ async def test_a_look_may_not_take_for_ever(place: Place) -> None:
     await stats.limit_time(place.connection, timedelta(milliseconds=50).total_seconds())
     shown = await place.connection.execute(text("SHOW statement_timeout"))
     assert shown.scalar_one() == "50ms"
+
+
+@pytest.mark.parametrize(
+    ("mails", "failing"),
+    [
+        ([], 0),
+        ([("pending", 1, 60)], 0),  # it failed once, or is under way
+        ([("pending", 2, 200)], 1),
+        ([("pending", 2, 200), ("pending", 3, 900), ("skipped", 1, 0), ("given_up", 7, 0)], 2),
+        ([("pending", 4, 6_000), ("sent", 1, 550)], 0),  # 50 s ago, after the failure 1,200 s ago
+        ([("pending", 4, 6_000), ("sent", 1, -1_000)], 1),  # 1,600 s ago, before it
+        ([("pending", 7, 590)], 1),  # under way for the last time
+        ([("given_up", 7, 0)], 0),
+    ],
+)
+async def test_mail_fails_until_one_goes_out_or_none_is_left(
+    place: Place, mails: list[tuple[str, int, int]], failing: int
+) -> None:
+    """Each mail has its state, its tries, and the seconds until it would be tried again."""
+    for state, tries, due in mails:
+        await place.connection.execute(
+            text(
+                """INSERT INTO notice (account_id, kind, subject_id, since, created_at, state, tries,
+                       next_try_at)
+                   VALUES (:account, 'webhook_failing', gen_random_uuid(), now(), now(), :state, :tries,
+                       clock_timestamp() + make_interval(secs => :due))"""
+            ),
+            {"account": place.account, "state": state, "tries": tries, "due": due},
+        )
+    assert (await stats.snapshot(place.connection)).failing_mail == failing

@@ -7,12 +7,13 @@ from uuid import UUID
 import pytest
 
 from mailsift.events.notices import NoticeKind, compose_notice, notice_after
-from mailsift.events.outbox import MAIL_RETRY_S, MailRoute, mail_retry_at
+from mailsift.events.outbox import MailRoute, mail_retry_at
 from mailsift.events.retry import DISABLE_AFTER_S, DisabledReason
 from mailsift.pipeline.clock import utc_datetime
 from mailsift.pipeline.zones import DEFAULT
 from mailsift.storage.sql.endpoints import EndpointHealth
 from mailsift.storage.sql.notices import ClaimedNotice
+from mailsift.storage.sql.outbox import MAIL_RETRY_S
 
 NOW = 1_800_000_000.0
 DAY = 86_400.0

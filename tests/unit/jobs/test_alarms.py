@@ -106,6 +106,7 @@ def test_where_all_is_well_there_is_no_alarm() -> None:
         ({"outbox": Outbox([OutboxLevel("due", 1, 61.0)])}, "deliveries_late"),
         ({"endpoints": {"healthy": 90, "failing": 1}, "failing_lately": 1}, "webhooks_fail"),
         ({"endpoints": {"healthy": 7, "failing": 3}}, "webhooks_fail"),
+        ({"failing_mail": 1}, "mail_fails"),
         ({"late_schedules": [5.0, 11.0]}, "schedules_late"),
         ({"workers": [WORKER, replace(WORKER, version="2")]}, "versions_differ"),
         ({"version": "2"}, "versions_differ"),

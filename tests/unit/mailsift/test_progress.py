@@ -8,15 +8,19 @@ import sys
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rich.console import Console
 from rich.live import Live
+from typing_extensions import override
 
 from mailsift.cli import progress, terminal
 from mailsift.cli.progress import Speed, show_summary, summary_of
 from mailsift.jobs.eta import TimeLeft
 from mailsift.jobs.views import WAITS_FOR_MEMORY, WAITS_FOR_STORAGE, WAITS_FOR_THREADS, JobView
+from mailsift.pipeline.errors import MailsiftError
+from mailsift.storage.database import unavailable
 from mailsift.storage.sql.chunks import Waiting
 from mailsift.storage.states import JobState
 from tests.support.job_views import RUNNING, START
@@ -151,6 +155,33 @@ class _Looks:
 
     async def get(self, *_: object) -> JobView:
         return next(self._views)
+
+
+class _Outage(_Looks):
+    """The same, with looks at which the database is away."""
+
+    def __init__(self, *views: JobView | None) -> None:
+        self._views = iter((*views, DONE))  # type: ignore[arg-type]  # None: it is away
+
+    @override
+    async def get(self, *_: object) -> JobView:
+        if (view := next(self._views)) is None:
+            raise unavailable()
+        return view
+
+
+async def test_a_database_that_goes_away_is_waited_for_and_told_of_once(printed: io.StringIO) -> None:
+    looks: Any = _Outage(RUNNING, None, None, None, RUNNING, None)
+    ids = (RUNNING.account_id, RUNNING.id)
+    assert await progress.watch(looks, *ids, keep_alive=lambda: None, quiet_seconds=0.0) == DONE
+    assert printed.getvalue().count("isn’t responding. Nothing is lost") == 2
+
+
+async def test_a_database_that_stays_away_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "_OUTAGE_SECONDS", 0.5)
+    looks: Any = _Outage(RUNNING, *[None] * 9)
+    with pytest.raises(MailsiftError, match="database_unavailable"):
+        await progress.watch(looks, RUNNING.account_id, RUNNING.id, keep_alive=lambda: None)
 
 
 async def test_a_log_is_told_what_is_new_and_nothing_twice(

@@ -8,6 +8,7 @@ import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import IO, Any
 from uuid import uuid4
 
@@ -19,6 +20,7 @@ from mailsift.cli.pairs import check_writable
 from mailsift.jobs.places.place import parse_sink
 from mailsift.jobs.results.export import Selection
 from mailsift.pipeline.errors import MailsiftError
+from mailsift.storage.database import unavailable
 from mailsift.storage.states import JobState
 
 
@@ -80,6 +82,22 @@ async def test_who_interrupts_the_export_is_told_how_to_go_on(
         await lists.follow(*everything, as_json=False)
     told = "".join(capsys.readouterr())
     assert f"mailsift jobs resume {job} --output" in told
+
+
+async def test_who_has_lost_the_database_is_told_how_to_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def away(*_: object, **__: object) -> None:
+        raise unavailable()
+
+    class Worker:
+        ensure = None
+
+    monkeypatch.setattr(lists, "watch", away)
+    everything: Any = (SimpleNamespace(pause=away), Worker(), uuid4(), job := uuid4(), tmp_path / "out.csv")
+    with pytest.raises(MailsiftError, match="database_unavailable"):
+        await lists.follow(*everything, as_json=False)
+    assert f"mailsift jobs resume {job} --output" in "".join(capsys.readouterr())
 
 
 async def test_a_disk_that_fills_up_while_the_result_is_written_is_one_line(

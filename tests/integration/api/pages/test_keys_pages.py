@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 
 from mailsift.accounts.doors import Door
@@ -9,7 +10,7 @@ from mailsift.accounts.people import Role
 from mailsift.settings import Settings
 from tests.integration.api.conftest import Api, running
 from tests.integration.api.pages.queries import audit_of, sql
-from tests.support.sessions import post, signed_in
+from tests.support.sessions import csrf_of, post, signed_in
 
 KEY = re.compile(r"svc_key_[0-9A-Za-z]{38}")
 
@@ -42,6 +43,21 @@ async def test_a_key_is_shown_once_and_may_what_was_ticked(api: Api) -> None:
         assert (await client.post("/v1/email/single-validate", json={"email": "a"})).status_code == 403
     assert [action for action, _ in await audit_of(api.settings)] == ["key.create"]
     assert secret not in str(await sql(api.settings, "SELECT audit::text FROM audit"))
+
+
+async def test_two_clicks_make_one_key_and_show_it(api: Api) -> None:
+    typed = {"name": "x", "lifetime": "0", "scope": "jobs:read"}
+    async with signed_in(api) as owner:
+        form = {"csrf": csrf_of((await owner.get("/keys/new")).text), **typed}
+        first, second = await asyncio.gather(*(owner.post("/keys/new", data=form) for _ in range(2)))
+        assert secret_of(first.text) == secret_of(second.text)
+        changed = await owner.post("/keys/new", data={**form, "name": "y"})
+        assert secret_of(changed.text) != secret_of(first.text)
+        (key_id, _) = await ids(api)
+        roll = {"csrf": csrf_of((await owner.get(f"/keys/{key_id}/roll")).text), "overlap": "3600"}
+        new, again = [await owner.post(f"/keys/{key_id}/roll", data=roll) for _ in range(2)]
+        assert secret_of(new.text) == secret_of(again.text)
+    assert len(await ids(api)) == 3
 
 
 SENSELESS: list[tuple[dict[str, str | list[str]], str]] = [
