@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 DEFAULT: Final = "UTC"
 _NO_PLACES: Final = frozenset({"Factory", "localtime", "posixrules"})
 _COPIES: Final = ("right/", "posix/")
-"""Folders in which some machines have all zones again: with leap seconds, which shift every time, or without."""
+"""Folders in which some machines have all zones again: with leap seconds, and without."""
 
 
 def is_zone(name: str) -> bool:

@@ -6,7 +6,7 @@ import asyncio
 import os
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 from uuid import UUID
@@ -162,13 +162,16 @@ class StepWorker:
 
     async def _take_in(self, step: ClaimedStep) -> StepDone:
         keys, options = JobBlobs(step.job_id), load_options(step.options)
-        digest = self.places.list_digest(AccountId(step.account_id), options.places, step.source_sha256)
+        account = AccountId(step.account_id)
+        digest = self.places.list_digest(account, options.places, step.source_sha256)
         source = await self.blobs.fetch_as(keys.source, digest)
         small = await asyncio.to_thread(os.path.getsize, source) <= SMALL_BYTES
         if not small:
             await self._reader.rest()
         load_frames()  # what judges the list, while another process reads it
         asked = self._intake_options(options, small=small, test=step.test)
+        place = self.places.unseal(account, options.places).source
+        asked = replace(asked, named=place is not None and place.is_database)
         with tempfile.TemporaryDirectory(dir=self.scratch, prefix="intake-") as scratch:
             folder = Path(scratch)
             if asked.look_ahead:

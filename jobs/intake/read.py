@@ -65,7 +65,7 @@ def read_list(source: Path, workdir: Path, *, options: IntakeOptions, limits: In
     check_size(source, limits)
     table = open_table(source, workdir, limits)
     with _as_file_faults(table, workdir):
-        table = below_notes(table)
+        table = _named(table) if options.named else below_notes(table)
         size = source.stat().st_size
         intake = _split(table, workdir, options=options, limits=limits, file_bytes=size)
         if (
@@ -75,6 +75,14 @@ def read_list(source: Path, workdir: Path, *, options: IntakeOptions, limits: In
         ):
             raise refusal(sign)
         return intake
+
+
+def _named(table: SourceTable) -> SourceTable:
+    """Return the table without its first record, whose cells are its columns' names."""
+    if table.names is not None:
+        return table
+    first = table.frame.head(1).collect(engine="streaming")
+    return replace(table, frame=table.frame.slice(1), names=first.row(0)) if first.height else table
 
 
 @contextmanager

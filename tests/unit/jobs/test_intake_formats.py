@@ -734,6 +734,14 @@ def test_half_of_a_surrogate_pair_is_told_by_its_row(tmp_path: Path, text: str, 
         read(tmp_path, (f"[{first},{text}]" if array else f"{first}\n\n{text}").encode())
 
 
+def test_a_first_record_that_is_said_to_hold_names_does_whatever_it_looks_like(tmp_path: Path) -> None:
+    (tmp_path / "list").write_bytes(b"b@example.com,30,30\r\na@example.com,7,8\r\n,,\r\n")
+    options = IntakeOptions(named=True)
+    intake = read_list(tmp_path / "list", tmp_path, options=options, limits=IntakeLimits())
+    assert (intake.rows, intake.column) == (2, "b@example.com")
+    assert list(read_names(tmp_path / "rows.parquet").values()) == ["b@example.com", "30", "30"]
+
+
 def test_one_object_with_an_address_is_a_list_of_one_row(tmp_path: Path) -> None:
     got = read(tmp_path, b'{"email":"a@example.com","others":["b@example.com"]}')
     check_addresses(got, ["a@example.com"])
