@@ -118,7 +118,8 @@ def _values(file: TextIO, limits: IntakeLimits) -> Iterator[_Object]:
         try:
             _decoder().decode(first)
         except ValueError:
-            return _sequence(_Pieces(file, limits))
+            if len(first) <= limits.line_bytes:
+                return _sequence(_Pieces(file, limits))
     return _lines(file, limits)
 
 
