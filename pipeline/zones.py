@@ -9,6 +9,8 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
 DEFAULT: Final = "UTC"
 _NO_PLACES: Final = frozenset({"Factory", "localtime", "posixrules"})
+_COPIES: Final = ("right/", "posix/")
+"""Folders in which some machines have all zones again: with leap seconds, and without."""
 
 
 def is_zone(name: str) -> bool:
@@ -59,6 +61,6 @@ def midnight(at: datetime, zone: str) -> datetime:
 
 def _find(name: str) -> tzinfo | None:
     try:
-        return ZoneInfo(name) if name not in _NO_PLACES else None
+        return None if name in _NO_PLACES or name.startswith(_COPIES) else ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):
         return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from contextvars import Context
 from typing import Generic, TypeVar
 
 Q = TypeVar("Q")
@@ -37,7 +38,8 @@ class SharedCalls(Generic[Q, A]):
         answer: asyncio.Future[A] = asyncio.get_running_loop().create_future()
         self._waiting.append((question, answer))
         if self._calling is None:
-            self._calling = asyncio.create_task(self._call_until_nobody_waits())
+            # in nobody's context: a call is no part of the request, or the trace, of who asked first
+            self._calling = asyncio.create_task(self._call_until_nobody_waits(), context=Context())
         return await answer
 
     async def _call_until_nobody_waits(self) -> None:

@@ -260,9 +260,11 @@ def _as_row(row: object) -> dict[str, Any]:
         row = {"email": row}
     if isinstance(row, list):
         row = {str(place): cell for place, cell in enumerate(row)}
-    if not isinstance(row, dict) or BROKEN.search(json.dumps(row, ensure_ascii=False)):
+    if not isinstance(row, dict):
         raise MailsiftError("bad_request", "A row of `input` must be an object, a list or an address.")
-    return row
+    text = json.dumps(row, ensure_ascii=False)
+    # as in other doors, what is no text refuses no other row
+    return json.loads(BROKEN.sub("\N{REPLACEMENT CHARACTER}", text)) if BROKEN.search(text) else row
 
 
 async def mean_score(call: VendorCall, view: JobView) -> float:

@@ -249,9 +249,15 @@ Url = Annotated[
 """Where a webhook is sent; what it may be, the service says."""
 
 
+MAYBE_THOUSANDS: Final = re.compile(r"[+-]?[0-9]{1,3}(\.[0-9]{3})+")
+"""A typed number that is a thousand times as much in half of the world: in German, 1.000 is a thousand."""
+
+
 def _whole_number(value: Any) -> Any:
     """Let `2.0` be a whole number (JSON Schema Validation, section 6.1.1)."""
     value = _no_boolean(value)
+    if isinstance(value, str) and MAYBE_THOUSANDS.fullmatch(value.strip()):
+        raise ValueError("has a point that may part thousands: leave it out")
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 

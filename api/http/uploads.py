@@ -25,6 +25,7 @@ from starlette.datastructures import UploadFile
 from mailsift.accounts.people import LONGEST_RETENTION
 from mailsift.api.http.forms import form_of
 from mailsift.api.http.inputs import (
+    BROKEN,
     FORM,
     JSON,
     Amount,
@@ -304,7 +305,9 @@ def _list_of(body: bytes) -> JsonList | JsonPlaces:
     """Parse a list, read as every other body is: a name that stands twice would make half of it disappear."""
     found = read_json(body)
     kind = JsonPlaces if isinstance(found, dict) and "source" in found and "emails" not in found else JsonList
-    return kind.model_validate_json(json.dumps(found), strict=True)
+    # Half of a surrogate pair, at which pydantic's parser ends, is told by its place as a NUL is.
+    text = BROKEN.sub(r"\\u0000", json.dumps(found, ensure_ascii=False))
+    return kind.model_validate_json(text, strict=True)
 
 
 def _lines(emails: Sequence[str | NamedEmail]) -> bytes:

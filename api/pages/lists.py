@@ -13,7 +13,7 @@ from fastapi.responses import HTMLResponse, JSONResponse, Response
 from starlette.datastructures import FormData
 
 from mailsift.accounts.people import Visitor
-from mailsift.api.http.inputs import FORM, media_type
+from mailsift.api.http.inputs import FORM, MAYBE_THOUSANDS, media_type
 from mailsift.api.http.uploads import file_pieces, printable_name
 from mailsift.api.pages.filters import percent
 from mailsift.api.pages.forms import HEADER, Form, check_token, choice, chosen_file, read_form, text
@@ -275,6 +275,8 @@ def _number(name: str, given: str, *, most: int) -> float:
         MailsiftError: `bad_option`.
     """
     given = given or "0"
+    if MAYBE_THOUSANDS.fullmatch(given):
+        raise MailsiftError("bad_option", f"“{name}” has a point that may part thousands: leave it out.")
     if not re.fullmatch(r"\d{1,9}(\.\d{1,3})?", given, re.ASCII) or float(given) > most:
         raise MailsiftError("bad_option", f"“{name}” must be a number of at most {most:,}.")
     return float(given)

@@ -11,7 +11,7 @@ import os
 import tempfile
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Final
 from uuid import UUID
@@ -171,14 +171,17 @@ class StepWorker:
 
     async def _take_in(self, step: ClaimedStep) -> StepDone:
         keys, options = JobBlobs(step.job_id), load_options(step.options)
+        account = AccountId(step.account_id)
         source = await self.places.stored_list(
-            self.blobs, AccountId(step.account_id), step.job_id, options.places, sha256=step.source_sha256
+            self.blobs, account, step.job_id, options.places, sha256=step.source_sha256
         )
         small = await asyncio.to_thread(os.path.getsize, source) <= SMALL_BYTES
         if not small:
             await self._reader.rest()
         load_frames()  # what judges the list, while another process reads it
         asked = self._intake_options(options, small=small, test=step.test)
+        place = self.places.unseal(account, options.places).source
+        asked = replace(asked, named=place is not None and place.is_database)
         with tempfile.TemporaryDirectory(dir=self.scratch, prefix="intake-") as scratch:
             folder = Path(scratch)
             if asked.look_ahead:

@@ -45,6 +45,7 @@ class IntakeOptions:
         refuse_harvested: refuse a list whose addresses at a domain look made up.
         forecast: prepare for telling the time left early: begin with samples from all over the list, and
             count the addresses at free-mail domains in every chunk.
+        named: the first record names the columns, whatever it looks like: a database's does.
         look_ahead: write down the domains as they come (mailsift.jobs.intake.ahead).
     """
 
@@ -55,6 +56,7 @@ class IntakeOptions:
     overrides: str = ""
     refuse_harvested: bool = False
     forecast: bool = False
+    named: bool = False
     look_ahead: bool = False
 
 

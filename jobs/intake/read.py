@@ -17,7 +17,7 @@ from mailsift.jobs.intake.ahead import DomainsAhead
 from mailsift.jobs.intake.harvest import LEAST, find_harvest, refusal
 from mailsift.jobs.intake.models import FEWEST_ADDRESSES, ChunkSlice, Intake, IntakeLimits, IntakeOptions
 from mailsift.jobs.intake.numbering import AddressBook, SpillBuffer, scan_addresses
-from mailsift.jobs.intake.read_json import joined_texts, read_json
+from mailsift.jobs.intake.read_json import joined_texts, read_json, with_texts_of_objects
 from mailsift.jobs.intake.read_parquet import read_parquet
 from mailsift.jobs.intake.read_text import read_text
 from mailsift.jobs.intake.read_xlsx import read_xlsx
@@ -52,6 +52,7 @@ _ROW_GROUP = 16_384
 _MIN_FREE_MAIL = 10  # addresses of a chunk at a domain: fewer make no difference to the time left
 _SAMPLES = 20
 _COMPRESSION: Final = "lz4"  # half as dear as zstd to write, and to read; half as large again
+_JSON: Final = frozenset({"json", "jsonl"})
 _FIRST_ROWS = 5  # of an inspection
 _ODD_CELLS = 50  # of an inspection
 _PLAIN_ADDRESS = r"^\s*[^\s@<>()\[\]\",;:]+@[\w.-]+\.[\w-]{2,}\s*$"
@@ -64,7 +65,7 @@ def read_list(source: Path, workdir: Path, *, options: IntakeOptions, limits: In
     check_size(source, limits)
     table = open_table(source, workdir, limits)
     with _as_file_faults(table, workdir):
-        table = below_notes(table)
+        table = _named(table) if options.named else below_notes(table)
         size = source.stat().st_size
         intake = _split(table, workdir, options=options, limits=limits, file_bytes=size)
         if (
@@ -74,6 +75,14 @@ def read_list(source: Path, workdir: Path, *, options: IntakeOptions, limits: In
         ):
             raise refusal(sign)
         return intake
+
+
+def _named(table: SourceTable) -> SourceTable:
+    """Return the table without its first record, whose cells are its columns' names."""
+    if table.names is not None:
+        return table
+    first = table.frame.head(1).collect(engine="streaming")
+    return replace(table, frame=table.frame.slice(1), names=first.row(0)) if first.height else table
 
 
 @contextmanager
@@ -154,7 +163,7 @@ def _split(
     frame = table.frame.slice(1) if choice.header else table.frame
     name = column_id(choice.index)
     cells = cell_text(name, frame.collect_schema()[name]).alias("cell")
-    if table.format in {"json", "jsonl"}:
+    if table.format in _JSON:
         cells = cells.map_batches(joined_texts, return_dtype=pl.String, is_elementwise=True)
     size = limits.batches.rows
     batches = frame.select(cells).collect_batches(chunk_size=size, maintain_order=True, engine="streaming")
@@ -189,7 +198,7 @@ def _split(
 
 def _chosen(table: SourceTable, options: IntakeOptions) -> Choice:
     try:
-        return choose_column(first_rows(table), table.names, options.column, repair=options.repair)
+        return choose_column(_sample(table), table.names, options.column, repair=options.repair)
     except MailsiftError as error:
         if error.code != "no_address_column" or table.format != "xlsx":
             raise
@@ -246,6 +255,12 @@ def first_rows(table: SourceTable) -> pl.DataFrame:
     if not sample.height:
         raise _no_rows()
     return sample
+
+
+def _sample(table: SourceTable) -> pl.DataFrame:
+    """Return the first rows as their addresses will be read."""
+    rows = first_rows(table)
+    return with_texts_of_objects(rows) if table.format in _JSON else rows
 
 
 def _write_addresses(
@@ -368,7 +383,7 @@ def inspect_list(source: Path, workdir: Path, limits: IntakeLimits) -> dict[str,
         table = below_notes(table)
         sample = first_rows(table)
         rows = int(table.frame.select(pl.len()).collect(engine="streaming").item())
-    choice, guess = _choice(sample, table.names)
+    choice, guess = _choice(_sample(table), table.names)
     rows -= choice.header
     if rows > limits.rows:
         raise too_many_rows(limits.rows)

@@ -8,19 +8,20 @@ import re
 import sys
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
-from itertools import islice
+from itertools import count, islice
 from pathlib import Path
 from types import NoneType
-from typing import Any, Never, TextIO
+from typing import Any, Never, TextIO, TypeAlias
 
 import polars as pl
 
 from mailsift.jobs.columns import column_id
 from mailsift.jobs.intake.models import IntakeLimits
 from mailsift.jobs.intake.sniff import is_bare_address, too_many_columns, too_many_rows
-from mailsift.jobs.intake.table import SourceTable
-from mailsift.pipeline.errors import MailsiftError
+from mailsift.jobs.intake.table import SourceTable, is_address_name
+from mailsift.pipeline.errors import MailsiftError, SuppressCodes
 
 _BARE_COLUMN = "email"
 _EXACT = 2**53  # whole numbers beyond it have no exact binary64 (RFC 8259 section 6)
@@ -39,12 +40,14 @@ _PLAIN: dict[frozenset[type], tuple[pl.DataType, float]] = {
 
 
 _Object = dict[str, Any]
+_Names: TypeAlias = tuple[str, ...]
 
 
 def read_json(path: Path, encoding: str, workdir: Path, *, array: bool, limits: IntakeLimits) -> SourceTable:
-    """Read objects, or bare strings, one a line or in one array.
+    """Read objects, or bare strings, in one array, one a line, or one behind the other.
 
-    A column that holds one plain type keeps it; mixed and nested values become JSON text.
+    That array may stand in an object, as APIs answer: `{"data": [{"email": …}], "total": 1}`. A column that
+    holds one plain type keeps it; mixed and nested values become JSON text.
 
     Args:
         path: the file.
@@ -60,22 +63,21 @@ def read_json(path: Path, encoding: str, workdir: Path, *, array: bool, limits: 
     read = _Batches(workdir, limits.batches.rows)
     try:
         with path.open(encoding=encoding) as file:
-            objects = _elements(file, limits) if array else _lines(file, limits)
+            around = () if array else _names_around(file, limits)
+            objects = _values(file, limits) if around is None else _elements(file, limits, around)
             for batch in _batches(objects, limits.batches.json_items, ids):
-                read.keep(_frame(batch, ids))
+                read.keep(_frame(batch, ids, after=read.rows))
                 _check(len(ids), read.rows, limits)
-    except UnicodeEncodeError:
-        raise _bad("A string holds half of a surrogate pair.") from None
     except UnicodeError:
         raise MailsiftError("bad_encoding", f"Parts of the file aren’t {encoding}.") from None
     except RecursionError:
         raise _bad("Values are nested too deeply.") from None
     frame = read.frame()
-    if not array and read.rows == 1 and _holds_the_list(frame.collect().row(0)):
+    if around is None and read.rows == 1 and _holds_the_list(frame.collect().row(0)):
         raise _bad(
             "The file is one object with the addresses in arrays or objects inside it, not an object a row."
         )
-    return SourceTable(frame, tuple(ids), "json" if array else "jsonl", encoding)
+    return SourceTable(frame, tuple(ids), "jsonl" if around is None else "json", encoding)
 
 
 def _holds_the_list(row: Sequence[object]) -> bool:
@@ -107,6 +109,28 @@ def _check(columns: int, rows: int, limits: IntakeLimits) -> None:
         raise too_many_rows(limits.rows)
 
 
+def _values(file: TextIO, limits: IntakeLimits) -> Iterator[_Object]:
+    """Return what yields objects one a line; one behind the other where the first one spans lines."""
+    lines = iter(partial(file.readline, limits.line_bytes + 1), "")
+    first = next(filter(str.strip, lines), "")
+    file.seek(0)
+    with suppress(_RepeatedNameError):  # which reading will tell
+        try:
+            _decoder().decode(first)
+        except ValueError:
+            if len(first) <= limits.line_bytes:
+                return _sequence(_Pieces(file, limits))
+    return _lines(file, limits)
+
+
+def _sequence(text: _Pieces) -> Iterator[_Object]:
+    for number in count(1):
+        if not text.peek():
+            return
+        place = f"Object {number:,}"
+        yield _object(text.value(place), place)
+
+
 def _lines(file: TextIO, limits: IntakeLimits) -> Iterator[_Object]:
     """Yield one object from each line that is not blank."""
     decode = _decoder().decode
@@ -128,26 +152,70 @@ def _lines(file: TextIO, limits: IntakeLimits) -> Iterator[_Object]:
         yield _object(value, f"Line {number:,}")
 
 
-def _elements(file: TextIO, limits: IntakeLimits) -> Iterator[_Object]:
-    """Yield the elements of one array."""
-    text, number = _Pieces(file, limits), 0
-    if text.mark() != "[":
-        raise _bad("The array does not begin.")
-    while text.peek() != "]" or number:
-        number += 1
-        place = f"Element {number:,}"
-        yield _object(text.value(place), place)
-        match text.mark():
-            case ",":
-                continue
-            case "]":
-                break
-            case _:
-                raise _bad(f"{place} is followed by neither a comma nor the array's end.")
-    else:
-        text.mark()
+def _elements(file: TextIO, limits: IntakeLimits, around: _Names) -> Iterator[_Object]:
+    """Yield the elements of one array, to which these names of an object lead; none: it is all there is."""
+    text = _Pieces(file, limits)
+    found = _in_object(text) if around else _in_array(text, around)
+    rows = (value for names, value, is_element in found if is_element and names == around)
+    for number, value in enumerate(rows, start=1):
+        yield _object(value, f"Element {number:,}")
     if text.mark():
         raise _bad("Something follows the array.")
+
+
+def _names_around(file: TextIO, limits: IntakeLimits) -> _Names | None:
+    """Return the names that lead to the rows if the file is one object with an array of them, else None.
+
+    Raises:
+        MailsiftError: `bad_json`: several arrays hold addresses.
+    """
+    held = _arrays_with_addresses(_Pieces(file, limits))
+    file.seek(0)
+    if len(held) > 1:
+        raise _bad("Several arrays in the object hold addresses: send the one that is the list by itself.")
+    return next(iter(held), None)
+
+
+def _arrays_with_addresses(text: _Pieces) -> set[_Names]:
+    """Return the names that lead to arrays with addresses in them, if the text is one object and no row.
+
+    An address under the name of an address column makes it a row. An array of such a name is a cell.
+    """
+    held = set[_Names]()
+    with SuppressCodes("bad_json"):  # what is wrong, reading will tell
+        for names, value, is_element in _in_object(text):
+            is_cell = is_address_name(names[-1])
+            if is_element and names not in held and not is_cell and _holds_address(value):
+                held.add(names)
+            if not is_element and is_cell and len(names) == 1 and _holds_address(value):
+                return set()
+        return set() if text.mark() else held
+    return set()
+
+
+def _in_object(text: _Pieces, around: _Names = ()) -> Iterator[tuple[_Names, Any, bool]]:
+    """Yield an object's values with the names that lead to each, and whether it is an element of an array."""
+    for place in text.items("{", "}"):
+        name = text.value(place)
+        if not isinstance(name, str) or text.mark() != ":":
+            raise _bad(f"{place} has no name.")
+        names = (*around, name)
+        match text.peek():
+            case "{":
+                yield from _in_object(text, names)
+            case "[":
+                yield from _in_array(text, names)
+            case _:
+                yield names, text.value(place), False
+
+
+def _in_array(text: _Pieces, around: _Names) -> Iterator[tuple[_Names, Any, bool]]:
+    """Yield the elements of an array with the names that lead to it."""
+    return ((around, text.value(place), True) for place in text.items("[", "]"))
+
+
+def _holds_address(value: Any) -> bool:
+    return any(map(is_bare_address, _texts_in(value)))
 
 
 # Not ijson 3.6. On 200,000 objects its C parser takes 0.4 s, this one 0.7, its Python parser 5; but to the C
@@ -175,6 +243,21 @@ class _Pieces:
         mark = self.peek()
         self._at += len(mark)
         return mark
+
+    def items(self, begin: str, end: str) -> Iterator[str]:
+        """Yield a name for each item between brackets, which is to be taken before the next one."""
+        if self.mark() != begin:
+            raise _bad(f"There is no {begin} where one is expected.")
+        if self.peek() == end:
+            self.mark()
+            return
+        for number in count(1):
+            yield (place := f"Element {number:,}")
+            mark = self.mark()
+            if mark == end:
+                return
+            if mark != ",":
+                raise _bad(f"{place} is followed by neither a comma nor the end of what it is in.")
 
     def value(self, place: str) -> Any:
         """Take the next value; `place` names it in the error."""
@@ -232,9 +315,24 @@ def _object(value: Any, place: str) -> _Object:
     raise _bad(f"{place} is neither an object nor a string.")
 
 
-def _frame(batch: list[_Object], ids: Mapping[str, str]) -> pl.DataFrame:
-    """Turn objects into columns."""
-    return pl.DataFrame([_column(id_, [item.get(name) for item in batch]) for name, id_ in ids.items()])
+def _frame(batch: list[_Object], ids: Mapping[str, str], *, after: int) -> pl.DataFrame:
+    """Turn objects into columns; so many rows stand before them.
+
+    Raises:
+        MailsiftError: `bad_json` for half of a surrogate pair, which is no text (RFC 8259 section 8.2).
+    """
+    try:
+        "".join(ids).encode()
+        return pl.DataFrame([_column(id_, [item.get(name) for item in batch]) for name, id_ in ids.items()])
+    except UnicodeEncodeError:
+        row = next(row for row, item in enumerate(batch, start=after + 1) if not _is_text(item))
+        raise _bad(f"A string of row {row:,} holds half of a surrogate pair.") from None
+
+
+def _is_text(item: _Object) -> bool:
+    with suppress(UnicodeEncodeError):
+        return bool(json.dumps(item, ensure_ascii=False).encode())
+    return False
 
 
 def _column(name: str, values: list[Any]) -> pl.Series:
@@ -310,6 +408,16 @@ def _common(types: set[pl.DataType], *, exact: bool) -> pl.DataType:
     if len(some) == 1:
         return next(iter(some))
     return pl.Float64() if exact and some == {pl.Int64(), pl.Float64()} else pl.String()
+
+
+def with_texts_of_objects(rows: pl.DataFrame) -> pl.DataFrame:
+    """Return rows in which the texts of objects stand for these, as their addresses will be read."""
+    cells = pl.col(pl.String)
+    return rows.with_columns(
+        pl.when(cells.str.starts_with("{"))
+        .then(cells.map_batches(joined_texts, return_dtype=pl.String))
+        .otherwise(cells)
+    )
 
 
 def joined_texts(cells: pl.Series) -> pl.Series:

@@ -17,6 +17,7 @@ from datetime import datetime, timedelta
 from itertools import zip_longest
 from pathlib import Path
 from typing import Final
+from urllib.parse import unquote
 from xml.parsers import expat
 
 import polars as pl
@@ -36,6 +37,8 @@ _EXACT: Final = 2**53  # whole numbers up to here are exact
 _REFERENCE = re.compile(r"\$?([A-Za-z]+)\$?([0-9]{1,7})")
 _ESCAPED = re.compile(r"_x([0-9A-Fa-f]{4})_")  # ST_Xstring, section 22.9.2.19
 _SURROGATES: Final = range(0xD800, 0xE000)
+_MAILTO = re.compile(r"mailto:([^?]+)", re.IGNORECASE)  # RFC 6068
+_LINK_FORMULA = re.compile(r"""\s*(?:_xlfn\.)?HYPERLINK\(\s*"mailto:([^"?]+)""", re.IGNORECASE)
 _BOOLEANS: Final = {"0": "false", "1": "true"}
 
 # Number formats of the standard that show a moment (section 18.8.30).
@@ -51,6 +54,7 @@ def read_xlsx(path: Path, limits: IntakeLimits) -> SourceTable:
 
     A number is written with the fewest digits that mean it, a date as `2024-02-29 01:02:03` without a time at
     midnight, a time of day as `01:02:03`, an elapsed time with as many hours as it has, an error as `#N/A`.
+    Addresses that cells only link to (`mailto:`) are columns of their own, behind the others.
 
     Raises:
         MailsiftError: `bad_xlsx` among those of `take_in`.
@@ -78,14 +82,45 @@ def _first_sheet(parts: _Parts, limits: IntakeLimits) -> pl.DataFrame:
         _parse(parts, part, start=strings.begin, end=strings.end, text=strings.text)
     kinds = styles.date_writers()
     for sheet in book.sheets:
-        reader = _Sheet(strings.found, kinds, epoch=book.epoch, limits=limits)
-        _parse(parts, related.targets.get(sheet, ""), start=reader.begin, end=reader.end, text=reader.text)
+        part = related.targets.get(sheet, "")
+        links = _links_of(parts, part)
+        reader = _Sheet(strings.found, kinds, links=links, epoch=book.epoch, limits=limits)
+        _parse(parts, part, start=reader.begin, end=reader.end, text=reader.text)
         frame = reader.frame()
         if frame.height:
             return frame
     if not book.sheets:
         raise _bad("The workbook has no sheets.")
     raise MailsiftError("empty_file", "The workbook has no cells.")
+
+
+def _links_of(parts: _Parts, sheet: str) -> Mapping[str, str]:
+    """Return the addresses that a sheet's cells link to, by what the cells are called (section 18.3.1.47)."""
+    links = _Links()
+    related = posixpath.join(posixpath.dirname(sheet), "_rels", f"{posixpath.basename(sheet)}.rels")
+    if parts.has(related):
+        _parse(parts, related, start=links.begin_relation)
+    if links.addresses:  # they stand below the cells
+        _parse(parts, sheet, start=links.begin_link)
+    return links.found
+
+
+class _Links:
+    """Where a sheet's cells link to."""
+
+    def __init__(self) -> None:
+        self.addresses: dict[str, str] = {}
+        self.found: dict[str, str] = {}
+
+    def begin_relation(self, name: str, attributes: dict[str, str]) -> None:
+        target = _MAILTO.match(attributes.get("Target", ""))
+        if name == "Relationship" and target:
+            self.addresses[attributes.get("Id", "")] = unquote(target[1])
+
+    def begin_link(self, name: str, attributes: dict[str, str]) -> None:
+        ids = [value for key, value in attributes.items() if key.endswith(":id")]
+        if name == "hyperlink" and (address := self.addresses.get("".join(ids[:1]))):
+            self.found[attributes.get("ref", "").partition(":")[0]] = address
 
 
 class _Parts:
@@ -97,6 +132,9 @@ class _Parts:
         self._entries = {part_name(entry.filename): entry for entry in entries}
         if len(self._entries) < len(entries):  # programs do not agree which one counts
             raise _bad("The workbook has two parts of one name.")
+
+    def has(self, name: str) -> bool:
+        return part_name(name) in self._entries
 
     def blocks(self, name: str) -> Iterator[bytes]:
         entry = self._entries.get(part_name(name))
@@ -277,23 +315,30 @@ class _Sheet:
         strings: Sequence[str],
         kinds: Mapping[str, _NumberWriter],
         *,
+        links: Mapping[str, str],
         epoch: datetime,
         limits: IntakeLimits,
     ) -> None:
         self._strings, self._kinds, self._epoch, self._limits = strings, kinds, epoch, limits
+        self._links = links
         self._rows = 0
         self._batch: list[list[str | None]] = []
+        self._linked: list[dict[int, str]] = []  # of each row, by column
         self._frames: list[pl.DataFrame] = []
         self._row: list[str | None] = []
+        self._row_links: dict[int, str] = {}
+        self._link, self._formula = "", list[str]()
         self._number = self._column = 0
         self._type = self._style = ""
         self._text: list[str] | None = None  # of the cell; None while it has none
-        self._takes = self._reading = False
+        self._takes = self._reading = self._in_formula = False
 
     def begin(self, name: str, attributes: dict[str, str]) -> None:
         match name:
             case "c":
                 self._begin_cell(attributes)
+            case "f":
+                self._in_formula = True
             case "v" | "t":
                 self._takes = not self._reading
                 if self._text is None:
@@ -308,11 +353,15 @@ class _Sheet:
     def text(self, text: str) -> None:
         if self._takes and self._text is not None:
             self._text.append(text)
+        elif self._in_formula:
+            self._formula.append(text)
 
     def end(self, name: str) -> None:
         match name:
             case "v" | "t":
                 self._takes = False
+            case "f":
+                self._in_formula = False
             case "c":
                 self._end_cell()
             case "rPh":
@@ -327,8 +376,12 @@ class _Sheet:
         if not self._frames:
             return pl.DataFrame()
         frame = pl.concat(self._frames, how="diagonal")
-        filled = [place for place, column in enumerate(frame) if column.null_count() < frame.height]
-        used = frame[:, filled[0] : filled[-1] + 1]
+        cells = frame.select(name for name in frame.columns if name.isdecimal())
+        links = frame.select(sorted(set(frame.columns) - set(cells.columns)))
+        filled = [place for place, column in enumerate(cells) if column.null_count() < cells.height]
+        used = cells[:, filled[0] : filled[-1] + 1].hstack(links)
+        if used.width > self._limits.columns:
+            raise too_many_columns(self._limits.columns)
         return used.rename({name: column_id(place) for place, name in enumerate(used.columns)})
 
     def _begin_row(self, number: int | None) -> None:
@@ -343,12 +396,14 @@ class _Sheet:
 
     def _begin_cell(self, attributes: dict[str, str]) -> None:
         self._column += 1
-        if reference := attributes.get("r"):
+        reference = attributes.get("r")
+        if reference:
             self._go_to(reference)
         if self._column > self._limits.columns:
             raise too_many_columns(self._limits.columns)
         self._type, self._style = attributes.get("t", "n"), attributes.get("s", "")
-        self._text = None
+        self._text, self._link = None, self._links.get(reference or "", "")
+        self._formula.clear()
 
     def _go_to(self, reference: str) -> None:
         """Go where a cell says it is, which may be in a later row than the one around it."""
@@ -364,7 +419,11 @@ class _Sheet:
         if self._text is not None:
             row = self._row
             row += [None] * (self._column - len(row))
-            row[self._column - 1] = self._value("".join(self._text))
+            row[self._column - 1] = value = self._value("".join(self._text))
+            formula = _LINK_FORMULA.match("".join(self._formula)) if self._formula else None
+            link = self._link or (unquote(formula[1]) if formula else "")
+            if link and value is not None and "@" not in value:
+                self._row_links[self._column] = link
         self._text = None
 
     def _value(self, text: str) -> str | None:
@@ -397,20 +456,27 @@ class _Sheet:
 
     def _end_row(self) -> None:
         row, self._row = self._row, []
+        links, self._row_links = self._row_links, {}
         if not any(cell is not None for cell in row):
             return
         self._rows += 1
         if self._rows > self._limits.rows + 1:  # one more is allowed: the header
             raise too_many_rows(self._limits.rows)
         self._batch.append(row)
+        self._linked.append(links)
         if len(self._batch) == _BATCH:
             self._flush()
 
     def _flush(self) -> None:
         rows, self._batch = self._batch, []
-        columns = zip_longest(*rows)
+        linked, self._linked = self._linked, []
+        columns = {str(n): column for n, column in enumerate(zip_longest(*rows))}
+        columns |= {
+            f"link {place:05}": tuple(links.get(place) for links in linked)
+            for place in sorted(set().union(*linked))
+        }
         if rows:
-            texts = (pl.Series(str(n), column, dtype=pl.String) for n, column in enumerate(columns))
+            texts = (pl.Series(name, column, dtype=pl.String) for name, column in columns.items())
             self._frames.append(pl.DataFrame(list(texts)))
 
 

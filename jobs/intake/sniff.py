@@ -57,15 +57,48 @@ _UNSUPPORTED = {
     b"{\\rtf": "a rich text document",
     b"PK\x05\x06": "an empty zip archive",
     b"ARROW1\0\0": "an Arrow IPC (Feather) file; save it as Parquet",
+    b"\xff\xff\xff\xff": "an Arrow IPC stream; save it as Parquet",
     b"FEA1": "a Feather file; save it as Parquet",
+    b"Obj\x01": "an Avro file; save it as Parquet",
+    b"SQLite format 3\0": "a SQLite database; export its table as CSV",
+    b"\0\1\0\0Standard ": "an Access database; export its table as CSV",
+    b"!BDN": "a mailbox of Outlook; export its contacts as CSV",
+    b"\x04\x22\x4d\x18": "compressed with LZ4; only gzip is accepted",
+    b"\x1f\x9d": "compressed with compress; only gzip is accepted",
+    b"\xff\xfe\0\0": "a text in UTF-32; save it as UTF-8",
+    b"\0\0\xfe\xff": "a text in UTF-32; save it as UTF-8",
 }
+_TAR = slice(257, 262), b"ustar"  # POSIX.1-1988
 
 _NO_LISTS = (  # how texts begin that hold no list, and what they are
     (
         re.compile(r"\s*<(?:!doctype|html|head|body|table|\?xml)[\s>]", re.IGNORECASE),
         "a web page or XML whatever it is called; open it in a spreadsheet program and save it as XLSX",
     ),
+    (
+        re.compile(r"\s*<[a-z][\w.:-]*(?:\s[^<>@]*)?>\s*<[a-z!/]", re.IGNORECASE),
+        "XML; save it as XLSX or CSV",
+    ),
     (re.compile(r"\s*BEGIN:VCARD\s", re.IGNORECASE), "an address book of vCards; export it as CSV"),
+    (re.compile(r"\s*BEGIN:VCALENDAR\s", re.IGNORECASE), "a calendar; export its guests as CSV"),
+    (re.compile(r"(?:(?:#|version:).*\n\s*)*dn::? *\S", re.IGNORECASE), "an LDIF file; export it as CSV"),
+    (
+        re.compile(
+            r"\s*(?:--.*\n\s*|/\*[^*]*\*/;?\s*|(?:set|use|begin|pragma|start)\b[^;\n]*;\s*)*"
+            r"(?:insert\s+(?:ignore\s+)?into|create\s+(?:table|database|schema)|drop\s+table)\s",
+            re.IGNORECASE,
+        ),
+        "a dump of SQL statements; export the table as CSV",
+    ),
+    (
+        re.compile(
+            r"(?:From .*\n)?(?:[\w-]+:[ \t].*\n(?:[ \t].*\n)*)*?"  # RFC 5322, section 2.2
+            r"(?:Received|Message-ID|MIME-Version|Content-Type|DKIM-Signature):[ \t]",
+            re.IGNORECASE,
+        ),
+        "a message; paste its addresses, one a line",
+    ),
+    (re.compile(r"From \S+ +(?:mon|tue|wed|thu|fri|sat|sun) ", re.IGNORECASE), "a mailbox of messages"),
 )
 
 _MARKS = {  # byte order marks; what Python calls the encodings that swallow them
@@ -94,8 +127,8 @@ _CONTROL = bytes({*range(0x20), 0x7F} - set(b"\t\n\x0b\x0c\r\x1b"))
 _A_FEW = 5
 """Control characters that stray into a text, however short it is."""
 _DELIMITERS = (",", ";", "\t", "|")
-_DELIMITERS_IN_ADDRESSES = ("^", "~")
-"""These may stand in an address, too, before its @: what is above or behind tells that they part cells."""
+_DELIMITERS_IN_ADDRESSES = ("^", "~", ":")
+"""These may stand in an address, too, or before it: what is above or behind tells that they part cells."""
 _EXCEL_HINT = re.compile(r'("?)sep=(.)\1(?:\r?\n|\r)', re.ASCII | re.IGNORECASE)
 _MAY_PART = re.compile(r"[^\w\"\x00-\x08\x0a-\x1f\x7f]", re.ASCII)
 """One octet for polars."""
@@ -137,6 +170,9 @@ def container_of(head: bytes) -> FileContainer:
     for magic, name in _UNSUPPORTED.items():
         if head.startswith(magic):
             raise _is_something_else(name)
+    place, magic = _TAR
+    if head[place] == magic:
+        raise _is_something_else("a tar archive; only gzip is accepted")
     return next((kind for magic, kind in _CONTAINERS.items() if head.startswith(magic)), FileContainer.TEXT)
 
 

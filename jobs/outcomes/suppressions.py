@@ -109,9 +109,11 @@ class SuppressionService:
     async def _add(self, account_id: UUID, found: Sequence[Suppression]) -> ImportCounts:
         named = [(canonical_of(one.email), one) for one in found]
         malformed = sum(not address for address, _ in named)
-        # of two reasons the wish counts, whichever is named first
-        weakest_first = sorted(named, key=lambda one: -_STRONGEST_FIRST.index(one[1].reason))
-        good = {address: one for address, one in weakest_first if address}
+        # of two reasons the wish counts, whichever is named first; of one that stands twice the first
+        good = dict[str, Suppression]()
+        for address, one in sorted(named, key=lambda one: _STRONGEST_FIRST.index(one[1].reason)):
+            good.setdefault(address, one)
+        good.pop("", None)
         if not good:
             return ImportCounts(malformed=malformed)
 
@@ -138,17 +140,24 @@ class SuppressionService:
     async def import_file(self, account_id: UUID, path: Path) -> ImportCounts:
         """Put the addresses of a file on the list (mailsift.jobs.outcomes.files.read_suppressed).
 
+        What is on the list stays: the file is read once for each reason in it, the strongest first.
+
         Raises:
             MailsiftError: see `unpacked` and `read_suppressed`.
         """
-        total = ImportCounts()
+        total, named = ImportCounts(), set(_STRONGEST_FIRST)
         async with unpacked(path) as file:
-            async for batch in in_batches(read_suppressed, file):
-                found = [
-                    Suppression(email, _REASON_OF.get(kind, SuppressionReason.MANUAL), "file", since)
-                    for email, kind, since in batch
-                ]
-                total += await self._add(account_id, found)
+            for reason in _STRONGEST_FIRST:
+                if reason not in named:
+                    continue
+                named = set()
+                async for batch in in_batches(read_suppressed, file):
+                    found = [
+                        Suppression(email, _REASON_OF.get(kind, SuppressionReason.MANUAL), "file", since)
+                        for email, kind, since in batch
+                    ]
+                    named.update(one.reason for one in found)
+                    total += await self._add(account_id, [one for one in found if one.reason is reason])
         await self._record_added(account_id, total.taken)
         return total
 

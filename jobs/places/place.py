@@ -14,6 +14,7 @@ from typing import Any, Final
 from urllib.parse import parse_qs, urlsplit
 
 from mailsift.pipeline.errors import MailsiftError
+from mailsift.storage.foreign.tables import LONGEST_NAME
 
 STORES: Final = frozenset({"s3", "gs", "az"})
 _DATABASES: Final = frozenset({"postgresql", "postgres"})
@@ -24,7 +25,7 @@ _QUERY, _TABLE = "query", "table"
 _WRITTEN_QUERY: Final = re.compile(r"((?i:postgres(?:ql)?)://[^?]*)\?query=(\s*\S+\s+\S.*)", re.DOTALL)
 _FEWEST_NAMES: Final[Mapping[str, int]] = {"az": 2}
 """Behind what stands for the host: the container, and the key."""
-_TABLE_NAME: Final = re.compile(r"[^\s.\"\x00]{1,63}(\.[^\s.\"\x00]{1,63})?")
+_TABLE_NAME: Final = re.compile(r"[^\s.\"\x00]+(\.[^\s.\"\x00]+)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +93,8 @@ def parse_sink(url: str) -> Place:
         raise _bad_place("Results go to s3://, gs://, az:// or a table in postgresql://.")
     if place.is_database and not _TABLE_NAME.fullmatch(place.table):
         raise _bad_place("Results go to a table: postgresql://host/database?table=checked")
+    if any(len(name.encode()) > LONGEST_NAME for name in place.table.split(".")):
+        raise _bad_place(f"A table’s name has at most {LONGEST_NAME} bytes; PostgreSQL would cut it.")
     return place
 
 

@@ -31,7 +31,10 @@ TAKEN_NAMES: Final = frozenset({JOB_COLUMN, "tableoid", "xmin", "cmin", "xmax", 
 """Names that a column of a list cannot have in a table: ours, and those of PostgreSQL's own columns."""
 
 LONGEST_NAME: Final = 63
-"""Bytes of a column's name; PostgreSQL cuts off what is longer, and two names may be one then."""
+"""Bytes of a column's or table's name; PostgreSQL cuts off what is longer, and two names may be one then."""
+
+_MOST_OF_ROW: Final = 60_000
+"""Bytes of a row: lists have no longer lines, nor cells."""
 
 _CONNECT_SECONDS: Final = 10
 _PIECE: Final = 1 << 20
@@ -87,7 +90,8 @@ def _text_loaders() -> AdaptersMap:
 async def read_query(url: str, credentials: Mapping[str, str], query: str) -> AsyncIterator[bytes]:
     """Yield what a query gives, as CSV with a header, row by row from the server, which may change nothing.
 
-    Values are the texts that the server writes, booleans `true` and `false`.
+    Values are the texts that the server writes, booleans `true` and `false`. Of a row that is longer than the
+    line of a list may be, the longest are cut, and end in `…`.
 
     Args:
         url: of the database, without credentials.
@@ -109,12 +113,31 @@ async def read_query(url: str, credentials: Mapping[str, str], query: str) -> As
                 if not named:
                     writer.writerow([column.name for column in cursor.description or ()])
                     named = True
-                writer.writerow(["" if value is None else value for value in row])
+                writer.writerow(_fitting(["" if value is None else value for value in row]))
                 if pending.tell() > _PIECE:
                     yield pending.getvalue().encode()
                     pending.seek(0)
                     pending.truncate()
             yield pending.getvalue().encode()
+
+
+def _fitting(row: list[str]) -> list[str]:
+    """Return a row of which the longest texts are cut where it is too long."""
+    if sum(map(len, row)) < _MOST_OF_ROW // 4:  # bytes of a character, or of two quotes
+        return row
+    sizes = [len(text.encode()) + text.count('"') for text in row]
+    most = left = _MOST_OF_ROW
+    for others, size in zip(range(len(row), 0, -1), sorted(sizes), strict=True):
+        most = left // others  # for each that is not smaller
+        if size > most:
+            break
+        left -= size
+    pairs = zip(row, sizes, strict=True)
+    return [text if size <= most else f"{_cut(text, most // 2)}…" for text, size in pairs]
+
+
+def _cut(text: str, most: int) -> str:
+    return text.encode()[:most].decode(errors="ignore")
 
 
 def _as_subquery(query: str) -> bytes:

@@ -141,6 +141,13 @@ async def test_hostile_json_lists(client: httpx.AsyncClient) -> None:
     assert (await client.get(JOBS)).json()["data"]["jobs"] == []
 
 
+async def test_half_of_a_surrogate_pair_in_a_list_is_told_by_its_place(client: httpx.AsyncClient) -> None:
+    body = b'{"emails":["a@x.com","' + EVIL + b'\\ud800@x.com"]}'
+    told = _checked(await client.post(JOBS, content=body, headers=JSON), 422, "invalid_request")
+    assert told["errors"][0]["loc"][:3] == ["body", "emails", 1]
+    assert "surrogate" in told["errors"][0]["msg"]
+
+
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-be"])
 async def test_a_list_is_json_in_whatever_encoding_an_address_is(
     client: httpx.AsyncClient, encoding: str

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 from uuid import UUID
 
+import pytest
 from sqlalchemy import text
 
 from mailsift.container import Container
@@ -106,3 +107,23 @@ async def test_a_suppression_that_is_told_twice_is_there_for_the_stronger_reason
     assert await container.suppressions.add(account, told) == ImportCounts(taken=1, repeated=2)
     (kept,) = (await container.suppressions.page(account, limit=2)).suppressions
     assert kept.reason is SuppressionReason.COMPLAINED
+
+
+@pytest.mark.parametrize("first", ["bounced", "complained"])
+async def test_a_file_has_one_rule_for_an_address_with_two_reasons_however_far_apart_they_stand(
+    container: Container, tmp_path: Path, first: str
+) -> None:
+    account = await container.jobs.account("acme")
+    second = {"bounced": "complained", "complained": "bounced"}[first]
+    rows = [f"ann@example.com,{first}", *(f"u{n}@example.com,bounced" for n in range(1_500))]
+    rows += [
+        f"ann@example.com,{second}",
+        f"bob@example.com,{first}",
+        f"bob@example.com,{second}",
+        "x,bounced",
+    ]
+    (path := tmp_path / "list.csv").write_text("\n".join(["email,reason", *rows]))
+    told = await container.suppressions.import_file(account, path)
+    assert told == ImportCounts(taken=1_502, repeated=2, malformed=1)
+    kept = await container.suppressions.page(account, limit=9, reason="complained")
+    assert {one.email for one in kept.suppressions} == {"ann@example.com", "bob@example.com"}

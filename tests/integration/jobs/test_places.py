@@ -236,6 +236,20 @@ async def test_a_query_gives_every_value_as_the_database_writes_it(
     assert [row[f"c{place}"] for place in range(len(values))] == [*values.values()]
 
 
+async def test_a_query_s_columns_have_names_of_any_kind_and_texts_of_any_length(
+    settings: Settings, service: JobService, planter: Planter
+) -> None:
+    account = await service.account("alice")
+    query = "SELECT 'a@example.com' AS \"b@example.com\", '7' AS \"30\", repeat('é\"', 40000) AS body"
+    sink = "postgresql://crm/sales?table=named"
+    view = await done(settings, service, account, f"postgresql://crm/sales?query={query}", sink)
+    assert (view.state, view.total, view.address_column) == (JobState.COMPLETED, 1, "b@example.com"), view
+    (row,) = await planter.sql("SELECT * FROM named")
+    assert (row["b@example.com"], row["30"]) == ("a@example.com", "7")
+    assert (row["body"][:2], row["body"][-1]) == ('é"', "…")
+    assert 20_000 < len(row["body"].encode()) < 65_536
+
+
 async def test_a_database_without_an_encoding_gives_texts(databases: Databases) -> None:
     with databases.encoded("SQL_ASCII") as url:
         query = "SELECT 'Zoë@example.com' AS email"

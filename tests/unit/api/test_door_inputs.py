@@ -77,6 +77,13 @@ def test_what_is_no_address_in_a_list_keeps_its_place_and_refuses_no_other() -> 
         lists.emails_as_lines(["a@example.com", 7], "emails", most=10)
 
 
+def test_half_of_a_surrogate_pair_in_a_row_of_neverbounce_refuses_no_other() -> None:
+    rows = [{"email": "a\ud800@b.test", "n": 1}, ["c@b.test", "x\udc00"], "d@b.test", "\0"]
+    told = lists.supplied_rows(rows, most=10)
+    assert told[:2] == [{"email": "a�@b.test", "n": 1}, {"0": "c@b.test", "1": "x�"}]
+    assert told[2:] == [{"email": "d@b.test"}, {"email": "\0"}]
+
+
 def test_cells_of_a_row_come_back_in_the_order_of_the_list_and_of_equal_names_the_first(
     tmp_path: Path,
 ) -> None:

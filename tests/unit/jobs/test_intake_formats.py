@@ -683,6 +683,65 @@ def test_one_object_around_the_list_is_refused(tmp_path: Path, text: str) -> Non
         read(tmp_path, text.encode())
 
 
+@pytest.mark.parametrize("indent", [None, 2])
+@pytest.mark.parametrize(
+    "around",
+    [
+        '{"data": %s}',
+        '{"status": "ok", "owner": "o@example.com", "links": [{"rel": "x"}], "results": %s, "total": 2}',
+        '{"response": {"page": {}, "contacts": %s}, "empty": [], "n": [1]}',
+    ],
+)
+def test_an_array_with_addresses_in_an_object_is_the_list(
+    tmp_path: Path, around: str, indent: int | None
+) -> None:
+    rows = [{"id": 1, "email": "a@example.com"}, {"id": 2, "email": "b"}, None]
+    text = json.dumps(json.loads(around % json.dumps(rows)), indent=indent)
+    got = read(tmp_path, text.encode(), batches=BatchSizes(json_text=7))
+    assert (got.names, got.intake.format) == (["id", "email"], "json")
+    check_addresses(got, ["a@example.com", "b", None])
+
+
+def test_an_array_of_texts_in_an_object_is_the_list(tmp_path: Path) -> None:
+    check_addresses(read(tmp_path, b'\n{"members":\n["a@example.com", "b"]}\n'), ["a@example.com", "b"])
+
+
+def test_of_two_arrays_with_addresses_in_an_object_neither_is_taken_for_the_list(tmp_path: Path) -> None:
+    with pytest.raises(MailsiftError, match="Several arrays") as caught:
+        read(tmp_path, b'{"good": ["a@example.com"], "bad": [{"email": "b@example.com"}]}')
+    assert caught.value.code == "bad_json"
+
+
+def test_objects_that_span_lines_are_rows_one_behind_the_other(tmp_path: Path) -> None:
+    items = [{"email": "a@example.com", "tags": ["x@example.com"]}, {"email": "b@example.com"}]
+    got = read(tmp_path, "\n".join(json.dumps(item, indent=2) for item in items).encode())
+    check_addresses(got, ["a@example.com", "b@example.com"])
+    with pytest.raises(MailsiftError, match="Object 2 "):
+        read(tmp_path, b'{\n"email": "a@example.com"}\n{"email": \n')
+
+
+def test_addresses_that_only_objects_in_cells_hold_are_found(tmp_path: Path) -> None:
+    items = [{"id": n, "properties": {"name": f"N{n}", "email": f"u{n}@example.com"}} for n in range(3)]
+    got = read(tmp_path, json.dumps({"results": items}).encode())
+    check_addresses(got, [f"u{n}@example.com" for n in range(3)])
+
+
+@pytest.mark.parametrize("text", ['{"email":"a\\ud800@b.co"}', '{"email":"a@b.co","\\udc00":1}'])
+@pytest.mark.parametrize("array", [True, False])
+def test_half_of_a_surrogate_pair_is_told_by_its_row(tmp_path: Path, text: str, array: bool) -> None:
+    first = '{"email":"c@example.com"}'
+    with pytest.raises(MailsiftError, match=r"bad_json: .*row 2 "):
+        read(tmp_path, (f"[{first},{text}]" if array else f"{first}\n\n{text}").encode())
+
+
+def test_a_first_record_that_is_said_to_hold_names_does_whatever_it_looks_like(tmp_path: Path) -> None:
+    (tmp_path / "list").write_bytes(b"b@example.com,30,30\r\na@example.com,7,8\r\n,,\r\n")
+    options = IntakeOptions(named=True)
+    intake = read_list(tmp_path / "list", tmp_path, options=options, limits=IntakeLimits())
+    assert (intake.rows, intake.column) == (2, "b@example.com")
+    assert list(read_names(tmp_path / "rows.parquet").values()) == ["b@example.com", "30", "30"]
+
+
 def test_one_object_with_an_address_is_a_list_of_one_row(tmp_path: Path) -> None:
     got = read(tmp_path, b'{"email":"a@example.com","others":["b@example.com"]}')
     check_addresses(got, ["a@example.com"])

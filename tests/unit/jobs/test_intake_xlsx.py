@@ -11,6 +11,7 @@ from typing import Any
 import openpyxl
 import polars as pl
 import pytest
+import xlsxwriter
 
 from mailsift.jobs.intake.models import IntakeLimits
 from mailsift.jobs.intake.read_xlsx import read_xlsx
@@ -242,3 +243,41 @@ def test_what_is_no_whole_workbook_is_refused_by_what_it_lacks(tmp_path: Path) -
     assert refusal(tmp_path, small_workbook(f"<row>{texts('a')}</row><!--")) == "bad_xlsx"
     book = workbook(x=b"x").replace(b"xl/workbook.xml", b"xx/workbook.xml")
     assert refusal(tmp_path, book) == "unsupported_format"
+
+
+def linked(*cells: tuple[str, str]) -> bytes:
+    """Return a workbook of one column, whose cells show a text and link to something, "" to nothing."""
+    data = io.BytesIO()
+    with xlsxwriter.Workbook(data, {"in_memory": True}) as book:
+        sheet = book.add_worksheet()
+        for row, (text, target) in enumerate(cells):
+            if target.startswith("="):
+                sheet.write_formula(row, 0, target, None, text)
+            elif target:
+                sheet.write_url(row, 0, target, string=text)
+            else:
+                sheet.write(row, 0, text)
+    return data.getvalue()
+
+
+def test_addresses_that_cells_only_link_to_are_a_column_of_their_own(tmp_path: Path) -> None:
+    cells = [
+        ("Name", ""),
+        ("Ann", "mailto:ann%2B1@example.com?subject=Hi"),
+        ("Bob", '=HYPERLINK("mailto:bob@example.com","Bob")'),
+        ("Cat", "https://example.com/"),
+        ("dora@example.com", "mailto:d@example.com"),
+    ]
+    assert frame_of(tmp_path, linked(*cells)).rows() == [
+        ("Name", None),
+        ("Ann", "ann+1@example.com"),
+        ("Bob", "bob@example.com"),
+        ("Cat", None),
+        ("dora@example.com", None),
+    ]
+
+
+def test_links_to_what_the_cells_show_are_no_column(tmp_path: Path) -> None:
+    cells = [("Email", ""), ("ann@example.com", "mailto:ann@example.com")]
+    assert frame_of(tmp_path, linked(*cells)).width == 1
+    assert refusal(tmp_path, linked(("Ann", "mailto:ann@example.com")), columns=1) == "too_many_columns"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mailsift.jobs.places.place import Connections, parse_source
+from mailsift.jobs.places.place import Connections, parse_sink, parse_source
 from mailsift.pipeline.errors import MailsiftError
 
 _ODD = "SELECT email FROM guest WHERE email NOT LIKE '%+ab%' AND flags & 1 = 1 AND note <> 'a=b'"
@@ -58,6 +58,14 @@ def test_both_schemes_of_a_database_are_one_place(theirs: str, ours: str, tmp_pa
     found = Connections.load(file).find(place, "alice")
     assert found is not None
     assert found.credentials == {"user": "reader"}
+
+
+def test_a_table_s_name_has_as_many_bytes_as_postgresql_keeps() -> None:
+    longest = "é" * 31 + "x"
+    assert parse_sink(f"postgresql://crm/sales?table={longest}.{longest}").table == f"{longest}.{longest}"
+    for name in (f"{longest}x", f"a.{longest}x", "é" * 63):
+        with pytest.raises(MailsiftError, match="63 bytes"):
+            parse_sink(f"postgresql://crm/sales?table={name}")
 
 
 @pytest.mark.parametrize("ours", ["s3://lake/Lists", "S3://lake/Lists"])

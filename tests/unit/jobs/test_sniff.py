@@ -12,7 +12,17 @@ import pytest
 
 from mailsift.jobs.intake import sniff
 from mailsift.jobs.intake.models import IntakeLimits
-from mailsift.jobs.intake.sniff import TextScan, check_size, check_workbook, encoding_of, gunzip
+from mailsift.jobs.intake.sniff import (
+    Dialect,
+    TextScan,
+    check_is_list,
+    check_size,
+    check_workbook,
+    container_of,
+    dialect_of,
+    encoding_of,
+    gunzip,
+)
 from mailsift.pipeline.errors import MailsiftError
 from tests.support.hostile_files import workbook
 
@@ -189,3 +199,62 @@ def test_a_package_that_is_no_workbook_is_told_what_it_is(tmp_path: Path, part: 
         archive.writestr(part, b"")
     with pytest.raises(MailsiftError, match=rf"unsupported_format: .*{told}.*(?:XLSX|CSV)"):
         check_workbook(tmp_path / "book", IntakeLimits())
+
+
+@pytest.mark.parametrize(
+    ("head", "told"),
+    [
+        (b"\xff\xff\xff\xff\x78\0\0\0", "Arrow IPC stream"),
+        (b"Obj\x01\x04\x14avro.codec", "Avro"),
+        (b"SQLite format 3\0\x10\0", "SQLite"),
+        (b"\0\1\0\0Standard Jet DB\0", "Access"),
+        (b"list.csv".ljust(257, b"\0") + b"ustar\x0000", "tar archive"),
+        ("email\n".encode("utf-32"), "UTF-32"),
+    ],
+)
+def test_a_file_of_another_kind_is_told_what_it_is(head: bytes, told: str) -> None:
+    with pytest.raises(MailsiftError, match=f"unsupported_format: .*{told}"):
+        container_of(head)
+
+
+@pytest.mark.parametrize(
+    ("head", "told"),
+    [
+        ("From ann@example.com Mon Jan  1 00:00:00 2024\nFrom: Ann", "mailbox"),
+        (
+            "Return-Path: <ann@example.com>\r\nTo: b@example.com,\r\n c@x.com\r\nMIME-Version: 1.0",
+            "message",
+        ),
+        ("# extended LDIF\n#\n\nversion: 1\ndn: cn=Ann\nmail: ann@example.com\n", "LDIF"),
+        ("BEGIN:VCALENDAR\nVERSION:2.0", "calendar"),
+        ("-- dump\n\nSET NAMES utf8;\nINSERT INTO `c` (`email`) VALUES\n('ann@example.com');", "SQL"),
+        ("<contacts>\n <contact id='1'>", "XML"),
+    ],
+)
+def test_a_text_that_is_no_list_is_told_what_it_is(head: str, told: str) -> None:
+    with pytest.raises(MailsiftError, match=f"unsupported_format: .*{told}"):
+        check_is_list(head)
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        "From,To\n",
+        "To: ann@example.com,\nb@example.com\nSubject: x\n",
+        "dn,mail\n",
+        "-- exported today\nemail\n",
+        "<Name>,<Email>\n",
+        "<ann@example.com>\n<bob@example.com>\n",
+        "insert,email\n",
+        "-- x\n" * 10_000,
+        "A: b\r\n c\r\n" * 5_000,
+    ],
+)
+def test_a_text_that_may_be_a_list_is_not_refused_however_it_begins(head: str) -> None:
+    check_is_list(head)
+
+
+def test_a_colon_behind_addresses_parts_cells() -> None:
+    assert dialect_of("ann@example.com:x1\nbob@example.com:x2\n") == Dialect(delimiter=":", columns=2)
+    assert dialect_of("email,at\nann@example.com,10:30\nbob@example.com,11:00\n").delimiter == ","
+    assert dialect_of("mailto:ann@example.com\nmailto:bob@example.com\n").delimiter == ""

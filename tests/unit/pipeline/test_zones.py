@@ -46,6 +46,12 @@ def test_a_day_begins_at_its_own_midnight(zone: str, at: str, began: str) -> Non
     assert midnight(given, zone) == expected
 
 
+@pytest.mark.parametrize("folder", ["right", "posix"])
+def test_a_machine_s_second_copy_of_a_zone_is_none(folder: str) -> None:
+    assert not is_zone(f"{folder}/Europe/Berlin")
+    assert zone_named(f"{folder}/Europe/Berlin") is UTC
+
+
 @pytest.mark.parametrize(
     "name", ["", "Mars/Olympus", "../etc/passwd", "/etc/localtime", "localtime", "\0", "x" * 300]
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextvars import ContextVar
 
 from mailsift.storage.shared_calls import SharedCalls
 
@@ -68,3 +69,16 @@ async def test_a_call_that_answers_too_few_is_a_failure_and_leaves_nobody_waitin
     shared = SharedCalls(forgets, most=2)
     found = await asyncio.gather(*map(shared.ask, range(3)), return_exceptions=True)
     assert [type(one) for one in found] == [int, ValueError, ValueError]
+
+
+async def test_a_call_that_some_share_is_in_the_context_of_none() -> None:
+    asker, seen = ContextVar("asker", default="nobody"), list[str]()
+
+    async def call(questions: Sequence[int]) -> Sequence[int]:
+        seen.append(asker.get())
+        return questions
+
+    shared = SharedCalls(call, most=3)
+    asker.set("first")
+    assert [*await asyncio.gather(shared.ask(1), shared.ask(2))] == [1, 2]
+    assert seen == ["nobody"]

@@ -221,6 +221,8 @@ async def test_what_would_be_repaired_is_shown(api: Api) -> None:
 NO_OPTIONS: list[dict[str, str]] = [
     {"mode": "deeper"},
     {"priority": "first"},
+    {"what": "sample", "sample": "1.000"},
+    {"hours": "1.000"},
     {"what": "sample", "sample": "many"},
     {"what": "sample", "sample": "100001"},
     {"what": "sample", "sample": ""},
