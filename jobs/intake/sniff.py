@@ -68,7 +68,8 @@ _UNSUPPORTED = {
     b"\xff\xfe\0\0": "a text in UTF-32; save it as UTF-8",
     b"\0\0\xfe\xff": "a text in UTF-32; save it as UTF-8",
 }
-_TAR = slice(257, 262), b"ustar"  # POSIX.1-1988
+_TAR = slice(257, 265), (b"ustar\x0000", b"ustar  \0")
+"""What POSIX.1-1988 and GNU write there; the letters alone may stand in an address."""
 
 _NO_LISTS = (  # how texts begin that hold no list, and what they are
     (
@@ -170,8 +171,8 @@ def container_of(head: bytes) -> FileContainer:
     for magic, name in _UNSUPPORTED.items():
         if head.startswith(magic):
             raise _is_something_else(name)
-    place, magic = _TAR
-    if head[place] == magic:
+    place, magics = _TAR
+    if head[place] in magics:
         raise _is_something_else("a tar archive; only gzip is accepted")
     return next((kind for magic, kind in _CONTAINERS.items() if head.startswith(magic)), FileContainer.TEXT)
 

@@ -14,6 +14,7 @@ from mailsift.jobs.intake import sniff
 from mailsift.jobs.intake.models import IntakeLimits
 from mailsift.jobs.intake.sniff import (
     Dialect,
+    FileContainer,
     TextScan,
     check_is_list,
     check_size,
@@ -209,12 +210,17 @@ def test_a_package_that_is_no_workbook_is_told_what_it_is(tmp_path: Path, part: 
         (b"SQLite format 3\0\x10\0", "SQLite"),
         (b"\0\1\0\0Standard Jet DB\0", "Access"),
         (b"list.csv".ljust(257, b"\0") + b"ustar\x0000", "tar archive"),
+        (b"list.csv".ljust(257, b"\0") + b"ustar  \0", "tar archive"),
         ("email\n".encode("utf-32"), "UTF-32"),
     ],
 )
 def test_a_file_of_another_kind_is_told_what_it_is(head: bytes, told: str) -> None:
     with pytest.raises(MailsiftError, match=f"unsupported_format: .*{told}"):
         container_of(head)
+
+
+def test_letters_of_an_address_are_no_archive() -> None:
+    assert container_of(b"ann@example.com\n" * 16 + b"mustard@example.com\n") is FileContainer.TEXT
 
 
 @pytest.mark.parametrize(
