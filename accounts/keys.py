@@ -199,7 +199,7 @@ class KeyService:
                 account_id,
                 "key.create",
                 minted.row.hint,
-                name=name,
+                name=new.name,
                 scopes=[str(scope) for scope in new.scopes],
                 ends=f"in {lifetime / DAY:g} days" if lifetime else "never",
             )

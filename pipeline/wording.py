@@ -24,7 +24,7 @@ def _is_visible(letter: str) -> bool:
     return letter not in _BLANK and category(letter) not in _INVISIBLE
 
 
-_INVISIBLE: Final = frozenset({"Cc", "Cf", "Cs", "Mn", "Zl", "Zp", "Zs"})
+_INVISIBLE: Final = frozenset({"Cc", "Cf", "Mn", "Zl", "Zp", "Zs"})
 """General categories (Unicode 4.5) that leave no ink by themselves."""
 _BLANK: Final = frozenset("\u115f\u1160\u2800\u3164\uffa0")
 """Letters and symbols that leave none either: Hangul fillers, the Braille pattern without dots."""
