@@ -198,12 +198,19 @@ def _split(
 
 def _chosen(table: SourceTable, options: IntakeOptions) -> Choice:
     try:
-        return choose_column(_sample(table), table.names, options.column, repair=options.repair)
+        choice = choose_column(_sample(table), table.names, options.column, repair=options.repair)
     except MailsiftError as error:
         if error.code != "no_address_column" or table.format != "xlsx":
             raise
         text = f"{error.message} Of a workbook only the first sheet that is shown is read."
         raise MailsiftError(error.code, text) from None
+    if column_id(choice.index) in table.uncomputed:
+        text = (
+            "Addresses of this workbook are formulas, of which it has no results. Open it in a spreadsheet "
+            "program, save it there, and send it again."
+        )
+        raise MailsiftError("bad_xlsx", text)
+    return choice
 
 
 class _AddressColumn:

@@ -62,15 +62,14 @@ def read_xlsx(path: Path, limits: IntakeLimits) -> SourceTable:
     check_workbook(path, limits)
     try:
         with zipfile.ZipFile(path) as archive:
-            frame = _first_sheet(_Parts(archive), limits)
+            return _first_sheet(_Parts(archive), limits)
     except (zipfile.BadZipFile, expat.ExpatError, zlib.error, OSError, EOFError):
         raise _bad("The workbook is damaged or of an unknown kind.") from None
     except (NotImplementedError, RuntimeError):  # how it is packed, or that it has a password
         raise _bad("The workbook is packed in a way that is not supported.") from None
-    return SourceTable(frame.lazy(), None, "xlsx")
 
 
-def _first_sheet(parts: _Parts, limits: IntakeLimits) -> pl.DataFrame:
+def _first_sheet(parts: _Parts, limits: IntakeLimits) -> SourceTable:
     book = _Workbook()
     _parse(parts, WORKBOOK, start=book.begin)
     related = _Relations()
@@ -84,11 +83,11 @@ def _first_sheet(parts: _Parts, limits: IntakeLimits) -> pl.DataFrame:
     for sheet in book.sheets:
         part = related.targets.get(sheet, "")
         links = _links_of(parts, part)
-        reader = _Sheet(strings.found, kinds, links=links, epoch=book.epoch, limits=limits)
+        reader = _Sheet(strings.found, kinds, links=links, book=book, limits=limits)
         _parse(parts, part, start=reader.begin, end=reader.end, text=reader.text)
-        frame = reader.frame()
-        if frame.height:
-            return frame
+        table = reader.table()
+        if table is not None:
+            return table
     if not book.sheets:
         raise _bad("The workbook has no sheets.")
     raise MailsiftError("empty_file", "The workbook has no cells.")
@@ -176,12 +175,13 @@ def _refuse_doctype(*_: object) -> None:
 
 
 class _Workbook:
-    """Which sheets there are, and the day their dates count from."""
+    """Which sheets there are, the day their dates count from, and whether results of formulas are old."""
 
     def __init__(self) -> None:
         self._shown: list[str] = []
         self._hidden: list[str] = []  # lists behind a choice, a program's notes
         self.epoch = datetime(1899, 12, 30)  # noqa: DTZ001 - sheets have no zones
+        self.is_uncomputed = False
 
     def begin(self, name: str, attributes: dict[str, str]) -> None:
         if name == "sheet":
@@ -190,6 +190,8 @@ class _Workbook:
             sheets += ids[:1]
         elif name == "workbookPr" and attributes.get("date1904") in {"1", "true"}:
             self.epoch = datetime(1904, 1, 1)  # noqa: DTZ001 - same
+        elif name == "calcPr":  # section 18.2.2
+            self.is_uncomputed = attributes.get("fullCalcOnLoad") in {"1", "true"}
 
     @property
     def sheets(self) -> list[str]:
@@ -316,10 +318,13 @@ class _Sheet:
         kinds: Mapping[str, _NumberWriter],
         *,
         links: Mapping[str, str],
-        epoch: datetime,
+        book: _Workbook,
         limits: IntakeLimits,
     ) -> None:
-        self._strings, self._kinds, self._epoch, self._limits = strings, kinds, epoch, limits
+        self._strings, self._kinds, self._epoch, self._limits = strings, kinds, book.epoch, limits
+        # Where nothing was computed yet, some programs write 0, others no result.
+        self._no_results = {None, "0"} if book.is_uncomputed else {None}
+        self._uncomputed: set[int] = set()
         self._links = links
         self._rows = 0
         self._batch: list[list[str | None]] = []
@@ -331,14 +336,14 @@ class _Sheet:
         self._number = self._column = 0
         self._type = self._style = ""
         self._text: list[str] | None = None  # of the cell; None while it has none
-        self._takes = self._reading = self._in_formula = False
+        self._takes = self._reading = self._is_formula = self._in_formula = False
 
     def begin(self, name: str, attributes: dict[str, str]) -> None:
         match name:
             case "c":
                 self._begin_cell(attributes)
             case "f":
-                self._in_formula = True
+                self._is_formula = self._in_formula = True
             case "v" | "t":
                 self._takes = not self._reading
                 if self._text is None:
@@ -369,12 +374,12 @@ class _Sheet:
             case _:
                 pass
 
-    def frame(self) -> pl.DataFrame:
-        """Return all rows that hold something, from the first column that does."""
+    def table(self) -> SourceTable | None:
+        """Return all rows that hold something, from the first column that does; None where there are none."""
         self._end_row()
         self._flush()
         if not self._frames:
-            return pl.DataFrame()
+            return None
         frame = pl.concat(self._frames, how="diagonal")
         cells = frame.select(name for name in frame.columns if name.isdecimal())
         links = frame.select(sorted(set(frame.columns) - set(cells.columns)))
@@ -382,7 +387,9 @@ class _Sheet:
         used = cells[:, filled[0] : filled[-1] + 1].hstack(links)
         if used.width > self._limits.columns:
             raise too_many_columns(self._limits.columns)
-        return used.rename({name: column_id(place) for place, name in enumerate(used.columns)})
+        names = {name: column_id(place) for place, name in enumerate(used.columns)}
+        uncomputed = frozenset(names[str(place)] for place in self._uncomputed if str(place) in names)
+        return SourceTable(used.rename(names).lazy(), None, "xlsx", uncomputed=uncomputed)
 
     def _begin_row(self, number: int | None) -> None:
         self._end_row()
@@ -404,6 +411,7 @@ class _Sheet:
         self._type, self._style = attributes.get("t", "n"), attributes.get("s", "")
         self._text, self._link = None, self._links.get(reference or "", "")
         self._formula.clear()
+        self._is_formula = False
 
     def _go_to(self, reference: str) -> None:
         """Go where a cell says it is, which may be in a later row than the one around it."""
@@ -416,14 +424,17 @@ class _Sheet:
             self._step_to(number)
 
     def _end_cell(self) -> None:
+        value = None if self._text is None else self._value("".join(self._text))
         if self._text is not None:
             row = self._row
             row += [None] * (self._column - len(row))
-            row[self._column - 1] = value = self._value("".join(self._text))
+            row[self._column - 1] = value
             formula = _LINK_FORMULA.match("".join(self._formula)) if self._formula else None
             link = self._link or (unquote(formula[1]) if formula else "")
             if link and value is not None and "@" not in value:
                 self._row_links[self._column] = link
+        if self._is_formula and value in self._no_results:
+            self._uncomputed.add(self._column - 1)
         self._text = None
 
     def _value(self, text: str) -> str | None:

@@ -27,12 +27,14 @@ class SourceTable:
         frame: the rows in order, nothing computed yet; its columns are named by `jobs.columns.column_id`.
         names: the columns' names, or None when the first row may hold them.
         format, encoding: as in `Intake`.
+        uncomputed: columns with formulas of which the file has no results.
     """
 
     frame: pl.LazyFrame
     names: tuple[str, ...] | None
     format: str
     encoding: str = ""
+    uncomputed: frozenset[str] = frozenset()
 
 
 def _plain(name: str) -> str:

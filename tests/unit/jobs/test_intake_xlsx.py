@@ -13,7 +13,8 @@ import polars as pl
 import pytest
 import xlsxwriter
 
-from mailsift.jobs.intake.models import IntakeLimits
+from mailsift.jobs.intake.models import IntakeLimits, IntakeOptions
+from mailsift.jobs.intake.read import read_list
 from mailsift.jobs.intake.read_xlsx import read_xlsx
 from mailsift.pipeline.errors import MailsiftError
 from tests.support.hostile_files import small_workbook, workbook
@@ -281,3 +282,30 @@ def test_links_to_what_the_cells_show_are_no_column(tmp_path: Path) -> None:
     cells = [("Email", ""), ("ann@example.com", "mailto:ann@example.com")]
     assert frame_of(tmp_path, linked(*cells)).width == 1
     assert refusal(tmp_path, linked(("Ann", "mailto:ann@example.com")), columns=1) == "too_many_columns"
+
+
+def computed(program: str, *rows: tuple[object, ...]) -> bytes:
+    """Return a workbook as a program writes it that computes nothing."""
+    data = io.BytesIO()
+    if program == "openpyxl":
+        book = openpyxl.Workbook()
+        for row in rows:
+            book.worksheets[0].append(row)
+        book.save(data)
+    else:
+        with xlsxwriter.Workbook(data, {"in_memory": True}) as written:
+            sheet = written.add_worksheet()
+            for number, row in enumerate(rows):
+                sheet.write_row(number, 0, row)
+    return data.getvalue()
+
+
+@pytest.mark.parametrize("program", ["openpyxl", "xlsxwriter"])
+def test_addresses_that_nobody_has_computed_are_not_judged(tmp_path: Path, program: str) -> None:
+    path = tmp_path / "list.xlsx"
+    options, limits = IntakeOptions(), IntakeLimits()
+    path.write_bytes(computed(program, ("Name", "Email"), ("ann", '=A2&"@example.com"')))
+    with pytest.raises(MailsiftError, match="bad_xlsx: Addresses of this workbook are formulas"):
+        read_list(path, tmp_path, options=options, limits=limits)
+    path.write_bytes(computed(program, ("Email", "Name"), ("ann@example.com", "=UPPER(A2)")))
+    assert read_list(path, tmp_path, options=options, limits=limits).rows == 1
