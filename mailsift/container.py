@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from mailsift.gauges import InstallationGauges
     from mailsift.jobs.admin.actions import Operations
     from mailsift.jobs.drafts import Drafts
-    from mailsift.jobs.engine.claim import Engine
-    from mailsift.jobs.engine.claimer import EngineConfig
+    from mailsift.jobs.engine.claim import EngineConfig
+    from mailsift.jobs.engine.engine import Engine
     from mailsift.jobs.engine.heartbeat import HealthWatch
     from mailsift.jobs.engine.listing_watch import ListingWatch
     from mailsift.jobs.engine.maintenance import Maintenance, Tidier
@@ -960,7 +960,7 @@ class Container:
     async def engine(self, *, worker_id: str = "") -> Engine:
         """Return the engine of one worker process, of the pool `worker_id`."""
         from mailsift.jobs.engine.chunk import ChunkWorker, WorkPlan
-        from mailsift.jobs.engine.claim import Engine
+        from mailsift.jobs.engine.engine import Engine
         from mailsift.jobs.engine.step import StepWorker
         from mailsift.pipeline.stop import StopRule
 
@@ -1005,7 +1005,7 @@ class Container:
         return engine
 
     def _engine_config(self, worker_id: str) -> EngineConfig:
-        from mailsift.jobs.engine.claimer import EngineConfig
+        from mailsift.jobs.engine.claim import EngineConfig
         from mailsift.jobs.engine.heartbeat import process_name
 
         config = EngineConfig(

@@ -32,7 +32,7 @@ from kombu.exceptions import OperationalError
 from typing_extensions import override
 
 from mailsift.container import open_container, open_engine
-from mailsift.jobs.engine.claim import Engine
+from mailsift.jobs.engine.engine import Engine
 from mailsift.jobs.engine.heartbeat import Heartbeat, process_name
 from mailsift.jobs.engine.maintenance import Sweeper
 from mailsift.jobs.tasks import PULL, QUEUE, make_app, send_wake_ups

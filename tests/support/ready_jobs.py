@@ -18,7 +18,7 @@ from typing_extensions import override
 
 from mailsift.container import OtherParts, open_engine
 from mailsift.jobs.columns import ADDRESS_N, names_metadata
-from mailsift.jobs.engine.claim import Engine
+from mailsift.jobs.engine.engine import Engine
 from mailsift.jobs.service import JobService
 from mailsift.jobs.views import AccountId, JobId, JobOptions, JobView, dump_options
 from mailsift.pipeline.facts import Mode

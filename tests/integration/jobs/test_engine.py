@@ -20,7 +20,8 @@ import psutil
 import pytest
 
 from mailsift.events.delivery import Deliverer
-from mailsift.jobs.engine import claim, step
+from mailsift.jobs.engine import engine as engine_module
+from mailsift.jobs.engine import step
 from mailsift.jobs.intake.process import ReaderStuckError, take_in
 from mailsift.jobs.results.breakdown import domains_of
 from mailsift.jobs.service import JobService
@@ -102,7 +103,7 @@ async def test_heartbeats_go_on_and_lists_are_claimed_whatever_else_fails(
 
     counts = Counted(UPKEEP_ERRORS)
     async with engine_on(settings, heartbeat_s=0.01, sweep_s=0.0) as engine:
-        monkeypatch.setattr(claim, "set_process_gauges", broken)
+        monkeypatch.setattr(engine_module, "set_process_gauges", broken)
         monkeypatch.setattr(Deliverer, "sweep", broken)
         monkeypatch.setattr(Deliverer, "claim", broken)
 

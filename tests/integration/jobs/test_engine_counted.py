@@ -11,9 +11,9 @@ from uuid import UUID
 import pytest
 
 from mailsift.container import open_service
-from mailsift.jobs.engine import claim
+from mailsift.jobs.engine import engine as engine_module
 from mailsift.jobs.engine.chunk import ChunkDone, ChunkWorker
-from mailsift.jobs.engine.claim import attempt_at_step
+from mailsift.jobs.engine.engine import attempt_at_step
 from mailsift.jobs.metrics import (
     ADDRESSES,
     ATTEMPTS,
@@ -163,11 +163,13 @@ async def test_work_that_has_just_committed_has_lost_no_lease(
     settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen_gone = asyncio.Event()
-    renew, work = claim.renew_leases, ChunkWorker.work
+    renew, work = engine_module.renew_leases, ChunkWorker.work
 
     async def seeing(*arguments: Any, **terms: Any) -> set[UUID]:
         gone = await renew(*arguments, **terms)
-        monkeypatch.setattr(claim, "set_process_gauges", lambda **_: seen_gone.set() if gone else None)
+        monkeypatch.setattr(
+            engine_module, "set_process_gauges", lambda **_: seen_gone.set() if gone else None
+        )
         return gone
 
     async def back_late(*arguments: Any) -> ChunkDone:
@@ -175,7 +177,7 @@ async def test_work_that_has_just_committed_has_lost_no_lease(
         await seen_gone.wait()
         return closed
 
-    monkeypatch.setattr(claim, "renew_leases", seeing)
+    monkeypatch.setattr(engine_module, "renew_leases", seeing)
     monkeypatch.setattr(ChunkWorker, "work", back_late)
     account, job_id = await Planter(settings, tmp_path).plant(PEOPLE, small=False)
     counts = Counted(*COUNTED)

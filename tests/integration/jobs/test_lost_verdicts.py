@@ -12,7 +12,7 @@ import pytest
 from mailsift.container import open_container, open_service
 from mailsift.jobs.admin.actions import JobAction
 from mailsift.jobs.engine import step
-from mailsift.jobs.engine.claim import Engine
+from mailsift.jobs.engine.engine import Engine
 from mailsift.jobs.service import JobService
 from mailsift.jobs.views import AccountId, JobId
 from mailsift.pipeline.errors import MailsiftError

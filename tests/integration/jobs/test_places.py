@@ -24,7 +24,7 @@ from typing_extensions import override
 
 from mailsift.cli.ends import sources_of
 from mailsift.container import open_container
-from mailsift.jobs.engine.claim import Engine
+from mailsift.jobs.engine.engine import Engine
 from mailsift.jobs.results.pages import RowFilter
 from mailsift.jobs.schedules.models import Recheck, ScheduleSpec
 from mailsift.jobs.service import JobService

@@ -17,7 +17,7 @@ from pydantic import SecretStr
 from structlog.testing import capture_logs
 
 from mailsift.cli.operate import share_processors
-from mailsift.jobs.engine.claim import Engine
+from mailsift.jobs.engine.engine import Engine
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.runtime.worker import ProcessRuntime, WakeUpTimer, keep_awake, run_worker
 from mailsift.settings import Settings

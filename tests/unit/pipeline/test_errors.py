@@ -11,7 +11,7 @@ import pytest
 from polars.exceptions import ComputeError
 from sqlalchemy.exc import DataError, OperationalError
 
-from mailsift.jobs.engine.claim import is_infrastructure, is_storage
+from mailsift.jobs.engine.engine import is_infrastructure, is_storage
 from mailsift.pipeline.errors import MailsiftError, SuspectError, is_full, outage_of
 
 FULL = "parquet: File out of specification: underlying IO error: No space left on device (os error 28)"

@@ -10,7 +10,7 @@ import pytest
 
 from mailsift.container import open_engine
 from mailsift.jobs.admin.actions import Operations
-from mailsift.jobs.engine.claim import Engine
+from mailsift.jobs.engine.engine import Engine
 from mailsift.jobs.service import JobService
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.settings import Settings
