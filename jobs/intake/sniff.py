@@ -140,10 +140,11 @@ _BOMB_RATIO = 50
 _ZIP_ENTRIES = 10_000
 _BLANK_LINE = re.compile(rb"\n\r?\n")
 _LONE_RETURN = re.compile(rb"\r[^\n]")  # of one at the end nobody knows yet
-_ADDRESS_CELL = re.compile(r"[^\s@,;|]+@[^\s@,;|]+\.[^\s@,;|]+")
+_ADDRESS_CELL = re.compile(r"[^\s@,;|]+@[^\s@,;|][^\s@,;|.]*\.[^\s@,;|]+")  # one way only to match many dots
 _RECIPIENT = re.compile(rf"{_ADDRESS_CELL.pattern}|[^@<>]*<{_ADDRESS_CELL.pattern}>")
 _FEWEST_IN_LINE = 3  # one or two may be columns of a table
-_FIELD_NAME = re.compile(r"(?:^|[\r\n]+)[^\W\d_]{2,20}:[ \t]+")  # To: Cc: An: Destinataire:
+_FIELD_NAME = re.compile(r"(?:^|(?<![\r\n])[\r\n]+)[^\W\d_]{2,20}:[ \t]+")  # To: Cc: An: Destinataire:
+_FIRST_TAB = r"(?<![ \t]) *\t"  # of blanks that stand together: thousands are sought through once
 _FOLD = re.compile(r"(?:\r\n?|\n)[ \t]+")  # RFC 5322, section 2.2.3
 
 
@@ -292,7 +293,8 @@ def _words_of_line(line: str) -> list[str]:
 
 def _recipients(text: str, delimiter: str) -> list[str]:
     text = _FIELD_NAME.sub(lambda found: f"{delimiter}\n" if found.start() else "", text)
-    broken = re.compile(rf"{re.escape(delimiter)}[ \t]*(?:\r\n?|\n)\s*")
+    mark = _FIRST_TAB if delimiter == "\t" else re.escape(delimiter)
+    broken = re.compile(rf"{mark}[ \t]*+(?:\r\n?|\n)\s*")
     line, breaks = broken.subn(f"{delimiter} ", _FOLD.sub(" ", text))
     if breaks and line.endswith(delimiter):  # as rows of a table do whose last column is empty
         return []
