@@ -24,7 +24,14 @@ import polars as pl
 
 from mailsift.jobs.columns import column_id
 from mailsift.jobs.intake.models import IntakeLimits
-from mailsift.jobs.intake.sniff import WORKBOOK, check_workbook, part_name, too_many_columns, too_many_rows
+from mailsift.jobs.intake.sniff import (
+    WORKBOOK,
+    check_workbook,
+    part_name,
+    refuse_big,
+    too_many_columns,
+    too_many_rows,
+)
 from mailsift.jobs.intake.table import SourceTable
 from mailsift.pipeline.errors import MailsiftError
 
@@ -327,7 +334,7 @@ class _Sheet:
         self._no_results = {None, "0"} if book.is_uncomputed else {None}
         self._uncomputed: set[int] = set()
         self._links = links
-        self._rows = 0
+        self._rows = self._size = 0
         self._batch: list[list[str | None]] = []
         self._linked: list[dict[int, str]] = []  # of each row, by column
         self._frames: list[pl.DataFrame] = []
@@ -433,6 +440,8 @@ class _Sheet:
             row = self._row
             row += [None] * (self._column - len(row))
             row[self._column - 1] = value
+            self._size += len(value or "")  # thousands of cells may share one long text
+            refuse_big(self._size, self._limits)
             formula = _LINK_FORMULA.match("".join(self._formula)) if self._formula else None
             link = self._link or (unquote(formula[1]) if formula else "")
             if link and value is not None and "@" not in value:

@@ -350,7 +350,7 @@ def check_size(path: Path, limits: IntakeLimits) -> None:
     size = path.stat().st_size
     if not size:
         raise MailsiftError("empty_file", "The file is empty.")
-    _refuse_big(size, limits)
+    refuse_big(size, limits)
 
 
 def gunzip(source: Path, target: Path, limits: IntakeLimits) -> None:
@@ -361,7 +361,7 @@ def gunzip(source: Path, target: Path, limits: IntakeLimits) -> None:
             while block := file.read(_BLOCK):
                 unpacked += out.write(block)
                 _refuse_bomb(packed, unpacked)
-                _refuse_big(unpacked, limits)
+                refuse_big(unpacked, limits)
     except (gzip.BadGzipFile, EOFError, zlib.error):
         raise MailsiftError("bad_gzip", "The gzip file is damaged or incomplete.") from None
 
@@ -381,7 +381,7 @@ def check_workbook(path: Path, limits: IntakeLimits) -> None:
         )
     unpacked = sum(entry.file_size for entry in entries)
     _refuse_bomb(path.stat().st_size if len(entries) <= _ZIP_ENTRIES else 0, unpacked)
-    _refuse_big(unpacked, limits)
+    refuse_big(unpacked, limits)
 
 
 def part_name(name: str) -> str:
@@ -469,7 +469,8 @@ def too_many_rows(limit: int) -> MailsiftError:
     return MailsiftError("too_many_rows", f"The list has more than {limit:,} rows.")
 
 
-def _refuse_big(size: int, limits: IntakeLimits) -> None:
+def refuse_big(size: int, limits: IntakeLimits) -> None:
+    """Refuse more octets than a list may have, counted unpacked."""
     if size > limits.bytes:
         text = f"The file is larger than {limits.bytes / 2**20:,.0f} MiB, counted unpacked."
         raise MailsiftError("file_too_large", text)

@@ -122,6 +122,13 @@ def test_a_sheet_that_is_named_again_and_again_is_read_once(tmp_path: Path) -> N
     assert time.process_time() - started < 2.0  # it was twenty
 
 
+def test_a_text_that_cells_share_counts_as_often_as_it_stands_there(tmp_path: Path) -> None:
+    strings = f"<si><t>{'a' * 1_000}</t></si>"
+    book = small_workbook('<row><c t="s"><v>0</v></c></row>' * 20, strings=strings)
+    assert frame_of(tmp_path, book, bytes=20_000).height == 20
+    assert refusal(tmp_path, book, bytes=19_999) == "file_too_large"
+
+
 def test_the_last_row_of_a_sheet_is_read(tmp_path: Path) -> None:
     assert frame_of(tmp_path, small_workbook('<row r="1048576"><c t="str"><v>a</v></c></row>')).item() == "a"
 
