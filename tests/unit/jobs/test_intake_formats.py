@@ -375,6 +375,12 @@ def test_apostrophes_around_thousands_of_dots_take_no_longer_than_they_are(tmp_p
     assert time.process_time() - started < 1.0  # it was some seconds
 
 
+@pytest.mark.parametrize("title", ['"Guests\rof May"', '"\r"'])
+def test_a_title_in_quotes_may_have_line_ends_in_it(tmp_path: Path, title: str) -> None:
+    got = read(tmp_path, f"{title}\nemail\nann@example.com\nbob@example.com\n".encode())
+    assert [row[0] for row in got.rows[-2:]] == ["ann@example.com", "bob@example.com"]
+
+
 def test_a_text_file_is_one_address_a_line(tmp_path: Path) -> None:
     got = read(
         tmp_path, b'b@example.com\n\n  a@example.com\n"john doe"@example.com\n"quoted@example.com"\nbad\n'
