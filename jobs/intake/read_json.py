@@ -66,8 +66,8 @@ def read_json(path: Path, encoding: str, workdir: Path, *, array: bool, limits: 
             around = () if array else _names_around(file, limits)
             objects = _values(file, limits) if around is None else _elements(file, limits, around)
             for batch in _batches(objects, limits.batches.json_items, ids):
+                _check(len(ids), read.rows + len(batch), limits)  # before each name becomes a column
                 read.keep(_frame(batch, ids, after=read.rows))
-                _check(len(ids), read.rows, limits)
     except UnicodeError:
         raise MailsiftError("bad_encoding", f"Parts of the file aren’t {encoding}.") from None
     except RecursionError:

@@ -24,7 +24,14 @@ import polars as pl
 
 from mailsift.jobs.columns import column_id
 from mailsift.jobs.intake.models import IntakeLimits
-from mailsift.jobs.intake.sniff import WORKBOOK, check_workbook, part_name, too_many_columns, too_many_rows
+from mailsift.jobs.intake.sniff import (
+    WORKBOOK,
+    check_workbook,
+    part_name,
+    refuse_big,
+    too_many_columns,
+    too_many_rows,
+)
 from mailsift.jobs.intake.table import SourceTable
 from mailsift.pipeline.errors import MailsiftError
 
@@ -32,6 +39,7 @@ _BLOCK = 1 << 18
 _BATCH = 20_000
 _MOST_ROWS: Final = 1_048_576
 _MOST_LETTERS: Final = 3  # of a column: XFD
+_MOST_DIGITS: Final = 9  # of a number that counts something; Python refuses to read thousands
 _WHOLE: Final = re.compile(r"-?[1-9][0-9]*")
 _EXACT: Final = 2**53  # whole numbers up to here are exact
 _REFERENCE = re.compile(r"\$?([A-Za-z]+)\$?([0-9]{1,7})")
@@ -42,8 +50,9 @@ _LINK_FORMULA = re.compile(r"""\s*(?:_xlfn\.)?HYPERLINK\(\s*"mailto:([^"?]+)""",
 _BOOLEANS: Final = {"0": "false", "1": "true"}
 
 # Number formats of the standard that show a moment (section 18.8.30).
-_DATE_FORMATS: Final = frozenset({*range(14, 23), *range(27, 37), *range(45, 48), *range(50, 59)})
-_ELAPSED_FORMAT: Final = 46
+_DATE_FORMATS: Final = frozenset(map(str, (*range(14, 23), *range(27, 37), *range(45, 48), *range(50, 59))))
+_ELAPSED_FORMAT: Final = "46"
+_LONGEST_CODE: Final = 255  # characters of a number format that programs take
 _NO_CODE = re.compile(r'"[^"]*"|\\.|_.|\*.|\[(?!(?:h+|m+|s+)\])[^\]]*\]', re.IGNORECASE)
 _ELAPSED = re.compile(r"\[(?:h+|m+|s+)\]", re.IGNORECASE)
 _DATE_CODE = re.compile(r"[dmhysg]", re.IGNORECASE)
@@ -80,8 +89,7 @@ def _first_sheet(parts: _Parts, limits: IntakeLimits) -> SourceTable:
     if part := related.of_kind("sharedStrings"):
         _parse(parts, part, start=strings.begin, end=strings.end, text=strings.text)
     kinds = styles.date_writers()
-    for sheet in book.sheets:
-        part = related.targets.get(sheet, "")
+    for part in dict.fromkeys(related.targets.get(sheet, "") for sheet in book.sheets):
         links = _links_of(parts, part)
         reader = _Sheet(strings.found, kinds, links=links, book=book, limits=limits)
         _parse(parts, part, start=reader.begin, end=reader.end, text=reader.text)
@@ -273,13 +281,13 @@ class _Styles:
 
     def _writer_of(self, number: str) -> _NumberWriter | None:
         if number in self._codes:
-            code = _NO_CODE.sub("", self._codes[number].partition(";")[0])
+            code = _NO_CODE.sub("", self._codes[number][:_LONGEST_CODE].partition(";")[0])
             if _ELAPSED.search(code):
                 return _elapsed
             return _iso_date_time if _DATE_CODE.search(code) and "General" not in code else None
-        if number == str(_ELAPSED_FORMAT):
+        if number == _ELAPSED_FORMAT:
             return _elapsed
-        return _iso_date_time if number.isdecimal() and int(number) in _DATE_FORMATS else None
+        return _iso_date_time if number in _DATE_FORMATS else None
 
 
 _NumberWriter = Callable[[float, datetime], str]
@@ -326,7 +334,7 @@ class _Sheet:
         self._no_results = {None, "0"} if book.is_uncomputed else {None}
         self._uncomputed: set[int] = set()
         self._links = links
-        self._rows = 0
+        self._rows = self._size = 0
         self._batch: list[list[str | None]] = []
         self._linked: list[dict[int, str]] = []  # of each row, by column
         self._frames: list[pl.DataFrame] = []
@@ -349,7 +357,7 @@ class _Sheet:
                 if self._text is None:
                     self._text = []
             case "row":
-                self._begin_row(int(attributes["r"]) if attributes.get("r", "").isdecimal() else None)
+                self._begin_row(attributes.get("r", ""))
             case "rPh":
                 self._reading = True
             case _:
@@ -391,9 +399,12 @@ class _Sheet:
         uncomputed = frozenset(names[str(place)] for place in self._uncomputed if str(place) in names)
         return SourceTable(used.rename(names).lazy(), None, "xlsx", uncomputed=uncomputed)
 
-    def _begin_row(self, number: int | None) -> None:
+    def _begin_row(self, number: str) -> None:
         self._end_row()
-        self._step_to(self._number + 1 if number is None else number)
+        if not number.isdecimal():
+            self._step_to(self._number + 1)
+        else:
+            self._step_to(int(number) if len(number) <= _MOST_DIGITS else _MOST_ROWS + 1)
         self._column = 0
 
     def _step_to(self, number: int) -> None:
@@ -429,6 +440,8 @@ class _Sheet:
             row = self._row
             row += [None] * (self._column - len(row))
             row[self._column - 1] = value
+            self._size += len(value or "")  # thousands of cells may share one long text
+            refuse_big(self._size, self._limits)
             formula = _LINK_FORMULA.match("".join(self._formula)) if self._formula else None
             link = self._link or (unquote(formula[1]) if formula else "")
             if link and value is not None and "@" not in value:
@@ -451,7 +464,7 @@ class _Sheet:
     def _shared(self, place: str) -> str | None:
         if not place:
             return None
-        if not place.isdecimal() or len(place) > 9 or int(place) >= len(self._strings):
+        if not place.isdecimal() or len(place) > _MOST_DIGITS or int(place) >= len(self._strings):
             raise _bad("A cell of the sheet names a text that is not there.")
         return self._strings[int(place)]
 

@@ -140,10 +140,11 @@ _BOMB_RATIO = 50
 _ZIP_ENTRIES = 10_000
 _BLANK_LINE = re.compile(rb"\n\r?\n")
 _LONE_RETURN = re.compile(rb"\r[^\n]")  # of one at the end nobody knows yet
-_ADDRESS_CELL = re.compile(r"[^\s@,;|]+@[^\s@,;|]+\.[^\s@,;|]+")
+_ADDRESS_CELL = re.compile(r"[^\s@,;|]+@[^\s@,;|][^\s@,;|.]*\.[^\s@,;|]+")  # one way only to match many dots
 _RECIPIENT = re.compile(rf"{_ADDRESS_CELL.pattern}|[^@<>]*<{_ADDRESS_CELL.pattern}>")
 _FEWEST_IN_LINE = 3  # one or two may be columns of a table
-_FIELD_NAME = re.compile(r"(?:^|[\r\n]+)[^\W\d_]{2,20}:[ \t]+")  # To: Cc: An: Destinataire:
+_FIELD_NAME = re.compile(r"(?:^|(?<![\r\n])[\r\n]+)[^\W\d_]{2,20}:[ \t]+")  # To: Cc: An: Destinataire:
+_FIRST_TAB = r"(?<![ \t]) *\t"  # of blanks that stand together: thousands are sought through once
 _FOLD = re.compile(r"(?:\r\n?|\n)[ \t]+")  # RFC 5322, section 2.2.3
 
 
@@ -292,7 +293,8 @@ def _words_of_line(line: str) -> list[str]:
 
 def _recipients(text: str, delimiter: str) -> list[str]:
     text = _FIELD_NAME.sub(lambda found: f"{delimiter}\n" if found.start() else "", text)
-    broken = re.compile(rf"{re.escape(delimiter)}[ \t]*(?:\r\n?|\n)\s*")
+    mark = _FIRST_TAB if delimiter == "\t" else re.escape(delimiter)
+    broken = re.compile(rf"{mark}[ \t]*+(?:\r\n?|\n)\s*")
     line, breaks = broken.subn(f"{delimiter} ", _FOLD.sub(" ", text))
     if breaks and line.endswith(delimiter):  # as rows of a table do whose last column is empty
         return []
@@ -348,7 +350,7 @@ def check_size(path: Path, limits: IntakeLimits) -> None:
     size = path.stat().st_size
     if not size:
         raise MailsiftError("empty_file", "The file is empty.")
-    _refuse_big(size, limits)
+    refuse_big(size, limits)
 
 
 def gunzip(source: Path, target: Path, limits: IntakeLimits) -> None:
@@ -359,7 +361,7 @@ def gunzip(source: Path, target: Path, limits: IntakeLimits) -> None:
             while block := file.read(_BLOCK):
                 unpacked += out.write(block)
                 _refuse_bomb(packed, unpacked)
-                _refuse_big(unpacked, limits)
+                refuse_big(unpacked, limits)
     except (gzip.BadGzipFile, EOFError, zlib.error):
         raise MailsiftError("bad_gzip", "The gzip file is damaged or incomplete.") from None
 
@@ -379,7 +381,7 @@ def check_workbook(path: Path, limits: IntakeLimits) -> None:
         )
     unpacked = sum(entry.file_size for entry in entries)
     _refuse_bomb(path.stat().st_size if len(entries) <= _ZIP_ENTRIES else 0, unpacked)
-    _refuse_big(unpacked, limits)
+    refuse_big(unpacked, limits)
 
 
 def part_name(name: str) -> str:
@@ -467,7 +469,8 @@ def too_many_rows(limit: int) -> MailsiftError:
     return MailsiftError("too_many_rows", f"The list has more than {limit:,} rows.")
 
 
-def _refuse_big(size: int, limits: IntakeLimits) -> None:
+def refuse_big(size: int, limits: IntakeLimits) -> None:
+    """Refuse more octets than a list may have, counted unpacked."""
     if size > limits.bytes:
         text = f"The file is larger than {limits.bytes / 2**20:,.0f} MiB, counted unpacked."
         raise MailsiftError("file_too_large", text)

@@ -177,7 +177,7 @@ def header_place(records: Sequence[Sequence[str]]) -> int:
 
 def _is_comment(record: Sequence[str]) -> bool:
     """Say whether a record is a line of comment, whose commas part no cells; `#1001` begins an order."""
-    return bool(_COMMENT.match(record[0]))
+    return any(map(_COMMENT.match, record[:1]))  # a blank line has no cells
 
 
 def _is_sentence(cell: str) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from contextlib import suppress
 from functools import cache
 from threading import Thread
 from typing import Final
@@ -21,10 +22,15 @@ def host_name() -> str:
     Blocks for two seconds at most. What no greeting can hold (RFC 5321 section 4.1.2) is passed over.
     """
     found = [socket.gethostname(), "localhost"]
-    asking = Thread(target=lambda: found.insert(0, socket.getfqdn()), name="host-name", daemon=True)
+    asking = Thread(target=_ask_resolver, args=(found,), name="host-name", daemon=True)
     asking.start()
     asking.join(_PATIENCE_SECONDS)
     return next(name for name in tuple(found) if _can_greet(name))
+
+
+def _ask_resolver(found: list[str]) -> None:
+    with suppress(UnicodeError):  # a host's name may be one octet longer than a label of the DNS
+        found.insert(0, socket.getfqdn())
 
 
 def _can_greet(name: str) -> bool:

@@ -6,6 +6,7 @@ import gzip
 import io
 import json
 import re
+import time
 from dataclasses import dataclass
 from datetime import date, datetime
 from pathlib import Path
@@ -366,6 +367,18 @@ def test_apostrophes_around_all_addresses_quote_cells_as_databases_write_them(
 )
 def test_apostrophes_of_some_addresses_are_their_letters(tmp_path: Path, lines: list[str]) -> None:
     assert read(tmp_path, "\n".join(lines).encode(), column="1").rows == [(line,) for line in lines]
+
+
+def test_apostrophes_around_thousands_of_dots_take_no_longer_than_they_are(tmp_path: Path) -> None:
+    started = time.process_time()
+    assert read(tmp_path, f"a@b.c\n'a@{'.' * 20_000}".encode(), column="1").intake.rows == 2
+    assert time.process_time() - started < 1.0  # it was some seconds
+
+
+@pytest.mark.parametrize("title", ['"Guests\rof May"', '"\r"'])
+def test_a_title_in_quotes_may_have_line_ends_in_it(tmp_path: Path, title: str) -> None:
+    got = read(tmp_path, f"{title}\nemail\nann@example.com\nbob@example.com\n".encode())
+    assert [row[0] for row in got.rows[-2:]] == ["ann@example.com", "bob@example.com"]
 
 
 def test_a_text_file_is_one_address_a_line(tmp_path: Path) -> None:
@@ -781,6 +794,16 @@ def test_an_object_of_json_with_a_name_twice_is_refused_for_one_value_would_be_l
     with pytest.raises(MailsiftError, match=r"(Element|Line) 2 .* name stands twice") as caught:
         read(tmp_path, (f"[{first},{text}]" if array else f"{first}\n{text}").encode())
     assert caught.value.code == "bad_json"
+
+
+def test_json_with_too_many_names_is_refused_before_each_name_is_a_column_of_every_row(
+    tmp_path: Path,
+) -> None:
+    text = "\n".join(f'{{"n{n}":"a@example.com"}}' for n in range(5_000))
+    started = time.process_time()
+    with pytest.raises(MailsiftError, match="too_many_columns"):
+        read(tmp_path, text.encode())
+    assert time.process_time() - started < 1.0  # 25 million cells took seconds
 
 
 def test_json_columns_stay_exact_when_batches_disagree_about_the_type(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import time
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -96,6 +97,36 @@ def test_readings_of_asian_names_are_no_part_of_a_text(tmp_path: Path) -> None:
 def test_a_row_beyond_what_a_sheet_can_have_is_refused(tmp_path: Path, row: int) -> None:
     with pytest.raises(MailsiftError, match="bad_xlsx"):
         frame_of(tmp_path, small_workbook(f'<row r="{row}"><c t="str"><v>a</v></c></row>'))
+
+
+def test_a_number_of_thousands_of_digits_is_a_wrong_one(tmp_path: Path) -> None:
+    digits, cell = "1" * 5_000, '<c s="0"><v>5</v></c>'
+    with pytest.raises(MailsiftError, match="bad_xlsx"):
+        frame_of(tmp_path, small_workbook(f'<row r="{digits}">{cell}</row>'))
+    styles = f'<cellXfs><xf numFmtId="{digits}"/></cellXfs>'
+    assert frame_of(tmp_path, small_workbook(f"<row>{cell}</row>", styles=styles)).item() == "5"
+
+
+def test_a_code_longer_than_programs_take_costs_no_more_than_one_they_take(tmp_path: Path) -> None:
+    code = f'<numFmts><numFmt numFmtId="200" formatCode="{"[" * 30_000}"/></numFmts>'
+    styles = code + "<cellXfs>" + '<xf numFmtId="200"/>' * 1_000 + "</cellXfs>"
+    started = time.process_time()
+    assert frame_of(tmp_path, small_workbook('<row><c s="9"><v>5</v></c></row>', styles=styles)).item() == "5"
+    assert time.process_time() - started < 2.0  # a single style took as long
+
+
+def test_a_sheet_that_is_named_again_and_again_is_read_once(tmp_path: Path) -> None:
+    book = small_workbook("<row/>" * 10_000, sheets='<sheet r:id="r0"/>' * 1_000)
+    started = time.process_time()
+    assert refusal(tmp_path, book) == "empty_file"
+    assert time.process_time() - started < 2.0  # it was twenty
+
+
+def test_a_text_that_cells_share_counts_as_often_as_it_stands_there(tmp_path: Path) -> None:
+    strings = f"<si><t>{'a' * 1_000}</t></si>"
+    book = small_workbook('<row><c t="s"><v>0</v></c></row>' * 20, strings=strings)
+    assert frame_of(tmp_path, book, bytes=20_000).height == 20
+    assert refusal(tmp_path, book, bytes=19_999) == "file_too_large"
 
 
 def test_the_last_row_of_a_sheet_is_read(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import os
 import random
+import time
 import zipfile
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from mailsift.jobs.intake.sniff import (
     Dialect,
     FileContainer,
     TextScan,
+    addresses_in_line,
     check_is_list,
     check_size,
     check_workbook,
@@ -23,6 +25,7 @@ from mailsift.jobs.intake.sniff import (
     dialect_of,
     encoding_of,
     gunzip,
+    is_bare_address,
 )
 from mailsift.pipeline.errors import MailsiftError
 from tests.support.hostile_files import workbook
@@ -264,3 +267,26 @@ def test_a_colon_behind_addresses_parts_cells() -> None:
     assert dialect_of("ann@example.com:x1\nbob@example.com:x2\n") == Dialect(delimiter=":", columns=2)
     assert dialect_of("email,at\nann@example.com,10:30\nbob@example.com,11:00\n").delimiter == ","
     assert dialect_of("mailto:ann@example.com\nmailto:bob@example.com\n").delimiter == ""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a@" + "." * 20_000 + "@",
+        "a@" + "b." * 10_000 + ",x",
+        "ann@example.com" + "\n" * 20_000 + "bob@example.com",
+        "ann@example.com" + "\t" * 50_000 + "x",
+        "ann@example.com" + " \t" * 25_000 + "x",
+    ],
+)
+def test_what_stands_there_thousands_of_times_takes_no_longer_than_it_is(text: str) -> None:
+    started = time.process_time()
+    assert not is_bare_address(text)
+    assert not addresses_in_line(text)
+    dialect_of(f"x,{text}\n")
+    assert time.process_time() - started < 1.0  # it was between some seconds and a minute
+
+
+def test_an_address_has_a_dot_behind_its_domains_first_letter_and_before_its_last() -> None:
+    assert all(map(is_bare_address, ["a@b.c", "a@b..c", "a@..c", "a@.b.c", "a@b.c.", "a@b.c.d"]))
+    assert not any(map(is_bare_address, ["a@b", "a@.c", "a@b.", "a@..", "@b.c", "a@b@c.d"]))

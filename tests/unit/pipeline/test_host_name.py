@@ -52,6 +52,14 @@ def test_a_silent_resolver_is_asked_once_and_not_waited_for(silent_resolver: lis
     assert silent_resolver == ["who am I?"]
 
 
+def test_a_name_that_no_resolver_can_be_asked_about_is_passed_over_in_silence(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(socket, "gethostname", lambda: "a" * 64)
+    assert host_name() == "localhost"
+    assert capsys.readouterr().err == ""
+
+
 def test_a_name_that_is_set_is_the_one(silent_resolver: list[str]) -> None:
     settings = Settings(helo_name="mail.example.com")
     assert settings.greeting() == settings.helo_name == "mail.example.com"
