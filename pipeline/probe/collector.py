@@ -373,6 +373,8 @@ class ResultCollector:
         )
         if accepted:
             route.witness = accepted[-1]
+            self.queue.accepted_at[route.source.label, session.plan.peer.address] = accepted[-1]
+        self._record_behind_the_first(session, accepted)
         if confirmed or accepted:
             before = session.plan.refused_before
             route.unconfirmed_refusals = [one for one in route.unconfirmed_refusals if one not in before]
@@ -388,6 +390,21 @@ class ResultCollector:
             if log.witness and log.witness not in self.catch_alls.randoms.values():
                 self.waits.setdefault(log.witness, Wait(WaitReason.DEFERRED, 0.0))  # so its fact is at hand
 
+    def _record_behind_the_first(self, session: FinishedSession, accepted: Collection[str]) -> None:
+        """Note who was refused after somebody else, until somebody is accepted after somebody else.
+
+        A server may look up the first recipient of a session only; a refused witness shows that.
+        """
+        route, behind = session.plan.route, [*session.log.answers][1:]
+        if route.refused_behind is not None:
+            route.refused_behind |= {
+                address
+                for address in behind
+                if address in session.replies and session.replies[address].reading.answer in GONE
+            }
+        if not set(accepted).isdisjoint(behind):
+            route.refused_behind = None
+
     def _disbelieved(self, session: FinishedSession) -> dict[str, MailboxFact]:
         """Return whom a session accepted whose answers do not count; nobody is judged by these facts."""
         read, replies = self.context.reader.read, session.log.disbelieved
@@ -400,13 +417,15 @@ class ResultCollector:
 
     def _retract_unconfirmed(self, route: RouteQueue) -> None:
         """Take back what only a witness that is no longer accepted could have proven."""
-        for address in route.unconfirmed_refusals:
+        for address in {*route.unconfirmed_refusals, *(route.refused_behind or ())}:
             self._retract_refusal(address, ProberRule.CONTRADICTED)
             domain = address.rpartition("@")[2]
             if address == self.catch_alls.randoms.get(domain):
                 self.catch_alls.forget(domain)
                 self._undecided[domain] = Wait(WaitReason.DEFERRED, 0.0)
         route.unconfirmed_refusals.clear()
+        if route.refused_behind:
+            route.refused_behind.clear()
 
     def _retract_refusal(self, address: str, rule: ProberRule) -> None:
         """Take a refusal back: the address comes back later."""
