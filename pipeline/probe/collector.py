@@ -263,9 +263,12 @@ class ResultCollector:
     def retract_unproven_refusals(self) -> None:
         """Take back what servers refused that had accepted somebody, though not in a session to be believed.
 
-        Whom they accepted there is the witness of the next try.
+        Whom they accepted there is the witness of the next try. What a server refused and never
+        confirmed is taken back, too, where it refused the witness of another route.
         """
         for route in self.queue.routes.values():
+            if route.unconfirmed_refusals and self.queue.has_turned(route):
+                self._retract_unconfirmed(route)
             if route.disbelieved and not route.witness and route.refused >= MIN_REFUSED:
                 self.witnesses |= route.disbelieved
                 self._retract_unconfirmed(route)
@@ -387,6 +390,8 @@ class ResultCollector:
         was_refused = route.closed is not None and route.closed[0].rule == ProberRule.CONTRADICTED
         if not confirmed and (session.witness_reply is not None or was_refused):
             self._retract_unconfirmed(route)
+            if session.witness_reply is not None and session.witness_reply.reading.answer in REFUSALS:
+                self.queue.turned_at.add((route.source.label, session.plan.peer.address))
             if log.witness and log.witness not in self.catch_alls.randoms.values():
                 self.waits.setdefault(log.witness, Wait(WaitReason.DEFERRED, 0.0))  # so its fact is at hand
 

@@ -367,6 +367,7 @@ class ProbeQueue:
         routes: all there were.
         accepted_at: whom a server has accepted, by the label of our source and its address: a witness for
             other routes to it.
+        turned_at: which servers have refused a witness, in the same terms.
     """
 
     def __init__(self, catch_alls: CatchAllState, learned: LearnedLimits) -> None:
@@ -376,6 +377,7 @@ class ProbeQueue:
         self._providers: dict[tuple[str, str], ProviderQueue] = {}
         self.routes: dict[RouteKey, RouteQueue] = {}
         self.accepted_at: dict[tuple[str, str], str] = {}
+        self.turned_at: set[tuple[str, str]] = set()
         self._by_domain: dict[str, dict[RouteQueue, None]] = {}
 
     def route(
@@ -398,6 +400,10 @@ class ProbeQueue:
             route.add(domain, addresses, singly=singly)
             route.provider.add_route(route)
             self._turns.setdefault(route.provider)
+
+    def has_turned(self, route: RouteQueue) -> bool:
+        """Tell whether one of the route's servers has refused a witness, of whatever route."""
+        return any((route.source.label, peer.address) in self.turned_at for peer in route.peers)
 
     def next_sessions(self, max_sessions: int, now: float) -> list[SessionPlan]:
         """Return the sessions to open now, at most `max_sessions`; they count as running from here on."""

@@ -301,3 +301,21 @@ async def test_a_server_that_looks_up_only_the_first_recipient_of_a_session_make
         probed = await bench.probe(targets(FACT, *REAL))
     assert len(found(probed, Answer.ACCEPTED)) == 1
     assert not found(probed, Answer.NOT_FOUND)
+
+
+async def test_a_server_that_refused_a_witness_is_not_believed_about_domains_that_were_asked_beside() -> None:
+    facts = {name: routed(f"{name}.test", (f"{name}.stub.test", ("127.0.0.1",))) for name in ("one", "two")}
+    accepted: list[str] = []
+
+    def turning(address: str) -> str:
+        is_known = address == "real0@one.test" and not accepted
+        accepted.extend([address] * is_known)
+        return "250 ok" if is_known else NOT_FOUND
+
+    async with mailing(Mailer(rcpt=turning)) as port:
+        bench = Bench(port, providers=providers(8, 2))
+        asked = [*targets(facts["one"], "real0", "gone0", "gone2"), *targets(facts["two"], "gone1", "real1")]
+        probed = await bench.probe(asked)
+    assert accepted
+    assert found(probed, Answer.DOUBTED) == {"gone0", "gone1", "gone2", "real1"}
+    assert probed.catch_alls.keys() <= {"one.test"}
