@@ -321,10 +321,12 @@ def _denies_somebody(clause: _Sentence) -> bool:
     is_of_somebody = bool(spoken_of & _SOMEBODY)
     if clause.phrases & Word.NO and is_of_somebody and not spoken_of & Word.ELSE:
         return True
-    denials = [number for number, word in enumerate(words) if word & (Word.NOT | Word.NO)]
+    denied = Word.NOT | Word.NO
+    if any(word & Word.THERE and _near(words, number) & denied for number, word in enumerate(words)):
+        return True
+    denials = [number for number, word in enumerate(words) if word & denied]
     return any(
-        _near(words, number) & Word.THERE
-        or _together(words[number + 1 : number + 2]) & Word.AT
+        _together(words[number + 1 : number + 2]) & Word.AT
         or (words[number] & Word.NO and _together(words[number + 1 : number + _MAX_DISTANCE]) & _SOMEBODY)
         for number in denials
     ) or (is_of_somebody and bool(words[-1] & Word.NO))

@@ -247,7 +247,7 @@ RULES: Final = (
           words.NOT_THE_MAILBOX,
           "The server delivers no mail to this address, and names no other reason."),
     _RULE("mailbox-denied", Answer.NOT_FOUND, "550 551 553 554", _RCPT, words.NO_POLICY_CODE, words.DENIED,
-          AnyOf(words.NOT_THE_MAILBOX, words.SOMETHING_ELSE_DENIED),
+          AnyOf(words.NOT_THE_MAILBOX, words.SOMETHING_ELSE_DENIED, words.QUOTA_UNKNOWN),
           "One sentence denies that the mailbox is there, and no word speaks of anything else."),
     _RULE("mailbox-denied-languages", Answer.NOT_FOUND, "550 551 553 554", _RCPT, words.NO_POLICY_CODE,
           words.DENIED_LOCALIZED,

@@ -661,7 +661,7 @@ OUR_BOX = r"\byour (?:\w+ )?(?:mailbox|inbox|address)\b"
 
 QUOTA_UNKNOWN = (
     rf"\bquota {{1,2}}(?:\w+ )?(?:{OTHER_THING}|(?:system|service|server|daemon|database|file|plugin"
-    r"|back-?end|look-?up|query|status|information)s?)\b(?!.*\b(?:exceed\w*|over|full|reached)\b)"
+    r"|back-?end|look-?up|query|record|status|information)s?)\b(?!.*\b(?:exceed\w*|over|full|reached)\b)"
     r"|\b(?:read\w*|get\w*|determin\w*|look\w* up|query\w*|retriev\w*|fetch\w*|load\w*|comput\w*|calculat\w*)"
     r" (?:\w+ ){0,2}?quota\b(?!.*\b(?:exceed\w*|over|full|reached)\b)"
 )
