@@ -525,12 +525,15 @@ PHRASES: Final = {
         (?:is|are|was) not (?:an?|one of our|our) (?:\S+ )?(?:address|account|user|mailbox|customer|member)\b
         not (?:within|inside|among) (?:our|the)\b
         not (?:this|that) one\b
+        not (?:correctly|properly|well) (?:formed|formatted|spel\w+)\b
+        no (?:\w+,? ){1,5}with (?:such an?|that|this) (?:address|name)\b
         not (?:an? )?part of (?:our|this|the)\b
         no (?:mapping|match|entry|record)\b
         gehor\w+ (?:\w+ )?nicht (?:mehr )?zu (?:uns|unser\w+)\b
         так\w+ (?:\w+ ){0,5}?не было\b
     """,
     Word.GONE: r"""
+        dejo (?:la|esta|nuestra) (?:empresa|compania|institucion|organizacion|escuela|universidad)\b
         (?:not|never) (?:in|on|among) (?:our|the|any) (?:books?|files?|records?|rolls?|roster|payroll)\b
         er ekki (?:til|skrad\w*)\b
         nuk (?:ekziston|gjendet|njihet)\b

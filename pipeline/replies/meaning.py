@@ -297,7 +297,7 @@ _CONTRAST: Final = re.compile(
     r",? \b(?:but|however|although|aber|jedoch|mais|pero|sino|maar|ale|lecz|men|но|але)\b"
 )
 _SOMEBODY: Final = Word.BOX | Word.PERSON
-_OVER: Final = Word.GONE | Word.LEFT | Word.NOBODY | Word.CLOSED
+_OVER: Final = Word.GONE | Word.LEFT | Word.NOBODY
 
 
 @cache
@@ -347,12 +347,14 @@ def meanings(text: str) -> frozenset[Meaning]:
     sentences = [_Sentence(sentence) for sentence in _SENTENCES.split(text)]
     told = [sentence for sentence in sentences if not sentence.is_signature()]
     found = frozenset(meaning for sentence in told for meaning in _meanings(sentence))
-    if _denies(sentences, text):
-        found |= {Meaning.DENIAL}
     speaks_of_us = any(sentence.all & Word.MINE for sentence in told)
     clauses = _SEVERAL_CLAUSES.split(text)
     if any(map(_says_more, clauses)) or any(map(_says_more_unspaced, clauses)):
         found |= {Meaning.CLOSED_AND_MORE}
+    is_closed = any(sentence.all & Word.CLOSED for sentence in sentences)
     if found & _NOT_FOR_GOOD:
         found -= {Meaning.CLOSED}
+        is_closed = False
+    if is_closed or _denies(sentences, text):
+        found |= {Meaning.DENIAL}
     return found - _ABOUT_THE_BOX if speaks_of_us else found

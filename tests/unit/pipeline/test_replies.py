@@ -750,3 +750,11 @@ def test_replies_that_differ_in_the_id_of_a_session_are_one(text: str) -> None:
 )
 def test_what_is_no_id_stays_for_who_reads_a_reply(text: str) -> None:
     assert ReplyReader(()).read(SmtpReply(Stage.RCPT, 550, "", text)).reply.text == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["The box has been locked overnight", "Ящик заморожен на неделю", "We closed the mailbox for a breather"],
+)
+def test_a_code_about_the_mailbox_makes_nobody_missing_who_is_closed_for_a_while(text: str) -> None:
+    assert classify(rcpt(550, text, "5.1.1")).answer not in _INVALID
