@@ -265,6 +265,8 @@ _POSTMARK_SUPPRESSED: Final = _by_event(unsubscribed="ManualSuppression", compla
 
 def _postmark(event: Json) -> Iterator[ParsedOutcome]:
     kind, words = _postmark_kind(event), _text(event, "Details", "Description")
+    if _text(event, "Type") == "SpamNotification":  # the message was judged, whatever its "Details" say
+        words = _text(event, "Description") or "classified as spam"
     dropped = "SuppressSending" in event or _text(event, "Type") == "ManuallyDeactivated"
     if dropped or _text(event, "Type") in _POSTMARK_UNSENT:
         words = f"{'dropped' if dropped else 'unsent'}: {words}"

@@ -263,9 +263,12 @@ class ResultCollector:
     def retract_unproven_refusals(self) -> None:
         """Take back what servers refused that had accepted somebody, though not in a session to be believed.
 
-        Whom they accepted there is the witness of the next try.
+        Whom they accepted there is the witness of the next try. What a server refused and never
+        confirmed is taken back, too, where it refused the witness of another route.
         """
         for route in self.queue.routes.values():
+            if route.unconfirmed_refusals and self.queue.has_turned(route):
+                self._retract_unconfirmed(route)
             if route.disbelieved and not route.witness and route.refused >= MIN_REFUSED:
                 self.witnesses |= route.disbelieved
                 self._retract_unconfirmed(route)
@@ -373,6 +376,8 @@ class ResultCollector:
         )
         if accepted:
             route.witness = accepted[-1]
+            self.queue.accepted_at[route.source.label, session.plan.peer.address] = accepted[-1]
+        self._record_behind_the_first(session, accepted)
         if confirmed or accepted:
             before = session.plan.refused_before
             route.unconfirmed_refusals = [one for one in route.unconfirmed_refusals if one not in before]
@@ -385,8 +390,25 @@ class ResultCollector:
         was_refused = route.closed is not None and route.closed[0].rule == ProberRule.CONTRADICTED
         if not confirmed and (session.witness_reply is not None or was_refused):
             self._retract_unconfirmed(route)
+            if session.witness_reply is not None and session.witness_reply.reading.answer in REFUSALS:
+                self.queue.turned_at.add((route.source.label, session.plan.peer.address))
             if log.witness and log.witness not in self.catch_alls.randoms.values():
                 self.waits.setdefault(log.witness, Wait(WaitReason.DEFERRED, 0.0))  # so its fact is at hand
+
+    def _record_behind_the_first(self, session: FinishedSession, accepted: Collection[str]) -> None:
+        """Note who was refused after somebody else, until somebody is accepted after somebody else.
+
+        A server may look up the first recipient of a session only; a refused witness shows that.
+        """
+        route, behind = session.plan.route, [*session.log.answers][1:]
+        if route.refused_behind is not None:
+            route.refused_behind |= {
+                address
+                for address in behind
+                if address in session.replies and session.replies[address].reading.answer in GONE
+            }
+        if not set(accepted).isdisjoint(behind):
+            route.refused_behind = None
 
     def _disbelieved(self, session: FinishedSession) -> dict[str, MailboxFact]:
         """Return whom a session accepted whose answers do not count; nobody is judged by these facts."""
@@ -400,13 +422,15 @@ class ResultCollector:
 
     def _retract_unconfirmed(self, route: RouteQueue) -> None:
         """Take back what only a witness that is no longer accepted could have proven."""
-        for address in route.unconfirmed_refusals:
+        for address in {*route.unconfirmed_refusals, *(route.refused_behind or ())}:
             self._retract_refusal(address, ProberRule.CONTRADICTED)
             domain = address.rpartition("@")[2]
             if address == self.catch_alls.randoms.get(domain):
                 self.catch_alls.forget(domain)
                 self._undecided[domain] = Wait(WaitReason.DEFERRED, 0.0)
         route.unconfirmed_refusals.clear()
+        if route.refused_behind:
+            route.refused_behind.clear()
 
     def _retract_refusal(self, address: str, rule: ProberRule) -> None:
         """Take a refusal back: the address comes back later."""

@@ -160,6 +160,8 @@ class RouteQueue:
         untied: sessions in a row whose replies could not be tied to their commands.
         refused: how many were refused so far, random recipients among them.
         unconfirmed_refusals: who was refused since the servers last accepted anybody.
+        refused_behind: who was refused otherwise than as the first of a session; None once somebody was
+            accepted like that.
         witness: a recipient the servers have accepted, "" when there is none yet.
         disbelieved: who was accepted in sessions whose answers did not count.
         running: sessions under way.
@@ -178,6 +180,7 @@ class RouteQueue:
         self.untied = 0
         self.refused = 0
         self.unconfirmed_refusals: list[str] = []
+        self.refused_behind: set[str] | None = set()
         self.witness = ""
         self.disbelieved: dict[str, MailboxFact] = {}
         self.running = 0
@@ -362,6 +365,9 @@ class ProbeQueue:
 
     Attributes:
         routes: all there were.
+        accepted_at: whom a server has accepted, by the label of our source and its address: a witness for
+            other routes to it.
+        turned_at: which servers have refused a witness, in the same terms.
     """
 
     def __init__(self, catch_alls: CatchAllState, learned: LearnedLimits) -> None:
@@ -370,6 +376,8 @@ class ProbeQueue:
         self._turns: OrderedDict[ProviderQueue, None] = OrderedDict()
         self._providers: dict[tuple[str, str], ProviderQueue] = {}
         self.routes: dict[RouteKey, RouteQueue] = {}
+        self.accepted_at: dict[tuple[str, str], str] = {}
+        self.turned_at: set[tuple[str, str]] = set()
         self._by_domain: dict[str, dict[RouteQueue, None]] = {}
 
     def route(
@@ -392,6 +400,10 @@ class ProbeQueue:
             route.add(domain, addresses, singly=singly)
             route.provider.add_route(route)
             self._turns.setdefault(route.provider)
+
+    def has_turned(self, route: RouteQueue) -> bool:
+        """Tell whether one of the route's servers has refused a witness, of whatever route."""
+        return any((route.source.label, peer.address) in self.turned_at for peer in route.peers)
 
     def next_sessions(self, max_sessions: int, now: float) -> list[SessionPlan]:
         """Return the sessions to open now, at most `max_sessions`; they count as running from here on."""
@@ -483,5 +495,7 @@ class ProbeQueue:
                 route.running += 1
                 provider.running += 1
                 before = frozenset(route.unconfirmed_refusals)
+                at_server = route.source.label, route.peers[0].address
+                route.witness = route.witness or self.accepted_at.get(at_server, "")
                 return SessionPlan(route, route.peers[0], groups, singly, before)
         return None

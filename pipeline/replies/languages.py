@@ -468,7 +468,7 @@ TURKISH = ReplyLanguage(
     ),
     blocked=r"(?:engellen\w+|bloke\w*|kilit\w+)",
     full=r"(?:dolu\w*|dolmus\w*|doldu)",
-    sender=r"\bgonderen\w*|\bgonderici\w*|\b(?!edin|deney|bak|gonder|ulas|yaz|ara)\w+[iu]n[iu]z\w*",
+    sender=r"\bgonderen\w*|\bgonderici\w*|\b(?!edin|deney|uzgun|bak|gonder|ulas|yaz|ara)\w+[iu]n[iu]z\w*",
     your=r"\bsizin",
     identity=r"\boturum ac|\bsifre|\bparola|\bkimlik dogrula",
     rule=(
@@ -940,7 +940,7 @@ JAPANESE = UnspacedLanguage(
     absent=(
         r"(?:存在しま?せ?んでした|存在しません|存在しない|存在せず|見つかりません|見つからない"
         r"|見つけられません|不明"
-        r"|ありません|登録されてい(?:ません|ない)|未登録|無効|いません|使(?:用さ|わ)れて(?:い|おり)ません"
+        r"|ありません|登録されてい(?:ません|ない)|未登録|無効|(?<!て)(?<!で)いません|使(?:用さ|わ)れて(?:い|おり)ません"
         r"|削除され)"
     ),
     no=r"(?:存在しない|不明な|該当する|無効な|未登録の|登録されていない)",
@@ -972,7 +972,10 @@ KOREAN = UnspacedLanguage(
     "Korean",
     "korean",
     box=(r"(?:사용자|수신자|수신인|받는 ?사람|주소|계정|메일함|편지함|사서함|회원|아이디)"),
-    absent=(r"(?:존재하지 ?않|찾을 ?수 ?없|없습니다|없음|등록되지 ?않|알 ?수 ?없|유효하지 ?않|아닙니다)"),
+    absent=(
+        r"(?:존재하지 ?않|찾을 ?수 ?없|(?<!수 )(?<!수)없습니다|없음|등록되지 ?않|알 ?수 ?없|유효하지 ?않"
+        r"|아닙니다)"
+    ),
     no=(r"(?:존재하지 ?않는|없는|등록되지 ?않은|알 ?수 ?없는|유효하지 ?않은|잘못된)(?: ?메일| ?이메일)?"),
     closed=r"(?:정지|휴면|비활성|해지|탈퇴|중지|잠긴|잠겼|폐쇄|만료)(?: ?상태의)?(?: ?메일)?",
     space=r"(?:용량|공간|할당량)",

@@ -35,6 +35,7 @@ class Word:
     AT: Final = 1 << 18  # what follows is a place and not what is spoken of
     WHILE: Final = 1 << 19  # a day, a feast or so many of them: what lasts no longer passes
     SINCE: Final = 1 << 20  # tells from when on, or that nobody has used it for long
+    NO: Final = 1 << 21  # denies that there is what follows: "no user", and not "does not"
 
 
 WORDS: Final = {
@@ -154,6 +155,12 @@ WORDS: Final = {
         אינו אינה לא אין איננו
         غير ليس لا لم
         """,
+    Word.NO: """
+        no none neither without kein* ohne aucun* sans nul nulle ningun* sin nenhum* sem nessun* senza
+        geen zonder brak zadn* zaden bez ingen inget uten utan nincs nincsen niciun* nicio fara
+        нет нету нема немає няма καμια κανεις κανενας χωρις hicbir yok* nema nav nera ni tiada net nyet neni
+        אין
+        """,
     Word.THERE: """
         exist* found know known registered registr* recogni* recorded record records listed list on file
         located locate locatable resolve* match* hosted handled served belong* ours here
@@ -177,11 +184,11 @@ WORDS: Final = {
         istniej* znalez* znajduj* zarejestr* figuruj* wystepuj* znan* przypisan* prawidl* odnalez*
         pracuje ewidencj* nalez* zidentyf* zalozon*
         najd* eviduj* evidov* znam* platn* pritomn* veden* dohledan*
-        finn* find* hitta* kand* kendt* kendes kjent* kjenne* gyldig* giltig*
+        finn* find* hitta* kand* kanner kendt* kender kendes kjent* kjenne* gyldig* giltig*
         tilgang* opprett* oprett* skapad* tilknyt* tilhor* jobber arbejder arbetar fundet funnet
         loyd* ole olemassa rekister* tunnet* tunne
-        letez* talalh* ismer* regisztr* ervenyes szerepel
-        gasi* inregistr* cunoscut*
+        letez* talalh* talalj* ismer* dolgozik regisztr* ervenyes szerepel
+        gasi* inregistr* cunoscut* lucreaz*
         найден* зарегистр* числит* значит* известн* обнаруж* известен знаем работает заведен*
         fannst
         такого такои* сущест* знайден* існу* зареєстр* відом* намерен* съществува*
@@ -198,7 +205,8 @@ WORDS: Final = {
         """,
     Word.CLOSED: """
         disabled deactiv* suspend* discontinu* locked closed decommis*
-        dormant frozen freeze cancel* archiv* retired abandon* revoked lapsed parked sunset shut hibernat*
+        dormant frozen freeze cancel* archive archived archivad* archivee* archivier* archiviat* archivov*
+        retired abandon* revoked lapsed parked sunset shut hibernat*
         deprovision* quarantin* hold barred blocked unmonitored idle ceased mothballed sealed withheld
         defunct offboarded unused unattended unread closure deprecat* passive
         deaktiv* stillgelegt* gesperrt* inaktiv* abgeschalt* geschlossen* abgelaufen* gekundigt*
@@ -483,7 +491,7 @@ PHRASES: Final = {
         never (?:been|had) (?:an? )?(?:such )?(?:user|account|mailbox|person|address)\b
         none of (?:them|us|these) (?:knows?|has|recogni[sz]es?)\b
         nu (?:avem|exista) niciun\w* (?:\w+ ){0,3}?(?:cu|la) (?:aceasta|acest) (?:adresa|nume)
-        pas de \w+ (?:chez nous|ici)\b
+        pas de \w+ (?:chez nous|ici|de ce nom)\b
         (?:not|never) (?:host|keep|handle|take|accept)s? (?:\w+ )?for (?:that|this) (?:person|user|name)
         (?:not|never|nobody|no one) (?:\w+ )?heard of (?:them|him|her|that|this|anybody|anyone|such)\b
         (?:kein\w*|nie) (?:\w+ )?von (?:ihm|ihr|dieser person) gehort\b
@@ -509,7 +517,23 @@ PHRASES: Final = {
         (?:ex|former)[- ](?:employee|student|colleague|member|staff|pupil|customer|user|worker)
         (?:den|die|diese[nr]?|dezen?) kennen (?:wir|we|wij) (?:\w+ )?ni(?:ch|e)t\b
     """,
+    Word.NO: r"""
+        (?:nie ma|nie posiada|non abbiamo|no tenemos|nao temos|nie mamy|nemame|nu avem|nimamo|nemamo)\b
+        не имеем\b
+        n (?:avons|a) (?:pas|plus)\b
+        (?:hebben (?:wij|we) niet|har vi (?:ikke|inte|ej))(?= ?$)
+        (?:is|are|was) not (?:an?|one of our|our) (?:\S+ )?(?:address|account|user|mailbox|customer|member)\b
+        not (?:within|inside|among) (?:our|the)\b
+        not (?:this|that) one\b
+        not (?:correctly|properly|well) (?:formed|formatted|spel\w+)\b
+        no (?:\w+,? ){1,5}with (?:such an?|that|this) (?:address|name)\b
+        not (?:an? )?part of (?:our|this|the)\b
+        no (?:mapping|match|entry|record)\b
+        gehor\w+ (?:\w+ )?nicht (?:mehr )?zu (?:uns|unser\w+)\b
+        так\w+ (?:\w+ ){0,5}?не было\b
+    """,
     Word.GONE: r"""
+        dejo (?:la|esta|nuestra) (?:empresa|compania|institucion|organizacion|escuela|universidad)\b
         (?:not|never) (?:in|on|among) (?:our|the|any) (?:books?|files?|records?|rolls?|roster|payroll)\b
         er ekki (?:til|skrad\w*)\b
         nuk (?:ekziston|gjendet|njihet)\b

@@ -36,7 +36,7 @@ class Meaning(StrEnum):
     UNKNOWN_CLIENT = "stranger"
     """The server does not know us yet and wants to see us again."""
     DENIAL = "denial"
-    """Something is denied, missing or over, whatever it is."""
+    """Something is missing or over, or it is denied that somebody is there, known or valid."""
     RATE_LIMIT = "hurry"
     """We, or all together, send or connect too much."""
 
@@ -145,15 +145,20 @@ def _is_asserted(words: list[int], asserting: int, denied: int, subject: int) ->
     for number, word in enumerate(words):
         if not word & (asserting | denied):
             continue
-        near = (
-            words[max(0, number - _MAX_DISTANCE) : number]
-            + words[number + 1 : number + _MAX_DISTANCE]
-            + words[-1:]
-        )
-        asserted = asserting & word or any(other & Word.NOT for other in near)
+        asserted = asserting & word or _near(words, number) & Word.NOT
         if asserted and _is_about(words, number, subject):
             return True
     return False
+
+
+def _near(words: Sequence[int], number: int) -> int:
+    """Return what the words near one stand for, and the last one of the sentence."""
+    before, after = words[max(0, number - _MAX_DISTANCE) : number], words[number + 1 : number + _MAX_DISTANCE]
+    return _together([*before, *after, *words[-1:]])
+
+
+def _together(words: Sequence[int]) -> int:
+    return reduce(or_, words, Word.NOTHING)
 
 
 def _is_about(words: Sequence[int], position: int, subject: int) -> bool:
@@ -282,14 +287,49 @@ _without_asides: Final = removal(
     r"\bfrom (?:our|this|the) (?:\w+ )?(?:systems?|servers?|database|domain)\b",
 )
 
-_DENIED_UNSPACED: Final = re.compile(
-    fold("不|没|沒|無|无|ない|ません|削除|退職|删除|離職|离职|없|않|삭제|퇴사|ไม่")
+_DENIED_UNSPACED: Final = AnyOf(
+    *(language.absent for language in UNSPACED),
+    *(rf"{language.no} ?{language.box}" for language in UNSPACED),
+    *(language.closed for language in UNSPACED),
+    fold(r"削除|退職|删除|離職|离职|삭제|퇴사|(?<!수)(?<!수 )없|(?<![てで])(?:おりません|いません)"),
 )
+_CONTRAST: Final = re.compile(
+    r",? \b(?:but|however|although|aber|jedoch|mais|pero|sino|maar|ale|lecz|men|но|але)\b"
+)
+_SOMEBODY: Final = Word.BOX | Word.PERSON
+_OVER: Final = Word.GONE | Word.LEFT | Word.NOBODY
+
+
+@cache
+def _denied_unspaced() -> re.Pattern[str]:
+    return re.compile(_DENIED_UNSPACED)
 
 
 def _denies(sentences: Sequence[_Sentence], text: str) -> bool:
-    denied = Word.NOT | Word.GONE | Word.LEFT | Word.NOBODY | Word.CLOSED
-    return any(sentence.all & denied for sentence in sentences) or bool(_DENIED_UNSPACED.search(text))
+    """Say whether something is missing or over, or somebody denied; "does not accept HTML" denies nobody."""
+    clauses = sentences
+    if _CONTRAST.search(text):  # "exists but does not": two things are said
+        clauses = [_Sentence(clause) for part in _SENTENCES.split(text) for clause in _CONTRAST.split(part)]
+    return any(map(_denies_somebody, clauses)) or bool(_denied_unspaced().search(text))
+
+
+def _denies_somebody(clause: _Sentence) -> bool:
+    if clause.all & _OVER:
+        return True
+    words = clause.words
+    spoken_of = _together(words)
+    is_of_somebody = bool(spoken_of & _SOMEBODY)
+    if clause.phrases & Word.NO and is_of_somebody and not spoken_of & Word.ELSE:
+        return True
+    denied = Word.NOT | Word.NO
+    if any(word & Word.THERE and _near(words, number) & denied for number, word in enumerate(words)):
+        return True
+    denials = [number for number, word in enumerate(words) if word & denied]
+    return any(
+        _together(words[number + 1 : number + 2]) & Word.AT
+        or (words[number] & Word.NO and _together(words[number + 1 : number + _MAX_DISTANCE]) & _SOMEBODY)
+        for number in denials
+    ) or (is_of_somebody and bool(words[-1] & Word.NO))
 
 
 _LONGEST_NAME: Final = 3
@@ -307,12 +347,14 @@ def meanings(text: str) -> frozenset[Meaning]:
     sentences = [_Sentence(sentence) for sentence in _SENTENCES.split(text)]
     told = [sentence for sentence in sentences if not sentence.is_signature()]
     found = frozenset(meaning for sentence in told for meaning in _meanings(sentence))
-    if _denies(sentences, text):
-        found |= {Meaning.DENIAL}
     speaks_of_us = any(sentence.all & Word.MINE for sentence in told)
     clauses = _SEVERAL_CLAUSES.split(text)
     if any(map(_says_more, clauses)) or any(map(_says_more_unspaced, clauses)):
         found |= {Meaning.CLOSED_AND_MORE}
+    is_closed = any(sentence.all & Word.CLOSED for sentence in sentences)
     if found & _NOT_FOR_GOOD:
         found -= {Meaning.CLOSED}
+        is_closed = False
+    if is_closed or _denies(sentences, text):
+        found |= {Meaning.DENIAL}
     return found - _ABOUT_THE_BOX if speaks_of_us else found

@@ -659,8 +659,15 @@ OUR_ALLOWANCE = r"\bout(?:going|bound)\b|\byour (?:\w+ )?(?:account|plan|subscri
 OUR_BOX = r"\byour (?:\w+ )?(?:mailbox|inbox|address)\b"
 """Speaks of a mailbox of ours."""
 
+QUOTA_UNKNOWN = (
+    rf"\bquota {{1,2}}(?:\w+ )?(?:{OTHER_THING}|(?:system|service|server|daemon|database|file|plugin"
+    r"|back-?end|look-?up|query|record|status|information)s?)\b(?!.*\b(?:exceed\w*|over|full|reached)\b)"
+    r"|\b(?:read\w*|get\w*|determin\w*|look\w* up|query\w*|retriev\w*|fetch\w*|load\w*|comput\w*|calculat\w*)"
+    r" (?:\w+ ){0,2}?quota\b(?!.*\b(?:exceed\w*|over|full|reached)\b)"
+)
+"""The server could not find out how much room the mailbox has."""
 NOT_FULL_LOOSELY = (
-    rf"{OUR_ALLOWANCE}|"
+    rf"{OUR_ALLOWANCE}|{QUOTA_UNKNOWN}|"
     rf"\b(?:unknown|no such) {BOX}\b|\bdatabase\b|\bnot found\b|"
     r"\b(?:messages?|mails?) (?:size|(?:is |was )?too|exceed\w*)\b|\btoo (?:large|big|long|many)\b"
     r"|\bsystem\b|\bserver\b|\btransaction\b|\battachments?\b"
@@ -689,7 +696,8 @@ FULL_OF_MESSAGES = AnyOf(
 """The number of messages in a mailbox is no rate."""
 
 NOT_FULL = (
-    rf"{OUR_ALLOWANCE}|\binsufficient (?:system|disk)|\bsystem (?:storage|resources)|\bdisk space|\btoo many"
+    rf"{OUR_ALLOWANCE}|{QUOTA_UNKNOWN}"
+    r"|\binsufficient (?:system|disk)|\bsystem (?:storage|resources)|\bdisk space|\btoo many"
 )
 
 
@@ -896,7 +904,34 @@ _ABSENT_LOCALIZED = AnyOf(*(language.absent for language in languages.LANGUAGES)
 
 _SUBJECT = r"(?:^|[.;:!] ?)(?:(?:el|la|le|l|der|die|das|il|lo|o|a|de|het) )?"
 
+_CLOSE = (
+    r"(?:lock|clos|fro?[ez]|archiv|suspend|disabl|cancel)\w*|(?:ge|zu ?)?(?:sperr|schlie|schloss|lock)\w*"
+    r"|(?:verrouill|bloqu|ferm|clotur|cerr|encerr|bloc+|chiu|vergrendel|zablok|uzam|lukk|las|блокир|закры)\w*"
+)
+CLOSING_FAILED = (
+    rf"\b(?:can|could|may) not (?:be )?(?:get )?(?:an? )?(?:{_CLOSE})"
+    rf"|\b(?:fail\w*|(?:un|not )able|(?:error|trouble|problem) (?:in|while|when)) "
+    rf"(?:to )?(?:get |be )*(?:an? )?(?:{_CLOSE})"
+    rf"|\b(?:konnte|kann) (?:\w+ )?nicht (?:\w+ )?(?:{_CLOSE})"
+    rf"|\b(?:pas (?:pu|possible)|impossible|imposible|impossivel|impossibile"
+    rf"|(?:no|nao|non) (?:(?:se|si|es|e) )?"
+    rf"(?:pud[oe]|puede|pode|foi possivel|puo|possibile|stato possibile)|niet|nie (?:mozna|udalo sie)|nelze"
+    rf"|kunne ikke|kan inte|не (?:может|удалось|удается)) "
+    rf"(?:de |d |a |etre |ser |essere |worden |byt )*(?:{_CLOSE})"
+)
+"""The server failed to lock or to close a mailbox, which is open then."""
+
+EXISTS_BUT = (
+    r"(?<!\bnot )(?<!\bno )(?<!\bnao )(?<!\bnon )(?<!\bn )(?<!\bnie )(?<!\bне )\b"
+    r"(?:exists|known|existiert|bekannt|existe|connu|conocido|conhecido|esiste|bestaat|bekend|istnieje|znany"
+    r"|существует|известен),? (?:(?!nicht|pas|plus|niet|nie)\w+ )?"
+    r"(?:but|aber|jedoch|mais|pero|mas|ma|maar|ale|lecz|но|але)\b"
+)
+"""The mailbox is there; what is denied then is something else."""
+
 NOT_THE_BOX_LOCALIZED = AnyOf(
+    CLOSING_FAILED,
+    QUOTA_UNKNOWN,
     r"\b(?:vous (?:n )?etes|usted(?:es)? (?:no )?(?:es|son|esta)|voce (?:nao )?e|sie sind|du bist"
     r"|lei (?:non )?e|u bent|jij bent|вы (?:не|ещё не|должны)|ви не|siz|du ar|du er"
     r"|usted(?:es)? no|voce nao|vous ne|lei non|sie (?:stehen|sind|haben) nicht|u (?:staat|komt) niet)\b",
@@ -918,6 +953,7 @@ NOT_THE_BOX_LOCALIZED = AnyOf(
 """Says that something else is not there, or speaks of what is ours or allowed."""
 
 BESIDE_A_BARE_CODE = AnyOf(
+    EXISTS_BUT,
     NOT_THE_MAILBOX,
     NOT_THE_BOX_LOCALIZED,
     r"\b(?:dominio|domaine|domein|\w*-?doman\w*|domen[ayu]?\w*|domaen\w*|alan adi|etki alan\w*|tartomany\w*"
@@ -1004,7 +1040,7 @@ UNAVAILABLE_ALONE = AnyOf(
 """RFC 5321's words for 550, and what stands beside them is of the mailbox, too, or says nothing: many servers
 write them before a reason of their own."""
 
-NOT_THE_MAILBOX_LOCALIZED = AnyOf(NOT_ONLY_THE_MAILBOX, NOT_THE_BOX_LOCALIZED, A_SERVER)
+NOT_THE_MAILBOX_LOCALIZED = AnyOf(NOT_ONLY_THE_MAILBOX, NOT_THE_BOX_LOCALIZED, A_SERVER, EXISTS_BUT)
 NOT_THE_MAILBOX_BY_MEANING = AnyOf(NOT_ONLY_THE_MAILBOX, SOMETHING_ELSE_DENIED, NOT_THE_BOX_LOCALIZED)
 """Makes a sentence of another language, or one whose wording is not known, doubtful."""
 

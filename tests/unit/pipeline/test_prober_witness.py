@@ -278,3 +278,44 @@ async def test_whom_a_process_has_heard_accepted_is_a_witness_for_the_rest_of_th
     assert found(rest, Answer.DOUBTED) == {*GONE[1:5], *REAL[1:5]}
     assert found(other, Answer.NOT_FOUND) == found(rest, Answer.DOUBTED)
     assert found(later, Answer.NOT_FOUND) == found(rest, Answer.DOUBTED)  # nobody has been accepted for long
+
+
+async def test_who_was_accepted_at_the_same_server_is_a_witness_for_other_domains() -> None:
+    """A server that turns against us after the first domain, before it has accepted anybody at the second."""
+    facts = {name: routed(f"{name}.test", (f"{name}.stub.test", ("127.0.0.1",))) for name in ("one", "two")}
+    mailer = Mailer(rcpt=harvest_defence(knows("real0", "real1"), 4))
+    async with mailing(mailer) as port:
+        bench = Bench(port, providers=providers(8, 1))
+        asked = [*targets(facts["one"], "real0"), *targets(facts["two"], "gone0", "gone1", "real1")]
+        probed = await bench.probe(asked)
+        mailer.rcpt = knows("real0", "real1")
+        later = await bench.probe(targets(facts["two"], "gone0", "gone1", "real1"))
+    assert found(probed, Answer.DOUBTED) == {"gone0", "gone1", "real1"}
+    assert (found(later, Answer.NOT_FOUND), found(later, Answer.ACCEPTED)) == ({"gone0", "gone1"}, {"real1"})
+
+
+async def test_a_server_that_looks_up_only_the_first_recipient_of_a_session_makes_nobody_invalid() -> None:
+    mailer = Mailer(rcpt=knows(*REAL), most_recipients=1, too_many=NOT_FOUND)
+    async with mailing(mailer) as port:
+        bench = Bench(port, providers=providers(4, 1))
+        probed = await bench.probe(targets(FACT, *REAL))
+    assert len(found(probed, Answer.ACCEPTED)) == 1
+    assert not found(probed, Answer.NOT_FOUND)
+
+
+async def test_a_server_that_refused_a_witness_is_not_believed_about_domains_that_were_asked_beside() -> None:
+    facts = {name: routed(f"{name}.test", (f"{name}.stub.test", ("127.0.0.1",))) for name in ("one", "two")}
+    accepted: list[str] = []
+
+    def turning(address: str) -> str:
+        is_known = address == "real0@one.test" and not accepted
+        accepted.extend([address] * is_known)
+        return "250 ok" if is_known else NOT_FOUND
+
+    async with mailing(Mailer(rcpt=turning)) as port:
+        bench = Bench(port, providers=providers(8, 2))
+        asked = [*targets(facts["one"], "real0", "gone0", "gone2"), *targets(facts["two"], "gone1", "real1")]
+        probed = await bench.probe(asked)
+    assert accepted
+    assert found(probed, Answer.DOUBTED) == {"gone0", "gone1", "gone2", "real1"}
+    assert probed.catch_alls.keys() <= {"one.test"}

@@ -51,7 +51,7 @@ def _case(*, expected: str, provider: str, stage: str, code: str, enhanced: str,
 
 _NAMES = """
 mailbox refused later heldout blind kinds2 kinds3 kinds4 kinds5 kinds6 kinds7 kinds8 kinds9 kinds10 kinds11
-kinds12 kinds13 kinds14 kinds15 kinds16 kinds17 kinds18 kinds19 kinds20 kinds21 kinds22 kinds23
+kinds12 kinds13 kinds14 kinds15 kinds16 kinds17 kinds18 kinds19 kinds20 kinds21 kinds22 kinds23 kinds24
 heldout2 heldout3 heldout4 heldout5
 """
 TABLES = {name: _cases(name) for name in _NAMES.split()}
@@ -83,6 +83,7 @@ KINDS = [
         "kinds21",
         "kinds22",
         "kinds23",
+        "kinds24",
         "heldout2",
         "heldout3",
     )
@@ -749,3 +750,11 @@ def test_replies_that_differ_in_the_id_of_a_session_are_one(text: str) -> None:
 )
 def test_what_is_no_id_stays_for_who_reads_a_reply(text: str) -> None:
     assert ReplyReader(()).read(SmtpReply(Stage.RCPT, 550, "", text)).reply.text == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["The box has been locked overnight", "Ящик заморожен на неделю", "We closed the mailbox for a breather"],
+)
+def test_a_code_about_the_mailbox_makes_nobody_missing_who_is_closed_for_a_while(text: str) -> None:
+    assert classify(rcpt(550, text, "5.1.1")).answer not in _INVALID
