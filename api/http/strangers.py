@@ -36,7 +36,7 @@ class Strangers:
         def take(size: int) -> None:
             nonlocal own
             if self._taken + size > self._most:
-                text = "Too much is on its way in. Try again later, or send the key before the list."
+                text = "Too much is on its way in. Try again later."
                 raise MailsiftError("service_unavailable", text, retryable=True)
             self._taken += size
             own += size

@@ -196,18 +196,18 @@ async def once(
     ]
     digest = hashlib.sha256(json.dumps(said).encode()).hexdigest()
     wanted = idempotency.Request(visitor.account_id, f"form:{digest}", digest)
-    for waits in reversed(range(_WAITS)):
+    waits = _WAITS
+    while True:
         try:
             return await parts_of(request).answers.once(wanted, None, do)
         except MailsiftError as error:
-            if error.code == "idempotency_key_in_use" and waits:
-                await asyncio.sleep(_WAIT_SECONDS)
-            elif error.code.startswith("idempotency_key_"):
+            if not error.code.startswith("idempotency_key_"):
+                raise
+            waits -= 1
+            if error.code != "idempotency_key_in_use" or not waits:
                 text = "This form has been sent before. Look what is there before you send it again."
                 raise MailsiftError(error.code, text) from None
-            else:
-                raise
-    raise AssertionError("unreachable")
+        await asyncio.sleep(_WAIT_SECONDS)
 
 
 def is_mendable(error: MailsiftError) -> bool:
