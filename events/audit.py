@@ -191,15 +191,8 @@ async def record(
 ) -> None:
     """Write down what somebody did in an account, in the transaction of the change, and tell webhooks of it.
 
-    What is done to a list is written with its name, so that the line can be read when the list is gone.
-
-    Args:
-        connection: the transaction.
-        account_id: whose.
-        actor: the address of the person, what `key_actor` returns, or COMMAND_LINE.
-        action: `<thing>.<verb>`, e.g. `key.create`.
-        subject: what it was done to: an id or a name.
-        detail: JSON types only, never a secret.
+    What is done to a list is written with its name, so that the line can be read when the list is gone. The
+    arguments are those of `mailsift.storage.sql.people.audit`.
     """
     if action.startswith("webhook."):
         subject = urlsplit(subject).hostname or subject  # the path of its address is often a secret

@@ -256,15 +256,9 @@ class JobService:
         name: str = "",
         days: tuple[datetime | None, datetime | None] = (None, None),
     ) -> JobPage:
-        """Return one page of the account's jobs; new jobs do not shift the pages.
+        """Return one page of the account's jobs, behind the page whose `next_cursor` is given.
 
-        Args:
-            account_id: whose.
-            limit: how many.
-            cursor: `next_cursor` of the page before.
-            states: only these; all, when empty.
-            name: only those whose name has this in it.
-            days: only those created at or after the first, and before the second.
+        New jobs do not shift the pages; see `mailsift.storage.sql.jobs.newest` for what narrows them.
 
         Raises:
             MailsiftError: `bad_cursor` for one that is not from this list with this filter.

@@ -335,9 +335,7 @@ class Lists:
         if any(map(_mixes_scripts, unicode_name.split("."))):
             return plain
         # a name that differs by accents alone is a word of its own, but beside those everybody knows
-        forged = plain in self._free and (
-            not _differs_by_accents(unicode_name, plain) or is_well_known(plain)
-        )
+        forged = plain in self._free and (_without_marks(unicode_name) != plain or is_well_known(plain))
         return plain if forged else ""
 
 
@@ -392,12 +390,8 @@ def _mixes_scripts(text: str) -> bool:
     return len(scripts) > 1 and not any(scripts <= together for together in _TOGETHER)
 
 
-def _differs_by_accents(text: str, plain: str) -> bool:
-    """Whether a text is a plain one but for marks above or below its letters."""
-    return _without_marks(text) == plain
-
-
 def _without_marks(text: str) -> str:
+    """Return a text without marks above or below its letters."""
     return "".join(
         letter for letter in unicodedata.normalize("NFKD", text) if not unicodedata.combining(letter)
     )

@@ -145,12 +145,7 @@ class SingleValidator:
 
 
 def validate_fast(text: str, lists: Lists, policy: VerdictPolicy) -> dict[str, Any]:
-    """Validate one address by syntax and lists, without a frame.
-
-    Args:
-        text: as it came, without lone surrogates.
-        lists: what is known of domains.
-        policy: what the operator decides.
+    """Validate one address, as it came but without lone surrogates, by syntax and lists; without a frame.
 
     Returns:
         The 13 fields.

@@ -201,12 +201,7 @@ _DNS = (
 )
 
 _ABOUT_US = (
-    _B(
-        "blocked-banner",
-        truth.BLOCKED,
-        policy=HostPolicy(on_connect=OnConnect.BLOCKED),
-        hostile=50,
-    ),
+    _B("blocked-banner", truth.BLOCKED, policy=HostPolicy(on_connect=OnConnect.BLOCKED), hostile=50),
     _B("blocked-ehlo", truth.BLOCKED, policy=HostPolicy(mta="exim", refuses="ehlo"), hostile=50),
     _B("blocked-mail", truth.BLOCKED, policy=HostPolicy(refuses="mail"), hostile=50),
     _B("blocked-rcpt", truth.BLOCKED, rcpt=RecipientPolicy.BLOCK, hostile=50),
@@ -251,12 +246,7 @@ _TROUBLE = (
     _B("drop-rcpt", truth.RISKY, policy=HostPolicy(drops="rcpt"), hostile=30),
     _B("drop-once", policy=HostPolicy(drops="rcpt", drops_once=True), hostile=30),
     _B("reset", truth.UNREACHABLE, policy=HostPolicy(on_connect=OnConnect.RESET), hostile=30),
-    _B(
-        "refused",
-        truth.UNREACHABLE,
-        policy=HostPolicy(on_connect=OnConnect.REFUSED),
-        hostile=30,
-    ),
+    _B("refused", truth.UNREACHABLE, policy=HostPolicy(on_connect=OnConnect.REFUSED), hostile=30),
     _B(
         "blackhole",
         truth.UNREACHABLE,
@@ -264,31 +254,13 @@ _TROUBLE = (
         hostile=20,
         slow=True,
     ),
-    _B(
-        "mute",
-        truth.UNREACHABLE,
-        policy=HostPolicy(on_connect=OnConnect.MUTE),
-        hostile=20,
-        slow=True,
-    ),
+    _B("mute", truth.UNREACHABLE, policy=HostPolicy(on_connect=OnConnect.MUTE), hostile=20, slow=True),
     _B("next-mx-refused", first=HostPolicy(on_connect=OnConnect.REFUSED), hostile=50),
     _B("next-mx-reset", first=HostPolicy(on_connect=OnConnect.RESET), hostile=50),
     _B("next-mx-blackhole", first=HostPolicy(on_connect=OnConnect.BLACKHOLE), hostile=20, slow=True),
     _B("next-mx-busy", first=HostPolicy(on_connect=OnConnect.BUSY), hostile=50),
-    _B(
-        "endless-reply",
-        truth.RISKY,
-        policy=HostPolicy(reply=HostileReply.ENDLESS),
-        hostile=20,
-        slow=True,
-    ),
-    _B(
-        "giant-line",
-        truth.RISKY,
-        policy=HostPolicy(reply=HostileReply.GIANT),
-        hostile=20,
-        slow=True,
-    ),
+    _B("endless-reply", truth.RISKY, policy=HostPolicy(reply=HostileReply.ENDLESS), hostile=20, slow=True),
+    _B("giant-line", truth.RISKY, policy=HostPolicy(reply=HostileReply.GIANT), hostile=20, slow=True),
     _B("control-banner", policy=HostPolicy(reply=HostileReply.CONTROL), hostile=30),
 )
 

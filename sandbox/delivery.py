@@ -83,10 +83,7 @@ _DESTINIES = (
 def destiny(world: SandboxWorld, local: str, name: str) -> Destiny:
     """Say what becomes of a message whose recipient was accepted; a pure function of the world's seed.
 
-    Args:
-        world: where the mailbox is.
-        local: local part in lower case.
-        name: ASCII domain in lower case.
+    Local part and name, an ASCII domain, are in lower case.
     """
     domain = world.find(name)
     if domain is None:

@@ -125,9 +125,7 @@ def _plausible(first: str, last: str | None) -> bool:
 def invent_local(rng: random.Random, *, crowded: bool = False) -> tuple[str, str, str]:
     """Return first name, last name and a local part made of them in one of the usual shapes.
 
-    Args:
-        rng: where chance comes from.
-        crowded: at a domain where the short ones have gone long ago.
+    At a `crowded` domain the short ones have gone long ago.
     """
     draw = rng.random() / 2 if crowded else rng.random()
     first, last = FIRST[int(rng.random() * len(FIRST))], LAST[int(rng.random() * len(LAST))]

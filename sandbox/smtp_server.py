@@ -324,13 +324,7 @@ class DelayLine:
         self._timer: asyncio.TimerHandle | None = None
 
     def put(self, data: bytes, *, work: float = 0.0, then: Callable[[], None] | None = None) -> None:
-        """Send bytes.
-
-        Args:
-            data: what to write.
-            work: seconds the server works on them, one reply after the other.
-            then: called once they are written.
-        """
+        """Send bytes that the server works on for so many seconds, one reply after the other."""
         if not (self._queue or work or self._latency):
             self._emit(data, then)
             return

@@ -45,12 +45,7 @@ class DomainsAhead:
 
 
 async def look_ahead(folder: Path, look_up: Callable[[Sequence[str]], Awaitable[object]]) -> None:
-    """Look up what `DomainsAhead` writes down, until the folder is gone.
-
-    Args:
-        folder: where the files come.
-        look_up: looks some domains up.
-    """
+    """Look up what `DomainsAhead` writes down in the folder, until that is gone."""
     for path in (_file(folder, number) for number in count()):
         while not await asyncio.to_thread(path.exists):
             if not await asyncio.to_thread(folder.exists):

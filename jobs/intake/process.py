@@ -112,12 +112,7 @@ async def take_in(
 
 
 async def ask_child(work: str, request: Mapping[str, Any], limits: IntakeLimits) -> dict[str, Any]:
-    """Let a process of its own do a piece of work (mailsift.jobs.intake.child).
-
-    Args:
-        work: its name there.
-        request: what it is asked, as JSON types.
-        limits: what it may use.
+    """Let a process of its own do the work of this name there (mailsift.jobs.intake.child).
 
     Raises:
         MailsiftError: what the process found, `intake_timeout`, `intake_crashed`.

@@ -351,13 +351,7 @@ def count_domains(
 ) -> dict[str, Any]:
     """Return what `mailsift.jobs.plans.DomainCounts` holds, as JSON types.
 
-    Args:
-        source: see `take_in`.
-        workdir: see `take_in`.
-        options: see `take_in`.
-        limits: see `take_in`.
-        most: so many of the largest domains are named.
-        sample: so many addresses are, from all over the list.
+    Of the domains the `most` largest are named, and of the addresses a `sample` from all over the list.
 
     Raises:
         MailsiftError: see `take_in`.

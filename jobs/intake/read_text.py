@@ -7,12 +7,13 @@ import csv
 import io
 import re
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import chain
 from operator import length_hint
 from pathlib import Path
+from typing import TextIO
 
 import polars as pl
 
@@ -150,11 +151,7 @@ def _with_doubled_quotes(path: Path, said: str, workdir: Path, limits: IntakeLim
     records of more different widths.
     """
     target = workdir / "doubled.csv"
-    with (
-        path.open(encoding="utf-8", newline="") as file,
-        target.open("w", encoding="utf-8", newline="") as out,
-    ):
-        out.writelines(_ESCAPED_QUOTE.sub(r'\1""', line) for line in file)
+    _copy(path, target, lambda file: (_ESCAPED_QUOTE.sub(r'\1""', line) for line in file))
     as_it_is, doubled = _widths(path, said, limits), _widths(target, said, limits)
     return target if doubled and (not as_it_is or len(doubled) < len(as_it_is)) else path
 
@@ -183,16 +180,23 @@ def _without_outer_quotes(path: Path, said: str, workdir: Path, limits: IntakeLi
     if not dialect.delimiter or not (_is_row(first, dialect) or _is_header(first)):
         return path
     every = all(map(_WRAPPED.fullmatch, lines))
-    target = workdir / "unwrapped.csv"
+
+    def bare(line: str) -> str:
+        inner = _unwrapped(line)
+        is_one = inner is not line and (len(inner.strip().splitlines()) == 1 or _cells(inner, dialect))
+        is_row = every or (line.rstrip().endswith('"') and _is_row(_cells(inner, dialect), dialect))
+        return inner if is_one and is_row else line
+
+    return _copy(path, workdir / "unwrapped.csv", lambda file: map(bare, _joined_lines(file, limits)))
+
+
+def _copy(path: Path, target: Path, changed: Callable[[TextIO], Iterable[str]]) -> Path:
+    """Return a copy of a file with its lines changed, ends included."""
     with (
         path.open(encoding="utf-8", newline="") as file,
         target.open("w", encoding="utf-8", newline="") as out,
     ):
-        for line in _joined_lines(file, limits):
-            inner = _unwrapped(line)
-            is_one = inner is not line and (len(inner.strip().splitlines()) == 1 or _cells(inner, dialect))
-            is_row = every or (line.rstrip().endswith('"') and _is_row(_cells(inner, dialect), dialect))
-            out.write(inner if is_one and is_row else line)
+        out.writelines(changed(file))
     return target
 
 
@@ -203,13 +207,8 @@ def _stand_in_apostrophes(head: str) -> bool:
 
 def _quoted_by_apostrophes(path: Path, encoding: str, workdir: Path, limits: IntakeLimits) -> SourceTable:
     """Read a text without quotes as if its apostrophes were some."""
-    target = workdir / "swapped.csv"
-    with (
-        path.open(encoding="utf-8", newline="") as file,
-        target.open("w", encoding="utf-8", newline="") as out,
-    ):
-        out.writelines(line.translate(_SWAPPED) for line in file)
-    found = read_text(target, "utf-8", workdir, limits)
+    swapped = _copy(path, workdir / "swapped.csv", lambda file: (line.translate(_SWAPPED) for line in file))
+    found = read_text(swapped, "utf-8", workdir, limits)
     frame = found.frame.with_columns(pl.all().str.replace_all('"', "'", literal=True))
     return replace(found, frame=frame, encoding=encoding)
 

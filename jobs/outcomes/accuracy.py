@@ -113,11 +113,7 @@ class AccuracyService:
     ) -> list[AccuracyRow]:
         """Return how verdicts of these days (UTC) held, group by group; all in one where `by` is empty.
 
-        Args:
-            account_id: whose; None: of all accounts but test accounts, for operators.
-            by: what to break it down by.
-            first: the first day of the verdicts.
-            last: the last one.
+        Without an account: those of all but test accounts, for operators.
         """
         found = await self._database.run(accuracy.sums, account_id, first, last)
         return summarise(found, by)

@@ -167,22 +167,18 @@ class _Telling:
 class _Columns:
     """Which column holds what, counted from 0; None for what a file does not say."""
 
+    told: _Telling
     address: int
-    kind: int | None
     when: int | None
-    words: tuple[int, ...]
-    status: int | None
     message_id: int | None
     day_first: bool | None
     sent_is_delivered: bool
     of_bounces: bool
     usual: OutcomeKind | None
-    tells: tuple[_Tell, ...]
     complainer: int | None
     channels: tuple[int, ...]
     others: tuple[int, ...]
     originals: tuple[int, ...]
-    codes: Mapping[str, str]
     of_senders: bool
     of_readers: bool
     changes: tuple[int, ...]
@@ -370,22 +366,18 @@ def _columns_of(table: _Table, address: int, found: _Telling) -> _Columns:
     recipients = _matching(called, _TO, _ANOTHER_ADDRESS)
     originals = _matching(table.letters_last, _TO)
     return _Columns(
+        told=found,
         address=address,
-        kind=kind,
         when=next((place for place in times if place not in telling), next(iter(times), None)),
-        words=found.words,
-        status=found.status,
         message_id=_message_id_column(table, address, taken) if has_ids else None,
         day_first=day_first_in(cell for place in times for cell in table.cells[place]),
         sent_is_delivered=_says_sent_for_delivered(states),
         of_bounces=kind is not None and _is_of_bounces(table.names[kind]),
         usual=None if kind is not None or tells else _usual(table.cells, found.words, found.status),
-        tells=tells,
         complainer=next(iter(_matching(called, _COMPLAINER)), None),
         channels=_matching(called, _OF_CHANNEL),
         others=tuple(place for place in recipients if place != address),
         originals=tuple(place for place in originals if _OF_ORIGINAL.search(table.names[place])),
-        codes=found.codes,
         of_senders=bool(_FROM.fullmatch(called[address])),
         of_readers=of_readers,
         changes=_changed_to(table),
@@ -628,13 +620,14 @@ def _says_sent_for_delivered(column: Iterable[str]) -> bool:
 
 
 def _read_row(columns: _Columns, row: Row) -> ParsedOutcome:
-    cells = (cell_at(row, place) for place in columns.words)
+    found = columns.told
+    cells = (cell_at(row, place) for place in found.words)
     told = [cell for cell in cells if re.search(r"[^\W\d]", cell)]
     sentences = filter(is_reply, told), (cell for cell in told if " " in cell), told
     words = next(chain.from_iterable(sentences), "")
-    status, word = cell_at(row, columns.status), cell_at(row, columns.kind)
+    status, word = cell_at(row, found.status), cell_at(row, found.kind)
     signs = list(_signs(row, columns))
-    word = columns.codes.get(word, word)
+    word = found.codes.get(word, word)
     kind = _kind_of_row(row, word, signs, columns, words, status)
     address = _address_in(row, columns, kind)
     elsewhere = any(is_of_another_channel(cell_at(row, place)) for place in columns.channels)
@@ -720,7 +713,7 @@ class _Sign:
 
 
 def _signs(row: Row, columns: _Columns) -> Iterator[_Sign]:
-    for tell in columns.tells:
+    for tell in columns.told.tells:
         cell = cell_at(row, tell.place)
         if not cell or _NO.fullmatch(cell):
             continue
@@ -771,7 +764,7 @@ def _kind_of_row(
     if signs:
         arrived = {sign.kind for sign in signs} == {OutcomeKind.DELIVERED}
         return said if said and arrived else _weighed(signs)
-    if columns.kind is not None:  # a word that we do not know, beside a refusal, or what waits after one
+    if columns.told.kind is not None:  # a word that we do not know, beside a refusal, or what waits after one
         waits = said is OutcomeKind.DEFERRED and not is_of_people(word)
         return said if waits or (said in FAILURES and not is_state(word)) else None
     return said or (columns.usual if words or status else None)

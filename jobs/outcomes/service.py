@@ -139,11 +139,9 @@ class OutcomeService:
         self._lookups = SharedCalls(self._look_up, most=_AT_ONCE)
 
     async def record(self, account_id: UUID, found: Sequence[ParsedOutcome]) -> ImportCounts:
-        """Store what happened; the same report a second time changes nothing.
+        """Store what reports say of an account's messages; the same one a second time changes nothing.
 
-        Args:
-            account_id: whose messages they were.
-            found: what the reports say; one without a time, or with one that cannot be, counts from now.
+        One without a time, or with one that cannot be, counts from now.
         """
         total = ImportCounts()
         for start in range(0, len(found), _AT_ONCE):

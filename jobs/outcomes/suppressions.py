@@ -71,14 +71,9 @@ class SuppressionService:
     async def page(
         self, account_id: UUID, *, limit: int, cursor: str = "", email: str = "", reason: str = ""
     ) -> SuppressionPage:
-        """Return some of the account's list.
+        """Return some of the account's list; `cursor` is `next` of the page before.
 
-        Args:
-            account_id: whose.
-            limit: how many.
-            cursor: `next` of the page before.
-            email: only this address, in any spelling; all, when "".
-            reason: only with this reason; all, when "".
+        Only this `email`, in any spelling, and only with this `reason`, where they are not "".
 
         Raises:
             MailsiftError: `bad_cursor`, `secret_key_missing`.

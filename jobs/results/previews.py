@@ -18,19 +18,14 @@ _START = 0.5  # of the first step: the same list gives the same sample
 
 
 def sample(folder: Path, taken: Intake, *, size: int, chunk: int) -> Intake:
-    """Cut a list that was taken in down to a sample, in place.
+    """Cut a list that was taken in down to a sample of `size` addresses, in place.
 
     Every so-manieth address of the list sorted by domain is taken: every domain is represented by its weight,
     which makes the sample a stratified one.
 
-    Args:
-        folder: holds `rows.parquet` and `addresses.parquet` (mailsift.jobs.intake).
-        taken: what is in them.
-        size: addresses of the sample.
-        chunk: addresses of a chunk.
-
     Returns:
-        What is in them afterwards: `taken` itself when the list is not larger than the sample.
+        What is in `rows.parquet` and `addresses.parquet` (mailsift.jobs.intake) afterwards: `taken` itself
+        when the list is not larger than the sample.
     """
     if taken.addresses <= size:
         return taken
@@ -72,11 +67,8 @@ def estimate_of(view: JobView) -> dict[str, MeasuredShare]:
 def estimate(counts: Mapping[str, int], population: int) -> dict[str, MeasuredShare]:
     """Return the shares of the whole list, by status, with Wilson's 95 % interval.
 
-    The interval is narrowed for samples that are a good part of the list (finite population correction).
-
-    Args:
-        counts: rows of the sample by status.
-        population: rows of the whole list.
+    `counts` are rows of the sample; the interval is narrowed for one that is a good part of the list, which
+    has `population` rows (finite population correction).
     """
     n = sum(counts.values())
     if not n:

@@ -128,13 +128,9 @@ class Timetable:
     def due(
         self, catch_up: CatchUp, *, slot: Slot, now: datetime, freed_at: datetime | None = None
     ) -> DueRun:
-        """Decide what a due schedule runs.
+        """Decide what a schedule runs whose first slot that has not been looked at is due.
 
-        Args:
-            catch_up: what becomes of missed slots.
-            slot: the first slot that has not been looked at, not after `now`.
-            now: the time.
-            freed_at: when the last run ended, where slots wait for that: they were not missed until then.
+        `freed_at` is when the last run ended, where slots wait for that: they were not missed until then.
         """
         now = max(now, slot.starts_at)  # it is due, whoever has written down when it starts
         # What has waited behind the delay of the first slot is looked at after it.

@@ -174,9 +174,7 @@ _STRICTEST_FIRST: Final = (_REMOVE, _REVIEW)
 def reason_of(row: Mapping[str, Any], policy: TierPolicy) -> str:
     """Return the rule that decides about a result, "" where nothing speaks against sending.
 
-    Args:
-        row: TIER_FIELDS; `unwanted` may be missing.
-        policy: what is wanted.
+    The row has the TIER_FIELDS; `unwanted` may be missing.
     """
     values = {
         "unwanted": "",

@@ -125,11 +125,7 @@ class Breaker:
     """
 
     def __init__(self) -> None:
-        self.gauge = lru_cache(maxsize=_MAX_GAUGES)(_fresh_gauge)
-
-
-def _fresh_gauge(_list_id: str, _provider: str, _source: str) -> RefusalGauge:
-    return RefusalGauge()
+        self.gauge = lru_cache(maxsize=_MAX_GAUGES)(lambda _list_id, _provider, _source: RefusalGauge())
 
 
 class RefusalWatch:

@@ -96,12 +96,10 @@ class NextStep(StrEnum):
 
 
 def next_step(session: FinishedSession, *, session_s: float, patient: bool) -> NextStep:
-    """Decide what follows for the route.
+    """Decide what follows for the route of a session, which no longer counts as running.
 
-    Args:
-        session: the finished session; it no longer counts as running.
-        session_s: seconds after which a route whose servers all failed is given up.
-        patient: sessions get all the time they want.
+    A route whose servers all failed is given up after `session_s`; `patient`: sessions get all the time they
+    want.
     """
     if session.answered_nothing:
         return _next_step_unanswered(session, session_s)

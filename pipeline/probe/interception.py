@@ -31,9 +31,6 @@ def greeting_name(banner: str) -> str:
     """Return the domain a banner begins with (RFC 5321 section 4.2, `Greeting`), lower-case; "" for none.
 
     A refusal need not begin with one: two that say "Service unavailable" are not one machine.
-
-    Args:
-        banner: the code and the text.
     """
     code, _, text = banner.partition(" ")
     word = next(iter(text.lower().split()), "")
@@ -91,11 +88,7 @@ class InterceptionDetector:
     def is_suspect(self, source: str, name: str, addresses: Mapping[str, str], now: float) -> bool:
         """Tell whether the way should be looked at: several servers greeted so, and no look has cleared it.
 
-        Args:
-            source: where they were asked from.
-            name: how they greeted.
-            addresses: the last address that was dialled, by provider.
-            now: seconds of a clock that never jumps.
+        `addresses` are the last ones that were dialled, by provider.
         """
         cleared_at = self._cleared_at.get((source, name), float("-inf"))
         return bool(name) and len(set(addresses.values())) > 1 and now >= cleared_at + _CLEARED_SECONDS

@@ -200,11 +200,7 @@ without one they may belong to a local part (RFC 6531)."""
 
 
 def parse_cell(cell: str) -> ParsedAddress:
-    """Parse one cell: what stands around its address is cut off.
-
-    Args:
-        cell: any text without lone surrogates.
-    """
+    """Parse one cell, a text without lone surrogates: what stands around its address is cut off."""
     plain = parse_plain(cell)
     if plain is not None:
         return plain

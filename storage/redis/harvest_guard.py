@@ -99,13 +99,9 @@ class HarvestGuard:
         return any(len(domains) >= MANY_DOMAINS for domains in known)
 
     def headroom(self, ask: Ask, *, most: int, now: float, known: bool = True) -> Headroom:
-        """Return how many recipients may be asked for now.
+        """Return how many recipients may be asked for now, at a provider that blocks us after `most` unknown.
 
-        Args:
-            ask: whom, and from where.
-            most: unknown recipients at which the provider blocks us.
-            now: seconds of a clock that never jumps.
-            known: it is known to block.
+        `known`: it is known to block.
         """
         headrooms = [self._headroom_at(key, most, now) for key in gateway_keys(ask, known=known)]
         least = min(headrooms, key=lambda headroom: headroom.recipients)

@@ -26,7 +26,6 @@ from mailsift.storage.redis.harvest_guard import (
     gateway_keys,
     server_keys,
 )
-from mailsift.storage.redis.list_tallies import KEPT_SECONDS, tally_key
 from mailsift.storage.redis.local_throttle import (
     HELD,
     HOLD_SECONDS,
@@ -38,12 +37,14 @@ from mailsift.storage.redis.local_throttle import (
     MOST_BLOCKS,
     PENALTY_SECONDS,
     SLOWEST_RATE,
+    TALLY_SECONDS,
     Limits,
     LocalThrottle,
     ThrottleConfig,
     destination,
     limits_of,
     log_hold,
+    tally_key,
 )
 
 __all__ = ["RedisThrottle", "ThrottleConfig"]
@@ -180,7 +181,7 @@ class RedisThrottle(Throttle):
         config = self._config
         head = (self._now(), config.lease_seconds, config.busy_seconds, SLOWEST_RATE, name)
         args: list[str | float] = [*head, config.session_seconds, UNKNOWN_SECONDS, KNOWN_SECONDS]
-        args.extend((KEPT_SECONDS, MANY_DOMAINS, LONGEST_HOLD))
+        args.extend((TALLY_SECONDS, MANY_DOMAINS, LONGEST_HOLD))
         for number, (ask, one) in enumerate(zip(asks, limits, strict=True)):
             args.extend((*_limit_arguments(one, number), one.harvest, ask.least, *_stop_arguments(ask)))
             args.extend((one.careful, config.booked_seconds(ask), " ".join(ask.domains)))
@@ -242,7 +243,7 @@ class RedisThrottle(Throttle):
             )
         head = (self._now(), LEARNED_SECONDS, SLOWEST_RATE, PENALTY_SECONDS, LONGEST_PENALTY)
         args: list[str | float] = [*head, MOST_BLOCKS, HOLD_SECONDS, KEPT_MIXES, MIX_SECONDS, UNKNOWN_SECONDS]
-        args.append(KEPT_SECONDS)
+        args.append(TALLY_SECONDS)
         args.extend(value for report in reports for value in self._outcome_arguments(report))
         holds = await self._run(self._report, keys, args)
         for place in holds or ():

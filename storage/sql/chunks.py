@@ -380,15 +380,10 @@ async def claim(
     triage: bool,
     shared: Collection[str] = (),
 ) -> ClaimedChunk | None:
-    """Lease the next chunk, if one is ready.
+    """Lease the next chunk, if one is ready, of a job of which fewer than `job_cap` are leased.
 
-    Args:
-        connection: an open transaction.
-        terms: whose it is then, and for how long.
-        job_cap: chunks of one job that may be leased at once.
-        small_only: only of small jobs.
-        triage: also chunks of big jobs that nobody has looked at yet.
-        shared: throttle keys whose chunks the worker may hold beside those it has.
+    `small_only`: of small jobs; `triage`: also chunks of big jobs that nobody has looked at yet; `shared`:
+    throttle keys whose chunks the worker may hold beside those it has.
     """
     wanted = {"job_cap": job_cap, "small_only": small_only, "triage": triage, "shared_here": sorted(shared)}
     return await row_as(ClaimedChunk, connection, CLAIM, lease_values(terms) | wanted)
@@ -482,15 +477,10 @@ async def release(
     tried: bool = True,
     error: str = "",
 ) -> None:
-    """Give the chunk back undone, ready again in `delay` seconds.
+    """Give the chunk back undone, ready again in `delay` seconds; nothing happens when its lease was lost.
 
-    Args:
-        connection: an open transaction.
-        chunk: as claimed; nothing happens when its lease was lost meanwhile.
-        delay: seconds.
-        waits_for: why it is not ready now, for people.
-        tried: whether this counts as an attempt, that is, whether its addresses may be to blame.
-        error: what went wrong, for operators; "" leaves what is known.
+    `waits_for` tells people why it is not ready now, `error` tells operators what went wrong ("" leaves what
+    is known). `tried`: it counts as an attempt, that is, its addresses may be to blame.
     """
     values = {
         "job_id": chunk.job_id,

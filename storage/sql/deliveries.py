@@ -172,15 +172,9 @@ async def claim(
     until: datetime,
     next_probe: datetime,
 ) -> list[ClaimedDelivery]:
-    """Lease deliveries that are due.
+    """Lease deliveries that are due, so many at most, within the limits of each endpoint.
 
-    Args:
-        connection: an open transaction.
-        limit: how many at most.
-        limits: of one endpoint.
-        now: the time, UTC.
-        until: when the leases end.
-        next_probe: when an endpoint whose breaker is open may be tried again after this.
+    The leases end at `until`; an endpoint whose breaker is open may be tried again at `next_probe`.
     """
     due = await connection.execute(
         _ENDPOINTS_DUE, {"limit": limit, "now": now, "in_flight": limits.in_flight}
@@ -208,15 +202,7 @@ async def record_attempt(
     next_attempt_at: datetime | None,
 ) -> bool:
     """Write down an attempt and what follows; False when the lease was lost: nothing is written then."""
-    values = {
-        "id": claimed.id,
-        "token": claimed.lease_token,
-        "state": state,
-        "next_attempt_at": next_attempt_at,
-        "finished_at": made.at if next_attempt_at is None else None,
-        "made": 1,
-    }
-    if (await connection.execute(_GIVE_BACK, values)).rowcount != 1:
+    if not await _give_back(connection, claimed, state, again=next_attempt_at, now=made.at, made=1):
         return False
     await add_attempt(connection, made)
     return True
@@ -226,14 +212,22 @@ async def postpone(
     connection: Connection, claimed: ClaimedDelivery, *, until: datetime | None, now: datetime
 ) -> bool:
     """Give back a delivery that was not attempted; None: it is skipped. False when the lease was lost."""
-    values = {
-        "id": claimed.id,
-        "token": claimed.lease_token,
-        "state": "pending" if until else "skipped",
-        "next_attempt_at": until,
-        "finished_at": None if until else now,
-        "made": 0,
-    }
+    state = "pending" if until else "skipped"
+    return await _give_back(connection, claimed, state, again=until, now=now, made=0)
+
+
+async def _give_back(
+    connection: Connection,
+    claimed: ClaimedDelivery,
+    state: str,
+    *,
+    again: datetime | None,
+    now: datetime,
+    made: int,
+) -> bool:
+    """Give back a delivery after so many attempts more; it is over now unless there is another one."""
+    values = {"id": claimed.id, "token": claimed.lease_token, "state": state, "made": made}
+    values |= {"next_attempt_at": again, "finished_at": None if again else now}
     return (await connection.execute(_GIVE_BACK, values)).rowcount == 1
 
 

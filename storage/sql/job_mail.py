@@ -69,23 +69,22 @@ _IDLE = """
                   AND (chunk.state = 'leased' OR (chunk.state = 'ready' AND chunk.ready_at < :after)))))
 """
 
-# Members who want it are few, and come first.
-_REMEMBER_WAITING = statement(f"""
-    INSERT INTO job_mail (job_id, person_id, kind, next_try_at)
-    SELECT job.id, member.person_id, 'waiting', :now
-    FROM member JOIN job ON job.account_id = member.account_id
-    WHERE 'waiting' = ANY(member.mail) AND {_IDLE}
-    ON CONFLICT DO NOTHING
-""")  # noqa: S608 - a condition of this module
-
-_REMEMBER_EXPIRING = statement("""
-    INSERT INTO job_mail (job_id, person_id, kind, next_try_at)
-    SELECT job.id, member.person_id, 'expiring', :now
-    FROM member JOIN job ON job.account_id = member.account_id
-    WHERE 'expiring' = ANY(member.mail) AND job.state IN {ended}
+_ENDS_SOON = """
+    job.state IN {ended}
       AND job.expires_at > :now AND job.expires_at < :before AND job.expires_at > job.created_at + :kept
-    ON CONFLICT DO NOTHING
-""")
+"""
+
+# Members who want it are few, and come first.
+_REMEMBER_WAITING, _REMEMBER_EXPIRING = (
+    statement(f"""
+        INSERT INTO job_mail (job_id, person_id, kind, next_try_at)
+        SELECT job.id, member.person_id, '{kind}', :now
+        FROM member JOIN job ON job.account_id = member.account_id
+        WHERE '{kind}' = ANY(member.mail) AND {condition}
+        ON CONFLICT DO NOTHING
+    """)  # noqa: S608 - conditions of this module
+    for kind, condition in (("waiting", _IDLE), ("expiring", _ENDS_SOON))
+)
 
 _CLAIM = statement(f"""
     {claim_cte(MailTable.JOB_MAIL)}
@@ -128,11 +127,8 @@ async def remember_waiting(
 ) -> None:
     """Put mail about jobs that wait into the outbox, once for each.
 
-    Args:
-        connection: an open transaction.
-        now: the time.
-        before: a job that was made earlier and has not begun waits.
-        after: one whose addresses are all asked later than then waits.
+    One does that was made before `before` and has not begun, or whose addresses are all asked later than
+    `after`.
     """
     await connection.execute(_REMEMBER_WAITING, {"now": now, "before": before, "after": after})
 

@@ -433,14 +433,10 @@ async def release_step(
     waits_for: str = "",
     tried: bool = False,
 ) -> None:
-    """Give the step back undone.
+    """Give the step back undone; nothing happens when its lease was lost meanwhile.
 
-    Args:
-        connection: an open transaction.
-        step: as claimed; nothing happens when its lease was lost meanwhile.
-        delay: seconds until it may be claimed.
-        waits_for: what for, for people.
-        tried: whether this counts as an attempt.
+    It may be claimed in `delay` seconds, and waits for what `waits_for` tells people. `tried`: it counts as
+    an attempt.
     """
     values = {
         "job_id": step.job_id,
@@ -562,17 +558,9 @@ async def count(  # noqa: PLR0913 - whose rows, and what else changes with them
 ) -> tuple[int, int] | None:
     """Add the rows of a chunk that is about to be closed to the job; `warning` stays unless "".
 
-    The job has `added` deferred chunks more. Rows that another worker may have counted are not counted: there
-    could be more than the list has, which the database refuses.
-
-    Args:
-        connection: an open transaction.
-        job_id: the job.
-        counts: the chunk's rows that have a verdict.
-        n: the chunk.
-        token: its lease.
-        added: deferred chunks.
-        warning: code of what the customer should know, or "".
+    `counts` are those of the chunk `n`, leased under `token`; it has left `added` deferred chunks. Rows that
+    another worker may have counted are not counted: there could be more than the list has, which the database
+    refuses.
 
     Returns:
         The number of the first deferred chunk and how many chunks are open; None when the job has ended or
@@ -685,16 +673,10 @@ async def newest(  # noqa: PLR0913 - what a list of jobs can be narrowed by
     name: str = "",
     days: tuple[datetime | None, datetime | None] = (None, None),
 ) -> Sequence[Row]:
-    """Return the account's newest jobs, in these states if any are named.
+    """Return the account's newest jobs behind (created_at, id) `before`, in these states if any are named.
 
-    Args:
-        connection: an open transaction.
-        account_id: whose.
-        limit: how many.
-        before: only those after this one (created_at, id) in the order of the list.
-        states: all, when empty.
-        name: only those whose name has this in it, upper or lower case alike.
-        days: only those created at or after the first, and before the second.
+    Only those whose name has `name` in it, upper or lower case alike, and that were created at or after the
+    first of the `days` and before the second.
     """
     statement = newest_first(select(job).where(job.c.account_id == account_id), job, limit, before)
     if states:

@@ -187,14 +187,12 @@ _PURGE_TRIES = text("DELETE FROM sign_in_try WHERE tried_at < :before")
 async def count_try(
     connection: Connection, holder: bytes, *, quota: int, window: timedelta, now: datetime
 ) -> tuple[int, datetime | None]:
-    """Count a try, unless the quota is used up; returns how many there were before, and the first of them.
+    """Count a try, unless the quota of the window is used up.
 
-    Args:
-        connection: an open transaction, which no other try of this holder runs beside.
-        holder: a hash of who tries.
-        quota: tries in the window.
-        window: how long a try counts.
-        now: the time.
+    No other try of this holder, a hash of who tries, runs beside the transaction.
+
+    Returns:
+        How many there were in the window before, and the first of them.
     """
     await connection.execute(_ONE_AT_A_TIME, {"holder": holder})
     await connection.execute(_PURGE_TRIES, {"before": now - _TRIES_KEPT})

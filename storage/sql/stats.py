@@ -494,11 +494,8 @@ async def snapshot(
 ) -> Snapshot:
     """Ask for everything that metrics, alarms, pages and terminal show.
 
-    Args:
-        connection: an open transaction.
-        small_bytes: lists up to this size are small.
-        job_cap: chunks of one job that may be leased at once.
-        today: when the day began whose verdicts are counted; None = in UTC.
+    Lists of up to `small_bytes` are small, and `job_cap` chunks of one job may be leased at once. Verdicts of
+    the day that began at `today` are counted; None = in UTC.
     """
     counted = (await connection.execute(_TODAY, {"today": today})).one()
     oldest = await connection.execute(_OLDEST_JOBS, {"small_bytes": small_bytes})

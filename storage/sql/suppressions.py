@@ -91,13 +91,8 @@ async def page(
 ) -> Sequence[SuppressionRow]:
     """Return some, ordered by digest, so that pages do not shift.
 
-    Args:
-        connection: an open transaction.
-        account_id: whose.
-        limit: how many.
-        after: those behind this digest.
-        only: the one with this digest.
-        reason: those with this reason; all, when "".
+    Only those behind the digest `after`, the one with the digest `only`, and those with this `reason`, where
+    these are named.
     """
     values = {"account_id": account_id, "limit": limit, "after": after, "only": only, "reason": reason}
     return await rows_as(SuppressionRow, connection, _PAGE, values)

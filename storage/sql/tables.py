@@ -73,13 +73,9 @@ audit = _table("audit")
 def newest_first(
     statement: S, table: Table, limit: int, before: tuple[datetime, uuid.UUID] | None = None
 ) -> S:
-    """Return a page of a statement: rows of a table, newest first.
+    """Return a page of a statement: rows of a table that has `created_at` and `id`, newest first.
 
-    Args:
-        statement: selects them.
-        table: has the columns `created_at` and `id`.
-        limit: how many.
-        before: only those older than this row (created_at, id): new ones do not shift the pages.
+    Only those older than the row (created_at, id) `before`: new ones do not shift the pages.
     """
     if before is not None:
         statement = statement.where(tuple_(table.c.created_at, table.c.id) < before)

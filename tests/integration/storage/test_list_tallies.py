@@ -12,7 +12,7 @@ from mailsift.pipeline.ports import Ask, Grant, Report, SessionOutcome, Throttle
 from mailsift.pipeline.providers import Provider
 from mailsift.pipeline.stop import AskedBefore, AskedCounts, ListStop, StopRule, ThrottleKey
 from mailsift.storage.redis.connection import connect
-from mailsift.storage.redis.list_tallies import KEPT_SECONDS
+from mailsift.storage.redis.local_throttle import TALLY_SECONDS as KEPT_SECONDS
 from mailsift.storage.redis.local_throttle import LocalThrottle
 from mailsift.storage.redis.throttle import RedisThrottle, ThrottleConfig
 from tests.support.throttling import Time, one
