@@ -21,12 +21,11 @@ _PUBLIC_PORTS = frozenset({443, 8443})
 
 # Stricter than RFC 3986: no userinfo, no fragment, no backslash, nothing that parsers read differently.
 _URL = re.compile(
-    r"(?P<scheme>https?)://"
+    r"(?P<scheme>[Hh][Tt][Tt][Pp][Ss]?)://"  # not by IGNORECASE: an s is U+017F then, too
     r"(?P<host>\[[0-9A-Fa-f:.]+\]|[^\s/?#@:\\\[\]%]+)"
     r"(?::(?P<port>[0-9]{1,5}))?"
     r"(?P<path>/(?:[A-Za-z0-9._~!$&'()*+,;=:@/-]|%[0-9A-Fa-f]{2})*)?"
-    r"(?P<query>\?(?:[A-Za-z0-9._~!$&'()*+,;=:@/?-]|%[0-9A-Fa-f]{2})*)?",
-    re.IGNORECASE,
+    r"(?P<query>\?(?:[A-Za-z0-9._~!$&'()*+,;=:@/?-]|%[0-9A-Fa-f]{2})*)?"
 )
 _LABEL = re.compile(r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?")
 _NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
