@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import re
 import socket
 from collections.abc import Iterable
@@ -131,7 +132,13 @@ def is_this_machine(host: str) -> bool:
     if address is None or address.is_loopback:
         return False
     family = socket.AF_INET if address.version == 4 else socket.AF_INET6
-    with socket.socket(family, socket.SOCK_DGRAM) as probe:
+    try:
+        probe = socket.socket(family, socket.SOCK_DGRAM)
+    except OSError as error:
+        if error.errno == errno.EAFNOSUPPORT:  # a machine that speaks no IPv6 has no such address
+            return False
+        raise
+    with probe:
         try:
             probe.connect((host, 9))
         except OSError:  # no route: not ours
