@@ -64,7 +64,7 @@ _ADDRESSES: Final = 3
 
 _EXHAUSTED: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.EADDRNOTAVAIL})
 """What this machine has too few of: descriptors, memory, ports."""
-_OFFLINE: Final = frozenset({errno.ENETUNREACH, errno.ENETDOWN})
+_OFFLINE: Final = frozenset({errno.ENETUNREACH, errno.ENETDOWN, errno.EAFNOSUPPORT})
 """No way out at all, if it is IPv4: many a machine has no IPv6, which says nothing beside an IPv4 address."""
 RESPONSE_BYTES: Final = 16 * 1024
 """What is read of a response before the connection is closed."""

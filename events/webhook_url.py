@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import re
 import socket
 from collections.abc import Iterable
@@ -21,12 +22,11 @@ _PUBLIC_PORTS = frozenset({443, 8443})
 
 # Stricter than RFC 3986: no userinfo, no fragment, no backslash, nothing that parsers read differently.
 _URL = re.compile(
-    r"(?P<scheme>https?)://"
+    r"(?P<scheme>[Hh][Tt][Tt][Pp][Ss]?)://"  # not by IGNORECASE: an s is U+017F then, too
     r"(?P<host>\[[0-9A-Fa-f:.]+\]|[^\s/?#@:\\\[\]%]+)"
     r"(?::(?P<port>[0-9]{1,5}))?"
     r"(?P<path>/(?:[A-Za-z0-9._~!$&'()*+,;=:@/-]|%[0-9A-Fa-f]{2})*)?"
-    r"(?P<query>\?(?:[A-Za-z0-9._~!$&'()*+,;=:@/?-]|%[0-9A-Fa-f]{2})*)?",
-    re.IGNORECASE,
+    r"(?P<query>\?(?:[A-Za-z0-9._~!$&'()*+,;=:@/?-]|%[0-9A-Fa-f]{2})*)?"
 )
 _LABEL = re.compile(r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?")
 _NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
@@ -132,7 +132,13 @@ def is_this_machine(host: str) -> bool:
     if address is None or address.is_loopback:
         return False
     family = socket.AF_INET if address.version == 4 else socket.AF_INET6
-    with socket.socket(family, socket.SOCK_DGRAM) as probe:
+    try:
+        probe = socket.socket(family, socket.SOCK_DGRAM)
+    except OSError as error:
+        if error.errno == errno.EAFNOSUPPORT:  # a machine that speaks no IPv6 has no such address
+            return False
+        raise
+    with probe:
         try:
             probe.connect((host, 9))
         except OSError:  # no route: not ours

@@ -187,7 +187,7 @@ class Holdings:
             counts = dict(await holdings.counts(connection, ids, outcome_days=self._eraser.outcome_days))
             ending = await holdings.ending(connection, account_id, before=soon, limit=_SHOWN)
             receipts = await holdings.receipts(connection, account_id)
-        drafts = len(await self._eraser.drafts(account_id))
+        drafts = len(await self._drafts(account_id))
         return KeptData(counts, drafts, self._eraser.outcome_days, ending, receipts)
 
     async def erase(
@@ -214,10 +214,14 @@ class Holdings:
             await audit.record(connection, account_id, actor, "account.erase", **erased)
             return receipt, job_ids
 
-        drafts = await self._eraser.drafts(account_id) if Erasable.LISTS in what else ()
+        drafts = await self._drafts(account_id) if Erasable.LISTS in what else ()
         receipt, job_ids = await self._database.run(transaction)
         await self._eraser.files(job_ids, drafts)
         return receipt
+
+    async def _drafts(self, account_id: AccountId) -> Sequence[str]:
+        ids = await self._database.run(_with_test, account_id)
+        return [marker for one in ids for marker in await self._eraser.drafts(one)]
 
     async def receipt(self, account_id: AccountId, receipt_id: UUID) -> Receipt:
         """Return a receipt of the account.
@@ -231,6 +235,6 @@ class Holdings:
         return found[0]
 
 
-async def _with_test(connection: Connection, account_id: AccountId) -> list[UUID]:
+async def _with_test(connection: Connection, account_id: AccountId) -> list[AccountId]:
     test = await accounts.test_account(connection, account_id)
-    return [account_id, *([test] if test else [])]
+    return [account_id, *([AccountId(test)] if test else [])]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from ipaddress import IPv4Address, IPv6Network
 from math import ceil
 from typing import Annotated, Final
@@ -16,6 +17,7 @@ from mailsift.accounts.doors import NAMES, Door
 from mailsift.accounts.keys import Caller, KeyService, Scope
 from mailsift.api.http.errors import RefusedError
 from mailsift.api.http.inputs import check_query
+from mailsift.api.http.middleware import STILL_MAY
 from mailsift.api.http.strangers import Strangers
 from mailsift.events.audit import act_as
 from mailsift.pipeline.errors import MailsiftError
@@ -99,6 +101,7 @@ class Authenticator:
                 raise await self._refusal(request, secret, door)
             decision = await self._count(caller)
         request.scope["caller"] = caller
+        request.scope[STILL_MAY] = partial(self._is_open, secret)
         act_as(caller.actor)
         request.state.limit_headers = dict(TEST_HEADER) if caller.test else {}
         if decision is not None:
@@ -111,7 +114,10 @@ class Authenticator:
         Raises:
             MailsiftError: `database_unavailable`.
         """
-        return await self._keys.find(self._secret(request)) is not None
+        return await self._is_open(self._secret(request))
+
+    async def _is_open(self, secret: str) -> bool:
+        return await self._keys.find(secret) is not None
 
     async def charge(self, request: Request, caller: Caller, units: int) -> None:
         """Count a request as so many more: it asks about several addresses.

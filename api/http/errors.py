@@ -206,6 +206,7 @@ _CODE_OF: Final[Mapping[int, str]] = {
 }
 _SENTENCE_OF: Final[Mapping[str, str]] = {
     "bad_request": "The request cannot be read.",
+    "unauthorized": "The key or the session ended, or may do less, before the end of the request came.",
     "not_found": "There is nothing here.",
     "method_not_allowed": "This method is not allowed here.",
     "content_too_large": "The body is larger than is allowed here.",

@@ -8,7 +8,7 @@ import logging
 import re
 import secrets
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
 import structlog
@@ -43,6 +43,11 @@ _ONCE: Final = {
     b"idempotency-key": "Idempotency-Key",
 }
 """Headers of which a second one would leave open which of them counts."""
+STILL_MAY: Final = "still_may"
+"""In a request's scope: says once more whether who sends it may, as far as that is known by then."""
+_PROMPT_S: Final = 1.0
+"""Of who takes longer to send a body it is asked at its end. Else whoever holds one back could order
+something for as long as he likes: with a key that is revoked by then, or as an owner who is none any more."""
 _PRIVATE: Final = {b"cache-control": b"private, no-store", b"x-content-type-options": b"nosniff"}
 _log = structlog.get_logger()
 logging.getLogger("uvicorn.access").disabled = True  # it would print query strings
@@ -102,6 +107,16 @@ def _public_error(error: Exception) -> MailsiftError:
         text = "Files of this server can’t be read right now."
         return MailsiftError("blob_store_failed", text, retryable=True)
     return MailsiftError("internal_error", "")
+
+
+async def _ask_again(still_may: Callable[[], Awaitable[bool]]) -> None:
+    """Refuse who may not any more; any other error of a body is to the framework one that cannot be read."""
+    try:
+        may = await still_may()
+    except MailsiftError:
+        raise HTTPException(503) from None
+    if not may:
+        raise HTTPException(401, headers={"WWW-Authenticate": "Bearer"})
 
 
 def _as_get(scope: Scope) -> Scope:
@@ -219,6 +234,10 @@ class _Exchange:
         self._taken += len(message.get("body", b""))
         if self._taken > self._limit:
             raise HTTPException(413)
+        still_may = self._scope.get(STILL_MAY)
+        is_end = message["type"] == "http.request" and not message.get("more_body")
+        if still_may and is_end and not self._status and time.monotonic() - self._since > _PROMPT_S:
+            await _ask_again(still_may)
         return message
 
     async def _mark(self, message: Message) -> None:

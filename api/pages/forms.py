@@ -7,6 +7,7 @@ import hashlib
 import hmac
 import json
 from collections.abc import Awaitable, Callable, Container
+from functools import partial
 from typing import Annotated, Final, TypeVar
 from urllib.parse import urlsplit
 from uuid import UUID
@@ -18,6 +19,7 @@ from starlette.datastructures import FormData, UploadFile
 from mailsift.accounts.people import Visitor
 from mailsift.api.http.errors import STATUS_OF
 from mailsift.api.http.inputs import BROKEN, UNPRINTABLE
+from mailsift.api.http.middleware import STILL_MAY
 from mailsift.api.pages import cookies
 from mailsift.api.pages.page import our_hosts, see, visitor_known
 from mailsift.api.parts import parts_of
@@ -43,6 +45,7 @@ async def read_form(request: Request) -> FormData:
             X-CSRF-Token) or comes from elsewhere; `other_account`, `bad_request`.
     """
     check_origin(request)
+    request.scope[STILL_MAY] = partial(_is_still, request, visitor_known(request))
     form = await request.form(max_files=1, max_fields=_FIELDS, max_part_size=_FIELD_BYTES)
     try:
         check_token(request, request.headers.get(HEADER) or form.get("csrf"))
@@ -55,6 +58,12 @@ async def read_form(request: Request) -> FormData:
 
 Form = Annotated[FormData, Depends(read_form)]
 """The form of a POST, once it is known who sends it: it stands behind the visitor."""
+
+
+async def _is_still(request: Request, visitor: Visitor | None) -> bool:
+    """Say whether who sends a form is who began to: signed in, in the same account, with the same role."""
+    secret = cookies.read(request, cookies.SESSION)
+    return visitor is None or await parts_of(request).people.sessions.find(secret) == visitor
 
 
 def _check_texts(form: FormData) -> None:

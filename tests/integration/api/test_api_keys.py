@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -36,6 +37,25 @@ async def test_a_revoked_key_opens_nothing_the_moment_after(api: Api, client: ht
         assert (await client.get(JOBS)).status_code == 401
         with pytest.raises(MailsiftError, match="key_not_found"):
             await container.keys.revoke(await container.jobs.account("bob"), row.id)
+
+
+async def test_a_key_that_is_revoked_before_the_end_of_a_slow_body_orders_nothing(
+    api: Api, client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mailsift.api.http.middleware._PROMPT_S", 0.0)
+
+    async def body() -> AsyncIterator[bytes]:
+        yield b'{"url": '
+        async with open_container(api.settings) as container:
+            account = await container.jobs.account("alice")
+            (row,) = await container.keys.list(account)
+            await container.keys.revoke(account, row.id)
+        yield b'"https://example.com/"}'
+
+    headers = {"Content-Type": "application/json"}
+    answer = await client.post("/v1/webhooks", content=body(), headers=headers)
+    assert (answer.status_code, answer.json()["code"]) == (401, "unauthorized")
+    assert await sql(api.settings, "SELECT count(*) FROM endpoint") == [(0,)]
 
 
 async def test_a_revoked_key_opens_nothing_while_redis_is_away_either(

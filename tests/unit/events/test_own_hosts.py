@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import ipaddress
+import os
 import socket
 import ssl
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 
 import psutil
@@ -136,3 +139,15 @@ def test_the_addresses_of_this_machines_interfaces_are_known() -> None:
     assert {one for one in ours if not is_this_machine(one)} == set()
     others = ["8.8.8.8", "192.0.2.1", "2606:4700::1111", "example.com", "127.0.0.1", "::1", ""]
     assert [one for one in others if is_this_machine(one)] == []
+
+
+@pytest.mark.parametrize(("fault", "told"), [(errno.EAFNOSUPPORT, False), (errno.EMFILE, None)])
+def test_a_machine_without_ipv6_has_no_such_address_and_one_without_sockets_cannot_say(
+    monkeypatch: pytest.MonkeyPatch, fault: int, told: bool | None
+) -> None:
+    def open_socket(*_: object) -> socket.socket:
+        raise OSError(fault, os.strerror(fault))
+
+    monkeypatch.setattr(socket, "socket", open_socket)
+    with nullcontext() if told is not None else pytest.raises(OSError, match=os.strerror(fault)):
+        assert is_this_machine("2606:4700::1111") is told

@@ -524,6 +524,7 @@ class Faulty(httpcore.AsyncNetworkBackend):
         ({"127.0.0.1": errno.ENOBUFS, "127.0.0.2": errno.ENFILE}, ErrorClass.NOT_SENT),
         ({"127.0.0.1": errno.ENETUNREACH}, ErrorClass.NOT_SENT),
         ({"::1": errno.ENETUNREACH}, ErrorClass.REFUSED),  # a machine without IPv6 is no fault
+        ({"127.0.0.1": errno.ENETUNREACH, "::1": errno.EAFNOSUPPORT}, ErrorClass.NOT_SENT),
         ({"127.0.0.1": errno.ENETUNREACH, "::1": errno.ENETUNREACH}, ErrorClass.NOT_SENT),
         ({"127.0.0.1": errno.ENETDOWN, "::1": errno.ENETDOWN}, ErrorClass.NOT_SENT),
         ({"127.0.0.1": errno.EMFILE, "::1": errno.ENETUNREACH}, ErrorClass.NOT_SENT),

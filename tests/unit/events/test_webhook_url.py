@@ -81,6 +81,9 @@ def test_a_url_has_one_spelling(url: str, stored: str) -> None:
         "https://a..example.com/",
         "https://example.com/" + "a" * 2_048,
         "https://１２７.0.0.1/",
+        "http\u017f://example.com/",  # U+017F and U+212A are an s and a k to who takes no heed of case
+        "https://example.com/\u017f",
+        "https://example.com/?\u212a",
     ],
 )
 def test_a_url_that_parsers_may_read_differently_is_refused(url: str) -> None:

@@ -117,3 +117,12 @@ async def test_outcomes_are_kept_for_as_long_as_the_operator_says(
         async with signed_in(api) as owner:
             page = words((await owner.get("/account/data")).text)
     assert "90 days after the message; the first goes on 29 Sep 2026" in page
+
+
+async def test_what_a_test_key_uploaded_and_nobody_started_is_shown_and_erased_too(api: Api) -> None:
+    async with signed_in(api) as owner, open_parts(api.settings) as parts:
+        testing = await parts.keys.test_account(await parts.jobs.account("alice"))
+        await parts.drafts.receive(testing, _pieces(b"ann@test.example\n"), "tried.csv")
+        assert "Uploads not started 1 list" in words((await owner.get("/account/data")).text)
+        await post(owner, "/account/data/erase", what=["lists"], name="alice")
+        assert await parts.drafts.waiting(testing) == []

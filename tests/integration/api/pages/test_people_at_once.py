@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 
 import pyotp
 import pytest
@@ -22,6 +23,7 @@ from tests.support.sessions import (
     person,
     post,
     sign_in,
+    signed_in,
 )
 
 NEW = "a new long password"
@@ -75,6 +77,23 @@ async def test_who_is_removed_while_they_change_their_password_gets_no_session(a
             await wait_for_locks(api, 1)
         assert (await changed).status_code == 404
     assert await sql(api.settings, "SELECT count(*) FROM session") == [(0,)]
+
+
+async def test_who_is_no_owner_any_more_at_the_end_of_a_slow_form_invites_nobody(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mailsift.api.http.middleware._PROMPT_S", 0.0)
+    async with signed_in(api, Role.OWNER) as client:
+        token = csrf_of((await client.get("/account")).text)
+
+        async def form() -> AsyncIterator[bytes]:
+            yield f"csrf={token}&role=owner&".encode()
+            await sql(api.settings, "UPDATE member SET role = 'viewer'")
+            yield b"email=friend@people.test"
+
+        headers = {"Content-Type": "application/x-www-form-urlencoded"}
+        assert (await client.post("/account/invite", content=form(), headers=headers)).status_code == 401
+    assert await sql(api.settings, "SELECT count(*) FROM link") == [(0,)]
 
 
 async def test_an_invitation_is_not_taken_by_who_is_deleted_as_they_take_it(api: Api) -> None:
