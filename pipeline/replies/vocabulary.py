@@ -267,7 +267,7 @@ NOT_FOUND_OUT = AnyOf(
     *(language.unsure for language in (*languages.LANGUAGES, *languages.UNSPACED)),
     r"\b(?:not|unable|impossible|fail\w*)\b[^.;!?]{0,40}\b"
     r"(?:find out|tell|check|determine|verify|know|confirm|establish|say|see) if\b",
-    r"\bexistence\b|\b(?:may|might) or (?:may|might) not\b|\bapi\b|\bhttp \d{3}\b",
+    r"\bexistence\b|\b(?:may|might) (?:or (?:may|might) not|not exist)\b|\bapi\b|\bhttp \d{3}\b",
     r"\b(?:(?:un|not )able to|fail\w* to|(?:could|can|did) not(?: be)?) "
     r"(?:check|determine|examine|inspect|look|query|queri)(?:e?d)?\b(?! ?:)",
     rf"\bunknown (?!{BOX}\b)(?:\w+ )?{_FAULT}\b",
@@ -277,8 +277,8 @@ NOT_FOUND_OUT = AnyOf(
     *map(_unknown_fault, languages.LANGUAGES),
     r"\b(?:other|another|primary|main|right|correct|proper|different|wrong|backup|secondary|fallback) "
     r"(?:mx|(?:mail )?servers?|(?:mail )?exchangers?|mail ?hosts?|nodes?)\b|\buse the mx\b|\banderen mx\b",
-    r"\b(?:at|by|from|in|on|to) (?:(?:this|our|the|an?) (?:\w+ ){0,2}?)?"
-    r"(?:mx|replica|backup|standby|secondary|cache|shard|port)(?![\w.-])|\bthis (?:\w+ )?node\b",
+    r"\b(?:at|by|from|in|on|to) (?:\w+ ){0,3}?"
+    r"(?:mx|replica|backup|standby|secondary|cache|shard|port)(?![\w.-]| school)|\bthis (?:\w+ )?node\b",
 )
 """The server could not find out, does not tell, or is one of several of which another knows."""
 
@@ -294,6 +294,8 @@ STRANGERS = AnyOf(
     r"|\bnon (?:la|ti|vi) conosc\w+|\bkent (?:u|je)\b"
     r"|\bвас не зна\w+|\bне знает вас\b|\bne(?:zna| zna) vas\b",
     r"\b(?:white|allow|safe|pass|permit)(?:ed)?[ -]?list\w*"
+    r"|\bnot (?:\w+ )?in (?:the )?(?:recipients?|users?|owners?|his|her|their) (?:\w+ )?"
+    r"(?:address ?book|contacts)\b"
     r"|\bnot in (?:the |our )?list of (?:allowed|permitted|trusted) "
     r"(?!recipients|users|mailboxes|addresses)"
     r"|\blistes? blanche|\blista (?:blanca|branca|bianca)|\b(?:бел|біл)\w+ спис\w+|\bbial\w+ lisc?\w+"
@@ -376,7 +378,7 @@ _NOUN = (
     r"|input|literal|lookup|permission|policy|privileges|protection|records?|service|session|settings"
     r"|syntax|type|validation|verification)\b"
 )
-_LAST_NAME = rf"(?= (?!{_NOUN})[^\s.,:;]+(?:\W*$|[.;,!] ))"
+_LAST_NAME = rf"(?= (?!{_NOUN}|{DOMAIN_NOT_BOX}\b)[^\s.,:;]+(?:\W*$|[.;,!] ))"
 _NO_BOX = rf"\b{_INVALID} {_KIND}{{0,2}}{BOX}\b(?:{ENDS}|{_LAST_NAME})"
 """The defect stands before the noun: "unknown user", "no such mailbox"; a name may follow, but no noun."""
 
@@ -508,7 +510,7 @@ TEMPORARILY = AnyOf(
     r"\breturn(?:s|ing)? (?:on|in|next)\b|\bwakes? up\b|\bpaused\b",
     r"\bwill (?:then )?be (?:\w+ )?(?:available|open(?:ed)?|active|activated|restored|created"
     r"|unlocked|enabled|re-?activated|re-?enabled)\b",
-    r"\b(?:not|never|nothing|nobody) (?:(?!activ)\S+ ){0,5}?yet\b(?! (?:been )?activ)|\byet to be\b"
+    r"\b(?:no|not|never|nothing|nobody) (?:(?!activ)\S+ ){0,5}?yet\b(?! (?:been )?activ)|\byet to be\b"
     r"|\bpending\b(?! (?:delet|remov|clos))",
     r"\bin progress\b|\bunder ?way\b|\bongoing\b|\b(?:replication|migration"
     r"|import) (?:\S+ ){0,4}?running\b",
@@ -545,8 +547,9 @@ CLOSED_TO_SOME = (
     r"|wartung(?:sarbeiten)?|konserwacj\w+|обслуживани\w+|udrzb\w+|underhall|vedlige?hold\w*|vedlikehold\w*"
     r"|huolto\w*|karbantart\w*|bakim\w*|συντηρησ\w*|odrzavanj\w*"
     r"|mantenimiento|manutencao|manutenzione|onderhoud)\b"
-    r"|\b(?:forwarding|relaying|notifications?|sharing|autoresponders?|sync\w*|pop3?|imap|webmail|filter\w*) "
-    r"(?:is |are |was |were |has been )?(?:disabled|suspended|blocked|locked|(?:switched|turned) off)\b"
+    r"|\b(?:inbounds?|forwarding|relaying|notifications?|sharing|autoresponders?|sync\w*|pop3?|imap|webmail"
+    r"|filter\w*) (?:is |are |was |were |has been )?"
+    r"(?:disabled|suspended|blocked|locked|(?:switched|turned) off)\b"
     r"|\b(?:user|recipient|owner|customer|subscriber) (?:has )?(?:disabled|blocked|(?:switched|turned) off) "
     r"(?:receiving|reception|incoming|e?-?mails?|messages?|delivery|news\w*)\b"
     r"|\bnews ?letters? (?:reception|delivery|mails?)\b"
@@ -1200,7 +1203,7 @@ NETWORK_TROUBLE = AnyOf(
     r"\bloops? back\b|\bmail loop|\btoo many hops\b",
     r"\b(?:no hay conexion|sem conexao|(?:pas de|aucune) connexion|keine verbindung|nessuna connessione"
     r"|geen verbinding|brak polaczenia|neni spojeni|нет (?:соединени|связи)|ingen (?:forbindelse|anslutning)"
-    r"|baglanti yok|no connection)",
+    r"|baglanti yok|no connection|aucune route)",
     r"\bname service error\b|\b(?:host|name) (?:lookup|resolution)\b",
     r"\bconnect to \S+|\blost connection\b|\bconversation with\b|\bno route to host\b"
     r"|\bnetwork is unreachable\b",
@@ -1218,7 +1221,7 @@ _REGISTER = (
     r"(?:ldap|(?:active )?director(?:y|ies)|data ?base|(?:user|recipient|mailbox|account|my)? ?(?:sql|db)"
     r"|back-?end|annuaire|annuario|base de (?:donnees|datos|dados)|veritabani|dizin"
     r"|\w*(?:verzeichnis|datenbank|adressbuch|directorio|diretorio|elenco|gebruikersbestand|databas|adresboek"
-    r"|katalog|каталог|база|adatbazis|tietokan|databaz)\w*)"
+    r"|katalog|каталог|баз[аеуы]|adatbazis|tietokan|databaz)\w*|baz[aey])"
 )
 """What a server asks for its mailboxes."""
 
@@ -1244,12 +1247,19 @@ _AWAY_UNSPACED = languages.fold(
     "不可用|无法连接|无法访问|無法連接|無法存取|利用できません|接続できません|応答しません"
     "|사용할 수 없|연결할 수 없"
 )
+_ERROR = (
+    r"(?:fehler|storung|erreur|error[ei]?|erro|fallo|fout|storing|blad|awaria|chyba|vypadek|fel|fejl|feil|hiba"
+    r"|virhe|ошибка|сбои|помилка)"
+)
+_NEVER_FOUND = r"(?:no|non|nao|nicht|niet|nie|pas|inte|ikke|не|in?connu|unbekannt|onbekend\w*|sconosciut\w)"
 _SERVICE = (
     r"(?:servi[cz]io|servico|serviciu|tjansten?|tjenesten?|palvelu|usluga|sluzba|szolgaltatas|hizmet|υπηρεσια"
     r"|сервис|служба)"
 )
 DIRECTORY_AWAY = AnyOf(
     rf"\b{_SERVICE}\b(?: \w+){{0,4}}? {_AWAY}\b",
+    rf"\b{_ERROR}(?: (?!{_NEVER_FOUND}\b)\w+){{0,4}}? {_REGISTER}\b|\b{OTHER_THING} {{1,2}}(?:\w+ )?hatasi\b",
+    rf"\b(?:ldap|\w*(?:datenbank|verzeichnis|databas))(?:-?server\w{{0,2}} {_AWAY}|s?-?{_ERROR})",
     rf"\b(?:{_REGISTER}|{OTHER_THING})\b{_OF_IT}(?: ?[:,(-])? {{1,2}}{_AWAY}\b",
     rf"\b(?:{_REGISTER}\b|{OTHER_THING} {{1,2}}(?:connection|query|bind|server)\b){_OF_IT}"
     rf"(?: ?[:,(-])? {{1,2}}{_HAS_FAILED}\b",
