@@ -383,8 +383,9 @@ class ResultCollector:
             session.witness_reply is not None and session.witness_reply.reading.answer in WITNESS_CONFIRMS
         )
         server = route.source.label, session.plan.peer.address
-        if accepted:
-            route.witness = self.queue.accepted_at[server] = accepted[-1]
+        if accepted:  # one of a catch-all is taken unseen: better is somebody who was looked up
+            seen = [one for one in accepted if not self.catch_alls.accepts_all(one.rpartition("@")[2])]
+            route.witness = self.queue.accepted_at[server] = [route.witness or accepted[-1], *seen][-1]
         self._record_places(session, accepted, confirmed=confirmed)
         if confirmed or accepted:
             before = session.plan.refused_before

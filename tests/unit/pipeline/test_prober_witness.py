@@ -344,6 +344,22 @@ async def test_a_random_recipient_that_was_accepted_is_a_witness_for_other_domai
     assert {fact.answer for fact in probed.mailboxes.values()} == {Answer.DOUBTED}
 
 
+async def test_somebody_of_a_catch_all_is_no_witness_where_somebody_was_looked_up() -> None:
+    first, second, third = at_one_server(3)
+
+    def away(address: str) -> str:
+        return "250 ok" if address.endswith("@1.test") else NOT_FOUND
+
+    mailer = Mailer(rcpt=lambda address: "250 ok" if address == "real0@0.test" else away(address))
+    async with mailing(mailer) as port:
+        bench = Bench(port)
+        await bench.probe(targets(first, "real0"), max_age=86_400)
+        await bench.probe(targets(second, "anybody"), max_age=86_400)
+        mailer.rcpt = away  # what it looks people up in
+        probed = await bench.probe(targets(third, "real1", "real2"), max_age=86_400)
+    assert {fact.answer for fact in probed.mailboxes.values()} == {Answer.DOUBTED}
+
+
 async def test_a_server_that_accepts_nobody_behind_a_refusal_makes_nobody_invalid() -> None:
     mailer = Mailer()
     refused_in = -1
