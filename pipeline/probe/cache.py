@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from hashlib import blake2b
+from itertools import chain
 from typing import Any, Final, NamedTuple
 
 from pydantic_core import from_json, to_json
@@ -14,7 +15,14 @@ from pydantic_core import from_json, to_json
 from mailsift.pipeline.clock import Clock
 from mailsift.pipeline.facts import DEFINITE, Answer, CatchAllFact, Known, MailboxFact
 from mailsift.pipeline.ports import CacheEntry, FactCache, FactKind
-from mailsift.pipeline.probe.queue import MIN_REFUSED, CatchAllState, ProbeTarget, RouteKey, RouteQueue
+from mailsift.pipeline.probe.queue import (
+    MIN_REFUSED,
+    CatchAllState,
+    ProbeQueue,
+    ProbeTarget,
+    RouteKey,
+    RouteQueue,
+)
 from mailsift.pipeline.smtp import wire
 from mailsift.pipeline.smtp.config import ProbeConfig
 
@@ -128,23 +136,30 @@ class Witnesses:
         """
         oldest = self._clock() - self._seconds
         for key, route in routes.items():
-            address, at = self._accepted.get((owner, key), ("", oldest))
-            if at > oldest and not route.witness:
-                route.witness = address
+            servers = (_server(route.source.label, peer.address) for peer in route.peers)
+            for address, at in (self._accepted.get((owner, one), ("", oldest)) for one in (key, *servers)):
+                if at > oldest and not route.witness:
+                    route.witness = address
             if route.witness and route.witness not in asked:
                 route.refused = MIN_REFUSED - 1
 
-    def remember(
-        self, routes: Mapping[RouteKey, RouteQueue], mailboxes: Mapping[str, MailboxFact], owner: str
-    ) -> None:
-        """Keep the witnesses that were accepted just now."""
-        for key, route in routes.items():
-            fact = mailboxes.get(route.witness)
-            if fact is not None and fact.answer is Answer.ACCEPTED:
-                self._accepted[owner, key] = route.witness, self._clock()
+    def remember(self, queue: ProbeQueue, mailboxes: Mapping[str, MailboxFact], owner: str) -> None:
+        """Keep the witnesses that were accepted just now; a random one is better than none."""
+        heard = frozenset(queue.accepted_at.values())
+        of_routes = ((key, route.witness) for key, route in queue.routes.items())
+        of_servers = ((_server(*server), witness) for server, witness in queue.accepted_at.items())
+        for key, witness in chain(of_routes, of_servers):
+            fact = mailboxes.get(witness)
+            if witness in heard and (fact is None or fact.answer in (Answer.ACCEPTED, Answer.NOT_ASKED)):
+                self._accepted[owner, key] = witness, self._clock()
                 self._accepted.move_to_end((owner, key))
         while len(self._accepted) > _MOST_WITNESSES:
             self._accepted.popitem(last=False)
+
+
+def _server(source: str, address: str) -> RouteKey:
+    """Return what stands for a server itself, of whatever name: domains with a name of their own share it."""
+    return source, (address,)
 
 
 class ProbeCache:

@@ -6,6 +6,7 @@ import ssl
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from operator import gt
 from typing import Final, NamedTuple
 
 from mailsift.pipeline.clock import Clock
@@ -20,6 +21,7 @@ from mailsift.pipeline.probe.queue import (
     ProbeQueue,
     ProbeTarget,
     RouteQueue,
+    SessionPlace,
     SessionPlan,
 )
 from mailsift.pipeline.probe.reading import (
@@ -135,6 +137,10 @@ def _next_step_unanswered(session: FinishedSession, session_s: float) -> NextSte
 def _is_worth_another_server(refusal: SmtpReply) -> bool:
     """Hanging up, a 421 and a 4xx banner speak for one server; any other refusal would meet us at all."""
     return refusal.code in (0, 421) or (refusal.stage is Stage.BANNER and refusal.code < 500)
+
+
+def _behind(last: SessionPlace, places: Mapping[str, SessionPlace]) -> dict[str, SessionPlace]:
+    return {address: place for address, place in places.items() if any(map(gt, place, last))}
 
 
 @dataclass(slots=True)
@@ -265,7 +271,7 @@ class ResultCollector:
         confirmed is taken back, too, where it refused the witness of another route.
         """
         for route in self.queue.routes.values():
-            if route.unconfirmed_refusals and self.queue.has_turned(route):
+            if self.queue.has_turned(route):
                 self._retract_unconfirmed(route)
             if route.disbelieved and not route.witness and route.refused >= MIN_REFUSED:
                 self.witnesses |= route.disbelieved
@@ -352,8 +358,10 @@ class ResultCollector:
         reader, random = self.context.reader, {group.random for group in plan.groups}
         refused = refused_since_acceptance(answers, reader)
         readings = (reader.read(reply.reply, address).reading for address, reply in answers.items())
+        self.queue.inherit(plan.route, plan.peer)
         all_refused = plan.route.refused + sum(reading.answer in GONE for reading in readings)
-        if random.issuperset(refused) or all_refused < MIN_REFUSED:
+        needs_none = random.issuperset(refused) and not plan.route.refused_behind
+        if needs_none or all_refused < MIN_REFUSED:
             return ""
         if any(reader.is_slow_down(address, reply.reply) for address, reply in answers.items()):
             return ""  # the next recipient would get the same reply
@@ -372,14 +380,17 @@ class ResultCollector:
         confirmed = (
             session.witness_reply is not None and session.witness_reply.reading.answer in WITNESS_CONFIRMS
         )
-        if accepted:
-            route.witness = accepted[-1]
-            self.queue.accepted_at[route.source.label, session.plan.peer.address] = accepted[-1]
-        self._record_behind_the_first(session, accepted)
+        server = route.source.label, session.plan.peer.address
+        if accepted:  # one of a catch-all is taken unseen: better is somebody who was looked up
+            seen = [one for one in accepted if not self.catch_alls.accepts_all(one.rpartition("@")[2])]
+            route.witness = self.queue.accepted_at[server] = [route.witness or accepted[-1], *seen][-1]
+        self._record_places(session, accepted, confirmed=confirmed)
         if confirmed or accepted:
             before = session.plan.refused_before
             route.unconfirmed_refusals = [one for one in route.unconfirmed_refusals if one not in before]
-        route.refused += sum(1 for reply in session.replies.values() if reply.reading.answer in GONE)
+        refused = sum(1 for reply in session.replies.values() if reply.reading.answer in GONE)
+        route.refused += refused
+        self.queue.refused_at[server] += refused
         if not confirmed:
             asked_again = {group.confirm for group in session.plan.groups}  # what they got first stands
             route.unconfirmed_refusals += [
@@ -389,24 +400,30 @@ class ResultCollector:
         if not confirmed and (session.witness_reply is not None or was_refused):
             self._retract_unconfirmed(route)
             if session.witness_reply is not None and session.witness_reply.reading.answer in REFUSALS:
-                self.queue.turned_at.add((route.source.label, session.plan.peer.address))
+                self.queue.turned_at.add(server)
             if log.witness and log.witness not in self.catch_alls.randoms.values():
                 self.waits.setdefault(log.witness, Wait(WaitReason.DEFERRED, 0.0))  # so its fact is at hand
 
-    def _record_behind_the_first(self, session: FinishedSession, accepted: Collection[str]) -> None:
-        """Note who was refused after somebody else, until somebody is accepted after somebody else.
+    def _record_places(self, session: FinishedSession, accepted: Collection[str], *, confirmed: bool) -> None:
+        """Note who was refused behind the last place in a session at which anybody has been accepted.
 
-        A server may look up the first recipient of a session only; a refused witness shows that.
+        A server may look up the first recipients of a session only, or nobody behind a refusal; a refused
+        witness shows that.
         """
-        route, behind = session.plan.route, [*session.log.answers][1:]
-        if route.refused_behind is not None:
-            route.refused_behind |= {
-                address
-                for address in behind
-                if address in session.replies and session.replies[address].reading.answer in GONE
-            }
-        if not set(accepted).isdisjoint(behind):
-            route.refused_behind = None
+        route, refusals = session.plan.route, 0
+        gone = {address for address, reply in session.replies.items() if reply.reading.answer in GONE}
+        places: dict[str, SessionPlace] = {}
+        for number, address in enumerate(session.log.answers):
+            places[address] = SessionPlace(number, refusals)
+            refusals += address in gone
+        believed = [SessionPlace(len(places), refusals)] if confirmed else [places[one] for one in accepted]
+        last = SessionPlace(*map(max, zip(route.accepted_behind, *believed, strict=True)))
+        if last != route.accepted_behind:
+            route.accepted_behind = last
+            route.refused_behind = _behind(last, route.refused_behind)
+        route.refused_behind |= _behind(
+            last, {address: places[address] for address in places if address in gone}
+        )
 
     def _disbelieved(self, session: FinishedSession) -> dict[str, MailboxFact]:
         """Return whom a session accepted whose answers do not count; nobody is judged by these facts."""
@@ -420,15 +437,14 @@ class ResultCollector:
 
     def _retract_unconfirmed(self, route: RouteQueue) -> None:
         """Take back what only a witness that is no longer accepted could have proven."""
-        for address in {*route.unconfirmed_refusals, *(route.refused_behind or ())}:
+        for address in {*route.unconfirmed_refusals, *route.refused_behind}:
             self._retract_refusal(address, ProberRule.CONTRADICTED)
             domain = address.rpartition("@")[2]
             if address == self.catch_alls.randoms.get(domain):
                 self.catch_alls.forget(domain)
                 self._undecided[domain] = Wait(WaitReason.DEFERRED, 0.0)
         route.unconfirmed_refusals.clear()
-        if route.refused_behind:
-            route.refused_behind.clear()
+        route.refused_behind.clear()
 
     def _retract_refusal(self, address: str, rule: ProberRule) -> None:
         """Take a refusal back: the address comes back later."""

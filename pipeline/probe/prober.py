@@ -195,7 +195,7 @@ class Prober:
         )
         with FairDeadline(request.budget_s) as deadline:
             await ProbeRun(collector, self._throttle, deadline, request).run()
-        self._witnesses.remember(collector.queue.routes, collector.mailboxes, owner)
+        self._witnesses.remember(collector.queue, collector.mailboxes, owner)
         collector.retract_doubted_refusals()
         collector.retract_unproven_refusals()
         await self._retract_intercepted(collector, recheck_port25)
@@ -256,7 +256,9 @@ class Prober:
             elif collector.is_worth_queueing(target):
                 collector.enqueue(route_of(target), target)
         for address in recalled.accepted:
-            route_of(targets[address]).witness = address
+            route = route_of(targets[address])
+            route.witness = address
+            collector.queue.accepted_at |= {(route.source.label, one.address): address for one in route.peers}
 
     async def _retract_intercepted(
         self, collector: ResultCollector, recheck_port25: Callable[[], Awaitable[object]] | None

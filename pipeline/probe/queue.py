@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections import OrderedDict, deque
+from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from itertools import islice
-from typing import Final
+from typing import Final, NamedTuple
 
 from mailsift.pipeline.facts import CatchAllFact, DomainFact, Known, MailboxFact, Wait
 from mailsift.pipeline.ports import MANY_ADDRESSES, MANY_DOMAINS, Ask
@@ -143,6 +143,13 @@ class LearnedLimits:
         self.recipients[provider] = min(taken, self.recipients.get(provider, taken))
 
 
+class SessionPlace(NamedTuple):
+    """How many recipients, and how many refusals, came before one in its session."""
+
+    recipients: int
+    refusals: int
+
+
 RouteKey = tuple[str, tuple[str, ...]]
 """The label of a source, and the names of the exchangers it asks."""
 
@@ -160,8 +167,9 @@ class RouteQueue:
         untied: sessions in a row whose replies could not be tied to their commands.
         refused: how many were refused so far, random recipients among them.
         unconfirmed_refusals: who was refused since the servers last accepted anybody.
-        refused_behind: who was refused otherwise than as the first of a session; None once somebody was
-            accepted like that.
+        refused_behind: who was refused behind the last place in a session at which somebody was accepted, and
+            at which place.
+        accepted_behind: that place.
         witness: a recipient the servers have accepted, "" when there is none yet.
         disbelieved: who was accepted in sessions whose answers did not count.
         running: sessions under way.
@@ -180,7 +188,8 @@ class RouteQueue:
         self.untied = 0
         self.refused = 0
         self.unconfirmed_refusals: list[str] = []
-        self.refused_behind: set[str] | None = set()
+        self.refused_behind: dict[str, SessionPlace] = {}
+        self.accepted_behind = SessionPlace(0, 0)
         self.witness = ""
         self.disbelieved: dict[str, MailboxFact] = {}
         self.running = 0
@@ -367,7 +376,8 @@ class ProbeQueue:
         routes: all there were.
         accepted_at: whom a server has accepted, by the label of our source and its address: a witness for
             other routes to it.
-        turned_at: which servers have refused a witness, in the same terms.
+        refused_at: how many a server has refused on all routes, in the same terms.
+        turned_at: which servers have refused a witness.
     """
 
     def __init__(self, catch_alls: CatchAllState, learned: LearnedLimits) -> None:
@@ -377,6 +387,7 @@ class ProbeQueue:
         self._providers: dict[tuple[str, str], ProviderQueue] = {}
         self.routes: dict[RouteKey, RouteQueue] = {}
         self.accepted_at: dict[tuple[str, str], str] = {}
+        self.refused_at = Counter[tuple[str, str]]()
         self.turned_at: set[tuple[str, str]] = set()
         self._by_domain: dict[str, dict[RouteQueue, None]] = {}
 
@@ -400,6 +411,12 @@ class ProbeQueue:
             route.add(domain, addresses, singly=singly)
             route.provider.add_route(route)
             self._turns.setdefault(route.provider)
+
+    def inherit(self, route: RouteQueue, peer: Peer) -> None:
+        """Let a route know whom its server has accepted, and how many it has refused, on other routes."""
+        server = route.source.label, peer.address
+        route.witness = route.witness or self.accepted_at.get(server, "")
+        route.refused = max(route.refused, self.refused_at[server])
 
     def has_turned(self, route: RouteQueue) -> bool:
         """Tell whether one of the route's servers has refused a witness, of whatever route."""
@@ -495,7 +512,6 @@ class ProbeQueue:
                 route.running += 1
                 provider.running += 1
                 before = frozenset(route.unconfirmed_refusals)
-                at_server = route.source.label, route.peers[0].address
-                route.witness = route.witness or self.accepted_at.get(at_server, "")
+                self.inherit(route, route.peers[0])
                 return SessionPlan(route, route.peers[0], groups, singly, before)
         return None

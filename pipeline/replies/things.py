@@ -90,7 +90,7 @@ _NO_THING: Final = (
     # no noun
     r"|in\b|im\b|dans\b|en\b|em\b|na\b|w\b|v\b|в\b|на\b|у\b|u\b|op\b|auf\b|su\b|per\b|pour\b|para\b|fur\b"
     r"|for\b|to\b|at\b|there|that|this|it\b|he\b|she\b|die|das|der|le|la|el|il|o\b|a\b|de\b|het|ist|est"
-    r"|es\b|jest|так|эт)"
+    r"|es\b|jest|tak(?:ov|[aeiy])|так|эт)"
 )
 """How words begin that are no thing beside the mailbox: what is said of them is said of it."""
 _LOCALIZED_BOX: Final = "|".join(

@@ -57,7 +57,7 @@ CLIENT = AnyOf(
     r"\byour (?:(?:e-?mail|mail|sending) ?)?"
     r"(?:isp|host|hostname|server|mta|network|domain|system|machine|computer|gateway|client|provider"
     r"|dns)s?\b",
-    r"\bwho are you\b",
+    r"\bwho are you\b|\byou claim\b",
     r"\byour (?:internet|access|connection)\b",
     r"\bfrom your\b(?! (?:mailing )?(?:lists?|address|contacts|records|database))",
     r"\b(?:server|host|client|network|relay|gateway|machine)s? (?:ip )?address\b",
@@ -248,9 +248,10 @@ CONDITION = AnyOf(
 
 _UNKNOWN_LOCALIZED = AnyOf(*(language.unknown for language in languages.LANGUAGES))
 _FAULT = (
-    r"(?:reason|failure|error|fault|problem|cause|state|status|condition|type|class|kind|option|parameter"
-    r"|response|reply|answer|result|charset|character set|encoding)s?"
+    r"(?:reason|failure|error|fault|problem|issue|trouble|cause|state|status|condition|type|class|kind|option"
+    r"|parameter|format|response|reply|answer|result|charset|character set|encoding)s?"
 )
+_KIND_OF_IT = r"(?:types?|class|kind|format|options?|parameters?|status|state)"
 _BOX_LOCALIZED = AnyOf(*(language.box for language in languages.LANGUAGES), languages.BORROWED)
 
 
@@ -266,18 +267,20 @@ NOT_FOUND_OUT = AnyOf(
     *(language.unsure for language in (*languages.LANGUAGES, *languages.UNSPACED)),
     r"\b(?:not|unable|impossible|fail\w*)\b[^.;!?]{0,40}\b"
     r"(?:find out|tell|check|determine|verify|know|confirm|establish|say|see) if\b",
-    r"\bexistence\b|\b(?:may|might) or (?:may|might) not\b|\bapi\b|\bhttp \d{3}\b",
+    r"\bexistence\b|\b(?:may|might) (?:or (?:may|might) not|not exist)\b|\bapi\b|\bhttp \d{3}\b",
     r"\b(?:(?:un|not )able to|fail\w* to|(?:could|can|did) not(?: be)?) "
-    r"(?:check|determine|examine|inspect)(?:e?d)?\b(?! ?:)",
+    r"(?:check|determine|examine|inspect|look|query|queri)(?:e?d)?\b(?! ?:)",
     rf"\bunknown (?!{BOX}\b)(?:\w+ )?{_FAULT}\b",
-    rf"\bunknown {BOX} (?:types?|class|kind|options?|parameters?|status|state)\b",
+    rf"\bunknown {BOX} {_KIND_OF_IT}\b|\b{BOX} {_KIND_OF_IT} (?:is )?unknown\b",
     rf"\b{_FAULT} (?:of (?:(?:the|this|that) )*{BOX} )?(?:is |was )?"
     rf"(?:unknown|not known|undetermined)\b(?! {BOX}\b)",
     *map(_unknown_fault, languages.LANGUAGES),
     r"\b(?:other|another|primary|main|right|correct|proper|different|wrong|backup|secondary|fallback) "
     r"(?:mx|(?:mail )?servers?|(?:mail )?exchangers?|mail ?hosts?|nodes?)\b|\buse the mx\b|\banderen mx\b",
+    r"\b(?:at|by|from|in|on|to) (?:\w+ ){0,3}?"
+    r"(?:mx|replica|backup|standby|secondary|cache|shard|port)(?![\w.-]| school)|\bthis (?:\w+ )?node\b",
 )
-"""The server could not find out, does not tell, or sends us to a server that knows."""
+"""The server could not find out, does not tell, or is one of several of which another knows."""
 
 STRANGERS = AnyOf(
     r"\bunknown (?:people|persons|writers|correspondents|parties|callers)\b|\bstrangers\b",
@@ -291,6 +294,8 @@ STRANGERS = AnyOf(
     r"|\bnon (?:la|ti|vi) conosc\w+|\bkent (?:u|je)\b"
     r"|\bвас не зна\w+|\bне знает вас\b|\bne(?:zna| zna) vas\b",
     r"\b(?:white|allow|safe|pass|permit)(?:ed)?[ -]?list\w*"
+    r"|\bnot (?:\w+ )?in (?:the )?(?:recipients?|users?|owners?|his|her|their) (?:\w+ )?"
+    r"(?:address ?book|contacts)\b"
     r"|\bnot in (?:the |our )?list of (?:allowed|permitted|trusted) "
     r"(?!recipients|users|mailboxes|addresses)"
     r"|\blistes? blanche|\blista (?:blanca|branca|bianca)|\b(?:бел|біл)\w+ спис\w+|\bbial\w+ lisc?\w+"
@@ -373,7 +378,7 @@ _NOUN = (
     r"|input|literal|lookup|permission|policy|privileges|protection|records?|service|session|settings"
     r"|syntax|type|validation|verification)\b"
 )
-_LAST_NAME = rf"(?= (?!{_NOUN})[^\s.,:;]+(?:\W*$|[.;,!] ))"
+_LAST_NAME = rf"(?= (?!{_NOUN}|{DOMAIN_NOT_BOX}\b)[^\s.,:;]+(?:\W*$|[.;,!] ))"
 _NO_BOX = rf"\b{_INVALID} {_KIND}{{0,2}}{BOX}\b(?:{ENDS}|{_LAST_NAME})"
 """The defect stands before the noun: "unknown user", "no such mailbox"; a name may follow, but no noun."""
 
@@ -405,7 +410,7 @@ ABSENT = AnyOf(
     rf"\b(?:do|does|did|can|could) not (?:recogni[sz]e|know|find|locate|have|identify)"
     rf"(?: (?:a|an|any|the|this|that|such|our|local|user|recipient))* {BOX}\b(?! {_NOUN}"
     rf"| {DOMAIN_NOT_BOX}\b)",
-    rf"\b(?:misspel\w+|mistyped) (?:(?:the|this|your) )?(?:recipients? )?(?:{BOX}|name)\b",
+    rf"\b(?:misspel\w+|mistyped|typos? in) (?:(?:the|this|your) )?(?:recipients? )?(?:{BOX}|name)\b",
     r"\ball (?:the |these )?(?:addresses|recipients|mailboxes|users) (?:are |were )?"
     r"(?:unknown|invalid|not found)\b",
     rf"\bthere(?: i)?s no (?!{DOMAIN_NOT_BOX}\b)\S+ (?:in|at) (?:our|this) (?:company|organi[sz]ation"
@@ -505,8 +510,8 @@ TEMPORARILY = AnyOf(
     r"\breturn(?:s|ing)? (?:on|in|next)\b|\bwakes? up\b|\bpaused\b",
     r"\bwill (?:then )?be (?:\w+ )?(?:available|open(?:ed)?|active|activated|restored|created"
     r"|unlocked|enabled|re-?activated|re-?enabled)\b",
-    r"\b(?:not|never|nothing|nobody) (?:(?!activ)\S+ ){0,5}?yet\b(?! (?:been )?activ)|\byet to be\b"
-    r"|\bpending (?!delet|remov|clos)",
+    r"\b(?:no|not|never|nothing|nobody) (?:(?!activ)\S+ ){0,5}?yet\b(?! (?:been )?activ)|\byet to be\b"
+    r"|\bpending\b(?! (?:delet|remov|clos))",
     r"\bin progress\b|\bunder ?way\b|\bongoing\b|\b(?:replication|migration"
     r"|import) (?:\S+ ){0,4}?running\b",
     r"\bbeing (?:migrated|moved|transferred|imported|restored|repaired|created|set up|provisioned|upgraded"
@@ -514,7 +519,7 @@ TEMPORARILY = AnyOf(
     r"(?<!error )(?<!occurred )(?<!failed )(?<!failure )\bwhile (?:its?|his|her|their|he|she|they|the|an?"
     r"|on|owner)\b",
     r"\b(?:right|just) now\b|\bsoon\b|\blater (?:today|on|this)\b|\bthis (?:evening|afternoon|morning|week"
-    r"|weekend)\b",
+    r"|weekend)\b|\b(?:reach\w*|available|delivered|found) today\b|\bask again\b|\b(?:is|are) down\b",
     r"\bnext (?:week|month|year|term|semester|(?:mon|tues|wednes|thurs|fri|satur|sun)day)\b",
     r"\bagain (?:in|after|on|from|next) (?!\w*(?:address|spelling|record))|\b(?:busy|read-?only)\b",
     r"\b(?:suspended|locked|locked out|blocked|frozen|closed|disabled|barred|shut|deactivated"
@@ -542,8 +547,9 @@ CLOSED_TO_SOME = (
     r"|wartung(?:sarbeiten)?|konserwacj\w+|обслуживани\w+|udrzb\w+|underhall|vedlige?hold\w*|vedlikehold\w*"
     r"|huolto\w*|karbantart\w*|bakim\w*|συντηρησ\w*|odrzavanj\w*"
     r"|mantenimiento|manutencao|manutenzione|onderhoud)\b"
-    r"|\b(?:forwarding|relaying|notifications?|sharing|autoresponders?|sync\w*|pop3?|imap|webmail|filter\w*) "
-    r"(?:is |are |was |were |has been )?(?:disabled|suspended|blocked|locked|(?:switched|turned) off)\b"
+    r"|\b(?:inbounds?|forwarding|relaying|notifications?|sharing|autoresponders?|sync\w*|pop3?|imap|webmail"
+    r"|filter\w*) (?:is |are |was |were |has been )?"
+    r"(?:disabled|suspended|blocked|locked|(?:switched|turned) off)\b"
     r"|\b(?:user|recipient|owner|customer|subscriber) (?:has )?(?:disabled|blocked|(?:switched|turned) off) "
     r"(?:receiving|reception|incoming|e?-?mails?|messages?|delivery|news\w*)\b"
     r"|\bnews ?letters? (?:reception|delivery|mails?)\b"
@@ -669,8 +675,8 @@ QUOTA_UNKNOWN = (
 NOT_FULL_LOOSELY = (
     rf"{OUR_ALLOWANCE}|{QUOTA_UNKNOWN}|"
     rf"\b(?:unknown|no such) {BOX}\b|\bdatabase\b|\bnot found\b|"
-    r"\b(?:messages?|mails?) (?:size|(?:is |was )?too|exceed\w*)\b|\btoo (?:large|big|long|many)\b"
-    r"|\bsystem\b|\bserver\b|\btransaction\b|\battachments?\b"
+    r"\b(?:messages?|mails?) (?:(?:of (?:this|that|such) )?size|(?:is |was )?too|exceed\w*)\b"
+    r"|\btoo (?:large|big|long|many)\b|\bsystem\b|\bserver\b|\btransaction\b|\battachments?\b"
     r"|\b(?:domain|user|address|local[ -]?part) (?:name )?(?:size|length)\b"
 )
 FULL_OF_MESSAGES = AnyOf(
@@ -776,7 +782,9 @@ SOMETHING_ELSE_MISSING = AnyOf(
     r"\b(?:rcpt|recipient) (?:options?|parameters?)\b",
     r"\b(?:host|hostname|domain|dns|record|mx|server)s? (?:name )?(?:is |was |may |does )?"
     r"(?:not found|unknown|not exist|invalid|lookup)\b",
-    r"\b(?:no such|unknown|invalid) (?:host|domain|database)\b(?! user)",
+    r"\b(?:no such|unknown|invalid) "
+    r"(?:host|domain|database|table|column|field|relation|function|file|socket|service|session|command)\b"
+    r"(?! user\b)|\b(?:table|column|file) \S+ (?:(?:is|was|does) )?not (?:exist|found|known)\b",
     r"\b(?:host|domain|mx|zone)s?(?: name)? (?:is |was |has |does )?"
     r"(?:not (?:known|hosted|served|handled|provisioned|configured|set up|defined)|gone|lapsed|withdrawn)\b",
     r"\b(?:host|domain|server) [\w-]{1,63}(?:\.[\w-]{1,63}){1,6} (?:is |was |does )?"
@@ -897,8 +905,8 @@ _BECAUSE = r"(?:wegen|aufgrund|pour|por|per|vanwege|wegens|durch|par|da|door|von
 
 _ELSE = (
     r"(?:dominio|domaine?|domein|hostname|rechnername|nom d hote|(?:\w*-)?domane|dns\S*|mx\S*"
-    r"|empf(?:ae|a)nger-?doma?a?i?ne?|name ?server|domen\w*|doman\w*|alan adi|sunucu\w*|serwer\w*"
-    r"|домен\w*|хост\w*|сервер)"
+    r"|(?:empf(?:ae|a)nger|mottagar|modtager|ontvanger)s?[- ]?(?:doma?a?i?ne?|server|host)\w*|name ?server"
+    r"|domen\w*|doman\w*|alan adi|sunucu\w*|serwer\w*|домен\w*|хост\w*|сервер)"
 )
 _ABSENT_LOCALIZED = AnyOf(*(language.absent for language in languages.LANGUAGES))
 
@@ -962,7 +970,7 @@ BESIDE_A_BARE_CODE = AnyOf(
     r"\b(?:can|could) not (?:be )?(?:open|creat|append|writ|lock|access|read|stor|sav)\w*|\bnot mounted\b"
     r"|\block ?files?\b|\blicen[cs]es?\b|\bloops?\b|\b(?:honey ?pot|spam ?trap|mailer)s?\b"
     r"|\b(?:before|after|without|need) (?:the |an? )?(?:mail|rcpt|data|[eh]+lo)\b"
-    r"|\brcpt to:? (?:\w+ )?syntax\b|\b(?:on|at|from) this (?:mx|node|replica|port)\b"
+    r"|\brcpt to:? (?:\w+ )?syntax\b|\bnot for (?:this|that|the|our|any)\b"
     r"|\btry (?:the|our|an)? ?(?:primary|other)\b",
     r"\b(?:recipients?|owners?) domain\b|\bdomain owner\b|\bno mx\b|\b(?:a|aaaa|mx|ptr) records?\b"
     r"|\ba route to\b|\banti-?abuse\b|\bcontacted\b|\bnumber of\b|\bpaid\b",
@@ -1193,6 +1201,9 @@ QUOTA_LOCALIZED = rf"\b{_QUOTA}\b.{{0,40}}\b{_EXCEEDED}\b|\b{_EXCEEDED}\b.{{0,40
 
 NETWORK_TROUBLE = AnyOf(
     r"\bloops? back\b|\bmail loop|\btoo many hops\b",
+    r"\b(?:no hay conexion|sem conexao|(?:pas de|aucune) connexion|keine verbindung|nessuna connessione"
+    r"|geen verbinding|brak polaczenia|neni spojeni|нет (?:соединени|связи)|ingen (?:forbindelse|anslutning)"
+    r"|baglanti yok|no connection|aucune route)",
     r"\bname service error\b|\b(?:host|name) (?:lookup|resolution)\b",
     r"\bconnect to \S+|\blost connection\b|\bconversation with\b|\bno route to host\b"
     r"|\bnetwork is unreachable\b",
@@ -1210,7 +1221,7 @@ _REGISTER = (
     r"(?:ldap|(?:active )?director(?:y|ies)|data ?base|(?:user|recipient|mailbox|account|my)? ?(?:sql|db)"
     r"|back-?end|annuaire|annuario|base de (?:donnees|datos|dados)|veritabani|dizin"
     r"|\w*(?:verzeichnis|datenbank|adressbuch|directorio|diretorio|elenco|gebruikersbestand|databas|adresboek"
-    r"|katalog|каталог|база|adatbazis|tietokan|databaz)\w*)"
+    r"|katalog|каталог|баз[аеуы]|adatbazis|tietokan|databaz)\w*|baz[aey])"
 )
 """What a server asks for its mailboxes."""
 
@@ -1236,12 +1247,19 @@ _AWAY_UNSPACED = languages.fold(
     "不可用|无法连接|无法访问|無法連接|無法存取|利用できません|接続できません|応答しません"
     "|사용할 수 없|연결할 수 없"
 )
+_ERROR = (
+    r"(?:fehler|storung|erreur|error[ei]?|erro|fallo|fout|storing|blad|awaria|chyba|vypadek|fel|fejl|feil|hiba"
+    r"|virhe|ошибка|сбои|помилка)"
+)
+_NEVER_FOUND = r"(?:no|non|nao|nicht|niet|nie|pas|inte|ikke|не|in?connu|unbekannt|onbekend\w*|sconosciut\w)"
 _SERVICE = (
     r"(?:servi[cz]io|servico|serviciu|tjansten?|tjenesten?|palvelu|usluga|sluzba|szolgaltatas|hizmet|υπηρεσια"
     r"|сервис|служба)"
 )
 DIRECTORY_AWAY = AnyOf(
     rf"\b{_SERVICE}\b(?: \w+){{0,4}}? {_AWAY}\b",
+    rf"\b{_ERROR}(?: (?!{_NEVER_FOUND}\b)\w+){{0,4}}? {_REGISTER}\b|\b{OTHER_THING} {{1,2}}(?:\w+ )?hatasi\b",
+    rf"\b(?:ldap|\w*(?:datenbank|verzeichnis|databas))(?:-?server\w{{0,2}} {_AWAY}|s?-?{_ERROR})",
     rf"\b(?:{_REGISTER}|{OTHER_THING})\b{_OF_IT}(?: ?[:,(-])? {{1,2}}{_AWAY}\b",
     rf"\b(?:{_REGISTER}\b|{OTHER_THING} {{1,2}}(?:connection|query|bind|server)\b){_OF_IT}"
     rf"(?: ?[:,(-])? {{1,2}}{_HAS_FAILED}\b",

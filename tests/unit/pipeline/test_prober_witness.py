@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from mailsift.pipeline.facts import Answer, Known, WaitReason
+from mailsift.pipeline.facts import Answer, DomainFact, Known, WaitReason
 from mailsift.pipeline.ports import FactKind
 from mailsift.pipeline.probe.prober import ProbeRequest, ProbeResult
 from tests.unit.pipeline.smtp_stub import (
@@ -301,6 +301,89 @@ async def test_a_server_that_looks_up_only_the_first_recipient_of_a_session_make
         probed = await bench.probe(targets(FACT, *REAL))
     assert len(found(probed, Answer.ACCEPTED)) == 1
     assert not found(probed, Answer.NOT_FOUND)
+
+
+def at_one_server(count: int) -> list[DomainFact]:
+    """Domains with an exchanger of their own name each, all of them at one address, as hosters have it."""
+    return [routed(f"{n}.test", (f"mail.{n}.test", ("127.0.0.1",))) for n in range(count)]
+
+
+async def test_refusals_are_counted_by_server_where_each_domain_has_a_name_of_its_own_for_it() -> None:
+    asked = [target for fact in at_one_server(12) for target in targets(fact, "real0")]
+    async with mailing(Mailer(rcpt=harvest_defence(knows("real0"), 5))) as port:
+        probed = await Bench(port, providers=providers(8, 1)).probe(asked)
+    assert found(probed, Answer.ACCEPTED)
+    assert not [fact for fact in probed.mailboxes.values() if fact.answer is Answer.NOT_FOUND]
+
+
+@pytest.mark.parametrize("elsewhere", [False, True])
+async def test_whom_a_server_accepted_is_a_witness_for_its_other_domains_in_later_calls_too(
+    elsewhere: bool,
+) -> None:
+    first, second = at_one_server(2)
+    mailer = Mailer(rcpt=knows("real0"))
+    async with mailing(mailer) as port:
+        bench = Bench(port)
+        await bench.probe(targets(first, "real0"), max_age=86_400)
+        mailer.rcpt = knows()  # it has had enough of us
+        if elsewhere:  # a process that knows of it what the cache knows
+            bench = Bench(port, cache=bench.cache)
+        asked = [*targets(first, *["real0"] * elsewhere), *targets(second, "real1", "real2")]
+        probed = await bench.probe(asked, max_age=86_400)
+    assert {probed.mailboxes[f"{name}@1.test"].answer for name in ("real1", "real2")} == {Answer.DOUBTED}
+
+
+async def test_a_random_recipient_that_was_accepted_is_a_witness_for_other_domains_too() -> None:
+    first, second = at_one_server(2)
+    mailer = Mailer(rcpt=lambda _: "250 ok")
+    async with mailing(mailer) as port:
+        bench = Bench(port)
+        await bench.probe(targets(first, "real0"), max_age=86_400)  # a catch-all, for all that is known
+        mailer.rcpt = knows()
+        probed = await bench.probe(targets(second, "real1", "real2"), max_age=86_400)
+    assert {fact.answer for fact in probed.mailboxes.values()} == {Answer.DOUBTED}
+
+
+async def test_somebody_of_a_catch_all_is_no_witness_where_somebody_was_looked_up() -> None:
+    first, second, third = at_one_server(3)
+
+    def away(address: str) -> str:
+        return "250 ok" if address.endswith("@1.test") else NOT_FOUND
+
+    mailer = Mailer(rcpt=lambda address: "250 ok" if address == "real0@0.test" else away(address))
+    async with mailing(mailer) as port:
+        bench = Bench(port)
+        await bench.probe(targets(first, "real0"), max_age=86_400)
+        await bench.probe(targets(second, "anybody"), max_age=86_400)
+        mailer.rcpt = away  # what it looks people up in
+        probed = await bench.probe(targets(third, "real1", "real2"), max_age=86_400)
+    assert {fact.answer for fact in probed.mailboxes.values()} == {Answer.DOUBTED}
+
+
+async def test_a_server_that_accepts_nobody_behind_a_refusal_makes_nobody_invalid() -> None:
+    mailer = Mailer()
+    refused_in = -1
+
+    def one_mistake(address: str) -> str:
+        nonlocal refused_in
+        if refused_in == len(mailer.seen) or not address.startswith("real"):
+            refused_in = len(mailer.seen)
+            return NOT_FOUND
+        return "250 ok"
+
+    mailer.rcpt = one_mistake
+    async with mailing(mailer) as port:
+        probed = await Bench(port, providers=providers(6, 1)).probe(targets(FACT, *REAL))
+    assert found(probed, Answer.ACCEPTED)
+    assert not found(probed, Answer.NOT_FOUND)
+
+
+async def test_nor_does_one_that_looks_up_only_the_first_two() -> None:
+    mailer = Mailer(rcpt=knows(*REAL), most_recipients=2, too_many=NOT_FOUND)
+    async with mailing(mailer) as port:
+        probed = await Bench(port, providers=providers(5, 1)).probe(targets(FACT, "gone0", *REAL))
+    assert found(probed, Answer.ACCEPTED)
+    assert found(probed, Answer.NOT_FOUND) <= set(GONE)
 
 
 async def test_a_server_that_refused_a_witness_is_not_believed_about_domains_that_were_asked_beside() -> None:
