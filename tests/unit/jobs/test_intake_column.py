@@ -219,6 +219,8 @@ def test_the_refusal_shows_no_cells_of_a_list_without_header() -> None:
         ("a@example.com\nb@example.com^\nc@example.com\n", Dialect("", 1)),
         ("Ann^1^a@example.com\nBob^2^b@example.com\n", Dialect("", 1)),
         ("email\na~1@example.com\nb~1@example.com\n", Dialect("", 1)),
+        ("Name,Email\nx,a@example.com; b@example.com\ny,c@example.com; d@example.com\n", Dialect(",", 2)),
+        ("Name;Email\nx;a@example.com, b@example.com\ny;c@example.com\n", Dialect(";", 2)),
     ],
 )
 def test_the_delimiter_is_the_one_that_cuts_records_alike(head: str, expected: Dialect) -> None:
