@@ -136,18 +136,29 @@ def below_notes(table: SourceTable) -> SourceTable:
 
     They are no rows: there is no @ in them, but in sentences, and addresses stand under one of the header's
     names. Each fills fewer cells than the header, or the first and the last of them are titles, as in reports
-    of meetings.
+    of meetings. Nor is a line drawn below the header a row, wherever it stands again.
     """
     if table.names is not None:
         return table
-    top = _texts(table.frame.head(MOST_NOTES + 1).collect(engine="streaming"))
-    place = header_place(top.rows())
+    rows = _texts(table.frame.head(MOST_NOTES + 2).collect(engine="streaming")).rows()
+    place = header_place(rows)
+    frame = table.frame.slice(place) if place else table.frame
+    if _is_underlined(*rows[place : place + 2]):
+        line = "".join(rows[place + 1])
+        frame = frame.filter(pl.concat_str(pl.col(pl.String).fill_null("")) != line)
     if not place:
-        return table
-    sample = _texts(table.frame.slice(place, SAMPLE_ROWS).collect(engine="streaming"))
+        return replace(table, frame=frame)
+    sample = _texts(frame.head(SAMPLE_ROWS).collect(engine="streaming"))
     named = [index for index, name in enumerate(sample.row(0)) if is_address_name(name)]
     holds = any(address_shares(sample.select(pl.nth(index)))[0] for index in named)
-    return replace(table, frame=_within_reach(table.frame.slice(place))) if holds else table
+    return replace(table, frame=_within_reach(frame)) if holds else table
+
+
+def _is_underlined(header: Sequence[str] = (), below: Sequence[str] = (), /) -> bool:
+    """Say whether a line is drawn below a header, as by terminals and in Markdown; `---` may be a cell."""
+    line, cells = "".join(below), sum(map(bool, below))
+    is_line = "---" in line and not line.strip("-+=:| \t")
+    return is_line and (cells > 1 or len(line) >= len("".join(header))) and any(map(is_address_name, header))
 
 
 def _within_reach(frame: pl.LazyFrame) -> pl.LazyFrame:
