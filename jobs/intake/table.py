@@ -110,7 +110,9 @@ _NAMES = {  # the first that a list has wins
         )
     )
 }
-_ADDRESS_LIKE = r"^\s*[^\s@]\S*@\S+\s*$"
+_WITH_AT = r"[^\s@]\S*@\S+"
+_ADDRESS_LIKE = rf"^\s*{_WITH_AT}(?:\s+(?:[/;,|&+]\s+)?{_WITH_AT})*\s*$"
+"""An address or several."""
 _MEANT_LIKE = rf"{_ADDRESS_LIKE}|<[^\s<>@]+@[^\s<>@]+>\s*$"
 """The same, and a name with its address in angle brackets, which is repaired most often."""
 _MARKED = r"(?:^|[^\p{L}\d\s]\s+|[(\[:])[^\s<>@()\[\]:]+@[^\s<>@]+\.[^\s<>@]"
@@ -118,6 +120,9 @@ _MARKED = r"(?:^|[^\p{L}\d\s]\s+|[(\[:])[^\s<>@()\[\]:]+@[^\s<>@]+\.[^\s<>@]"
 may be a part of it.
 """
 _DOMAIN = r"@([^\s@]+\.[^\s@.>]+)>?\s*$"
+_WHOLE = r"^\s*[^\s@]+@[^\s@]+\.[^\s@]+\s*$"
+_NOTHING = frozenset({"", "na", "nan", "nil", "none", "null"})
+"""What stands for a missing address, as letters: `-`, `N/A`."""
 _FIGURES = r"^[^\p{L}]*\d[^\p{L}]*$"
 """A number, a date, a telephone number."""
 _YEAR = r"^\s*(?:19|20)\d\d\s*$"
@@ -240,9 +245,9 @@ def choose_column(
 def _is_data(texts: pl.DataFrame, index: int) -> bool:
     """Tell whether the first row, without an address, is one like those below: taken for names it is lost.
 
-    It is when it is blank, or has a number or a date where most rows have one, or what stands for the address
-    stands there again or ends in a domain from there, but not when that is a name of such a column or the
-    whole row comes again.
+    It is when it is blank, or has an address elsewhere, or a number or a date where most rows have one, or
+    what stands for the address means nothing, stands there again or ends in a domain from there, but not when
+    that is a name of such a column or the whole row comes again.
     """
     first, below = texts.row(0), texts.slice(1)
     if not any(map(str.strip, first)):
@@ -250,6 +255,8 @@ def _is_data(texts: pl.DataFrame, index: int) -> bool:
     address = first[index].strip()
     if is_address_name(address):
         return False
+    if (address and _plain(address) in _NOTHING) or any(address_shares(texts.head(1), _WHOLE)):
+        return True
     again = below.filter(pl.nth(index).str.strip_chars() == address).rows() if address else ()
     if again and first not in again:
         return True
