@@ -131,6 +131,8 @@ _ENOUGH = 0.3  # of a column's filled cells look like addresses
 _SHOWN_NAMES, _SHOWN_CHARS = 20, 40
 MOST_NOTES = 20  # rows above a header
 _TITLE = 1  # cell that a title fills
+_COUNT = r"^\(?\d+ rows?(?: selected| in set.*)?\)?\.?\s*$"
+"""What terminals write below a table."""
 _COMMENT = re.compile(r"\s*#+(?:\s+\S|[^\W\d])")
 _MOST_OF_PERSON = 5  # words: names, and the address
 _MOST_DIGITS = 9  # of a column's number; Python refuses to read thousands
@@ -141,7 +143,7 @@ def below_notes(table: SourceTable) -> SourceTable:
 
     They are no rows: there is no @ in them, but in sentences, and addresses stand under one of the header's
     names. Each fills fewer cells than the header, or the first and the last of them are titles, as in reports
-    of meetings. Nor is a line drawn below the header a row, wherever it stands again.
+    of meetings. Nor are lines drawn below the header, wherever they stand again, or a count of rows there.
     """
     if table.names is not None:
         return table
@@ -149,8 +151,8 @@ def below_notes(table: SourceTable) -> SourceTable:
     place = header_place(rows)
     frame = table.frame.slice(place) if place else table.frame
     if _is_underlined(*rows[place : place + 2]):
-        line = "".join(rows[place + 1])
-        frame = frame.filter(pl.concat_str(pl.col(pl.String).fill_null("")) != line)
+        line, text = "".join(rows[place + 1]), pl.concat_str(pl.col(pl.String).fill_null(""))
+        frame = frame.filter((text != line) & ~text.str.contains(_COUNT))
     if not place:
         return replace(table, frame=frame)
     sample = _texts(frame.head(SAMPLE_ROWS).collect(engine="streaming"))

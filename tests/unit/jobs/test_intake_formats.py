@@ -490,9 +490,10 @@ def test_titles_and_notes_above_a_header_are_no_rows(
     ("text", "rows"),
     [
         ("+----+---------+\n| id | email   |\n+----+---------+\n|  1 | a@b.com |\n+----+---------+\n", 1),
-        (" id |  email  \n----+---------\n  1 | a@b.com\n", 1),
+        (" id |  email  \n----+---------\n  1 | a@b.com\n(1 row)\n\n", 1),
         ("Name | Email\n--- | :---:\nAnn | a@b.com\n", 1),
-        ("  email  \n---------\n a@b.com\n", 1),
+        ("  email  \n---------\n a@b.com\n\n1 row selected.\n", 1),
+        ("id|email\n---|-----\n1 |row@b.com\n", 1),
         ("email\n---\na@b.com\n---\n", 3),
         ("note\n-----\na@b.com\nc@b.com\n", 3),
         ("email\n" + "-" * 60_000 + "x\na@b.com\n", 2),
