@@ -212,7 +212,7 @@ MISTAKES: tuple[Callable[[str, str], str], ...] = (
     lambda local, _domain: f"{local}@[192.0.2.25]",
     lambda local, _domain: f"{local}@192.0.2.25",
     lambda local, domain: f"{local}@{'x' * 64}.{domain}",
-    lambda local, domain: f"{local}@{domain}; {local}2",
+    lambda local, domain: f"{local}@{domain}; {local}2@{domain}",
     lambda _local, domain: f"https://{domain}/",
     lambda _local, _domain: "n/a",
     lambda _local, _domain: "unknown",

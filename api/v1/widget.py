@@ -27,6 +27,7 @@ router = APIRouter(include_in_schema=False, route_class=StrictRoute)
 _DEADLINE: Final = 0.6
 """Seconds; the widget itself waits for 0.8."""
 _WHY: Final = {
+    Result.SYNTAX_ERROR: "syntax",
     Result.DISPOSABLE: "disposable",
     Result.DOMAIN_NOT_FOUND: "domain",
     Result.NO_MAIL_SERVER: "domain",
@@ -99,7 +100,7 @@ async def widget_check(request: Request, wanted: Check) -> JSONResponse:
 def _public(verdict: dict[str, Any]) -> dict[str, Any]:
     """Return what a stranger may know of a verdict."""
     meant = suggested_address(verdict)
-    why = _WHY.get(verdict["result"], "") if verdict["syntax_valid"] else "syntax"
+    why = _WHY.get(verdict["result"], "")
     return {"ok": not why, "suggestion": meant, "why": "typo" if meant else why}
 
 

@@ -95,8 +95,6 @@ _NONE = ""
 ROWS = (
     #    id                       result                 status    score, condition
     #    reason, advice
-    _Row("several_addresses",     _R.UNVERIFIABLE,       _RISKY,   40, _has(syntax_rule="several_addresses"),
-         "The cell holds several addresses.", "Give each address a row of its own."),
     _Row("syntax_error",          _R.SYNTAX_ERROR,       _INVALID, 0,  _syntax_is_broken,
          "The address breaks a rule of its syntax.", "Correct the address."),
     _Row("domain_not_found",      _R.DOMAIN_NOT_FOUND,   _INVALID, 1,  _has(domain=_D.NOT_FOUND),
@@ -189,9 +187,9 @@ ROWS = (
 # fmt: on
 
 MEANINGS = {row.result: row.reason for row in reversed(ROWS)} | {
-    row.result: row.reason for row in reversed(ROWS) if f"{row.id}_".startswith(f"{row.result}_")
+    row.result: row.reason for row in ROWS if row.id == row.result
 }
-"""What each result says, in the words of the first row named after it, else of the first that leads to it."""
+"""What each result says, in the words of the row of its name, else of the first one that leads to it."""
 
 FROM_OUTCOMES = frozenset(
     row.reason for row in ROWS if row.id in {"came_back_not_found", "came_back_disabled", "delivered"}

@@ -43,7 +43,6 @@ def _every_evidence() -> Iterator[Evidence]:
                 answer=answer,
                 blanket=blanket,
             )
-    yield from (Evidence(mode, syntax_rule="several_addresses") for mode in Mode)
     for answer in Answer:
         yield replace(_DEEP, answer=answer, unwanted="suppressed")
     for answer, catch_all in product(Answer, Known):
@@ -85,7 +84,7 @@ def _speaks_against(evidence: Evidence, policy: VerdictPolicy) -> bool:
     """Tell whether there is evidence against this address, in the words of the design and not of the code."""
     closed = evidence.answer in {Answer.NOT_FOUND, Answer.DISABLED}
     return (
-        evidence.syntax_rule not in {"", "several_addresses"}
+        evidence.syntax_rule != ""
         or evidence.domain in _BAD_DOMAINS
         or (closed and (evidence.sent or not (evidence.blanket or evidence.unverifiable)))
         or (evidence.disposable and policy.disposable_invalid)
