@@ -17,7 +17,8 @@ from typing_extensions import override
 from mailsift.pipeline.errors import MailsiftError
 
 _PREAMBLE_BYTES: Final = 8_192
-_FILENAME: Final = re.compile(rb";\s*filename\s*=", re.IGNORECASE)
+_FILENAME: Final = re.compile(rb";\s*filename\s*=(?!\s*\"=\?)", re.IGNORECASE)
+"""A plain one: .NET writes an encoded word (RFC 2047) beside the name of RFC 5987."""
 _EXTENDED: Final = re.compile(rb";\s*filename\*\s*=\s*\"?[\w.-]+'[^']*'([^;\"\s]*)", re.IGNORECASE)
 
 

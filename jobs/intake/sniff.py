@@ -73,13 +73,14 @@ _TAR = slice(257, 265), (b"ustar\x0000", b"ustar  \0")
 
 _NO_LISTS = (  # how texts begin that hold no list, and what they are
     (
-        re.compile(r"\s*<(?:!doctype|html|head|body|table|\?xml)[\s>]", re.IGNORECASE),
+        re.compile(r"\s*(?:<!--|<(?:!doctype|html|head|body|table|\?xml)[\s>])", re.IGNORECASE),
         "a web page or XML whatever it is called; open it in a spreadsheet program and save it as XLSX",
     ),
     (
         re.compile(r"\s*<[a-z][\w.:-]*(?:\s[^<>@]*)?>\s*<[a-z!/]", re.IGNORECASE),
         "XML; save it as XLSX or CSV",
     ),
+    (re.compile(r"ID;P\w*(?:;[NE])*\r?\n[A-Z]{1,2};"), "a SYLK file; save it as XLSX or CSV"),
     (re.compile(r"\s*BEGIN:VCARD\s", re.IGNORECASE), "an address book of vCards; export it as CSV"),
     (re.compile(r"\s*BEGIN:VCALENDAR\s", re.IGNORECASE), "a calendar; export its guests as CSV"),
     (re.compile(r"(?:(?:#|version:).*\n\s*)*dn::? *\S", re.IGNORECASE), "an LDIF file; export it as CSV"),
@@ -336,8 +337,13 @@ def _score(head: str, delimiter: str) -> tuple[bool, float, int] | None:
         count = sum(len(row) <= width for row in records)
     if width == 1:
         return None
-    has_address = any(is_bare_address(cell) for row in records for cell in row)
+    has_address = any(_holds_addresses(cell) for row in records for cell in row)
     return has_address, count / len(records), width
+
+
+def _holds_addresses(cell: str) -> bool:
+    """Say whether a cell is nothing but an address or several, parted by what may part cells elsewhere."""
+    return all(map(is_bare_address, re.split(r"[\s,;|]+", cell.strip(" \t,;|"))))
 
 
 def is_bare_address(cell: str) -> bool:

@@ -110,7 +110,9 @@ _NAMES = {  # the first that a list has wins
         )
     )
 }
-_ADDRESS_LIKE = r"^\s*[^\s@]\S*@\S+\s*$"
+_WITH_AT = r"[^\s@]\S*@\S+"
+_ADDRESS_LIKE = rf"^\s*{_WITH_AT}(?:\s+(?:[/;,|&+]\s+)?{_WITH_AT})*\s*$"
+"""An address or several."""
 _MEANT_LIKE = rf"{_ADDRESS_LIKE}|<[^\s<>@]+@[^\s<>@]+>\s*$"
 """The same, and a name with its address in angle brackets, which is repaired most often."""
 _MARKED = r"(?:^|[^\p{L}\d\s]\s+|[(\[:])[^\s<>@()\[\]:]+@[^\s<>@]+\.[^\s<>@]"
@@ -118,6 +120,9 @@ _MARKED = r"(?:^|[^\p{L}\d\s]\s+|[(\[:])[^\s<>@()\[\]:]+@[^\s<>@]+\.[^\s<>@]"
 may be a part of it.
 """
 _DOMAIN = r"@([^\s@]+\.[^\s@.>]+)>?\s*$"
+_WHOLE = r"^\s*[^\s@]+@[^\s@]+\.[^\s@]+\s*$"
+_NOTHING = frozenset({"", "na", "nan", "nil", "none", "null"})
+"""What stands for a missing address, as letters: `-`, `N/A`."""
 _FIGURES = r"^[^\p{L}]*\d[^\p{L}]*$"
 """A number, a date, a telephone number."""
 _YEAR = r"^\s*(?:19|20)\d\d\s*$"
@@ -126,6 +131,8 @@ _ENOUGH = 0.3  # of a column's filled cells look like addresses
 _SHOWN_NAMES, _SHOWN_CHARS = 20, 40
 MOST_NOTES = 20  # rows above a header
 _TITLE = 1  # cell that a title fills
+_COUNT = r"^\(?\d+ rows?(?: selected| in set.*)?\)?\.?\s*$"
+"""What terminals write below a table."""
 _COMMENT = re.compile(r"\s*#+(?:\s+\S|[^\W\d])")
 _MOST_OF_PERSON = 5  # words: names, and the address
 _MOST_DIGITS = 9  # of a column's number; Python refuses to read thousands
@@ -136,18 +143,29 @@ def below_notes(table: SourceTable) -> SourceTable:
 
     They are no rows: there is no @ in them, but in sentences, and addresses stand under one of the header's
     names. Each fills fewer cells than the header, or the first and the last of them are titles, as in reports
-    of meetings.
+    of meetings. Nor are lines drawn below the header, wherever they stand again, or a count of rows there.
     """
     if table.names is not None:
         return table
-    top = _texts(table.frame.head(MOST_NOTES + 1).collect(engine="streaming"))
-    place = header_place(top.rows())
+    rows = _texts(table.frame.head(MOST_NOTES + 2).collect(engine="streaming")).rows()
+    place = header_place(rows)
+    frame = table.frame.slice(place) if place else table.frame
+    if _is_underlined(*rows[place : place + 2]):
+        line, text = "".join(rows[place + 1]), pl.concat_str(pl.col(pl.String).fill_null(""))
+        frame = frame.filter((text != line) & ~text.str.contains(_COUNT))
     if not place:
-        return table
-    sample = _texts(table.frame.slice(place, SAMPLE_ROWS).collect(engine="streaming"))
+        return replace(table, frame=frame)
+    sample = _texts(frame.head(SAMPLE_ROWS).collect(engine="streaming"))
     named = [index for index, name in enumerate(sample.row(0)) if is_address_name(name)]
     holds = any(address_shares(sample.select(pl.nth(index)))[0] for index in named)
-    return replace(table, frame=_within_reach(table.frame.slice(place))) if holds else table
+    return replace(table, frame=_within_reach(frame)) if holds else table
+
+
+def _is_underlined(header: Sequence[str] = (), below: Sequence[str] = (), /) -> bool:
+    """Say whether a line is drawn below a header, as by terminals and in Markdown; `---` may be a cell."""
+    line, cells = "".join(below), sum(map(bool, below))
+    is_line = "---" in line and not line.strip("-+=:| \t")
+    return is_line and (cells > 1 or len(line) >= len("".join(header))) and any(map(is_address_name, header))
 
 
 def _within_reach(frame: pl.LazyFrame) -> pl.LazyFrame:
@@ -229,9 +247,9 @@ def choose_column(
 def _is_data(texts: pl.DataFrame, index: int) -> bool:
     """Tell whether the first row, without an address, is one like those below: taken for names it is lost.
 
-    It is when it is blank, or has a number or a date where most rows have one, or what stands for the address
-    stands there again or ends in a domain from there, but not when that is a name of such a column or the
-    whole row comes again.
+    It is when it is blank, or has an address elsewhere, or a number or a date where most rows have one, or
+    what stands for the address means nothing, stands there again or ends in a domain from there, but not when
+    that is a name of such a column or the whole row comes again.
     """
     first, below = texts.row(0), texts.slice(1)
     if not any(map(str.strip, first)):
@@ -239,6 +257,8 @@ def _is_data(texts: pl.DataFrame, index: int) -> bool:
     address = first[index].strip()
     if is_address_name(address):
         return False
+    if (address and _plain(address) in _NOTHING) or any(address_shares(texts.head(1), _WHOLE)):
+        return True
     again = below.filter(pl.nth(index).str.strip_chars() == address).rows() if address else ()
     if again and first not in again:
         return True

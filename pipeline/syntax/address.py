@@ -165,19 +165,25 @@ _LOOSE_DOTS = re.compile(
 )
 """Two dots in a row or one before the @: these carriers gave such addresses out until 2009, and people have
 them still. In quotes (RFC 5321 section 4.1.2, Quoted-string) they are addresses like others."""
-_SEPARATOR = re.compile(r"[\s,;|/<>&]")
+_BETWEEN = r"\s,;|/<>&()\[\]\\、，；"
+_SEPARATOR = re.compile(rf"[{_BETWEEN}]")
+_ONE_OF_SEVERAL = re.compile(rf"[^@{_BETWEEN}]@[^@.{_BETWEEN}]+\.[^@.{_BETWEEN}]")
+_QUOTED = re.compile(r'"[^"]*"(?=\s*[<@])')
+"""A name, or a local part."""
 
 
 def _holds_several(text: str) -> bool:
-    """Two @ with something between them that parts addresses."""
-    return '"' not in text and bool(_SEPARATOR.search(text, text.find("@") + 1, text.rfind("@")))
+    """One address at least, and another @, with something between them that parts addresses."""
+    bare = _QUOTED.sub("q", re.sub(r'\\[\\"]', "", text)) if '"' in text else text
+    parted = _SEPARATOR.search(bare, bare.find("@") + 1, bare.rfind("@"))
+    return bool(parted and _ONE_OF_SEVERAL.search(bare))
 
 
 # Asked of the whole text, before it is split at the @.
 _WHOLE_RULES: tuple[tuple[SyntaxRule, Callable[[str], object]], ...] = (
     (SyntaxRule.EMPTY, lambda text: not text),
-    (SyntaxRule.TOO_LONG, lambda text: len(text) > LONGEST),
     (SyntaxRule.SEVERAL_ADDRESSES, _holds_several),
+    (SyntaxRule.TOO_LONG, lambda text: len(text) > LONGEST),
     (SyntaxRule.CONTROL_CHARACTER, re.compile(r"[\x00-\x1f\x7f-\x9f]").search),
     (SyntaxRule.UNICODE_INVALID, re.compile("\ufffd").search),  # stands for what could not be decoded
     (SyntaxRule.NO_AT, lambda text: "@" not in text),

@@ -55,6 +55,7 @@ async def test_a_form_may_have_a_preamble_and_an_epilogue(before: bytes, after: 
         (b'name="file"; filename*="utf-8\'\'b.csv"', "b.csv"),
         (b"name=file; filename=c.csv; filename*=utf-8''d.csv", "c.csv"),
         (b"name=file; filename*=utf-8''d.csv; filename=\"c.csv\"", "c.csv"),
+        (b"name=file; filename=\"=?utf-8?B?w6Q=?=\"; filename*=utf-8''%C3%A4.csv", "ä.csv"),
     ],
 )
 async def test_a_file_may_be_named_as_other_messages_name_it(disposition: bytes, name: str) -> None:

@@ -92,6 +92,9 @@ def test_an_unknown_header_is_a_header_when_its_address_cell_is_no_address() -> 
         ["+49 (30) 123", "x", "ann.example.com"],
         ["x", "Ann", "unknown"],
         ["", " ", ""],
+        ["rep@example.net", "Ann", ""],
+        ["x", "Ann", "-"],
+        ["x", "Ann", "n/a"],
     ],
 )
 def test_a_first_row_that_is_like_those_below_is_no_header_though_it_has_no_address(first: list[str]) -> None:
@@ -104,7 +107,14 @@ def test_a_first_row_that_is_like_those_below_is_no_header_though_it_has_no_addr
 
 
 @pytest.mark.parametrize(
-    "first", [["2023", "2024", "Contact"], ["7", "8", "E-Mail"], ["id", "", ""], ["Nr. 1", "#", "unknown"]]
+    "first",
+    [
+        ["T@ag", "x", "Contact"],
+        ["2023", "2024", "Contact"],
+        ["7", "8", "E-Mail"],
+        ["id", "", ""],
+        ["Nr. 1", "#", "unknown"],
+    ],
 )
 def test_names_are_names_though_they_have_figures(first: list[str]) -> None:
     below = [["1", "20", "a@example.com"], ["2", "", "b@example.com"], first, ["3", "2.5", "c@example.com"]]
@@ -151,6 +161,18 @@ def test_the_column_with_most_addresses_is_taken_though_a_sparse_one_has_nothing
         assert choose([names, *map(list, zip(few, full, strict=True))]).index == 1
     half = [f"m{n}@example.com" if n < 10 else "" for n in range(20)]
     assert choose([["email", "Partner's mail"], *map(list, zip(half, full, strict=True))]).index == 0
+
+
+def test_a_column_of_cells_with_several_addresses_is_one() -> None:
+    owner, both = "rep@example.net", "a@example.com, b@example.com"
+    table = [
+        ["Who", "E-mail"],
+        [owner, both],
+        [owner, "c@example.com / d@example.com"],
+        [owner, "e@example.com"],
+    ]
+    assert choose(table).index == 1
+    assert choose([[both], ["c@example.com; d@example.com"]]) == Choice(0, ("column_1",), header=False)
 
 
 def test_the_fullest_column_of_addresses_wins_and_notes_that_mention_one_do_not() -> None:
@@ -219,6 +241,8 @@ def test_the_refusal_shows_no_cells_of_a_list_without_header() -> None:
         ("a@example.com\nb@example.com^\nc@example.com\n", Dialect("", 1)),
         ("Ann^1^a@example.com\nBob^2^b@example.com\n", Dialect("", 1)),
         ("email\na~1@example.com\nb~1@example.com\n", Dialect("", 1)),
+        ("Name,Email\nx,a@example.com; b@example.com\ny,c@example.com; d@example.com\n", Dialect(",", 2)),
+        ("Name;Email\nx;a@example.com, b@example.com\ny;c@example.com\n", Dialect(";", 2)),
     ],
 )
 def test_the_delimiter_is_the_one_that_cuts_records_alike(head: str, expected: Dialect) -> None:

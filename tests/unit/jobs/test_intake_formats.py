@@ -486,6 +486,23 @@ def test_titles_and_notes_above_a_header_are_no_rows(
         assert [[cell or "" for cell in row] for row in got.rows] == table[1:]
 
 
+@pytest.mark.parametrize(
+    ("text", "rows"),
+    [
+        ("+----+---------+\n| id | email   |\n+----+---------+\n|  1 | a@b.com |\n+----+---------+\n", 1),
+        (" id |  email  \n----+---------\n  1 | a@b.com\n(1 row)\n\n", 1),
+        ("Name | Email\n--- | :---:\nAnn | a@b.com\n", 1),
+        ("  email  \n---------\n a@b.com\n\n1 row selected.\n", 1),
+        ("id|email\n---|-----\n1 |row@b.com\n", 1),
+        ("email\n---\na@b.com\n---\n", 3),
+        ("note\n-----\na@b.com\nc@b.com\n", 3),
+        ("email\n" + "-" * 60_000 + "x\na@b.com\n", 2),
+    ],
+)
+def test_lines_drawn_around_a_table_are_no_rows(tmp_path: Path, text: str, rows: int) -> None:
+    assert len(read(tmp_path, text.encode()).rows) == rows
+
+
 def test_columns_of_a_sheet_that_only_notes_above_the_header_reach_are_none_of_the_table(
     tmp_path: Path,
 ) -> None:

@@ -238,6 +238,8 @@ def test_letters_of_an_address_are_no_archive() -> None:
         ("BEGIN:VCALENDAR\nVERSION:2.0", "calendar"),
         ("-- dump\n\nSET NAMES utf8;\nINSERT INTO `c` (`email`) VALUES\n('ann@example.com');", "SQL"),
         ("<contacts>\n <contact id='1'>", "XML"),
+        ("<!-- saved -->\n<html><body><table><tr><td>a@example.com", "web page"),
+        ('ID;PWXL;N;E\r\nP;PGeneral\r\nC;Y1;X1;K"a@example.com"\r\n', "SYLK"),
     ],
 )
 def test_a_text_that_is_no_list_is_told_what_it_is(head: str, told: str) -> None:
@@ -251,6 +253,7 @@ def test_a_text_that_is_no_list_is_told_what_it_is(head: str, told: str) -> None
         "From,To\n",
         "To: ann@example.com,\nb@example.com\nSubject: x\n",
         "dn,mail\n",
+        "ID;Phone;Email\n1;;a@example.com\n",
         "-- exported today\nemail\n",
         "<Name>,<Email>\n",
         "<ann@example.com>\n<bob@example.com>\n",
