@@ -309,8 +309,8 @@ class _Compressor:
                 return
         elif self._start is not None:
             start, self._start = self._start, None
-            takes_gzip = accepts_gzip(Headers(scope=self._scope).get("accept-encoding", ""))
-            if not message.get("more_body") and len(message["body"]) >= _LEAST_BYTES and takes_gzip:
+            is_worth_it = not message.get("more_body") and len(message["body"]) >= _LEAST_BYTES
+            if is_worth_it and accepts_gzip(Headers(scope=self._scope).get("accept-encoding", "")):
                 message = _compress(start, message)
             await self._send(start)
         await self._send(message)

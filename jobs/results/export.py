@@ -225,12 +225,11 @@ def _cells(frame: pl.LazyFrame, *, sheet: bool) -> pl.LazyFrame:
     pattern, text = _FORMULA, pl.col("text")
     if not sheet:
         pattern, text = _FORMULA_OR_INNER, text.str.replace_all(_INNER, _DEFUSED)
-    dangerous = [pl.col(name).str.contains(pattern).any() for name in texts]
+    dangerous = pl.col(texts).str.contains(pattern).fill_null(value=False)
 
     def defuse(cells: pl.DataFrame) -> pl.DataFrame:
-        found = zip(texts, cells.select(dangerous).row(0), strict=True)
         return cells.with_columns(
-            _rewritten(cells[name], cells[name].str.contains(pattern), text) for name, some in found if some
+            _rewritten(cells[where.name], where, text) for where in cells.select(dangerous) if where.any()
         )
 
     return plain.map_batches(defuse, streamable=True) if texts else plain
@@ -252,7 +251,7 @@ def defused(text: str) -> str:
 def _rewritten(texts: pl.Series, where: pl.Series, text: pl.Expr) -> pl.Series:
     """Write some texts anew, as `text` has them; as they are few, this costs less than to look for them."""
     changed = texts.filter(where).alias("text").to_frame().select(_with_apostrophe(text)).to_series()
-    return texts.scatter(where.fill_null(value=False).arg_true(), changed)
+    return texts.scatter(where.arg_true(), changed)
 
 
 def _with_apostrophe(text: pl.Expr) -> pl.Expr:
