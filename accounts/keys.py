@@ -327,15 +327,16 @@ class KeyService:
     def cached_caller(self, secret: str) -> Caller | None:
         """Return who asks if this process has just found the key good; its mark is still to be looked for."""
         known = self._known.get(self._cache_key(secret)) if secret.isascii() else None
-        if known is None or known[0] < self.clock() or self._is_expired(known[1]):
+        if known is None or known[0] < self.clock():
             return None
-        return known[1]
+        ends = known[1].expires_at
+        return known[1] if ends is None or ends > utc_datetime(self.clock()) else None
 
     async def find(self, secret: str) -> Caller | None:
         """Return who asks, from the database; None for every key that does not open, whatever the reason."""
         if not is_key(secret):
             return None
-        wanted = hashes(secret, self.peppers)
+        wanted = [hashed(secret, pepper) for pepper in self.peppers]
         found = await self.database.run(keys.find, wanted)
         if found is None or not any(hmac.compare_digest(found[1], one) for one in wanted):
             self._known.pop(self._cache_key(secret), None)  # Redis may come back without the key's mark
@@ -373,9 +374,6 @@ class KeyService:
     def _cache_key(self, secret: str) -> bytes:
         """Return what a key is remembered by: not itself."""
         return hashed(secret, self.peppers[0])
-
-    def _is_expired(self, caller: Caller) -> bool:
-        return caller.expires_at is not None and caller.expires_at <= utc_datetime(self.clock())
 
     def _remember(self, name: bytes, caller: Caller) -> None:
         if len(self._known) >= _REMEMBERED:
@@ -532,8 +530,3 @@ def _checksum(body: str) -> str:
         number, digit = divmod(number, len(_DIGITS))
         digits = _DIGITS[digit] + digits
     return digits
-
-
-def hashes(key: str, peppers: Sequence[Pepper]) -> list[bytes]:
-    """Return the key's hash under every pepper."""
-    return [hashed(key, pepper) for pepper in peppers]

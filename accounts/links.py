@@ -1,4 +1,7 @@
-"""One-time links, made and used: for the first owner, into an account, and to a new password."""
+"""One-time links, made and used: for the first owner, into an account, and to a new password.
+
+And with them all that the pages and `mailsift users` ask about people.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +9,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
 from mailsift.accounts.passwords import Passwords, check_password
-from mailsift.accounts.people import Role, Visitor, check_owners, note
+from mailsift.accounts.people import Members, Role, Visitor, check_owners, note
 from mailsift.accounts.second_factors import PasswordProof
 from mailsift.accounts.sessions import Sessions, digest, new_secret, normalized_email, put_password
 from mailsift.events import audit
@@ -21,8 +24,12 @@ from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.syntax.address import parse_address
 from mailsift.pipeline.zones import is_zone
 from mailsift.storage.database import Connection, Database, Row, from_row
+from mailsift.storage.redis.rate_limit import RateLimit
 from mailsift.storage.sql import accounts, people, sessions
 from mailsift.storage.sql.sessions import LinkTerms
+
+if TYPE_CHECKING:
+    from mailsift.accounts.sso import SingleSignOn
 
 LIVES: Final = timedelta(hours=72)
 
@@ -182,7 +189,7 @@ class Links:
             MailsiftError: `link_gone`, `email_invalid`, `account_name_invalid`, `password_weak`.
         """
         email, account = checked_email(email), checked_name(account)
-        self.sessions.local.check(email)
+        self.sessions.check_local(email)
         await self.find(secret)
         hashed = await self._hash(password, email)
         async with self.database.begin() as connection:
@@ -206,7 +213,7 @@ class Links:
             MailsiftError: `link_gone`, `password_weak`, `wrong_credentials`, `rate_limited`, `sign_in_first`.
         """
         view = await self.find(secret)
-        self.sessions.local.check(view.email)
+        self.sessions.check_local(view.email)
         hashed, proof = "", None
         if view.known:
             proof = await self.sessions.authenticate(view.email, password, client=client)
@@ -374,3 +381,26 @@ def checked_name(text: str) -> str:
 
 def _gone() -> MailsiftError:
     return MailsiftError("link_gone", "This link has been used, withdrawn or has expired. Ask for a new one.")
+
+
+@dataclass(frozen=True, slots=True)
+class People:
+    """Everything about people.
+
+    Attributes:
+        sessions: signing in and out, passwords.
+        links: one-time links, invitations among them, are made and used.
+        members: roles, retention, the audit log.
+        limit: counts what must not be asked too often.
+        sso: signs people in by a provider, where one is configured.
+        sso_name: what the provider is called on the button.
+        public_url: how browsers reach the pages, without a slash at its end; "" = as the browser says.
+    """
+
+    sessions: Sessions
+    links: Links
+    members: Members
+    limit: RateLimit
+    public_url: str
+    sso: SingleSignOn | None
+    sso_name: str

@@ -9,6 +9,7 @@ import base64
 import hashlib
 import hmac
 import json
+import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -130,37 +131,20 @@ def _audience(claims: Mapping[str, Any], client: OidcClient, _: float) -> bool:
     return bool(claims.get("azp", client.client_id if len(names) == 1 else None) == client.client_id)
 
 
-def _time(claims: Mapping[str, Any], name: str) -> float | None:
-    """Return a time; none, like one beyond all bounds, is not to be believed."""
+def _time(claims: Mapping[str, Any], name: str) -> float:
+    """Return a time; for none, like one beyond all bounds, NaN, which is before and after nothing."""
     value = claims.get(name)
-    if not isinstance(value, int | float) or isinstance(value, bool):
-        return None
-    return float(value) if abs(value) < _LATEST else None
-
-
-def _is_unexpired(claims: Mapping[str, Any], _: OidcClient, now: float) -> bool:
-    ends = _time(claims, "exp")
-    return ends is not None and now < ends + _LEEWAY_S
-
-
-def _is_issued(claims: Mapping[str, Any], _: OidcClient, now: float) -> bool:
-    made = _time(claims, "iat")
-    return made is not None and made <= now + _LEEWAY_S
-
-
-def _is_valid_yet(claims: Mapping[str, Any], _: OidcClient, now: float) -> bool:
-    if "nbf" not in claims:
-        return True
-    begins = _time(claims, "nbf")
-    return begins is not None and begins <= now + _LEEWAY_S
+    if not isinstance(value, int | float) or isinstance(value, bool) or abs(value) >= _LATEST:
+        return math.nan
+    return float(value)
 
 
 _CLAIMS: Final[Mapping[str, Callable[[Mapping[str, Any], OidcClient, float], bool]]] = {
     "iss": lambda claims, client, _: claims.get("iss") == client.issuer,
     "aud": _audience,
-    "exp": _is_unexpired,
-    "iat": _is_issued,
-    "nbf": _is_valid_yet,
+    "exp": lambda claims, _, now: now < _time(claims, "exp") + _LEEWAY_S,
+    "iat": lambda claims, _, now: _time(claims, "iat") <= now + _LEEWAY_S,
+    "nbf": lambda claims, _, now: "nbf" not in claims or _time(claims, "nbf") <= now + _LEEWAY_S,
     "sub": lambda claims, _client, _now: _is_name(claims.get("sub")),
 }
 """What must hold of each claim."""
@@ -186,7 +170,7 @@ class OidcProvider:
         """Return where a browser is sent to sign in.
 
         Raises:
-            MailsiftError: `sso_unavailable`.
+            MailsiftError: `sso_unavailable`, `sso_refused`.
         """
         challenge = base64url(hashlib.sha256(attempt.verifier.encode()).digest())
         query = {

@@ -108,32 +108,12 @@ class SignInLimiter:
         return max(1.0, (first + window - now).total_seconds())
 
 
-@dataclass(frozen=True, slots=True)
-class LocalSignIn:
-    """Who may sign in with a password: everybody, or where single sign-on is the only way these few."""
-
-    only: frozenset[str] | None = None
-
-    def check(self, email: str) -> None:
-        """Refuse whom a password does not open anything.
-
-        Raises:
-            MailsiftError: `sso_only`.
-        """
-        if not self.admits(email):
-            raise MailsiftError("sso_only", "Passwords are switched off here. Use single sign-on.")
-
-    def admits(self, email: str) -> bool:
-        """Say whether a password opens this person's account."""
-        return self.only is None or normalized_email(email) in self.only
-
-
 @dataclass(kw_only=True, repr=False)
 class Sessions:
     """The sessions of one installation; a session is named by a secret that only its cookie holds.
 
     `recheck`, where single sign-on is configured, is asked now and then whether a session of its goes on;
-    `local` says whom a password opens anything.
+    `local` are those whom a password opens anything, None: everybody.
     """
 
     database: Database
@@ -142,7 +122,7 @@ class Sessions:
     clock: Clock
     token: Callable[[int], bytes]
     factors: SecondFactors
-    local: LocalSignIn = LocalSignIn()
+    local: frozenset[str] | None = None
     recheck: Callable[[bytes], Awaitable[bool]] | None = field(default=None, init=False)
 
     async def sign_in(self, email: str, password: str, *, client: str) -> str:
@@ -174,9 +154,21 @@ class Sessions:
         await self.limiter.count_attempt(f"code {proof.person_id}", client)
         async with self.database.begin() as connection:
             person = await self.check(connection, proof)
-            self.local.check(person["email"])
+            self.check_local(person["email"])
             by = "recovery code" if await self.factors.use(connection, proof.person_id, code) else "code"
             return await self._start_in_first_account(connection, proof.person_id, person["email"], by=by)
+
+    def check_local(self, email: str) -> None:
+        """Refuse whom a password does not open anything.
+
+        Raises:
+            MailsiftError: `sso_only`.
+        """
+        if not self._admits(email):
+            raise MailsiftError("sso_only", "Passwords are switched off here. Use single sign-on.")
+
+    def _admits(self, email: str) -> bool:
+        return self.local is None or normalized_email(email) in self.local
 
     async def check(self, connection: Connection, proof: PasswordProof) -> Row:
         """Return the person, whose password is the one that was proved until the transaction ends.
@@ -232,7 +224,7 @@ class Sessions:
             MailsiftError: `wrong_credentials`, `rate_limited`, `sso_only`.
         """
         email = normalized_email(email)
-        self.local.check(email)
+        self.check_local(email)
         await self.limiter.count_attempt(email, client)
         while True:
             person = await self.database.run(people.person_of, email)
@@ -268,7 +260,7 @@ class Sessions:
                 await self.sign_out(secret)
                 return None
             row = await self._row(secret)  # another role perhaps, or none
-        if row is None or (row.sso_asked_at is None and not self.local.admits(row.email)):
+        if row is None or (row.sso_asked_at is None and not self._admits(row.email)):
             return None
         return Visitor(
             user_id=row.person_id,

@@ -73,14 +73,6 @@ class SingleSignOn:
     vault: Vault
     clock: Clock
 
-    async def begin(self, attempt: SignInAttempt, redirect_uri: str) -> str:
-        """Return where the browser goes to sign in.
-
-        Raises:
-            MailsiftError: `sso_unavailable`, `sso_refused`.
-        """
-        return await self.provider.authorization_url(attempt, redirect_uri)
-
     async def finish(self, attempt: SignInAttempt, answer: Mapping[str, str], redirect_uri: str) -> str:
         """Return the secret of a session of who has come back from the provider.
 

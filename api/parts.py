@@ -12,7 +12,7 @@ from fastapi import Request
 from mailsift.accounts.doors import Door
 from mailsift.accounts.first_steps import FirstStepsService
 from mailsift.accounts.keys import Caller, KeyService
-from mailsift.accounts.service import People
+from mailsift.accounts.links import People
 from mailsift.accounts.usage import Budget, UsageMeter
 from mailsift.accounts.widget import WidgetGate
 from mailsift.api.http.auth import Authenticator, FloodGuard

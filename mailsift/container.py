@@ -21,7 +21,7 @@ from mailsift.settings import Settings, server_url
 
 if TYPE_CHECKING:
     from mailsift.accounts.keys import KeyService
-    from mailsift.accounts.service import People
+    from mailsift.accounts.links import People
     from mailsift.accounts.sessions import Sessions
     from mailsift.accounts.sso import SingleSignOn
     from mailsift.accounts.usage import UsageMeter
@@ -476,12 +476,11 @@ class Container:
     @cached_property
     def people(self) -> People:
         """Who signs in to the pages."""
-        from mailsift.accounts.links import Links
+        from mailsift.accounts.links import Links, People
         from mailsift.accounts.passwords import Passwords
         from mailsift.accounts.people import Members
         from mailsift.accounts.second_factors import SecondFactors
-        from mailsift.accounts.service import People
-        from mailsift.accounts.sessions import LocalSignIn, Sessions, SignInLimiter
+        from mailsift.accounts.sessions import Sessions, SignInLimiter
 
         database, clock, token = self.database, self.clock, secrets.token_bytes
         passwords = Passwords(token)
@@ -492,7 +491,7 @@ class Container:
             clock=clock,
             token=token,
             factors=SecondFactors(database=database, vault=self._vault, clock=clock, token=token),
-            local=LocalSignIn(self._break_glass),
+            local=self._break_glass,
         )
         sso = self._single_sign_on(sessions) if self.settings.oidc_issuer else None
         sessions.recheck = sso.is_still_valid if sso else None

@@ -519,9 +519,9 @@ class Settings(BaseSettings):
 
 
 def server_url(setting: SecretStr | None) -> str:
-    """Return the address of a server, which mailsift.runtime.installation has seen to."""
+    """Return the address of a server, which mailsift.runtime.embedded has seen to."""
     if setting is None:
-        raise AssertionError("mailsift.runtime.installation sets the addresses")
+        raise AssertionError("mailsift.runtime.embedded sets the addresses")
     return setting.get_secret_value()
 
 

@@ -17,8 +17,7 @@ from starlette.datastructures import FormData
 from mailsift.accounts.doors import Door
 from mailsift.accounts.keys import Caller, Scope
 from mailsift.api.http.forms import FormReader
-from mailsift.api.http.inputs import BROKEN, FORM, Email, media_type, read_json
-from mailsift.api.http.strangers import Strangers, read_body
+from mailsift.api.http.inputs import BROKEN, FORM, Email, Strangers, media_type, read_body, read_json
 from mailsift.api.parts import ApiParts, parts_of
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.facts import Mode

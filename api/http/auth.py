@@ -15,8 +15,7 @@ from fastapi.security import HTTPBearer
 from mailsift.accounts.doors import NAMES, Door
 from mailsift.accounts.keys import Caller, KeyService, Scope
 from mailsift.api.http.errors import RefusedError
-from mailsift.api.http.inputs import check_query
-from mailsift.api.http.strangers import Strangers
+from mailsift.api.http.inputs import Strangers, check_query
 from mailsift.events.audit import act_as
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.guard import read_address

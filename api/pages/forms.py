@@ -7,6 +7,7 @@ import hashlib
 import hmac
 import json
 from collections.abc import Awaitable, Callable, Container
+from functools import partial, wraps
 from typing import Annotated, Final, TypeVar
 from urllib.parse import urlsplit
 from uuid import UUID
@@ -179,10 +180,8 @@ async def attempt(address: str, change: Awaitable[T], done: str | Callable[[T], 
     return see(address, done) if isinstance(done, str) else done(made)
 
 
-async def once(
-    request: Request, visitor: Visitor, form: FormData, do: Callable[[], Awaitable[Response]]
-) -> Response:
-    """Do what a form asks for, and answer a second click as the first one, whose page nobody has seen.
+def once(do: Callable[..., Awaitable[Response]]) -> Callable[..., Awaitable[Response]]:
+    """Do what a form asks for once, and answer a second click as the first one, whose page nobody has seen.
 
     What is sent twice has the same token, which is masked anew for each page; a form that was changed is
     another one.
@@ -190,24 +189,27 @@ async def once(
     Raises:
         MailsiftError: `idempotency_key_in_use`, `idempotency_key_lost`, or what `do` raises.
     """
-    said = [
-        request.url.path,
-        *((name, value) for name, value in form.multi_items() if isinstance(value, str)),
-    ]
-    digest = hashlib.sha256(json.dumps(said).encode()).hexdigest()
-    wanted = idempotency.Request(visitor.account_id, f"form:{digest}", digest)
-    waits = _WAITS
-    while True:
-        try:
-            return await parts_of(request).answers.once(wanted, None, do)
-        except MailsiftError as error:
-            if not error.code.startswith("idempotency_key_"):
-                raise
-            waits -= 1
-            if error.code != "idempotency_key_in_use" or not waits:
-                text = "This form has been sent before. Look what is there before you send it again."
-                raise MailsiftError(error.code, text) from None
-        await asyncio.sleep(_WAIT_SECONDS)
+
+    @wraps(do)
+    async def answer(*, request: Request, visitor: Visitor, form: FormData, **place: UUID) -> Response:
+        texts = [(name, value) for name, value in form.multi_items() if isinstance(value, str)]
+        digest = hashlib.sha256(json.dumps([request.url.path, *texts]).encode()).hexdigest()
+        wanted = idempotency.Request(visitor.account_id, f"form:{digest}", digest)
+        work = partial(do, request=request, visitor=visitor, form=form, **place)
+        waits = _WAITS
+        while True:
+            try:
+                return await parts_of(request).answers.once(wanted, None, work)
+            except MailsiftError as error:
+                if not error.code.startswith("idempotency_key_"):
+                    raise
+                waits -= 1
+                if error.code != "idempotency_key_in_use" or not waits:
+                    text = "This form has been sent before. Look what is there before you send it again."
+                    raise MailsiftError(error.code, text) from None
+            await asyncio.sleep(_WAIT_SECONDS)
+
+    return answer
 
 
 def is_mendable(error: MailsiftError) -> bool:

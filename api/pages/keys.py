@@ -11,7 +11,6 @@ from uuid import UUID
 
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
-from starlette.datastructures import FormData
 
 from mailsift.accounts.doors import NAMES, Door
 from mailsift.accounts.keys import DAY, KeyKind, MintedKey, Scope, kind_of
@@ -96,12 +95,9 @@ async def new(request: Request, _: Member) -> Response:
 
 
 @router.post("/new")
+@once
 async def create(request: Request, visitor: Member, form: Form) -> Response:
     """Create a key and show it, this once."""
-    return await once(request, visitor, form, lambda: _create(request, visitor, form))
-
-
-async def _create(request: Request, visitor: Visitor, form: FormData) -> Response:
     parts = parts_of(request)
     opened = [door.value for door in parts.doors]
     name, lifetime = text(form, "name", most=80), choice(form, "lifetime", LIFETIMES)
@@ -133,6 +129,7 @@ async def rolling(request: Request, visitor: Member, key_id: UUID) -> Response:
 
 
 @router.post("/{key_id:uuid}/roll")
+@once
 async def roll(request: Request, visitor: Member, key_id: UUID, form: Form) -> Response:
     """Make a successor of a key and show it, this once."""
     overlap = choice(form, "overlap", OVERLAPS)
@@ -140,12 +137,8 @@ async def roll(request: Request, visitor: Member, key_id: UUID, form: Form) -> R
     show = partial(
         _new_key_page, request, heading="The key that replaces it", old=key, ends=OVERLAPS[overlap]
     )
-
-    async def change() -> Response:
-        rolled = parts_of(request).keys.roll(visitor.account_id, key_id, overlap=float(overlap))
-        return await attempt("/keys", rolled, show)
-
-    return await once(request, visitor, form, change)
+    rolled = parts_of(request).keys.roll(visitor.account_id, key_id, overlap=float(overlap))
+    return await attempt("/keys", rolled, show)
 
 
 @router.post("/{key_id:uuid}/revoke")

@@ -12,7 +12,6 @@ from uuid import UUID
 
 from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, Response
-from starlette.datastructures import FormData
 
 from mailsift.accounts.people import Visitor
 from mailsift.api.http.downloads import streamed
@@ -216,12 +215,9 @@ async def new_receiver(request: Request, _: Member) -> HTMLResponse:
 
 
 @router.post("/outcomes/receivers/new")
+@once
 async def create_receiver(request: Request, visitor: Member, form: Form) -> Response:
     """Make a receiver and show the address to paste, with its password this once."""
-    return await once(request, visitor, form, lambda: _create_receiver(request, visitor, form))
-
-
-async def _create_receiver(request: Request, visitor: Visitor, form: FormData) -> Response:
     sender = SenderKind(choice(form, "sender", SENDERS))
     name, key = text(form, "name"), text(form, "key", most=_LONGEST)
     try:

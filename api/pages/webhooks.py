@@ -12,7 +12,6 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 from starlette.datastructures import FormData
 
-from mailsift.accounts.people import Visitor
 from mailsift.api.pages.forms import Form, attempt, choice, mendable, once, text
 from mailsift.api.pages.page import now_of, render, see
 from mailsift.api.pages.visitor import Member, Reader
@@ -82,12 +81,9 @@ async def new(request: Request, _: Member) -> Response:
 
 
 @router.post("/new")
+@once
 async def create(request: Request, visitor: Member, form: Form) -> Response:
     """Register a webhook and show its secret, this once."""
-    return await once(request, visitor, form, lambda: _create(request, visitor, form))
-
-
-async def _create(request: Request, visitor: Visitor, form: FormData) -> Response:
     filled = _WebhookForm.of(form)
     try:
         view, secret = await parts_of(request).webhooks.create(

@@ -29,16 +29,19 @@ from mailsift.api.http.downloads import (
 from mailsift.api.http.idempotency import IdempotencyKey, read_key
 from mailsift.api.http.inputs import RequestModel, ShortText
 from mailsift.api.http.openapi import error_responses, operation, v1_router
-from mailsift.api.http.paging import Cursor, Limit, PageResponse, page_end
 from mailsift.api.http.policies import TierPolicyBody
 from mailsift.api.http.responses import (
     PROBABILITY,
     ChanceFields,
+    Cursor,
     Envelope,
+    Limit,
+    PageResponse,
     UtcTime,
     ViewModel,
     answer,
     chance_fields,
+    page_end,
     server_event,
 )
 from mailsift.api.http.uploads import UPLOAD_OPENAPI, Upload, upload_of

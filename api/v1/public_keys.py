@@ -21,8 +21,16 @@ from mailsift.accounts.keys import (
 from mailsift.api.http.auth import RequireScope
 from mailsift.api.http.inputs import WHOLE, RequestModel, ShortText
 from mailsift.api.http.openapi import operation, v1_router
-from mailsift.api.http.paging import Cursor, Limit, PageResponse, after_cursor, page_of
-from mailsift.api.http.responses import UtcTime, ViewModel, answer
+from mailsift.api.http.responses import (
+    Cursor,
+    Limit,
+    PageResponse,
+    UtcTime,
+    ViewModel,
+    after_cursor,
+    answer,
+    page_of,
+)
 from mailsift.api.parts import parts_of
 from mailsift.storage.sql.keys import KeyRow
 

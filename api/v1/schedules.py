@@ -12,8 +12,17 @@ from pydantic import AliasChoices, AliasGenerator, AliasPath, BaseModel, ConfigD
 
 from mailsift.api.http.inputs import WHOLE, Moment, RequestModel, ShortText
 from mailsift.api.http.openapi import operation, v1_router
-from mailsift.api.http.paging import Cursor, Limit, PageResponse, after_cursor, id_of_cursor, page_of
-from mailsift.api.http.responses import UtcTime, ViewModel, answer
+from mailsift.api.http.responses import (
+    Cursor,
+    Limit,
+    PageResponse,
+    UtcTime,
+    ViewModel,
+    after_cursor,
+    answer,
+    id_of_cursor,
+    page_of,
+)
 from mailsift.api.http.uploads import ListOptions, PlaceText
 from mailsift.api.parts import parts_of
 from mailsift.api.v1.jobs import PLACE_ERRORS, JobResponse, Reader, Writer, job_response

@@ -11,8 +11,7 @@ from pydantic import BaseModel, Field
 from mailsift.api.http.downloads import streamed
 from mailsift.api.http.inputs import Email, RequestModel
 from mailsift.api.http.openapi import file_operation, operation, v1_router
-from mailsift.api.http.paging import Cursor, Limit, PageResponse, page_end
-from mailsift.api.http.responses import UtcTime, ViewModel, answer
+from mailsift.api.http.responses import Cursor, Limit, PageResponse, UtcTime, ViewModel, answer, page_end
 from mailsift.api.parts import parts_of
 from mailsift.api.v1.jobs import Reader, Writer
 from mailsift.api.v1.outcomes import FILE_BODY, FILE_ERRORS, TakenResponse, file_of

@@ -121,7 +121,7 @@ def _check_in_pipeline(
 
     from mailsift.cli.doctor import DISTRUSTED  # noqa: PLC0415
     from mailsift.cli.progress import warning  # noqa: PLC0415
-    from mailsift.runtime.installation import installation  # noqa: PLC0415
+    from mailsift.runtime.embedded import installation  # noqa: PLC0415
 
     many = counted(len(given), "address")
     with installation(settings, database=False) as installed, console.status(f"Checking {many} ...") as line:

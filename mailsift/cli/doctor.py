@@ -29,7 +29,7 @@ from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.facts import Known
 from mailsift.pipeline.smtp.config import Source
 from mailsift.pipeline.smtp.identity import default_addresses
-from mailsift.runtime.installation import installation
+from mailsift.runtime.embedded import installation
 from mailsift.settings import Settings
 from mailsift.storage.database import DatabaseError, sentence_of
 from mailsift.storage.redis.connection import WRITABLE_KEY, ClientError, words_of

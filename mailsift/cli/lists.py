@@ -36,7 +36,7 @@ from mailsift.pipeline.facts import Mode
 from mailsift.pipeline.frames import load_frames
 from mailsift.pipeline.judge.tiers import TierPolicy
 from mailsift.pipeline.wording import counted
-from mailsift.runtime.installation import installation
+from mailsift.runtime.embedded import installation
 from mailsift.runtime.local_worker import LocalWorker, early_worker
 from mailsift.settings import Settings
 from mailsift.storage.states import JobState

@@ -18,7 +18,7 @@ import uvloop
 from mailsift.lazy_import import UNASKED, loading, without
 from mailsift.logs import configure_server_logs
 from mailsift.pipeline.errors import MailsiftError
-from mailsift.runtime.installation import installation
+from mailsift.runtime.embedded import installation
 from mailsift.settings import Settings, server_url
 from mailsift.storage.database import sentence_of
 from mailsift.storage.schema import migrate, revision, serves

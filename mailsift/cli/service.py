@@ -13,7 +13,7 @@ from mailsift.cli.options import LOCAL_ACCOUNT
 from mailsift.container import Container, open_container
 from mailsift.events.audit import COMMAND_LINE, act_as
 from mailsift.jobs.views import AccountId
-from mailsift.runtime.installation import installation
+from mailsift.runtime.embedded import installation
 from mailsift.settings import Settings
 
 T = TypeVar("T")

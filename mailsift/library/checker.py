@@ -30,8 +30,8 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypedDict, TypeVar, Unpack, 
 import structlog
 
 from mailsift.container import Container, OtherParts
+from mailsift.library import CheckResult, writable
 from mailsift.library.forks import frames_are_lost, when_forked
-from mailsift.library.result import CheckResult, writable
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.facts import Mode
 from mailsift.pipeline.guard import read_address

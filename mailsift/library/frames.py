@@ -16,7 +16,7 @@ import polars as pl
 from mailsift.jobs.columns import cell_text, column_id
 from mailsift.jobs.intake.numbering import number_addresses
 from mailsift.jobs.intake.table import SAMPLE_ROWS, as_text, choose_column
-from mailsift.library.result import writable
+from mailsift.library import writable
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.frames import ADDRESSES, VERDICTS
 
