@@ -48,15 +48,12 @@ _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1"})
 class KeyKind:
     """What a key is for, which its first letters tell.
 
-    Attributes:
-        test: it opens the account's test account: nobody is asked, and nothing mixes with the account.
-        door: it opens this door and nothing else; None: /v1.
-        public: it stands in the pages of its origins, for everybody to read, and opens the widget's checks
-            and nothing else.
+    A public one stands in the pages of its origins, for everybody to read, and opens the widget's checks and
+    nothing else.
     """
 
-    test: bool = False
-    door: Door | None = None
+    test: bool = False  # it opens the account's test account: nobody is asked, nothing mixes with the account
+    door: Door | None = None  # it opens this door and nothing else; None: /v1
     public: bool = False
 
     @property
@@ -99,25 +96,17 @@ DOOR_SCOPES: Final = (Scope.VALIDATE, Scope.JOBS_READ, Scope.JOBS_WRITE)
 
 @dataclass(frozen=True)  # no slots: it is remembered, and so are the texts made of its ids
 class Caller:
-    """Who asks: the key and its account.
-
-    Attributes:
-        test: it is the test account of one.
-        door: all the key opens.
-        origins: of a public key, which opens the widget's checks alone, where it may stand; () of others.
-        name: what people call the key.
-        checks_per_minute: of a public key, for how many checks of all visitors together it may be used.
-    """
+    """Who asks: the key and its account."""
 
     key_id: UUID
     account_id: AccountId
     scopes: frozenset[str]
     expires_at: datetime | None
-    test: bool = False
-    door: Door | None = None
-    origins: tuple[str, ...] = ()
-    name: str = ""
-    checks_per_minute: int = CHECKS_A_MINUTE
+    test: bool = False  # it is the test account of one
+    door: Door | None = None  # all the key opens
+    origins: tuple[str, ...] = ()  # where a public key may stand; () of others
+    name: str = ""  # what people call the key
+    checks_per_minute: int = CHECKS_A_MINUTE  # of a public key, by all visitors together
 
     @cached_property
     def owner(self) -> str:
@@ -466,12 +455,7 @@ class Pepper:
 
 
 def new_key(choose: Callable[[str], str], kind: KeyKind = ORDINARY) -> str:
-    """Make a key: prefix, 32 random base62 digits (190 bits) and 6 of CRC-32 over both.
-
-    Args:
-        choose: picks one character of a text; `secrets.choice`.
-        kind: what it is for.
-    """
+    """Make a key: prefix, 32 random base62 digits (190 bits) and 6 of CRC-32; `choose` is secrets.choice."""
     body = kind.prefix + "".join(choose(_DIGITS) for _ in range(_RANDOM))
     return body + _checksum(body)
 

@@ -46,19 +46,13 @@ class LinkKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LinkView:
-    """A one-time link as its holder sees it.
-
-    Attributes:
-        email: for whom; "" for the first owner, of whom nothing is known.
-        account_name: "" unless it is an invitation.
-        known: this person has a password already.
-    """
+    """A one-time link as its holder sees it."""
 
     kind: LinkKind
-    email: str
-    account_name: str
+    email: str  # for whom; "" for the first owner, of whom nothing is known
+    account_name: str  # "" unless it is an invitation
     role: Role
-    known: bool
+    known: bool  # this person has a password already
 
 
 @dataclass(frozen=True, slots=True)
@@ -331,14 +325,10 @@ class Links:
 
 
 async def _known(connection: Connection, email: str, *, operator: bool) -> UUID:
-    """Return the person, who is there until the transaction ends and becomes an operator if they are to.
-
-    Raises:
-        MailsiftError: `link_gone`: they were removed since the link was looked at.
-    """
+    """Return the person, who is there until the transaction ends and becomes an operator if they are to."""
     known = await people.person_of(connection, email)
     if known is None or await people.lock_person(connection, known["id"]) is None:
-        raise _gone()
+        raise _gone()  # removed since the link was looked at
     if operator:
         await people.change_person(connection, known["id"], operator=True)
     found: UUID = known["id"]
@@ -385,22 +375,12 @@ def _gone() -> MailsiftError:
 
 @dataclass(frozen=True, slots=True)
 class People:
-    """Everything about people.
-
-    Attributes:
-        sessions: signing in and out, passwords.
-        links: one-time links, invitations among them, are made and used.
-        members: roles, retention, the audit log.
-        limit: counts what must not be asked too often.
-        sso: signs people in by a provider, where one is configured.
-        sso_name: what the provider is called on the button.
-        public_url: how browsers reach the pages, without a slash at its end; "" = as the browser says.
-    """
+    """Everything about people."""
 
     sessions: Sessions
     links: Links
     members: Members
-    limit: RateLimit
-    public_url: str
+    limit: RateLimit  # counts what must not be asked too often
+    public_url: str  # how browsers reach the pages, without a slash at its end; "" = as the browser says
     sso: SingleSignOn | None
-    sso_name: str
+    sso_name: str  # what the provider is called on the button

@@ -45,45 +45,34 @@ _ENDPOINTS: Final = ("authorization_endpoint", "token_endpoint", "jwks_uri", "us
 
 @dataclass(frozen=True, slots=True)
 class OidcClient:
-    """What we are at the provider.
+    """What we are at the provider."""
 
-    Attributes:
-        issuer: the provider, exactly as it writes itself.
-        algorithm: the one with which it signs ID tokens; another one is refused.
-        groups_claim: where it says which groups somebody is in.
-    """
-
-    issuer: str
+    issuer: str  # the provider, exactly as it writes itself
     client_id: str
     client_secret: str = field(repr=False)
     scopes: str = "openid email profile"
-    algorithm: str = "RS256"
-    groups_claim: str = "groups"
+    algorithm: str = "RS256"  # with which it signs ID tokens; another one is refused
+    groups_claim: str = "groups"  # where it says which groups somebody is in
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
     """Who the provider says somebody is.
 
-    Attributes:
-        email: "" unless the provider has verified it.
-        groups: None: they are in some that it has not told.
-        tokens: what asks for news of them: a refresh token, else an access token; and whether their groups
-            stand in ID tokens only.
+    `tokens` ask for news of them: a refresh token, else an access token; and whether their groups stand in ID
+    tokens only.
     """
 
     subject: str
-    email: str
-    groups: frozenset[str] | None
+    email: str  # "" unless the provider has verified it
+    groups: frozenset[str] | None  # None: they are in some that it has not told
     tokens: Mapping[str, str] = field(repr=False)
 
 
 class DistrustError(MailsiftError):
     """The provider, or what came from it, is not to be believed; `why` is one word for the log.
 
-    Attributes:
-        is_refusal: the provider has said no to this person, or named another one; else it has said nothing
-            that can be believed.
+    It `is_refusal` if the provider has said no to this person, or named another one.
     """
 
     def __init__(self, why: str) -> None:
@@ -95,14 +84,9 @@ class DistrustError(MailsiftError):
 def check_id_token(
     token: str, keys: KeySet, client: OidcClient, *, nonce: str | None, now: float
 ) -> dict[str, Any]:
-    """Return the claims of an ID token (OpenID Connect Core, section 3.1.3.7).
+    """Return the claims of an ID token (OpenID Connect Core, section 3.1.3.7); `now` is in epoch seconds.
 
-    Args:
-        token: as it came.
-        keys: the provider's.
-        client: for whom it must be, from whom, and signed how.
-        nonce: of the attempt; None: a refreshed token, which need not have one.
-        now: epoch seconds.
+    With None for a `nonce` it is a refreshed token, which need not have one.
 
     Raises:
         DistrustError: naming the claim.
@@ -151,12 +135,7 @@ _CLAIMS: Final[Mapping[str, Callable[[Mapping[str, Any], OidcClient, float], boo
 
 
 class OidcProvider:
-    """Asks one provider.
-
-    Args:
-        client: what we are there.
-        http: makes the requests; the caller closes it.
-    """
+    """Asks one provider by `http`, which the caller closes."""
 
     def __init__(self, client: OidcClient, *, http: httpx.AsyncClient, clock: Clock) -> None:
         self.issuer = client.issuer

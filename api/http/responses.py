@@ -155,13 +155,7 @@ _ID: Final = attrgetter("id")
 def page_of(
     found: Sequence[T], limit: int, cursor_of: Callable[[T], object] = _ID
 ) -> tuple[Sequence[T], dict[str, Any]]:
-    """Return a page, and what it says beside what is on it.
-
-    Args:
-        found: what stands on the page and, if there is any, what comes after it.
-        limit: how many stand on a page.
-        cursor_of: what a cursor says of the last one: its id.
-    """
+    """Return a page, and what it says beside what is on it; one more was `found` if another page follows."""
     page = found[:limit]
     return page, page_end(str(cursor_of(page[-1])) if len(found) > limit else "")
 

@@ -1,4 +1,7 @@
-"""Forms as they come in, from our own pages only, and what follows: a page that says what happened."""
+"""Forms as they come in, from our own pages only, and what follows: a page that says what happened.
+
+A field that holds what it cannot is a `bad_option`.
+"""
 
 from __future__ import annotations
 
@@ -109,11 +112,7 @@ def _host_in(origin: str) -> str:
 
 
 def text(form: FormData, name: str, *, most: int = 200) -> str:
-    """Return a field's text without spaces around it, "" when it is missing or shows nothing.
-
-    Raises:
-        MailsiftError: `bad_option` when it is longer than `most` characters, or no line of text.
-    """
+    """Return a field's line of text without spaces around it, "" when it is missing or shows nothing."""
     value = shown(typed_text(form, name, most=most))
     if UNPRINTABLE.search(value):
         raise MailsiftError("bad_option", f"The field “{name}” contains an invisible character.")
@@ -121,11 +120,7 @@ def text(form: FormData, name: str, *, most: int = 200) -> str:
 
 
 def typed_text(form: FormData, name: str, *, most: int) -> str:
-    """Return a field as it was typed or pasted, with what nobody sees, "" when it is missing.
-
-    Raises:
-        MailsiftError: `bad_option` when it is longer than `most` characters.
-    """
+    """Return a field as it was typed or pasted, with what nobody sees, "" when it is missing."""
     value = form.get(name, "")
     if not isinstance(value, str) or len(value) > most:
         raise MailsiftError("bad_option", f"The field “{name}” is too long.")
@@ -139,11 +134,7 @@ def secret_text(form: FormData, name: str) -> str:
 
 
 def choice(form: FormData, name: str, known: Container[str]) -> str:
-    """Return a field that must be one of the known words.
-
-    Raises:
-        MailsiftError: `bad_option`.
-    """
+    """Return a field that must be one of the known words."""
     value = form.get(name, "")
     if not isinstance(value, str) or value not in known:
         raise MailsiftError("bad_option", f"Choose one of the options for “{name}”.")
@@ -151,11 +142,7 @@ def choice(form: FormData, name: str, known: Container[str]) -> str:
 
 
 def chosen_file(form: FormData) -> UploadFile:
-    """Return the form's file.
-
-    Raises:
-        MailsiftError: `bad_option` when none was chosen.
-    """
+    """Return the form's file, which must be chosen."""
     file = form.get("file")
     if not isinstance(file, UploadFile) or not file.filename:
         raise MailsiftError("bad_option", "Choose a file first.")
@@ -229,11 +216,7 @@ def mendable(error: MailsiftError) -> MailsiftError:
 
 
 def id_from(given: str, code: str = "job_not_found", message: str = "There is no such job.") -> UUID:
-    """Return an id from a path or a form; what is none is one nobody has.
-
-    Raises:
-        MailsiftError: `code`.
-    """
+    """Return an id from a path or a form; what is none is one nobody has, the error `code`."""
     try:
         return UUID(given)
     except ValueError:
@@ -241,11 +224,7 @@ def id_from(given: str, code: str = "job_not_found", message: str = "There is no
 
 
 def number_from(given: str) -> int:
-    """Return the number of a line or a chunk from a path or a form.
-
-    Raises:
-        MailsiftError: `bad_cursor`.
-    """
+    """Return the number of a line or a chunk from a path or a form; what is none is a `bad_cursor`."""
     if not given.isdecimal() or len(given) > 18:
         raise MailsiftError("bad_cursor", "This list has no such page.")
     return int(given)

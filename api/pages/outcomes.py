@@ -46,17 +46,12 @@ NAMES: Final = {**dict(REASONS), SuppressionReason.MANUAL: "By hand"}
 
 @dataclass(frozen=True, slots=True)
 class SenderOnPage:
-    """A mail sender: its name, what it is believed by, and where its users give it our address.
-
-    Attributes:
-        needs: `key`, `topic`, or "" for those that sign nothing.
-        label: what the key is called there.
-    """
+    """A mail sender: its name, where its users give it our address, and what it is believed by."""
 
     name: str
     where: str
-    needs: str = ""
-    label: str = ""
+    needs: str = ""  # `key`, `topic`, or "" for those that sign nothing
+    label: str = ""  # what the key is called there
 
 
 _WHERE: Final = {

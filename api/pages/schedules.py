@@ -308,11 +308,7 @@ class ScheduleForm:
 
 
 def read_schedule(form: FormData) -> ScheduleForm:
-    """Return the fields of the form.
-
-    Raises:
-        MailsiftError: `bad_option`.
-    """
+    """Return the fields of the form."""
     return ScheduleForm(
         name=text(form, "name"),
         rhythm=choice(form, "rhythm", RHYTHMS),

@@ -369,11 +369,7 @@ async def list_deliveries(
 
 
 async def _last_seen(service: WebhookService, caller: Caller, cursor: str) -> DeliveryView | None:
-    """Return the delivery a cursor names.
-
-    Raises:
-        MailsiftError: `bad_cursor`.
-    """
+    """Return the delivery a cursor names."""
     delivery_id = id_of_cursor(cursor)
     if delivery_id is None:
         return None

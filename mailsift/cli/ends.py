@@ -76,11 +76,7 @@ ResultSink = PipeSink | PlaceSink
 
 @contextmanager
 def told_where(out: object) -> Iterator[None]:
-    """Turn what a disk or a pipe says while a result is written into one line that names the result.
-
-    Raises:
-        MailsiftError: `output_not_writable`.
-    """
+    """Turn what a disk or a pipe says while a result is written into one line that names the result."""
     try:
         yield
     except MailsiftError:
@@ -209,11 +205,7 @@ async def _unawaited(work: Callable[[], T]) -> T:
 
 
 def sink_of(output: str, places: Places, scratch: Path) -> Path | ResultSink:
-    """Return where an output leads.
-
-    Raises:
-        MailsiftError: `bad_place`.
-    """
+    """Return where an output leads."""
     if output == PIPE:
         return PipeSink()
     return PlaceSink(parse_sink(output), places, scratch) if is_place(output) else Path(output)

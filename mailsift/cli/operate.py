@@ -89,8 +89,7 @@ def sweeper() -> None:
 def server_settings(**given: object) -> Settings:
     """Return the settings of a process that serves, whose home is there, log is set up and end is prepared.
 
-    Args:
-        given: what the command line says, which goes before the environment; None = nothing.
+    What is given on the command line goes before the environment; None = nothing.
 
     Raises:
         MailsiftError: `bad_settings`.

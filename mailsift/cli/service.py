@@ -35,11 +35,6 @@ def with_account(
 ) -> T:
     """Do the same with an account; what is changed there is recorded as done on the command line.
 
-    Args:
-        work: takes the parts and the account's id.
-        account: its name.
-        makes_account: a name that no account has makes one.
-
     Raises:
         MailsiftError: `account_not_found`, and what the work raises.
     """

@@ -59,13 +59,9 @@ def installation(
 ) -> Iterator[Settings]:
     """Give settings whose DATABASE_URL and REDIS_URL are set, and start what is needed for it.
 
-    A server of ours that dies meanwhile is started again.
-
-    Args:
-        settings: as read from the environment.
-        database: False for a command that needs only Redis.
-        forks: True for a command whose process forks: another one watches the servers then.
-        watched: True where the command that started this one watches them already.
+    A server of ours that dies meanwhile is started again: by another process, for a command that `forks`, and
+    not from here where the command that started this one has them `watched`. Without `database` only Redis is
+    needed.
 
     Raises:
         MailsiftError: `bad_settings`, `embedded_missing`, `embedded_failed`, `database_unavailable`.
@@ -95,9 +91,6 @@ class EmbeddedServers:
 
     The first to enter starts what does not run, the last to leave stops it; servers that a killed command
     left behind are taken over. Ctrl-C in the terminal reaches the command, not the servers.
-
-    Attributes:
-        postgres, valkey: the servers themselves.
     """
 
     def __init__(self, home: Path, *, postgres: bool = True, valkey: bool = True) -> None:
@@ -165,8 +158,7 @@ class EmbeddedServers:
     def keep_up(self, *, apart: bool = False) -> None:
         """Start a server that dies again, until `stop`, and log both.
 
-        Args:
-            apart: in a process of its own, for a command that forks and must have no other thread then.
+        A command that forks, and must have no other thread then, has it done `apart`, by another process.
         """
         if apart:
             self._watcher = self._fork_watcher()
