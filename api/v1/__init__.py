@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Final
 
 from mailsift.api.v1 import (
-    accuracy,
     email,
     jobs,
     outcomes,
@@ -27,7 +26,7 @@ ROUTERS: Final = (
     webhooks.events_router,
     usage.router,
     outcomes.router,
-    accuracy.router,
+    usage.accuracy_router,
     outcomes.policy_router,
     public_keys.router,
     suppressions.router,
