@@ -93,7 +93,8 @@ class SignInLimiter:
             wait = await self._wait_without_redis(zone, holder) if decision is None else decision.retry_after
             if not (decision.allowed if decision else not wait):
                 seconds = whole_seconds(wait)
-                text = f"Too many tries to sign in. Try again in {_duration_text(seconds)}."
+                span = f"{seconds} seconds" if seconds < 90 else f"{ceil(seconds / 60)} minutes"
+                text = f"Too many tries to sign in. Try again in {span}."
                 raise RateLimitedError(text, retry_after=seconds)
 
     async def _wait_without_redis(self, zone: Zone, holder: str) -> float:
@@ -142,10 +143,7 @@ class Sessions:
     async def sign_in_with_code(self, pending: str, code: str, *, client: str) -> str:
         """Return the secret of a new session of somebody whose password was right.
 
-        Args:
-            pending: of the CodeNeededError.
-            code: as typed: of an authenticator, or a recovery code.
-            client: address of who asks.
+        `pending` is of the CodeNeededError; the code, as typed, is an authenticator's or a recovery code.
 
         Raises:
             MailsiftError: `wrong_code`, `sign_in_again`, `rate_limited`, `no_account`.
@@ -326,11 +324,7 @@ class Sessions:
 
 
 async def _check_membership(connection: Connection, visitor: Visitor, account_id: UUID) -> None:
-    """Refuse who is no member of the account; they stay one until the transaction ends.
-
-    Raises:
-        MailsiftError: `account_not_found`.
-    """
+    """Refuse who is no member of the account; they stay one until the transaction ends."""
     rows = await people.accounts_of(connection, visitor.user_id, lock=True)
     if account_id not in {row["id"] for row in rows}:
         raise MailsiftError("account_not_found", "There is no such account.")
@@ -367,7 +361,3 @@ def digest(secret: str) -> bytes:
 
 def _wrong_credentials() -> MailsiftError:
     return MailsiftError("wrong_credentials", "The email address or the password is wrong.")
-
-
-def _duration_text(seconds: int) -> str:
-    return f"{seconds} seconds" if seconds < 90 else f"{ceil(seconds / 60)} minutes"

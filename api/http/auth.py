@@ -21,8 +21,6 @@ from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.guard import read_address
 from mailsift.storage.redis.rate_limit import RateLimit, RateLimitDecision, Zone, whole_seconds
 
-TEST_HEADER: Final = {"Mailsift-Mode": "test"}
-"""In every answer to a test key."""
 REALM: Final = 'Bearer realm="mailsift"'
 RB_KEY: Final = "X-RB-Key"
 _FAILURES: Final = Zone("failures", quota=300, window=60)  # keys nobody has, from one address
@@ -40,11 +38,9 @@ _SCHEME = HTTPBearer(
 
 
 class Authenticator:
-    """Finds the caller of a request and counts the request.
+    """Finds the caller of a request and counts the request, so many of one account.
 
-    Args:
-        requests_per_minute: of one account.
-        rb_key: the key may come in X-RB-Key, where there is no Authorization.
+    With `rb_key` the key may come in X-RB-Key, where there is no Authorization.
     """
 
     def __init__(self, *, keys: KeyService, limit: RateLimit, requests_per_minute: int, rb_key: bool) -> None:
@@ -99,7 +95,7 @@ class Authenticator:
             decision = await self._count(caller)
         request.scope["caller"] = caller
         act_as(caller.actor)
-        request.state.limit_headers = dict(TEST_HEADER) if caller.test else {}
+        request.state.limit_headers = {"Mailsift-Mode": "test"} if caller.test else {}
         if decision is not None:
             self._apply_limit(request, decision)
         return caller

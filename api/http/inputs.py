@@ -85,6 +85,11 @@ class RequestModel(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
+    def given(self, *, nullable: str) -> dict[str, Any]:
+        """Return what to change: a null changes nothing but this member, which it takes away."""
+        said = {name: getattr(self, name) for name in self.model_fields_set}
+        return {name: value for name, value in said.items() if value is not None or name == nullable}
+
 
 class _StrictRequest(Request):
     @override
@@ -313,13 +318,10 @@ Moment = Annotated[AwareDatetime, AfterValidator(_in_utc)]
 
 
 class Strangers:
-    """What the bodies may take, all together, of whom nobody knows yet who they are.
+    """So many bytes at most, all together, for the bodies of whom nobody knows yet who they are.
 
     Clients of some services send their key within the body, behind a list, and mail senders sign theirs; so
     whoever has no key could fill memory and disk.
-
-    Args:
-        most: bytes.
     """
 
     def __init__(self, most: int) -> None:

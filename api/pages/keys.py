@@ -59,33 +59,15 @@ class _KeyForm:
     test: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class KeyOnPage:
-    """A key and where it stands: active, expiring, revoked or expired."""
-
-    row: KeyRow
-    state: str
-
-    @property
-    def is_over(self) -> bool:
-        """Say whether nobody can use it any more."""
-        return self.state in {"revoked", "expired"}
-
-
 @router.get("")
 async def keys(request: Request, visitor: Reader) -> Response:
     """List the account's keys."""
     now = now_of(request)
-    found = [
-        _key_on_page(row, now) for row in reversed(await parts_of(request).keys.list(visitor.account_id))
-    ]
-    return render(
-        request,
-        "keys.html",
-        living=[key for key in found if not key.is_over],
-        over=[key for key in found if key.is_over],
-        scopes=SCOPES,
-    )
+    found = reversed(await parts_of(request).keys.list(visitor.account_id))
+    stated = [(row, _state_of(row, now)) for row in found]
+    living = [one for one in stated if one[1] in {"active", "expiring"}]
+    over = [one for one in stated if one[1] in {"revoked", "expired"}]
+    return render(request, "keys.html", living=living, over=over, scopes=SCOPES)
 
 
 @router.get("/new")
@@ -156,12 +138,12 @@ async def _key(request: Request, visitor: Visitor, key_id: UUID) -> KeyRow:
     return key
 
 
-def _key_on_page(row: KeyRow, now: datetime) -> KeyOnPage:
+def _state_of(row: KeyRow, now: datetime) -> str:
     if row.revoked_at is not None:
-        return KeyOnPage(row, "revoked")
+        return "revoked"
     if row.expires_at is not None and row.expires_at <= now:
-        return KeyOnPage(row, "expired")
-    return KeyOnPage(row, "expiring" if row.rotated_to else "active")
+        return "expired"
+    return "expiring" if row.rotated_to else "active"
 
 
 def _form(request: Request, typed: _KeyForm, error: MailsiftError | None = None) -> Response:

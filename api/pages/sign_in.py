@@ -238,8 +238,7 @@ async def show_help(request: Request) -> Response:
 @router.get("/probing")
 async def probing(request: Request) -> Response:
     """Tell a mail server's owner, who looks up the name that asked it, who asks and how to opt out."""
-    notice = await asyncio.to_thread(parts_of(request).probing)
-    return render(request, "probing.html", helo_name=notice.helo_name, contact=notice.contact)
+    return render(request, "probing.html", **await asyncio.to_thread(parts_of(request).probing))
 
 
 def let_in(secret: str, goal: str, message: str = "") -> Response:

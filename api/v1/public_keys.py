@@ -91,11 +91,8 @@ class PublicKeyUpdateRequest(RequestModel):
     checks_per_minute: Checks | None = Field(default=None, description=_CHECKS)
 
     def changed(self, row: KeyRow) -> KeyRow:
-        """Return the key with what was given; a null changes nothing but the limit, which it takes away."""
-        given = {name: getattr(self, name) for name in self.model_fields_set}
-        return replace(
-            row, **{name: x for name, x in given.items() if x is not None or name == "checks_per_minute"}
-        )
+        """Return the key with what was given."""
+        return replace(row, **self.given(nullable="checks_per_minute"))
 
 
 @router.post(

@@ -50,15 +50,15 @@ Failures = Annotated[
 ]
 
 
-def _view_or_spec_path(name: str) -> AliasChoices:
-    """Find a field in the view or in what the schedule does."""
-    return AliasChoices(name, AliasPath("spec", name))
-
-
 class ScheduleResponse(ViewModel):
     """A schedule."""
 
-    model_config = ConfigDict(alias_generator=AliasGenerator(validation_alias=_view_or_spec_path))
+    # each field is in the view, or in what the schedule does
+    model_config = ConfigDict(
+        alias_generator=AliasGenerator(
+            validation_alias=lambda name: AliasChoices(name, AliasPath("spec", name))
+        )
+    )
 
     schedule_id: UUID = Field(validation_alias="id")
     id: UUID = Field(description="the old name of schedule_id; removed in the next release", deprecated=True)
@@ -157,9 +157,8 @@ class ScheduleUpdateRequest(RequestModel):
     )
 
     def changed(self, spec: ScheduleSpec) -> ScheduleSpec:
-        """Return the spec with what was given; a null changes nothing but the end, which it takes away."""
-        given = {name: getattr(self, name) for name in self.model_fields_set}
-        changes = {name: x for name, x in given.items() if x is not None or name == "ends_at"}
+        """Return the spec with what was given."""
+        changes = self.given(nullable="ends_at")
         repair = changes.pop("repair", None)
         if repair is not None and spec.options is not None:
             changes["options"] = replace(spec.options, repair=repair)

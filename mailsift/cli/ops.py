@@ -131,9 +131,9 @@ def jobs(
     wanted = read_filter(words, now=system_clock())
     page = _with_operations(lambda operations: operations.console.jobs(wanted, limit=limit))
     if as_json:
-        print_json(*map(job_shape, page.jobs))
+        print_json(*map(_job_shape, page.jobs))
         return
-    Console().print(job_table(page.jobs, now=system_clock()))
+    Console().print(_job_table(page.jobs, now=system_clock()))
     if page.matching > len(page.jobs):
         console.print(f"{page.matching:,} match; --limit shows more.")
 
@@ -191,7 +191,7 @@ def workers(
         return await operations.console.workers()
 
     found = _with_operations(act)
-    show(found, worker_table, worker_shape, as_json=as_json)
+    show(found, _worker_table, _worker_shape, as_json=as_json)
 
 
 @ops_app.command("throttles")
@@ -222,7 +222,7 @@ def throttles(
     show(
         found,
         partial(throttle_table, is_wide=_is_wide()),
-        throttle_shape,
+        _throttle_shape,
         as_json=as_json,
     )
 
@@ -235,7 +235,7 @@ def ledger(
 ) -> None:
     """Show what each source asked each provider, how the provider took it, and the rate it has earned."""
     found = _with_operations(lambda operations: operations.console.ledger(hours=24 * days))
-    show(found, partial(ledger_table, is_wide=_is_wide()), ledger_shape, as_json=as_json)
+    show(found, partial(ledger_table, is_wide=_is_wide()), _ledger_shape, as_json=as_json)
 
 
 @ops_app.command("opt-outs")
@@ -257,7 +257,7 @@ def opt_outs(
         return await operations.throttles.opt_outs()
 
     found = _with_operations(act)
-    show(found, opt_out_table, opt_out_shape, as_json=as_json)
+    show(found, _opt_out_table, _opt_out_shape, as_json=as_json)
 
 
 @ops_app.command("alarm-rules")
@@ -293,25 +293,21 @@ async def _overview(operations: Operations) -> Overview | None:
 
 async def _top_shape(operations: Operations) -> dict[str, Any]:
     if (overview := await _overview(operations)) is not None:
-        return overview_shape(overview)
-    return {"alarms": alarm_shapes(await operations.console.alarms())}
+        return _overview_shape(overview)
+    return {"alarms": _alarm_shapes(await operations.console.alarms())}
 
 
 async def _top(operations: Operations) -> RenderableType:
     overview, now = await _overview(operations), system_clock()
     if overview is None:
-        return alarm_list(await operations.console.alarms())
+        return _alarm_list(await operations.console.alarms())
     page = await operations.console.jobs(read_filter({"state": "open"}, now=now), limit=_SHOWN_JOBS)
     sources = await operations.console.sources()
-    return top_picture(overview, page.jobs, sources, now=now)
+    return _top_picture(overview, page.jobs, sources, now=now)
 
 
 async def _drain(operations: Operations, names: list[str], *, drain: bool) -> int:
-    """Tell the workers that were named; returns how many processes that are.
-
-    Raises:
-        MailsiftError: `worker_not_found`.
-    """
+    """Tell the workers that were named; returns how many processes that are."""
     known = await operations.console.workers()
     everywhere = "all" in names
     hosts = {one.host for one in known} & set(names)
@@ -324,26 +320,26 @@ async def _drain(operations: Operations, names: list[str], *, drain: bool) -> in
     return len(drained)
 
 
-def top_picture(
+def _top_picture(
     overview: Overview, jobs: Sequence[AccountJob], sources: Sequence[SourceRow], *, now: float
 ) -> RenderableType:
     """Return everything one looks at first; `now` is in seconds since the epoch."""
     workers = overview.stats.workers
-    parts: list[RenderableType] = [alarm_list(overview.alarms), Text(), _figures_table(overview)]
-    parts += [Text(), job_table(jobs, now=now), Text(), worker_table(workers[:_MOST_WORKERS])]
+    parts: list[RenderableType] = [_alarm_list(overview.alarms), Text(), _figures_table(overview)]
+    parts += [Text(), _job_table(jobs, now=now), Text(), _worker_table(workers[:_MOST_WORKERS])]
     if len(workers) > _MOST_WORKERS:
         parts.append(Text(f"and {len(workers) - _MOST_WORKERS} more: mailsift ops workers", style="dim"))
-    parts += [Text(), source_table(sources)] if sources else []
+    parts += [Text(), _source_table(sources)] if sources else []
     return Group(*parts)
 
 
-def alarm_list(alarms: Sequence[Alarm]) -> RenderableType:
+def _alarm_list(alarms: Sequence[Alarm]) -> RenderableType:
     """Return what is wrong, and what to do about what is critical."""
     lines = [line for alarm in alarms for line in _alarm(alarm)]
     return Group(*lines) if lines else Text("No alarm.", style="green")
 
 
-def job_table(jobs: Iterable[AccountJob], *, now: float) -> Table:
+def _job_table(jobs: Iterable[AccountJob], *, now: float) -> Table:
     """Return jobs, one a line; `now` is in seconds since the epoch."""
     table = _table(("job", "account", "list", "state"), ("rows", "done", "%", "open", "age"))
     for one in jobs:
@@ -364,7 +360,7 @@ def job_table(jobs: Iterable[AccountJob], *, now: float) -> Table:
     return table
 
 
-def worker_table(workers: Iterable[Worker]) -> Table:
+def _worker_table(workers: Iterable[Worker]) -> Table:
     """Return worker processes, one a line; times are since then."""
     table = _table(("worker", "state", "version"), ("hand", "slots", "memory", "lag", "beat", "claim"))
     for one in workers:
@@ -382,7 +378,7 @@ def worker_table(workers: Iterable[Worker]) -> Table:
     return table
 
 
-def source_table(rows: Iterable[SourceRow]) -> Table:
+def _source_table(rows: Iterable[SourceRow]) -> Table:
     """Return the sources of the fleet and who asks from them, one a line."""
     table = _table(("source", "state", "workers"), ("processes", "resting"))
     for row in rows:
@@ -413,7 +409,7 @@ def throttle_table(rows: Iterable[ThrottleRow], *, is_wide: bool) -> Table:
     return table
 
 
-def opt_out_table(rows: Iterable[OptedOut]) -> Table:
+def _opt_out_table(rows: Iterable[OptedOut]) -> Table:
     """Return the domains that do not want to be asked, one a line."""
     table = _table(("domain", "note", "added", "by"))
     for row in rows:
@@ -522,7 +518,7 @@ def _table(names: Sequence[str], numbers: Sequence[str] = (), last: Sequence[str
     return table
 
 
-def overview_shape(overview: Overview) -> dict[str, Any]:
+def _overview_shape(overview: Overview) -> dict[str, Any]:
     """Return the overview; ages and spans in seconds."""
     stats, broker = overview.stats, overview.broker
     valid, invalid, risky = stats.today
@@ -551,17 +547,15 @@ def overview_shape(overview: Overview) -> dict[str, Any]:
             "oldest_due_s": round(stats.outbox.oldest_due_s, 1),
         },
         "troubled_chunks": stats.troubled,
-        "alarms": alarm_shapes(overview.alarms),
+        "alarms": _alarm_shapes(overview.alarms),
     }
 
 
-def alarm_shapes(alarms: Iterable[Alarm]) -> list[dict[str, str]]:
-    """Return what is wrong."""
+def _alarm_shapes(alarms: Iterable[Alarm]) -> list[dict[str, str]]:
     return [{"code": alarm.code, "level": alarm.level.value, "text": alarm.text} for alarm in alarms]
 
 
-def job_shape(job: AccountJob) -> dict[str, Any]:
-    """Return a job."""
+def _job_shape(job: AccountJob) -> dict[str, Any]:
     view = job.view
     return {
         "id": str(view.id),
@@ -582,8 +576,7 @@ def job_shape(job: AccountJob) -> dict[str, Any]:
     }
 
 
-def worker_shape(worker: Worker) -> dict[str, Any]:
-    """Return a worker process."""
+def _worker_shape(worker: Worker) -> dict[str, Any]:
     return {
         "owner": worker.owner,
         "host": worker.host,
@@ -602,8 +595,7 @@ def worker_shape(worker: Worker) -> dict[str, Any]:
     }
 
 
-def throttle_shape(row: ThrottleRow) -> dict[str, Any]:
-    """Return a provider at one source."""
+def _throttle_shape(row: ThrottleRow) -> dict[str, Any]:
     return {
         "provider": row.learned.provider,
         "source": row.learned.source,
@@ -622,13 +614,11 @@ def throttle_shape(row: ThrottleRow) -> dict[str, Any]:
     }
 
 
-def opt_out_shape(row: OptedOut) -> dict[str, Any]:
-    """Return a domain that does not want to be asked."""
+def _opt_out_shape(row: OptedOut) -> dict[str, Any]:
     return {**asdict(row), "added_at": row.added_at.isoformat()}
 
 
-def ledger_shape(row: LedgerRow) -> dict[str, Any]:
-    """Return what a source asked of a provider."""
+def _ledger_shape(row: LedgerRow) -> dict[str, Any]:
     return {
         "provider": row.provider,
         "source": row.source,
