@@ -48,15 +48,12 @@ _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1"})
 class KeyKind:
     """What a key is for, which its first letters tell.
 
-    Attributes:
-        test: it opens the account's test account: nobody is asked, and nothing mixes with the account.
-        door: it opens this door and nothing else; None: /v1.
-        public: it stands in the pages of its origins, for everybody to read, and opens the widget's checks
-            and nothing else.
+    A public one stands in the pages of its origins, for everybody to read, and opens the widget's checks and
+    nothing else.
     """
 
-    test: bool = False
-    door: Door | None = None
+    test: bool = False  # it opens the account's test account: nobody is asked, nothing mixes with the account
+    door: Door | None = None  # it opens this door and nothing else; None: /v1
     public: bool = False
 
     @property
@@ -99,25 +96,17 @@ DOOR_SCOPES: Final = (Scope.VALIDATE, Scope.JOBS_READ, Scope.JOBS_WRITE)
 
 @dataclass(frozen=True)  # no slots: it is remembered, and so are the texts made of its ids
 class Caller:
-    """Who asks: the key and its account.
-
-    Attributes:
-        test: it is the test account of one.
-        door: all the key opens.
-        origins: of a public key, which opens the widget's checks alone, where it may stand; () of others.
-        name: what people call the key.
-        checks_per_minute: of a public key, for how many checks of all visitors together it may be used.
-    """
+    """Who asks: the key and its account."""
 
     key_id: UUID
     account_id: AccountId
     scopes: frozenset[str]
     expires_at: datetime | None
-    test: bool = False
-    door: Door | None = None
-    origins: tuple[str, ...] = ()
-    name: str = ""
-    checks_per_minute: int = CHECKS_A_MINUTE
+    test: bool = False  # it is the test account of one
+    door: Door | None = None  # all the key opens
+    origins: tuple[str, ...] = ()  # where a public key may stand; () of others
+    name: str = ""  # what people call the key
+    checks_per_minute: int = CHECKS_A_MINUTE  # of a public key, by all visitors together
 
     @cached_property
     def owner(self) -> str:
@@ -327,15 +316,16 @@ class KeyService:
     def cached_caller(self, secret: str) -> Caller | None:
         """Return who asks if this process has just found the key good; its mark is still to be looked for."""
         known = self._known.get(self._cache_key(secret)) if secret.isascii() else None
-        if known is None or known[0] < self.clock() or self._is_expired(known[1]):
+        if known is None or known[0] < self.clock():
             return None
-        return known[1]
+        ends = known[1].expires_at
+        return known[1] if ends is None or ends > utc_datetime(self.clock()) else None
 
     async def find(self, secret: str) -> Caller | None:
         """Return who asks, from the database; None for every key that does not open, whatever the reason."""
         if not is_key(secret):
             return None
-        wanted = hashes(secret, self.peppers)
+        wanted = [hashed(secret, pepper) for pepper in self.peppers]
         found = await self.database.run(keys.find, wanted)
         if found is None or not any(hmac.compare_digest(found[1], one) for one in wanted):
             self._known.pop(self._cache_key(secret), None)  # Redis may come back without the key's mark
@@ -373,9 +363,6 @@ class KeyService:
     def _cache_key(self, secret: str) -> bytes:
         """Return what a key is remembered by: not itself."""
         return hashed(secret, self.peppers[0])
-
-    def _is_expired(self, caller: Caller) -> bool:
-        return caller.expires_at is not None and caller.expires_at <= utc_datetime(self.clock())
 
     def _remember(self, name: bytes, caller: Caller) -> None:
         if len(self._known) >= _REMEMBERED:
@@ -468,12 +455,7 @@ class Pepper:
 
 
 def new_key(choose: Callable[[str], str], kind: KeyKind = ORDINARY) -> str:
-    """Make a key: prefix, 32 random base62 digits (190 bits) and 6 of CRC-32 over both.
-
-    Args:
-        choose: picks one character of a text; `secrets.choice`.
-        kind: what it is for.
-    """
+    """Make a key: prefix, 32 random base62 digits (190 bits) and 6 of CRC-32; `choose` is secrets.choice."""
     body = kind.prefix + "".join(choose(_DIGITS) for _ in range(_RANDOM))
     return body + _checksum(body)
 
@@ -532,8 +514,3 @@ def _checksum(body: str) -> str:
         number, digit = divmod(number, len(_DIGITS))
         digits = _DIGITS[digit] + digits
     return digits
-
-
-def hashes(key: str, peppers: Sequence[Pepper]) -> list[bytes]:
-    """Return the key's hash under every pepper."""
-    return [hashed(key, pepper) for pepper in peppers]

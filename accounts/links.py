@@ -1,4 +1,7 @@
-"""One-time links, made and used: for the first owner, into an account, and to a new password."""
+"""One-time links, made and used: for the first owner, into an account, and to a new password.
+
+And with them all that the pages and `mailsift users` ask about people.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +9,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
 from mailsift.accounts.passwords import Passwords, check_password
-from mailsift.accounts.people import Role, Visitor, check_owners, note
+from mailsift.accounts.people import Members, Role, Visitor, check_owners, note
 from mailsift.accounts.second_factors import PasswordProof
 from mailsift.accounts.sessions import Sessions, digest, new_secret, normalized_email, put_password
 from mailsift.events import audit
@@ -21,8 +24,12 @@ from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.syntax.address import parse_address
 from mailsift.pipeline.zones import is_zone
 from mailsift.storage.database import Connection, Database, Row, from_row
+from mailsift.storage.redis.rate_limit import RateLimit
 from mailsift.storage.sql import accounts, people, sessions
 from mailsift.storage.sql.sessions import LinkTerms
+
+if TYPE_CHECKING:
+    from mailsift.accounts.sso import SingleSignOn
 
 LIVES: Final = timedelta(hours=72)
 
@@ -39,19 +46,13 @@ class LinkKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LinkView:
-    """A one-time link as its holder sees it.
-
-    Attributes:
-        email: for whom; "" for the first owner, of whom nothing is known.
-        account_name: "" unless it is an invitation.
-        known: this person has a password already.
-    """
+    """A one-time link as its holder sees it."""
 
     kind: LinkKind
-    email: str
-    account_name: str
+    email: str  # for whom; "" for the first owner, of whom nothing is known
+    account_name: str  # "" unless it is an invitation
     role: Role
-    known: bool
+    known: bool  # this person has a password already
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +183,7 @@ class Links:
             MailsiftError: `link_gone`, `email_invalid`, `account_name_invalid`, `password_weak`.
         """
         email, account = checked_email(email), checked_name(account)
-        self.sessions.local.check(email)
+        self.sessions.check_local(email)
         await self.find(secret)
         hashed = await self._hash(password, email)
         async with self.database.begin() as connection:
@@ -206,7 +207,7 @@ class Links:
             MailsiftError: `link_gone`, `password_weak`, `wrong_credentials`, `rate_limited`, `sign_in_first`.
         """
         view = await self.find(secret)
-        self.sessions.local.check(view.email)
+        self.sessions.check_local(view.email)
         hashed, proof = "", None
         if view.known:
             proof = await self.sessions.authenticate(view.email, password, client=client)
@@ -324,14 +325,10 @@ class Links:
 
 
 async def _known(connection: Connection, email: str, *, operator: bool) -> UUID:
-    """Return the person, who is there until the transaction ends and becomes an operator if they are to.
-
-    Raises:
-        MailsiftError: `link_gone`: they were removed since the link was looked at.
-    """
+    """Return the person, who is there until the transaction ends and becomes an operator if they are to."""
     known = await people.person_of(connection, email)
     if known is None or await people.lock_person(connection, known["id"]) is None:
-        raise _gone()
+        raise _gone()  # removed since the link was looked at
     if operator:
         await people.change_person(connection, known["id"], operator=True)
     found: UUID = known["id"]
@@ -374,3 +371,16 @@ def checked_name(text: str) -> str:
 
 def _gone() -> MailsiftError:
     return MailsiftError("link_gone", "This link has been used, withdrawn or has expired. Ask for a new one.")
+
+
+@dataclass(frozen=True, slots=True)
+class People:
+    """Everything about people."""
+
+    sessions: Sessions
+    links: Links
+    members: Members
+    limit: RateLimit  # counts what must not be asked too often
+    public_url: str  # how browsers reach the pages, without a slash at its end; "" = as the browser says
+    sso: SingleSignOn | None
+    sso_name: str  # what the provider is called on the button

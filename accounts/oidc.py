@@ -9,6 +9,7 @@ import base64
 import hashlib
 import hmac
 import json
+import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -44,45 +45,34 @@ _ENDPOINTS: Final = ("authorization_endpoint", "token_endpoint", "jwks_uri", "us
 
 @dataclass(frozen=True, slots=True)
 class OidcClient:
-    """What we are at the provider.
+    """What we are at the provider."""
 
-    Attributes:
-        issuer: the provider, exactly as it writes itself.
-        algorithm: the one with which it signs ID tokens; another one is refused.
-        groups_claim: where it says which groups somebody is in.
-    """
-
-    issuer: str
+    issuer: str  # the provider, exactly as it writes itself
     client_id: str
     client_secret: str = field(repr=False)
     scopes: str = "openid email profile"
-    algorithm: str = "RS256"
-    groups_claim: str = "groups"
+    algorithm: str = "RS256"  # with which it signs ID tokens; another one is refused
+    groups_claim: str = "groups"  # where it says which groups somebody is in
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
     """Who the provider says somebody is.
 
-    Attributes:
-        email: "" unless the provider has verified it.
-        groups: None: they are in some that it has not told.
-        tokens: what asks for news of them: a refresh token, else an access token; and whether their groups
-            stand in ID tokens only.
+    `tokens` ask for news of them: a refresh token, else an access token; and whether their groups stand in ID
+    tokens only.
     """
 
     subject: str
-    email: str
-    groups: frozenset[str] | None
+    email: str  # "" unless the provider has verified it
+    groups: frozenset[str] | None  # None: they are in some that it has not told
     tokens: Mapping[str, str] = field(repr=False)
 
 
 class DistrustError(MailsiftError):
     """The provider, or what came from it, is not to be believed; `why` is one word for the log.
 
-    Attributes:
-        is_refusal: the provider has said no to this person, or named another one; else it has said nothing
-            that can be believed.
+    It `is_refusal` if the provider has said no to this person, or named another one.
     """
 
     def __init__(self, why: str) -> None:
@@ -94,14 +84,9 @@ class DistrustError(MailsiftError):
 def check_id_token(
     token: str, keys: KeySet, client: OidcClient, *, nonce: str | None, now: float
 ) -> dict[str, Any]:
-    """Return the claims of an ID token (OpenID Connect Core, section 3.1.3.7).
+    """Return the claims of an ID token (OpenID Connect Core, section 3.1.3.7); `now` is in epoch seconds.
 
-    Args:
-        token: as it came.
-        keys: the provider's.
-        client: for whom it must be, from whom, and signed how.
-        nonce: of the attempt; None: a refreshed token, which need not have one.
-        now: epoch seconds.
+    With None for a `nonce` it is a refreshed token, which need not have one.
 
     Raises:
         DistrustError: naming the claim.
@@ -130,49 +115,27 @@ def _audience(claims: Mapping[str, Any], client: OidcClient, _: float) -> bool:
     return bool(claims.get("azp", client.client_id if len(names) == 1 else None) == client.client_id)
 
 
-def _time(claims: Mapping[str, Any], name: str) -> float | None:
-    """Return a time; none, like one beyond all bounds, is not to be believed."""
+def _time(claims: Mapping[str, Any], name: str) -> float:
+    """Return a time; for none, like one beyond all bounds, NaN, which is before and after nothing."""
     value = claims.get(name)
-    if not isinstance(value, int | float) or isinstance(value, bool):
-        return None
-    return float(value) if abs(value) < _LATEST else None
-
-
-def _is_unexpired(claims: Mapping[str, Any], _: OidcClient, now: float) -> bool:
-    ends = _time(claims, "exp")
-    return ends is not None and now < ends + _LEEWAY_S
-
-
-def _is_issued(claims: Mapping[str, Any], _: OidcClient, now: float) -> bool:
-    made = _time(claims, "iat")
-    return made is not None and made <= now + _LEEWAY_S
-
-
-def _is_valid_yet(claims: Mapping[str, Any], _: OidcClient, now: float) -> bool:
-    if "nbf" not in claims:
-        return True
-    begins = _time(claims, "nbf")
-    return begins is not None and begins <= now + _LEEWAY_S
+    if not isinstance(value, int | float) or isinstance(value, bool) or abs(value) >= _LATEST:
+        return math.nan
+    return float(value)
 
 
 _CLAIMS: Final[Mapping[str, Callable[[Mapping[str, Any], OidcClient, float], bool]]] = {
     "iss": lambda claims, client, _: claims.get("iss") == client.issuer,
     "aud": _audience,
-    "exp": _is_unexpired,
-    "iat": _is_issued,
-    "nbf": _is_valid_yet,
+    "exp": lambda claims, _, now: now < _time(claims, "exp") + _LEEWAY_S,
+    "iat": lambda claims, _, now: _time(claims, "iat") <= now + _LEEWAY_S,
+    "nbf": lambda claims, _, now: "nbf" not in claims or _time(claims, "nbf") <= now + _LEEWAY_S,
     "sub": lambda claims, _client, _now: _is_name(claims.get("sub")),
 }
 """What must hold of each claim."""
 
 
 class OidcProvider:
-    """Asks one provider.
-
-    Args:
-        client: what we are there.
-        http: makes the requests; the caller closes it.
-    """
+    """Asks one provider by `http`, which the caller closes."""
 
     def __init__(self, client: OidcClient, *, http: httpx.AsyncClient, clock: Clock) -> None:
         self.issuer = client.issuer
@@ -186,7 +149,7 @@ class OidcProvider:
         """Return where a browser is sent to sign in.
 
         Raises:
-            MailsiftError: `sso_unavailable`.
+            MailsiftError: `sso_unavailable`, `sso_refused`.
         """
         challenge = base64url(hashlib.sha256(attempt.verifier.encode()).digest())
         query = {

@@ -37,12 +37,7 @@ class Role(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Visitor:
-    """A person who is signed in, and the account they look at; `operator` is apart from every role.
-
-    Attributes:
-        zone: IANA name of the time zone they read times in: their own, else the account's.
-        zone_chosen: they have one of their own.
-    """
+    """A person who is signed in, and the account they look at; `operator` is apart from every role."""
 
     user_id: UUID
     email: str
@@ -50,9 +45,9 @@ class Visitor:
     account_name: str
     role: Role
     operator: bool
-    zone: str
+    zone: str  # IANA name of the time zone they read times in: their own, else the account's
     account_zone: str
-    zone_chosen: bool
+    zone_chosen: bool  # they have one of their own
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,11 +194,7 @@ async def _remove_person(connection: Connection, email: str, *, actor: str) -> N
 
 
 async def _locked(connection: Connection, account_id: UUID, person_id: UUID, *, stays: bool) -> MemberRow:
-    """Return a member; no other change to the account's members is made until the transaction ends.
-
-    Raises:
-        MailsiftError: `member_not_found`; `last_owner` when the member does not stay an owner and nobody is.
-    """
+    """Return a member, who `stays` an owner or need not; no other transaction changes members meanwhile."""
     await accounts.get(connection, account_id, lock=True)
     members = await people.members(connection, account_id)
     found = next((one for one in members if one.person_id == person_id), None)

@@ -53,15 +53,10 @@ class PasswordProof:
 
 @dataclass(frozen=True, slots=True)
 class Enrolment:
-    """A second factor that is being set up.
+    """A second factor that is being set up."""
 
-    Attributes:
-        secret: in base32, as people type it.
-        uri: what a QR code holds.
-    """
-
-    secret: str = field(repr=False)
-    uri: str = field(repr=False)
+    secret: str = field(repr=False)  # in base32, as people type it
+    uri: str = field(repr=False)  # what a QR code holds
 
 
 @dataclass(frozen=True, slots=True)

@@ -93,7 +93,8 @@ class SignInLimiter:
             wait = await self._wait_without_redis(zone, holder) if decision is None else decision.retry_after
             if not (decision.allowed if decision else not wait):
                 seconds = whole_seconds(wait)
-                text = f"Too many tries to sign in. Try again in {_duration_text(seconds)}."
+                span = f"{seconds} seconds" if seconds < 90 else f"{ceil(seconds / 60)} minutes"
+                text = f"Too many tries to sign in. Try again in {span}."
                 raise RateLimitedError(text, retry_after=seconds)
 
     async def _wait_without_redis(self, zone: Zone, holder: str) -> float:
@@ -108,32 +109,12 @@ class SignInLimiter:
         return max(1.0, (first + window - now).total_seconds())
 
 
-@dataclass(frozen=True, slots=True)
-class LocalSignIn:
-    """Who may sign in with a password: everybody, or where single sign-on is the only way these few."""
-
-    only: frozenset[str] | None = None
-
-    def check(self, email: str) -> None:
-        """Refuse whom a password does not open anything.
-
-        Raises:
-            MailsiftError: `sso_only`.
-        """
-        if not self.admits(email):
-            raise MailsiftError("sso_only", "Passwords are switched off here. Use single sign-on.")
-
-    def admits(self, email: str) -> bool:
-        """Say whether a password opens this person's account."""
-        return self.only is None or normalized_email(email) in self.only
-
-
 @dataclass(kw_only=True, repr=False)
 class Sessions:
     """The sessions of one installation; a session is named by a secret that only its cookie holds.
 
     `recheck`, where single sign-on is configured, is asked now and then whether a session of its goes on;
-    `local` says whom a password opens anything.
+    `local` are those whom a password opens anything, None: everybody.
     """
 
     database: Database
@@ -142,7 +123,7 @@ class Sessions:
     clock: Clock
     token: Callable[[int], bytes]
     factors: SecondFactors
-    local: LocalSignIn = LocalSignIn()
+    local: frozenset[str] | None = None
     recheck: Callable[[bytes], Awaitable[bool]] | None = field(default=None, init=False)
 
     async def sign_in(self, email: str, password: str, *, client: str) -> str:
@@ -162,10 +143,7 @@ class Sessions:
     async def sign_in_with_code(self, pending: str, code: str, *, client: str) -> str:
         """Return the secret of a new session of somebody whose password was right.
 
-        Args:
-            pending: of the CodeNeededError.
-            code: as typed: of an authenticator, or a recovery code.
-            client: address of who asks.
+        `pending` is of the CodeNeededError; the code, as typed, is an authenticator's or a recovery code.
 
         Raises:
             MailsiftError: `wrong_code`, `sign_in_again`, `rate_limited`, `no_account`.
@@ -174,9 +152,21 @@ class Sessions:
         await self.limiter.count_attempt(f"code {proof.person_id}", client)
         async with self.database.begin() as connection:
             person = await self.check(connection, proof)
-            self.local.check(person["email"])
+            self.check_local(person["email"])
             by = "recovery code" if await self.factors.use(connection, proof.person_id, code) else "code"
             return await self._start_in_first_account(connection, proof.person_id, person["email"], by=by)
+
+    def check_local(self, email: str) -> None:
+        """Refuse whom a password does not open anything.
+
+        Raises:
+            MailsiftError: `sso_only`.
+        """
+        if not self._admits(email):
+            raise MailsiftError("sso_only", "Passwords are switched off here. Use single sign-on.")
+
+    def _admits(self, email: str) -> bool:
+        return self.local is None or normalized_email(email) in self.local
 
     async def check(self, connection: Connection, proof: PasswordProof) -> Row:
         """Return the person, whose password is the one that was proved until the transaction ends.
@@ -232,7 +222,7 @@ class Sessions:
             MailsiftError: `wrong_credentials`, `rate_limited`, `sso_only`.
         """
         email = normalized_email(email)
-        self.local.check(email)
+        self.check_local(email)
         await self.limiter.count_attempt(email, client)
         while True:
             person = await self.database.run(people.person_of, email)
@@ -268,7 +258,7 @@ class Sessions:
                 await self.sign_out(secret)
                 return None
             row = await self._row(secret)  # another role perhaps, or none
-        if row is None or (row.sso_asked_at is None and not self.local.admits(row.email)):
+        if row is None or (row.sso_asked_at is None and not self._admits(row.email)):
             return None
         return Visitor(
             user_id=row.person_id,
@@ -334,11 +324,7 @@ class Sessions:
 
 
 async def _check_membership(connection: Connection, visitor: Visitor, account_id: UUID) -> None:
-    """Refuse who is no member of the account; they stay one until the transaction ends.
-
-    Raises:
-        MailsiftError: `account_not_found`.
-    """
+    """Refuse who is no member of the account; they stay one until the transaction ends."""
     rows = await people.accounts_of(connection, visitor.user_id, lock=True)
     if account_id not in {row["id"] for row in rows}:
         raise MailsiftError("account_not_found", "There is no such account.")
@@ -375,7 +361,3 @@ def digest(secret: str) -> bytes:
 
 def _wrong_credentials() -> MailsiftError:
     return MailsiftError("wrong_credentials", "The email address or the password is wrong.")
-
-
-def _duration_text(seconds: int) -> str:
-    return f"{seconds} seconds" if seconds < 90 else f"{ceil(seconds / 60)} minutes"

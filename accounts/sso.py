@@ -25,8 +25,6 @@ from mailsift.storage.sql.sso import SsoSessionRow
 
 ACTOR: Final = "sso"
 """Who changes roles by groups, in the audit log."""
-_NONE_VERIFIES: Final = ""
-"""Stored in place of a password's hash."""
 GRACE: Final = timedelta(minutes=10)
 """How long a session lives on whose provider does not answer."""
 _log = structlog.get_logger()
@@ -59,27 +57,14 @@ def read_group_rule(text: str) -> GroupRule:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class SingleSignOn:
-    """Signs people in by one provider.
-
-    Attributes:
-        rules: what groups give; accounts no rule names are left to invitations.
-        vault: seals the tokens that ask again.
-    """
+    """Signs people in by one provider."""
 
     database: Database
     provider: OidcProvider
-    rules: Sequence[GroupRule]
+    rules: Sequence[GroupRule]  # what groups give; accounts no rule names are left to invitations
     sessions: Sessions
-    vault: Vault
+    vault: Vault  # seals the tokens that ask again
     clock: Clock
-
-    async def begin(self, attempt: SignInAttempt, redirect_uri: str) -> str:
-        """Return where the browser goes to sign in.
-
-        Raises:
-            MailsiftError: `sso_unavailable`, `sso_refused`.
-        """
-        return await self.provider.authorization_url(attempt, redirect_uri)
 
     async def finish(self, attempt: SignInAttempt, answer: Mapping[str, str], redirect_uri: str) -> str:
         """Return the secret of a session of who has come back from the provider.
@@ -137,9 +122,6 @@ class SingleSignOn:
         """Return whose identity it is, and their address; a verified address makes it somebody's.
 
         They are there until the transaction ends.
-
-        Raises:
-            DistrustError: the address is not verified, or is somebody's with another identity.
         """
         known = await sso.person_of(connection, self.provider.issuer, identity.subject)
         if known is not None:
@@ -154,11 +136,7 @@ class SingleSignOn:
             found = await people.lock_person(connection, found["id"])
         if found is None and not await self._is_awaited(connection, email, identity):
             raise _no_account(identity)
-        person_id = (
-            found["id"]
-            if found
-            else await people.add_person(connection, email=email, password=_NONE_VERIFIES)
-        )
+        person_id = found["id"] if found else await people.add_person(connection, email=email, password="")
         if person_id is None:  # whom another sign-in has made just now
             return await self._person(connection, identity)
         if not await sso.link(connection, self.provider.issuer, identity.subject, person_id):

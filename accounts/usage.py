@@ -64,12 +64,7 @@ _DAY: Final = 86_400
 
 
 class Budget:
-    """How many addresses may be asked about in a day.
-
-    Args:
-        limit: counts for all processes.
-        per_day: addresses of one key; 0: nobody may ask.
-    """
+    """How many addresses of one key may be asked about in a day; 0: nobody may ask."""
 
     def __init__(self, limit: RateLimit, per_day: int) -> None:
         self._limit = limit

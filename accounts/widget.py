@@ -33,25 +33,17 @@ _NONCE_BYTES, _TIME_BYTES, _MAC_BYTES = 12, 6, 32
 
 @dataclass(frozen=True, slots=True)
 class FormVisit:
-    """A form in somebody's browser.
+    """A form in somebody's browser."""
 
-    Attributes:
-        caller: whose public key stands in the page.
-        origin: where the page is from, as the browser says.
-        address: what limits know the browser by: its network.
-    """
-
-    caller: Caller
-    origin: str
-    address: str
+    caller: Caller  # whose public key stands in the page
+    origin: str  # where the page is from, as the browser says
+    address: str  # what limits know the browser by: its network
 
 
 class WidgetGate:
     """Lets visitors of forms in, a few checks at a time.
 
-    Args:
-        peppers: what signs tokens is derived from them; the first one signs, all of them open.
-        token: returns that many random bytes.
+    What signs tokens is derived from the peppers; the first one signs, all of them open.
     """
 
     def __init__(

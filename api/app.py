@@ -11,9 +11,9 @@ from starlette.middleware.exceptions import ExceptionMiddleware
 
 from mailsift.api import doors, health, mcp, pages, v1
 from mailsift.api.http import errors
+from mailsift.api.http.inputs import Strangers
 from mailsift.api.http.middleware import CompressionMiddleware, RequestMiddleware
 from mailsift.api.http.openapi import build_openapi
-from mailsift.api.http.strangers import Strangers
 from mailsift.api.mcp.tools import BODY_BYTES as MCP_BYTES
 from mailsift.api.pages import ops
 from mailsift.api.pages.page import error_page, load_theme

@@ -43,9 +43,7 @@ makes a key.</p>
 class Readiness:
     """Says in time whether requests can be served, also where what it asks stands still.
 
-    Args:
-        ask: raises what is the matter.
-        seconds: in which whoever watches us wants to know: their probes wait for four.
+    Probes of whoever watches us wait for four seconds.
     """
 
     def __init__(self, ask: Callable[[], Awaitable[None]], *, seconds: float = 3.0) -> None:

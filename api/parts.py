@@ -6,13 +6,14 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import Any
 
 from fastapi import Request
 
 from mailsift.accounts.doors import Door
 from mailsift.accounts.first_steps import FirstStepsService
 from mailsift.accounts.keys import Caller, KeyService
-from mailsift.accounts.service import People
+from mailsift.accounts.links import People
 from mailsift.accounts.usage import Budget, UsageMeter
 from mailsift.accounts.widget import WidgetGate
 from mailsift.api.http.auth import Authenticator, FloodGuard
@@ -35,32 +36,15 @@ from mailsift.pipeline.single import SingleValidator
 
 
 @dataclass(frozen=True, slots=True)
-class ProbingNotice:
-    """What mail servers' owners are told: the name that asks them, and whom to write to."""
-
-    helo_name: str
-    contact: str
-
-
-@dataclass(frozen=True, slots=True)
 class ApiParts:
-    """Everything the operations use.
-
-    Attributes:
-        single, test_single: judge one address at a time; the other one in test mode.
-        ready: raises a MailsiftError when a server that is needed does not answer.
-        probing: says who probes from here; may wait for a resolver.
-        max_bytes: what an uploaded list may have.
-        doors: the doors that are open.
-        ending: set when the API ends, which waits for requests under way; those that wait themselves end.
-    """
+    """Everything the operations use."""
 
     authenticator: Authenticator
     keys: KeyService
     people: People
     first_steps: FirstStepsService
-    single: SingleValidator
-    test_single: SingleValidator
+    single: SingleValidator  # judges one address at a time
+    test_single: SingleValidator  # the same in test mode
     jobs: JobService
     drafts: Drafts
     uploads: ListUploads
@@ -79,12 +63,13 @@ class ApiParts:
     budget: Budget
     widget: WidgetGate
     answers: AnswerStore
-    ready: Callable[[], Awaitable[None]]
+    ready: Callable[[], Awaitable[None]]  # raises when a server that is needed does not answer
     clock: Clock
-    max_bytes: int
-    doors: tuple[Door, ...]
-    probing: Callable[[], ProbingNotice]
+    max_bytes: int  # of an uploaded list
+    doors: tuple[Door, ...]  # those that are open
+    probing: Callable[[], dict[str, Any]]  # what /probing tells; may wait for a resolver
     ending: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when the API ends, which waits for requests under way; those that wait themselves end."""
 
     async def ends_within(self, seconds: float) -> bool:
         """Wait for so long; return at once, and True, when the API ends."""

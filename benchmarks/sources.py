@@ -21,7 +21,7 @@ import uvloop
 from mailsift.container import open_service
 from mailsift.jobs.views import JobOptions
 from mailsift.pipeline.facts import Mode
-from mailsift.runtime.installation import installation
+from mailsift.runtime.embedded import installation
 from mailsift.sandbox.client import SandboxProcess
 from mailsift.settings import Settings
 from mailsift.storage.sql import sources

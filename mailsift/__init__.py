@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from mailsift.frame_namespace import register_namespace
 
 if TYPE_CHECKING:
+    from mailsift.library import CheckResult
     from mailsift.library.checker import (
         Checker,
         DeepModeWarning,
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
         check,
         check_many,
     )
-    from mailsift.library.result import CheckResult
     from mailsift.pipeline.errors import MailsiftError
     from mailsift.pipeline.judge.table import VerdictPolicy
 
@@ -40,7 +40,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "CheckResult": "mailsift.library.result",
+    "CheckResult": "mailsift.library",
     "MailsiftError": "mailsift.pipeline.errors",
     "VerdictPolicy": "mailsift.pipeline.judge.table",
 }

@@ -21,11 +21,11 @@ from mailsift.settings import Settings, server_url
 
 if TYPE_CHECKING:
     from mailsift.accounts.keys import KeyService
-    from mailsift.accounts.service import People
+    from mailsift.accounts.links import People
     from mailsift.accounts.sessions import Sessions
     from mailsift.accounts.sso import SingleSignOn
     from mailsift.accounts.usage import UsageMeter
-    from mailsift.api.parts import ApiParts, ProbingNotice
+    from mailsift.api.parts import ApiParts
     from mailsift.events.delivery import Deliverer
     from mailsift.events.endpoints import WebhookService
     from mailsift.events.job_mail import JobMailer
@@ -88,41 +88,24 @@ _CLOCK_SECONDS: Final = 10.0
 
 @dataclass(frozen=True, slots=True)
 class OtherParts:
-    """What tests, and a library's caller, have otherwise than the settings say; None: as the settings say.
+    """What tests, and a library's caller, have otherwise than the settings say; None: as the settings say."""
 
-    Attributes:
-        clock: seconds since the epoch; None: the database's.
-        waker: what wakes the workers.
-        blobs: where lists and results are.
-        validator: makes the validator of an engine out of the usual one.
-        engine: fields of EngineConfig.
-        work_plan: fields of WorkPlan.
-        policy: what decides between verdicts, for a Checker too.
-        requests: fields of SendConfig, for webhooks.
-        endpoint_limits: how much one webhook gets.
-        random: the chance in when deliveries are tried again.
-    """
-
-    clock: Clock | None = None
+    clock: Clock | None = None  # None: the database's
     waker: Waker | None = None
     blobs: Blobs | None = None
-    validator: Callable[[Validator], Validator] | None = None
-    engine: dict[str, Any] | None = None
-    work_plan: dict[str, Any] | None = None
-    policy: VerdictPolicy | None = None
-    requests: dict[str, Any] | None = None
-    endpoint_limits: EndpointLimits | None = None
-    random: random.Random | None = None
+    validator: Callable[[Validator], Validator] | None = None  # makes an engine's out of the usual one
+    engine: dict[str, Any] | None = None  # fields of EngineConfig
+    work_plan: dict[str, Any] | None = None  # fields of WorkPlan
+    policy: VerdictPolicy | None = None  # for a Checker too
+    requests: dict[str, Any] | None = None  # fields of SendConfig, for webhooks
+    endpoint_limits: EndpointLimits | None = None  # how much one webhook gets
+    random: random.Random | None = None  # the chance in when deliveries are tried again
 
 
 class Container:
-    """The parts of one process, each made when it is first asked for; `open_container` closes them.
+    """The parts of one process, each made when it is first asked for; `closing` closes them.
 
-    Args:
-        settings: with the addresses of the servers that the parts need.
-        closing: what is to be closed lands here.
-        pool_size: connections to the database.
-        other: parts that are not as usual.
+    The settings have the addresses of the servers that the parts need.
     """
 
     def __init__(
@@ -476,15 +459,15 @@ class Container:
     @cached_property
     def people(self) -> People:
         """Who signs in to the pages."""
-        from mailsift.accounts.links import Links
+        from mailsift.accounts.links import Links, People
         from mailsift.accounts.passwords import Passwords
         from mailsift.accounts.people import Members
         from mailsift.accounts.second_factors import SecondFactors
-        from mailsift.accounts.service import People
-        from mailsift.accounts.sessions import LocalSignIn, Sessions, SignInLimiter
+        from mailsift.accounts.sessions import Sessions, SignInLimiter, normalized_email
 
         database, clock, token = self.database, self.clock, secrets.token_bytes
         passwords = Passwords(token)
+        only = self.settings.oidc_only if self.settings.oidc_issuer else ()
         sessions = Sessions(
             database=database,
             passwords=passwords,
@@ -492,7 +475,7 @@ class Container:
             clock=clock,
             token=token,
             factors=SecondFactors(database=database, vault=self._vault, clock=clock, token=token),
-            local=LocalSignIn(self._break_glass),
+            local=frozenset(map(normalized_email, only)) or None,
         )
         sso = self._single_sign_on(sessions) if self.settings.oidc_issuer else None
         sessions.recheck = sso.is_still_valid if sso else None
@@ -505,14 +488,6 @@ class Container:
             sso=sso,
             sso_name=self.settings.oidc_name,
         )
-
-    @property
-    def _break_glass(self) -> frozenset[str] | None:
-        """Who may sign in with a password where single sign-on is the only way; None: everybody."""
-        from mailsift.accounts.sessions import normalized_email
-
-        only = self.settings.oidc_only if self.settings.oidc_issuer else ()
-        return frozenset(map(normalized_email, only)) or None
 
     def _single_sign_on(self, sessions: Sessions) -> SingleSignOn:
         import httpx
@@ -828,11 +803,7 @@ class Container:
     async def _singles(
         self, record_usage: Callable[[SingleOptions, int, int, int], None]
     ) -> tuple[SingleValidator, SingleValidator]:
-        """Return what judges one address at a time, and what does in test mode, whose verdicts nobody counts.
-
-        Args:
-            record_usage: is told how much.
-        """
+        """Return what judges one address at a time, and what does in test mode, uncounted."""
         from mailsift.jobs.metrics import count_verdict
         from mailsift.pipeline.single import SingleValidator
 
@@ -940,11 +911,9 @@ class Container:
             probing=self._probing_notice,
         )
 
-    def _probing_notice(self) -> ProbingNotice:
-        from mailsift.api.parts import ProbingNotice
-
+    def _probing_notice(self) -> dict[str, Any]:
         name = self.settings.greeting()
-        return ProbingNotice(name, self.settings.contact or f"postmaster@{name}")
+        return {"helo_name": name, "contact": self.settings.contact or f"postmaster@{name}"}
 
     async def _check_schema(self) -> None:
         from mailsift.pipeline.errors import MailsiftError

@@ -104,12 +104,7 @@ METRICS: Final = (*_OF_DATABASE, *_OF_REDIS, READABLE, ALARMS)
 
 
 class InstallationGauges(Collector):
-    """Reads them, at most once in three seconds however many look.
-
-    Args:
-        read: reads the installation; what does not answer is None there.
-        monotonic: seconds, for the age of what was read.
-    """
+    """Reads them, at most once in three seconds however many look; what does not answer is None."""
 
     def __init__(
         self, read: Callable[[], Awaitable[Installation]], *, monotonic: Callable[[], float] = time.monotonic

@@ -53,11 +53,7 @@ class _Handler(logging.StreamHandler[TextIO]):
 
 
 def configure_logs(level: int = logging.WARNING) -> None:
-    """Send Mailsift's events, and the warnings of libraries and of Python, to stderr.
-
-    Args:
-        level: of Mailsift's events; libraries tell warnings and worse.
-    """
+    """Send Mailsift's events of this level, and the warnings of libraries and of Python, to stderr."""
     stream = cast("TextIO", _Lossy(sys.stderr))
     structlog.configure(
         processors=[*_PROCESSORS, _as_json_values, _json],
@@ -204,11 +200,9 @@ def _without_address(word: re.Match[str]) -> str:
 
 
 def redacted(value: object, depth: int = 0) -> Plain:
-    """Return the value as JSON holds it, redacted, keys of mappings too.
+    """Return any value as JSON holds it, redacted, keys of mappings too; what lies too deep is left out.
 
-    Args:
-        value: anything; an exception becomes its class, what JSON does not know becomes text.
-        depth: how deep inside another value it lies; what lies too deep is left out.
+    An exception becomes its class, what JSON does not know becomes text.
     """
     if isinstance(value, str):  # first, because most are, and every line of the log passes here
         return redact(value)

@@ -139,10 +139,7 @@ class _Server6(_Server):
 class MetricsPort:
     """Listens from the start, and answers `GET /metrics` once it has been told what to show.
 
-    It answers in a thread of its own, so that no event loop has to be there.
-
-    Args:
-        host, port: where to listen; port 0 is any free one.
+    It answers in a thread of its own, so that no event loop has to be there. Port 0 is any free one.
 
     Raises:
         MailsiftError: `port_in_use`.
@@ -205,11 +202,9 @@ def _not_found(_: dict[str, Any], start_response: Callable[..., Any]) -> Iterabl
 
 @contextmanager
 def metered_worker(settings: Settings, counts: Path | None) -> Iterator[Callable[[], None]]:
-    """Count in this process and all that it forks; gives what begins to answer, for after the first forks.
+    """Count in this process and all that it forks, into the folder of `share_counts`.
 
-    Args:
-        settings: say where to listen, if at all.
-        counts: what `share_counts` has returned.
+    Gives what begins to answer, for after the first forks.
 
     Raises:
         MailsiftError: `port_in_use`.

@@ -42,11 +42,7 @@ PREFIX = "MAILSIFT_"
 
 
 def _check_secrets(folder: Path, variables: Collection[str]) -> None:
-    """See to it that what is there can be read: the library passes a folder over, and breaks at all else.
-
-    Raises:
-        MailsiftError: `bad_settings`.
-    """
+    """See to it that what is there can be read: the library passes a folder over, and breaks at all else."""
     variable, place = f"{PREFIX}SECRETS_DIR", folder
     try:
         for file in folder.iterdir():
@@ -421,10 +417,7 @@ class Settings(BaseSettings):
 
     @classmethod
     def from_env(cls, **given: object) -> Self:
-        """Read the environment, and the files of SECRETS_DIR for what it does not hold.
-
-        Args:
-            given: values that go before both.
+        """Read what is not given from the environment, and what that does not hold from files of SECRETS_DIR.
 
         Raises:
             MailsiftError: `bad_settings`, naming the variables but not their values.
@@ -519,9 +512,9 @@ class Settings(BaseSettings):
 
 
 def server_url(setting: SecretStr | None) -> str:
-    """Return the address of a server, which mailsift.runtime.installation has seen to."""
+    """Return the address of a server, which mailsift.runtime.embedded has seen to."""
     if setting is None:
-        raise AssertionError("mailsift.runtime.installation sets the addresses")
+        raise AssertionError("mailsift.runtime.embedded sets the addresses")
     return setting.get_secret_value()
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import import_module
-from typing import Final
 
 from fastapi import Request
 from fastapi.responses import JSONResponse, Response
@@ -19,9 +18,6 @@ from mailsift.accounts.doors import Door
 from mailsift.api.doors.entry import VendorDoor
 from mailsift.api.http.errors import ErrorPage
 from mailsift.pipeline.errors import MailsiftError
-
-_SHARED: Final = "v1"
-"""Below which our own operations lie, too."""
 
 
 @cache
@@ -38,9 +34,9 @@ def is_door(path: str) -> bool:
 
 @cache
 def _own_folders() -> frozenset[str]:
-    """Return where nothing lies but doors; their services have more there than we do."""
+    """Return where nothing lies but doors, unlike below /v1; their services have more there than we do."""
     routes = (route for door in Door for route in find_door(door).router.routes)
-    return frozenset(_folder(route.path) for route in routes if isinstance(route, APIRoute)) - {_SHARED}
+    return frozenset(_folder(route.path) for route in routes if isinstance(route, APIRoute)) - {"v1"}
 
 
 def _folder(path: str) -> str:

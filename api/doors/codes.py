@@ -19,15 +19,10 @@ Code = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class CodeTable:
-    """A vendor's words for our results.
+    """A vendor's words for our results."""
 
-    Attributes:
-        usual: for every result.
-        role: for those that are called something else at an address of a role.
-    """
-
-    usual: Mapping[Result, Code]
-    role: Mapping[Result, Code]
+    usual: Mapping[Result, Code]  # for every one
+    role: Mapping[Result, Code]  # for those that are called something else at an address of a role
 
     def of(self, verdict: Mapping[str, Any]) -> Code:
         """Return what a verdict, with at least `result` and `is_role_based`, is called."""

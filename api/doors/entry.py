@@ -1,11 +1,14 @@
-"""How a request comes in at a door: its parameters wherever they stand, its key, and who that is."""
+"""How a request comes in at a door: its parameters wherever they stand, its key, and who that is.
+
+What is wrong with a parameter is told as a `bad_request`.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from json import JSONDecodeError
 from typing import Any, Final
 from urllib.parse import parse_qsl
@@ -17,8 +20,7 @@ from starlette.datastructures import FormData
 from mailsift.accounts.doors import Door
 from mailsift.accounts.keys import Caller, Scope
 from mailsift.api.http.forms import FormReader
-from mailsift.api.http.inputs import BROKEN, FORM, Email, media_type, read_json
-from mailsift.api.http.strangers import Strangers, read_body
+from mailsift.api.http.inputs import BROKEN, FORM, Email, Strangers, media_type, read_body, read_json
 from mailsift.api.parts import ApiParts, parts_of
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.facts import Mode
@@ -34,19 +36,12 @@ _TRUE: Final = frozenset({"1", "true", "yes"})
 
 @dataclass(frozen=True, slots=True)
 class KeyPlaces:
-    """Where the clients of a door send their key.
-
-    Attributes:
-        params: names of parameters.
-        scheme: word before it in Authorization; "" when it may stand there by itself, too.
-        header: a header of its own, or "".
-        bare: Authorization holds the key and nothing else.
-    """
+    """Where the clients of a door send their key."""
 
     params: tuple[str, ...] = ()
-    scheme: str = ""
-    header: str = ""
-    bare: bool = False
+    scheme: str = ""  # word before it in Authorization
+    header: str = ""  # one of its own
+    bare: bool = False  # Authorization may hold the key and nothing else
 
     def find(self, request: Request, params: Params) -> str:
         """Return the key, "" where there is none."""
@@ -94,25 +89,16 @@ class VendorError:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A door and how one gets in.
-
-    Attributes:
-        listed: the parameter that may come several times, as NAME, NAME[] or NAME[0]: it is a list then.
-    """
+    """A door and how one gets in."""
 
     door: Door
     places: KeyPlaces
-    listed: str = ""
+    listed: str = ""  # what may come several times, as NAME, NAME[] or NAME[0]: it is a list then
 
     async def admit(self, request: Request, scope: Scope, params: Params | None = None) -> VendorCall:
         """Return the request as one of its caller.
 
-        A key that stands before the body is looked at before the body.
-
-        Args:
-            request: with its parameters in the URL, in a form or in JSON.
-            scope: what it does.
-            params: its parameters, where they are known already.
+        A key that stands before the body is looked at before the body; `params` are known already if given.
 
         Raises:
             MailsiftError: `bad_request`, `service_unavailable`, or what Authenticator.admit raises.
@@ -177,17 +163,11 @@ def strangers_of(request: Request) -> Strangers:
 
 @dataclass(frozen=True, slots=True)
 class VendorDoor:
-    """All there is of a door.
+    """All there is of a door."""
 
-    Attributes:
-        router: its paths, none of which is in our OpenAPI description.
-        show: makes of a path, an error and its HTTP status what the vendor would answer.
-        large: most bytes of the bodies of (method, path) that take long ones.
-    """
-
-    router: APIRouter
-    show: Callable[[str, MailsiftError, int], VendorError]
-    large: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    router: APIRouter  # its paths, none of which is in our OpenAPI description
+    show: Callable[[str, MailsiftError, int], VendorError]  # what it says of a path, an error, a status
+    large: Mapping[tuple[str, str], int]  # most bytes of the bodies of (method, path) that take long ones
 
 
 async def read_params(
@@ -195,13 +175,7 @@ async def read_params(
 ) -> Params:
     """Return the parameters of the URL and of the body, a form or a JSON object; the body's go first.
 
-    Args:
-        request: whose body has not been read.
-        take: called with the size of each piece of it.
-        listed: see Entry.
-
-    Raises:
-        MailsiftError: `bad_request`, or what `take` raises.
+    `take` is called with the size of each piece of the body, `listed` is that of the Entry.
     """
     found = _named(request.query_params.multi_items(), listed)
     body = await read_body(request, take)
@@ -240,22 +214,9 @@ async def _texts_of_form(request: Request, body: bytes) -> list[tuple[str, str]]
 
 
 def email_in(params: Params, name: str = "email") -> str:
-    """Return the address that is to be validated.
-
-    Raises:
-        MailsiftError: `bad_request`: there is none, or it is no text that an address could be.
-    """
-    return checked_email(params.get(name) or "", name)
-
-
-def checked_email(value: object, name: str) -> str:
-    """Return a text that may be validated; bad syntax is a verdict, not an error.
-
-    Raises:
-        MailsiftError: `bad_request`.
-    """
+    """Return the address that is to be validated; bad syntax is a verdict, not an error."""
     try:
-        text = _EMAIL.validate_python(value, strict=True)
+        text = _EMAIL.validate_python(params.get(name) or "", strict=True)
     except ValidationError:
         text = ""
     if not text:
@@ -264,22 +225,14 @@ def checked_email(value: object, name: str) -> str:
 
 
 def listed_email(value: object, name: str) -> str:
-    """Return a text of a list: also a blank or a long one has a verdict of its own, and nobody else's waits.
-
-    Raises:
-        MailsiftError: `bad_request`: it is no text.
-    """
+    """Return a text of a list: a blank or a long one has a verdict, too, and nobody else's waits."""
     if value is not None and not isinstance(value, str):
         raise MailsiftError("bad_request", f"`{name}` must be a list of addresses.")
     return BROKEN.sub("\N{REPLACEMENT CHARACTER}", value or "")
 
 
 def number_in(params: Params, name: str, usual: int, *, least: int = 1, most: int) -> int:
-    """Return a whole number, brought within its bounds.
-
-    Raises:
-        MailsiftError: `bad_request`.
-    """
+    """Return a whole number, brought within its bounds."""
     value = params.get(name)
     if value is None or value == "":
         return usual
@@ -296,11 +249,7 @@ def switch_in(params: Params, name: str, *, usual: bool = False) -> bool:
 
 
 def refuse_callback(value: object) -> None:
-    """Refuse what would be waited for in vain.
-
-    Raises:
-        MailsiftError: `bad_request`.
-    """
+    """Refuse what would be waited for in vain."""
     if value:
         text = "Nobody is called back from here: register a webhook with Mailsift, or look at the status."
         raise MailsiftError("bad_request", text)

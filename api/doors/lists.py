@@ -1,4 +1,7 @@
-"""Lists behind doors: ordinary jobs, with a number for clients that know no other ids."""
+"""Lists behind doors: ordinary jobs, with a number for clients that know no other ids.
+
+What is wrong with a list is told as a `bad_request`; the rest are errors of JobService.
+"""
 
 from __future__ import annotations
 
@@ -73,25 +76,14 @@ class Tally:
 def job_options(
     door: Door, name: str, *, column: str = "", kept: Mapping[str, str] | None = None
 ) -> JobOptions:
-    """Return the options of a list that came by a door.
-
-    Args:
-        door: by which.
-        name: what the client calls it.
-        column: name or number of the address column; "" to find it.
-        kept: what the door wants to find again with the job.
-    """
+    """Return the options of a list that came by a door, which finds what it `kept` again with the job."""
     return JobOptions(
         column=column, name=printable_name(name), metadata={CAME_BY: door.value, **(kept or {})}
     )
 
 
 async def submit(call: VendorCall, pieces: AsyncIterator[bytes], options: JobOptions) -> JobId:
-    """Start the job of a list.
-
-    Raises:
-        MailsiftError: what JobService.receive raises.
-    """
+    """Start the job of a list."""
     submitted = await call.parts.jobs.receive(
         call.caller.account_id, pieces, options, source_name=options.name
     )
@@ -99,11 +91,7 @@ async def submit(call: VendorCall, pieces: AsyncIterator[bytes], options: JobOpt
 
 
 def emails_as_lines(emails: object, name: str, *, most: int) -> bytes:
-    """Write addresses as JSON lines.
-
-    Raises:
-        MailsiftError: `bad_request`: it is no list of texts, or too long a one.
-    """
+    """Write addresses as JSON lines, if they are a list of texts, and not too long a one."""
     if not isinstance(emails, Sequence) or isinstance(emails, str) or not emails:
         raise MailsiftError("bad_request", f"`{name}` must be a list of addresses.")
     if len(emails) > most:
@@ -112,11 +100,7 @@ def emails_as_lines(emails: object, name: str, *, most: int) -> bytes:
 
 
 async def find_job(call: VendorCall, text: object) -> JobView:
-    """Return the job with this number.
-
-    Raises:
-        MailsiftError: `job_not_found`.
-    """
+    """Return the job with this number."""
     try:
         number = int(str(text))
     except ValueError:
@@ -126,11 +110,7 @@ async def find_job(call: VendorCall, text: object) -> JobView:
 
 
 async def get_job(call: VendorCall, text: object) -> JobView:
-    """Return the job with this id.
-
-    Raises:
-        MailsiftError: `job_not_found`.
-    """
+    """Return the job with this id."""
     try:
         job_id = JobId(UUID(str(text)))
     except ValueError:
@@ -169,11 +149,7 @@ def _count(results: Path) -> list[tuple[Result, bool, int]]:
 async def rows_of(
     call: VendorCall, view: JobView, *, first: int, most: int, only: pl.Expr | None = None
 ) -> tuple[list[JudgedRow], int]:
-    """Return `most` rows of a job behind the `first`, and how many there are: of all, or of `only` those.
-
-    Raises:
-        MailsiftError: `no_results_yet`.
-    """
+    """Return `most` rows of a job behind the `first`, and how many there are: of all, or of `only` those."""
     account_id = call.caller.account_id
     history = await call.parts.jobs.history(account_id, view.id, runs=0)
     async with call.parts.jobs.browser.selection(account_id, view.id, RowFilter()) as found:
@@ -215,11 +191,7 @@ def first_of_each() -> pl.Expr:
 async def as_csv(
     call: VendorCall, view: JobView, columns: Mapping[str, pl.Expr], *, only: pl.Expr | None = None
 ) -> Response:
-    """Return a job's rows as CSV: the customer's columns, then these, made safe to open as every CSV of ours.
-
-    Raises:
-        MailsiftError: `no_results_yet`.
-    """
+    """Return a job's rows as CSV, safe to open as every CSV of ours: the customer's columns, then these."""
     async with AsyncExitStack() as stack:
         account_id, jobs = call.caller.account_id, call.parts.jobs
         found = await stack.enter_async_context(jobs.browser.selection(account_id, view.id, RowFilter()))
@@ -245,11 +217,7 @@ def _write_csv(results: Path, columns: Mapping[str, pl.Expr], only: pl.Expr | No
 
 
 def supplied_rows(rows: object, *, most: int) -> list[dict[str, Any]]:
-    """Return the rows of `input`, which were sent as objects, as lists of cells or as bare addresses.
-
-    Raises:
-        MailsiftError: `bad_request`.
-    """
+    """Return the rows of `input`, which were sent as objects, as lists of cells or as bare addresses."""
     if not isinstance(rows, list) or not 1 <= len(rows) <= most:
         raise MailsiftError("bad_request", f"`input` must be a list of 1 to {most:,} rows.")
     return [_as_row(row) for row in rows]

@@ -217,8 +217,10 @@ async def status(request: Request) -> Response:
     """Tell how far a list is."""
     call = await _entry.admit(request, Scope.JOBS_READ)
     draft = await _find_draft(call)
-    content = await _draft_status(call, draft) if draft else await _job_status(call, await _job(call))
-    return _success(call, **content)
+    if draft is None:
+        return _success(call, **await _job_status(call, await _job(call)))
+    found = await call.parts.drafts.inspect(call.caller.account_id, draft.id)
+    return _success(call, **_brief_draft(draft, found.rows))
 
 
 @_route("jobs/results")
@@ -377,11 +379,6 @@ def _entry_of(listed: JobView | Draft, status: str, total: dict[str, int]) -> di
         "percent_complete": 0,
         "failure_reason": None,
     }
-
-
-async def _draft_status(call: entry.VendorCall, draft: Draft) -> dict[str, Any]:
-    found = await call.parts.drafts.inspect(call.caller.account_id, draft.id)
-    return _brief_draft(draft, found.rows)
 
 
 async def _job_status(call: entry.VendorCall, view: JobView) -> dict[str, Any]:

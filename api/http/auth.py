@@ -16,16 +16,13 @@ from fastapi.security import HTTPBearer
 from mailsift.accounts.doors import NAMES, Door
 from mailsift.accounts.keys import Caller, KeyService, Scope
 from mailsift.api.http.errors import RefusedError
-from mailsift.api.http.inputs import check_query
+from mailsift.api.http.inputs import Strangers, check_query
 from mailsift.api.http.middleware import STILL_MAY
-from mailsift.api.http.strangers import Strangers
 from mailsift.events.audit import act_as
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.guard import read_address
 from mailsift.storage.redis.rate_limit import RateLimit, RateLimitDecision, Zone, whole_seconds
 
-TEST_HEADER: Final = {"Mailsift-Mode": "test"}
-"""In every answer to a test key."""
 REALM: Final = 'Bearer realm="mailsift"'
 RB_KEY: Final = "X-RB-Key"
 _FAILURES: Final = Zone("failures", quota=300, window=60)  # keys nobody has, from one address
@@ -43,11 +40,9 @@ _SCHEME = HTTPBearer(
 
 
 class Authenticator:
-    """Finds the caller of a request and counts the request.
+    """Finds the caller of a request and counts the request, so many of one account.
 
-    Args:
-        requests_per_minute: of one account.
-        rb_key: the key may come in X-RB-Key, where there is no Authorization.
+    With `rb_key` the key may come in X-RB-Key, where there is no Authorization.
     """
 
     def __init__(self, *, keys: KeyService, limit: RateLimit, requests_per_minute: int, rb_key: bool) -> None:
@@ -103,7 +98,7 @@ class Authenticator:
         request.scope["caller"] = caller
         request.scope[STILL_MAY] = partial(self._is_open, secret)
         act_as(caller.actor)
-        request.state.limit_headers = dict(TEST_HEADER) if caller.test else {}
+        request.state.limit_headers = {"Mailsift-Mode": "test"} if caller.test else {}
         if decision is not None:
             self._apply_limit(request, decision)
         return caller

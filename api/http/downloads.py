@@ -297,11 +297,7 @@ async def streamed(
 ) -> StreamingResponse:
     """Return a file as it is made, once there is some of it: what goes wrong before is told as an error.
 
-    Args:
-        pieces: its bytes.
-        media_type: what it is.
-        name: of ours, in ASCII.
-        headers: what it has beside those of a file.
+    Its name is one of ours, in ASCII.
     """
     first = await anext(pieces, b"")
 

@@ -286,10 +286,8 @@ def install_error_handlers(
 ) -> None:
     """Give the application Mailsift's answers to errors, and other shapes to those who read other ones.
 
-    Args:
-        app: gets them.
-        error_pages: are asked one after the other to show an error.
-        find_visitor: tells a page who is signed in, where no page of the application has looked.
+    One after the other is asked to show an error. `find_visitor` tells a page who is signed in, where no page
+    of the application has looked.
     """
     app.state.error_pages = error_pages
     app.state.find_visitor = find_visitor

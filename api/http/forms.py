@@ -25,12 +25,7 @@ _EXTENDED: Final = re.compile(rb";\s*filename\*\s*=\s*\"?[\w.-]+'[^']*'([^;\"\s]
 class FormReader(MultiPartParser):
     """Reads a form with a preamble or without, and takes none for whole that breaks off.
 
-    Args:
-        headers: of the request.
-        pieces: its body.
-        files: most parts that are files.
-        fields: most parts that are texts.
-        field_bytes: most bytes of a text.
+    At most `files` of its parts are files, and `fields` of them texts, of `field_bytes` each.
     """
 
     def __init__(

@@ -70,8 +70,7 @@ def read_key(header: str) -> str:
 class AnswerStore:
     """Does what a request asks for once, and answers repetitions as the first time.
 
-    Args:
-        vault: seals the answers for their account; they may hold addresses, and once the secret of a webhook.
+    Answers are sealed for their account; they may hold addresses, and once the secret of a webhook.
     """
 
     def __init__(self, *, database: Database, vault: Vault) -> None:
@@ -81,12 +80,9 @@ class AnswerStore:
     async def once(
         self, wanted: idempotency.Request, job_id: UUID | None, do: Callable[[], Awaitable[Response]]
     ) -> Response:
-        """Return the answer of the request.
+        """Return the answer of the request, which is deleted with the job that it is about.
 
-        Args:
-            wanted: whose request, its key and its fingerprint.
-            job_id: the job it is about, if it names one; the answer is deleted with it.
-            do: does it; what it raises is no answer, and frees the key unless something was changed.
+        What `do` raises is no answer, and frees the key unless something was changed.
 
         Raises:
             MailsiftError: `idempotency_key_reused`, `idempotency_key_in_use`, `idempotency_key_lost`, or
@@ -168,9 +164,9 @@ class OnceRoute(StrictRoute):
             body = await request.body()
             wanted = idempotency.Request(caller.account_id, key, _fingerprint(request, body))
             store: AnswerStore = request.app.state.parts.answers
-            return await store.once(
-                wanted, _job_of(request), lambda: _answered(handler, _with_body(request, body))
-            )
+            job_id = request.path_params.get("job_id")
+            about = job_id if isinstance(job_id, UUID) else None
+            return await store.once(wanted, about, lambda: _answered(handler, _with_body(request, body)))
 
         return handle
 
@@ -209,11 +205,6 @@ async def _answered(handler: Handler, request: Request) -> Response:
 def _fingerprint(request: Request, body: bytes) -> str:
     what = [request.method, request.url.path, request.url.query, hashlib.sha256(body).hexdigest()]
     return hashlib.sha256(json.dumps(what).encode()).hexdigest()
-
-
-def _job_of(request: Request) -> UUID | None:
-    job_id = request.path_params.get("job_id")
-    return job_id if isinstance(job_id, UUID) else None
 
 
 def _with_body(request: Request, body: bytes) -> Request:

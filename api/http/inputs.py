@@ -1,11 +1,15 @@
-"""What may come in: JSON read strictly (I-JSON, RFC 7493), texts that are whole, numbers that are numbers."""
+"""What may come in: JSON read strictly (I-JSON, RFC 7493), texts that are whole, numbers that are numbers.
+
+And how much, of whom nobody knows yet who they are.
+"""
 
 from __future__ import annotations
 
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from difflib import get_close_matches
 from typing import Annotated, Any, Final, get_args, get_origin
@@ -80,6 +84,11 @@ class RequestModel(BaseModel):
     """The members of a body, or the parameters of a URL: others than these are refused."""
 
     model_config = ConfigDict(extra="forbid")
+
+    def given(self, *, nullable: str) -> dict[str, Any]:
+        """Return what to change: a null changes nothing but this member, which it takes away."""
+        said = {name: getattr(self, name) for name in self.model_fields_set}
+        return {name: value for name, value in said.items() if value is not None or name == nullable}
 
 
 class _StrictRequest(Request):
@@ -306,3 +315,50 @@ Switch = Annotated[bool, BeforeValidator(_boolean_word)]
 
 Moment = Annotated[AwareDatetime, AfterValidator(_in_utc)]
 """A moment, which came with its zone, in UTC."""
+
+
+class Strangers:
+    """So many bytes at most, all together, for the bodies of whom nobody knows yet who they are.
+
+    Clients of some services send their key within the body, behind a list, and mail senders sign theirs; so
+    whoever has no key could fill memory and disk.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._taken = 0
+
+    @contextmanager
+    def one(self) -> Iterator[Callable[[int], None]]:
+        """Give what is to be called with the size of each piece of a body; it is forgotten with the block.
+
+        Raises:
+            MailsiftError: `service_unavailable`, when it is called and there is no room left.
+        """
+        own = 0
+
+        def take(size: int) -> None:
+            nonlocal own
+            if self._taken + size > self._most:
+                text = "Too much is on its way in. Try again later."
+                raise MailsiftError("service_unavailable", text, retryable=True)
+            self._taken += size
+            own += size
+
+        try:
+            yield take
+        finally:
+            self._taken -= own
+
+
+async def read_body(request: Request, take: Callable[[int], None]) -> bytes:
+    """Return the body of a request; `take` is called with the size of each piece of it.
+
+    Raises:
+        MailsiftError: what `take` raises.
+    """
+    body = bytearray()
+    async for piece in request.stream():
+        take(len(piece))
+        body += piece
+    return bytes(body)

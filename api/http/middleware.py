@@ -56,11 +56,8 @@ logging.getLogger("uvicorn.access").disabled = True  # it would print query stri
 class RequestMiddleware:
     """ASGI middleware around the whole application.
 
-    Args:
-        app: what it guards.
-        large: most bytes of the bodies of (method, path) that take more than BODY_BYTES; a path that ends
-            with a slash stands for all that lie directly below it.
-        is_door: tells of a path whether other services' clients send their key in its URL.
+    `large` are most bytes of the bodies of (method, path) that take more than BODY_BYTES; a path that ends
+    with a slash stands for all that lie directly below it. At a door clients send their key in the URL.
     """
 
     def __init__(

@@ -61,10 +61,6 @@ class OutcomePolicyBody(BaseModel):
         default=_OUTCOMES.bounced_days, description="a bounce shows that it is gone; 0 = never"
     )
 
-    def policy(self) -> OutcomePolicy:
-        """Return what the engine takes."""
-        return OutcomePolicy(**self.model_dump())
-
 
 class AccountPolicyBody(BaseModel):
     """What an account wants done; what is left out is the default."""
@@ -76,4 +72,4 @@ class AccountPolicyBody(BaseModel):
 
     def policy(self) -> AccountPolicy:
         """Return what the engine takes."""
-        return AccountPolicy(self.tiers.policy(), self.outcomes.policy())
+        return AccountPolicy(self.tiers.policy(), OutcomePolicy(**self.outcomes.model_dump()))

@@ -185,15 +185,15 @@ def _parameters() -> list[dict[str, Any]]:
             "in": "query",
             "required": False,
             "description": shape.get("description", ""),
-            **_as_json_text(name, shape),
+            # an object is written as JSON, not in one of OpenAPI's styles
+            **(
+                {"content": {"application/json": {"schema": shape}}}
+                if name in _OBJECTS
+                else {"schema": shape}
+            ),
         }
         for name, shape in _OPTIONS.items()
     ]
-
-
-def _as_json_text(name: str, shape: dict[str, Any]) -> dict[str, Any]:
-    """Say that an object is written as JSON, not in one of OpenAPI's styles."""
-    return {"content": {"application/json": {"schema": shape}}} if name in _OBJECTS else {"schema": shape}
 
 
 def _form() -> dict[str, Any]:

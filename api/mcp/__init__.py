@@ -53,9 +53,6 @@ def _check_origin(request: Request, public_url: str) -> None:
 
     The protocol asks for it (revision 2025-06-18, Transports, Security Warning). What is no page, as most
     assistants are, names no origin.
-
-    Raises:
-        MailsiftError: `origin_refused`.
     """
     own = urlsplit(public_url)
     for origin in request.headers.getlist("origin"):

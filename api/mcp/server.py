@@ -120,13 +120,7 @@ async def answer_messages(
     messages: ReadStream[SessionMessage | Exception],
     answers: WriteStream[SessionMessage],
 ) -> None:
-    """Let a server answer messages, and answer for it what it never sees, until all of them are answered.
-
-    Args:
-        server: who calls tools.
-        messages: what comes, and what is none.
-        answers: where what is told goes; it is closed.
-    """
+    """Let a server answer messages, and answer for it what is none, until all of them are answered."""
     to_server, asked = create_memory_object_stream[SessionMessage | Exception]()
     told, from_server = create_memory_object_stream[SessionMessage]()
     between = _Between(answers)

@@ -68,18 +68,12 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class ToolRow:
-    """A tool.
+    """A tool."""
 
-    Attributes:
-        about: what it is for, in the words of a model that chooses one.
-        scope: what a key needs for it.
-        costs: how many addresses it asks about.
-    """
-
-    about: str
+    about: str  # what it is for, in the words of a model that chooses one
     takes: type[BaseModel]
-    scope: Scope
-    costs: Callable[[Any], int]
+    scope: Scope  # what a key needs for it
+    costs: Callable[[Any], int]  # how many addresses it asks about
     run: Callable[[ToolCall, Any], Awaitable[dict[str, Any]]]
 
 

@@ -7,7 +7,6 @@ from typing import Final
 from mailsift.api.pages import (
     account,
     accuracy,
-    help_page,
     jobs,
     keys,
     lists,
@@ -26,7 +25,6 @@ ROUTERS: Final = (
     static.router,
     sign_in.router,
     validate.router,
-    help_page.router,
     lists.router,
     uploads.router,
     policy.what_if_router,  # before what takes any word behind a job

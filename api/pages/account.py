@@ -35,7 +35,6 @@ from mailsift.events.job_mail import JobMailKind
 from mailsift.jobs.erasure import Erasable
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.wording import counted
-from mailsift.storage.sql.holdings import Receipt
 from mailsift.storage.sql.people import NO_FILTER, AuditFilter
 
 router = APIRouter(prefix="/account", include_in_schema=False)
@@ -361,18 +360,15 @@ async def receipt(request: Request, visitor: Reader, receipt_id: UUID) -> Respon
     """Return a receipt: what was erased, when and by whom; no address is in it."""
     found = await parts_of(request).holdings.receipt(visitor.account_id, receipt_id)
     headers = {**HEADERS, "Content-Disposition": f'attachment; filename="receipt-{found.id}.json"'}
-    body = json.dumps(_receipt_fields(found, visitor), ensure_ascii=False, indent=2)
-    return Response(body + "\n", media_type="application/json", headers=headers)
-
-
-def _receipt_fields(found: Receipt, visitor: Visitor) -> dict[str, object]:
-    return {
+    fields = {
         "receipt": str(found.id),
         "account": str(visitor.account_id),
         "person": str(found.person_id),
         "erased_at": found.at.astimezone(UTC).isoformat(timespec="seconds"),
         "erased": found.erased,
     }
+    body = json.dumps(fields, ensure_ascii=False, indent=2)
+    return Response(body + "\n", media_type="application/json", headers=headers)
 
 
 async def _data(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from datetime import date, timedelta
 from typing import Annotated, Any, Final
 
@@ -26,11 +27,11 @@ _SHOWN: Final = 30  # groups in a table; the file has all
 _TABS: Final = {GroupBy.RESULT: "By result", GroupBy.PROVIDER: "By provider", GroupBy.MODE: "By mode"}
 
 
-def _provider(key: str) -> str:
-    return provider_name(key) if key else "Not looked up"
-
-
-_NAMED: Final = {GroupBy.RESULT: result_name, GroupBy.PROVIDER: _provider, GroupBy.MODE: str.capitalize}
+_NAMED: Final[Mapping[GroupBy, Callable[[str], str]]] = {
+    GroupBy.RESULT: result_name,
+    GroupBy.PROVIDER: lambda key: provider_name(key) if key else "Not looked up",
+    GroupBy.MODE: str.capitalize,
+}
 
 
 @router.get("")

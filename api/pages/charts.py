@@ -31,13 +31,10 @@ _FULL: Final = 1_000
 
 
 def columns(series: Sequence[float], *, label: str, titles: Sequence[str] = (), top: float = 0.0) -> Markup:
-    """Draw values as columns from a common ground, a place for nothing too.
+    """Draw values, none below 0, as columns from a common ground, a place for nothing too.
 
-    Args:
-        series: in order; none below 0.
-        label: says in words what the chart shows, to who cannot see it.
-        titles: one a column, shown to who points at it.
-        top: the value at the upper edge, where higher columns are cut; 0 = the largest.
+    The label says in words what the chart shows, to who cannot see it; `titles` are shown to who points at a
+    column. `top` is the value at the upper edge, where higher columns are cut; 0 = the largest.
     """
     highest = top or max(series, default=0.0) or 1.0
     step = _COLUMNS_WIDTH / max(1, len(series))
@@ -65,12 +62,7 @@ def columns(series: Sequence[float], *, label: str, titles: Sequence[str] = (), 
 
 
 def stack(parts: Mapping[str, float], *, label: str = "") -> Markup:
-    """Draw parts of a whole, each under the class that colours it, as one bar.
-
-    Args:
-        parts: in order.
-        label: as of `columns`; "" where the numbers stand beside the bar.
-    """
+    """Draw parts of a whole, by the class that colours each, as a bar; no label where numbers are beside."""
     box, drawn = "0 0 100 10", _filled(parts, 100)
     if label:
         return _LABELLED.format("stack", box, _STRETCHED, label, drawn)
@@ -167,11 +159,7 @@ def _number_text(value: float) -> str:
 
 
 def over_time(days: Sequence[tuple[str, MeasuredShare]]) -> Markup:
-    """Draw a share by day, each with its interval, from 0 at the ground to 1; "" where there is none.
-
-    Args:
-        days: the names of the days, rising, with their shares.
-    """
+    """Draw a share by day, rising, each with its interval, from 0 at the ground to 1; "" for none."""
     if not days:
         return Markup()
     step = _COLUMNS_WIDTH / len(days)

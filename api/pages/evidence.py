@@ -78,32 +78,19 @@ class ScorePart:
 
 @dataclass(frozen=True, slots=True)
 class VerdictDetail:
-    """A verdict with everything behind it, as pages show it.
+    """A verdict with everything behind it, as pages show it."""
 
-    Attributes:
-        address: as it was typed.
-        verdict: its 13 fields.
-        result: the name of the result.
-        to_do, operators_do: what to do with the address, and what an operator can do about it, "" = nothing.
-        suggestion: the address that was probably meant, "" when none was.
-        chart: the score as SVG.
-        sections: what was found out, step by step.
-        points: the parts of the score.
-        json: all of it, to be copied.
-        seconds: how long it took, 0 when that was not measured.
-    """
-
-    address: str
-    verdict: dict[str, Any]
-    result: str
-    to_do: str
-    operators_do: str
-    suggestion: str
-    chart: str
-    sections: list[Section]
+    address: str  # as it was typed
+    verdict: dict[str, Any]  # its 13 fields
+    result: str  # the name of the result
+    to_do: str  # with the address, "" = nothing
+    operators_do: str  # what an operator can do about it, "" = nothing
+    suggestion: str  # the address that was probably meant, "" when none was
+    chart: str  # the score as SVG
+    sections: list[Section]  # what was found out, step by step
     points: list[ScorePart]
-    json: str
-    seconds: float = 0.0
+    json: str  # all of it, to be copied
+    seconds: float  # how long it took, 0 when that was not measured
 
 
 def verdict_detail(
@@ -138,12 +125,9 @@ def verdict_detail(
 
 
 def sections(verdict: Mapping[str, Any], evidence: Mapping[str, Any], judged: str = "") -> list[Section]:
-    """Return the facts behind a verdict, stage by stage.
+    """Return the facts behind a verdict, stage by stage; `judged` is the canonical address, "" for none.
 
-    Args:
-        verdict: the 13 fields.
-        evidence: what the pipeline wrote (mailsift.pipeline.judge.frame); {} when none was kept.
-        judged: the canonical address, "" where there is none.
+    `evidence` is what the pipeline wrote (mailsift.pipeline.judge.frame), {} when none was kept.
     """
     address: tuple[Fact, ...] = (("Judged as", judged),) if judged else ()
     if not evidence:

@@ -1,4 +1,7 @@
-"""Forms as they come in, from our own pages only, and what follows: a page that says what happened."""
+"""Forms as they come in, from our own pages only, and what follows: a page that says what happened.
+
+A field that holds what it cannot is a `bad_option`.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ import hashlib
 import hmac
 import json
 from collections.abc import Awaitable, Callable, Container
-from functools import partial
+from functools import partial, wraps
 from typing import Annotated, Final, TypeVar
 from urllib.parse import urlsplit
 from uuid import UUID
@@ -117,11 +120,7 @@ def _host_in(origin: str) -> str:
 
 
 def text(form: FormData, name: str, *, most: int = 200) -> str:
-    """Return a field's text without spaces around it, "" when it is missing or shows nothing.
-
-    Raises:
-        MailsiftError: `bad_option` when it is longer than `most` characters, or no line of text.
-    """
+    """Return a field's line of text without spaces around it, "" when it is missing or shows nothing."""
     value = shown(typed_text(form, name, most=most))
     if UNPRINTABLE.search(value):
         raise MailsiftError("bad_option", f"The field “{name}” contains an invisible character.")
@@ -129,11 +128,7 @@ def text(form: FormData, name: str, *, most: int = 200) -> str:
 
 
 def typed_text(form: FormData, name: str, *, most: int) -> str:
-    """Return a field as it was typed or pasted, with what nobody sees, "" when it is missing.
-
-    Raises:
-        MailsiftError: `bad_option` when it is longer than `most` characters.
-    """
+    """Return a field as it was typed or pasted, with what nobody sees, "" when it is missing."""
     value = form.get(name, "")
     if not isinstance(value, str) or len(value) > most:
         raise MailsiftError("bad_option", f"The field “{name}” is too long.")
@@ -147,11 +142,7 @@ def secret_text(form: FormData, name: str) -> str:
 
 
 def choice(form: FormData, name: str, known: Container[str]) -> str:
-    """Return a field that must be one of the known words.
-
-    Raises:
-        MailsiftError: `bad_option`.
-    """
+    """Return a field that must be one of the known words."""
     value = form.get(name, "")
     if not isinstance(value, str) or value not in known:
         raise MailsiftError("bad_option", f"Choose one of the options for “{name}”.")
@@ -159,11 +150,7 @@ def choice(form: FormData, name: str, known: Container[str]) -> str:
 
 
 def chosen_file(form: FormData) -> UploadFile:
-    """Return the form's file.
-
-    Raises:
-        MailsiftError: `bad_option` when none was chosen.
-    """
+    """Return the form's file, which must be chosen."""
     file = form.get("file")
     if not isinstance(file, UploadFile) or not file.filename:
         raise MailsiftError("bad_option", "Choose a file first.")
@@ -188,10 +175,8 @@ async def attempt(address: str, change: Awaitable[T], done: str | Callable[[T], 
     return see(address, done) if isinstance(done, str) else done(made)
 
 
-async def once(
-    request: Request, visitor: Visitor, form: FormData, do: Callable[[], Awaitable[Response]]
-) -> Response:
-    """Do what a form asks for, and answer a second click as the first one, whose page nobody has seen.
+def once(do: Callable[..., Awaitable[Response]]) -> Callable[..., Awaitable[Response]]:
+    """Do what a form asks for once, and answer a second click as the first one, whose page nobody has seen.
 
     What is sent twice has the same token, which is masked anew for each page; a form that was changed is
     another one.
@@ -199,24 +184,27 @@ async def once(
     Raises:
         MailsiftError: `idempotency_key_in_use`, `idempotency_key_lost`, or what `do` raises.
     """
-    said = [
-        request.url.path,
-        *((name, value) for name, value in form.multi_items() if isinstance(value, str)),
-    ]
-    digest = hashlib.sha256(json.dumps(said).encode()).hexdigest()
-    wanted = idempotency.Request(visitor.account_id, f"form:{digest}", digest)
-    waits = _WAITS
-    while True:
-        try:
-            return await parts_of(request).answers.once(wanted, None, do)
-        except MailsiftError as error:
-            if not error.code.startswith("idempotency_key_"):
-                raise
-            waits -= 1
-            if error.code != "idempotency_key_in_use" or not waits:
-                text = "This form has been sent before. Look what is there before you send it again."
-                raise MailsiftError(error.code, text) from None
-        await asyncio.sleep(_WAIT_SECONDS)
+
+    @wraps(do)
+    async def answer(*, request: Request, visitor: Visitor, form: FormData, **place: UUID) -> Response:
+        texts = [(name, value) for name, value in form.multi_items() if isinstance(value, str)]
+        digest = hashlib.sha256(json.dumps([request.url.path, *texts]).encode()).hexdigest()
+        wanted = idempotency.Request(visitor.account_id, f"form:{digest}", digest)
+        work = partial(do, request=request, visitor=visitor, form=form, **place)
+        waits = _WAITS
+        while True:
+            try:
+                return await parts_of(request).answers.once(wanted, None, work)
+            except MailsiftError as error:
+                if not error.code.startswith("idempotency_key_"):
+                    raise
+                waits -= 1
+                if error.code != "idempotency_key_in_use" or not waits:
+                    text = "This form has been sent before. Look what is there before you send it again."
+                    raise MailsiftError(error.code, text) from None
+            await asyncio.sleep(_WAIT_SECONDS)
+
+    return answer
 
 
 def is_mendable(error: MailsiftError) -> bool:
@@ -236,11 +224,7 @@ def mendable(error: MailsiftError) -> MailsiftError:
 
 
 def id_from(given: str, code: str = "job_not_found", message: str = "There is no such job.") -> UUID:
-    """Return an id from a path or a form; what is none is one nobody has.
-
-    Raises:
-        MailsiftError: `code`.
-    """
+    """Return an id from a path or a form; what is none is one nobody has, the error `code`."""
     try:
         return UUID(given)
     except ValueError:
@@ -248,11 +232,7 @@ def id_from(given: str, code: str = "job_not_found", message: str = "There is no
 
 
 def number_from(given: str) -> int:
-    """Return the number of a line or a chunk from a path or a form.
-
-    Raises:
-        MailsiftError: `bad_cursor`.
-    """
+    """Return the number of a line or a chunk from a path or a form; what is none is a `bad_cursor`."""
     if not given.isdecimal() or len(given) > 18:
         raise MailsiftError("bad_cursor", "This list has no such page.")
     return int(given)

@@ -35,14 +35,12 @@ from mailsift.api.pages.visitor import JobMember, JobReader, Member, Reader, loo
 from mailsift.api.pages.words import (
     AFTER_FAILURE,
     MODES,
-    REASON_OF,
     WARNINGS,
     time_lines,
     waits,
     waits_beyond_rates,
 )
 from mailsift.api.parts import ApiParts, parts_of
-from mailsift.jobs.results.breakdown import Breakdown
 from mailsift.jobs.results.previews import estimate_of as preview_shares
 from mailsift.jobs.service import JobService
 from mailsift.jobs.views import AccountId, JobId, JobSnapshot, JobView
@@ -101,36 +99,23 @@ _MANY: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class JobOnPage:
-    """What templates say of a job beside its view.
-
-    Attributes:
-        doing: its state in words.
-        ended: nothing more will happen.
-        stage: while this stays, only numbers on the page change.
-        percent, rate, eta, took: of its rows, as text; "" when nothing can be said.
-        sentence: what it has come to, "" without verdicts.
-        tiers: what to do with its rows.
-        lines: one sentence for everything its end depends on, the slowest first.
-        waits: one sentence for everything it waits for.
-        warning: what makes its verdicts poorer than they could be, "" when nothing does.
-        may: the names of what may be done with it now.
-    """
+    """What templates say of a job beside its view; texts are "" when nothing can be said."""
 
     view: JobView
-    doing: str
+    doing: str  # its state
     mode: str
-    ended: bool
-    stage: str
+    ended: bool  # nothing more will happen
+    stage: str  # while this stays, only numbers on the page change
     percent: str
     rate: str
     eta: str
     took: str
-    sentence: str
-    tiers: tuple[TierOnPage, ...]
-    lines: tuple[str, ...]
-    waits: tuple[str, ...]
-    warning: str
-    may: frozenset[str]
+    sentence: str  # what it has come to
+    tiers: tuple[TierOnPage, ...]  # what to do with its rows
+    lines: tuple[str, ...]  # one sentence for everything its end depends on, the slowest first
+    waits: tuple[str, ...]  # one for everything it waits for
+    warning: str  # what makes its verdicts poorer than they could be
+    may: frozenset[str]  # the names of what may be done with it now
 
 
 def job_on_page(view: JobView, request: Request) -> JobOnPage:
@@ -251,7 +236,9 @@ async def rows(request: Request, visitor: Reader, query: Annotated[JobListQuery,
 
 async def _list_context(request: Request, visitor: Visitor, query: JobListQuery) -> dict[str, Any]:
     state = query.state if query.state in FILTERS else ""
-    owner = await _account_listed(request, visitor, state)
+    owner = visitor.account_id
+    if state == TEST:  # an account that is not there yet has none, and neither has nobody
+        owner = await parts_of(request).jobs.test_account(owner) or _NOBODY
     name, days = query.q.strip().replace("\0", ""), query.days(zone_of(request))
     page = await parts_of(request).jobs.page(
         owner,
@@ -278,13 +265,6 @@ async def _list_context(request: Request, visitor: Visitor, query: JobListQuery)
         "next_href": with_query("/jobs", {**asked, "cursor": page.next_cursor}) if page.next_cursor else "",
         "first_href": with_query("/jobs", asked) if query.cursor else "",
     }
-
-
-async def _account_listed(request: Request, visitor: Visitor, state: str) -> AccountId:
-    """Return whose jobs are listed; a test account that is not there yet has none, and neither has nobody."""
-    if state != TEST:
-        return visitor.account_id
-    return await parts_of(request).jobs.test_account(visitor.account_id) or _NOBODY
 
 
 @router.post("/jobs")
@@ -353,12 +333,12 @@ async def breakdown(request: Request, visitor: JobReader, job_id: JobId) -> HTML
 
 
 async def _breakdown_context(parts: ApiParts, account_id: AccountId, view: JobView) -> dict[str, Any]:
-    """Return what job_breakdown.html needs beside the job."""
-    return {
-        "breakdown": await breakdown_of(parts, account_id, view),
-        "few": _FEW,
-        "reason_of": REASON_OF,
-    }
+    """Return what job_breakdown.html needs beside the job; nothing is broken down without verdicts."""
+    found = None
+    if view.processed:
+        with SuppressCodes("no_results_yet", "blob_not_found"):
+            found = await parts.jobs.browser.breakdown(account_id, view.id)
+    return {"breakdown": found, "few": _FEW}
 
 
 @router.post("/jobs/{job_id:uuid}/{action}")
@@ -369,15 +349,6 @@ async def act(request: Request, visitor: JobMember, job_id: JobId, action: str, 
     parts, (do, message) = parts_of(request), _ACTIONS[action]
     new_job = await do(parts.jobs, visitor.account_id, job_id)
     return see("/jobs" if action == "delete" else f"/jobs/{new_job or job_id}", message)
-
-
-async def breakdown_of(parts: ApiParts, account_id: AccountId, view: JobView) -> Breakdown | None:
-    """Return what a job amounts to, None when it has no verdicts (yet)."""
-    if not view.processed:
-        return None
-    with SuppressCodes("no_results_yet", "blob_not_found"):
-        return await parts.jobs.browser.breakdown(account_id, view.id)
-    return None
 
 
 def estimate_of(view: JobView) -> list[tuple[Status, float, float, float]]:

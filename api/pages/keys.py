@@ -11,7 +11,6 @@ from uuid import UUID
 
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
-from starlette.datastructures import FormData
 
 from mailsift.accounts.doors import NAMES, Door
 from mailsift.accounts.keys import DAY, KeyKind, MintedKey, Scope, kind_of
@@ -60,33 +59,15 @@ class _KeyForm:
     test: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class KeyOnPage:
-    """A key and where it stands: active, expiring, revoked or expired."""
-
-    row: KeyRow
-    state: str
-
-    @property
-    def is_over(self) -> bool:
-        """Say whether nobody can use it any more."""
-        return self.state in {"revoked", "expired"}
-
-
 @router.get("")
 async def keys(request: Request, visitor: Reader) -> Response:
     """List the account's keys."""
     now = now_of(request)
-    found = [
-        _key_on_page(row, now) for row in reversed(await parts_of(request).keys.list(visitor.account_id))
-    ]
-    return render(
-        request,
-        "keys.html",
-        living=[key for key in found if not key.is_over],
-        over=[key for key in found if key.is_over],
-        scopes=SCOPES,
-    )
+    found = reversed(await parts_of(request).keys.list(visitor.account_id))
+    stated = [(row, _state_of(row, now)) for row in found]
+    living = [one for one in stated if one[1] in {"active", "expiring"}]
+    over = [one for one in stated if one[1] in {"revoked", "expired"}]
+    return render(request, "keys.html", living=living, over=over, scopes=SCOPES)
 
 
 @router.get("/new")
@@ -96,12 +77,9 @@ async def new(request: Request, _: Member) -> Response:
 
 
 @router.post("/new")
+@once
 async def create(request: Request, visitor: Member, form: Form) -> Response:
     """Create a key and show it, this once."""
-    return await once(request, visitor, form, lambda: _create(request, visitor, form))
-
-
-async def _create(request: Request, visitor: Visitor, form: FormData) -> Response:
     parts = parts_of(request)
     opened = [door.value for door in parts.doors]
     name, lifetime = text(form, "name", most=80), choice(form, "lifetime", LIFETIMES)
@@ -133,6 +111,7 @@ async def rolling(request: Request, visitor: Member, key_id: UUID) -> Response:
 
 
 @router.post("/{key_id:uuid}/roll")
+@once
 async def roll(request: Request, visitor: Member, key_id: UUID, form: Form) -> Response:
     """Make a successor of a key and show it, this once."""
     overlap = choice(form, "overlap", OVERLAPS)
@@ -140,12 +119,8 @@ async def roll(request: Request, visitor: Member, key_id: UUID, form: Form) -> R
     show = partial(
         _new_key_page, request, heading="The key that replaces it", old=key, ends=OVERLAPS[overlap]
     )
-
-    async def change() -> Response:
-        rolled = parts_of(request).keys.roll(visitor.account_id, key_id, overlap=float(overlap))
-        return await attempt("/keys", rolled, show)
-
-    return await once(request, visitor, form, change)
+    rolled = parts_of(request).keys.roll(visitor.account_id, key_id, overlap=float(overlap))
+    return await attempt("/keys", rolled, show)
 
 
 @router.post("/{key_id:uuid}/revoke")
@@ -163,12 +138,12 @@ async def _key(request: Request, visitor: Visitor, key_id: UUID) -> KeyRow:
     return key
 
 
-def _key_on_page(row: KeyRow, now: datetime) -> KeyOnPage:
+def _state_of(row: KeyRow, now: datetime) -> str:
     if row.revoked_at is not None:
-        return KeyOnPage(row, "revoked")
+        return "revoked"
     if row.expires_at is not None and row.expires_at <= now:
-        return KeyOnPage(row, "expired")
-    return KeyOnPage(row, "expiring" if row.rotated_to else "active")
+        return "expired"
+    return "expiring" if row.rotated_to else "active"
 
 
 def _form(request: Request, typed: _KeyForm, error: MailsiftError | None = None) -> Response:

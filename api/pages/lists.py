@@ -20,7 +20,7 @@ from mailsift.api.pages.forms import HEADER, Form, check_token, choice, chosen_f
 from mailsift.api.pages.page import render, see
 from mailsift.api.pages.validate import FRAGMENT
 from mailsift.api.pages.visitor import Member, Reader
-from mailsift.api.pages.words import MODES, roughly, time_lines
+from mailsift.api.pages.words import time_lines
 from mailsift.api.parts import ApiParts, parts_of
 from mailsift.jobs.drafts import Draft, Inspection
 from mailsift.jobs.plans import ListPlan
@@ -113,7 +113,6 @@ async def _list_page(
         plan=plans.get(Mode.DEEP),
         times={mode: plan.left.seconds for mode, plan in plans.items()},
         lines=time_lines(plans[Mode.DEEP].left.lines, 4) if plans else [],
-        roughly=roughly,
         earlier=[
             job
             for job in await drafts.earlier(draft, visitor.account_id, most=_EARLIER)
@@ -124,7 +123,6 @@ async def _list_page(
         filled=filled or _StartForm(draft.name, sample=str(min(_SAMPLE, max(1, found.rows // 2)))),
         guess=found.guess if _is_sure(found) else None,
         column_warning=column_warning,
-        modes=MODES,
         priorities=_PRIORITY_NAMES,
         most=_MOST,
     )
@@ -159,7 +157,9 @@ def _repairs(request: Request, found: Inspection) -> list[tuple[str, str]]:
 async def start(request: Request, visitor: Member, draft_id: UUID, form: Form) -> Response:
     """Make the list a job; a column of which much does not look like addresses has to be confirmed."""
     parts = parts_of(request)
-    draft, filled = await _find_draft(parts, visitor, draft_id), _StartForm.of(form)
+    draft, filled = None, _StartForm.of(form)
+    with SuppressCodes("draft_not_found"):  # a second click on Start leads to the job all the same
+        draft = await parts.drafts.get(visitor.account_id, draft_id)
     options = filled.options()
     if draft is not None:
         column, column_warning = await _chosen_column(parts, visitor, draft_id, filled.column)
@@ -175,9 +175,6 @@ async def _chosen_column(parts: ApiParts, visitor: Visitor, draft_id: UUID, numb
 
     The form gives a column's number, "" for the guess: a name need not come back as it was sent (spaces at
     its ends, line breaks).
-
-    Raises:
-        MailsiftError: `column_not_found`.
     """
     try:
         found = await parts.drafts.inspect(visitor.account_id, draft_id)
@@ -203,13 +200,6 @@ async def discard(request: Request, visitor: Member, draft_id: UUID, _form: Form
     """Delete a list that was not started."""
     await parts_of(request).drafts.discard(visitor.account_id, draft_id)
     return see("/", "The list is discarded.")
-
-
-async def _find_draft(parts: ApiParts, visitor: Visitor, draft_id: UUID) -> Draft | None:
-    """Return the list, None when it is gone: a second click on Start leads to the job all the same."""
-    with SuppressCodes("draft_not_found"):
-        return await parts.drafts.get(visitor.account_id, draft_id)
-    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,11 +233,7 @@ class _StartForm:
         )
 
     def options(self) -> JobOptions:
-        """Return what the job does, but for its column.
-
-        Raises:
-            MailsiftError: `bad_option`.
-        """
+        """Return what the job does, but for its column."""
         return JobOptions(
             mode=Mode(self.mode),
             name=self.name,
@@ -269,11 +255,7 @@ class _StartForm:
 
 
 def _number(name: str, given: str, *, most: int) -> float:
-    """Return a field's number, 0 when it is empty.
-
-    Raises:
-        MailsiftError: `bad_option`.
-    """
+    """Return a field's number, 0 when it is empty."""
     given = given or "0"
     if MAYBE_THOUSANDS.fullmatch(given):
         raise MailsiftError("bad_option", f"“{name}” has a point that may part thousands: leave it out.")

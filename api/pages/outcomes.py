@@ -12,7 +12,6 @@ from uuid import UUID
 
 from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, Response
-from starlette.datastructures import FormData
 
 from mailsift.accounts.people import Visitor
 from mailsift.api.http.downloads import streamed
@@ -47,17 +46,12 @@ NAMES: Final = {**dict(REASONS), SuppressionReason.MANUAL: "By hand"}
 
 @dataclass(frozen=True, slots=True)
 class SenderOnPage:
-    """A mail sender: its name, what it is believed by, and where its users give it our address.
-
-    Attributes:
-        needs: `key`, `topic`, or "" for those that sign nothing.
-        label: what the key is called there.
-    """
+    """A mail sender: its name, where its users give it our address, and what it is believed by."""
 
     name: str
     where: str
-    needs: str = ""
-    label: str = ""
+    needs: str = ""  # `key`, `topic`, or "" for those that sign nothing
+    label: str = ""  # what the key is called there
 
 
 _WHERE: Final = {
@@ -216,12 +210,9 @@ async def new_receiver(request: Request, _: Member) -> HTMLResponse:
 
 
 @router.post("/outcomes/receivers/new")
+@once
 async def create_receiver(request: Request, visitor: Member, form: Form) -> Response:
     """Make a receiver and show the address to paste, with its password this once."""
-    return await once(request, visitor, form, lambda: _create_receiver(request, visitor, form))
-
-
-async def _create_receiver(request: Request, visitor: Visitor, form: FormData) -> Response:
     sender = SenderKind(choice(form, "sender", SENDERS))
     name, key = text(form, "name"), text(form, "key", most=_LONGEST)
     try:

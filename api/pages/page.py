@@ -19,10 +19,9 @@ from starlette.routing import Match
 
 from mailsift.accounts.passwords import LONGEST, SHORTEST
 from mailsift.accounts.people import Role, Visitor
-from mailsift.api.pages import charts, cookies
+from mailsift.api.pages import charts, cookies, words
 from mailsift.api.pages.filters import FILTERS
 from mailsift.api.pages.static import Asset, load_assets
-from mailsift.api.pages.words import provider_name, result_name
 from mailsift.api.parts import parts_of
 from mailsift.jobs.admin.alarm_table import RULE_OF
 from mailsift.jobs.admin.models import describe_trouble
@@ -153,10 +152,11 @@ def load_theme() -> Theme:
         charts=charts,
         describe_trouble=describe_trouble,
         longest_password=LONGEST,
-        provider_name=provider_name,
-        result_name=result_name,
+        provider_name=words.provider_name,
+        result_name=words.result_name,
         Role=Role,
         shortest_password=SHORTEST,
+        wording=words,
         zone_names=zone_names,
     )
     return Theme(templates, assets)

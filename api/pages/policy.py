@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 from fastapi import APIRouter, Request
@@ -54,15 +53,6 @@ _ALWAYS: Final = {
     Tier.REVIEW: (),
     Tier.REMOVE: ("Invalid addresses: mail to them would bounce",),
 }
-
-
-@dataclass(frozen=True, slots=True)
-class TierInWords:
-    """What a policy does with one tier: its name and colour, and on which grounds."""
-
-    name: str
-    colour: str
-    grounds: tuple[str, ...]
 
 
 @router.get("")
@@ -117,14 +107,14 @@ def _page(
         filled={**found.tiers.as_json(), **days, **(typed or {})},
         outcomes=found.outcomes,
         most_days=MOST_DAYS,
-        meaning=in_words(found.tiers),
+        meaning=_in_words(found.tiers),
         is_default=found == AccountPolicy(),
         error=error,
     )
 
 
-def in_words(wanted: TierPolicy) -> tuple[TierInWords, ...]:
-    """Return what a policy comes to, tier by tier."""
+def _in_words(wanted: TierPolicy) -> list[tuple[str, str, list[str]]]:
+    """Return what a policy comes to: name and colour of each tier, and on which grounds."""
     chosen = wanted.as_json()
     held = {tier: [*grounds] for tier, grounds in _ALWAYS.items()}
     for name, label, _ in _QUESTIONS:
@@ -132,7 +122,7 @@ def in_words(wanted: TierPolicy) -> tuple[TierInWords, ...]:
             held[chosen[name]].append(label)
         elif wanted.minimum_score:
             held[chosen[name]].append(f"A score below {wanted.minimum_score}")
-    return tuple(TierInWords(NAMES[tier], COLOURS[tier].value, tuple(held[tier])) for tier in Tier)
+    return [(NAMES[tier], COLOURS[tier].value, held[tier]) for tier in Tier]
 
 
 @what_if_router.get("/jobs/{job_id:uuid}/what-if")

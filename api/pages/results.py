@@ -10,7 +10,6 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import HTMLResponse, Response
 from pydantic import BaseModel, Field
 
-from mailsift.accounts.people import Visitor
 from mailsift.api.http.downloads import ExportOptions, download
 from mailsift.api.pages import cookies
 from mailsift.api.pages.charts import STATUS_ORDER
@@ -19,11 +18,11 @@ from mailsift.api.pages.jobs import JobOnPage, job_on_page
 from mailsift.api.pages.page import render, see, with_query
 from mailsift.api.pages.tiers import COLOURS, NAMES, REASONS, tiers_of
 from mailsift.api.pages.visitor import JobReader
-from mailsift.api.pages.words import own_suggestion, provider_key, provider_name, result_choices, result_name
+from mailsift.api.pages.words import provider_key, provider_name, result_choices, result_name
 from mailsift.api.parts import parts_of
 from mailsift.jobs.results.diff import Diff
 from mailsift.jobs.results.export import ExportFormat
-from mailsift.jobs.results.pages import PageRequest, ResultsPage, RowFilter, SortBy, canonical_domain
+from mailsift.jobs.results.pages import PageRequest, RowFilter, SortBy, canonical_domain
 from mailsift.jobs.views import AccountId, JobId
 from mailsift.pipeline.errors import MailsiftError, SuppressCodes
 from mailsift.pipeline.judge.tiers import Tier
@@ -186,7 +185,10 @@ async def results(
     begin = asked.row.replace(",", "")
     if begin.isdecimal():
         return see(asked.address(job_id, min(max(int(begin), 1), _LAST) - 2))
-    page = await _page(request, visitor, job_id, asked)
+    page = None  # while there are no rows to be had
+    with SuppressCodes("no_results_yet", "blob_not_found"):
+        wanted = PageRequest(asked.size, asked.after, asked.order, asked.chosen)
+        page = await parts_of(request).jobs.browser.page(visitor.account_id, job_id, asked.wanted(), wanted)
     return render(
         request,
         "results.html",
@@ -209,7 +211,6 @@ async def results(
         most_columns=_COLUMNS,
         cut=_CUT,
         results=result_choices(),
-        own_suggestion=own_suggestion,
         format=cookies.read(request, cookies.FORMAT),
         next_href=asked.address(job_id, page.next) if page else "",
         previous_href=asked.address(job_id, page.previous) if page else "",
@@ -255,18 +256,6 @@ async def one_row(request: Request, visitor: JobReader, job_id: JobId, number: i
         ),
         tier=(NAMES[found.tier], COLOURS[found.tier], REASONS.get(found.tier_reason, "")),
     )
-
-
-async def _page(request: Request, visitor: Visitor, job_id: JobId, asked: PageQuery) -> ResultsPage | None:
-    """Return the rows, None while there are none to be had."""
-    with SuppressCodes("no_results_yet", "blob_not_found"):
-        return await parts_of(request).jobs.browser.page(
-            visitor.account_id,
-            job_id,
-            asked.wanted(),
-            PageRequest(asked.size, asked.after, asked.order, asked.chosen),
-        )
-    return None
 
 
 @router.get("/jobs/{job_id:uuid}/runs")

@@ -126,12 +126,9 @@ async def new(
 
 
 @router.post("/new")
+@once
 async def create(request: Request, visitor: Member, form: Form) -> Response:
     """Make a schedule."""
-    return await once(request, visitor, form, lambda: _create(request, visitor, form))
-
-
-async def _create(request: Request, visitor: Visitor, form: FormData) -> Response:
     parts = parts_of(request)
     filled, job_id = read_schedule(form), id_from(text(form, "job"))
     try:
@@ -311,11 +308,7 @@ class ScheduleForm:
 
 
 def read_schedule(form: FormData) -> ScheduleForm:
-    """Return the fields of the form.
-
-    Raises:
-        MailsiftError: `bad_option`.
-    """
+    """Return the fields of the form."""
     return ScheduleForm(
         name=text(form, "name"),
         rhythm=choice(form, "rhythm", RHYTHMS),

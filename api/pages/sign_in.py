@@ -1,7 +1,11 @@
-"""Signing in: /login, /logout, /welcome for the first owner, /invite and /password behind one-time links."""
+"""What is open to who is not signed in: /login, /logout, /help, and who asks mail servers, /probing.
+
+And behind one-time links /welcome for the first owner, /invite and /password.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import re
 import secrets
@@ -97,7 +101,7 @@ async def begin_single_sign_on(request: Request, next: str = "") -> Response:  #
         return see(inside(next))
     secret = secrets.token_bytes(32)
     try:
-        place = await _sso(request).begin(SignInAttempt(secret), _callback(request))
+        place = await _sso(request).provider.authorization_url(SignInAttempt(secret), _callback(request))
     except MailsiftError as error:
         return _login(request, next, error=error)
     response = RedirectResponse(place, 303)
@@ -224,6 +228,19 @@ async def set_password(request: Request, form: SignInForm) -> Response:
     return response
 
 
+@router.get("/help")
+async def show_help(request: Request) -> Response:
+    """Show what every page is for and what its words mean; the topics of operators to operators."""
+    await look_for_visitor(request)
+    return render(request, "help.html")
+
+
+@router.get("/probing")
+async def probing(request: Request) -> Response:
+    """Tell a mail server's owner, who looks up the name that asked it, who asks and how to opt out."""
+    return render(request, "probing.html", **await asyncio.to_thread(parts_of(request).probing))
+
+
 def let_in(secret: str, goal: str, message: str = "") -> Response:
     """Return the way into the pages with a new session."""
     response = see(goal, message)
@@ -253,7 +270,7 @@ def _login(
         next=goal,
         email=email,
         sso_name=people.sso_name if people.sso else "",
-        passwords=people.sessions.local.only is None,
+        passwords=people.sessions.local is None,
         ended=ended,
     )
 

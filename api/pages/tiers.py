@@ -47,23 +47,15 @@ _CUT_SHORT: Final = {JobState.CANCELLED: "was cancelled", JobState.FAILED: "fail
 
 @dataclass(frozen=True, slots=True)
 class TierOnPage:
-    """One thing to do with rows.
+    """One thing to do with rows."""
 
-    Attributes:
-        tier: the word that filters for these rows.
-        colour: the status whose colour they have.
-        label, advice: for people.
-        rows, share: how many, and which part of the rows with a verdict.
-        change: how many more than in the run before, "" for as many, or when there was none.
-    """
-
-    tier: Tier
-    colour: Status
+    tier: Tier  # the word that filters for these rows
+    colour: Status  # whose colour they have
     label: str
     advice: str
     rows: int
-    share: str
-    change: str
+    share: str  # which part of the rows with a verdict
+    change: str  # how many more than in the run before, "" for as many, or when there was none
 
 
 def tiers_of(view: JobView, earlier: JobView | None = None) -> tuple[TierOnPage, ...]:

@@ -106,11 +106,7 @@ def _state(upload: ListUpload) -> dict[str, str]:
 
 
 def _check(request: Request) -> None:
-    """Refuse what does not come from our page, or speaks another version.
-
-    Raises:
-        MailsiftError: `csrf_failed`, `upload_version`.
-    """
+    """Refuse what does not come from our page, or speaks another version."""
     check_token(request, request.headers.get(HEADER))
     if request.headers.get("tus-resumable") != _VERSION["Tus-Resumable"]:
         raise MailsiftError("upload_version", "Uploads use version 1.0.0 of tus here.")

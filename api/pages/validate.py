@@ -16,7 +16,6 @@ from mailsift.api.pages.evidence import VerdictDetail, verdict_detail
 from mailsift.api.pages.forms import Form, choice, typed_text
 from mailsift.api.pages.page import our_address, page_before, render, see
 from mailsift.api.pages.visitor import Member, Reader
-from mailsift.api.pages.words import MODES
 from mailsift.api.parts import parts_of
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.facts import Mode
@@ -76,7 +75,6 @@ async def _page(
         uploads=await parts.uploads.waiting(visitor.account_id),
         mode=mode,
         repair=repair,
-        modes=MODES,
         detail=detail,
         tier=None,
         max_bytes=parts.max_bytes,

@@ -12,11 +12,9 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 from starlette.datastructures import FormData
 
-from mailsift.accounts.people import Visitor
 from mailsift.api.pages.forms import Form, attempt, choice, mendable, once, text
 from mailsift.api.pages.page import now_of, render, see
 from mailsift.api.pages.visitor import Member, Reader
-from mailsift.api.pages.words import ATTEMPT_ERRORS, DELIVERY_STATES, DISABLED_REASONS
 from mailsift.api.parts import parts_of
 from mailsift.events.endpoints import DEFAULT_RATE, MAX_RATE, MIN_RATE, EndpointView
 from mailsift.events.payloads import EVENT_WORDS, ON_REQUEST, EventType, SimulatedEvent
@@ -72,7 +70,7 @@ class _WebhookForm:
 async def webhooks(request: Request, visitor: Reader) -> Response:
     """List the account's webhooks."""
     found = await parts_of(request).webhooks.list(visitor.account_id)
-    return render(request, "webhooks.html", webhooks=found, reasons=DISABLED_REASONS)
+    return render(request, "webhooks.html", webhooks=found)
 
 
 @router.get("/new")
@@ -82,12 +80,9 @@ async def new(request: Request, _: Member) -> Response:
 
 
 @router.post("/new")
+@once
 async def create(request: Request, visitor: Member, form: Form) -> Response:
     """Register a webhook and show its secret, this once."""
-    return await once(request, visitor, form, lambda: _create(request, visitor, form))
-
-
-async def _create(request: Request, visitor: Visitor, form: FormData) -> Response:
     filled = _WebhookForm.of(form)
     try:
         view, secret = await parts_of(request).webhooks.create(
@@ -116,9 +111,6 @@ async def webhook(
         tested=tested,
         outcome=outcome[-1] if outcome else None,
         samples=SAMPLES,
-        reasons=DISABLED_REASONS,
-        states=DELIVERY_STATES,
-        wrong=ATTEMPT_ERRORS,
         overlaps=list(OVERLAPS.items()),
     )
 
@@ -232,7 +224,6 @@ async def deliveries(
         deliveries=found[:_PAGE],
         following=found[_PAGE - 1].id if len(found) > _PAGE else None,
         before=before,
-        states=DELIVERY_STATES,
         spans=list(SPANS.items()),
     )
 
@@ -248,8 +239,6 @@ async def delivery(request: Request, visitor: Reader, delivery_id: UUID) -> Resp
         delivery=view,
         webhook=await service.get(visitor.account_id, view.endpoint_id),
         attempts=await service.attempts(visitor.account_id, delivery_id),
-        states=DELIVERY_STATES,
-        wrong=ATTEMPT_ERRORS,
     )
 
 

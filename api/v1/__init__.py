@@ -5,12 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from mailsift.api.v1 import (
-    accuracy,
     email,
-    events,
     jobs,
     outcomes,
-    policy,
     public_keys,
     schedules,
     suppressions,
@@ -26,11 +23,11 @@ ROUTERS: Final = (
     schedules.router,
     webhooks.router,
     webhooks.deliveries_router,
-    events.router,
+    webhooks.events_router,
     usage.router,
     outcomes.router,
-    accuracy.router,
-    policy.router,
+    usage.accuracy_router,
+    outcomes.policy_router,
     public_keys.router,
     suppressions.router,
     outcomes.receiving_router,

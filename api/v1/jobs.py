@@ -29,22 +29,24 @@ from mailsift.api.http.downloads import (
 from mailsift.api.http.idempotency import IdempotencyKey, read_key
 from mailsift.api.http.inputs import RequestModel, ShortText
 from mailsift.api.http.openapi import error_responses, operation, v1_router
-from mailsift.api.http.paging import Cursor, Limit, PageResponse, page_end
 from mailsift.api.http.policies import TierPolicyBody
 from mailsift.api.http.responses import (
     PROBABILITY,
     ChanceFields,
+    Cursor,
     Envelope,
+    Limit,
+    PageResponse,
     UtcTime,
     ViewModel,
     answer,
     chance_fields,
+    page_end,
     server_event,
 )
 from mailsift.api.http.uploads import UPLOAD_OPENAPI, Upload, upload_of
 from mailsift.api.parts import ApiParts, parts_of
 from mailsift.api.v1.email import FullVerdict
-from mailsift.jobs.plans import ListPlan
 from mailsift.jobs.results.export import ExportFormat
 from mailsift.jobs.results.pages import BEGINNING, PageRequest, RowFilter, SortBy, canonical_domain
 from mailsift.jobs.results.previews import estimate_of
@@ -480,14 +482,9 @@ async def get_plan(
     mode: Annotated[Mode, Query(description="of a list that was uploaded and not started")] = Mode.DEEP,
 ) -> JSONResponse:
     """Show how long a list still takes, whom it will ask, and what it waits for. Starts nothing."""
-    found = await parts_of(request).plans.plan(caller.account_id, job_id, mode)
-    return answer(plan_response(found))
-
-
-def plan_response(plan: ListPlan) -> PlanResponse:
-    """Return what is told of a plan."""
+    plan = await parts_of(request).plans.plan(caller.account_id, job_id, mode)
     left = plan.left
-    return PlanResponse(
+    told = PlanResponse(
         seconds=None if left.seconds is None else round(left.seconds, 1),
         reason=left.reason,
         addresses=plan.addresses,
@@ -495,6 +492,7 @@ def plan_response(plan: ListPlan) -> PlanResponse:
         probes=[ProbesResponse(provider=key, addresses=count) for key, count in plan.probes.items()],
         lines=[PlanLineResponse.model_validate(line) for line in left.lines],
     )
+    return answer(told)
 
 
 @router.post(
@@ -731,11 +729,7 @@ async def _json_page(request: Request, caller: Caller, job_id: JobId, asked: Res
 
 
 def _row_of(cursor: str, place: str) -> int:
-    """Return the row a cursor names, which is one of the same filter in the same order.
-
-    Raises:
-        MailsiftError: `bad_cursor`.
-    """
+    """Return the row a cursor names, which is one of the same filter in the same order."""
     if not cursor:
         return BEGINNING
     found = _CURSOR.fullmatch(cursor)

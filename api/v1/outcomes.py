@@ -1,4 +1,7 @@
-"""/v1/outcomes: what became of messages that were really sent, and where mail senders tell of it."""
+"""/v1/outcomes: what became of messages that were really sent, and where mail senders tell of it.
+
+/v1/policy: what the account wants done with verdicts and outcomes.
+"""
 
 from __future__ import annotations
 
@@ -16,10 +19,10 @@ from starlette.datastructures import UploadFile
 
 from mailsift.api.http.downloads import streamed
 from mailsift.api.http.forms import form_of
-from mailsift.api.http.inputs import FORM, RequestModel, ShortText, media_type
+from mailsift.api.http.inputs import FORM, RequestModel, ShortText, media_type, read_body
 from mailsift.api.http.openapi import error_responses, file_operation, operation, v1_router
+from mailsift.api.http.policies import AccountPolicyBody
 from mailsift.api.http.responses import UtcTime, ViewModel, answer
-from mailsift.api.http.strangers import read_body
 from mailsift.api.http.uploads import file_pieces, file_with
 from mailsift.api.parts import parts_of
 from mailsift.api.v1.jobs import Reader, Writer
@@ -29,6 +32,7 @@ from mailsift.pipeline.outcomes.senders import SenderKind
 from mailsift.storage.sql.receivers import ReceiverRow
 
 router = v1_router("/outcomes", "outcomes")
+policy_router = v1_router("/policy", "policy")
 receiving_router = APIRouter(prefix="/receivers", include_in_schema=False)
 
 WEBHOOK_BYTES: Final = 4 * 1024**2
@@ -237,3 +241,17 @@ async def receive(request: Request, receiver_id: UUID) -> JSONResponse:
         posted = ReceivedPost(dict(request.headers), await read_body(request, take))
         taken = await parts.receivers.receive(receiver_id, posted)
     return answer(TakenResponse.model_validate(taken), "Taken.")
+
+
+@policy_router.get("", **operation("Look at the policy", AccountPolicyBody))
+async def get_policy(request: Request, caller: Reader) -> JSONResponse:
+    """Return the rules that turn verdicts into tiers, and for how long outcomes are believed."""
+    found = await parts_of(request).policies.get(caller.account_id)
+    return answer(AccountPolicyBody.model_validate(found))
+
+
+@policy_router.put("", **operation("Set the policy", AccountPolicyBody))
+async def put_policy(request: Request, wanted: AccountPolicyBody, caller: Writer) -> JSONResponse:
+    """Set the account's policy; jobs that begin from now on use its tiers."""
+    await parts_of(request).policies.put(caller.account_id, wanted.policy())
+    return answer(wanted, "The policy is set.")

@@ -21,8 +21,16 @@ from mailsift.accounts.keys import (
 from mailsift.api.http.auth import RequireScope
 from mailsift.api.http.inputs import WHOLE, RequestModel, ShortText
 from mailsift.api.http.openapi import operation, v1_router
-from mailsift.api.http.paging import Cursor, Limit, PageResponse, after_cursor, page_of
-from mailsift.api.http.responses import UtcTime, ViewModel, answer
+from mailsift.api.http.responses import (
+    Cursor,
+    Limit,
+    PageResponse,
+    UtcTime,
+    ViewModel,
+    after_cursor,
+    answer,
+    page_of,
+)
 from mailsift.api.parts import parts_of
 from mailsift.storage.sql.keys import KeyRow
 
@@ -83,11 +91,8 @@ class PublicKeyUpdateRequest(RequestModel):
     checks_per_minute: Checks | None = Field(default=None, description=_CHECKS)
 
     def changed(self, row: KeyRow) -> KeyRow:
-        """Return the key with what was given; a null changes nothing but the limit, which it takes away."""
-        given = {name: getattr(self, name) for name in self.model_fields_set}
-        return replace(
-            row, **{name: x for name, x in given.items() if x is not None or name == "checks_per_minute"}
-        )
+        """Return the key with what was given."""
+        return replace(row, **self.given(nullable="checks_per_minute"))
 
 
 @router.post(

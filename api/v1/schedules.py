@@ -12,8 +12,17 @@ from pydantic import AliasChoices, AliasGenerator, AliasPath, BaseModel, ConfigD
 
 from mailsift.api.http.inputs import WHOLE, Moment, RequestModel, ShortText
 from mailsift.api.http.openapi import operation, v1_router
-from mailsift.api.http.paging import Cursor, Limit, PageResponse, after_cursor, id_of_cursor, page_of
-from mailsift.api.http.responses import UtcTime, ViewModel, answer
+from mailsift.api.http.responses import (
+    Cursor,
+    Limit,
+    PageResponse,
+    UtcTime,
+    ViewModel,
+    after_cursor,
+    answer,
+    id_of_cursor,
+    page_of,
+)
 from mailsift.api.http.uploads import ListOptions, PlaceText
 from mailsift.api.parts import parts_of
 from mailsift.api.v1.jobs import PLACE_ERRORS, JobResponse, Reader, Writer, job_response
@@ -41,15 +50,15 @@ Failures = Annotated[
 ]
 
 
-def _view_or_spec_path(name: str) -> AliasChoices:
-    """Find a field in the view or in what the schedule does."""
-    return AliasChoices(name, AliasPath("spec", name))
-
-
 class ScheduleResponse(ViewModel):
     """A schedule."""
 
-    model_config = ConfigDict(alias_generator=AliasGenerator(validation_alias=_view_or_spec_path))
+    # each field is in the view, or in what the schedule does
+    model_config = ConfigDict(
+        alias_generator=AliasGenerator(
+            validation_alias=lambda name: AliasChoices(name, AliasPath("spec", name))
+        )
+    )
 
     schedule_id: UUID = Field(validation_alias="id")
     id: UUID = Field(description="the old name of schedule_id; removed in the next release", deprecated=True)
@@ -148,9 +157,8 @@ class ScheduleUpdateRequest(RequestModel):
     )
 
     def changed(self, spec: ScheduleSpec) -> ScheduleSpec:
-        """Return the spec with what was given; a null changes nothing but the end, which it takes away."""
-        given = {name: getattr(self, name) for name in self.model_fields_set}
-        changes = {name: x for name, x in given.items() if x is not None or name == "ends_at"}
+        """Return the spec with what was given."""
+        changes = self.given(nullable="ends_at")
         repair = changes.pop("repair", None)
         if repair is not None and spec.options is not None:
             changes["options"] = replace(spec.options, repair=repair)

@@ -6,13 +6,12 @@ from typing import Annotated, Final
 
 from fastapi import Query, Request
 from fastapi.responses import JSONResponse, StreamingResponse
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, BeforeValidator, Field
 
 from mailsift.api.http.downloads import streamed
 from mailsift.api.http.inputs import Email, RequestModel
 from mailsift.api.http.openapi import file_operation, operation, v1_router
-from mailsift.api.http.paging import Cursor, Limit, PageResponse, page_end
-from mailsift.api.http.responses import UtcTime, ViewModel, answer
+from mailsift.api.http.responses import Cursor, Limit, PageResponse, UtcTime, ViewModel, answer, page_end
 from mailsift.api.parts import parts_of
 from mailsift.api.v1.jobs import Reader, Writer
 from mailsift.api.v1.outcomes import FILE_BODY, FILE_ERRORS, TakenResponse, file_of
@@ -38,7 +37,7 @@ class SuppressionResponse(ViewModel):
     email: str
     reason: SuppressionReason
     origin: str = Field(description="who said so: `api`, `file`, `page`, or who reported the outcome")
-    since: UtcTime
+    since: Annotated[UtcTime, BeforeValidator(utc_datetime)]
 
 
 class SuppressionPageResponse(PageResponse):
@@ -80,13 +79,8 @@ async def list_suppressions(
     page = await service.page(
         caller.account_id, limit=limit, cursor=cursor, email=email, reason=reason.value if reason else ""
     )
-    listed = [_response(one) for one in page.suppressions]
-    return answer(SuppressionPageResponse(suppressions=listed, **page_end(page.next)))
-
-
-def _response(one: Suppression) -> SuppressionResponse:
-    since = utc_datetime(one.since)
-    return SuppressionResponse(email=one.email, reason=one.reason, origin=one.origin, since=since)
+    listed = {"suppressions": page.suppressions, **page_end(page.next)}
+    return answer(SuppressionPageResponse.model_validate(listed))
 
 
 @router.post("", **operation("Add addresses not to send to", TakenResponse))

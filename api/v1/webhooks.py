@@ -1,9 +1,14 @@
-"""/v1/webhooks: endpoints, their secrets, their deliveries, and tests of them."""
+"""/v1/webhooks: endpoints, their secrets, their deliveries, and tests of them.
+
+/v1/events: what happened, so that a receiver can look whether it has heard of everything.
+"""
 
 from __future__ import annotations
 
+import json
 from dataclasses import asdict
-from typing import Annotated, Final
+from datetime import UTC, datetime
+from typing import Annotated, Any, Final
 from uuid import UUID
 
 from fastapi import Depends, Query, Request
@@ -20,15 +25,17 @@ from mailsift.accounts.keys import Caller, Scope
 from mailsift.api.http.auth import RequireScope
 from mailsift.api.http.inputs import Moment, RequestModel, Url, Whole
 from mailsift.api.http.openapi import operation, v1_router
-from mailsift.api.http.paging import (
+from mailsift.api.http.responses import (
     Cursor,
     Limit,
     PageResponse,
+    UtcTime,
+    ViewModel,
     after_cursor,
+    answer,
     id_of_cursor,
     page_of,
 )
-from mailsift.api.http.responses import UtcTime, ViewModel, answer
 from mailsift.api.parts import parts_of
 from mailsift.events.endpoints import (
     DEFAULT_RATE,
@@ -41,10 +48,12 @@ from mailsift.events.endpoints import (
 from mailsift.events.payloads import EventType, SimulatedEvent
 from mailsift.jobs.views import bad_cursor
 from mailsift.pipeline.errors import MailsiftError
+from mailsift.storage.sql.events import EventFilter, EventRow
 
 router = v1_router("/webhooks", "webhooks")
 
 deliveries_router = v1_router("/deliveries", "webhooks")
+events_router = v1_router("/events", "events")
 
 Reader = Annotated[Caller, Depends(RequireScope(Scope.WEBHOOKS_READ))]
 Writer = Annotated[Caller, Depends(RequireScope(Scope.WEBHOOKS_WRITE))]
@@ -360,11 +369,7 @@ async def list_deliveries(
 
 
 async def _last_seen(service: WebhookService, caller: Caller, cursor: str) -> DeliveryView | None:
-    """Return the delivery a cursor names.
-
-    Raises:
-        MailsiftError: `bad_cursor`.
-    """
+    """Return the delivery a cursor names."""
     delivery_id = id_of_cursor(cursor)
     if delivery_id is None:
         return None
@@ -408,3 +413,68 @@ async def recover_webhook(
         caller.account_id, webhook_id, since=since, also_unqueued=True
     )
     return answer(CountResponse(count=count), "What was missed is sent.", status=202)
+
+
+class EventResponse(BaseModel):
+    """An event: the four members that webhooks are sent, and whether it was only simulated."""
+
+    id: UUID = Field(description="the `webhook-id` of its deliveries")
+    type: EventType
+    created_at: datetime
+    data: dict[str, Any]
+    simulated: bool = Field(description="made by POST /v1/webhooks/test: nothing has happened")
+
+
+class EventsResponse(PageResponse):
+    """One page of events, oldest first."""
+
+    events: list[EventResponse]
+
+
+class EventsQuery(BaseModel):
+    """Which events are wanted."""
+
+    type: list[EventType] = Field(default=[], description="only these")
+    since: Since | None = Field(default=None, description="only from then on; ISO 8601 with a time zone")
+    job_id: UUID | None = Field(default=None, description="only of this job")
+    limit: int = Field(default=100, ge=1, le=100)
+    cursor: Cursor = ""
+
+
+@events_router.get("", **operation("List events", EventsResponse, "bad_cursor"))
+async def list_events(
+    request: Request, caller: Reader, asked: Annotated[EventsQuery, Query()]
+) -> JSONResponse:
+    """List the account's events, oldest first, whether or not a webhook received them."""
+    wanted = EventFilter(asked.type, asked.since, asked.job_id, _place_of(asked.cursor))
+    found = await parts_of(request).webhooks.events(caller.account_id, wanted, limit=asked.limit + 1)
+    page, end = page_of(found, asked.limit, _event_cursor)
+    return answer({"events": [_event_fields(row) for row in page], **end})
+
+
+@events_router.get("/{event_id:uuid}", **operation("Look at an event", EventResponse, "event_not_found"))
+async def get_event(request: Request, caller: Reader, event_id: UUID) -> JSONResponse:
+    """Return an event by its id, which is the `webhook-id` of its deliveries."""
+    return answer(_event_fields(await parts_of(request).webhooks.event(caller.account_id, event_id)))
+
+
+def _event_fields(row: EventRow) -> dict[str, Any]:
+    body: dict[str, Any] = json.loads(row.body)
+    return body | {"simulated": row.job_id is None and row.type != EventType.AUDIT}
+
+
+def _event_cursor(last: EventRow) -> str:
+    return f"{last.created_at.astimezone(UTC):%Y-%m-%dT%H:%M:%S.%fZ}~{last.id}"
+
+
+def _place_of(cursor: str) -> tuple[datetime, UUID] | None:
+    if not cursor:
+        return None
+    at, _, event_id = cursor.partition("~")
+    try:
+        place = datetime.fromisoformat(at), UUID(event_id)
+    except ValueError:
+        raise bad_cursor() from None
+    if place[0].tzinfo is None:
+        raise bad_cursor()
+    return place

@@ -113,11 +113,7 @@ async def _visit(request: Request, key: str) -> FormVisit:
 
 
 def _origin(request: Request) -> str:
-    """Return where a page is from, by its browser.
-
-    Raises:
-        MailsiftError: `origin_refused`.
-    """
+    """Return where a page is from, by its browser."""
     found = request.headers.getlist("origin")
     if len(found) != 1:
         raise MailsiftError("origin_refused", "This key can’t be used on pages from this origin.")

@@ -121,7 +121,7 @@ def _check_in_pipeline(
 
     from mailsift.cli.doctor import DISTRUSTED  # noqa: PLC0415
     from mailsift.cli.progress import warning  # noqa: PLC0415
-    from mailsift.runtime.installation import installation  # noqa: PLC0415
+    from mailsift.runtime.embedded import installation  # noqa: PLC0415
 
     many = counted(len(given), "address")
     with installation(settings, database=False) as installed, console.status(f"Checking {many} ...") as line:
@@ -175,19 +175,15 @@ async def _validate(
     import polars as pl  # noqa: PLC0415 - see _check_in_pipeline
 
     from mailsift.container import open_container  # noqa: PLC0415
+    from mailsift.jobs.intake.numbering import number_addresses  # noqa: PLC0415
     from mailsift.pipeline.frames import VERDICTS  # noqa: PLC0415
-    from mailsift.pipeline.syntax.column import parse_column  # noqa: PLC0415
 
-    parsed = parse_column(pl.Series("raw", given, pl.String))
-    numbered = parsed.with_columns(
-        pl.col("address").rank("dense").cast(pl.UInt32).alias("n"), pl.lit(1, pl.UInt32).alias("rows")
-    )
-    distinct = numbered.unique("n", maintain_order=True)
+    numbers, distinct = number_addresses(pl.Series("raw", given, pl.String))
     async with open_container(settings) as container:
         validator = await container.validator()
         result = await validator.validate(distinct, request)
         trusted = request.mode is Mode.FAST or await container.domains.trust.ready()
-    joined = numbered.select("n").join(
+    joined = numbers.to_frame("n").join(
         result.finished.select("n", *VERDICTS, "evidence"), on="n", how="left", maintain_order="left"
     )
     return joined.drop("n").to_dicts(), trusted

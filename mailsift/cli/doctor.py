@@ -29,7 +29,7 @@ from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.facts import Known
 from mailsift.pipeline.smtp.config import Source
 from mailsift.pipeline.smtp.identity import default_addresses
-from mailsift.runtime.installation import installation
+from mailsift.runtime.embedded import installation
 from mailsift.settings import Settings
 from mailsift.storage.database import DatabaseError, sentence_of
 from mailsift.storage.redis.connection import WRITABLE_KEY, ClientError, words_of
@@ -92,9 +92,7 @@ def _print_table(findings: list[Finding]) -> None:
 async def examine(settings: Settings, servers_error: MailsiftError | None = None) -> list[Finding]:
     """Run every check side by side; a check that breaks is a failed finding, not an error.
 
-    Args:
-        settings: with the addresses of the servers set.
-        servers_error: why one is not: the embedded server that it would be of does not start.
+    `servers_error` says why an address is not set: the embedded server that it would be of does not start.
     """
     unasked: dict[Check, bool] = {_settings: not Settings.mistyped(), _proxies: not _has_proxy(settings)}
     checks = {name: check for name, check in CHECKS.items() if not unasked.get(check)}

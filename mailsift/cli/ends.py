@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 from glob import glob
 from pathlib import Path
-from typing import IO, Final, Protocol, TypeVar
+from typing import IO, Final, TypeVar
 
 from typing_extensions import override
 
@@ -33,20 +33,12 @@ _SIGNS: Final = ("*", "?")
 _PIECE: Final = 1 << 20
 
 
-class ResultSink(Protocol):
-    """Where results go that is no file."""
-
-    async def write(self, found: Selection, account: AccountId, job: JobId) -> None:
-        """Put results there, whole or not at all."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
-class PipeSink(ResultSink):
+class PipeSink:
     """Standard output, where a list is CSV."""
 
-    @override
-    async def write(self, found: Selection, account: AccountId, job: JobId) -> None:
+    async def write(self, found: Selection, _account: AccountId, _job: JobId) -> None:
+        """Put results there, whole or not at all."""
         with told_where(self), tempfile.TemporaryFile() as out:  # no half a list for who reads from us
             await asyncio.to_thread(export, found.results, out, format=ExportFormat.CSV, policy=found.policy)
             out.seek(0)
@@ -59,15 +51,15 @@ class PipeSink(ResultSink):
 
 
 @dataclass(frozen=True, slots=True)
-class PlaceSink(ResultSink):
+class PlaceSink:
     """An object or a table; its credentials are those of the environment."""
 
     place: Place
     places: Places
     scratch: Path
 
-    @override
     async def write(self, found: Selection, account: AccountId, job: JobId) -> None:
+        """Put results there, whole or not at all."""
         with told_where(self):
             await self.places.write(
                 account, self.place, found.results, job=job, scratch=self.scratch, policy=found.policy
@@ -78,13 +70,13 @@ class PlaceSink(ResultSink):
         return self.place.label
 
 
+ResultSink = PipeSink | PlaceSink
+"""Where results go that is no file."""
+
+
 @contextmanager
 def told_where(out: object) -> Iterator[None]:
-    """Turn what a disk or a pipe says while a result is written into one line that names the result.
-
-    Raises:
-        MailsiftError: `output_not_writable`.
-    """
+    """Turn what a disk or a pipe says while a result is written into one line that names the result."""
     try:
         yield
     except MailsiftError:
@@ -213,11 +205,7 @@ async def _unawaited(work: Callable[[], T]) -> T:
 
 
 def sink_of(output: str, places: Places, scratch: Path) -> Path | ResultSink:
-    """Return where an output leads.
-
-    Raises:
-        MailsiftError: `bad_place`.
-    """
+    """Return where an output leads."""
     if output == PIPE:
         return PipeSink()
     return PlaceSink(parse_sink(output), places, scratch) if is_place(output) else Path(output)

@@ -143,11 +143,7 @@ def roll(
 
 
 async def _show_new(container: Container, account_id: AccountId, minted: MintedKey, *, as_json: bool) -> None:
-    """Show a key this once; one that cannot be shown opens nothing.
-
-    Raises:
-        MailsiftError: `output_not_writable`.
-    """
+    """Show a key this once; one that cannot be shown opens nothing."""
     secret = {"key": minted.secret, **_key_fields(minted.row)}
     try:
         print(json.dumps(secret) if as_json else minted.secret, flush=True)  # noqa: T201 - the command's output

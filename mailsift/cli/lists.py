@@ -36,7 +36,7 @@ from mailsift.pipeline.facts import Mode
 from mailsift.pipeline.frames import load_frames
 from mailsift.pipeline.judge.tiers import TierPolicy
 from mailsift.pipeline.wording import counted
-from mailsift.runtime.installation import installation
+from mailsift.runtime.embedded import installation
 from mailsift.runtime.local_worker import LocalWorker, early_worker
 from mailsift.settings import Settings
 from mailsift.storage.states import JobState
@@ -46,11 +46,7 @@ if TYPE_CHECKING:
 
 
 def policy_of(text: str) -> TierPolicy | None:
-    """Return the policy of an option, JSON or the name of a file of it.
-
-    Raises:
-        MailsiftError: `policy_invalid`.
-    """
+    """Return the policy of an option, JSON or the name of a file of it."""
     if not text:
         return None
     try:
@@ -61,23 +57,13 @@ def policy_of(text: str) -> TierPolicy | None:
 
 
 async def find(settings: Settings, texts: list[str]) -> list[str]:
-    """Return the lists that these files, patterns and places name.
-
-    Raises:
-        MailsiftError: what `sources_of` raises.
-    """
+    """Return the lists that these files, patterns and places name."""
     async with open_container(settings) as container:
         return await sources_of(texts, container.places.with_environment(), LOCAL_ACCOUNT)
 
 
 def show_plans(sources: list[str], options: JobOptions, *, as_json: bool) -> None:
-    """Print what lists will take, one after the other; nothing is started but the servers.
-
-    Args:
-        sources: the lists.
-        options: of their jobs.
-        as_json: print an object a line.
-    """
+    """Print what lists will take, one after the other; nothing is started but the servers."""
     with installation(Settings.from_env()) as settings:
         plans = asyncio.run(_plans(settings, sources, options))
     for source, found in zip(sources, plans, strict=True):
@@ -120,11 +106,7 @@ async def _plans(settings: Settings, sources: list[str], options: JobOptions) ->
 
 @contextmanager
 def working(settings: Settings, loading: LocalWorker | None = None) -> Iterator[tuple[Settings, LocalWorker]]:
-    """Give an installation whose embedded servers run, and a worker: its own where there is none.
-
-    Args:
-        settings: as read from the environment.
-        loading: a worker that was started already, if one was.
+    """Give an installation whose embedded servers run, and a worker: its own unless one is `loading`.
 
     Raises:
         MailsiftError: `bad_overrides`, and what `installation` raises.

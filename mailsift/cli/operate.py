@@ -18,7 +18,7 @@ import uvloop
 from mailsift.lazy_import import UNASKED, loading, without
 from mailsift.logs import configure_server_logs
 from mailsift.pipeline.errors import MailsiftError
-from mailsift.runtime.installation import installation
+from mailsift.runtime.embedded import installation
 from mailsift.settings import Settings, server_url
 from mailsift.storage.database import sentence_of
 from mailsift.storage.schema import migrate, revision, serves
@@ -89,8 +89,7 @@ def sweeper() -> None:
 def server_settings(**given: object) -> Settings:
     """Return the settings of a process that serves, whose home is there, log is set up and end is prepared.
 
-    Args:
-        given: what the command line says, which goes before the environment; None = nothing.
+    What is given on the command line goes before the environment; None = nothing.
 
     Raises:
         MailsiftError: `bad_settings`.

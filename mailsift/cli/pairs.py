@@ -37,11 +37,7 @@ def pair(sources: list[str], output: str) -> list[tuple[str, str]]:
 
 
 def _check_apart(pairs: list[tuple[str, str]]) -> None:
-    """Refuse a result in place of a list, its own or another one, and two results in one place.
-
-    Raises:
-        MailsiftError: `output_is_input`, `output_not_writable`.
-    """
+    """Refuse a result in place of a list, its own or another one, and two results in one place."""
     lists, results = {_identity(source) for source, _ in pairs}, set[object]()
     for source, out in pairs:
         if (place := _identity(out)) in lists and out != PIPE:
@@ -64,11 +60,7 @@ def _identity(text: str) -> object:
 
 
 def output_of(source: str, output: str, *, many: bool) -> str:
-    """Return where the result of a source goes: what was asked for, or in that folder.
-
-    Raises:
-        MailsiftError: `output_not_writable` for many results in one file, and for a folder that is not there.
-    """
+    """Return where the result of a source goes: what was asked for, or in that folder, which is there."""
     beside = f"{name_of(source)}.mailsift.csv"
     if not output:
         if source == PIPE and not many:

@@ -103,11 +103,7 @@ async def watch(
 
 
 async def _look(service: JobService, account: AccountId, job_id: JobId) -> JobView:
-    """Return the job; while a server of ours is away, say so once and wait: the job does no more than that.
-
-    Raises:
-        MailsiftError: it is not there, or the server has been away for too long.
-    """
+    """Return the job; while a server of ours is away, say so once and wait, as the job does, for a while."""
     away_since = 0.0
     while True:
         try:

@@ -21,7 +21,7 @@ from mailsift.pipeline.background import repeating
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.runtime.api_server import listening
 from mailsift.runtime.api_server import serve as serve_api
-from mailsift.runtime.installation import installation
+from mailsift.runtime.embedded import installation
 from mailsift.runtime.local_worker import LocalWorker
 from mailsift.settings import Settings
 

@@ -13,7 +13,7 @@ from mailsift.cli.options import LOCAL_ACCOUNT
 from mailsift.container import Container, open_container
 from mailsift.events.audit import COMMAND_LINE, act_as
 from mailsift.jobs.views import AccountId
-from mailsift.runtime.installation import installation
+from mailsift.runtime.embedded import installation
 from mailsift.settings import Settings
 
 T = TypeVar("T")
@@ -34,11 +34,6 @@ def with_account(
     work: Callable[[Container, AccountId], Awaitable[T]], account: str, *, makes_account: bool = False
 ) -> T:
     """Do the same with an account; what is changed there is recorded as done on the command line.
-
-    Args:
-        work: takes the parts and the account's id.
-        account: its name.
-        makes_account: a name that no account has makes one.
 
     Raises:
         MailsiftError: `account_not_found`, and what the work raises.

@@ -42,11 +42,7 @@ class ClosedOutput(io.RawIOBase):
 
 
 def check_out() -> None:
-    """Refuse to begin what would be shown to nobody.
-
-    Raises:
-        MailsiftError: `output_not_writable`.
-    """
+    """Refuse to begin what would be shown to nobody, with what ClosedOutput says."""
     if isinstance(sys.stdout.buffer, ClosedOutput):
         sys.stdout.buffer.write(b"")
 

@@ -18,13 +18,7 @@ STATUS_COLOURS: Final = {"valid": "green", "risky": "yellow", "invalid": "red"}
 
 
 def table_of(columns: Iterable[str], *, numbers: Container[str] = (), **how: Any) -> Table:
-    """Return a table with these columns and no rows.
-
-    Args:
-        columns: their names.
-        numbers: those of them that stand to the right.
-        how: what else Table.add_column takes, for each of them.
-    """
+    """Return a table without rows; `numbers` stand to the right, Table.add_column takes the rest."""
     table = Table(box=None, header_style="bold", pad_edge=False)
     for name in columns:
         table.add_column(name, justify="right" if name in numbers else "left", **how)

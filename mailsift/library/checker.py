@@ -17,10 +17,11 @@ from __future__ import annotations
 import asyncio
 import math
 import os
+import sys
 import threading
 import warnings
 import weakref
-from collections.abc import Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from concurrent.futures import CancelledError, Future
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -30,8 +31,7 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypedDict, TypeVar, Unpack, 
 import structlog
 
 from mailsift.container import Container, OtherParts
-from mailsift.library.forks import frames_are_lost, when_forked
-from mailsift.library.result import CheckResult, writable
+from mailsift.library import CheckResult, writable
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.facts import Mode
 from mailsift.pipeline.guard import read_address
@@ -126,14 +126,7 @@ class LiveParts:
     ) -> pl.DataFrame:
         """Judge every address now, slice by slice: nobody comes back for the rest.
 
-        Args:
-            addresses: frames.ADDRESSES, in the order of their numbers.
-            mode: how far to look.
-            deadline: seconds after which is judged what is known; None: no end.
-            max_age: seconds a mail server's answer is used again.
-
-        Returns:
-            frames.VERDICTS, in the same order.
+        Takes frames.ADDRESSES, in the order of their numbers, and returns frames.VERDICTS, in the same order.
         """
         import polars as pl  # noqa: PLC0415 - frames take time to load
 
@@ -188,7 +181,7 @@ class Checker:
         self._other = OtherParts(policy=options.get("policy"))
         self._closed = False
         self._begin()
-        when_forked(self, Checker._begin)
+        _beginners[self] = Checker._begin
 
     def _begin(self) -> None:
         """Begin with nothing known, no loop, and a lock that nobody holds."""
@@ -296,7 +289,7 @@ class Checker:
     def _check_usable(self) -> None:
         if self._closed:
             raise _closed_error()
-        if frames_are_lost():
+        if _Frames.lost:
             text = "This process was forked from one that had used polars, whose threads no fork survives."
             raise MailsiftError("forked_with_frames", f"{text} Start it with spawn or forkserver.")
 
@@ -479,3 +472,43 @@ def _warn_of_deep() -> None:
     if not deep_was_said.is_set():
         deep_was_said.set()
         warnings.warn(_DEEP, DeepModeWarning, stacklevel=4)
+
+
+# What a fork leaves of us: no thread but the one that forked, so no event loop and no frames.
+
+_TASKS: Final = Path("/proc/self/task")
+_WORKER: Final = "polars-"  # and a number: how polars names the threads it computes with
+
+_beginners: weakref.WeakKeyDictionary[Checker, Callable[[Checker], None]] = weakref.WeakKeyDictionary()
+"""What every child does with them that is forked while they live."""
+_left_behind: list[Any] = []
+"""What belongs to the parent: kept, because to collect it would close what the parent uses."""
+
+
+class _Frames:
+    """Whether polars had threads before the fork, and whether this process lost them: frames would wait."""
+
+    had_threads = False
+    lost = False
+
+
+def _note_threads() -> None:
+    _Frames.had_threads = "polars" in sys.modules and _has_workers()
+
+
+def _has_workers() -> bool:
+    try:
+        names = [(task / "comm").read_text() for task in _TASKS.iterdir()]
+    except OSError:
+        return True  # nobody can tell here
+    return any(name.startswith(_WORKER) and name.strip()[len(_WORKER) :].isdecimal() for name in names)
+
+
+def _begin_again() -> None:
+    _Frames.lost = _Frames.lost or _Frames.had_threads
+    for one, begin in list(_beginners.items()):
+        _left_behind.append(dict(vars(one)))
+        begin(one)
+
+
+os.register_at_fork(before=_note_threads, after_in_child=_begin_again)

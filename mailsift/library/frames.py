@@ -16,7 +16,7 @@ import polars as pl
 from mailsift.jobs.columns import cell_text, column_id
 from mailsift.jobs.intake.numbering import number_addresses
 from mailsift.jobs.intake.table import SAMPLE_ROWS, as_text, choose_column
-from mailsift.library.result import writable
+from mailsift.library import writable
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.frames import ADDRESSES, VERDICTS
 
@@ -29,25 +29,15 @@ _BYTES: Final = (bytes, bytearray)
 
 @dataclass(frozen=True, slots=True)
 class GivenFrame:
-    """What the caller has.
+    """What the caller has."""
 
-    Attributes:
-        cells: the addresses as text, null where there is none.
-        names: the columns that stay beside the verdicts.
-        build: makes what is returned out of the verdicts, a row for each cell.
-    """
-
-    cells: pl.Series
-    names: tuple[str, ...]
-    build: Callable[[pl.DataFrame], Any]
+    cells: pl.Series  # the addresses as text, null where there is none
+    names: tuple[str, ...]  # the columns that stay beside the verdicts
+    build: Callable[[pl.DataFrame], Any]  # makes what is returned out of the verdicts, a row for each cell
 
 
 def read_addresses(addresses: Any, column: str) -> GivenFrame:
-    """Find the addresses in whatever the caller has.
-
-    Args:
-        addresses: an iterable of texts, or a series or frame of polars, pandas or pyarrow.
-        column: of a frame: the name of the column with the addresses; "" to find it.
+    """Find the addresses in whatever the caller has: an iterable, or a series or frame with a column of them.
 
     Raises:
         MailsiftError: `not_a_list`, `column_not_found`, `no_address_column`.

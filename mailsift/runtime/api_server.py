@@ -98,14 +98,9 @@ async def serve(
     stop: asyncio.Event | None = None,
     limits: RequestLimits = _LIMITS,
 ) -> None:
-    """Serve the API until SIGINT, SIGTERM or `stop`.
+    """Serve the API until SIGINT, SIGTERM or `stop`; needs DATABASE_URL and REDIS_URL.
 
-    Args:
-        settings: with the addresses of the servers set.
-        sockets: where it listens, from `listening`; None: it takes the port itself.
-        started: told the address the API listens on.
-        stop: ends it from within the process.
-        limits: what clients have to keep.
+    It listens on sockets from `listening`, None: it takes the port itself; `started` is told the address.
 
     Raises:
         MailsiftError: `port_in_use`, `otel_missing`.

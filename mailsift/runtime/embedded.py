@@ -1,4 +1,4 @@
-"""PostgreSQL and Valkey from wheels, for a machine where nobody has set the two database addresses.
+"""PostgreSQL and Valkey from wheels, for as long as a command runs whose two addresses nobody has set.
 
 Below the home directory:
 
@@ -35,9 +35,11 @@ from typing import IO, Final, NamedTuple, Self
 from urllib.parse import quote, urlencode
 
 import structlog
+from pydantic import SecretStr
 from typing_extensions import override
 
 from mailsift.pipeline.errors import MailsiftError
+from mailsift.settings import Settings
 
 STOP_SECONDS = 5.0  # after the polite signal, and again after the other
 POLL_SECONDS = 0.01
@@ -51,14 +53,44 @@ LOG_LINES = 3
 events = structlog.get_logger()
 
 
+@contextlib.contextmanager
+def installation(
+    settings: Settings, *, database: bool = True, forks: bool = False, watched: bool = False
+) -> Iterator[Settings]:
+    """Give settings whose DATABASE_URL and REDIS_URL are set, and start what is needed for it.
+
+    A server of ours that dies meanwhile is started again: by another process, for a command that `forks`, and
+    not from here where the command that started this one has them `watched`. Without `database` only Redis is
+    needed.
+
+    Raises:
+        MailsiftError: `bad_settings`, `embedded_missing`, `embedded_failed`, `database_unavailable`.
+    """
+    need_postgres = database and settings.database_url is None
+    need_valkey = settings.redis_url is None
+    if not need_postgres and not need_valkey:
+        yield settings
+        return
+    settings.make_home()
+    with EmbeddedServers(settings.home, postgres=need_postgres, valkey=need_valkey) as servers:
+        found: dict[str, SecretStr] = {}
+        if need_postgres:
+            from mailsift.storage.schema import migrate  # noqa: PLC0415 - for who starts them early it is too slow
+
+            migrate(servers.database_url)
+            found["database_url"] = SecretStr(servers.database_url)
+        if need_valkey:
+            found["redis_url"] = SecretStr(servers.redis_url)
+        if not watched:
+            servers.keep_up(apart=forks)
+        yield settings.model_copy(update=found)
+
+
 class EmbeddedServers:
     """The embedded servers of one home directory, shared by every command that runs on it.
 
     The first to enter starts what does not run, the last to leave stops it; servers that a killed command
     left behind are taken over. Ctrl-C in the terminal reaches the command, not the servers.
-
-    Attributes:
-        postgres, valkey: the servers themselves.
     """
 
     def __init__(self, home: Path, *, postgres: bool = True, valkey: bool = True) -> None:
@@ -126,8 +158,7 @@ class EmbeddedServers:
     def keep_up(self, *, apart: bool = False) -> None:
         """Start a server that dies again, until `stop`, and log both.
 
-        Args:
-            apart: in a process of its own, for a command that forks and must have no other thread then.
+        A command that forks, and must have no other thread then, has it done `apart`, by another process.
         """
         if apart:
             self._watcher = self._fork_watcher()

@@ -27,24 +27,17 @@ _SENTENCE_OF: Final = {
 class RequestLimits:
     """What a client has to keep.
 
-    Attributes:
-        seconds: how long a request line and its headers may take, and a body's next `body_bytes`.
-        head_bytes: request line and headers.
-        body_bytes: what comes of a body in every such time, unless it ends; who sends less holds a
-            connection and no more.
-        answer_seconds: how long the next 48 KiB of an answer may take to go out; who takes nothing holds a
-            file of results on the disk.
-        drain_seconds: how long a request under way may take yet when the API ends.
-        idle_seconds: how long a connection that was answered waits for its next request. Fronts and clients
-            keep theirs for a minute or so: that they close them, and not we, loses no request on its way.
+    Who sends less of a body holds a connection and no more; who takes nothing of an answer holds a file of
+    results on the disk. Fronts and clients keep idle connections for a minute or so: that they close them,
+    and not we, loses no request on its way.
     """
 
-    seconds: float = 10.0
-    head_bytes: int = 16 * 1024
+    seconds: float = 10.0  # for a request line and its headers, and for a body's next `body_bytes`
+    head_bytes: int = 16 * 1024  # of request line and headers
     body_bytes: int = 1024
-    answer_seconds: float = 600.0
-    idle_seconds: int = 120
-    drain_seconds: int = 15
+    answer_seconds: float = 600.0  # for the next 48 KiB of an answer to go out
+    idle_seconds: int = 120  # for which a connection that was answered waits for its next request
+    drain_seconds: int = 15  # for a request under way when the API ends
 
 
 class _Part(Enum):

@@ -22,15 +22,8 @@ MOST_YOUNG_DEATHS = 4
 class LocalWorker:
     """A worker process of this command, started again when it dies; its log is `HOME/worker.log`.
 
-    Args:
-        settings: with the addresses of the servers set.
-        spare: none is started while somebody else's serves the installation.
-        young_s: seconds within which a worker has died as soon as it had started.
-        look_s: seconds between two looks at other people's workers.
-
-    Attributes:
-        environment: what it is started with.
-        process: the worker, None before its first start.
+    Of a `spare` one none is started while somebody else's serves the installation, which is looked at every
+    `look_s` seconds. Within `young_s` seconds a worker has died as soon as it had started.
     """
 
     def __init__(

@@ -292,12 +292,9 @@ def top_up(app: Celery, count: int) -> None:
 
 
 def run_worker(settings: Settings, *, parent: int = 0, counts: Path | None = None) -> None:
-    """Serve until SIGTERM (warm: what runs is finished or given back).
+    """Serve until SIGTERM (warm: what runs is finished or given back), or until `parent` is no longer ours.
 
-    Args:
-        settings: with the addresses of the servers set.
-        parent: stop when this process is no longer our parent; 0 = serve on.
-        counts: the folder of what the processes count, which the metrics library knows since it was loaded.
+    `counts` is the folder of what the processes count, which the metrics library knows since it was loaded.
 
     Raises:
         KeyboardInterrupt: after SIGINT, which stops it as SIGTERM does.

@@ -22,23 +22,16 @@ class ListFilter(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Listed(Generic[T]):
-    """One page of a list, and the way to the others.
-
-    Attributes:
-        matching, known: rows the filters leave, and all of them.
-        page, pages: which page this is, from 1, and how many there are.
-        words: what was asked, by parameter; what is unknown is left out.
-        choices: what each filter offers, by parameter: (value, label).
-    """
+    """One page of a list, and the way to the others."""
 
     path: str
     rows: Sequence[T]
-    matching: int
-    known: int
-    page: int
+    matching: int  # rows the filters leave
+    known: int  # all of them
+    page: int  # which page this is, from 1
     pages: int
-    words: Mapping[str, str]
-    choices: Mapping[str, Sequence[tuple[str, str]]]
+    words: Mapping[str, str]  # what was asked, by parameter; what is unknown is left out
+    choices: Mapping[str, Sequence[tuple[str, str]]]  # what each filter offers: value and label
 
     @property
     def query(self) -> str:
@@ -64,18 +57,12 @@ class Listed(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Listing(Generic[T]):
-    """What can be asked of a list that is held in memory as a whole.
-
-    Attributes:
-        columns: what a column is sorted by; without a question rows stay in the order they came.
-        filters: by parameter, what it may be.
-        text: what is searched for the words of `text`.
-    """
+    """What can be asked of a list that is held in memory as a whole; unasked, rows stay as they came."""
 
     path: str
-    columns: Mapping[str, Callable[[T], Any]]
-    filters: Mapping[str, Mapping[str, ListFilter[T]]]
-    text: Callable[[T], str]
+    columns: Mapping[str, Callable[[T], Any]]  # what each is sorted by
+    filters: Mapping[str, Mapping[str, ListFilter[T]]]  # what each parameter may be
+    text: Callable[[T], str]  # what is searched for the words of `text`
 
     def of(self, rows: Sequence[T], asked: Mapping[str, str]) -> Listed[T]:
         """Return the page of these rows that is asked for; a question that cannot be meant is left out."""

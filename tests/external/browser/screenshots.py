@@ -16,7 +16,7 @@ from pathlib import Path
 from playwright.async_api import FloatRect
 
 from mailsift.runtime.api_server import serve
-from mailsift.runtime.installation import installation
+from mailsift.runtime.embedded import installation
 from mailsift.sandbox.client import SandboxProcess
 from mailsift.settings import Settings
 from tests.external.browser import sample_installation

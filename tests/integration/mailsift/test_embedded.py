@@ -23,8 +23,7 @@ import redis
 
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.runtime import embedded
-from mailsift.runtime.embedded import EmbeddedServers
-from mailsift.runtime.installation import installation
+from mailsift.runtime.embedded import EmbeddedServers, installation
 from mailsift.settings import Settings
 
 COMMAND = """

@@ -9,7 +9,7 @@ import pytest
 from pydantic import SecretStr
 
 from mailsift.pipeline.errors import MailsiftError
-from mailsift.runtime.installation import installation
+from mailsift.runtime.embedded import installation
 from mailsift.runtime.local_worker import MOST_YOUNG_DEATHS, LocalWorker
 from mailsift.settings import Settings
 

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from mailsift.cli.ops_output import span, spark
+from mailsift.cli.ops import span, spark
 from mailsift.storage.sql.stats import Interval
 
 
