@@ -19,7 +19,7 @@ import obstore
 from obstore.exceptions import BaseError
 from obstore.store import LocalStore, ObjectStore, from_url
 
-from mailsift.pipeline.errors import MailsiftError, SuppressCodes, SuspectError, is_full
+from mailsift.pipeline.errors import MailsiftError, SuppressCodes, SuspectError, is_full, outage_of
 from mailsift.storage.blobs.local_files import (
     Incoming,
     clear_abandoned,
@@ -587,9 +587,10 @@ def _store_error(error: Exception) -> MailsiftError:
 
 
 def reason_of(error: Exception) -> str:
-    """Return why a store failed, in its own word (ExpiredToken) if it has one, and nothing of the request."""
-    found = _REASON.search(str(error))
-    return found[found.lastindex or 0] if found else type(error).__name__
+    """Return why a store failed, in its own word (ExpiredToken) or the system's; nothing of the request."""
+    if found := _REASON.search(str(error)):
+        return found[found.lastindex or 0]
+    return os.strerror(number) if (number := outage_of(error)) else type(error).__name__
 
 
 def _not_mounted() -> MailsiftError:

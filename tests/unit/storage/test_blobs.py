@@ -114,6 +114,7 @@ async def test_fetching_what_is_not_there_is_an_error_of_ours(blobs: Blobs) -> N
         ("status code: 403 Forbidden: <Code>AKIA2OGYBAH6/secret</Code>", "403 Forbidden"),
         ("HTTP error: error sending request\n\nDebug source", "HTTP error: error sending request"),
         ("this indicates an incorrectly configured region\n", "an incorrectly configured region"),
+        ("Unable to open file /srv/blobs/jobs/a: Stale file handle (os error 116)", "Stale file handle"),
         ("Unable to extract metadata from headers", "GenericError"),
     ],
 )
