@@ -16,7 +16,7 @@ from ipaddress import (
 )
 
 # Spelled out: ipaddress.is_global changes between Python versions and calls multicast and NAT64 global.
-_DENIED_V4 = tuple(
+DENIED_V4 = tuple(
     IPv4Network(network)
     for network in (
         "0.0.0.0/8",  # this network, RFC 791
@@ -40,12 +40,12 @@ _DENIED_V4 = tuple(
         "240.0.0.0/4",  # reserved and broadcast
     )
 )
-_LOOPBACK_V4 = IPv4Network("127.0.0.0/8")
+LOOPBACK_V4 = IPv4Network("127.0.0.0/8")
 _LOOPBACK_V6 = IPv6Address("::1")
 
 # What lies outside is loopback, private, link-local, multicast, NAT64, IPv4-compatible, SRv6 or not assigned.
-_UNICAST_V6 = IPv6Network("2000::/3")
-_DENIED_V6 = tuple(
+UNICAST_V6 = IPv6Network("2000::/3")
+DENIED_V6 = tuple(
     IPv6Network(network)
     for network in (
         "2001::/23",  # Teredo, ORCHID and other protocol assignments, RFC 2928
@@ -94,10 +94,10 @@ class AddressGuard:
         more = [ip_network(text, strict=False) for text in denied]
         more_v4 = [n for n in more if isinstance(n, IPv4Network)]
         more_v6 = [n for n in more if isinstance(n, IPv6Network)]
-        base_v4 = [n for n in _DENIED_V4 if not (allow_non_public and n == _LOOPBACK_V4)]
+        base_v4 = [n for n in DENIED_V4 if not (allow_non_public and n == LOOPBACK_V4)]
         self._allow_loopback = allow_non_public and not any(_LOOPBACK_V6 in n for n in more_v6)
         self._denied_v4 = _Ranges(collapse_addresses([*base_v4, *more_v4]))
-        self._denied_v6 = _Ranges(collapse_addresses([*_DENIED_V6, *more_v6]))
+        self._denied_v6 = _Ranges(collapse_addresses([*DENIED_V6, *more_v6]))
         self._remembered = lru_cache(maxsize=8192)(self._judge)  # many domains share a server
 
     def allows(self, address: str) -> bool:
@@ -119,4 +119,4 @@ class AddressGuard:
             return int(parsed.ipv4_mapped) not in self._denied_v4
         if parsed == _LOOPBACK_V6:
             return self._allow_loopback
-        return parsed in _UNICAST_V6 and int(parsed) not in self._denied_v6
+        return parsed in UNICAST_V6 and int(parsed) not in self._denied_v6

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -20,6 +21,12 @@ class StartTls(StrEnum):
 
 PATIENT_SECONDS = 45.0
 """What the most patient session of a list is given."""
+_SESSIONS = 500
+
+
+def _most_sessions() -> int:
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return _SESSIONS if files == resource.RLIM_INFINITY else max(1, min(_SESSIONS, files // 2))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +46,8 @@ class ProbeConfig:
         reply_timeout: for one whole reply.
         session_seconds: a session that was given this long and did not finish counts as unreachable;
             with less it is worth a second, patient try.
-        max_sessions: open sessions of this process.
+        max_sessions: open sessions of this process; with few descriptors (`ulimit -n`) half of them at most,
+            for a connection that this machine refuses looks like a server that nobody reaches.
         local_wait: a throttle's "not now" is waited for up to this long, again and again for at most five
             times as long without progress; beyond that the addresses are handed back.
         settle_seconds: where a server's replies could not be tied to their commands: the silence before every
@@ -57,7 +65,7 @@ class ProbeConfig:
     connect_timeout: float = 5.0
     reply_timeout: float = 30.0
     session_seconds: float = 60.0
-    max_sessions: int = 500
+    max_sessions: int = field(default_factory=_most_sessions)
     local_wait: float = 1.0
     settle_seconds: float = 0.05
     batch_pause: float = 0.005

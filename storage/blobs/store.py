@@ -19,7 +19,7 @@ import obstore
 from obstore.exceptions import BaseError
 from obstore.store import LocalStore, ObjectStore, from_url
 
-from mailsift.pipeline.errors import MailsiftError, SuppressCodes, SuspectError, is_full
+from mailsift.pipeline.errors import MailsiftError, SuppressCodes, SuspectError, is_full, outage_of
 from mailsift.storage.blobs.local_files import (
     Incoming,
     clear_abandoned,
@@ -43,6 +43,12 @@ _KEY = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*(?:/[A-Za-z0-9_-][A-Za-z0-9._-]*
 _KEY_LENGTH = 500
 _MARK = ".mailsift"
 _NAMED_DIGEST = re.compile(r"-(x[0-9a-f]{16})\.parquet\Z")
+_REASON = re.compile(
+    r"\bstatus code: (\d+(?: [A-Za-z]+)*)(?:.{,300}?<Code>([A-Za-z]+)</Code>)?"
+    r"|\b(HTTP error: [a-z ]+[a-z])|\b(an incorrectly configured region)",
+    re.DOTALL,
+)
+"""In what the library says: how HTTP calls an answer, and how S3 or Azure does; that none came; a region."""
 _DOWNLOAD_CHUNK = 1 << 20
 _NEVER_THERE = "probes/none"
 _LOOK_SECONDS = 10.0
@@ -576,8 +582,15 @@ def _store_error(error: Exception) -> MailsiftError:
             "operators make room on the disk of MAILSIFT_HOME or in the blob store."
         )
         return MailsiftError("storage_full", text, retryable=True)
-    text = f"The blob store failed: {type(error).__name__}."
+    text = f"The blob store failed: {reason_of(error)}."
     return MailsiftError("blob_store_failed", text, retryable=True)
+
+
+def reason_of(error: Exception) -> str:
+    """Return why a store failed, in its own word (ExpiredToken) or the system's; nothing of the request."""
+    if found := _REASON.search(str(error)):
+        return found[found.lastindex or 0]
+    return os.strerror(number) if (number := outage_of(error)) else type(error).__name__
 
 
 def _not_mounted() -> MailsiftError:

@@ -14,7 +14,7 @@ from obstore.exceptions import BaseError, PermissionDeniedError, Unauthenticated
 from obstore.store import from_url
 
 from mailsift.pipeline.errors import MailsiftError
-from mailsift.storage.blobs.store import put_in_parts, read_whole
+from mailsift.storage.blobs.store import put_in_parts, read_whole, reason_of
 
 READING: Final = timedelta(seconds=30)
 """In which a request ends that reads; one for the rest follows (mailsift.storage.blobs.store.read_whole)."""
@@ -108,7 +108,7 @@ def _store_errors() -> Iterator[None]:
     except (PermissionDeniedError, UnauthenticatedError, PermissionError):
         raise MailsiftError("place_refused", "The store refuses our credentials.") from None
     except (BaseError, OSError) as error:
-        text = f"The store does not do its part: {type(error).__name__}."
+        text = f"The store does not do its part: {reason_of(error)}."
         if _NO_CREDENTIALS.search(str(error)):
             text = "There are no credentials for the store: set them in the environment, or in a connection."
         raise MailsiftError("place_unavailable", text, retryable=True) from None

@@ -37,8 +37,10 @@ from redis.asyncio import BlockingConnectionPool, Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import (
+    AskError,
     AuthenticationError,
     BusyLoadingError,
+    ClusterCrossSlotError,
     ClusterDownError,
     MasterDownError,
     NoPermissionError,
@@ -46,6 +48,7 @@ from redis.exceptions import (
     ReadOnlyError,
     RedisError,
     ResponseError,
+    TryAgainError,
 )
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import TimeoutError as RedisTimeoutError
@@ -89,17 +92,19 @@ def connect(url: str, *, timeout: float = 2.0) -> Redis:
     return Redis.from_pool(pool)
 
 
+_CLUSTER = (AskError, ClusterCrossSlotError, ClusterDownError, TryAgainError)  # MOVED is a kind of ASK
 _OUTAGES = (
+    *_CLUSTER,
     RedisConnectionError,
     RedisTimeoutError,
-    ClusterDownError,
     MasterDownError,
     NoPermissionError,
     OutOfMemoryError,
     ReadOnlyError,
 )
-# What a server says that cannot do its work now, where the library has no class of its own for it.
-_OUTAGE_CODES = frozenset({"BUSY", "LOADING", "MISCONF", "NOREPLICAS", "UNKILLABLE"})
+# What a server says that cannot do its work now, where the library has no class of its own for it, or has
+# no database of our URL's number ("DB index is out of range"), a cluster none but the first (SELECT).
+_OUTAGE_CODES = frozenset({"BUSY", "DB", "LOADING", "MISCONF", "NOREPLICAS", "SELECT", "UNKILLABLE"})
 _OF_PIPELINE: Final = "of pipeline caused error: "  # the library's words before those of the server
 
 
@@ -129,6 +134,7 @@ _WORDS: Final = (
     (ReadOnlyError, "It is a replica, which takes nothing: MAILSIFT_REDIS_URL must name the primary."),
     (OutOfMemoryError, "It is full (maxmemory) and takes nothing."),
     (BusyLoadingError, "It is still loading its file."),
+    (_CLUSTER, "It is part of a cluster, which has our keys elsewhere: use a server that stands alone."),
     (ResponseError, "It answers, but does not do what it must."),
 )
 

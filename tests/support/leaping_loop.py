@@ -46,6 +46,12 @@ class LeapingLoop(asyncio.SelectorEventLoop):
         future.add_done_callback(self._came_back)
         return future
 
+    @override
+    async def shutdown_default_executor(self, *limit: float | None) -> None:
+        """Wait for its threads, since Python 3.12 for five minutes at most, which are not leapt over."""
+        self._leaps.threads += 1
+        await super().shutdown_default_executor(*limit)
+
     def _came_back(self, _: object) -> None:
         self._leaps.threads -= 1
 

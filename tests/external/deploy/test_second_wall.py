@@ -17,7 +17,7 @@ pytestmark = pytest.mark.needs("root", "ip", "nft")
 
 OURS, OTHERS = 54_321, 54_322
 """Users; the rules are for the first of them."""
-HERE, THERE = ("10.213.77.1", "2001:db8::1"), ("10.213.77.2", "2001:db8::2")
+HERE, THERE = ("10.213.77.1", "3ffe::1"), ("10.213.77.2", "3ffe::2")
 MUCH = 1 << 19
 # Closes as soon as the kernel has the answer: what its peer has not taken by then is no user's any more.
 SERVER = f"""

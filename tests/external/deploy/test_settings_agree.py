@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 import subprocess
+from ipaddress import IPv6Network
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from pydantic import SecretStr
 from mailsift.accounts.keys import read_peppers
 from mailsift.cli import COMMANDS
 from mailsift.key_files import open_vault
+from mailsift.pipeline.guard import DENIED_V4, DENIED_V6, LOOPBACK_V4, UNICAST_V6
 from mailsift.settings import Settings
 from tests.support.deploy_files import (
     DEPLOY,
@@ -137,6 +139,20 @@ def test_the_front_takes_what_the_application_takes() -> None:
     assert caddy is not None
     assert nginx[1] == caddy[1]
     assert most <= int(nginx[1]) * 1024**2 < most + 2 * 1024**2
+
+
+@pytest.mark.parametrize(
+    "file",
+    [
+        *(f"deploy/systemd/mailsift-{name}.service" for name in ("api", "worker", "sweeper")),
+        *("deploy/kubernetes/network.yaml", "docs/operations.md"),
+    ],
+)
+def test_a_second_wall_holds_back_what_the_guard_refuses(file: str) -> None:
+    """Loopback is left to where the servers are; beyond the one network that is in use, IPv6 has no other."""
+    held = set(re.findall(r"[0-9a-f]*[.:][0-9a-f.:]*/\d+", (DEPLOY.parent / file).read_text()))
+    assert {*map(str, {*DENIED_V4, *DENIED_V6} - {LOOPBACK_V4})} - held == set()
+    assert str(UNICAST_V6) in held or {*map(str, IPv6Network("::/0").address_exclude(UNICAST_V6))} <= held
 
 
 def test_the_example_says_who_we_are() -> None:

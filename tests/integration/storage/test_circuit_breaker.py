@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 from redis.asyncio import Redis
-from redis.exceptions import ResponseError
+from redis.exceptions import ClusterCrossSlotError, MovedError, ResponseError, TryAgainError
 
-from mailsift.storage.redis.connection import ClientError, RedisCircuitBreaker, connect
+from mailsift.storage.redis.connection import ClientError, RedisCircuitBreaker, connect, words_of
 from tests.support.servers import RedisServer
 
 
@@ -60,9 +60,22 @@ async def test_a_server_that_is_gone_is_an_outage(redis: Redis, redis_server: Re
     assert await RedisCircuitBreaker("A test").call(redis.ping) is None
 
 
-@pytest.mark.parametrize("text", ["MISCONF Errors writing to disk", "BUSY a script is running"])
+@pytest.mark.parametrize(
+    "text", ["MISCONF Errors writing to disk", "BUSY a script is running", "DB index is out of range"]
+)
 async def test_a_refusal_without_a_class_of_its_own_is_an_outage(text: str) -> None:
     async def refused() -> bool:
         raise ResponseError(text)
 
     assert await RedisCircuitBreaker("A test").call(refused) is None
+
+
+@pytest.mark.parametrize(
+    "error", [MovedError("3999 192.0.2.1:6379"), ClusterCrossSlotError("no"), TryAgainError("no")]
+)
+async def test_a_cluster_that_has_our_keys_elsewhere_is_an_outage_that_is_told(error: ResponseError) -> None:
+    async def refused() -> bool:
+        raise error
+
+    assert await RedisCircuitBreaker("A test").call(refused) is None
+    assert "cluster" in words_of(error)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import resource
 from collections.abc import Sequence
 
 import pytest
@@ -11,6 +12,7 @@ from typing_extensions import override
 from mailsift.pipeline.facts import Answer, Wait, WaitReason
 from mailsift.pipeline.ports import Ask, Grant, SessionOutcome
 from mailsift.pipeline.probe.prober import ProbeRequest
+from mailsift.pipeline.smtp.config import ProbeConfig
 from tests.unit.pipeline.smtp_stub import (
     DROP,
     NOT_FOUND,
@@ -311,3 +313,14 @@ async def test_no_more_sessions_than_the_process_may_have() -> None:
         )
     assert [len(probed.mailboxes) for probed in both] == [20, 20]
     assert mailer.peak <= 6
+
+
+@pytest.mark.parametrize(
+    ("files", "sessions"), [(256, 128), (1, 1), (1024, 500), (65_536, 500), (resource.RLIM_INFINITY, 500)]
+)
+def test_sessions_leave_half_of_the_descriptors_to_others(
+    files: int, sessions: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One more would be refused by this machine, and the server would count as unreachable."""
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (files, files))
+    assert ProbeConfig(helo_name="probe.test").max_sessions == sessions

@@ -16,7 +16,7 @@ from obstore.exceptions import GenericError
 
 from mailsift.pipeline.errors import MailsiftError, SuspectError
 from mailsift.storage.blobs.local_files import clear_abandoned, move_in
-from mailsift.storage.blobs.store import Blobs, JobBlobs
+from mailsift.storage.blobs.store import Blobs, JobBlobs, reason_of
 from mailsift.storage.foreign.objects import write_object
 from tests.support.small_disk import small_disk
 
@@ -102,6 +102,24 @@ async def test_fetching_what_is_not_there_is_an_error_of_ours(blobs: Blobs) -> N
     with pytest.raises(MailsiftError) as caught:
         await blobs.fetch("jobs/none")
     assert (caught.value.code, caught.value.retryable) == ("blob_not_found", False)
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ("status code: 403 Forbidden: <?xml?>\n<Error><Code>ExpiredToken</Code><Message>no", "ExpiredToken"),
+        ("status code: 403 Forbidden: <Error><Code>RequestTimeTooSkewed</Code>", "RequestTimeTooSkewed"),
+        ("status code: 503 Service Unavailable: <html>ann@example.com", "503 Service Unavailable"),
+        ("status code: 403 Forbidden: \n\nDebug source: PermissionDenied {", "403 Forbidden"),
+        ("status code: 403 Forbidden: <Code>AKIA2OGYBAH6/secret</Code>", "403 Forbidden"),
+        ("HTTP error: error sending request\n\nDebug source", "HTTP error: error sending request"),
+        ("this indicates an incorrectly configured region\n", "an incorrectly configured region"),
+        ("Unable to open file /srv/blobs/jobs/a: Stale file handle (os error 116)", "Stale file handle"),
+        ("Unable to extract metadata from headers", "GenericError"),
+    ],
+)
+def test_what_a_store_failed_by_is_told_in_its_own_word_alone(said: str, told: str) -> None:
+    assert reason_of(GenericError(f"Error performing PUT http://store/bucket/key in 3ms - {said}")) == told
 
 
 @pytest.mark.parametrize("fault", ["gone", "not mounted", "something else"])
