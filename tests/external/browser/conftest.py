@@ -1,6 +1,7 @@
 """Fixtures of browser tests: a browser, an API beside it, and pages of people who are signed in.
 
-A test here fails when a page writes an error to the console, breaks its policy or opens a dialog.
+A test here fails when a page writes an error to the console, breaks its policy or opens a dialog. All share a
+browser and therefore its loop, async fixtures too (`loop_scope="session"`).
 """
 
 from __future__ import annotations
