@@ -45,12 +45,14 @@ fmt: $(READY) ## format, sort imports, mend what a linter can mend
 	$(BIN)/ruff check --quiet --fix-only .
 	$(BIN)/ruff format --quiet .
 
-# One thread for polars: the frames are small, and the processes have the cores. Files in their own order: by the
-# number of tests, those with few and long ones would be left for the end. Two processes, for nothing waits here, and
-# each imports everything and compiles the patterns for itself.
+# One thread for polars: the frames are small, and the processes have the cores.
+unit test cover: export POLARS_MAX_THREADS := 1
+
+# Files in their own order: by the number of tests, those with few and long ones would be left for the end. Two
+# processes, for nothing waits here, and each imports everything and compiles the patterns for itself.
 unit: PROCESSES := 2
 unit: $(READY) ## the tests that start no server: for every save (with many cores: PROCESSES=8)
-	POLARS_MAX_THREADS=1 $(BIN)/pytest --quiet --numprocesses=$(PROCESSES) --no-loadscope-reorder tests/unit
+	$(BIN)/pytest --quiet --numprocesses=$(PROCESSES) --no-loadscope-reorder tests/unit
 
 test: $(READY) $(if $(filter tests,$(TESTS)),check) ## check, then all tests; only some: make test TESTS=tests/unit/jobs
 	$(BIN)/pytest --quiet --numprocesses=$(PROCESSES) --no-loadscope-reorder $(TESTS)

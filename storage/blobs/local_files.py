@@ -59,10 +59,11 @@ def process_folder(parent: Path) -> Iterator[Path]:
     while True:
         folder = parent / f"process-{os.getpid()}-{uuid4().hex[:8]}"
         folder.mkdir(parents=True)
-        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-        if _guard(descriptor):
-            break
-        os.close(descriptor)  # a sweep came in between
+        with suppress(FileNotFoundError):  # a sweep came in between, or comes now
+            descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+            if _guard(descriptor):
+                break
+            os.close(descriptor)
     try:
         yield folder
     finally:

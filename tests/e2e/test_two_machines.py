@@ -16,7 +16,7 @@ from tests.support.installation import ended, until
 from tests.support.machines import network, servers, sides
 
 pytestmark = [pytest.mark.needs("root", "ip", "postgresql", "redis-server"), pytest.mark.timeout(400)]
-SEED, DOMAINS, ROWS = 13, 2_000, 30_000
+SEED, DOMAINS, ROWS = 13, 2_000, 12_000
 WORLD = {"seed": SEED, "domains": DOMAINS, "latency_ms": 40}
 
 

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import subprocess
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AsyncExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Self
 
 import psutil
 from typing_extensions import override
 
+from mailsift.container import open_engine
 from mailsift.jobs.waker import Waker
+from mailsift.pipeline.background import guarded
+from mailsift.runtime.loop_thread import LoopThread
 from mailsift.settings import Settings
 from tests.support.child_processes import start_service
 
@@ -135,6 +139,30 @@ def workers(settings: Settings, count: int, log: Path) -> Iterator[WorkerGroup]:
     """Run `count` workers until the block ends."""
     with WorkerGroup(settings, count, log) as group:
         yield group
+
+
+@contextmanager
+def worker_beside(settings: Settings) -> Iterator[None]:
+    """Run the engine of a worker on a thread of this process until the block ends.
+
+    It hears no wake-ups, it looks for itself. For tests of what a worker does and not of its processes, which
+    take a second to start.
+    """
+    loop, stack = LoopThread(), AsyncExitStack()
+    try:
+        engine = loop.run(stack.enter_async_context(open_engine(settings, worker_id="beside")))
+
+        async def drive() -> None:
+            while True:
+                await guarded(engine.drain(), "drain")
+                await asyncio.sleep(0.05)
+
+        driving = loop.submit(drive())
+        yield
+        driving.cancel()
+    finally:
+        loop.run(stack.aclose())
+        loop.close()
 
 
 class Multiplied(Waker):

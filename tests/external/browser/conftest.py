@@ -1,6 +1,7 @@
 """Fixtures of browser tests: a browser, an API beside it, and pages of people who are signed in.
 
-A test here fails when a page writes an error to the console, breaks its policy or opens a dialog.
+A test here fails when a page writes an error to the console, breaks its policy or opens a dialog. All share a
+browser and therefore its loop, async fixtures too (`loop_scope="session"`).
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+import pytest_asyncio
 import structlog
 
 from mailsift.accounts.people import Role
@@ -18,7 +20,7 @@ from tests.external.browser import axe as axe_core
 from tests.external.browser.chromium import WIDE, Browser, Page, Scheme, Watch, chromium, sign_in
 from tests.integration.api.conftest import Api, quick_passwords, running
 from tests.support.sessions import PASSWORD, person
-from tests.support.workers import workers
+from tests.support.workers import worker_beside
 
 __all__ = ["quick_passwords"]
 
@@ -27,10 +29,11 @@ HERE = Path(__file__).parent
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Every test of this folder needs a browser (tests.support.required_programs)."""
+    """Every test of this folder needs a browser (tests.support.required_programs), and runs on its loop."""
     for item in items:
         if item.path.is_relative_to(HERE):
             item.add_marker(pytest.mark.needs("chromium"))
+            item.add_marker(pytest.mark.asyncio(loop_scope="session"), append=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,26 +73,34 @@ def settings(make_settings: Callable[..., Settings]) -> Settings:
     )
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(loop_scope="session")
 async def api(settings: Settings) -> AsyncIterator[Api]:
     async with running(settings) as found:
         yield found
 
 
 @pytest.fixture
-def worker(settings: Settings, tmp_path: Path) -> Iterator[None]:
+def worker(settings: Settings) -> Iterator[None]:
     """A worker of this installation."""
-    with workers(settings, 1, tmp_path / "worker.log"):
+    with worker_beside(settings):
         yield
 
 
-@pytest.fixture
-async def browser() -> AsyncIterator[Browser]:
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def started_browser() -> AsyncIterator[Browser]:
     async with chromium() as running_browser:
         yield running_browser
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(loop_scope="session")
+async def browser(started_browser: Browser) -> AsyncIterator[Browser]:
+    """The browser of this process; what a test has opened in it, profiles of its own, ends with the test."""
+    yield started_browser
+    for context in started_browser.contexts:
+        await context.close()
+
+
+@pytest_asyncio.fixture(loop_scope="session")
 async def visits(api: Api, browser: Browser) -> AsyncIterator[Visits]:
     """Opens pages; whatever they do that no page may do fails the test."""
     watch = Watch()

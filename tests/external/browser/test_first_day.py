@@ -9,6 +9,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+import pytest_asyncio
 from playwright.async_api import Page, expect
 
 from mailsift.settings import Settings
@@ -27,14 +28,14 @@ def served(settings: Settings) -> Iterator[str]:
         yield link
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(loop_scope="session")
 async def page(served: str, browser: Browser) -> AsyncIterator[Page]:
     watch = Watch()
     yield await watch.open(browser, served.partition("/welcome")[0])
     assert watch.seen == []
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(loop_scope="session")
 async def receiver() -> AsyncIterator[Receiver]:
     async with receiving(status(200, body=b"thank you")) as found:
         yield found

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable
 
 import pytest
+import pytest_asyncio
 from playwright.async_api import expect
 
 from mailsift.accounts.people import Role
@@ -21,7 +22,7 @@ ZONE = {
 WITHIN = 30_000
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(loop_scope="session")
 async def ports() -> AsyncIterator[tuple[int, str]]:
     """The port of a mail server with a hostile tongue, and a name server that leads there."""
     mailer = Mailer(rcpt=lambda _: f"550 5.1.1 User unknown {HOSTILE}", banner=f"220 {HOSTILE}")

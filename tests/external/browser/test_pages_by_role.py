@@ -6,7 +6,7 @@ import re
 from collections.abc import AsyncIterator
 from uuid import UUID
 
-import pytest
+import pytest_asyncio
 from playwright.async_api import Page, expect
 
 from mailsift.accounts.people import Role
@@ -19,7 +19,7 @@ HOSTILE = "<img src=x onerror=alert(1)><script>alert(2)</script>"
 PATHS = ("/keys", "/webhooks", "/schedules", "/account", "/account/log", "/outcomes", "/outcomes/policy")
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(loop_scope="session")
 async def receiver() -> AsyncIterator[Receiver]:
     async with receiving(status(500, body=HOSTILE.encode())) as found:
         yield found

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-import pytest
+import pytest_asyncio
 from playwright.async_api import Page, expect
 from typing_extensions import override
 
@@ -66,7 +66,7 @@ def _shop() -> Iterator[tuple[str, type[_Shop]]]:
         server.server_close()
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(loop_scope="session")
 async def form(api: Api, browser: Browser) -> AsyncIterator[Page]:
     """A page of a shop with a form, whose key is bound to the shop."""
     with _shop() as (origin, shop):

@@ -43,9 +43,15 @@ def workflow(items: list[dict[str, Any]], *steps: dict[str, Any]) -> dict[str, A
     return {"items": items, "steps": steps}
 
 
-def test_the_n8n_node_does_what_it_offers(service: Service, packages: Path, tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def n8n(packages: Path) -> Path:
+    """The folder of the node, compiled."""
     folder = packages / "n8n"
     run(folder, folder / "node_modules/.bin/tsc")
+    return folder
+
+
+def test_the_n8n_node_does_what_it_offers(service: Service, n8n: Path, tmp_path: Path) -> None:
     followed: tuple[dict[str, Any], ...] = (
         {"operation": "wait", "jobId": JOB},
         {"operation": "results", "jobId": JOB},
@@ -64,7 +70,7 @@ def test_the_n8n_node_does_what_it_offers(service: Service, packages: Path, tmp_
         workflow([{"json": {"kept": 1}}], {**missing, "onError": "continueRegularOutput"}),
     ]
     said = run(
-        folder,
+        n8n,
         "node",
         "tests/workflow.cjs",
         service.url,
@@ -86,10 +92,8 @@ def test_the_n8n_node_does_what_it_offers(service: Service, packages: Path, tmp_
 
 
 def test_one_item_that_fails_takes_nothing_from_the_others_where_a_workflow_goes_on(
-    service: Service, packages: Path, tmp_path: Path
+    service: Service, n8n: Path, tmp_path: Path
 ) -> None:
-    folder = packages / "n8n"
-    run(folder, folder / "node_modules/.bin/tsc")
     key = service.key("n8n-goes-on")
     file = {"json": {}, "binary": {"upload": FILE}}
     empty = {"json": {"kept": 1}, "binary": {"upload": {**FILE, "data": ""}}}
@@ -103,7 +107,7 @@ def test_one_item_that_fails_takes_nothing_from_the_others_where_a_workflow_goes
         workflow([*PEOPLE * 50, too_long], {**goes_on, "operation": "check"}),
     ]
     words = ("node", "tests/workflow.cjs", service.url, key)
-    said = run(folder, *words, stdin=json.dumps(workflows), N8N_USER_FOLDER=str(tmp_path))
+    said = run(n8n, *words, stdin=json.dumps(workflows), N8N_USER_FOLDER=str(tmp_path))
     (*rows, failed), checked = json.loads(said.splitlines()[-1])
     assert [row["email"] for row in rows] == ["jane@example.com", "joe@@example.com"]
     assert (failed["kept"], bool(failed["error"])) == (1, True)

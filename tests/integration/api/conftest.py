@@ -7,7 +7,6 @@ import socket
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 
 import httpx
 import pytest
@@ -20,7 +19,7 @@ from mailsift.runtime.api_server import listening, serve
 from mailsift.runtime.http_protocol import RequestLimits
 from mailsift.settings import Settings
 from tests.support.serving import NO_TLS
-from tests.support.workers import workers
+from tests.support.workers import worker_beside
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -66,8 +65,8 @@ async def client(api: Api) -> AsyncIterator[httpx.AsyncClient]:
 
 
 @pytest.fixture
-def worker(settings: Settings, tmp_path: Path) -> Iterator[None]:
-    with workers(settings, 1, tmp_path / "worker.log"):
+def worker(settings: Settings) -> Iterator[None]:
+    with worker_beside(settings):
         yield
 
 

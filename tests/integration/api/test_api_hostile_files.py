@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import httpx
 import psutil
 import pytest
 
+from mailsift.settings import Settings
 from tests.support.hostile_files import ADDRESS, BAD
 from tests.support.installation import until
 from tests.support.leftovers import places_below
+from tests.support.workers import workers
 
 if TYPE_CHECKING:
     from tests.integration.api.conftest import Api
@@ -19,6 +23,13 @@ if TYPE_CHECKING:
 JOBS = "/v1/bulk/jobs"
 CSV = {"Content-Type": "text/csv"}
 GOOD = b"email\na@example.com\nb@example.com\n"
+
+
+@pytest.fixture
+def worker(settings: Settings, tmp_path: Path) -> Iterator[None]:
+    """Processes, for a file may end one."""
+    with workers(settings, 1, tmp_path / "worker.log"):
+        yield
 
 
 def _processes() -> set[int]:
