@@ -244,8 +244,8 @@ class WakeUpTimer(bootsteps.StartStopStep):
         parent.app.conf.mailsift_pool_started()
         self._wake_on_signals(parent.hub)
         seconds = parent.app.conf.mailsift_sweep_seconds
-        keep_awake(parent.app, parent.concurrency)
-        self._timer = parent.timer.call_repeatedly(seconds, keep_awake, (parent.app, parent.concurrency))
+        top_up(parent.app, parent.concurrency)
+        self._timer = parent.timer.call_repeatedly(seconds, top_up, (parent.app, parent.concurrency))
 
     def _wake_on_signals(self, hub: Any) -> None:
         """Let a signal end the loop's wait: its poll goes on after one, up to a second (PEP 475)."""
@@ -270,12 +270,19 @@ class WakeUpTimer(bootsteps.StartStopStep):
                 os.kill(pid, _STOP)
 
 
-def keep_awake(app: Celery, processes: int) -> None:
-    """See to it that there is a wake-up for every process."""
-    if app.conf.mailsift_parent not in {0, os.getppid()}:
-        os.kill(os.getpid(), signal.SIGTERM)
-        return
-    top_up(app, processes)
+def end_without(parent: int, *, every: float) -> None:
+    """Stop this process in good order once its parent is another one; looks every so many seconds.
+
+    By a timer of the system: while the broker is away, nothing else ticks here.
+    """
+
+    def look(*_: object) -> None:
+        if os.getppid() != parent:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    signal.signal(signal.SIGALRM, look)
+    signal.setitimer(signal.ITIMER_REAL, every, every)
 
 
 def top_up(app: Celery, count: int) -> None:
@@ -305,7 +312,9 @@ def run_worker(settings: Settings, *, parent: int = 0, counts: Path | None = Non
     public_suffixes()  # parsed here, once, too
     _check_semaphores()
     app = _make_app(settings)
-    app.conf.update(mailsift_sweep_seconds=settings.sweep_seconds, mailsift_parent=parent)
+    app.conf.update(mailsift_sweep_seconds=settings.sweep_seconds)
+    if parent:
+        end_without(parent, every=settings.sweep_seconds)
     app.steps["worker"].add(WakeUpTimer)
     runtime = ProcessRuntime(settings)
     app.task(name=PULL)(runtime.drain)

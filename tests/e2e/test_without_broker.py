@@ -6,6 +6,7 @@ import json
 from contextlib import closing
 from pathlib import Path
 
+import psutil
 import redis
 
 from mailsift.container import open_service
@@ -16,8 +17,9 @@ from mailsift.sandbox.client import SandboxProcess
 from mailsift.settings import Settings
 from mailsift.storage.redis.broker import broker_keys
 from mailsift.storage.states import JobState
+from tests.support.child_processes import start_service
 from tests.support.installation import ended, settings_for, until
-from tests.support.workers import workers
+from tests.support.workers import kill_group, workers
 
 COUNT = {
     "known{}@ordinary.sandbox.test": 30,
@@ -53,6 +55,31 @@ async def test_a_job_completes_exactly_while_redis_is_away(
             view = await completed(settings, tmp_path, mode)
             assert (view.state, view.processed, view.risky) == (JobState.COMPLETED, len(EMAILS), 0), mode
             assert (view.valid, view.invalid) == (valid, invalid), mode
+
+
+async def test_a_worker_that_waits_for_redis_ends_with_the_command_that_started_it(
+    tmp_path: Path, database_url: str
+) -> None:
+    """Its loop waits in the library, where nothing of ours ticks: it went on for ever, and so did servers."""
+    away, log = f"unix://{tmp_path}/no.sock", tmp_path / "worker.log"
+    settings = settings_for(tmp_path / "home", database_url=database_url, redis_url=away, sandbox={})
+    words = ("mailsift", "worker", "--processes", "1")
+    command = ("sh", "-c", '"$@" --with-parent $$ & wait', "sh")
+
+    async def waits() -> bool:
+        return b"Cannot connect" in log.read_bytes()
+
+    async def has_ended() -> bool:
+        return not worker.is_running()
+
+    with log.open("wb") as out, start_service(settings, out, *words, within=command) as shell:
+        try:
+            await until(waits, within=60)
+            (worker,) = psutil.Process(shell.pid).children()
+            shell.kill()
+            await until(has_ended, within=30)
+        finally:
+            kill_group(shell.pid)
 
 
 NAMES = (

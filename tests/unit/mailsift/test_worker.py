@@ -10,7 +10,6 @@ import threading
 from collections.abc import Iterator
 from multiprocessing.context import BaseContext
 from pathlib import Path
-from typing import Any
 
 import pytest
 from pydantic import SecretStr
@@ -19,7 +18,7 @@ from structlog.testing import capture_logs
 from mailsift.cli.operate import share_processors
 from mailsift.jobs.engine.engine import Engine
 from mailsift.pipeline.errors import MailsiftError
-from mailsift.runtime.worker import ProcessRuntime, WakeUpTimer, keep_awake, run_worker
+from mailsift.runtime.worker import ProcessRuntime, WakeUpTimer, end_without, run_worker
 from mailsift.settings import Settings
 
 Kill = tuple[int, int]
@@ -140,12 +139,7 @@ def test_a_process_in_which_nothing_can_be_computed_any_more_takes_the_worker_do
 class Worker:
     """As much of Celery's worker as the tick looks at."""
 
-    class app:  # noqa: N801 - an attribute of Celery's
-        class conf:  # noqa: N801 - same
-            mailsift_parent = -1
-            mailsift_sweep_seconds = 5.0
-
-    class pool:  # noqa: N801 - same
+    class pool:  # noqa: N801 - an attribute of Celery's
         info = {"processes": [11, 12]}  # noqa: RUF012 - same
 
 
@@ -154,10 +148,22 @@ def test_a_worker_that_stops_tells_its_processes_to_claim_nothing_more(kills: li
     assert kills == [(11, signal.SIGUSR2), (12, signal.SIGUSR2)]
 
 
-def test_a_worker_without_its_parent_stops_itself(kills: list[Kill]) -> None:
-    app: Any = Worker.app
-    keep_awake(app, 2)
+def test_a_worker_without_its_parent_stops_itself_once(
+    kills: list[Kill], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    timers: list[tuple[float, ...]] = []
+    monkeypatch.setattr(signal, "setitimer", lambda _, *seconds: timers.append(seconds))
+    before = signal.getsignal(signal.SIGALRM)
+    try:
+        end_without(os.getppid(), every=5)
+        signal.raise_signal(signal.SIGALRM)
+        assert kills == []
+        end_without(-1, every=5)
+        signal.raise_signal(signal.SIGALRM)
+    finally:
+        signal.signal(signal.SIGALRM, before)
     assert kills == [(os.getpid(), signal.SIGTERM)]
+    assert timers == [(5, 5), (5, 5), (0,)]
 
 
 @pytest.mark.parametrize(("processors", "processes", "threads"), [(8, 8, 1), (8, 2, 4), (2, 4, 1), (2, 1, 2)])
