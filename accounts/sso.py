@@ -25,6 +25,8 @@ from mailsift.storage.sql.sso import SsoSessionRow
 
 ACTOR: Final = "sso"
 """Who changes roles by groups, in the audit log."""
+_NONE_VERIFIES: Final = ""
+"""Stored in place of a password's hash."""
 GRACE: Final = timedelta(minutes=10)
 """How long a session lives on whose provider does not answer."""
 _log = structlog.get_logger()
@@ -136,7 +138,11 @@ class SingleSignOn:
             found = await people.lock_person(connection, found["id"])
         if found is None and not await self._is_awaited(connection, email, identity):
             raise _no_account(identity)
-        person_id = found["id"] if found else await people.add_person(connection, email=email, password="")
+        person_id = (
+            found["id"]
+            if found
+            else await people.add_person(connection, email=email, password=_NONE_VERIFIES)
+        )
         if person_id is None:  # whom another sign-in has made just now
             return await self._person(connection, identity)
         if not await sso.link(connection, self.provider.issuer, identity.subject, person_id):
