@@ -280,7 +280,7 @@ WORDS: Final = {
         """,
     Word.FULL: """
         full fulled filled overflow* overquota overfilled maxed brimming stuffed bursting
-        crammed exhausted
+        crammed
         voll volle voller uberfull* ueberfuell* uberquota uberlauf* ausgelastet
         plein pleine satur* rempli* debord*
         llen* lotad* chei* repleto desbord* abarrotad*

@@ -96,7 +96,8 @@ RULES: Final = (
     # Greylisting names itself; a full mailbox may look like a rate.
     _RULE("greylisted", Answer.GREYLISTED, "4 5", _ANY, "", words.GREYLISTING, "",
           "The reply speaks of greylisting: come back later, from the same address."),
-    _RULE("full-code", Answer.FULL, "4 5", _RCPT, r"2\.2", "", "",
+    _RULE("full-code", Answer.FULL, "4 5", _RCPT, r"2\.2", "",
+          AnyOf(words.QUOTA_UNKNOWN, words.NOT_FOUND_OUT, words.DIRECTORY_AWAY),
           "RFC 3463 X.2.2 is a full mailbox."),
     _RULE("full-of-messages", Answer.FULL, "4 5", _RCPT, "", words.FULL_OF_MESSAGES, words.CLIENT,
           "The reply says that the mailbox holds too many messages."),

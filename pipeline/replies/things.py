@@ -31,7 +31,7 @@ _REGISTER: Final = (
     r"|verifications?|validations?|ldap)"
 )
 """What a server asks for a mailbox, which may be away itself."""
-_FOUND_NOTHING: Final = r"(?! (?:\w+ )?(?:no|nothing|none|zero|0)\b)"
+_FOUND_NOTHING: Final = r"(?! (?:\w+ )?(?:no|nothing|none|zero|0|quota)\b)"
 
 _WHERE: Final = (
     r"(?P<where>\b(?:in|from|on|by|at|to|with|through|via|into|within|inside|against|no|invalid|bad)"
@@ -114,8 +114,8 @@ _LOCALIZED_REGISTER: Final = (
     r"(?:\w*(?:verzeichnis|datenbank|adressbuch|tabelle|annuaire|repertoire|registr|directori|diretori"
     r"|database"
     r"|elenc|rubric|bestand|adresboek|katalog|rejestr|каталог|справочник|реестр|databaz|adresar|adatbazis"
-    r"|nyilvantart|tietokan|hakemist|veritaban)\w*|base de (?:donnees|datos|dados)"
-    r"|(?:table|tabla|tabela|liste?n?|lista|lijst|baz[ay]|баз[аы]|список|seznam)\b)"
+    r"|nyilvantart|tietokan|hakemist|veritaban)\w*|(?:base|baza|banco) de (?:donnees|datos|dados|date)"
+    r"|(?:table|tabla|tabela|liste?n?|lista|lijst|baz[ay]|таблиц[аы]|баз[аы](?: данных)?|список|seznam)\b)"
 )
 _BOXES_IN_GENITIVE: Final = (
     r"(?:odbiorcow|uzytkownikow|kont|skrzynek|uzivatelu|prijemcu|schranek|пользователеи|получателеи|ящиков"
@@ -134,7 +134,7 @@ _LOCALIZED: Final = (
     rf"(?:{_NOUN} ){{1,2}}?{_BOX_IN_GENITIVE}",
     rf"{_GENITIVE_BEFORE} {_NOUN}",
     (
-        rf"{_LOCALIZED_REGISTER}"
+        rf"(?:(?:kullanici|alici|felhasznaloi|cimzetti) )?{_LOCALIZED_REGISTER}"
         rf"(?: (?:{_GENITIVE}|av|over|{_BOXES_IN_GENITIVE}|(?:{_LOCALIZED_BOX})\w{{0,3}})\b)*"
     ),
 )

@@ -226,7 +226,7 @@ US = AnyOf(SENDER, CLIENT, BLOCK_LIST, AUTHENTICATION, CONTENT)
 """Speaks of us, whatever else it says: "sender verify failed: user unknown" is about the sender."""
 
 OTHER_MATTERS = (
-    r"\b(?:refuses|verif\w+|possible(?! to deliver)|now|filters?|bounces?|moment"
+    r"\b(?:refuses|verif\w+|possible(?! to deliver)|now|filter(?:s|ing)?|bounces?|moment"
     r"|(?<!in our )(?<!in the )database|lookup|failure|message size|too (?:large|big)|attachments?"
     r"|vrfy|expn|options?|features?|(?:not |un)supported)\b"
 )
@@ -239,9 +239,13 @@ _NOT_TOLD = (
     r"\bwhether\b|\b(?:valid|real|known) or (?:not|invalid|unknown)\b"
     r"|\b(?:do|does|will|may|can) not (?:say|tell|disclose|reveal|discuss)\b"
 )
+_NOBODY = r"(?:nobody|no ?one|niemand|personne|nadie|ninguem|nessuno|nikt|nikdo|никто|ingen)"
 CONDITION = AnyOf(
     r"\brequires?\b|\bconfirm(?:ation|ed)\b|\bagreed\b|\bopt(?:ed|s)?[ -](?:in|out)\b"
-    r"|\bconsent|\bapproved?\b",
+    r"|\bconsent|\bapproved?\b|\bsubscribed to\b",
+    rf"\b{_NOBODY}\b[^.;!?]{{0,40}}\b(?:asked|subscri|want|request|order|sign(?:ed)? up|wish|bestel"
+    r"|angeforder|abon|demand|souhait|veut|pidi|pedi[du]|solicit|suscri|richie|iscri|gevraagd"
+    r"|zamow|prosi|подпис|просил|заказ)",
     _NOT_TOLD,
 )
 """Tells what would have to be for the mail to be taken, or that nothing is told."""
@@ -269,7 +273,7 @@ NOT_FOUND_OUT = AnyOf(
     r"(?:find out|tell|check|determine|verify|know|confirm|establish|say|see) if\b",
     r"\bexistence\b|\b(?:may|might) (?:or (?:may|might) not|not exist)\b|\bapi\b|\bhttp \d{3}\b",
     r"\b(?:(?:un|not )able to|fail\w* to|(?:could|can|did) not(?: be)?) "
-    r"(?:check|determine|examine|inspect|look|query|queri)(?:e?d)?\b(?! ?:)",
+    r"(?:check|determine|examine|inspect|look|query|queri|read|retriev|load)(?:e?d)?\b(?! ?:)",
     rf"\bunknown (?!{BOX}\b)(?:\w+ )?{_FAULT}\b",
     rf"\bunknown {BOX} {_KIND_OF_IT}\b|\b{BOX} {_KIND_OF_IT} (?:is )?unknown\b",
     rf"\b{_FAULT} (?:of (?:(?:the|this|that) )*{BOX} )?(?:is |was )?"
@@ -542,7 +546,7 @@ A word of a return, a holiday, of what is under way or not yet so is enough, wha
 """
 
 CLOSED_TO_SOME = (
-    r"\b(?:external|outside|extern[aeio]\w?|estern[eio]|zewnetrzn\w+|внешн\w+|зовнішн\w+"
+    r"\b(?:external|outside(?:rs)?|extern[aeio]\w?|estern[eio]|zewnetrzn\w+|внешн\w+|зовнішн\w+"
     r"|general public|members only|by another|maintenance"
     r"|wartung(?:sarbeiten)?|konserwacj\w+|обслуживани\w+|udrzb\w+|underhall|vedlige?hold\w*|vedlikehold\w*"
     r"|huolto\w*|karbantart\w*|bakim\w*|συντηρησ\w*|odrzavanj\w*"
@@ -630,7 +634,8 @@ FULL = AnyOf(
     rf"\b{BOX} (?:disk )?space (?:is )?(?:full|exhausted)\b",
     rf"\b{BOX}{_LINK}{{0,4}} (?:reached|hit) (?:its |the )?(?:\w+ )?(?:size|capacity)\b",
     rf"\bfull (?!(?:e-?mail |mail)?address|recipient address|user ?name){BOX}\b",
-    rf"\b{BOX}{_LINK}{{0,4}}:? (?:too |completely |almost )?(?:full|filled(?: up)?|oversized|maxed out)\b",
+    rf"\b{BOX}{_LINK}{{0,4}}:? (?:too |completely |almost )?(?:full|filled(?: up)?|oversized|maxed out"
+    r"|exhausted)\b",
     r"\b(?:over|exceed\w*|beyond|above) (?:\w+ ){0,3}(?:allowance|allotment|allocation)\b",
     r"\bcan not (?:hold|store|keep) (?:any ?)?more\b",
     r"(?<!server )(?<!system )(?<!host )\b(?:is|has run|ran) out of (?:mail |mailbox )?space\b",
@@ -740,7 +745,8 @@ _SPEED = AnyOf(
     r"\b(?:mail|message) quota (?:for|of) your (?:host|server|ip|network)\b",
     r"(?:连接|連接|連線|邮件|郵件|发送|發送)[^,.。]{0,6}(?:过多|過多|频繁|頻繁|太多|超限)|接続[^,.。]{0,4}多すぎ",
     r"\bthread limit\b|\b(?:connection|message|recipient) cap\b|\bfewer \w+ at (?:once|a time)\b",
-    r"\b(?:sender|sending|send|daily|hourly|rate|connection) (?:message |mail )?quota\b",
+    r"\b(?:sender|sending|send|daily|hourly|rate|connection|verification|look-?up|query)"
+    r" (?:message |mail )?quota\b",
 )
 RATE = AnyOf(_MANY, _SPEED)
 """Speaks of how much or how fast we send, or a mailbox receives."""
@@ -774,6 +780,7 @@ STORAGE_OR_LENGTH = (
 
 SERVER_TROUBLE = r"\btemporary server error\b|\btls not available\b|\bconfiguration error\b|\boverload"
 
+_CUSTOMER = r"\b(?:customer|subscriber|client|kunde|cliente|klant)"
 SOMETHING_ELSE_MISSING = AnyOf(
     r"\b(?:host|server|domain|route|gateway|relay|exchanger)s? (?:for|of|behind|serving)"
     rf" (?:\w+ ){{0,2}}?{BOX}\b",
@@ -783,10 +790,16 @@ SOMETHING_ELSE_MISSING = AnyOf(
     r"\b(?:host|hostname|domain|dns|record|mx|server)s? (?:name )?(?:is |was |may |does )?"
     r"(?:not found|unknown|not exist|invalid|lookup)\b",
     r"\b(?:no such|unknown|invalid) "
-    r"(?:host|domain|database|table|column|field|relation|function|file|socket|service|session|command)\b"
-    r"(?! user\b)|\b(?:table|column|file) \S+ (?:(?:is|was|does) )?not (?:exist|found|known)\b",
+    r"(?:host|domain|database|table|column|field|relation|function|file|socket|service|session|command"
+    r"|tenant|organi[sz]ation)\b(?! user\b)"
+    r"|\b(?:table|column|file|relation)(?: \S+){1,2}? (?:(?:is|was|does) )?not (?:exist|found|known)\b",
     r"\b(?:host|domain|mx|zone)s?(?: name)? (?:is |was |has |does )?"
     r"(?:not (?:known|hosted|served|handled|provisioned|configured|set up|defined)|gone|lapsed|withdrawn)\b",
+    r"\b(?:no|unknown|kein\w*|aucune?|ningun\w?|nessuna|geen|nie ma|нет) (?:\w+ )?"
+    r"(?:connectors?|tenants?|mandant|licen[cszt]\w+|lizenz\w*|лицензи\w+|configuration)\b",
+    rf"(?:\bdomain|\w\.\w+) (?:is )?(?:not|no longer) an? {_CUSTOMER}",
+    rf"{_CUSTOMER} (?:of|de\w*|dieses|unsere[rs]|van) (?:\S+ ){{0,3}}?"
+    r"\w*(?:filter|gateway|protect|schutz|securit|scanning)",
     r"\b(?:host|domain|server) [\w-]{1,63}(?:\.[\w-]{1,63}){1,6} (?:is |was |does )?"
     r"(?:not found|unknown|not exist)\b",
     r"\b(?:database|table|ldap|map|backend)\b(?: \w+)?:? "
@@ -798,7 +811,7 @@ SOMETHING_ELSE_MISSING = AnyOf(
     r"\bfind the recipient domain\b",
     r"\b(?:(?<!mail )files?|keys?|sessions?|tokens?|modules?|pages?|resources?|connectors?|gateways?"
     r"|configs?|scripts?|filters?|messages?|objects?(?!.{0,30} in (?:\w+ )?directory\b)|partners?"
-    r"|organi[sz]ations?|tenants?|next hops?|transports?"
+    r"|organi[sz]ations?|tenants?|licen[cs]es?|next hops?|transports?"
     r"|routes?|zones?) (?:(?:is|was|does|could|can) )?(?:not (?:be )?(?:found|known|exist|provisioned)"
     r"|unknown)\b",
     r"\b(?:datei|fichier|archivo|arquivo|file|bestand|plik|фаил|dosya|soubor|fil(?:en)?|fajl|fisier)\w{0,2}"
@@ -982,7 +995,10 @@ BESIDE_A_BARE_CODE = AnyOf(
     languages.fold(
         "垃圾|黑名单|黑名單|封锁|封鎖|策略|迷惑|スパム|ブラックリスト|拒否|ポリシー|스팸|차단|정책"
     ),
-    languages.fold("域名|服务器|伺服器|網域|网域|ドメイン|サーバ|도메인|서버|โดเมน|เซิร์ฟเวอร์"),
+    languages.fold(
+        "域名|服务器|伺服器|網域|网域|ドメイン|サーバ|도메인|서버|โดเมน|เซิร์ฟเวอร์"
+        "|(?:数据库|資料庫|表|データベース|テーブル|데이터베이스)(?![中里裡内內上にで에])"
+    ),
 )
 """Speaks in any language of something that need not be the mailbox: a code alone does not make it that."""
 
@@ -1221,7 +1237,7 @@ _REGISTER = (
     r"(?:ldap|(?:active )?director(?:y|ies)|data ?base|(?:user|recipient|mailbox|account|my)? ?(?:sql|db)"
     r"|back-?end|annuaire|annuario|base de (?:donnees|datos|dados)|veritabani|dizin"
     r"|\w*(?:verzeichnis|datenbank|adressbuch|directorio|diretorio|elenco|gebruikersbestand|databas|adresboek"
-    r"|katalog|каталог|баз[аеуы]|adatbazis|tietokan|databaz)\w*|baz[aey])"
+    r"|katalog|каталог|таблиц|баз[аеуы]|adatbazis|tietokan|databaz)\w*|baz[aey])"
 )
 """What a server asks for its mailboxes."""
 
@@ -1271,6 +1287,8 @@ DIRECTORY_AWAY = AnyOf(
     r"\b(?:errors?|failure|fault|trouble|problems?) (?:in|of|with|from|at|on)"
     rf"(?: {{1,2}}\w+){{0,3}}? {{1,2}}{_REGISTER}\b",
     r"\b(?:user|recipient|mailbox|account|address|alias)? ?look-?up (?:failure|error)\b",
+    rf"\b(?:no (?:se )?(?:encontr\w+|existe)|non trovat\w|nie znaleziono|не (?:на[йи]ден|существует)\w*)"
+    rf" (?:(?:el|la|сервер\w*|servidor) )*{_REGISTER}\b",
     r"\binternal (?:\w+ )?(?:errors?|failures?|faults?|problems?)\b"
     r"|\bservices? (?:is |are )?(?:re)?starting\b"
     r"|\bintern(?:er|al)? (?:fehler|fel|fejl|feil)\b|\b(?:erreur|error|errore|erro) intern[eo]\b"
@@ -1285,7 +1303,7 @@ DIRECTORY_AWAY = AnyOf(
 """What would know the mailbox could not be asked, so nobody has denied it."""
 
 BAD_FORM = AnyOf(
-    r"\b(?:recipient|rcpt|mailbox|the-address|local[ -]?part)\b[^;!?]{0,40}?\b(?:malformed|syntax"
+    r"\b(?:recipient|rcpt(?! to\b)|mailbox|the-address|local[ -]?part)\b[^;!?]{0,40}?\b(?:malformed|syntax"
     r"|not correctly formed|improper\w*"
     r"|bad format|wrong format|invalid format|not a valid (?:e-?mail )?address|user address required)\b",
     r"\b(?:malformed|improper|incorrect|bad|invalid|illegal) (?:recipient |rcpt |mailbox "
