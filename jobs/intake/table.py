@@ -133,7 +133,11 @@ MOST_NOTES = 20  # rows above a header
 _TITLE = 1  # cell that a title fills
 _COUNT = r"^\(?\d+ rows?(?: selected| in set.*)?\)?\.?\s*$"
 """What terminals write below a table."""
-_COMMENT = re.compile(r"\s*#+(?:\s+\S|[^\W\d])")
+_COMMENT = re.compile(r"\s*#+(?:\s+\S|[^\W\d])|[^@]*[^\W\d_]\s?:(?:\s|$)")
+"""A comment, or a label as in `Owner: Ann`."""
+_NO_NAME = re.compile(r"\d|\b(?:by|von|durch|par|por|da|przez|door|av)$", re.IGNORECASE)
+"""What no person has before an address: a figure, or a word by which it made something."""
+_SITE = re.compile(r"\.[^\W\d]")  # as domains have, and dates have not
 _MOST_OF_PERSON = 5  # words: names, and the address
 _MOST_DIGITS = 9  # of a column's number; Python refuses to read thousands
 
@@ -141,9 +145,10 @@ _MOST_DIGITS = 9  # of a column's number; Python refuses to read thousands
 def below_notes(table: SourceTable) -> SourceTable:
     """Return the table without the titles and notes that programs write above its header.
 
-    They are no rows: there is no @ in them, but in sentences, and addresses stand under one of the header's
-    names. Each fills fewer cells than the header, or the first and the last of them are titles, as in reports
-    of meetings. Nor are lines drawn below the header, wherever they stand again, or a count of rows there.
+    They are no rows: there is no @ in them, but in sentences and behind labels, and addresses stand under one
+    of the header's names. Each fills fewer cells than the header, or the first and the last of them are
+    titles, as in reports of meetings; one title may stand above a list of one column. Nor are lines drawn
+    below the header, wherever they stand again, or a count of rows there.
     """
     if table.names is not None:
         return table
@@ -184,24 +189,37 @@ def header_place(records: Sequence[Sequence[str]]) -> int:
     notes: list[int] = []  # cells that are filled, of each
     for record in records[: MOST_NOTES + 1]:
         cells = sum(map(bool, map(str.strip, record)))
-        if any("@" in cell and not (cells <= _TITLE and _is_sentence(cell)) for cell in record):
+        if any("@" in cell for cell in record) and not _is_note(record, cells):
             break
         if any(map(is_address_name, record)):
             has_titles = cells > _TITLE + 1 and max(notes[:1] + notes[-1:], default=cells) <= _TITLE
-            return len(notes) if has_titles or cells > max(notes, default=cells) else 0
+            is_titled = len(record) == sum(notes) == _TITLE and not any(map(_is_slip, records[: len(notes)]))
+            return len(notes) if has_titles or is_titled or cells > max(notes, default=cells) else 0
         notes.append(0 if _is_comment(record) else cells)
     return 0
 
 
 def _is_comment(record: Sequence[str]) -> bool:
-    """Say whether a record is a line of comment, whose commas part no cells; `#1001` begins an order."""
+    """Say whether a record is a comment or has a label, so that its cells are none; `#1001` is an order."""
     return any(map(_COMMENT.match, record[:1]))  # a blank line has no cells
 
 
-def _is_sentence(cell: str) -> bool:
-    """Say whether a cell that mentions an address has more words than a person with an address."""
-    words = cell.split()
-    return len(words) > _MOST_OF_PERSON and cell.count("@") == 1 and "@" not in words[0] and ">" not in cell
+def _is_note(record: Sequence[str], cells: int) -> bool:
+    """Say whether a record of so many filled cells mentions an address but is no person with an address."""
+    words = " ".join(record).split()
+    place = next(place for place, word in enumerate(words) if "@" in word)
+    if not place or "".join(words).count("@") > 1:
+        return False
+    if _is_comment(record):
+        return cells <= _TITLE + 1
+    is_sentence = len(words) > _MOST_OF_PERSON or bool(_NO_NAME.search(" ".join(words[:place])))
+    return cells <= _TITLE and is_sentence and ">" not in "".join(words)
+
+
+def _is_slip(title: Sequence[str]) -> bool:
+    """Say whether what stands above the header of a single column may mean an address, or that none is."""
+    cell = "".join(title)
+    return "@" not in cell and bool(_SITE.search(cell) or (cell and _plain(cell) in _NOTHING))
 
 
 @dataclass(frozen=True, slots=True)
