@@ -37,9 +37,13 @@ class SourceTable:
     uncomputed: frozenset[str] = frozenset()
 
 
+_EXAMPLE = re.compile(r"\([^\s()@]+\s[^()@]*@[^()@]*\)")
+"""Of an address, behind a column's name: `(like ann@example.com)`."""
+
+
 def _plain(name: str) -> str:
-    """Return the letters and digits of a name in lower case, without accents."""
-    return "".join(filter(str.isalnum, unicodedata.normalize("NFKD", name).casefold()))
+    """Return the letters and digits of a name in lower case, without accents and examples."""
+    return "".join(filter(str.isalnum, unicodedata.normalize("NFKD", _EXAMPLE.sub("", name)).casefold()))
 
 
 _OTHER_NAMES = """
@@ -189,7 +193,7 @@ def header_place(records: Sequence[Sequence[str]]) -> int:
     notes: list[int] = []  # cells that are filled, of each
     for record in records[: MOST_NOTES + 1]:
         cells = sum(map(bool, map(str.strip, record)))
-        if any("@" in cell for cell in record) and not _is_note(record, cells):
+        if any(map(_mentions_address, record)) and not _is_note(record, cells):
             break
         if any(map(is_address_name, record)):
             has_titles = cells > _TITLE + 1 and max(notes[:1] + notes[-1:], default=cells) <= _TITLE
@@ -255,7 +259,8 @@ def choose_column(
     else:
         index = _found(first, texts, (_MEANT_LIKE, _MARKED) if repair else (_ADDRESS_LIKE,))
     named = bool(wanted) and _plain(first[index]) == _plain(wanted)
-    header = names is None and "@" not in first[index] and (named or not _is_data(texts, index))
+    may_name = names is None and not _mentions_address(first[index])
+    header = may_name and (named or not _is_data(texts, index))
     if names is None:
         exact = top if header else [""] * len(first)
         first = [name or f"column_{place}" for place, name in enumerate(exact, start=1)]
@@ -294,7 +299,11 @@ def _is_data(texts: pl.DataFrame, index: int) -> bool:
 
 def is_address_name(name: str) -> bool:
     """Say whether columns of addresses are called so."""
-    return _plain(name) in _NAMES
+    return _plain(name) in _NAMES or name.strip() == "@"
+
+
+def _mentions_address(cell: str) -> bool:
+    return "@" in cell and not is_address_name(cell)
 
 
 def _texts(sample: pl.DataFrame) -> pl.DataFrame:

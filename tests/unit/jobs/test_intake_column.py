@@ -95,6 +95,7 @@ def test_an_unknown_header_is_a_header_when_its_address_cell_is_no_address() -> 
         ["rep@example.net", "Ann", ""],
         ["x", "Ann", "-"],
         ["x", "Ann", "n/a"],
+        ["x", "", "Email (ann@example.com)"],
     ],
 )
 def test_a_first_row_that_is_like_those_below_is_no_header_though_it_has_no_address(first: list[str]) -> None:
@@ -114,6 +115,9 @@ def test_a_first_row_that_is_like_those_below_is_no_header_though_it_has_no_addr
         ["7", "8", "E-Mail"],
         ["id", "", ""],
         ["Nr. 1", "#", "unknown"],
+        ["id", "", "@"],
+        ["id", "", "E-Mail (@)"],
+        ["id", "", "Email (like ann@example.com)"],
     ],
 )
 def test_names_are_names_though_they_have_figures(first: list[str]) -> None:
