@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -271,8 +272,9 @@ def _is_data(texts: pl.DataFrame, index: int) -> bool:
     """Tell whether the first row, without an address, is one like those below: taken for names it is lost.
 
     It is when it is blank, or has an address elsewhere, or a number or a date where most rows have one, or
-    what stands for the address means nothing, stands there again or ends in a domain from there, but not when
-    that is a name of such a column or the whole row comes again.
+    what stands for the address means nothing, stands there again or ends in a domain from there, or another
+    cell stands there twice beside others of its column, but not when that is a name of such a column or the
+    whole row comes again. A column of a survey has its name in it and nothing else.
     """
     first, below = texts.row(0), texts.slice(1)
     if not any(map(str.strip, first)):
@@ -283,7 +285,9 @@ def _is_data(texts: pl.DataFrame, index: int) -> bool:
     if (address and _plain(address) in _NOTHING) or any(address_shares(texts.head(1), _WHOLE)):
         return True
     again = below.filter(pl.nth(index).str.strip_chars() == address).rows() if address else ()
-    if again and first not in again:
+    others = zip(first, map(Counter, below), strict=True)
+    is_kept = any(cell.strip() and many[cell] > 1 and many.keys() - {"", cell} for cell, many in others)
+    if (again or is_kept) and first not in (again or below.rows()):
         return True
     domains = set(below.to_series(index).str.extract(_DOMAIN).str.to_lowercase().drop_nulls())
     if address.lower().endswith(tuple(domains)):

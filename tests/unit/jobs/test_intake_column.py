@@ -135,6 +135,13 @@ def test_a_first_row_that_ends_in_a_domain_of_those_below_is_an_address_with_a_s
     assert choose([["Who", "contact.email"], ["Ann", "ann@mail.email"]]).header
 
 
+def test_a_first_row_with_a_word_that_its_column_has_again_is_no_header() -> None:
+    below = [["a@example.com", "DE", "x"], ["b@example.com", "AT", ""], ["c@example.com", "DE", "x"]]
+    assert not choose([["by phone", "DE", "y"], *below]).header
+    assert choose([["Contact", "AT", "x"], *below]).header  # as the columns of a survey
+    assert choose([["Contact", "DE", "x"], *below, ["Contact", "DE", "x"]]).header
+
+
 def test_a_row_whose_name_was_asked_for_is_a_header() -> None:
     assert choose([["7", "who"], ["8", "a@example.com"], ["9", "who"]], "who").header
 
