@@ -44,7 +44,7 @@ _EXAMPLE = re.compile(r"\([^\s()@]+\s[^()@]*@[^()@]*\)")
 
 def _plain(name: str) -> str:
     """Return the letters and digits of a name in lower case, without accents and examples."""
-    return "".join(filter(str.isalnum, unicodedata.normalize("NFKD", _EXAMPLE.sub("", name)).casefold()))
+    return "".join(filter(str.isalnum, _EXAMPLE.sub("", unicodedata.normalize("NFKD", name)).casefold()))
 
 
 _OTHER_NAMES = """

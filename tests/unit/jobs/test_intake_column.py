@@ -118,6 +118,7 @@ def test_a_first_row_that_is_like_those_below_is_no_header_though_it_has_no_addr
         ["id", "", "@"],
         ["id", "", "E-Mail (@)"],
         ["id", "", "Email (like ann@example.com)"],
+        ["id", "", "メール（例 ann@example.com）"],
     ],
 )
 def test_names_are_names_though_they_have_figures(first: list[str]) -> None:
@@ -251,6 +252,8 @@ def test_the_refusal_shows_no_cells_of_a_list_without_header() -> None:
         ("1^a@example.com^x\n2^b@example.com^y\n", Dialect("^", 3)),
         ("a@example.com\nb@example.com^\nc@example.com\n", Dialect("", 1)),
         ("Ann^1^a@example.com\nBob^2^b@example.com\n", Dialect("", 1)),
+        ("Mail: a@example.com\nb@example.com\nc@example.com\n", Dialect("", 1)),
+        ("Mail: a@example.com\nMail: b@example.com\n", Dialect(":", 2)),
         ("email\na~1@example.com\nb~1@example.com\n", Dialect("", 1)),
         ("Name,Email\nx,a@example.com; b@example.com\ny,c@example.com; d@example.com\n", Dialect(",", 2)),
         ("Name;Email\nx;a@example.com, b@example.com\ny;c@example.com\n", Dialect(";", 2)),
