@@ -47,6 +47,8 @@ class FormReader(MultiPartParser):
         if (name := _EXTENDED.search(given)) and not _FILENAME.search(given):
             plain = unquote_to_bytes(name[1]).translate(None, b'"\\\r\n')
             self._current_part.content_disposition = given + b'; filename="' + plain + b'"'
+        elif b"*=" not in given:  # HTML, "Multipart form data": browsers write so what RFC 9110 quotes
+            self._current_part.content_disposition = given.replace(b"%22", b'\\"')
         super().on_headers_finished()
 
     @override

@@ -270,8 +270,10 @@ def _scored(head: str, delimiters: Iterable[str]) -> list[tuple[tuple[bool, floa
 
 def _parts_cells(head: str, mark: str) -> bool:
     """Say whether the first record names an address column beside others, or a mark follows a domain."""
-    (first, *_) = _records(head, mark, spaced=False) or [[]]
+    first, *others = _records(head, mark, spaced=False) or [[]]
     is_header = len(first) > 1 and any(map(is_address_name, first))
+    if is_header and any("@" in cell for cell in first):  # labels of all rows, or of this one
+        return all(len(row) > 1 for row in others)
     return is_header or bool(re.search(rf"@[\w.-]+{re.escape(mark)}", head))
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -37,9 +38,13 @@ class SourceTable:
     uncomputed: frozenset[str] = frozenset()
 
 
+_EXAMPLE = re.compile(r"\([^\s()@]+\s[^()@]*@[^()@]*\)")
+"""Of an address, behind a column's name: `(like ann@example.com)`."""
+
+
 def _plain(name: str) -> str:
-    """Return the letters and digits of a name in lower case, without accents."""
-    return "".join(filter(str.isalnum, unicodedata.normalize("NFKD", name).casefold()))
+    """Return the letters and digits of a name in lower case, without accents and examples."""
+    return "".join(filter(str.isalnum, _EXAMPLE.sub("", unicodedata.normalize("NFKD", name)).casefold()))
 
 
 _OTHER_NAMES = """
@@ -133,7 +138,11 @@ MOST_NOTES = 20  # rows above a header
 _TITLE = 1  # cell that a title fills
 _COUNT = r"^\(?\d+ rows?(?: selected| in set.*)?\)?\.?\s*$"
 """What terminals write below a table."""
-_COMMENT = re.compile(r"\s*#+(?:\s+\S|[^\W\d])")
+_COMMENT = re.compile(r"\s*#+(?:\s+\S|[^\W\d])|[^@]*[^\W\d_]\s?:(?:\s|$)")
+"""A comment, or a label as in `Owner: Ann`."""
+_NO_NAME = re.compile(r"\d|\b(?:by|von|durch|par|por|da|przez|door|av)$", re.IGNORECASE)
+"""What no person has before an address: a figure, or a word by which it made something."""
+_SITE = re.compile(r"\.[^\W\d]")  # as domains have, and dates have not
 _MOST_OF_PERSON = 5  # words: names, and the address
 _MOST_DIGITS = 9  # of a column's number; Python refuses to read thousands
 
@@ -141,9 +150,10 @@ _MOST_DIGITS = 9  # of a column's number; Python refuses to read thousands
 def below_notes(table: SourceTable) -> SourceTable:
     """Return the table without the titles and notes that programs write above its header.
 
-    They are no rows: there is no @ in them, but in sentences, and addresses stand under one of the header's
-    names. Each fills fewer cells than the header, or the first and the last of them are titles, as in reports
-    of meetings. Nor are lines drawn below the header, wherever they stand again, or a count of rows there.
+    They are no rows: there is no @ in them, but in sentences and behind labels, and addresses stand under one
+    of the header's names. Each fills fewer cells than the header, or the first and the last of them are
+    titles, as in reports of meetings; one title may stand above a list of one column. Nor are lines drawn
+    below the header, wherever they stand again, or a count of rows there.
     """
     if table.names is not None:
         return table
@@ -184,24 +194,37 @@ def header_place(records: Sequence[Sequence[str]]) -> int:
     notes: list[int] = []  # cells that are filled, of each
     for record in records[: MOST_NOTES + 1]:
         cells = sum(map(bool, map(str.strip, record)))
-        if any("@" in cell and not (cells <= _TITLE and _is_sentence(cell)) for cell in record):
+        if any(map(_mentions_address, record)) and not _is_note(record, cells):
             break
         if any(map(is_address_name, record)):
             has_titles = cells > _TITLE + 1 and max(notes[:1] + notes[-1:], default=cells) <= _TITLE
-            return len(notes) if has_titles or cells > max(notes, default=cells) else 0
+            is_titled = len(record) == sum(notes) == _TITLE and not any(map(_is_slip, records[: len(notes)]))
+            return len(notes) if has_titles or is_titled or cells > max(notes, default=cells) else 0
         notes.append(0 if _is_comment(record) else cells)
     return 0
 
 
 def _is_comment(record: Sequence[str]) -> bool:
-    """Say whether a record is a line of comment, whose commas part no cells; `#1001` begins an order."""
+    """Say whether a record is a comment or has a label, so that its cells are none; `#1001` is an order."""
     return any(map(_COMMENT.match, record[:1]))  # a blank line has no cells
 
 
-def _is_sentence(cell: str) -> bool:
-    """Say whether a cell that mentions an address has more words than a person with an address."""
-    words = cell.split()
-    return len(words) > _MOST_OF_PERSON and cell.count("@") == 1 and "@" not in words[0] and ">" not in cell
+def _is_note(record: Sequence[str], cells: int) -> bool:
+    """Say whether a record of so many filled cells mentions an address but is no person with an address."""
+    words = " ".join(record).split()
+    place = next(place for place, word in enumerate(words) if "@" in word)
+    if not place or "".join(words).count("@") > 1:
+        return False
+    if _is_comment(record):
+        return cells <= _TITLE + 1
+    is_sentence = len(words) > _MOST_OF_PERSON or bool(_NO_NAME.search(" ".join(words[:place])))
+    return cells <= _TITLE and is_sentence and ">" not in "".join(words)
+
+
+def _is_slip(title: Sequence[str]) -> bool:
+    """Say whether what stands above the header of a single column may mean an address, or that none is."""
+    cell = "".join(title)
+    return "@" not in cell and bool(_SITE.search(cell) or (cell and _plain(cell) in _NOTHING))
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,7 +260,8 @@ def choose_column(
     else:
         index = _found(first, texts, (_MEANT_LIKE, _MARKED) if repair else (_ADDRESS_LIKE,))
     named = bool(wanted) and _plain(first[index]) == _plain(wanted)
-    header = names is None and "@" not in first[index] and (named or not _is_data(texts, index))
+    may_name = names is None and not _mentions_address(first[index])
+    header = may_name and (named or not _is_data(texts, index))
     if names is None:
         exact = top if header else [""] * len(first)
         first = [name or f"column_{place}" for place, name in enumerate(exact, start=1)]
@@ -248,8 +272,9 @@ def _is_data(texts: pl.DataFrame, index: int) -> bool:
     """Tell whether the first row, without an address, is one like those below: taken for names it is lost.
 
     It is when it is blank, or has an address elsewhere, or a number or a date where most rows have one, or
-    what stands for the address means nothing, stands there again or ends in a domain from there, but not when
-    that is a name of such a column or the whole row comes again.
+    what stands for the address means nothing, stands there again or ends in a domain from there, or another
+    cell stands there twice beside others of its column, but not when that is a name of such a column or the
+    whole row comes again. A column of a survey has its name in it and nothing else.
     """
     first, below = texts.row(0), texts.slice(1)
     if not any(map(str.strip, first)):
@@ -260,7 +285,9 @@ def _is_data(texts: pl.DataFrame, index: int) -> bool:
     if (address and _plain(address) in _NOTHING) or any(address_shares(texts.head(1), _WHOLE)):
         return True
     again = below.filter(pl.nth(index).str.strip_chars() == address).rows() if address else ()
-    if again and first not in again:
+    others = zip(first, map(Counter, below), strict=True)
+    is_kept = any(cell.strip() and many[cell] > 1 and many.keys() - {"", cell} for cell, many in others)
+    if (again or is_kept) and first not in (again or below.rows()):
         return True
     domains = set(below.to_series(index).str.extract(_DOMAIN).str.to_lowercase().drop_nulls())
     if address.lower().endswith(tuple(domains)):
@@ -276,7 +303,11 @@ def _is_data(texts: pl.DataFrame, index: int) -> bool:
 
 def is_address_name(name: str) -> bool:
     """Say whether columns of addresses are called so."""
-    return _plain(name) in _NAMES
+    return _plain(name) in _NAMES or name.strip() == "@"
+
+
+def _mentions_address(cell: str) -> bool:
+    return "@" in cell and not is_address_name(cell)
 
 
 def _texts(sample: pl.DataFrame) -> pl.DataFrame:

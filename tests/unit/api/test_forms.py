@@ -52,6 +52,7 @@ async def test_a_form_may_have_a_preamble_and_an_epilogue(before: bytes, after: 
     [
         (b"name=file; filename=a.csv", "a.csv"),
         (b"name=\"file\"; filename*=UTF-8''l%C3%A4%22.csv", "lä.csv"),
+        (b'name="file"; filename="%22a%22; b%C3.csv"', '"a"; b%C3.csv'),
         (b'name="file"; filename*="utf-8\'\'b.csv"', "b.csv"),
         (b"name=file; filename=c.csv; filename*=utf-8''d.csv", "c.csv"),
         (b"name=file; filename*=utf-8''d.csv; filename=\"c.csv\"", "c.csv"),

@@ -95,6 +95,7 @@ def test_an_unknown_header_is_a_header_when_its_address_cell_is_no_address() -> 
         ["rep@example.net", "Ann", ""],
         ["x", "Ann", "-"],
         ["x", "Ann", "n/a"],
+        ["x", "", "Email (ann@example.com)"],
     ],
 )
 def test_a_first_row_that_is_like_those_below_is_no_header_though_it_has_no_address(first: list[str]) -> None:
@@ -114,6 +115,10 @@ def test_a_first_row_that_is_like_those_below_is_no_header_though_it_has_no_addr
         ["7", "8", "E-Mail"],
         ["id", "", ""],
         ["Nr. 1", "#", "unknown"],
+        ["id", "", "@"],
+        ["id", "", "E-Mail (@)"],
+        ["id", "", "Email (like ann@example.com)"],
+        ["id", "", "メール（例 ann@example.com）"],
     ],
 )
 def test_names_are_names_though_they_have_figures(first: list[str]) -> None:
@@ -129,6 +134,13 @@ def test_a_first_row_that_ends_in_a_domain_of_those_below_is_an_address_with_a_s
     assert not choose([["Bob", first], *below]).header
     assert choose([["Who", "flipcom"], *below]).header
     assert choose([["Who", "contact.email"], ["Ann", "ann@mail.email"]]).header
+
+
+def test_a_first_row_with_a_word_that_its_column_has_again_is_no_header() -> None:
+    below = [["a@example.com", "DE", "x"], ["b@example.com", "AT", ""], ["c@example.com", "DE", "x"]]
+    assert not choose([["by phone", "DE", "y"], *below]).header
+    assert choose([["Contact", "AT", "x"], *below]).header  # as the columns of a survey
+    assert choose([["Contact", "DE", "x"], *below, ["Contact", "DE", "x"]]).header
 
 
 def test_a_row_whose_name_was_asked_for_is_a_header() -> None:
@@ -240,6 +252,8 @@ def test_the_refusal_shows_no_cells_of_a_list_without_header() -> None:
         ("1^a@example.com^x\n2^b@example.com^y\n", Dialect("^", 3)),
         ("a@example.com\nb@example.com^\nc@example.com\n", Dialect("", 1)),
         ("Ann^1^a@example.com\nBob^2^b@example.com\n", Dialect("", 1)),
+        ("Mail: a@example.com\nb@example.com\nc@example.com\n", Dialect("", 1)),
+        ("Mail: a@example.com\nMail: b@example.com\n", Dialect(":", 2)),
         ("email\na~1@example.com\nb~1@example.com\n", Dialect("", 1)),
         ("Name,Email\nx,a@example.com; b@example.com\ny,c@example.com; d@example.com\n", Dialect(",", 2)),
         ("Name;Email\nx;a@example.com, b@example.com\ny;c@example.com\n", Dialect(";", 2)),

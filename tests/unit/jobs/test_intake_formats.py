@@ -463,6 +463,10 @@ _TABLE = [["id", "E-mail", "City"], ["1", "a@example.com", "Rome"], ["2", "", "B
         [["Newsletter Q3; all regions"]],
         [["# Contacts", " all of them", " as of May"], ["# made by hand"]],
         [["Report for Europe, made by support@crm.example on May 2"], []],
+        [["Generated 2024-01-05 by max@crm.example"]],
+        [["Erstellt von max@crm.example"]],
+        [["Exported by: Max Berg <max@crm.example>"], []],
+        [["Owner:", "max@crm.example"], ["As of:", "May", ""]],
         [
             ["Registration Report"],
             ["Topic", "ID", "Guests"],
@@ -629,6 +633,10 @@ def test_names_in_the_encodings_that_excel_writes_come_back_as_they_were(
         [["Ann Mary van Berg x@example.com"], ["1", "E-mail"], ["2", "a@example.com"]],  # with a name
         [["Dr. Ann M. van Berg <x@example.com>"], ["1", "E-mail"], ["2", "a@example.com"]],
         [["x@example.com as well as her sister"], ["1", "E-mail"], ["2", "a@example.com"]],
+        [["#ann@example.com"], ["1", "E-mail"], ["2", "a@example.com"]],
+        [["n/a"], ["email"], ["a@example.com"]],
+        [["bob at example.com"], ["email"], ["a@example.org"]],
+        [["bob"], ["bert"], ["email"], ["a@example.org"], ["c@example.org"]],
         [
             ["Ann", "?", "Rome"],
             ["Eve", ""],
@@ -642,8 +650,17 @@ def test_what_may_be_a_row_is_none_of_the_notes_above_a_header(tmp_path: Path, r
     assert len(read(tmp_path, csv_bytes(rows)).rows) >= len(rows) - 1
 
 
-def test_comments_above_the_header_of_a_list_of_one_column_are_no_rows(tmp_path: Path) -> None:
-    got = read(tmp_path, b"# made in May, 2026\n# by hand\nemail\na@example.com\n")
+@pytest.mark.parametrize(
+    "notes",
+    [
+        "# made in May, 2026\n# by hand\n",
+        "Newsletter of 5.1.2026\n\n",
+        "Customers\nAs of: May\n",
+        "Generated 2024-01-05 by max@crm.example\n",
+    ],
+)
+def test_notes_above_the_header_of_a_list_of_one_column_are_no_rows(tmp_path: Path, notes: str) -> None:
+    got = read(tmp_path, f"{notes}email\na@example.com\n".encode())
     assert (got.names[0], [row[0] for row in got.rows]) == ("email", ["a@example.com"])
 
 
