@@ -19,7 +19,7 @@ from mailsift.cli.options import LOCAL_ACCOUNT, JsonOption
 from mailsift.cli.pairs import check_writable
 from mailsift.cli.progress import summary_of, wait_text
 from mailsift.cli.service import print_json, show, with_local_account
-from mailsift.cli.terminal import PLAIN, console, shortened, table_of
+from mailsift.cli.terminal import PLAIN, as_text, console, shortened, table_of
 from mailsift.container import Container, open_service
 from mailsift.events.audit import COMMAND_LINE, act_as
 from mailsift.jobs.service import JobService
@@ -119,7 +119,7 @@ def job_fields_table(view: JobView) -> Table:
         "waiting": "\n".join(map(wait_text, view.waiting)),
     }
     for name, value in (_job_fields(view) | words).items():
-        table.add_row(name, Text(str(value)))
+        table.add_row(name, Text("\n").join(map(as_text, str(value).split("\n"))))
     return table
 
 

@@ -19,7 +19,7 @@ from rich.text import Text
 from mailsift.cli import outcomes as outcome_commands
 from mailsift.cli.options import JsonOption
 from mailsift.cli.service import print_json, show, with_container
-from mailsift.cli.terminal import PLAIN, console, table_of
+from mailsift.cli.terminal import PLAIN, as_text, console, table_of
 from mailsift.events.audit import COMMAND_LINE
 from mailsift.jobs.admin.actions import ActionResult, JobAction, Operations
 from mailsift.jobs.admin.alarm_table import RULES, Alarm, Level, prometheus_rules
@@ -349,7 +349,7 @@ def _job_table(jobs: Iterable[AccountJob], *, now: float) -> Table:
         table.add_row(
             str(view.id)[:8],
             Text(one.account),
-            Text(view.name),
+            as_text(view.name),
             _state(view.state.value).append("" if urgent is Priority.NORMAL else f" {urgent.value}"),
             f"{view.total:,}",
             f"{view.processed:,}",

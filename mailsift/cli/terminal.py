@@ -27,7 +27,7 @@ def table_of(columns: Iterable[str], *, numbers: Container[str] = (), **how: Any
 
 def shortened(words: str, most: int) -> Text:
     """Return the beginning of what somebody has written, in so many columns."""
-    text = Text(words)
+    text = as_text(words)
     text.truncate(most, overflow="ellipsis")
     return text
 

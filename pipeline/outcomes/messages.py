@@ -104,7 +104,9 @@ def _parse_message(raw: bytes) -> Message:
         return message
     used = _BOUNDARY.search(payload)
     if used is None:  # nothing is divided
-        message.set_type("text/plain")
+        # the library's set_type reads all parameters again for each of them
+        parameters = str(message["Content-Type"]).partition(";")[2]
+        message.replace_header("Content-Type", f"text/plain;{parameters}")
         return message
     message.set_boundary(used["boundary"])  # it was announced as another one
     return message_from_string(message.as_string())

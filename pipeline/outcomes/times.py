@@ -138,7 +138,7 @@ def _parse_written(text: str, day_first: bool) -> float:
             _parser().parse(text, default, **order, tzinfos=_zone) for default in _WHERE_A_PART_IS_MISSING
         )
         return _epoch_seconds(one) if one == other else 0.0
-    except (ValueError, OverflowError):
+    except (ValueError, ArithmeticError):  # the parser counts in decimals, which have errors of their own
         return 0.0
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import json
+from contextlib import nullcontext
 from datetime import timedelta
 from typing import Any
 
@@ -101,6 +104,17 @@ async def test_an_old_message_is_a_replay(hours: int) -> None:
     stamp = (NOW + timedelta(hours=hours)).isoformat()
     with pytest.raises(MailsiftError, match="receiver_refused"):
         await asked(signed(Timestamp=stamp))
+
+
+@pytest.mark.parametrize(("moved", "believed"), [("", True), ("e0", False)])
+async def test_of_mailgun_s_token_nothing_can_be_moved_to_the_time(moved: str, believed: bool) -> None:
+    now, token = str(int(NOW.timestamp())), "e0c1"
+    signature = hmac.new(b"secret", f"{now}{token}".encode(), hashlib.sha256).hexdigest()
+    told = {"timestamp": now + moved, "token": token.removeprefix(moved), "signature": signature}
+    posted = ReceivedPost({}, json.dumps({"signature": told}).encode())
+    trust = SenderTrust(b"secret", "", lambda _: pytest.fail("asked"), NOW.timestamp())
+    with nullcontext() if believed else pytest.raises(MailsiftError, match="receiver_refused"):
+        await verify_post(SenderKind.MAILGUN, posted, trust)
 
 
 @pytest.mark.parametrize("body", [b"", b"[]", b"7", b"{}", b'{"TopicArn": 5}', b"\xff", b"[" * 20_000])

@@ -105,3 +105,10 @@ def test_a_job_is_shown_in_words_not_in_python_s() -> None:
     assert said[-1].strip().startswith(f"storage until {at} (is a disk full")
     (tiers,) = (line for line in said if line.startswith("tiers"))
     assert tiers.split(maxsplit=1)[1] == "send 390, review 40, remove 70"
+
+
+def test_what_a_list_calls_itself_and_its_column_moves_no_cursor() -> None:
+    view = replace(JOB, name="\x1b[2Jlist.csv", address_column="email\x1b]0;title\x07\u202e")
+    shown = [*lines(job_table([view], is_wide=True), 120), *lines(job_fields_table(view), 120)]
+    assert all(line.isprintable() for line in shown)
+    assert sum("list.csv" in line for line in shown) == 2

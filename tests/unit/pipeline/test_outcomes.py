@@ -1520,8 +1520,9 @@ def test_whom_a_reply_names_in_a_transcript_is_not_gone(listed: str, behind: str
             "".join(f"Final-Recipient: rfc822; x{place}\nAction: failed\n\n" for place in range(4_000)),
             to=", ".join(f"jane{place}@shop.example" for place in range(4_000)),
         ),
+        _plain("550 no such user", headers=f"Content-Type: multipart/report{'; smtp' * 4_000}\n"),
     ],
-    ids=["comment", "script", "polish", "russian", "subject", "encoded", "names"],
+    ids=["comment", "script", "polish", "russian", "subject", "encoded", "names", "parameters"],
 )
 def test_a_message_takes_no_longer_than_its_length_says(message: str) -> None:
     started = time.process_time()
