@@ -32,14 +32,13 @@ from mailsift.jobs.intake.sniff import (
     too_many_columns,
     too_many_rows,
 )
-from mailsift.jobs.intake.table import SourceTable
+from mailsift.jobs.intake.table import MOST_DIGITS, SourceTable
 from mailsift.pipeline.errors import MailsiftError
 
 _BLOCK = 1 << 18
 _BATCH = 20_000
 _MOST_ROWS: Final = 1_048_576
 _MOST_LETTERS: Final = 3  # of a column: XFD
-_MOST_DIGITS: Final = 9  # of a number that counts something; Python refuses to read thousands
 _WHOLE: Final = re.compile(r"-?[1-9][0-9]*")
 _EXACT: Final = 2**53  # whole numbers up to here are exact
 _REFERENCE = re.compile(r"\$?([A-Za-z]+)\$?([0-9]{1,7})")
@@ -404,7 +403,7 @@ class _Sheet:
         if not number.isdecimal():
             self._step_to(self._number + 1)
         else:
-            self._step_to(int(number) if len(number) <= _MOST_DIGITS else _MOST_ROWS + 1)
+            self._step_to(int(number) if len(number) <= MOST_DIGITS else _MOST_ROWS + 1)
         self._column = 0
 
     def _step_to(self, number: int) -> None:
@@ -464,7 +463,7 @@ class _Sheet:
     def _shared(self, place: str) -> str | None:
         if not place:
             return None
-        if not place.isdecimal() or len(place) > _MOST_DIGITS or int(place) >= len(self._strings):
+        if not place.isdecimal() or len(place) > MOST_DIGITS or int(place) >= len(self._strings):
             raise _bad("A cell of the sheet names a text that is not there.")
         return self._strings[int(place)]
 

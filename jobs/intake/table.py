@@ -144,7 +144,7 @@ _NO_NAME = re.compile(r"\d|\b(?:by|von|durch|par|por|da|przez|door|av)$", re.IGN
 """What no person has before an address: a figure, or a word by which it made something."""
 _SITE = re.compile(r"\.[^\W\d]")  # as domains have, and dates have not
 _MOST_OF_PERSON = 5  # words: names, and the address
-_MOST_DIGITS = 9  # of a column's number; Python refuses to read thousands
+MOST_DIGITS = 9  # of a number that counts something; Python refuses to read thousands
 
 
 def below_notes(table: SourceTable) -> SourceTable:
@@ -337,7 +337,7 @@ def _asked_for(first: Sequence[str], wanted: str, *, named: bool) -> int:
         places = [place for place, name in enumerate(first) if same(name) == same(wanted)]
         if places:
             return places[0]
-    number = int(wanted) if wanted.isdecimal() and len(wanted) <= _MOST_DIGITS else 0
+    number = int(wanted) if wanted.isdecimal() and len(wanted) <= MOST_DIGITS else 0
     if 1 <= number <= len(first):
         return number - 1
     text = f"The list has no column of that name or number among its {len(first)}"

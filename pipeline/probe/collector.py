@@ -383,7 +383,8 @@ class ResultCollector:
         server = route.source.label, session.plan.peer.address
         if accepted:  # one of a catch-all is taken unseen: better is somebody who was looked up
             seen = [one for one in accepted if not self.catch_alls.accepts_all(one.rpartition("@")[2])]
-            route.witness = self.queue.accepted_at[server] = [route.witness or accepted[-1], *seen][-1]
+            witness = seen[-1] if seen else route.witness or accepted[-1]
+            route.witness = self.queue.accepted_at[server] = witness
         self._record_places(session, accepted, confirmed=confirmed)
         if confirmed or accepted:
             before = session.plan.refused_before
