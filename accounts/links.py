@@ -25,8 +25,8 @@ from mailsift.pipeline.syntax.address import parse_address
 from mailsift.pipeline.zones import is_zone
 from mailsift.storage.database import Connection, Database, Row, from_row
 from mailsift.storage.redis.rate_limit import RateLimit
-from mailsift.storage.sql import accounts, people, sessions
-from mailsift.storage.sql.sessions import LinkTerms
+from mailsift.storage.sql import accounts, people
+from mailsift.storage.sql.people import LinkTerms
 
 if TYPE_CHECKING:
     from mailsift.accounts.sso import SingleSignOn
@@ -123,15 +123,15 @@ class Links:
         email = normalized_email(email)
         async with self.database.begin() as connection:
             if await people.person_of(connection, email) is None:
-                invited = await sessions.is_invited(connection, email, now=self._now())
+                invited = await people.is_invited(connection, email, now=self._now())
                 raise MailsiftError("person_not_found", _INVITED) if invited else people.person_not_found()
-            await sessions.forget_links(connection, email, kind="password")  # the newest counts
+            await people.forget_links(connection, email, kind="password")  # the newest counts
             offer = LinkTerms(LinkKind.PASSWORD, Role.VIEWER, COMMAND_LINE, email=email)
             return await self._make(connection, offer)
 
     async def invitations(self, account_id: AccountId) -> list[Invitation]:
         """Return the account's open invitations, newest first."""
-        rows = await self.database.run(sessions.links_of, account_id, now=self._now())
+        rows = await self.database.run(people.links_of, account_id, now=self._now())
         return [from_row(Invitation, row, role=Role(row["role"])) for row in rows]
 
     async def withdraw(self, visitor: Visitor, link_id: UUID) -> None:
@@ -141,7 +141,7 @@ class Links:
             MailsiftError: `invitation_not_found`.
         """
         async with self.database.begin() as connection:
-            email = await sessions.delete_link(connection, visitor.account_id, link_id)
+            email = await people.delete_link(connection, visitor.account_id, link_id)
             if email is None:
                 text = "There is no such invitation: it was taken, withdrawn, or its time is over."
                 raise MailsiftError("invitation_not_found", text)
@@ -154,7 +154,7 @@ class Links:
             MailsiftError: `link_gone`.
         """
         async with self.database.begin() as connection:
-            row = await sessions.find_link(connection, digest(secret), now=self._now())
+            row = await people.find_link(connection, digest(secret), now=self._now())
             if row is None:
                 raise _gone()
             account = await accounts.get(connection, row["account_id"]) if row["account_id"] else None
@@ -243,7 +243,7 @@ class Links:
             raise _gone()
         person_id = await self._add(connection, link, visitor.email, "")
         await _join(connection, link["account_id"], person_id, link["role"], visitor.email)
-        await sessions.choose_account(connection, digest(session), link["account_id"])
+        await people.choose_account(connection, digest(session), link["account_id"])
 
     async def set_password(self, secret: str, password: str) -> None:
         """Set the password of the person a link is for, and end their sessions.
@@ -288,7 +288,7 @@ class Links:
         members = await people.members(connection, offer.account_id)
         if any(one.email == offer.email for one in members):
             raise MailsiftError("already_member", "This person is already a member.")
-        await sessions.forget_links(connection, offer.email, account_id=offer.account_id)  # the newest counts
+        await people.forget_links(connection, offer.email, account_id=offer.account_id)  # the newest counts
         detail = {"role": str(offer.role), **({"operator": True} if offer.operator else {})}
         await audit.record(
             connection, offer.account_id, offer.made_by, "member.invite", offer.email, **detail
@@ -298,7 +298,7 @@ class Links:
     async def _make(self, connection: Connection, offer: LinkTerms) -> str:
         secret = new_secret(self.token)
         now = self._now()
-        await sessions.insert_link(connection, digest(secret), offer, now=now, expires_at=now + LIVES)
+        await people.insert_link(connection, digest(secret), offer, now=now, expires_at=now + LIVES)
         return secret
 
     async def _hash(self, password: str, email: str) -> str:
@@ -306,7 +306,7 @@ class Links:
         return await self.passwords.hash(password)
 
     async def _use(self, connection: Connection, secret: str, kind: LinkKind) -> Row:
-        link = await sessions.use_link(connection, digest(secret), now=self._now())
+        link = await people.use_link(connection, digest(secret), now=self._now())
         if link is None or link["kind"] != kind:
             raise _gone()  # which puts a link of another kind back
         return link
@@ -340,7 +340,7 @@ async def _join(
 ) -> None:
     """Make somebody a member; their own doing, unless there is an `actor`."""
     await people.put_member(connection, account_id, person_id, role)
-    await sessions.forget_links(connection, email, account_id=account_id)
+    await people.forget_links(connection, email, account_id=account_id)
     await audit.record(connection, account_id, actor or email, "member.join", email, role=role)
 
 

@@ -14,7 +14,7 @@ from mailsift.jobs.views import AccountId
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.zones import is_zone
 from mailsift.storage.database import Connection, Database
-from mailsift.storage.sql import accounts, job_mail, people, sessions
+from mailsift.storage.sql import accounts, job_mail, people
 from mailsift.storage.sql.people import NO_FILTER, AuditFilter, AuditRow, MemberRow
 
 LONGEST_RETENTION: Final = 10 * 366 * 86_400.0
@@ -90,7 +90,7 @@ class Members:
         async with self._database.begin() as connection:
             member = await _locked(connection, visitor.account_id, person_id, stays=False)
             await people.remove_member(connection, visitor.account_id, person_id)
-            await sessions.forget_links(connection, member.email, account_id=visitor.account_id)
+            await people.forget_links(connection, member.email, account_id=visitor.account_id)
             await note(connection, visitor, "member.remove", member.email, role=member.role)
 
     async def remove_person(self, email: str, *, actor: str) -> None:
@@ -187,8 +187,8 @@ async def _remove_person(connection: Connection, email: str, *, actor: str) -> N
         members = await people.members(connection, account["id"])
         if len(members) > 1:
             _check_owners(members, person["id"])
-    await sessions.end_sessions(connection, person["id"])
-    await sessions.forget_links(connection, email)
+    await people.end_sessions(connection, person["id"])
+    await people.forget_links(connection, email)
     await people.remove_person(connection, person["id"])
     await people.audit_operation(connection, actor, "person.remove", email)
 

@@ -17,8 +17,8 @@ from mailsift.events.signing import Vault
 from mailsift.pipeline.clock import Clock, utc_datetime
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.storage.database import Connection, Database, Row
-from mailsift.storage.sql import people, second_factors
-from mailsift.storage.sql.second_factors import SecondFactorRow
+from mailsift.storage.sql import people
+from mailsift.storage.sql.people import SecondFactorRow
 
 STEP_S: Final = 30
 _DRIFT: Final = 1  # steps a clock may be off (RFC 6238, section 5.2)
@@ -98,7 +98,7 @@ class SecondFactors:
         secret = base64.b32encode(self._token(_SECRET_BYTES)).decode()
         async with self._database.begin() as connection:
             sealed = self._vault.seal(visitor.user_id, secret.encode())
-            if not await second_factors.put(connection, visitor.user_id, sealed):
+            if not await people.put_second_factor(connection, visitor.user_id, sealed):
                 raise MailsiftError("factor_on", "Two-step sign-in is already on.")
         uri = pyotp.TOTP(secret).provisioning_uri(name=visitor.email, issuer_name="Mailsift")
         return Enrolment(secret, uri)
@@ -110,12 +110,12 @@ class SecondFactors:
             MailsiftError: `wrong_code`.
         """
         codes = [self._recovery_code() for _ in range(_RECOVERY_CODES)]
-        row = await second_factors.get(connection, visitor.user_id)
+        row = await people.get_second_factor(connection, visitor.user_id)
         step = self._step_of(visitor.user_id, row.secret, code) if row else None
         if row is None or step is None:
             raise _wrong_code()
         hashes = [_hashed(visitor.user_id, one) for one in codes]
-        if not await second_factors.confirm(
+        if not await people.confirm_second_factor(
             connection,
             visitor.user_id,
             row.secret,
@@ -135,7 +135,7 @@ class SecondFactors:
         """
         async with self._database.begin() as connection:
             await self.use(connection, visitor.user_id, code)
-            await second_factors.delete(connection, visitor.user_id)
+            await people.delete_second_factor(connection, visitor.user_id)
             await note(connection, visitor, "factor.off")
 
     async def reset(self, email: str, *, actor: str) -> None:
@@ -148,7 +148,7 @@ class SecondFactors:
             person = await people.person_of(connection, email)
             if person is None:
                 raise people.person_not_found()
-            if not await second_factors.delete(connection, person["id"]):
+            if not await people.delete_second_factor(connection, person["id"]):
                 raise MailsiftError("factor_off", "This person hasn’t turned on two-step sign-in.")
             await people.audit_operation(connection, actor, "factor.reset", email)
 
@@ -162,9 +162,9 @@ class SecondFactors:
         if row is None:
             raise _wrong_code()
         step = self._step_of(person_id, row.secret, code)
-        if step is not None and await second_factors.use_step(connection, person_id, row.secret, step):
+        if step is not None and await people.use_one_time_code(connection, person_id, row.secret, step):
             return False
-        if await second_factors.use_recovery(connection, person_id, _hashed(person_id, code)):
+        if await people.use_recovery_code(connection, person_id, _hashed(person_id, code)):
             return True
         raise _wrong_code()
 
@@ -206,7 +206,7 @@ class SecondFactors:
 
 async def _guarding(connection: Connection, person_id: UUID) -> SecondFactorRow | None:
     """Return what guards somebody; None while it is not confirmed."""
-    row = await second_factors.get(connection, person_id)
+    row = await people.get_second_factor(connection, person_id)
     return row if row is not None and row.confirmed_at is not None else None
 
 

@@ -22,8 +22,8 @@ from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.syntax.address import parse_address
 from mailsift.storage.database import Connection, Database, Row
 from mailsift.storage.redis.rate_limit import RateLimit, Zone, whole_seconds
-from mailsift.storage.sql import people, sessions
-from mailsift.storage.sql.sessions import NewSession, SessionRow
+from mailsift.storage.sql import people
+from mailsift.storage.sql.people import NewSession, SessionRow
 
 LIFETIME: Final = timedelta(days=14)
 IDLE: Final = timedelta(hours=24)
@@ -102,7 +102,7 @@ class SignInLimiter:
         quota, window = zone.quota // _STRICTER, timedelta(seconds=zone.window)
         now = utc_datetime(self._clock())
         count, first = await self._database.run(
-            sessions.count_try, digest(f"{zone.name}:{holder}"), quota=quota, window=window, now=now
+            people.count_try, digest(f"{zone.name}:{holder}"), quota=quota, window=window, now=now
         )
         if first is None or count < quota:
             return 0.0
@@ -202,7 +202,7 @@ class Sessions:
         async with self.database.begin() as connection:
             await people.lock_person(connection, visitor.user_id)  # who signs in without a code has done so
             codes = await self.factors.confirm(connection, visitor, code)
-            await sessions.end_sessions(connection, visitor.user_id)
+            await people.end_sessions(connection, visitor.user_id)
             await _check_membership(connection, visitor, visitor.account_id)
             return codes, await self.open(connection, visitor.user_id, visitor.account_id)
 
@@ -246,7 +246,7 @@ class Sessions:
             seen_at=now,
             expires_at=now + LIFETIME,
         )
-        await sessions.insert_session(connection, new)
+        await people.insert_session(connection, new)
         await people.change_person(connection, person_id, last_sign_in=now)
         return secret
 
@@ -273,17 +273,17 @@ class Sessions:
         )
 
     async def _row(self, secret: str) -> SessionRow | None:
-        return await self.database.run(sessions.find_session, digest(secret), now=self._now(), idle=IDLE)
+        return await self.database.run(people.find_session, digest(secret), now=self._now(), idle=IDLE)
 
     async def sign_out(self, secret: str) -> None:
         """End the session."""
-        await self.database.run(sessions.end_session, digest(secret))
+        await self.database.run(people.end_session, digest(secret))
 
     async def sign_out_everywhere(self, visitor: Visitor) -> int:
         """End every session of the person; returns how many there were."""
         async with self.database.begin() as connection:
             await note(connection, visitor, "session.end_all")
-            return await sessions.end_sessions(connection, visitor.user_id)
+            return await people.end_sessions(connection, visitor.user_id)
 
     async def change_password(self, visitor: Visitor, old: str, new: str, *, client: str) -> str:
         """Set a new password and end every session; returns the secret of the one that goes on.
@@ -317,7 +317,7 @@ class Sessions:
         """
         async with self.database.begin() as connection:
             await _check_membership(connection, visitor, account_id)
-            await sessions.choose_account(connection, digest(secret), account_id)
+            await people.choose_account(connection, digest(secret), account_id)
 
     def _now(self) -> datetime:
         return utc_datetime(self.clock())
@@ -333,8 +333,8 @@ async def _check_membership(connection: Connection, visitor: Visitor, account_id
 async def put_password(connection: Connection, person_id: UUID, email: str, hashed: str) -> None:
     """Give a person another password: their sessions end, and links to a new one, too."""
     await people.change_person(connection, person_id, password=hashed)
-    await sessions.end_sessions(connection, person_id)
-    await sessions.forget_links(connection, email, kind="password")
+    await people.end_sessions(connection, person_id)
+    await people.forget_links(connection, email, kind="password")
 
 
 def normalized_email(email: str) -> str:

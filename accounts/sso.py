@@ -19,9 +19,9 @@ from mailsift.events.signing import Vault
 from mailsift.pipeline.clock import Clock, utc_datetime
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.storage.database import Connection, Database, Row
-from mailsift.storage.sql import accounts, people, sso
-from mailsift.storage.sql import sessions as invited
-from mailsift.storage.sql.sso import SsoSessionRow
+from mailsift.storage.sql import accounts, people
+from mailsift.storage.sql import people as invited
+from mailsift.storage.sql.people import SsoSessionRow
 
 ACTOR: Final = "sso"
 """Who changes roles by groups, in the audit log."""
@@ -95,7 +95,7 @@ class SingleSignOn:
         While the provider does not answer, or nothing that can be believed, it does for a while.
         """
         now = self._now()
-        claimed = await self.database.run(sso.claim, session_id, now=now, before=now - RECHECK)
+        claimed = await self.database.run(people.claim_sso_session, session_id, now=now, before=now - RECHECK)
         if claimed is None:  # another request asks
             return True
         if claimed.issuer != self.provider.issuer:
@@ -117,7 +117,7 @@ class SingleSignOn:
                 return False
             await self._apply_groups(connection, claimed.person_id, person["email"], identity)
             tokens = self._sealed_tokens(claimed.person_id, identity)
-            await sso.set_known(connection, session_id, tokens=tokens, now=now)
+            await people.renew_sso_session(connection, session_id, tokens=tokens, now=now)
         return True
 
     async def _person(self, connection: Connection, identity: Identity) -> tuple[UUID, str]:
@@ -125,7 +125,7 @@ class SingleSignOn:
 
         They are there until the transaction ends.
         """
-        known = await sso.person_of(connection, self.provider.issuer, identity.subject)
+        known = await people.person_of_identity(connection, self.provider.issuer, identity.subject)
         if known is not None:
             person = await people.lock_person(connection, known)
             if person is not None:
@@ -145,7 +145,7 @@ class SingleSignOn:
         )
         if person_id is None:  # whom another sign-in has made just now
             return await self._person(connection, identity)
-        if not await sso.link(connection, self.provider.issuer, identity.subject, person_id):
+        if not await people.link_identity(connection, self.provider.issuer, identity.subject, person_id):
             raise DistrustError("identity")
         return person_id, email
 
@@ -205,7 +205,7 @@ class SingleSignOn:
             self._sealed_tokens(person_id, identity),
             self._now(),
         )
-        await sso.insert_session(connection, row)
+        await people.insert_sso_session(connection, row)
         await audit.record(connection, account_id, email, "session.create", by=ACTOR)
         return secret
 

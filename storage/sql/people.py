@@ -1,51 +1,24 @@
-"""People in SQL: persons, the accounts they are members of, and the audit log of what they did."""
+"""People in SQL: who they are, what they are members of, how they come in, and the log of what they did.
+
+Of sessions, one-time links and recovery codes only hashes are stored; secrets and tokens are sealed.
+"""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import asdict, dataclass, field
+from datetime import datetime, timedelta
 from typing import Any, Final
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, delete, func, or_, select, text, update
+from sqlalchemy import ColumnElement, delete, func, insert, or_, select, text, update
 from sqlalchemy.dialects.postgresql import insert as upsert
 
 from mailsift.pipeline.errors import MailsiftError
-from mailsift.storage.database import Connection, Row, rows_as
-from mailsift.storage.sql.tables import account, member, person
+from mailsift.storage.database import Connection, Row, row_as, rows_as
+from mailsift.storage.sql.tables import account, link, member, person, session
 from mailsift.storage.sql.tables import audit as audit_log
-
-_ROLES: Final = ("viewer", "member", "owner")
-
-
-@dataclass(frozen=True, slots=True)
-class MemberRow:
-    """A member of an account."""
-
-    person_id: UUID
-    email: str
-    role: str
-    operator: bool
-    created_at: datetime
-    last_sign_in: datetime | None
-
-
-@dataclass(frozen=True, slots=True)
-class AuditRow:
-    """One line of the audit log.
-
-    `actor` is an address, `key:` with the beginning of a key's id and its name, or `cli`.
-    """
-
-    id: int
-    account_id: UUID | None
-    actor: str
-    action: str
-    subject: str
-    detail: dict[str, Any]
-    at: datetime
 
 
 async def add_person(
@@ -108,6 +81,26 @@ async def anybody(connection: Connection) -> bool:
     return (await connection.execute(select(person.c.id).limit(1))).first() is not None
 
 
+def person_not_found() -> MailsiftError:
+    """Return the error of a person who is not there."""
+    return MailsiftError("person_not_found", "There is no such person.")
+
+
+_ROLES: Final = ("viewer", "member", "owner")
+
+
+@dataclass(frozen=True, slots=True)
+class MemberRow:
+    """A member of an account."""
+
+    person_id: UUID
+    email: str
+    role: str
+    operator: bool
+    created_at: datetime
+    last_sign_in: datetime | None
+
+
 async def put_member(connection: Connection, account_id: UUID, person_id: UUID, role: str) -> None:
     """Make a person a member with this role, or give a member this role."""
     values = {"account_id": account_id, "person_id": person_id, "role": role}
@@ -151,6 +144,387 @@ async def accounts_of(connection: Connection, person_id: UUID, *, lock: bool = F
         statement = statement.with_for_update(read=True, key_share=True, of=member)
     return (await connection.execute(statement)).mappings().all()
 
+
+@dataclass(frozen=True, slots=True)
+class SecondFactorRow:
+    """A person's second factor; until it is confirmed it guards nothing."""
+
+    secret: bytes = field(repr=False)
+    recovery_left: int
+    confirmed_at: datetime | None
+
+
+_PUT_FACTOR = text("""
+    INSERT INTO second_factor (person_id, secret) VALUES (:person_id, :secret)
+    ON CONFLICT (person_id) DO UPDATE SET secret = :secret, last_step = 0
+    WHERE second_factor.confirmed_at IS NULL
+    RETURNING person_id
+""")
+
+_GET_FACTOR = text("""
+    SELECT secret, cardinality(recovery) AS recovery_left, confirmed_at FROM second_factor
+    WHERE person_id = :person_id
+""")
+
+_CONFIRM_FACTOR = text("""
+    UPDATE second_factor SET confirmed_at = :now, recovery = :recovery, last_step = :step
+    WHERE person_id = :person_id AND confirmed_at IS NULL AND secret = :secret
+""")
+
+# Of two who come with one code, one gets in.
+_USE_ONE_TIME_CODE = text("""
+    UPDATE second_factor SET last_step = :step
+    WHERE person_id = :person_id AND confirmed_at IS NOT NULL AND secret = :secret AND last_step < :step
+""")
+
+_USE_RECOVERY_CODE = text("""
+    UPDATE second_factor SET recovery = array_remove(recovery, :digest)
+    WHERE person_id = :person_id AND confirmed_at IS NOT NULL AND :digest = ANY(recovery)
+""")
+
+_DELETE_FACTOR = text("DELETE FROM second_factor WHERE person_id = :person_id")
+
+
+async def put_second_factor(connection: Connection, person_id: UUID, secret: bytes) -> bool:
+    """Note a secret that is to be confirmed; False when a confirmed one is there already."""
+    values = {"person_id": person_id, "secret": secret}
+    return (await connection.execute(_PUT_FACTOR, values)).first() is not None
+
+
+async def get_second_factor(connection: Connection, person_id: UUID) -> SecondFactorRow | None:
+    """Return the person's second factor."""
+    return await row_as(SecondFactorRow, connection, _GET_FACTOR, {"person_id": person_id})
+
+
+async def confirm_second_factor(
+    connection: Connection,
+    person_id: UUID,
+    secret: bytes,
+    *,
+    recovery: Sequence[bytes],
+    step: int,
+    now: datetime,
+) -> bool:
+    """Let this secret guard from now on; False when one does already, or another one is to be confirmed."""
+    values = {"person_id": person_id, "secret": secret, "recovery": list(recovery), "step": step, "now": now}
+    return (await connection.execute(_CONFIRM_FACTOR, values)).rowcount == 1
+
+
+async def use_one_time_code(connection: Connection, person_id: UUID, secret: bytes, step: int) -> bool:
+    """Use the code of a step; False when that or a later one was used, or another secret guards by now."""
+    values = {"person_id": person_id, "secret": secret, "step": step}
+    return (await connection.execute(_USE_ONE_TIME_CODE, values)).rowcount == 1
+
+
+async def use_recovery_code(connection: Connection, person_id: UUID, digest: bytes) -> bool:
+    """Use up a recovery code; False when there is no such one."""
+    values = {"person_id": person_id, "digest": digest}
+    return (await connection.execute(_USE_RECOVERY_CODE, values)).rowcount == 1
+
+
+async def delete_second_factor(connection: Connection, person_id: UUID) -> bool:
+    """Forget the second factor; False when there is none."""
+    return (await connection.execute(_DELETE_FACTOR, {"person_id": person_id})).rowcount == 1
+
+
+@dataclass(frozen=True, slots=True)
+class SsoSessionRow:
+    """A session that a provider has opened; `tokens` are sealed.
+
+    Attributes:
+        known_at: when the provider last said who this is.
+    """
+
+    session_id: bytes
+    person_id: UUID
+    issuer: str
+    subject: str
+    tokens: bytes = field(repr=False)
+    known_at: datetime
+
+
+_PERSON_OF_IDENTITY = text("SELECT person_id FROM sso_identity WHERE issuer = :issuer AND subject = :subject")
+
+_LINK_IDENTITY = text("""
+    INSERT INTO sso_identity (issuer, subject, person_id) VALUES (:issuer, :subject, :person_id)
+    ON CONFLICT DO NOTHING RETURNING person_id
+""")
+
+_INSERT_SSO_SESSION = text("""
+    INSERT INTO sso_session (session_id, person_id, issuer, subject, tokens, asked_at, known_at)
+    VALUES (:session_id, :person_id, :issuer, :subject, :tokens, :known_at, :known_at)
+""")
+
+# Of many requests of one session one asks; who dies over it leaves the next to ask again.
+_CLAIM_SSO_SESSION = text("""
+    UPDATE sso_session SET asked_at = :now WHERE session_id = :session_id AND asked_at <= :before
+    RETURNING session_id, person_id, issuer, subject, tokens, known_at
+""")
+
+_RENEW_SSO_SESSION = text(
+    "UPDATE sso_session SET tokens = :tokens, known_at = :now WHERE session_id = :session_id"
+)
+
+
+async def person_of_identity(connection: Connection, issuer: str, subject: str) -> UUID | None:
+    """Return whose identity this is."""
+    found: UUID | None = (
+        await connection.execute(_PERSON_OF_IDENTITY, {"issuer": issuer, "subject": subject})
+    ).scalar_one_or_none()
+    return found
+
+
+async def link_identity(connection: Connection, issuer: str, subject: str, person_id: UUID) -> bool:
+    """Make it the identity of a person; False when they have another one at this provider."""
+    values = {"issuer": issuer, "subject": subject, "person_id": person_id}
+    return (await connection.execute(_LINK_IDENTITY, values)).first() is not None
+
+
+async def insert_sso_session(connection: Connection, new: SsoSessionRow) -> None:
+    """Note that the provider has opened this session."""
+    await connection.execute(_INSERT_SSO_SESSION, asdict(new))
+
+
+async def claim_sso_session(
+    connection: Connection, session_id: bytes, *, now: datetime, before: datetime
+) -> SsoSessionRow | None:
+    """Take the asking about a session that was last asked about before then; None: another one does."""
+    values = {"session_id": session_id, "now": now, "before": before}
+    return await row_as(SsoSessionRow, connection, _CLAIM_SSO_SESSION, values)
+
+
+async def renew_sso_session(
+    connection: Connection, session_id: bytes, *, tokens: bytes, now: datetime
+) -> None:
+    """Note that the provider has said who it is, now."""
+    await connection.execute(_RENEW_SSO_SESSION, {"session_id": session_id, "tokens": tokens, "now": now})
+
+
+_TOUCH_EVERY = timedelta(minutes=1)
+
+
+@dataclass(frozen=True, slots=True)
+class NewSession:
+    """A session to insert; `id` is a hash."""
+
+    id: bytes
+    person_id: UUID
+    account_id: UUID
+    created_at: datetime
+    seen_at: datetime
+    expires_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class SessionRow:
+    """A living session, who it is of and what they may.
+
+    Attributes:
+        sso_asked_at: None where a password opened it.
+        zone: the time zone they have chosen, "" for the account's.
+    """
+
+    person_id: UUID
+    email: str
+    operator: bool
+    account_id: UUID
+    account_name: str
+    role: str
+    seen_at: datetime
+    sso_asked_at: datetime | None
+    zone: str
+    account_zone: str
+
+
+@dataclass(frozen=True, slots=True)
+class LinkTerms:
+    """What a one-time link is to give, and by whom; `account_id` is None unless it is an invitation."""
+
+    kind: str
+    role: str
+    made_by: str
+    account_id: UUID | None = None
+    email: str = ""
+    operator: bool = False
+
+
+_FIND_SESSION = text("""
+    SELECT p.id AS person_id, p.email, p.operator, a.id AS account_id, a.name AS account_name,
+           m.role, s.seen_at, sso.asked_at AS sso_asked_at,
+           p.zone, a.zone AS account_zone
+    FROM session s
+    LEFT JOIN sso_session sso ON sso.session_id = s.id
+    JOIN person p ON p.id = s.person_id
+    JOIN account a ON a.id = s.account_id
+    JOIN member m ON m.account_id = s.account_id AND m.person_id = s.person_id
+    WHERE s.id = :id AND s.expires_at > :now AND s.seen_at > :idle_since
+""")
+
+
+async def insert_session(connection: Connection, new: NewSession) -> None:
+    """Insert a session, and forget those that have ended by themselves."""
+    await connection.execute(delete(session).where(session.c.expires_at < new.created_at))
+    await connection.execute(insert(session).values(asdict(new)))
+
+
+async def find_session(
+    connection: Connection, session_id: bytes, *, now: datetime, idle: timedelta
+) -> SessionRow | None:
+    """Return the session unless it has ended or slept for longer than `idle`; notes that it is used."""
+    values = {"id": session_id, "now": now, "idle_since": now - idle}
+    row = (await connection.execute(_FIND_SESSION, values)).mappings().one_or_none()
+    if row is None:
+        return None
+    if row["seen_at"] < now - _TOUCH_EVERY:
+        await connection.execute(update(session).where(session.c.id == session_id).values(seen_at=now))
+    return SessionRow(**row)
+
+
+async def choose_account(connection: Connection, session_id: bytes, account_id: UUID) -> None:
+    """Let the session look at another account of its person."""
+    await connection.execute(update(session).where(session.c.id == session_id).values(account_id=account_id))
+
+
+async def end_session(connection: Connection, session_id: bytes) -> None:
+    """End a session."""
+    await connection.execute(delete(session).where(session.c.id == session_id))
+
+
+async def end_sessions(connection: Connection, person_id: UUID) -> int:
+    """End the sessions of a person; returns how many."""
+    return (await connection.execute(delete(session).where(session.c.person_id == person_id))).rowcount
+
+
+async def insert_link(
+    connection: Connection, digest: bytes, terms: LinkTerms, *, now: datetime, expires_at: datetime
+) -> None:
+    """Insert a one-time link, and forget those that are over."""
+    await connection.execute(delete(link).where(link.c.expires_at < now))
+    times = {"created_at": now, "expires_at": expires_at}
+    await connection.execute(insert(link).values(hash=digest, **times, **asdict(terms)))
+
+
+async def find_link(connection: Connection, digest: bytes, *, now: datetime) -> Row | None:
+    """Return the link, unless it is used or over."""
+    statement = select(link).where(link.c.hash == digest, link.c.expires_at > now)
+    return (await connection.execute(statement)).mappings().one_or_none()
+
+
+async def use_link(connection: Connection, digest: bytes, *, now: datetime) -> Row | None:
+    """Take the link out of the world and return it; of two who try, one gets it."""
+    statement = delete(link).where(link.c.hash == digest, link.c.expires_at > now).returning(link)
+    return (await connection.execute(statement)).mappings().one_or_none()
+
+
+async def forget_links(connection: Connection, email: str, **only: object) -> None:
+    """Delete the links of a person: all of them, or those of a `kind` or into an account (`account_id`)."""
+    await connection.execute(delete(link).where(link.c.email == email).filter_by(**only))
+
+
+async def links_of(connection: Connection, account_id: UUID, *, now: datetime) -> Sequence[Row]:
+    """Return the account's open invitations, newest first."""
+    statement = (
+        select(link)
+        .where(link.c.account_id == account_id, link.c.expires_at > now)
+        .order_by(link.c.created_at.desc())
+    )
+    return (await connection.execute(statement)).mappings().all()
+
+
+async def invitations_of(connection: Connection, email: str, *, now: datetime) -> Sequence[Row]:
+    """Return the open invitations of somebody, each with the name of its `account`."""
+    statement = (
+        select(link, account.c.name.label("account"))
+        .join(account, account.c.id == link.c.account_id)
+        .where(link.c.kind == "invite", link.c.email == email, link.c.expires_at > now)
+    )
+    return (await connection.execute(statement)).mappings().all()
+
+
+async def is_invited(connection: Connection, email: str, *, now: datetime) -> bool:
+    """Say whether an invitation is open for somebody."""
+    for_them = select(link).where(link.c.kind == "invite", link.c.email == email, link.c.expires_at > now)
+    return bool((await connection.execute(select(for_them.exists()))).scalar_one())
+
+
+async def delete_link(connection: Connection, account_id: UUID, link_id: UUID) -> str | None:
+    """Withdraw an invitation of the account; returns for whom it was, None when there is none."""
+    statement = delete(link).where(link.c.account_id == account_id, link.c.id == link_id)
+    return (await connection.execute(statement.returning(link.c.email))).scalar_one_or_none()
+
+
+_TRIES_KEPT: Final = timedelta(days=1)
+_ONE_AT_A_TIME = text("SELECT pg_advisory_xact_lock(hashtextextended(encode(:holder, 'hex'), 0))")
+
+# A try that is refused is none: who is locked out is not so for longer because somebody goes on trying.
+_COUNT_TRY = text("""
+    WITH mine AS (
+        SELECT count(*) AS tries, min(tried_at) AS first FROM sign_in_try
+        WHERE holder = :holder AND tried_at > :since
+    ), counted AS (
+        INSERT INTO sign_in_try (holder, tried_at) SELECT :holder, :now FROM mine WHERE tries < :quota
+    )
+    SELECT tries, first FROM mine
+""")
+
+_PURGE_TRIES = text("DELETE FROM sign_in_try WHERE tried_at < :before")
+
+
+async def count_try(
+    connection: Connection, holder: bytes, *, quota: int, window: timedelta, now: datetime
+) -> tuple[int, datetime | None]:
+    """Count a try, unless the quota of the window is used up.
+
+    No other try of this holder, a hash of who tries, runs beside the transaction.
+
+    Returns:
+        How many there were in the window before, and the first of them.
+    """
+    await connection.execute(_ONE_AT_A_TIME, {"holder": holder})
+    await connection.execute(_PURGE_TRIES, {"before": now - _TRIES_KEPT})
+    values = {"holder": holder, "since": now - window, "now": now, "quota": quota}
+    row = (await connection.execute(_COUNT_TRY, values)).one()
+    return row.tries, row.first
+
+
+@dataclass(frozen=True, slots=True)
+class AuditRow:
+    """One line of the audit log.
+
+    `actor` is an address, `key:` with the beginning of a key's id and its name, or `cli`.
+    """
+
+    id: int
+    account_id: UUID | None
+    actor: str
+    action: str
+    subject: str
+    detail: dict[str, Any]
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class AuditFilter:
+    """Which lines of the log; what is empty or None does not narrow.
+
+    Attributes:
+        words: actor, action or subject have them.
+        actor: what one did.
+        subject: done to this.
+        things: done to one of these: the part of the action before its dot.
+        since: then or later.
+        until: before then.
+    """
+
+    words: str = ""
+    actor: str = ""
+    subject: str = ""
+    things: Sequence[str] = ()
+    since: datetime | None = None
+    until: datetime | None = None
+
+
+NO_FILTER: Final = AuditFilter()
 
 # The detail is bound as text: what the driver makes of a mapping is its business.
 _AUDIT = text("""
@@ -206,30 +580,6 @@ async def list_named(connection: Connection, account_id: UUID, job_id: str) -> d
     return {name: value for name, value in row.items() if value} if row else {}
 
 
-@dataclass(frozen=True, slots=True)
-class AuditFilter:
-    """Which lines of the log; what is empty or None does not narrow.
-
-    Attributes:
-        words: actor, action or subject have them.
-        actor: what one did.
-        subject: done to this.
-        things: done to one of these: the part of the action before its dot.
-        since: then or later.
-        until: before then.
-    """
-
-    words: str = ""
-    actor: str = ""
-    subject: str = ""
-    things: Sequence[str] = ()
-    since: datetime | None = None
-    until: datetime | None = None
-
-
-NO_FILTER: Final = AuditFilter()
-
-
 async def actors(connection: Connection, account_id: UUID) -> list[str]:
     """Return who did anything in the account."""
     statement = select(audit_log.c.actor).where(audit_log.c.account_id == account_id).distinct()
@@ -254,11 +604,6 @@ async def audited(
     if before is not None:
         statement = statement.where(audit_log.c.id < before)
     return await rows_as(AuditRow, connection, statement)
-
-
-def person_not_found() -> MailsiftError:
-    """Return the error of a person who is not there."""
-    return MailsiftError("person_not_found", "There is no such person.")
 
 
 def _conditions(wanted: AuditFilter) -> Iterator[ColumnElement[bool]]:

@@ -12,7 +12,7 @@ from mailsift.accounts.people import Role, Visitor
 from mailsift.container import Container, open_container
 from mailsift.pipeline.clock import system_clock
 from mailsift.pipeline.errors import MailsiftError
-from mailsift.storage.sql import second_factors
+from mailsift.storage.sql import people
 from tests.integration.api.conftest import Api
 from tests.integration.api.pages.queries import meanwhile, sql, wait_for_locks
 from tests.support.sessions import (
@@ -172,7 +172,7 @@ async def test_a_code_confirms_the_secret_it_is_of(api: Api) -> None:
         visitor = await _visitor(container, email)
         enrolled = await container.people.sessions.factors.enrol(visitor)
         async with container.database.begin() as connection:  # the page is opened once more
-            await second_factors.put(connection, visitor.user_id, b"another secret")
+            await people.put_second_factor(connection, visitor.user_id, b"another secret")
             code = pyotp.TOTP(enrolled.secret).at(int(system_clock()))
             late = asyncio.create_task(
                 container.people.sessions.confirm_factor(visitor, code, client="127.0.0.1")
