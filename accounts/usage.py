@@ -14,8 +14,8 @@ from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.single import SingleOptions
 from mailsift.storage.database import Database
 from mailsift.storage.redis.rate_limit import RateLimit, Zone
-from mailsift.storage.sql import usage
-from mailsift.storage.sql.usage import Amounts, DayUsage
+from mailsift.storage.sql import accounts
+from mailsift.storage.sql.accounts import Amounts, DayUsage
 
 FLUSH_SECONDS: Final = 5.0
 
@@ -45,7 +45,7 @@ class UsageMeter:
         while counted:
             owner, by_mode = counted.popitem()
             try:
-                await self._database.run(usage.add, UUID(owner), by_mode)
+                await self._database.run(accounts.add_usage, UUID(owner), by_mode)
             except Exception as error:  # noqa: BLE001 - the database is away
                 record_failure("usage", error)
                 counted[owner] = by_mode
@@ -57,7 +57,7 @@ class UsageMeter:
     async def days(self, account_id: AccountId, first: date, last: date) -> Sequence[DayUsage]:
         """Return what the account used from the first to the last day (UTC), the oldest first."""
         await self.flush()
-        return await self._database.run(usage.days, account_id, first, last)
+        return await self._database.run(accounts.usage_by_day, account_id, first, last)
 
 
 _DAY: Final = 86_400

@@ -20,17 +20,8 @@ from mailsift.pipeline.clock import Clock, utc_datetime
 from mailsift.pipeline.errors import MailsiftError, error_fields
 from mailsift.storage.blobs.store import Blobs, DraftBlobs, JobBlobs, drafts_of, read_marker
 from mailsift.storage.database import Connection, Database
-from mailsift.storage.sql import (
-    accounts,
-    accuracy,
-    holdings,
-    idempotency,
-    jobs,
-    leftovers,
-    outcomes,
-    receivers,
-)
-from mailsift.storage.sql.holdings import EndingList, Receipt
+from mailsift.storage.sql import accounts, accuracy, idempotency, jobs, leftovers, outcomes, receivers
+from mailsift.storage.sql.accounts import EndingList, Receipt
 
 AT_ONCE = 20
 """Jobs that one sweep deletes."""
@@ -158,7 +149,7 @@ class KeptData:
     """What is kept of an account.
 
     Attributes:
-        counts: how much, and until when (mailsift.storage.sql.holdings).
+        counts: how much, and until when (mailsift.storage.sql.accounts).
         drafts: lists that were uploaded and not started.
         outcome_days: for so long outcomes are kept, and what verdicts came to.
         ending: lists that are deleted soon.
@@ -184,9 +175,11 @@ class Holdings:
         soon = utc_datetime(self._clock()) + ENDS_SOON
         async with self._database.begin() as connection:
             ids = await _with_test(connection, account_id)
-            counts = dict(await holdings.counts(connection, ids, outcome_days=self._eraser.outcome_days))
-            ending = await holdings.ending(connection, account_id, before=soon, limit=_SHOWN)
-            receipts = await holdings.receipts(connection, account_id)
+            counts = dict(
+                await accounts.count_holdings(connection, ids, outcome_days=self._eraser.outcome_days)
+            )
+            ending = await accounts.lists_ending(connection, account_id, before=soon, limit=_SHOWN)
+            receipts = await accounts.receipts(connection, account_id)
         drafts = len(await self._drafts(account_id))
         return KeptData(counts, drafts, self._eraser.outcome_days, ending, receipts)
 
@@ -203,14 +196,14 @@ class Holdings:
             erased: dict[str, int] = {}
             job_ids: list[UUID] = []
             if Erasable.LISTS in what:
-                job_ids, rows = await holdings.erase_lists(connection, ids)
+                job_ids, rows = await accounts.erase_lists(connection, ids)
                 await leftovers.leave(connection, job_ids, seconds=_LATE_S)  # whatever happens
                 erased |= {"lists": len(job_ids), "rows": rows, "drafts": len(drafts)}
             if Erasable.OUTCOMES in what:
-                erased["outcomes"] = await holdings.erase_outcomes(connection, ids)
+                erased["outcomes"] = await accounts.erase_outcomes(connection, ids)
             if Erasable.SUPPRESSIONS in what:
-                erased["suppressions"] = await holdings.erase_suppressions(connection, ids)
-            receipt = await holdings.write_receipt(connection, account_id, person_id, erased)
+                erased["suppressions"] = await accounts.erase_suppressions(connection, ids)
+            receipt = await accounts.write_receipt(connection, account_id, person_id, erased)
             await audit.record(connection, account_id, actor, "account.erase", **erased)
             return receipt, job_ids
 
@@ -229,7 +222,7 @@ class Holdings:
         Raises:
             MailsiftError: `not_found`.
         """
-        found = await self._database.run(holdings.receipts, account_id, receipt_id=receipt_id)
+        found = await self._database.run(accounts.receipts, account_id, receipt_id=receipt_id)
         if not found:
             raise MailsiftError("not_found", "There is no such receipt.")
         return found[0]

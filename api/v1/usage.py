@@ -21,7 +21,7 @@ from mailsift.api.v1.jobs import Reader
 from mailsift.jobs.outcomes.accuracy import SHARES, GroupBy, to_csv
 from mailsift.pipeline.clock import utc_datetime
 from mailsift.pipeline.errors import MailsiftError
-from mailsift.storage.sql.usage import Amounts
+from mailsift.storage.sql.accounts import Amounts
 
 router = v1_router("/usage", "usage")
 accuracy_router = v1_router("/accuracy", "outcomes")
