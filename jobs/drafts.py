@@ -25,7 +25,7 @@ from mailsift.pipeline.clock import Clock, utc_datetime
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.storage.blobs.store import DRAFTS, Blobs, DraftBlobs, drafts_of, read_marker
 from mailsift.storage.database import Connection, Database
-from mailsift.storage.sql import jobs, leftovers
+from mailsift.storage.sql import jobs
 
 KEPT = timedelta(days=1)
 """How long a list waits to be started."""
@@ -223,8 +223,8 @@ class Drafts:
         new = new_job(draft.id, account_id, options, stored)
 
         async def transaction(connection: Connection) -> None:
-            await leftovers.expect(connection, new.id, seconds=KEPT.total_seconds())
-            if not await leftovers.claim(connection, new.id):  # somebody discards it
+            await jobs.expect_blobs(connection, new.id, seconds=KEPT.total_seconds())
+            if not await jobs.claim_blobs(connection, new.id):  # somebody discards it
                 raise _not_there()
             if await jobs.insert_once(connection, new):
                 await record_start(connection, new)

@@ -20,7 +20,7 @@ from mailsift.pipeline.clock import Clock, utc_datetime
 from mailsift.pipeline.errors import MailsiftError, error_fields
 from mailsift.storage.blobs.store import Blobs, DraftBlobs, JobBlobs, drafts_of, read_marker
 from mailsift.storage.database import Connection, Database
-from mailsift.storage.sql import accounts, accuracy, idempotency, jobs, leftovers, outcomes, receivers
+from mailsift.storage.sql import accounts, accuracy, idempotency, jobs, outcomes, receivers
 from mailsift.storage.sql.accounts import EndingList, Receipt
 
 AT_ONCE = 20
@@ -40,10 +40,10 @@ async def erase_draft(database: Database, blobs: Blobs, keys: DraftBlobs) -> Non
     Who starts it at this moment is either seen, or finds that it is gone.
     """
     async with database.begin() as connection:
-        await leftovers.leave(connection, [keys.draft], seconds=_LATE_S)  # it may be looked at right now
+        await jobs.leave_blobs(connection, [keys.draft], seconds=_LATE_S)  # it may be looked at right now
         is_started = await jobs.get(connection, keys.draft) is not None
         if is_started:
-            await leftovers.forget(connection, keys.draft)
+            await jobs.forget_blobs(connection, keys.draft)
     if not is_started:
         await blobs.delete_prefix(JobBlobs(keys.draft).prefix)
     await blobs.delete(keys.marker)  # last: who dies before leaves a trace
@@ -70,7 +70,7 @@ class Eraser:
         async def transaction(connection: Connection) -> bool:
             removed = await jobs.remove(connection, job_id)
             if removed:
-                await leftovers.leave(connection, [job_id], seconds=_LATE_S)
+                await jobs.leave_blobs(connection, [job_id], seconds=_LATE_S)
             return removed
 
         removed = await self._database.run(transaction)
@@ -91,7 +91,7 @@ class Eraser:
 
         async def transaction(connection: Connection) -> list[UUID]:
             removed = await accounts.remove(connection, account_id)
-            await leftovers.leave(connection, removed, seconds=_LATE_S)
+            await jobs.leave_blobs(connection, removed, seconds=_LATE_S)
             return removed
 
         await self._sweep_up(await self._database.run(transaction))
@@ -108,10 +108,10 @@ class Eraser:
             await accuracy.purge(connection, days=self.outcome_days)
             await receivers.purge(connection)
         erased = [await self.job(job_id) for job_id in over]
-        left = await self._database.run(leftovers.seal, limit=AT_ONCE)
+        left = await self._database.run(jobs.seal_blobs, limit=AT_ONCE)
         for job_id in left:
             await self._blobs.delete_prefix(JobBlobs(job_id).prefix)
-            await self._database.run(leftovers.forget, job_id)
+            await self._database.run(jobs.forget_blobs, job_id)
         return sum(erased)
 
     async def drafts(self, account_id: AccountId) -> Sequence[str]:
@@ -197,7 +197,7 @@ class Holdings:
             job_ids: list[UUID] = []
             if Erasable.LISTS in what:
                 job_ids, rows = await accounts.erase_lists(connection, ids)
-                await leftovers.leave(connection, job_ids, seconds=_LATE_S)  # whatever happens
+                await jobs.leave_blobs(connection, job_ids, seconds=_LATE_S)  # whatever happens
                 erased |= {"lists": len(job_ids), "rows": rows, "drafts": len(drafts)}
             if Erasable.OUTCOMES in what:
                 erased["outcomes"] = await accounts.erase_outcomes(connection, ids)

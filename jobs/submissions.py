@@ -16,7 +16,7 @@ from mailsift.pipeline.errors import MailsiftError
 from mailsift.storage.blobs.store import Blobs, JobBlobs
 from mailsift.storage.database import Connection, Database
 from mailsift.storage.group_commits import GroupCommits
-from mailsift.storage.sql import idempotency, jobs, leftovers
+from mailsift.storage.sql import idempotency, jobs
 from mailsift.storage.sql.idempotency import KnownRequest, Request
 from mailsift.storage.sql.jobs import NewJob
 
@@ -120,8 +120,8 @@ class Submissions:
         """
         job_id = JobId(uuid4())
         await self._commits.run(
-            leftovers.expect,
-            lambda connection: leftovers.expect(connection, job_id, seconds=LONGEST_UPLOAD_S),
+            jobs.expect_blobs,
+            lambda connection: jobs.expect_blobs(connection, job_id, seconds=LONGEST_UPLOAD_S),
         )
         stored = await store_list(self._blobs, JobBlobs(job_id).source, pieces, name=source_name)
         return new_job(job_id, account_id, options, stored, parent=parent)
@@ -136,7 +136,7 @@ class Submissions:
         """
         sealed = replace(options, places=self._places.seal(account_id, places))
         job_id = JobId(uuid4())
-        await self._database.run(leftovers.expect, job_id, seconds=LONGEST_UPLOAD_S)
+        await self._database.run(jobs.expect_blobs, job_id, seconds=LONGEST_UPLOAD_S)
         stored = StoredList(places.source.name if places.source else "", places.digest(), 0)
         return new_job(job_id, account_id, sealed, stored, parent=parent)
 
@@ -164,7 +164,7 @@ async def insert_stored(connection: Connection, new: NewJob) -> bool:
     Raises:
         MailsiftError: `service_unavailable` when storing it took so long that it was taken for lost.
     """
-    if await leftovers.claim(connection, new.id):
+    if await jobs.claim_blobs(connection, new.id):
         await jobs.insert(connection, new)
         return True
     if await jobs.get(connection, new.id) is None:

@@ -33,7 +33,6 @@ from mailsift.storage.redis.throttle_view import ThrottleInspector
 from mailsift.storage.sql import (
     deliveries,
     endpoints,
-    job_search,
     jobs,
     leases,
     opt_outs,
@@ -42,7 +41,7 @@ from mailsift.storage.sql import (
     throttle_edits,
     workers,
 )
-from mailsift.storage.sql.job_search import JobFilter
+from mailsift.storage.sql.jobs import JobFilter
 from mailsift.storage.sql.opt_outs import OptedOut
 from mailsift.storage.sql.throttle_edits import (
     ANY_PROVIDER,
@@ -208,7 +207,7 @@ class JobActions:
         if action is JobAction.RESTART:
             wanted = replace(wanted, broken_but=LIST_FAULTS)
         most = AT_ONCE[action]
-        found = await self._database.run(job_search.ids, wanted, limit=most + 1)
+        found = await self._database.run(jobs.matching_ids, wanted, limit=most + 1)
         if len(found) > most:
             text = f"More than {most:,} jobs match, the most one order may reach: narrow the filter."
             raise MailsiftError("too_many_jobs", text)
@@ -260,9 +259,9 @@ _CHANGES: Final[Mapping[JobAction, Callable[[Connection, UUID], Awaitable[bool]]
     JobAction.PAUSE: jobs.pause,
     JobAction.RESUME: jobs.resume,
     JobAction.CANCEL: partial(cancel_job, by="an operator"),
-    JobAction.RAISE: partial(job_search.set_priority, priority=Priority.HIGH),
-    JobAction.LEVEL: partial(job_search.set_priority, priority=Priority.NORMAL),
-    JobAction.LOWER: partial(job_search.set_priority, priority=Priority.LOW),
+    JobAction.RAISE: partial(jobs.set_priority, priority=Priority.HIGH),
+    JobAction.LEVEL: partial(jobs.set_priority, priority=Priority.NORMAL),
+    JobAction.LOWER: partial(jobs.set_priority, priority=Priority.LOW),
 }
 
 

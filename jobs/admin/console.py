@@ -47,7 +47,6 @@ from mailsift.storage.redis.facts import FactInspector, KnownDomain
 from mailsift.storage.redis.throttle_view import LearnedRate, ThrottleInspector
 from mailsift.storage.sql import (
     chunks,
-    job_search,
     jobs,
     leases,
     ledger,
@@ -58,8 +57,7 @@ from mailsift.storage.sql import (
     timelines,
     workers,
 )
-from mailsift.storage.sql.job_search import NEWEST, JobFilter
-from mailsift.storage.sql.jobs import job_not_found
+from mailsift.storage.sql.jobs import SEARCH_NEWEST, JobFilter, job_not_found
 from mailsift.storage.sql.leases import Lease, TroubledChunk
 from mailsift.storage.sql.people import AuditFilter, AuditRow
 from mailsift.storage.sql.stats import EndpointRow, Interval, Outbox, ScheduleRow, Snapshot
@@ -171,17 +169,15 @@ class Console:
         return alarms(await self._reader.read())
 
     async def jobs(
-        self, wanted: JobFilter, *, limit: int = 50, page: int = 1, sort: str = NEWEST
+        self, wanted: JobFilter, *, limit: int = 50, page: int = 1, sort: str = SEARCH_NEWEST
     ) -> JobsPage:
         """Return matching jobs of all accounts; pages count from 1.
 
-        `sort` is a column of job_search.ORDERS, descending with a minus before it.
+        `sort` is a column of jobs.SEARCH_ORDERS, descending with a minus before it.
         """
         async with self._database.begin() as connection:
-            rows = await job_search.page(
-                connection, wanted, limit=limit, offset=limit * (page - 1), sort=sort
-            )
-            matching = await job_search.count(connection, wanted, most=MOST_COUNTED)
+            rows = await jobs.matching(connection, wanted, limit=limit, offset=limit * (page - 1), sort=sort)
+            matching = await jobs.count_matching(connection, wanted, most=MOST_COUNTED)
         return JobsPage([AccountJob(row["account_name"], view_of(row)) for row in rows], matching)
 
     async def job(self, job_id: JobId) -> JobDetails:
@@ -191,7 +187,7 @@ class Console:
             MailsiftError: `job_not_found`.
         """
         learned = await self._breaker.call(self._throttles.read)
-        row = await self._database.run(job_search.get, job_id)
+        row = await self._database.run(jobs.with_account, job_id)
         if row is None:
             raise job_not_found()
         left = await self._forecasts.of([row])

@@ -1,4 +1,10 @@
-"""Jobs in SQL; every change of state is a compare-and-swap."""
+"""Jobs in SQL: their steps, states, counts and blobs; every change of state is a compare-and-swap.
+
+The blobs of a job are noted before they can exist, so that no crash leaves one for ever. Every list is stored
+before its job is inserted, and a worker may write a last segment after its job was deleted. A row of
+`leftover` says: what lies under this job's prefix goes at `due_at`, unless the job comes; where it is
+`sealed`, that is being deleted, and the job comes too late.
+"""
 
 from __future__ import annotations
 
@@ -6,27 +12,33 @@ import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, Text, cast, delete, func, or_, select, text, update
+from sqlalchemy import ColumnElement, Select, Text, cast, delete, exists, func, or_, select, text, update
 from sqlalchemy.exc import IntegrityError
 
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.storage.database import Connection, Row, row_as, rows_as, statement
-from mailsift.storage.sql.tables import job, newest_first
-from mailsift.storage.states import ENDED, JobTransition
+from mailsift.storage.sql.tables import account, job, newest_first
+from mailsift.storage.states import ENDED, JobState, JobTransition
+
+S = TypeVar("S", bound=Select[Any])
 
 SMALL_BYTES: Final = 256 * 1024
 """Lists up to this size are taken in before bigger ones."""
+
 STEP_COST: Final = 3_000
 """What a step costs an account beside the list's size, in addresses validated: about what it takes in all
 processes, the database's and the reading one's, too."""
+
 CROWD: Final = 100
 """More unread lists of one account are a crowd: they wait for each other most of the time."""
+
 CROWD_PRICE: Final = 2
 """What is paid for a small list of a crowd, in small lists. The last of them ends no later for it, and a big
 list beside them has two thirds of the machine, not half of it."""
+
 STEP_TERMS: Final = {
     "small_bytes": SMALL_BYTES,
     "cost": STEP_COST,
@@ -38,9 +50,12 @@ STEP_TERMS: Final = {
     "busy": 2,  # processors of such a step; who has more processes does other things beside it
 }
 """What CLAIM_STEP goes by, whoever asks."""
+
 _FREED: Final = {"step_token": None, "step_owner": None, "step_until": None, "step_attempt": 0}
 """Of a job whose step nobody has leased, and which is tried afresh."""
+
 _COUNTED: Final = ("processed", "valid", "invalid", "risky", "send", "review", "remove")
+
 _SHARDS: Final = 8
 """Of the minute that runs: jobs do not wait for each other's commit, those of one do anyway."""
 
@@ -150,16 +165,6 @@ class VerdictCounts:
         return self.valid + self.invalid + self.risky
 
 
-@dataclass(frozen=True, slots=True)
-class JobEvent:
-    """An event of a job, and how its deliveries to webhooks stand: how many by state."""
-
-    id: UUID
-    type: str
-    created_at: datetime
-    deliveries: dict[str, int]
-
-
 # Where an account begins in virtual time that starts or resumes a job: beside the others, not before them, as
 # an idle past earns no priority. An account whose lists are being read is not idle. Where all were, nobody
 # begins behind.
@@ -169,6 +174,7 @@ _FLOOR: Final = """
         WHERE EXISTS (SELECT FROM job j
             WHERE j.account_id = a.id AND j.state IN {unpaused} AND j.id <> :job_id)),
 """
+
 _NEW_JOB: Final = """
     raised AS (UPDATE account SET vtime = accounts.floor FROM accounts
         WHERE account.id = :account_id AND account.vtime < accounts.floor)
@@ -187,6 +193,7 @@ _NEW_JOB: Final = """
                     + make_interval(secs => coalesce(nullif(:retention_s, 0), a.retention_s))
              FROM account a WHERE a.id = :account_id AND (:retention_s > 0 OR a.retention_s > 0)))
 """
+
 _INSERT = statement(_FLOOR + _NEW_JOB)
 
 # `step_until` ends the lease of a step that is worked on, so that a crashed one is claimed again,
@@ -338,14 +345,8 @@ _RAISED_JOB: Final = """
     UPDATE job SET vtime = greatest(vtime, jobs.floor) FROM jobs
     WHERE job.id = :job_id AND job.vtime < jobs.floor
 """
-_CATCH_UP = statement(_FLOOR + _RAISED_JOB)
 
-_SET_TIERS = text("""
-    UPDATE job SET send = :send, review = :review, remove = :remove,
-        options = CASE WHEN CAST(:policy AS jsonb) IS NULL THEN options
-            ELSE jsonb_set(options, '{policy}', CAST(:policy AS jsonb)) END
-    WHERE id = :job_id AND finished_at IS NOT NULL
-""")
+_CATCH_UP = statement(_FLOOR + _RAISED_JOB)
 
 # A list may take longer than it is to be kept: then its results, and whoever is to be told, have a day still.
 _END = text("""
@@ -367,6 +368,18 @@ async def insert(connection: Connection, new: NewJob) -> None:
     values = {one.name: getattr(new, one.name) for one in fields(new)}
     values |= {"job_id": values.pop("id"), "options": json.dumps(dict(new.options))}
     await connection.execute(_INSERT, values)
+
+
+async def insert_once(connection: Connection, new: NewJob) -> bool:
+    """Insert the job; False when a job with this id exists."""
+    savepoint = await connection.begin_nested()
+    try:
+        await insert(connection, new)
+    except IntegrityError:
+        await savepoint.rollback()
+        return False
+    await savepoint.commit()
+    return True
 
 
 async def claim_step(  # noqa: PLR0913 - what there is room for
@@ -602,6 +615,40 @@ async def take_back_use(connection: Connection, job_id: UUID, *, rows: int, addr
     await connection.execute(_TAKE_BACK_USE, values)
 
 
+_SET_TIERS = text("""
+    UPDATE job SET send = :send, review = :review, remove = :remove,
+        options = CASE WHEN CAST(:policy AS jsonb) IS NULL THEN options
+            ELSE jsonb_set(options, '{policy}', CAST(:policy AS jsonb)) END
+    WHERE id = :job_id AND finished_at IS NOT NULL
+""")
+
+_SET_PRIORITY = text("""
+    UPDATE job SET options = jsonb_set(options, '{priority}', to_jsonb(CAST(:priority AS text)))
+    WHERE id = :job_id AND finished_at IS NULL AND options->>'priority' IS DISTINCT FROM :priority
+""")
+
+
+async def set_tiers(
+    connection: Connection,
+    job_id: UUID,
+    tiers: Mapping[str, int],
+    *,
+    policy: Mapping[str, Any] | None = None,
+) -> bool:
+    """Store what the rows of an ended job come to by its policy, or by another one that it gets with them.
+
+    False when it has not ended.
+    """
+    values = {"job_id": job_id, "policy": None if policy is None else json.dumps(dict(policy)), **tiers}
+    return (await connection.execute(_SET_TIERS, values)).rowcount == 1
+
+
+async def set_priority(connection: Connection, job_id: UUID, priority: str) -> bool:
+    """Give a job that has not ended another priority; False when it has it already or has ended."""
+    values = {"job_id": job_id, "priority": priority}
+    return (await connection.execute(_SET_PRIORITY, values)).rowcount == 1
+
+
 async def get(connection: Connection, job_id: UUID, *, stays: bool = False) -> Row | None:
     """Return the job's row; `stays`: nobody deletes it until the transaction ends."""
     wanted = select(job).where(job.c.id == job_id)
@@ -636,6 +683,7 @@ NUMBER_BITS: Final = 52
 """Of an id that make its number: random ones, and few enough for JavaScript."""
 
 _DIGITS = f"right(replace(CAST(id AS text), '-', ''), {NUMBER_BITS // 4})"
+
 _NUMBERED = text(f"""
     SELECT id FROM job
     WHERE account_id = :account_id AND ('x' || {_DIGITS})::bit({NUMBER_BITS})::bigint = :number
@@ -691,42 +739,6 @@ async def newest(  # noqa: PLR0913 - what a list of jobs can be narrowed by
     return (await connection.execute(statement)).mappings().all()
 
 
-async def remove(connection: Connection, job_id: UUID) -> bool:
-    """Delete an ended job with its chunks and events; False when it is gone already or has not ended."""
-    gone = delete(job).where(job.c.id == job_id, job.c.state.in_(ENDED))
-    return (await connection.execute(gone)).rowcount == 1
-
-
-async def expired(connection: Connection, limit: int) -> list[UUID]:
-    """Return ended jobs whose time to be kept is over."""
-    over = job.c.expires_at < func.clock_timestamp()
-    found = select(job.c.id).where(over, job.c.state.in_(ENDED)).order_by(job.c.expires_at).limit(limit)
-    return list((await connection.execute(found)).scalars())
-
-
-_EVENTS_OF_JOB = text("""
-    SELECT e.id, e.type, e.created_at, (
-        SELECT coalesce(jsonb_object_agg(d.state, d.count), '{}') FROM (
-            SELECT state, count(*) FROM delivery WHERE event_id = e.id GROUP BY state) d) AS deliveries
-    FROM event e WHERE e.job_id = :job_id ORDER BY e.created_at
-""")
-
-
-async def set_tiers(
-    connection: Connection,
-    job_id: UUID,
-    tiers: Mapping[str, int],
-    *,
-    policy: Mapping[str, Any] | None = None,
-) -> bool:
-    """Store what the rows of an ended job come to by its policy, or by another one that it gets with them.
-
-    False when it has not ended.
-    """
-    values = {"job_id": job_id, "policy": None if policy is None else json.dumps(dict(policy)), **tiers}
-    return (await connection.execute(_SET_TIERS, values)).rowcount == 1
-
-
 async def same_list(connection: Connection, of: Row | Mapping[str, Any], limit: int) -> Sequence[Row]:
     """Return other jobs of the account over the same list, newest first.
 
@@ -746,18 +758,187 @@ async def was_repeated(connection: Connection, job_id: UUID) -> bool:
     return found.first() is not None
 
 
+@dataclass(frozen=True, slots=True)
+class JobEvent:
+    """An event of a job, and how its deliveries to webhooks stand: how many by state."""
+
+    id: UUID
+    type: str
+    created_at: datetime
+    deliveries: dict[str, int]
+
+
+_EVENTS_OF_JOB = text("""
+    SELECT e.id, e.type, e.created_at, (
+        SELECT coalesce(jsonb_object_agg(d.state, d.count), '{}') FROM (
+            SELECT state, count(*) FROM delivery WHERE event_id = e.id GROUP BY state) d) AS deliveries
+    FROM event e WHERE e.job_id = :job_id ORDER BY e.created_at
+""")
+
+
 async def events_of(connection: Connection, job_id: UUID) -> list[JobEvent]:
     """Return the job's events, oldest first."""
     return await rows_as(JobEvent, connection, _EVENTS_OF_JOB, {"job_id": job_id})
 
 
-async def insert_once(connection: Connection, new: NewJob) -> bool:
-    """Insert the job; False when a job with this id exists."""
-    savepoint = await connection.begin_nested()
-    try:
-        await insert(connection, new)
-    except IntegrityError:
-        await savepoint.rollback()
-        return False
-    await savepoint.commit()
-    return True
+@dataclass(frozen=True, slots=True)
+class JobFilter:
+    """Which jobs; what is empty or None matches every job.
+
+    Attributes:
+        states: in one of these.
+        account: its account's whole name.
+        text: part of its name or of its file's name, or the beginning of its id; in any case.
+        after: made at this time or later.
+        before: made before this time.
+        broken_but: only what failed otherwise than with these codes and was not run again; None: whatever.
+    """
+
+    states: tuple[str, ...] = ()
+    account: str = ""
+    text: str = ""
+    after: datetime | None = None
+    before: datetime | None = None
+    broken_but: Sequence[str] | None = None
+
+
+SEARCH_ORDERS: Final[Mapping[str, ColumnElement[Any]]] = {
+    "created": job.c.created_at,
+    "ended": job.c.finished_at,
+    "rows": job.c.total,
+    "done": job.c.processed,
+    "open": job.c.chunks_open,
+    "list": job.c.name,
+    "account": account.c.name,
+    "state": job.c.state,
+}
+"""What jobs can be sorted by."""
+
+SEARCH_NEWEST: Final = "-created"
+
+
+async def matching(
+    connection: Connection, wanted: JobFilter, *, limit: int, offset: int = 0, sort: str = SEARCH_NEWEST
+) -> Sequence[Row]:
+    """Return matching jobs with `account_name`; `sort`: one of ORDERS, descending with a minus before it."""
+    statement = _matching(select(job, account.c.name.label("account_name")), wanted)
+    column = SEARCH_ORDERS[sort.removeprefix("-")]
+    first, then = (
+        (column.desc().nulls_last(), job.c.id.desc()) if sort.startswith("-") else (column, job.c.id)
+    )
+    found = await connection.execute(statement.order_by(first, then).limit(limit).offset(offset))
+    return found.mappings().all()
+
+
+async def count_matching(connection: Connection, wanted: JobFilter, *, most: int) -> int:
+    """Return how many jobs match; `most` when there are so many or more."""
+    some = _matching(select(job.c.id), wanted).limit(most).subquery()
+    return int((await connection.execute(select(func.count()).select_from(some))).scalar_one())
+
+
+async def matching_ids(connection: Connection, wanted: JobFilter, *, limit: int) -> list[tuple[UUID, UUID]]:
+    """Return id and account of matching jobs, oldest first."""
+    statement = _matching(select(job.c.id, job.c.account_id), wanted)
+    found = await connection.execute(statement.order_by(job.c.created_at, job.c.id).limit(limit))
+    return [(row.id, row.account_id) for row in found]
+
+
+async def with_account(connection: Connection, job_id: UUID) -> Row | None:
+    """Return a job of whatever account, with `account_name`."""
+    statement = (
+        select(job, account.c.name.label("account_name"))
+        .join(account, account.c.id == job.c.account_id)
+        .where(job.c.id == job_id)
+    )
+    return (await connection.execute(statement)).mappings().one_or_none()
+
+
+def _matching(statement: S, wanted: JobFilter) -> S:
+    statement = statement.select_from(job).join(account, account.c.id == job.c.account_id)
+    if wanted.states:
+        statement = statement.where(job.c.state.in_(wanted.states))
+    if wanted.account:
+        statement = statement.where(account.c.name == wanted.account)
+    if wanted.text:
+        named = [column.icontains(wanted.text, autoescape=True) for column in (job.c.name, job.c.source_name)]
+        begins = cast(job.c.id, Text).istartswith(wanted.text, autoescape=True)
+        statement = statement.where(named[0] | named[1] | begins)
+    if wanted.after is not None:
+        statement = statement.where(job.c.created_at >= wanted.after)
+    if wanted.before is not None:
+        statement = statement.where(job.c.created_at < wanted.before)
+    if wanted.broken_but is not None:
+        again = job.alias("again")
+        failed = job.c.state.in_([JobState.FAILED]) & job.c.error_code.not_in(wanted.broken_but)
+        statement = statement.where(failed, ~exists().where(again.c.parent_id == job.c.id))
+    return statement
+
+
+async def remove(connection: Connection, job_id: UUID) -> bool:
+    """Delete an ended job with its chunks and events; False when it is gone already or has not ended."""
+    gone = delete(job).where(job.c.id == job_id, job.c.state.in_(ENDED))
+    return (await connection.execute(gone)).rowcount == 1
+
+
+async def expired(connection: Connection, limit: int) -> list[UUID]:
+    """Return ended jobs whose time to be kept is over."""
+    over = job.c.expires_at < func.clock_timestamp()
+    found = select(job.c.id).where(over, job.c.state.in_(ENDED)).order_by(job.c.expires_at).limit(limit)
+    return list((await connection.execute(found)).scalars())
+
+
+_EXPECT_BLOBS = text("""
+    INSERT INTO leftover (job_id, due_at)
+    VALUES (:job_id, clock_timestamp() + make_interval(secs => :seconds))
+    ON CONFLICT (job_id) DO NOTHING
+""")
+
+_CLAIM_BLOBS = text("DELETE FROM leftover WHERE job_id = :job_id AND NOT sealed")
+
+_LEAVE_BLOBS = text("""
+    INSERT INTO leftover (job_id, due_at, sealed)
+    SELECT job_id, clock_timestamp() + make_interval(secs => :seconds), true
+    FROM unnest(CAST(:job_ids AS uuid[])) AS job_id
+    ON CONFLICT (job_id) DO UPDATE SET due_at = excluded.due_at, sealed = true
+""")
+
+# Whoever dies over it leaves the row for the next one.
+_SEAL_BLOBS = text("""
+    WITH due AS MATERIALIZED (
+        SELECT job_id FROM leftover WHERE due_at <= clock_timestamp()
+        ORDER BY due_at LIMIT :limit FOR UPDATE SKIP LOCKED
+    )
+    UPDATE leftover SET sealed = true, due_at = clock_timestamp() + interval '1 minute'
+    FROM due WHERE leftover.job_id = due.job_id
+    RETURNING leftover.job_id
+""")
+
+_FORGET_BLOBS = text("DELETE FROM leftover WHERE job_id = :job_id AND sealed")
+
+
+async def expect_blobs(connection: Connection, job_id: UUID, *, seconds: float) -> None:
+    """Note that blobs of a job are about to be stored whose job must follow within so many seconds.
+
+    Where they are being deleted, it waits until that is noted; then `claim` says that it is too late.
+    """
+    await connection.execute(_EXPECT_BLOBS, {"job_id": job_id, "seconds": seconds})
+
+
+async def claim_blobs(connection: Connection, job_id: UUID) -> bool:
+    """Say that the job comes, in the transaction that inserts it; False when it is too late."""
+    return (await connection.execute(_CLAIM_BLOBS, {"job_id": job_id})).rowcount == 1
+
+
+async def leave_blobs(connection: Connection, job_ids: list[UUID], *, seconds: float) -> None:
+    """Note jobs that are being deleted: what is still written for them goes after so many seconds."""
+    await connection.execute(_LEAVE_BLOBS, {"job_ids": job_ids, "seconds": seconds})
+
+
+async def seal_blobs(connection: Connection, *, limit: int) -> list[UUID]:
+    """Return jobs whose blobs are to go now; nobody else is given them for a minute."""
+    return list((await connection.execute(_SEAL_BLOBS, {"limit": limit})).scalars())
+
+
+async def forget_blobs(connection: Connection, job_id: UUID) -> None:
+    """Say that nothing is left under the job's prefix."""
+    await connection.execute(_FORGET_BLOBS, {"job_id": job_id})

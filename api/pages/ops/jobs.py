@@ -23,7 +23,7 @@ from mailsift.jobs.admin.timeline import timeline
 from mailsift.jobs.intake.models import LIST_FAULTS
 from mailsift.jobs.views import JobId
 from mailsift.pipeline.wording import counted
-from mailsift.storage.sql.job_search import NEWEST, ORDERS
+from mailsift.storage.sql.jobs import SEARCH_NEWEST, SEARCH_ORDERS
 from mailsift.storage.sql.stats import ChunkSpan
 from mailsift.storage.states import ENDED, JobState, JobTransition
 
@@ -84,7 +84,7 @@ async def jobs(request: Request, _: Operator) -> Response:
     given = request.query_params
     words = {"state": "open", **{name: given[name] for name in _WORDS if name in given}}
     sort = given.get("sort", "")
-    sort = sort if sort.removeprefix("-") in ORDERS else NEWEST
+    sort = sort if sort.removeprefix("-") in SEARCH_ORDERS else SEARCH_NEWEST
     number = _page_number(given.get("page", ""))
     wanted = read_filter(words, now=now_of(request).timestamp())
     console = parts_of(request).operations.console

@@ -18,7 +18,7 @@ from mailsift.jobs.views import AccountId, JobId
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.settings import Settings
 from mailsift.storage.blobs.store import Blobs
-from mailsift.storage.sql.job_search import JobFilter
+from mailsift.storage.sql.jobs import JobFilter
 from mailsift.storage.states import JobState
 from tests.support.installation import code_of
 from tests.support.ready_jobs import FAST, Planter, engine_on, work_until_ended

@@ -10,7 +10,7 @@ from uuid import uuid4
 from sqlalchemy import text
 
 from mailsift.storage.database import Connection, Database
-from mailsift.storage.sql import deliveries, leftovers, notices
+from mailsift.storage.sql import deliveries, jobs, notices
 from mailsift.storage.sql.deliveries import NewAttempt
 from mailsift.storage.sql.notices import NewNotice
 
@@ -62,5 +62,5 @@ async def test_one_notice_is_claimed_at_a_time(database_url: str) -> None:
 async def test_leftovers_are_sealed_up_to_the_limit(database_url: str) -> None:
     async with row_by_row(database_url) as connection:
         for _ in range(5):
-            await leftovers.expect(connection, uuid4(), seconds=-1)
-        assert [len(await leftovers.seal(connection, limit=2)) for _ in range(4)] == [2, 2, 1, 0]
+            await jobs.expect_blobs(connection, uuid4(), seconds=-1)
+        assert [len(await jobs.seal_blobs(connection, limit=2)) for _ in range(4)] == [2, 2, 1, 0]

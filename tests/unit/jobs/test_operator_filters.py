@@ -8,7 +8,7 @@ import pytest
 
 from mailsift.jobs.admin.console import read_filter
 from mailsift.pipeline.errors import MailsiftError
-from mailsift.storage.sql.job_search import JobFilter
+from mailsift.storage.sql.jobs import JobFilter
 from mailsift.storage.states import ENDED, JobState
 
 NOW = 1_800_000_000.0

@@ -16,7 +16,7 @@ from mailsift.jobs.views import JobId
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.ports import SessionOutcome
 from mailsift.settings import Settings
-from mailsift.storage.sql.job_search import JobFilter
+from mailsift.storage.sql.jobs import JobFilter
 from mailsift.storage.states import JobState
 from tests.support.busy_installation import fill, report_sessions, strand_messages
 from tests.support.installation import settings_for

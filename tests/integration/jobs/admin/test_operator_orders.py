@@ -14,7 +14,7 @@ from mailsift.pipeline.ports import CacheEntry, FactKind
 from mailsift.pipeline.probe.cache import RememberedCatchAll, pack_catch_all
 from mailsift.settings import Settings
 from mailsift.storage.redis.facts import RedisFactCache
-from mailsift.storage.sql.job_search import JobFilter
+from mailsift.storage.sql.jobs import JobFilter
 from mailsift.storage.states import JobState
 from tests.support.busy_installation import fill, sql
 from tests.support.parts import open_redis
