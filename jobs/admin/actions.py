@@ -31,10 +31,10 @@ from mailsift.storage.redis.connection import Client, ClientError, redis_unavail
 from mailsift.storage.redis.facts import FactInspector
 from mailsift.storage.redis.throttle_view import ThrottleInspector
 from mailsift.storage.sql import (
+    chunks,
     deliveries,
     endpoints,
     jobs,
-    leases,
     opt_outs,
     people,
     sources,
@@ -90,8 +90,8 @@ class Actions:
         """
 
         async def transaction(connection: Connection) -> int:
-            chosen = await leases.expired(connection) if tokens is None else tokens
-            taken = await leases.take_back(connection, chosen)
+            chosen = await chunks.expired_leases(connection) if tokens is None else tokens
+            taken = await chunks.take_back_leases(connection, chosen)
             for job_id, n in taken:
                 await people.audit_operation(connection, actor, "lease.take_back", str(job_id), chunk=n)
             return len(taken)
@@ -107,7 +107,7 @@ class Actions:
             MailsiftError: `chunk_not_waiting`.
         """
         async with self._database.begin() as connection:
-            if not await leases.start_afresh(connection, job_id, n):
+            if not await chunks.start_afresh(connection, job_id, n):
                 raise MailsiftError("chunk_not_waiting", "This chunk is being worked on or is already done.")
             await people.audit_operation(connection, actor, "chunk.start_afresh", str(job_id), chunk=n)
         await self._waker.wake(1)

@@ -48,7 +48,6 @@ from mailsift.storage.redis.throttle_view import LearnedRate, ThrottleInspector
 from mailsift.storage.sql import (
     chunks,
     jobs,
-    leases,
     ledger,
     people,
     sources,
@@ -57,8 +56,8 @@ from mailsift.storage.sql import (
     timelines,
     workers,
 )
+from mailsift.storage.sql.chunks import Lease, TroubledChunk
 from mailsift.storage.sql.jobs import SEARCH_NEWEST, JobFilter, job_not_found
-from mailsift.storage.sql.leases import Lease, TroubledChunk
 from mailsift.storage.sql.people import AuditFilter, AuditRow
 from mailsift.storage.sql.stats import EndpointRow, Interval, Outbox, ScheduleRow, Snapshot
 from mailsift.storage.sql.throttle_edits import ANY_PROVIDER, EditBook
@@ -199,8 +198,8 @@ class Console:
                 priority=row["options"].get("priority", "normal"),
                 backlogs=[rated_backlog(row, rates) for row in backlogs],
                 strip=await stats.strip(connection, job_id, cells=STRIP_CELLS),
-                leases=await leases.held(connection, limit=_SOME, job_id=job_id),
-                troubled=await leases.troubled(connection, limit=_SOME, job_id=job_id),
+                leases=await chunks.held_leases(connection, limit=_SOME, job_id=job_id),
+                troubled=await chunks.troubled(connection, limit=_SOME, job_id=job_id),
                 events=await jobs.events_of(connection, job_id),
                 audit=await people.audited(
                     connection, None, limit=50, wanted=AuditFilter(subject=str(job_id))
@@ -219,11 +218,11 @@ class Console:
 
     async def leases(self) -> Sequence[Lease]:
         """Return what is leased, what ends first comes first."""
-        return await self._database.run(leases.held, limit=_SOME)
+        return await self._database.run(chunks.held_leases, limit=_SOME)
 
     async def troubled(self) -> Sequence[TroubledChunk]:
         """Return chunks that were tried more than twice, open ones first."""
-        return await self._database.run(leases.troubled, limit=_SOME)
+        return await self._database.run(chunks.troubled, limit=_SOME)
 
     async def throttles(self) -> Sequence[ThrottleRow] | None:
         """Return the providers that are asked most, wait, or were edited; None while Redis is gone."""

@@ -22,10 +22,9 @@ from mailsift.pipeline.standing import (
 )
 from mailsift.storage.redis.broker import BrokerCounts
 from mailsift.storage.redis.throttle_view import LearnedRate
-from mailsift.storage.sql import leases
-from mailsift.storage.sql.chunks import MAX_ATTEMPTS, MIXED_KEY, SLOW_KEY, TRIAGE_KEY
+from mailsift.storage.sql import chunks
+from mailsift.storage.sql.chunks import MAX_ATTEMPTS, MIXED_KEY, SLOW_KEY, TRIAGE_KEY, Lease, TroubledChunk
 from mailsift.storage.sql.jobs import JobEvent
-from mailsift.storage.sql.leases import Lease, TroubledChunk
 from mailsift.storage.sql.ledger import Place
 from mailsift.storage.sql.people import AuditRow
 from mailsift.storage.sql.sources import LiveSource
@@ -99,8 +98,8 @@ class JobsPage:
 
 
 _ERRORS: Final[Mapping[str, str]] = {
-    leases.LEASE_EXPIRED: "its worker died or hung: the lease ran out",
-    leases.TAKEN_BACK: "an operator took it back",
+    chunks.LEASE_EXPIRED: "its worker died or hung: the lease ran out",
+    chunks.TAKEN_BACK: "an operator took it back",
     "": "nothing was said yet",
 }
 

@@ -40,18 +40,18 @@ from mailsift.pipeline.validator import ValidationRequest, ValidationResult, Val
 from mailsift.pipeline.verdict import Result
 from mailsift.storage.blobs.store import Blobs, JobBlobs
 from mailsift.storage.database import Connection, Database
-from mailsift.storage.sql import chunks, job_asked, jobs, sources
+from mailsift.storage.sql import chunks, jobs, sources
 from mailsift.storage.sql.chunks import (
     MAX_ATTEMPTS,
     MIXED_KEY,
     SHARED_KEYS,
     SLOW_KEY,
     ClaimedChunk,
+    LeaseLostError,
     LeaseTerms,
     NewChunk,
 )
 from mailsift.storage.sql.jobs import ClaimedStep, VerdictCounts
-from mailsift.storage.sql.leases import LeaseLostError
 
 _log = structlog.get_logger()
 
@@ -264,7 +264,7 @@ class ChunkWorker:
         if load_options(chunk.options).mode is not Mode.DEEP or not rule.share:
             return NEVER_STOPS
         provider = "" if chunk.throttle_key in SHARED_KEYS else chunk.throttle_key
-        return await self.database.run(job_asked.before, chunk.job_id, rule, provider=provider)
+        return await self.database.run(chunks.asked_before, chunk.job_id, rule, provider=provider)
 
     async def _store_segment(self, chunk: ClaimedChunk, finished: pl.DataFrame) -> str | None:
         if finished.is_empty():
@@ -528,11 +528,11 @@ async def _apply_stop_rule(
     rule = stop.rule
     if not rule.share:
         return
-    for place in await job_asked.count(connection, job_id, asked, stop):
+    for place in await chunks.count_asked(connection, job_id, asked, stop):
         _log.warning("job.stopped", provider=place.provider, source=place.source, policy=rule.policy)
     if rule.policy is not StopPolicy.LATER:
         return
-    for provider, seconds in sorted((await job_asked.stopped(connection, job_id)).items()):
+    for provider, seconds in sorted((await chunks.stopped_providers(connection, job_id)).items()):
         await chunks.hold(
             connection,
             job_id,

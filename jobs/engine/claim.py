@@ -11,9 +11,15 @@ from uuid import UUID
 from mailsift.jobs.tracing import Stopwatch
 from mailsift.storage.database import Database
 from mailsift.storage.sql import chunks, jobs
-from mailsift.storage.sql.chunks import JOB_CAP, SHARED_KEYS, TRIAGE_KEY, ClaimedChunk, LeaseTerms
+from mailsift.storage.sql.chunks import (
+    JOB_CAP,
+    LEASE_SECONDS,
+    SHARED_KEYS,
+    TRIAGE_KEY,
+    ClaimedChunk,
+    LeaseTerms,
+)
 from mailsift.storage.sql.jobs import ClaimedStep, StepClaim
-from mailsift.storage.sql.leases import LEASE_SECONDS
 from mailsift.storage.states import JobTransition
 
 _TRANSFERS: Final = 8

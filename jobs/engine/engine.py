@@ -49,9 +49,8 @@ from mailsift.pipeline.errors import (
 )
 from mailsift.storage.database import Connection, Database, DatabaseError, UnfitValueError
 from mailsift.storage.sql import chunks, jobs
-from mailsift.storage.sql.chunks import TRIAGE_KEY, ClaimedChunk
+from mailsift.storage.sql.chunks import TRIAGE_KEY, ClaimedChunk, LeaseLostError
 from mailsift.storage.sql.jobs import ClaimedStep
-from mailsift.storage.sql.leases import LeaseLostError
 
 _log = structlog.get_logger()
 

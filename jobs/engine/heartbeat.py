@@ -28,7 +28,7 @@ from mailsift.pipeline.errors import error_fields
 from mailsift.pipeline.probe.port25 import Port25Status
 from mailsift.storage.blobs.store import Blobs
 from mailsift.storage.database import Connection, Database
-from mailsift.storage.sql import chunks, leases, sources, workers
+from mailsift.storage.sql import chunks, sources, workers
 from mailsift.storage.sql.workers import ProcessHealth, ProcessReport
 
 _log = structlog.get_logger()
@@ -106,7 +106,7 @@ class Heartbeat:
         heard = await workers.report(connection, report)
         self.draining = heard.draining
         if heard.clock_set_back:
-            await leases.follow_clock(connection)
+            await chunks.follow_clock(connection)
         if time.monotonic() - self._purged_at > _PURGE_SECONDS:
             self._purged_at = time.monotonic()
             await workers.purge(connection)

@@ -23,7 +23,7 @@ from mailsift.pipeline.errors import MailsiftError
 from mailsift.storage.blobs.local_files import clear_abandoned, clear_old
 from mailsift.storage.blobs.store import Blobs
 from mailsift.storage.database import Database
-from mailsift.storage.sql import leases
+from mailsift.storage.sql import chunks
 from mailsift.storage.sql.deliveries import ClaimedDelivery
 from mailsift.storage.sql.stats import claimable
 from mailsift.storage.sql.workers import ProcessHealth
@@ -219,7 +219,7 @@ class ExpiredLeases:
         if self._steady() < self._rests_until:
             return 0
         try:
-            freed = await self._database.run(leases.free_expired)
+            freed = await self._database.run(chunks.free_expired_leases)
         except MailsiftError:
             self._was_away = True
             raise

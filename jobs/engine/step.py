@@ -42,9 +42,8 @@ from mailsift.storage.blobs.local_files import check_room
 from mailsift.storage.blobs.store import Blobs, JobBlobs
 from mailsift.storage.database import Connection, Database
 from mailsift.storage.sql import chunks, jobs
-from mailsift.storage.sql.chunks import ClaimedChunk, LeaseTerms, NewChunk
+from mailsift.storage.sql.chunks import ClaimedChunk, LeaseLostError, LeaseTerms, NewChunk
 from mailsift.storage.sql.jobs import SMALL_BYTES, ClaimedStep, JobPlan, VerdictCounts
-from mailsift.storage.sql.leases import LeaseLostError
 from mailsift.storage.states import JobTransition
 
 _log = structlog.get_logger()

@@ -33,7 +33,7 @@ from mailsift.storage.sql.accuracy import (
     AccuracySum,
     Measurement,
 )
-from mailsift.storage.sql.leases import LeaseLostError
+from mailsift.storage.sql.chunks import LeaseLostError
 
 JOB_REST_SECONDS: Final = 60.0
 """A job is counted so long after its end, when whoever waited for it has it."""

@@ -25,8 +25,8 @@ from mailsift.pipeline.zones import is_zone
 from mailsift.storage.blobs.store import Blobs, JobBlobs
 from mailsift.storage.database import Connection, Database, Row
 from mailsift.storage.sql import jobs, schedules
+from mailsift.storage.sql.chunks import LeaseLostError
 from mailsift.storage.sql.jobs import NewJob
-from mailsift.storage.sql.leases import LeaseLostError
 from mailsift.storage.sql.schedules import Slot
 
 LEASE = timedelta(minutes=10)

@@ -258,7 +258,6 @@ _ERASE_TRACES: Final = tuple(
         "UPDATE audit SET detail = detail - 'list' WHERE account_id = ANY(:ids) AND action LIKE 'job.%'",
     )
 )
-
 # Who counts outcomes up just now has read some of them: with its right to count it loses that to write.
 _STOP_COUNTING = text("UPDATE measurement SET token = NULL, until = NULL WHERE account_id = ANY(:ids)")
 
@@ -273,7 +272,6 @@ _WRITE_RECEIPT = text("""
     INSERT INTO erasure_receipt (account_id, person_id, erased)
     VALUES (:account_id, :person_id, CAST(:erased AS jsonb)) RETURNING id
 """)
-
 _RECEIPTS = text("""
     SELECT id, person_id, erased, at FROM erasure_receipt
     WHERE account_id = :account_id AND (CAST(:id AS uuid) IS NULL OR id = CAST(:id AS uuid))

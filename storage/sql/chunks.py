@@ -1,4 +1,8 @@
-"""Chunks in SQL: plan, claim, renew, commit, release."""
+"""Chunks in SQL: plan, claim, renew, commit, release; who holds what, and where a job's list stops.
+
+A lease is of a chunk or of a step (intake, finish): leases that have run out are freed, and operators can end
+others. What a job asked of each provider is counted since it last stopped there.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +17,7 @@ from uuid import UUID
 from sqlalchemy import text
 
 from mailsift.pipeline.smtp.identity import subnet_of
+from mailsift.pipeline.stop import AskedBefore, AskedCounts, ListStop, StopRule, ThrottleKey
 from mailsift.storage.database import Connection, row_as, rows_as, statement
 
 TRIAGE_KEY = ""  # not looked at yet
@@ -22,6 +27,8 @@ SHARED_KEYS = (TRIAGE_KEY, MIXED_KEY, SLOW_KEY)
 """Keys whose chunks many workers may hold at once; every other key is a provider's. The column is `lane`."""
 JOB_CAP = 64
 """Chunks of one job that may be leased at once, everywhere."""
+LEASE_SECONDS: Final = 60.0
+"""How long a lease lasts that nobody renews."""
 CLAIM_COST: Final = 500
 """What a claim costs an account beside the addresses in it, in addresses: a list of one row is not free."""
 TURN_COST: Final = 50
@@ -32,6 +39,9 @@ WORKER_GONE: Final = "worker_gone"
 """Why addresses wait whose worker is not heard of any more: until its lease ends."""
 MAX_ATTEMPTS: Final = 4
 """A chunk that more workers gave up than this is split, so that one address cannot hold the others."""
+LEASE_EXPIRED: Final = "lease_expired"
+TAKEN_BACK: Final = "taken_back"
+"""What `chunk.last_error` says beside the names of errors."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +107,10 @@ class LeaseTerms:
     owner: str
     lease_s: float
     sources: Collection[str] = ("",)
+
+
+class LeaseLostError(Exception):
+    """Another process holds the work now, or nobody may do it any more: what was done is thrown away."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -533,3 +547,257 @@ async def forget_lost(connection: Connection, job_id: UUID, sound: Sequence[str]
 async def unjudged(connection: Connection, job_id: UUID) -> int:
     """Return how many of the job's addresses have no verdict."""
     return int((await connection.execute(_UNJUDGED, {"job_id": job_id})).scalar_one())
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """A chunk or a step (intake, finish) that a worker holds.
+
+    Attributes:
+        n: of the chunk; None for a step.
+        what: the chunk's throttle key, or the job's state.
+        held_s: seconds since it was claimed, None when an older release claimed it.
+        left_s: seconds until it ends; negative when it has run out.
+    """
+
+    token: UUID
+    job_id: UUID
+    job_name: str
+    account: str
+    n: int | None
+    what: str
+    addresses: int
+    attempt: int
+    owner: str
+    held_s: float | None
+    left_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class TroubledChunk:
+    """A chunk that was tried more than twice, or is a half of one.
+
+    Attributes:
+        state: ready, leased, done or cancelled.
+        last_error: what the worker said, LEASE_EXPIRED when it said nothing; "" when it went well then.
+        ready_at: when it may be tried again.
+    """
+
+    job_id: UUID
+    job_name: str
+    account: str
+    n: int
+    state: str
+    throttle_key: str
+    attempt: int
+    addresses: int
+    last_error: str
+    ready_at: datetime
+    owner: str | None
+
+
+# Counted in a shard of its own: a commit that holds another one may wait for a chunk that is locked here.
+_FREE_EXPIRED = text("""
+    WITH freed AS (
+        UPDATE chunk SET state = 'ready', ready_at = least(ready_at, clock_timestamp()), waits_for = '',
+            lease_token = NULL, lease_owner = NULL, lease_until = NULL, last_error = :error
+        WHERE (job_id, n) IN (
+            SELECT job_id, n FROM chunk
+            WHERE state = 'leased' AND lease_until < clock_timestamp() FOR UPDATE SKIP LOCKED)
+        RETURNING n
+    ), recorded AS (
+        INSERT INTO throughput AS t (minute, shard, leases_expired)
+        SELECT date_trunc('minute', clock_timestamp()), -1, count(*) FROM freed HAVING count(*) > 0
+        ON CONFLICT (minute, shard) DO UPDATE SET leases_expired = t.leases_expired + excluded.leases_expired
+    )
+    SELECT count(*) FROM freed
+""")
+
+_LEASED = statement("""
+    SELECT * FROM (
+        SELECT c.lease_token AS token, c.job_id, j.name AS job_name, a.name AS account, c.n, c.lane AS what,
+            c.addresses, c.attempt, c.lease_owner AS owner,
+            extract(epoch FROM clock_timestamp() - c.leased_at)::float8 AS held_s,
+            extract(epoch FROM c.lease_until - clock_timestamp())::float8 AS left_s
+        FROM chunk c JOIN job j ON j.id = c.job_id JOIN account a ON a.id = j.account_id
+        WHERE c.state = 'leased' AND (CAST(:job_id AS uuid) IS NULL OR c.job_id = :job_id)
+        UNION ALL
+        SELECT j.step_token, j.id, j.name, a.name, NULL, j.state, j.addresses, j.step_attempt, j.step_owner,
+            extract(epoch FROM clock_timestamp() - j.step_at)::float8,
+            extract(epoch FROM j.step_until - clock_timestamp())::float8
+        FROM job j JOIN account a ON a.id = j.account_id
+        WHERE j.state IN {step_held} AND j.step_token IS NOT NULL
+          AND (CAST(:job_id AS uuid) IS NULL OR j.id = :job_id)
+    ) held ORDER BY left_s, token LIMIT :limit
+""")
+
+# The fence does the rest: who still works on it finds the token gone.
+_TAKE_CHUNK = text("""
+    UPDATE chunk SET state = 'ready', ready_at = least(ready_at, clock_timestamp()), waits_for = '',
+        lease_token = NULL, lease_owner = NULL, lease_until = NULL, last_error = :error
+    WHERE state = 'leased' AND lease_token = ANY(:tokens)
+    RETURNING job_id, n
+""")
+_TAKE_STEP = statement("""
+    UPDATE job SET step_token = NULL, step_owner = NULL, step_until = NULL
+    WHERE state IN {step_held} AND step_token = ANY(:tokens)
+    RETURNING id AS job_id, CAST(NULL AS integer) AS n
+""")
+
+# What waits for a reason goes on waiting: nobody knows how much of that is the clock's.
+_UNLOCK_READY = statement("""
+    UPDATE chunk SET ready_at = clock_timestamp()
+    WHERE (job_id, n) IN (
+        SELECT c.job_id, c.n FROM job j JOIN chunk c ON c.job_id = j.id
+        WHERE j.state IN {claimable} AND c.state = 'ready' AND c.waits_for = ''
+          AND c.ready_at > clock_timestamp() FOR UPDATE OF c SKIP LOCKED)
+""")
+_SHORTEN_CHUNKS = text("""
+    UPDATE chunk SET lease_until = clock_timestamp() + make_interval(secs => :lease)
+    WHERE (job_id, n) IN (
+        SELECT job_id, n FROM chunk
+        WHERE state = 'leased' AND lease_until > clock_timestamp() + make_interval(secs => :lease)
+        FOR UPDATE SKIP LOCKED)
+""")
+_SHORTEN_STEPS = statement("""
+    UPDATE job SET step_until = clock_timestamp() + make_interval(secs => :lease)
+    WHERE id IN (
+        SELECT id FROM job
+        WHERE state IN {step_due} AND step_until > clock_timestamp() + make_interval(secs => :lease)
+        FOR UPDATE SKIP LOCKED)
+""")
+
+_EXPIRED_TOKENS = statement("""
+    SELECT lease_token FROM chunk WHERE state = 'leased' AND lease_until < clock_timestamp()
+    UNION ALL
+    SELECT step_token FROM job
+    WHERE state IN {step_held} AND step_until < clock_timestamp() AND step_token IS NOT NULL
+""")
+
+_TROUBLED = statement("""
+    SELECT c.job_id, j.name AS job_name, a.name AS account, c.n, c.state, c.lane AS throttle_key,
+        c.attempt, c.addresses, c.last_error, c.ready_at, c.lease_owner AS owner
+    FROM chunk c JOIN job j ON j.id = c.job_id JOIN account a ON a.id = j.account_id
+    WHERE c.attempt > 2 AND (CAST(:job_id AS uuid) IS NULL OR c.job_id = :job_id)
+    ORDER BY c.state IN {open_chunk} DESC, c.ready_at DESC, c.job_id, c.n LIMIT :limit
+""")
+
+_COUNT_TROUBLED = statement("SELECT count(*) FROM chunk WHERE attempt > 2 AND state IN {open_chunk}")
+
+_FRESH = text("""
+    UPDATE chunk SET attempt = 0, ready_at = clock_timestamp(), waits_for = ''
+    WHERE job_id = :job_id AND n = :n AND state = 'ready'
+""")
+
+
+async def free_expired_leases(connection: Connection) -> int:
+    """Make the chunks of dead workers ready again; returns how many."""
+    return int((await connection.execute(_FREE_EXPIRED, {"error": LEASE_EXPIRED})).scalar_one())
+
+
+async def follow_clock(connection: Connection) -> None:
+    """After the clock was set back: what was ready is ready, and a lease ends when it would from now on."""
+    await connection.execute(_UNLOCK_READY)
+    for shorten in (_SHORTEN_CHUNKS, _SHORTEN_STEPS):
+        await connection.execute(shorten, {"lease": LEASE_SECONDS})
+
+
+async def held_leases(connection: Connection, *, limit: int, job_id: UUID | None = None) -> list[Lease]:
+    """Return the leases of chunks and steps (of one job, or of all), those that end first come first."""
+    return await rows_as(Lease, connection, _LEASED, {"limit": limit, "job_id": job_id})
+
+
+async def expired_leases(connection: Connection) -> list[UUID]:
+    """Return the tokens of the leases that have run out and were not freed yet."""
+    return list((await connection.execute(_EXPIRED_TOKENS)).scalars())
+
+
+async def take_back_leases(connection: Connection, tokens: Sequence[UUID]) -> list[tuple[UUID, int | None]]:
+    """End these leases now, so that the next claim takes the work.
+
+    Returns:
+        The job and the number of the chunk (None for a step) of every lease that was still held.
+    """
+    values = {"tokens": list(tokens), "error": TAKEN_BACK}
+    taken = [*await connection.execute(_TAKE_CHUNK, values), *await connection.execute(_TAKE_STEP, values)]
+    return [(row.job_id, row.n) for row in taken]
+
+
+async def troubled(connection: Connection, *, limit: int, job_id: UUID | None = None) -> list[TroubledChunk]:
+    """Return chunks that were tried more than twice (of one job, or of all), open ones first."""
+    return await rows_as(TroubledChunk, connection, _TROUBLED, {"limit": limit, "job_id": job_id})
+
+
+async def count_troubled(connection: Connection) -> int:
+    """Return how many open chunks were tried more than twice."""
+    return int((await connection.execute(_COUNT_TROUBLED)).scalar_one())
+
+
+async def start_afresh(connection: Connection, job_id: UUID, n: int) -> bool:
+    """Let a chunk that waits be tried again now, with all its attempts; False when it does not wait."""
+    return (await connection.execute(_FRESH, {"job_id": job_id, "n": n})).rowcount == 1
+
+
+_ASKED_WORTH = 0.5  # of the recipients after which a list may stop: where it asked fewer need not be known
+
+_COUNT_ASKED = text("""
+    INSERT INTO job_asked AS a (job_id, provider, source, asked, missing)
+    VALUES (:job_id, :provider, :source, :asked, :missing)
+    ON CONFLICT (job_id, provider, source) DO UPDATE
+        SET asked = a.asked + excluded.asked, missing = a.missing + excluded.missing
+        WHERE a.stops = :stops
+    RETURNING asked, missing
+""")
+
+_STOP_ASKING = text("""
+    UPDATE job_asked SET asked = 0, missing = 0, stops = stops + 1,
+        stopped_until = clock_timestamp() + make_interval(secs => :seconds)
+    WHERE job_id = :job_id AND provider = :provider AND source = :source
+""")
+
+_STOPPED_PROVIDERS = text("""
+    SELECT provider, max(extract(epoch FROM stopped_until - clock_timestamp()))::float8 AS seconds
+    FROM job_asked WHERE job_id = :job_id AND stopped_until > clock_timestamp() GROUP BY provider
+""")
+
+_ASKED_BEFORE = text("""
+    SELECT provider, source, asked, missing, stops,
+        greatest(0, coalesce(extract(epoch FROM stopped_until - clock_timestamp()), 0))::float8 AS seconds
+    FROM job_asked
+    WHERE job_id = :job_id AND (provider = :provider OR :provider = '') AND (stops > 0 OR asked >= :worth)
+""")
+
+
+async def asked_before(
+    connection: Connection, job_id: UUID, rule: StopRule, *, provider: str = ""
+) -> ListStop:
+    """Return what is known of a job where it may stop soon, or has; at one provider, or at all."""
+    values = {"job_id": job_id, "provider": provider, "worth": _ASKED_WORTH * rule.least}
+    found = {}
+    for row in await connection.execute(_ASKED_BEFORE, values):
+        counts = AskedCounts(row.asked, row.missing)
+        found[ThrottleKey(row.provider, row.source)] = AskedBefore(counts, row.stops, row.seconds)
+    return ListStop(str(job_id), rule, found)
+
+
+async def count_asked(
+    connection: Connection, job_id: UUID, asked: Mapping[ThrottleKey, AskedCounts], stop: ListStop
+) -> list[ThrottleKey]:
+    """Add to what a job asked; returns where it stops with this, and begins to count anew.
+
+    What was asked before a stop belongs to that one, whenever it is told.
+    """
+    stopped = []
+    for place in sorted(asked):
+        values = {"job_id": job_id, **place._asdict(), "stops": stop.stops(place)}
+        row = (await connection.execute(_COUNT_ASKED, values | asked[place]._asdict())).one_or_none()
+        if row is not None and stop.rule.stops(AskedCounts(row.asked, row.missing)):
+            await connection.execute(_STOP_ASKING, values | {"seconds": stop.rule.seconds})
+            stopped.append(place)
+    return stopped
+
+
+async def stopped_providers(connection: Connection, job_id: UUID) -> dict[str, float]:
+    """Return the providers that the job leaves alone now, and for how many more seconds."""
+    found = await connection.execute(_STOPPED_PROVIDERS, {"job_id": job_id})
+    return {row.provider: row.seconds for row in found}

@@ -24,21 +24,16 @@ from mailsift.storage.sql.tables import account, job, newest_first
 from mailsift.storage.states import ENDED, JobState, JobTransition
 
 S = TypeVar("S", bound=Select[Any])
-
 SMALL_BYTES: Final = 256 * 1024
 """Lists up to this size are taken in before bigger ones."""
-
 STEP_COST: Final = 3_000
 """What a step costs an account beside the list's size, in addresses validated: about what it takes in all
 processes, the database's and the reading one's, too."""
-
 CROWD: Final = 100
 """More unread lists of one account are a crowd: they wait for each other most of the time."""
-
 CROWD_PRICE: Final = 2
 """What is paid for a small list of a crowd, in small lists. The last of them ends no later for it, and a big
 list beside them has two thirds of the machine, not half of it."""
-
 STEP_TERMS: Final = {
     "small_bytes": SMALL_BYTES,
     "cost": STEP_COST,
@@ -50,12 +45,9 @@ STEP_TERMS: Final = {
     "busy": 2,  # processors of such a step; who has more processes does other things beside it
 }
 """What CLAIM_STEP goes by, whoever asks."""
-
 _FREED: Final = {"step_token": None, "step_owner": None, "step_until": None, "step_attempt": 0}
 """Of a job whose step nobody has leased, and which is tried afresh."""
-
 _COUNTED: Final = ("processed", "valid", "invalid", "risky", "send", "review", "remove")
-
 _SHARDS: Final = 8
 """Of the minute that runs: jobs do not wait for each other's commit, those of one do anyway."""
 
@@ -174,7 +166,6 @@ _FLOOR: Final = """
         WHERE EXISTS (SELECT FROM job j
             WHERE j.account_id = a.id AND j.state IN {unpaused} AND j.id <> :job_id)),
 """
-
 _NEW_JOB: Final = """
     raised AS (UPDATE account SET vtime = accounts.floor FROM accounts
         WHERE account.id = :account_id AND account.vtime < accounts.floor)
@@ -193,7 +184,6 @@ _NEW_JOB: Final = """
                     + make_interval(secs => coalesce(nullif(:retention_s, 0), a.retention_s))
              FROM account a WHERE a.id = :account_id AND (:retention_s > 0 OR a.retention_s > 0)))
 """
-
 _INSERT = statement(_FLOOR + _NEW_JOB)
 
 # `step_until` ends the lease of a step that is worked on, so that a crashed one is claimed again,
@@ -345,7 +335,6 @@ _RAISED_JOB: Final = """
     UPDATE job SET vtime = greatest(vtime, jobs.floor) FROM jobs
     WHERE job.id = :job_id AND job.vtime < jobs.floor
 """
-
 _CATCH_UP = statement(_FLOOR + _RAISED_JOB)
 
 # A list may take longer than it is to be kept: then its results, and whoever is to be told, have a day still.
@@ -683,7 +672,6 @@ NUMBER_BITS: Final = 52
 """Of an id that make its number: random ones, and few enough for JavaScript."""
 
 _DIGITS = f"right(replace(CAST(id AS text), '-', ''), {NUMBER_BITS // 4})"
-
 _NUMBERED = text(f"""
     SELECT id FROM job
     WHERE account_id = :account_id AND ('x' || {_DIGITS})::bit({NUMBER_BITS})::bigint = :number

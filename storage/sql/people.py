@@ -454,6 +454,7 @@ async def delete_link(connection: Connection, account_id: UUID, link_id: UUID) -
 
 
 _TRIES_KEPT: Final = timedelta(days=1)
+
 _ONE_AT_A_TIME = text("SELECT pg_advisory_xact_lock(hashtextextended(encode(:holder, 'hex'), 0))")
 
 # A try that is refused is none: who is locked out is not so for longer because somebody goes on trying.

@@ -15,7 +15,7 @@ from uuid import UUID
 from sqlalchemy import text
 
 from mailsift.storage.database import Connection, rows_as, statement
-from mailsift.storage.sql import leases, throttle_edits, timelines, workers, workload
+from mailsift.storage.sql import chunks, throttle_edits, timelines, workers, workload
 from mailsift.storage.sql.chunks import JOB_CAP, MIXED_KEY, SHARED_KEYS, SLOW_KEY, TRIAGE_KEY
 from mailsift.storage.sql.jobs import SMALL_BYTES
 from mailsift.storage.sql.outbox import count_failing
@@ -506,7 +506,7 @@ async def snapshot(
         steps=(await connection.execute(_STEPS)).scalar_one(),
         chunks=await _chunk_levels(connection, job_cap),
         waits={one.reason: one.addresses for one in await timelines.waits(connection)},
-        troubled=await leases.count_troubled(connection),
+        troubled=await chunks.count_troubled(connection),
         drift=await rows_as(CounterDrift, connection, _DRIFT),
         outbox=await outbox(connection),
         endpoints={row.state: row.endpoints for row in endpoints},

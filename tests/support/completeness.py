@@ -13,7 +13,7 @@ from mailsift.jobs.service import JobService
 from mailsift.jobs.views import AccountId, JobId, JobOptions, JobView
 from mailsift.pipeline.facts import Mode
 from mailsift.settings import Settings
-from mailsift.storage.sql import leases
+from mailsift.storage.sql import chunks
 from mailsift.storage.states import JobState
 from tests.support.job_states import events_of
 from tests.support.parts import transaction
@@ -40,7 +40,7 @@ async def check_complete(
     assert view.chunks_open == 0
     async with transaction(settings) as connection:
         terminal = await events_of(connection, view.id)
-        assert await leases.held(connection, limit=1) == []
+        assert await chunks.held_leases(connection, limit=1) == []
     (event,) = terminal
     told = json.loads(event.body)
     assert told["type"] == "bulk.validation.completed"

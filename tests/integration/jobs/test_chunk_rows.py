@@ -13,10 +13,9 @@ from sqlalchemy.exc import IntegrityError
 from mailsift.jobs.engine.chunk import close_chunk
 from mailsift.jobs.engine.end import end_job
 from mailsift.storage.database import Database
-from mailsift.storage.sql import accounts, chunks, jobs, leases, workload
-from mailsift.storage.sql.chunks import ClaimedChunk, LeaseTerms, NewChunk
+from mailsift.storage.sql import accounts, chunks, jobs, workload
+from mailsift.storage.sql.chunks import ClaimedChunk, LeaseLostError, LeaseTerms, NewChunk
 from mailsift.storage.sql.jobs import NewJob, VerdictCounts
-from mailsift.storage.sql.leases import LeaseLostError
 from mailsift.storage.states import JobTransition
 from tests.support.job_states import events_of, plan_now
 
@@ -64,7 +63,7 @@ async def claim_again(database: Database) -> tuple[ClaimedChunk, ClaimedChunk]:
     """Return a lease that has run out, and the one that somebody else got of the same chunk."""
     late = await claim(database, lease=0)
     async with database.begin() as connection:
-        assert await leases.free_expired(connection) == 1
+        assert await chunks.free_expired_leases(connection) == 1
     again = await claim(database)
     assert late is not None
     assert again is not None
@@ -275,7 +274,7 @@ async def test_cancel_ends_the_job_once_with_one_event_and_takes_the_leases(data
             await close(database, chunk)
         async with database.begin() as connection:
             (event,) = await events_of(connection, job)
-            assert await leases.held(connection, limit=1) == []
+            assert await chunks.held_leases(connection, limit=1) == []
         assert event.type == "bulk.validation.failed"
         assert b'"error":"cancelled: The job was cancelled."' in event.body
 
@@ -629,7 +628,7 @@ async def test_a_renewal_reaches_the_named_leases_alone(database_url: str) -> No
         assert lost is not None
         async with database.begin() as connection:
             assert await chunks.renew(connection, [kept.lease_token], lease=60) == {kept.lease_token}
-            assert await leases.free_expired(connection) == 1
+            assert await chunks.free_expired_leases(connection) == 1
             assert await chunks.renew(connection, [lost.lease_token], lease=60) == set()
 
 

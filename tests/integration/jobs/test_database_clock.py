@@ -10,7 +10,7 @@ from sqlalchemy import make_url
 
 from mailsift.jobs.service import JobService
 from mailsift.settings import Settings
-from mailsift.storage.sql.leases import LEASE_SECONDS
+from mailsift.storage.sql.chunks import LEASE_SECONDS
 from mailsift.storage.states import JobState
 from tests.support.databases import Databases
 from tests.support.installation import until

@@ -29,8 +29,8 @@ from mailsift.jobs.metrics import (
 )
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.settings import Settings
+from mailsift.storage.sql.chunks import LeaseLostError
 from mailsift.storage.sql.jobs import ClaimedStep
-from mailsift.storage.sql.leases import LeaseLostError
 from mailsift.storage.states import JobState, JobTransition
 from tests.support.captured_metrics import Counted
 from tests.support.installation import until

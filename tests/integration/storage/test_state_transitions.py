@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import column, func, select, table, text, update
 
 from mailsift.storage.database import Connection, Row
-from mailsift.storage.sql import accounts, chunks, jobs, leases
+from mailsift.storage.sql import accounts, chunks, jobs
 from mailsift.storage.sql.chunks import ClaimedChunk, LeaseTerms, NewChunk
 from mailsift.storage.sql.jobs import JobPlan, NewJob, VerdictCounts
 from mailsift.storage.states import ChunkState, ChunkTransition, JobState, JobTransition
@@ -71,8 +71,8 @@ CHUNKS: Final[Mapping[ChunkTransition, Change]] = {
     ChunkTransition.CLAIM: claim_chunk,
     ChunkTransition.CLOSE: lambda connection, job_id: chunks.close(connection, held(job_id), "segment"),
     ChunkTransition.RELEASE: lambda connection, job_id: chunks.release(connection, held(job_id)),
-    ChunkTransition.EXPIRE: lambda connection, _: leases.free_expired(connection),
-    ChunkTransition.TAKE_BACK: lambda connection, _: leases.take_back(connection, [TOKEN]),
+    ChunkTransition.EXPIRE: lambda connection, _: chunks.free_expired_leases(connection),
+    ChunkTransition.TAKE_BACK: lambda connection, _: chunks.take_back_leases(connection, [TOKEN]),
     ChunkTransition.CANCEL: chunks.cancel,
 }
 

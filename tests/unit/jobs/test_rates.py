@@ -15,7 +15,7 @@ from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.ports import SessionOutcome
 from mailsift.pipeline.providers import Provider, Providers
 from mailsift.storage.redis.throttle_view import LearnedRate
-from mailsift.storage.sql.leases import LEASE_EXPIRED, TAKEN_BACK, TroubledChunk
+from mailsift.storage.sql.chunks import LEASE_EXPIRED, TAKEN_BACK, TroubledChunk
 from mailsift.storage.sql.stats import KeyBacklog
 from mailsift.storage.sql.throttle_edits import ANY_SOURCE, ThrottleEdit
 

@@ -14,7 +14,7 @@ from mailsift.jobs.engine.engine import Engine
 from mailsift.jobs.service import JobService
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.settings import Settings
-from mailsift.storage.sql.leases import TAKEN_BACK
+from mailsift.storage.sql.chunks import TAKEN_BACK
 from mailsift.storage.sql.workers import Worker
 from tests.support.busy_installation import fill, sql
 from tests.support.installation import until
