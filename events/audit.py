@@ -14,8 +14,8 @@ from uuid import UUID, uuid4
 from mailsift.events.payloads import EventType, envelope
 from mailsift.pipeline.wording import counted
 from mailsift.storage.database import Connection
-from mailsift.storage.sql import events, people
-from mailsift.storage.sql.events import EventRow
+from mailsift.storage.sql import deliveries, people
+from mailsift.storage.sql.deliveries import EventRow
 from mailsift.storage.sql.people import AuditRow
 
 _ADDRESS: Final = re.compile(r"[^\s@,;<>]+@[^\s@,;<>]+")
@@ -203,11 +203,11 @@ async def record(
     if "list" in detail:
         detail["list"] = _ADDRESS.sub("…", str(detail["list"]))
     row = await people.audit(connection, account_id, actor, action, subject, **detail)
-    if await events.is_asked_for(connection, account_id, EventType.AUDIT):
+    if await deliveries.is_asked_for(connection, account_id, EventType.AUDIT):
         event_id = uuid4()
         body = envelope(event_id, EventType.AUDIT, row.at, audit_event(row))
         event = EventRow(event_id, account_id, None, EventType.AUDIT.value, body, row.at, None)
-        await events.insert(connection, event, asked_only=True)
+        await deliveries.insert_event(connection, event, asked_only=True)
 
 
 def audit_event(row: AuditRow) -> dict[str, str]:

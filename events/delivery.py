@@ -28,9 +28,8 @@ from mailsift.events.sender import WebhookSender
 from mailsift.events.signing import TEST_MODE, Vault, signed_headers
 from mailsift.pipeline.clock import Clock, utc_datetime
 from mailsift.storage.database import Connection, Database, Row, from_row
-from mailsift.storage.sql import deliveries, endpoints, notices
-from mailsift.storage.sql.deliveries import ClaimedDelivery, EndpointLimits, NewAttempt
-from mailsift.storage.sql.endpoints import EndpointHealth
+from mailsift.storage.sql import deliveries, notices
+from mailsift.storage.sql.deliveries import ClaimedDelivery, EndpointHealth, EndpointLimits, NewAttempt
 from mailsift.storage.sql.notices import NewNotice
 
 LEASE_S: Final = 60.0  # that a delivery belongs to one worker; longer than a request may take
@@ -123,7 +122,7 @@ async def record_attempt(
 
     What a place says that the endpoint has left meanwhile counts for the delivery, which goes to the new one.
     """
-    endpoint = await endpoints.get(connection, claimed.endpoint_id, lock=True)
+    endpoint = await deliveries.get_endpoint(connection, claimed.endpoint_id, lock=True)
     if endpoint is None:
         return
     has_moved = endpoint["url"] != claimed.url
@@ -149,19 +148,19 @@ async def _heed(
     connection: Connection, endpoint: Row, outcome: AttemptOutcome, state: DeliveryState, now: float
 ) -> None:
     health = health_after(from_row(EndpointHealth, endpoint), outcome, state, now)
-    await endpoints.set_health(connection, endpoint["id"], health)
+    await deliveries.set_health(connection, endpoint["id"], health)
     if endpoint["enabled"]:
         await _warn_or_disable(connection, endpoint, health, disabled_after(health, outcome, now), now)
 
 
 async def postpone(connection: Connection, claimed: ClaimedDelivery, *, until: float, now: float) -> None:
     """Let a delivery and its endpoint wait that could not be attempted because of us."""
-    endpoint = await endpoints.get(connection, claimed.endpoint_id, lock=True)
+    endpoint = await deliveries.get_endpoint(connection, claimed.endpoint_id, lock=True)
     if endpoint is None:
         return
     later = utc_datetime(until) if endpoint["enabled"] else None
     if await deliveries.postpone(connection, claimed, until=later, now=utc_datetime(now)):
-        await endpoints.change(connection, claimed.endpoint_id, paced_until=utc_datetime(until))
+        await deliveries.change_endpoint(connection, claimed.endpoint_id, paced_until=utc_datetime(until))
     _log.warning("webhook.not_sent")
 
 
@@ -183,7 +182,9 @@ async def _warn_or_disable(
         if await notices.insert(connection, new) and kind is NoticeKind.FAILING:
             _log.warning("webhook.failing")
     if disabled is not DisabledReason.NO:
-        await endpoints.disable(connection, endpoint_id, reason=disabled.value, now=utc_datetime(now))
+        await deliveries.disable_endpoint(
+            connection, endpoint_id, reason=disabled.value, now=utc_datetime(now)
+        )
         DISABLED.labels(disabled.value).inc()
         _log.warning("webhook.disabled", reason=disabled.value)
 

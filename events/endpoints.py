@@ -17,10 +17,8 @@ from mailsift.events.signing import SECRET_BYTES, TEST_MODE, Vault, signed_heade
 from mailsift.pipeline.clock import Clock, utc_datetime
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.storage.database import Connection, Database, Row, from_row
-from mailsift.storage.sql import accounts, deliveries, endpoints, events
-from mailsift.storage.sql.deliveries import EndpointLimits
-from mailsift.storage.sql.endpoints import EndpointHealth, NewEndpoint
-from mailsift.storage.sql.events import EventFilter, EventRow
+from mailsift.storage.sql import accounts, deliveries
+from mailsift.storage.sql.deliveries import EndpointHealth, EndpointLimits, EventFilter, EventRow, NewEndpoint
 
 MAX_ENDPOINTS = 50
 MAX_OVERLAP_S = 7 * 86_400
@@ -155,9 +153,9 @@ class WebhookService:
         )
         async with self.database.begin() as connection:
             await accounts.get(connection, account_id, lock=True)
-            if await endpoints.count(connection, account_id) >= MAX_ENDPOINTS:
+            if await deliveries.count_endpoints(connection, account_id) >= MAX_ENDPOINTS:
                 raise MailsiftError("webhook_limit", f"An account can have at most {MAX_ENDPOINTS} webhooks.")
-            await endpoints.insert(connection, new)
+            await deliveries.insert_endpoint(connection, new)
             view = _endpoint_view(await _owned_endpoint(connection, account_id, endpoint_id))
             await audit.record_change(
                 connection, account_id, "webhook.create", view.url, events=_event_names(view.types)
@@ -166,7 +164,10 @@ class WebhookService:
 
     async def list(self, account_id: UUID) -> Sequence[EndpointView]:
         """Return the account's webhooks, oldest first."""
-        return [_endpoint_view(row) for row in await self.database.run(endpoints.of_account, account_id)]
+        return [
+            _endpoint_view(row)
+            for row in await self.database.run(deliveries.endpoints_of_account, account_id)
+        ]
 
     async def get(self, account_id: UUID, endpoint_id: UUID) -> EndpointView:
         """Return a webhook.
@@ -207,12 +208,12 @@ class WebhookService:
                 self.sender.check(values.get("url", row["url"]))
                 values |= {"enabled": True, "disabled_reason": DisabledReason.NO.value}
             if "enabled" in values or values.get("url", row["url"]) != row["url"]:
-                await endpoints.set_health(connection, endpoint_id, EndpointHealth())
+                await deliveries.set_health(connection, endpoint_id, EndpointHealth())
             if values:
-                await endpoints.change(connection, endpoint_id, **values)
+                await deliveries.change_endpoint(connection, endpoint_id, **values)
             if enabled is False and row["enabled"]:
                 now = utc_datetime(self.clock())
-                await endpoints.disable(
+                await deliveries.disable_endpoint(
                     connection, endpoint_id, reason=DisabledReason.BY_OWNER.value, now=now
                 )
             view = _endpoint_view(await _owned_endpoint(connection, account_id, endpoint_id))
@@ -227,7 +228,7 @@ class WebhookService:
         """
         async with self.database.begin() as connection:
             row = await _owned_endpoint(connection, account_id, endpoint_id, lock=True)
-            await endpoints.delete(connection, endpoint_id)
+            await deliveries.delete_endpoint(connection, endpoint_id)
             await audit.record_change(connection, account_id, "webhook.delete", row["url"])
 
     async def rotate(
@@ -251,7 +252,7 @@ class WebhookService:
             signing = row["previous_until"]
             if signing is not None and signing > now and not force:
                 raise _overlaps(signing)
-            await endpoints.change(
+            await deliveries.change_endpoint(
                 connection,
                 endpoint_id,
                 secret=self.vault.seal(endpoint_id, secret),
@@ -350,7 +351,7 @@ class WebhookService:
 
     async def events(self, account_id: UUID, wanted: EventFilter, *, limit: int) -> Sequence[EventRow]:
         """Return the account's events, oldest first."""
-        return await self.database.run(events.of_account, account_id, wanted, limit)
+        return await self.database.run(deliveries.events_of_account, account_id, wanted, limit)
 
     async def event(self, account_id: UUID, event_id: UUID) -> EventRow:
         """Return an event of the account.
@@ -358,7 +359,7 @@ class WebhookService:
         Raises:
             MailsiftError: `event_not_found`.
         """
-        found = await self.database.run(events.get, account_id, event_id)
+        found = await self.database.run(deliveries.get_event, account_id, event_id)
         if found is None:
             raise MailsiftError("event_not_found", "There is no such event.")
         return found
@@ -438,7 +439,7 @@ async def _owned_endpoint(
     connection: Connection, account_id: UUID, endpoint_id: UUID, *, lock: bool = False
 ) -> Row:
     """Return the endpoint's row; `lock` keeps others from changing it until the transaction ends."""
-    row = await endpoints.get(connection, endpoint_id, lock=lock)
+    row = await deliveries.get_endpoint(connection, endpoint_id, lock=lock)
     if row is None or row["account_id"] != account_id:
         raise MailsiftError("webhook_not_found", "There is no such webhook.")
     return row
@@ -455,7 +456,7 @@ async def _owned_delivery(connection: Connection, account_id: UUID, delivery_id:
 async def _check_test_limit(
     connection: Connection, *, account_id: UUID, endpoint_id: UUID, now: datetime
 ) -> None:
-    of_endpoint, of_account = await endpoints.tests_made(
+    of_endpoint, of_account = await deliveries.tests_made(
         connection,
         account_id=account_id,
         endpoint_id=endpoint_id,
@@ -473,7 +474,7 @@ async def _begin_test(connection: Connection, endpoint_id: UUID, event: EventRow
     await accounts.get(connection, account_id, lock=True)  # of two tests at once the second counts the first
     row = await _owned_endpoint(connection, account_id, endpoint_id, lock=True)
     await _check_test_limit(connection, account_id=account_id, endpoint_id=endpoint_id, now=now)
-    await events.remember(connection, event)
+    await deliveries.remember_event(connection, event)
     await deliveries.insert_test(
         connection, delivery_id=delivery_id, event_id=event.id, endpoint_id=endpoint_id, at=now
     )

@@ -15,7 +15,7 @@ from mailsift.events.retry import DISABLE_AFTER_S, DisabledReason, failing_s
 from mailsift.pipeline.zones import local_text
 from mailsift.storage.database import Connection
 from mailsift.storage.sql import notices
-from mailsift.storage.sql.endpoints import EndpointHealth
+from mailsift.storage.sql.deliveries import EndpointHealth
 from mailsift.storage.sql.notices import ClaimedNotice
 from mailsift.storage.sql.outbox import MailTable
 

@@ -10,7 +10,7 @@ from email.utils import parsedate_to_datetime
 from enum import StrEnum
 
 from mailsift.pipeline.clock import utc_datetime
-from mailsift.storage.sql.endpoints import EndpointHealth
+from mailsift.storage.sql.deliveries import EndpointHealth
 
 RETRY_S = (0, 5, 30, 300, 1_800, 7_200, 18_000, 36_000, 50_400, 72_000, 86_400)
 """Seconds before attempt 1, 2, … 11, each counted from the one before: 75.6 hours in all."""

@@ -48,7 +48,7 @@ from mailsift.events.endpoints import (
 from mailsift.events.payloads import EventType, SimulatedEvent
 from mailsift.jobs.views import bad_cursor
 from mailsift.pipeline.errors import MailsiftError
-from mailsift.storage.sql.events import EventFilter, EventRow
+from mailsift.storage.sql.deliveries import EventFilter, EventRow
 
 router = v1_router("/webhooks", "webhooks")
 

@@ -30,17 +30,7 @@ from mailsift.storage.database import Connection, Database
 from mailsift.storage.redis.connection import Client, ClientError, redis_unavailable
 from mailsift.storage.redis.facts import FactInspector
 from mailsift.storage.redis.throttle_view import ThrottleInspector
-from mailsift.storage.sql import (
-    chunks,
-    deliveries,
-    endpoints,
-    jobs,
-    opt_outs,
-    people,
-    sources,
-    throttle_edits,
-    workers,
-)
+from mailsift.storage.sql import chunks, deliveries, jobs, opt_outs, people, sources, throttle_edits, workers
 from mailsift.storage.sql.jobs import JobFilter
 from mailsift.storage.sql.opt_outs import OptedOut
 from mailsift.storage.sql.throttle_edits import (
@@ -120,7 +110,7 @@ class Actions:
         """
         now = utc_datetime(self._clock())
         async with self._database.begin() as connection:
-            endpoint = await endpoints.get(connection, endpoint_id)
+            endpoint = await deliveries.get_endpoint(connection, endpoint_id)
             if endpoint is None:
                 raise MailsiftError("webhook_not_found", "There is no such endpoint.")
             if not endpoint["enabled"]:

@@ -10,8 +10,8 @@ import structlog
 from mailsift.events.job_mail import JobMailKind
 from mailsift.events.payloads import JobEnd, envelope, job_event
 from mailsift.storage.database import Connection, from_row
-from mailsift.storage.sql import chunks, events, job_mail, jobs, schedules
-from mailsift.storage.sql.events import EventRow
+from mailsift.storage.sql import chunks, deliveries, job_mail, jobs, schedules
+from mailsift.storage.sql.deliveries import EventRow
 from mailsift.storage.states import JobTransition
 
 _log = structlog.get_logger()
@@ -62,7 +62,7 @@ async def end_job(
     type_, data = job_event(end)
     event_id = uuid5(job_id, type_.value)  # the same when a restored backup ends the job once more
     body = envelope(event_id, type_, row["finished_at"], data)
-    await events.insert(
+    await deliveries.insert_event(
         connection,
         EventRow(
             id=event_id,

@@ -1,18 +1,234 @@
-"""Deliveries in SQL: claim what is due, fairly, and write down how it went; the log of their attempts."""
+"""Deliveries in SQL: what happened, which endpoints are to be told of it, and each attempt to do so.
+
+An event is stored with the very bytes that tell of it. A delivery that is due is claimed, fairly, and how it
+went is written down; the attempts are a log.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 from uuid import UUID
 
-from sqlalchemy import insert as insert_into
-from sqlalchemy import select, text, update
+from sqlalchemy import delete, func, insert, select, text, update
 
-from mailsift.storage.database import Connection, Row, rows_as
+from mailsift.storage.database import Connection, Row, row_as, rows_as
 from mailsift.storage.sql.tables import attempt, delivery, endpoint, event, newest_first
+
+
+@dataclass(frozen=True, slots=True)
+class EventRow:
+    """One event.
+
+    Attributes:
+        body: the envelope as bytes, made once: these are signed and sent at every attempt.
+        once: what may happen only once, e.g. the end of a job; None for what may happen often.
+    """
+
+    id: UUID
+    account_id: UUID
+    job_id: UUID | None
+    type: str
+    body: bytes
+    created_at: datetime
+    once: str | None
+
+
+# The outbox: who is to be told is decided in the transaction that makes it happen. An endpoint that is
+# deleted at that moment is waited for, and is none any more.
+_FAN_OUT = text("""
+    INSERT INTO delivery (event_id, endpoint_id, next_attempt_at)
+    SELECT :event_id, id, :created_at FROM endpoint
+    WHERE account_id = :account_id AND enabled AND (types = '{}' AND NOT :asked_only OR :type = ANY(types))
+    FOR KEY SHARE
+""")
+
+
+_IS_ASKED_FOR = text("""
+    SELECT EXISTS (SELECT FROM endpoint WHERE account_id = :account_id AND enabled AND :type = ANY(types))
+""")
+
+
+async def insert_event(connection: Connection, row: EventRow, *, asked_only: bool = False) -> None:
+    """Remember an event and one delivery for every enabled endpoint that wants it.
+
+    An event with the same `once` is an IntegrityError and undoes the transaction. With `asked_only` an
+    endpoint that wants all events does not want this one: it has to name its type.
+    """
+    await remember_event(connection, row)
+    values = asdict(row) | {"event_id": row.id, "asked_only": asked_only}
+    await connection.execute(_FAN_OUT, values)
+
+
+async def is_asked_for(connection: Connection, account_id: UUID, type_: str) -> bool:
+    """Say whether an enabled endpoint of the account names this type of event."""
+    return bool(
+        (await connection.execute(_IS_ASKED_FOR, {"account_id": account_id, "type": type_})).scalar_one()
+    )
+
+
+async def remember_event(connection: Connection, row: EventRow) -> None:
+    """Remember an event that is told to nobody by itself."""
+    await connection.execute(insert(event).values(asdict(row)))
+
+
+@dataclass(frozen=True, slots=True)
+class EventFilter:
+    """Which events; what is empty or None does not narrow.
+
+    Attributes:
+        types: of one of these.
+        since: that happened then or later.
+        job_id: of this job.
+        after: behind this place: time and id.
+    """
+
+    types: Sequence[str]
+    since: datetime | None
+    job_id: UUID | None
+    after: tuple[datetime, UUID] | None
+
+
+_EVENTS_OF_ACCOUNT = text("""
+    SELECT id, account_id, job_id, type, body, created_at, once FROM event
+    WHERE account_id = :account_id
+      AND (cardinality(CAST(:types AS text[])) = 0 OR type = ANY(CAST(:types AS text[])))
+      AND created_at >= coalesce(CAST(:since AS timestamptz), '-infinity')
+      AND (CAST(:job_id AS uuid) IS NULL OR job_id = CAST(:job_id AS uuid))
+      AND (created_at, id) > (coalesce(CAST(:after_at AS timestamptz), '-infinity'),
+                              coalesce(CAST(:after_id AS uuid), '00000000-0000-0000-0000-000000000000'))
+    ORDER BY created_at, id LIMIT :limit
+""")
+
+
+async def events_of_account(
+    connection: Connection, account_id: UUID, wanted: EventFilter, limit: int
+) -> list[EventRow]:
+    """Return the account's events, oldest first."""
+    at, event_id = wanted.after or (None, None)
+    values = {
+        "types": list(wanted.types),
+        "since": wanted.since,
+        "job_id": wanted.job_id,
+        "after_at": at,
+        "after_id": event_id,
+    }
+    return await rows_as(
+        EventRow, connection, _EVENTS_OF_ACCOUNT, {"account_id": account_id, "limit": limit, **values}
+    )
+
+
+async def get_event(connection: Connection, account_id: UUID, event_id: UUID) -> EventRow | None:
+    """Return the account's event."""
+    wanted = select(event).where(event.c.account_id == account_id, event.c.id == event_id)
+    return await row_as(EventRow, connection, wanted)
+
+
+@dataclass(frozen=True, slots=True)
+class NewEndpoint:
+    """An endpoint to insert; its secret is sealed, and without a rate it has the usual one."""
+
+    id: UUID
+    account_id: UUID
+    url: str
+    types: list[str]
+    secret: bytes
+    created_at: datetime
+    rate_per_second: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class EndpointHealth:
+    """How an endpoint fares.
+
+    Attributes:
+        failures: attempts that failed in a row.
+        failing_since: when the first of them was made.
+        exhausted: deliveries given up since then.
+        probe_at: the breaker is open and one attempt may be made then; None = closed.
+    """
+
+    failures: int = 0
+    failing_since: datetime | None = None
+    exhausted: int = 0
+    probe_at: datetime | None = None
+
+
+async def insert_endpoint(connection: Connection, new: NewEndpoint) -> None:
+    """Insert an endpoint, enabled."""
+    await connection.execute(insert(endpoint).values(asdict(new)))
+
+
+async def get_endpoint(connection: Connection, endpoint_id: UUID, *, lock: bool = False) -> Row | None:
+    """Return the endpoint's row; `lock` keeps others from changing it until the transaction ends."""
+    statement = select(endpoint).where(endpoint.c.id == endpoint_id)
+    if lock:  # events may still refer to it meanwhile
+        statement = statement.with_for_update(key_share=True)
+    return (await connection.execute(statement)).mappings().one_or_none()
+
+
+async def endpoints_of_account(connection: Connection, account_id: UUID) -> Sequence[Row]:
+    """Return the account's endpoints, oldest first."""
+    statement = (
+        select(endpoint)
+        .where(endpoint.c.account_id == account_id)
+        .order_by(endpoint.c.created_at, endpoint.c.id)
+    )
+    return (await connection.execute(statement)).mappings().all()
+
+
+async def count_endpoints(connection: Connection, account_id: UUID) -> int:
+    """Return how many endpoints the account has."""
+    statement = select(func.count()).select_from(endpoint).where(endpoint.c.account_id == account_id)
+    return int((await connection.execute(statement)).scalar_one())
+
+
+async def change_endpoint(connection: Connection, endpoint_id: UUID, **values: Any) -> None:
+    """Set columns of the endpoint."""
+    await connection.execute(update(endpoint).where(endpoint.c.id == endpoint_id).values(**values))
+
+
+async def set_health(connection: Connection, endpoint_id: UUID, health: EndpointHealth) -> None:
+    """Write down how the endpoint fares."""
+    await change_endpoint(connection, endpoint_id, **asdict(health))
+
+
+async def disable_endpoint(connection: Connection, endpoint_id: UUID, *, reason: str, now: datetime) -> None:
+    """Disable the endpoint; what waits for it is skipped."""
+    await change_endpoint(connection, endpoint_id, enabled=False, disabled_reason=reason)
+    waiting = update(delivery).where(delivery.c.endpoint_id == endpoint_id, delivery.c.state == "pending")
+    await connection.execute(waiting.values(state="skipped", next_attempt_at=None, finished_at=now))
+
+
+async def delete_endpoint(connection: Connection, endpoint_id: UUID) -> None:
+    """Delete the endpoint with its deliveries and their attempts."""
+    await connection.execute(delete(endpoint).where(endpoint.c.id == endpoint_id))
+
+
+# A webhook that is deleted takes its deliveries along; the events stay. One of no job was simulated for a
+# test, or is a line of the audit log.
+_TESTS_MADE = text("""
+    SELECT (SELECT count(*) FROM delivery WHERE endpoint_id = :endpoint_id AND trigger = 'test'
+                AND created_at > :minute_ago) AS endpoint,
+           (SELECT count(*) FROM event WHERE account_id = :account_id AND job_id IS NULL
+                AND type <> 'audit.recorded' AND created_at > :hour_ago) AS account
+""")
+
+
+async def tests_made(
+    connection: Connection, *, account_id: UUID, endpoint_id: UUID, minute_ago: datetime, hour_ago: datetime
+) -> tuple[int, int]:
+    """Return how many tests the endpoint had in the last minute and the account in the last hour."""
+    values = {
+        "account_id": account_id,
+        "endpoint_id": endpoint_id,
+        "minute_ago": minute_ago,
+        "hour_ago": hour_ago,
+    }
+    row = (await connection.execute(_TESTS_MADE, values)).one()
+    return row.endpoint, row.account
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +254,24 @@ class ClaimedDelivery:
     previous_until: datetime | None
     body: bytes
     test_mode: bool
+
+
+@dataclass(frozen=True, slots=True)
+class NewAttempt:
+    """One HTTP request that was made; `ms` is how long it took, `error` is "" when it arrived.
+
+    `directive` is what the receiver asked for beside its answer, "" for nothing.
+    """
+
+    delivery_id: UUID
+    n: int
+    at: datetime
+    trigger: str
+    ms: int
+    status_code: int
+    error: str
+    response: str
+    directive: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,7 +490,7 @@ async def insert_test(
         "created_at": at,
         "finished_at": at,
     }
-    await connection.execute(insert_into(delivery).values(values))
+    await connection.execute(insert(delivery).values(values))
 
 
 async def record_test(connection: Connection, made: NewAttempt) -> None:
@@ -325,27 +559,9 @@ async def add_missed(connection: Connection, endpoint_id: UUID, *, since: dateti
     return (await connection.execute(_ADD_MISSED, values)).rowcount
 
 
-@dataclass(frozen=True, slots=True)
-class NewAttempt:
-    """One HTTP request that was made; `ms` is how long it took, `error` is "" when it arrived.
-
-    `directive` is what the receiver asked for beside its answer, "" for nothing.
-    """
-
-    delivery_id: UUID
-    n: int
-    at: datetime
-    trigger: str
-    ms: int
-    status_code: int
-    error: str
-    response: str
-    directive: str = ""
-
-
 async def add_attempt(connection: Connection, made: NewAttempt) -> None:
     """Add an attempt to the log."""
-    await connection.execute(insert_into(attempt).values(asdict(made)))
+    await connection.execute(insert(attempt).values(asdict(made)))
 
 
 async def attempts_of(connection: Connection, delivery_id: UUID) -> Sequence[Row]:

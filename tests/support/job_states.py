@@ -10,7 +10,7 @@ from mailsift.jobs.engine.step import plan_job
 from mailsift.storage.database import Connection, Row
 from mailsift.storage.sql import jobs
 from mailsift.storage.sql.chunks import NewChunk
-from mailsift.storage.sql.events import EventRow
+from mailsift.storage.sql.deliveries import EventRow
 from mailsift.storage.sql.jobs import JobPlan
 from mailsift.storage.sql.tables import event, job
 from mailsift.storage.states import ENDED, JobState

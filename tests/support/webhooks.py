@@ -20,9 +20,8 @@ from mailsift.events.payloads import EventType, envelope
 from mailsift.pipeline.clock import system_clock
 from mailsift.settings import Settings
 from mailsift.storage.database import Database
-from mailsift.storage.sql import accounts, events
-from mailsift.storage.sql.deliveries import EndpointLimits
-from mailsift.storage.sql.events import EventRow
+from mailsift.storage.sql import accounts, deliveries
+from mailsift.storage.sql.deliveries import EndpointLimits, EventRow
 from tests.support.installation import settings_for
 from tests.support.receiver import Request
 from tests.support.webhook_judges import JUDGES, judge
@@ -63,7 +62,7 @@ class Webhooks:
             for event_id in ids:
                 body = envelope(event_id, type_, moment, {"job_id": "ä"})
                 row = EventRow(event_id, self.account, None, type_.value, body, moment, None)
-                await events.insert(connection, row)
+                await deliveries.insert_event(connection, row)
         return ids
 
     async def work(self, limit: int = 8) -> int:

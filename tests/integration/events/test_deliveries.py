@@ -14,8 +14,8 @@ from mailsift.events.payloads import EventType
 from mailsift.events.retry import RETRY_S, DeliveryState, DisabledReason
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.storage.database import Connection
-from mailsift.storage.sql import endpoints, events
-from mailsift.storage.sql.events import EventRow
+from mailsift.storage.sql import deliveries
+from mailsift.storage.sql.deliveries import EventRow
 from tests.support.installation import until
 from tests.support.receiver import receiving, status
 from tests.support.webhooks import Webhooks, open_webhooks, verify
@@ -50,7 +50,7 @@ async def test_an_event_that_is_rolled_back_tells_nobody(hooks: Webhooks) -> Non
         row = EventRow(uuid4(), hooks.account, None, EventType.TEST.value, b"{}", moment, None)
 
         async def broken(connection: Connection) -> None:
-            await events.insert(connection, row)
+            await deliveries.insert_event(connection, row)
             raise ZeroDivisionError
 
         with pytest.raises(ZeroDivisionError):
@@ -213,7 +213,7 @@ async def test_an_event_that_happens_while_a_webhook_is_being_deleted_reaches_th
         endpoint, _ = await hooks.service.create(hooks.account, leaving.url)
         await hooks.service.create(hooks.account, staying.url)
         async with hooks.database.begin() as connection:
-            await endpoints.delete(connection, endpoint.id)
+            await deliveries.delete_endpoint(connection, endpoint.id)
             happening = asyncio.create_task(hooks.happen())
             await until(lambda: _is_somebody_waiting(hooks), within=20)
         await happening
@@ -248,7 +248,7 @@ async def _job_with_event(hooks: Webhooks) -> UUID:
             {"id": job, "account": hooks.account, "now": now},
         )
         row = EventRow(uuid4(), hooks.account, job, EventType.COMPLETED.value, b"{}", now, None)
-        await events.insert(connection, row)
+        await deliveries.insert_event(connection, row)
     return job
 
 

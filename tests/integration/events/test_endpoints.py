@@ -15,7 +15,7 @@ import standardwebhooks
 from mailsift.events.endpoints import TESTS_A_MINUTE, TESTS_AN_HOUR, DeliveryView
 from mailsift.events.payloads import SimulatedEvent
 from mailsift.pipeline.errors import MailsiftError
-from mailsift.storage.sql import accounts, endpoints
+from mailsift.storage.sql import accounts, deliveries
 from tests.support.receiver import receiving, status
 from tests.support.webhooks import Webhooks, verify
 
@@ -230,7 +230,7 @@ async def test_the_database_never_holds_a_secret_in_the_clear(hooks: Webhooks) -
         endpoint, secret = await hooks.service.create(hooks.account, receiver.url)
         await hooks.service.rotate(hooks.account, endpoint.id)
     async with hooks.database.begin() as connection:
-        row = await endpoints.get(connection, endpoint.id)
+        row = await deliveries.get_endpoint(connection, endpoint.id)
     assert row is not None
     raw = base64.b64decode(secret.removeprefix("whsec_"))
     assert len(raw) == 32

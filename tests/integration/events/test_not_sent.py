@@ -12,7 +12,7 @@ import pytest
 from mailsift.events.endpoints import EndpointView
 from mailsift.events.payloads import SimulatedEvent
 from mailsift.events.retry import NOT_SENT_S, DeliveryState, ErrorClass
-from mailsift.storage.sql import endpoints
+from mailsift.storage.sql import deliveries
 from tests.support.receiver import Receiver, receiving
 from tests.support.webhooks import Webhooks, open_webhooks
 from tests.unit.pipeline.dns_stub import REFUSED, SERVFAIL, SILENCE, DnsStub, Says, serving
@@ -40,7 +40,7 @@ async def registered(hooks: Webhooks, receiver: Receiver) -> EndpointView:
 
 async def health(hooks: Webhooks, endpoint: EndpointView) -> dict[str, Any]:
     async with hooks.database.begin() as connection:
-        row = await endpoints.get(connection, endpoint.id)
+        row = await deliveries.get_endpoint(connection, endpoint.id)
     assert row is not None
     return {name: row[name] for name in ("failures", "failing_since", "exhausted", "probe_at", "enabled")}
 

@@ -9,7 +9,7 @@ import pytest
 
 from mailsift.events import audit
 from mailsift.storage.database import Connection
-from mailsift.storage.sql import events, people
+from mailsift.storage.sql import deliveries, people
 
 
 @pytest.mark.parametrize(
@@ -31,7 +31,7 @@ async def test_no_address_in_the_name_of_a_list_is_kept(
         return False
 
     monkeypatch.setattr(people, "audit", keep)
-    monkeypatch.setattr(events, "is_asked_for", nobody_asks)
+    monkeypatch.setattr(deliveries, "is_asked_for", nobody_asks)
     await audit.record(cast("Connection", None), uuid4(), "cli", action, subject, **detail)
     assert "…" in str(kept)
     assert "jane" not in str(kept)

@@ -11,7 +11,7 @@ from mailsift.events.outbox import MailRoute, mail_retry_at
 from mailsift.events.retry import DISABLE_AFTER_S, DisabledReason
 from mailsift.pipeline.clock import utc_datetime
 from mailsift.pipeline.zones import DEFAULT
-from mailsift.storage.sql.endpoints import EndpointHealth
+from mailsift.storage.sql.deliveries import EndpointHealth
 from mailsift.storage.sql.notices import ClaimedNotice
 from mailsift.storage.sql.outbox import MAIL_RETRY_S
 

@@ -25,7 +25,7 @@ from mailsift.events.retry import (
     retry_after_s,
 )
 from mailsift.pipeline.clock import utc_datetime
-from mailsift.storage.sql.endpoints import EndpointHealth
+from mailsift.storage.sql.deliveries import EndpointHealth
 
 NOW = 1_800_000_000.0
 DAY = 86_400.0
