@@ -14,7 +14,7 @@ from mailsift.jobs.views import AccountId
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.zones import is_zone
 from mailsift.storage.database import Connection, Database
-from mailsift.storage.sql import accounts, job_mail, people
+from mailsift.storage.sql import accounts, outbox, people
 from mailsift.storage.sql.people import NO_FILTER, AuditFilter, AuditRow, MemberRow
 
 LONGEST_RETENTION: Final = 10 * 366 * 86_400.0
@@ -146,11 +146,11 @@ class Members:
 
     async def mail(self, visitor: Visitor) -> Sequence[str]:
         """Return what about jobs of this account the visitor gets mail of."""
-        return await self._database.run(job_mail.chosen, visitor.account_id, visitor.user_id)
+        return await self._database.run(outbox.chosen_mail, visitor.account_id, visitor.user_id)
 
     async def choose_mail(self, visitor: Visitor, kinds: Sequence[JobMailKind]) -> None:
         """Let the visitor get mail about jobs of this account, of these kinds from now on."""
-        await self._database.run(job_mail.choose, visitor.account_id, visitor.user_id, [*map(str, kinds)])
+        await self._database.run(outbox.choose_mail, visitor.account_id, visitor.user_id, [*map(str, kinds)])
 
     async def log(
         self,

@@ -28,9 +28,9 @@ from mailsift.events.sender import WebhookSender
 from mailsift.events.signing import TEST_MODE, Vault, signed_headers
 from mailsift.pipeline.clock import Clock, utc_datetime
 from mailsift.storage.database import Connection, Database, Row, from_row
-from mailsift.storage.sql import deliveries, notices
+from mailsift.storage.sql import deliveries, outbox
 from mailsift.storage.sql.deliveries import ClaimedDelivery, EndpointHealth, EndpointLimits, NewAttempt
-from mailsift.storage.sql.notices import NewNotice
+from mailsift.storage.sql.outbox import NewNotice
 
 LEASE_S: Final = 60.0  # that a delivery belongs to one worker; longer than a request may take
 _LOG_KEPT_S: Final = 30 * 86_400.0  # of attempts; deliveries are kept for as long as their event
@@ -106,7 +106,7 @@ class Deliverer:
         """Forget attempts that are too old, some at a time, and what was mailed then; returns how many."""
         before = utc_datetime(self.clock() - _LOG_KEPT_S)
         async with self.database.begin() as connection:
-            await notices.purge(connection, before=before)
+            await outbox.purge_notices(connection, before=before)
             return await deliveries.purge_attempts(connection, before=before, limit=_PURGED)
 
 
@@ -179,7 +179,7 @@ async def _warn_or_disable(
             reason=disabled.value,
             created_at=utc_datetime(now),
         )
-        if await notices.insert(connection, new) and kind is NoticeKind.FAILING:
+        if await outbox.insert_notice(connection, new) and kind is NoticeKind.FAILING:
             _log.warning("webhook.failing")
     if disabled is not DisabledReason.NO:
         await deliveries.disable_endpoint(

@@ -15,9 +15,8 @@ from mailsift.pipeline.clock import utc_datetime
 from mailsift.pipeline.wording import counted
 from mailsift.pipeline.zones import local_text
 from mailsift.storage.database import Connection
-from mailsift.storage.sql import job_mail
-from mailsift.storage.sql.job_mail import ClaimedJobMail
-from mailsift.storage.sql.outbox import MailTable
+from mailsift.storage.sql import outbox
+from mailsift.storage.sql.outbox import ClaimedJobMail, MailTable
 
 WAITS: Final = timedelta(hours=1)
 ENDS_SOON: Final = timedelta(days=3)
@@ -101,14 +100,14 @@ class JobMailer(OutboxMailer[ClaimedJobMail]):
         """Look for jobs that wait or go soon, and send what is due; returns how many mails were looked at."""
         now = utc_datetime(self._clock())
         async with self._database.begin() as connection:
-            await job_mail.remember_waiting(connection, now=now, before=now - WAITS, after=now + WAITS)
-            await job_mail.remember_expiring(connection, now=now, before=now + ENDS_SOON, kept=KEPT_LONG)
+            await outbox.remember_waiting(connection, now=now, before=now - WAITS, after=now + WAITS)
+            await outbox.remember_expiring(connection, now=now, before=now + ENDS_SOON, kept=KEPT_LONG)
         return await super().send_due()
 
     @override
     async def claim(self, connection: Connection, *, now: datetime, again: datetime) -> ClaimedJobMail | None:
         """Take a mail that is due."""
-        return await job_mail.claim(
+        return await outbox.claim_job_mail(
             connection, now=now, again=again, before=now - WAITS, after=now + WAITS / 2
         )
 

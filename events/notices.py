@@ -14,10 +14,9 @@ from mailsift.events.outbox import MailRoute, OutboxMailer, new_mail
 from mailsift.events.retry import DISABLE_AFTER_S, DisabledReason, failing_s
 from mailsift.pipeline.zones import local_text
 from mailsift.storage.database import Connection
-from mailsift.storage.sql import notices
+from mailsift.storage.sql import outbox
 from mailsift.storage.sql.deliveries import EndpointHealth
-from mailsift.storage.sql.notices import ClaimedNotice
-from mailsift.storage.sql.outbox import MailTable
+from mailsift.storage.sql.outbox import ClaimedNotice, MailTable
 
 WARN_AFTER_S: Final = DISABLE_AFTER_S / 2
 
@@ -72,7 +71,7 @@ class Notifier(OutboxMailer[ClaimedNotice]):
     @override
     async def claim(self, connection: Connection, *, now: datetime, again: datetime) -> ClaimedNotice | None:
         """Take a notice that is due."""
-        return await notices.claim(connection, now=now, again=again)
+        return await outbox.claim_notice(connection, now=now, again=again)
 
     @override
     def compose(self, claimed: ClaimedNotice, *, now: float) -> EmailMessage | None:

@@ -10,7 +10,7 @@ import structlog
 from mailsift.events.job_mail import JobMailKind
 from mailsift.events.payloads import JobEnd, envelope, job_event
 from mailsift.storage.database import Connection, from_row
-from mailsift.storage.sql import chunks, deliveries, job_mail, jobs, schedules
+from mailsift.storage.sql import chunks, deliveries, jobs, outbox, schedules
 from mailsift.storage.sql.deliveries import EventRow
 from mailsift.storage.states import JobTransition
 
@@ -75,7 +75,7 @@ async def end_job(
         ),
     )
     if transition in _MAIL_OF:
-        await job_mail.remember(connection, job_id, _MAIL_OF[transition].value)
+        await outbox.remember_ended(connection, job_id, _MAIL_OF[transition].value)
     return True
 
 

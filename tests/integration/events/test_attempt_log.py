@@ -8,8 +8,8 @@ from sqlalchemy import func, select, update
 
 from mailsift.events.retry import DeliveryState
 from mailsift.pipeline.clock import utc_datetime
-from mailsift.storage.sql import deliveries, notices
-from mailsift.storage.sql.notices import NewNotice
+from mailsift.storage.sql import deliveries, outbox
+from mailsift.storage.sql.outbox import NewNotice
 from mailsift.storage.sql.tables import attempt, notice
 from tests.support.receiver import receiving, status
 from tests.support.webhooks import Webhooks
@@ -87,7 +87,7 @@ async def test_notices_that_are_over_are_forgotten_too_but_for_those_of_a_streak
             (gone.id, utc_datetime(hooks.now - 2 * DAY), "pending"),
         ):
             new = NewNotice(hooks.account, "webhook_failing", subject, streak, "", utc_datetime(hooks.now))
-            assert await notices.insert(connection, new)
+            assert await outbox.insert_notice(connection, new)
             await connection.execute(
                 update(notice)
                 .where(notice.c.since == streak, notice.c.subject_id == subject)

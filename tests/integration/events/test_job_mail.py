@@ -23,9 +23,8 @@ from mailsift.events.job_mail import JobMailKind
 from mailsift.events.outbox import MailRoute
 from mailsift.jobs.engine.end import end_job
 from mailsift.storage.database import Database
-from mailsift.storage.sql import accounts, job_mail, people
-from mailsift.storage.sql.job_mail import ClaimedJobMail
-from mailsift.storage.sql.outbox import MAIL_RETRY_S
+from mailsift.storage.sql import accounts, outbox, people
+from mailsift.storage.sql.outbox import MAIL_RETRY_S, ClaimedJobMail
 from mailsift.storage.states import JobTransition
 from tests.support.installation import settings_for, until
 
@@ -134,11 +133,11 @@ async def office(database_url: str, tmp_path: Path) -> AsyncIterator[Office]:
                     person = await people.add_person(connection, email=email, password="x")
                     assert person is not None
                     await people.put_member(connection, office.account, person, "member")
-                    await job_mail.choose(connection, office.account, person, kinds)
+                    await outbox.choose_mail(connection, office.account, person, kinds)
                 stranger = await people.add_person(connection, email="eve@example.com", password="x")
                 assert stranger is not None
                 await people.put_member(connection, other_account, stranger, "owner")
-                await job_mail.choose(connection, other_account, stranger, ALL)
+                await outbox.choose_mail(connection, other_account, stranger, ALL)
             yield office
 
 

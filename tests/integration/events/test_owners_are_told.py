@@ -15,9 +15,8 @@ from structlog.testing import capture_logs
 from mailsift.container import open_container
 from mailsift.events.retry import DisabledReason
 from mailsift.pipeline.clock import system_clock, utc_datetime
-from mailsift.storage.sql import notices, people
-from mailsift.storage.sql.notices import NewNotice
-from mailsift.storage.sql.outbox import MAIL_LEASE_S, MAIL_RETRY_S
+from mailsift.storage.sql import outbox, people
+from mailsift.storage.sql.outbox import MAIL_LEASE_S, MAIL_RETRY_S, NewNotice
 from mailsift.storage.sql.tables import notice
 from tests.support.installation import settings_for, until
 from tests.support.mail_relay import MailRelay, relaying
@@ -163,7 +162,7 @@ async def test_many_senders_send_it_once_and_a_dead_ones_mail_is_sent_by_another
         await gone(hooks, receiver)
     async with hooks.database.begin() as connection:  # somebody takes it and dies
         later = utc_datetime(hooks.now + MAIL_LEASE_S)
-        assert await notices.claim(connection, now=utc_datetime(hooks.now), again=later) is not None
+        assert await outbox.claim_notice(connection, now=utc_datetime(hooks.now), again=later) is not None
     assert await hooks.container.notifier.send_due() == 0
     hooks.now += MAIL_LEASE_S
     assert sum(await asyncio.gather(*(hooks.container.notifier.send_due() for _ in range(4)))) == 1
@@ -259,8 +258,8 @@ async def test_a_sweep_sends_what_is_due_over_the_relay_of_the_settings(
         streak = utc_datetime(system_clock() - 1)
         async with hooks.database.begin() as connection:
             new = NewNotice(hooks.account, "webhook_disabled", uuid4(), streak, "gone", streak)
-            assert await notices.insert(connection, new)
-            assert not await notices.insert(connection, new)
+            assert await outbox.insert_notice(connection, new)
+            assert not await outbox.insert_notice(connection, new)
 
         async def over() -> bool:
             return {state for _, state in await states(hooks)} == {"sent", "skipped"}

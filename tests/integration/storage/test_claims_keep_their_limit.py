@@ -10,9 +10,9 @@ from uuid import uuid4
 from sqlalchemy import text
 
 from mailsift.storage.database import Connection, Database
-from mailsift.storage.sql import deliveries, jobs, notices
+from mailsift.storage.sql import deliveries, jobs, outbox
 from mailsift.storage.sql.deliveries import NewAttempt
-from mailsift.storage.sql.notices import NewNotice
+from mailsift.storage.sql.outbox import NewNotice
 
 THEN = datetime(2026, 3, 1, tzinfo=UTC)
 NOW = THEN + timedelta(days=31)
@@ -52,9 +52,9 @@ async def test_one_notice_is_claimed_at_a_time(database_url: str) -> None:
     async with row_by_row(database_url) as connection:
         for _ in range(3):
             new = NewNotice(uuid4(), "webhook_disabled", uuid4(), THEN, "", THEN)
-            assert await notices.insert(connection, new)
+            assert await outbox.insert_notice(connection, new)
         for tried in (1, 2, 3):
-            await notices.claim(connection, now=NOW, again=NOW + timedelta(hours=1))
+            await outbox.claim_notice(connection, now=NOW, again=NOW + timedelta(hours=1))
             tries = await connection.execute(text("SELECT sum(tries) FROM notice"))
             assert tries.scalar_one() == tried
 

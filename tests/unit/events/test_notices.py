@@ -12,8 +12,7 @@ from mailsift.events.retry import DISABLE_AFTER_S, DisabledReason
 from mailsift.pipeline.clock import utc_datetime
 from mailsift.pipeline.zones import DEFAULT
 from mailsift.storage.sql.deliveries import EndpointHealth
-from mailsift.storage.sql.notices import ClaimedNotice
-from mailsift.storage.sql.outbox import MAIL_RETRY_S
+from mailsift.storage.sql.outbox import MAIL_RETRY_S, ClaimedNotice
 
 NOW = 1_800_000_000.0
 DAY = 86_400.0
