@@ -9,7 +9,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from mailsift.events import audit
-from mailsift.events.job_mail import JobMailKind
+from mailsift.events.outbox import JobMailKind
 from mailsift.jobs.views import AccountId
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.zones import is_zone

@@ -12,7 +12,7 @@ import structlog
 from opentelemetry import trace
 
 from mailsift.events.metrics import DISABLED, count_attempt
-from mailsift.events.notices import NoticeKind, notice_after
+from mailsift.events.outbox import NoticeKind, notice_after
 from mailsift.events.retry import (
     PROBE_S,
     AttemptOutcome,

@@ -14,7 +14,7 @@ from uuid import UUID
 import structlog
 
 from mailsift.events import audit
-from mailsift.events.job_mail import ENDS_SOON
+from mailsift.events.outbox import ENDS_SOON
 from mailsift.jobs.views import AccountId
 from mailsift.pipeline.clock import Clock, utc_datetime
 from mailsift.pipeline.errors import MailsiftError, error_fields

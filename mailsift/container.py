@@ -28,9 +28,7 @@ if TYPE_CHECKING:
     from mailsift.api.parts import ApiParts
     from mailsift.events.delivery import Deliverer
     from mailsift.events.endpoints import WebhookService
-    from mailsift.events.job_mail import JobMailer
-    from mailsift.events.notices import Notifier
-    from mailsift.events.outbox import MailRoute
+    from mailsift.events.outbox import JobMailer, MailRoute, Notifier
     from mailsift.events.sender import WebhookSender
     from mailsift.events.signing import Vault
     from mailsift.gauges import InstallationGauges
@@ -573,14 +571,14 @@ class Container:
     @cached_property
     def notifier(self) -> Notifier:
         """Tells owners of their webhooks."""
-        from mailsift.events.notices import Notifier
+        from mailsift.events.outbox import Notifier
 
         return Notifier(database=self.database, route=self._mail_route, clock=self.clock)
 
     @cached_property
     def job_mailer(self) -> JobMailer:
         """Tells members of their jobs."""
-        from mailsift.events.job_mail import JobMailer
+        from mailsift.events.outbox import JobMailer
 
         return JobMailer(database=self.database, route=self._mail_route, clock=self.clock)
 

@@ -31,7 +31,7 @@ from mailsift.api.pages.sign_in import let_in
 from mailsift.api.pages.visitor import Owner, Reader
 from mailsift.api.parts import parts_of
 from mailsift.events.audit import AuditLine, actor_words, audit_line
-from mailsift.events.job_mail import JobMailKind
+from mailsift.events.outbox import JobMailKind
 from mailsift.jobs.erasure import Erasable
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.wording import counted

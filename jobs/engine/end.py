@@ -7,7 +7,7 @@ from uuid import UUID, uuid5
 
 import structlog
 
-from mailsift.events.job_mail import JobMailKind
+from mailsift.events.outbox import JobMailKind
 from mailsift.events.payloads import JobEnd, envelope, job_event
 from mailsift.storage.database import Connection, from_row
 from mailsift.storage.sql import chunks, deliveries, jobs, outbox, schedules

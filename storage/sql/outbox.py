@@ -1,6 +1,6 @@
 """Mail of our own in SQL, remembered with what it tells of and sent later: notices, and mail about jobs.
 
-The tables `notice` (to the owners of an account) and `job_mail` (to members, as each chose) are both outboxes.
+The tables `notice` (to owners of an account) and `job_mail` (to members, as each chose) are both outboxes.
 """
 
 from __future__ import annotations

@@ -18,9 +18,8 @@ from pydantic import SecretStr
 from sqlalchemy import text
 
 from mailsift.container import Container, OtherParts, open_container
-from mailsift.events import job_mail as events_job_mail
-from mailsift.events.job_mail import JobMailKind
-from mailsift.events.outbox import MailRoute
+from mailsift.events import outbox as events_outbox
+from mailsift.events.outbox import JobMailKind, MailRoute
 from mailsift.jobs.engine.end import end_job
 from mailsift.storage.database import Database
 from mailsift.storage.sql import accounts, outbox, people
@@ -285,14 +284,14 @@ async def test_a_relay_that_refuses_is_asked_again_and_who_changes_their_mind_he
 async def test_a_mail_that_cannot_be_written_is_given_up_and_holds_up_no_other(
     office: Office, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    written = events_job_mail.compose_job_mail
+    written = events_outbox.compose_job_mail
 
     def write(claimed: ClaimedJobMail, route: MailRoute, now: float) -> EmailMessage:
         if claimed.name == "odd":
             raise LookupError("the library stumbles over something")
         return written(claimed, route, now)
 
-    monkeypatch.setattr(events_job_mail, "compose_job_mail", write)
+    monkeypatch.setattr(events_outbox, "compose_job_mail", write)
     for name in ("odd", "Spring"):
         await office.end(await office.job(name), JobTransition.COMPLETE)
     assert await office.send() == ["all@example.com"]

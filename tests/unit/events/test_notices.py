@@ -6,8 +6,7 @@ from uuid import UUID
 
 import pytest
 
-from mailsift.events.notices import NoticeKind, compose_notice, notice_after
-from mailsift.events.outbox import MailRoute, mail_retry_at
+from mailsift.events.outbox import MailRoute, NoticeKind, compose_notice, mail_retry_at, notice_after
 from mailsift.events.retry import DISABLE_AFTER_S, DisabledReason
 from mailsift.pipeline.clock import utc_datetime
 from mailsift.pipeline.zones import DEFAULT
