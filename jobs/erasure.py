@@ -20,7 +20,7 @@ from mailsift.pipeline.clock import Clock, utc_datetime
 from mailsift.pipeline.errors import MailsiftError, error_fields
 from mailsift.storage.blobs.store import Blobs, DraftBlobs, JobBlobs, drafts_of, read_marker
 from mailsift.storage.database import Connection, Database
-from mailsift.storage.sql import accounts, accuracy, idempotency, jobs, outcomes, receivers
+from mailsift.storage.sql import accounts, accuracy, idempotency, jobs, outcomes
 from mailsift.storage.sql.accounts import EndingList, Receipt
 
 AT_ONCE = 20
@@ -104,9 +104,9 @@ class Eraser:
         async with self._database.begin() as connection:
             over = await jobs.expired(connection, AT_ONCE)
             await idempotency.purge(connection)
-            await outcomes.purge(connection, days=self.outcome_days)
+            await outcomes.purge_outcomes(connection, days=self.outcome_days)
             await accuracy.purge(connection, days=self.outcome_days)
-            await receivers.purge(connection)
+            await outcomes.purge_receiver_tokens(connection)
         erased = [await self.job(job_id) for job_id in over]
         left = await self._database.run(jobs.seal_blobs, limit=AT_ONCE)
         for job_id in left:

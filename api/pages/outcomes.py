@@ -27,7 +27,7 @@ from mailsift.pipeline.clock import utc_datetime
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.outcomes.senders import SENDER_NAMES, SenderKind
 from mailsift.pipeline.syntax.address import canonical_of
-from mailsift.storage.sql.receivers import ReceiverRow
+from mailsift.storage.sql.outcomes import ReceiverRow
 
 router = APIRouter(include_in_schema=False)
 

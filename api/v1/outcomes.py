@@ -29,7 +29,7 @@ from mailsift.api.v1.jobs import Reader, Writer
 from mailsift.jobs.outcomes.signatures import ReceivedPost
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.outcomes.senders import SenderKind
-from mailsift.storage.sql.receivers import ReceiverRow
+from mailsift.storage.sql.outcomes import ReceiverRow
 
 router = v1_router("/outcomes", "outcomes")
 policy_router = v1_router("/policy", "policy")

@@ -28,8 +28,8 @@ from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.outcomes.senders import SENDER_NAMES, SenderKind, read_webhook
 from mailsift.storage.database import Connection, Database
 from mailsift.storage.shared_calls import SharedCalls
-from mailsift.storage.sql import accounts, receivers
-from mailsift.storage.sql.receivers import NewReceiver, ReceiverRow
+from mailsift.storage.sql import accounts, outcomes
+from mailsift.storage.sql.outcomes import NewReceiver, ReceiverRow
 
 _MOST = 50
 _PASSWORD_BYTES = 24
@@ -83,9 +83,9 @@ class ReceiverService:
         sealed = self.vault.seal(receiver_id, secret)
         async with self.database.begin() as connection:
             await accounts.get(connection, account_id, lock=True)
-            if len(await receivers.of_account(connection, account_id)) >= _MOST:
+            if len(await outcomes.receivers_of_account(connection, account_id)) >= _MOST:
                 raise MailsiftError("receiver_limit", f"An account can have at most {_MOST} receivers.")
-            row = await receivers.add(
+            row = await outcomes.add_receiver(
                 connection, NewReceiver(receiver_id, account_id, sender.value, name, sealed, topic)
             )
             await _record(connection, row, "receiver.create")
@@ -113,7 +113,7 @@ class ReceiverService:
             row = await _owned(connection, account_id, receiver_id)
             secret, topic, password = self._credentials(SenderKind(row.sender), key, topic)
             sealed = self.vault.seal(receiver_id, secret)
-            changed = await receivers.change(connection, receiver_id, sealed, topic)
+            changed = await outcomes.change_receiver(connection, receiver_id, sealed, topic)
             await _record(connection, changed, "receiver.rotate")
         return changed, password
 
@@ -131,7 +131,7 @@ class ReceiverService:
 
     async def list(self, account_id: UUID) -> Sequence[ReceiverRow]:
         """Return the account's receivers, oldest first."""
-        return await self.database.run(receivers.of_account, account_id)
+        return await self.database.run(outcomes.receivers_of_account, account_id)
 
     async def delete(self, account_id: UUID, receiver_id: UUID) -> None:
         """Delete a receiver; what it brought stays.
@@ -141,7 +141,7 @@ class ReceiverService:
         """
         async with self.database.begin() as connection:
             row = await _owned(connection, account_id, receiver_id)
-            if not await receivers.remove(connection, account_id, receiver_id):
+            if not await outcomes.remove_receiver(connection, account_id, receiver_id):
                 raise _not_found()
             await _record(connection, row, "receiver.delete")
 
@@ -161,15 +161,15 @@ class ReceiverService:
             if error.code in {"receiver_refused", "malformed_outcome"}:
                 forged = error.code == "receiver_refused"
                 await self.database.run(
-                    receivers.count, row.id, refused=int(forged), malformed=int(not forged)
+                    outcomes.count_received, row.id, refused=int(forged), malformed=int(not forged)
                 )
             raise
-        await self.database.run(receivers.count, row.id, taken=taken.taken, malformed=taken.malformed)
+        await self.database.run(outcomes.count_received, row.id, taken=taken.taken, malformed=taken.malformed)
         return taken
 
     async def _look_up(self, asked: Sequence[UUID]) -> Sequence[ReceiverRow | None]:
         """Return these receivers; a flood of posts costs one question at a time, whatever it names."""
-        found = await self.database.run(receivers.by_ids, set(asked))
+        found = await self.database.run(outcomes.receivers_by_id, set(asked))
         return [found.get(receiver_id) for receiver_id in asked]
 
     async def _take(self, row: ReceiverRow, posted: ReceivedPost) -> ImportCounts:
@@ -200,7 +200,7 @@ class ReceiverService:
         """Take what counts once; a sender who has not heard our answer sends the same once more."""
         if verified.once:
             tied = hashlib.sha256(verified.once + posted.body).digest()
-            if not await self.database.run(receivers.use_once, row.id, verified.once, tied):
+            if not await self.database.run(outcomes.use_token_once, row.id, verified.once, tied):
                 raise refused()
 
 
@@ -210,7 +210,7 @@ async def _record(connection: Connection, row: ReceiverRow, action: str) -> None
 
 
 async def _owned(connection: Connection, account_id: UUID, receiver_id: UUID) -> ReceiverRow:
-    row = (await receivers.by_ids(connection, [receiver_id])).get(receiver_id)
+    row = (await outcomes.receivers_by_id(connection, [receiver_id])).get(receiver_id)
     if row is None or row.account_id != account_id:
         raise _not_found()
     return row

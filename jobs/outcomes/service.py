@@ -39,7 +39,7 @@ from mailsift.pipeline.outcomes.outcome import Diagnosis, Outcome, OutcomeKind, 
 from mailsift.pipeline.syntax.address import canonical_of
 from mailsift.storage.database import Connection, Database, DatabaseError
 from mailsift.storage.shared_calls import SharedCalls
-from mailsift.storage.sql import accuracy, outcomes, suppressions
+from mailsift.storage.sql import accuracy, outcomes
 from mailsift.storage.sql.outcomes import OutcomeRow
 
 DIGEST_BYTES: Final = 16
@@ -84,10 +84,10 @@ async def cipher_of(
     Raises:
         MailsiftError: `secret_key_missing`, `account_not_found`.
     """
-    sealed = await outcomes.secret(connection, account_id)
+    sealed = await outcomes.account_secret(connection, account_id)
     if sealed is None:
-        await outcomes.keep_secret(connection, account_id, vault.seal(account_id, token(KEY_BYTES)))
-        sealed = await outcomes.secret(connection, account_id)
+        await outcomes.keep_account_secret(connection, account_id, vault.seal(account_id, token(KEY_BYTES)))
+        sealed = await outcomes.account_secret(connection, account_id)
     if sealed is None:
         raise MailsiftError("account_not_found", "The account has been deleted.")
     return AddressCipher(account_id, vault.open(account_id, sealed), token)
@@ -184,7 +184,7 @@ class OutcomeService:
             cipher = await self.cipher(connection, account_id)
             by_digest = {cipher.digest(address): address for address in addresses}
             rows = await outcomes.of_addresses(connection, account_id, list(by_digest))
-            suppressed = await suppressions.reasons(connection, account_id, list(by_digest))
+            suppressed = await outcomes.suppression_reasons(connection, account_id, list(by_digest))
         histories: defaultdict[str, list[Outcome]] = defaultdict(list)
         for row in rows:
             histories[by_digest[bytes(row.address)]].append(read_row(row, by_digest[bytes(row.address)]))
@@ -232,7 +232,7 @@ class OutcomeService:
         while True:
             async with self.database.begin() as connection:
                 cipher = await self.cipher(connection, account_id)
-                rows = await outcomes.page(connection, account_id, limit=_AT_ONCE, after=after)
+                rows = await outcomes.page_of_outcomes(connection, account_id, limit=_AT_ONCE, after=after)
             yield head + csv_lines(_cells(row, cipher) for row in rows)
             if not rows:
                 return
@@ -252,7 +252,7 @@ class OutcomeService:
         async def transaction(connection: Connection) -> int:
             cipher = await self.cipher(connection, account_id)
             rows = {row.report: row for row in self._rows(good, canonical, cipher)}
-            added = await outcomes.add(connection, account_id, list(rows.values()))
+            added = await outcomes.add_outcomes(connection, account_id, list(rows.values()))
             if added:
                 await accuracy.note_news(connection, account_id)
             return added

@@ -19,8 +19,8 @@ from mailsift.pipeline.clock import Clock, utc_datetime
 from mailsift.pipeline.syntax.address import canonical_of
 from mailsift.pipeline.wording import counted
 from mailsift.storage.database import Connection, Database
-from mailsift.storage.sql import suppressions
-from mailsift.storage.sql.suppressions import SuppressionRow
+from mailsift.storage.sql import outcomes
+from mailsift.storage.sql.outcomes import SuppressionRow
 
 _AT_ONCE: Final = 1_000
 
@@ -85,7 +85,7 @@ class SuppressionService:
         async with self._database.begin() as connection:
             cipher = await self._cipher(connection, account_id)
             only = cipher.digest(address) if address else None
-            rows = await suppressions.page(
+            rows = await outcomes.page_of_suppressions(
                 connection, account_id, limit=limit + 1, after=after, only=only, reason=reason
             )
         shown = tuple(_opened(row, cipher) for row in rows[:limit])
@@ -93,7 +93,7 @@ class SuppressionService:
 
     async def count(self, account_id: UUID) -> Mapping[str, int]:
         """Return how many there are by reason."""
-        return await self._database.run(suppressions.count, account_id)
+        return await self._database.run(outcomes.count_suppressions, account_id)
 
     async def add(self, account_id: UUID, found: Sequence[Suppression]) -> ImportCounts:
         """Put addresses on the list; those that are there stay as they are; what is none is malformed."""
@@ -115,7 +115,7 @@ class SuppressionService:
         async def transaction(connection: Connection) -> int:
             cipher = await self._cipher(connection, account_id)
             rows = [self._row(address, one, cipher) for address, one in good.items()]
-            return await suppressions.add(connection, account_id, rows)
+            return await outcomes.add_suppressions(connection, account_id, rows)
 
         added = await self._database.run(transaction)
         return ImportCounts(added, len(found) - malformed - added, malformed)
@@ -126,7 +126,9 @@ class SuppressionService:
 
         async def transaction(connection: Connection) -> int:
             cipher = await self._cipher(connection, account_id)
-            removed = await suppressions.remove(connection, account_id, [*map(cipher.digest, addresses)])
+            removed = await outcomes.remove_suppressions(
+                connection, account_id, [*map(cipher.digest, addresses)]
+            )
             await _record(connection, account_id, "suppression.remove", removed)
             return removed
 

@@ -18,7 +18,7 @@ from mailsift.pipeline.clock import system_clock
 from mailsift.pipeline.facts import Answer
 from mailsift.pipeline.outcomes.outcome import ACCEPTED, Outcome, OutcomeKind
 from mailsift.storage.database import Connection
-from mailsift.storage.sql import outcomes, suppressions
+from mailsift.storage.sql import outcomes
 from tests.support.ready_jobs import Planter
 
 _GONE: Final = "550 5.1.1 User unknown"
@@ -56,7 +56,7 @@ async def test_outcomes_that_two_tell_in_another_order_are_stored_once(
     await planter.sql("DELETE FROM outcome")
 
     async def add(connection: Connection, place: int) -> int:
-        return await outcomes.add(connection, account, [by_address[digest(NAMES[place])]])
+        return await outcomes.add_outcomes(connection, account, [by_address[digest(NAMES[place])]])
 
     found = await cross(container, planter, add, container.outcomes.record(account, told))
     assert found == ImportCounts(repeated=2)
@@ -88,11 +88,11 @@ async def test_suppressions_that_two_tell_in_another_order_are_stored_once(
     await container.suppressions.add(account, told)
     digest = await container.outcomes.digester(account)
     async with container.database.begin() as connection:
-        rows = {row.address: row for row in await suppressions.page(connection, account, limit=2)}
+        rows = {row.address: row for row in await outcomes.page_of_suppressions(connection, account, limit=2)}
     await planter.sql("DELETE FROM suppression")
 
     async def add(connection: Connection, place: int) -> int:
-        return await suppressions.add(connection, account, [rows[digest(NAMES[place])]])
+        return await outcomes.add_suppressions(connection, account, [rows[digest(NAMES[place])]])
 
     found = await cross(container, planter, add, container.suppressions.add(account, told))
     assert found == ImportCounts(repeated=2)

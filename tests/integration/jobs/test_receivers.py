@@ -29,8 +29,8 @@ from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.outcomes.outcome import ACCEPTED, Outcome, OutcomeKind, ParsedOutcome
 from mailsift.pipeline.outcomes.senders import SenderKind, read_webhook
 from mailsift.storage.database import Connection
-from mailsift.storage.sql import outcomes, receivers, suppressions
-from mailsift.storage.sql.receivers import ReceiverRow
+from mailsift.storage.sql import outcomes
+from mailsift.storage.sql.outcomes import ReceiverRow
 from tests.support.installation import settings_for
 from tests.support.sns import CERTIFICATE, CONFIRM, TOPIC, signed, signer
 
@@ -101,13 +101,13 @@ async def test_posts_to_receivers_that_do_not_exist_share_their_look_ups(
     tmp_path: Path, database_url: str, redis_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[int] = []
-    by_ids = receivers.by_ids
+    by_ids = outcomes.receivers_by_id
 
     async def counting(connection: Connection, ids: Collection[UUID]) -> Mapping[UUID, ReceiverRow]:
         asked.append(len(ids))
         return await by_ids(connection, ids)
 
-    monkeypatch.setattr(receivers, "by_ids", counting)
+    monkeypatch.setattr(outcomes, "receivers_by_id", counting)
     async with amazon(tmp_path, database_url, redis_url) as (container, service, _):
         account = await container.jobs.account("alice")
         row, _ = await service.create(account, SenderKind.BREVO)
@@ -196,12 +196,12 @@ async def test_what_comes_while_its_account_is_deleted_goes_with_it(
     async with amazon(tmp_path, database_url, redis_url) as (container, _, _):
         told = Outcome("ann@example.com", OutcomeKind.DELIVERED, 1_793_000_000, ACCEPTED, "file")
         unwanted = Suppression("ann@example.com", SuppressionReason.MANUAL, "api", 1_793_000_000)
-        stores: Sequence[tuple[Any, Callable[[UUID], Awaitable[ImportCounts]]]] = (
-            (outcomes, lambda of: container.outcomes.record(of, [told])),
-            (suppressions, lambda of: container.suppressions.add(of, [unwanted])),
+        stores: Sequence[tuple[str, Callable[[UUID], Awaitable[ImportCounts]]]] = (
+            ("add_outcomes", lambda of: container.outcomes.record(of, [told])),
+            ("add_suppressions", lambda of: container.suppressions.add(of, [unwanted])),
         )
-        for module, store in stores:
-            account, add = await container.jobs.account("alice"), module.add
+        for name, store in stores:
+            account, add = await container.jobs.account("alice"), getattr(outcomes, name)
             assert (await store(account)).taken == 1  # its key is there
 
             async def late(
@@ -214,5 +214,5 @@ async def test_what_comes_while_its_account_is_deleted_goes_with_it(
                 await container.eraser.account(account)
                 return int(await add(connection, account_id, rows))
 
-            monkeypatch.setattr(module, "add", late)
+            monkeypatch.setattr(outcomes, name, late)
             assert (await store(account)).taken == 0
