@@ -36,7 +36,7 @@ from mailsift.sandbox.client import SandboxProcess
 from mailsift.sandbox.listing import write_list
 from mailsift.sandbox.world import SandboxWorld
 from mailsift.settings import Settings
-from mailsift.storage.sql import throttle_edits
+from mailsift.storage.sql import throttles
 
 CARELESS: Final = """
 [[provider]]
@@ -142,7 +142,7 @@ async def _earn(settings: Settings) -> None:
     async with open_container(settings) as container, container.database.begin() as connection:
         keys = [row.key for row in PROVIDERS if row.ceiling]
         await connection.execute(_EARNED, {"source": read_sources(settings)[0].identity, "providers": keys})
-    await asyncio.sleep(2 * throttle_edits.REFRESH_SECONDS)  # workers have heard
+    await asyncio.sleep(2 * throttles.EDITS_REFRESH_SECONDS)  # workers have heard
 
 
 def show_listing() -> None:
@@ -172,7 +172,7 @@ async def _held(settings: Settings) -> str:
                 looked = (
                     await connection.execute(text("SELECT count(*) FROM source_listing WHERE detail <> ''"))
                 ).scalar()
-                held = await throttle_edits.held_sources(connection)
+                held = await throttles.held_sources(connection)
             if looked:
                 await asyncio.sleep(3.0)  # processes hear of holds
                 return held.get("203.0.113.99", "")

@@ -24,7 +24,7 @@ from mailsift.pipeline.facts import Mode
 from mailsift.runtime.embedded import installation
 from mailsift.sandbox.client import SandboxProcess
 from mailsift.settings import Settings
-from mailsift.storage.sql import sources
+from mailsift.storage.sql import throttles
 from tests.support.installation import ended, until
 from tests.support.parts import open_database
 from tests.support.workers import WorkerGroup
@@ -54,7 +54,7 @@ async def time_list(settings: Settings, source: Path, identities: set[str], coun
     database = open_database(settings)
 
     async def all_live() -> bool:
-        live = await database.run(sources.live)
+        live = await database.run(throttles.live_sources)
         return {one.identity for one in live} == identities and sum(one.processes for one in live) == count
 
     await until(all_live, within=_PATIENCE)

@@ -14,8 +14,8 @@ from mailsift.pipeline.providers import Provider, Providers
 from mailsift.storage.database import Connection
 from mailsift.storage.redis.local_throttle import SLOWEST_RATE
 from mailsift.storage.redis.throttle_view import LearnedRate
-from mailsift.storage.sql import ledger, sources, throttle_edits
-from mailsift.storage.sql.throttle_edits import ANY_PROVIDER, ANY_SOURCE, EditBook, ThrottleEdit
+from mailsift.storage.sql import throttles
+from mailsift.storage.sql.throttles import ANY_PROVIDER, ANY_SOURCE, EditBook, ThrottleEdit
 
 LATE_S: Final = 0.1
 """Who was sent away comes back after the time a session's recipients take, and on average half a look later
@@ -60,12 +60,12 @@ class FleetConfig:
 
     async def limits(self, connection: Connection) -> FleetLimits:
         """Return the limits of the fleet as it stands."""
-        edits, steps = await throttle_edits.edits(connection), await ledger.steps(connection)
+        edits, steps = await throttles.edits(connection), await throttles.steps(connection)
         return FleetLimits(await self.identities(connection), edits, steps)
 
     async def identities(self, connection: Connection) -> Sequence[str]:
         """Return the identities of the fleet's sources."""
-        return sources.identities(await sources.live(connection)) or self.sources
+        return throttles.identities(await throttles.live_sources(connection)) or self.sources
 
     def rates(self, limits: FleetLimits, learned: Sequence[LearnedRate] | None) -> ProviderRates:
         """Return how fast providers may be asked; None: Redis is gone, and nothing is known to be learned."""

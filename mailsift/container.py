@@ -600,7 +600,7 @@ class Container:
     def maintenance(self) -> Maintenance:
         """What a worker does beside chunks."""
         from mailsift.jobs.engine.maintenance import Maintenance
-        from mailsift.storage.sql import ledger
+        from mailsift.storage.sql import throttles
 
         return Maintenance(
             deliverer=self.deliverer,
@@ -613,7 +613,7 @@ class Container:
                 "drafts": self.drafts.sweep,
                 "notice": self.notifier.send_due,
                 "job_mail": self.job_mailer.send_due,
-                "ledger": partial(self.database.run, ledger.purge),
+                "ledger": partial(self.database.run, throttles.purge_ledger),
                 "listing": self._listing_watch.sweep,
                 "attempts": self.deliverer.purge,
                 "health": self._health.recheck,
@@ -686,14 +686,18 @@ class Container:
         """
         from mailsift.storage.redis.local_throttle import LocalThrottle
         from mailsift.storage.redis.throttle import RedisThrottle, ThrottleConfig
-        from mailsift.storage.sql.ledger import LedgerBook, kept_written
-        from mailsift.storage.sql.throttle_edits import EditBook, keep_refreshed
+        from mailsift.storage.sql.throttles import (
+            EditBook,
+            LedgerBook,
+            keep_edits_refreshed,
+            keep_ledger_written,
+        )
 
         settings, edits = self.settings, EditBook()
         ledger = LedgerBook(self.providers.knows, self.providers.row)
         if edited:
-            await self._closing.enter_async_context(keep_refreshed(self.database, edits))
-            await self._closing.enter_async_context(kept_written(self.database, ledger))
+            await self._closing.enter_async_context(keep_edits_refreshed(self.database, edits))
+            await self._closing.enter_async_context(keep_ledger_written(self.database, ledger))
         config = ThrottleConfig(
             lease_seconds=settings.lease_seconds,
             processes=settings.worker_processes,
@@ -772,11 +776,11 @@ class Container:
     async def _opt_outs(self, *, learning: bool) -> OptOuts:
         """Return the domains that do not want to be asked: those of the file, and what operators add."""
         from mailsift.pipeline.opt_outs import OptOuts, read_opt_outs
-        from mailsift.storage.sql.opt_outs import keep_refreshed_opt_outs
+        from mailsift.storage.sql.throttles import keep_opt_outs_refreshed
 
         known = OptOuts(read_opt_outs(self.settings.opt_outs) if self.settings.opt_outs else ())
         if learning:
-            await self._closing.enter_async_context(keep_refreshed_opt_outs(self.database, known))
+            await self._closing.enter_async_context(keep_opt_outs_refreshed(self.database, known))
         return known
 
     @property

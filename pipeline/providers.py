@@ -203,7 +203,7 @@ def _is_words(value: object) -> bool:
 
 _LONGEST_KEY: Final = 253  # of a domain, which a provider outside the table is
 _SHARED_KEYS: Final = frozenset({"*", "~"})
-"""What stands where a key does and is no provider's (mailsift.storage.sql.chunks, .throttle_edits)."""
+"""What stands where a key does and is no provider's (mailsift.storage.sql.chunks, .throttles)."""
 
 
 def as_key(name: str) -> str:

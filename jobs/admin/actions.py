@@ -30,13 +30,13 @@ from mailsift.storage.database import Connection, Database
 from mailsift.storage.redis.connection import Client, ClientError, redis_unavailable
 from mailsift.storage.redis.facts import FactInspector
 from mailsift.storage.redis.throttle_view import ThrottleInspector
-from mailsift.storage.sql import chunks, deliveries, jobs, opt_outs, people, sources, throttle_edits, workers
+from mailsift.storage.sql import chunks, deliveries, jobs, people, throttles, workers
 from mailsift.storage.sql.jobs import JobFilter
-from mailsift.storage.sql.opt_outs import OptedOut
-from mailsift.storage.sql.throttle_edits import (
+from mailsift.storage.sql.throttles import (
     ANY_PROVIDER,
     ANY_SOURCE,
     MOST_RAISE,
+    OptedOut,
     ThrottleEdit,
     most_sessions,
 )
@@ -288,7 +288,7 @@ class ThrottleAdmin:
         edit = await self._edit(actor, self._asked(provider), source, limits.note)
         self._check(edit.provider, limits)
         async with self._database.begin() as connection:
-            await throttle_edits.put(connection, replace(edit, rate=limits.rate, sessions=limits.sessions))
+            await throttles.put_edit(connection, replace(edit, rate=limits.rate, sessions=limits.sessions))
             said = {"rate": limits.rate or _OF_TABLE, "sessions": limits.sessions or _OF_TABLE}
             await _record(connection, "throttle.edit", edit, **said)
 
@@ -304,7 +304,7 @@ class ThrottleAdmin:
             raise MailsiftError("bad_limit", "A hold can last at most 30 days, or until somebody ends it.")
         edit = await self._edit(actor, self._asked(provider), source, note)
         async with self._database.begin() as connection:
-            await throttle_edits.hold(connection, edit, seconds=seconds)
+            await throttles.hold(connection, edit, seconds=seconds)
             await _record(connection, "throttle.hold", edit, seconds=seconds)
 
     async def let_go(self, actor: str, provider: str, source: str) -> bool:
@@ -315,7 +315,7 @@ class ThrottleAdmin:
         """
         edit = await self._edit(actor, provider, source, "")
         async with self._database.begin() as connection:
-            done = await throttle_edits.let_go(
+            done = await throttles.let_go(
                 connection, provider=edit.provider, source=edit.source, edited_by=actor
             )
             if done:
@@ -337,7 +337,7 @@ class ThrottleAdmin:
         except ClientError:
             raise redis_unavailable() from None
         async with self._database.begin() as connection:
-            await sources.wake(connection, provider=edit.provider, source=edit.source)
+            await throttles.wake_sources(connection, provider=edit.provider, source=edit.source)
             await _record(connection, "throttle.reset", edit)
         return sum(known)
 
@@ -357,7 +357,7 @@ class ThrottleAdmin:
 
     async def opt_outs(self) -> Sequence[OptedOut]:
         """Return the domains that do not want to be asked; those of the file are not among them."""
-        return await self._database.run(opt_outs.known)
+        return await self._database.run(throttles.opted_out)
 
     async def opt_out(self, actor: str, name: str, *, note: str) -> str:
         """Ask a domain, and what is below it, nothing more; returns it as it is written down.
@@ -367,7 +367,7 @@ class ThrottleAdmin:
         """
         domain, said = domain_of(name), note.strip()[:_LONGEST_NOTE]
         async with self._database.begin() as connection:
-            await opt_outs.add(connection, domain, note=said, added_by=actor)
+            await throttles.add_opt_out(connection, domain, note=said, added_by=actor)
             await people.audit_operation(connection, actor, "opt_out.add", domain, note=said)
         return domain
 
@@ -379,7 +379,7 @@ class ThrottleAdmin:
         """
         domain = domain_of(name)
         async with self._database.begin() as connection:
-            gone = await opt_outs.remove(connection, domain)
+            gone = await throttles.remove_opt_out(connection, domain)
             if gone:
                 await people.audit_operation(connection, actor, "opt_out.remove", domain)
         return gone

@@ -45,22 +45,12 @@ from mailsift.storage.redis.broker import BrokerCounts
 from mailsift.storage.redis.connection import Client, RedisCircuitBreaker
 from mailsift.storage.redis.facts import FactInspector, KnownDomain
 from mailsift.storage.redis.throttle_view import LearnedRate, ThrottleInspector
-from mailsift.storage.sql import (
-    chunks,
-    jobs,
-    ledger,
-    people,
-    sources,
-    stats,
-    throttle_edits,
-    timelines,
-    workers,
-)
+from mailsift.storage.sql import chunks, jobs, people, stats, throttles, timelines, workers
 from mailsift.storage.sql.chunks import Lease, TroubledChunk
 from mailsift.storage.sql.jobs import SEARCH_NEWEST, JobFilter, job_not_found
 from mailsift.storage.sql.people import AuditFilter, AuditRow
 from mailsift.storage.sql.stats import EndpointRow, Interval, Outbox, ScheduleRow, Snapshot
-from mailsift.storage.sql.throttle_edits import ANY_PROVIDER, EditBook
+from mailsift.storage.sql.throttles import ANY_PROVIDER, EditBook
 from mailsift.storage.sql.workers import Worker
 from mailsift.storage.states import ENDED, JobState
 
@@ -239,8 +229,8 @@ class Console:
     async def ledger(self, *, hours: int) -> Sequence[LedgerRow]:
         """Return what each source asked of each provider in the last hours, the busiest first."""
         async with self._database.begin() as connection:
-            totals = await ledger.totals(connection, hours=hours)
-            standings = await ledger.standings(connection)
+            totals = await throttles.ledger_totals(connection, hours=hours)
+            standings = await throttles.standings(connection)
         return ledger_rows(totals, standings, self._fleet.providers)
 
     async def throttle(self, provider: str, source: str) -> ThrottleRow:
@@ -263,8 +253,8 @@ class Console:
     async def sources(self) -> Sequence[SourceRow]:
         """Return the sources of the workers that claim, each once."""
         async with self._database.begin() as connection:
-            book = EditBook(await throttle_edits.edits(connection))
-            live = await sources.live(connection)
+            book = EditBook(await throttles.edits(connection))
+            live = await throttles.live_sources(connection)
         return [SourceRow(one, book.holds(Ask(ANY_PROVIDER, one.identity, "", 1))) for one in live]
 
     async def facts(self, name: str) -> KnownDomain | None:

@@ -25,11 +25,17 @@ from mailsift.storage.redis.throttle_view import LearnedRate
 from mailsift.storage.sql import chunks
 from mailsift.storage.sql.chunks import MAX_ATTEMPTS, MIXED_KEY, SLOW_KEY, TRIAGE_KEY, Lease, TroubledChunk
 from mailsift.storage.sql.jobs import JobEvent
-from mailsift.storage.sql.ledger import Place
 from mailsift.storage.sql.people import AuditRow
-from mailsift.storage.sql.sources import LiveSource
 from mailsift.storage.sql.stats import ChunkSpan, KeyBacklog, Snapshot
-from mailsift.storage.sql.throttle_edits import ANY_SOURCE, MOST_RAISE, EditBook, ThrottleEdit, most_sessions
+from mailsift.storage.sql.throttles import (
+    ANY_SOURCE,
+    MOST_RAISE,
+    EditBook,
+    LiveSource,
+    Place,
+    ThrottleEdit,
+    most_sessions,
+)
 from mailsift.storage.states import ChunkState
 
 _SHARED_KEYS: Final[Mapping[str, str]] = {

@@ -40,7 +40,7 @@ from mailsift.pipeline.validator import ValidationRequest, ValidationResult, Val
 from mailsift.pipeline.verdict import Result
 from mailsift.storage.blobs.store import Blobs, JobBlobs
 from mailsift.storage.database import Connection, Database
-from mailsift.storage.sql import chunks, jobs, sources
+from mailsift.storage.sql import chunks, jobs, throttles
 from mailsift.storage.sql.chunks import (
     MAX_ATTEMPTS,
     MIXED_KEY,
@@ -574,8 +574,8 @@ async def _hold_sources(
     Returns in how many seconds the first source of the fleet may ask these, by throttle key.
     """
     lanes = {new.throttle_key for new in deferred if new.waits_for in _BOUND_TO_SOURCE} - set(SHARED_KEYS)
-    await sources.rest(connection, {place: s for place, s in rests.items() if place[0] in lanes})
-    return await sources.opens(connection, lanes)
+    await throttles.record_rests(connection, {place: s for place, s in rests.items() if place[0] in lanes})
+    return await throttles.opens_in(connection, lanes)
 
 
 def _with_earliest_start(new: NewChunk, opens: Mapping[str, float]) -> NewChunk:

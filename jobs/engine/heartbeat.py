@@ -28,7 +28,7 @@ from mailsift.pipeline.errors import error_fields
 from mailsift.pipeline.probe.port25 import Port25Status
 from mailsift.storage.blobs.store import Blobs
 from mailsift.storage.database import Connection, Database
-from mailsift.storage.sql import chunks, sources, workers
+from mailsift.storage.sql import chunks, throttles, workers
 from mailsift.storage.sql.workers import ProcessHealth, ProcessReport
 
 _log = structlog.get_logger()
@@ -110,7 +110,7 @@ class Heartbeat:
         if time.monotonic() - self._purged_at > _PURGE_SECONDS:
             self._purged_at = time.monotonic()
             await workers.purge(connection)
-            await sources.purge(connection)
+            await throttles.purge_rests(connection)
             await chunks.purge_turns(connection)
 
     async def stop(self, database: Database) -> None:

@@ -16,8 +16,8 @@ import structlog
 from mailsift.pipeline.dns.rules import DENIALS, DnsAnswer, DnsOutcome
 from mailsift.pipeline.guard import read_address
 from mailsift.storage.database import Database
-from mailsift.storage.sql import listings
-from mailsift.storage.sql.listings import ListingState
+from mailsift.storage.sql import throttles
+from mailsift.storage.sql.throttles import ListingState
 
 CHECK_SECONDS: Final = 3_600.0
 _RECHECK_SECONDS: Final = 300.0  # until the next check, where another process made one or nothing was learned
@@ -116,15 +116,15 @@ class ListingWatch:
 
     async def _check(self, source: str, zone: str) -> ListingState:
         """Check, unless another process just did: then nothing is known here yet."""
-        due = await self.database.run(listings.is_due, source, zone, seconds=_RECHECK_SECONDS)
+        due = await self.database.run(throttles.is_listing_due, source, zone, seconds=_RECHECK_SECONDS)
         if not due:
             return ListingState.UNKNOWN
         state = await check_listing(source, zone, self.ask)
-        await self.database.run(listings.learn, source, zone, state)
+        await self.database.run(throttles.record_listing, source, zone, state)
         return state
 
     async def _hold_while_listed(self, source: str) -> None:
-        done = await self.database.run(listings.hold_while_listed, source, self.zones)
+        done = await self.database.run(throttles.hold_while_listed, source, self.zones)
         if done:
             _log.warning("source.listing", source=source, then=done)
         if done == "let go":

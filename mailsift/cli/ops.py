@@ -33,9 +33,8 @@ from mailsift.pipeline.ports import SessionOutcome
 from mailsift.pipeline.standing import REFUSALS, LedgerKind
 from mailsift.pipeline.wording import counted
 from mailsift.storage.redis.connection import redis_unavailable
-from mailsift.storage.sql.opt_outs import OptedOut
 from mailsift.storage.sql.stats import Interval, Snapshot
-from mailsift.storage.sql.throttle_edits import ANY_SOURCE
+from mailsift.storage.sql.throttles import ANY_SOURCE, OptedOut
 from mailsift.storage.sql.workers import Worker
 
 T = TypeVar("T")

@@ -68,7 +68,6 @@ for _part in (
     "pipeline.probe.port25",
     "pipeline.scripted",
     "storage.redis.facts",
-    "storage.sql.opt_outs",
 ):  # what the container loads for an engine is loaded once, before the fork, and not by every process
     import_module(f"mailsift.{_part}")
 

@@ -19,8 +19,7 @@ from mailsift.pipeline.ports import Ask, Grant, Report, SessionOutcome, Throttle
 from mailsift.pipeline.providers import Provider
 from mailsift.pipeline.stop import NOBODY_ASKED, AskedCounts, ListTally
 from mailsift.storage.redis.harvest_guard import UNKNOWN_SECONDS, HarvestGuard, Headroom
-from mailsift.storage.sql.ledger import LedgerBook
-from mailsift.storage.sql.throttle_edits import HELD_SECONDS, EditBook
+from mailsift.storage.sql.throttles import HELD_SECONDS, EditBook, LedgerBook
 
 K = TypeVar("K")
 

@@ -15,7 +15,7 @@ from uuid import UUID
 from sqlalchemy import text
 
 from mailsift.storage.database import Connection, rows_as, statement
-from mailsift.storage.sql import chunks, throttle_edits, timelines, workers, workload
+from mailsift.storage.sql import chunks, throttles, timelines, workers, workload
 from mailsift.storage.sql.chunks import JOB_CAP, MIXED_KEY, SHARED_KEYS, SLOW_KEY, TRIAGE_KEY
 from mailsift.storage.sql.jobs import SMALL_BYTES
 from mailsift.storage.sql.outbox import count_failing
@@ -513,7 +513,7 @@ async def snapshot(
         failing_lately=sum(row.lately for row in endpoints),
         failing_mail=await count_failing(connection),
         late_schedules=list((await connection.execute(_LATE_SCHEDULES)).scalars()),
-        held_sources=await throttle_edits.held_sources(connection),
+        held_sources=await throttles.held_sources(connection),
         workers=await workers.known(connection),
         minutes=await throughput(connection, seconds=60, count=MINUTES),
         rate=await workload.rate(connection),

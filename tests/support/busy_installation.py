@@ -13,7 +13,7 @@ from mailsift.pipeline.standing import LedgerCounts, LedgerKind
 from mailsift.settings import Settings
 from mailsift.storage.redis.connection import BROKER_PREFIX
 from mailsift.storage.redis.throttle import RedisThrottle
-from mailsift.storage.sql import ledger
+from mailsift.storage.sql import throttles
 from tests.support.parts import open_redis, transaction
 
 _ACCOUNTS = """
@@ -168,4 +168,6 @@ async def write_ledger(settings: Settings) -> None:
         {LedgerKind.PROBES: 110, LedgerKind.RANDOM: 10, LedgerKind.UNKNOWN: 30, LedgerKind.REPUTATION: 1}
     )
     async with transaction(settings) as connection:
-        await ledger.write(connection, {("google", "192.0.2.1"): counts, (ledger.OTHERS, ""): counts})
+        await throttles.write_ledger(
+            connection, {("google", "192.0.2.1"): counts, (throttles.OTHERS, ""): counts}
+        )

@@ -24,7 +24,7 @@ from mailsift.pipeline.clock import utc_datetime
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.ports import SessionOutcome
 from mailsift.pipeline.standing import LedgerKind
-from mailsift.storage.sql.throttle_edits import ANY_SOURCE
+from mailsift.storage.sql.throttles import ANY_SOURCE
 
 N = TypeVar("N", int, float)
 

@@ -10,8 +10,8 @@ from sqlalchemy import text
 from mailsift.jobs.engine.listing_watch import CHECK_SECONDS, ListingWatch
 from mailsift.pipeline.dns.rules import DnsAnswer, DnsOutcome
 from mailsift.storage.database import Database
-from mailsift.storage.sql import throttle_edits
-from mailsift.storage.sql.throttle_edits import ANY_PROVIDER, ThrottleEdit
+from mailsift.storage.sql import throttles
+from mailsift.storage.sql.throttles import ANY_PROVIDER, ThrottleEdit
 
 US, OTHER = "203.0.113.7", "203.0.113.8"
 TEST = "2.0.0.127.bl.example"
@@ -61,7 +61,7 @@ class World:
 
     async def held(self) -> dict[str, str]:
         async with self.database.begin() as connection:
-            return await throttle_edits.held_sources(connection)
+            return await throttles.held_sources(connection)
 
 
 @pytest.fixture
@@ -91,7 +91,7 @@ async def test_a_listed_source_rests_and_comes_back_by_itself(world: World) -> N
 async def test_what_an_operator_holds_is_not_let_go_of(world: World) -> None:
     async with world.database.begin() as connection:
         edit = ThrottleEdit(ANY_PROVIDER, US, note="mine", edited_by="ada@acme.example")
-        await throttle_edits.hold(connection, edit, seconds=0)
+        await throttles.hold(connection, edit, seconds=0)
     assert await world.an_hour_later() == {US: "mine"}
 
 
@@ -99,7 +99,7 @@ async def test_a_hold_that_is_over_keeps_no_listed_source_from_resting(world: Wo
     world.entries["7.113.0.203.bl.example"] = "127.0.0.4"
     async with world.database.begin() as connection:
         edit = ThrottleEdit(ANY_PROVIDER, US, note="mine", edited_by="ada@acme.example")
-        await throttle_edits.hold(connection, edit, seconds=3_600)
+        await throttles.hold(connection, edit, seconds=3_600)
     assert await world.an_hour_later() == {US: "mine"}
     async with world.database.begin() as connection:
         await connection.execute(text("UPDATE throttle_edit SET held_until = clock_timestamp()"))

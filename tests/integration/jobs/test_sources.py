@@ -10,7 +10,7 @@ from sqlalchemy import text
 
 from mailsift.jobs.engine.chunk import close_chunk
 from mailsift.storage.database import Database
-from mailsift.storage.sql import accounts, chunks, jobs, sources, workers
+from mailsift.storage.sql import accounts, chunks, jobs, throttles, workers
 from mailsift.storage.sql.chunks import ClaimedChunk, LeaseTerms, NewChunk
 from mailsift.storage.sql.jobs import NewJob, VerdictCounts
 from mailsift.storage.sql.workers import ProcessReport
@@ -97,7 +97,7 @@ class Fleet:
 
     async def live(self) -> tuple[str, ...]:
         async with self.database.begin() as connection:
-            return sources.identities(await sources.live(connection))
+            return throttles.identities(await throttles.live_sources(connection))
 
 
 @pytest.fixture
@@ -173,7 +173,7 @@ async def test_when_every_source_rests_the_job_waits_for_the_first_of_them(fleet
     assert await fleet.claim(C) is None
     async with fleet.database.begin() as connection:
         (wait,) = await chunks.waits(connection, job)
-        assert await sources.opens(connection, ["google"]) == {"google": pytest.approx(300, abs=30)}
+        assert await throttles.opens_in(connection, ["google"]) == {"google": pytest.approx(300, abs=30)}
     assert (wait.reason, wait.addresses) == ("throttled", 180)
     await fleet.sql("UPDATE source_rest SET rests_until = clock_timestamp() WHERE source = '198.51.100.3'")
     await fleet.sql("UPDATE chunk SET ready_at = clock_timestamp() WHERE state = 'ready'")

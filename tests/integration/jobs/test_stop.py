@@ -19,7 +19,7 @@ from mailsift.pipeline.providers import DEFAULT
 from mailsift.pipeline.stop import StopPolicy, StopRule
 from mailsift.sandbox.client import SandboxProcess
 from mailsift.settings import Settings
-from mailsift.storage.sql import opt_outs
+from mailsift.storage.sql import throttles
 from mailsift.storage.states import JobState
 from tests.support.ready_jobs import work_until_ended
 
@@ -104,7 +104,7 @@ async def test_domains_that_opted_out_are_not_asked(
     file.write_text(f"# asked by mail\n{AT.upper()}.  # their postmaster\n")
     settings = settings.model_copy(update={"opt_outs": file})
     async with open_container(settings) as container, container.database.begin() as connection:
-        await opt_outs.add(connection, "exim.sandbox.test", note="", added_by="tests")
+        await throttles.add_opt_out(connection, "exim.sandbox.test", note="", added_by="tests")
     sandbox.reset()
     account, job_id = await submit(settings, tmp_path, [BAD[0], *GOOD, "known1@postfix-utf8.sandbox.test"])
     async with open_service(settings) as service, open_engine(settings) as engine:

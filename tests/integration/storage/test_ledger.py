@@ -10,9 +10,8 @@ from mailsift.pipeline.ports import Ask, Report, SessionOutcome
 from mailsift.pipeline.providers import Providers
 from mailsift.pipeline.standing import GROW_PROBES, LedgerCounts, LedgerKind
 from mailsift.storage.database import Database
-from mailsift.storage.sql import ledger
-from mailsift.storage.sql.ledger import LedgerBook
-from mailsift.storage.sql.throttle_edits import EditBook, keep_refreshed
+from mailsift.storage.sql import throttles
+from mailsift.storage.sql.throttles import EditBook, LedgerBook, keep_edits_refreshed
 
 PROVIDERS = Providers()
 GOOGLE = Ask("google", "192.0.2.1", "203.0.113.1", 10)
@@ -34,8 +33,8 @@ async def test_what_many_processes_count_adds_up_and_names_no_customer(database_
         await asyncio.gather(*(book.flush(database) for book in books))
         await asyncio.gather(*(book.flush(database) for book in books))  # nothing is written twice
         async with database.begin() as connection:
-            by_place = await ledger.totals(connection, hours=1)
-            standings = await ledger.standings(connection)
+            by_place = await throttles.ledger_totals(connection, hours=1)
+            standings = await throttles.standings(connection)
         by_provider = {provider: counts for (provider, _), counts in by_place.items()}
         assert set(by_provider) == {"google", "other"}
         assert by_provider["google"].counts == {
@@ -61,7 +60,7 @@ async def test_no_more_is_earned_than_the_providers_ceiling(database_url: str) -
                     text("UPDATE source_standing SET stepped_at = stepped_at - interval '4 days'")
                 )
         async with database.begin() as connection:
-            assert await ledger.steps(connection) == {("google", "192.0.2.1"): 3}
+            assert await throttles.steps(connection) == {("google", "192.0.2.1"): 3}
     finally:
         await database.aclose()
 
@@ -74,7 +73,7 @@ async def test_what_could_not_be_written_comes_with_the_next_flush(database_url:
         await book.flush(away)
         await book.flush(database)
         async with database.begin() as connection:
-            [counts] = (await ledger.totals(connection, hours=1)).values()
+            [counts] = (await throttles.ledger_totals(connection, hours=1)).values()
         assert counts.of(LedgerKind.PROBES) == 10
     finally:
         await away.aclose()
@@ -94,12 +93,12 @@ async def test_an_earned_pace_reaches_the_throttle_and_hours_are_forgotten(datab
         book.count([report(GOOGLE, probes=GROW_PROBES)])
         await book.flush(database)
         edits = EditBook()
-        async with keep_refreshed(database, edits):
+        async with keep_edits_refreshed(database, edits):
             assert edits.row(PROVIDERS.row("google"), GOOGLE).rate == 4.0
             assert edits.row(PROVIDERS.row("outlook"), GOOGLE).rate == 1.0
         async with database.begin() as connection:
             await connection.execute(text("UPDATE source_ledger SET hour = hour - interval '91 days'"))
-            await ledger.purge(connection)
-            assert not await ledger.totals(connection, hours=10_000)
+            await throttles.purge_ledger(connection)
+            assert not await throttles.ledger_totals(connection, hours=10_000)
     finally:
         await database.aclose()

@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy import text
 
 from mailsift.storage.database import Connection, Database
-from mailsift.storage.sql import sources, stats, workers
+from mailsift.storage.sql import stats, throttles, workers
 from mailsift.storage.sql.stats import ChunkLevel, CounterDrift, OutboxLevel
 from mailsift.storage.sql.workers import ProcessReport
 
@@ -183,13 +183,15 @@ async def test_a_provider_that_may_be_asked_from_no_source_now_is_not_claimable(
         await workers.report(place.connection, replace(PROCESS, owner=owner, sources=(source,)))
     job = await place.job("running")
     await place.chunk(job, 0, lane="google", age=600)
-    await sources.rest(place.connection, {("google", "192.0.2.1"): 900.0})
+    await throttles.record_rests(place.connection, {("google", "192.0.2.1"): 900.0})
     found = _by_place((await stats.snapshot(place.connection)).chunks)
     assert found["ready", "provider"].claimable_s >= 600  # the other source may ask
-    await sources.rest(place.connection, {("google", "192.0.2.2"): 900.0, ("google", "192.0.2.3"): 900.0})
+    await throttles.record_rests(
+        place.connection, {("google", "192.0.2.2"): 900.0, ("google", "192.0.2.3"): 900.0}
+    )
     found = _by_place((await stats.snapshot(place.connection)).chunks)
     assert found["ready", "provider"].claimable_s == 0
-    await sources.rest(place.connection, {("google", "192.0.2.2"): -1.0})
+    await throttles.record_rests(place.connection, {("google", "192.0.2.2"): -1.0})
     found = _by_place((await stats.snapshot(place.connection)).chunks)
     assert found["ready", "provider"].claimable_s >= 600
 

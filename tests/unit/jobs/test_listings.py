@@ -15,7 +15,7 @@ from mailsift.jobs.engine.listing_watch import (
     read_listing,
 )
 from mailsift.pipeline.dns.rules import DnsAnswer, DnsOutcome
-from mailsift.storage.sql.listings import ListingState
+from mailsift.storage.sql.throttles import ListingState
 
 ZONE = "bl.example"
 US = "203.0.113.7"

@@ -17,7 +17,7 @@ from mailsift.pipeline.providers import Provider, Providers
 from mailsift.storage.redis.throttle_view import LearnedRate
 from mailsift.storage.sql.chunks import LEASE_EXPIRED, TAKEN_BACK, TroubledChunk
 from mailsift.storage.sql.stats import KeyBacklog
-from mailsift.storage.sql.throttle_edits import ANY_SOURCE, ThrottleEdit
+from mailsift.storage.sql.throttles import ANY_SOURCE, ThrottleEdit
 
 PROVIDERS = Providers([Provider("google", rate=2.0, sessions=5)])
 BACKLOG = KeyBacklog(

@@ -24,7 +24,7 @@ from mailsift.pipeline.standing import LedgerCounts, LedgerKind, Standing
 from mailsift.storage.redis.throttle_view import LearnedRate
 from mailsift.storage.sql.chunks import Waiting
 from mailsift.storage.sql.keys import KeyRow
-from mailsift.storage.sql.throttle_edits import ThrottleEdit
+from mailsift.storage.sql.throttles import ThrottleEdit
 from tests.support.job_views import RUNNING, START
 
 JOB = replace(

@@ -6,7 +6,7 @@ import pytest
 
 from mailsift.pipeline.ports import Ask
 from mailsift.pipeline.providers import Provider
-from mailsift.storage.sql.throttle_edits import ANY_PROVIDER, ANY_SOURCE, EditBook, ThrottleEdit, bounded
+from mailsift.storage.sql.throttles import ANY_PROVIDER, ANY_SOURCE, EditBook, ThrottleEdit, bounded
 
 ROW = Provider("google", sessions=5, rate=2.0)
 

@@ -21,7 +21,7 @@ from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.ports import SessionOutcome
 from mailsift.sandbox.client import SandboxProcess
 from mailsift.settings import Settings
-from mailsift.storage.sql.throttle_edits import ANY_SOURCE
+from mailsift.storage.sql.throttles import ANY_SOURCE
 from mailsift.storage.states import JobState
 from tests.support.busy_installation import report_sessions, sql
 from tests.support.child_processes import environment_for
