@@ -17,9 +17,9 @@ from mailsift.pipeline.facts import Mode
 from mailsift.storage.database import Connection, Database, Row
 from mailsift.storage.redis.connection import Client, RedisCircuitBreaker
 from mailsift.storage.redis.throttle_view import ThrottleInspector
-from mailsift.storage.sql import workload
+from mailsift.storage.sql import stats
 from mailsift.storage.sql.chunks import SHARED_KEYS, TRIAGE_KEY
-from mailsift.storage.sql.workload import BYTES_AN_ADDRESS, ProgressRow, QueueRow, Queues
+from mailsift.storage.sql.stats import BYTES_AN_ADDRESS, ProgressRow, QueueRow, Queues
 from mailsift.storage.states import CLAIMABLE, UNREAD, JobTransition
 
 FRESH_S: Final = 2.0
@@ -85,7 +85,7 @@ class Forecasts:
         for row in picture.queues.rows:
             size[row.job_id] += row.addresses
         async with self._database.begin() as connection:
-            largest = await workload.jobs_in_line(
+            largest = await stats.jobs_in_line(
                 connection, [job_id for job_id, _ in size.most_common(_LARGEST)]
             )
             found = [await self._of_job(connection, row, picture) for row in largest]
@@ -113,18 +113,18 @@ class Forecasts:
             preview, mode = row["options"].get("preview", 0), Mode(row["options"]["mode"])
             load = load_of_unread(row["source_bytes"], picture.queues, picture.rates, mode, preview=preview)
             return time_left(replace(load, starts_s=self._given_back_s(row), deadline_s=deadline_s))
-        progress = await workload.progress(connection, row["id"])
+        progress = await stats.progress(connection, row["id"])
         # Of this job the picture must be of the moment of its progress: what triage has just put in line
         # there would be missing in both, or counted twice.
         others = [other for other in picture.queues.rows if other.job_id != row["id"]]
-        queues = replace(picture.queues, rows=[*others, *await workload.queue_rows(connection, row["id"])])
+        queues = replace(picture.queues, rows=[*others, *await stats.queue_rows(connection, row["id"])])
         mode = Mode(row["options"]["mode"])
         load = load_of(row["id"], queues, picture.rates, progress, mode, delays=self._fleet.delays)
         return time_left(replace(load, deadline_s=deadline_s))
 
     async def _read_picture(self, now: float) -> QueuePicture:
         async with self._database.begin() as connection:
-            queues, limits = await workload.queues(connection), await self._fleet.limits(connection)
+            queues, limits = await stats.queues(connection), await self._fleet.limits(connection)
         keys = sorted({row.throttle_key for row in queues.rows} - set(SHARED_KEYS))
         places = [(key, source) for key in keys for source in limits.sources]
         learned = await self._breaker.call(self._throttle.read, places) if places else ()

@@ -45,7 +45,7 @@ from mailsift.storage.redis.broker import BrokerCounts
 from mailsift.storage.redis.connection import Client, RedisCircuitBreaker
 from mailsift.storage.redis.facts import FactInspector, KnownDomain
 from mailsift.storage.redis.throttle_view import LearnedRate, ThrottleInspector
-from mailsift.storage.sql import chunks, jobs, people, stats, throttles, timelines, workers
+from mailsift.storage.sql import chunks, jobs, people, stats, throttles, workers
 from mailsift.storage.sql.chunks import Lease, TroubledChunk
 from mailsift.storage.sql.jobs import SEARCH_NEWEST, JobFilter, job_not_found
 from mailsift.storage.sql.people import AuditFilter, AuditRow
@@ -196,9 +196,9 @@ class Console:
                 ),
                 history=JobTimeline(
                     row["step_at"],
-                    await timelines.chunks(connection, job_id, limit=_REASONS),
-                    await timelines.waits(connection, job_id),
-                    await timelines.deliveries(connection, job_id, limit=_DELIVERIES),
+                    await stats.chunk_history(connection, job_id, limit=_REASONS),
+                    await stats.waits(connection, job_id),
+                    await stats.delivery_history(connection, job_id, limit=_DELIVERIES),
                 ),
             )
 

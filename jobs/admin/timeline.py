@@ -11,7 +11,7 @@ from typing import Final
 from mailsift.events.retry import DeliveryState
 from mailsift.jobs.views import JobView
 from mailsift.pipeline.wording import counted
-from mailsift.storage.sql.timelines import ChunkHistory, DeliveryHistory, ObservedWait
+from mailsift.storage.sql.stats import ChunkHistory, DeliveryHistory, ObservedWait
 from mailsift.storage.states import JobState
 
 

@@ -53,7 +53,7 @@ class NewChunk:
         source_key, source_offset: the blob that holds them and the first one's place in it.
         throttle_key: one of SHARED_KEYS, else that of the provider its addresses wait for.
         waits_for: why it is not ready now, for people; "" when it is. It stays when the chunk is claimed, for
-            what is left over to know how often it has waited (storage.sql.workload).
+            what is left over to know how often it has waited (storage.sql.stats).
         delay: seconds until it is ready.
         attempt: how often its addresses have already been given up by a worker.
         subnet: of the source that a greylisting server expects (pipeline.smtp.identity), "" for any.

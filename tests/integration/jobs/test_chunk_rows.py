@@ -13,7 +13,7 @@ from sqlalchemy.exc import IntegrityError
 from mailsift.jobs.engine.chunk import close_chunk
 from mailsift.jobs.engine.end import end_job
 from mailsift.storage.database import Database
-from mailsift.storage.sql import accounts, chunks, jobs, workload
+from mailsift.storage.sql import accounts, chunks, jobs, stats
 from mailsift.storage.sql.chunks import ClaimedChunk, LeaseLostError, LeaseTerms, NewChunk
 from mailsift.storage.sql.jobs import NewJob, VerdictCounts
 from mailsift.storage.states import JobTransition
@@ -651,7 +651,7 @@ async def test_progress_tells_free_mail_that_was_looked_at_from_what_is_ahead(da
         assert first is not None
         await close(database, first, [NewChunk(5, "blob", 0, "google", "throttled", 600)])
         async with database.begin() as connection:
-            rows = {row.throttle_key: row for row in await workload.progress(connection, job)}
+            rows = {row.throttle_key: row for row in await stats.progress(connection, job)}
     assert {key: (row.named, row.named_ahead) for key, row in rows.items()} == {
         "": (0, 0),
         "google": (3, 9),

@@ -10,7 +10,7 @@ from mailsift.jobs.rates import ProviderRates
 from mailsift.pipeline.facts import Mode
 from mailsift.pipeline.providers import Provider, Providers
 from mailsift.storage.sql.chunks import MIXED_KEY, TRIAGE_KEY
-from mailsift.storage.sql.workload import ProgressRow, QueueRow, Queues
+from mailsift.storage.sql.stats import ProgressRow, QueueRow, Queues
 
 ACCOUNT = uuid4()
 TABLE = Providers([Provider("google"), Provider("yahoo"), Provider("deaf", informative=False)])

@@ -25,7 +25,7 @@ from mailsift.jobs.rates import ProviderRates
 from mailsift.pipeline.facts import DomainFact, DomainState, Mode
 from mailsift.pipeline.providers import Providers
 from mailsift.storage.redis.throttle_view import LearnedRate
-from mailsift.storage.sql.workload import QueueRow, Queues
+from mailsift.storage.sql.stats import QueueRow, Queues
 
 PROVIDERS = Providers()
 ACCOUNT = uuid4()

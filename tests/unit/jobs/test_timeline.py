@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from mailsift.jobs.admin.timeline import JobTimeline, timeline
 from mailsift.jobs.views import JobView
-from mailsift.storage.sql.timelines import ChunkHistory, DeliveryHistory, Failure, ObservedWait
+from mailsift.storage.sql.stats import ChunkHistory, DeliveryHistory, Failure, ObservedWait
 from mailsift.storage.states import JobState
 
 AT = datetime(2026, 11, 22, 10, tzinfo=UTC)
