@@ -14,8 +14,7 @@ from mailsift.jobs.places.service import JobPlaces, Places
 from mailsift.jobs.views import AccountId, JobId, JobOptions, dump_options
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.storage.blobs.store import Blobs, JobBlobs
-from mailsift.storage.database import Connection, Database
-from mailsift.storage.group_commits import GroupCommits
+from mailsift.storage.database import Connection, Database, GroupCommits
 from mailsift.storage.sql import idempotency, jobs
 from mailsift.storage.sql.idempotency import KnownRequest, Request
 from mailsift.storage.sql.jobs import NewJob

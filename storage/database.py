@@ -1,18 +1,28 @@
-"""One PostgreSQL: the connection pool and the transaction that retries what the server asks to retry."""
+"""One PostgreSQL: the connection pool, and transactions, which are run again when the server asks for it.
+
+A statement may take as long as it takes, and is given up when its server gives no sign of life. A server that
+stands still (stopped, or waiting for its disk) ends nothing, and its system goes on answering for it: only
+another connection shows that nobody is there. A COMMIT that is given up may have happened, as where a
+connection is lost: leases, tokens and idempotency keys fence that.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 import select
+import socket
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
-from contextvars import ContextVar
-from dataclasses import fields
+from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager, suppress
+from contextvars import Context, ContextVar, copy_context
+from dataclasses import dataclass, field, fields
 from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 
 import psycopg
+from psycopg.abc import PQGen
+from psycopg.errors import ConnectionTimeout
 from sqlalchemy import Executable, RowMapping, TextClause, event, make_url, text
 from sqlalchemy.engine.interfaces import DBAPIConnection, ExceptionContext
 from sqlalchemy.exc import (
@@ -26,9 +36,9 @@ from sqlalchemy.exc import (
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 from sqlalchemy.pool import ConnectionPoolEntry
+from typing_extensions import override
 
 from mailsift.pipeline.errors import MailsiftError
-from mailsift.storage.signs_of_life import WatchedServer
 from mailsift.storage.states import SQL_PIECES
 
 P = ParamSpec("P")
@@ -58,6 +68,8 @@ _OUTAGES = (
     "08",  # the connection broke
 )
 _TRIES = 5
+_GROUP: Final = 32
+"""So many calls share one transaction, and wait for each other."""
 _ALIVE_SECONDS: Final = 5.0
 """A connection that was used so lately, and on which the server has said nothing since, is asked for no sign
 of life: a server that ends says so, and a question to it costs as much as most statements."""
@@ -71,6 +83,9 @@ _GONE_AFTER: Final = {
 """When a machine that vanished without a word (a power cut, a firewall) is given up: before leases end."""
 _PING_SECONDS: Final = 5.0
 """How long a server may take for a sign of life: one that stands still holds its connections for ever."""
+_LONG_SECONDS: Final = 10.0
+"""Who has waited so long for an answer looks whether the server is there, and again after so long."""
+_LOOK_SECONDS: Final = 5
 _SESSION: Final = (
     "SET TIME ZONE 'UTC'; SET datestyle = 'ISO'; SET intervalstyle = 'postgres';"
     " SET default_transaction_isolation = 'read committed'; SET standard_conforming_strings = on"
@@ -211,6 +226,12 @@ class Database:
         await self._engine.dispose()
 
 
+def driver_url(url: str) -> str:
+    """Return the URL with the one driver of the house."""
+    scheme, separator, rest = url.partition("://")
+    return f"postgresql+psycopg{separator}{rest}" if scheme in {"postgresql", "postgres"} else url
+
+
 def _connect_args(url: str) -> dict[str, int | str]:
     """Return when a server that says nothing counts as gone, where the address does not say so itself."""
     args: dict[str, int | str] = {**_GONE_AFTER, "client_encoding": "utf8"}
@@ -290,6 +311,74 @@ def _has_spoken(connection: Any) -> bool:
     return bool(poll.poll(0))
 
 
+class WatchedServer:
+    """One server, and a look whether it answers anybody, which all who wait for it share."""
+
+    def __init__(self) -> None:
+        self._address: dict[str, Any] = {}
+        self._looking: asyncio.Task[bool] | None = None
+
+    async def connect(self, **address: Any) -> psycopg.AsyncConnection[Any]:
+        """Make a connection that breaks while it waits for an answer and nobody is there."""
+        self._address = {**address, "connect_timeout": _LOOK_SECONDS}
+        connection = await WatchedConnection.connect(**address)
+        connection.server = self
+        return connection
+
+    async def is_there(self) -> bool:
+        """Say whether it says anything: that it has no room for us, or is starting, is an answer."""
+        if self._looking is None or self._looking.done():
+            self._looking = asyncio.create_task(self._look())
+        return await asyncio.shield(self._looking)
+
+    async def _look(self) -> bool:
+        try:
+            connection = await psycopg.AsyncConnection.connect(**self._address)
+        except psycopg.Error as error:
+            return not isinstance(error, ConnectionTimeout)
+        ends = asyncio.get_running_loop().call_later(_LOOK_SECONDS, _hang_up, connection)
+        try:
+            await connection.execute("")  # a pooler that stands between lets us in by itself
+        except psycopg.Error:
+            return not connection.broken
+        finally:
+            ends.cancel()
+            await connection.close()
+        return True
+
+
+class WatchedConnection(psycopg.AsyncConnection[Any]):
+    """A connection that breaks, as one that is lost does, while it waits for a server that is not there."""
+
+    server: WatchedServer
+
+    @override
+    async def wait(self, gen: PQGen[T], *args: Any, **kwargs: Any) -> T:
+        """Wait for the server; psycopg waits here for everything once it is connected."""
+        watch: list[asyncio.Task[None]] = []
+        begin = asyncio.get_running_loop().call_later(
+            _LONG_SECONDS, lambda: watch.append(asyncio.create_task(self._watch()))
+        )
+        try:
+            return await super().wait(gen, *args, **kwargs)
+        finally:
+            begin.cancel()
+            for task in watch:
+                task.cancel()
+
+    async def _watch(self) -> None:
+        while True:
+            if not await self.server.is_there():
+                return _hang_up(self)
+            await asyncio.sleep(_LONG_SECONDS)
+
+
+def _hang_up(connection: psycopg.AsyncConnection[Any]) -> None:
+    """End a connection under the library's hands: to cancel what waits there would ask the same server."""
+    with suppress(OSError), socket.socket(fileno=os.dup(connection.fileno())) as line:
+        line.shutdown(socket.SHUT_RDWR)
+
+
 def not_ready(error: ProgrammingError) -> MailsiftError | None:
     """Return what we say of a database that no operator made ready for us; None: the fault is ours."""
     state = _state_of(error)
@@ -345,7 +434,98 @@ def sentence_of(error: MailsiftError) -> str:
 _LOUD: Final = re.compile(r"^connection (?:failed|is bad): |\.$")
 
 
-def driver_url(url: str) -> str:
-    """Return the URL with the one driver of the house."""
-    scheme, separator, rest = url.partition("://")
-    return f"postgresql+psycopg{separator}{rest}" if scheme in {"postgresql", "postgres"} else url
+@dataclass(slots=True, eq=False)
+class _PendingCall:
+    """What somebody wants to be done, in his context, and what came of it."""
+
+    transaction: Callable[[Connection], Awaitable[Any]]
+    context: Context
+    is_over: bool = False
+    found: Any = None
+    error: Exception | None = None
+
+    async def on(self, connection: Connection) -> Any:
+        async def do() -> Any:
+            return await self.transaction(connection)
+
+        return await asyncio.create_task(do(), context=self.context)
+
+    def end(self, found: Any, error: Exception | None = None) -> None:
+        self.is_over, self.found, self.error = True, found, error
+
+
+@dataclass(slots=True, eq=False)
+class _CommitQueue:
+    """Those who wait, and whoever works for them."""
+
+    waiting: list[_PendingCall] = field(default_factory=list)
+    turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+
+class GroupCommits:
+    """Runs transactions as `Database.run` does, one commit for all that are wanted at the same time.
+
+    Each is all or nothing, by itself: where one fails, all of them are run again, each alone. So they are
+    short, and like all transactions can be run again.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._lines: dict[Hashable, _CommitQueue] = {}
+
+    async def run(self, key: Hashable, transaction: Callable[[Connection], Awaitable[T]]) -> T:
+        """Run a transaction, together with others of its key if there are any.
+
+        Args:
+            key: what only those share that lock the same rows, in whatever order.
+            transaction: what is done; it sees what others of its group have done.
+
+        Raises:
+            Exception: what the transaction raises, and `Database.run`.
+        """
+        if commits_alone():
+            return await self._database.run(transaction)
+        line = self._lines.setdefault(key, _CommitQueue())
+        call = _PendingCall(transaction, copy_context())
+        line.waiting.append(call)
+        try:
+            async with line.turn:
+                while not call.is_over:
+                    await self._run_some(line)
+        finally:
+            if call in line.waiting:  # cancelled
+                line.waiting.remove(call)
+            if not line.waiting:
+                self._lines.pop(key, None)
+        if call.error is not None:
+            raise call.error
+        found: T = call.found
+        return found
+
+    async def _run_some(self, line: _CommitQueue) -> None:
+        group, line.waiting = line.waiting[:_GROUP], line.waiting[_GROUP:]
+        try:
+            if len(group) == 1 or not await self._run_together(group):
+                await asyncio.gather(*map(self._run_alone, group))
+        finally:  # who works for the others may be cancelled; then another of them goes on
+            line.waiting = [call for call in group if not call.is_over] + line.waiting
+
+    async def _run_together(self, group: list[_PendingCall]) -> bool:
+        """Run them all in one transaction; False when that fails, with nothing done."""
+
+        async def one_by_one(connection: Connection) -> list[Any]:
+            return [await call.on(connection) for call in group]
+
+        try:
+            found = await self._database.run(one_by_one)
+        except Exception:  # noqa: BLE001 - whosever it is: alone, it will come again
+            return False
+        for call, outcome in zip(group, found, strict=True):
+            call.end(outcome)
+        return True
+
+    async def _run_alone(self, call: _PendingCall) -> None:
+        try:
+            call.end(await self._database.run(call.on))
+        except Exception as error:  # noqa: BLE001 - it is for who called
+            call.end(None, error)

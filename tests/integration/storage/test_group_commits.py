@@ -9,8 +9,7 @@ from functools import partial
 import pytest
 from sqlalchemy import text
 
-from mailsift.storage.database import Connection, Database
-from mailsift.storage.group_commits import GroupCommits
+from mailsift.storage.database import Connection, Database, GroupCommits
 
 WHO: ContextVar[str] = ContextVar("who", default="")
 

@@ -221,8 +221,8 @@ async def test_a_server_that_stands_still_holds_nobody_for_ever(
 async def test_a_statement_under_way_ends_when_its_server_stands_still(
     database_url: str, monkeypatch: pytest.MonkeyPatch, asked: str
 ) -> None:
-    monkeypatch.setattr("mailsift.storage.signs_of_life._LONG_SECONDS", 0.05)
-    monkeypatch.setattr("mailsift.storage.signs_of_life._LOOK_SECONDS", 2)
+    monkeypatch.setattr("mailsift.storage.database._LONG_SECONDS", 0.05)
+    monkeypatch.setattr("mailsift.storage.database._LOOK_SECONDS", 2)
     async with _standing_still(database_url) as (url, goes_on):
         database = Database(url)
 
@@ -244,7 +244,7 @@ async def test_a_statement_under_way_ends_when_its_server_stands_still(
 async def test_a_statement_that_takes_long_ends_when_it_is_done(
     database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mailsift.storage.signs_of_life._LONG_SECONDS", 0.02)
+    monkeypatch.setattr("mailsift.storage.database._LONG_SECONDS", 0.02)
     database = Database(database_url)
     async with database.begin() as connection:
         assert (await connection.execute(text("SELECT 1 FROM pg_sleep(0.3)"))).scalar_one() == 1
