@@ -32,7 +32,7 @@ from mailsift.jobs.columns import ADDRESS_N, column_id, names_metadata
 from mailsift.jobs.results.join import join_results
 from mailsift.jobs.views import JobOptions, dump_options
 from mailsift.pipeline.frames import SEGMENT
-from mailsift.storage.blobs.store import JobBlobs
+from mailsift.storage.blobs import JobBlobs
 from mailsift.storage.sql import accounts, jobs
 from mailsift.storage.sql.tables import job
 from mailsift.storage.states import JobState

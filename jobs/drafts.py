@@ -23,7 +23,7 @@ from mailsift.jobs.views import AccountId, JobId, JobOptions, JobView, view_of
 from mailsift.jobs.waker import Waker
 from mailsift.pipeline.clock import Clock, utc_datetime
 from mailsift.pipeline.errors import MailsiftError
-from mailsift.storage.blobs.store import DRAFTS, Blobs, DraftBlobs, drafts_of, read_marker
+from mailsift.storage.blobs import DRAFTS, Blobs, DraftBlobs, drafts_of, read_marker
 from mailsift.storage.database import Connection, Database
 from mailsift.storage.sql import jobs
 

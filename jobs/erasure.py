@@ -18,7 +18,7 @@ from mailsift.events.outbox import ENDS_SOON
 from mailsift.jobs.views import AccountId
 from mailsift.pipeline.clock import Clock, utc_datetime
 from mailsift.pipeline.errors import MailsiftError, error_fields
-from mailsift.storage.blobs.store import Blobs, DraftBlobs, JobBlobs, drafts_of, read_marker
+from mailsift.storage.blobs import Blobs, DraftBlobs, JobBlobs, drafts_of, read_marker
 from mailsift.storage.database import Connection, Database
 from mailsift.storage.sql import accounts, accuracy, idempotency, jobs, outcomes
 from mailsift.storage.sql.accounts import EndingList, Receipt

@@ -38,7 +38,7 @@ from mailsift.pipeline.ports import FactCache, FactKind
 from mailsift.pipeline.probe.cache import ProbeCache
 from mailsift.pipeline.probe.queue import CatchAllState, ProbeTarget
 from mailsift.pipeline.providers import Providers, provider_by_name
-from mailsift.storage.blobs.store import Blobs, JobBlobs
+from mailsift.storage.blobs import Blobs, JobBlobs
 from mailsift.storage.database import Database
 from mailsift.storage.sql import chunks
 from mailsift.storage.states import UNREAD

@@ -30,7 +30,7 @@ from mailsift.jobs.views import AccountId, JobId, JobOptions, JobView, load_opti
 from mailsift.jobs.waker import Waker
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.judge.tiers import Tier, TierPolicy
-from mailsift.storage.blobs.store import Blobs, JobBlobs
+from mailsift.storage.blobs import Blobs, JobBlobs
 from mailsift.storage.database import Connection, Database, Row, from_row
 from mailsift.storage.sql import accounts, chunks, jobs, people
 from mailsift.storage.sql.jobs import JobEvent, job_not_found, owned

@@ -13,7 +13,7 @@ from mailsift.events import audit
 from mailsift.jobs.places.service import JobPlaces, Places
 from mailsift.jobs.views import AccountId, JobId, JobOptions, dump_options
 from mailsift.pipeline.errors import MailsiftError
-from mailsift.storage.blobs.store import Blobs, JobBlobs
+from mailsift.storage.blobs import Blobs, JobBlobs
 from mailsift.storage.database import Connection, Database, GroupCommits
 from mailsift.storage.sql import idempotency, jobs
 from mailsift.storage.sql.idempotency import KnownRequest, Request

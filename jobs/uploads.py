@@ -13,7 +13,7 @@ from uuid import UUID, uuid4
 from mailsift.jobs.drafts import Draft, Drafts
 from mailsift.jobs.views import AccountId, JobId
 from mailsift.pipeline.errors import MailsiftError
-from mailsift.storage.blobs.store import Blobs, DraftBlobs
+from mailsift.storage.blobs import Blobs, DraftBlobs
 
 _MOST_PARTS: Final = 10_000
 _PIECE: Final = 1 << 20

@@ -70,7 +70,7 @@ if TYPE_CHECKING:
     from mailsift.pipeline.smtp.config import Source
     from mailsift.pipeline.smtp.identity import Identities
     from mailsift.pipeline.validator import Validator
-    from mailsift.storage.blobs.store import Blobs
+    from mailsift.storage.blobs import Blobs
     from mailsift.storage.database import Database
     from mailsift.storage.redis.connection import Client
     from mailsift.storage.redis.rate_limit import RateLimit
@@ -145,7 +145,7 @@ class Container:
     @cached_property
     def blobs(self) -> Blobs:
         """Where lists and results are."""
-        from mailsift.storage.blobs.store import Blobs
+        from mailsift.storage.blobs import Blobs
 
         settings = self.settings
         has_lists = self._has_lists if settings.database_url else None
@@ -184,7 +184,7 @@ class Container:
     @cached_property
     def _scratch(self) -> Path:
         """This process's own folder of short-lived files."""
-        from mailsift.storage.blobs.local_files import process_folder
+        from mailsift.storage.local_files import process_folder
 
         return self._closing.enter_context(process_folder(scratch_folder(self.settings)))
 

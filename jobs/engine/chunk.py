@@ -38,7 +38,7 @@ from mailsift.pipeline.stop import (
 )
 from mailsift.pipeline.validator import ValidationRequest, ValidationResult, Validator
 from mailsift.pipeline.verdict import Result
-from mailsift.storage.blobs.store import Blobs, JobBlobs
+from mailsift.storage.blobs import Blobs, JobBlobs
 from mailsift.storage.database import Connection, Database
 from mailsift.storage.sql import chunks, jobs, throttles
 from mailsift.storage.sql.chunks import (

@@ -26,7 +26,7 @@ from mailsift.jobs.metrics import LOOP_LAG, MEMORY, SWEPT
 from mailsift.pipeline.clock import system_clock
 from mailsift.pipeline.errors import error_fields
 from mailsift.pipeline.probe.port25 import Port25Status
-from mailsift.storage.blobs.store import Blobs
+from mailsift.storage.blobs import Blobs
 from mailsift.storage.database import Connection, Database
 from mailsift.storage.sql import chunks, throttles, workers
 from mailsift.storage.sql.workers import ProcessHealth, ProcessReport

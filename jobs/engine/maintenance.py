@@ -20,9 +20,9 @@ from mailsift.jobs.tracing import open_span
 from mailsift.pipeline.background import guarded
 from mailsift.pipeline.clock import Clock
 from mailsift.pipeline.errors import MailsiftError
-from mailsift.storage.blobs.local_files import clear_abandoned, clear_old
-from mailsift.storage.blobs.store import Blobs
+from mailsift.storage.blobs import Blobs
 from mailsift.storage.database import Database
+from mailsift.storage.local_files import clear_abandoned, clear_old
 from mailsift.storage.sql import chunks
 from mailsift.storage.sql.deliveries import ClaimedDelivery
 from mailsift.storage.sql.stats import claimable

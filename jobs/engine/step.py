@@ -38,9 +38,9 @@ from mailsift.pipeline.errors import MailsiftError, SuspectError, error_fields, 
 from mailsift.pipeline.facts import Mode
 from mailsift.pipeline.frames import ADDRESSES, SEGMENT, WAITING, load_frames
 from mailsift.pipeline.judge.tiers import TIER_FIELDS, TierPolicy
-from mailsift.storage.blobs.local_files import check_room
-from mailsift.storage.blobs.store import Blobs, JobBlobs
+from mailsift.storage.blobs import Blobs, JobBlobs
 from mailsift.storage.database import Connection, Database
+from mailsift.storage.local_files import check_room
 from mailsift.storage.sql import chunks, jobs
 from mailsift.storage.sql.chunks import ClaimedChunk, LeaseLostError, LeaseTerms, NewChunk
 from mailsift.storage.sql.jobs import SMALL_BYTES, ClaimedStep, JobPlan, VerdictCounts

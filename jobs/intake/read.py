@@ -46,7 +46,7 @@ from mailsift.pipeline.errors import MailsiftError, SuppressCodes
 from mailsift.pipeline.providers import provider_by_name
 from mailsift.pipeline.syntax.address import UNSEEN
 from mailsift.pipeline.syntax.column import is_plain, parse_column
-from mailsift.storage.blobs.local_files import check_room
+from mailsift.storage.local_files import check_room
 
 _ROW_GROUP = 16_384
 _MIN_FREE_MAIL = 10  # addresses of a chunk at a domain: fewer make no difference to the time left

@@ -38,7 +38,7 @@ from mailsift.pipeline.outcomes.chances import (
 )
 from mailsift.pipeline.outcomes.history import Fate
 from mailsift.pipeline.verdict import Status
-from mailsift.storage.blobs.store import Blobs
+from mailsift.storage.blobs import Blobs
 from mailsift.storage.database import Database
 from mailsift.storage.sql import accuracy, jobs
 from mailsift.storage.sql.accuracy import CHANGED, FATES, JUDGED, SAME, AccuracySum

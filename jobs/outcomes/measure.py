@@ -21,7 +21,7 @@ from mailsift.jobs.views import JobId
 from mailsift.pipeline.errors import MailsiftError, error_fields
 from mailsift.pipeline.outcomes.history import WINDOW_DAYS, fates
 from mailsift.pipeline.outcomes.outcome import Outcome
-from mailsift.storage.blobs.store import Blobs
+from mailsift.storage.blobs import Blobs
 from mailsift.storage.database import Connection, Database, Row, from_row
 from mailsift.storage.sql import accuracy, outcomes
 from mailsift.storage.sql.accuracy import (

@@ -23,7 +23,7 @@ from mailsift.jobs.views import AccountId, JobId
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.frames import VERDICTS
 from mailsift.pipeline.judge.tiers import TierPolicy
-from mailsift.storage.blobs.store import Blobs, JobBlobs
+from mailsift.storage.blobs import Blobs, JobBlobs
 from mailsift.storage.database import Database
 from mailsift.storage.foreign.objects import matching_objects, read_object, write_object
 from mailsift.storage.foreign.tables import LONGEST_NAME, TAKEN_NAMES, read_query, write_table

@@ -17,7 +17,7 @@ from mailsift.jobs.results.segments import PartialVerdicts, TextNumbers, height,
 from mailsift.jobs.views import JobId
 from mailsift.pipeline.frames import Schema
 from mailsift.pipeline.verdict import Status
-from mailsift.storage.blobs.store import Blobs, JobBlobs
+from mailsift.storage.blobs import Blobs, JobBlobs
 
 DOMAINS = Schema(
     {

@@ -34,7 +34,7 @@ from mailsift.jobs.results.pages import (
 from mailsift.jobs.results.segments import PartialVerdicts
 from mailsift.jobs.views import AccountId, JobId, bad_cursor, load_options
 from mailsift.pipeline.errors import MailsiftError
-from mailsift.storage.blobs.store import Blobs, JobBlobs
+from mailsift.storage.blobs import Blobs, JobBlobs
 from mailsift.storage.database import Database, Row
 from mailsift.storage.sql import chunks
 from mailsift.storage.sql.jobs import owned

@@ -16,7 +16,7 @@ from mailsift.jobs.results.tiers import with_unwanted
 from mailsift.jobs.views import JobId
 from mailsift.pipeline.judge.table import FROM_OUTCOMES
 from mailsift.pipeline.judge.tiers import TierPolicy, tier_expression
-from mailsift.storage.blobs.store import Blobs, JobBlobs
+from mailsift.storage.blobs import Blobs, JobBlobs
 from mailsift.storage.sql.accuracy import OTHER_PROVIDERS
 
 _WINDOW: Final = 65_536  # addresses: bounds the memory

@@ -14,7 +14,7 @@ from mailsift.jobs.results.tiers import with_unwanted
 from mailsift.pipeline.frames import BESIDE, SEGMENT
 from mailsift.pipeline.judge.tiers import TIER_FIELDS, Tier, TierPolicy, tier_expression
 from mailsift.pipeline.verdict import Status
-from mailsift.storage.blobs.store import Blobs, JobBlobs
+from mailsift.storage.blobs import Blobs, JobBlobs
 
 _AT_ONCE = 8  # segments read together
 _WINDOW = 65_536  # rows read together

@@ -22,7 +22,7 @@ from mailsift.jobs.waker import Waker
 from mailsift.pipeline.clock import Clock, utc_datetime
 from mailsift.pipeline.errors import MailsiftError, SuppressCodes
 from mailsift.pipeline.zones import is_zone
-from mailsift.storage.blobs.store import Blobs, JobBlobs
+from mailsift.storage.blobs import Blobs, JobBlobs
 from mailsift.storage.database import Connection, Database, Row
 from mailsift.storage.sql import jobs, schedules
 from mailsift.storage.sql.chunks import LeaseLostError

@@ -14,10 +14,10 @@ from obstore.exceptions import BaseError, PermissionDeniedError, Unauthenticated
 from obstore.store import from_url
 
 from mailsift.pipeline.errors import MailsiftError
-from mailsift.storage.blobs.store import put_in_parts, read_whole, reason_of
+from mailsift.storage.blobs import put_in_parts, read_whole, reason_of
 
 READING: Final = timedelta(seconds=30)
-"""In which a request ends that reads; one for the rest follows (mailsift.storage.blobs.store.read_whole)."""
+"""In which a request ends that reads; one for the rest follows (mailsift.storage.blobs.read_whole)."""
 WRITING: Final = timedelta(minutes=5)
 """In which a part is sent, one of two at a time, mostly of 5 MiB: the library does not see how far."""
 _RETRIES: Final = 3

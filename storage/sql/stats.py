@@ -585,7 +585,7 @@ BYTES_AN_ADDRESS: Final = 30
 _LATER: Final = [WaitReason.GREYLISTED.value, WaitReason.DEFERRED.value]
 """Why addresses wait whom a mail server has put off."""
 _LEFT_BY: Final = "/residual/([0-9]+)-"
-"""The number of the chunk that left a blob over is in its name (storage.blobs.store.JobBlobs.deferred)."""
+"""The number of the chunk that left a blob over is in its name (storage.blobs.JobBlobs.deferred)."""
 _PROGRESS_WINDOW: Final = 120.0
 """How many seconds back the measured rate of one job looks."""
 

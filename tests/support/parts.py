@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from mailsift.container import Container, open_container
 from mailsift.jobs.waker import Waker
 from mailsift.settings import Settings
-from mailsift.storage.blobs.store import Blobs
+from mailsift.storage.blobs import Blobs
 from mailsift.storage.database import Connection, Database
 from mailsift.storage.redis.connection import Client
 

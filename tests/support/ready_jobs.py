@@ -26,7 +26,7 @@ from mailsift.pipeline.frames import ADDRESSES
 from mailsift.pipeline.syntax.column import parse_column
 from mailsift.pipeline.validator import ValidationRequest, ValidationResult, Validator
 from mailsift.settings import Settings
-from mailsift.storage.blobs.store import JobBlobs
+from mailsift.storage.blobs import JobBlobs
 from mailsift.storage.database import Row
 from mailsift.storage.sql import accounts, jobs
 from mailsift.storage.sql.chunks import NewChunk

@@ -16,7 +16,7 @@ from mailsift.jobs.schedules.models import ScheduleSpec, ScheduleView
 from mailsift.jobs.views import AccountId, JobId, JobOptions
 from mailsift.pipeline.facts import Mode
 from mailsift.settings import Settings
-from mailsift.storage.blobs.store import JobBlobs
+from mailsift.storage.blobs import JobBlobs
 from mailsift.storage.database import Row
 from mailsift.storage.sql import schedules
 from mailsift.storage.states import JobState, JobTransition

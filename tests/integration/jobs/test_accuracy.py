@@ -16,7 +16,7 @@ from mailsift.jobs.views import AccountId, JobId
 from mailsift.pipeline.clock import system_clock
 from mailsift.pipeline.outcomes.chances import Cell
 from mailsift.pipeline.outcomes.outcome import ACCEPTED, Outcome, OutcomeKind, diagnose
-from mailsift.storage.blobs.store import JobBlobs
+from mailsift.storage.blobs import JobBlobs
 from tests.support.ready_jobs import Planter, engine_on, work_until_ended
 
 FIRST, LAST = date(2020, 1, 1), date(2100, 1, 1)

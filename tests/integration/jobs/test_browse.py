@@ -18,7 +18,7 @@ from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.facts import Mode
 from mailsift.pipeline.verdict import Status
 from mailsift.settings import Settings
-from mailsift.storage.blobs.store import Blobs, JobBlobs
+from mailsift.storage.blobs import Blobs, JobBlobs
 from mailsift.storage.states import JobState
 from tests.support.parts import open_blobs, open_database
 from tests.support.ready_jobs import FAST, Planter, engine_on, work_until_ended

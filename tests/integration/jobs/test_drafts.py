@@ -17,7 +17,7 @@ from mailsift.jobs.service import JobService
 from mailsift.jobs.views import AccountId, JobId, JobOptions
 from mailsift.pipeline.facts import Mode
 from mailsift.settings import Settings
-from mailsift.storage.blobs.store import DRAFTS, Blobs
+from mailsift.storage.blobs import DRAFTS, Blobs
 from mailsift.storage.states import JobState
 from tests.support.installation import code_of
 from tests.support.ready_jobs import Planter, engine_on, work_until_ended

@@ -30,7 +30,7 @@ from mailsift.pipeline.errors import MailsiftError, NoThreadsError
 from mailsift.pipeline.facts import Mode
 from mailsift.pipeline.metrics import UPKEEP_ERRORS
 from mailsift.settings import Settings
-from mailsift.storage.blobs.store import Blobs, JobBlobs
+from mailsift.storage.blobs import Blobs, JobBlobs
 from mailsift.storage.states import JobState
 from tests.support.captured_metrics import Counted
 from tests.support.installation import until

@@ -18,7 +18,7 @@ from mailsift.jobs.views import AccountId, JobOptions
 from mailsift.pipeline.clock import system_clock
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.settings import Settings
-from mailsift.storage.blobs.store import JobBlobs
+from mailsift.storage.blobs import JobBlobs
 from mailsift.storage.database import Database
 from tests.support.parts import open_blobs
 from tests.support.ready_jobs import FAST, Gate, Planter, caught, engine_on
@@ -172,8 +172,8 @@ async def test_what_a_killed_process_left_goes_at_the_next_start_and_what_lives_
     script = """
 import asyncio, sys
 from pathlib import Path
-from mailsift.storage.blobs.local_files import process_folder
-from mailsift.storage.blobs.store import Blobs
+from mailsift.storage.local_files import process_folder
+from mailsift.storage.blobs import Blobs
 home = Path(sys.argv[1])
 async def main():
     with process_folder(home / "scratch") as folder:

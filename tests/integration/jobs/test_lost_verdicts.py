@@ -17,7 +17,7 @@ from mailsift.jobs.service import JobService
 from mailsift.jobs.views import AccountId, JobId
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.settings import Settings
-from mailsift.storage.blobs.store import Blobs
+from mailsift.storage.blobs import Blobs
 from mailsift.storage.sql.jobs import JobFilter
 from mailsift.storage.states import JobState
 from tests.support.installation import code_of

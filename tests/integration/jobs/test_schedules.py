@@ -21,7 +21,7 @@ from mailsift.jobs.schedules.timetable import CatchUp
 from mailsift.jobs.views import JobOptions, load_options
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.facts import Mode
-from mailsift.storage.blobs.store import JobBlobs
+from mailsift.storage.blobs import JobBlobs
 from mailsift.storage.sql import schedules
 from mailsift.storage.states import JobState
 from tests.support.captured_metrics import Counted

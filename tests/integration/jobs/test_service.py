@@ -20,7 +20,7 @@ from mailsift.jobs.views import AccountId, JobId, JobOptions
 from mailsift.pipeline.facts import Mode
 from mailsift.sandbox.client import SandboxProcess
 from mailsift.settings import Settings
-from mailsift.storage.blobs.store import Blobs, JobBlobs
+from mailsift.storage.blobs import Blobs, JobBlobs
 from mailsift.storage.states import ENDED, JobState, JobTransition
 from tests.support.installation import code_of
 from tests.support.ready_jobs import FAST, Gate, Planter, caught, engine_on, work_until_ended

@@ -16,8 +16,8 @@ from mailsift.jobs.service import JobService
 from mailsift.jobs.submissions import Submitted
 from mailsift.jobs.views import AccountId
 from mailsift.settings import Settings
-from mailsift.storage.blobs.local_files import Incoming
-from mailsift.storage.blobs.store import Blobs
+from mailsift.storage.blobs import Blobs
+from mailsift.storage.local_files import Incoming
 from mailsift.storage.states import JobState
 from tests.support.connections import talking
 from tests.support.installation import code_of

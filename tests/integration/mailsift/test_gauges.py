@@ -21,7 +21,7 @@ from mailsift.jobs.tasks import CeleryWaker, make_app
 from mailsift.pipeline.ports import SessionOutcome
 from mailsift.runtime.worker import run_sweeper
 from mailsift.settings import Settings
-from mailsift.storage.blobs.store import Blobs
+from mailsift.storage.blobs import Blobs
 from mailsift.storage.database import Database
 from mailsift.storage.redis.connection import connect
 from mailsift.storage.redis.throttle import RedisThrottle

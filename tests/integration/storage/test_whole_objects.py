@@ -13,7 +13,7 @@ import pytest
 from typing_extensions import override
 
 from mailsift.pipeline.errors import MailsiftError
-from mailsift.storage.blobs.store import Blobs
+from mailsift.storage.blobs import Blobs
 from mailsift.storage.foreign import objects
 from mailsift.storage.foreign.objects import read_object, write_object
 

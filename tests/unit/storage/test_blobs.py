@@ -15,9 +15,9 @@ import pytest
 from obstore.exceptions import GenericError
 
 from mailsift.pipeline.errors import MailsiftError, SuspectError
-from mailsift.storage.blobs.local_files import clear_abandoned, move_in
-from mailsift.storage.blobs.store import Blobs, JobBlobs, reason_of
+from mailsift.storage.blobs import Blobs, JobBlobs, reason_of
 from mailsift.storage.foreign.objects import write_object
+from mailsift.storage.local_files import clear_abandoned, move_in
 from tests.support.small_disk import small_disk
 
 JOB = UUID("00000000-0000-0000-0000-0000000000aa")
@@ -346,7 +346,7 @@ async def test_a_sweep_between_an_uploads_last_byte_and_its_place_takes_nothing(
         assert clear_abandoned(path.parent) == 0
         return move_in(path, target)
 
-    monkeypatch.setattr("mailsift.storage.blobs.store.move_in", sweep_first)
+    monkeypatch.setattr("mailsift.storage.blobs.move_in", sweep_first)
     async with blobs.stream_in("jobs/a/source") as incoming:
         await incoming.write(b"ann@example.org")
     assert (await blobs.fetch("jobs/a/source")).read_bytes() == b"ann@example.org"

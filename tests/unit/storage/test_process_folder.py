@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mailsift.storage.blobs.local_files import clear_abandoned, process_folder
+from mailsift.storage.local_files import clear_abandoned, process_folder
 
 
 def test_a_folder_that_a_sweep_takes_before_it_is_opened_is_made_again(

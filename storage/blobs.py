@@ -20,7 +20,7 @@ from obstore.exceptions import BaseError
 from obstore.store import LocalStore, ObjectStore, from_url
 
 from mailsift.pipeline.errors import MailsiftError, SuppressCodes, SuspectError, is_full, outage_of
-from mailsift.storage.blobs.local_files import (
+from mailsift.storage.local_files import (
     Incoming,
     clear_abandoned,
     clear_old,
@@ -36,6 +36,7 @@ from mailsift.storage.blobs.local_files import (
 if TYPE_CHECKING:
     from obstore import GetOptions, ObjectMeta
     from obstore.store import RetryConfig
+
 
 T = TypeVar("T")
 
