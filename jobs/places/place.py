@@ -14,7 +14,7 @@ from typing import Any, Final
 from urllib.parse import parse_qs, urlsplit
 
 from mailsift.pipeline.errors import MailsiftError
-from mailsift.storage.foreign.tables import LONGEST_NAME
+from mailsift.storage.foreign import LONGEST_NAME
 
 STORES: Final = frozenset({"s3", "gs", "az"})
 _DATABASES: Final = frozenset({"postgresql", "postgres"})

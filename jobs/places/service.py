@@ -25,8 +25,15 @@ from mailsift.pipeline.frames import VERDICTS
 from mailsift.pipeline.judge.tiers import TierPolicy
 from mailsift.storage.blobs import Blobs, JobBlobs
 from mailsift.storage.database import Database
-from mailsift.storage.foreign.objects import matching_objects, read_object, write_object
-from mailsift.storage.foreign.tables import LONGEST_NAME, TAKEN_NAMES, read_query, write_table
+from mailsift.storage.foreign import (
+    LONGEST_NAME,
+    TAKEN_NAMES,
+    matching_objects,
+    read_object,
+    read_query,
+    write_object,
+    write_table,
+)
 from mailsift.storage.sql import accounts
 
 if TYPE_CHECKING:

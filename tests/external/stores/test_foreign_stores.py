@@ -18,7 +18,7 @@ import httpx
 import pytest
 
 from mailsift.pipeline.errors import MailsiftError
-from mailsift.storage.foreign.objects import matching_objects, read_object, write_object
+from mailsift.storage.foreign import matching_objects, read_object, write_object
 from tests.support import machines
 from tests.support.debian import daemon, listens
 from tests.support.ports import free_port

@@ -34,8 +34,7 @@ from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.facts import Mode
 from mailsift.sandbox.client import SandboxProcess
 from mailsift.settings import Settings
-from mailsift.storage.foreign.objects import matching_objects
-from mailsift.storage.foreign.tables import read_query, write_table
+from mailsift.storage.foreign import matching_objects, read_query, write_table
 from mailsift.storage.states import JobState
 from tests.support import machines
 from tests.support.connections import talking
@@ -377,7 +376,7 @@ def keepalive_seconds(port: int) -> float:
 async def test_a_table_that_is_in_other_hands_is_tried_again_later(
     planter: Planter, database_url: str, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mailsift.storage.foreign.tables.LOCK_TIMEOUT", "20ms")
+    monkeypatch.setattr("mailsift.storage.foreign.LOCK_TIMEOUT", "20ms")
     await planter.sql("CREATE TABLE checked (mailsift_job uuid, email text)")
     known, columns, rows = _credentials(database_url), [("email", "text")], [("a@example.com",)]
     database = open_database(settings)

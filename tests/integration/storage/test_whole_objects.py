@@ -13,9 +13,9 @@ import pytest
 from typing_extensions import override
 
 from mailsift.pipeline.errors import MailsiftError
+from mailsift.storage import foreign
 from mailsift.storage.blobs import Blobs
-from mailsift.storage.foreign import objects
-from mailsift.storage.foreign.objects import read_object, write_object
+from mailsift.storage.foreign import read_object, write_object
 
 MIB = 1 << 20
 WHOLE = bytes(range(256)) * (4 * MIB // 256) + b"the end"
@@ -122,7 +122,7 @@ async def test_an_object_whose_connections_break_is_read_to_its_end(
 async def test_a_part_may_be_sent_more_slowly_than_one_request_reads(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, read: Callable[[], Awaitable[bytes]]
 ) -> None:
-    monkeypatch.setattr(objects, "READING", timedelta(milliseconds=100))
+    monkeypatch.setattr(foreign, "LONGEST_READ", timedelta(milliseconds=100))
     (tmp_path / "list.csv").write_bytes(b"email")
     store.holds = True
     writing = asyncio.create_task(write_object("s3://bucket/list.csv", known(store), tmp_path / "list.csv"))

@@ -16,7 +16,7 @@ from obstore.exceptions import GenericError
 
 from mailsift.pipeline.errors import MailsiftError, SuspectError
 from mailsift.storage.blobs import Blobs, JobBlobs, reason_of
-from mailsift.storage.foreign.objects import write_object
+from mailsift.storage.foreign import write_object
 from mailsift.storage.local_files import clear_abandoned, move_in
 from tests.support.small_disk import small_disk
 

@@ -1,4 +1,7 @@
-"""Queries to and tables in databases of other people: postgresql://."""
+"""Where customers' lists lie and their results go: object stores and tables of other people.
+
+Objects are s3://, gs:// and az://, queries and tables are postgresql://.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +14,15 @@ import select
 import time
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from datetime import timedelta
+from pathlib import Path
 from typing import Any, Final
 from uuid import UUID
 
+import obstore
 import psycopg
+from obstore.exceptions import BaseError, PermissionDeniedError, UnauthenticatedError
+from obstore.store import from_url
 from psycopg import AsyncConnection, pq, sql
 from psycopg.adapt import AdaptersMap, Buffer, Loader
 from psycopg.conninfo import make_conninfo
@@ -23,6 +31,116 @@ from psycopg.pq import PollingStatus
 from typing_extensions import override
 
 from mailsift.pipeline.errors import MailsiftError, SuspectError
+from mailsift.storage.blobs import put_in_parts, read_whole, reason_of
+
+LONGEST_READ: Final = timedelta(seconds=30)
+"""In which a request ends that reads; one for the rest follows (mailsift.storage.blobs.read_whole)."""
+LONGEST_WRITE: Final = timedelta(minutes=5)
+"""In which a part is sent, one of two at a time, mostly of 5 MiB: the library does not see how far."""
+_RETRIES: Final = 3
+_PLAIN_HTTP: Final = "allow_http"  # beside the credentials of a store in one's own house
+_WILDCARD: Final = re.compile(r"(\*\*/|\*+)")
+_WILDCARDS: Final = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*"}
+_AZURE: Final = "az://"
+_NO_CREDENTIALS: Final = re.compile("token request|/latest/api/token")
+"""How it shows that there are none: then the library asks the cloud of this machine for some."""
+
+
+async def read_object(url: str, config: Mapping[str, str]) -> AsyncIterator[bytes]:
+    """Yield an object piece by piece.
+
+    Args:
+        url: `s3://bucket/key`, `gs://bucket/key`, `az://account/container/key`; a key has no empty part.
+        config: credentials and whatever else the store is to be told; what it lacks the environment has.
+
+    Raises:
+        MailsiftError: `place_not_found`, `place_refused`, `place_unavailable` (retryable).
+    """
+    store, key = _open_object_store(url, config, LONGEST_READ)
+    with _store_errors():
+        async for piece in read_whole(store, key):
+            yield piece
+
+
+async def write_object(url: str, config: Mapping[str, str], source: Path) -> None:
+    """Write a file as an object; whoever reads it finds all of it or what was there before.
+
+    Raises:
+        MailsiftError: see `read_object`.
+    """
+    store, key = _open_object_store(url, config, LONGEST_WRITE)
+    with _store_errors():
+        await put_in_parts(store, key, source)
+
+
+async def matching_objects(pattern: str, config: Mapping[str, str]) -> list[str]:
+    """Return the URLs of the objects that match a pattern with `*` in its key, sorted.
+
+    As in names of files `*` stands for letters within a folder, and `**/` for any folders or none.
+
+    Raises:
+        MailsiftError: see `read_object`.
+    """
+    bucket, prefix = _split_object_url(pattern.partition("*")[0].rpartition("/")[0])
+    with _store_errors():
+        found = await obstore.list(
+            _object_store(bucket, config, LONGEST_READ), prefix or None
+        ).collect_async()
+    key = "".join(
+        _WILDCARDS.get(part) or re.escape(part) for part in _WILDCARD.split(_split_object_url(pattern)[1])
+    )
+    return sorted(f"{bucket}/{meta['path']}" for meta in found if re.fullmatch(key, meta["path"]))
+
+
+def _open_object_store(url: str, config: Mapping[str, str], longest: timedelta) -> tuple[Any, str]:
+    bucket, key = _split_object_url(url)
+    with _store_errors():
+        return _object_store(bucket, config, longest), key
+
+
+def _split_object_url(url: str) -> tuple[str, str]:
+    """Part a URL into its bucket or container and the object's key, which is what it says letter by letter.
+
+    The library reads a path as browsers do: there `%2e%2e` leads out of a folder that an account may use.
+    """
+    names = url.split("/")
+    depth = 4 if url.startswith(_AZURE) else 3
+    return "/".join(names[:depth]), "/".join(names[depth:])
+
+
+def _object_store(url: str, config: Mapping[str, str], longest: timedelta) -> Any:
+    """Return a store whose requests take no longer than that, nor begin anew later."""
+    if url.startswith(_AZURE):  # to the library its account is no part of a URL
+        account, _, container = url.removeprefix(_AZURE).partition("/")
+        url, config = f"{_AZURE}{container}", {"account_name": account, **config}
+    known: Any = {name: value for name, value in config.items() if name != _PLAIN_HTTP}
+    client: Any = {"timeout": longest} | ({_PLAIN_HTTP: True} if config.get(_PLAIN_HTTP) == "true" else {})
+    retries: Any = {"max_retries": _RETRIES, "retry_timeout": longest}
+    return from_url(url, config=known or None, client_options=client, retry_config=retries)
+
+
+@contextmanager
+def _store_errors() -> Iterator[None]:
+    """Turn a store's errors into ours; their texts name requests, and may quote keys."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise MailsiftError("place_not_found", "There is no such object.") from None
+    except (PermissionDeniedError, UnauthenticatedError, PermissionError):
+        raise MailsiftError("place_refused", "The store refuses our credentials.") from None
+    except (BaseError, OSError) as error:
+        text = f"The store does not do its part: {reason_of(error)}."
+        if _NO_CREDENTIALS.search(str(error)):
+            text = "There are no credentials for the store: set them in the environment, or in a connection."
+        raise MailsiftError("place_unavailable", text, retryable=True) from None
+    except BaseException as error:
+        # A name the library does not know makes it panic, and what is raised then is no Exception.
+        if isinstance(error, ValueError | TypeError) or type(error).__name__ == "PanicException":
+            raise MailsiftError(
+                "place_refused", "The connection has an option the store doesn’t know."
+            ) from None
+        raise
+
 
 JOB_COLUMN: Final = "mailsift_job"
 """The column of a table of results that says which job a row comes from."""
