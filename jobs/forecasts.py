@@ -16,7 +16,7 @@ from mailsift.jobs.rates import FleetConfig, ProviderRates
 from mailsift.pipeline.facts import Mode
 from mailsift.storage.database import Connection, Database, Row
 from mailsift.storage.redis.connection import Client, RedisCircuitBreaker
-from mailsift.storage.redis.throttle_view import ThrottleInspector
+from mailsift.storage.redis.throttle import ThrottleInspector
 from mailsift.storage.sql import stats
 from mailsift.storage.sql.chunks import SHARED_KEYS, TRIAGE_KEY
 from mailsift.storage.sql.stats import BYTES_AN_ADDRESS, ProgressRow, QueueRow, Queues

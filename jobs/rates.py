@@ -13,7 +13,7 @@ from mailsift.pipeline.ports import Ask
 from mailsift.pipeline.providers import Provider, Providers
 from mailsift.storage.database import Connection
 from mailsift.storage.redis.local_throttle import SLOWEST_RATE
-from mailsift.storage.redis.throttle_view import LearnedRate
+from mailsift.storage.redis.throttle import LearnedRate
 from mailsift.storage.sql import throttles
 from mailsift.storage.sql.throttles import ANY_PROVIDER, ANY_SOURCE, EditBook, ThrottleEdit
 

@@ -684,8 +684,8 @@ class Container:
 
         Without REDIS_URL it is this process's own.
         """
-        from mailsift.storage.redis.local_throttle import LocalThrottle
-        from mailsift.storage.redis.throttle import RedisThrottle, ThrottleConfig
+        from mailsift.storage.redis.local_throttle import LocalThrottle, ThrottleConfig
+        from mailsift.storage.redis.throttle import RedisThrottle
         from mailsift.storage.sql.throttles import (
             EditBook,
             LedgerBook,

@@ -32,7 +32,7 @@ class Provider:
         ceiling: RCPT commands a second that a source may earn with its name (mailsift.pipeline.standing);
             0 = it is always asked at its rate.
         harvest: unknown recipients of a minute at which it blocks a source for hours, where they are half of
-            all; 0 = not known to (mailsift.storage.redis.harvest_guard).
+            all; 0 = not known to (mailsift.storage.redis.local_throttle).
         careful: the same of one that nobody knows, until it is seen to serve many domains: it may be some
             company's own gateway; 0 = it is taken for harmless.
         edge: its servers stand before those that know the mailboxes: a tenant that accepts everybody may

@@ -29,7 +29,7 @@ from mailsift.pipeline.providers import provider_by_name
 from mailsift.storage.database import Connection, Database
 from mailsift.storage.redis.connection import Client, ClientError, redis_unavailable
 from mailsift.storage.redis.facts import FactInspector
-from mailsift.storage.redis.throttle_view import ThrottleInspector
+from mailsift.storage.redis.throttle import ThrottleInspector
 from mailsift.storage.sql import chunks, deliveries, jobs, people, throttles, workers
 from mailsift.storage.sql.jobs import JobFilter
 from mailsift.storage.sql.throttles import (

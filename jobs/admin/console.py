@@ -44,7 +44,7 @@ from mailsift.storage.redis import broker
 from mailsift.storage.redis.broker import BrokerCounts
 from mailsift.storage.redis.connection import Client, RedisCircuitBreaker
 from mailsift.storage.redis.facts import FactInspector, KnownDomain
-from mailsift.storage.redis.throttle_view import LearnedRate, ThrottleInspector
+from mailsift.storage.redis.throttle import LearnedRate, ThrottleInspector
 from mailsift.storage.sql import chunks, jobs, people, stats, throttles, workers
 from mailsift.storage.sql.chunks import Lease, TroubledChunk
 from mailsift.storage.sql.jobs import SEARCH_NEWEST, JobFilter, job_not_found

@@ -21,7 +21,7 @@ from mailsift.pipeline.standing import (
     provider_at_step,
 )
 from mailsift.storage.redis.broker import BrokerCounts
-from mailsift.storage.redis.throttle_view import LearnedRate
+from mailsift.storage.redis.throttle import LearnedRate
 from mailsift.storage.sql import chunks
 from mailsift.storage.sql.chunks import MAX_ATTEMPTS, MIXED_KEY, SLOW_KEY, TRIAGE_KEY, Lease, TroubledChunk
 from mailsift.storage.sql.jobs import JobEvent

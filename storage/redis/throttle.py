@@ -1,10 +1,11 @@
-"""The throttle all processes share, in Redis."""
+"""The throttle all processes share, in Redis; and what it has there, for operators."""
 
 from __future__ import annotations
 
 import secrets
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from importlib.resources import files
 from math import inf
 from random import Random
@@ -16,20 +17,14 @@ from redis.commands.core import AsyncScript
 from typing_extensions import override
 
 from mailsift.pipeline.clock import Clock
-from mailsift.pipeline.ports import MANY_DOMAINS, Allowance, Ask, Grant, Report, Throttle
+from mailsift.pipeline.ports import MANY_DOMAINS, Allowance, Ask, Grant, Report, SessionOutcome, Throttle
 from mailsift.pipeline.providers import Provider
 from mailsift.storage.redis.connection import PREFIX, ClientError, RedisCircuitBreaker
-from mailsift.storage.redis.harvest_guard import (
-    KNOWN_SECONDS,
-    UNKNOWN_SECONDS,
-    count_session,
-    gateway_keys,
-    server_keys,
-)
 from mailsift.storage.redis.local_throttle import (
     HELD,
     HOLD_SECONDS,
     JITTER,
+    KNOWN_SECONDS,
     LEARNED_SECONDS,
     LEASE_PREFIX,
     LONGEST_HOLD,
@@ -38,16 +33,18 @@ from mailsift.storage.redis.local_throttle import (
     PENALTY_SECONDS,
     SLOWEST_RATE,
     TALLY_SECONDS,
+    UNKNOWN_SECONDS,
     Limits,
     LocalThrottle,
     ThrottleConfig,
+    count_session,
     destination,
+    gateway_keys,
     limits_of,
     log_hold,
+    server_keys,
     tally_key,
 )
-
-__all__ = ["RedisThrottle", "ThrottleConfig"]
 
 _log = structlog.get_logger()
 
@@ -116,7 +113,7 @@ class RedisThrottle(Throttle):
     sessions in a row is left alone for 15 minutes, and is then as well asked one session at a time.
 
     A provider that blocks harvesters is asked by all processes together so that it never has reason to
-    (mailsift.storage.redis.harvest_guard); what a server that was emptied has not heard of counts as well.
+    (mailsift.storage.redis.local_throttle); what a server that was emptied has not heard of counts as well.
 
     What a list asks at a provider is counted as well (Ask.tally), sessions under way as if all their
     recipients were unknown: it is stopped within one session, however many processes ask.
@@ -384,3 +381,107 @@ def _address_keys(ask: Ask) -> tuple[str, str]:
     """Return the keys of sessions and rate of the destination."""
     where = destination(ask)
     return f"{ADDRESS_KEY}{where}", f"{PACE_KEY}{where}:{ask.source}"
+
+
+@dataclass(frozen=True, slots=True)
+class LearnedRate:
+    """What is known of a provider at one source; times are seconds from now.
+
+    Attributes:
+        share: learned part of the rate, 1 = nothing was learned.
+        strikes: rate replies in a row.
+        blocks: sessions in a row in which it refused us.
+        in_use: sessions that are open.
+        closed_s: how long it is left alone, 0 = it is open.
+        refuses: it is left alone because it refuses us.
+        owed_s: how long until a full burst may be asked again, 0 = now.
+        mix: sessions of at most a day by outcome.
+    """
+
+    provider: str
+    source: str
+    share: float = 1.0
+    strikes: int = 0
+    blocks: int = 0
+    in_use: int = 0
+    closed_s: float = 0.0
+    refuses: bool = False
+    owed_s: float = 0.0
+    mix: dict[SessionOutcome, int] = field(default_factory=dict)
+
+    @property
+    def sessions(self) -> int:
+        """Sessions that were counted."""
+        return sum(self.mix.values())
+
+
+_LEARNED = ("share", "strikes", "blocks", "blocked_until", "held")
+_LEARNED_FIELDS = (*_LEARNED, "paid_until")
+
+
+class ThrottleInspector:
+    """Looks into the throttle and makes it forget."""
+
+    def __init__(self, redis: Redis) -> None:
+        """Take a client (the caller closes it)."""
+        self._redis = redis
+
+    async def read(self, also: Sequence[tuple[str, str]] = ()) -> list[LearnedRate]:
+        """Return the providers x sources with the most sessions, and `also` these.
+
+        Raises:
+            mailsift.storage.redis.connection.ClientError: Redis isn’t responding.
+        """
+        async with self._redis.pipeline(transaction=False) as pipe:
+            _ = pipe.zrevrange(SEEN_KEY, 0, -1)
+            _ = pipe.hgetall(MIX_KEY)
+            _ = pipe.time()
+            seen, mix, (seconds, microseconds) = await pipe.execute()
+        places = [_place(name.decode()) for name in seen]
+        places += [place for place in also if place not in set(places)]
+        states = await self._states(places, now := seconds + microseconds / 1e6)
+        counts = {name.decode(): int(value) for name, value in mix.items() if name != b"since"}
+        return [_learned(place, state, counts, now) for place, state in zip(places, states, strict=True)]
+
+    async def reset(self, provider: str, source: str) -> bool:
+        """Forget what was learned there, penalties too; sessions and rate stay. False: nothing was known.
+
+        Raises:
+            mailsift.storage.redis.connection.ClientError: Redis isn’t responding.
+        """
+        key = f"{STATE_KEY}{provider}:{source}"
+        return bool(await self._redis.hdel(key, *_LEARNED, "learned_at"))
+
+    async def _states(
+        self, places: Sequence[tuple[str, str]], now: float
+    ) -> list[tuple[list[bytes | None], int]]:
+        async with self._redis.pipeline(transaction=False) as pipe:
+            for provider, source in places:
+                _ = pipe.hmget(f"{STATE_KEY}{provider}:{source}", _LEARNED_FIELDS)
+                _ = pipe.zcount(f"{SESSIONS_KEY}{provider}:{source}", now, "+inf")
+            found = await pipe.execute()
+        return list(zip(found[::2], found[1::2], strict=True))
+
+
+def _place(name: str) -> tuple[str, str]:
+    """Split a name; a source may hold colons, a provider does not."""
+    provider, _, source = name.partition(":")
+    return provider, source
+
+
+def _learned(
+    place: tuple[str, str], state: tuple[list[bytes | None], int], counts: dict[str, int], now: float
+) -> LearnedRate:
+    (share, strikes, blocks, blocked_until, held, paid_until), in_use = state
+    name = ":".join(place)
+    return LearnedRate(
+        *place,
+        share=float(share or 1),
+        strikes=int(strikes or 0),
+        blocks=int(blocks or 0),
+        in_use=in_use,
+        closed_s=max(0.0, float(blocked_until or 0) - now),
+        refuses=held is not None,
+        owed_s=max(0.0, float(paid_until or 0) - now),
+        mix={outcome: counts[key] for outcome in SessionOutcome if (key := f"{name}|{outcome}") in counts},
+    )

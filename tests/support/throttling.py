@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mailsift.pipeline.ports import Ask, Grant, Report, SessionOutcome, Throttle
 from mailsift.pipeline.providers import Provider
-from mailsift.storage.redis.throttle import ThrottleConfig
+from mailsift.storage.redis.local_throttle import ThrottleConfig
 
 START = 1_800_000_000.0
 ROWS = {

@@ -17,7 +17,8 @@ from mailsift.pipeline.probe.queue import ProbeTarget
 from mailsift.pipeline.providers import Provider, Providers
 from mailsift.pipeline.smtp.config import ProbeConfig
 from mailsift.storage.redis.connection import connect
-from mailsift.storage.redis.throttle import RedisThrottle, ThrottleConfig
+from mailsift.storage.redis.local_throttle import ThrottleConfig
+from mailsift.storage.redis.throttle import RedisThrottle
 from tests.unit.pipeline.smtp_stub import DictCache, Mailer, knows, mailing, routed, targets
 
 SESSIONS = 3

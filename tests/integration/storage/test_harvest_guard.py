@@ -13,9 +13,8 @@ from mailsift.pipeline.ports import Allowance, Ask, Grant, Report, SessionOutcom
 from mailsift.pipeline.providers import Provider
 from mailsift.pipeline.standing import LedgerCounts, LedgerKind
 from mailsift.storage.redis.connection import connect
-from mailsift.storage.redis.harvest_guard import UNKNOWN_SECONDS
-from mailsift.storage.redis.local_throttle import LocalThrottle
-from mailsift.storage.redis.throttle import RedisThrottle, ThrottleConfig
+from mailsift.storage.redis.local_throttle import UNKNOWN_SECONDS, LocalThrottle, ThrottleConfig
+from mailsift.storage.redis.throttle import RedisThrottle
 from tests.support.servers import RedisServer
 from tests.support.throttling import Time, one
 

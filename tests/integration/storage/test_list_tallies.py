@@ -13,8 +13,8 @@ from mailsift.pipeline.providers import Provider
 from mailsift.pipeline.stop import AskedBefore, AskedCounts, ListStop, StopRule, ThrottleKey
 from mailsift.storage.redis.connection import connect
 from mailsift.storage.redis.local_throttle import TALLY_SECONDS as KEPT_SECONDS
-from mailsift.storage.redis.local_throttle import LocalThrottle
-from mailsift.storage.redis.throttle import RedisThrottle, ThrottleConfig
+from mailsift.storage.redis.local_throttle import LocalThrottle, ThrottleConfig
+from mailsift.storage.redis.throttle import RedisThrottle
 from tests.support.throttling import Time, one
 
 WORKERS = 6

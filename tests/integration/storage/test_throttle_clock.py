@@ -8,8 +8,7 @@ from redis.asyncio import Redis
 
 from mailsift.pipeline.ports import Ask, SessionOutcome
 from mailsift.pipeline.providers import Provider
-from mailsift.storage.redis.harvest_guard import UNKNOWN_SECONDS
-from mailsift.storage.redis.local_throttle import HOLD_SECONDS, PENALTY_SECONDS
+from mailsift.storage.redis.local_throttle import HOLD_SECONDS, PENALTY_SECONDS, UNKNOWN_SECONDS
 from mailsift.storage.redis.rate_limit import RateLimit, Zone
 from mailsift.storage.redis.throttle import RedisThrottle
 from tests.support.throttling import CONFIG, Time, ask, end, one, session

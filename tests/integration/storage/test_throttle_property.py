@@ -21,8 +21,8 @@ from mailsift.pipeline.ports import Ask, Report, SessionOutcome, Throttle
 from mailsift.pipeline.providers import Provider
 from mailsift.pipeline.standing import provider_at_step
 from mailsift.storage.redis.connection import connect
-from mailsift.storage.redis.local_throttle import LocalThrottle
-from mailsift.storage.redis.throttle import RedisThrottle, ThrottleConfig
+from mailsift.storage.redis.local_throttle import LocalThrottle, ThrottleConfig
+from mailsift.storage.redis.throttle import RedisThrottle
 
 START = 1_800_000_000.0
 ROOMY = 10**6
@@ -223,7 +223,8 @@ import asyncio, json, sys, time
 from mailsift.pipeline.ports import Ask, SessionOutcome, Report
 from mailsift.pipeline.providers import Provider
 from mailsift.storage.redis.connection import connect
-from mailsift.storage.redis.throttle import RedisThrottle, ThrottleConfig
+from mailsift.storage.redis.local_throttle import ThrottleConfig
+from mailsift.storage.redis.throttle import RedisThrottle
 
 url, seconds, source = sys.argv[1], float(sys.argv[2]), sys.argv[3]
 row = Provider("p", sessions=3, rate=200.0, burst=20, recipients=10)
@@ -287,7 +288,8 @@ import asyncio, sys
 from mailsift.pipeline.ports import Ask
 from mailsift.pipeline.providers import Provider
 from mailsift.storage.redis.connection import connect
-from mailsift.storage.redis.throttle import RedisThrottle, ThrottleConfig
+from mailsift.storage.redis.local_throttle import ThrottleConfig
+from mailsift.storage.redis.throttle import RedisThrottle
 
 async def main():
     async with connect(sys.argv[1]) as redis:

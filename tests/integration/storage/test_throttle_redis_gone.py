@@ -15,7 +15,8 @@ from redis.asyncio import Redis
 from mailsift.pipeline.ports import Ask, Grant, Report, SessionOutcome
 from mailsift.pipeline.providers import Provider
 from mailsift.storage.redis.connection import RedisCircuitBreaker, connect
-from mailsift.storage.redis.throttle import RedisThrottle, ThrottleConfig
+from mailsift.storage.redis.local_throttle import ThrottleConfig
+from mailsift.storage.redis.throttle import RedisThrottle
 from tests.support.servers import RedisServer
 from tests.support.throttling import Time
 

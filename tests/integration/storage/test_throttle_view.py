@@ -8,8 +8,7 @@ import pytest
 from redis.asyncio import Redis
 
 from mailsift.pipeline.ports import Ask, Report, SessionOutcome
-from mailsift.storage.redis.throttle import KEPT_MIXES, MIX_KEY, SEEN_KEY, RedisThrottle
-from mailsift.storage.redis.throttle_view import ThrottleInspector
+from mailsift.storage.redis.throttle import KEPT_MIXES, MIX_KEY, SEEN_KEY, RedisThrottle, ThrottleInspector
 from tests.support.throttling import CONFIG, ask, one, row
 
 

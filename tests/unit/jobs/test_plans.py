@@ -24,7 +24,7 @@ from mailsift.jobs.plans import (
 from mailsift.jobs.rates import ProviderRates
 from mailsift.pipeline.facts import DomainFact, DomainState, Mode
 from mailsift.pipeline.providers import Providers
-from mailsift.storage.redis.throttle_view import LearnedRate
+from mailsift.storage.redis.throttle import LearnedRate
 from mailsift.storage.sql.stats import QueueRow, Queues
 
 PROVIDERS = Providers()

@@ -14,7 +14,7 @@ from mailsift.jobs.rates import ProviderRates
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.ports import SessionOutcome
 from mailsift.pipeline.providers import Provider, Providers
-from mailsift.storage.redis.throttle_view import LearnedRate
+from mailsift.storage.redis.throttle import LearnedRate
 from mailsift.storage.sql.chunks import LEASE_EXPIRED, TAKEN_BACK, TroubledChunk
 from mailsift.storage.sql.stats import KeyBacklog
 from mailsift.storage.sql.throttles import ANY_SOURCE, ThrottleEdit

@@ -21,7 +21,7 @@ from mailsift.pipeline.outcomes.chances import MeasuredShare
 from mailsift.pipeline.ports import SessionOutcome
 from mailsift.pipeline.providers import Provider
 from mailsift.pipeline.standing import LedgerCounts, LedgerKind, Standing
-from mailsift.storage.redis.throttle_view import LearnedRate
+from mailsift.storage.redis.throttle import LearnedRate
 from mailsift.storage.sql.chunks import Waiting
 from mailsift.storage.sql.keys import KeyRow
 from mailsift.storage.sql.throttles import ThrottleEdit
