@@ -14,7 +14,7 @@ from typing_extensions import override
 from mailsift.jobs.admin.alarm_checks import Installation
 from mailsift.jobs.admin.alarm_table import RULES, alarms
 from mailsift.pipeline.metrics import OTHER, declare, provider_label
-from mailsift.storage.redis.broker import BrokerCounts
+from mailsift.storage.redis.connection import BrokerCounts
 from mailsift.storage.redis.throttle import LearnedRate
 from mailsift.storage.sql import stats
 from mailsift.storage.sql.stats import Snapshot

@@ -10,7 +10,7 @@ from typing import Final
 from mailsift.pipeline.facts import WaitReason
 from mailsift.pipeline.providers import PROVIDERS
 from mailsift.pipeline.wording import counted
-from mailsift.storage.redis.broker import BrokerCounts
+from mailsift.storage.redis.connection import BrokerCounts
 from mailsift.storage.redis.throttle import LearnedRate
 from mailsift.storage.sql.stats import Snapshot
 from mailsift.storage.sql.workers import ProcessHealth, Worker

@@ -40,9 +40,7 @@ from mailsift.pipeline.ports import Ask
 from mailsift.pipeline.providers import as_key
 from mailsift.pipeline.syntax.address import read_domain
 from mailsift.storage.database import Connection, Database, DatabaseError, unavailable
-from mailsift.storage.redis import broker
-from mailsift.storage.redis.broker import BrokerCounts
-from mailsift.storage.redis.connection import Client, RedisCircuitBreaker
+from mailsift.storage.redis.connection import BrokerCounts, Client, RedisCircuitBreaker, broker_counts
 from mailsift.storage.redis.facts import FactInspector, KnownDomain
 from mailsift.storage.redis.throttle import LearnedRate, ThrottleInspector
 from mailsift.storage.sql import chunks, jobs, people, stats, throttles, workers
@@ -90,7 +88,7 @@ class InstallationReader:
 
     async def broker(self) -> BrokerCounts | None:
         """Return what lies in the broker; None while it is gone."""
-        return await self._breaker.call(broker.counts, self._redis, self._queue)
+        return await self._breaker.call(broker_counts, self._redis, self._queue)
 
     async def _snapshot(self, today: datetime | None) -> Snapshot | None:
         try:

@@ -20,7 +20,7 @@ from mailsift.pipeline.standing import (
     Standing,
     provider_at_step,
 )
-from mailsift.storage.redis.broker import BrokerCounts
+from mailsift.storage.redis.connection import BrokerCounts
 from mailsift.storage.redis.throttle import LearnedRate
 from mailsift.storage.sql import chunks
 from mailsift.storage.sql.chunks import MAX_ATTEMPTS, MIXED_KEY, SLOW_KEY, TRIAGE_KEY, Lease, TroubledChunk

@@ -42,8 +42,7 @@ from mailsift.pipeline.errors import MailsiftError, error_fields
 from mailsift.pipeline.providers import public_suffixes
 from mailsift.runtime.loop_thread import LoopThread
 from mailsift.settings import Settings, server_url
-from mailsift.storage.redis.broker import mend_broker_keys
-from mailsift.storage.redis.connection import ClientError
+from mailsift.storage.redis.connection import ClientError, mend_broker_keys
 from mailsift.tracing import check_tracing, traced
 
 _STOP = signal.SIGUSR2

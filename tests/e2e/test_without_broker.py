@@ -15,7 +15,7 @@ from mailsift.jobs.views import JobOptions, JobView
 from mailsift.pipeline.facts import Mode
 from mailsift.sandbox.client import SandboxProcess
 from mailsift.settings import Settings
-from mailsift.storage.redis.broker import broker_keys
+from mailsift.storage.redis.connection import broker_keys
 from mailsift.storage.states import JobState
 from tests.support.child_processes import start_service
 from tests.support.installation import ended, settings_for, until

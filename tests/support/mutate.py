@@ -56,6 +56,7 @@ SUBJECTS: Final[dict[str, tuple[str, ...]]] = {
     "storage/redis/connection.py": (
         "tests/integration/storage/test_circuit_breaker.py",
         "tests/integration/storage/test_throttle_redis_gone.py",
+        "tests/integration/storage/test_broker.py",
     ),
     "storage/lua/grant.lua": (
         "tests/integration/storage/test_throttle.py",
@@ -79,12 +80,17 @@ SUBJECTS: Final[dict[str, tuple[str, ...]]] = {
         "tests/integration/jobs/test_chunk_rows.py",
         "tests/integration/jobs/test_sources.py",
         "tests/integration/jobs/test_fair_claims.py",
+        "tests/integration/jobs/test_stop.py",
+        "tests/integration/jobs/admin/test_operator_workers.py",
     ),
     "storage/sql/jobs.py": (
         "tests/integration/storage/test_job_rows.py",
         "tests/integration/storage/test_state_transitions.py",
         "tests/integration/jobs/test_chunk_rows.py",
         "tests/integration/jobs/test_fair_claims.py",
+        "tests/integration/jobs/admin/test_operator_console.py",
+        "tests/integration/jobs/admin/test_operator_orders.py",
+        "tests/integration/storage/test_claims_keep_their_limit.py",
     ),
     "events/signing.py": ("tests/unit/events/test_signing.py",),
     "api/http/auth.py": (
