@@ -204,25 +204,6 @@ async def usage_by_day(
     return [DayUsage(row.day, row.mode, Amounts(row.rows, row.addresses, row.probes)) for row in found]
 
 
-@dataclass(frozen=True, slots=True)
-class EndingList:
-    """A list whose time to be kept is nearly over."""
-
-    id: UUID
-    name: str
-    expires_at: datetime
-
-
-@dataclass(frozen=True, slots=True)
-class Receipt:
-    """What was erased: how many of what, by whom and when."""
-
-    id: UUID
-    person_id: UUID
-    erased: dict[str, int]
-    at: datetime
-
-
 _COUNT_HOLDINGS = text("""
     SELECT jobs.*, outcomes.*, measured.*, keys.*, log.*, kept.* FROM
     (SELECT count(*) AS lists, coalesce(sum(source_bytes), 0)::bigint AS list_bytes,
@@ -239,11 +220,36 @@ _COUNT_HOLDINGS = text("""
     (SELECT count(*) AS suppressions FROM suppression WHERE account_id = ANY(:ids)) kept
 """)
 
+
+async def count_holdings(connection: Connection, ids: Sequence[UUID], *, outcome_days: int) -> Row:
+    """Return how much is kept of these accounts (of one, and of its test account)."""
+    values = {"ids": list(ids), "outcome_days": outcome_days}
+    return (await connection.execute(_COUNT_HOLDINGS, values)).mappings().one()
+
+
+@dataclass(frozen=True, slots=True)
+class EndingList:
+    """A list whose time to be kept is nearly over."""
+
+    id: UUID
+    name: str
+    expires_at: datetime
+
+
 _LISTS_ENDING = text("""
     SELECT id, coalesce(nullif(name, ''), source_name) AS name, expires_at
     FROM job WHERE account_id = :account_id AND finished_at IS NOT NULL AND expires_at < :before
     ORDER BY expires_at LIMIT :limit
 """)
+
+
+async def lists_ending(
+    connection: Connection, account_id: UUID, *, before: datetime, limit: int
+) -> list[EndingList]:
+    """Return lists that are deleted before then, the first one first."""
+    values = {"account_id": account_id, "before": before, "limit": limit}
+    return await rows_as(EndingList, connection, _LISTS_ENDING, values)
+
 
 _ERASE_LISTS = statement(
     "DELETE FROM job WHERE account_id = ANY(:ids) AND state IN {ended} RETURNING id, total"
@@ -258,39 +264,6 @@ _ERASE_TRACES: Final = tuple(
         "UPDATE audit SET detail = detail - 'list' WHERE account_id = ANY(:ids) AND action LIKE 'job.%'",
     )
 )
-# Who counts outcomes up just now has read some of them: with its right to count it loses that to write.
-_STOP_COUNTING = text("UPDATE measurement SET token = NULL, until = NULL WHERE account_id = ANY(:ids)")
-
-_ERASE_OUTCOMES: Final = tuple(
-    text(f"DELETE FROM {table} WHERE account_id = ANY(:ids)")  # noqa: S608 - names of this file
-    for table in ("outcome", "measured_verdict", "accuracy")
-)
-
-_ERASE_SUPPRESSIONS = text("DELETE FROM suppression WHERE account_id = ANY(:ids)")
-
-_WRITE_RECEIPT = text("""
-    INSERT INTO erasure_receipt (account_id, person_id, erased)
-    VALUES (:account_id, :person_id, CAST(:erased AS jsonb)) RETURNING id
-""")
-_RECEIPTS = text("""
-    SELECT id, person_id, erased, at FROM erasure_receipt
-    WHERE account_id = :account_id AND (CAST(:id AS uuid) IS NULL OR id = CAST(:id AS uuid))
-    ORDER BY at DESC LIMIT 100
-""")
-
-
-async def count_holdings(connection: Connection, ids: Sequence[UUID], *, outcome_days: int) -> Row:
-    """Return how much is kept of these accounts (of one, and of its test account)."""
-    values = {"ids": list(ids), "outcome_days": outcome_days}
-    return (await connection.execute(_COUNT_HOLDINGS, values)).mappings().one()
-
-
-async def lists_ending(
-    connection: Connection, account_id: UUID, *, before: datetime, limit: int
-) -> list[EndingList]:
-    """Return lists that are deleted before then, the first one first."""
-    values = {"account_id": account_id, "before": before, "limit": limit}
-    return await rows_as(EndingList, connection, _LISTS_ENDING, values)
 
 
 async def erase_lists(connection: Connection, ids: Sequence[UUID]) -> tuple[list[UUID], int]:
@@ -301,6 +274,15 @@ async def erase_lists(connection: Connection, ids: Sequence[UUID]) -> tuple[list
     return [row.id for row in gone], sum(row.total for row in gone)
 
 
+# Who counts outcomes up just now has read some of them: with its right to count it loses that to write.
+_STOP_COUNTING = text("UPDATE measurement SET token = NULL, until = NULL WHERE account_id = ANY(:ids)")
+
+_ERASE_OUTCOMES: Final = tuple(
+    text(f"DELETE FROM {table} WHERE account_id = ANY(:ids)")  # noqa: S608 - names of this file
+    for table in ("outcome", "measured_verdict", "accuracy")
+)
+
+
 async def erase_outcomes(connection: Connection, ids: Sequence[UUID]) -> int:
     """Delete every outcome and what was counted by them; returns how many outcomes."""
     await connection.execute(_STOP_COUNTING, {"ids": list(ids)})
@@ -308,9 +290,28 @@ async def erase_outcomes(connection: Connection, ids: Sequence[UUID]) -> int:
     return outcomes
 
 
+_ERASE_SUPPRESSIONS = text("DELETE FROM suppression WHERE account_id = ANY(:ids)")
+
+
 async def erase_suppressions(connection: Connection, ids: Sequence[UUID]) -> int:
     """Delete every suppression; returns how many."""
     return (await connection.execute(_ERASE_SUPPRESSIONS, {"ids": list(ids)})).rowcount
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """What was erased: how many of what, by whom and when."""
+
+    id: UUID
+    person_id: UUID
+    erased: dict[str, int]
+    at: datetime
+
+
+_WRITE_RECEIPT = text("""
+    INSERT INTO erasure_receipt (account_id, person_id, erased)
+    VALUES (:account_id, :person_id, CAST(:erased AS jsonb)) RETURNING id
+""")
 
 
 async def write_receipt(
@@ -320,6 +321,13 @@ async def write_receipt(
     values = {"account_id": account_id, "person_id": person_id, "erased": json.dumps(dict(erased))}
     made: UUID = (await connection.execute(_WRITE_RECEIPT, values)).scalar_one()
     return made
+
+
+_RECEIPTS = text("""
+    SELECT id, person_id, erased, at FROM erasure_receipt
+    WHERE account_id = :account_id AND (CAST(:id AS uuid) IS NULL OR id = CAST(:id AS uuid))
+    ORDER BY at DESC LIMIT 100
+""")
 
 
 async def receipts(

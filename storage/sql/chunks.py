@@ -44,6 +44,10 @@ TAKEN_BACK: Final = "taken_back"
 """What `chunk.last_error` says beside the names of errors."""
 
 
+class LeaseLostError(Exception):
+    """Another process holds the work now, or nobody may do it any more: what was done is thrown away."""
+
+
 @dataclass(frozen=True, slots=True)
 class NewChunk:
     """A chunk to insert.
@@ -71,6 +75,29 @@ class NewChunk:
     subnet: str = ""
     free_mail: Mapping[str, int] = field(default_factory=dict)
     domains: int = 0
+
+
+_INSERT = text("""
+    INSERT INTO chunk (job_id, n, lane, waits_for, ready_at, attempt, addresses, source_key, source_offset,
+        subnet, free_mail, domains)
+    SELECT :job_id, :n, :throttle_key, :waits_for,
+           least(clock_timestamp() + make_interval(secs => :delay), deadline_at),
+           :attempt, :addresses, :source_key, :source_offset,
+           CASE WHEN deadline_at < clock_timestamp() + make_interval(secs => :delay) THEN ''
+                ELSE CAST(:subnet AS text) END,
+           nullif(CAST(:free_mail AS jsonb), '{}'), :domains
+    FROM job WHERE id = :job_id
+""")
+
+
+async def insert(connection: Connection, job_id: UUID, first: int, chunks: Sequence[NewChunk]) -> None:
+    """Insert chunks numbered from `first`; none becomes ready later than the job's deadline."""
+    if chunks:
+        rows = [
+            asdict(new) | {"free_mail": json.dumps(dict(new.free_mail)), "job_id": job_id, "n": n}
+            for n, new in enumerate(chunks, first)
+        ]
+        await connection.execute(_INSERT, rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,32 +135,6 @@ class LeaseTerms:
     lease_s: float
     sources: Collection[str] = ("",)
 
-
-class LeaseLostError(Exception):
-    """Another process holds the work now, or nobody may do it any more: what was done is thrown away."""
-
-
-@dataclass(frozen=True, slots=True)
-class Waiting:
-    """Addresses of a job that wait for one throttle key: why and until when (UTC)."""
-
-    throttle_key: str
-    reason: str
-    addresses: int
-    until: datetime
-
-
-_INSERT = text("""
-    INSERT INTO chunk (job_id, n, lane, waits_for, ready_at, attempt, addresses, source_key, source_offset,
-        subnet, free_mail, domains)
-    SELECT :job_id, :n, :throttle_key, :waits_for,
-           least(clock_timestamp() + make_interval(secs => :delay), deadline_at),
-           :attempt, :addresses, :source_key, :source_offset,
-           CASE WHEN deadline_at < clock_timestamp() + make_interval(secs => :delay) THEN ''
-                ELSE CAST(:subnet AS text) END,
-           nullif(CAST(:free_mail AS jsonb), '{}'), :domains
-    FROM job WHERE id = :job_id
-""")
 
 _WEIGHT: Final = "CASE job.options->>'priority' WHEN 'high' THEN 0.1 WHEN 'low' THEN 10 ELSE 1 END"
 """By how much faster or slower a job's virtual time goes than its account's."""
@@ -253,137 +254,6 @@ _PICK_NEXT: Final = """
 """
 CLAIM = statement(_PICK_NEXT.replace("{takeable}", _TAKEABLE) + _LEASE.replace("{weight}", _WEIGHT))
 
-_PICK_FIRST: Final = """
-    WITH closed AS (
-        SELECT CAST('' AS text) AS lane, CAST('' AS text) AS source, false AS rests WHERE false
-    ), shut AS (
-        SELECT lane FROM closed
-    ), picked AS (
-        SELECT job_id, n FROM chunk
-        WHERE job_id = :job_id AND lane = :triage_key AND state = 'ready' AND ready_at <= clock_timestamp()
-        ORDER BY n LIMIT 1
-"""
-_LEASE_FIRST = statement(_PICK_FIRST + _LEASE.replace("{weight}", _WEIGHT))
-
-# Waits are short where a rate decides, and long where a server said "later".
-_NEXT_READY = statement("""
-    SELECT extract(epoch FROM least(
-        (SELECT min(c.ready_at) FROM job j CROSS JOIN LATERAL (
-            SELECT ready_at FROM chunk
-            WHERE job_id = j.id AND state = 'ready' AND ready_at > clock_timestamp()
-            ORDER BY ready_at LIMIT 1) c
-         WHERE j.state IN {claimable}),
-        (SELECT min(rests_until) FROM source_rest
-         WHERE rests_until > clock_timestamp() AND source = ANY(:sources))
-    ) - clock_timestamp())::float8
-""")
-
-_RENEW = text("""
-    UPDATE chunk SET lease_until = clock_timestamp() + make_interval(secs => :lease)
-    WHERE state = 'leased' AND lease_token = ANY(:tokens)
-    RETURNING lease_token
-""")
-
-_CLOSE = text("""
-    UPDATE chunk SET state = 'done', segment_key = :segment_key,
-        lease_token = NULL, lease_owner = NULL, lease_until = NULL
-    WHERE job_id = :job_id AND n = :n AND state = 'leased' AND lease_token = :token
-""")
-
-# The names of both have the lease's token in them.
-_IS_CLOSED = text("""
-    SELECT EXISTS (SELECT FROM chunk WHERE job_id = :job_id
-        AND (segment_key = :segment_key OR source_key = :left_key AND source_key <> :source_key))
-""")
-
-_RELEASE = text("""
-    UPDATE chunk SET state = 'ready', waits_for = :waits_for, attempt = attempt - :untried,
-        last_error = coalesce(nullif(:error, ''), last_error),
-        ready_at = clock_timestamp() + make_interval(secs => :delay),
-        lease_token = NULL, lease_owner = NULL, lease_until = NULL
-    WHERE job_id = :job_id AND n = :n AND state = 'leased' AND lease_token = :token
-""")
-
-# What is already being claimed is left alone: its worker will hear the same from the throttle.
-_HOLD = text("""
-    UPDATE chunk SET waits_for = :waits_for,
-        ready_at = greatest(ready_at, least(clock_timestamp() + make_interval(secs => :delay),
-            (SELECT deadline_at FROM job WHERE id = :job_id)))
-    WHERE (job_id, n) IN (
-        SELECT job_id, n FROM chunk
-        WHERE job_id = :job_id AND state = 'ready' AND lane = :throttle_key FOR UPDATE SKIP LOCKED)
-""")
-
-# Of what was paid for at the claim; job, account and turn are locked in the order of a claim.
-_GIVE_BACK = text(f"""
-    WITH of_job AS (
-        UPDATE job SET vtime = vtime - CAST(:addresses AS float8) * {_WEIGHT}
-        WHERE id = :job_id RETURNING account_id
-    ), of_account AS (
-        UPDATE account SET vtime = vtime - CAST(:addresses AS float8) FROM of_job
-        WHERE id = of_job.account_id RETURNING id
-    )
-    UPDATE provider_turn SET ends = greatest(starts, ends - CAST(:recipients AS float8))
-    FROM of_account WHERE lane = :throttle_key AND account_id = of_account.id
-""")  # noqa: S608 - of this file
-
-_PURGE_TURNS = text("DELETE FROM provider_turn WHERE taken_at < clock_timestamp() - interval '1 day'")
-
-_CANCEL = statement("""
-    UPDATE chunk SET state = 'cancelled', lease_token = NULL, lease_owner = NULL, lease_until = NULL
-    WHERE job_id = :job_id AND state IN {open_chunk}
-""")
-
-_WAITS = statement("""
-    WITH {open_chunks}, waiting AS (
-        SELECT lane, waits_for, addresses, ready_at AS until FROM open_chunk
-        WHERE job_id = :job_id AND state = 'ready' AND waits_for <> ''
-        UNION ALL
-        SELECT lane, :worker_gone, addresses, lease_until FROM open_chunk c
-        WHERE job_id = :job_id AND state = 'leased'
-            AND NOT EXISTS (SELECT FROM worker w WHERE w.owner = c.lease_owner AND {heard_of})
-    )
-    SELECT lane AS throttle_key, waits_for AS reason, sum(addresses)::bigint AS addresses, min(until) AS until
-    FROM waiting WHERE until > clock_timestamp() GROUP BY lane, waits_for ORDER BY until
-""")
-
-_SEGMENTS = text(
-    "SELECT segment_key FROM chunk WHERE job_id = :job_id AND segment_key IS NOT NULL ORDER BY n"
-)
-
-_REDONE = text("""
-    SELECT count(DISTINCT source_key) FROM chunk
-    WHERE job_id = :job_id AND source_key LIKE '%/residual/redone-%'
-""")
-# What a chunk left for later lies in one blob of its own, whose name begins with its number, without gaps.
-_JUDGED_IN_LOST = text("""
-    WITH later AS (
-        SELECT split_part(split_part(source_key, '/residual/', 2), '-', 1) AS left_by,
-            max(source_offset + addresses) AS addresses
-        FROM chunk WHERE job_id = :job_id GROUP BY left_by
-    )
-    SELECT coalesce(sum(c.addresses - coalesce(later.addresses, 0)), 0)::bigint
-    FROM chunk c LEFT JOIN later ON later.left_by = c.n::text
-    WHERE c.job_id = :job_id AND c.segment_key <> ALL(:sound)
-""")
-_FORGET_LOST = text("""
-    UPDATE chunk SET segment_key = NULL WHERE job_id = :job_id AND segment_key <> ALL(:sound)
-""")
-
-_UNJUDGED = text("""
-    SELECT coalesce(sum(addresses), 0)::bigint FROM chunk WHERE job_id = :job_id AND state <> 'done'
-""")
-
-
-async def insert(connection: Connection, job_id: UUID, first: int, chunks: Sequence[NewChunk]) -> None:
-    """Insert chunks numbered from `first`; none becomes ready later than the job's deadline."""
-    if chunks:
-        rows = [
-            asdict(new) | {"free_mail": json.dumps(dict(new.free_mail)), "job_id": job_id, "n": n}
-            for n, new in enumerate(chunks, first)
-        ]
-        await connection.execute(_INSERT, rows)
-
 
 async def claim(
     connection: Connection,
@@ -401,6 +271,19 @@ async def claim(
     """
     wanted = {"job_cap": job_cap, "small_only": small_only, "triage": triage, "shared_here": sorted(shared)}
     return await row_as(ClaimedChunk, connection, CLAIM, lease_values(terms) | wanted)
+
+
+_PICK_FIRST: Final = """
+    WITH closed AS (
+        SELECT CAST('' AS text) AS lane, CAST('' AS text) AS source, false AS rests WHERE false
+    ), shut AS (
+        SELECT lane FROM closed
+    ), picked AS (
+        SELECT job_id, n FROM chunk
+        WHERE job_id = :job_id AND lane = :triage_key AND state = 'ready' AND ready_at <= clock_timestamp()
+        ORDER BY n LIMIT 1
+"""
+_LEASE_FIRST = statement(_PICK_FIRST + _LEASE.replace("{weight}", _WEIGHT))
 
 
 async def lease_first(
@@ -428,6 +311,20 @@ def lease_values(terms: LeaseTerms, token: UUID | None = None) -> dict[str, obje
     }
 
 
+# Waits are short where a rate decides, and long where a server said "later".
+_NEXT_READY = statement("""
+    SELECT extract(epoch FROM least(
+        (SELECT min(c.ready_at) FROM job j CROSS JOIN LATERAL (
+            SELECT ready_at FROM chunk
+            WHERE job_id = j.id AND state = 'ready' AND ready_at > clock_timestamp()
+            ORDER BY ready_at LIMIT 1) c
+         WHERE j.state IN {claimable}),
+        (SELECT min(rests_until) FROM source_rest
+         WHERE rests_until > clock_timestamp() AND source = ANY(:sources))
+    ) - clock_timestamp())::float8
+""")
+
+
 async def next_ready(connection: Connection, sources: Collection[str]) -> float:
     """Return in how many seconds a chunk gets ready or one of these sources may ask again; never: inf."""
     found = await connection.execute(_NEXT_READY, {"sources": sorted(set(sources))})
@@ -435,10 +332,24 @@ async def next_ready(connection: Connection, sources: Collection[str]) -> float:
     return math.inf if seconds is None else max(0.0, float(seconds))
 
 
+_RENEW = text("""
+    UPDATE chunk SET lease_until = clock_timestamp() + make_interval(secs => :lease)
+    WHERE state = 'leased' AND lease_token = ANY(:tokens)
+    RETURNING lease_token
+""")
+
+
 async def renew(connection: Connection, tokens: Collection[UUID], *, lease: float) -> set[UUID]:
     """Extend the leases; the tokens that are missing from the answer are lost, or no chunk's."""
     values = {"tokens": list(tokens), "lease": lease}
     return set((await connection.execute(_RENEW, values)).scalars())
+
+
+_CLOSE = text("""
+    UPDATE chunk SET state = 'done', segment_key = :segment_key,
+        lease_token = NULL, lease_owner = NULL, lease_until = NULL
+    WHERE job_id = :job_id AND n = :n AND state = 'leased' AND lease_token = :token
+""")
 
 
 async def close(connection: Connection, chunk: ClaimedChunk, segment_key: str | None) -> bool:
@@ -450,6 +361,13 @@ async def close(connection: Connection, chunk: ClaimedChunk, segment_key: str | 
         "segment_key": segment_key,
     }
     return (await connection.execute(_CLOSE, values)).rowcount == 1
+
+
+# The names of both have the lease's token in them.
+_IS_CLOSED = text("""
+    SELECT EXISTS (SELECT FROM chunk WHERE job_id = :job_id
+        AND (segment_key = :segment_key OR source_key = :left_key AND source_key <> :source_key))
+""")
 
 
 async def is_closed(
@@ -465,21 +383,13 @@ async def is_closed(
     return bool((await connection.execute(_IS_CLOSED, values)).scalar_one())
 
 
-async def give_back(connection: Connection, chunk: ClaimedChunk, left: Sequence[NewChunk]) -> None:
-    """Let account and job not pay for what a turn at a provider leaves of a chunk, to be paid for again."""
-    addresses = sum(new.addresses for new in left)
-    values = {
-        "job_id": chunk.job_id,
-        "throttle_key": chunk.throttle_key,
-        "addresses": addresses,
-        "recipients": addresses + sum(new.domains for new in left),
-    }
-    await connection.execute(_GIVE_BACK, values)
-
-
-async def purge_turns(connection: Connection) -> None:
-    """Forget when accounts had their turns at providers that they have not asked for a day."""
-    await connection.execute(_PURGE_TURNS)
+_RELEASE = text("""
+    UPDATE chunk SET state = 'ready', waits_for = :waits_for, attempt = attempt - :untried,
+        last_error = coalesce(nullif(:error, ''), last_error),
+        ready_at = clock_timestamp() + make_interval(secs => :delay),
+        lease_token = NULL, lease_owner = NULL, lease_until = NULL
+    WHERE job_id = :job_id AND n = :n AND state = 'leased' AND lease_token = :token
+""")
 
 
 async def release(
@@ -508,6 +418,17 @@ async def release(
     await connection.execute(_RELEASE, values)
 
 
+# What is already being claimed is left alone: its worker will hear the same from the throttle.
+_HOLD = text("""
+    UPDATE chunk SET waits_for = :waits_for,
+        ready_at = greatest(ready_at, least(clock_timestamp() + make_interval(secs => :delay),
+            (SELECT deadline_at FROM job WHERE id = :job_id)))
+    WHERE (job_id, n) IN (
+        SELECT job_id, n FROM chunk
+        WHERE job_id = :job_id AND state = 'ready' AND lane = :throttle_key FOR UPDATE SKIP LOCKED)
+""")
+
+
 async def hold(
     connection: Connection, job_id: UUID, *, throttle_key: str, delay: float, waits_for: str
 ) -> None:
@@ -516,9 +437,73 @@ async def hold(
     await connection.execute(_HOLD, values)
 
 
+# Of what was paid for at the claim; job, account and turn are locked in the order of a claim.
+_GIVE_BACK = text(f"""
+    WITH of_job AS (
+        UPDATE job SET vtime = vtime - CAST(:addresses AS float8) * {_WEIGHT}
+        WHERE id = :job_id RETURNING account_id
+    ), of_account AS (
+        UPDATE account SET vtime = vtime - CAST(:addresses AS float8) FROM of_job
+        WHERE id = of_job.account_id RETURNING id
+    )
+    UPDATE provider_turn SET ends = greatest(starts, ends - CAST(:recipients AS float8))
+    FROM of_account WHERE lane = :throttle_key AND account_id = of_account.id
+""")  # noqa: S608 - of this file
+
+
+async def give_back(connection: Connection, chunk: ClaimedChunk, left: Sequence[NewChunk]) -> None:
+    """Let account and job not pay for what a turn at a provider leaves of a chunk, to be paid for again."""
+    addresses = sum(new.addresses for new in left)
+    values = {
+        "job_id": chunk.job_id,
+        "throttle_key": chunk.throttle_key,
+        "addresses": addresses,
+        "recipients": addresses + sum(new.domains for new in left),
+    }
+    await connection.execute(_GIVE_BACK, values)
+
+
+_PURGE_TURNS = text("DELETE FROM provider_turn WHERE taken_at < clock_timestamp() - interval '1 day'")
+
+
+async def purge_turns(connection: Connection) -> None:
+    """Forget when accounts had their turns at providers that they have not asked for a day."""
+    await connection.execute(_PURGE_TURNS)
+
+
+_CANCEL = statement("""
+    UPDATE chunk SET state = 'cancelled', lease_token = NULL, lease_owner = NULL, lease_until = NULL
+    WHERE job_id = :job_id AND state IN {open_chunk}
+""")
+
+
 async def cancel(connection: Connection, job_id: UUID) -> None:
     """End every open chunk of a job; a worker that holds one will find its lease lost."""
     await connection.execute(_CANCEL, {"job_id": job_id})
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """Addresses of a job that wait for one throttle key: why and until when (UTC)."""
+
+    throttle_key: str
+    reason: str
+    addresses: int
+    until: datetime
+
+
+_WAITS = statement("""
+    WITH {open_chunks}, waiting AS (
+        SELECT lane, waits_for, addresses, ready_at AS until FROM open_chunk
+        WHERE job_id = :job_id AND state = 'ready' AND waits_for <> ''
+        UNION ALL
+        SELECT lane, :worker_gone, addresses, lease_until FROM open_chunk c
+        WHERE job_id = :job_id AND state = 'leased'
+            AND NOT EXISTS (SELECT FROM worker w WHERE w.owner = c.lease_owner AND {heard_of})
+    )
+    SELECT lane AS throttle_key, waits_for AS reason, sum(addresses)::bigint AS addresses, min(until) AS until
+    FROM waiting WHERE until > clock_timestamp() GROUP BY lane, waits_for ORDER BY until
+""")
 
 
 async def waits(connection: Connection, job_id: UUID) -> list[Waiting]:
@@ -526,14 +511,41 @@ async def waits(connection: Connection, job_id: UUID) -> list[Waiting]:
     return await rows_as(Waiting, connection, _WAITS, {"job_id": job_id, "worker_gone": WORKER_GONE})
 
 
+_SEGMENTS = text(
+    "SELECT segment_key FROM chunk WHERE job_id = :job_id AND segment_key IS NOT NULL ORDER BY n"
+)
+
+
 async def segments(connection: Connection, job_id: UUID) -> list[str]:
     """Return the blob keys of the job's verdicts so far."""
     return list((await connection.execute(_SEGMENTS, {"job_id": job_id})).scalars())
 
 
+_REDONE = text("""
+    SELECT count(DISTINCT source_key) FROM chunk
+    WHERE job_id = :job_id AND source_key LIKE '%/residual/redone-%'
+""")
+
+
 async def redone(connection: Connection, job_id: UUID) -> int:
     """Return how often the job's lost verdicts were looked for again."""
     return int((await connection.execute(_REDONE, {"job_id": job_id})).scalar_one())
+
+
+# What a chunk left for later lies in one blob of its own, whose name begins with its number, without gaps.
+_JUDGED_IN_LOST = text("""
+    WITH later AS (
+        SELECT split_part(split_part(source_key, '/residual/', 2), '-', 1) AS left_by,
+            max(source_offset + addresses) AS addresses
+        FROM chunk WHERE job_id = :job_id GROUP BY left_by
+    )
+    SELECT coalesce(sum(c.addresses - coalesce(later.addresses, 0)), 0)::bigint
+    FROM chunk c LEFT JOIN later ON later.left_by = c.n::text
+    WHERE c.job_id = :job_id AND c.segment_key <> ALL(:sound)
+""")
+_FORGET_LOST = text("""
+    UPDATE chunk SET segment_key = NULL WHERE job_id = :job_id AND segment_key <> ALL(:sound)
+""")
 
 
 async def forget_lost(connection: Connection, job_id: UUID, sound: Sequence[str]) -> int:
@@ -544,9 +556,37 @@ async def forget_lost(connection: Connection, job_id: UUID, sound: Sequence[str]
     return judged
 
 
+_UNJUDGED = text("""
+    SELECT coalesce(sum(addresses), 0)::bigint FROM chunk WHERE job_id = :job_id AND state <> 'done'
+""")
+
+
 async def unjudged(connection: Connection, job_id: UUID) -> int:
     """Return how many of the job's addresses have no verdict."""
     return int((await connection.execute(_UNJUDGED, {"job_id": job_id})).scalar_one())
+
+
+# Counted in a shard of its own: a commit that holds another one may wait for a chunk that is locked here.
+_FREE_EXPIRED = text("""
+    WITH freed AS (
+        UPDATE chunk SET state = 'ready', ready_at = least(ready_at, clock_timestamp()), waits_for = '',
+            lease_token = NULL, lease_owner = NULL, lease_until = NULL, last_error = :error
+        WHERE (job_id, n) IN (
+            SELECT job_id, n FROM chunk
+            WHERE state = 'leased' AND lease_until < clock_timestamp() FOR UPDATE SKIP LOCKED)
+        RETURNING n
+    ), recorded AS (
+        INSERT INTO throughput AS t (minute, shard, leases_expired)
+        SELECT date_trunc('minute', clock_timestamp()), -1, count(*) FROM freed HAVING count(*) > 0
+        ON CONFLICT (minute, shard) DO UPDATE SET leases_expired = t.leases_expired + excluded.leases_expired
+    )
+    SELECT count(*) FROM freed
+""")
+
+
+async def free_expired_leases(connection: Connection) -> int:
+    """Make the chunks of dead workers ready again; returns how many."""
+    return int((await connection.execute(_FREE_EXPIRED, {"error": LEASE_EXPIRED})).scalar_one())
 
 
 @dataclass(frozen=True, slots=True)
@@ -573,46 +613,6 @@ class Lease:
     left_s: float
 
 
-@dataclass(frozen=True, slots=True)
-class TroubledChunk:
-    """A chunk that was tried more than twice, or is a half of one.
-
-    Attributes:
-        state: ready, leased, done or cancelled.
-        last_error: what the worker said, LEASE_EXPIRED when it said nothing; "" when it went well then.
-        ready_at: when it may be tried again.
-    """
-
-    job_id: UUID
-    job_name: str
-    account: str
-    n: int
-    state: str
-    throttle_key: str
-    attempt: int
-    addresses: int
-    last_error: str
-    ready_at: datetime
-    owner: str | None
-
-
-# Counted in a shard of its own: a commit that holds another one may wait for a chunk that is locked here.
-_FREE_EXPIRED = text("""
-    WITH freed AS (
-        UPDATE chunk SET state = 'ready', ready_at = least(ready_at, clock_timestamp()), waits_for = '',
-            lease_token = NULL, lease_owner = NULL, lease_until = NULL, last_error = :error
-        WHERE (job_id, n) IN (
-            SELECT job_id, n FROM chunk
-            WHERE state = 'leased' AND lease_until < clock_timestamp() FOR UPDATE SKIP LOCKED)
-        RETURNING n
-    ), recorded AS (
-        INSERT INTO throughput AS t (minute, shard, leases_expired)
-        SELECT date_trunc('minute', clock_timestamp()), -1, count(*) FROM freed HAVING count(*) > 0
-        ON CONFLICT (minute, shard) DO UPDATE SET leases_expired = t.leases_expired + excluded.leases_expired
-    )
-    SELECT count(*) FROM freed
-""")
-
 _LEASED = statement("""
     SELECT * FROM (
         SELECT c.lease_token AS token, c.job_id, j.name AS job_name, a.name AS account, c.n, c.lane AS what,
@@ -631,6 +631,25 @@ _LEASED = statement("""
     ) held ORDER BY left_s, token LIMIT :limit
 """)
 
+
+async def held_leases(connection: Connection, *, limit: int, job_id: UUID | None = None) -> list[Lease]:
+    """Return the leases of chunks and steps (of one job, or of all), those that end first come first."""
+    return await rows_as(Lease, connection, _LEASED, {"limit": limit, "job_id": job_id})
+
+
+_EXPIRED_TOKENS = statement("""
+    SELECT lease_token FROM chunk WHERE state = 'leased' AND lease_until < clock_timestamp()
+    UNION ALL
+    SELECT step_token FROM job
+    WHERE state IN {step_held} AND step_until < clock_timestamp() AND step_token IS NOT NULL
+""")
+
+
+async def expired_leases(connection: Connection) -> list[UUID]:
+    """Return the tokens of the leases that have run out and were not freed yet."""
+    return list((await connection.execute(_EXPIRED_TOKENS)).scalars())
+
+
 # The fence does the rest: who still works on it finds the token gone.
 _TAKE_CHUNK = text("""
     UPDATE chunk SET state = 'ready', ready_at = least(ready_at, clock_timestamp()), waits_for = '',
@@ -643,6 +662,18 @@ _TAKE_STEP = statement("""
     WHERE state IN {step_held} AND step_token = ANY(:tokens)
     RETURNING id AS job_id, CAST(NULL AS integer) AS n
 """)
+
+
+async def take_back_leases(connection: Connection, tokens: Sequence[UUID]) -> list[tuple[UUID, int | None]]:
+    """End these leases now, so that the next claim takes the work.
+
+    Returns:
+        The job and the number of the chunk (None for a step) of every lease that was still held.
+    """
+    values = {"tokens": list(tokens), "error": TAKEN_BACK}
+    taken = [*await connection.execute(_TAKE_CHUNK, values), *await connection.execute(_TAKE_STEP, values)]
+    return [(row.job_id, row.n) for row in taken]
+
 
 # What waits for a reason goes on waiting: nobody knows how much of that is the clock's.
 _UNLOCK_READY = statement("""
@@ -667,12 +698,36 @@ _SHORTEN_STEPS = statement("""
         FOR UPDATE SKIP LOCKED)
 """)
 
-_EXPIRED_TOKENS = statement("""
-    SELECT lease_token FROM chunk WHERE state = 'leased' AND lease_until < clock_timestamp()
-    UNION ALL
-    SELECT step_token FROM job
-    WHERE state IN {step_held} AND step_until < clock_timestamp() AND step_token IS NOT NULL
-""")
+
+async def follow_clock(connection: Connection) -> None:
+    """After the clock was set back: what was ready is ready, and a lease ends when it would from now on."""
+    await connection.execute(_UNLOCK_READY)
+    for shorten in (_SHORTEN_CHUNKS, _SHORTEN_STEPS):
+        await connection.execute(shorten, {"lease": LEASE_SECONDS})
+
+
+@dataclass(frozen=True, slots=True)
+class TroubledChunk:
+    """A chunk that was tried more than twice, or is a half of one.
+
+    Attributes:
+        state: ready, leased, done or cancelled.
+        last_error: what the worker said, LEASE_EXPIRED when it said nothing; "" when it went well then.
+        ready_at: when it may be tried again.
+    """
+
+    job_id: UUID
+    job_name: str
+    account: str
+    n: int
+    state: str
+    throttle_key: str
+    attempt: int
+    addresses: int
+    last_error: str
+    ready_at: datetime
+    owner: str | None
+
 
 _TROUBLED = statement("""
     SELECT c.job_id, j.name AS job_name, a.name AS account, c.n, c.state, c.lane AS throttle_key,
@@ -682,55 +737,24 @@ _TROUBLED = statement("""
     ORDER BY c.state IN {open_chunk} DESC, c.ready_at DESC, c.job_id, c.n LIMIT :limit
 """)
 
-_COUNT_TROUBLED = statement("SELECT count(*) FROM chunk WHERE attempt > 2 AND state IN {open_chunk}")
-
-_FRESH = text("""
-    UPDATE chunk SET attempt = 0, ready_at = clock_timestamp(), waits_for = ''
-    WHERE job_id = :job_id AND n = :n AND state = 'ready'
-""")
-
-
-async def free_expired_leases(connection: Connection) -> int:
-    """Make the chunks of dead workers ready again; returns how many."""
-    return int((await connection.execute(_FREE_EXPIRED, {"error": LEASE_EXPIRED})).scalar_one())
-
-
-async def follow_clock(connection: Connection) -> None:
-    """After the clock was set back: what was ready is ready, and a lease ends when it would from now on."""
-    await connection.execute(_UNLOCK_READY)
-    for shorten in (_SHORTEN_CHUNKS, _SHORTEN_STEPS):
-        await connection.execute(shorten, {"lease": LEASE_SECONDS})
-
-
-async def held_leases(connection: Connection, *, limit: int, job_id: UUID | None = None) -> list[Lease]:
-    """Return the leases of chunks and steps (of one job, or of all), those that end first come first."""
-    return await rows_as(Lease, connection, _LEASED, {"limit": limit, "job_id": job_id})
-
-
-async def expired_leases(connection: Connection) -> list[UUID]:
-    """Return the tokens of the leases that have run out and were not freed yet."""
-    return list((await connection.execute(_EXPIRED_TOKENS)).scalars())
-
-
-async def take_back_leases(connection: Connection, tokens: Sequence[UUID]) -> list[tuple[UUID, int | None]]:
-    """End these leases now, so that the next claim takes the work.
-
-    Returns:
-        The job and the number of the chunk (None for a step) of every lease that was still held.
-    """
-    values = {"tokens": list(tokens), "error": TAKEN_BACK}
-    taken = [*await connection.execute(_TAKE_CHUNK, values), *await connection.execute(_TAKE_STEP, values)]
-    return [(row.job_id, row.n) for row in taken]
-
 
 async def troubled(connection: Connection, *, limit: int, job_id: UUID | None = None) -> list[TroubledChunk]:
     """Return chunks that were tried more than twice (of one job, or of all), open ones first."""
     return await rows_as(TroubledChunk, connection, _TROUBLED, {"limit": limit, "job_id": job_id})
 
 
+_COUNT_TROUBLED = statement("SELECT count(*) FROM chunk WHERE attempt > 2 AND state IN {open_chunk}")
+
+
 async def count_troubled(connection: Connection) -> int:
     """Return how many open chunks were tried more than twice."""
     return int((await connection.execute(_COUNT_TROUBLED)).scalar_one())
+
+
+_FRESH = text("""
+    UPDATE chunk SET attempt = 0, ready_at = clock_timestamp(), waits_for = ''
+    WHERE job_id = :job_id AND n = :n AND state = 'ready'
+""")
 
 
 async def start_afresh(connection: Connection, job_id: UUID, n: int) -> bool:
@@ -739,26 +763,6 @@ async def start_afresh(connection: Connection, job_id: UUID, n: int) -> bool:
 
 
 _ASKED_WORTH = 0.5  # of the recipients after which a list may stop: where it asked fewer need not be known
-
-_COUNT_ASKED = text("""
-    INSERT INTO job_asked AS a (job_id, provider, source, asked, missing)
-    VALUES (:job_id, :provider, :source, :asked, :missing)
-    ON CONFLICT (job_id, provider, source) DO UPDATE
-        SET asked = a.asked + excluded.asked, missing = a.missing + excluded.missing
-        WHERE a.stops = :stops
-    RETURNING asked, missing
-""")
-
-_STOP_ASKING = text("""
-    UPDATE job_asked SET asked = 0, missing = 0, stops = stops + 1,
-        stopped_until = clock_timestamp() + make_interval(secs => :seconds)
-    WHERE job_id = :job_id AND provider = :provider AND source = :source
-""")
-
-_STOPPED_PROVIDERS = text("""
-    SELECT provider, max(extract(epoch FROM stopped_until - clock_timestamp()))::float8 AS seconds
-    FROM job_asked WHERE job_id = :job_id AND stopped_until > clock_timestamp() GROUP BY provider
-""")
 
 _ASKED_BEFORE = text("""
     SELECT provider, source, asked, missing, stops,
@@ -780,6 +784,22 @@ async def asked_before(
     return ListStop(str(job_id), rule, found)
 
 
+_COUNT_ASKED = text("""
+    INSERT INTO job_asked AS a (job_id, provider, source, asked, missing)
+    VALUES (:job_id, :provider, :source, :asked, :missing)
+    ON CONFLICT (job_id, provider, source) DO UPDATE
+        SET asked = a.asked + excluded.asked, missing = a.missing + excluded.missing
+        WHERE a.stops = :stops
+    RETURNING asked, missing
+""")
+
+_STOP_ASKING = text("""
+    UPDATE job_asked SET asked = 0, missing = 0, stops = stops + 1,
+        stopped_until = clock_timestamp() + make_interval(secs => :seconds)
+    WHERE job_id = :job_id AND provider = :provider AND source = :source
+""")
+
+
 async def count_asked(
     connection: Connection, job_id: UUID, asked: Mapping[ThrottleKey, AskedCounts], stop: ListStop
 ) -> list[ThrottleKey]:
@@ -795,6 +815,12 @@ async def count_asked(
             await connection.execute(_STOP_ASKING, values | {"seconds": stop.rule.seconds})
             stopped.append(place)
     return stopped
+
+
+_STOPPED_PROVIDERS = text("""
+    SELECT provider, max(extract(epoch FROM stopped_until - clock_timestamp()))::float8 AS seconds
+    FROM job_asked WHERE job_id = :job_id AND stopped_until > clock_timestamp() GROUP BY provider
+""")
 
 
 async def stopped_providers(connection: Connection, job_id: UUID) -> dict[str, float]:

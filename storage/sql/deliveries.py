@@ -257,24 +257,6 @@ class ClaimedDelivery:
 
 
 @dataclass(frozen=True, slots=True)
-class NewAttempt:
-    """One HTTP request that was made; `ms` is how long it took, `error` is "" when it arrived.
-
-    `directive` is what the receiver asked for beside its answer, "" for nothing.
-    """
-
-    delivery_id: UUID
-    n: int
-    at: datetime
-    trigger: str
-    ms: int
-    status_code: int
-    error: str
-    response: str
-    directive: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class EndpointLimits:
     """How many attempts an endpoint takes: a bucket that holds those of `burst_s` seconds, at least one.
 
@@ -317,7 +299,7 @@ _ENDPOINTS_DUE = text(f"""
     )
     SELECT e.id FROM turns JOIN endpoint e ON e.id = turns.id WHERE {_IS_DUE} AND {_PLACES_LEFT} > 0
     ORDER BY turns.turn, e.served_at NULLS FIRST LIMIT :limit FOR NO KEY UPDATE OF e SKIP LOCKED
-""")  # noqa: S608 - same
+""")  # noqa: S608 - conditions of this file
 
 # First the oldest of every endpoint, then the second of every endpoint. An endpoint whose breaker is open
 # gets one attempt at a time; the next may be made a minute later at the earliest, whatever comes of this one.
@@ -363,39 +345,6 @@ _CLAIM = text(f"""
     ORDER BY taken.created_at, taken.id
 """)  # noqa: S608 - same
 
-_GIVE_BACK = text("""
-    UPDATE delivery SET state = :state, next_attempt_at = :next_attempt_at, finished_at = :finished_at,
-        attempts = attempts + :made, round = round + :made, lease_token = NULL, lease_until = NULL
-    WHERE id = :id AND state = 'delivering' AND lease_token = :token
-""")
-
-_RELEASE = text("""
-    UPDATE delivery SET state = 'pending', lease_token = NULL, lease_until = NULL
-    WHERE state = 'delivering' AND lease_token = ANY(:tokens)
-""")
-
-_FREE_EXPIRED = text("""
-    UPDATE delivery SET state = 'pending', lease_token = NULL, lease_until = NULL
-    WHERE id IN (
-        SELECT id FROM delivery
-        WHERE state = 'delivering' AND lease_until < :now FOR UPDATE SKIP LOCKED)
-""")
-
-# An endpoint that is disabled skips what waits for it; what was in hand, or came, at that moment waits since.
-_SKIP_UNWANTED = text("""
-    UPDATE delivery SET state = 'skipped', next_attempt_at = NULL, finished_at = :now
-    WHERE id IN (
-        SELECT d.id FROM endpoint e JOIN delivery d ON d.endpoint_id = e.id
-        WHERE NOT e.enabled AND d.state = 'pending' FOR UPDATE OF d SKIP LOCKED)
-""")
-
-_AGAIN = {
-    "state": "pending",
-    "trigger": "manual",
-    "round": 0,
-    "finished_at": None,
-}
-
 
 async def claim(
     connection: Connection,
@@ -425,6 +374,31 @@ async def claim(
         "next_probe": next_probe,
     }
     return await rows_as(ClaimedDelivery, connection, _CLAIM, values)
+
+
+@dataclass(frozen=True, slots=True)
+class NewAttempt:
+    """One HTTP request that was made; `ms` is how long it took, `error` is "" when it arrived.
+
+    `directive` is what the receiver asked for beside its answer, "" for nothing.
+    """
+
+    delivery_id: UUID
+    n: int
+    at: datetime
+    trigger: str
+    ms: int
+    status_code: int
+    error: str
+    response: str
+    directive: str = ""
+
+
+_GIVE_BACK = text("""
+    UPDATE delivery SET state = :state, next_attempt_at = :next_attempt_at, finished_at = :finished_at,
+        attempts = attempts + :made, round = round + :made, lease_token = NULL, lease_until = NULL
+    WHERE id = :id AND state = 'delivering' AND lease_token = :token
+""")
 
 
 async def record_attempt(
@@ -465,9 +439,31 @@ async def _give_back(
     return (await connection.execute(_GIVE_BACK, values)).rowcount == 1
 
 
+_RELEASE = text("""
+    UPDATE delivery SET state = 'pending', lease_token = NULL, lease_until = NULL
+    WHERE state = 'delivering' AND lease_token = ANY(:tokens)
+""")
+
+
 async def release(connection: Connection, tokens: Collection[UUID]) -> None:
     """Give deliveries back untried."""
     await connection.execute(_RELEASE, {"tokens": list(tokens)})
+
+
+_FREE_EXPIRED = text("""
+    UPDATE delivery SET state = 'pending', lease_token = NULL, lease_until = NULL
+    WHERE id IN (
+        SELECT id FROM delivery
+        WHERE state = 'delivering' AND lease_until < :now FOR UPDATE SKIP LOCKED)
+""")
+
+# An endpoint that is disabled skips what waits for it; what was in hand, or came, at that moment waits since.
+_SKIP_UNWANTED = text("""
+    UPDATE delivery SET state = 'skipped', next_attempt_at = NULL, finished_at = :now
+    WHERE id IN (
+        SELECT d.id FROM endpoint e JOIN delivery d ON d.endpoint_id = e.id
+        WHERE NOT e.enabled AND d.state = 'pending' FOR UPDATE OF d SKIP LOCKED)
+""")
 
 
 async def free_expired(connection: Connection, *, now: datetime) -> int:
@@ -518,6 +514,14 @@ async def of_endpoint(
     """Return the endpoint's deliveries, newest first, those older than (created_at, id) `before`."""
     statement = newest_first(_SHOWN.where(delivery.c.endpoint_id == endpoint_id), delivery, limit, before)
     return (await connection.execute(statement)).mappings().all()
+
+
+_AGAIN = {
+    "state": "pending",
+    "trigger": "manual",
+    "round": 0,
+    "finished_at": None,
+}
 
 
 async def redeliver(connection: Connection, delivery_id: UUID, *, now: datetime) -> bool:

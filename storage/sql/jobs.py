@@ -68,23 +68,56 @@ class NewJob:
     retention_s: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class JobPlan:
-    """What intake found out about a job: columns of its row.
+# Where an account begins in virtual time that starts or resumes a job: beside the others, not before them, as
+# an idle past earns no priority. An account whose lists are being read is not idle. Where all were, nobody
+# begins behind.
+_FLOOR: Final = """
+    WITH accounts AS (
+        SELECT coalesce(min(a.vtime), (SELECT max(vtime) FROM account)) AS floor FROM account a
+        WHERE EXISTS (SELECT FROM job j
+            WHERE j.account_id = a.id AND j.state IN {unpaused} AND j.id <> :job_id)),
+"""
+_NEW_JOB: Final = """
+    raised AS (UPDATE account SET vtime = accounts.floor FROM accounts
+        WHERE account.id = :account_id AND account.vtime < accounts.floor)
+    INSERT INTO job (id, account_id, parent_id, name, state, options, source_name, source_sha256,
+                     source_bytes, test, deadline_at, expires_at)
+    VALUES (:job_id, :account_id, (SELECT id FROM job WHERE id = :parent_id FOR KEY SHARE), :name,
+            'uploading', CAST(:options AS jsonb) || CASE
+                WHEN CAST(:options AS jsonb)->>'policy' IS NULL THEN coalesce((
+                    SELECT jsonb_build_object('policy', a.policy->'tiers') FROM account a
+                    WHERE a.id = :account_id AND a.policy ? 'tiers'), '{{}}') ELSE '{{}}' END,
+            :source_name,
+            :source_sha256, :source_bytes,
+            EXISTS (SELECT FROM account a WHERE a.id = :account_id AND a.test_of IS NOT NULL),
+            CASE WHEN :deadline_s > 0 THEN clock_timestamp() + make_interval(secs => :deadline_s) END,
+            (SELECT clock_timestamp()
+                    + make_interval(secs => coalesce(nullif(:retention_s, 0), a.retention_s))
+             FROM account a WHERE a.id = :account_id AND (:retention_s > 0 OR a.retention_s > 0)))
+"""
+_INSERT = statement(_FLOOR + _NEW_JOB)
 
-    Attributes:
-        address_column: its name in the list.
-        total, addresses: rows and distinct addresses to validate.
-        list_rows, list_addresses: of the whole list, which is more than a preview validates.
-        small: never waits behind big jobs.
+
+async def insert(connection: Connection, new: NewJob) -> None:
+    """Insert a job whose source lies ready for intake; an account that was idle starts beside the others.
+
+    One whose parent has been deleted by now has none.
     """
+    values = {one.name: getattr(new, one.name) for one in fields(new)}
+    values |= {"job_id": values.pop("id"), "options": json.dumps(dict(new.options))}
+    await connection.execute(_INSERT, values)
 
-    address_column: str
-    total: int
-    addresses: int
-    list_rows: int
-    list_addresses: int
-    small: bool
+
+async def insert_once(connection: Connection, new: NewJob) -> bool:
+    """Insert the job; False when a job with this id exists."""
+    savepoint = await connection.begin_nested()
+    try:
+        await insert(connection, new)
+    except IntegrityError:
+        await savepoint.rollback()
+        return False
+    await savepoint.commit()
+    return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,54 +170,6 @@ class StepClaim:
     step: ClaimedStep | None
     is_due: bool
 
-
-@dataclass(frozen=True, slots=True)
-class VerdictCounts:
-    """Rows by status and by tier, their addresses, and about how many mailboxes a server answered."""
-
-    valid: int = 0
-    invalid: int = 0
-    risky: int = 0
-    send: int = 0
-    review: int = 0
-    remove: int = 0
-    addresses: int = 0
-    probes: int = 0
-
-    @property
-    def processed(self) -> int:
-        """All rows that have a verdict."""
-        return self.valid + self.invalid + self.risky
-
-
-# Where an account begins in virtual time that starts or resumes a job: beside the others, not before them, as
-# an idle past earns no priority. An account whose lists are being read is not idle. Where all were, nobody
-# begins behind.
-_FLOOR: Final = """
-    WITH accounts AS (
-        SELECT coalesce(min(a.vtime), (SELECT max(vtime) FROM account)) AS floor FROM account a
-        WHERE EXISTS (SELECT FROM job j
-            WHERE j.account_id = a.id AND j.state IN {unpaused} AND j.id <> :job_id)),
-"""
-_NEW_JOB: Final = """
-    raised AS (UPDATE account SET vtime = accounts.floor FROM accounts
-        WHERE account.id = :account_id AND account.vtime < accounts.floor)
-    INSERT INTO job (id, account_id, parent_id, name, state, options, source_name, source_sha256,
-                     source_bytes, test, deadline_at, expires_at)
-    VALUES (:job_id, :account_id, (SELECT id FROM job WHERE id = :parent_id FOR KEY SHARE), :name,
-            'uploading', CAST(:options AS jsonb) || CASE
-                WHEN CAST(:options AS jsonb)->>'policy' IS NULL THEN coalesce((
-                    SELECT jsonb_build_object('policy', a.policy->'tiers') FROM account a
-                    WHERE a.id = :account_id AND a.policy ? 'tiers'), '{{}}') ELSE '{{}}' END,
-            :source_name,
-            :source_sha256, :source_bytes,
-            EXISTS (SELECT FROM account a WHERE a.id = :account_id AND a.test_of IS NOT NULL),
-            CASE WHEN :deadline_s > 0 THEN clock_timestamp() + make_interval(secs => :deadline_s) END,
-            (SELECT clock_timestamp()
-                    + make_interval(secs => coalesce(nullif(:retention_s, 0), a.retention_s))
-             FROM account a WHERE a.id = :account_id AND (:retention_s > 0 OR a.retention_s > 0)))
-"""
-_INSERT = statement(_FLOOR + _NEW_JOB)
 
 # `step_until` ends the lease of a step that is worked on, so that a crashed one is claimed again,
 # and the wait of one that was given back. Finishing goes before reading; then the account that is furthest
@@ -258,118 +243,6 @@ CLAIM_STEP = statement("""
     FROM (VALUES (1)) AS one LEFT JOIN claimed ON true
 """)
 
-# Whoever did the last chunk of a small job finishes it at once. Its account has paid for that with the
-# intake: where it sends many small lists they would wait for each other over its row.
-_LEASE_FINISH = statement("""
-    UPDATE job SET step_token = :token, step_owner = :owner,
-        step_attempt = step_attempt + CASE WHEN step_token IS NULL THEN 1 ELSE 0 END,
-        step_at = clock_timestamp(),
-        step_until = clock_timestamp() + make_interval(secs => :lease)
-    WHERE id = :job_id AND state IN {finish_due} AND (step_token IS NULL OR step_token = :token)
-    RETURNING id AS job_id, account_id, parent_id, state, step_attempt AS attempt, step_token AS token,
-        options, source_name, source_bytes, delivers, test
-""")
-
-_RENEW_STEPS = statement("""
-    UPDATE job SET step_until = clock_timestamp() + make_interval(secs => :lease)
-    WHERE step_token = ANY(:tokens) AND state IN {step_held}
-    RETURNING step_token
-""")
-
-_RELEASE_STEP = text("""
-    UPDATE job SET step_token = NULL, step_owner = NULL,
-        step_attempt = step_attempt - CASE WHEN :tried THEN 0 ELSE 1 END, step_waits_for = :waits_for,
-        step_until = CASE WHEN :delay > 0 THEN clock_timestamp() + make_interval(secs => :delay) END
-    WHERE id = :job_id AND step_token = :token
-""")
-
-_COUNT_CHUNK = statement("""
-    UPDATE job SET processed = processed + :processed, valid = valid + :valid,
-        invalid = invalid + :invalid, risky = risky + :risky, send = send + :send,
-        review = review + :review, remove = remove + :remove, chunks = chunks + :added,
-        chunks_open = chunks_open - 1 + :added, warning = coalesce(nullif(:warning, ''), warning)
-    WHERE id = :job_id AND state IN {worked}
-        AND EXISTS (SELECT FROM chunk WHERE job_id = :job_id AND n = :n AND lease_token = :token)
-    RETURNING chunks - :added AS first_free, chunks_open
-""")
-
-# What the account used today and what was done in this minute. Other jobs' commits wait for these rows.
-_RECORD_USE = text("""
-    WITH counted AS (SELECT account_id, options->>'mode' AS mode, test FROM job WHERE id = :job_id),
-    used AS (
-        INSERT INTO usage AS u (account_id, day, mode, rows, addresses, probes)
-        SELECT account_id, (clock_timestamp() AT TIME ZONE 'UTC')::date, mode, :processed, :addresses, :probes
-        FROM counted WHERE :processed > 0 OR :probes > 0
-        ON CONFLICT (account_id, day, mode) DO UPDATE SET rows = u.rows + excluded.rows,
-            addresses = u.addresses + excluded.addresses, probes = u.probes + excluded.probes
-    )
-    INSERT INTO throughput AS t (minute, shard, chunks, addresses, valid, invalid, risky)
-    SELECT date_trunc('minute', clock_timestamp()), :shard, 1, :addresses, :valid, :invalid, :risky
-    FROM counted WHERE NOT test
-    ON CONFLICT (minute, shard) DO UPDATE SET chunks = t.chunks + 1,
-        addresses = t.addresses + excluded.addresses, valid = t.valid + excluded.valid,
-        invalid = t.invalid + excluded.invalid, risky = t.risky + excluded.risky
-""")
-
-# From the days on which it may have been counted, the last ones first, and never more than they have.
-_TAKE_BACK_USE = text("""
-    WITH counted AS (
-        SELECT u.account_id, u.day, u.mode, sum(u.rows) OVER later - u.rows AS rows,
-            sum(u.addresses) OVER later - u.addresses AS addresses
-        FROM usage u JOIN job j ON j.account_id = u.account_id AND j.options->>'mode' = u.mode
-        WHERE j.id = :job_id AND u.day >= (j.created_at AT TIME ZONE 'UTC')::date
-        WINDOW later AS (ORDER BY u.day DESC)
-    )
-    UPDATE usage u SET rows = u.rows - least(u.rows, greatest(0, :rows - counted.rows)),
-        addresses = u.addresses - least(u.addresses, greatest(0, :addresses - counted.addresses))
-    FROM counted WHERE (u.account_id, u.day, u.mode) = (counted.account_id, counted.day, counted.mode)
-""")
-
-# A job whose chunks may be claimed from now on starts beside the others of its account, too.
-_RAISED_JOB: Final = """
-    mine AS (SELECT id, account_id FROM job WHERE id = :job_id),
-    jobs AS (SELECT min(j.vtime) AS floor FROM job j, mine
-        WHERE j.account_id = mine.account_id AND j.state IN {claimable} AND j.id <> :job_id),
-    raised AS (UPDATE account SET vtime = greatest(vtime, accounts.floor) FROM accounts, mine
-        WHERE account.id = mine.account_id AND account.vtime < accounts.floor)
-    UPDATE job SET vtime = greatest(vtime, jobs.floor) FROM jobs
-    WHERE job.id = :job_id AND job.vtime < jobs.floor
-"""
-_CATCH_UP = statement(_FLOOR + _RAISED_JOB)
-
-# A list may take longer than it is to be kept: then its results, and whoever is to be told, have a day still.
-_END = text("""
-    UPDATE job SET state = :state, finished_at = clock_timestamp(), error_code = :error_code,
-        expires_at = CASE WHEN expires_at IS NOT NULL THEN greatest(expires_at,
-            clock_timestamp() + least(expires_at - created_at, interval '1 day')) END,
-        error_detail = :error_detail, step_token = NULL, step_owner = NULL, step_until = NULL,
-        started_at = coalesce(started_at, clock_timestamp())
-    WHERE id = :job_id AND state = ANY(:allowed) AND (CAST(:token AS uuid) IS NULL OR step_token = :token)
-    RETURNING *
-""")
-
-
-async def insert(connection: Connection, new: NewJob) -> None:
-    """Insert a job whose source lies ready for intake; an account that was idle starts beside the others.
-
-    One whose parent has been deleted by now has none.
-    """
-    values = {one.name: getattr(new, one.name) for one in fields(new)}
-    values |= {"job_id": values.pop("id"), "options": json.dumps(dict(new.options))}
-    await connection.execute(_INSERT, values)
-
-
-async def insert_once(connection: Connection, new: NewJob) -> bool:
-    """Insert the job; False when a job with this id exists."""
-    savepoint = await connection.begin_nested()
-    try:
-        await insert(connection, new)
-    except IntegrityError:
-        await savepoint.rollback()
-        return False
-    await savepoint.commit()
-    return True
-
 
 async def claim_step(  # noqa: PLR0913 - what there is room for
     connection: Connection,
@@ -413,6 +286,19 @@ async def claim_step(  # noqa: PLR0913 - what there is room for
     return StepClaim(ClaimedStep(**row) if row["token"] else None, is_due=is_due)
 
 
+# Whoever did the last chunk of a small job finishes it at once. Its account has paid for that with the
+# intake: where it sends many small lists they would wait for each other over its row.
+_LEASE_FINISH = statement("""
+    UPDATE job SET step_token = :token, step_owner = :owner,
+        step_attempt = step_attempt + CASE WHEN step_token IS NULL THEN 1 ELSE 0 END,
+        step_at = clock_timestamp(),
+        step_until = clock_timestamp() + make_interval(secs => :lease)
+    WHERE id = :job_id AND state IN {finish_due} AND (step_token IS NULL OR step_token = :token)
+    RETURNING id AS job_id, account_id, parent_id, state, step_attempt AS attempt, step_token AS token,
+        options, source_name, source_bytes, delivers, test
+""")
+
+
 async def lease_finish(
     connection: Connection, job_id: UUID, *, owner: str, lease: float, token: UUID
 ) -> ClaimedStep | None:
@@ -421,10 +307,25 @@ async def lease_finish(
     return await row_as(ClaimedStep, connection, _LEASE_FINISH, values)
 
 
+_RENEW_STEPS = statement("""
+    UPDATE job SET step_until = clock_timestamp() + make_interval(secs => :lease)
+    WHERE step_token = ANY(:tokens) AND state IN {step_held}
+    RETURNING step_token
+""")
+
+
 async def renew_steps(connection: Connection, tokens: Collection[UUID], *, lease: float) -> set[UUID]:
     """Extend the leases; the tokens that are missing from the answer are lost, or no step's."""
     values = {"tokens": list(tokens), "lease": lease}
     return set((await connection.execute(_RENEW_STEPS, values)).scalars())
+
+
+_RELEASE_STEP = text("""
+    UPDATE job SET step_token = NULL, step_owner = NULL,
+        step_attempt = step_attempt - CASE WHEN :tried THEN 0 ELSE 1 END, step_waits_for = :waits_for,
+        step_until = CASE WHEN :delay > 0 THEN clock_timestamp() + make_interval(secs => :delay) END
+    WHERE id = :job_id AND step_token = :token
+""")
 
 
 async def release_step(
@@ -465,6 +366,25 @@ async def _hand_on(connection: Connection, step: ClaimedStep, **values: object) 
     return (await connection.execute(mine.values(**_FREED, **values))).rowcount == 1
 
 
+@dataclass(frozen=True, slots=True)
+class JobPlan:
+    """What intake found out about a job: columns of its row.
+
+    Attributes:
+        address_column: its name in the list.
+        total, addresses: rows and distinct addresses to validate.
+        list_rows, list_addresses: of the whole list, which is more than a preview validates.
+        small: never waits behind big jobs.
+    """
+
+    address_column: str
+    total: int
+    addresses: int
+    list_rows: int
+    list_addresses: int
+    small: bool
+
+
 async def plan(connection: Connection, job_id: UUID, planned: JobPlan, *, chunks: int, token: UUID) -> bool:
     """PLAN: the job has so many chunks; False when its intake is not leased under `token` (any more)."""
     columns = {**asdict(planned), "chunks": chunks, "chunks_open": chunks}
@@ -487,6 +407,25 @@ async def resume(connection: Connection, job_id: UUID) -> bool:
 async def close(connection: Connection, job_id: UUID) -> bool:
     """CLOSE: let its finish be claimed; False when its state forbids it."""
     return await _move(connection, job_id, JobTransition.CLOSE)
+
+
+@dataclass(frozen=True, slots=True)
+class VerdictCounts:
+    """Rows by status and by tier, their addresses, and about how many mailboxes a server answered."""
+
+    valid: int = 0
+    invalid: int = 0
+    risky: int = 0
+    send: int = 0
+    review: int = 0
+    remove: int = 0
+    addresses: int = 0
+    probes: int = 0
+
+    @property
+    def processed(self) -> int:
+        """All rows that have a verdict."""
+        return self.valid + self.invalid + self.risky
 
 
 async def redo(
@@ -520,6 +459,18 @@ async def _move(
     return moved.rowcount == 1
 
 
+# A list may take longer than it is to be kept: then its results, and whoever is to be told, have a day still.
+_END = text("""
+    UPDATE job SET state = :state, finished_at = clock_timestamp(), error_code = :error_code,
+        expires_at = CASE WHEN expires_at IS NOT NULL THEN greatest(expires_at,
+            clock_timestamp() + least(expires_at - created_at, interval '1 day')) END,
+        error_detail = :error_detail, step_token = NULL, step_owner = NULL, step_until = NULL,
+        started_at = coalesce(started_at, clock_timestamp())
+    WHERE id = :job_id AND state = ANY(:allowed) AND (CAST(:token AS uuid) IS NULL OR step_token = :token)
+    RETURNING *
+""")
+
+
 async def end(
     connection: Connection,
     job_id: UUID,
@@ -543,9 +494,33 @@ async def end(
     return (await connection.execute(_END, values)).mappings().one_or_none()
 
 
+# A job whose chunks may be claimed from now on starts beside the others of its account, too.
+_RAISED_JOB: Final = """
+    mine AS (SELECT id, account_id FROM job WHERE id = :job_id),
+    jobs AS (SELECT min(j.vtime) AS floor FROM job j, mine
+        WHERE j.account_id = mine.account_id AND j.state IN {claimable} AND j.id <> :job_id),
+    raised AS (UPDATE account SET vtime = greatest(vtime, accounts.floor) FROM accounts, mine
+        WHERE account.id = mine.account_id AND account.vtime < accounts.floor)
+    UPDATE job SET vtime = greatest(vtime, jobs.floor) FROM jobs
+    WHERE job.id = :job_id AND job.vtime < jobs.floor
+"""
+_CATCH_UP = statement(_FLOOR + _RAISED_JOB)
+
+
 async def catch_up(connection: Connection, job_id: UUID) -> None:
     """Raise the virtual time of a job (and its account) that starts or resumes to the lowest active one."""
     await connection.execute(_CATCH_UP, {"job_id": job_id})
+
+
+_COUNT_CHUNK = statement("""
+    UPDATE job SET processed = processed + :processed, valid = valid + :valid,
+        invalid = invalid + :invalid, risky = risky + :risky, send = send + :send,
+        review = review + :review, remove = remove + :remove, chunks = chunks + :added,
+        chunks_open = chunks_open - 1 + :added, warning = coalesce(nullif(:warning, ''), warning)
+    WHERE id = :job_id AND state IN {worked}
+        AND EXISTS (SELECT FROM chunk WHERE job_id = :job_id AND n = :n AND lease_token = :token)
+    RETURNING chunks - :added AS first_free, chunks_open
+""")
 
 
 async def count(  # noqa: PLR0913 - whose rows, and what else changes with them
@@ -581,6 +556,25 @@ async def count(  # noqa: PLR0913 - whose rows, and what else changes with them
     return (row.first_free, row.chunks_open) if row else None
 
 
+# What the account used today and what was done in this minute. Other jobs' commits wait for these rows.
+_RECORD_USE = text("""
+    WITH counted AS (SELECT account_id, options->>'mode' AS mode, test FROM job WHERE id = :job_id),
+    used AS (
+        INSERT INTO usage AS u (account_id, day, mode, rows, addresses, probes)
+        SELECT account_id, (clock_timestamp() AT TIME ZONE 'UTC')::date, mode, :processed, :addresses, :probes
+        FROM counted WHERE :processed > 0 OR :probes > 0
+        ON CONFLICT (account_id, day, mode) DO UPDATE SET rows = u.rows + excluded.rows,
+            addresses = u.addresses + excluded.addresses, probes = u.probes + excluded.probes
+    )
+    INSERT INTO throughput AS t (minute, shard, chunks, addresses, valid, invalid, risky)
+    SELECT date_trunc('minute', clock_timestamp()), :shard, 1, :addresses, :valid, :invalid, :risky
+    FROM counted WHERE NOT test
+    ON CONFLICT (minute, shard) DO UPDATE SET chunks = t.chunks + 1,
+        addresses = t.addresses + excluded.addresses, valid = t.valid + excluded.valid,
+        invalid = t.invalid + excluded.invalid, risky = t.risky + excluded.risky
+""")
+
+
 async def record_use(connection: Connection, job_id: UUID, counts: VerdictCounts) -> None:
     """Add a closed chunk's rows to its account's usage and to what the service does.
 
@@ -593,6 +587,21 @@ async def record_use(connection: Connection, job_id: UUID, counts: VerdictCounts
         "shard": job_id.int % _SHARDS,
     }
     await connection.execute(_RECORD_USE, values)
+
+
+# From the days on which it may have been counted, the last ones first, and never more than they have.
+_TAKE_BACK_USE = text("""
+    WITH counted AS (
+        SELECT u.account_id, u.day, u.mode, sum(u.rows) OVER later - u.rows AS rows,
+            sum(u.addresses) OVER later - u.addresses AS addresses
+        FROM usage u JOIN job j ON j.account_id = u.account_id AND j.options->>'mode' = u.mode
+        WHERE j.id = :job_id AND u.day >= (j.created_at AT TIME ZONE 'UTC')::date
+        WINDOW later AS (ORDER BY u.day DESC)
+    )
+    UPDATE usage u SET rows = u.rows - least(u.rows, greatest(0, :rows - counted.rows)),
+        addresses = u.addresses - least(u.addresses, greatest(0, :addresses - counted.addresses))
+    FROM counted WHERE (u.account_id, u.day, u.mode) = (counted.account_id, counted.day, counted.mode)
+""")
 
 
 async def take_back_use(connection: Connection, job_id: UUID, *, rows: int, addresses: int) -> None:
@@ -611,11 +620,6 @@ _SET_TIERS = text("""
     WHERE id = :job_id AND finished_at IS NOT NULL
 """)
 
-_SET_PRIORITY = text("""
-    UPDATE job SET options = jsonb_set(options, '{priority}', to_jsonb(CAST(:priority AS text)))
-    WHERE id = :job_id AND finished_at IS NULL AND options->>'priority' IS DISTINCT FROM :priority
-""")
-
 
 async def set_tiers(
     connection: Connection,
@@ -630,6 +634,12 @@ async def set_tiers(
     """
     values = {"job_id": job_id, "policy": None if policy is None else json.dumps(dict(policy)), **tiers}
     return (await connection.execute(_SET_TIERS, values)).rowcount == 1
+
+
+_SET_PRIORITY = text("""
+    UPDATE job SET options = jsonb_set(options, '{priority}', to_jsonb(CAST(:priority AS text)))
+    WHERE id = :job_id AND finished_at IS NULL AND options->>'priority' IS DISTINCT FROM :priority
+""")
 
 
 async def set_priority(connection: Connection, job_id: UUID, priority: str) -> bool:
@@ -671,17 +681,18 @@ def job_not_found() -> MailsiftError:
 NUMBER_BITS: Final = 52
 """Of an id that make its number: random ones, and few enough for JavaScript."""
 
+
+def number_of(job_id: UUID) -> int:
+    """Return the number of a job, for those who know no other ids; within an account it is its own."""
+    return job_id.int & ((1 << NUMBER_BITS) - 1)
+
+
 _DIGITS = f"right(replace(CAST(id AS text), '-', ''), {NUMBER_BITS // 4})"
 _NUMBERED = text(f"""
     SELECT id FROM job
     WHERE account_id = :account_id AND ('x' || {_DIGITS})::bit({NUMBER_BITS})::bigint = :number
     ORDER BY created_at DESC LIMIT 1
 """)  # noqa: S608 - lengths
-
-
-def number_of(job_id: UUID) -> int:
-    """Return the number of a job, for those who know no other ids; within an account it is its own."""
-    return job_id.int & ((1 << NUMBER_BITS) - 1)
 
 
 async def numbered(connection: Connection, account_id: UUID, number: int) -> UUID | None:
@@ -881,7 +892,22 @@ _EXPECT_BLOBS = text("""
     ON CONFLICT (job_id) DO NOTHING
 """)
 
+
+async def expect_blobs(connection: Connection, job_id: UUID, *, seconds: float) -> None:
+    """Note that blobs of a job are about to be stored whose job must follow within so many seconds.
+
+    Where they are being deleted, it waits until that is noted; then `claim` says that it is too late.
+    """
+    await connection.execute(_EXPECT_BLOBS, {"job_id": job_id, "seconds": seconds})
+
+
 _CLAIM_BLOBS = text("DELETE FROM leftover WHERE job_id = :job_id AND NOT sealed")
+
+
+async def claim_blobs(connection: Connection, job_id: UUID) -> bool:
+    """Say that the job comes, in the transaction that inserts it; False when it is too late."""
+    return (await connection.execute(_CLAIM_BLOBS, {"job_id": job_id})).rowcount == 1
+
 
 _LEAVE_BLOBS = text("""
     INSERT INTO leftover (job_id, due_at, sealed)
@@ -889,6 +915,12 @@ _LEAVE_BLOBS = text("""
     FROM unnest(CAST(:job_ids AS uuid[])) AS job_id
     ON CONFLICT (job_id) DO UPDATE SET due_at = excluded.due_at, sealed = true
 """)
+
+
+async def leave_blobs(connection: Connection, job_ids: list[UUID], *, seconds: float) -> None:
+    """Note jobs that are being deleted: what is still written for them goes after so many seconds."""
+    await connection.execute(_LEAVE_BLOBS, {"job_ids": job_ids, "seconds": seconds})
+
 
 # Whoever dies over it leaves the row for the next one.
 _SEAL_BLOBS = text("""
@@ -901,30 +933,13 @@ _SEAL_BLOBS = text("""
     RETURNING leftover.job_id
 """)
 
-_FORGET_BLOBS = text("DELETE FROM leftover WHERE job_id = :job_id AND sealed")
-
-
-async def expect_blobs(connection: Connection, job_id: UUID, *, seconds: float) -> None:
-    """Note that blobs of a job are about to be stored whose job must follow within so many seconds.
-
-    Where they are being deleted, it waits until that is noted; then `claim` says that it is too late.
-    """
-    await connection.execute(_EXPECT_BLOBS, {"job_id": job_id, "seconds": seconds})
-
-
-async def claim_blobs(connection: Connection, job_id: UUID) -> bool:
-    """Say that the job comes, in the transaction that inserts it; False when it is too late."""
-    return (await connection.execute(_CLAIM_BLOBS, {"job_id": job_id})).rowcount == 1
-
-
-async def leave_blobs(connection: Connection, job_ids: list[UUID], *, seconds: float) -> None:
-    """Note jobs that are being deleted: what is still written for them goes after so many seconds."""
-    await connection.execute(_LEAVE_BLOBS, {"job_ids": job_ids, "seconds": seconds})
-
 
 async def seal_blobs(connection: Connection, *, limit: int) -> list[UUID]:
     """Return jobs whose blobs are to go now; nobody else is given them for a minute."""
     return list((await connection.execute(_SEAL_BLOBS, {"limit": limit})).scalars())
+
+
+_FORGET_BLOBS = text("DELETE FROM leftover WHERE job_id = :job_id AND sealed")
 
 
 async def forget_blobs(connection: Connection, job_id: UUID) -> None:

@@ -16,6 +16,13 @@ from sqlalchemy import text
 from mailsift.storage.database import Connection, from_row, rows_as
 
 
+def _columns_of(row: type[Any], types: Sequence[str]) -> tuple[tuple[str, ...], str, str]:
+    """Return the names of a row's columns; the same as SQL names them; and as parameters, a list for each."""
+    names = tuple(one.name for one in fields(row))
+    lists = ", ".join(f"CAST(:{name} AS {kind}[])" for name, kind in zip(names, types, strict=True))
+    return names, ", ".join(names), lists
+
+
 @dataclass(frozen=True, slots=True)
 class OutcomeRow:
     """One outcome.
@@ -40,13 +47,6 @@ class OutcomeRow:
     origin: str
     happened_at: datetime
     undated: bool
-
-
-def _columns_of(row: type[Any], types: Sequence[str]) -> tuple[tuple[str, ...], str, str]:
-    """Return the names of a row's columns; the same as SQL names them; and as parameters, a list for each."""
-    names = tuple(one.name for one in fields(row))
-    lists = ", ".join(f"CAST(:{name} AS {kind}[])" for name, kind in zip(names, types, strict=True))
-    return names, ", ".join(names), lists
 
 
 _OUTCOME_NAMES, _OUTCOME_COLUMNS, _OUTCOME_LISTS = _columns_of(
@@ -77,41 +77,6 @@ _ADD_OUTCOMES = text(f"""
     SELECT count(*) FROM added
 """)  # noqa: S608 - names of our own columns
 
-# The newest of each kind and answer decides, with a time of its own or without; how many were before: no.
-_OF_ADDRESSES = text(f"""
-    SELECT DISTINCT ON (address, kind, answer, undated) {_OUTCOME_COLUMNS} FROM outcome
-    WHERE account_id = :account_id AND address = ANY(:addresses)
-    ORDER BY address, kind, answer, undated, happened_at DESC
-""")  # noqa: S608 - names of our own columns
-
-_ALL_OF_ADDRESSES = text(f"""
-    SELECT {_OUTCOME_COLUMNS} FROM outcome WHERE account_id = :account_id AND address = ANY(:addresses)
-""")  # noqa: S608 - names of our own columns
-
-_WITH_ANY = text("""
-    SELECT id FROM unnest(CAST(:accounts AS uuid[])) AS asked (id)
-    WHERE EXISTS (SELECT FROM outcome WHERE account_id = id)
-       OR EXISTS (SELECT FROM suppression WHERE account_id = id)
-""")
-
-_PAGE_OF_OUTCOMES = text(f"""
-    SELECT {_OUTCOME_COLUMNS} FROM outcome
-    WHERE account_id = :account_id AND (CAST(:after AS bytea) IS NULL OR report > :after)
-    ORDER BY report LIMIT :limit
-""")  # noqa: S608 - names of our own columns
-
-_PURGE_OUTCOMES = text(
-    "DELETE FROM outcome WHERE happened_at < clock_timestamp() - make_interval(days => :days)"
-)
-
-_ACCOUNT_SECRET = text("SELECT sealed FROM account_secret WHERE account_id = :account_id")
-
-_KEEP_ACCOUNT_SECRET = text("""
-    INSERT INTO account_secret (account_id, sealed)
-    SELECT id, :sealed FROM account WHERE id = :account_id FOR KEY SHARE
-    ON CONFLICT (account_id) DO NOTHING
-""")
-
 
 async def add_outcomes(connection: Connection, account_id: UUID, rows: Sequence[OutcomeRow]) -> int:
     """Store outcomes; one that is there already is left as it is.
@@ -123,12 +88,25 @@ async def add_outcomes(connection: Connection, account_id: UUID, rows: Sequence[
     return int((await connection.execute(_ADD_OUTCOMES, {"account_id": account_id, **values})).scalar_one())
 
 
+# The newest of each kind and answer decides, with a time of its own or without; how many were before: no.
+_OF_ADDRESSES = text(f"""
+    SELECT DISTINCT ON (address, kind, answer, undated) {_OUTCOME_COLUMNS} FROM outcome
+    WHERE account_id = :account_id AND address = ANY(:addresses)
+    ORDER BY address, kind, answer, undated, happened_at DESC
+""")  # noqa: S608 - names of our own columns
+
+
 async def of_addresses(
     connection: Connection, account_id: UUID, addresses: Sequence[bytes]
 ) -> Sequence[OutcomeRow]:
     """Return the newest outcome of each kind and answer, of these addresses (digests)."""
     values = {"account_id": account_id, "addresses": list(addresses)}
     return await rows_as(OutcomeRow, connection, _OF_ADDRESSES, values)
+
+
+_ALL_OF_ADDRESSES = text(f"""
+    SELECT {_OUTCOME_COLUMNS} FROM outcome WHERE account_id = :account_id AND address = ANY(:addresses)
+""")  # noqa: S608 - names of our own columns
 
 
 async def all_of_addresses(
@@ -139,6 +117,13 @@ async def all_of_addresses(
     return await rows_as(OutcomeRow, connection, _ALL_OF_ADDRESSES, values)
 
 
+_PAGE_OF_OUTCOMES = text(f"""
+    SELECT {_OUTCOME_COLUMNS} FROM outcome
+    WHERE account_id = :account_id AND (CAST(:after AS bytea) IS NULL OR report > :after)
+    ORDER BY report LIMIT :limit
+""")  # noqa: S608 - names of our own columns
+
+
 async def page_of_outcomes(
     connection: Connection, account_id: UUID, *, limit: int, after: bytes | None = None
 ) -> Sequence[OutcomeRow]:
@@ -147,9 +132,21 @@ async def page_of_outcomes(
     return await rows_as(OutcomeRow, connection, _PAGE_OF_OUTCOMES, values)
 
 
+_WITH_ANY = text("""
+    SELECT id FROM unnest(CAST(:accounts AS uuid[])) AS asked (id)
+    WHERE EXISTS (SELECT FROM outcome WHERE account_id = id)
+       OR EXISTS (SELECT FROM suppression WHERE account_id = id)
+""")
+
+
 async def accounts_with_any(connection: Connection, accounts: Collection[UUID]) -> Collection[UUID]:
     """Return those of these accounts that have any, or addresses they may not send to."""
     return (await connection.execute(_WITH_ANY, {"accounts": list(accounts)})).scalars().all()
+
+
+_PURGE_OUTCOMES = text(
+    "DELETE FROM outcome WHERE happened_at < clock_timestamp() - make_interval(days => :days)"
+)
 
 
 async def purge_outcomes(connection: Connection, *, days: int) -> None:
@@ -157,9 +154,19 @@ async def purge_outcomes(connection: Connection, *, days: int) -> None:
     await connection.execute(_PURGE_OUTCOMES, {"days": days})
 
 
+_ACCOUNT_SECRET = text("SELECT sealed FROM account_secret WHERE account_id = :account_id")
+
+
 async def account_secret(connection: Connection, account_id: UUID) -> bytes | None:
     """Return the account's sealed key; None where it has none yet."""
     return (await connection.execute(_ACCOUNT_SECRET, {"account_id": account_id})).scalar_one_or_none()
+
+
+_KEEP_ACCOUNT_SECRET = text("""
+    INSERT INTO account_secret (account_id, sealed)
+    SELECT id, :sealed FROM account WHERE id = :account_id FOR KEY SHARE
+    ON CONFLICT (account_id) DO NOTHING
+""")
 
 
 async def keep_account_secret(connection: Connection, account_id: UUID, sealed: bytes) -> None:
@@ -196,26 +203,6 @@ _ADD_SUPPRESSIONS = text(f"""
     ON CONFLICT (account_id, address) DO NOTHING
 """)  # noqa: S608 - names of our own columns
 
-_SUPPRESSION_REASONS = text("""
-    SELECT address, reason FROM suppression WHERE account_id = :account_id AND address = ANY(:addresses)
-""")
-
-_PAGE_OF_SUPPRESSIONS = text(f"""
-    SELECT {_SUPPRESSION_COLUMNS} FROM suppression
-    WHERE account_id = :account_id AND (CAST(:after AS bytea) IS NULL OR address > :after)
-      AND (CAST(:only AS bytea) IS NULL OR address = :only)
-      AND (:reason = '' OR reason = :reason)
-    ORDER BY address LIMIT :limit
-""")  # noqa: S608 - names of our own columns
-
-_COUNT_SUPPRESSIONS = text("""
-    SELECT reason, count(*) FROM suppression WHERE account_id = :account_id GROUP BY reason ORDER BY reason
-""")
-
-_REMOVE_SUPPRESSIONS = text(
-    "DELETE FROM suppression WHERE account_id = :account_id AND address = ANY(:addresses)"
-)
-
 
 async def add_suppressions(connection: Connection, account_id: UUID, rows: Sequence[SuppressionRow]) -> int:
     """Store some; one that is there already is left as it is.
@@ -227,6 +214,11 @@ async def add_suppressions(connection: Connection, account_id: UUID, rows: Seque
     return int((await connection.execute(_ADD_SUPPRESSIONS, {"account_id": account_id, **values})).rowcount)
 
 
+_SUPPRESSION_REASONS = text("""
+    SELECT address, reason FROM suppression WHERE account_id = :account_id AND address = ANY(:addresses)
+""")
+
+
 async def suppression_reasons(
     connection: Connection, account_id: UUID, addresses: Sequence[bytes]
 ) -> Sequence[tuple[bytes, str]]:
@@ -235,6 +227,15 @@ async def suppression_reasons(
     return [
         (bytes(row.address), row.reason) for row in await connection.execute(_SUPPRESSION_REASONS, values)
     ]
+
+
+_PAGE_OF_SUPPRESSIONS = text(f"""
+    SELECT {_SUPPRESSION_COLUMNS} FROM suppression
+    WHERE account_id = :account_id AND (CAST(:after AS bytea) IS NULL OR address > :after)
+      AND (CAST(:only AS bytea) IS NULL OR address = :only)
+      AND (:reason = '' OR reason = :reason)
+    ORDER BY address LIMIT :limit
+""")  # noqa: S608 - names of our own columns
 
 
 async def page_of_suppressions(
@@ -255,12 +256,22 @@ async def page_of_suppressions(
     return await rows_as(SuppressionRow, connection, _PAGE_OF_SUPPRESSIONS, values)
 
 
+_COUNT_SUPPRESSIONS = text("""
+    SELECT reason, count(*) FROM suppression WHERE account_id = :account_id GROUP BY reason ORDER BY reason
+""")
+
+
 async def count_suppressions(connection: Connection, account_id: UUID) -> Mapping[str, int]:
     """Return how many there are by reason."""
     return {
         row[0]: int(row[1])
         for row in await connection.execute(_COUNT_SUPPRESSIONS, {"account_id": account_id})
     }
+
+
+_REMOVE_SUPPRESSIONS = text(
+    "DELETE FROM suppression WHERE account_id = :account_id AND address = ANY(:addresses)"
+)
 
 
 async def remove_suppressions(connection: Connection, account_id: UUID, addresses: Sequence[bytes]) -> int:

@@ -208,97 +208,6 @@ class Snapshot:
         return sum(max(0, worker.slots - 1 - worker.in_hand) for worker in self.live)
 
 
-@dataclass(frozen=True, slots=True)
-class KeyBacklog:
-    """The open chunks of one throttle key.
-
-    Attributes:
-        ready, waiting, leased: addresses by state; those of a paused job wait.
-        chunks: open ones.
-        waits_for: why most of what waits does, `paused` for its job to be resumed, "" when nothing does.
-        until: when the first of it may be tried; None when nothing waits for a time.
-        jobs: how many have chunks in it.
-        domains: at how many the addresses are; each is asked for a random recipient, too.
-    """
-
-    throttle_key: str
-    ready: int
-    waiting: int
-    leased: int
-    chunks: int
-    waits_for: str
-    until: datetime | None
-    jobs: int
-    domains: int
-
-    @property
-    def remaining(self) -> int:
-        """Addresses without a verdict."""
-        return self.ready + self.waiting + self.leased
-
-
-@dataclass(frozen=True, slots=True)
-class ChunkSpan:
-    """A run of chunks of a job, for its strip: how many are in which state."""
-
-    first: int
-    last: int
-    done: int
-    leased: int
-    ready: int
-    waiting: int
-    cancelled: int
-
-
-@dataclass(frozen=True, slots=True)
-class EndpointRow:
-    """An endpoint that fails, is disabled, or has something pending or given up.
-
-    Attributes:
-        failures: attempts that failed in a row.
-        given_up: deliveries that can be replayed (exhausted or skipped).
-        probe_at: its breaker is open until then; None = closed.
-    """
-
-    id: UUID
-    account: str
-    url: str
-    enabled: bool
-    disabled_reason: str
-    failures: int
-    failing_since: datetime | None
-    probe_at: datetime | None
-    pending: int
-    oldest_pending: datetime | None
-    given_up: int
-
-
-@dataclass(frozen=True, slots=True)
-class ScheduleRow:
-    """A schedule and how it keeps its time.
-
-    Attributes:
-        late_s: seconds since its slot was due; 0 when it is not, or may wait for the run before it.
-        last_error: why the last slot was not run, or a run failed; "" when all went well.
-        blocked: its slot is due and waits for the run before it (storage.sql.schedules.waits_for_run).
-    """
-
-    id: UUID
-    account: str
-    name: str
-    cron: str
-    zone: str
-    enabled: bool
-    next_run_at: datetime
-    last_run_at: datetime | None
-    last_error: str
-    failures: int
-    blocked: bool
-    late_s: float
-
-
-_LIMIT_TIME = text("SELECT set_config('statement_timeout', :ms, true)")
-
 _JOBS = text("SELECT state, count(*) AS jobs FROM job GROUP BY state")
 
 # How large a list is that is still to be fetched from its place, nobody knows.
@@ -396,94 +305,12 @@ _DUE_SCHEDULES: Final = f"""
 
 _LATE_SCHEDULES = text(f"SELECT late_s FROM ({_DUE_SCHEDULES} WHERE s.enabled) s WHERE due AND NOT blocked")  # noqa: S608 - as above
 
-# Intervals of the same length, those in which nothing was done too; the one that runs is the last.
-_THROUGHPUT = text("""
-    WITH edge AS (
-        SELECT date_bin(make_interval(secs => :seconds), clock_timestamp(), 'epoch') AS last
-    )
-    SELECT s.at, coalesce(t.chunks, 0)::bigint AS chunks, coalesce(t.addresses, 0)::bigint AS addresses,
-        coalesce(t.valid, 0)::bigint AS valid, coalesce(t.invalid, 0)::bigint AS invalid,
-        coalesce(t.risky, 0)::bigint AS risky, coalesce(t.leases_expired, 0)::bigint AS leases_expired
-    FROM edge, generate_series(edge.last - make_interval(secs => :seconds * (:count - 1)), edge.last,
-        make_interval(secs => :seconds)) AS s(at)
-    LEFT JOIN (
-        SELECT date_bin(make_interval(secs => :seconds), minute, 'epoch') AS at, sum(chunks) AS chunks,
-            sum(addresses) AS addresses, sum(valid) AS valid, sum(invalid) AS invalid, sum(risky) AS risky,
-            sum(leases_expired) AS leases_expired
-        FROM throughput, edge WHERE minute >= edge.last - make_interval(secs => :seconds * :count) GROUP BY 1
-    ) t ON t.at = s.at
-    ORDER BY s.at
-""")
-
 # A table of some days: the day of every zone is in it.
 _TODAY = text("""
     SELECT coalesce(sum(valid), 0)::bigint AS valid, coalesce(sum(invalid), 0)::bigint AS invalid,
         coalesce(sum(risky), 0)::bigint AS risky
     FROM throughput
     WHERE minute >= coalesce(CAST(:today AS timestamptz), date_trunc('day', clock_timestamp(), 'UTC'))
-""")
-
-_BACKLOGS = statement("""
-    WITH {open_chunks}, mine AS (
-        SELECT c.*, j.state = 'paused' AS paused,
-            c.state = 'ready' AND (j.state = 'paused' OR c.ready_at > clock_timestamp()) AS waits
-        FROM open_chunk c JOIN job j ON j.id = c.job_id
-        WHERE j.state IN {worked}
-          AND (CAST(:job_id AS uuid) IS NULL OR c.job_id = :job_id)
-    )
-    SELECT lane AS throttle_key, count(*) AS chunks, count(DISTINCT job_id) AS jobs,
-        coalesce(sum(addresses) FILTER (WHERE state = 'ready' AND NOT waits), 0)::bigint AS ready,
-        coalesce(sum(addresses) FILTER (WHERE waits), 0)::bigint AS waiting,
-        coalesce(sum(addresses) FILTER (WHERE state = 'leased'), 0)::bigint AS leased,
-        coalesce(mode() WITHIN GROUP (ORDER BY CASE WHEN paused THEN 'paused' ELSE waits_for END)
-            FILTER (WHERE waits), '') AS waits_for,
-        min(ready_at) FILTER (WHERE waits AND NOT paused) AS until, sum(domains)::bigint AS domains
-    FROM mine GROUP BY lane ORDER BY sum(addresses) DESC, lane LIMIT :limit
-""")
-
-_STRIP = text("""
-    WITH mine AS (
-        SELECT n, state, state = 'ready' AND ready_at > clock_timestamp() AS waits,
-            ntile(:cells) OVER (ORDER BY n) AS cell
-        FROM chunk WHERE job_id = :job_id
-    )
-    SELECT min(n) AS first, max(n) AS last, count(*) FILTER (WHERE state = 'done') AS done,
-        count(*) FILTER (WHERE state = 'leased') AS leased,
-        count(*) FILTER (WHERE state = 'ready' AND NOT waits) AS ready,
-        count(*) FILTER (WHERE waits) AS waiting, count(*) FILTER (WHERE state = 'cancelled') AS cancelled
-    FROM mine GROUP BY cell ORDER BY cell
-""")
-
-_ENDPOINTS_TO_LOOK_AT = text("""
-    SELECT e.id, a.name AS account, e.url, e.enabled, e.disabled_reason, e.failures, e.failing_since,
-        e.probe_at, d.pending, d.oldest_pending, d.given_up
-    FROM endpoint e JOIN account a ON a.id = e.account_id CROSS JOIN LATERAL (
-        SELECT count(*) FILTER (WHERE state IN ('pending', 'delivering')) AS pending,
-            min(created_at) FILTER (WHERE state IN ('pending', 'delivering')) AS oldest_pending,
-            count(*) FILTER (WHERE state IN ('exhausted', 'skipped') AND trigger <> 'test') AS given_up
-        FROM delivery WHERE endpoint_id = e.id) d
-    WHERE e.failures > 0 OR NOT e.enabled OR d.pending > 0 OR d.given_up > 0
-    ORDER BY e.failures DESC, d.oldest_pending NULLS LAST, a.name, e.id LIMIT :limit
-""")
-
-_SCHEDULES = text(f"""
-    SELECT s.id, a.name AS account, s.name, s.cron, s.zone, s.enabled, s.next_run_at, s.last_run_at,
-        s.last_error, s.failures, s.blocked, s.late_s
-    FROM ({_DUE_SCHEDULES}) s JOIN account a ON a.id = s.account_id
-    ORDER BY s.late_s DESC, s.last_error <> '' DESC, s.enabled DESC, s.next_run_at, s.id LIMIT :limit
-""")  # noqa: S608 - see above
-
-# Not quite what a claim would find: a key that is being served counts here. A wake-up too many is harmless.
-_CLAIMABLE = statement("""
-    SELECT count(*) FROM (
-        (SELECT FROM job
-         WHERE state IN {step_due}
-           AND (step_until IS NULL OR step_until < clock_timestamp()) LIMIT :most)
-        UNION ALL
-        (SELECT FROM job j JOIN chunk c ON c.job_id = j.id
-         WHERE j.state IN {claimable} AND c.state = 'ready' AND c.ready_at <= clock_timestamp()
-         LIMIT :most)
-    ) waiting
 """)
 
 
@@ -534,6 +361,9 @@ async def _chunk_levels(connection: Connection, job_cap: int) -> list[ChunkLevel
     return await rows_as(ChunkLevel, connection, _CHUNKS, values)
 
 
+_LIMIT_TIME = text("SELECT set_config('statement_timeout', :ms, true)")
+
+
 async def limit_time(connection: Connection, seconds: float) -> None:
     """Let no statement of this transaction take longer."""
     await connection.execute(_LIMIT_TIME, {"ms": str(int(seconds * 1000))})
@@ -545,10 +375,78 @@ async def outbox(connection: Connection) -> Outbox:
     return Outbox(levels, **(await connection.execute(_DELIVERED)).mappings().one())
 
 
+# Intervals of the same length, those in which nothing was done too; the one that runs is the last.
+_THROUGHPUT = text("""
+    WITH edge AS (
+        SELECT date_bin(make_interval(secs => :seconds), clock_timestamp(), 'epoch') AS last
+    )
+    SELECT s.at, coalesce(t.chunks, 0)::bigint AS chunks, coalesce(t.addresses, 0)::bigint AS addresses,
+        coalesce(t.valid, 0)::bigint AS valid, coalesce(t.invalid, 0)::bigint AS invalid,
+        coalesce(t.risky, 0)::bigint AS risky, coalesce(t.leases_expired, 0)::bigint AS leases_expired
+    FROM edge, generate_series(edge.last - make_interval(secs => :seconds * (:count - 1)), edge.last,
+        make_interval(secs => :seconds)) AS s(at)
+    LEFT JOIN (
+        SELECT date_bin(make_interval(secs => :seconds), minute, 'epoch') AS at, sum(chunks) AS chunks,
+            sum(addresses) AS addresses, sum(valid) AS valid, sum(invalid) AS invalid, sum(risky) AS risky,
+            sum(leases_expired) AS leases_expired
+        FROM throughput, edge WHERE minute >= edge.last - make_interval(secs => :seconds * :count) GROUP BY 1
+    ) t ON t.at = s.at
+    ORDER BY s.at
+""")
+
+
 async def throughput(connection: Connection, *, seconds: float, count: int) -> Sequence[Interval]:
     """Return what was done in each of so many intervals, the last of which is not over."""
     values = {"seconds": float(seconds), "count": count}
     return await rows_as(Interval, connection, _THROUGHPUT, values)
+
+
+@dataclass(frozen=True, slots=True)
+class KeyBacklog:
+    """The open chunks of one throttle key.
+
+    Attributes:
+        ready, waiting, leased: addresses by state; those of a paused job wait.
+        chunks: open ones.
+        waits_for: why most of what waits does, `paused` for its job to be resumed, "" when nothing does.
+        until: when the first of it may be tried; None when nothing waits for a time.
+        jobs: how many have chunks in it.
+        domains: at how many the addresses are; each is asked for a random recipient, too.
+    """
+
+    throttle_key: str
+    ready: int
+    waiting: int
+    leased: int
+    chunks: int
+    waits_for: str
+    until: datetime | None
+    jobs: int
+    domains: int
+
+    @property
+    def remaining(self) -> int:
+        """Addresses without a verdict."""
+        return self.ready + self.waiting + self.leased
+
+
+_BACKLOGS = statement("""
+    WITH {open_chunks}, mine AS (
+        SELECT c.*, j.state = 'paused' AS paused,
+            c.state = 'ready' AND (j.state = 'paused' OR c.ready_at > clock_timestamp()) AS waits
+        FROM open_chunk c JOIN job j ON j.id = c.job_id
+        WHERE j.state IN {worked}
+          AND (CAST(:job_id AS uuid) IS NULL OR c.job_id = :job_id)
+    )
+    SELECT lane AS throttle_key, count(*) AS chunks, count(DISTINCT job_id) AS jobs,
+        coalesce(sum(addresses) FILTER (WHERE state = 'ready' AND NOT waits), 0)::bigint AS ready,
+        coalesce(sum(addresses) FILTER (WHERE waits), 0)::bigint AS waiting,
+        coalesce(sum(addresses) FILTER (WHERE state = 'leased'), 0)::bigint AS leased,
+        coalesce(mode() WITHIN GROUP (ORDER BY CASE WHEN paused THEN 'paused' ELSE waits_for END)
+            FILTER (WHERE waits), '') AS waits_for,
+        min(ready_at) FILTER (WHERE waits AND NOT paused) AS until, sum(domains)::bigint AS domains
+    FROM mine GROUP BY lane ORDER BY sum(addresses) DESC, lane LIMIT :limit
+""")
 
 
 async def backlogs(
@@ -558,9 +456,72 @@ async def backlogs(
     return await rows_as(KeyBacklog, connection, _BACKLOGS, {"job_id": job_id, "limit": limit})
 
 
+@dataclass(frozen=True, slots=True)
+class ChunkSpan:
+    """A run of chunks of a job, for its strip: how many are in which state."""
+
+    first: int
+    last: int
+    done: int
+    leased: int
+    ready: int
+    waiting: int
+    cancelled: int
+
+
+_STRIP = text("""
+    WITH mine AS (
+        SELECT n, state, state = 'ready' AND ready_at > clock_timestamp() AS waits,
+            ntile(:cells) OVER (ORDER BY n) AS cell
+        FROM chunk WHERE job_id = :job_id
+    )
+    SELECT min(n) AS first, max(n) AS last, count(*) FILTER (WHERE state = 'done') AS done,
+        count(*) FILTER (WHERE state = 'leased') AS leased,
+        count(*) FILTER (WHERE state = 'ready' AND NOT waits) AS ready,
+        count(*) FILTER (WHERE waits) AS waiting, count(*) FILTER (WHERE state = 'cancelled') AS cancelled
+    FROM mine GROUP BY cell ORDER BY cell
+""")
+
+
 async def strip(connection: Connection, job_id: UUID, *, cells: int) -> Sequence[ChunkSpan]:
     """Return the job's chunks in their order, cut into at most so many spans of about the same length."""
     return await rows_as(ChunkSpan, connection, _STRIP, {"job_id": job_id, "cells": cells})
+
+
+@dataclass(frozen=True, slots=True)
+class EndpointRow:
+    """An endpoint that fails, is disabled, or has something pending or given up.
+
+    Attributes:
+        failures: attempts that failed in a row.
+        given_up: deliveries that can be replayed (exhausted or skipped).
+        probe_at: its breaker is open until then; None = closed.
+    """
+
+    id: UUID
+    account: str
+    url: str
+    enabled: bool
+    disabled_reason: str
+    failures: int
+    failing_since: datetime | None
+    probe_at: datetime | None
+    pending: int
+    oldest_pending: datetime | None
+    given_up: int
+
+
+_ENDPOINTS_TO_LOOK_AT = text("""
+    SELECT e.id, a.name AS account, e.url, e.enabled, e.disabled_reason, e.failures, e.failing_since,
+        e.probe_at, d.pending, d.oldest_pending, d.given_up
+    FROM endpoint e JOIN account a ON a.id = e.account_id CROSS JOIN LATERAL (
+        SELECT count(*) FILTER (WHERE state IN ('pending', 'delivering')) AS pending,
+            min(created_at) FILTER (WHERE state IN ('pending', 'delivering')) AS oldest_pending,
+            count(*) FILTER (WHERE state IN ('exhausted', 'skipped') AND trigger <> 'test') AS given_up
+        FROM delivery WHERE endpoint_id = e.id) d
+    WHERE e.failures > 0 OR NOT e.enabled OR d.pending > 0 OR d.given_up > 0
+    ORDER BY e.failures DESC, d.oldest_pending NULLS LAST, a.name, e.id LIMIT :limit
+""")
 
 
 async def endpoints(connection: Connection, *, limit: int) -> Sequence[EndpointRow]:
@@ -568,9 +529,55 @@ async def endpoints(connection: Connection, *, limit: int) -> Sequence[EndpointR
     return await rows_as(EndpointRow, connection, _ENDPOINTS_TO_LOOK_AT, {"limit": limit})
 
 
+@dataclass(frozen=True, slots=True)
+class ScheduleRow:
+    """A schedule and how it keeps its time.
+
+    Attributes:
+        late_s: seconds since its slot was due; 0 when it is not, or may wait for the run before it.
+        last_error: why the last slot was not run, or a run failed; "" when all went well.
+        blocked: its slot is due and waits for the run before it (storage.sql.schedules.waits_for_run).
+    """
+
+    id: UUID
+    account: str
+    name: str
+    cron: str
+    zone: str
+    enabled: bool
+    next_run_at: datetime
+    last_run_at: datetime | None
+    last_error: str
+    failures: int
+    blocked: bool
+    late_s: float
+
+
+_SCHEDULES = text(f"""
+    SELECT s.id, a.name AS account, s.name, s.cron, s.zone, s.enabled, s.next_run_at, s.last_run_at,
+        s.last_error, s.failures, s.blocked, s.late_s
+    FROM ({_DUE_SCHEDULES}) s JOIN account a ON a.id = s.account_id
+    ORDER BY s.late_s DESC, s.last_error <> '' DESC, s.enabled DESC, s.next_run_at, s.id LIMIT :limit
+""")  # noqa: S608 - see above
+
+
 async def schedules(connection: Connection, *, limit: int) -> Sequence[ScheduleRow]:
     """Return the schedules of all accounts: late ones first, then those that had trouble."""
     return await rows_as(ScheduleRow, connection, _SCHEDULES, {"limit": limit})
+
+
+# Not quite what a claim would find: a key that is being served counts here. A wake-up too many is harmless.
+_CLAIMABLE = statement("""
+    SELECT count(*) FROM (
+        (SELECT FROM job
+         WHERE state IN {step_due}
+           AND (step_until IS NULL OR step_until < clock_timestamp()) LIMIT :most)
+        UNION ALL
+        (SELECT FROM job j JOIN chunk c ON c.job_id = j.id
+         WHERE j.state IN {claimable} AND c.state = 'ready' AND c.ready_at <= clock_timestamp()
+         LIMIT :most)
+    ) waiting
+""")
 
 
 async def claimable(connection: Connection, *, most: int) -> int:
@@ -580,14 +587,28 @@ async def claimable(connection: Connection, *, most: int) -> int:
 
 _RATE_MINUTES: Final = 5
 """How far back the rate of the installation looks."""
+
+
+# The minute that runs counts for as much of it as is over.
+_RATE = text("""
+    SELECT coalesce(sum(addresses), 0) / greatest(extract(epoch FROM clock_timestamp()
+        - (date_trunc('minute', clock_timestamp()) - make_interval(mins => :minutes))), 1)
+    FROM throughput
+    WHERE minute >= date_trunc('minute', clock_timestamp()) - make_interval(mins => :minutes)
+""")
+
+
+async def rate(connection: Connection) -> float:
+    """Return how many addresses a second got a verdict in the last minutes, everywhere."""
+    return float((await connection.execute(_RATE, {"minutes": _RATE_MINUTES})).scalar_one())
+
+
 BYTES_AN_ADDRESS: Final = 30
 """What an address takes of a list that nobody has read: with a few other columns."""
 _LATER: Final = [WaitReason.GREYLISTED.value, WaitReason.DEFERRED.value]
 """Why addresses wait whom a mail server has put off."""
 _LEFT_BY: Final = "/residual/([0-9]+)-"
 """The number of the chunk that left a blob over is in its name (storage.blobs.JobBlobs.deferred)."""
-_PROGRESS_WINDOW: Final = 120.0
-"""How many seconds back the measured rate of one job looks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -630,37 +651,6 @@ class Queues:
     rate: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class ProgressRow:
-    """How a job got on with one throttle key.
-
-    Attributes:
-        worked: addresses in its chunks that are done.
-        from_triage: addresses that triage found to be this key's.
-        domains: at how many these are.
-        recent: addresses that left the key in the last `recent_s` seconds, _PROGRESS_WINDOW at most.
-        named, named_ahead: addresses at free-mail domains of this provider, in chunks that triage is done
-            with and in those it is not.
-    """
-
-    throttle_key: str
-    worked: int
-    from_triage: int
-    recent: int
-    recent_s: float
-    named: int = 0
-    named_ahead: int = 0
-    domains: int = 0
-
-
-# The minute that runs counts for as much of it as is over.
-_RATE = text("""
-    SELECT coalesce(sum(addresses), 0) / greatest(extract(epoch FROM clock_timestamp()
-        - (date_trunc('minute', clock_timestamp()) - make_interval(mins => :minutes))), 1)
-    FROM throughput
-    WHERE minute >= date_trunc('minute', clock_timestamp()) - make_interval(mins => :minutes)
-""")
-
 # In steps of half a minute: greylisting and "later" have their times, and so has what a worker that is gone
 # holds: the end of its lease. Such a worker has no slots.
 _QUEUES = statement("""
@@ -694,8 +684,6 @@ _QUEUES = statement("""
     FROM timed GROUP BY job_id, account_id, lane, small, tries, ceil(ready_s / 30)
 """)
 
-_IN_LINE = text("SELECT id, state, options, started_at, deadline_at FROM job WHERE id = ANY(:job_ids)")
-
 _UNREAD = statement("""
     SELECT options->>'mode',
         sum(least(source_bytes, nullif((options->>'preview')::bigint, 0) * :each))::bigint
@@ -703,6 +691,61 @@ _UNREAD = statement("""
 """)
 
 _SLOTS = statement("SELECT coalesce(sum(slots), 0)::bigint FROM worker WHERE {live_worker}")
+
+
+async def queues(connection: Connection) -> Queues:
+    """Return what all jobs wait for, for the time they will take."""
+    slots = await connection.execute(_SLOTS)
+    unread = await connection.execute(_UNREAD, {"each": BYTES_AN_ADDRESS})
+    return Queues(
+        rows=await queue_rows(connection),
+        unread_bytes={mode: size or 0 for mode, size in unread},
+        slots=slots.scalar_one(),
+        rate=await rate(connection),
+    )
+
+
+async def queue_rows(connection: Connection, job_id: UUID | None = None) -> list[QueueRow]:
+    """Return what a job waits for, or what all of them do."""
+    return await rows_as(
+        QueueRow, connection, _QUEUES, {"job_id": job_id, "later": _LATER, "left_by": _LEFT_BY}
+    )
+
+
+_IN_LINE = text("SELECT id, state, options, started_at, deadline_at FROM job WHERE id = ANY(:job_ids)")
+
+
+async def jobs_in_line(connection: Connection, job_ids: Sequence[UUID]) -> Sequence[Row]:
+    """Return what a forecast needs of these jobs: id, state, options, started_at, deadline_at."""
+    return list((await connection.execute(_IN_LINE, {"job_ids": list(job_ids)})).mappings())
+
+
+_PROGRESS_WINDOW: Final = 120.0
+"""How many seconds back the measured rate of one job looks."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProgressRow:
+    """How a job got on with one throttle key.
+
+    Attributes:
+        worked: addresses in its chunks that are done.
+        from_triage: addresses that triage found to be this key's.
+        domains: at how many these are.
+        recent: addresses that left the key in the last `recent_s` seconds, _PROGRESS_WINDOW at most.
+        named, named_ahead: addresses at free-mail domains of this provider, in chunks that triage is done
+            with and in those it is not.
+    """
+
+    throttle_key: str
+    worked: int
+    from_triage: int
+    recent: int
+    recent_s: float
+    named: int = 0
+    named_ahead: int = 0
+    domains: int = 0
+
 
 # Addresses that went back to the key they came from did not get on.
 _PROGRESS = text("""
@@ -737,35 +780,6 @@ _PROGRESS = text("""
 """)
 
 
-async def rate(connection: Connection) -> float:
-    """Return how many addresses a second got a verdict in the last minutes, everywhere."""
-    return float((await connection.execute(_RATE, {"minutes": _RATE_MINUTES})).scalar_one())
-
-
-async def queues(connection: Connection) -> Queues:
-    """Return what all jobs wait for, for the time they will take."""
-    slots = await connection.execute(_SLOTS)
-    unread = await connection.execute(_UNREAD, {"each": BYTES_AN_ADDRESS})
-    return Queues(
-        rows=await queue_rows(connection),
-        unread_bytes={mode: size or 0 for mode, size in unread},
-        slots=slots.scalar_one(),
-        rate=await rate(connection),
-    )
-
-
-async def queue_rows(connection: Connection, job_id: UUID | None = None) -> list[QueueRow]:
-    """Return what a job waits for, or what all of them do."""
-    return await rows_as(
-        QueueRow, connection, _QUEUES, {"job_id": job_id, "later": _LATER, "left_by": _LEFT_BY}
-    )
-
-
-async def jobs_in_line(connection: Connection, job_ids: Sequence[UUID]) -> Sequence[Row]:
-    """Return what a forecast needs of these jobs: id, state, options, started_at, deadline_at."""
-    return list((await connection.execute(_IN_LINE, {"job_ids": list(job_ids)})).mappings())
-
-
 async def progress(connection: Connection, job_id: UUID) -> Sequence[ProgressRow]:
     """Return how a job got on, by throttle key."""
     values = {
@@ -797,6 +811,26 @@ class ChunkHistory:
     failures: Sequence[Failure] = ()
 
 
+_CHUNK_HISTORY = text("""
+    SELECT min(leased_at) AS first_at, max(leased_at) AS last_at,
+        count(*) FILTER (WHERE state = 'done') AS done
+    FROM chunk WHERE job_id = :job_id
+""")
+
+_FAILURES = text("""
+    SELECT last_error AS error, count(*) AS chunks, max(attempt) AS attempts, max(leased_at) AS last_at
+    FROM chunk WHERE job_id = :job_id AND last_error <> '' GROUP BY last_error
+    ORDER BY chunks DESC, last_error LIMIT :limit
+""")
+
+
+async def chunk_history(connection: Connection, job_id: UUID, *, limit: int) -> ChunkHistory:
+    """Return what happened to a job's chunks, with at most so many reasons why some were tried again."""
+    row = (await connection.execute(_CHUNK_HISTORY, {"job_id": job_id})).mappings().one()
+    failures = await rows_as(Failure, connection, _FAILURES, {"job_id": job_id, "limit": limit})
+    return ChunkHistory(**row, failures=failures)
+
+
 @dataclass(frozen=True, slots=True)
 class ObservedWait:
     """Addresses that wait, why, and until when the first of them does."""
@@ -804,6 +838,20 @@ class ObservedWait:
     reason: str
     addresses: int
     until: datetime
+
+
+_WAITS = statement("""
+    SELECT c.waits_for AS reason, sum(c.addresses)::bigint AS addresses, min(c.ready_at) AS until
+    FROM chunk c JOIN job j ON j.id = c.job_id
+    WHERE c.state = 'ready' AND c.waits_for <> '' AND c.ready_at > clock_timestamp() AND j.state IN {worked}
+      AND (CAST(:job_id AS uuid) IS NULL OR c.job_id = :job_id)
+    GROUP BY c.waits_for ORDER BY until
+""")
+
+
+async def waits(connection: Connection, job_id: UUID | None = None) -> list[ObservedWait]:
+    """Return what waits of a job, or of all of them; what goes on first comes first."""
+    return await rows_as(ObservedWait, connection, _WAITS, {"job_id": job_id})
 
 
 @dataclass(frozen=True, slots=True)
@@ -817,44 +865,12 @@ class DeliveryHistory:
     at: datetime
 
 
-_CHUNK_HISTORY = text("""
-    SELECT min(leased_at) AS first_at, max(leased_at) AS last_at,
-        count(*) FILTER (WHERE state = 'done') AS done
-    FROM chunk WHERE job_id = :job_id
-""")
-
-_FAILURES = text("""
-    SELECT last_error AS error, count(*) AS chunks, max(attempt) AS attempts, max(leased_at) AS last_at
-    FROM chunk WHERE job_id = :job_id AND last_error <> '' GROUP BY last_error
-    ORDER BY chunks DESC, last_error LIMIT :limit
-""")
-
-_WAITS = statement("""
-    SELECT c.waits_for AS reason, sum(c.addresses)::bigint AS addresses, min(c.ready_at) AS until
-    FROM chunk c JOIN job j ON j.id = c.job_id
-    WHERE c.state = 'ready' AND c.waits_for <> '' AND c.ready_at > clock_timestamp() AND j.state IN {worked}
-      AND (CAST(:job_id AS uuid) IS NULL OR c.job_id = :job_id)
-    GROUP BY c.waits_for ORDER BY until
-""")
-
 _DELIVERY_HISTORY = text("""
     SELECT e.type, coalesce(substring(p.url from '^[a-z]+://([^/?#]+)'), p.url) AS host, d.state, d.attempts,
         coalesce(d.finished_at, d.next_attempt_at, d.created_at) AS at
     FROM event e JOIN delivery d ON d.event_id = e.id JOIN endpoint p ON p.id = d.endpoint_id
     WHERE e.job_id = :job_id ORDER BY d.created_at DESC, d.id LIMIT :limit
 """)
-
-
-async def chunk_history(connection: Connection, job_id: UUID, *, limit: int) -> ChunkHistory:
-    """Return what happened to a job's chunks, with at most so many reasons why some were tried again."""
-    row = (await connection.execute(_CHUNK_HISTORY, {"job_id": job_id})).mappings().one()
-    failures = await rows_as(Failure, connection, _FAILURES, {"job_id": job_id, "limit": limit})
-    return ChunkHistory(**row, failures=failures)
-
-
-async def waits(connection: Connection, job_id: UUID | None = None) -> list[ObservedWait]:
-    """Return what waits of a job, or of all of them; what goes on first comes first."""
-    return await rows_as(ObservedWait, connection, _WAITS, {"job_id": job_id})
 
 
 async def delivery_history(connection: Connection, job_id: UUID, *, limit: int) -> list[DeliveryHistory]:

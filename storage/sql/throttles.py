@@ -150,37 +150,6 @@ _EDITS = text("""
         OR held AND (held_until IS NULL OR held_until > clock_timestamp())
     ORDER BY provider, source
 """)
-_PUT_EDIT = text("""
-    INSERT INTO throttle_edit (provider, source, rate, sessions, note, edited_by)
-    VALUES (:provider, :source, :rate, :sessions, :note, :edited_by)
-    ON CONFLICT (provider, source) DO UPDATE SET rate = excluded.rate, sessions = excluded.sessions,
-        note = excluded.note, edited_by = excluded.edited_by, edited_at = clock_timestamp()
-""")
-_HOLD = text("""
-    INSERT INTO throttle_edit (provider, source, held, held_until, note, edited_by)
-    VALUES (:provider, :source, true,
-        CASE WHEN :seconds > 0 THEN clock_timestamp() + make_interval(secs => :seconds) END,
-        :note, :edited_by)
-    ON CONFLICT (provider, source) DO UPDATE SET held = true, held_until = excluded.held_until,
-        note = excluded.note, edited_by = excluded.edited_by, edited_at = clock_timestamp()
-""")
-_LET_GO = text("""
-    UPDATE throttle_edit SET held = false, held_until = NULL, edited_by = :edited_by,
-        edited_at = clock_timestamp()
-    WHERE provider = :provider AND source = :source AND held
-""")
-_DROP_EMPTY_EDIT = text(
-    "DELETE FROM throttle_edit WHERE rate IS NULL AND sessions IS NULL AND NOT held AND provider = :provider"
-)
-# What waits for a provider that was held is looked at again as soon as everybody knows: who took it for held
-# still would leave it for as long as one asks again while it is.
-_RELEASE_CHUNKS = text("""
-    UPDATE chunk SET ready_at = clock_timestamp() + make_interval(secs => :known_seconds), waits_for = ''
-    WHERE (job_id, n) IN (
-        SELECT job_id, n FROM chunk
-        WHERE state = 'ready' AND :provider IN ('*', lane) AND waits_for = 'throttled'
-          AND ready_at < clock_timestamp() + make_interval(secs => :seconds) FOR UPDATE SKIP LOCKED)
-""")
 
 
 async def edits(connection: Connection) -> Sequence[ThrottleEdit]:
@@ -195,15 +164,52 @@ async def held_sources(connection: Connection) -> dict[str, str]:
     }
 
 
+_DROP_EMPTY_EDIT = text(
+    "DELETE FROM throttle_edit WHERE rate IS NULL AND sessions IS NULL AND NOT held AND provider = :provider"
+)
+_PUT_EDIT = text("""
+    INSERT INTO throttle_edit (provider, source, rate, sessions, note, edited_by)
+    VALUES (:provider, :source, :rate, :sessions, :note, :edited_by)
+    ON CONFLICT (provider, source) DO UPDATE SET rate = excluded.rate, sessions = excluded.sessions,
+        note = excluded.note, edited_by = excluded.edited_by, edited_at = clock_timestamp()
+""")
+
+
 async def put_edit(connection: Connection, edit: ThrottleEdit) -> None:
     """Write down new limits (None, None: the row's again); a hold stays as it is."""
     await connection.execute(_PUT_EDIT, asdict(edit))
     await connection.execute(_DROP_EMPTY_EDIT, asdict(edit))
 
 
+_HOLD = text("""
+    INSERT INTO throttle_edit (provider, source, held, held_until, note, edited_by)
+    VALUES (:provider, :source, true,
+        CASE WHEN :seconds > 0 THEN clock_timestamp() + make_interval(secs => :seconds) END,
+        :note, :edited_by)
+    ON CONFLICT (provider, source) DO UPDATE SET held = true, held_until = excluded.held_until,
+        note = excluded.note, edited_by = excluded.edited_by, edited_at = clock_timestamp()
+""")
+
+
 async def hold(connection: Connection, edit: ThrottleEdit, *, seconds: float) -> None:
     """Ask a provider nothing more for so many seconds, 0 = until somebody lets go."""
     await connection.execute(_HOLD, asdict(edit) | {"seconds": seconds})
+
+
+_LET_GO = text("""
+    UPDATE throttle_edit SET held = false, held_until = NULL, edited_by = :edited_by,
+        edited_at = clock_timestamp()
+    WHERE provider = :provider AND source = :source AND held
+""")
+# What waits for a provider that was held is looked at again as soon as everybody knows: who took it for held
+# still would leave it for as long as one asks again while it is.
+_RELEASE_CHUNKS = text("""
+    UPDATE chunk SET ready_at = clock_timestamp() + make_interval(secs => :known_seconds), waits_for = ''
+    WHERE (job_id, n) IN (
+        SELECT job_id, n FROM chunk
+        WHERE state = 'ready' AND :provider IN ('*', lane) AND waits_for = 'throttled'
+          AND ready_at < clock_timestamp() + make_interval(secs => :seconds) FOR UPDATE SKIP LOCKED)
+""")
 
 
 async def let_go(connection: Connection, *, provider: str, source: str, edited_by: str) -> bool:
@@ -275,34 +281,23 @@ _LIVE_SOURCES = statement("""
     WHERE {live_worker} GROUP BY s.identity ORDER BY s.identity
 """)
 
-_RECORD_REST = text("""
-    INSERT INTO source_rest (provider, source, rests_until)
-    VALUES (:provider, :source, clock_timestamp() + make_interval(secs => :seconds))
-    ON CONFLICT (provider, source) DO UPDATE SET rests_until = excluded.rests_until
-""")
-
-_OPENS_IN = statement("""
-    SELECT p.provider, min(greatest(0, coalesce(
-        extract(epoch FROM r.rests_until - clock_timestamp()), 0)))::float8 AS seconds
-    FROM unnest(CAST(:providers AS text[])) AS p(provider)
-    CROSS JOIN (
-        SELECT DISTINCT unnest(sources) AS identity FROM worker WHERE {live_worker}
-    ) s
-    LEFT JOIN source_rest r ON r.provider = p.provider AND r.source = s.identity
-    GROUP BY p.provider
-""")
-
-_WAKE_SOURCES = text("""
-    UPDATE source_rest SET rests_until = clock_timestamp() + make_interval(secs => :seconds)
-    WHERE :provider IN ('*', provider) AND :source IN ('*', source)
-""")
-_PURGE_RESTS = text("DELETE FROM source_rest WHERE rests_until < clock_timestamp() - interval '1 hour'")
-
 
 async def live_sources(connection: Connection) -> list[LiveSource]:
     """Return the sources of the workers that claim, each once."""
     found = await connection.execute(_LIVE_SOURCES)
     return [LiveSource(**{**row, "hosts": tuple(row["hosts"])}) for row in found.mappings()]
+
+
+def identities(sources: Sequence[LiveSource]) -> tuple[str, ...]:
+    """Return the identities alone."""
+    return tuple(source.identity for source in sources)
+
+
+_RECORD_REST = text("""
+    INSERT INTO source_rest (provider, source, rests_until)
+    VALUES (:provider, :source, clock_timestamp() + make_interval(secs => :seconds))
+    ON CONFLICT (provider, source) DO UPDATE SET rests_until = excluded.rests_until
+""")
 
 
 async def record_rests(connection: Connection, rests: Mapping[tuple[str, str], float]) -> None:
@@ -315,6 +310,18 @@ async def record_rests(connection: Connection, rests: Mapping[tuple[str, str], f
         await connection.execute(_RECORD_REST, rows)
 
 
+_OPENS_IN = statement("""
+    SELECT p.provider, min(greatest(0, coalesce(
+        extract(epoch FROM r.rests_until - clock_timestamp()), 0)))::float8 AS seconds
+    FROM unnest(CAST(:providers AS text[])) AS p(provider)
+    CROSS JOIN (
+        SELECT DISTINCT unnest(sources) AS identity FROM worker WHERE {live_worker}
+    ) s
+    LEFT JOIN source_rest r ON r.provider = p.provider AND r.source = s.identity
+    GROUP BY p.provider
+""")
+
+
 async def opens_in(connection: Connection, providers: Collection[str]) -> dict[str, float]:
     """Return in how many seconds the first live source may ask each provider; nothing when none is live."""
     if not providers:
@@ -323,19 +330,23 @@ async def opens_in(connection: Connection, providers: Collection[str]) -> dict[s
     return {row.provider: row.seconds for row in found}
 
 
+_WAKE_SOURCES = text("""
+    UPDATE source_rest SET rests_until = clock_timestamp() + make_interval(secs => :seconds)
+    WHERE :provider IN ('*', provider) AND :source IN ('*', source)
+""")
+
+
 async def wake_sources(connection: Connection, *, provider: str, source: str, after: float = 0.0) -> None:
     """Let a provider be asked from a source again after so many seconds; `*` stands for all of them."""
     await connection.execute(_WAKE_SOURCES, {"provider": provider, "source": source, "seconds": after})
 
 
+_PURGE_RESTS = text("DELETE FROM source_rest WHERE rests_until < clock_timestamp() - interval '1 hour'")
+
+
 async def purge_rests(connection: Connection) -> None:
     """Forget rests that are long over."""
     await connection.execute(_PURGE_RESTS)
-
-
-def identities(sources: Sequence[LiveSource]) -> tuple[str, ...]:
-    """Return the identities alone."""
-    return tuple(source.identity for source in sources)
 
 
 LEDGER_FLUSH_SECONDS: Final = 5.0
@@ -419,14 +430,6 @@ _SET_STANDING = text("""
         stepped_at = to_timestamp(:stepped_at), asked_at = to_timestamp(:asked_at)
     WHERE provider = :provider AND source = :source
 """)
-_LEDGER_TOTALS = text("""
-    SELECT provider, source, kind, sum(count)::bigint AS count
-    FROM source_ledger WHERE hour > clock_timestamp() - make_interval(hours => :hours)
-    GROUP BY provider, source, kind
-""")
-_PURGE_LEDGER = text(
-    "DELETE FROM source_ledger WHERE hour < clock_timestamp() - make_interval(days => :days)"
-)
 
 
 async def write_ledger(
@@ -461,6 +464,13 @@ async def steps(connection: Connection) -> dict[Place, int]:
     return {key: one.step for key, one in (await standings(connection)).items() if one.step}
 
 
+_LEDGER_TOTALS = text("""
+    SELECT provider, source, kind, sum(count)::bigint AS count
+    FROM source_ledger WHERE hour > clock_timestamp() - make_interval(hours => :hours)
+    GROUP BY provider, source, kind
+""")
+
+
 async def ledger_totals(connection: Connection, *, hours: int) -> dict[Place, LedgerCounts]:
     """Return what each source asked of each provider in the last hours."""
     counted: dict[Place, dict[LedgerKind, int]] = {}
@@ -470,6 +480,11 @@ async def ledger_totals(connection: Connection, *, hours: int) -> dict[Place, Le
         if kind in known:  # a later release may know more of them
             counts[LedgerKind(kind)] = count
     return {place: LedgerCounts(counts) for place, counts in counted.items()}
+
+
+_PURGE_LEDGER = text(
+    "DELETE FROM source_ledger WHERE hour < clock_timestamp() - make_interval(days => :days)"
+)
 
 
 async def purge_ledger(connection: Connection) -> None:
@@ -495,20 +510,6 @@ _LISTING_DUE = text("""
         WHERE l.looked_at < clock_timestamp() - make_interval(secs => :seconds)
     RETURNING zone
 """)
-_RECORD_LISTING = text("""
-    UPDATE source_listing SET looked_at = clock_timestamp(), detail = :detail,
-        listed_since = CASE :detail WHEN 'listed' THEN coalesce(listed_since, clock_timestamp())
-                                    WHEN 'clear' THEN NULL ELSE listed_since END
-    WHERE source = :source AND zone = :zone
-""")
-_LISTED_IN = text(
-    "SELECT zone FROM source_listing WHERE source = :source AND listed_since IS NOT NULL"
-    " AND zone = ANY(:zones) ORDER BY zone"
-)
-_HOLDER = text("""
-    SELECT edited_by FROM throttle_edit WHERE provider = '*' AND source = :source
-        AND held AND (held_until IS NULL OR held_until > clock_timestamp())
-""")
 
 
 async def is_listing_due(connection: Connection, source: str, zone: str, *, seconds: float) -> bool:
@@ -517,9 +518,27 @@ async def is_listing_due(connection: Connection, source: str, zone: str, *, seco
     return found.first() is not None
 
 
+_RECORD_LISTING = text("""
+    UPDATE source_listing SET looked_at = clock_timestamp(), detail = :detail,
+        listed_since = CASE :detail WHEN 'listed' THEN coalesce(listed_since, clock_timestamp())
+                                    WHEN 'clear' THEN NULL ELSE listed_since END
+    WHERE source = :source AND zone = :zone
+""")
+
+
 async def record_listing(connection: Connection, source: str, zone: str, seen: ListingState) -> None:
     """Remember what a zone says; what is unknown changes nothing."""
     await connection.execute(_RECORD_LISTING, {"source": source, "zone": zone, "detail": seen.value})
+
+
+_LISTED_IN = text(
+    "SELECT zone FROM source_listing WHERE source = :source AND listed_since IS NOT NULL"
+    " AND zone = ANY(:zones) ORDER BY zone"
+)
+_HOLDER = text("""
+    SELECT edited_by FROM throttle_edit WHERE provider = '*' AND source = :source
+        AND held AND (held_until IS NULL OR held_until > clock_timestamp())
+""")
 
 
 async def hold_while_listed(connection: Connection, source: str, zones: Sequence[str]) -> str:
@@ -552,11 +571,6 @@ class OptedOut:
 
 
 _OPTED_OUT = text("SELECT domain, note, added_by, added_at FROM opt_out ORDER BY domain")
-_ADD_OPT_OUT = text("""
-    INSERT INTO opt_out (domain, note, added_by) VALUES (:domain, :note, :added_by)
-    ON CONFLICT (domain) DO UPDATE SET note = excluded.note
-""")
-_REMOVE_OPT_OUT = text("DELETE FROM opt_out WHERE domain = :domain")
 
 
 async def opted_out(connection: Connection) -> Sequence[OptedOut]:
@@ -564,9 +578,18 @@ async def opted_out(connection: Connection) -> Sequence[OptedOut]:
     return await rows_as(OptedOut, connection, _OPTED_OUT)
 
 
+_ADD_OPT_OUT = text("""
+    INSERT INTO opt_out (domain, note, added_by) VALUES (:domain, :note, :added_by)
+    ON CONFLICT (domain) DO UPDATE SET note = excluded.note
+""")
+
+
 async def add_opt_out(connection: Connection, domain: str, *, note: str, added_by: str) -> None:
     """Ask a domain nothing more."""
     await connection.execute(_ADD_OPT_OUT, {"domain": domain, "note": note, "added_by": added_by})
+
+
+_REMOVE_OPT_OUT = text("DELETE FROM opt_out WHERE domain = :domain")
 
 
 async def remove_opt_out(connection: Connection, domain: str) -> bool:
