@@ -12,18 +12,17 @@ import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from datetime import datetime
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, Select, Text, cast, delete, exists, func, or_, select, text, update
+from sqlalchemy import ColumnElement, Text, cast, delete, exists, func, or_, select, text, update
 from sqlalchemy.exc import IntegrityError
 
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.storage.database import Connection, Row, row_as, rows_as, statement
-from mailsift.storage.sql.tables import account, job, newest_first
+from mailsift.storage.sql.tables import S, account, job, newest_first
 from mailsift.storage.states import ENDED, JobState, JobTransition
 
-S = TypeVar("S", bound=Select[Any])
 SMALL_BYTES: Final = 256 * 1024
 """Lists up to this size are taken in before bigger ones."""
 STEP_COST: Final = 3_000
