@@ -31,8 +31,8 @@ from mailsift.storage.sql.throttles import (
     ANY_SOURCE,
     MOST_RAISE,
     EditBook,
+    LedgerPlace,
     LiveSource,
-    Place,
     ThrottleEdit,
     most_sessions,
 )
@@ -222,7 +222,9 @@ class LedgerRow:
 
 
 def ledger_rows(
-    totals: Mapping[Place, LedgerCounts], standings: Mapping[Place, Standing], providers: Providers
+    totals: Mapping[LedgerPlace, LedgerCounts],
+    standings: Mapping[LedgerPlace, Standing],
+    providers: Providers,
 ) -> list[LedgerRow]:
     """Put the ledger of some time and what it has earned together, the busiest first."""
     rows = []

@@ -351,10 +351,10 @@ async def purge_rests(connection: Connection) -> None:
 
 LEDGER_FLUSH_SECONDS: Final = 5.0
 LEDGER_KEPT_DAYS: Final = 90
-OTHERS: Final = "other"
+OTHER_PROVIDERS: Final = "other"
 """All providers outside the table together: their keys are domains of customers' mail hosts."""
 
-Place = tuple[str, str]
+LedgerPlace = tuple[str, str]
 """Provider and source."""
 
 
@@ -366,16 +366,16 @@ class LedgerBook:
     ) -> None:
         self._knows = knows
         self._row = row
-        self._counts: dict[Place, LedgerCounts] = {}
+        self._counts: dict[LedgerPlace, LedgerCounts] = {}
 
     def count(self, reports: Iterable[Report]) -> None:
         """Add what these sessions amount to."""
         for report in reports:
             if report.ledger.counts:
-                provider = report.ask.provider if self._knows(report.ask.provider) else OTHERS
+                provider = report.ask.provider if self._knows(report.ask.provider) else OTHER_PROVIDERS
                 self._add((provider, report.ask.source), report.ledger)
 
-    def drain(self) -> dict[Place, LedgerCounts]:
+    def drain(self) -> dict[LedgerPlace, LedgerCounts]:
         """Return what was counted since the last time, and begin anew."""
         drained, self._counts = self._counts, {}
         return drained
@@ -392,7 +392,7 @@ class LedgerBook:
             for key, counts in drained.items():
                 self._add(key, counts)
 
-    def _add(self, key: Place, counts: LedgerCounts) -> None:
+    def _add(self, key: LedgerPlace, counts: LedgerCounts) -> None:
         self._counts[key] = self._counts.get(key, NO_COUNTS) + counts
 
 
@@ -433,7 +433,9 @@ _SET_STANDING = text("""
 
 
 async def write_ledger(
-    connection: Connection, counts: Mapping[Place, LedgerCounts], row_of: Callable[[str], Provider] = Provider
+    connection: Connection,
+    counts: Mapping[LedgerPlace, LedgerCounts],
+    row_of: Callable[[str], Provider] = Provider,
 ) -> None:
     """Add to this hour's ledger, and let each name be worth what it now is."""
     for key in sorted(counts):
@@ -442,7 +444,7 @@ async def write_ledger(
             await connection.execute(
                 _ADD_TO_LEDGER, values | {"kind": kind.value, "count": counts[key].of(kind)}
             )
-        if key[0] != OTHERS:
+        if key[0] != OTHER_PROVIDERS:
             await connection.execute(_MEET, values)
             row = (await connection.execute(_LOCK_STANDING, values)).mappings().one()
             highest = highest_step(row_of(key[0]))
@@ -450,7 +452,7 @@ async def write_ledger(
             await connection.execute(_SET_STANDING, values | asdict(standing))
 
 
-async def standings(connection: Connection) -> dict[Place, Standing]:
+async def standings(connection: Connection) -> dict[LedgerPlace, Standing]:
     """Return what each source's name is worth at each provider now."""
     found = (await connection.execute(_ALL_STANDINGS)).mappings()
     return {
@@ -459,7 +461,7 @@ async def standings(connection: Connection) -> dict[Place, Standing]:
     }
 
 
-async def steps(connection: Connection) -> dict[Place, int]:
+async def steps(connection: Connection) -> dict[LedgerPlace, int]:
     """Return by how many doublings the pace of a source at a provider is off the table's, where it is."""
     return {key: one.step for key, one in (await standings(connection)).items() if one.step}
 
@@ -471,9 +473,9 @@ _LEDGER_TOTALS = text("""
 """)
 
 
-async def ledger_totals(connection: Connection, *, hours: int) -> dict[Place, LedgerCounts]:
+async def ledger_totals(connection: Connection, *, hours: int) -> dict[LedgerPlace, LedgerCounts]:
     """Return what each source asked of each provider in the last hours."""
-    counted: dict[Place, dict[LedgerKind, int]] = {}
+    counted: dict[LedgerPlace, dict[LedgerKind, int]] = {}
     known = set(LedgerKind)
     for provider, source, kind, count in await connection.execute(_LEDGER_TOTALS, {"hours": hours}):
         counts = counted.setdefault((provider, source), {})

@@ -169,5 +169,5 @@ async def write_ledger(settings: Settings) -> None:
     )
     async with transaction(settings) as connection:
         await throttles.write_ledger(
-            connection, {("google", "192.0.2.1"): counts, (throttles.OTHERS, ""): counts}
+            connection, {("google", "192.0.2.1"): counts, (throttles.OTHER_PROVIDERS, ""): counts}
         )
