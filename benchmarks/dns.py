@@ -32,8 +32,8 @@ from mailsift.pipeline.dns.rules import DnsAnswer, DnsOutcome, RecordType
 from mailsift.pipeline.guard import AddressGuard
 from mailsift.pipeline.ports import CacheEntry, FactCache, FactKind
 from mailsift.pipeline.providers import Providers
+from mailsift.sandbox.behaviours import DnsBehaviour
 from mailsift.sandbox.client import SandboxProcess
-from mailsift.sandbox.truth import DnsBehaviour
 from mailsift.sandbox.world import SandboxWorld
 from mailsift.settings import Settings
 
