@@ -24,7 +24,7 @@ from rich.table import Table
 from mailsift.cli.options import JsonOption
 from mailsift.container import open_container, read_sources
 from mailsift.key_files import open_vault, read_key_peppers
-from mailsift.pipeline.dns.nameserver import in_words_of_cares
+from mailsift.pipeline.dns.client import in_words_of_cares
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.facts import Known
 from mailsift.pipeline.smtp.config import Source

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 import polars as pl
 import pytest
 
-from mailsift.pipeline.dns import canaries
+from mailsift.pipeline.dns import trust
 from mailsift.pipeline.dns.domains import DomainFacts
 from mailsift.pipeline.facts import Mode
 from mailsift.pipeline.frames import ADDRESSES
@@ -195,7 +195,7 @@ def _loopback(state: str) -> None:
 
 @pytest.mark.needs("root", "ip")
 def test_without_a_route_everybody_waits_and_then_all_is_true(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(canaries, "RECHECK_S", 0.05)
+    monkeypatch.setattr(trust, "RECHECK_S", 0.05)
 
     def alone() -> None:
         if ctypes.CDLL(None, use_errno=True).unshare(_NEW_NETWORK):
