@@ -94,7 +94,7 @@ class Ask:
 
     Attributes:
         provider: throttle key (DomainFact.provider).
-        source: the identity of our own address (mailsift.pipeline.smtp.config.Source).
+        source: the identity of our own address (mailsift.pipeline.probe.config.Source).
         address: destination IP.
         recipients: RCPT commands wanted in this session, at least 1.
         least: fewer are of no use where a provider counts unknown recipients (mailsift.pipeline.providers).

@@ -33,10 +33,9 @@ from mailsift.pipeline.judge.table import VerdictPolicy
 from mailsift.pipeline.lists import Lists
 from mailsift.pipeline.opt_outs import NOBODY, OptOuts
 from mailsift.pipeline.outcomes.history import NO_OUTCOMES, OutcomeFacts
-from mailsift.pipeline.probe.collector import NETWORK_SECONDS
+from mailsift.pipeline.probe.collector import NETWORK_SECONDS, ProberRule
 from mailsift.pipeline.probe.prober import ProbeRequest, ProbeResult
 from mailsift.pipeline.probe.queue import ProbeTarget
-from mailsift.pipeline.probe.reading import ProberRule
 from mailsift.pipeline.providers import Providers
 from mailsift.pipeline.stop import AskedCounts, StopPolicy, ThrottleKey
 

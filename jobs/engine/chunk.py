@@ -25,8 +25,7 @@ from mailsift.pipeline.errors import MailsiftError, error_fields
 from mailsift.pipeline.facts import Mode, WaitReason
 from mailsift.pipeline.frames import WAITING
 from mailsift.pipeline.judge.tiers import TierPolicy, tier_expression
-from mailsift.pipeline.smtp.config import PATIENT_SECONDS
-from mailsift.pipeline.smtp.identity import subnet_of
+from mailsift.pipeline.probe.config import PATIENT_SECONDS, subnet_of
 from mailsift.pipeline.stop import (
     NEVER_STOPS,
     NO_STOP,

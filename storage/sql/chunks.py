@@ -12,7 +12,7 @@ from uuid import UUID
 
 from sqlalchemy import text
 
-from mailsift.pipeline.smtp.identity import subnet_of
+from mailsift.pipeline.probe.config import subnet_of
 from mailsift.storage.database import Connection, row_as, rows_as, statement
 
 TRIAGE_KEY = ""  # not looked at yet
@@ -46,7 +46,7 @@ class NewChunk:
             what is left over to know how often it has waited (storage.sql.workload).
         delay: seconds until it is ready.
         attempt: how often its addresses have already been given up by a worker.
-        subnet: of the source that a greylisting server expects (pipeline.smtp.identity), "" for any.
+        subnet: of the source that a greylisting server expects (pipeline.probe.config), "" for any.
         free_mail: of addresses that nobody has looked at, those at free-mail domains, by provider.
         domains: of addresses that wait for a provider: each of them is asked for a random recipient, too.
     """

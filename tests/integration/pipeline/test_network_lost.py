@@ -23,10 +23,10 @@ from mailsift.pipeline.frames import ADDRESSES
 from mailsift.pipeline.guard import AddressGuard
 from mailsift.pipeline.judge.table import VerdictPolicy
 from mailsift.pipeline.lists import Lists
+from mailsift.pipeline.probe.config import parse_source
 from mailsift.pipeline.probe.port25 import Port25Probe, Port25Status
 from mailsift.pipeline.probe.prober import Prober
 from mailsift.pipeline.providers import Providers
-from mailsift.pipeline.smtp.config import parse_source
 from mailsift.pipeline.syntax.column import parse_column
 from mailsift.pipeline.validator import ValidationRequest, ValidationResult, Validator
 from mailsift.sandbox.server import Sandbox

@@ -23,9 +23,9 @@ from mailsift.pipeline.guard import AddressGuard
 from mailsift.pipeline.judge.table import VerdictPolicy
 from mailsift.pipeline.lists import Lists
 from mailsift.pipeline.outcomes.history import OutcomeFacts
+from mailsift.pipeline.probe.config import ProbeConfig
 from mailsift.pipeline.probe.prober import Prober
 from mailsift.pipeline.single import SingleOptions, SingleValidator
-from mailsift.pipeline.smtp.config import ProbeConfig
 from mailsift.pipeline.syntax.address import canonical_of
 from mailsift.pipeline.syntax.column import parse_column
 from mailsift.pipeline.validator import DomainWitness, NetworkWitness, ValidationRequest, Validator

@@ -55,7 +55,7 @@ class OpenSession:
     replies: list[bool] = field(default_factory=list)
 
     def may_send(self) -> int:
-        """How many recipients the session may send now (mailsift.pipeline.smtp.session)."""
+        """How many recipients the session may send now (mailsift.pipeline.probe.session)."""
         left = self.grant.recipients - len(self.replies)
         if self.grant.allowance is None:
             return left

@@ -26,10 +26,10 @@ from mailsift.pipeline.ports import (
     SessionOutcome,
     Throttle,
 )
+from mailsift.pipeline.probe.config import ProbeConfig
 from mailsift.pipeline.probe.prober import Prober, ProbeRequest, ProbeResult
 from mailsift.pipeline.probe.queue import ProbeTarget
 from mailsift.pipeline.providers import Provider, Providers
-from mailsift.pipeline.smtp.config import ProbeConfig
 from tests.support.connections import talking
 
 NOT_FOUND = "550 5.1.1 <{address}>: Recipient address rejected: User unknown in virtual mailbox table"

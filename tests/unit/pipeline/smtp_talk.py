@@ -6,9 +6,9 @@ import ssl
 from typing import Any
 
 from mailsift.pipeline.ports import Allowance
+from mailsift.pipeline.probe.config import ProbeConfig, parse_source
+from mailsift.pipeline.probe.session import DomainRecipients, Peer, PickWitness, ProbeSession, SessionLog
 from mailsift.pipeline.replies.classifier import SmtpReply
-from mailsift.pipeline.smtp.config import ProbeConfig, parse_source
-from mailsift.pipeline.smtp.session import DomainRecipients, Peer, PickWitness, ProbeSession, SessionLog
 
 
 def refused(_probe: str, reply: SmtpReply) -> bool:
