@@ -9,7 +9,7 @@ from uuid import UUID
 
 from mailsift.events import audit
 from mailsift.pipeline.judge.tiers import TierPolicy
-from mailsift.pipeline.outcomes.history import OutcomePolicy
+from mailsift.pipeline.outcomes.outcome import OutcomePolicy
 from mailsift.storage.database import Connection, Database
 from mailsift.storage.sql import accounts
 

@@ -23,7 +23,7 @@ from mailsift.pipeline.syntax.address import canonical_of, parse_cell
 from mailsift.pipeline.verdict import DID_YOU_MEAN, Evidence, Verdict, with_repair
 
 if TYPE_CHECKING:
-    from mailsift.pipeline.outcomes.history import OutcomeFacts
+    from mailsift.pipeline.outcomes.outcome import OutcomeFacts
     from mailsift.pipeline.validator import Validator
 
 _MAX_AGE: Final = 86_400.0
@@ -124,7 +124,7 @@ class SingleValidator:
 
         A database that says nothing may take half the time: the other half is the mail server's.
         """
-        from mailsift.pipeline.outcomes.history import NO_OUTCOMES, NOT_LOOKED_UP  # noqa: PLC0415 - a lone check needs no outcomes
+        from mailsift.pipeline.outcomes.outcome import NO_OUTCOMES, NOT_LOOKED_UP  # noqa: PLC0415 - a lone check needs no outcomes
 
         if not options.outcomes:
             return NO_OUTCOMES

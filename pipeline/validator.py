@@ -32,7 +32,7 @@ from mailsift.pipeline.judge.frame import Findings, judge_frame
 from mailsift.pipeline.judge.table import VerdictPolicy
 from mailsift.pipeline.lists import Lists
 from mailsift.pipeline.opt_outs import NOBODY, OptOuts
-from mailsift.pipeline.outcomes.history import NO_OUTCOMES, OutcomeFacts
+from mailsift.pipeline.outcomes.outcome import NO_OUTCOMES, OutcomeFacts
 from mailsift.pipeline.probe.collector import NETWORK_SECONDS, ProberRule
 from mailsift.pipeline.probe.prober import ProbeRequest, ProbeResult
 from mailsift.pipeline.probe.queue import ProbeTarget

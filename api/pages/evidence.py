@@ -24,7 +24,7 @@ from mailsift.pipeline.clock import utc_datetime
 from mailsift.pipeline.facts import Answer, DomainState, Mode
 from mailsift.pipeline.judge.table import ROWS, syntax_reason
 from mailsift.pipeline.outcomes.chances import MeasuredShare
-from mailsift.pipeline.outcomes.history import STAGE
+from mailsift.pipeline.outcomes.outcome import OUTCOME_STAGE
 from mailsift.pipeline.replies.table import REASONS
 from mailsift.pipeline.verdict import Status
 
@@ -142,7 +142,7 @@ def sections(verdict: Mapping[str, Any], evidence: Mapping[str, Any], judged: st
         Section("Domain", _domain_said(domain, evidence["mode"]), tuple(_domain(domain))),
     ]
     if mailbox := evidence["mailbox"]:
-        sent = mailbox["stage"] == STAGE
+        sent = mailbox["stage"] == OUTCOME_STAGE
         facts_of = _outcome if sent else _mailbox
         said = "" if sent else _mailbox_said(mailbox)
         found.append(Section("Mailbox", said, tuple(facts_of(mailbox)), mailbox["text"]))
@@ -243,7 +243,7 @@ def _code_facts(fact: Mapping[str, Any]) -> Iterator[Fact]:
 
 
 def _outcome(fact: Mapping[str, Any]) -> Iterator[Fact]:
-    """Tell what became of a message that was really sent (mailsift.pipeline.outcomes.history)."""
+    """Tell what became of a message that was really sent (mailsift.pipeline.outcomes.outcome)."""
     arrived = fact["answer"] == Answer.ACCEPTED
     yield "A message you sent", "arrived" if arrived else f"came back: {ANSWERS[fact['answer']]}"
     yield from _code_facts(fact)

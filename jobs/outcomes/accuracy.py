@@ -36,7 +36,7 @@ from mailsift.pipeline.outcomes.chances import (
     expected_bounces,
     share_of,
 )
-from mailsift.pipeline.outcomes.history import Fate
+from mailsift.pipeline.outcomes.outcome import Fate
 from mailsift.pipeline.verdict import Status
 from mailsift.storage.blobs.store import Blobs
 from mailsift.storage.database import Database

@@ -22,7 +22,7 @@ from mailsift.pipeline.frames import ADDRESSES
 from mailsift.pipeline.guard import AddressGuard
 from mailsift.pipeline.judge.table import VerdictPolicy
 from mailsift.pipeline.lists import Lists
-from mailsift.pipeline.outcomes.history import OutcomeFacts
+from mailsift.pipeline.outcomes.outcome import OutcomeFacts
 from mailsift.pipeline.probe.config import ProbeConfig
 from mailsift.pipeline.probe.prober import Prober
 from mailsift.pipeline.single import SingleOptions, SingleValidator

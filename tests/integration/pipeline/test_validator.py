@@ -16,7 +16,7 @@ from mailsift.pipeline.facts import Known, Mode, Wait, WaitReason
 from mailsift.pipeline.frames import ADDRESSES, SEGMENT, VERDICTS, WAITING
 from mailsift.pipeline.judge.table import VerdictPolicy
 from mailsift.pipeline.lists import Lists
-from mailsift.pipeline.outcomes.history import OutcomeFacts
+from mailsift.pipeline.outcomes.outcome import OutcomeFacts
 from mailsift.pipeline.ports import Ask, Grant
 from mailsift.pipeline.probe.port25 import Port25Status
 from mailsift.pipeline.providers import Providers

@@ -23,7 +23,7 @@ from mailsift.pipeline.facts import (
 from mailsift.pipeline.frames import VERDICTS
 from mailsift.pipeline.judge.frame import Findings, judge_frame
 from mailsift.pipeline.judge.table import ROWS
-from mailsift.pipeline.outcomes.history import OutcomePolicy, SentFact
+from mailsift.pipeline.outcomes.outcome import OutcomePolicy, SentFact
 from mailsift.pipeline.verdict import Result
 from tests.unit.pipeline.test_verdicts import frame
 
