@@ -60,7 +60,6 @@ if TYPE_CHECKING:
     from mailsift.jobs.waker import Waker
     from mailsift.pipeline.dns.domains import DomainFacts
     from mailsift.pipeline.guard import AddressGuard
-    from mailsift.pipeline.judge.table import VerdictPolicy
     from mailsift.pipeline.lists import Lists
     from mailsift.pipeline.opt_outs import OptOuts
     from mailsift.pipeline.ports import FactCache, Throttle
@@ -70,6 +69,7 @@ if TYPE_CHECKING:
     from mailsift.pipeline.providers import Providers
     from mailsift.pipeline.single import SingleOptions, SingleValidator
     from mailsift.pipeline.validator import Validator
+    from mailsift.pipeline.verdict import VerdictPolicy
     from mailsift.storage.blobs.store import Blobs
     from mailsift.storage.database import Database
     from mailsift.storage.redis.connection import Client
@@ -782,7 +782,7 @@ class Container:
     @property
     def policy(self) -> VerdictPolicy:
         """What decides between verdicts."""
-        from mailsift.pipeline.judge.table import VerdictPolicy
+        from mailsift.pipeline.verdict import VerdictPolicy
 
         return self._other.policy or VerdictPolicy(disposable_invalid=self.settings.disposable_invalid)
 

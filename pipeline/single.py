@@ -17,10 +17,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.facts import Mode
-from mailsift.pipeline.judge.table import VerdictPolicy, judge
 from mailsift.pipeline.lists import AddressKnowledge, Lists
 from mailsift.pipeline.syntax.address import canonical_of, parse_cell
-from mailsift.pipeline.verdict import DID_YOU_MEAN, Evidence, Verdict, with_repair
+from mailsift.pipeline.verdict import DID_YOU_MEAN, Evidence, Verdict, VerdictPolicy, judge, with_repair
 
 if TYPE_CHECKING:
     from mailsift.pipeline.outcomes.outcome import OutcomeFacts

@@ -28,8 +28,7 @@ from mailsift.pipeline.facts import (
     WaitReason,
 )
 from mailsift.pipeline.frames import Schema
-from mailsift.pipeline.judge.frame import Findings, judge_frame
-from mailsift.pipeline.judge.table import VerdictPolicy
+from mailsift.pipeline.judge_frame import Findings, judge_frame
 from mailsift.pipeline.lists import Lists
 from mailsift.pipeline.opt_outs import NOBODY, OptOuts
 from mailsift.pipeline.outcomes.outcome import NO_OUTCOMES, OutcomeFacts
@@ -38,6 +37,7 @@ from mailsift.pipeline.probe.prober import ProbeRequest, ProbeResult
 from mailsift.pipeline.probe.queue import ProbeTarget
 from mailsift.pipeline.providers import Providers
 from mailsift.pipeline.stop import AskedCounts, StopPolicy, ThrottleKey
+from mailsift.pipeline.verdict import VerdictPolicy
 
 
 @dataclass(frozen=True, slots=True)

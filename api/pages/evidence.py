@@ -22,16 +22,15 @@ from mailsift.api.pages.words import (
 )
 from mailsift.pipeline.clock import utc_datetime
 from mailsift.pipeline.facts import Answer, DomainState, Mode
-from mailsift.pipeline.judge.table import ROWS, syntax_reason
 from mailsift.pipeline.outcomes.chances import MeasuredShare
 from mailsift.pipeline.outcomes.outcome import OUTCOME_STAGE
 from mailsift.pipeline.replies.table import REASONS
-from mailsift.pipeline.verdict import Status
+from mailsift.pipeline.verdict import VERDICT_ROWS, Status, syntax_reason
 
 Fact = tuple[str, object]
 
 _POINTS: Final[Mapping[str, str]] = {
-    **{row.id: row.reason for row in ROWS},
+    **{row.id: row.reason for row in VERDICT_ROWS},
     "role": "A role address such as info@ or sales@",
     "likely_slip": "The domain looks like a typo of a well-known one",
     "look_alike": "Letters of other scripts make the address look like another one",
@@ -127,7 +126,7 @@ def verdict_detail(
 def sections(verdict: Mapping[str, Any], evidence: Mapping[str, Any], judged: str = "") -> list[Section]:
     """Return the facts behind a verdict, stage by stage; `judged` is the canonical address, "" for none.
 
-    `evidence` is what the pipeline wrote (mailsift.pipeline.judge.frame), {} when none was kept.
+    `evidence` is what the pipeline wrote (mailsift.pipeline.judge_frame), {} when none was kept.
     """
     address: tuple[Fact, ...] = (("Judged as", judged),) if judged else ()
     if not evidence:

@@ -24,7 +24,6 @@ from mailsift.jobs.views import JobOptions, load_options
 from mailsift.pipeline.errors import MailsiftError, error_fields
 from mailsift.pipeline.facts import Mode, WaitReason
 from mailsift.pipeline.frames import WAITING
-from mailsift.pipeline.judge.tiers import TierPolicy, tier_expression
 from mailsift.pipeline.probe.config import PATIENT_SECONDS, subnet_of
 from mailsift.pipeline.stop import (
     NEVER_STOPS,
@@ -35,6 +34,7 @@ from mailsift.pipeline.stop import (
     StopRule,
     ThrottleKey,
 )
+from mailsift.pipeline.tiers import TierPolicy, tier_expression
 from mailsift.pipeline.validator import ValidationRequest, ValidationResult, Validator
 from mailsift.pipeline.verdict import Result
 from mailsift.storage.blobs.store import Blobs, JobBlobs

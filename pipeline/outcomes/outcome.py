@@ -458,7 +458,7 @@ class OutcomeFacts:
 
     Attributes:
         sent: what messages that were really sent showed about mailboxes.
-        unwanted: why it may not send there (mailsift.pipeline.judge.tiers.Unwanted).
+        unwanted: why it may not send there (mailsift.pipeline.tiers.Unwanted).
         looked_up: False where nobody could say: then both are empty, and mean nothing.
     """
 

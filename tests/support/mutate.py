@@ -23,7 +23,7 @@ from typing import Final
 from tests.support.workers import ROOT
 
 SUBJECTS: Final[dict[str, tuple[str, ...]]] = {
-    "pipeline/judge/table.py": (
+    "pipeline/verdict.py": (
         "tests/unit/pipeline/test_judge.py",
         "tests/unit/pipeline/test_verdicts.py",
     ),

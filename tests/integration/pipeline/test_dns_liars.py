@@ -16,12 +16,12 @@ from structlog.testing import capture_logs
 from mailsift.pipeline.dns import trust
 from mailsift.pipeline.dns.domains import DnsConfig, DomainFacts
 from mailsift.pipeline.facts import DomainFact, DomainState, Known, Mode
-from mailsift.pipeline.judge.table import VerdictPolicy
 from mailsift.pipeline.lists import Lists
 from mailsift.pipeline.probe.port25 import Port25Status
 from mailsift.pipeline.providers import Providers
 from mailsift.pipeline.syntax.column import parse_column
 from mailsift.pipeline.validator import ValidationRequest, Validator
+from mailsift.pipeline.verdict import VerdictPolicy
 from tests.unit.pipeline.dns_lies import (
     CANARIES,
     DEAD,

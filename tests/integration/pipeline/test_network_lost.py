@@ -21,7 +21,6 @@ from mailsift.pipeline.dns.domains import DomainFacts
 from mailsift.pipeline.facts import Mode
 from mailsift.pipeline.frames import ADDRESSES
 from mailsift.pipeline.guard import AddressGuard
-from mailsift.pipeline.judge.table import VerdictPolicy
 from mailsift.pipeline.lists import Lists
 from mailsift.pipeline.probe.config import parse_source
 from mailsift.pipeline.probe.port25 import Port25Probe, Port25Status
@@ -29,6 +28,7 @@ from mailsift.pipeline.probe.prober import Prober
 from mailsift.pipeline.providers import Providers
 from mailsift.pipeline.syntax.column import parse_column
 from mailsift.pipeline.validator import ValidationRequest, ValidationResult, Validator
+from mailsift.pipeline.verdict import VerdictPolicy
 from mailsift.sandbox.server import Sandbox
 from tests.integration.pipeline.test_prober_sandbox import asking
 from tests.unit.pipeline.smtp_stub import OpenDoors

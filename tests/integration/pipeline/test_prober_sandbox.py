@@ -15,12 +15,11 @@ import pytest
 from mailsift.pipeline.dns.domains import DnsConfig, DomainFacts
 from mailsift.pipeline.facts import CatchAllFact, DomainFact, Known, MailboxFact, Mode, WaitReason
 from mailsift.pipeline.guard import AddressGuard
-from mailsift.pipeline.judge.table import judge
 from mailsift.pipeline.probe.config import ProbeConfig
 from mailsift.pipeline.probe.prober import Prober, ProbeRequest
 from mailsift.pipeline.probe.queue import ProbeTarget
 from mailsift.pipeline.providers import Providers
-from mailsift.pipeline.verdict import Evidence
+from mailsift.pipeline.verdict import Evidence, judge
 from mailsift.sandbox.behaviours import BEHAVIOURS, VERDICT_BY_DNS, Behaviour
 from mailsift.sandbox.server import Sandbox
 from mailsift.sandbox.world import SandboxConfig
