@@ -59,15 +59,16 @@ if TYPE_CHECKING:
     from mailsift.jobs.uploads import ListUploads
     from mailsift.jobs.waker import Waker
     from mailsift.pipeline.dns.domains import DomainFacts
+    from mailsift.pipeline.facts import FactCache
     from mailsift.pipeline.guard import AddressGuard
     from mailsift.pipeline.lists import Lists
     from mailsift.pipeline.opt_outs import OptOuts
-    from mailsift.pipeline.ports import FactCache, Throttle
     from mailsift.pipeline.probe.config import Identities, Source
     from mailsift.pipeline.probe.port25 import InterceptionDetector, Port25Probe, Port25Status
     from mailsift.pipeline.probe.prober import Prober
     from mailsift.pipeline.providers import Providers
     from mailsift.pipeline.single import SingleOptions, SingleValidator
+    from mailsift.pipeline.throttle import Throttle
     from mailsift.pipeline.validator import Validator
     from mailsift.pipeline.verdict import VerdictPolicy
     from mailsift.storage.blobs.store import Blobs
@@ -929,7 +930,7 @@ class Container:
         from mailsift.jobs.engine.chunk import ChunkWorker, WorkPlan
         from mailsift.jobs.engine.engine import Engine
         from mailsift.jobs.engine.step import StepWorker
-        from mailsift.pipeline.stop import StopRule
+        from mailsift.pipeline.throttle import StopRule
 
         await self._learn_time()
         change = self._other.validator or (lambda usual: usual)

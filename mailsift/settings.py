@@ -33,7 +33,7 @@ from mailsift.events.webhook_url import split_hosts
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.probe.config import host_name
 from mailsift.pipeline.probe.wire import hello
-from mailsift.pipeline.stop import StopPolicy
+from mailsift.pipeline.throttle import StopPolicy
 from mailsift.storage.server_urls import check_database_url, check_redis_url
 
 T = TypeVar("T")

@@ -36,7 +36,7 @@ from mailsift.pipeline.probe.collector import NETWORK_SECONDS, ProberRule
 from mailsift.pipeline.probe.prober import ProbeRequest, ProbeResult
 from mailsift.pipeline.probe.queue import ProbeTarget
 from mailsift.pipeline.providers import Providers
-from mailsift.pipeline.stop import AskedCounts, StopPolicy, ThrottleKey
+from mailsift.pipeline.throttle import AskedCounts, StopPolicy, ThrottleKey
 from mailsift.pipeline.verdict import VerdictPolicy
 
 

@@ -25,7 +25,7 @@ from mailsift.pipeline.errors import MailsiftError, error_fields
 from mailsift.pipeline.facts import Mode, WaitReason
 from mailsift.pipeline.frames import WAITING
 from mailsift.pipeline.probe.config import PATIENT_SECONDS, subnet_of
-from mailsift.pipeline.stop import (
+from mailsift.pipeline.throttle import (
     NEVER_STOPS,
     NO_STOP,
     AskedCounts,

@@ -35,9 +35,17 @@ from mailsift.pipeline.dns.rules import (
     interpret_name,
 )
 from mailsift.pipeline.dns.trust import DenialChecker, ResolverTrust
-from mailsift.pipeline.facts import TAKES_NO_MAIL, DomainFact, DomainState, decode_domain, encode_domain
+from mailsift.pipeline.facts import (
+    TAKES_NO_MAIL,
+    CacheEntry,
+    DomainFact,
+    DomainState,
+    FactCache,
+    FactKind,
+    decode_domain,
+    encode_domain,
+)
 from mailsift.pipeline.guard import AddressGuard
-from mailsift.pipeline.ports import CacheEntry, FactCache, FactKind
 from mailsift.pipeline.providers import Providers, public_suffixes
 
 _OUTCOMES = {

@@ -13,8 +13,16 @@ from typing import Any, Final, NamedTuple
 from pydantic_core import from_json, to_json
 
 from mailsift.pipeline.clock import Clock
-from mailsift.pipeline.facts import DEFINITE, Answer, CatchAllFact, Known, MailboxFact
-from mailsift.pipeline.ports import CacheEntry, FactCache, FactKind
+from mailsift.pipeline.facts import (
+    DEFINITE,
+    Answer,
+    CacheEntry,
+    CatchAllFact,
+    FactCache,
+    FactKind,
+    Known,
+    MailboxFact,
+)
 from mailsift.pipeline.probe import wire
 from mailsift.pipeline.probe.config import ProbeConfig
 from mailsift.pipeline.probe.queue import (

@@ -12,7 +12,6 @@ from typing import Final, NamedTuple
 
 from mailsift.pipeline.clock import Clock
 from mailsift.pipeline.facts import DEFINITE, GONE, Answer, CatchAllFact, Known, MailboxFact, Wait, WaitReason
-from mailsift.pipeline.ports import SessionOutcome
 from mailsift.pipeline.probe import wire
 from mailsift.pipeline.probe.breaker import REFUSALS, RefusalWatch
 from mailsift.pipeline.probe.config import ProbeConfig
@@ -39,8 +38,17 @@ from mailsift.pipeline.probe.session import (
 from mailsift.pipeline.replies.classifier import ReplyReading, SmtpReply, classify
 from mailsift.pipeline.replies.redaction import redact
 from mailsift.pipeline.replies.table import Stage
-from mailsift.pipeline.standing import NO_COUNTS, LedgerCounts, LedgerKind, refusal_kind
-from mailsift.pipeline.stop import NOBODY_ASKED, AskedCounts, ThrottleKey, count_asked
+from mailsift.pipeline.throttle import (
+    NO_COUNTS,
+    NOBODY_ASKED,
+    AskedCounts,
+    LedgerCounts,
+    LedgerKind,
+    SessionOutcome,
+    ThrottleKey,
+    count_asked,
+    refusal_kind,
+)
 
 # From replies to facts.
 

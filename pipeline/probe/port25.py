@@ -19,12 +19,12 @@ import structlog
 from mailsift.pipeline.dns.domains import DomainFacts
 from mailsift.pipeline.facts import Known
 from mailsift.pipeline.guard import AddressGuard
-from mailsift.pipeline.ports import Ask, Report, SessionOutcome, Throttle
 from mailsift.pipeline.probe.config import Source
 from mailsift.pipeline.probe.queue import peers_of
 from mailsift.pipeline.probe.session import SessionError, SmtpConnection, dial
 from mailsift.pipeline.probe.wire import QUIT
 from mailsift.pipeline.providers import Providers
+from mailsift.pipeline.throttle import Ask, Report, SessionOutcome, Throttle
 
 KEPT_SECONDS: Final = 300.0
 UNKNOWN_SECONDS: Final = 30.0

@@ -11,11 +11,19 @@ from functools import cached_property, partial
 from typing import Final
 
 from mailsift.pipeline.clock import Clock
-from mailsift.pipeline.facts import Answer, CatchAllFact, DomainFact, Known, MailboxFact, Wait, WaitReason
+from mailsift.pipeline.facts import (
+    Answer,
+    CatchAllFact,
+    DomainFact,
+    FactCache,
+    Known,
+    MailboxFact,
+    Wait,
+    WaitReason,
+)
 from mailsift.pipeline.fair_clock import FairDeadline
 from mailsift.pipeline.guard import AddressGuard
 from mailsift.pipeline.metrics import count_grants, count_replies, count_sessions
-from mailsift.pipeline.ports import Ask, FactCache, Grant, Report, SessionOutcome, Throttle
 from mailsift.pipeline.probe import wire
 from mailsift.pipeline.probe.breaker import Breaker, RefusalWatch
 from mailsift.pipeline.probe.cache import ProbeCache, Recalled, Witnesses
@@ -41,7 +49,18 @@ from mailsift.pipeline.probe.queue import (
 )
 from mailsift.pipeline.probe.session import ProbeSession, TlsContext
 from mailsift.pipeline.providers import Providers
-from mailsift.pipeline.stop import NEVER_STOPS, AskedCounts, ListStop, ThrottleKey, count_asked
+from mailsift.pipeline.throttle import (
+    NEVER_STOPS,
+    Ask,
+    AskedCounts,
+    Grant,
+    ListStop,
+    Report,
+    SessionOutcome,
+    Throttle,
+    ThrottleKey,
+    count_asked,
+)
 
 _MAX_ASKS: Final = 200
 """Sessions asked for in one call to the throttle."""

@@ -28,11 +28,11 @@ from typing_extensions import override
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.facts import Answer
 from mailsift.pipeline.fair_clock import FairTimeout
-from mailsift.pipeline.ports import Allowance
 from mailsift.pipeline.probe import wire
 from mailsift.pipeline.probe.config import ProbeConfig, Source
 from mailsift.pipeline.replies.classifier import SmtpReply, classify
 from mailsift.pipeline.replies.table import Stage
+from mailsift.pipeline.throttle import Allowance
 
 TlsContext: TypeAlias = ssl.SSLContext
 """What encrypts connections."""

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field, replace
 from ipaddress import ip_network
 from typing import Final, NamedTuple
 
-from mailsift.pipeline.ports import MANY_DOMAINS, Allowance, Ask, Report
-from mailsift.pipeline.standing import LedgerKind
+from mailsift.pipeline.throttle import MANY_DOMAINS, Allowance, Ask, LedgerKind, Report
 
 UNKNOWN_SECONDS: Final = 65.0
 """How long an unknown recipient counts: a minute, and what their clock and the way there may differ by."""

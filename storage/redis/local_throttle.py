@@ -15,9 +15,17 @@ from typing import Final, TypeVar
 import structlog
 from typing_extensions import override
 
-from mailsift.pipeline.ports import Ask, Grant, Report, SessionOutcome, Throttle
 from mailsift.pipeline.providers import Provider
-from mailsift.pipeline.stop import NOBODY_ASKED, AskedCounts, ListTally
+from mailsift.pipeline.throttle import (
+    NOBODY_ASKED,
+    Ask,
+    AskedCounts,
+    Grant,
+    ListTally,
+    Report,
+    SessionOutcome,
+    Throttle,
+)
 from mailsift.storage.redis.harvest_guard import UNKNOWN_SECONDS, HarvestGuard, Headroom
 from mailsift.storage.sql.ledger import LedgerBook
 from mailsift.storage.sql.throttle_edits import HELD_SECONDS, EditBook

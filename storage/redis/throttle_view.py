@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from redis.asyncio import Redis
 
-from mailsift.pipeline.ports import SessionOutcome
+from mailsift.pipeline.throttle import SessionOutcome
 from mailsift.storage.redis.throttle import MIX_KEY, SEEN_KEY, SESSIONS_KEY, STATE_KEY
 
 

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from sqlalchemy import text
 
-from mailsift.pipeline.stop import AskedBefore, AskedCounts, ListStop, StopRule, ThrottleKey
+from mailsift.pipeline.throttle import AskedBefore, AskedCounts, ListStop, StopRule, ThrottleKey
 from mailsift.storage.database import Connection
 
 _COUNT = text("""

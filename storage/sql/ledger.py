@@ -10,12 +10,12 @@ from typing import Final
 from sqlalchemy import text
 
 from mailsift.pipeline.background import record_failure, repeating
-from mailsift.pipeline.ports import Report
 from mailsift.pipeline.providers import Provider
-from mailsift.pipeline.standing import (
+from mailsift.pipeline.throttle import (
     NO_COUNTS,
     LedgerCounts,
     LedgerKind,
+    Report,
     Standing,
     decay_after_silence,
     highest_step,

@@ -14,9 +14,8 @@ from sqlalchemy import text
 
 from mailsift.pipeline.background import repeating
 from mailsift.pipeline.errors import MailsiftError
-from mailsift.pipeline.ports import Ask
 from mailsift.pipeline.providers import Provider
-from mailsift.pipeline.standing import provider_at_step
+from mailsift.pipeline.throttle import Ask, provider_at_step
 from mailsift.storage.database import Connection, Database, DatabaseError, rows_as
 from mailsift.storage.sql import ledger, sources
 
@@ -61,7 +60,7 @@ class EditBook:
 
     Args:
         edits: what operators changed.
-        steps: how often a pace has doubled, by provider and source (mailsift.pipeline.standing).
+        steps: how often a pace has doubled, by provider and source (mailsift.pipeline.throttle).
     """
 
     def __init__(

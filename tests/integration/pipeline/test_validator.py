@@ -16,11 +16,11 @@ from mailsift.pipeline.facts import Known, Mode, Wait, WaitReason
 from mailsift.pipeline.frames import ADDRESSES, SEGMENT, VERDICTS, WAITING
 from mailsift.pipeline.lists import Lists
 from mailsift.pipeline.outcomes.outcome import OutcomeFacts
-from mailsift.pipeline.ports import Ask, Grant
 from mailsift.pipeline.probe.port25 import Port25Status
 from mailsift.pipeline.providers import Providers
 from mailsift.pipeline.single import SingleOptions, SingleValidator
 from mailsift.pipeline.syntax.column import parse_column
+from mailsift.pipeline.throttle import Ask, Grant
 from mailsift.pipeline.validator import ValidationRequest, ValidationResult, Validator, delay_of
 from mailsift.pipeline.verdict import VerdictPolicy
 from tests.unit.pipeline.dns_stub import SERVFAIL, DnsStub, Says, Zone, domain_facts, serving

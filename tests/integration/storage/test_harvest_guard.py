@@ -9,9 +9,17 @@ from random import Random
 
 import pytest
 
-from mailsift.pipeline.ports import Allowance, Ask, Grant, Report, SessionOutcome, Throttle
 from mailsift.pipeline.providers import Provider
-from mailsift.pipeline.standing import LedgerCounts, LedgerKind
+from mailsift.pipeline.throttle import (
+    Allowance,
+    Ask,
+    Grant,
+    LedgerCounts,
+    LedgerKind,
+    Report,
+    SessionOutcome,
+    Throttle,
+)
 from mailsift.storage.redis.connection import connect
 from mailsift.storage.redis.harvest_guard import UNKNOWN_SECONDS
 from mailsift.storage.redis.local_throttle import LocalThrottle

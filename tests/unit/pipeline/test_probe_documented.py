@@ -13,7 +13,6 @@ from typing import Final
 import pytest
 
 from mailsift.pipeline.facts import DEFINITE, Answer, CatchAllFact, Known, WaitReason
-from mailsift.pipeline.ports import MANY_ADDRESSES, SessionOutcome
 from mailsift.pipeline.probe.breaker import COUNTED, REFUSALS, Breaker, RefusalWatch
 from mailsift.pipeline.probe.collector import (
     CATCH_ALL,
@@ -44,6 +43,7 @@ from mailsift.pipeline.probe.session import DomainRecipients, Ending, Peer, Sess
 from mailsift.pipeline.providers import Provider, Providers
 from mailsift.pipeline.replies.classifier import SmtpReply
 from mailsift.pipeline.replies.table import Stage
+from mailsift.pipeline.throttle import MANY_ADDRESSES, SessionOutcome
 from mailsift.pipeline.validator import COUNT_AS_TRY
 from tests.unit.pipeline.smtp_stub import routed
 
