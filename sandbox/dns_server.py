@@ -508,7 +508,7 @@ def _message(asked: dns.message.Message, answer: ZoneAnswer, *, tcp: bool) -> by
             owner = asked.question[0].name if record.owner == ASKED else dns.name.from_text(record.owner)
             rrset = response.find_rrset(section, owner, RdataClass.IN, record.rtype, create=True)
             rrset.add(_rdata(record), record.ttl)
-    room = 65_535 if tcp else max(512, asked.payload if asked.edns >= 0 else 0)
+    room = _MOST if tcp else max(512, asked.payload if asked.edns >= 0 else 0)
     return response.to_wire(max_size=room, prefer_truncation=True)
 
 

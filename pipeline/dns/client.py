@@ -25,10 +25,10 @@ import pycares
 from typing_extensions import override
 
 from mailsift.pipeline.background import record_failure
+from mailsift.pipeline.clock import FairClock
 from mailsift.pipeline.dns import message
 from mailsift.pipeline.dns.rules import DENIALS, FAILED, FOUND, MX, DnsAnswer, RecordType, is_null_mx
 from mailsift.pipeline.errors import MailsiftError
-from mailsift.pipeline.fair_clock import FairClock
 
 _BURST: Final = 64  # replies read in one go, so that others get their turn
 _HEADER: Final = message.HEADER

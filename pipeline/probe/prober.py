@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Final
 
-from mailsift.pipeline.clock import Clock
+from mailsift.pipeline.clock import Clock, FairDeadline
 from mailsift.pipeline.facts import (
     Answer,
     CatchAllFact,
@@ -21,7 +21,6 @@ from mailsift.pipeline.facts import (
     Wait,
     WaitReason,
 )
-from mailsift.pipeline.fair_clock import FairDeadline
 from mailsift.pipeline.guard import AddressGuard
 from mailsift.pipeline.metrics import count_grants, count_replies, count_sessions
 from mailsift.pipeline.probe import wire

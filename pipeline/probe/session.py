@@ -25,9 +25,9 @@ from python_socks import ProxyError
 from python_socks.async_.asyncio import Proxy
 from typing_extensions import override
 
+from mailsift.pipeline.clock import FairTimeout
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.facts import Answer
-from mailsift.pipeline.fair_clock import FairTimeout
 from mailsift.pipeline.probe import wire
 from mailsift.pipeline.probe.config import ProbeConfig, Source
 from mailsift.pipeline.replies.classifier import SmtpReply, classify
